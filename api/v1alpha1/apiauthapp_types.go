@@ -1,0 +1,102 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// KeyPrefix begins every API key of an app: lower-case letters and digits in words joined by `_`, at most 20
+// characters.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=20
+// +kubebuilder:validation:Pattern=`^[a-z0-9]+(_[a-z0-9]+)*$`
+type KeyPrefix string
+
+// APIAuthAppSpec declares a family of API keys.
+type APIAuthAppSpec struct {
+	CommonSpec `json:",inline"`
+
+	// deploymentRef names the IdentityDeployment this app belongs to. Immutable.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
+	DeploymentRef DeploymentReference `json:"deploymentRef"`
+
+	// slug addresses the app over HTTP, unique in the deployment. Immutable.
+	// +required
+	Slug Slug `json:"slug"`
+
+	// displayName is the app's name for people. Absent: the slug.
+	// +optional
+	DisplayName *DisplayName `json:"displayName,omitempty"`
+
+	// description says what the app is for. Absent: none.
+	// +optional
+	Description *Description `json:"description,omitempty"`
+
+	// keyPrefix begins the app's API keys, so that people and secret scanners recognise them. A change touches new
+	// keys only. Absent: ck.
+	// +optional
+	KeyPrefix *KeyPrefix `json:"keyPrefix,omitempty"`
+
+	// permissions are the most any key of the app may have: a key's permission counts only if it is also here. `*`
+	// covers all. Absent: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	Permissions []Permission `json:"permissions,omitempty"`
+
+	// active lets the app's keys authenticate. While false each is answered like an unknown key. Absent: true.
+	// +optional
+	Active *bool `json:"active,omitempty"`
+
+	// rateLimitSchemeRef names the scheme of the app's keys that name none of their own; its per_app rules hold for
+	// every key. Absent: the deployment's default.
+	// +optional
+	RateLimitSchemeRef *RateLimitSchemeReference `json:"rateLimitSchemeRef,omitempty"`
+}
+
+// APIAuthAppStatus is what the operator observed.
+type APIAuthAppStatus struct {
+	CommonStatus `json:",inline"`
+}
+
+// APIAuthApp is a family of API keys: what they may do at most, how they look, and how they are limited.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=aapp,categories=cardea
+// +kubebuilder:printcolumn:name="Slug",type=string,JSONPath=`.spec.slug`,description="The app's slug over HTTP"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.id) || (has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.spec.id) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
+type APIAuthApp struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec declares the app.
+	// +required
+	Spec APIAuthAppSpec `json:"spec"`
+
+	// status is what the operator observed; written by the operator only.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status APIAuthAppStatus `json:"status,omitzero"`
+}
+
+// APIAuthAppList is a list of APIAuthApps.
+// +kubebuilder:object:root=true
+type APIAuthAppList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the APIAuthApps.
+	Items []APIAuthApp `json:"items"`
+}
+
+// CommonSpec implements Resource.
+func (a *APIAuthApp) CommonSpec() *CommonSpec { return &a.Spec.CommonSpec }
+
+// CommonStatus implements Resource.
+func (a *APIAuthApp) CommonStatus() *CommonStatus { return &a.Status.CommonStatus }

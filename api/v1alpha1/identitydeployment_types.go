@@ -1,0 +1,137 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DeploymentMode says whether a deployment serves real users.
+// +kubebuilder:validation:Enum=Production;Staging
+type DeploymentMode string
+
+const (
+	// DeploymentModeProduction is for real users.
+	DeploymentModeProduction DeploymentMode = "Production"
+	// DeploymentModeStaging is for trying things out: it may claim localhost and *.localhost.
+	DeploymentModeStaging DeploymentMode = "Staging"
+)
+
+// FieldConflicts says what a management write does to a field another manager owns.
+// +kubebuilder:validation:Enum=Reject;Override
+type FieldConflicts string
+
+const (
+	// FieldConflictsReject answers 409 and names the manager.
+	FieldConflictsReject FieldConflicts = "Reject"
+	// FieldConflictsOverride takes the field over.
+	FieldConflictsOverride FieldConflicts = "Override"
+)
+
+// ManagementWrites says whether the management API may write.
+// +kubebuilder:validation:Enum=Enabled;Disabled
+type ManagementWrites string
+
+const (
+	// ManagementWritesEnabled lets the management API write this deployment's resources.
+	ManagementWritesEnabled ManagementWrites = "Enabled"
+	// ManagementWritesDisabled answers every management write with 403.
+	ManagementWritesDisabled ManagementWrites = "Disabled"
+)
+
+// Hostname is a lower-case DNS name without port and trailing dot, at most 253 characters.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`
+type Hostname string
+
+// ManagementPolicy rules what the management API may do with a deployment's resources.
+type ManagementPolicy struct {
+	// fieldConflicts says what a PATCH does when another manager owns a field it changes. `Reject`: 409 naming the
+	// manager. `Override`: the field is taken over. Absent: Reject.
+	// +optional
+	FieldConflicts *FieldConflicts `json:"fieldConflicts,omitempty"`
+
+	// writes says whether the management API may change anything. `Enabled`: by permission. `Disabled`: every write is
+	// 403, so that Git alone decides. Absent: Enabled.
+	// +optional
+	Writes *ManagementWrites `json:"writes,omitempty"`
+}
+
+// IdentityDeploymentSpec declares a tenant.
+// +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.frontendHosts) || !self.frontendHosts.exists(h, h == 'localhost' || h.endsWith('.localhost'))",message="only a deployment with mode Staging may claim localhost: set mode to Staging or use a public host name",fieldPath=".frontendHosts"
+type IdentityDeploymentSpec struct {
+	CommonSpec `json:",inline"`
+
+	// displayName is the deployment's name for people. Absent: the resource's name.
+	// +optional
+	DisplayName *DisplayName `json:"displayName,omitempty"`
+
+	// mode says whether the deployment serves real users. `Production`: it does. `Staging`: for trying things out; it
+	// may claim localhost and *.localhost. Absent: Production.
+	// +optional
+	Mode *DeploymentMode `json:"mode,omitempty"`
+
+	// frontendHosts are the host names whose requests belong to this deployment, each unique in the install. Absent:
+	// the deployment serves no end users.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	FrontendHosts []Hostname `json:"frontendHosts,omitempty"`
+
+	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none. Absent: they are not limited.
+	// +optional
+	DefaultRateLimitSchemeRef *RateLimitSchemeReference `json:"defaultRateLimitSchemeRef,omitempty"`
+
+	// management rules what the management API may do with this deployment's resources. Absent: each of its fields
+	// has its own meaning when absent.
+	// +optional
+	Management *ManagementPolicy `json:"management,omitempty"`
+}
+
+// IdentityDeploymentStatus is what the operator observed.
+type IdentityDeploymentStatus struct {
+	CommonStatus `json:",inline"`
+}
+
+// IdentityDeployment is a tenant: the "deployment" of the HTTP interface. Apps, keys, schemes and people belong to
+// exactly one, in the same namespace.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=idep,categories=cardea
+// +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.id`,description="The deployment_id of the HTTP interface"
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,description="Production when empty"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="the name of an IdentityDeployment has at most 63 characters: choose a shorter one"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.id) || (has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.spec.id) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
+type IdentityDeployment struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec declares the deployment. Absent: everything has its meaning when absent.
+	// +optional
+	Spec IdentityDeploymentSpec `json:"spec,omitzero"`
+
+	// status is what the operator observed; written by the operator only.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status IdentityDeploymentStatus `json:"status,omitzero"`
+}
+
+// IdentityDeploymentList is a list of IdentityDeployments.
+// +kubebuilder:object:root=true
+type IdentityDeploymentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the IdentityDeployments.
+	Items []IdentityDeployment `json:"items"`
+}
+
+// CommonSpec implements Resource.
+func (d *IdentityDeployment) CommonSpec() *CommonSpec { return &d.Spec.CommonSpec }
+
+// CommonStatus implements Resource.
+func (d *IdentityDeployment) CommonStatus() *CommonStatus { return &d.Status.CommonStatus }

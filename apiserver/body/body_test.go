@@ -1,0 +1,87 @@
+package body
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cardea-iam/cardea/apiserver/problem"
+)
+
+func TestParseRefusesWhatIsNotOneObject(t *testing.T) {
+	for _, in := range []string{
+		"", " ", "null", "[]", `"x"`, "1", "{", `{"a"`, `{"a":}`, `{"a":1,}`, `{a:1}`, `{"a":1}{}`, `{"a":1} x`, `{"a":01}`,
+		"{\"a\":\"\xff\"}", `{"a":"\ud800"}`, strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40), "\xef\xbb\xbf{}",
+	} {
+		_, err := Parse([]byte(in))
+		var p *problem.Problem
+		if !errors.As(err, &p) || p.Status != 400 {
+			t.Errorf("Parse(%q): %v, want a 400", in, err)
+		}
+	}
+}
+
+func TestEveryFaultIsToldAtOnce(t *testing.T) {
+	o, err := Parse([]byte(`{"name":1,"n":1.5,"list":["a",2],"rules":[{"unit":null},7],"extra":0,"a/b~c":1,"name":"again"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.String("name")
+	o.Integer("n")
+	o.Strings("list")
+	o.Require("missing")
+	rules, ok := o.Objects("rules")
+	if ok || len(rules) != 1 {
+		t.Errorf("rules: %d, %v", len(rules), ok)
+	}
+	rules[0].String("unit")
+	rules[0].Close()
+	o.Close()
+	var p *problem.Problem
+	if !errors.As(o.Err(), &p) {
+		t.Fatal("no problem")
+	}
+	var at []string
+	for _, item := range p.Items {
+		at = append(at, item.Field)
+	}
+	want := []string{"/name", "/name", "/n", "/list/1", "/missing", "/rules/1", "/rules/0/unit", "/extra", "/a~1b~0c"}
+	if !slices.Equal(at, want) {
+		t.Errorf("faults at %q, want %q", at, want)
+	}
+}
+
+func TestGoodValues(t *testing.T) {
+	o, err := Parse([]byte(` {"s":"ü","n":-3,"l":[],"z":null} `))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := o.String("s")
+	n, _ := o.Integer("n")
+	l, ok := o.Strings("l")
+	if s != "ü" || n != -3 || l == nil || !ok || !o.IsNull("z") || o.Has("y") || o.IsNull("y") {
+		t.Errorf("got %q %d %v", s, n, l)
+	}
+	o.Close()
+	if err := o.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{`{"a":[{"b":null}],"a":1}`, `{}`, `[`, `{"\u0000":1e400}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		o, err := Parse(raw)
+		if err != nil {
+			return
+		}
+		o.String("a")
+		o.Objects("a")
+		o.Integer("a")
+		o.Close()
+		_ = o.Err()
+	})
+}

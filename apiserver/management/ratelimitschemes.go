@@ -1,0 +1,435 @@
+package management
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/scheme"
+	"github.com/cardea-iam/cardea/internal/text"
+	"github.com/cardea-iam/cardea/internal/translation"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+var slugForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// ListRateLimitSchemes serves a page of the deployment's schemes.
+func (a *API) ListRateLimitSchemes(w http.ResponseWriter, r *http.Request, params openapi.ListRateLimitSchemesParams) {
+	limit, offset, err := page(params.Limit, params.Offset)
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	c := callOf(r)
+	deployment := c.principal.Deployment
+	var items []byte
+	position, listed := 0, 0
+	c.snapshot.List(v1alpha1.KindRateLimitScheme, deployment.Deployment, func(e *snapshot.Entry) bool {
+		if position++; position <= offset {
+			return true
+		}
+		if listed++; listed > 1 {
+			items = append(items, ',')
+		}
+		items = snapshot.AppendObject(items, deployment.ID, e.Body)
+		return listed < limit
+	})
+	total := c.snapshot.Count(v1alpha1.KindRateLimitScheme, deployment.Deployment)
+	out := make([]byte, 0, 2*len(items)+128)
+	out = append(append(append(out, `{"data":[`...), items...), `],"has_more":`...)
+	out = strconv.AppendBool(out, offset+listed < total)
+	out = strconv.AppendInt(append(out, `,"limit":`...), int64(limit), 10)
+	out = strconv.AppendInt(append(out, `,"offset":`...), int64(offset), 10)
+	out = append(append(append(out, `,"schemes":[`...), items...), `],"total":`...)
+	out = append(strconv.AppendInt(out, int64(total), 10), '}')
+	answer(w, out)
+}
+
+// GetRateLimitScheme serves one scheme from the snapshot.
+func (a *API) GetRateLimitScheme(w http.ResponseWriter, r *http.Request, slug string) {
+	c := callOf(r)
+	entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.principal.Deployment.Deployment, slug)
+	if !found {
+		a.refuse(w, r, noSuchScheme())
+		return
+	}
+	answer(w, snapshot.AppendObject(make([]byte, 0, len(entry.Body)+48), c.principal.Deployment.ID, entry.Body))
+}
+
+// CreateRateLimitScheme creates a RateLimitScheme resource and answers when it is in force here.
+func (a *API) CreateRateLimitScheme(w http.ResponseWriter, r *http.Request) {
+	obj, err := newScheme(callOf(r))
+	if err == nil {
+		err = a.createScheme(r.Context(), callOf(r), obj)
+	}
+	if err != nil {
+		a.refuse(w, r, kubernetesProblem(err))
+		return
+	}
+	synced, err := a.writer.settle(r.Context(), v1alpha1.KindRateLimitScheme, obj)
+	if err != nil {
+		a.withdrawScheme(r.Context(), obj)
+		a.refuse(w, r, kubernetesProblem(err))
+		return
+	}
+	a.answerScheme(w, r, obj, synced)
+}
+
+// UpdateRateLimitScheme merges a request into a RateLimitScheme resource and answers when that is in force here.
+func (a *API) UpdateRateLimitScheme(w http.ResponseWriter, r *http.Request, slug string) {
+	update, err := readSchemeUpdate(callOf(r).body)
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	c := callOf(r)
+	obj := &v1alpha1.RateLimitScheme{}
+	key := schemeKey(c, slug)
+	override := c.principal.Settings.FieldConflicts == string(v1alpha1.FieldConflictsOverride)
+	changed, err := a.writer.patch(r.Context(), key, obj, override, func() []change {
+		if !belongs(obj, c, slug) {
+			return nil
+		}
+		return update.changes(obj)
+	})
+	if apierrors.IsNotFound(err) || err == nil && !belongs(obj, c, slug) {
+		err = noSuchScheme()
+	}
+	synced := true
+	if err == nil {
+		synced, err = a.writer.settle(r.Context(), v1alpha1.KindRateLimitScheme, obj)
+		var refused *refusal
+		if errors.As(err, &refused) && !changed {
+			synced, err = false, nil // nothing was asked that could be refused
+		}
+	}
+	if err != nil {
+		a.refuse(w, r, kubernetesProblem(err))
+		return
+	}
+	a.answerScheme(w, r, obj, synced)
+}
+
+// DeleteRateLimitScheme deletes a RateLimitScheme resource that nobody uses and nobody else declares.
+func (a *API) DeleteRateLimitScheme(w http.ResponseWriter, r *http.Request, slug string) {
+	c := callOf(r)
+	obj := &v1alpha1.RateLimitScheme{}
+	bounded, cancel := context.WithTimeout(r.Context(), writeDeadline)
+	defer cancel()
+	err := a.Kubernetes.Get(bounded, schemeKey(c, slug), obj)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !belongs(obj, c, slug):
+		err = noSuchScheme()
+	case err == nil:
+		err = a.deletable(c, obj)
+	}
+	synced := false
+	if err == nil {
+		synced, err = a.writer.remove(r.Context(), v1alpha1.KindRateLimitScheme, obj)
+	}
+	if err != nil {
+		a.refuse(w, r, kubernetesProblem(err))
+		return
+	}
+	setSynced(w, synced)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// newScheme reads the body of a creation into a resource.
+func newScheme(c *call) (*v1alpha1.RateLimitScheme, error) {
+	o, err := body.Parse(c.body)
+	if err != nil {
+		return nil, err
+	}
+	spec := v1alpha1.RateLimitSchemeSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: c.principal.Deployment.Name}}
+	if o.Require("slug") {
+		if slug, ok := o.String("slug"); ok {
+			if !slugForm.MatchString(slug) {
+				o.Fault("slug", "must be 1 to 63 lower-case letters, digits and inner dashes")
+			}
+			spec.Slug = v1alpha1.Slug(slug)
+		}
+	}
+	if o.Require("name") {
+		spec.DisplayName = readName(o)
+	}
+	if !o.IsNull("description") { // on create, null is as absent
+		spec.Description = readDescription(o)
+	}
+	if o.Require("rules") {
+		spec.Rules = translation.DeclareRules(readRules(o))
+	}
+	o.Close()
+	if err := o.Err(); err != nil {
+		return nil, err
+	}
+	return &v1alpha1.RateLimitScheme{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.principal.Deployment.Namespace,
+			Name:      c.principal.Deployment.Name + "." + string(spec.Slug),
+			Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByHTTP},
+		},
+		Spec: spec,
+	}, nil
+}
+
+// createScheme creates the resource. Its name may be taken by a resource with another slug: then it gets a suffix.
+func (a *API) createScheme(ctx context.Context, c *call, obj *v1alpha1.RateLimitScheme) error {
+	slug := string(obj.Spec.Slug)
+	duplicate := &problem.Problem{Status: http.StatusConflict, Items: []problem.Item{{
+		Field: "/slug", Message: "is taken by another scheme of the deployment: choose another or PATCH that one"}}}
+	if _, taken := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.principal.Deployment.Deployment, slug); taken {
+		return duplicate
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
+	defer cancel()
+	plain := obj.Name
+	for range patchAttempts {
+		err := a.Kubernetes.Create(ctx, obj, client.FieldOwner(v1alpha1.FieldManagerHTTP))
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		existing := &v1alpha1.RateLimitScheme{}
+		err = a.Kubernetes.Get(ctx, client.ObjectKeyFromObject(obj), existing)
+		if err == nil && belongs(existing, c, slug) {
+			return duplicate
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		var random [3]byte
+		_, _ = rand.Read(random[:]) // never fails
+		obj.Name = plain + "-" + hex.EncodeToString(random[:])[:5]
+		obj.ResourceVersion = ""
+	}
+	return problem.New(http.StatusConflict, "no free resource name was found for the slug: try again")
+}
+
+// withdrawScheme deletes a resource that was created and then refused.
+func (a *API) withdrawScheme(ctx context.Context, obj *v1alpha1.RateLimitScheme) {
+	// Also when the client is gone: nobody else knows that this object must not stay.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
+	defer cancel()
+	if err := a.Kubernetes.Delete(ctx, obj, client.Preconditions{UID: &obj.UID}); err != nil && !apierrors.IsNotFound(err) {
+		a.Log.Error(err, "A refused rate-limit scheme could not be deleted again", "namespace", obj.Namespace, "name", obj.Name)
+	}
+}
+
+// schemeUpdate is a PATCH: what was sent.
+type schemeUpdate struct {
+	name        *v1alpha1.DisplayName
+	description *v1alpha1.Description
+	// clear tells that description was sent as null.
+	clear bool
+	rules []scheme.Rule
+}
+
+func readSchemeUpdate(raw []byte) (*schemeUpdate, error) {
+	o, err := body.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	update := &schemeUpdate{clear: o.IsNull("description")}
+	update.name = readName(o)
+	if !update.clear {
+		update.description = readDescription(o)
+	}
+	if o.Has("rules") {
+		update.rules = readRules(o)
+	}
+	o.Close()
+	return update, o.Err()
+}
+
+// changes returns what must be written for a live resource to have the sent values.
+func (u *schemeUpdate) changes(obj *v1alpha1.RateLimitScheme) []change {
+	now := translation.RateLimitScheme(obj)
+	var changes []change
+	if u.name != nil && string(*u.name) != now.Name {
+		changes = append(changes, change{field: "/name", path: "displayName", value: *u.name})
+	}
+	switch {
+	case u.clear && obj.Spec.Description != nil:
+		changes = append(changes, change{field: "/description", path: "description"})
+	case u.description != nil && string(*u.description) != ptr.Deref(now.Description, "\x00"):
+		changes = append(changes, change{field: "/description", path: "description", value: *u.description})
+	}
+	if u.rules != nil && !scheme.EqualEffective(u.rules, now.Rules) {
+		changes = append(changes, change{field: "/rules", path: "rules", value: translation.DeclareRules(u.rules)})
+	}
+	return changes
+}
+
+// answerScheme answers with what is in force here, else with what the API server acknowledged.
+func (a *API) answerScheme(w http.ResponseWriter, r *http.Request, obj *v1alpha1.RateLimitScheme, synced bool) {
+	deployment := callOf(r).principal.Deployment
+	var rendered []byte
+	if synced {
+		id := store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: obj.Namespace, Name: obj.Name}
+		if entry, found := a.Snapshots.Current().Get(id); found && entry.UID == string(obj.UID) {
+			rendered = entry.Body
+		}
+	}
+	if rendered == nil {
+		content := translation.RateLimitScheme(obj)
+		meta := document.Meta{CreatedAt: obj.CreationTimestamp.Time, UpdatedAt: updatedAt(obj, content, a.Clock())}
+		var err error
+		if rendered, err = snapshot.RenderScheme(meta, &content); err != nil {
+			a.refuse(w, r, err)
+			return
+		}
+	}
+	setSynced(w, synced)
+	answer(w, snapshot.AppendObject(nil, deployment.ID, rendered))
+}
+
+// updatedAt is when the content of a resource that is not in force yet last changed: as its status says if that speaks of
+// this content, else now.
+func updatedAt(obj *v1alpha1.RateLimitScheme, content document.RateLimitScheme, now time.Time) time.Time {
+	hash, err := document.Hash(v1alpha1.KindRateLimitScheme, content)
+	if err == nil && obj.Status.ContentHash == hash && obj.Status.UpdatedAt != nil {
+		return obj.Status.UpdatedAt.Time
+	}
+	return now
+}
+
+// deletable refuses what is in use, and what another manager declares.
+func (a *API) deletable(c *call, obj *v1alpha1.RateLimitScheme) error {
+	id := store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: obj.Namespace, Name: obj.Name}
+	if users := c.snapshot.Users(id); len(users) > 0 {
+		names := make([]string, 0, len(users))
+		for _, user := range users {
+			names = append(names, user.Kind+" "+user.Name)
+		}
+		slices.Sort(names)
+		return problem.New(http.StatusConflict, "the scheme is in use by %s: let them use another first", strings.Join(names[:min(len(names), 5)], ", "))
+	}
+	if c.principal.Settings.FieldConflicts == string(v1alpha1.FieldConflictsOverride) {
+		return nil
+	}
+	return refuseForeign(obj)
+}
+
+// schemeKey returns where the resource of a slug is looked for: where the snapshot knows it, else under the name that a
+// creation over HTTP gives it.
+func schemeKey(c *call, slug string) client.ObjectKey {
+	deployment := c.principal.Deployment
+	if entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, deployment.Deployment, slug); found {
+		return client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}
+	}
+	return client.ObjectKey{Namespace: deployment.Namespace, Name: deployment.Name + "." + slug}
+}
+
+// belongs tells whether a live resource is the scheme of a slug in the caller's deployment.
+func belongs(obj *v1alpha1.RateLimitScheme, c *call, slug string) bool {
+	return obj.Spec.DeploymentRef.Name == c.principal.Deployment.Name && string(obj.Spec.Slug) == slug
+}
+
+func noSuchScheme() error {
+	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
+		Field: ":slug", Message: "names no rate-limit scheme of the deployment: list them to see which there are"}}}
+}
+
+func readName(o *body.Object) *v1alpha1.DisplayName {
+	sent, ok := o.String("name")
+	if !ok {
+		return nil
+	}
+	name, err := text.Name(sent)
+	if err != nil {
+		o.Fault("name", "%v", err)
+	}
+	return ptr.To(v1alpha1.DisplayName(name))
+}
+
+func readDescription(o *body.Object) *v1alpha1.Description {
+	sent, ok := o.String("description")
+	if !ok {
+		return nil
+	}
+	description, err := text.Description(sent)
+	if err != nil {
+		o.Fault("description", "%v", err)
+	}
+	return ptr.To(v1alpha1.Description(description))
+}
+
+// readRules reads the member rules and tells every fault in it.
+func readRules(o *body.Object) []scheme.Rule {
+	objects, ok := o.Objects("rules")
+	rules := make([]scheme.Rule, 0, len(objects))
+	complete := ok
+	for _, sent := range objects {
+		rule, whole := readRule(sent)
+		rules = append(rules, rule)
+		complete = complete && whole
+	}
+	// Rules that were not read whole are not judged by value: the faults already told would be told twice.
+	if !complete {
+		return rules
+	}
+	for _, fault := range scheme.Validate(rules) {
+		o.Fault("rules"+fault.Pointer, "%s", fault.Message)
+	}
+	return rules
+}
+
+func readRule(o *body.Object) (scheme.Rule, bool) {
+	var rule scheme.Rule
+	whole := o.Require("unit") && o.Require("duration") && o.Require("max_requests")
+	read := func(ok bool, name string) { whole = whole && (ok || !o.Has(name)) }
+	var ok bool
+	rule.Unit, ok = o.String("unit")
+	read(ok, "unit")
+	rule.Duration, ok = o.Integer("duration")
+	read(ok, "duration")
+	rule.MaxRequests, ok = o.Integer("max_requests")
+	read(ok, "max_requests")
+	rule.Mode, ok = o.String("mode")
+	read(ok, "mode")
+	if ok && rule.Mode == "" {
+		o.Fault("mode", "must be one of %s", strings.Join(scheme.Modes(), ", "))
+	}
+	rule.Endpoints, ok = o.Strings("endpoints")
+	read(ok, "endpoints")
+	if ok && len(rule.Endpoints) == 0 {
+		o.Fault("endpoints", "must not be empty: leave it out or send [\"*\"] to cover every request")
+	}
+	priority, ok := o.Integer("priority")
+	read(ok, "priority")
+	if ok {
+		rule.Priority = &priority
+	}
+	o.Close()
+	return rule, whole
+}
+
+func setSynced(w http.ResponseWriter, synced bool) {
+	w.Header()["Cardea-Synced"] = []string{strconv.FormatBool(synced)}
+}
+
+var contentTypeJSON = []string{"application/json"}
+
+// answer sends a JSON body with status 200.
+func answer(w http.ResponseWriter, body []byte) {
+	w.Header()["Content-Type"] = contentTypeJSON
+	_, _ = w.Write(body) // the client is gone
+}

@@ -1,0 +1,42 @@
+package snapshot
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/cardea-iam/cardea/internal/permission"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// App is the content of an APIAuthApp, prepared for requests.
+type App struct {
+	document.APIAuthApp
+	// Ceiling is the most any key of the app may do.
+	Ceiling permission.Set
+}
+
+// Credential is what a key may do and from where, prepared for requests.
+type Credential struct {
+	Permissions permission.Set
+	allowed     []netip.Prefix
+}
+
+// AllowsFrom tells whether the key is accepted from an address. No list allows any.
+func (c Credential) AllowsFrom(address netip.Addr) bool {
+	address = address.Unmap()
+	return len(c.allowed) == 0 || slices.ContainsFunc(c.allowed, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+func newCredential(key *document.APIKey) (Credential, error) {
+	c := Credential{Permissions: permission.NewSet(key.Permissions)}
+	for _, text := range key.AllowedCIDRs {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			// Leaving the range out would open a key whose only range it is.
+			return Credential{}, fmt.Errorf("allowed CIDR %q: %w", text, err)
+		}
+		c.allowed = append(c.allowed, prefix.Masked())
+	}
+	return c, nil
+}

@@ -1,0 +1,131 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// Follower keeps the current snapshot equal to the store.
+type Follower struct {
+	feed    store.Feed
+	poll    time.Duration
+	clock   func() time.Time
+	log     logr.Logger
+	current atomic.Pointer[Snapshot]
+	contact atomic.Int64 // Unix microseconds of the last successful look at the feed
+	loaded  chan struct{}
+}
+
+// NewFollower returns a Follower over a feed. The poll interval bounds how late a change is seen when no signal comes.
+func NewFollower(feed store.Feed, poll time.Duration, clock func() time.Time, log logr.Logger) *Follower {
+	f := &Follower{feed: feed, poll: poll, clock: clock, log: log, loaded: make(chan struct{})}
+	f.current.Store(empty())
+	return f
+}
+
+// Current returns the newest snapshot. It never blocks; before the first load it is empty.
+func (f *Follower) Current() *Snapshot { return f.current.Load() }
+
+// Loaded is closed once the first snapshot is there.
+func (f *Follower) Loaded() <-chan struct{} { return f.loaded }
+
+// Staleness returns the time since the snapshot was last known to be current.
+func (f *Follower) Staleness() time.Duration {
+	return f.clock().Sub(time.UnixMicro(f.contact.Load()))
+}
+
+// Wait returns once a snapshot satisfies the condition, or with ctx's error.
+func (f *Follower) Wait(ctx context.Context, condition func(*Snapshot) bool) error {
+	for {
+		s := f.Current()
+		if condition(s) {
+			return nil
+		}
+		select {
+		case <-s.Superseded():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Run follows the feed until ctx ends. While the store is away it keeps what it has and tries again.
+func (f *Follower) Run(ctx context.Context) error {
+	signals := f.feed.Signals(ctx)
+	ticker := time.NewTicker(f.poll)
+	defer ticker.Stop()
+	away := false
+	for {
+		err := f.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !away:
+			f.log.Error(err, "The store does not answer; serving goes on with what is held", "revision", f.Current().Position().Revision)
+		case err == nil && away:
+			f.log.Info("The store answers again", "revision", f.Current().Position().Revision)
+		}
+		away = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-signals:
+		case <-ticker.C:
+		}
+	}
+}
+
+// look brings the snapshot up to date: by the changes since its position, or in full where the feed does not reach back.
+func (f *Follower) look(ctx context.Context) error {
+	if f.contact.Load() == 0 {
+		return f.load(ctx)
+	}
+	have := f.Current()
+	changes, position, err := f.feed.Changes(ctx, have.Position())
+	if errors.Is(err, store.ErrFeedLost) {
+		f.log.Info("The feed does not reach back to what is held; loading everything", "revision", have.Position().Revision)
+		return f.load(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	f.contact.Store(f.clock().UnixMicro())
+	if position == have.Position() {
+		return nil
+	}
+	next, faults := have.apply(changes, position)
+	if faults != nil {
+		f.log.Error(faults, "Some documents cannot be read")
+	}
+	f.replace(next)
+	return nil
+}
+
+func (f *Follower) load(ctx context.Context) error {
+	documents, position, err := f.feed.Load(ctx)
+	if err != nil {
+		return err
+	}
+	first := f.contact.Swap(f.clock().UnixMicro()) == 0
+	next, faults := build(documents, position)
+	if faults != nil {
+		f.log.Error(faults, "Some documents cannot be read")
+	}
+	f.replace(next)
+	if first {
+		close(f.loaded)
+	}
+	f.log.Info("Loaded the configuration", "documents", next.Len(), "revision", position.Revision)
+	return nil
+}
+
+func (f *Follower) replace(next *Snapshot) {
+	old := f.current.Swap(next)
+	close(old.next)
+}

@@ -1,0 +1,45 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/internal/scheme"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// RenderScheme returns the served JSON of a scheme without its first member, deployment_id, which AppendObject puts in
+// front: the bytes are made once a change, not once a request, and outlive a change of the deployment.
+func RenderScheme(meta document.Meta, content *document.RateLimitScheme) ([]byte, error) {
+	rules := make([]openapi.RateLimitRule, len(content.Rules))
+	for i, rule := range scheme.Effective(content.Rules) {
+		rules[i] = openapi.RateLimitRule{
+			Unit: openapi.RateLimitUnit(rule.Unit), Duration: rule.Duration, MaxRequests: rule.MaxRequests,
+			Mode: openapi.RateLimitMode(rule.Mode), Endpoints: rule.Endpoints, Priority: *rule.Priority,
+		}
+	}
+	whole, err := json.Marshal(openapi.RateLimitScheme{
+		Slug: content.Slug, Name: content.Name, Description: content.Description, Rules: rules,
+		CreatedAt: meta.CreatedAt.UTC().Truncate(time.Microsecond), UpdatedAt: meta.UpdatedAt.UTC().Truncate(time.Microsecond),
+	})
+	if err != nil {
+		return nil, err
+	}
+	rest, found := bytes.CutPrefix(whole, []byte(`{"deployment_id":"",`))
+	if !found {
+		return nil, errors.New("the generated type no longer begins with deployment_id: put x-order back")
+	}
+	return rest, nil
+}
+
+// AppendObject appends the served JSON object of an entry of a deployment.
+func AppendObject(to []byte, deploymentID int64, body []byte) []byte {
+	to = append(to, `{"deployment_id":"`...)
+	to = strconv.AppendInt(to, deploymentID, 10)
+	to = append(to, `",`...)
+	return append(to, body...)
+}

@@ -1,0 +1,122 @@
+// Package snapshot holds the configuration in memory, indexed as requests ask for it. A Snapshot never changes: a change
+// of the store makes a new one that shares what stayed the same, so readers never block and always see one state.
+package snapshot
+
+import (
+	"encoding/binary"
+	"strings"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// Entry is one document, decoded.
+type Entry struct {
+	store.Owner
+	Generation int64
+	// Deployment is the "namespace/name" of the deployment the entry belongs to.
+	Deployment string
+	ID         int64
+	Key        string
+	Meta       document.Meta
+	// Content is a pointer to the type of package document that fits the kind, or to an App.
+	Content any
+	// Body is the served JSON without its first member, deployment_id; nil for kinds that are not served as they are.
+	Body []byte
+	// refersTo are the identities the content refers to.
+	refersTo []store.Identity
+}
+
+// Key is an accepted API key: its entry and its verifier.
+type Key struct {
+	Entry    *Entry
+	Content  *document.APIKey
+	Verifier *document.Verifier
+	// Credential is what the key may do and from where.
+	Credential Credential
+}
+
+// Snapshot is the configuration at one position of the feed.
+type Snapshot struct {
+	position store.Position
+	entries  *iradix.Tree[*Entry] // by identity
+	slugs    *iradix.Tree[*Entry] // by kind, deployment and key
+	hosts    *iradix.Tree[*Entry] // by host
+	keys     *iradix.Tree[*Key]   // by public id
+	ordered  *iradix.Tree[*Entry] // by kind, deployment, newest first, then higher id first
+	users    *iradix.Tree[*Entry] // by the identity referred to and the identity that refers
+	counts   *iradix.Tree[int]    // by kind and deployment
+	// next is closed when a newer snapshot is current.
+	next chan struct{}
+}
+
+func empty() *Snapshot {
+	return &Snapshot{
+		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), keys: iradix.New[*Key](),
+		ordered: iradix.New[*Entry](), users: iradix.New[*Entry](), counts: iradix.New[int](), next: make(chan struct{}),
+	}
+}
+
+// Position returns the feed position the snapshot is true at.
+func (s *Snapshot) Position() store.Position { return s.position }
+
+// Len returns the number of documents.
+func (s *Snapshot) Len() int { return s.entries.Len() }
+
+// Get returns the entry of an identity.
+func (s *Snapshot) Get(id store.Identity) (*Entry, bool) { return s.entries.Get(identityKey(id)) }
+
+// Deployment returns a deployment by its "namespace/name".
+func (s *Snapshot) Deployment(name string) (*Entry, bool) {
+	namespace, name, _ := strings.Cut(name, "/")
+	return s.Get(store.Identity{Kind: v1alpha1.KindIdentityDeployment, Namespace: namespace, Name: name})
+}
+
+// BySlug returns the entry of a kind in a deployment by its natural key.
+func (s *Snapshot) BySlug(kind, deployment, slug string) (*Entry, bool) {
+	return s.slugs.Get(joined(kind, deployment, slug))
+}
+
+// ByHost returns the deployment that declares a host.
+func (s *Snapshot) ByHost(host string) (*Entry, bool) { return s.hosts.Get([]byte(host)) }
+
+// APIKey returns the accepted API key with a public id.
+func (s *Snapshot) APIKey(publicID string) (*Key, bool) { return s.keys.Get([]byte(publicID)) }
+
+// Count returns how many entries of a kind a deployment has.
+func (s *Snapshot) Count(kind, deployment string) int {
+	count, _ := s.counts.Get(joined(kind, deployment))
+	return count
+}
+
+// List calls visit for the entries of a kind in a deployment, newest first, until it returns false.
+func (s *Snapshot) List(kind, deployment string, visit func(*Entry) bool) {
+	s.ordered.Root().WalkPrefix(append(joined(kind, deployment), 0), func(_ []byte, e *Entry) bool { return !visit(e) })
+}
+
+// Users returns the entries that refer to an identity.
+func (s *Snapshot) Users(id store.Identity) []*Entry {
+	var users []*Entry
+	s.users.Root().WalkPrefix(append(identityKey(id), 0), func(_ []byte, e *Entry) bool {
+		users = append(users, e)
+		return false
+	})
+	return users
+}
+
+// Superseded is closed when a newer snapshot is current.
+func (s *Snapshot) Superseded() <-chan struct{} { return s.next }
+
+func joined(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
+
+func identityKey(id store.Identity) []byte { return joined(id.Kind, id.Namespace, id.Name) }
+
+// orderKey sorts by creation time, newest first, then by id, highest first: both are inverted, for trees walk upwards.
+func orderKey(e *Entry) []byte {
+	key := append(joined(e.Kind, e.Deployment), 0)
+	key = binary.BigEndian.AppendUint64(key, ^uint64(e.Meta.CreatedAt.UnixMicro()))
+	return binary.BigEndian.AppendUint64(key, ^uint64(e.ID))
+}

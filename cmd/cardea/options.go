@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/cardea-iam/cardea/apiserver/authn"
+)
+
+// fromEnvironment sets every flag that was not given from CARDEA_<NAME>, dashes as underscores.
+func fromEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
+	var faults []error
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		name := "CARDEA_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		if value, found := lookup(name); found && !flag.Changed && value != "" {
+			if err := flag.Value.Set(value); err != nil {
+				// The value may be a secret, a store's password among them.
+				faults = append(faults, fmt.Errorf("%s in the environment is not a value of --%s", name, flag.Name))
+			}
+		}
+	})
+	return errors.Join(faults...)
+}
+
+// commonOptions are the flags of every long-running command.
+type commonOptions struct {
+	kubeconfig     string
+	store          string
+	logLevel       string
+	metricsAddress string
+}
+
+func (o *commonOptions) register(flags *pflag.FlagSet) {
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; absent: the in-cluster configuration")
+	registerStore(flags, &o.store)
+	flags.StringVar(&o.logLevel, "log-level", "info", "least severe level logged: debug, info, warn, error")
+	flags.StringVar(&o.metricsAddress, "metrics-address", ":8090", "address of /metrics, /healthz and /readyz")
+}
+
+func registerStore(flags *pflag.FlagSet, to *string) {
+	flags.StringVar(to, "store", "", "runtime store: postgres://..., or sqlite:///path for standalone (give a URL with a password as CARDEA_STORE)")
+}
+
+// operatorOptions are the flags of what reconciles.
+type operatorOptions struct {
+	resync  time.Duration
+	workers int
+}
+
+func (o *operatorOptions) register(flags *pflag.FlagSet) {
+	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "time between two looks at an unchanged resource, before jitter")
+	flags.IntVar(&o.workers, "workers", 16, "reconciles of one kind at once")
+}
+
+func (o *operatorOptions) validate() error {
+	if o.resync < time.Second {
+		return fmt.Errorf("--resync is %s: give at least 1s", o.resync)
+	}
+	if o.workers < 1 {
+		return fmt.Errorf("--workers is %d: give at least 1", o.workers)
+	}
+	return nil
+}
+
+// serverOptions are the flags of what serves.
+type serverOptions struct {
+	backendAddress string
+	trustedProxies []string
+	maxStaleness   time.Duration
+	tlsCert        string
+	tlsKey         string
+}
+
+func (o *serverOptions) register(flags *pflag.FlagSet) {
+	flags.StringVar(&o.backendAddress, "backend-address", ":8080", "address of the backend API")
+	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is believed; absent: none")
+	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "answer authenticated requests with 503 when the store was out of reach for longer; 0: never")
+	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
+	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
+}
+
+func (o *serverOptions) validate() (authn.Proxies, error) {
+	if (o.tlsCert == "") != (o.tlsKey == "") {
+		return nil, errors.New("--tls-cert and --tls-key go together: give both or neither")
+	}
+	if o.maxStaleness < 0 {
+		return nil, fmt.Errorf("--max-staleness is %s: give 0 or more", o.maxStaleness)
+	}
+	proxies, err := authn.ParseProxies(o.trustedProxies)
+	if err != nil {
+		return nil, fmt.Errorf("--trusted-proxies: %w", err)
+	}
+	return proxies, nil
+}

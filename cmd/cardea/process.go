@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+)
+
+// newLogger returns a logger of JSON lines on standard error, and gives it to the libraries.
+func newLogger(level string) (logr.Logger, error) {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-level %q: give debug, info, warn or error", level)
+	}
+	log := logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: least}))
+	ctrllog.SetLogger(log)
+	klog.SetLogger(log)
+	return log, nil
+}
+
+// openStore opens the runtime store; SQLite only where one process is all there is.
+func openStore(ctx context.Context, url string, sqliteAllowed bool, log logr.Logger) (store.Store, error) {
+	if url == "" {
+		return nil, errors.New("--store (or CARDEA_STORE) is missing: give postgres://..., or sqlite:///path for standalone")
+	}
+	if !sqliteAllowed && strings.HasPrefix(url, "sqlite:") {
+		return nil, errors.New("--store: SQLite is for `cardea standalone` only, because one process must own the file: give postgres://...")
+	}
+	return sqlstore.Open(ctx, url, sqlstore.Options{Clock: time.Now, Logger: log.WithName("store")})
+}
+
+// serveProbes serves /metrics, /healthz and /readyz until ctx ends.
+func serveProbes(ctx context.Context, address string, ready func() error) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("--metrics-address: %w", err)
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return server.Close()
+	}
+}

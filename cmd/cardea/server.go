@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/cardea-iam/cardea/apiserver"
+	"github.com/cardea-iam/cardea/store"
+)
+
+func serverCommand() *cobra.Command {
+	var common commonOptions
+	var opts serverOptions
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Serve the backend API (stateless; run any number)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runServer(cmd.Context(), common, opts)
+		},
+	}
+	common.register(cmd.Flags())
+	opts.register(cmd.Flags())
+	return cmd
+}
+
+func runServer(ctx context.Context, common commonOptions, opts serverOptions) error {
+	log, err := newLogger(common.logLevel)
+	if err != nil {
+		return err
+	}
+	config, err := restConfig(common.kubeconfig)
+	if err != nil {
+		return err
+	}
+	st, err := openStore(ctx, common.store, false, log)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	server, err := newServer(config, log, st, opts)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serveProbes(ctx, common.metricsAddress, loaded(server)) })
+	group.Go(func() error { return server.Run(ctx) })
+	return group.Wait()
+}
+
+func newServer(config *rest.Config, log logr.Logger, feed store.Feed, opts serverOptions) (*apiserver.Server, error) {
+	proxies, err := opts.validate()
+	if err != nil {
+		return nil, err
+	}
+	kubernetes, err := newClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return apiserver.New(apiserver.Options{
+		Feed: feed, Kubernetes: kubernetes, BackendAddress: opts.backendAddress, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
+		TrustedProxies: proxies, MaxStaleness: opts.maxStaleness, Clock: time.Now, Log: log, Registry: metrics.Registry,
+	})
+}
+
+func loaded(server *apiserver.Server) func() error {
+	return func() error {
+		if !server.Ready() {
+			return errors.New("the configuration is not loaded yet: the store is away or not migrated")
+		}
+		return nil
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+)
+
+func standaloneCommand() *cobra.Command {
+	var common commonOptions
+	var operator operatorOptions
+	var server serverOptions
+	cmd := &cobra.Command{
+		Use:   "standalone",
+		Short: "Operator and server in one process over SQLite, for small installs",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runStandalone(cmd.Context(), common, operator, server)
+		},
+	}
+	common.register(cmd.Flags())
+	operator.register(cmd.Flags())
+	server.register(cmd.Flags())
+	return cmd
+}
+
+// runStandalone needs no leader election: the store's file lock lets only one process in.
+func runStandalone(ctx context.Context, common commonOptions, operator operatorOptions, serve serverOptions) error {
+	log, err := newLogger(common.logLevel)
+	if err != nil {
+		return err
+	}
+	if err := operator.validate(); err != nil {
+		return err
+	}
+	config, err := restConfig(common.kubeconfig)
+	if err != nil {
+		return err
+	}
+	st, err := openStore(ctx, common.store, true, log)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	// The server may start while the Kubernetes API, and with it the operator's own migration, is away.
+	if err := st.Migrate(ctx); err != nil {
+		return err
+	}
+	server, err := newServer(config, log, st, serve)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(ctx, config, log, st, operator, nil)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serveProbes(ctx, common.metricsAddress, loaded(server)) })
+	group.Go(func() error { return server.Run(ctx) })
+	group.Go(func() error { return mgr.Start(ctx) })
+	return group.Wait()
+}

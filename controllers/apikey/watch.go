@@ -1,0 +1,102 @@
+package apikey
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// Watch watches Secrets, namespace by namespace, where an APIKey lives: rights on Secrets are bound per namespace, so no
+// watch can span the cluster. It asks for metadata only, and keeps no more of it than names and versions.
+type Watch struct {
+	secrets metadata.Interface
+	reader  client.Reader
+
+	mu      sync.Mutex
+	ctx     context.Context // set while the controller runs
+	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
+	running map[string]bool
+}
+
+// NewWatch returns a Watch that finds APIKeys through a reader with IndexSecret.
+func NewWatch(secrets metadata.Interface, reader client.Reader) *Watch {
+	return &Watch{secrets: secrets, reader: reader, running: map[string]bool{}}
+}
+
+// Source implements SecretWatcher.
+func (w *Watch) Source() source.TypedSource[reconcile.Request] {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ctx, w.queue = ctx, queue
+		return nil
+	})
+}
+
+// Ensure implements SecretWatcher.
+func (w *Watch) Ensure(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ctx == nil || w.running[namespace] {
+		return
+	}
+	w.running[namespace] = true
+	informer := metadatainformer.NewFilteredMetadataInformer(w.secrets, corev1.SchemeGroupVersion.WithResource("secrets"), namespace, 0, cache.Indexers{}, nil).Informer()
+	// Neither can fail on an informer that has not started.
+	_ = informer.SetTransform(bare)
+	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, _ error) {
+		// Missing rights are told by the condition SecretForbidden; the reflector tries again by itself.
+	})
+	ctx, queue := w.ctx, w.queue
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { w.wake(ctx, queue, obj) },
+		UpdateFunc: func(_, obj any) { w.wake(ctx, queue, obj) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			w.wake(ctx, queue, obj)
+		},
+	})
+	go informer.RunWithContext(ctx)
+}
+
+// wake asks for a pass over the APIKeys of a Secret.
+func (w *Watch) wake(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request], obj any) {
+	secret, ok := obj.(metav1.Object)
+	if !ok {
+		return
+	}
+	var found v1alpha1.APIKeyList
+	lookUp, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := w.reader.List(lookUp, &found, client.InNamespace(secret.GetNamespace()), client.MatchingFields{IndexSecret: secret.GetName()}); err != nil {
+		return // the cache is stopping
+	}
+	for i := range found.Items {
+		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found.Items[i])})
+	}
+}
+
+// bare keeps of a Secret's metadata what identifies it: foreign annotations can be large.
+func bare(obj any) (any, error) {
+	secret, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: secret.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion,
+	}}, nil
+}

@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// TerminalError is a fault only the user can mend: it becomes Accepted=False and Stalled, and is not retried.
+type TerminalError struct {
+	Reason  string
+	Message string
+}
+
+func (e *TerminalError) Error() string { return e.Reason + ": " + e.Message }
+
+// Terminal returns a TerminalError with one of v1alpha1's reasons and a message that says how to mend it.
+func Terminal(reason, format string, args ...any) error {
+	return &TerminalError{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// WaitingError is something that may still come by itself: it becomes a False condition and Reconciling; a watch wakes
+// the resource, or RetryAfter where nothing can be watched.
+type WaitingError struct {
+	// Condition is the condition type that is False meanwhile.
+	Condition string
+	Reason    string
+	Message   string
+	// RetryAfter is 0 where a watch wakes the resource.
+	RetryAfter time.Duration
+}
+
+func (e *WaitingError) Error() string { return e.Condition + "=" + e.Reason + ": " + e.Message }
+
+// Waiting returns a WaitingError that a watch ends.
+func Waiting(condition, reason, format string, args ...any) error {
+	return &WaitingError{Condition: condition, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// errAgain asks for another pass at once: what this pass saw changed under its hands.
+var errAgain = errors.New("what this pass saw has changed: look again")
+
+// storeError is a failure of the runtime store, to be told apart from one of the API server.
+type storeError struct{ cause error }
+
+func (e *storeError) Error() string { return "runtime store: " + e.cause.Error() }
+func (e *storeError) Unwrap() error { return e.cause }
+
+// inUse is the wait of a deletion for the resources that still refer to the deleted one.
+func inUse(users []string) error {
+	shown := users
+	more := ""
+	if len(users) > 5 {
+		shown, more = users[:5], fmt.Sprintf(" and %d more", len(users)-5)
+	}
+	return Waiting(v1alpha1.ConditionDeleting, v1alpha1.ReasonInUse,
+		"still used by %s%s: delete them or let them refer to something else; until then this stays in force", strings.Join(shown, ", "), more)
+}
+
+// ErrCrash is returned by a test hook to end a pass as a crash would: nothing after it runs, not even the report.
+var ErrCrash = errors.New("crashed here, as a test asked")

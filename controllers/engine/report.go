@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store"
+)
+
+// outcome is what a pass found, as far as conditions tell it.
+type outcome struct {
+	// err is what ended the pass, nil if it came through.
+	err error
+	// unresolved is why references do not resolve, nil if they do.
+	unresolved error
+	// synced tells that the store holds this generation of this resource.
+	synced bool
+	// own are the kind's own conditions.
+	own []metav1.Condition
+}
+
+// report writes the status, once and only if it changed, and hands the pass's error on.
+func (r *reconciler) report(ctx context.Context, p *pass, passErr error) error {
+	status := p.obj.CommonStatus()
+	generation := p.obj.GetGeneration()
+	result := outcome{err: passErr, unresolved: p.unresolved, own: p.material.Conditions, synced: p.held.Found &&
+		p.held.Document.UID == string(p.obj.GetUID()) && p.held.Document.Generation == generation}
+	if transient(passErr) && !isStoreError(passErr) {
+		return passErr // nothing was learnt that a user could use; the retry will tell
+	}
+	if p.obj.GetDeletionTimestamp().IsZero() {
+		status.Conditions = merge(status.Conditions, summarize(result), generation, r.clock())
+		status.ObservedGeneration = generation
+		status.LastHandledReconcileAt = p.obj.GetAnnotations()[v1alpha1.AnnotationReconcileRequestedAt]
+		recordContent(status, p, passErr)
+	} else {
+		status.Conditions = withDeleting(status.Conditions, passErr, generation, r.clock())
+	}
+	if equality.Semantic.DeepEqual(p.base, p.obj) {
+		return passErr
+	}
+	patch := client.MergeFromWithOptions(p.base, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, p.obj, patch, client.FieldOwner(v1alpha1.FieldManagerOperator)); err != nil && !apierrors.IsNotFound(err) {
+		return errors.Join(passErr, err)
+	}
+	logTransition(ctx, p)
+	return passErr
+}
+
+// recordContent notes in the status what the store holds, so that a lost store can be filled again with the same ids and
+// times, and claims with the same owners.
+func recordContent(status *v1alpha1.CommonStatus, p *pass, passErr error) {
+	var terminal *TerminalError
+	if errors.As(passErr, &terminal) && !p.held.Found {
+		status.Claims = nil // it lost what it held, or never held it
+	}
+	if passErr != nil || p.document.Hash == "" {
+		return
+	}
+	status.ID = ids.Format(p.id)
+	status.Claims = p.claims
+	status.ContentHash = p.document.Hash
+	updated := metav1.NewMicroTime(p.updatedAt)
+	if status.UpdatedAt == nil || !status.UpdatedAt.Time.Equal(updated.Time) {
+		status.UpdatedAt = &updated
+	}
+}
+
+// summarize turns an outcome into conditions. Reconciling and Stalled are never both present.
+func summarize(o outcome) []metav1.Condition {
+	accepted := condition(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted, "valid and in conflict with no other resource")
+	resolved := condition(v1alpha1.ConditionReferencesResolved, metav1.ConditionTrue, v1alpha1.ReasonResolved, "every reference was found")
+	synced := condition(v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "the store holds this generation")
+	if !o.synced {
+		synced = condition(v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonPending, "the store does not hold this generation yet")
+	}
+	own := slices.Clone(o.own)
+
+	var waiting *WaitingError
+	var terminal *TerminalError
+	if errors.As(o.unresolved, &waiting) {
+		resolved = condition(v1alpha1.ConditionReferencesResolved, metav1.ConditionFalse, waiting.Reason, waiting.Message)
+		accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, v1alpha1.ReasonPending, "not judged until the references resolve")
+	}
+	switch {
+	case errors.As(o.err, &terminal):
+		accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, terminal.Reason, terminal.Message)
+	case errors.As(o.err, &waiting) && waiting.Condition != v1alpha1.ConditionReferencesResolved:
+		own = append(own, condition(waiting.Condition, metav1.ConditionFalse, waiting.Reason, waiting.Message))
+	case isStoreError(o.err):
+		synced = condition(v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonStoreUnavailable, storeMessage(o.err))
+		if accepted.Status == metav1.ConditionTrue {
+			accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, v1alpha1.ReasonPending, "not judged while the runtime store does not answer")
+		}
+	}
+
+	conditions := append([]metav1.Condition{accepted, resolved, synced}, own...)
+	ready := condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "what is declared is in force")
+	for _, c := range []metav1.Condition{accepted, resolved, synced, ownFault(own, o.err)} {
+		if c.Status == metav1.ConditionFalse {
+			ready = condition(v1alpha1.ConditionReady, metav1.ConditionFalse, c.Reason, c.Message)
+			break
+		}
+	}
+	conditions = append(conditions, ready)
+	switch {
+	case accepted.Status == metav1.ConditionFalse:
+		conditions = append(conditions, condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, accepted.Reason, accepted.Message))
+	case ready.Status != metav1.ConditionTrue:
+		conditions = append(conditions, condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, ready.Reason, ready.Message))
+	}
+	return conditions
+}
+
+// ownFault returns the kind's own condition that ended the pass, if one did.
+func ownFault(own []metav1.Condition, err error) metav1.Condition {
+	var waiting *WaitingError
+	if errors.As(err, &waiting) {
+		for _, c := range own {
+			if c.Type == waiting.Condition && c.Status == metav1.ConditionFalse {
+				return c
+			}
+		}
+	}
+	return metav1.Condition{}
+}
+
+// withDeleting adds what a deletion waits for; the other conditions tell of the time before and stay.
+func withDeleting(have []metav1.Condition, err error, generation int64, now time.Time) []metav1.Condition {
+	deleting := condition(v1alpha1.ConditionDeleting, metav1.ConditionTrue, v1alpha1.ReasonProgressing, "an attempt failed and is retried")
+	var waiting *WaitingError
+	switch {
+	case errors.As(err, &waiting):
+		deleting.Reason, deleting.Message = waiting.Reason, waiting.Message
+	case isStoreError(err):
+		deleting.Reason, deleting.Message = v1alpha1.ReasonStoreUnavailable, "waiting for the runtime store, which must forget this resource first"
+	}
+	others := slices.DeleteFunc(slices.Clone(have), func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionDeleting })
+	return sorted(append(others, merge(have, []metav1.Condition{deleting}, generation, now)...))
+}
+
+// merge returns the wanted conditions in the order of their types, keeping the transition time of those whose status did
+// not change. The last of several of one type counts.
+func merge(have, wanted []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	byType := map[string]metav1.Condition{}
+	for _, c := range wanted {
+		old := meta.FindStatusCondition(have, c.Type)
+		c.ObservedGeneration = generation
+		c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+		if old != nil && old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		byType[c.Type] = c
+	}
+	merged := make([]metav1.Condition, 0, len(byType))
+	for _, c := range byType {
+		merged = append(merged, c)
+	}
+	return sorted(merged)
+}
+
+func sorted(conditions []metav1.Condition) []metav1.Condition {
+	slices.SortFunc(conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	return conditions
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	const longest = 1024 // of 32768 allowed: enough for a sentence, little for etcd
+	if runes := []rune(message); len(runes) > longest {
+		message = string(runes[:longest-1]) + "…"
+	}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func isStoreError(err error) bool {
+	var failed *storeError
+	return errors.As(err, &failed)
+}
+
+// transient tells an error that is neither the user's nor a wait.
+func transient(err error) bool {
+	var waiting *WaitingError
+	var terminal *TerminalError
+	return err != nil && !errors.As(err, &waiting) && !errors.As(err, &terminal)
+}
+
+// storeMessage says what is wrong with the store in words that stay the same from try to try: a changing message would
+// write a status each time. The cause is in the log.
+func storeMessage(err error) string {
+	switch {
+	case errors.Is(err, store.ErrForeignInstall):
+		return store.ErrForeignInstall.Error()
+	case errors.Is(err, store.ErrSchema):
+		return store.ErrSchema.Error()
+	}
+	return "the runtime store does not answer; the operator retries, and servers go on with what they hold"
+}
+
+func logTransition(ctx context.Context, p *pass) {
+	was := meta.FindStatusCondition(p.base.CommonStatus().Conditions, v1alpha1.ConditionReady)
+	is := meta.FindStatusCondition(p.obj.CommonStatus().Conditions, v1alpha1.ConditionReady)
+	if is != nil && (was == nil || was.Status != is.Status) && is.Status != metav1.ConditionTrue {
+		log.FromContext(ctx).Info("Resource is not ready", "reason", is.Reason, "message", is.Message)
+	}
+}

@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// indexReferences finds the resources that refer to another, by referenceKey.
+const indexReferences = "references"
+
+func referenceKey(kind, name string) string { return kind + "/" + name }
+
+// index registers the indexes of a kind: every question "who refers to me, who needs my claim" is one look-up.
+func (e *Engine) index(ctx context.Context, mgr manager.Manager, k *kind) error {
+	indexes := map[string]func(v1alpha1.Resource) []string{
+		indexReferences: func(obj v1alpha1.Resource) []string {
+			var keys []string
+			for _, ref := range k.references(obj) {
+				keys = append(keys, referenceKey(ref.Kind, ref.Name))
+			}
+			return keys
+		},
+		indexClaims: func(obj v1alpha1.Resource) []string {
+			keys := append(claimsOf(k, obj), obj.CommonStatus().Claims...)
+			slices.Sort(keys)
+			return slices.Compact(keys)
+		},
+	}
+	for name, keys := range k.indexes {
+		indexes[name] = keys
+	}
+	for name, keys := range indexes {
+		extract := func(obj client.Object) []string { return keys(obj.(v1alpha1.Resource)) }
+		if err := mgr.GetFieldIndexer().IndexField(ctx, k.newObject(), name, extract); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// declared passes the events of a resource that say something new: not our own writes of status and finalizer.
+func declared() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(ev event.UpdateEvent) bool {
+			before, after := ev.ObjectOld, ev.ObjectNew
+			return before.GetResourceVersion() == after.GetResourceVersion() || // the informer's own resync
+				before.GetUID() != after.GetUID() ||
+				before.GetGeneration() != after.GetGeneration() ||
+				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
+				len(after.GetFinalizers()) < len(before.GetFinalizers()) ||
+				!equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
+				!equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels())
+		},
+	}
+}
+
+// rivalsOf wakes the other resources of a kind that need a claim which an event may have freed, or given a better owner.
+func (e *Engine) rivalsOf(k *kind) handler.EventHandler {
+	wake := func(ctx context.Context, q queue, self client.Object, claims []string) {
+		for _, claim := range claims {
+			others, err := e.list(ctx, k, client.MatchingFields{indexClaims: claim})
+			if err != nil {
+				continue
+			}
+			for _, other := range others {
+				if other.GetUID() != self.GetUID() {
+					q.Add(requestFor(other))
+				}
+			}
+		}
+	}
+	needed := func(obj client.Object) []string {
+		r := obj.(v1alpha1.Resource)
+		return append(claimsOf(k, r), r.CommonStatus().Claims...)
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, ev event.CreateEvent, q queue) {
+			if !ev.IsInInitialList {
+				wake(ctx, q, ev.Object, needed(ev.Object))
+			}
+		},
+		UpdateFunc: func(ctx context.Context, ev event.UpdateEvent, q queue) {
+			before, after := ev.ObjectOld.(v1alpha1.Resource), ev.ObjectNew.(v1alpha1.Resource)
+			if before.GetGeneration() != after.GetGeneration() || refused(before) != refused(after) ||
+				before.GetLabels()[v1alpha1.LabelManagedBy] != after.GetLabels()[v1alpha1.LabelManagedBy] ||
+				!slices.Equal(before.CommonStatus().Claims, after.CommonStatus().Claims) {
+				wake(ctx, q, after, append(needed(before), needed(after)...))
+			}
+		},
+		DeleteFunc: func(ctx context.Context, ev event.DeleteEvent, q queue) { wake(ctx, q, ev.Object, needed(ev.Object)) },
+	}
+}
+
+// neighboursOf wakes resources of a kind when a resource of the other kind changed that they refer to, or that refers to
+// them.
+func (e *Engine) neighboursOf(k, other *kind) handler.EventHandler {
+	referrers := func(ctx context.Context, q queue, referent client.Object, contentOnly bool) {
+		key := client.MatchingFields{indexReferences: referenceKey(other.name, referent.GetName())}
+		found, err := e.list(ctx, k, client.InNamespace(referent.GetNamespace()), key)
+		if err != nil {
+			return
+		}
+		for _, obj := range found {
+			if !contentOnly || slices.ContainsFunc(k.references(obj), func(ref Reference) bool {
+				return ref.Content && ref.Kind == other.name && ref.Name == referent.GetName()
+			}) {
+				q.Add(requestFor(obj))
+			}
+		}
+	}
+	// A referent whose deletion waits is told when a user lets go of it.
+	referents := func(ctx context.Context, q queue, user client.Object) {
+		for _, ref := range other.references(user.(v1alpha1.Resource)) {
+			if ref.Kind != k.name || !ref.Protects {
+				continue
+			}
+			key := types.NamespacedName{Namespace: user.GetNamespace(), Name: ref.Name}
+			referent := k.newObject()
+			if err := e.client.Get(ctx, key, referent, disableReadYourWrites{}); err != nil || referent.GetDeletionTimestamp().IsZero() {
+				continue
+			}
+			q.Add(reconcile.Request{NamespacedName: key})
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, ev event.CreateEvent, q queue) {
+			if !ev.IsInInitialList {
+				referrers(ctx, q, ev.Object, false)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, ev event.UpdateEvent, q queue) {
+			switch before, after := ev.ObjectOld, ev.ObjectNew; {
+			case before.GetDeletionTimestamp().IsZero() && !after.GetDeletionTimestamp().IsZero():
+				referrers(ctx, q, after, false)
+				referents(ctx, q, after)
+			case before.GetGeneration() != after.GetGeneration():
+				referrers(ctx, q, after, true)
+				referents(ctx, q, before)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, ev event.DeleteEvent, q queue) {
+			referrers(ctx, q, ev.Object, false)
+			referents(ctx, q, ev.Object)
+		},
+	}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func requestFor(obj client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}
+}

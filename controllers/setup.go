@@ -1,0 +1,73 @@
+// Package controllers composes the operator: the one list of kinds, and what they share.
+package controllers
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/cardea-iam/cardea/controllers/apiauthapp"
+	"github.com/cardea-iam/cardea/controllers/apikey"
+	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/identitydeployment"
+	"github.com/cardea-iam/cardea/controllers/ratelimitscheme"
+	"github.com/cardea-iam/cardea/store"
+)
+
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get,resourceNames=identitydeployments.iam.cardea.dev;ratelimitschemes.iam.cardea.dev;apiauthapps.iam.cardea.dev;apikeys.iam.cardea.dev
+
+// Options are what the operator needs beside its manager.
+type Options struct {
+	// Store is the runtime store.
+	Store store.Store
+	// StillLeader asks, past every cache, whether this process holds the lease.
+	StillLeader func(context.Context) (bool, error)
+	// Install returns the id of the cluster.
+	Install func(context.Context) (string, error)
+	// Clock tells the time; Random is the source of keys.
+	Clock  func() time.Time
+	Random io.Reader
+	// Resync is the time between two passes over an unchanged resource.
+	Resync time.Duration
+	// Beat is the time between two signs of life in the store.
+	Beat time.Duration
+	// Workers is the number of passes of one kind at once.
+	Workers int
+	// Hook is called before each step of each pass; an error ends the pass as a crash would. Nil outside tests.
+	Hook func(kind, step string) error
+}
+
+// Setup adds every controller to a manager.
+func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
+	tenure := engine.NewTenure(engine.TenureOptions{
+		Store: opts.Store, Install: opts.Install, StillLeader: opts.StillLeader, Beat: opts.Beat,
+	})
+	if err := mgr.Add(tenure); err != nil {
+		return err
+	}
+	secrets, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+
+	e := engine.New(mgr, engine.Options{
+		Store: opts.Store, Tenure: tenure, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook,
+	})
+	engine.Add(e, identitydeployment.Kind())
+	engine.Add(e, ratelimitscheme.Kind())
+	engine.Add(e, apiauthapp.Kind())
+	engine.Add(e, apikey.Kind(apikey.Options{
+		Client:  mgr.GetClient(),
+		Live:    mgr.GetAPIReader(),
+		Secrets: apikey.NewWatch(secrets, mgr.GetCache()),
+		Events:  mgr.GetEventRecorder("cardea"),
+		Clock:   opts.Clock,
+		Random:  opts.Random,
+	}))
+	return e.Start(ctx, mgr)
+}

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Installs what the tests need beside Go and is missing: PostgreSQL's server programs, curl, git, make and the
+# certificates of authorities. On Debian and Ubuntu as root it uses apt; elsewhere it says what to install.
+set -eu
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Debian keeps the server's programs out of PATH.
+has_postgres() {
+	has initdb && has postgres && return 0
+	for initdb in /usr/lib/postgresql/*/bin/initdb; do
+		[ -x "$initdb" ] && return 0
+	done
+	return 1
+}
+
+missing=
+has_postgres || missing="$missing postgresql"
+for tool in curl git make; do
+	has "$tool" || missing="$missing $tool"
+done
+# /etc/ssl/cert.pem: macOS and others have their own.
+[ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||
+	missing="$missing ca-certificates"
+[ -n "$missing" ] || exit 0
+
+if ! has apt-get || [ "$(id -u)" -ne 0 ]; then
+	echo "Please install:$missing" >&2
+	exit 1
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() {
+	"$@" >"$log" 2>&1 || {
+		cat "$log" >&2
+		exit 1
+	}
+}
+export DEBIAN_FRONTEND=noninteractive
+quietly apt-get update
+# shellcheck disable=SC2086 # a list of words
+quietly apt-get install --yes --no-install-recommends $missing
+echo "Installed:$missing"

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// locations are what the banner tells beside env's.
+type locations struct{ dir, kubernetes, metrics string }
+
+func (r *localRun) banner(e env, unready []object) string {
+	return bannerText(e, locations{dir: r.dir, kubernetes: r.cluster.URL(), metrics: "http://" + address(r.ports.Metrics)}, unready)
+}
+
+// bannerText says where things are and what to try. It holds no secret: the commands take the key from env.
+func bannerText(e env, at locations, unready []object) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, `
+Cardea is running.
+
+  backend API     %s
+  metrics         %s
+  Kubernetes API  %s
+  logs            %s
+
+  export KUBECONFIG=%s
+
+Try it, in another terminal:
+
+  . %s
+  kubectl get cardea -A
+  curl -s -H "Authorization: Bearer $CARDEA_API_KEY" "$CARDEA_BASE_URL%s"
+
+`, e.baseURL, at.metrics, at.kubernetes, filepath.Join(at.dir, "logs"), quote(e.kubeconfig), quote(filepath.Join(at.dir, "env")), schemesPath)
+	if len(unready) > 0 {
+		text.WriteString("Not Ready, from earlier runs:\n")
+		for _, o := range unready {
+			text.WriteString(o.describe())
+		}
+		text.WriteString("\n")
+	}
+	text.WriteString("Ctrl-C stops everything; data stays in " + at.dir + ".\n")
+	return text.String()
+}

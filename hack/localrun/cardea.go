@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/hack/process"
+)
+
+const (
+	cardeaNamespace = "cardea-system"
+	cardeaStop      = 30 * time.Second
+	migrateWithin   = 2 * time.Minute
+	tokenLifetime   = 365 * 24 * time.Hour // renewed by every start
+)
+
+// startCardea runs Cardea as its own ServiceAccounts: one process over SQLite, or operator and server over --store.
+func (r *localRun) startCardea(ctx context.Context) error {
+	if r.store == "" {
+		return r.startStandalone(ctx)
+	}
+	if err := r.migrate(ctx); err != nil {
+		return err
+	}
+	if err := r.startAs(ctx, "operator", "--metrics-address="+address(r.ports.OperatorMetrics)); err != nil {
+		return err
+	}
+	return r.startAs(ctx, "server", r.listeners()...)
+}
+
+func (r *localRun) startStandalone(ctx context.Context) error {
+	return r.startAs(ctx, "standalone", append(r.listeners(), "--store=sqlite://"+r.path("cardea.db"))...)
+}
+
+func (r *localRun) listeners() []string {
+	return []string{
+		"--backend-address=" + address(r.ports.Backend),
+		"--enduser-address=" + address(r.ports.EndUser),
+		"--decision-address=" + address(r.ports.Decision),
+		"--metrics-address=" + address(r.ports.Metrics),
+	}
+}
+
+// startAs runs a role of Cardea (operator, server, standalone) with the token of its ServiceAccount.
+func (r *localRun) startAs(ctx context.Context, role string, arguments ...string) error {
+	kubeconfig := r.path(role + ".kubeconfig")
+	if err := r.cluster.ServiceAccountKubeconfig(ctx, cardeaNamespace, "cardea-"+role, kubeconfig, tokenLifetime); err != nil {
+		return err
+	}
+	p, err := r.group.Start(process.Spec{
+		Name: "cardea-" + role,
+		Path: r.binary,
+		Args: append([]string{role, "--kubeconfig=" + kubeconfig}, arguments...),
+		Env:  r.cardeaEnvironment(),
+	})
+	if err != nil {
+		return err
+	}
+	// Newest first: the server stops before the operator.
+	r.cardea = slices.Insert(r.cardea, 0, p)
+	r.step("cardea %s started; its log: %s", role, p.LogPath)
+	return nil
+}
+
+func (r *localRun) migrate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateWithin)
+	defer cancel()
+	return r.group.Run(ctx, process.Spec{
+		Name: "cardea-migrate",
+		Path: r.binary,
+		Args: []string{"migrate"},
+		Env:  r.cardeaEnvironment(),
+	})
+}
+
+// cardeaEnvironment is ours without a kubeconfig, so that Cardea can never be admin by accident. The URL of a
+// PostgreSQL store goes in it, not on a command line, for it may hold a password.
+func (r *localRun) cardeaEnvironment() []string {
+	var env []string
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "KUBECONFIG=") && !strings.HasPrefix(entry, "CARDEA_STORE=") {
+			env = append(env, entry)
+		}
+	}
+	if r.store != "" {
+		env = append(env, "CARDEA_STORE="+r.store)
+	}
+	return env
+}

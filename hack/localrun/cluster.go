@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/hack/controlplane"
+)
+
+// What every run installs: the kinds, and what Cardea finds in its cluster (namespace, ServiceAccounts, roles).
+const (
+	crdPath   = "config/crd"
+	localPath = "config/local"
+)
+
+func (r *localRun) startCluster(ctx context.Context) (err error) {
+	begin := time.Now()
+	if r.ports, err = choosePorts(r.path("ports.json"), freeSoon); err != nil {
+		return err
+	}
+	r.cluster, err = controlplane.Start(ctx, controlplane.Options{
+		BinDir:        r.binDir,
+		Dir:           r.path("cluster"),
+		Group:         r.group,
+		APIServerPort: r.ports.APIServer,
+		EtcdPort:      r.ports.Etcd,
+	})
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := os.ReadFile(r.cluster.AdminKubeconfig())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(r.kubeconfig(), kubeconfig, 0o600); err != nil {
+		return err
+	}
+	r.step("control plane ready in %s", time.Since(begin).Round(100*time.Millisecond))
+	return nil
+}
+
+// kubeconfig is the human's: admin.
+func (r *localRun) kubeconfig() string { return r.path("kubeconfig") }
+
+func (r *localRun) installManifests(ctx context.Context) error {
+	if _, err := r.kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", crdPath); err != nil {
+		return err
+	}
+	if _, err := r.kubectl(ctx, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"); err != nil {
+		return err
+	}
+	if _, err := r.kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", localPath); err != nil {
+		return err
+	}
+	r.step("%s and %s installed", crdPath, localPath)
+	return nil
+}
+
+// kubectl runs as admin and returns what is printed.
+func (r *localRun) kubectl(ctx context.Context, arguments ...string) ([]byte, error) {
+	// Its discovery cache stays in our folder: the home of the user is none of our business.
+	arguments = append([]string{"--kubeconfig=" + r.kubeconfig(), "--cache-dir=" + r.path("kubectl-cache")}, arguments...)
+	command := exec.CommandContext(ctx, r.cluster.Kubectl(), arguments...)
+	var output, problems bytes.Buffer
+	command.Stdout, command.Stderr = &output, &problems
+	if err := command.Run(); err != nil {
+		return nil, fmt.Errorf("%s %s: %w\n%s", filepath.Base(command.Path), strings.Join(arguments[2:], " "), err, problems.Bytes())
+	}
+	return output.Bytes(), nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What env exports arrives in a shell as it was, whatever it holds.
+func TestEnvIsSourceable(t *testing.T) {
+	t.Parallel()
+	e := env{
+		kubeconfig:   "/a folder/it's/kubeconfig",
+		baseURL:      "http://127.0.0.1:8080",
+		deploymentID: "4711",
+		apiKey:       `ck_$HOME"\` + "`x`",
+		binDir:       "/a folder/bin",
+	}
+	file := filepath.Join(t.TempDir(), "env")
+	if err := writeEnv(file, e.render()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v (%v), want 0600", info.Mode(), err)
+	}
+	shell := exec.Command("/bin/sh", "-c", `. "$1"; printf '%s\n' "$KUBECONFIG" "$CARDEA_BASE_URL" "$CARDEA_DEPLOYMENT_ID" "$CARDEA_API_KEY" "$PATH"`, "sh", file)
+	shell.Env = []string{"PATH=/usr/bin"}
+	got, err := shell.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{e.kubeconfig, e.baseURL, e.deploymentID, e.apiKey, e.binDir + ":/usr/bin", ""}, "\n")
+	if string(got) != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestBannerHoldsNoSecret(t *testing.T) {
+	t.Parallel()
+	if e := (env{apiKey: "ck_secret"}); strings.Contains(bannerText(e, locations{}, nil), e.apiKey) {
+		t.Error("the banner holds the API key")
+	}
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		object string
+		want   bool
+	}{
+		"ready":            {`{"metadata":{"generation":2},"status":{"observedGeneration":2,"conditions":[{"type":"Ready","status":"True"}]}}`, true},
+		"not ready":        {`{"metadata":{"generation":2},"status":{"observedGeneration":2,"conditions":[{"type":"Ready","status":"False"}]}}`, false},
+		"ready before":     {`{"metadata":{"generation":3},"status":{"observedGeneration":2,"conditions":[{"type":"Ready","status":"True"}]}}`, false},
+		"other conditions": {`{"metadata":{"generation":1},"status":{"observedGeneration":1,"conditions":[{"type":"Accepted","status":"True"}]}}`, false},
+		"never seen":       {`{"metadata":{"generation":1},"status":{"observedGeneration":-1}}`, false},
+	}
+	for name, tt := range tests {
+		objects, err := parseObjects([]byte(tt.object))
+		if err != nil || len(objects) != 1 {
+			t.Errorf("%s: %d objects, %v", name, len(objects), err)
+			continue
+		}
+		if got := objects[0].ready(); got != tt.want {
+			t.Errorf("%s: ready is %t", name, got)
+		}
+	}
+}
+
+// Only samples hold up the start; the user's own objects are told of.
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	objects, err := parseObjects([]byte(`{"kind":"List","items":[
+		{"apiVersion":"iam.cardea.dev/v1alpha1","kind":"APIKey","metadata":{"namespace":"acme","name":"sample","generation":1}},
+		{"apiVersion":"iam.cardea.dev/v1alpha1","kind":"APIKey","metadata":{"namespace":"mine","name":"sample","generation":1}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unready, others := split(objects, map[string]bool{"apikey.iam.cardea.dev acme/sample": true})
+	if len(unready) != 1 || unready[0].Metadata.Namespace != "acme" || len(others) != 1 || others[0].Metadata.Namespace != "mine" {
+		t.Errorf("unready %v, others %v", unready, others)
+	}
+}
+
+func TestPortsAreRemembered(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ports.json")
+	first, err := choosePorts(file, func(port int) bool { return port != preferred.Backend })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Backend == preferred.Backend || first.APIServer != preferred.APIServer {
+		t.Errorf("with a backend port that is taken: %+v", first)
+	}
+	second, err := choosePorts(file, func(int) bool { return true })
+	if err != nil || second != first {
+		t.Errorf("second start: %+v (%v), want %+v", second, err, first)
+	}
+}

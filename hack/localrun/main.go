@@ -1,0 +1,208 @@
+// Command localrun is `make run`: a Kubernetes control plane on loopback, Cardea over it as its own ServiceAccount,
+// and the samples, applied as users apply them. It is run from the repository's root. When everything serves it
+// writes .dev/env and prints a banner; Ctrl-C or SIGTERM ends it all. Data stays in the folder.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/hack/process"
+)
+
+type options struct {
+	dir          string // absolute
+	binDir       string
+	binary       string // of cardea
+	store        string
+	samples      string
+	deployment   string // namespace/name
+	apiKeySecret string // namespace/name
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "localrun:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// After the first signal the next one has its default effect: we die at once and the children with us.
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "localrun:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(arguments []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("localrun", flag.ExitOnError)
+	flags.StringVar(&o.dir, "dir", ".dev", "folder that keeps data, logs and kubeconfigs")
+	flags.StringVar(&o.binDir, "bin-dir", "", "folder of etcd, kube-apiserver, kube-controller-manager and kubectl (default $KUBEBUILDER_ASSETS if it holds them all, else bin/k8s)")
+	flags.StringVar(&o.binary, "cardea", "bin/cardea", "the cardea binary")
+	flags.StringVar(&o.store, "store", "", "postgres://... runs operator and server over that store (default: standalone over SQLite)")
+	flags.StringVar(&o.samples, "samples", "config/samples", "kustomization with the resources to apply")
+	flags.StringVar(&o.deployment, "deployment", "acme/acme", "namespace/name of the IdentityDeployment whose id goes into env")
+	flags.StringVar(&o.apiKeySecret, "api-key-secret", "acme/acme-backend-key", "namespace/name of the Secret whose API key goes into env")
+	if err := flags.Parse(arguments); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return o, o.complete()
+}
+
+// complete makes paths absolute and refuses, before anything starts, what cannot work.
+func (o *options) complete() error {
+	if o.store != "" && !strings.HasPrefix(o.store, "postgres://") && !strings.HasPrefix(o.store, "postgresql://") {
+		return errors.New("--store must be a postgres:// URL; SQLite is what you get without it")
+	}
+	for flagName, value := range map[string]string{"--deployment": o.deployment, "--api-key-secret": o.apiKeySecret} {
+		if namespace, name, ok := strings.Cut(value, "/"); !ok || namespace == "" || name == "" {
+			return fmt.Errorf("%s must be namespace/name, not %q", flagName, value)
+		}
+	}
+	if o.binDir == "" {
+		o.binDir = controlplane.DefaultBinDir()
+	}
+	for _, path := range []*string{&o.dir, &o.binDir, &o.binary} {
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = absolute
+	}
+	if _, err := os.Stat(o.binary); err != nil {
+		return fmt.Errorf("%s is missing; build it with `make build`", o.binary)
+	}
+	for _, folder := range []string{crdPath, localPath, o.samples} {
+		if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); err != nil {
+			return fmt.Errorf("no kustomization.yaml in %s; localrun is run from the repository's root", folder)
+		}
+	}
+	return nil
+}
+
+// run returns nil when ctx asked for the end, and an error when something failed or a child died.
+func run(ctx context.Context, o options, out io.Writer) error {
+	r, err := open(o, out)
+	if err != nil {
+		return err
+	}
+	err = r.bringUp(ctx)
+	if err == nil {
+		err = r.awaitEnd(ctx)
+	}
+	if ctx.Err() != nil {
+		err = nil // whatever failed, failed because we were asked to end
+		fmt.Fprintln(out, "\nStopping ...")
+	}
+	return errors.Join(err, r.stop())
+}
+
+// localRun is what runs.
+type localRun struct {
+	options
+	out     io.Writer
+	ports   ports
+	group   *process.Group
+	cluster *controlplane.ControlPlane
+	cardea  []*process.Process
+}
+
+func open(o options, out io.Writer) (*localRun, error) {
+	group, err := process.NewGroup(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &localRun{options: o, out: out, group: group}
+	// The file's existence means that everything is ready.
+	if err := os.Remove(r.path("env")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, errors.Join(err, group.Close())
+	}
+	return r, nil
+}
+
+// bringUp ends early, with the reason, when a child dies meanwhile.
+func (r *localRun) bringUp(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	death := make(chan error, 1)
+	go func() {
+		death <- r.awaitEnd(ctx)
+		cancel()
+	}()
+	err := r.bringUpAll(ctx)
+	cancel()
+	if died := <-death; died != nil {
+		return died
+	}
+	return err
+}
+
+func (r *localRun) bringUpAll(ctx context.Context) error {
+	if err := r.startCluster(ctx); err != nil {
+		return err
+	}
+	if err := r.installManifests(ctx); err != nil {
+		return err
+	}
+	if err := r.startCardea(ctx); err != nil {
+		return err
+	}
+	unready, err := r.applySamples(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := r.environment(ctx)
+	if err != nil {
+		return err
+	}
+	if err := awaitServed(ctx, e); err != nil {
+		return err
+	}
+	if err := writeEnv(r.path("env"), e.render()); err != nil {
+		return err
+	}
+	_, err = io.WriteString(r.out, r.banner(e, unready))
+	return err
+}
+
+// awaitEnd returns nil when ctx is done, or the story of the first child that died.
+func (r *localRun) awaitEnd(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case p := <-r.group.Deaths():
+		return p.ExitError()
+	}
+}
+
+// stop ends Cardea before the cluster, so that it can still say goodbye, and withdraws env.
+func (r *localRun) stop() error {
+	failures := []error{os.RemoveAll(r.path("env"))}
+	for _, p := range r.cardea {
+		failures = append(failures, p.Stop(cardeaStop))
+	}
+	if r.cluster != nil {
+		failures = append(failures, r.cluster.Stop())
+	}
+	return errors.Join(append(failures, r.group.Close())...)
+}
+
+func (r *localRun) step(format string, values ...any) {
+	fmt.Fprintf(r.out, "- "+format+"\n", values...)
+}
+
+func (r *localRun) path(name string) string { return filepath.Join(r.dir, name) }

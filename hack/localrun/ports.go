@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cardea-iam/cardea/hack/controlplane"
+)
+
+// ports on 127.0.0.1, remembered in the folder so that URLs and kubeconfigs stay good from one start to the next.
+type ports struct {
+	APIServer       int `json:"apiServer"`
+	Etcd            int `json:"etcd"`
+	Backend         int `json:"backend"`
+	EndUser         int `json:"endUser"`
+	Decision        int `json:"decision"`
+	Metrics         int `json:"metrics"`
+	OperatorMetrics int `json:"operatorMetrics"`
+}
+
+// preferred are the documented ones of Cardea, where they are free.
+var preferred = ports{
+	APIServer: 26443, Etcd: 22379,
+	Backend: 8080, EndUser: 8081, Decision: 8082, Metrics: 8090, OperatorMetrics: 8091,
+}
+
+// choosePorts returns the ports remembered in file, each replaced by a free one if it is taken now, and remembers
+// the result.
+func choosePorts(file string, free func(int) bool) (ports, error) {
+	p := preferred
+	// A file that cannot be read is as good as none: ports are no data.
+	if content, err := os.ReadFile(file); err == nil {
+		_ = json.Unmarshal(content, &p)
+	}
+	var taken []int
+	for _, port := range []*int{&p.APIServer, &p.Etcd, &p.Backend, &p.EndUser, &p.Decision, &p.Metrics, &p.OperatorMetrics} {
+		if !free(*port) {
+			another, err := controlplane.FreePort(taken...)
+			if err != nil {
+				return ports{}, err
+			}
+			*port = another
+		}
+		taken = append(taken, *port)
+	}
+	content, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return ports{}, err
+	}
+	return p, os.WriteFile(file, append(content, '\n'), 0o600)
+}
+
+// freeSoon forgives a port that the processes of a killed run are still letting go of.
+func freeSoon(port int) bool {
+	for range 20 {
+		if controlplane.PortIsFree(port) {
+			return true
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	return false
+}
+
+func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

@@ -1,0 +1,124 @@
+// Package translation turns resources into the content of config documents. The operator uses it to fill the store, the
+// server to compare a live resource with a request and to answer from it while the store lags: one translation for both.
+package translation
+
+import (
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/scheme"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// Deployment translates an IdentityDeployment.
+func Deployment(d *v1alpha1.IdentityDeployment) document.Deployment {
+	management := ptr.Deref(d.Spec.Management, v1alpha1.ManagementPolicy{})
+	return document.Deployment{
+		DisplayName:      named(d.Spec.DisplayName, d.Name),
+		Mode:             string(ptr.Deref(d.Spec.Mode, v1alpha1.DeploymentModeProduction)),
+		FrontendHosts:    words(d.Spec.FrontendHosts),
+		DefaultScheme:    schemeName(d.Spec.DefaultRateLimitSchemeRef),
+		FieldConflicts:   string(ptr.Deref(management.FieldConflicts, v1alpha1.FieldConflictsReject)),
+		ManagementWrites: string(ptr.Deref(management.Writes, v1alpha1.ManagementWritesEnabled)),
+	}
+}
+
+// RateLimitScheme translates a RateLimitScheme.
+func RateLimitScheme(s *v1alpha1.RateLimitScheme) document.RateLimitScheme {
+	return document.RateLimitScheme{
+		Slug:        string(s.Spec.Slug),
+		Name:        named(s.Spec.DisplayName, string(s.Spec.Slug)),
+		Description: described(s.Spec.Description),
+		Rules:       Rules(s.Spec.Rules),
+	}
+}
+
+// Rules translates declared rules to rules as sent.
+func Rules(declared []v1alpha1.RateLimitRule) []scheme.Rule {
+	out := make([]scheme.Rule, len(declared))
+	for i, rule := range declared {
+		out[i] = scheme.Rule{
+			Unit: string(rule.Unit), Duration: int64(rule.Duration), MaxRequests: int64(rule.MaxRequests),
+			Mode: string(ptr.Deref(rule.Mode, "")), Endpoints: words(rule.Endpoints),
+		}
+		if rule.Priority != nil {
+			out[i].Priority = ptr.To(int64(*rule.Priority))
+		}
+	}
+	return out
+}
+
+// DeclareRules is the inverse of Rules, for rules that scheme.Validate found no fault in.
+func DeclareRules(rules []scheme.Rule) []v1alpha1.RateLimitRule {
+	out := make([]v1alpha1.RateLimitRule, len(rules))
+	for i, rule := range rules {
+		out[i] = v1alpha1.RateLimitRule{Unit: v1alpha1.RateLimitUnit(rule.Unit), Duration: int32(rule.Duration), MaxRequests: int32(rule.MaxRequests)}
+		if rule.Mode != "" {
+			out[i].Mode = ptr.To(v1alpha1.RateLimitMode(rule.Mode))
+		}
+		for _, endpoint := range rule.Endpoints {
+			out[i].Endpoints = append(out[i].Endpoints, v1alpha1.EndpointPattern(endpoint))
+		}
+		if rule.Priority != nil {
+			out[i].Priority = ptr.To(int32(*rule.Priority))
+		}
+	}
+	return out
+}
+
+// APIAuthApp translates an APIAuthApp.
+func APIAuthApp(a *v1alpha1.APIAuthApp) document.APIAuthApp {
+	return document.APIAuthApp{
+		Slug:        string(a.Spec.Slug),
+		Name:        named(a.Spec.DisplayName, string(a.Spec.Slug)),
+		Description: described(a.Spec.Description),
+		Permissions: words(a.Spec.Permissions),
+		Active:      ptr.Deref(a.Spec.Active, true),
+		Scheme:      schemeName(a.Spec.RateLimitSchemeRef),
+	}
+}
+
+// APIKey translates an APIKey with the verifiers of its keys.
+func APIKey(key *v1alpha1.APIKey, verifiers []document.Verifier) document.APIKey {
+	return document.APIKey{
+		App:          key.Spec.AppRef.Name,
+		Name:         named(key.Spec.DisplayName, key.Name),
+		Permissions:  words(key.Spec.Permissions),
+		AllowedCIDRs: words(key.Spec.AllowedCIDRs),
+		Scheme:       schemeName(key.Spec.RateLimitSchemeRef),
+		Verifiers:    verifiers,
+	}
+}
+
+// named returns the name to serve: what is declared, trimmed, else the fallback.
+func named(declared *v1alpha1.DisplayName, fallback string) string {
+	if declared == nil {
+		return fallback
+	}
+	return strings.TrimSpace(string(*declared))
+}
+
+// described returns the description to serve, trimmed, nil if none is declared.
+func described(declared *v1alpha1.Description) *string {
+	if declared == nil {
+		return nil
+	}
+	return ptr.To(strings.TrimSpace(string(*declared)))
+}
+
+func schemeName(ref *v1alpha1.RateLimitSchemeReference) string {
+	if ref == nil {
+		return ""
+	}
+	return ref.Name
+}
+
+func words[S ~string](declared []S) []string {
+	var out []string
+	for _, word := range declared {
+		out = append(out, string(word))
+	}
+	return out
+}

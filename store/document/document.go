@@ -1,0 +1,127 @@
+// Package document holds the payloads of config documents: what the operator translates resources into and servers
+// read. A payload carries a version; readers ignore members they do not know and refuse versions they do not know.
+package document
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/scheme"
+)
+
+// version is the payload version this binary writes. Members may be added within a version; a change of meaning needs
+// the next one, which servers must be able to read before an operator writes it.
+const version = 1
+
+// Meta is what every document carries beside its content.
+type Meta struct {
+	// CreatedAt is the resource's creation time.
+	CreatedAt time.Time `json:"created_at"`
+	// UpdatedAt is when the content last changed, in microseconds.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Deployment is the content of an IdentityDeployment.
+type Deployment struct {
+	DisplayName   string   `json:"display_name"`
+	Mode          string   `json:"mode"`
+	FrontendHosts []string `json:"frontend_hosts,omitempty"`
+	// DefaultScheme is the name of the default RateLimitScheme resource, "" if none.
+	DefaultScheme    string `json:"default_scheme,omitempty"`
+	FieldConflicts   string `json:"field_conflicts"`
+	ManagementWrites string `json:"management_writes"`
+}
+
+// RateLimitScheme is the content of a RateLimitScheme, with its rules as sent.
+type RateLimitScheme struct {
+	Slug        string        `json:"slug"`
+	Name        string        `json:"name"`
+	Description *string       `json:"description,omitempty"`
+	Rules       []scheme.Rule `json:"rules"`
+}
+
+// APIAuthApp is the content of an APIAuthApp.
+type APIAuthApp struct {
+	Slug        string   `json:"slug"`
+	Name        string   `json:"name"`
+	Description *string  `json:"description,omitempty"`
+	Permissions []string `json:"permissions,omitempty"`
+	Active      bool     `json:"active"`
+	// Scheme is the name of the RateLimitScheme resource, "" if none.
+	Scheme string `json:"scheme,omitempty"`
+}
+
+// APIKey is the content of an APIKey: what is needed to verify the key, never the key.
+type APIKey struct {
+	// App is the name of the APIAuthApp resource.
+	App          string   `json:"app"`
+	Name         string   `json:"name"`
+	Permissions  []string `json:"permissions,omitempty"`
+	AllowedCIDRs []string `json:"allowed_cidrs,omitempty"`
+	// Scheme is the name of the RateLimitScheme resource, "" if none.
+	Scheme string `json:"scheme,omitempty"`
+	// Verifiers are the accepted keys: the current one first, then the previous one during an overlap.
+	Verifiers []Verifier `json:"verifiers"`
+}
+
+// Verifier verifies one key.
+type Verifier struct {
+	// ID is the public id.
+	ID string `json:"id"`
+	// Digest is the SHA-256 of the whole key.
+	Digest apikey.Digest `json:"sha256"`
+	Last4  string        `json:"last4"`
+	// ExpiresAt is when the key stops being accepted; nil: never.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+type envelope struct {
+	Version int             `json:"v"`
+	Meta    Meta            `json:"meta"`
+	Content json.RawMessage `json:"content"`
+}
+
+// Hash returns the content hash: 64 hexadecimal digits, equal for equal content of one kind. Meta is no part of it.
+func Hash(kind string, content any) (string, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return "", fmt.Errorf("encode %s: %w", kind, err)
+	}
+	sum := sha256.Sum256(append([]byte(kind+"\x00"), raw...))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Encode writes a payload.
+func Encode(meta Meta, content any) ([]byte, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	meta.CreatedAt, meta.UpdatedAt = meta.CreatedAt.UTC(), meta.UpdatedAt.UTC()
+	return json.Marshal(envelope{Version: version, Meta: meta, Content: raw})
+}
+
+// DecodeMeta reads a payload's meta alone.
+func DecodeMeta(payload []byte) (Meta, error) {
+	var ignored struct{}
+	return Decode(payload, &ignored)
+}
+
+// Decode reads a payload into content, a pointer.
+func Decode(payload []byte, content any) (Meta, error) {
+	var e envelope
+	if err := json.Unmarshal(payload, &e); err != nil {
+		return Meta{}, fmt.Errorf("decode payload: %w", err)
+	}
+	if e.Version != version {
+		return Meta{}, fmt.Errorf("payload version %d is not one this binary reads (%d): upgrade servers before operators", e.Version, version)
+	}
+	if err := json.Unmarshal(e.Content, content); err != nil {
+		return Meta{}, fmt.Errorf("decode content: %w", err)
+	}
+	return e.Meta, nil
+}

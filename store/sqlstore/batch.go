@@ -1,0 +1,168 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// result answers an op.
+type result struct {
+	revision int64
+	err      error
+}
+
+// commitBatch applies ops in their order in one transaction and answers each. A refused op leaves the others alone;
+// a failure of the engine is the answer to all of them, since then nothing is known to be durable.
+func (s *Store) commitBatch(ctx context.Context, ops []op) []result {
+	var results []result
+	var changed bool
+	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
+		held, err := readPicture(ctx, tx, row, ops)
+		if err != nil {
+			return false, err
+		}
+		results = results[:0]
+		for _, o := range ops {
+			verdict := decide(held, o)
+			results = append(results, result{held.draw(verdict, o.put.Identity, rand.Text), verdict.err})
+		}
+		changed = len(held.feed) > 0
+		if !changed {
+			return false, nil
+		}
+		return true, s.writePicture(ctx, tx, held)
+	})
+	if err != nil {
+		results = make([]result, len(ops))
+		for i := range results {
+			results[i].err = err
+		}
+		return results
+	}
+	if changed {
+		s.announce()
+	}
+	return results
+}
+
+// announce tells this process's readers of a change; where others may read too, the engine tells all.
+func (s *Store) announce() {
+	if s.engine.listen == nil {
+		s.bell.ring()
+	}
+}
+
+// readPicture reads what the ops are decided against.
+func readPicture(ctx context.Context, tx session, row storeRow, ops []op) (*picture, error) {
+	ids, claims := wanted(ops)
+	documents, owners := map[store.Identity]store.Document{}, map[string]store.Owner{}
+	if err := readDocuments(ctx, tx, ids, documents); err != nil {
+		return nil, err
+	}
+	if err := readClaims(ctx, tx, claims, owners); err != nil {
+		return nil, err
+	}
+	if err := readClaimsOf(ctx, tx, ids, owners); err != nil {
+		return nil, err
+	}
+	return newPicture(row, documents, owners), nil
+}
+
+// wanted lists the identities and the claims the ops touch, each once.
+func wanted(ops []op) (ids []store.Identity, claims []string) {
+	seenIDs, seenClaims := map[store.Identity]bool{}, map[string]bool{}
+	want := func(id store.Identity) {
+		if !seenIDs[id] {
+			seenIDs[id] = true
+			ids = append(ids, id)
+		}
+	}
+	for _, o := range ops {
+		want(o.put.Identity)
+		for _, owner := range o.put.Displace {
+			want(owner.Identity)
+		}
+		for _, claim := range o.put.Claims {
+			if !seenClaims[claim] {
+				seenClaims[claim] = true
+				claims = append(claims, claim)
+			}
+		}
+	}
+	return ids, claims
+}
+
+// writePicture writes what changed in a picture and the new head of the feed.
+func (s *Store) writePicture(ctx context.Context, tx session, held *picture) error {
+	diff := held.difference()
+	if err := writeDocuments(ctx, tx, diff); err != nil {
+		return err
+	}
+	if err := writeClaims(ctx, tx, diff); err != nil {
+		return err
+	}
+	now := s.clock().UnixMicro()
+	err := inChunks(tx, diff.feed, 7, func(part []feedEntry) error {
+		args := make([]any, 0, 7*len(part))
+		for _, e := range part {
+			args = append(args, e.position.Revision, e.position.Tag,
+				e.identity.Kind, e.identity.Namespace, e.identity.Name, flag(e.deleted), now)
+		}
+		_, err := tx.exec(ctx, `INSERT INTO feed (revision, tag, kind, namespace, name, deleted, written_at) VALUES `+
+			rowsOf(len(part), 7), tx.dialect.variable(args)...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = tx.exec(ctx, `UPDATE store SET revision = ?, tag = ? WHERE id = 1`+tx.dialect.publish,
+		held.position.Revision, held.position.Tag)
+	return err
+}
+
+func writeDocuments(ctx context.Context, tx session, diff difference) error {
+	err := inChunks(tx, diff.deleted, 3, func(part []store.Identity) error {
+		_, err := tx.exec(ctx, `DELETE FROM documents WHERE (kind, namespace, name) IN (VALUES `+
+			rowsOf(len(part), 3)+`)`, tx.dialect.variable(identityColumns(part))...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return inChunks(tx, diff.written, 12, func(part []store.Document) error {
+		args := make([]any, 0, 12*len(part))
+		for _, d := range part {
+			args = append(args, d.Kind, d.Namespace, d.Name, d.UID, d.Generation, d.Deployment, d.ID, d.Key, d.Hash,
+				d.Payload, flag(d.Retained), d.Revision)
+		}
+		_, err := tx.exec(ctx, `INSERT INTO documents (`+documentColumns+`) VALUES `+rowsOf(len(part), 12)+`
+			ON CONFLICT (kind, namespace, name) DO UPDATE SET uid = excluded.uid, generation = excluded.generation,
+			deployment = excluded.deployment, id = excluded.id, key = excluded.key, hash = excluded.hash,
+			payload = excluded.payload, retained = excluded.retained, revision = excluded.revision`,
+			tx.dialect.variable(args)...)
+		return err
+	})
+}
+
+func writeClaims(ctx context.Context, tx session, diff difference) error {
+	err := inChunks(tx, diff.released, 1, func(part []string) error {
+		_, err := tx.exec(ctx, `DELETE FROM claims WHERE claim IN `+rowsOf(1, len(part)),
+			tx.dialect.variable(anys(part))...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return inChunks(tx, diff.claimed, 5, func(part []claimRow) error {
+		args := make([]any, 0, 5*len(part))
+		for _, c := range part {
+			args = append(args, c.claim, c.owner.Kind, c.owner.Namespace, c.owner.Name, c.owner.UID)
+		}
+		_, err := tx.exec(ctx, `INSERT INTO claims (claim, kind, namespace, name, uid) VALUES `+rowsOf(len(part), 5)+`
+			ON CONFLICT (claim) DO UPDATE SET kind = excluded.kind, namespace = excluded.namespace,
+			name = excluded.name, uid = excluded.uid`, tx.dialect.variable(args)...)
+		return err
+	})
+}

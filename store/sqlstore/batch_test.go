@@ -1,0 +1,73 @@
+package sqlstore
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestRebind(t *testing.T) {
+	t.Parallel()
+	const query = "SELECT a FROM b WHERE c = ? AND d IN (?,?)"
+	if got := sqliteDialect.rebind(query); got != query {
+		t.Errorf("got %s", got)
+	}
+	if got := postgresDialect.rebind(query); got != "SELECT a FROM b WHERE c = $1 AND d IN ($2,$3)" {
+		t.Errorf("got %s", got)
+	}
+	if got := rowsOf(2, 3); got != "(?,?,?),(?,?,?)" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestBatchWiderThanAStatement claims more than fits into one statement's parameters, and gives it up again.
+func TestBatchWiderThanAStatement(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			s := migrated(t, newURL(t), Options{})
+			s.engine.dialect.maxParameters = 100
+			tenure, err := s.Take(t.Context(), "install", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ops := make([]op, 40)
+			var claims []string
+			for i := range ops {
+				put := numbered(fmt.Sprint("d", i), 1)
+				put.Claims = nil
+				for j := range 30 {
+					put.Claims = append(put.Claims, fmt.Sprintf("slug/%d/%d", i, j))
+				}
+				claims = append(claims, put.Claims...)
+				ops[i] = op{verbPut, tenure, put}
+			}
+			expectHolders(t, s, ops, claims, len(claims))
+			for i := range ops {
+				ops[i].put.SeenUID, ops[i].put.Claims = "u", ops[i].put.Claims[:1]
+			}
+			expectHolders(t, s, ops, claims, len(ops))
+			for i := range ops {
+				ops[i].verb = verbDelete
+			}
+			expectHolders(t, s, ops, claims, 0)
+			if got := contentOf(t, s); len(got.documents) != 0 || got.position.Revision != int64(3*len(ops)) {
+				t.Errorf("left %d documents at %v", len(got.documents), got.position)
+			}
+		})
+	}
+}
+
+// expectHolders commits ops and counts which of the claims are held then.
+func expectHolders(t *testing.T, s *Store, ops []op, claims []string, want int) {
+	t.Helper()
+	for _, r := range s.commitBatch(t.Context(), ops) {
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+	}
+	holders, err := s.Holders(t.Context(), claims)
+	if err != nil || len(holders) != want {
+		t.Errorf("%d claims are held, want %d (%v)", len(holders), want, err)
+	}
+}

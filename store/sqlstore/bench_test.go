@@ -1,0 +1,100 @@
+package sqlstore
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// onEngines runs a benchmark on a migrated store of each engine.
+func onEngines(b *testing.B, run func(b *testing.B, s *Store, tenure store.Tenure)) {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		b.Run(engine, func(b *testing.B) {
+			s := migrated(b, engines[engine](b), Options{})
+			tenure, err := s.Take(b.Context(), "install", 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			run(b, s, tenure)
+		})
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	for _, writers := range []int{1, 8, 32} {
+		b.Run(fmt.Sprint("writers=", writers), func(b *testing.B) {
+			onEngines(b, func(b *testing.B, s *Store, tenure store.Tenure) {
+				var next atomic.Int64
+				var group sync.WaitGroup
+				b.ResetTimer()
+				for range writers {
+					group.Go(func() {
+						for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+							if _, err := s.Put(b.Context(), tenure, numbered(fmt.Sprint("d", n), n)); err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				}
+				group.Wait()
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "puts/s")
+			})
+		})
+	}
+}
+
+func BenchmarkHeld(b *testing.B) {
+	onEngines(b, func(b *testing.B, s *Store, tenure store.Tenure) {
+		fill(b, s, tenure, 1000)
+		for n := 0; b.Loop(); n++ {
+			if held, err := s.Held(b.Context(), numbered(fmt.Sprint("d", n%1000), 0).Identity); err != nil || !held.Found {
+				b.Fatal(held, err)
+			}
+		}
+	})
+}
+
+func BenchmarkChangesNothing(b *testing.B) {
+	onEngines(b, func(b *testing.B, s *Store, tenure store.Tenure) {
+		fill(b, s, tenure, 1000)
+		_, position, err := s.Load(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if _, _, err := s.Changes(b.Context(), position); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkLoad10000(b *testing.B) {
+	onEngines(b, func(b *testing.B, s *Store, tenure store.Tenure) {
+		fill(b, s, tenure, 10_000)
+		for b.Loop() {
+			if documents, _, err := s.Load(b.Context()); err != nil || len(documents) != 10_000 {
+				b.Fatal(len(documents), err)
+			}
+		}
+	})
+}
+
+// fill writes documents d0, d1, ... of about 1 KiB.
+func fill(b *testing.B, s *Store, tenure store.Tenure, count int) {
+	b.Helper()
+	ops := make([]op, count)
+	for i := range ops {
+		put := numbered(fmt.Sprint("d", i), 1)
+		put.Payload = make([]byte, 1024)
+		ops[i] = op{verb: verbPut, tenure: tenure, put: put}
+	}
+	for _, r := range s.commitBatch(b.Context(), ops) {
+		if r.err != nil {
+			b.Fatal(r.err)
+		}
+	}
+}

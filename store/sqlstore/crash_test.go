@@ -1,0 +1,134 @@
+package sqlstore
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// crashChildEnv makes this test binary a writer on the URL it holds.
+const crashChildEnv = "CARDEA_TEST_CRASH_URL"
+
+func numbered(name string, n int64) store.Put {
+	return store.Put{
+		Document: store.Document{
+			Owner:      store.Owner{Identity: store.Identity{Kind: "Role", Namespace: "apps", Name: name}, UID: "u"},
+			Generation: n, Deployment: "apps/main", ID: n + 1, Key: name, Hash: fmt.Sprint(n), Payload: []byte(`{"v":1}`),
+		},
+		Claims: []string{"slug/" + name},
+	}
+}
+
+// crashChild writes from several goroutines until it is killed, and prints the name of each acknowledged document.
+func crashChild() int {
+	ctx := context.Background()
+	s, err := Open(ctx, os.Getenv(crashChildEnv), Options{})
+	if err == nil {
+		err = s.Migrate(ctx)
+	}
+	var tenure store.Tenure
+	if err == nil {
+		tenure, err = s.Take(ctx, "install", 0)
+	}
+	var group sync.WaitGroup
+	for writer := range 8 {
+		group.Go(func() {
+			for n := int64(0); err == nil; n++ {
+				name := fmt.Sprintf("w%d-%d", writer, n)
+				if _, failed := s.Put(ctx, tenure, numbered(name, n)); failed != nil {
+					fmt.Fprintln(os.Stderr, failed)
+					return
+				}
+				fmt.Println(name)
+			}
+		})
+	}
+	group.Wait()
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
+	url := newSQLite(t)
+	for round := range 3 {
+		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
+			acknowledged := runUntilKilled(t, url, 150)
+			s := openAt(t, url, Options{})
+			documents, position, err := s.Load(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := map[string]bool{}
+			for _, document := range documents {
+				held[document.Name] = true
+				if document.Revision > position.Revision {
+					t.Errorf("%s has revision %d, above the feed's %d", document.Name, document.Revision, position.Revision)
+				}
+				whole, err := s.Held(t.Context(), document.Identity)
+				if err != nil || len(whole.Claims) != 1 {
+					t.Errorf("%s is half written: claims %v, %v", document.Name, whole.Claims, err)
+				}
+			}
+			for _, name := range acknowledged {
+				if !held[name] {
+					t.Errorf("%s was acknowledged and is gone", name)
+				}
+			}
+			tenure, err := s.Take(t.Context(), "install", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			deleteAll(t, s, tenure, contentOf(t, s))
+		})
+	}
+}
+
+// runUntilKilled kills a child after so many acknowledgements and returns all it printed.
+func runUntilKilled(t *testing.T, url string, after int) []string {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), crashChildEnv+"="+url)
+	child.Stderr = os.Stderr
+	output, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		names = append(names, lines.Text())
+		if len(names) == after {
+			if err := child.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	// It was killed, which is its error.
+	_ = child.Wait()
+	if len(names) < after {
+		t.Fatalf("the child ended by itself after %d writes", len(names))
+	}
+	return names
+}
+
+// deleteAll deletes what a store holds.
+func deleteAll(t *testing.T, s *Store, tenure store.Tenure, held content) {
+	t.Helper()
+	var ops []op
+	for _, h := range held.documents {
+		ops = append(ops, op{verb: verbDelete, tenure: tenure, put: store.Put{Document: h.Document}})
+	}
+	for _, r := range s.commitBatch(t.Context(), ops) {
+		if r.err != nil {
+			t.Error(r.err)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package sqlstore
+
+import (
+	"slices"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// verb is what an op does.
+type verb string
+
+const (
+	verbPut    verb = "put"
+	verbDelete verb = "delete"
+	verbRetain verb = "retain"
+)
+
+// op is one write as a caller asked for it. Delete and Retain use the owner of the put alone.
+type op struct {
+	verb   verb
+	tenure store.Tenure
+	put    store.Put
+}
+
+// decision is what becomes of an op. The zero decision changes nothing and is a success.
+type decision struct {
+	// err refuses the op.
+	err error
+	// revision is that of the content a put found as it wants it.
+	revision int64
+	// displace lists the documents that are deleted to free their claims, in order.
+	displace []store.Identity
+	// remove deletes the op's own document.
+	remove bool
+	// write is the document to keep, nil for none. It holds the claims and no other then; with keepClaims, those it
+	// held before.
+	write      *store.Document
+	claims     []string
+	keepClaims bool
+}
+
+// changes tells whether the decision leads to a new revision.
+func (d decision) changes() bool { return d.remove || d.write != nil || len(d.displace) > 0 }
+
+// decide judges an op against what is held. It changes nothing.
+func decide(held *picture, o op) decision {
+	if o.tenure != held.tenure {
+		return decision{err: store.ErrFenced}
+	}
+	document, found := held.documents[o.put.Identity]
+	if o.verb == verbPut {
+		return decidePut(held, o.put, document)
+	}
+	if !found || document.UID != o.put.UID {
+		return decision{}
+	}
+	switch {
+	case o.verb == verbDelete:
+		return decision{remove: true}
+	case document.Retained:
+		return decision{}
+	default:
+		document.Retained = true
+		return decision{write: &document, keepClaims: true}
+	}
+}
+
+// decidePut judges a put; the recorded document is the zero document if there is none.
+func decidePut(held *picture, put store.Put, recorded store.Document) decision {
+	if recorded.UID != put.SeenUID {
+		return decision{err: store.ErrStale}
+	}
+	if recorded.UID == put.UID && recorded.Generation > put.Generation {
+		return decision{err: store.ErrStale}
+	}
+	if sameContent(recorded, put.Document) && held.ownsExactly(put.Identity, put.Claims) {
+		return decision{revision: recorded.Revision}
+	}
+	refused := map[string]store.Owner{}
+	var displace []store.Identity
+	for _, claim := range put.Claims {
+		holder, taken := held.claims[claim]
+		switch {
+		case !taken || holder.Identity == put.Identity:
+			// Free, or held by the document this put replaces.
+		case !slices.Contains(put.Displace, holder):
+			refused[claim] = holder
+		case !slices.Contains(displace, holder.Identity):
+			displace = append(displace, holder.Identity)
+		}
+	}
+	if len(refused) > 0 {
+		return decision{err: &store.ClaimHeldError{Claims: refused}}
+	}
+	return decision{displace: displace, write: &put.Document, claims: put.Claims}
+}
+
+// sameContent tells whether a put would leave the recorded document as it is, its claims aside.
+func sameContent(recorded, put store.Document) bool {
+	return recorded.Owner == put.Owner && recorded.Generation == put.Generation &&
+		recorded.Deployment == put.Deployment && recorded.ID == put.ID && recorded.Key == put.Key &&
+		recorded.Hash == put.Hash && string(recorded.Payload) == string(put.Payload) && !recorded.Retained
+}

@@ -1,0 +1,61 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"strconv"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// dialect is what differs between the engines. All else is one SQL text with "?" for parameters.
+type dialect struct {
+	// numbered: parameters are written $1, $2.
+	numbered bool
+	// forUpdate follows the SELECT that locks the store row; empty where a write transaction is alone anyway.
+	forUpdate string
+	// publish follows the UPDATE of the store row that ends a change and tells other processes of it on commit.
+	publish string
+	// jsonList is the aggregate function that makes a JSON list.
+	jsonList string
+	// tableExists takes a table name and returns a row if there is such a table.
+	tableExists string
+	// readTx begins a transaction whose statements all see one snapshot, writeTx one that sees what the lock
+	// awaited.
+	readTx, writeTx *sql.TxOptions
+	// maxParameters is how many a statement may have.
+	maxParameters int
+	// variable prepares the arguments of a statement whose text depends on their number.
+	variable func(args []any) []any
+	// retryable tells that the engine undid the transaction and asks for it again.
+	retryable func(err error) bool
+	// goose is the dialect's name there, and locker its lock for migrations, nil where the engine is alone.
+	goose  goose.Dialect
+	locker func() (lock.SessionLocker, error)
+}
+
+// rebind writes the parameters of a statement as the engine wants them. No statement has "?" in a literal.
+func (d dialect) rebind(query string) string {
+	if !d.numbered {
+		return query
+	}
+	var b strings.Builder
+	b.Grow(len(query) + 32)
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(query, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(n))
+		query = after
+	}
+}
+
+// rowsOf returns rows of parameters as VALUES and INSERT want them: "(?,?),(?,?)".
+func rowsOf(rows, columns int) string {
+	row := "(" + strings.Repeat("?,", columns-1) + "?)"
+	return strings.Repeat(row+",", rows-1) + row
+}

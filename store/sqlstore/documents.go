@@ -1,0 +1,169 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// documentColumns are the columns scanDocument reads.
+const documentColumns = `kind, namespace, name, uid, generation, deployment, id, key, hash, payload, retained, revision`
+
+// scanDocument reads documentColumns and what the statement selects after them.
+func scanDocument(row *sql.Rows, more ...any) (store.Document, error) {
+	var d store.Document
+	err := row.Scan(append([]any{
+		&d.Kind, &d.Namespace, &d.Name, &d.UID, &d.Generation, &d.Deployment, &d.ID, &d.Key, &d.Hash, &d.Payload,
+		&d.Retained, &d.Revision,
+	}, more...)...)
+	return d, err
+}
+
+// Held returns what the store holds for an identity. One statement reads both tables, so that the claims are those
+// of the document returned.
+func (s *Store) Held(ctx context.Context, id store.Identity) (store.Held, error) {
+	var held store.Held
+	err := s.reads().query(ctx, func(row *sql.Rows) error {
+		var claims string
+		document, err := scanDocument(row, &claims)
+		if err != nil {
+			return err
+		}
+		held.Document, held.Found = document, true
+		return json.Unmarshal([]byte(claims), &held.Claims)
+	}, `SELECT `+documentColumns+`, COALESCE(CAST((
+			SELECT `+s.engine.dialect.jsonList+`(c.claim) FROM claims c
+			WHERE c.kind = d.kind AND c.namespace = d.namespace AND c.name = d.name
+		) AS TEXT), '[]')
+		FROM documents d WHERE kind = ? AND namespace = ? AND name = ?`, id.Kind, id.Namespace, id.Name)
+	if err != nil {
+		return store.Held{}, fmt.Errorf("read %s: %w", id, err)
+	}
+	slices.Sort(held.Claims)
+	return held, nil
+}
+
+// Holders returns the owner of each of the claims that has one.
+func (s *Store) Holders(ctx context.Context, claims []string) (map[string]store.Owner, error) {
+	if err := checkText(store.Identity{}, claims...); err != nil {
+		return nil, err
+	}
+	holders := map[string]store.Owner{}
+	if err := readClaims(ctx, s.reads(), claims, holders); err != nil {
+		return nil, fmt.Errorf("read the holders of claims: %w", err)
+	}
+	return holders, nil
+}
+
+// Owners returns the owner of every document that is not retained.
+func (s *Store) Owners(ctx context.Context) ([]store.Owner, error) {
+	var owners []store.Owner
+	err := s.reads().query(ctx, func(row *sql.Rows) error {
+		var o store.Owner
+		err := row.Scan(&o.Kind, &o.Namespace, &o.Name, &o.UID)
+		owners = append(owners, o)
+		return err
+	}, `SELECT kind, namespace, name, uid FROM documents WHERE retained = 0`)
+	if err != nil {
+		return nil, fmt.Errorf("read the owners of documents: %w", err)
+	}
+	return owners, nil
+}
+
+// Put writes a document and its claims; see store.Documents.
+func (s *Store) Put(ctx context.Context, tenure store.Tenure, put store.Put) (int64, error) {
+	checked, err := checkedPut(put)
+	if err != nil {
+		return 0, err
+	}
+	revision, err := s.committer.submit(ctx, op{verb: verbPut, tenure: tenure, put: checked})
+	if err != nil {
+		return 0, fmt.Errorf("put %s: %w", put.Identity, err)
+	}
+	return revision, nil
+}
+
+// Delete removes the document of an owner with its claims; see store.Documents.
+func (s *Store) Delete(ctx context.Context, tenure store.Tenure, owner store.Owner) error {
+	return s.submitOwner(ctx, verbDelete, tenure, owner)
+}
+
+// Retain marks the document of an owner as retained; see store.Documents.
+func (s *Store) Retain(ctx context.Context, tenure store.Tenure, owner store.Owner) error {
+	return s.submitOwner(ctx, verbRetain, tenure, owner)
+}
+
+func (s *Store) submitOwner(ctx context.Context, verb verb, tenure store.Tenure, owner store.Owner) error {
+	if err := checkOwner(owner); err != nil {
+		return err
+	}
+	_, err := s.committer.submit(ctx, op{
+		verb: verb, tenure: tenure, put: store.Put{Document: store.Document{Owner: owner}},
+	})
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", verb, owner.Identity, err)
+	}
+	return nil
+}
+
+// readClaims adds the owners of the claims that have one.
+func readClaims(ctx context.Context, on session, claims []string, into map[string]store.Owner) error {
+	return inChunks(on, claims, 1, func(part []string) error {
+		return on.query(ctx, claimInto(into),
+			`SELECT claim, kind, namespace, name, uid FROM claims WHERE claim IN `+rowsOf(1, len(part)),
+			on.dialect.variable(anys(part))...)
+	})
+}
+
+// readClaimsOf adds every claim of the identities.
+func readClaimsOf(ctx context.Context, on session, ids []store.Identity, into map[string]store.Owner) error {
+	return inChunks(on, ids, 3, func(part []store.Identity) error {
+		return on.query(ctx, claimInto(into),
+			`SELECT claim, kind, namespace, name, uid FROM claims
+			WHERE (kind, namespace, name) IN (VALUES `+rowsOf(len(part), 3)+`)`,
+			on.dialect.variable(identityColumns(part))...)
+	})
+}
+
+func claimInto(into map[string]store.Owner) func(*sql.Rows) error {
+	return func(row *sql.Rows) error {
+		var claim string
+		var o store.Owner
+		err := row.Scan(&claim, &o.Kind, &o.Namespace, &o.Name, &o.UID)
+		into[claim] = o
+		return err
+	}
+}
+
+// readDocuments adds the documents of the identities that have one.
+func readDocuments(ctx context.Context, on session, ids []store.Identity, into map[store.Identity]store.Document) error {
+	return inChunks(on, ids, 3, func(part []store.Identity) error {
+		return on.query(ctx, func(row *sql.Rows) error {
+			document, err := scanDocument(row)
+			into[document.Identity] = document
+			return err
+		}, `SELECT `+documentColumns+` FROM documents
+			WHERE (kind, namespace, name) IN (VALUES `+rowsOf(len(part), 3)+`)`,
+			on.dialect.variable(identityColumns(part))...)
+	})
+}
+
+func identityColumns(ids []store.Identity) []any {
+	columns := make([]any, 0, 3*len(ids))
+	for _, id := range ids {
+		columns = append(columns, id.Kind, id.Namespace, id.Name)
+	}
+	return columns
+}
+
+func anys[T any](values []T) []any {
+	list := make([]any, len(values))
+	for i, value := range values {
+		list[i] = value
+	}
+	return list
+}

@@ -1,0 +1,278 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// maxCalls is more calls to the database than any operation makes.
+const maxCalls = 40
+
+// content is all that readers can see of a store.
+type content struct {
+	documents map[store.Identity]store.Held
+	position  store.Position
+}
+
+func contentOf(t *testing.T, s *Store) content {
+	t.Helper()
+	documents, position, err := s.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := content{map[store.Identity]store.Held{}, position}
+	for _, document := range documents {
+		held, err := s.Held(t.Context(), document.Identity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.documents[document.Identity] = held
+	}
+	return c
+}
+
+func openFaulty(t *testing.T, url string) (*Store, *faults, store.Tenure) {
+	t.Helper()
+	f := &faults{}
+	s := openAt(t, url, Options{wrapConnector: func(c driver.Connector) driver.Connector { return faultConnector{c, f} }})
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tenure, err := s.Take(t.Context(), "install", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, f, tenure
+}
+
+// faultyCalls is every operation; all change or read something at the state prepare leaves.
+var faultyCalls = map[string]func(ctx context.Context, s *Store, tenure store.Tenure) error{
+	"Held": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, err := s.Held(ctx, numbered("a", 1).Identity)
+		return err
+	},
+	"Holders": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, err := s.Holders(ctx, []string{"slug/a"})
+		return err
+	},
+	"Owners": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, err := s.Owners(ctx)
+		return err
+	},
+	"Put": func(ctx context.Context, s *Store, tenure store.Tenure) error {
+		put := numbered("new", 1)
+		put.Claims = append(put.Claims, "slug/a")
+		put.Displace = []store.Owner{numbered("a", 1).Owner}
+		_, err := s.Put(ctx, tenure, put)
+		return err
+	},
+	"Delete": func(ctx context.Context, s *Store, tenure store.Tenure) error {
+		return s.Delete(ctx, tenure, numbered("b", 1).Owner)
+	},
+	"Retain": func(ctx context.Context, s *Store, tenure store.Tenure) error {
+		return s.Retain(ctx, tenure, numbered("c", 1).Owner)
+	},
+	"Load": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, _, err := s.Load(ctx)
+		return err
+	},
+	"Changes": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, _, err := s.Changes(ctx, store.Position{Revision: 1})
+		if errors.Is(err, store.ErrFeedLost) {
+			return nil
+		}
+		return err
+	},
+	"Take": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, err := s.Take(ctx, "install", 0)
+		return err
+	},
+	"Beat": func(ctx context.Context, s *Store, tenure store.Tenure) error { return s.Beat(ctx, tenure) },
+	"Prune": func(ctx context.Context, s *Store, tenure store.Tenure) error {
+		return s.Prune(ctx, tenure, 0)
+	},
+	"CheckSchema": func(ctx context.Context, s *Store, _ store.Tenure) error { return s.CheckSchema(ctx) },
+	"Release":     func(ctx context.Context, s *Store, tenure store.Tenure) error { return s.Release(ctx, tenure) },
+}
+
+// TestFaultAtEveryCallSite fails each operation at its first, second, ... call to the database, until one attempt
+// makes fewer calls: the answer is unavailable with its cause and nothing has changed, or all of it is done.
+func TestFaultAtEveryCallSite(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			for name, call := range faultyCalls {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					failAtEachSite(t, newURL(t), call)
+				})
+			}
+		})
+	}
+}
+
+func failAtEachSite(t *testing.T, url string, call func(context.Context, *Store, store.Tenure) error) {
+	s, f, tenure := openFaulty(t, url)
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := s.Put(t.Context(), tenure, numbered(name, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for nth := int64(1); nth <= maxCalls; nth++ {
+		before := contentOf(t, s)
+		f.arm(nth, errInjected)
+		err := call(t.Context(), s, tenure)
+		f.left.Store(0)
+		if !f.fired.Load() {
+			if err != nil {
+				t.Fatalf("without a fault: %v", err)
+			}
+			if nth == 1 {
+				t.Fatal("no call site was reached")
+			}
+			return
+		}
+		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, errInjected) {
+			t.Errorf("call %d: got %v, want unavailable with its cause", nth, err)
+		}
+		if after := contentOf(t, s); !reflect.DeepEqual(before, after) {
+			t.Errorf("call %d: the refused operation left %+v, before %+v", nth, after, before)
+		}
+	}
+	t.Fatalf("still failing after %d calls", maxCalls)
+}
+
+// TestFaultWhileMigrating fails the first migration at each of its calls; the next attempt must complete it.
+func TestFaultWhileMigrating(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			reached := true
+			for nth := int64(1); reached; nth++ {
+				f := &faults{}
+				s := openAt(t, newURL(t), Options{wrapConnector: func(c driver.Connector) driver.Connector {
+					return faultConnector{c, f}
+				}})
+				f.arm(nth, errInjected)
+				err := s.Migrate(t.Context())
+				f.left.Store(0)
+				reached = f.fired.Load()
+				// goose tries some of its calls again by itself.
+				if err != nil && !errors.Is(err, store.ErrUnavailable) {
+					t.Errorf("call %d: %v", nth, err)
+				}
+				if err == nil {
+					err = s.CheckSchema(t.Context())
+				} else {
+					err = errors.Join(s.Migrate(t.Context()), s.CheckSchema(t.Context()))
+				}
+				if err != nil {
+					t.Errorf("after a fault at call %d: %v", nth, err)
+				}
+			}
+		})
+	}
+}
+
+// TestFailedCommitFailsTheWholeBatch lets the commit of a shared transaction fail, before and after its work.
+func TestFailedCommitFailsTheWholeBatch(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprint(engine, " done ", after), func(t *testing.T) {
+				t.Parallel()
+				s, f, tenure := openFaulty(t, newURL(t))
+				ops := make([]op, 5)
+				for i := range ops {
+					ops[i] = op{verbPut, tenure, numbered(fmt.Sprint("d", i), 1)}
+				}
+				f.armCommit(errInjected, after)
+				for i, r := range s.commitBatch(t.Context(), ops) {
+					if !errors.Is(r.err, store.ErrUnavailable) || !errors.Is(r.err, errInjected) {
+						t.Errorf("op %d: %v", i, r.err)
+					}
+				}
+				want := 0
+				if after {
+					want = len(ops)
+				}
+				if got := len(contentOf(t, s).documents); got != want {
+					t.Errorf("%d documents, want %d", got, want)
+				}
+			})
+		}
+	}
+}
+
+func TestUndoneTransactionIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"40001", "40P01"} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			s, f, tenure := openFaulty(t, engines["postgres"](t))
+			for nth := int64(2); nth <= 9; nth++ {
+				f.arm(nth, &pgconn.PgError{Code: code})
+				if _, err := s.Put(t.Context(), tenure, numbered(fmt.Sprint("d", nth), 1)); err != nil {
+					t.Errorf("call %d: %v", nth, err)
+				}
+				if !f.fired.Load() {
+					t.Errorf("call %d was not reached", nth)
+				}
+			}
+			if got := contentOf(t, s).position.Revision; got != 8 {
+				t.Errorf("revision %d after 8 puts", got)
+			}
+		})
+	}
+}
+
+func TestRetriesAreBounded(t *testing.T) {
+	t.Parallel()
+	s, _, _ := openFaulty(t, engines["postgres"](t))
+	attempts := 0
+	undone := unavailable(t.Context(), &pgconn.PgError{Code: "40001"})
+	err := s.write(t.Context(), func(session, storeRow) (bool, error) {
+		attempts++
+		return false, undone
+	})
+	if !errors.Is(err, store.ErrUnavailable) || attempts != maxAttempts {
+		t.Errorf("%d attempts, %v", attempts, err)
+	}
+}
+
+// TestWriterGivesUpWithItsContext: while another writer holds the store row, a write waits no longer than its caller.
+func TestWriterGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			s, _, tenure := openFaulty(t, newURL(t))
+			err := s.write(t.Context(), func(session, storeRow) (bool, error) {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				_, err := s.Put(ctx, tenure, numbered("a", 1))
+				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrUnavailable) {
+					t.Errorf("put: %v", err)
+				}
+				if err := s.Beat(ctx, tenure); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("beat: %v", err)
+				}
+				return false, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,138 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"sync/atomic"
+)
+
+// errInjected is what a fault answers.
+var errInjected = errors.New("injected fault")
+
+// faults fails the nth call to a database from when it was armed.
+type faults struct {
+	// left counts down to the call that fails; at zero or below nothing more does.
+	left atomic.Int64
+	// err is what that call returns, and after tells it to do its work first, as a lost connection may.
+	err   error
+	after bool
+	// commits counts commits alone.
+	commits bool
+	fired   atomic.Bool
+}
+
+// arm makes the nth call fail that is made from now on.
+func (f *faults) arm(nth int64, err error) {
+	f.err, f.after, f.commits = err, false, false
+	f.fired.Store(false)
+	f.left.Store(nth)
+}
+
+// armCommit makes the next commit fail, in place of its work or after it.
+func (f *faults) armCommit(err error, after bool) {
+	f.err, f.after, f.commits = err, after, true
+	f.fired.Store(false)
+	f.left.Store(1)
+}
+
+// pass runs a call, or fails in its place or after it.
+func (f *faults) pass(commit bool, call func() error) error {
+	if (f.commits && !commit) || f.left.Add(-1) != 0 {
+		return call()
+	}
+	f.fired.Store(true)
+	if f.after {
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	return f.err
+}
+
+// faultConnector stands between database/sql and a driver.
+type faultConnector struct {
+	driver.Connector
+	faults *faults
+}
+
+func (c faultConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &faultConn{conn, c.faults}, nil
+}
+
+// fullConn is what both drivers' connections can do.
+type fullConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ExecerContext
+	driver.QueryerContext
+}
+
+type faultConn struct {
+	driver.Conn
+	faults *faults
+}
+
+func (c *faultConn) full() fullConn { return c.Conn.(fullConn) }
+
+func (c *faultConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	var tx driver.Tx
+	err := c.faults.pass(false, func() (err error) {
+		tx, err = c.full().BeginTx(ctx, opts)
+		return err
+	})
+	return faultTx{tx, c.faults}, err
+}
+
+func (c *faultConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (result driver.Result, err error) {
+	err = c.faults.pass(false, func() (err error) {
+		result, err = c.full().ExecContext(ctx, query, args)
+		return err
+	})
+	return result, err
+}
+
+func (c *faultConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (rows driver.Rows, err error) {
+	err = c.faults.pass(false, func() (err error) {
+		rows, err = c.full().QueryContext(ctx, query, args)
+		return err
+	})
+	return rows, err
+}
+
+// CheckNamedValue is the driver's, which may take more than database/sql knows.
+func (c *faultConn) CheckNamedValue(value *driver.NamedValue) error {
+	if checker, ok := c.Conn.(driver.NamedValueChecker); ok {
+		return checker.CheckNamedValue(value)
+	}
+	return driver.ErrSkip
+}
+
+// ResetSession is the driver's.
+func (c *faultConn) ResetSession(ctx context.Context) error {
+	if resetter, ok := c.Conn.(driver.SessionResetter); ok {
+		return resetter.ResetSession(ctx)
+	}
+	return nil
+}
+
+type faultTx struct {
+	driver.Tx
+	faults *faults
+}
+
+func (tx faultTx) Commit() error {
+	failed := true
+	err := tx.faults.pass(true, func() error {
+		failed = false
+		return tx.Tx.Commit()
+	})
+	if err != nil && failed {
+		return errors.Join(err, tx.Tx.Rollback())
+	}
+	return err
+}

@@ -1,0 +1,30 @@
+package sqlstore
+
+import (
+	"testing"
+
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+// TestLostListenConnectionComesBack ends the LISTEN connection at the server: its return is a signal, and later
+// commits are heard again.
+func TestLostListenConnectionComesBack(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	url := pgtest.ForTest(t)
+	writer, reader := migrated(t, url, Options{}), openAt(t, url, Options{})
+	signals := reader.Signals(t.Context())
+	g.Eventually(signals, "20s").Should(gomega.Receive(), "connected")
+
+	on := session{writer.engine.dialect, writer.engine.write}
+	ended := 0
+	_, err := on.row(t.Context(), []any{&ended}, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE datname = current_database() AND query = 'LISTEN `+feedChannel+`'`)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(ended).To(gomega.Equal(1))
+	g.Eventually(signals, "20s").Should(gomega.Receive(), "connected again")
+	putNumbered(t, writer, "a", 1)
+	g.Eventually(signals, "20s").Should(gomega.Receive(), "the commit")
+}

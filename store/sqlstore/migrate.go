@@ -1,0 +1,121 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// versionTable is where goose records what it applied.
+const versionTable = "schema_version"
+
+// Migrate brings the tables to this binary's schema, and gives a new store its identity. On PostgreSQL an advisory
+// lock makes processes wait for their turn; on SQLite the lock on the file does.
+func (s *Store) Migrate(ctx context.Context) error {
+	db := s.engine.write
+	if s.engine.openMigrate != nil {
+		db = s.engine.openMigrate()
+		defer func() { _ = db.Close() }()
+	}
+	provider, err := s.migrations(db)
+	if err != nil {
+		return fmt.Errorf("migrate the store: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate the store: %w", unavailable(ctx, err))
+	}
+	if err := s.found(ctx); err != nil {
+		return fmt.Errorf("found the store: %w", err)
+	}
+	return nil
+}
+
+// migrations returns the migrator of this binary. It touches no database by itself.
+func (s *Store) migrations(db *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	options := []goose.ProviderOption{goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true)}
+	if s.engine.dialect.locker != nil {
+		locker, err := s.engine.dialect.locker()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	return goose.NewProvider(s.engine.dialect.goose, db, files, options...)
+}
+
+// found writes the store row if there is none. Its revision 0 is in the feed's log, so that a reader of the empty
+// store can go on from there.
+func (s *Store) found(ctx context.Context) error {
+	tx, err := s.engine.write.BeginTx(ctx, s.engine.dialect.writeTx)
+	if err != nil {
+		return unavailable(ctx, err)
+	}
+	// After the commit this does nothing.
+	defer func() { _ = tx.Rollback() }()
+	on := session{s.engine.dialect, tx}
+	tag := rand.Text()
+	founded, err := on.exec(ctx, `INSERT INTO store
+		(id, store_id, epoch, install, install_beat, install_released, revision, tag) VALUES (1, ?, 0, '', 0, 0, 0, ?)
+		ON CONFLICT (id) DO NOTHING`, rand.Text(), tag)
+	if err != nil || founded == 0 {
+		return err
+	}
+	_, err = on.exec(ctx, `INSERT INTO feed (revision, tag, kind, namespace, name, deleted, written_at)
+		VALUES (0, ?, '', '', '', 0, ?)`, tag, s.clock().UnixMicro())
+	if err != nil {
+		return err
+	}
+	return unavailable(ctx, tx.Commit())
+}
+
+// CheckSchema compares the tables with this binary. It writes nothing, unlike goose's own questions.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	err := s.checkSchema(ctx)
+	if err != nil && !errors.Is(err, store.ErrSchema) {
+		return fmt.Errorf("check the schema: %w", err)
+	}
+	return err
+}
+
+func (s *Store) checkSchema(ctx context.Context) error {
+	provider, err := s.migrations(s.engine.write)
+	if err != nil {
+		return err
+	}
+	var want, have int64
+	for _, source := range provider.ListSources() {
+		want = max(want, source.Version)
+	}
+	var name string
+	exists, err := s.reads().row(ctx, []any{&name}, s.engine.dialect.tableExists, versionTable)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return store.ErrSchema
+	}
+	_, err = s.reads().row(ctx, []any{&have}, `SELECT COALESCE(MAX(version_id), 0) FROM `+versionTable)
+	if err != nil {
+		return err
+	}
+	if have < want {
+		return store.ErrSchema
+	}
+	_, err = readStoreRow(ctx, s.reads(), "")
+	return err
+}

@@ -1,0 +1,166 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+const (
+	// feedChannel is the NOTIFY channel of the change feed.
+	feedChannel = "cardea_feed"
+	// statementTimeout bounds a statement and its wait for a lock, in milliseconds; an idle transaction, whose process
+	// hangs, is ended after idleTimeout, since it holds the lock all writers wait for.
+	statementTimeout = "10000"
+	idleTimeout      = "15000"
+	connectTimeout   = 5 * time.Second
+	// migrationTurn bounds the wait for the processes that migrate before this one, in tries a second apart.
+	migrationTurn = 600
+)
+
+// postgresDialect: READ COMMITTED lets each statement after the lock on the store row see what earlier holders of
+// the lock wrote.
+var postgresDialect = dialect{
+	numbered:    true,
+	forUpdate:   " FOR UPDATE",
+	publish:     " RETURNING pg_notify('" + feedChannel + "', '')",
+	jsonList:    "json_agg",
+	tableExists: `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
+	readTx:      &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+	writeTx:     &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+	// The protocol's limit is 65535.
+	maxParameters: 60000,
+	variable:      unpreparedIfLarge,
+	retryable: func(err error) bool {
+		var refused *pgconn.PgError
+		return errors.As(err, &refused) && (refused.Code == "40001" || refused.Code == "40P01")
+	},
+	goose: goose.DialectPostgres,
+	locker: func() (lock.SessionLocker, error) {
+		return lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, migrationTurn))
+	},
+}
+
+// maxPrepared is how many parameters a statement of variable length may have to be prepared. Up to here the lengths
+// fit into the cache of prepared statements; all lengths would crowd it out.
+const maxPrepared = 64
+
+func unpreparedIfLarge(args []any) []any {
+	if len(args) <= maxPrepared {
+		return args
+	}
+	return slices.Insert(args, 0, any(pgx.QueryExecModeExec))
+}
+
+func openPostgres(url string, opts Options) (engine, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		// The parser's own words may repeat the password.
+		return engine{}, errors.New("open the store: the PostgreSQL URL cannot be parsed; it has the form " +
+			"postgres://user:password@host:5432/database?sslmode=verify-full, special characters percent-encoded")
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
+	for name, value := range map[string]string{
+		"application_name": "cardea", "statement_timeout": statementTimeout, "lock_timeout": statementTimeout,
+		"idle_in_transaction_session_timeout": idleTimeout,
+	} {
+		if _, chosen := config.RuntimeParams[name]; !chosen {
+			config.RuntimeParams[name] = value
+		}
+	}
+	db := sql.OpenDB(opts.wrapConnector(stdlib.GetConnector(*config)))
+	db.SetMaxOpenConns(opts.MaxConns)
+	db.SetMaxIdleConns(opts.MaxConns)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	db.SetConnMaxLifetime(time.Hour)
+	return engine{
+		dialect: postgresDialect, read: db, write: db,
+		openMigrate: func() *sql.DB {
+			patient := config.Copy()
+			patient.RuntimeParams["statement_timeout"] = "0"
+			return sql.OpenDB(opts.wrapConnector(stdlib.GetConnector(*patient)))
+		},
+		listen: func(ctx context.Context, logger logr.Logger, ring func()) { listen(ctx, config, logger, ring) },
+	}, nil
+}
+
+const (
+	// minReconnect and maxReconnect bound the delay before a lost LISTEN connection is opened again.
+	minReconnect = 100 * time.Millisecond
+	maxReconnect = 5 * time.Second
+	// listenCheck is how long a silent LISTEN connection is trusted before it is asked whether it lives.
+	listenCheck = 30 * time.Second
+)
+
+// listen rings for each notification until the context ends, and after each connect, since what was committed
+// meanwhile was not heard.
+func listen(ctx context.Context, config *pgx.ConnConfig, logger logr.Logger, ring func()) {
+	delay := minReconnect
+	for ctx.Err() == nil {
+		err := listenOnce(ctx, config, func() {
+			delay = minReconnect
+			ring()
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		logger.V(1).Info("the LISTEN connection was lost, polling goes on", "reason", err.Error(), "retryIn", delay)
+		if pause(ctx, delay/2+rand.N(delay/2)) != nil {
+			return
+		}
+		delay = min(2*delay, maxReconnect)
+	}
+}
+
+// listenOnce listens on one connection until it fails.
+func listenOnce(ctx context.Context, config *pgx.ConnConfig, ring func()) error {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	// The goodbye must not wait for the ended context, nor for a dead peer.
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+feedChannel); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	ring()
+	for {
+		wait, cancel := context.WithTimeout(ctx, listenCheck)
+		_, err := conn.WaitForNotification(wait)
+		quiet := wait.Err() != nil && ctx.Err() == nil && !conn.IsClosed()
+		cancel()
+		switch {
+		case err == nil:
+			ring()
+		case quiet:
+			if err := pingBriefly(ctx, conn); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+func pingBriefly(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return conn.Ping(ctx)
+}

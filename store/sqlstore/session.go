@@ -1,0 +1,176 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// querier is what a pool and a transaction have in common.
+type querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// session runs statements of one dialect on a pool or in a transaction. Its errors wrap store.ErrUnavailable.
+type session struct {
+	dialect dialect
+	on      querier
+}
+
+// exec runs a statement and returns how many rows it changed.
+func (s session) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	result, err := s.on.ExecContext(ctx, s.dialect.rebind(query), args...)
+	if err != nil {
+		return 0, unavailable(ctx, err)
+	}
+	changed, err := result.RowsAffected()
+	return changed, unavailable(ctx, err)
+}
+
+// query runs a statement and calls scan on each row.
+func (s session) query(ctx context.Context, scan func(row *sql.Rows) error, query string, args ...any) error {
+	rows, err := s.on.QueryContext(ctx, s.dialect.rebind(query), args...)
+	if err != nil {
+		return unavailable(ctx, err)
+	}
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return unavailable(ctx, errors.Join(err, rows.Close()))
+		}
+	}
+	return unavailable(ctx, errors.Join(rows.Err(), rows.Close()))
+}
+
+// row runs a statement that returns at most one row, and tells whether there was one.
+func (s session) row(ctx context.Context, dest []any, query string, args ...any) (found bool, err error) {
+	err = s.query(ctx, func(row *sql.Rows) error {
+		found = true
+		return row.Scan(dest...)
+	}, query, args...)
+	return found && err == nil, err
+}
+
+// inChunks calls do for parts of the items that fit into one statement, given how many parameters an item takes.
+func inChunks[T any](on session, items []T, parameters int, do func(part []T) error) error {
+	for part := range slices.Chunk(items, on.dialect.maxParameters/parameters) {
+		if err := do(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unavailable marks an error of the engine. The end of the caller's context is kept visible to errors.Is, which not
+// every driver does.
+func unavailable(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, ended, err)
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}
+
+// reads runs single statements, each its own snapshot.
+func (s *Store) reads() session { return session{s.engine.dialect, s.engine.read} }
+
+// snapshot runs do in a transaction whose reads are all of one moment.
+func (s *Store) snapshot(ctx context.Context, do func(tx session) error) error {
+	tx, err := s.engine.read.BeginTx(ctx, s.engine.dialect.readTx)
+	if err != nil {
+		return unavailable(ctx, err)
+	}
+	// The end of a transaction that wrote nothing decides nothing.
+	defer func() { _ = tx.Rollback() }()
+	return do(session{s.engine.dialect, tx})
+}
+
+const (
+	// maxAttempts bounds how often a transaction is tried that the engine undid.
+	maxAttempts = 5
+	// firstRetry is the delay before the second attempt; it doubles, with jitter.
+	firstRetry = 10 * time.Millisecond
+)
+
+// write runs do in a transaction that starts by locking the store row, and again if the engine undid it. The
+// transaction is committed if do returns true and else rolled back. do must keep nothing of an earlier attempt.
+func (s *Store) write(ctx context.Context, do func(tx session, row storeRow) (commit bool, err error)) error {
+	for attempt := 1; ; attempt++ {
+		err := s.writeOnce(ctx, do)
+		if err == nil || attempt == maxAttempts || !s.engine.dialect.retryable(err) {
+			return err
+		}
+		delay := firstRetry << (attempt - 1)
+		if pause(ctx, delay+rand.N(delay)) != nil {
+			return err
+		}
+	}
+}
+
+func (s *Store) writeOnce(ctx context.Context, do func(session, storeRow) (bool, error)) error {
+	tx, err := s.engine.write.BeginTx(ctx, s.engine.dialect.writeTx)
+	if err != nil {
+		return unavailable(ctx, err)
+	}
+	// After a commit this does nothing, and after a failure the engine undoes the transaction with the connection.
+	defer func() { _ = tx.Rollback() }()
+	on := session{s.engine.dialect, tx}
+	row, err := readStoreRow(ctx, on, s.engine.dialect.forUpdate)
+	if err != nil {
+		return err
+	}
+	commit, err := do(on, row)
+	if err != nil || !commit {
+		return err
+	}
+	return unavailable(ctx, tx.Commit())
+}
+
+// pause waits for a delay, or for the end of the context, which it returns.
+func pause(ctx context.Context, delay time.Duration) error {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// storeRow is the one row of the table store.
+type storeRow struct {
+	tenure   store.Tenure
+	install  string
+	beat     int64
+	released bool
+	position store.Position
+}
+
+func readStoreRow(ctx context.Context, on session, forUpdate string) (storeRow, error) {
+	var row storeRow
+	found, err := on.row(ctx, []any{
+		&row.tenure.StoreID, &row.tenure.Epoch, &row.install, &row.beat, &row.released,
+		&row.position.Revision, &row.position.Tag,
+	}, `SELECT store_id, epoch, install, install_beat, install_released, revision, tag FROM store WHERE id = 1`+forUpdate)
+	if err == nil && !found {
+		err = store.ErrSchema
+	}
+	return row, err
+}
+
+// flag is a boolean as both engines keep it.
+func flag(set bool) int64 {
+	if set {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,129 @@
+// Package sqlstore keeps the promises of package store over SQLite, for one process on one machine, and over
+// PostgreSQL, for any number of processes. The SQL is written once; dialect.go holds what really differs.
+//
+// Every config write locks the one row of the table store first, so that writers of all processes take turns, each
+// check holds until the commit, and revisions are in commit order. Writes that wait share a transaction (committer.go).
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// Options are the choices of a caller; the zero value is good.
+type Options struct {
+	// Clock dates feed entries; default time.Now.
+	Clock func() time.Time
+	// Logger gets what nobody is there to be told: a lost and a regained LISTEN connection.
+	Logger logr.Logger
+	// MaxConns bounds the PostgreSQL connections of this process, the one that listens excluded; default 20.
+	MaxConns int
+
+	// wrapConnector lets the fault tests stand between database/sql and the driver.
+	wrapConnector func(driver.Connector) driver.Connector
+}
+
+// defaultMaxConns leaves room for several replicas under PostgreSQL's default of 100 connections.
+const defaultMaxConns = 20
+
+// Store implements store.Store. Its methods may be called from any number of goroutines.
+type Store struct {
+	engine engine
+	clock  func() time.Time
+	logger logr.Logger
+
+	bell      *bell
+	committer *committer
+	stop      context.CancelFunc
+	// closing makes a second Close wait for the first and repeat its answer.
+	closing func() error
+}
+
+var _ store.Store = (*Store)(nil)
+
+// engine is an opened database.
+type engine struct {
+	dialect dialect
+	// read and write are one pool on PostgreSQL, two on SQLite.
+	read, write *sql.DB
+	// openMigrate opens a pool for long schema changes, which the caller closes; nil if write serves.
+	openMigrate func() *sql.DB
+	// listen blocks, calling ring when another process may have changed the feed, until its context ends; nil if
+	// there can be no other process.
+	listen func(ctx context.Context, logger logr.Logger, ring func())
+	// lock is held until the pools are closed; nil if the engine needs none.
+	lock io.Closer
+}
+
+// schemePattern accepts what is safe to repeat in a message: text before "://" can be a password only if the URL is
+// none.
+var schemePattern = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://`)
+
+// Open opens the database a URL names: sqlite:///absolute/path.db, sqlite:relative/path.db or postgres://... A SQLite
+// file is created if missing and locked against other processes. PostgreSQL is not contacted yet: a server that is
+// away shows in the calls, as store.ErrUnavailable. The tables are made by Migrate. No error repeats a password.
+func Open(ctx context.Context, url string, opts Options) (*Store, error) {
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
+	if opts.MaxConns <= 0 {
+		opts.MaxConns = defaultMaxConns
+	}
+	if opts.wrapConnector == nil {
+		opts.wrapConnector = func(c driver.Connector) driver.Connector { return c }
+	}
+	var opened engine
+	var err error
+	switch scheme := schemePattern.FindStringSubmatch(url); {
+	case strings.HasPrefix(url, "sqlite:"):
+		opened, err = openSQLite(ctx, strings.TrimPrefix(url, "sqlite:"), opts)
+	case strings.HasPrefix(url, "postgres://"), strings.HasPrefix(url, "postgresql://"):
+		opened, err = openPostgres(url, opts)
+	case scheme != nil:
+		err = fmt.Errorf("open the store: scheme %q is not supported: use sqlite: or postgres://", scheme[1])
+	default:
+		err = errors.New("open the store: the URL has no scheme: use sqlite:/path/to/file.db or postgres://user@host/database")
+	}
+	if err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(context.Background())
+	s := &Store{engine: opened, clock: opts.Clock, logger: opts.Logger, bell: newBell(), stop: stop}
+	if opened.listen != nil {
+		s.bell.source = func() { opened.listen(running, opts.Logger, s.bell.ring) }
+	}
+	s.committer = newCommitter(s.commitBatch)
+	s.closing = sync.OnceValue(s.closeAll)
+	go s.committer.run(running)
+	return s, nil
+}
+
+// Close ends every connection and background task. Writes that wait get store.ErrUnavailable, and so does every
+// later call but another Close.
+func (s *Store) Close() error { return s.closing() }
+
+func (s *Store) closeAll() error {
+	s.stop()
+	s.committer.waitStopped()
+	s.bell.close()
+	err := s.engine.read.Close()
+	if s.engine.write != s.engine.read {
+		err = errors.Join(err, s.engine.write.Close())
+	}
+	if s.engine.lock != nil {
+		err = errors.Join(err, s.engine.lock.Close())
+	}
+	return err
+}

@@ -1,0 +1,197 @@
+// Package store states what Cardea needs of its runtime store: config documents with their claims, the change
+// feed, and the store's identity with the operator's tenure. Package sqlstore keeps these promises over SQLite and
+// PostgreSQL; package storetest proves them for any implementation.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Identity names a resource: its kind, namespace and name. A document has the identity of the resource it came from.
+type Identity struct {
+	Kind      string
+	Namespace string
+	Name      string
+}
+
+// String returns "Kind namespace/name", the form used in messages.
+func (i Identity) String() string { return i.Kind + " " + i.Namespace + "/" + i.Name }
+
+// Owner is one life of a resource: an identity and the UID the API server gave it. Delete and create again, and the
+// identity is the same and the UID another.
+type Owner struct {
+	Identity
+	UID string
+}
+
+// Document is the translation of one accepted resource, as servers read it.
+type Document struct {
+	Owner
+	// Generation is metadata.generation of the resource this content was translated from; it only grows for one UID.
+	Generation int64
+	// Deployment is the "namespace/name" of the IdentityDeployment the document belongs to; its own for a deployment.
+	Deployment string
+	// ID is the positive 63-bit id the resource is served under, unique per kind.
+	ID int64
+	// Key is the natural key within (kind, deployment), such as a slug; "" where the kind has none.
+	Key string
+	// Hash is the content hash: equal hashes mean equal served content.
+	Hash string
+	// Payload is the versioned JSON of package document.
+	Payload []byte
+	// Retained marks a document whose resource was deleted with deletionPolicy Retain; it is never swept.
+	Retained bool
+	// Revision is the feed revision that wrote this content. It is assigned by the store.
+	Revision int64
+}
+
+// Put is one write of a document with everything it must own alone.
+type Put struct {
+	Document
+	// Claims is the complete set of claims the document holds after the write; those it held before and are not
+	// listed are released. At most 256, each at most 512 bytes.
+	Claims []string
+	// SeenUID is the UID the writer found recorded for this identity, "" if it found no document. The write happens
+	// only if that is still so: this is the compare-and-swap by which a resource that was created again takes over.
+	SeenUID string
+	// Displace lists owners the writer has proven may lose their claims: gone from the cluster, or yielding. A
+	// claim held by one of them moves to the writer, and the displaced document is deleted with all its claims.
+	Displace []Owner
+}
+
+// Held is what the store holds for one identity.
+type Held struct {
+	// Document is the zero Document if there is none.
+	Document Document
+	// Found tells whether there is a document.
+	Found bool
+	// Claims are the document's claims, sorted.
+	Claims []string
+}
+
+// Tenure is an operator's right to write: the store it was won on and its epoch there. A write carries it and is
+// refused with ErrFenced when the store has another identity or epoch.
+type Tenure struct {
+	StoreID string
+	Epoch   int64
+}
+
+// Position is a reader's place in the feed. The tag is random for each revision, so that a restored backup, whose
+// revisions run again with other content, is noticed.
+type Position struct {
+	Revision int64
+	Tag      string
+}
+
+// Change is one entry of the feed: a document as it is now, or its deletion.
+type Change struct {
+	// Document holds the identity alone if Deleted.
+	Document Document
+	Deleted  bool
+}
+
+// Documents is the operator's side. Every write checks the tenure in its own transaction. Writes that wait may share
+// a transaction; each succeeds or fails by itself, and none is acknowledged before the shared commit is durable.
+type Documents interface {
+	// Held returns what the store holds for an identity.
+	Held(ctx context.Context, id Identity) (Held, error)
+	// Holders returns the owner of each of the claims that has one.
+	Holders(ctx context.Context, claims []string) (map[string]Owner, error)
+	// Owners returns the owner of every document that is not retained, in no order.
+	Owners(ctx context.Context) ([]Owner, error)
+	// Put writes a document and its claims and adds one revision to the feed. An equal write (same UID, generation,
+	// hash, payload, deployment, id, key, claims, not retained) changes nothing and adds none. Errors: ErrFenced; ErrStale (the recorded UID
+	// is not SeenUID, or the recorded generation of the same UID is higher); *ClaimHeldError; ErrInvalid;
+	// ErrUnavailable. It returns the revision that holds the content.
+	Put(ctx context.Context, tenure Tenure, put Put) (int64, error)
+	// Delete removes the document of an owner with its claims and adds a revision; no document, or one of another
+	// UID, is success and changes nothing. Errors: ErrFenced, ErrUnavailable.
+	Delete(ctx context.Context, tenure Tenure, owner Owner) error
+	// Retain marks the document of an owner as retained. No document, or one of another UID, is success. Errors:
+	// ErrFenced, ErrUnavailable.
+	Retain(ctx context.Context, tenure Tenure, owner Owner) error
+}
+
+// Feed is the server's side.
+type Feed interface {
+	// Load returns every document and the feed position they are true at, from one consistent read.
+	Load(ctx context.Context) ([]Document, Position, error)
+	// Changes returns what changed after a position, in revision order with each identity at most once (its last
+	// state), and the new position, from one consistent read. ErrFeedLost if the position is not in the log.
+	Changes(ctx context.Context, after Position) ([]Change, Position, error)
+	// Signals returns a channel that receives after a commit, here or in another process, that changed the feed. It is an
+	// accelerator: it may miss one or fire for nothing, and polling Changes is the guarantee. It ends with ctx.
+	Signals(ctx context.Context) <-chan struct{}
+}
+
+// Tenures is how an operator becomes, stays and stops being the one writer.
+type Tenures interface {
+	// Take ends every earlier tenure and begins one for an install (the id of a cluster). If the store is marked by
+	// another install that released it, or whose beat does not change while Take watches for the patience, the
+	// install takes the store over; if that install beats, ErrForeignInstall. The same install never waits.
+	Take(ctx context.Context, install string, patience time.Duration) (Tenure, error)
+	// Beat shows that the tenure's install lives. ErrFenced if the tenure is no longer the store's.
+	Beat(ctx context.Context, tenure Tenure) error
+	// Release marks the install as gone, so that another need not wait. A fenced tenure releases nothing.
+	Release(ctx context.Context, tenure Tenure) error
+	// Prune forgets feed entries older than the age, never the newest one. ErrFenced as with every write.
+	Prune(ctx context.Context, tenure Tenure, age time.Duration) error
+}
+
+// Schema is the life of the tables.
+type Schema interface {
+	// Migrate brings the tables to this binary's schema. It only goes forward, and waits for its turn when several
+	// processes start at once.
+	Migrate(ctx context.Context) error
+	// CheckSchema returns nil if the tables are at this binary's schema or a newer one, ErrSchema if they are older
+	// or missing.
+	CheckSchema(ctx context.Context) error
+}
+
+// Store is all of it, for composition; consumers ask for the part they use.
+type Store interface {
+	Documents
+	Feed
+	Tenures
+	Schema
+	// Close ends every connection and background task. Writes that wait get ErrUnavailable.
+	Close() error
+}
+
+var (
+	// ErrFenced: the writer's tenure is not the store's: another operator took over, or the store was replaced.
+	ErrFenced = errors.New("the store is written by another operator or was replaced: this operator's tenure is over")
+	// ErrStale: what the writer saw before the write is no longer so; look again.
+	ErrStale = errors.New("the document changed since it was read")
+	// ErrFeedLost: the position is not in the feed's log: load everything again.
+	ErrFeedLost = errors.New("the feed position is not in the log (an old reader or a restored store)")
+	// ErrForeignInstall: another live cluster writes this store.
+	ErrForeignInstall = errors.New("the store belongs to another live install: give each cluster a store of its own, or stop the other operator")
+	// ErrSchema: the tables are missing or older than this binary.
+	ErrSchema = errors.New("the store's schema is missing or older than this binary: run `cardea migrate`")
+	// ErrInvalid: the call breaks a bound stated in this package; the same call can never succeed.
+	ErrInvalid = errors.New("the store does not take this")
+	// ErrUnavailable wraps every failure of the engine itself (connection, disk, timeout): try again later.
+	ErrUnavailable = errors.New("the store is unavailable")
+)
+
+// ClaimHeldError: a claim of the put belongs to another document, which the put may not displace.
+type ClaimHeldError struct {
+	// Claims maps each refused claim to the owner that holds it.
+	Claims map[string]Owner
+}
+
+// Error names each refused claim and its holder, in the order of the claims.
+func (e *ClaimHeldError) Error() string {
+	parts := make([]string, 0, len(e.Claims))
+	for _, claim := range slices.Sorted(maps.Keys(e.Claims)) {
+		parts = append(parts, fmt.Sprintf("%s is held by %s", claim, e.Claims[claim].Identity))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,107 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// everyCall calls every operation of a store but Close.
+func everyCall(ctx context.Context, s store.Store, tenure store.Tenure) map[string]error {
+	_, held := s.Held(ctx, owner("a", "").Identity)
+	_, holders := s.Holders(ctx, []string{"slug/a"})
+	_, owners := s.Owners(ctx)
+	_, put := s.Put(ctx, tenure, putOf("b", "u2", 1))
+	_, _, load := s.Load(ctx)
+	_, _, changes := s.Changes(ctx, store.Position{Revision: 1, Tag: "x"})
+	_, take := s.Take(ctx, "install", 0)
+	return map[string]error{
+		"Held": held, "Holders": holders, "Owners": owners, "Put": put, "Load": load, "Changes": changes, "Take": take,
+		"Delete":      s.Delete(ctx, tenure, owner("a", "u1")),
+		"Retain":      s.Retain(ctx, tenure, owner("a", "u1")),
+		"Beat":        s.Beat(ctx, tenure),
+		"Release":     s.Release(ctx, tenure),
+		"Prune":       s.Prune(ctx, tenure, 0),
+		"Migrate":     s.Migrate(ctx),
+		"CheckSchema": s.CheckSchema(ctx),
+	}
+}
+
+var faultStories = []story{
+	{name: "a closed store answers every call with unavailable, and its signals end", run: func(e *env) {
+		e.begin()
+		signals := e.store.Signals(e.ctx)
+		e.ok(e.store.Close())
+		for name, err := range everyCall(e.ctx, e.store, e.tenure) {
+			e.Expect(err).To(gomega.MatchError(store.ErrUnavailable), name)
+		}
+		e.Eventually(signals).Should(gomega.BeClosed())
+		e.Expect(e.store.Signals(e.ctx)).To(gomega.BeClosed())
+	}},
+	{name: "a cancelled call does nothing and says so", run: func(e *env) {
+		e.begin()
+		e.put(putOf("a", "u1", 1))
+		before := e.position()
+		ctx, cancel := context.WithCancel(e.ctx)
+		signals := e.store.Signals(ctx)
+		cancel()
+		for name, err := range everyCall(ctx, e.store, e.tenure) {
+			e.Expect(err).To(gomega.MatchError(context.Canceled), name)
+		}
+		e.Eventually(signals).Should(gomega.BeClosed())
+		e.Expect(e.position()).To(gomega.Equal(before))
+		e.ok(e.store.Beat(e.ctx, e.tenure))
+	}},
+	{name: "writes cancelled under way are done whole or not at all", run: func(e *env) {
+		e.begin()
+		var unclear atomic.Int64
+		together(32, func(i int) {
+			ctx, cancel := context.WithCancel(e.ctx)
+			defer cancel()
+			if i%2 == 0 {
+				go cancel()
+			}
+			name := fmt.Sprintf("w%d", i)
+			if _, err := e.store.Put(ctx, e.tenure, putOf(name, "u1", 1, "slug/"+name)); err != nil {
+				unclear.Add(1)
+				if i%2 == 1 {
+					e.t.Errorf("an uncancelled put failed with the others: %v", err)
+				}
+			}
+		})
+		e.put(putOf("last", "u1", 1))
+		documents, _, err := e.store.Load(e.ctx)
+		e.ok(err)
+		e.Expect(len(documents)).To(gomega.BeNumerically(">=", 33-int(unclear.Load())))
+		for i := range 32 {
+			held := e.held(owner(fmt.Sprintf("w%d", i), "").Identity)
+			e.Expect(len(held.Claims) == 1).To(gomega.Equal(held.Found))
+			e.Expect(held.Found || i%2 == 0).To(gomega.BeTrue())
+		}
+	}},
+	{name: "closing under load answers every writer, and what was acknowledged is there", pair: true, run: func(e *env) {
+		e.begin()
+		other := e.suite.second(e.t, e.store)
+		errs := make([]error, 64)
+		together(len(errs)+1, func(i int) {
+			if i == len(errs) {
+				if err := other.Close(); err != nil {
+					e.t.Errorf("close: %v", err)
+				}
+				return
+			}
+			_, errs[i] = other.Put(e.ctx, e.tenure, putOf(fmt.Sprintf("w%d", i), "u1", 1))
+		})
+		for i, err := range errs {
+			if err != nil {
+				e.fails(err, store.ErrUnavailable)
+				continue
+			}
+			e.Expect(e.held(owner(fmt.Sprintf("w%d", i), "").Identity).Found).To(gomega.BeTrue())
+		}
+	}},
+}

@@ -1,0 +1,184 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/onsi/gomega"
+	"pgregory.net/rapid"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+var modelStories = []story{
+	{name: "any run of writes leaves what the contract says", run: func(e *env) {
+		e.begin()
+		var runs atomic.Int64
+		_, position, err := e.store.Load(e.ctx)
+		e.ok(err)
+		rapid.Check(e.t, func(rt *rapid.T) {
+			m := &model{documents: map[string]modelled{}, space: fmt.Sprintf("run%d", runs.Add(1))}
+			for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+				m.step(e, rt)
+			}
+			m.compare(e, rt)
+			position = m.replay(e, rt, position)
+		})
+	}},
+}
+
+// model is the contract in its plainest words: documents by name, each with its claims. It plays in a namespace of
+// its own, so that runs share a store.
+type model struct {
+	space     string
+	documents map[string]modelled
+}
+
+type modelled struct {
+	document store.Document
+	claims   []string
+}
+
+func (m *model) owner(name, uid string) store.Owner {
+	return store.Owner{Identity: store.Identity{Kind: "Role", Namespace: m.space, Name: name}, UID: uid}
+}
+
+// holder returns the name of the document that holds a claim.
+func (m *model) holder(claim string) string {
+	for name, d := range m.documents {
+		if slices.Contains(d.claims, claim) {
+			return name
+		}
+	}
+	return ""
+}
+
+// step does one random operation to the store and the model and compares the answers.
+func (m *model) step(e *env, rt *rapid.T) {
+	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
+	uids := rapid.SampledFrom([]string{"u1", "u2"})
+	uid := uids.Draw(rt, "uid")
+	recorded, found := m.documents[name]
+	switch rapid.SampledFrom([]string{"put", "put", "put", "delete", "retain"}).Draw(rt, "verb") {
+	case "put":
+		m.put(e, rt, name, uid, uids)
+	case "delete":
+		m.expect(rt, e.store.Delete(e.ctx, e.tenure, m.owner(name, uid)), nil)
+		if found && recorded.document.UID == uid {
+			delete(m.documents, name)
+		}
+	case "retain":
+		m.expect(rt, e.store.Retain(e.ctx, e.tenure, m.owner(name, uid)), nil)
+		if found && recorded.document.UID == uid {
+			recorded.document.Retained = true
+			m.documents[name] = recorded
+		}
+	}
+}
+
+func (m *model) put(e *env, rt *rapid.T, name, uid string, uids *rapid.Generator[string]) {
+	recorded := m.documents[name].document
+	put := putOf(name, uid, rapid.Int64Range(1, 3).Draw(rt, "generation"))
+	put.Namespace = m.space
+	put.SeenUID = recorded.UID
+	if rapid.IntRange(0, 5).Draw(rt, "blind") == 0 {
+		put.SeenUID = rapid.SampledFrom([]string{"", "u1", "u2"}).Draw(rt, "seen")
+	}
+	for _, claim := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 2, rapid.ID).Draw(rt, "claims") {
+		put.Claims = append(put.Claims, m.space+"/"+claim)
+	}
+	for _, other := range []string{"a", "b", "c"} {
+		if other != name && rapid.IntRange(0, 2).Draw(rt, "displace") == 0 {
+			put.Displace = append(put.Displace, m.owner(other, uids.Draw(rt, "displaced")))
+		}
+	}
+	want, displaced := m.judge(put, recorded)
+	revision, err := e.store.Put(e.ctx, e.tenure, put)
+	m.expect(rt, err, want)
+	if want != nil {
+		return
+	}
+	for _, other := range displaced {
+		delete(m.documents, other)
+	}
+	document := put.Document
+	document.Revision = revision
+	m.documents[name] = modelled{document, slices.Sorted(slices.Values(put.Claims))}
+}
+
+// judge says how a put must end, and which documents it displaces.
+func (m *model) judge(put store.Put, recorded store.Document) (want error, displaced []string) {
+	if recorded.UID != put.SeenUID || (recorded.UID == put.UID && recorded.Generation > put.Generation) {
+		return store.ErrStale, nil
+	}
+	held := &store.ClaimHeldError{Claims: map[string]store.Owner{}}
+	for _, claim := range put.Claims {
+		other := m.holder(claim)
+		if other == "" || other == put.Name {
+			continue
+		}
+		if owner := m.documents[other].document.Owner; slices.Contains(put.Displace, owner) {
+			displaced = append(displaced, other)
+		} else {
+			held.Claims[claim] = owner
+		}
+	}
+	if len(held.Claims) > 0 {
+		return held, nil
+	}
+	return nil, displaced
+}
+
+func (m *model) expect(rt *rapid.T, err, want error) {
+	var held, wantHeld *store.ClaimHeldError
+	switch {
+	case errors.As(want, &wantHeld):
+		if !errors.As(err, &held) || !maps.Equal(held.Claims, wantHeld.Claims) {
+			rt.Fatalf("got %v, want %v", err, want)
+		}
+	case !errors.Is(err, want):
+		rt.Fatalf("got %v, want %v", err, want)
+	}
+}
+
+// compare looks at each document and claim.
+func (m *model) compare(e *env, rt *rapid.T) {
+	g := gomega.NewWithT(rt)
+	for _, name := range []string{"a", "b", "c"} {
+		held, err := e.store.Held(e.ctx, m.owner(name, "").Identity)
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		want, found := m.documents[name]
+		g.Expect(held.Found).To(gomega.Equal(found))
+		g.Expect(held.Claims).To(gomega.HaveLen(len(want.claims)))
+		for _, claim := range want.claims {
+			g.Expect(held.Claims).To(gomega.ContainElement(claim))
+		}
+		// The revision of a retained document is that of its mark, which Retain does not tell.
+		if want.document.Retained {
+			want.document.Revision = held.Document.Revision
+		}
+		g.Expect(held.Document).To(gomega.Equal(want.document))
+	}
+}
+
+// replay reads what the run changed from the feed and expects the model's documents.
+func (m *model) replay(e *env, rt *rapid.T, after store.Position) store.Position {
+	g := gomega.NewWithT(rt)
+	changes, next, err := e.store.Changes(e.ctx, after)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	alive := map[string]string{}
+	for _, change := range changes {
+		if change.Document.Namespace == m.space && !change.Deleted {
+			alive[change.Document.Name] = change.Document.Hash
+		}
+	}
+	want := map[string]string{}
+	for name, d := range m.documents {
+		want[name] = d.document.Hash
+	}
+	g.Expect(alive).To(gomega.Equal(want))
+	return next
+}

@@ -1,0 +1,62 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+)
+
+// shared is the one server of a test binary, started by the first test that asks. It is state of the binary, as the
+// binary's flags are: tests of several packages never meet here.
+var shared struct {
+	mu     sync.Mutex
+	server *Server
+	err    error
+}
+
+// Shared returns the test binary's server, which Main stops.
+func Shared() (*Server, error) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil && shared.err == nil {
+		shared.server, shared.err = Start(context.Background())
+	}
+	return shared.server, shared.err
+}
+
+// ForTest returns the URL of a new empty database, which is dropped when the test ends.
+func ForTest(t testing.TB) string {
+	t.Helper()
+	server, err := Shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := server.CreateDatabase(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The test's own context has ended.
+		if err := server.DropDatabase(context.Background(), name); err != nil {
+			t.Error(err)
+		}
+	})
+	return server.URL(name)
+}
+
+// Main runs the tests of a binary and stops the server they shared: func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }.
+func Main(m *testing.M) int {
+	code := m.Run()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil {
+		return code
+	}
+	if err := shared.server.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}

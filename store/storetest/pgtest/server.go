@@ -1,0 +1,258 @@
+// Package pgtest runs a private PostgreSQL server for tests and benchmarks: its own data folder, a free port on
+// 127.0.0.1, no password, durable like a real one. It ends with the process that started it.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Server is a running PostgreSQL server.
+type Server struct {
+	folder    string
+	port      int
+	process   *os.Process
+	exited    chan struct{}
+	log       string
+	databases atomic.Int64
+}
+
+const (
+	// startTimeout bounds the wait for a new server to answer, stopTimeout that for its orderly end.
+	startTimeout = 30 * time.Second
+	stopTimeout  = 10 * time.Second
+	// maxStarts is how often another port is tried: between finding and using a port, somebody may take it.
+	maxStarts = 3
+)
+
+// Start makes a data folder and starts a server on it. Settings are "name=value" as in postgresql.conf, such as
+// "fsync=off". The caller stops it.
+func Start(ctx context.Context, settings ...string) (*Server, error) {
+	binaries, err := findBinaries()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "cardea-pg-")
+	if err != nil {
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	credential, err := giveAway(folder)
+	if err == nil {
+		err = initialize(ctx, binaries, folder, credential)
+	}
+	for try := 1; err == nil; try++ {
+		var server *Server
+		server, err = launch(ctx, binaries, folder, credential, settings)
+		if err == nil {
+			return server, nil
+		}
+		if try < maxStarts && ctx.Err() == nil {
+			err = nil
+		}
+	}
+	return nil, errors.Join(err, os.RemoveAll(folder))
+}
+
+// findBinaries returns the folder of initdb and postgres; Debian keeps them outside of PATH.
+func findBinaries() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path), nil
+		}
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return "", errors.New("these tests need a PostgreSQL server, and initdb is neither in PATH nor under " +
+			"/usr/lib/postgresql: run `apt-get install postgresql` (the packaged service need not run)")
+	}
+	version := func(path string) int {
+		number, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+		return number
+	}
+	newest := slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
+	return filepath.Dir(newest), nil
+}
+
+// giveAway hands the folder to a user PostgreSQL accepts, since it refuses root; without root it runs as we do.
+func giveAway(folder string) (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		account, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, errUID := strconv.ParseUint(account.Uid, 10, 32)
+		gid, errGID := strconv.ParseUint(account.Gid, 10, 32)
+		if err := errors.Join(errUID, errGID); err != nil {
+			return nil, fmt.Errorf("start PostgreSQL as %s: %w", name, err)
+		}
+		if err := os.Chown(folder, int(uid), int(gid)); err != nil {
+			return nil, fmt.Errorf("start PostgreSQL as %s: %w", name, err)
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return nil, errors.New("start PostgreSQL: it refuses to run as root, and there is no user postgres or nobody")
+}
+
+func dataFolder(folder string) string { return filepath.Join(folder, "data") }
+
+func initialize(ctx context.Context, binaries, folder string, credential *syscall.Credential) error {
+	command := exec.CommandContext(ctx, filepath.Join(binaries, "initdb"), "--pgdata", dataFolder(folder),
+		"--auth", "trust", "--username", "postgres", "--encoding", "UTF8", "--locale", "C", "--no-sync")
+	command.Dir = folder
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, output)
+	}
+	return nil
+}
+
+// launch starts the server process and waits until it answers.
+func launch(ctx context.Context, binaries, folder string, credential *syscall.Credential, settings []string) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	args := []string{"-D", dataFolder(folder), "-p", strconv.Itoa(port), "-k", folder, "-h", "127.0.0.1"}
+	for _, setting := range append([]string{"max_connections=300", "shared_buffers=64MB"}, settings...) {
+		args = append(args, "-c", setting)
+	}
+	command := exec.Command(filepath.Join(binaries, "postgres"), args...)
+	command.Dir = folder
+	// An immediate end when we die: nobody needs this data again.
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: credential, Pdeathsig: syscall.SIGQUIT}
+	server := &Server{folder: folder, port: port, exited: make(chan struct{}), log: filepath.Join(folder, "log")}
+	log, err := os.OpenFile(server.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	command.Stdout, command.Stderr = log, log
+	started := make(chan error)
+	go func() {
+		// The kernel sends Pdeathsig when the thread that started the process ends, so this one must not.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(server.exited)
+		err := errors.Join(command.Start(), log.Close())
+		server.process = command.Process
+		started <- err
+		if err == nil {
+			// How it ended is in its log.
+			_ = command.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	if err := server.waitReady(ctx); err != nil {
+		return nil, errors.Join(err, server.end())
+	}
+	return server, nil
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	return port, listener.Close()
+}
+
+func (s *Server) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		conn, err := pgx.Connect(ctx, s.URL("postgres"))
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-retry.C:
+		case <-s.exited:
+			return fmt.Errorf("PostgreSQL ended at its start: %s", s.Log())
+		case <-ctx.Done():
+			return fmt.Errorf("PostgreSQL does not answer: %w: %s", err, s.Log())
+		}
+	}
+}
+
+// URL returns the address of a database of the server.
+func (s *Server) URL(database string) string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
+}
+
+// Pid is the id of the server process.
+func (s *Server) Pid() int { return s.process.Pid }
+
+// Log returns what the server logged so far.
+func (s *Server) Log() string {
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// Do runs statements on a database of the server, as its superuser.
+func (s *Server) Do(ctx context.Context, database string, statements ...string) error {
+	conn, err := pgx.Connect(ctx, s.URL(database))
+	if err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	for _, statement := range statements {
+		if _, err = conn.Exec(ctx, statement); err != nil {
+			err = fmt.Errorf("PostgreSQL: %s: %w", statement, err)
+			break
+		}
+	}
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// CreateDatabase makes a new empty database and returns its name.
+func (s *Server) CreateDatabase(ctx context.Context) (string, error) {
+	name := fmt.Sprintf("test_%d", s.databases.Add(1))
+	return name, s.Do(ctx, "postgres", "CREATE DATABASE "+name)
+}
+
+// DropDatabase ends every connection to a database and removes it.
+func (s *Server) DropDatabase(ctx context.Context, name string) error {
+	return s.Do(ctx, "postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+}
+
+// Stop ends the server and removes its data.
+func (s *Server) Stop() error { return errors.Join(s.end(), os.RemoveAll(s.folder)) }
+
+// end asks the process to end without waiting for its clients, and then tells it to.
+func (s *Server) end() error {
+	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL} {
+		if err := s.process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("stop PostgreSQL: %w", err)
+		}
+		select {
+		case <-s.exited:
+			return nil
+		case <-time.After(stopTimeout):
+		}
+	}
+	return fmt.Errorf("stop PostgreSQL: process %d does not end", s.Pid())
+}

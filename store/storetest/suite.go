@@ -1,0 +1,179 @@
+// Package storetest proves the promises of package store for an implementation. It looks at a store from the outside
+// alone; what an engine cannot be asked is counted and logged.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// patience is how long a test waits for a condition, far above what any machine needs.
+const patience = 30 * time.Second
+
+// Option changes what Run can ask.
+type Option func(*suite)
+
+// WithSecond gives the suite a way to open the database of a store a second time, as another process would.
+func WithSecond(second func(t *testing.T, first store.Store) store.Store) Option {
+	return func(s *suite) { s.second = second }
+}
+
+type suite struct {
+	open   func(t *testing.T) store.Store
+	second func(t *testing.T, first store.Store) store.Store
+}
+
+// story is one promise.
+type story struct {
+	name string
+	// pair needs a second handle on the database.
+	pair bool
+	run  func(e *env)
+}
+
+// Run tests the stores that open returns: each new, empty, without tables, and closed by open's own cleanup.
+func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
+	s := suite{open: open}
+	for _, option := range options {
+		option(&s)
+	}
+	var mu sync.Mutex
+	var skipped []string
+	t.Cleanup(func() {
+		slices.Sort(skipped)
+		t.Logf("skipped %d: this engine has no second handle: %s", len(skipped), strings.Join(skipped, ", "))
+	})
+	for _, section := range []struct {
+		name    string
+		stories []story
+	}{
+		{"schema", schemaStories}, {"documents", documentStories}, {"fences", fenceStories}, {"claims", claimStories},
+		{"concurrency", concurrencyStories}, {"feed", feedStories}, {"tenure", tenureStories}, {"faults", faultStories},
+		{"model", modelStories},
+	} {
+		t.Run(section.name, func(t *testing.T) {
+			t.Parallel()
+			for _, story := range section.stories {
+				t.Run(story.name, func(t *testing.T) {
+					t.Parallel()
+					if story.pair && s.second == nil {
+						mu.Lock()
+						skipped = append(skipped, section.name+"/"+story.name)
+						mu.Unlock()
+						t.Skip("needs a second handle on the database")
+					}
+					story.run(newEnv(t, s))
+				})
+			}
+		})
+	}
+}
+
+// env is what a story works with: a store, and after begin its tables and a tenure.
+type env struct {
+	*gomega.WithT
+	t      *testing.T
+	ctx    context.Context
+	suite  suite
+	store  store.Store
+	tenure store.Tenure
+}
+
+func newEnv(t *testing.T, s suite) *env {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	t.Cleanup(cancel)
+	g := gomega.NewWithT(t)
+	g.SetDefaultEventuallyTimeout(patience)
+	return &env{WithT: g, t: t, ctx: ctx, suite: s, store: s.open(t)}
+}
+
+// begin migrates the store and takes it.
+func (e *env) begin() {
+	e.t.Helper()
+	e.ok(e.store.Migrate(e.ctx))
+	e.tenure = e.take(e.store, "install")
+}
+
+func (e *env) take(s store.Store, install string) store.Tenure {
+	e.t.Helper()
+	tenure, err := s.Take(e.ctx, install, patience)
+	e.ok(err)
+	return tenure
+}
+
+func (e *env) ok(err error) {
+	e.t.Helper()
+	e.Expect(err).NotTo(gomega.HaveOccurred())
+}
+
+func (e *env) fails(err, want error) {
+	e.t.Helper()
+	e.Expect(err).To(gomega.MatchError(want))
+}
+
+// owner is a life of a resource of a kind.
+func owner(name, uid string) store.Owner {
+	return store.Owner{Identity: store.Identity{Kind: "Role", Namespace: "apps", Name: name}, UID: uid}
+}
+
+// putOf is a put of a document nobody wrote yet; the content follows from the arguments.
+func putOf(name, uid string, generation int64, claims ...string) store.Put {
+	content := fmt.Sprintf("%s/%s/%d", name, uid, generation)
+	return store.Put{
+		Document: store.Document{
+			Owner: owner(name, uid), Generation: generation, Deployment: "apps/main", ID: 1 + int64(len(name)),
+			Key: name, Hash: "hash of " + content, Payload: []byte(`{"v":1,"content":"` + content + `"}`),
+		},
+		Claims: claims,
+	}
+}
+
+// again is a put over the document of a UID.
+func again(put store.Put, seen string) store.Put {
+	put.SeenUID = seen
+	return put
+}
+
+func (e *env) put(put store.Put) int64 {
+	e.t.Helper()
+	revision, err := e.store.Put(e.ctx, e.tenure, put)
+	e.ok(err)
+	return revision
+}
+
+func (e *env) held(id store.Identity) store.Held {
+	e.t.Helper()
+	held, err := e.store.Held(e.ctx, id)
+	e.ok(err)
+	return held
+}
+
+func (e *env) position() store.Position {
+	e.t.Helper()
+	_, position, err := e.store.Load(e.ctx)
+	e.ok(err)
+	return position
+}
+
+func (e *env) changes(after store.Position) ([]store.Change, store.Position) {
+	e.t.Helper()
+	changes, position, err := e.store.Changes(e.ctx, after)
+	e.ok(err)
+	return changes, position
+}
+
+// written is the document a put leaves.
+func written(put store.Put, revision int64) store.Document {
+	document := put.Document
+	document.Revision = revision
+	return document
+}

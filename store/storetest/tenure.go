@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// brief is a patience a test can sit out.
+const brief = 300 * time.Millisecond
+
+var tenureStories = []story{
+	{name: "each take by the same install begins a new tenure at once", run: func(e *env) {
+		e.begin()
+		next := e.take(e.store, "install")
+		e.Expect(next.StoreID).To(gomega.Equal(e.tenure.StoreID))
+		e.Expect(next.Epoch).To(gomega.BeNumerically(">", e.tenure.Epoch))
+		e.ok(e.store.Beat(e.ctx, next))
+	}},
+	{name: "a foreign install that beats keeps the store", run: func(e *env) {
+		e.begin()
+		before := e.tenure
+		stop := beating(e)
+		_, err := e.store.Take(e.ctx, "foreign", patience)
+		stop()
+		e.fails(err, store.ErrForeignInstall)
+		e.ok(e.store.Beat(e.ctx, before))
+	}},
+	{name: "a foreign install that is silent for the patience loses the store", run: func(e *env) {
+		e.begin()
+		began := time.Now()
+		tenure, err := e.store.Take(e.ctx, "foreign", brief)
+		e.ok(err)
+		e.Expect(time.Since(began)).To(gomega.BeNumerically(">=", brief))
+		e.Expect(tenure.Epoch).To(gomega.BeNumerically(">", e.tenure.Epoch))
+		e.fails(e.store.Beat(e.ctx, e.tenure), store.ErrFenced)
+		e.ok(e.store.Beat(e.ctx, tenure))
+	}},
+	{name: "a released store is taken at once", run: func(e *env) {
+		e.begin()
+		e.ok(e.store.Release(e.ctx, e.tenure))
+		began := time.Now()
+		tenure, err := e.store.Take(e.ctx, "foreign", patience)
+		e.ok(err)
+		e.Expect(time.Since(began)).To(gomega.BeNumerically("<", patience))
+		e.fails(e.store.Beat(e.ctx, e.tenure), store.ErrFenced)
+
+		e.ok(e.store.Release(e.ctx, e.tenure))
+		e.ok(e.store.Beat(e.ctx, tenure))
+	}},
+	{name: "a fenced release leaves the next tenure's mark", run: func(e *env) {
+		e.begin()
+		old := e.tenure
+		e.tenure = e.take(e.store, "install")
+		e.ok(e.store.Release(e.ctx, old))
+		stop := beating(e)
+		_, err := e.store.Take(e.ctx, "foreign", patience)
+		stop()
+		e.fails(err, store.ErrForeignInstall)
+	}},
+	{name: "a take by the same install counts as its beat", pair: true, run: func(e *env) {
+		e.begin()
+		other := e.suite.second(e.t, e.store)
+		answer := make(chan error, 1)
+		ctx, cancel := context.WithCancel(e.ctx)
+		defer cancel()
+		go func() {
+			_, err := other.Take(ctx, "foreign", patience)
+			answer <- err
+		}()
+		e.Eventually(func() error {
+			e.take(e.store, "install")
+			select {
+			case err := <-answer:
+				return err
+			default:
+				return nil
+			}
+		}).Should(gomega.MatchError(store.ErrForeignInstall))
+	}},
+	{name: "the watch for a foreign beat ends with the context", run: func(e *env) {
+		e.begin()
+		ctx, cancel := context.WithTimeout(e.ctx, brief)
+		defer cancel()
+		_, err := e.store.Take(ctx, "foreign", 100*patience)
+		e.fails(err, context.DeadlineExceeded)
+		e.ok(e.store.Beat(e.ctx, e.tenure))
+	}},
+	{name: "an install without a name takes nothing", run: func(e *env) {
+		e.begin()
+		_, err := e.store.Take(e.ctx, "", 0)
+		e.fails(err, store.ErrInvalid)
+		e.ok(e.store.Beat(e.ctx, e.tenure))
+	}},
+}
+
+// beating beats until the returned function is called, which reports what went wrong.
+func beating(e *env) (stop func()) {
+	ctx, cancel := context.WithCancel(e.ctx)
+	done := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			// A beat that was under way at the end may fail with its context.
+			if err := e.store.Beat(ctx, e.tenure); err != nil && ctx.Err() == nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	return func() {
+		e.t.Helper()
+		cancel()
+		e.ok(<-done)
+	}
+}
