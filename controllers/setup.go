@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/cardea-iam/cardea/controllers/apiauthapp"
@@ -25,10 +26,6 @@ import (
 type Options struct {
 	// Store is the runtime store.
 	Store store.Store
-	// StillLeader asks, past every cache, whether this process holds the lease.
-	StillLeader func(context.Context) (bool, error)
-	// Install returns the id of the cluster.
-	Install func(context.Context) (string, error)
 	// Clock tells the time; Random is the source of keys.
 	Clock  func() time.Time
 	Random io.Reader
@@ -42,10 +39,10 @@ type Options struct {
 	Hook func(kind, step string) error
 }
 
-// Setup adds every controller to a manager.
-func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
+// setup adds every controller to a manager.
+func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface, opts Options) error {
 	tenure := engine.NewTenure(engine.TenureOptions{
-		Store: opts.Store, Install: opts.Install, StillLeader: opts.StillLeader, Beat: opts.Beat,
+		Store: opts.Store, Install: installID(mgr.GetAPIReader()), StillLeader: stillLeader(lock), Beat: opts.Beat,
 	})
 	if err := mgr.Add(tenure); err != nil {
 		return err

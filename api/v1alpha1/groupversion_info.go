@@ -9,6 +9,9 @@
 package v1alpha1
 
 import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,6 +33,16 @@ func AddToScheme(s *runtime.Scheme) error {
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
+}
+
+// AddToMapper maps every kind of this package to its resource, so that a client need not ask the API server, which may
+// be away when a process starts.
+func AddToMapper(mapper *meta.DefaultRESTMapper) {
+	for _, kind := range []string{KindIdentityDeployment, KindRateLimitScheme, KindAPIAuthApp, KindAPIKey} {
+		// Spelled out: the mapper's own plural of APIKey would be "apikeies".
+		singular := strings.ToLower(kind)
+		mapper.AddSpecific(GroupVersion.WithKind(kind), GroupVersion.WithResource(singular+"s"), GroupVersion.WithResource(singular), meta.RESTScopeNamespace)
+	}
 }
 
 // Kinds are the names of every kind of this package, as in PROJECT.

@@ -5,25 +5,16 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/utils/ptr"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/cardea-iam/cardea/controllers"
 	"github.com/cardea-iam/cardea/store"
@@ -31,9 +22,6 @@ import (
 
 // beat is the time between two signs of life in the store.
 const beat = 5 * time.Second
-
-// forever is a time no process waits to its end: caches wait for an API server that is away as long as it takes.
-const forever = 10 * 365 * 24 * time.Hour
 
 func operatorCommand() *cobra.Command {
 	var common commonOptions
@@ -82,13 +70,13 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(ctx, config, log, st, opts, lock)
+	mgr, err := controllers.NewManager(ctx, config, lock, log, controllerOptions(st, opts))
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveProbes(ctx, common.metricsAddress, readiness(ctx, mgr)) })
-	group.Go(func() error { return mgr.Start(ctx) })
+	group.Go(func() error { return controllers.Run(ctx, mgr) })
 	return group.Wait()
 }
 
@@ -108,70 +96,11 @@ func newLock(config *rest.Config, lease leaseOptions) (resourcelock.Interface, e
 		resourcelock.ResourceLockConfig{Identity: host + "_" + hex.EncodeToString(random[:])})
 }
 
-// newManager composes the operator. Without a lock it leads alone.
-func newManager(ctx context.Context, config *rest.Config, log logr.Logger, st store.Store, opts operatorOptions, lock resourcelock.Interface) (manager.Manager, error) {
-	scheme, err := newScheme()
-	if err != nil {
-		return nil, err
+// controllerOptions are what the controllers need.
+func controllerOptions(st store.Store, opts operatorOptions) controllers.Options {
+	return controllers.Options{
+		Store: st, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Beat: beat, Workers: opts.workers,
 	}
-	mgr, err := manager.New(config, manager.Options{
-		Scheme:         scheme,
-		Logger:         log,
-		MapperProvider: static,
-		Metrics:        metricsserver.Options{BindAddress: "0"}, // served beside the probes
-		Cache: cache.Options{
-			DefaultTransform:            slim,
-			ReaderFailOnMissingInformer: true,
-		},
-		Client: client.Options{Cache: &client.CacheOptions{
-			DisableFor:                      []client.Object{&corev1.Secret{}},
-			EnableReadYourWritesConsistency: ptr.To(true),
-		}},
-		Controller:                          ctrlconfig.Controller{CacheSyncTimeout: forever},
-		LeaderElection:                      lock != nil,
-		LeaderElectionResourceLockInterface: lock,
-		LeaderElectionReleaseOnCancel:       true,
-		GracefulShutdownTimeout:             ptr.To(15 * time.Second),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("compose the operator: %w", err)
-	}
-	err = controllers.Setup(ctx, mgr, controllers.Options{
-		Store: st, Install: installID(mgr.GetAPIReader()), StillLeader: stillLeader(lock),
-		Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Beat: beat, Workers: opts.workers,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("compose the controllers: %w", err)
-	}
-	return mgr, nil
-}
-
-// stillLeader asks the API server who holds the Lease.
-func stillLeader(lock resourcelock.Interface) func(context.Context) (bool, error) {
-	if lock == nil {
-		return func(context.Context) (bool, error) { return true, nil }
-	}
-	return func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		record, _, err := lock.Get(ctx)
-		if err != nil {
-			return false, fmt.Errorf("ask who holds the lease: %w", err)
-		}
-		return record.HolderIdentity == lock.Identity(), nil
-	}
-}
-
-// slim drops what nobody reads from cached objects: a third of their size.
-func slim(obj any) (any, error) {
-	if object, err := meta.Accessor(obj); err == nil {
-		object.SetManagedFields(nil)
-		if annotations := object.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
-			delete(annotations, corev1.LastAppliedConfigAnnotation)
-			object.SetAnnotations(annotations)
-		}
-	}
-	return obj, nil
 }
 
 // readiness is true once the caches are filled, which also proves that the CRDs are served.

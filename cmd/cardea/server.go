@@ -60,7 +60,7 @@ func newServer(config *rest.Config, log logr.Logger, feed store.Feed, opts serve
 	if err != nil {
 		return nil, err
 	}
-	kubernetes, err := newClient(config)
+	kubernetes, err := apiserver.NewKubernetes(config)
 	if err != nil {
 		return nil, err
 	}

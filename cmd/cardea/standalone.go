@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/cardea-iam/cardea/controllers"
 )
 
 func standaloneCommand() *cobra.Command {
@@ -51,13 +53,13 @@ func runStandalone(ctx context.Context, common commonOptions, operator operatorO
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(ctx, config, log, st, operator, nil)
+	mgr, err := controllers.NewManager(ctx, config, nil, log, controllerOptions(st, operator))
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveProbes(ctx, common.metricsAddress, loaded(server)) })
 	group.Go(func() error { return server.Run(ctx) })
-	group.Go(func() error { return mgr.Start(ctx) })
+	group.Go(func() error { return controllers.Run(ctx, mgr) })
 	return group.Wait()
 }

@@ -1,0 +1,199 @@
+# Every step of CI is a target here. `make help` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# ----- what may be set on the command line -----
+
+# The version that `cardea version` prints.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# The image that deploy and dist name.
+IMAGE ?= cardea:latest
+# Where build puts cardea.
+OUT ?= bin
+# The runtime store of run: empty is SQLite in .dev, else postgres://...
+STORE ?=
+# Tests to run (go test -run) and further flags of go test.
+RUN ?=
+TEST_FLAGS ?=
+TEST_TIMEOUT ?= 20m
+# Packages tested at once; each may start a control plane.
+PROCS ?= 2
+# Repetitions of deflake.
+COUNT ?= 10
+BENCH ?= .
+BENCH_PACKAGES ?= ./store/... ./apiserver/... ./internal/...
+BENCH_END_TO_END ?= go test ./test/bench -v -count=1 -run TestBench -timeout 30m
+# kubectl of install, deploy and dist: the one in PATH, else ours.
+KUBECTL ?= $(or $(shell command -v kubectl),bin/k8s/kubectl)
+
+# ----- the rest -----
+
+GO_FOLDERS := $(wildcard api apiserver cmd controllers hack internal store test)
+# What `make verify` regenerates and compares.
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
+	config/crd/bases config/rbac/role.yaml docs/resources.md
+# These start processes, so the race detector would watch nothing but the waiting for them.
+PROCESS_PACKAGES = $(shell go list ./hack/... ./test/...)
+# The end-to-end benchmark takes its time; `make bench` runs it.
+TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
+RACE_PACKAGES = $(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES))
+PLAIN_PACKAGES = $(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES))
+# The race detector needs a C compiler; nothing else here does.
+RACE := $(if $(shell command -v gcc || command -v clang),-race)
+GO_TEST = KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" \
+	go test -v -count=1 -p $(PROCS) -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TEST_FLAGS)
+
+# Reads `go test -v`: prints a line a package, everything of a package that failed, and at the end what was skipped.
+define SUMMARY
+/^=== (RUN|CONT|NAME)/ { test = $$3 }
+/^ +[^ ]+_test\.go:[0-9]+: / { said[test] = $$0; sub(/^ +/, "", said[test]) }
+/^ *--- PASS/ { passed++ }
+/^ *--- FAIL/ { failed++ }
+/^ *--- SKIP/ { skipped[++skips] = "skipped: " $$3 " (" said[$$3] ")" }
+/^\?/ { next }
+/^ok *\t/ { print; fflush(); lines = 0; next }
+/^FAIL\t/ { for (i = 1; i <= lines; i++) print buffer[i]; print; fflush(); lines = 0; next }
+{ buffer[++lines] = $$0 }
+END {
+	for (i = 1; i <= lines; i++) if (buffer[i] !~ /^(FAIL|PASS)$$/) print buffer[i]
+	for (i = 1; i <= skips; i++) print skipped[i]
+	printf "%d tests passed, %d failed, %d skipped\n", passed, failed, skips
+}
+endef
+export SUMMARY
+SUMMARIZE = awk "$$SUMMARY"
+
+##@ Help
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-zA-Z0-9_-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+##@ Run
+
+.PHONY: build
+build: ## Build bin/cardea: static, without cgo.
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(OUT)/cardea ./cmd/cardea
+
+.PHONY: run
+run: build bin/localrun k8s ## Run Cardea over a control plane on loopback (STORE=postgres://... instead of SQLite).
+	@exec bin/localrun $(if $(STORE),--store='$(STORE)')
+
+.PHONY: k8s
+k8s: ## Build the control plane and kubectl into bin/k8s.
+	@hack/build-k8s.sh
+
+.PHONY: bin/localrun
+bin/localrun:
+	@CGO_ENABLED=0 go build -buildvcs=false -o $@ ./hack/localrun
+
+##@ Test
+
+.PHONY: test
+test: deps k8s build ## Run every test, with all its set-up.
+	@$(if $(RACE),,echo "No C compiler: the race detector stays off.")
+	@{ status=0; \
+		$(GO_TEST) $(RACE) $(RACE_PACKAGES) || status=$$?; \
+		$(GO_TEST) $(PLAIN_PACKAGES) || status=$$?; \
+		exit $$status; } | $(SUMMARIZE)
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need neither a control plane nor PostgreSQL.
+	@$(GO_TEST) -short $(RACE_PACKAGES) | $(SUMMARIZE)
+
+.PHONY: test-race
+test-race: k8s ## Run the tests of Cardea's own packages under the race detector.
+	@$(GO_TEST) -race $(RACE_PACKAGES) | $(SUMMARIZE)
+
+.PHONY: deflake
+deflake: k8s build ## Run tests until one fails (RUN=..., COUNT=...).
+	@$(GO_TEST) $(RACE) -failfast -count=$(COUNT) $(TEST_PACKAGES) | $(SUMMARIZE)
+
+.PHONY: bench
+bench: k8s build ## Measure what docs/benchmarks.md states.
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m $(BENCH_PACKAGES)
+	$(BENCH_END_TO_END)
+
+.PHONY: deps
+deps: ## Install what the tests need beside Go.
+	@hack/install-deps.sh
+
+##@ Check
+
+.PHONY: fmt
+fmt: ## Format the Go code.
+	@gofmt -w $(GO_FOLDERS)
+
+.PHONY: vet
+vet: ## Run go vet.
+	@go vet ./...
+
+.PHONY: lint
+lint: vet bin/tools/staticcheck ## Check format, code and the text of the API.
+	@unformatted=$$(gofmt -l $(GO_FOLDERS)); [[ -z $$unformatted ]] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }
+	@bin/tools/staticcheck ./...
+	@go run ./hack/lint-api
+
+.PHONY: verify
+verify: generate manifests docs ## Regenerate everything, and fail on any difference from the tree.
+	@git diff --exit-code -- $(GENERATED)
+	@untracked=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
+		[[ -z $$untracked ]] || { echo "generated, but not in git:"; echo "$$untracked"; exit 1; }
+
+##@ Generate
+
+.PHONY: generate
+generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepcopy, apply configurations, HTTP types.
+	@bin/tools/controller-gen object applyconfiguration paths=./api/...
+	@cd apiserver/openapi && ../../bin/tools/oapi-codegen -config codegen.yaml openapi.yaml
+
+.PHONY: manifests
+manifests: bin/tools/controller-gen ## Generate the CRDs and the operator's role.
+	@bin/tools/controller-gen crd paths=./api/... output:crd:artifacts:config=config/crd/bases
+	@bin/tools/controller-gen rbac:roleName=cardea-operator paths=./controllers/... output:rbac:artifacts:config=config/rbac
+
+.PHONY: docs
+docs: bin/tools/crd-ref-docs ## Generate docs/resources.md.
+	@mkdir -p docs
+	@bin/tools/crd-ref-docs --log-level=ERROR --config=hack/crd-ref-docs.yaml --templates-dir=hack/crd-ref-docs-templates \
+		--source-path=api/v1alpha1 --renderer=markdown --output-path=docs/resources.md
+
+##@ Install
+
+.PHONY: install
+install: $(filter bin/%,$(KUBECTL)) ## Install the kinds in the cluster of your kubeconfig.
+	$(KUBECTL) apply --server-side -k config/crd
+
+.PHONY: deploy
+deploy: $(filter bin/%,$(KUBECTL)) ## Install Cardea over PostgreSQL there (IMAGE=...).
+	$(call RENDER,config/default) | $(KUBECTL) apply --server-side -f -
+
+.PHONY: dist
+dist: $(filter bin/%,$(KUBECTL)) ## Write dist/install.yaml and dist/install-standalone.yaml (IMAGE=...).
+	@mkdir -p dist
+	$(call RENDER,config/default) >dist/install.yaml
+	$(call RENDER,config/default-standalone) >dist/install-standalone.yaml
+
+RENDER = $(KUBECTL) kustomize $(1) | sed 's|image: cardea:latest$$|image: $(IMAGE)|'
+
+##@ Tools
+
+TOOLS := controller-gen oapi-codegen staticcheck crd-ref-docs
+.PHONY: tools
+tools: $(addprefix bin/tools/,$(TOOLS)) ## Build the tools of hack/tools/go.mod into bin/tools.
+
+bin/tools/controller-gen: package := sigs.k8s.io/controller-tools/cmd/controller-gen
+bin/tools/oapi-codegen: package := github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
+bin/tools/staticcheck: package := honnef.co/go/tools/cmd/staticcheck
+bin/tools/crd-ref-docs: package := github.com/elastic/crd-ref-docs
+$(addprefix bin/tools/,$(TOOLS)): hack/tools/go.mod hack/tools/go.sum
+	@cd hack/tools && CGO_ENABLED=0 go build -trimpath -o ../../$@ $(package)
+
+bin/k8s/kubectl:
+	@hack/build-k8s.sh

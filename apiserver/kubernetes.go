@@ -1,0 +1,22 @@
+package apiserver
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// NewKubernetes returns the client of management writes. It asks the API server nothing, so that a server can start while
+// that is away.
+func NewKubernetes(config *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	v1alpha1.AddToMapper(mapper)
+	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+}

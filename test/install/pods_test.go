@@ -1,0 +1,120 @@
+package install
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+)
+
+// installs are the folders that people install from.
+var installs = []string{"default", "default-standalone"}
+
+// workloads returns a Pod as each Deployment and StatefulSet of the installs would make it.
+func workloads(t *testing.T) []*corev1.Pod {
+	t.Helper()
+	var pods []*corev1.Pod
+	for _, folder := range installs {
+		for _, object := range render(t, folder) {
+			var name string
+			var template corev1.PodTemplateSpec
+			var claims []corev1.PersistentVolumeClaim
+			switch object.GetKind() {
+			case "Deployment":
+				var deployment appsv1.Deployment
+				convert(t, object.Object, &deployment)
+				name, template = deployment.Name, deployment.Spec.Template
+			case "StatefulSet":
+				var set appsv1.StatefulSet
+				convert(t, object.Object, &set)
+				name, template, claims = set.Name, set.Spec.Template, set.Spec.VolumeClaimTemplates
+			default:
+				continue
+			}
+			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+			pod.Namespace, pod.Name = object.GetNamespace(), name
+			for _, claim := range claims {
+				pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name + "-" + name + "-0"},
+				}})
+			}
+			pods = append(pods, pod)
+		}
+	}
+	if len(pods) != 3 {
+		t.Fatalf("%d workloads, want operator, server and standalone", len(pods))
+	}
+	return pods
+}
+
+func convert(t *testing.T, from map[string]any, to any) {
+	t.Helper()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from, to, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flaws are ways in which a Pod is not restricted. Each must be refused, or the admission of ours proves nothing.
+var flaws = map[string]func(*corev1.PodSpec){
+	"may run as root":     func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = nil },
+	"runs as root":        func(s *corev1.PodSpec) { s.SecurityContext.RunAsUser = ptr.To[int64](0) },
+	"no seccomp profile":  func(s *corev1.PodSpec) { s.SecurityContext.SeccompProfile = nil },
+	"may gain privileges": func(s *corev1.PodSpec) { s.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil },
+	"keeps capabilities":  func(s *corev1.PodSpec) { s.Containers[0].SecurityContext.Capabilities = nil },
+	"mounts the host": func(s *corev1.PodSpec) {
+		s.Volumes = append(s.Volumes, corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
+	},
+}
+
+func testPods(t *testing.T, c *cluster) {
+	create := func(pod *corev1.Pod) error {
+		_, err := c.admin.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	for _, pod := range workloads(t) {
+		if err := create(pod); err != nil {
+			t.Errorf("%s is not admitted: %v", pod.Name, err)
+		}
+		for flaw, spoil := range flaws {
+			bad := pod.DeepCopy()
+			spoil(&bad.Spec)
+			if err := create(bad); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
+				t.Errorf("%s that %s: %v, want a refusal", pod.Name, flaw, err)
+			}
+		}
+	}
+}
+
+// What the restricted standard leaves open and we hold all the same.
+func TestPodHabits(t *testing.T) {
+	for _, pod := range workloads(t) {
+		t.Run(pod.Name, func(t *testing.T) {
+			container := pod.Spec.Containers[0]
+			if !ptr.Deref(container.SecurityContext.ReadOnlyRootFilesystem, false) {
+				t.Error("the root filesystem is writable")
+			}
+			if container.StartupProbe == nil || container.LivenessProbe == nil || container.ReadinessProbe == nil {
+				t.Error("a probe is missing")
+			}
+			if container.Image != "cardea:latest" || container.ImagePullPolicy != corev1.PullIfNotPresent {
+				t.Errorf("image %s, %s", container.Image, container.ImagePullPolicy)
+			}
+			if ptr.Deref(pod.Spec.EnableServiceLinks, true) {
+				t.Error("Services get into the environment, where CARDEA_ is ours")
+			}
+			for _, list := range []corev1.ResourceList{container.Resources.Requests, container.Resources.Limits} {
+				if list.Cpu().IsZero() || list.Memory().IsZero() {
+					t.Errorf("requests and limits: %v", container.Resources)
+				}
+			}
+			if ratio := float64(goMemoryLimit(t, container)) / float64(container.Resources.Limits.Memory().Value()); ratio < 0.88 || ratio > 0.92 {
+				t.Errorf("GOMEMLIMIT is %.0f %% of the memory limit, want 90 %%", 100*ratio)
+			}
+		})
+	}
+}

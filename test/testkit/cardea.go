@@ -1,0 +1,169 @@
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/cardea-iam/cardea/apiserver"
+	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/controllers"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+)
+
+// Operator is an operator in this process.
+type Operator struct {
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// OperatorOptions change what StartOperator does; the zero value is a plain operator.
+type OperatorOptions struct {
+	// Hook is called before each step of each pass.
+	Hook func(kind, step string) error
+	// Resync between two looks at an unchanged resource; 0: an hour, so that a test sees events only.
+	Resync time.Duration
+	Clock  func() time.Time
+	Log    logr.Logger
+}
+
+// StartOperator runs an operator without leader election over a store until Stop.
+func StartOperator(config *rest.Config, st store.Store, opts OperatorOptions) (*Operator, error) {
+	if opts.Resync == 0 {
+		opts.Resync = time.Hour
+	}
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
+	if opts.Log.GetSink() == nil {
+		opts.Log = logr.Discard()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	mgr, err := controllers.NewManager(ctx, config, nil, opts.Log, controllers.Options{
+		Store: st, Clock: opts.Clock, Random: rand.Reader, Resync: opts.Resync, Beat: 300 * time.Millisecond, Workers: 8, Hook: opts.Hook,
+	})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	o := &Operator{cancel: cancel, done: make(chan error, 1)}
+	go func() { o.done <- controllers.Run(ctx, mgr) }()
+	if !mgr.GetCache().WaitForCacheSync(ctx) {
+		return nil, errors.Join(errors.New("the operator's caches were not filled"), o.Stop())
+	}
+	return o, nil
+}
+
+// Stop ends the operator and returns how it ended.
+func (o *Operator) Stop() error {
+	o.cancel()
+	return <-o.done
+}
+
+// OpenSQLite opens a store in a folder.
+func OpenSQLite(ctx context.Context, dir string) (store.Store, error) {
+	st, err := sqlstore.Open(ctx, "sqlite://"+dir+"/cardea.db", sqlstore.Options{Clock: time.Now, Logger: logr.Discard()})
+	if err != nil {
+		return nil, err
+	}
+	return st, st.Migrate(ctx)
+}
+
+// Server is a server in this process, over real HTTP.
+type Server struct {
+	*httptest.Server
+	cancel context.CancelFunc
+	follow sync.WaitGroup
+}
+
+// StartServer serves the backend API from a store's feed until Stop.
+func StartServer(config *rest.Config, feed store.Feed, maxStaleness time.Duration) (*Server, error) {
+	kubernetes, err := apiserver.NewKubernetes(config)
+	if err != nil {
+		return nil, err
+	}
+	proxies, err := authn.ParseProxies([]string{"127.0.0.0/8", "::1/128"})
+	if err != nil {
+		return nil, err
+	}
+	server, err := apiserver.New(apiserver.Options{
+		Feed: feed, Kubernetes: kubernetes, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
+		TrustedProxies: proxies, MaxStaleness: maxStaleness,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{Server: httptest.NewServer(server.Backend()), cancel: cancel}
+	s.follow.Go(func() { _ = server.Follow(ctx) })
+	return s, nil
+}
+
+// Stop ends the server.
+func (s *Server) Stop() {
+	s.cancel()
+	s.follow.Wait()
+	s.Close()
+}
+
+// Answer is an HTTP answer, read whole.
+type Answer struct {
+	Status int
+	Header http.Header
+	Raw    []byte
+	// JSON is the body as decoded JSON, nil if it is none.
+	JSON map[string]any
+}
+
+// Do sends a request with a key and a JSON body, "" for none, and reads the answer. Header lines are "Name: value"; an
+// empty value removes the header.
+func Do(method, url, key, body string, header ...[2]string) (Answer, error) {
+	var reader io.Reader
+	if body != "" {
+		reader = bytes.NewBufferString(body)
+	}
+	req, err := http.NewRequest(method, url, reader)
+	if err != nil {
+		return Answer{}, err
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, line := range header {
+		if line[1] == "" {
+			req.Header.Del(line[0])
+		} else {
+			req.Header.Set(line[0], line[1])
+		}
+	}
+	client := &http.Client{Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := Answer{Status: resp.StatusCode, Header: resp.Header, Raw: raw}
+	if decodeErr := json.Unmarshal(raw, &a.JSON); decodeErr != nil && resp.StatusCode >= 400 {
+		return a, errors.Join(errors.New("an error's body is not JSON"), decodeErr)
+	}
+	return a, nil
+}

@@ -1,0 +1,88 @@
+package testkit
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// Deployment returns an IdentityDeployment.
+func Deployment(namespace, name string) *v1alpha1.IdentityDeployment {
+	return &v1alpha1.IdentityDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// Scheme returns a RateLimitScheme with one rule, named after its slug.
+func Scheme(namespace, deployment, slug string) *v1alpha1.RateLimitScheme {
+	return &v1alpha1.RateLimitScheme{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slug},
+		Spec: v1alpha1.RateLimitSchemeSpec{
+			DeploymentRef: v1alpha1.DeploymentReference{Name: deployment},
+			Slug:          v1alpha1.Slug(slug),
+			Rules:         []v1alpha1.RateLimitRule{{Unit: v1alpha1.RateLimitUnitMinute, Duration: 1, MaxRequests: 60}},
+		},
+	}
+}
+
+// App returns an APIAuthApp whose ceiling is the permissions, named after its slug.
+func App(namespace, deployment, slug string, permissions ...v1alpha1.Permission) *v1alpha1.APIAuthApp {
+	return &v1alpha1.APIAuthApp{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slug},
+		Spec: v1alpha1.APIAuthAppSpec{
+			DeploymentRef: v1alpha1.DeploymentReference{Name: deployment}, Slug: v1alpha1.Slug(slug), Permissions: permissions,
+		},
+	}
+}
+
+// Key returns an APIKey that is generated into a Secret of its own name.
+func Key(namespace, app, name string, permissions ...v1alpha1.Permission) *v1alpha1.APIKey {
+	return &v1alpha1.APIKey{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: v1alpha1.APIKeySpec{
+			AppRef: v1alpha1.APIAuthAppReference{Name: app}, Permissions: permissions, SecretTemplate: &v1alpha1.SecretTemplate{},
+		},
+	}
+}
+
+// Adopting returns an APIKey that adopts an existing Secret.
+func Adopting(namespace, app, name, secret string) *v1alpha1.APIKey {
+	key := Key(namespace, app, name, "*")
+	key.Spec.SecretTemplate = nil
+	key.Spec.ExistingSecretRef = &v1alpha1.ExistingSecretReference{Name: secret}
+	return key
+}
+
+// Condition returns "Status/Reason" of a condition of a live object, "" if it has none.
+func (c *Cluster) Condition(ctx context.Context, obj v1alpha1.Resource, kind string) (string, error) {
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+		return "", err
+	}
+	condition := meta.FindStatusCondition(obj.CommonStatus().Conditions, kind)
+	if condition == nil {
+		return "", nil
+	}
+	return string(condition.Status) + "/" + condition.Reason, nil
+}
+
+// Ready tells whether a live object is Ready for its present generation.
+func (c *Cluster) Ready(ctx context.Context, obj v1alpha1.Resource) (bool, error) {
+	ready, err := c.Condition(ctx, obj, v1alpha1.ConditionReady)
+	return ready == "True/Ready" && obj.CommonStatus().ObservedGeneration == obj.GetGeneration(), err
+}
+
+// APIKey returns the key in a Secret, "" if it is not there.
+func (c *Cluster) APIKey(ctx context.Context, namespace, secret string) string {
+	var s corev1.Secret
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secret}, &s); err != nil {
+		return ""
+	}
+	return string(s.Data[v1alpha1.SecretKeyAPIKey])
+}
+
+// Yes is a pointer to true, for optional switches.
+func Yes() *bool { return ptr.To(true) }
