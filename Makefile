@@ -36,8 +36,9 @@ GO_FOLDERS := $(wildcard api apiserver cmd controllers hack internal store test)
 # What `make verify` regenerates and compares.
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
 	config/crd/bases config/rbac/role.yaml docs/resources.md
-# These start processes, so the race detector would watch nothing but the waiting for them.
-PROCESS_PACKAGES = $(shell go list ./hack/... ./test/...)
+# These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
+# operator and server in their own process.
+PROCESS_PACKAGES = $(shell go list ./hack/... ./test/... | grep -v '/test/integration$$')
 # The end-to-end benchmark takes its time; `make bench` runs it.
 TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
 RACE_PACKAGES = $(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES))

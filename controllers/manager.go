@@ -48,7 +48,6 @@ func NewManager(ctx context.Context, config *rest.Config, lock resourcelock.Inte
 			ReaderFailOnMissingInformer: true,
 		},
 		Client: client.Options{Cache: &client.CacheOptions{
-			DisableFor:                      []client.Object{&corev1.Secret{}},
 			EnableReadYourWritesConsistency: ptr.To(true),
 		}},
 		Controller:                          ctrlconfig.Controller{CacheSyncTimeout: forever, SkipNameValidation: ptr.To(true)},

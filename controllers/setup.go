@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/cardea-iam/cardea/controllers/apiauthapp"
@@ -20,7 +21,6 @@ import (
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get,resourceNames=identitydeployments.iam.cardea.dev;ratelimitschemes.iam.cardea.dev;apiauthapps.iam.cardea.dev;apikeys.iam.cardea.dev
 
 // Options are what the operator needs beside its manager.
 type Options struct {
@@ -52,6 +52,12 @@ func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface
 		return err
 	}
 
+	// Secrets go past the manager's client: its read-your-writes would begin to watch, and cache, every Secret there is.
+	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+
 	e := engine.New(mgr, engine.Options{
 		Store: opts.Store, Tenure: tenure, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook,
 	})
@@ -59,8 +65,7 @@ func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface
 	engine.Add(e, ratelimitscheme.Kind())
 	engine.Add(e, apiauthapp.Kind())
 	engine.Add(e, apikey.Kind(apikey.Options{
-		Client:  mgr.GetClient(),
-		Live:    mgr.GetAPIReader(),
+		Client:  direct,
 		Secrets: apikey.NewWatch(secrets, mgr.GetCache()),
 		Events:  mgr.GetEventRecorder("cardea"),
 		Clock:   opts.Clock,

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what the tests need beside Go and is missing: PostgreSQL's server programs, curl, git, make and the
-# certificates of authorities. On Debian and Ubuntu as root it uses apt; elsewhere it says what to install.
+# Installs what the tests need beside Go and is missing: PostgreSQL's server programs, curl, git, make, a C compiler (for
+# the race detector alone) and the certificates of authorities. On Debian and Ubuntu as root it uses apt; elsewhere it says what to install.
 set -eu
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -19,6 +19,7 @@ has_postgres || missing="$missing postgresql"
 for tool in curl git make; do
 	has "$tool" || missing="$missing $tool"
 done
+has gcc || has clang || missing="$missing gcc libc6-dev"
 # /etc/ssl/cert.pem: macOS and others have their own.
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||
 	missing="$missing ca-certificates"

@@ -44,7 +44,7 @@ const (
 
 	// ReasonNotFound: a referenced resource does not exist (yet); creating it is enough.
 	ReasonNotFound = "NotFound"
-	// ReasonBeingDeleted: a referenced resource is being deleted, and new references to it are refused.
+	// ReasonBeingDeleted: a referenced resource, or the namespace, is being deleted, and nothing new may depend on it.
 	ReasonBeingDeleted = "BeingDeleted"
 
 	// ReasonStoreUnavailable: the runtime store did not answer; the operator retries.

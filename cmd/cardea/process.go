@@ -36,10 +36,10 @@ func newLogger(level string) (logr.Logger, error) {
 // openStore opens the runtime store; SQLite only where one process is all there is.
 func openStore(ctx context.Context, url string, sqliteAllowed bool, log logr.Logger) (store.Store, error) {
 	if url == "" {
-		return nil, errors.New("--store (or CARDEA_STORE) is missing: give postgres://..., or sqlite:///path for standalone")
+		return nil, errors.New("--store (or CARDEA_STORE) is missing: give a postgres:// URL, or sqlite:///path for standalone")
 	}
 	if !sqliteAllowed && strings.HasPrefix(url, "sqlite:") {
-		return nil, errors.New("--store: SQLite is for `cardea standalone` only, because one process must own the file: give postgres://...")
+		return nil, errors.New("--store: SQLite is for `cardea standalone` only, because one process must own the file: give a postgres:// URL")
 	}
 	return sqlstore.Open(ctx, url, sqlstore.Options{Clock: time.Now, Logger: log.WithName("store")})
 }

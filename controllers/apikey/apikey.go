@@ -34,9 +34,8 @@ const (
 
 // Options are what the kind needs beside the engine.
 type Options struct {
-	// Client writes Secrets; Live reads them past every cache: foreign Secrets are never cached.
+	// Client reads and writes Secrets past every cache: foreign Secrets are never cached.
 	Client client.Client
-	Live   client.Reader
 	// Secrets tells when a Secret of a namespace changed.
 	Secrets SecretWatcher
 	Events  recorder.EventRecorder

@@ -154,7 +154,7 @@ func (k *keeper) update(ctx context.Context, have, wanted *corev1.Secret) error 
 // read reads a Secret past every cache: nil if there is none.
 func (k *keeper) read(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := k.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
+	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -166,10 +166,11 @@ func (k *keeper) read(ctx context.Context, namespace, name string) (*corev1.Secr
 	return secret, nil
 }
 
-// forbidden tells missing rights, which an administrator can grant, from a namespace that is ending.
+// forbidden tells missing rights, which an administrator can grant, from a namespace that is ending, which the APIKey's
+// own deletion ends.
 func forbidden(err error, namespace string) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return err
+		return engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonBeingDeleted, "namespace %q is being deleted: no key is issued there any more", namespace)
 	}
 	return &engine.WaitingError{
 		Condition: v1alpha1.ConditionCredentialsReady, Reason: v1alpha1.ReasonSecretForbidden, RetryAfter: forbiddenRetry,

@@ -25,7 +25,7 @@ func (r *localRun) startCardea(ctx context.Context) error {
 	if err := r.migrate(ctx); err != nil {
 		return err
 	}
-	if err := r.startAs(ctx, "operator", "--metrics-address="+address(r.ports.OperatorMetrics)); err != nil {
+	if err := r.startAs(ctx, "operator", "--lease-namespace="+cardeaNamespace, "--metrics-address="+address(r.ports.OperatorMetrics)); err != nil {
 		return err
 	}
 	return r.startAs(ctx, "server", r.listeners()...)
@@ -38,8 +38,6 @@ func (r *localRun) startStandalone(ctx context.Context) error {
 func (r *localRun) listeners() []string {
 	return []string{
 		"--backend-address=" + address(r.ports.Backend),
-		"--enduser-address=" + address(r.ports.EndUser),
-		"--decision-address=" + address(r.ports.Decision),
 		"--metrics-address=" + address(r.ports.Metrics),
 	}
 }

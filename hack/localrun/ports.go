@@ -14,8 +14,6 @@ type ports struct {
 	APIServer       int `json:"apiServer"`
 	Etcd            int `json:"etcd"`
 	Backend         int `json:"backend"`
-	EndUser         int `json:"endUser"`
-	Decision        int `json:"decision"`
 	Metrics         int `json:"metrics"`
 	OperatorMetrics int `json:"operatorMetrics"`
 }
@@ -23,7 +21,7 @@ type ports struct {
 // preferred are the documented ones of Cardea, where they are free.
 var preferred = ports{
 	APIServer: 26443, Etcd: 22379,
-	Backend: 8080, EndUser: 8081, Decision: 8082, Metrics: 8090, OperatorMetrics: 8091,
+	Backend: 8080, Metrics: 8090, OperatorMetrics: 8091,
 }
 
 // choosePorts returns the ports remembered in file, each replaced by a free one if it is taken now, and remembers
@@ -35,7 +33,7 @@ func choosePorts(file string, free func(int) bool) (ports, error) {
 		_ = json.Unmarshal(content, &p)
 	}
 	var taken []int
-	for _, port := range []*int{&p.APIServer, &p.Etcd, &p.Backend, &p.EndUser, &p.Decision, &p.Metrics, &p.OperatorMetrics} {
+	for _, port := range []*int{&p.APIServer, &p.Etcd, &p.Backend, &p.Metrics, &p.OperatorMetrics} {
 		if !free(*port) {
 			another, err := controlplane.FreePort(taken...)
 			if err != nil {

@@ -95,7 +95,7 @@ func (m *model) put(e *env, rt *rapid.T, name, uid string, uids *rapid.Generator
 			put.Displace = append(put.Displace, m.owner(other, uids.Draw(rt, "displaced")))
 		}
 	}
-	want, displaced := m.judge(put, recorded)
+	displaced, want := m.judge(put, recorded)
 	revision, err := e.store.Put(e.ctx, e.tenure, put)
 	m.expect(rt, err, want)
 	if want != nil {
@@ -110,9 +110,9 @@ func (m *model) put(e *env, rt *rapid.T, name, uid string, uids *rapid.Generator
 }
 
 // judge says how a put must end, and which documents it displaces.
-func (m *model) judge(put store.Put, recorded store.Document) (want error, displaced []string) {
+func (m *model) judge(put store.Put, recorded store.Document) (displaced []string, want error) {
 	if recorded.UID != put.SeenUID || (recorded.UID == put.UID && recorded.Generation > put.Generation) {
-		return store.ErrStale, nil
+		return nil, store.ErrStale
 	}
 	held := &store.ClaimHeldError{Claims: map[string]store.Owner{}}
 	for _, claim := range put.Claims {
@@ -127,9 +127,9 @@ func (m *model) judge(put store.Put, recorded store.Document) (want error, displ
 		}
 	}
 	if len(held.Claims) > 0 {
-		return held, nil
+		return nil, held
 	}
-	return nil, displaced
+	return displaced, nil
 }
 
 func (m *model) expect(rt *rapid.T, err, want error) {

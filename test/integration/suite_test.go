@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -44,7 +43,7 @@ var _ = AfterSuite(func() {
 
 // world is an operator and a server over one store, and a namespace of its own.
 type world struct {
-	store     store.Store
+	store     *testkit.Interruptible
 	operator  *testkit.Operator
 	server    *testkit.Server
 	namespace string
@@ -60,8 +59,7 @@ func newWorld(ctx context.Context, opts testkit.OperatorOptions) *world {
 	Expect(err).NotTo(HaveOccurred())
 	w.openStore(ctx)
 	w.startOperator(opts)
-	w.server, err = testkit.StartServer(cluster.RESTConfig(), w.store, 0)
-	Expect(err).NotTo(HaveOccurred())
+	w.startServer()
 	DeferCleanup(func(ctx context.Context) {
 		w.server.Stop()
 		w.stopOperator()
@@ -73,9 +71,9 @@ func newWorld(ctx context.Context, opts testkit.OperatorOptions) *world {
 
 func (w *world) openStore(ctx context.Context) {
 	GinkgoHelper()
-	var err error
-	w.store, err = testkit.OpenSQLite(ctx, w.dir)
+	opened, err := testkit.OpenSQLite(ctx, w.dir)
 	Expect(err).NotTo(HaveOccurred())
+	w.store = &testkit.Interruptible{Store: opened}
 }
 
 func (w *world) startOperator(opts testkit.OperatorOptions) {
@@ -85,6 +83,13 @@ func (w *world) startOperator(opts testkit.OperatorOptions) {
 		opts.Log = GinkgoLogr
 	}
 	w.operator, err = testkit.StartOperator(cluster.RESTConfig(), w.store, opts)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+func (w *world) startServer() {
+	GinkgoHelper()
+	var err error
+	w.server, err = testkit.StartServer(cluster.RESTConfig(), w.store, 0)
 	Expect(err).NotTo(HaveOccurred())
 }
 

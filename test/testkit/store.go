@@ -1,0 +1,125 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// Interruptible is a store whose engine a test can make unreachable, and whose document writes it counts.
+type Interruptible struct {
+	store.Store
+	away   atomic.Bool
+	writes atomic.Int64
+}
+
+// Interrupt makes every call fail, or succeed again.
+func (s *Interruptible) Interrupt(away bool) { s.away.Store(away) }
+
+// Writes returns how many documents were put, deleted or retained.
+func (s *Interruptible) Writes() int64 { return s.writes.Load() }
+
+func (s *Interruptible) reach() error {
+	if s.away.Load() {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, errors.New("interrupted by a test"))
+	}
+	return nil
+}
+
+// Held implements store.Documents.
+func (s *Interruptible) Held(ctx context.Context, id store.Identity) (store.Held, error) {
+	if err := s.reach(); err != nil {
+		return store.Held{}, err
+	}
+	return s.Store.Held(ctx, id)
+}
+
+// Holders implements store.Documents.
+func (s *Interruptible) Holders(ctx context.Context, claims []string) (map[string]store.Owner, error) {
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
+	return s.Store.Holders(ctx, claims)
+}
+
+// Put implements store.Documents.
+func (s *Interruptible) Put(ctx context.Context, tenure store.Tenure, put store.Put) (int64, error) {
+	if err := s.reach(); err != nil {
+		return 0, err
+	}
+	s.writes.Add(1)
+	return s.Store.Put(ctx, tenure, put)
+}
+
+// Delete implements store.Documents.
+func (s *Interruptible) Delete(ctx context.Context, tenure store.Tenure, owner store.Owner) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
+	s.writes.Add(1)
+	return s.Store.Delete(ctx, tenure, owner)
+}
+
+// Retain implements store.Documents.
+func (s *Interruptible) Retain(ctx context.Context, tenure store.Tenure, owner store.Owner) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
+	s.writes.Add(1)
+	return s.Store.Retain(ctx, tenure, owner)
+}
+
+// Load implements store.Feed.
+func (s *Interruptible) Load(ctx context.Context) ([]store.Document, store.Position, error) {
+	if err := s.reach(); err != nil {
+		return nil, store.Position{}, err
+	}
+	return s.Store.Load(ctx)
+}
+
+// Changes implements store.Feed.
+func (s *Interruptible) Changes(ctx context.Context, after store.Position) ([]store.Change, store.Position, error) {
+	if err := s.reach(); err != nil {
+		return nil, store.Position{}, err
+	}
+	return s.Store.Changes(ctx, after)
+}
+
+// Take implements store.Tenures.
+func (s *Interruptible) Take(ctx context.Context, install string, patience time.Duration) (store.Tenure, error) {
+	if err := s.reach(); err != nil {
+		return store.Tenure{}, err
+	}
+	return s.Store.Take(ctx, install, patience)
+}
+
+// Beat implements store.Tenures.
+func (s *Interruptible) Beat(ctx context.Context, tenure store.Tenure) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
+	return s.Store.Beat(ctx, tenure)
+}
+
+// Migrate implements store.Schema.
+func (s *Interruptible) Migrate(ctx context.Context) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
+	return s.Store.Migrate(ctx)
+}
+
+// CheckSchema implements store.Schema.
+func (s *Interruptible) CheckSchema(ctx context.Context) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
+	return s.Store.CheckSchema(ctx)
+}
+
+// Swap exchanges the store under its users, as when a database is replaced behind one address.
+func (s *Interruptible) Swap(with store.Store) { s.Store = with }
