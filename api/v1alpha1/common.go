@@ -149,7 +149,7 @@ type APIAuthAppReference struct {
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=80
 // +kubebuilder:validation:Pattern=`^[^\p{Cc}\p{Zl}\p{Zp}\x{202A}-\x{202E}\x{2066}-\x{2069}\x{200B}\x{2060}\x{FEFF}]*$`
-// +kubebuilder:validation:XValidation:rule="self.matches('[^\\\\s]')",message="must not be blank: write a name or leave the field out"
+// +kubebuilder:validation:XValidation:rule="self.matches('[^\\\\s\\\\p{Z}]')",message="must not be blank: write a name or leave the field out"
 type DisplayName string
 
 // Description is free text of at most 500 characters; line breaks are allowed, other control, bidirectional control

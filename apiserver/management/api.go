@@ -61,5 +61,5 @@ func New(opts Options) (http.Handler, error) {
 
 // badParameter answers a parameter that the generated code could not read.
 func badParameter(w http.ResponseWriter, r *http.Request, err error) {
-	problem.Write(w, r, parameterProblem(err))
+	problem.Write(w, r, parameterProblem(r.URL.Query(), err))
 }

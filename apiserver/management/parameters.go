@@ -2,7 +2,10 @@ package management
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/problem"
@@ -16,19 +19,19 @@ const (
 
 // page returns the effective limit and offset of a list: a limit over the largest is clamped, below 1 refused.
 func page(limit, offset *int64) (int, int, error) {
-	var faults []problem.Item
 	size, skip := int64(defaultLimit), int64(0)
 	if limit != nil {
 		size = min(*limit, maxLimit)
-		if *limit < 1 {
-			faults = append(faults, problem.Item{Field: "?limit", Message: "must be at least 1"})
-		}
 	}
 	if offset != nil {
 		skip = *offset
-		if skip < 0 {
-			faults = append(faults, problem.Item{Field: "?offset", Message: "must be at least 0"})
-		}
+	}
+	var faults []problem.Item
+	if size < 1 {
+		faults = append(faults, tooSmall("?limit", 1))
+	}
+	if skip < 0 {
+		faults = append(faults, tooSmall("?offset", 0))
 	}
 	if faults != nil {
 		return 0, 0, problem.Invalid(faults...)
@@ -36,18 +39,42 @@ func page(limit, offset *int64) (int, int, error) {
 	return int(size), int(skip), nil
 }
 
-// parameterProblem names the parameter that could not be read.
-func parameterProblem(err error) error {
+func tooSmall(field string, least int64) problem.Item {
+	return problem.Item{Field: field, Message: fmt.Sprintf("must be at least %d", least)}
+}
+
+// pageFaults returns every fault of limit and offset: the generated code stops at the first.
+func pageFaults(query url.Values) []problem.Item {
+	var faults []problem.Item
+	for _, parameter := range []struct {
+		name  string
+		least int64
+	}{{"limit", 1}, {"offset", 0}} {
+		field, sent := "?"+parameter.name, query[parameter.name]
+		if len(sent) == 0 {
+			continue
+		}
+		n, err := strconv.ParseInt(sent[0], 10, 64)
+		switch {
+		case len(sent) > 1:
+			faults = append(faults, problem.Item{Field: field, Message: "was sent more than once: send it once"})
+		case err != nil:
+			faults = append(faults, problem.Item{Field: field, Message: "must be an integer that fits 64 bits"})
+		case n < parameter.least:
+			faults = append(faults, tooSmall(field, parameter.least))
+		}
+	}
+	return faults
+}
+
+// parameterProblem names the parameters that could not be read.
+func parameterProblem(query url.Values, err error) error {
+	if faults := pageFaults(query); faults != nil {
+		return problem.Invalid(faults...)
+	}
 	var format *openapi.InvalidParamFormatError
-	var several *openapi.TooManyValuesForParamError
-	var required *openapi.RequiredParamError
-	switch {
-	case errors.As(err, &format):
-		return problem.Invalid(problem.Item{Field: "?" + format.ParamName, Message: "does not have the documented form or does not fit: see /docs"})
-	case errors.As(err, &several):
-		return problem.Invalid(problem.Item{Field: "?" + several.ParamName, Message: "was sent more than once: send it once"})
-	case errors.As(err, &required):
-		return problem.Invalid(problem.Item{Field: "?" + required.ParamName, Message: "is required: send it"})
+	if errors.As(err, &format) {
+		return problem.Invalid(problem.Item{Field: "?" + format.ParamName, Message: "does not have the documented form: see /docs"})
 	}
 	return &problem.Problem{Status: http.StatusBadRequest, Message: "a parameter could not be read: see /docs for their forms", Cause: err}
 }

@@ -101,8 +101,12 @@ func (a *API) UpdateRateLimitScheme(w http.ResponseWriter, r *http.Request, slug
 		return
 	}
 	c := callOf(r)
+	key, err := schemeKey(c, slug)
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
 	obj := &v1alpha1.RateLimitScheme{}
-	key := schemeKey(c, slug)
 	override := c.principal.Settings.FieldConflicts == string(v1alpha1.FieldConflictsOverride)
 	changed, err := a.writer.patch(r.Context(), key, obj, override, func() []change {
 		if !belongs(obj, c, slug) {
@@ -131,19 +135,20 @@ func (a *API) UpdateRateLimitScheme(w http.ResponseWriter, r *http.Request, slug
 // DeleteRateLimitScheme deletes a RateLimitScheme resource that nobody uses and nobody else declares.
 func (a *API) DeleteRateLimitScheme(w http.ResponseWriter, r *http.Request, slug string) {
 	c := callOf(r)
-	obj := &v1alpha1.RateLimitScheme{}
-	bounded, cancel := context.WithTimeout(r.Context(), writeDeadline)
-	defer cancel()
-	err := a.Kubernetes.Get(bounded, schemeKey(c, slug), obj)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && !belongs(obj, c, slug):
-		err = noSuchScheme()
-	case err == nil:
-		err = a.deletable(c, obj)
+	key, err := schemeKey(c, slug)
+	if err != nil {
+		a.refuse(w, r, err)
+		return
 	}
-	synced := false
-	if err == nil {
-		synced, err = a.writer.remove(r.Context(), v1alpha1.KindRateLimitScheme, obj)
+	obj := &v1alpha1.RateLimitScheme{}
+	synced, err := a.writer.remove(r.Context(), v1alpha1.KindRateLimitScheme, key, obj, func() error {
+		if !belongs(obj, c, slug) {
+			return noSuchScheme()
+		}
+		return a.deletable(c, obj)
+	})
+	if apierrors.IsNotFound(err) {
+		err = noSuchScheme()
 	}
 	if err != nil {
 		a.refuse(w, r, kubernetesProblem(err))
@@ -329,13 +334,16 @@ func (a *API) deletable(c *call, obj *v1alpha1.RateLimitScheme) error {
 }
 
 // schemeKey returns where the resource of a slug is looked for: where the snapshot knows it, else under the name that a
-// creation over HTTP gives it.
-func schemeKey(c *call, slug string) client.ObjectKey {
+// creation over HTTP gives it. What cannot be a slug is never asked for: it would not make a name.
+func schemeKey(c *call, slug string) (client.ObjectKey, error) {
 	deployment := c.principal.Deployment
 	if entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, deployment.Deployment, slug); found {
-		return client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}
+		return client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}, nil
 	}
-	return client.ObjectKey{Namespace: deployment.Namespace, Name: deployment.Name + "." + slug}
+	if !slugForm.MatchString(slug) {
+		return client.ObjectKey{}, noSuchScheme()
+	}
+	return client.ObjectKey{Namespace: deployment.Namespace, Name: deployment.Name + "." + slug}, nil
 }
 
 // belongs tells whether a live resource is the scheme of a slug in the caller's deployment.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,6 +43,7 @@ func (w *writer) patch(ctx context.Context, key client.ObjectKey, obj v1alpha1.R
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
 	for range patchAttempts {
+		blank(obj, key)
 		if err := w.kubernetes.Get(ctx, key, obj); err != nil {
 			return false, err
 		}
@@ -62,12 +64,21 @@ func (w *writer) patch(ctx context.Context, key client.ObjectKey, obj v1alpha1.R
 		if err != nil {
 			return false, err
 		}
+		blank(obj, key)
 		err = w.kubernetes.Patch(ctx, obj, client.RawPatch(types.MergePatchType, raw), client.FieldOwner(v1alpha1.FieldManagerHTTP))
 		if !apierrors.IsConflict(err) {
 			return err == nil, err
 		}
 	}
 	return false, problem.New(http.StatusConflict, "others changed the resource %d times meanwhile: read it and try again", patchAttempts)
+}
+
+// blank empties an object but for its name. The client decodes into what is there: a field that an answer does not carry
+// would keep the value of an earlier answer.
+func blank(obj v1alpha1.Resource, key client.ObjectKey) {
+	reflect.ValueOf(obj).Elem().SetZero()
+	obj.SetNamespace(key.Namespace)
+	obj.SetName(key.Name)
 }
 
 func mergePatch(obj v1alpha1.Resource, changes []change) ([]byte, error) {
@@ -137,15 +148,34 @@ func (w *writer) await(ctx context.Context, obj v1alpha1.Resource, done func(*sn
 	}
 }
 
-// remove deletes a resource and waits until it is gone here. A deletion that turns out to wait for a user is a 409.
-func (w *writer) remove(ctx context.Context, kind string, obj v1alpha1.Resource) (bool, error) {
+// remove deletes a live resource that permit allows to delete and waits until it is gone here. A deletion that turns out
+// to wait for a user is a 409. The deletion is locked on the version that was permitted, so that nobody's declaration
+// slips in between; a writer in between, such as the operator with its status, is looked at again.
+func (w *writer) remove(ctx context.Context, kind string, key client.ObjectKey, obj v1alpha1.Resource, permit func() error) (bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
-	uid, version := obj.GetUID(), obj.GetResourceVersion()
-	err := w.kubernetes.Delete(bounded, obj, client.Preconditions{UID: &uid, ResourceVersion: &version})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, err
+	for attempt := 1; ; attempt++ {
+		blank(obj, key)
+		if err := w.kubernetes.Get(bounded, key, obj); err != nil {
+			return false, err
+		}
+		if err := permit(); err != nil {
+			return false, err
+		}
+		uid, version := obj.GetUID(), obj.GetResourceVersion()
+		err := w.kubernetes.Delete(bounded, obj, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		if err == nil || apierrors.IsNotFound(err) {
+			return w.gone(ctx, kind, obj)
+		}
+		if !apierrors.IsConflict(err) || attempt == patchAttempts {
+			return false, err
+		}
 	}
+}
+
+// gone waits until a deleted resource is gone from the snapshot.
+func (w *writer) gone(ctx context.Context, kind string, obj v1alpha1.Resource) (bool, error) {
+	uid := obj.GetUID()
 	id := store.Identity{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	return w.await(ctx, obj, func(s *snapshot.Snapshot) bool {
 		entry, found := s.Get(id)

@@ -108,7 +108,7 @@ func summarize(o outcome) []metav1.Condition {
 
 	conditions := append([]metav1.Condition{accepted, resolved, synced}, own...)
 	ready := condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "what is declared is in force")
-	for _, c := range []metav1.Condition{accepted, resolved, synced, ownFault(own, o.err)} {
+	for _, c := range []metav1.Condition{accepted, resolved, ownFault(own, o.err), synced} {
 		if c.Status == metav1.ConditionFalse {
 			ready = condition(v1alpha1.ConditionReady, metav1.ConditionFalse, c.Reason, c.Message)
 			break

@@ -88,8 +88,8 @@ type Spec struct {
 	// ruled has a rule without a message.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="true"
-	Ruled *Ruled `json:"ruled,omitempty"` // want "Spec.ruled: a CEL rule has no message"
-	Untagged Kind // want "has no JSON name"
+	Ruled    *Ruled `json:"ruled,omitempty"` // want "Spec.ruled: a CEL rule has no message"
+	Untagged Kind   // want "has no JSON name"
 
 	metav1.TypeMeta `json:",inline"`
 }
