@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -26,6 +27,7 @@ import (
 type Server struct {
 	folder    string
 	port      int
+	settings  []string
 	process   *os.Process
 	exited    chan struct{}
 	log       string
@@ -56,9 +58,11 @@ func Start(ctx context.Context, settings ...string) (*Server, error) {
 		err = initialize(ctx, binaries, folder, credential)
 	}
 	for try := 1; err == nil; try++ {
-		var server *Server
-		server, err = launch(ctx, binaries, folder, credential, settings)
-		if err == nil {
+		server := &Server{folder: folder, settings: settings, log: filepath.Join(folder, "log")}
+		if server.port, err = freePort(); err != nil {
+			break
+		}
+		if err = server.launch(ctx, binaries, credential); err == nil {
 			return server, nil
 		}
 		if try < maxStarts && ctx.Err() == nil {
@@ -125,33 +129,28 @@ func initialize(ctx context.Context, binaries, folder string, credential *syscal
 }
 
 // launch starts the server process and waits until it answers.
-func launch(ctx context.Context, binaries, folder string, credential *syscall.Credential, settings []string) (*Server, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, fmt.Errorf("start PostgreSQL: %w", err)
-	}
-	args := []string{"-D", dataFolder(folder), "-p", strconv.Itoa(port), "-k", folder, "-h", "127.0.0.1"}
-	for _, setting := range append([]string{"max_connections=300", "shared_buffers=64MB"}, settings...) {
+func (s *Server) launch(ctx context.Context, binaries string, credential *syscall.Credential) error {
+	args := []string{"-D", dataFolder(s.folder), "-p", strconv.Itoa(s.port), "-k", s.folder, "-h", "127.0.0.1"}
+	for _, setting := range append([]string{"max_connections=300", "shared_buffers=64MB"}, s.settings...) {
 		args = append(args, "-c", setting)
 	}
 	command := exec.Command(filepath.Join(binaries, "postgres"), args...)
-	command.Dir = folder
+	command.Dir = s.folder
 	// An immediate end when we die: nobody needs this data again.
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: credential, Pdeathsig: syscall.SIGQUIT}
-	server := &Server{folder: folder, port: port, exited: make(chan struct{}), log: filepath.Join(folder, "log")}
-	log, err := os.OpenFile(server.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	command.Stdout, command.Stderr = log, log
 	started := make(chan error)
+	exited := make(chan struct{})
 	go func() {
 		// The kernel sends Pdeathsig when the thread that started the process ends, so this one must not.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer close(server.exited)
+		defer close(exited)
 		err := errors.Join(command.Start(), log.Close())
-		server.process = command.Process
 		started <- err
 		if err == nil {
 			// How it ended is in its log.
@@ -159,21 +158,42 @@ func launch(ctx context.Context, binaries, folder string, credential *syscall.Cr
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	if err := server.waitReady(ctx); err != nil {
-		return nil, errors.Join(err, server.end())
+	s.process, s.exited = command.Process, exited
+	if err := s.waitReady(ctx); err != nil {
+		return errors.Join(err, s.end())
 	}
-	return server, nil
+	return nil
 }
 
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// Halt ends the server and keeps its data, as a database that goes away for a while. Start it again with Resume.
+func (s *Server) Halt() error { return s.end() }
+
+// Resume starts a halted server again, on the same port and data.
+func (s *Server) Resume(ctx context.Context) error {
+	binaries, err := findBinaries()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	return port, listener.Close()
+	credential, err := giveAway(s.folder)
+	if err != nil {
+		return err
+	}
+	return s.launch(ctx, binaries, credential)
+}
+
+// freePort returns a port below the range from which systems give local ports to outgoing connections: the port of a
+// halted server must still be free when it starts again.
+func freePort() (int, error) {
+	const lowest, count = 20000, 12000
+	for range 100 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(count)))
+		if err == nil {
+			return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+		}
+	}
+	return 0, errors.New("no free port on 127.0.0.1")
 }
 
 func (s *Server) waitReady(ctx context.Context) error {

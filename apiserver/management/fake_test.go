@@ -1,0 +1,166 @@
+package management
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/scheme"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+var resource = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "ratelimitschemes"}
+
+// fixedFeed is a store that never changes: deployment acme with a key, and the scheme free.
+type fixedFeed []store.Document
+
+func (f fixedFeed) Load(context.Context) ([]store.Document, store.Position, error) {
+	return f, store.Position{Revision: 1}, nil
+}
+
+func (f fixedFeed) Changes(_ context.Context, after store.Position) ([]store.Change, store.Position, error) {
+	return nil, after, nil
+}
+
+func (f fixedFeed) Signals(context.Context) <-chan struct{} { return nil }
+
+// fakeKubernetes holds the resource behind the scheme free. Each answer is decoded into what the caller passes, as the
+// real client does, so that leftovers of an earlier answer stay.
+type fakeKubernetes struct {
+	// live is the JSON of the resource at each Get; the last one stays.
+	live []string
+	// patched is the JSON a successful Patch answers with.
+	patched string
+	// errs are the errors of the next writes, nil for success; with none left, writes succeed.
+	errs    []error
+	patches []string
+	deletes int
+}
+
+func (k *fakeKubernetes) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	if key.Name != "free" || len(k.live) == 0 {
+		return apierrors.NewNotFound(resource, key.Name)
+	}
+	now := k.live[0]
+	if len(k.live) > 1 {
+		k.live = k.live[1:]
+	}
+	return json.Unmarshal([]byte(now), obj)
+}
+
+func (k *fakeKubernetes) next() error {
+	if len(k.errs) == 0 {
+		return nil
+	}
+	err := k.errs[0]
+	k.errs = k.errs[1:]
+	return err
+}
+
+func (k *fakeKubernetes) Create(context.Context, client.Object, ...client.CreateOption) error {
+	return k.next()
+}
+
+func (k *fakeKubernetes) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	raw, err := patch.Data(obj)
+	if err != nil {
+		return err
+	}
+	k.patches = append(k.patches, string(raw))
+	if err := k.next(); err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(k.patched), obj)
+}
+
+func (k *fakeKubernetes) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	k.deletes++
+	return k.next()
+}
+
+// served is a handler over a fixed configuration.
+type served struct {
+	http.Handler
+	// key may do everything, reader may read.
+	key, reader string
+}
+
+// serve returns a handler whose writes go to a Kubernetes API of the caller's.
+func serve(t testing.TB, kubernetes Kubernetes) served {
+	t.Helper()
+	all, reader := mint(t), mint(t)
+	created := time.Unix(1700000000, 0)
+	feed := fixedFeed{
+		fixed(t, "IdentityDeployment", "acme", "uid-1", 7, "acme", created, document.Deployment{ManagementWrites: "Enabled", FieldConflicts: "Reject"}),
+		fixed(t, "APIAuthApp", "app", "uid-2", 1, "app", created, document.APIAuthApp{Slug: "app", Active: true, Permissions: []string{"*"}}),
+		fixed(t, "APIKey", "all", "uid-3", 2, "", created, document.APIKey{App: "app", Permissions: []string{"*"}, Verifiers: []document.Verifier{{ID: all.ID(), Digest: all.Digest()}}}),
+		fixed(t, "APIKey", "reader", "uid-4", 3, "", created, document.APIKey{App: "app", Permissions: []string{"rate_limit_schemes:read"}, Verifiers: []document.Verifier{{ID: reader.ID(), Digest: reader.Digest()}}}),
+		fixed(t, "RateLimitScheme", "free", "uid-5", 4, "free", created, document.RateLimitScheme{
+			Slug: "free", Name: "Free", Rules: []scheme.Rule{{Unit: "minute", Duration: 1, MaxRequests: 60}},
+		}),
+	}
+	follower := snapshot.NewFollower(feed, time.Hour, time.Now, logr.Discard())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = follower.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	<-follower.Loaded()
+	handler, err := New(Options{
+		Snapshots: follower, Kubernetes: kubernetes, Clock: time.Now, Log: logr.Discard(), Metrics: NewMetrics(prometheus.NewRegistry()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return served{Handler: handler, key: all.Plain(), reader: reader.Plain()}
+}
+
+func mint(t testing.TB) apikey.Key {
+	t.Helper()
+	key, err := apikey.Mint(rand.Reader, "ck")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func fixed(t testing.TB, kind, name, uid string, id int64, key string, created time.Time, content any) store.Document {
+	t.Helper()
+	payload, err := document.Encode(document.Meta{CreatedAt: created, UpdatedAt: created}, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.Document{
+		Owner:      store.Owner{Identity: store.Identity{Kind: kind, Namespace: "ns", Name: name}, UID: uid},
+		Generation: 1, Deployment: "ns/acme", ID: id, Key: key, Payload: payload,
+	}
+}
+
+// resourceJSON is the live resource of the scheme free with more members of spec, `,"description":"x"`.
+func resourceJSON(version, more string) string {
+	return `{"metadata":{"namespace":"ns","name":"free","uid":"uid-5","resourceVersion":"` + version + `","generation":1,` +
+		`"creationTimestamp":"2023-11-14T22:13:20Z"},"spec":{"deploymentRef":{"name":"acme"},"slug":"free","displayName":"Free",` +
+		`"rules":[{"unit":"minute","duration":1,"maxRequests":60}]` + more + `}}`
+}
+
+// managed returns a resource with managed fields and annotations.
+func managed(annotations map[string]string, entries ...metav1.ManagedFieldsEntry) *v1alpha1.RateLimitScheme {
+	return &v1alpha1.RateLimitScheme{ObjectMeta: metav1.ObjectMeta{Name: "free", UID: types.UID("u"), Annotations: annotations, ManagedFields: entries}}
+}

@@ -1,0 +1,162 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/hack/process"
+)
+
+// System is the namespace of Cardea's ServiceAccounts and of the leader's Lease.
+const System = "cardea-system"
+
+// Processes runs the built cardea in a cluster as installs do: each role under the token of its own ServiceAccount.
+type Processes struct {
+	cluster *Cluster
+	group   *process.Group
+	binary  string
+	serial  int
+}
+
+// NewProcesses installs Cardea's namespace, ServiceAccounts and rights, and opens a group of processes, which keeps its
+// files in the cluster's folder. It is not safe for concurrent use.
+func NewProcesses(ctx context.Context, cluster *Cluster) (*Processes, error) {
+	binary := filepath.Join(Root(), "bin", "cardea")
+	if _, err := os.Stat(binary); err != nil {
+		return nil, fmt.Errorf("build cardea first (make build): %w", err)
+	}
+	if out, err := cluster.Kubectl(ctx, "", "apply", "--server-side", "-k", filepath.Join(Root(), "config", "local")); err != nil {
+		return nil, fmt.Errorf("install config/local: %w: %s", err, out)
+	}
+	group, err := process.NewGroup(filepath.Join(cluster.Dir, "cardea"))
+	if err != nil {
+		return nil, err
+	}
+	return &Processes{cluster: cluster, group: group, binary: binary}, nil
+}
+
+// Close ends the group; every process must have been stopped.
+func (p *Processes) Close() error { return p.group.Close() }
+
+// Group is the group itself, for further programs.
+func (p *Processes) Group() *process.Group { return p.group }
+
+// Path returns the path of a file in the group's folder.
+func (p *Processes) Path(name string) string { return filepath.Join(p.cluster.Dir, "cardea", name) }
+
+// Binary is the path of cardea.
+func (p *Processes) Binary() string { return p.binary }
+
+// Launch says what to start.
+type Launch struct {
+	// Role is operator, server or standalone.
+	Role string
+	// Store is the URL of the runtime store.
+	Store string
+	// Flags are added to the command line.
+	Flags []string
+	// FromEnv gives the flags that Start itself sets as CARDEA_* in the environment.
+	FromEnv bool
+}
+
+// Cardea is a running process and where it listens.
+type Cardea struct {
+	*process.Process
+	// Backend and Metrics are URLs without a path; Backend is "" for an operator.
+	Backend, Metrics string
+}
+
+// Start runs a role on free ports. The log is named after the role and the number of starts so far.
+func (p *Processes) Start(ctx context.Context, launch Launch) (*Cardea, error) {
+	kubeconfig, err := p.kubeconfig(ctx, launch.Role)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := controlplane.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	backend, err := controlplane.FreePort(metrics)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cardea{Metrics: fmt.Sprintf("http://127.0.0.1:%d", metrics)}
+	settings := [][2]string{{"kubeconfig", kubeconfig}, {"metrics-address", fmt.Sprintf("127.0.0.1:%d", metrics)}}
+	if launch.Role == "operator" {
+		settings = append(settings, [2]string{"lease-namespace", System})
+	} else {
+		settings = append(settings, [2]string{"backend-address", fmt.Sprintf("127.0.0.1:%d", backend)})
+		c.Backend = fmt.Sprintf("http://127.0.0.1:%d", backend)
+	}
+	// The URL may hold a password, so it is never on the command line.
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "CARDEA_STORE=" + launch.Store}
+	args := []string{launch.Role}
+	for _, s := range settings {
+		if launch.FromEnv {
+			env = append(env, "CARDEA_"+strings.ToUpper(strings.ReplaceAll(s[0], "-", "_"))+"="+s[1])
+		} else {
+			args = append(args, "--"+s[0]+"="+s[1])
+		}
+	}
+	p.serial++
+	c.Process, err = p.group.Start(process.Spec{
+		Name: fmt.Sprintf("%s-%d", launch.Role, p.serial), Path: p.binary, Args: append(args, launch.Flags...), Env: env,
+	})
+	return c, err
+}
+
+// kubeconfig writes a role's kubeconfig once, so that a role can be started while the API server is away.
+func (p *Processes) kubeconfig(ctx context.Context, role string) (string, error) {
+	file := p.Path(role + ".kubeconfig")
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	return file, p.cluster.ServiceAccountKubeconfig(ctx, System, "cardea-"+role, file, 24*time.Hour)
+}
+
+// Ready returns nil once the process says that it is ready, and an error with its log when it has ended.
+func (c *Cardea) Ready() error {
+	select {
+	case <-c.Done():
+		return c.ExitError()
+	default:
+	}
+	client := &http.Client{Timeout: 2 * time.Second}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(c.Metrics + "/readyz")
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("readyz: %s", resp.Status)
+	}
+	return errors.Join(err, resp.Body.Close())
+}
+
+// AwaitReady waits until the process is ready, at most a minute.
+func (c *Cardea) AwaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := c.Ready()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-c.Done():
+			return c.ExitError()
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-again.C:
+		}
+	}
+}
