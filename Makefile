@@ -156,7 +156,7 @@ generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepco
 
 .PHONY: manifests
 manifests: bin/tools/controller-gen ## Generate the CRDs and the operator's role.
-	@bin/tools/controller-gen crd paths=./api/... output:crd:artifacts:config=config/crd/bases
+	@bin/tools/controller-gen crd:allowDangerousTypes=true paths=./api/... output:crd:artifacts:config=config/crd/bases
 	@bin/tools/controller-gen rbac:roleName=cardea-operator paths=./controllers/... output:rbac:artifacts:config=config/rbac
 
 .PHONY: docs

@@ -11,11 +11,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/aiagent"
+	"github.com/cardea-iam/cardea/controllers/aitool"
 	"github.com/cardea-iam/cardea/controllers/apiauthapp"
 	"github.com/cardea-iam/cardea/controllers/apikey"
+	"github.com/cardea-iam/cardea/controllers/b2bsettings"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/identitydeployment"
+	"github.com/cardea-iam/cardea/controllers/membershiprole"
+	"github.com/cardea-iam/cardea/controllers/oauthapp"
+	"github.com/cardea-iam/cardea/controllers/oauthscope"
 	"github.com/cardea-iam/cardea/controllers/ratelimitscheme"
+	"github.com/cardea-iam/cardea/controllers/secretwatch"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -66,10 +74,16 @@ func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface
 	engine.Add(e, apiauthapp.Kind())
 	engine.Add(e, apikey.Kind(apikey.Options{
 		Client:  direct,
-		Secrets: apikey.NewWatch(secrets, mgr.GetCache()),
+		Secrets: secretwatch.New(secrets, mgr.GetCache(), func() client.ObjectList { return &v1alpha1.APIKeyList{} }),
 		Events:  mgr.GetEventRecorder("cardea"),
 		Clock:   opts.Clock,
 		Random:  opts.Random,
 	}))
+	engine.Add(e, membershiprole.Kind())
+	engine.Add(e, b2bsettings.Kind())
+	engine.Add(e, oauthapp.Kind())
+	engine.Add(e, oauthscope.Kind(mgr.GetCache()))
+	engine.Add(e, aitool.Kind(direct, secretwatch.New(secrets, mgr.GetCache(), func() client.ObjectList { return &v1alpha1.AIToolList{} })))
+	engine.Add(e, aiagent.Kind())
 	return e.Start(ctx, mgr)
 }

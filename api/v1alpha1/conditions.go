@@ -37,6 +37,8 @@ const (
 
 	// ReasonInvalid: the spec breaks a rule that the API server cannot check; the message names the field.
 	ReasonInvalid = "Invalid"
+	// ReasonUnknownPermission: a permission is not in the deployment's catalog of that level; the message names it.
+	ReasonUnknownPermission = "UnknownPermission"
 	// ReasonConflict: another resource holds a claim this one needs (an id, a slug, a host, a key); the message names it.
 	ReasonConflict = "Conflict"
 	// ReasonSuperseded: the management API created this resource, and a declared one has taken its claim.

@@ -30,6 +30,12 @@ func AddToScheme(s *runtime.Scheme) error {
 		&RateLimitScheme{}, &RateLimitSchemeList{},
 		&APIAuthApp{}, &APIAuthAppList{},
 		&APIKey{}, &APIKeyList{},
+		&B2BSettings{}, &B2BSettingsList{},
+		&MembershipRole{}, &MembershipRoleList{},
+		&OAuthApp{}, &OAuthAppList{},
+		&OAuthScope{}, &OAuthScopeList{},
+		&AITool{}, &AIToolList{},
+		&AIAgent{}, &AIAgentList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
@@ -38,11 +44,24 @@ func AddToScheme(s *runtime.Scheme) error {
 // AddToMapper maps every kind of this package to its resource, so that a client need not ask the API server, which may
 // be away when a process starts.
 func AddToMapper(mapper *meta.DefaultRESTMapper) {
-	for _, kind := range []string{KindIdentityDeployment, KindRateLimitScheme, KindAPIAuthApp, KindAPIKey} {
+	for kind, resource := range resources {
 		// Spelled out: the mapper's own plural of APIKey would be "apikeies".
-		singular := strings.ToLower(kind)
-		mapper.AddSpecific(GroupVersion.WithKind(kind), GroupVersion.WithResource(singular+"s"), GroupVersion.WithResource(singular), meta.RESTScopeNamespace)
+		mapper.AddSpecific(GroupVersion.WithKind(kind), GroupVersion.WithResource(resource), GroupVersion.WithResource(strings.ToLower(kind)), meta.RESTScopeNamespace)
 	}
+}
+
+// resources are the plural names of the kinds, as in their CRDs.
+var resources = map[string]string{
+	KindIdentityDeployment: "identitydeployments",
+	KindRateLimitScheme:    "ratelimitschemes",
+	KindAPIAuthApp:         "apiauthapps",
+	KindAPIKey:             "apikeys",
+	KindB2BSettings:        "b2bsettings",
+	KindMembershipRole:     "membershiproles",
+	KindOAuthApp:           "oauthapps",
+	KindOAuthScope:         "oauthscopes",
+	KindAITool:             "aitools",
+	KindAIAgent:            "aiagents",
 }
 
 // Kinds are the names of every kind of this package, as in PROJECT.
@@ -51,4 +70,10 @@ const (
 	KindRateLimitScheme    = "RateLimitScheme"
 	KindAPIAuthApp         = "APIAuthApp"
 	KindAPIKey             = "APIKey"
+	KindB2BSettings        = "B2BSettings"
+	KindMembershipRole     = "MembershipRole"
+	KindOAuthApp           = "OAuthApp"
+	KindOAuthScope         = "OAuthScope"
+	KindAITool             = "AITool"
+	KindAIAgent            = "AIAgent"
 )

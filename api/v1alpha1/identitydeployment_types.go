@@ -56,6 +56,21 @@ type ManagementPolicy struct {
 	Writes *ManagementWrites `json:"writes,omitempty"`
 }
 
+// PermissionCatalog lists the permissions that roles and scopes of a deployment may name.
+type PermissionCatalog struct {
+	// organization are the permissions held in organizations. Absent: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=500
+	Organization []CatalogPermission `json:"organization,omitempty"`
+
+	// workspace are the permissions held in workspaces. Absent: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=500
+	Workspace []CatalogPermission `json:"workspace,omitempty"`
+}
+
 // IdentityDeploymentSpec declares a tenant.
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.frontendHosts) || !self.frontendHosts.exists(h, h == 'localhost' || h.endsWith('.localhost'))",message="only a deployment with mode Staging may claim localhost: set mode to Staging or use a public host name",fieldPath=".frontendHosts"
 type IdentityDeploymentSpec struct {
@@ -85,6 +100,10 @@ type IdentityDeploymentSpec struct {
 	// has its own meaning when absent.
 	// +optional
 	Management *ManagementPolicy `json:"management,omitempty"`
+
+	// permissionCatalog lists the permissions that roles and scopes of the deployment may name. Absent: none.
+	// +optional
+	PermissionCatalog *PermissionCatalog `json:"permissionCatalog,omitempty"`
 }
 
 // IdentityDeploymentStatus is what the operator observed.

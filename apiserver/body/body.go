@@ -219,6 +219,19 @@ func (o *Object) String(name string) (string, bool) {
 	return v.text, true
 }
 
+// Bool returns a boolean member.
+func (o *Object) Bool(name string) (value, ok bool) {
+	if !o.Has(name) {
+		return false, false
+	}
+	v := o.value.members[name]
+	if v.kind != 't' && v.kind != 'f' {
+		o.Fault(name, "must be true or false, not %s", describe(v))
+		return false, false
+	}
+	return v.kind == 't', true
+}
+
 // Integer returns an integer member: a JSON number without fraction and exponent that fits 64 bits.
 func (o *Object) Integer(name string) (int64, bool) {
 	v := o.take(name, '0', "an integer")

@@ -86,7 +86,7 @@ func (a *API) CreateRateLimitScheme(w http.ResponseWriter, r *http.Request) {
 	}
 	synced, err := a.writer.settle(r.Context(), v1alpha1.KindRateLimitScheme, obj)
 	if err != nil {
-		a.withdrawScheme(r.Context(), obj)
+		a.withdraw(r.Context(), obj)
 		a.refuse(w, r, kubernetesProblem(err))
 		return
 	}
@@ -228,13 +228,13 @@ func (a *API) createScheme(ctx context.Context, c *call, obj *v1alpha1.RateLimit
 	return problem.New(http.StatusConflict, "no free resource name was found for the slug: try again")
 }
 
-// withdrawScheme deletes a resource that was created and then refused.
-func (a *API) withdrawScheme(ctx context.Context, obj *v1alpha1.RateLimitScheme) {
+// withdraw deletes a resource that was created and then refused.
+func (a *API) withdraw(ctx context.Context, obj v1alpha1.Resource) {
 	// Also when the client is gone: nobody else knows that this object must not stay.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
-	if err := a.Kubernetes.Delete(ctx, obj, client.Preconditions{UID: &obj.UID}); err != nil && !apierrors.IsNotFound(err) {
-		a.Log.Error(err, "A refused rate-limit scheme could not be deleted again", "namespace", obj.Namespace, "name", obj.Name)
+	if err := a.Kubernetes.Delete(ctx, obj, client.Preconditions{UID: ptr.To(obj.GetUID())}); err != nil && !apierrors.IsNotFound(err) {
+		a.Log.Error(err, "A refused resource could not be deleted again", "namespace", obj.GetNamespace(), "name", obj.GetName())
 	}
 }
 

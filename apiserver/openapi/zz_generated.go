@@ -11,8 +11,54 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/schemafield"
 	"github.com/oapi-codegen/runtime"
 )
+
+// Defines values for AIToolType.
+const (
+	Api      AIToolType = "api"
+	Function AIToolType = "function"
+	Webhook  AIToolType = "webhook"
+)
+
+// Valid indicates whether the value is a known member of the AIToolType enum.
+func (e AIToolType) Valid() bool {
+	switch e {
+	case Api:
+		return true
+	case Function:
+		return true
+	case Webhook:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OAuthScopeDefinitionCategory.
+const (
+	Empty        OAuthScopeDefinitionCategory = ""
+	Organization OAuthScopeDefinitionCategory = "organization"
+	Personal     OAuthScopeDefinitionCategory = "personal"
+	Workspace    OAuthScopeDefinitionCategory = "workspace"
+)
+
+// Valid indicates whether the value is a known member of the OAuthScopeDefinitionCategory enum.
+func (e OAuthScopeDefinitionCategory) Valid() bool {
+	switch e {
+	case Empty:
+		return true
+	case Organization:
+		return true
+	case Personal:
+		return true
+	case Workspace:
+		return true
+	default:
+		return false
+	}
+}
 
 // Defines values for RateLimitMode.
 const (
@@ -77,6 +123,291 @@ func (e RateLimitUnit) Valid() bool {
 	}
 }
 
+// Defines values for ListAIAgentsParamsIsActive.
+const (
+	ListAIAgentsParamsIsActiveFalse ListAIAgentsParamsIsActive = "false"
+	ListAIAgentsParamsIsActiveTrue  ListAIAgentsParamsIsActive = "true"
+)
+
+// Valid indicates whether the value is a known member of the ListAIAgentsParamsIsActive enum.
+func (e ListAIAgentsParamsIsActive) Valid() bool {
+	switch e {
+	case ListAIAgentsParamsIsActiveFalse:
+		return true
+	case ListAIAgentsParamsIsActiveTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListAIAgentsNestedParamsIsActive.
+const (
+	ListAIAgentsNestedParamsIsActiveFalse ListAIAgentsNestedParamsIsActive = "false"
+	ListAIAgentsNestedParamsIsActiveTrue  ListAIAgentsNestedParamsIsActive = "true"
+)
+
+// Valid indicates whether the value is a known member of the ListAIAgentsNestedParamsIsActive enum.
+func (e ListAIAgentsNestedParamsIsActive) Valid() bool {
+	switch e {
+	case ListAIAgentsNestedParamsIsActiveFalse:
+		return true
+	case ListAIAgentsNestedParamsIsActiveTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// AIAgent An AI agent.
+type AIAgent struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Description What it does.
+	Description string `json:"description"`
+
+	// Model The language model.
+	Model string `json:"model"`
+
+	// SystemPrompt What the model is told first.
+	SystemPrompt string `json:"system_prompt"`
+
+	// Temperature How freely it answers; left out if not said.
+	Temperature *float64 `json:"temperature,omitempty"`
+
+	// MaxTokens The bound of its answer; left out if not said.
+	MaxTokens *int64 `json:"max_tokens,omitempty"`
+
+	// Tools Ids of its tools, in declared order.
+	Tools []string `json:"tools"`
+
+	// KnowledgeBases Ids of its knowledge bases.
+	KnowledgeBases []string `json:"knowledge_bases"`
+
+	// IsActive Whether it is in use.
+	IsActive bool `json:"is_active"`
+
+	// CreatedAt When the resource was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When the served content last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// AIAgentList A page of agents.
+type AIAgentList struct {
+	// Data The page.
+	Data []AIAgent `json:"data"`
+
+	// HasMore Whether more follow.
+	HasMore bool `json:"has_more"`
+
+	// Limit The page size applied.
+	Limit int64 `json:"limit"`
+
+	// Offset How many were skipped.
+	Offset int64 `json:"offset"`
+
+	// Total How many there are in all.
+	Total int64 `json:"total"`
+}
+
+// AIAgentPage A page of agents.
+type AIAgentPage struct {
+	// Total How many there are in all.
+	Total int64 `json:"total"`
+
+	// Page This page.
+	Page int64 `json:"page"`
+
+	// PerPage The page size applied.
+	PerPage int64 `json:"per_page"`
+
+	// TotalPages How many pages there are.
+	TotalPages int64 `json:"total_pages"`
+
+	// Data The page.
+	Data []AIAgent `json:"data"`
+}
+
+// AITool An AI tool.
+type AITool struct {
+	// Id Its id, an i64 formatted as string.
+	Id string `json:"id"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Description What it does.
+	Description string `json:"description"`
+
+	// Type How it is called.
+	Type AIToolType `json:"type"`
+
+	// Config How it is called.
+	Config ToolConfig `json:"config"`
+
+	// IsActive Whether it is in use.
+	IsActive bool `json:"is_active"`
+
+	// CreatedAt When the resource was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When the served content last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// AIToolType How it is called.
+type AIToolType string
+
+// AIToolList A page of tools.
+type AIToolList struct {
+	// Data The page.
+	Data []AITool `json:"data"`
+
+	// HasMore Whether more follow.
+	HasMore bool `json:"has_more"`
+
+	// Limit The page size applied.
+	Limit int64 `json:"limit"`
+
+	// Offset How many were skipped.
+	Offset int64 `json:"offset"`
+
+	// Total How many there are in all.
+	Total int64 `json:"total"`
+}
+
+// AIToolMerged An AI tool with the members of both views.
+type AIToolMerged struct {
+	// DeploymentId Id of the deployment.
+	DeploymentId string `json:"deployment_id"`
+
+	// Id Its id.
+	Id string `json:"id"`
+
+	// CreatedAt When the resource was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When the served content last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Description What it does.
+	Description string `json:"description"`
+
+	// ToolType api, function or webhook.
+	ToolType string `json:"tool_type"`
+
+	// RequiresUserApproval Whether the user is asked before each call.
+	RequiresUserApproval bool `json:"requires_user_approval"`
+
+	// Configuration How it is called.
+	Configuration ToolConfiguration `json:"configuration"`
+
+	// Type As tool_type.
+	Type string `json:"type"`
+
+	// Config How it is called, in short.
+	Config ToolConfig `json:"config"`
+
+	// IsActive Whether it is in use.
+	IsActive bool `json:"is_active"`
+}
+
+// AgentTool A tool in an agent's list.
+type AgentTool struct {
+	// DeploymentId Id of the deployment.
+	DeploymentId string `json:"deployment_id"`
+
+	// Id Its id.
+	Id string `json:"id"`
+
+	// CreatedAt When the resource was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When the served content last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Description What it does.
+	Description string `json:"description"`
+
+	// ToolType api, function or webhook.
+	ToolType string `json:"tool_type"`
+
+	// RequiresUserApproval Whether the user is asked before each call.
+	RequiresUserApproval bool `json:"requires_user_approval"`
+
+	// Configuration How it is called.
+	Configuration ToolConfiguration `json:"configuration"`
+}
+
+// AgentToolList An agent's tools.
+type AgentToolList struct {
+	// Data The tools.
+	Data []AgentTool `json:"data"`
+
+	// HasMore Whether more follow.
+	HasMore bool `json:"has_more"`
+
+	// Limit The page size applied, null if none was asked.
+	Limit *int64 `json:"limit"`
+
+	// Offset How many were skipped, null if nothing was asked.
+	Offset *int64 `json:"offset"`
+}
+
+// B2BSettings Organization and workspace settings.
+type B2BSettings struct {
+	// Enabled Whether organizations are on.
+	Enabled bool `json:"enabled"`
+
+	// AllowWorkspaceCreation Whether end users may create workspaces.
+	AllowWorkspaceCreation bool `json:"allow_workspace_creation"`
+
+	// DefaultWorkspaceLimit How many workspaces an organization may have.
+	DefaultWorkspaceLimit int64 `json:"default_workspace_limit"`
+
+	// RequireOrgForSignup Whether a sign-up needs an organization.
+	RequireOrgForSignup bool `json:"require_org_for_signup"`
+
+	// AutoAssignOrgRole Id of the organization role given to those who join without one, or null.
+	AutoAssignOrgRole *string `json:"auto_assign_org_role"`
+
+	// AutoAssignWorkspaceRole Id of the workspace role given to those who join without one, or null.
+	AutoAssignWorkspaceRole *string `json:"auto_assign_workspace_role"`
+}
+
+// B2BSettingsUpdate What to change.
+type B2BSettingsUpdate struct {
+	// AllowWorkspaceCreation Whether end users may create workspaces.
+	AllowWorkspaceCreation *bool `json:"allow_workspace_creation,omitempty"`
+
+	// AutoAssignOrgRole Id of a role of level Organization, or null.
+	AutoAssignOrgRole *string `json:"auto_assign_org_role,omitempty"`
+
+	// AutoAssignWorkspaceRole Id of a role of level Workspace, or null.
+	AutoAssignWorkspaceRole *string `json:"auto_assign_workspace_role,omitempty"`
+
+	// DefaultWorkspaceLimit How many workspaces an organization may have.
+	DefaultWorkspaceLimit *int64 `json:"default_workspace_limit,omitempty"`
+
+	// Enabled Whether organizations are on.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// RequireOrgForSignup Whether a sign-up needs an organization.
+	RequireOrgForSignup *bool `json:"require_org_for_signup,omitempty"`
+}
+
 // Error Every error.
 type Error struct {
 	// Errors Every fault found.
@@ -105,6 +436,87 @@ type ErrorItem struct {
 
 	// ResourcePath The field on the resource, such as spec.displayName.
 	ResourcePath *string `json:"resource_path,omitempty"`
+}
+
+// OAuthApp An OAuth app with its scopes.
+type OAuthApp struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Slug Its slug in the deployment.
+	Slug string `json:"slug"`
+
+	// Name Its name for people.
+	Name string `json:"name"`
+
+	// Description What it is for.
+	Description string `json:"description"`
+
+	// LogoUrl Where its logo is.
+	LogoUrl string `json:"logo_url"`
+
+	// Fqdn The host name it is reached by.
+	Fqdn string `json:"fqdn"`
+
+	// SupportedScopes Its scopes, in order, archived ones included.
+	SupportedScopes []string `json:"supported_scopes"`
+
+	// ScopeDefinitions The same scopes in full.
+	ScopeDefinitions []OAuthScopeDefinition `json:"scope_definitions"`
+
+	// AllowDynamicClientRegistration Whether clients may register themselves.
+	AllowDynamicClientRegistration bool `json:"allow_dynamic_client_registration"`
+
+	// IsActive Whether it is in use.
+	IsActive bool `json:"is_active"`
+
+	// CreatedAt When the resource was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When the app or a scope of it last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// OAuthAppList The deployment's OAuth apps.
+type OAuthAppList struct {
+	// Apps The apps.
+	Apps []OAuthApp `json:"apps"`
+}
+
+// OAuthScopeDefinition A scope of an OAuth app.
+type OAuthScopeDefinition struct {
+	// Scope The scope.
+	Scope string `json:"scope"`
+
+	// DisplayName Its name for people.
+	DisplayName string `json:"display_name"`
+
+	// Description What it allows.
+	Description string `json:"description"`
+
+	// Archived Whether it is no longer offered.
+	Archived bool `json:"archived"`
+
+	// Category Whose data it is about.
+	Category OAuthScopeDefinitionCategory `json:"category"`
+
+	// OrganizationPermission What granting it needs in the organization, or empty.
+	OrganizationPermission string `json:"organization_permission"`
+
+	// WorkspacePermission What granting it needs in the workspace, or empty.
+	WorkspacePermission string `json:"workspace_permission"`
+}
+
+// OAuthScopeDefinitionCategory Whose data it is about.
+type OAuthScopeDefinitionCategory string
+
+// OAuthScopeUpdate What to change.
+type OAuthScopeUpdate struct {
+	// Description New description; empty clears it.
+	Description *string `json:"description,omitempty"`
+
+	// DisplayName New display name, on one line.
+	DisplayName *string `json:"display_name,omitempty"`
 }
 
 // RateLimitDuration 1 to 60000 milliseconds, 1800 seconds, 1440 minutes, 720 hours, 30 days; exactly 1 for month and calendar units.
@@ -239,11 +651,137 @@ type RateLimitSchemeUpdate struct {
 // RateLimitUnit Unit of a duration. month is a rolling 30 days; calendar_day and calendar_month are reset at midnight UTC, the latter on the first of the month.
 type RateLimitUnit string
 
+// SchemaField A field of a request; fields nest.
+type SchemaField = schemafield.Field
+
+// ToolAuthorization How a tool's requests are authorized.
+type ToolAuthorization struct {
+	// AuthorizeAsUser Whether the user's own authorization is sent.
+	AuthorizeAsUser bool `json:"authorize_as_user"`
+
+	// JwtTemplateId The template of the token sent, or empty.
+	JwtTemplateId string `json:"jwt_template_id"`
+
+	// CustomHeaders Further headers.
+	CustomHeaders []SchemaField `json:"custom_headers"`
+}
+
+// ToolConfig How a tool is called.
+type ToolConfig struct {
+	// Endpoint The URL.
+	Endpoint string `json:"endpoint"`
+
+	// Method The HTTP method.
+	Method string `json:"method"`
+
+	// Headers Header values by name; one from a Secret is ********.
+	Headers map[string]string `json:"headers"`
+
+	// Parameters What the call takes.
+	Parameters []ToolParameter `json:"parameters"`
+}
+
+// ToolConfiguration How a tool is called, in full.
+type ToolConfiguration struct {
+	// Type As tool_type.
+	Type string `json:"type"`
+
+	// Endpoint The URL.
+	Endpoint string `json:"endpoint"`
+
+	// Method The HTTP method.
+	Method string `json:"method"`
+
+	// Authorization How it is authorized.
+	Authorization ToolAuthorization `json:"authorization"`
+
+	// RequestBodySchema The body of the call.
+	RequestBodySchema []SchemaField `json:"request_body_schema"`
+
+	// UrlParamsSchema The parameters in the URL.
+	UrlParamsSchema []SchemaField `json:"url_params_schema"`
+
+	// TimeoutSeconds The bound of the call.
+	TimeoutSeconds int64 `json:"timeout_seconds"`
+}
+
+// ToolParameter A parameter of a tool.
+type ToolParameter struct {
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Type Its type.
+	Type string `json:"type"`
+
+	// Required Whether it must be given.
+	Required bool `json:"required"`
+}
+
 // Limit defines model for Limit.
 type Limit = int64
 
 // Offset defines model for Offset.
 type Offset = int64
+
+// ListAIAgentsParams defines parameters for ListAIAgents.
+type ListAIAgentsParams struct {
+	// Page At least 1. Absent, 1.
+	Page *int64 `form:"page,omitempty" json:"page,omitempty"`
+
+	// PerPage At least 1; over 100 is 100. Absent, 20.
+	PerPage *int64 `form:"per_page,omitempty" json:"per_page,omitempty"`
+
+	// IsActive true or false: only the active or inactive ones.
+	IsActive *ListAIAgentsParamsIsActive `form:"is_active,omitempty" json:"is_active,omitempty"`
+}
+
+// ListAIAgentsParamsIsActive defines parameters for ListAIAgents.
+type ListAIAgentsParamsIsActive string
+
+// ListAIToolsParams defines parameters for ListAITools.
+type ListAIToolsParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset How many to skip, at least 0. Absent, 0.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+}
+
+// ListAIAgentsNestedParams defines parameters for ListAIAgentsNested.
+type ListAIAgentsNestedParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset How many to skip, at least 0. Absent, 0.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// IsActive true or false: only the active or inactive ones.
+	IsActive *ListAIAgentsNestedParamsIsActive `form:"is_active,omitempty" json:"is_active,omitempty"`
+
+	// Search Words to find in name and description, in any case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
+}
+
+// ListAIAgentsNestedParamsIsActive defines parameters for ListAIAgentsNested.
+type ListAIAgentsNestedParamsIsActive string
+
+// ListAgentToolsParams defines parameters for ListAgentTools.
+type ListAgentToolsParams struct {
+	// Limit 1 to 100, over: 100. Absent, all; with offset alone, 50.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset How many to skip, at least 0.
+	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
+}
+
+// ListAIToolsNestedParams defines parameters for ListAIToolsNested.
+type ListAIToolsNestedParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset How many to skip, at least 0. Absent, 0.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+}
 
 // ListRateLimitSchemesParams defines parameters for ListRateLimitSchemes.
 type ListRateLimitSchemesParams struct {
@@ -260,8 +798,41 @@ type CreateRateLimitSchemeJSONRequestBody = RateLimitSchemeCreate
 // UpdateRateLimitSchemeJSONRequestBody defines body for UpdateRateLimitScheme for application/json ContentType.
 type UpdateRateLimitSchemeJSONRequestBody = RateLimitSchemeUpdate
 
+// UpdateDeploymentOAuthScopeJSONRequestBody defines body for UpdateDeploymentOAuthScope for application/json ContentType.
+type UpdateDeploymentOAuthScopeJSONRequestBody = OAuthScopeUpdate
+
+// UpdateOAuthScopeJSONRequestBody defines body for UpdateOAuthScope for application/json ContentType.
+type UpdateOAuthScopeJSONRequestBody = OAuthScopeUpdate
+
+// UpdateB2BSettingsShortJSONRequestBody defines body for UpdateB2BSettingsShort for application/json ContentType.
+type UpdateB2BSettingsShortJSONRequestBody = B2BSettingsUpdate
+
+// UpdateB2BSettingsJSONRequestBody defines body for UpdateB2BSettings for application/json ContentType.
+type UpdateB2BSettingsJSONRequestBody = B2BSettingsUpdate
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListAIAgents List AI agents by page
+	// (GET /ai-agents)
+	ListAIAgents(w http.ResponseWriter, r *http.Request, params ListAIAgentsParams)
+	// ListAITools List AI tools
+	// (GET /ai-tools)
+	ListAITools(w http.ResponseWriter, r *http.Request, params ListAIToolsParams)
+	// GetAITool Get an AI tool
+	// (GET /ai-tools/{tool_id})
+	GetAITool(w http.ResponseWriter, r *http.Request, toolId string)
+	// ListAIAgentsNested List AI agents
+	// (GET /ai/agents)
+	ListAIAgentsNested(w http.ResponseWriter, r *http.Request, params ListAIAgentsNestedParams)
+	// ListAgentTools List an agent's tools
+	// (GET /ai/agents/{agent_id}/tools)
+	ListAgentTools(w http.ResponseWriter, r *http.Request, agentId string, params ListAgentToolsParams)
+	// ListAIToolsNested List AI tools
+	// (GET /ai/tools)
+	ListAIToolsNested(w http.ResponseWriter, r *http.Request, params ListAIToolsNestedParams)
+	// GetAIToolNested Get an AI tool in both views
+	// (GET /ai/tools/{tool_id})
+	GetAIToolNested(w http.ResponseWriter, r *http.Request, toolId string)
 	// ListRateLimitSchemes List rate-limit schemes
 	// (GET /api-auth/rate-limit-schemes)
 	ListRateLimitSchemes(w http.ResponseWriter, r *http.Request, params ListRateLimitSchemesParams)
@@ -277,6 +848,30 @@ type ServerInterface interface {
 	// UpdateRateLimitScheme Update a rate-limit scheme
 	// (PATCH /api-auth/rate-limit-schemes/{slug})
 	UpdateRateLimitScheme(w http.ResponseWriter, r *http.Request, slug string)
+	// UpdateDeploymentOAuthScope Update the display of a scope
+	// (PATCH /deployments/{deployment_id}/oauth/apps/{oauth_app_slug}/scopes/{scope})
+	UpdateDeploymentOAuthScope(w http.ResponseWriter, r *http.Request, deploymentId string, oauthAppSlug string, scope string)
+	// ListOAuthApps List OAuth apps
+	// (GET /oauth/apps)
+	ListOAuthApps(w http.ResponseWriter, r *http.Request)
+	// GetOAuthApp Get an OAuth app
+	// (GET /oauth/apps/{oauth_app_slug})
+	GetOAuthApp(w http.ResponseWriter, r *http.Request, oauthAppSlug string)
+	// UpdateOAuthScope Update the display of a scope
+	// (PATCH /oauth/apps/{oauth_app_slug}/scopes/{scope})
+	UpdateOAuthScope(w http.ResponseWriter, r *http.Request, oauthAppSlug string, scope string)
+	// GetB2BSettingsShort Get the B2B settings
+	// (GET /settings/b2b)
+	GetB2BSettingsShort(w http.ResponseWriter, r *http.Request)
+	// UpdateB2BSettingsShort Update the B2B settings
+	// (PATCH /settings/b2b)
+	UpdateB2BSettingsShort(w http.ResponseWriter, r *http.Request)
+	// GetB2BSettings Get the B2B settings
+	// (GET /settings/b2b-settings)
+	GetB2BSettings(w http.ResponseWriter, r *http.Request)
+	// UpdateB2BSettings Update the B2B settings
+	// (PATCH /settings/b2b-settings)
+	UpdateB2BSettings(w http.ResponseWriter, r *http.Request)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -287,6 +882,336 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// ListAIAgents operation middleware
+func (siw *ServerInterfaceWrapper) ListAIAgents(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAIAgentsParams
+
+	// ------------- Optional query parameter "page" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page", r.URL.Query(), &params.Page, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "page"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "page", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "per_page" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "per_page", r.URL.Query(), &params.PerPage, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "per_page"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "per_page", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "is_active" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "is_active", r.URL.Query(), &params.IsActive, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "is_active"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "is_active", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAIAgents(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAITools operation middleware
+func (siw *ServerInterfaceWrapper) ListAITools(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAIToolsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", r.URL.Query(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "offset"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "offset", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAITools(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetAITool operation middleware
+func (siw *ServerInterfaceWrapper) GetAITool(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tool_id" -------------
+	var toolId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tool_id", r.PathValue("tool_id"), &toolId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tool_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetAITool(w, r, toolId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAIAgentsNested operation middleware
+func (siw *ServerInterfaceWrapper) ListAIAgentsNested(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAIAgentsNestedParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", r.URL.Query(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "offset"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "offset", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "is_active" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "is_active", r.URL.Query(), &params.IsActive, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "is_active"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "is_active", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "search" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "search", r.URL.Query(), &params.Search, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "search"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "search", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAIAgentsNested(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAgentTools operation middleware
+func (siw *ServerInterfaceWrapper) ListAgentTools(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "agent_id" -------------
+	var agentId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "agent_id", r.PathValue("agent_id"), &agentId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "agent_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAgentToolsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", r.URL.Query(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "offset"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "offset", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAgentTools(w, r, agentId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAIToolsNested operation middleware
+func (siw *ServerInterfaceWrapper) ListAIToolsNested(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAIToolsNestedParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", r.URL.Query(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "offset"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "offset", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAIToolsNested(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetAIToolNested operation middleware
+func (siw *ServerInterfaceWrapper) GetAIToolNested(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tool_id" -------------
+	var toolId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tool_id", r.PathValue("tool_id"), &toolId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tool_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetAIToolNested(w, r, toolId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListRateLimitSchemes operation middleware
 func (siw *ServerInterfaceWrapper) ListRateLimitSchemes(w http.ResponseWriter, r *http.Request) {
@@ -426,6 +1351,181 @@ func (siw *ServerInterfaceWrapper) UpdateRateLimitScheme(w http.ResponseWriter, 
 	handler.ServeHTTP(w, r)
 }
 
+// UpdateDeploymentOAuthScope operation middleware
+func (siw *ServerInterfaceWrapper) UpdateDeploymentOAuthScope(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "deployment_id" -------------
+	var deploymentId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "deployment_id", r.PathValue("deployment_id"), &deploymentId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "deployment_id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "oauth_app_slug" -------------
+	var oauthAppSlug string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "oauth_app_slug", r.PathValue("oauth_app_slug"), &oauthAppSlug, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "oauth_app_slug", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "scope" -------------
+	var scope string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "scope", r.PathValue("scope"), &scope, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scope", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateDeploymentOAuthScope(w, r, deploymentId, oauthAppSlug, scope)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListOAuthApps operation middleware
+func (siw *ServerInterfaceWrapper) ListOAuthApps(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListOAuthApps(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetOAuthApp operation middleware
+func (siw *ServerInterfaceWrapper) GetOAuthApp(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "oauth_app_slug" -------------
+	var oauthAppSlug string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "oauth_app_slug", r.PathValue("oauth_app_slug"), &oauthAppSlug, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "oauth_app_slug", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetOAuthApp(w, r, oauthAppSlug)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateOAuthScope operation middleware
+func (siw *ServerInterfaceWrapper) UpdateOAuthScope(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "oauth_app_slug" -------------
+	var oauthAppSlug string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "oauth_app_slug", r.PathValue("oauth_app_slug"), &oauthAppSlug, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "oauth_app_slug", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "scope" -------------
+	var scope string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "scope", r.PathValue("scope"), &scope, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scope", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateOAuthScope(w, r, oauthAppSlug, scope)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetB2BSettingsShort operation middleware
+func (siw *ServerInterfaceWrapper) GetB2BSettingsShort(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetB2BSettingsShort(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateB2BSettingsShort operation middleware
+func (siw *ServerInterfaceWrapper) UpdateB2BSettingsShort(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateB2BSettingsShort(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetB2BSettings operation middleware
+func (siw *ServerInterfaceWrapper) GetB2BSettings(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetB2BSettings(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateB2BSettings operation middleware
+func (siw *ServerInterfaceWrapper) UpdateB2BSettings(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateB2BSettings(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 type UnescapedCookieParamError struct {
 	ParamName string
 	Err       error
@@ -551,6 +1651,21 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api-auth/rate-limit-schemes/{slug}", wrapper.DeleteRateLimitScheme)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api-auth/rate-limit-schemes/{slug}", wrapper.GetRateLimitScheme)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api-auth/rate-limit-schemes/{slug}", wrapper.UpdateRateLimitScheme)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/oauth/apps", wrapper.ListOAuthApps)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/oauth/apps/{oauth_app_slug}", wrapper.GetOAuthApp)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/oauth/apps/{oauth_app_slug}/scopes/{scope}", wrapper.UpdateOAuthScope)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/deployments/{deployment_id}/oauth/apps/{oauth_app_slug}/scopes/{scope}", wrapper.UpdateDeploymentOAuthScope)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/ai-tools", wrapper.ListAITools)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/ai/tools", wrapper.ListAIToolsNested)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/ai-tools/{tool_id}", wrapper.GetAITool)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/ai/tools/{tool_id}", wrapper.GetAIToolNested)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/ai-agents", wrapper.ListAIAgents)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/ai/agents", wrapper.ListAIAgentsNested)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/ai/agents/{agent_id}/tools", wrapper.ListAgentTools)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/settings/b2b-settings", wrapper.GetB2BSettings)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/settings/b2b-settings", wrapper.UpdateB2BSettings)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/settings/b2b", wrapper.GetB2BSettingsShort)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/settings/b2b", wrapper.UpdateB2BSettingsShort)
 
 	return m
 }

@@ -6,8 +6,6 @@ import (
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
 
-	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/internal/permission"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 )
@@ -20,20 +18,21 @@ type builder struct {
 	keys    *iradix.Txn[*Key]
 	ordered *iradix.Txn[*Entry]
 	users   *iradix.Txn[*Entry]
+	ids     *iradix.Txn[*Entry]
 	counts  *iradix.Txn[int]
 }
 
 func newBuilder(from *Snapshot) *builder {
 	return &builder{
 		entries: from.entries.Txn(), slugs: from.slugs.Txn(), hosts: from.hosts.Txn(), keys: from.keys.Txn(),
-		ordered: from.ordered.Txn(), users: from.users.Txn(), counts: from.counts.Txn(),
+		ordered: from.ordered.Txn(), users: from.users.Txn(), ids: from.ids.Txn(), counts: from.counts.Txn(),
 	}
 }
 
 func (b *builder) commit(position store.Position) *Snapshot {
 	return &Snapshot{
 		position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), keys: b.keys.Commit(),
-		ordered: b.ordered.Commit(), users: b.users.Commit(), counts: b.counts.Commit(), next: make(chan struct{}),
+		ordered: b.ordered.Commit(), users: b.users.Commit(), ids: b.ids.Commit(), counts: b.counts.Commit(), next: make(chan struct{}),
 	}
 }
 
@@ -79,6 +78,7 @@ func (b *builder) put(doc *store.Document) error {
 	}
 	b.entries.Insert(identityKey(e.Identity), e)
 	b.ordered.Insert(orderKey(e), e)
+	b.ids.Insert(idKey(e.Kind, e.ID), e)
 	b.count(e, +1)
 	if e.Key != "" {
 		b.slugs.Insert(joined(e.Kind, e.Deployment, e.Key), e)
@@ -110,6 +110,7 @@ func (b *builder) remove(id store.Identity) {
 		return
 	}
 	b.ordered.Delete(orderKey(e))
+	b.ids.Delete(idKey(e.Kind, e.ID))
 	b.count(e, -1)
 	if e.Key != "" {
 		b.slugs.Delete(joined(e.Kind, e.Deployment, e.Key))
@@ -133,47 +134,13 @@ func (b *builder) count(e *Entry, by int) {
 	key := joined(e.Kind, e.Deployment)
 	count, _ := b.counts.Get(key)
 	b.counts.Insert(key, count+by)
+	if agent, ok := e.Content.(*Agent); ok && agent.Active {
+		key = joined(e.Kind, e.Deployment, activeCount)
+		count, _ = b.counts.Get(key)
+		b.counts.Insert(key, count+by)
+	}
 }
 
 func userKey(referent store.Identity, user *Entry) []byte {
 	return append(append(identityKey(referent), 0), identityKey(user.Identity)...)
-}
-
-// decode reads a document. A kind this binary does not know is nil: a newer operator wrote it for newer servers.
-func decode(doc *store.Document) (*Entry, error) {
-	e := &Entry{Owner: doc.Owner, Generation: doc.Generation, Deployment: doc.Deployment, ID: doc.ID, Key: doc.Key}
-	refer := func(kind, name string) {
-		if name != "" {
-			e.refersTo = append(e.refersTo, store.Identity{Kind: kind, Namespace: doc.Namespace, Name: name})
-		}
-	}
-	var err error
-	switch doc.Kind {
-	case v1alpha1.KindIdentityDeployment:
-		content := &document.Deployment{}
-		e.Content = content
-		e.Meta, err = document.Decode(doc.Payload, content)
-		refer(v1alpha1.KindRateLimitScheme, content.DefaultScheme)
-	case v1alpha1.KindRateLimitScheme:
-		content := &document.RateLimitScheme{}
-		e.Content = content
-		if e.Meta, err = document.Decode(doc.Payload, content); err == nil {
-			e.Body, err = RenderScheme(e.Meta, content)
-		}
-	case v1alpha1.KindAPIAuthApp:
-		content := &App{}
-		e.Content = content
-		e.Meta, err = document.Decode(doc.Payload, &content.APIAuthApp)
-		content.Ceiling = permission.NewSet(content.Permissions)
-		refer(v1alpha1.KindRateLimitScheme, content.Scheme)
-	case v1alpha1.KindAPIKey:
-		content := &document.APIKey{}
-		e.Content = content
-		e.Meta, err = document.Decode(doc.Payload, content)
-		refer(v1alpha1.KindAPIAuthApp, content.App)
-		refer(v1alpha1.KindRateLimitScheme, content.Scheme)
-	default:
-		return nil, nil
-	}
-	return e, err
 }

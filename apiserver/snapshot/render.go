@@ -22,10 +22,15 @@ func RenderScheme(meta document.Meta, content *document.RateLimitScheme) ([]byte
 			Mode: openapi.RateLimitMode(rule.Mode), Endpoints: rule.Endpoints, Priority: *rule.Priority,
 		}
 	}
-	whole, err := json.Marshal(openapi.RateLimitScheme{
+	return renderInDeployment(openapi.RateLimitScheme{
 		Slug: content.Slug, Name: content.Name, Description: content.Description, Rules: rules,
 		CreatedAt: meta.CreatedAt.UTC().Truncate(time.Microsecond), UpdatedAt: meta.UpdatedAt.UTC().Truncate(time.Microsecond),
 	})
+}
+
+// renderInDeployment writes an object whose first member is deployment_id, without that.
+func renderInDeployment(object any) ([]byte, error) {
+	whole, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
 	}

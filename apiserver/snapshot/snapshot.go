@@ -22,7 +22,7 @@ type Entry struct {
 	ID         int64
 	Key        string
 	Meta       document.Meta
-	// Content is a pointer to the type of package document that fits the kind, or to an App.
+	// Content is a pointer to the type of package document that fits the kind, or to an App, Tool or Agent.
 	Content any
 	// Body is the served JSON without its first member, deployment_id; nil for kinds that are not served as they are.
 	Body []byte
@@ -48,7 +48,8 @@ type Snapshot struct {
 	keys     *iradix.Tree[*Key]   // by public id
 	ordered  *iradix.Tree[*Entry] // by kind, deployment, newest first, then higher id first
 	users    *iradix.Tree[*Entry] // by the identity referred to and the identity that refers
-	counts   *iradix.Tree[int]    // by kind and deployment
+	ids      *iradix.Tree[*Entry] // by kind and id
+	counts   *iradix.Tree[int]    // by kind and deployment; of active agents besides
 	// next is closed when a newer snapshot is current.
 	next chan struct{}
 }
@@ -56,7 +57,7 @@ type Snapshot struct {
 func empty() *Snapshot {
 	return &Snapshot{
 		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), keys: iradix.New[*Key](),
-		ordered: iradix.New[*Entry](), users: iradix.New[*Entry](), counts: iradix.New[int](), next: make(chan struct{}),
+		ordered: iradix.New[*Entry](), users: iradix.New[*Entry](), ids: iradix.New[*Entry](), counts: iradix.New[int](), next: make(chan struct{}),
 	}
 }
 
@@ -92,6 +93,31 @@ func (s *Snapshot) Count(kind, deployment string) int {
 	return count
 }
 
+// CountActiveAgents returns how many agents of a deployment are active.
+func (s *Snapshot) CountActiveAgents(deployment string) int {
+	count, _ := s.counts.Get(joined(v1alpha1.KindAIAgent, deployment, activeCount))
+	return count
+}
+
+// ByID returns the entry of a kind with an id, if it belongs to the deployment.
+func (s *Snapshot) ByID(kind, deployment string, id int64) (*Entry, bool) {
+	e, found := s.ids.Get(idKey(kind, id))
+	if !found || e.Deployment != deployment {
+		return nil, false
+	}
+	return e, true
+}
+
+// Scopes returns the scopes of an OAuth app, in the order of their values.
+func (s *Snapshot) Scopes(app *Entry) []*Entry {
+	var scopes []*Entry
+	s.slugs.Root().WalkPrefix(joined(v1alpha1.KindOAuthScope, app.Deployment, app.Name+"\x1f"), func(_ []byte, e *Entry) bool {
+		scopes = append(scopes, e)
+		return false
+	})
+	return scopes
+}
+
 // List calls visit for the entries of a kind in a deployment, newest first, until it returns false.
 func (s *Snapshot) List(kind, deployment string, visit func(*Entry) bool) {
 	s.ordered.Root().WalkPrefix(append(joined(kind, deployment), 0), func(_ []byte, e *Entry) bool { return !visit(e) })
@@ -113,6 +139,13 @@ func (s *Snapshot) Superseded() <-chan struct{} { return s.next }
 func joined(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
 
 func identityKey(id store.Identity) []byte { return joined(id.Kind, id.Namespace, id.Name) }
+
+// activeCount is the part of a counts key that tells active agents from all.
+const activeCount = "active"
+
+func idKey(kind string, id int64) []byte {
+	return binary.BigEndian.AppendUint64(append(joined(kind), 0), uint64(id))
+}
 
 // orderKey sorts by creation time, newest first, then by id, highest first: both are inverted, for trees walk upwards.
 func orderKey(e *Entry) []byte {

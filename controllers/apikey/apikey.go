@@ -17,6 +17,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/secretwatch"
 	"github.com/cardea-iam/cardea/internal/claims"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/document"
@@ -28,8 +29,6 @@ import (
 const (
 	appField    = "spec.appRef"
 	schemeField = "spec.rateLimitSchemeRef"
-	// IndexSecret finds the APIKeys that read or write a Secret, by its name.
-	IndexSecret = "secret"
 )
 
 // Options are what the kind needs beside the engine.
@@ -37,19 +36,11 @@ type Options struct {
 	// Client reads and writes Secrets past every cache: foreign Secrets are never cached.
 	Client client.Client
 	// Secrets tells when a Secret of a namespace changed.
-	Secrets SecretWatcher
+	Secrets *secretwatch.Watch
 	Events  recorder.EventRecorder
 	Clock   func() time.Time
 	// Random is the source of keys.
 	Random io.Reader
-}
-
-// SecretWatcher watches the Secrets of a namespace by their metadata.
-type SecretWatcher interface {
-	// Ensure starts the watch of a namespace, if it does not run yet.
-	Ensure(namespace string)
-	// Source yields the APIKeys whose Secret changed.
-	Source() source.TypedSource[reconcile.Request]
 }
 
 // Kind returns how an APIKey is reconciled.
@@ -68,7 +59,7 @@ func Kind(opts Options) engine.Kind[*v1alpha1.APIKey] {
 		Prepare:      k.prepare,
 		Cleanup:      k.cleanup,
 		Sources:      []source.TypedSource[reconcile.Request]{opts.Secrets.Source()},
-		Indexes:      map[string]func(*v1alpha1.APIKey) []string{IndexSecret: secretNames},
+		Indexes:      map[string]func(*v1alpha1.APIKey) []string{secretwatch.Index: secretNames},
 	}
 }
 

@@ -23,9 +23,6 @@ import (
 // annotationDigest on a generated Secret is the SHA-256 of its current key: a value edited by hand no longer fits it.
 const annotationDigest = "iam.cardea.dev/api-key-sha256"
 
-// forbiddenRetry is the time to the next look when rights on Secrets are missing: their granting cannot be watched.
-const forbiddenRetry = 15 * time.Second
-
 // keys are the keys of one Secret.
 type keys struct {
 	current  apikey.Key
@@ -172,10 +169,7 @@ func forbidden(err error, namespace string) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonBeingDeleted, "namespace %q is being deleted: no key is issued there any more", namespace)
 	}
-	return &engine.WaitingError{
-		Condition: v1alpha1.ConditionCredentialsReady, Reason: v1alpha1.ReasonSecretForbidden, RetryAfter: forbiddenRetry,
-		Message: fmt.Sprintf("the operator has no rights on Secrets in namespace %q: bind ClusterRole cardea-operator-secrets there", namespace),
-	}
+	return engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, namespace)
 }
 
 // cleanup deletes the Secret that was generated for an APIKey. The ownerReference only helps.

@@ -40,6 +40,14 @@ func Waiting(condition, reason, format string, args ...any) error {
 	return &WaitingError{Condition: condition, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
+// SecretsForbidden is the wait for rights on Secrets in a namespace. Their granting cannot be watched.
+func SecretsForbidden(condition, namespace string) error {
+	return &WaitingError{
+		Condition: condition, Reason: v1alpha1.ReasonSecretForbidden, RetryAfter: 15 * time.Second,
+		Message: fmt.Sprintf("the operator has no rights on Secrets in namespace %q: bind ClusterRole cardea-operator-secrets there", namespace),
+	}
+}
+
 // errAgain asks for another pass at once: what this pass saw changed under its hands.
 var errAgain = errors.New("what this pass saw has changed: look again")
 

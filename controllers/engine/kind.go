@@ -55,8 +55,10 @@ type Reference struct {
 	Name  string
 	// Protects keeps the referent from being deleted while this reference exists.
 	Protects bool
-	// Content tells that the served content depends on the referent's spec.
+	// Content tells that the served content, or its check, depends on the referent's spec.
 	Content bool
+	// LeftOut tells that a missing referent is left out of the content instead of holding it back.
+	LeftOut bool
 }
 
 // Referents are the resolved references by their field.

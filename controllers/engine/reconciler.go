@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -69,12 +70,14 @@ type pass struct {
 	referents Referents
 	// unresolved is why the references do not resolve, nil if they do.
 	unresolved error
-	held       store.Held
-	claims     []string
-	displace   []store.Owner
-	material   Material
-	document   store.Document
-	updatedAt  time.Time
+	// leftOut is the first reference that was left out of the content, nil if none was.
+	leftOut   *WaitingError
+	held      store.Held
+	claims    []string
+	displace  []store.Owner
+	material  Material
+	document  store.Document
+	updatedAt time.Time
 	// retry asks for another pass before the resync; 0: none.
 	retry time.Duration
 	// gone tells that the resource may have vanished: there is nothing left to report on.
@@ -178,7 +181,9 @@ func (r *reconciler) resolve(ctx context.Context, p *pass) error {
 			if !errors.As(err, &waiting) {
 				return err
 			}
-			if p.unresolved == nil {
+			if ref.LeftOut && waiting.Reason == v1alpha1.ReasonNotFound {
+				p.leftOut = cmp.Or(p.leftOut, waiting)
+			} else if p.unresolved == nil {
 				p.unresolved = err
 			}
 		}

@@ -1,6 +1,11 @@
 package engine
 
 import (
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
@@ -13,6 +18,31 @@ func DeploymentReference(ref v1alpha1.DeploymentReference) Reference {
 // DeploymentOf returns the "namespace/name" of the deployment a resource belongs to.
 func DeploymentOf(obj v1alpha1.Resource, ref v1alpha1.DeploymentReference) string {
 	return obj.GetNamespace() + "/" + ref.Name
+}
+
+// CatalogReference is a DeploymentReference of a resource that is checked against the deployment's permission catalog.
+func CatalogReference(ref v1alpha1.DeploymentReference) Reference {
+	r := DeploymentReference(ref)
+	r.Content = true
+	return r
+}
+
+// CheckPermission refuses a permission that the deployment's catalog of a level does not list. A missing deployment is
+// judged when it appears.
+func CheckPermission(field string, level v1alpha1.RoleLevel, deployment *v1alpha1.IdentityDeployment, name v1alpha1.CatalogPermission) error {
+	var listed []v1alpha1.CatalogPermission
+	if catalog := deployment.Spec.PermissionCatalog; catalog != nil {
+		listed = catalog.Organization
+		if level == v1alpha1.RoleLevelWorkspace {
+			listed = catalog.Workspace
+		}
+	}
+	if slices.Contains(listed, name) {
+		return nil
+	}
+	return Terminal(v1alpha1.ReasonUnknownPermission,
+		"%s: %q is not in the %s permissions of deployment %q: add it to spec.permissionCatalog there or use one that is",
+		field, name, strings.ToLower(string(level)), deployment.Name)
 }
 
 // SchemeReference is a reference to a rate-limit scheme, which it protects from deletion; none if ref is nil.
@@ -31,4 +61,15 @@ func CheckScheme(field, deployment string, referents Referents) error {
 	}
 	return Terminal(v1alpha1.ReasonInvalid, "%s: RateLimitScheme %q belongs to deployment %q, not to %q: refer to a scheme of the same deployment",
 		field, scheme.Name, scheme.Spec.DeploymentRef.Name, deployment)
+}
+
+// DeploymentIn returns the deployment among the referents of a DeploymentReference.
+func DeploymentIn(referents Referents) (*v1alpha1.IdentityDeployment, bool) {
+	deployment, found := referents["spec.deploymentRef"].(*v1alpha1.IdentityDeployment)
+	return deployment, found
+}
+
+// ReferringTo selects the cached resources that refer to another of their namespace.
+func ReferringTo(kind, name string) client.MatchingFields {
+	return client.MatchingFields{indexReferences: referenceKey(kind, name)}
 }

@@ -25,6 +25,8 @@ type outcome struct {
 	err error
 	// unresolved is why references do not resolve, nil if they do.
 	unresolved error
+	// leftOut is the reference that was left out, nil if none was.
+	leftOut *WaitingError
 	// synced tells that the store holds this generation of this resource.
 	synced bool
 	// own are the kind's own conditions.
@@ -35,7 +37,7 @@ type outcome struct {
 func (r *reconciler) report(ctx context.Context, p *pass, passErr error) error {
 	status := p.obj.CommonStatus()
 	generation := p.obj.GetGeneration()
-	result := outcome{err: passErr, unresolved: p.unresolved, own: p.material.Conditions, synced: p.held.Found &&
+	result := outcome{err: passErr, unresolved: p.unresolved, leftOut: p.leftOut, own: p.material.Conditions, synced: p.held.Found &&
 		p.held.Document.UID == string(p.obj.GetUID()) && p.held.Document.Generation == generation}
 	if transient(passErr) && !isStoreError(passErr) {
 		return passErr // nothing was learnt that a user could use; the retry will tell
@@ -90,6 +92,9 @@ func summarize(o outcome) []metav1.Condition {
 
 	var waiting *WaitingError
 	var terminal *TerminalError
+	if o.leftOut != nil {
+		resolved = condition(v1alpha1.ConditionReferencesResolved, metav1.ConditionFalse, o.leftOut.Reason, o.leftOut.Message)
+	}
 	if errors.As(o.unresolved, &waiting) {
 		resolved = condition(v1alpha1.ConditionReferencesResolved, metav1.ConditionFalse, waiting.Reason, waiting.Message)
 		accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, v1alpha1.ReasonPending, "not judged until the references resolve")

@@ -16,6 +16,20 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=iam.cardea.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("AIAgent"):
+		return &apiv1alpha1.AIAgentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AIAgentSpec"):
+		return &apiv1alpha1.AIAgentSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AIAgentStatus"):
+		return &apiv1alpha1.AIAgentStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AITool"):
+		return &apiv1alpha1.AIToolApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AIToolReference"):
+		return &apiv1alpha1.AIToolReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AIToolSpec"):
+		return &apiv1alpha1.AIToolSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AIToolStatus"):
+		return &apiv1alpha1.AIToolStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("APIAuthApp"):
 		return &apiv1alpha1.APIAuthAppApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("APIAuthAppReference"):
@@ -30,6 +44,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.APIKeySpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("APIKeyStatus"):
 		return &apiv1alpha1.APIKeyStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("B2BSettings"):
+		return &apiv1alpha1.B2BSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("B2BSettingsSpec"):
+		return &apiv1alpha1.B2BSettingsSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("B2BSettingsStatus"):
+		return &apiv1alpha1.B2BSettingsStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CommonSpec"):
 		return &apiv1alpha1.CommonSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CommonStatus"):
@@ -38,6 +58,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DeploymentReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExistingSecretReference"):
 		return &apiv1alpha1.ExistingSecretReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HeaderValueSource"):
+		return &apiv1alpha1.HeaderValueSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IdentityDeployment"):
 		return &apiv1alpha1.IdentityDeploymentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IdentityDeploymentSpec"):
@@ -48,6 +70,30 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.KeyRotationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ManagementPolicy"):
 		return &apiv1alpha1.ManagementPolicyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MembershipRole"):
+		return &apiv1alpha1.MembershipRoleApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MembershipRoleReference"):
+		return &apiv1alpha1.MembershipRoleReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MembershipRoleSpec"):
+		return &apiv1alpha1.MembershipRoleSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MembershipRoleStatus"):
+		return &apiv1alpha1.MembershipRoleStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthApp"):
+		return &apiv1alpha1.OAuthAppApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppReference"):
+		return &apiv1alpha1.OAuthAppReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppSpec"):
+		return &apiv1alpha1.OAuthAppSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppStatus"):
+		return &apiv1alpha1.OAuthAppStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthScope"):
+		return &apiv1alpha1.OAuthScopeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthScopeSpec"):
+		return &apiv1alpha1.OAuthScopeSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthScopeStatus"):
+		return &apiv1alpha1.OAuthScopeStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PermissionCatalog"):
+		return &apiv1alpha1.PermissionCatalogApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RateLimitRule"):
 		return &apiv1alpha1.RateLimitRuleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RateLimitScheme"):
@@ -58,8 +104,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RateLimitSchemeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RateLimitSchemeStatus"):
 		return &apiv1alpha1.RateLimitSchemeStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SchemaField"):
+		return &apiv1alpha1.SchemaFieldApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
+		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretTemplate"):
 		return &apiv1alpha1.SecretTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ToolAuthorization"):
+		return &apiv1alpha1.ToolAuthorizationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ToolHeader"):
+		return &apiv1alpha1.ToolHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ToolParameter"):
+		return &apiv1alpha1.ToolParameterApplyConfiguration{}
 
 	}
 	return nil

@@ -23,6 +23,236 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AIAgent
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AIAgentSpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AIAgentStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AIAgentSpec
+  map:
+    fields:
+    - name: active
+      type:
+        scalar: boolean
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: deploymentRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentReference
+    - name: description
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Description
+    - name: displayName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: id
+      type:
+        scalar: string
+    - name: knowledgeBases
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: maxTokens
+      type:
+        scalar: numeric
+    - name: model
+      type:
+        scalar: string
+    - name: suspend
+      type:
+        scalar: boolean
+    - name: systemPrompt
+      type:
+        scalar: string
+    - name: temperature
+      type:
+        scalar: string
+    - name: toolRefs
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.AIToolReference
+          elementRelationship: atomic
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AIAgentStatus
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AITool
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AIToolSpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AIToolStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AIToolReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AIToolSpec
+  map:
+    fields:
+    - name: active
+      type:
+        scalar: boolean
+    - name: authorization
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolAuthorization
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: deploymentRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentReference
+    - name: description
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Description
+    - name: displayName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: endpoint
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.URL
+    - name: headers
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolHeader
+          elementRelationship: associative
+          keys:
+          - name
+    - name: id
+      type:
+        scalar: string
+    - name: method
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.HTTPMethod
+    - name: parameters
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolParameter
+          elementRelationship: associative
+          keys:
+          - name
+    - name: requestBodySchema
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.SchemaField
+          elementRelationship: atomic
+    - name: requiresUserApproval
+      type:
+        scalar: boolean
+    - name: suspend
+      type:
+        scalar: boolean
+    - name: timeoutSeconds
+      type:
+        scalar: numeric
+    - name: type
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AIToolType
+    - name: urlParamsSchema
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.SchemaField
+          elementRelationship: atomic
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AIToolStatus
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AIToolType
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.APIAuthApp
   map:
     fields:
@@ -240,7 +470,94 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AnnotationValue
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.B2BSettings
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.B2BSettingsSpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.B2BSettingsStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.B2BSettingsSpec
+  map:
+    fields:
+    - name: allowWorkspaceCreation
+      type:
+        scalar: boolean
+    - name: autoAssignOrgRoleRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRoleReference
+    - name: autoAssignWorkspaceRoleRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRoleReference
+    - name: defaultWorkspaceLimit
+      type:
+        scalar: numeric
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: deploymentRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentReference
+    - name: enabled
+      type:
+        scalar: boolean
+    - name: id
+      type:
+        scalar: string
+    - name: requireOrgForSignup
+      type:
+        scalar: boolean
+    - name: suspend
+      type:
+        scalar: boolean
+- name: com.github.cardea-iam.cardea.api.v1alpha1.B2BSettingsStatus
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.cardea-iam.cardea.api.v1alpha1.CIDR
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.CatalogPermission
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
   scalar: string
@@ -269,6 +586,16 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.FieldConflicts
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.FieldType
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.HTTPMethod
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.HeaderValueSource
+  map:
+    fields:
+    - name: secretKeyRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Hostname
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.IdentityDeployment
@@ -318,6 +645,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: mode
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentMode
+    - name: permissionCatalog
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.PermissionCatalog
     - name: suspend
       type:
         scalar: boolean
@@ -353,6 +683,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.JSON
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
 - name: com.github.cardea-iam.cardea.api.v1alpha1.KeyPrefix
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.KeyRotation
@@ -377,8 +719,290 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.ManagementWrites
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ManagementWrites
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRole
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRoleSpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRoleStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRoleReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRoleSpec
+  map:
+    fields:
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: deploymentRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentReference
+    - name: displayName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: id
+      type:
+        scalar: string
+    - name: level
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.RoleLevel
+    - name: permissions
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.CatalogPermission
+          elementRelationship: associative
+    - name: suspend
+      type:
+        scalar: boolean
+- name: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRoleStatus
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthApp
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppSpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppSpec
+  map:
+    fields:
+    - name: active
+      type:
+        scalar: boolean
+    - name: allowDynamicClientRegistration
+      type:
+        scalar: boolean
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: deploymentRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentReference
+    - name: description
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Description
+    - name: displayName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: fqdn
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Hostname
+    - name: id
+      type:
+        scalar: string
+    - name: logoURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.URL
+    - name: slug
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Slug
+    - name: suspend
+      type:
+        scalar: boolean
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppStatus
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthScope
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthScopeSpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthScopeStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthScopeSpec
+  map:
+    fields:
+    - name: archived
+      type:
+        scalar: boolean
+    - name: category
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ScopeCategory
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: description
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Description
+    - name: displayName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: id
+      type:
+        scalar: string
+    - name: oauthAppRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppReference
+    - name: organizationPermission
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.CatalogPermission
+    - name: scope
+      type:
+        scalar: string
+    - name: suspend
+      type:
+        scalar: boolean
+    - name: workspacePermission
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.CatalogPermission
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthScopeStatus
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Permission
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.PermissionCatalog
+  map:
+    fields:
+    - name: organization
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.CatalogPermission
+          elementRelationship: associative
+    - name: workspace
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.CatalogPermission
+          elementRelationship: associative
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitMode
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitRule
@@ -495,6 +1119,83 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitUnit
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.RoleLevel
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SchemaField
+  map:
+    fields:
+    - name: description
+      type:
+        scalar: string
+    - name: enumValues
+      type:
+        scalar: untyped
+        list:
+          elementType:
+            namedType: __untyped_atomic_
+          elementRelationship: atomic
+        map:
+          elementType:
+            namedType: __untyped_deduced_
+          elementRelationship: separable
+    - name: fieldType
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.FieldType
+    - name: format
+      type:
+        scalar: string
+    - name: itemsSchema
+      type:
+        scalar: untyped
+        list:
+          elementType:
+            namedType: __untyped_atomic_
+          elementRelationship: atomic
+        map:
+          elementType:
+            namedType: __untyped_deduced_
+          elementRelationship: separable
+    - name: itemsType
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.FieldType
+    - name: maxItems
+      type:
+        scalar: numeric
+    - name: maximum
+      type:
+        scalar: numeric
+    - name: minItems
+      type:
+        scalar: numeric
+    - name: minimum
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: properties
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.JSON
+          elementRelationship: atomic
+    - name: required
+      type:
+        scalar: boolean
+    - name: title
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ScopeCategory
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SecretTemplate
   map:
     fields:
@@ -512,6 +1213,47 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Slug
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ToolAuthorization
+  map:
+    fields:
+    - name: authorizeAsUser
+      type:
+        scalar: boolean
+    - name: customHeaders
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.SchemaField
+          elementRelationship: atomic
+    - name: jwtTemplateID
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ToolHeader
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: value
+      type:
+        scalar: string
+    - name: valueFrom
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.HeaderValueSource
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ToolParameter
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: required
+      type:
+        scalar: boolean
+    - name: type
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.URL
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:

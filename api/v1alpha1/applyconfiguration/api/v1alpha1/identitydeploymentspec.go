@@ -25,6 +25,8 @@ type IdentityDeploymentSpecApplyConfiguration struct {
 	// management rules what the management API may do with this deployment's resources. Absent: each of its fields
 	// has its own meaning when absent.
 	Management *ManagementPolicyApplyConfiguration `json:"management,omitempty"`
+	// permissionCatalog lists the permissions that roles and scopes of the deployment may name. Absent: none.
+	PermissionCatalog *PermissionCatalogApplyConfiguration `json:"permissionCatalog,omitempty"`
 }
 
 // IdentityDeploymentSpecApplyConfiguration constructs a declarative configuration of the IdentityDeploymentSpec type for use with
@@ -96,5 +98,13 @@ func (b *IdentityDeploymentSpecApplyConfiguration) WithDefaultRateLimitSchemeRef
 // If called multiple times, the Management field is set to the value of the last call.
 func (b *IdentityDeploymentSpecApplyConfiguration) WithManagement(value *ManagementPolicyApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
 	b.Management = value
+	return b
+}
+
+// WithPermissionCatalog sets the PermissionCatalog field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PermissionCatalog field is set to the value of the last call.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithPermissionCatalog(value *PermissionCatalogApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
+	b.PermissionCatalog = value
 	return b
 }

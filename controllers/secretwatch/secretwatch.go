@@ -1,4 +1,5 @@
-package apikey
+// Package secretwatch wakes resources when a Secret they name changes.
+package secretwatch
 
 import (
 	"context"
@@ -6,7 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
@@ -14,15 +17,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-
-	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Watch watches Secrets, namespace by namespace, where an APIKey lives: rights on Secrets are bound per namespace, so no
+// Index finds the resources of a kind that name a Secret, by its name.
+const Index = "secret"
+
+// Watch watches Secrets, namespace by namespace, where a resource of the kind lives: rights on Secrets are bound per namespace, so no
 // watch can span the cluster. It asks for metadata only, and keeps no more of it than names and versions.
 type Watch struct {
 	secrets metadata.Interface
 	reader  client.Reader
+	newList func() client.ObjectList
 
 	mu      sync.Mutex
 	ctx     context.Context // set while the controller runs
@@ -30,12 +35,12 @@ type Watch struct {
 	running map[string]bool
 }
 
-// NewWatch returns a Watch that finds APIKeys through a reader with IndexSecret.
-func NewWatch(secrets metadata.Interface, reader client.Reader) *Watch {
-	return &Watch{secrets: secrets, reader: reader, running: map[string]bool{}}
+// New returns a Watch that finds resources through a reader with Index.
+func New(secrets metadata.Interface, reader client.Reader, newList func() client.ObjectList) *Watch {
+	return &Watch{secrets: secrets, reader: reader, newList: newList, running: map[string]bool{}}
 }
 
-// Source implements SecretWatcher.
+// Source yields the resources whose Secret changed.
 func (w *Watch) Source() source.TypedSource[reconcile.Request] {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		w.mu.Lock()
@@ -45,7 +50,7 @@ func (w *Watch) Source() source.TypedSource[reconcile.Request] {
 	})
 }
 
-// Ensure implements SecretWatcher.
+// Ensure starts the watch of a namespace, if it does not run yet.
 func (w *Watch) Ensure(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,21 +78,22 @@ func (w *Watch) Ensure(namespace string) {
 	go informer.RunWithContext(ctx)
 }
 
-// wake asks for a pass over the APIKeys of a Secret.
+// wake asks for a pass over the resources that name a Secret.
 func (w *Watch) wake(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request], obj any) {
 	secret, ok := obj.(metav1.Object)
 	if !ok {
 		return
 	}
-	var found v1alpha1.APIKeyList
 	lookUp, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := w.reader.List(lookUp, &found, client.InNamespace(secret.GetNamespace()), client.MatchingFields{IndexSecret: secret.GetName()}); err != nil {
+	found := w.newList()
+	if err := w.reader.List(lookUp, found, client.InNamespace(secret.GetNamespace()), client.MatchingFields{Index: secret.GetName()}); err != nil {
 		return // the cache is stopping
 	}
-	for i := range found.Items {
-		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found.Items[i])})
-	}
+	_ = meta.EachListItem(found, func(item runtime.Object) error {
+		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+		return nil
+	})
 }
 
 // bare keeps of a Secret's metadata what identifies it: foreign annotations can be large.

@@ -1,0 +1,126 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AIToolReference names an AITool in the same namespace.
+type AIToolReference struct {
+	// name of the AITool resource, in this resource's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// AIAgentSpec declares an AI agent.
+type AIAgentSpec struct {
+	CommonSpec `json:",inline"`
+
+	// deploymentRef names the IdentityDeployment this agent belongs to. Immutable.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
+	DeploymentRef DeploymentReference `json:"deploymentRef"`
+
+	// displayName is the agent's name for people. Absent: the resource's name.
+	// +optional
+	DisplayName *DisplayName `json:"displayName,omitempty"`
+
+	// description says what the agent does. Absent: none.
+	// +optional
+	Description *Description `json:"description,omitempty"`
+
+	// model is the language model's name. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=200
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
+	Model *string `json:"model,omitempty"`
+
+	// systemPrompt is what the model is told first, at most 65536 characters. Absent: nothing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	SystemPrompt *string `json:"systemPrompt,omitempty"`
+
+	// temperature is how freely the model answers: a decimal number from 0 to 2, as a string (`"0.7"`). Absent: the model's
+	// own.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^([01](\.[0-9]{1,6})?|2(\.0{1,6})?)$`
+	Temperature *string `json:"temperature,omitempty"`
+
+	// maxTokens bounds the model's answer, 1 to 2147483647. Absent: the model's own.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	MaxTokens *int32 `json:"maxTokens,omitempty"`
+
+	// toolRefs name the tools the agent may use, in order. One that does not exist is left out until it does. Absent:
+	// none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b.name == a.name))",message="each tool is named once: remove the repetition"
+	ToolRefs []AIToolReference `json:"toolRefs,omitempty"`
+
+	// knowledgeBases are the ids of the knowledge bases the agent may read. Absent: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=200
+	KnowledgeBases []string `json:"knowledgeBases,omitempty"`
+
+	// active says whether the agent is in use. Absent: true.
+	// +optional
+	Active *bool `json:"active,omitempty"`
+}
+
+// AIAgentStatus is what the operator observed.
+type AIAgentStatus struct {
+	CommonStatus `json:",inline"`
+}
+
+// AIAgent is an AI agent and the tools it may use.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=aiagent,categories=cardea
+// +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.id`,description="The agent's id over HTTP"
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.model`,description="The language model"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
+type AIAgent struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec declares the agent.
+	// +required
+	Spec AIAgentSpec `json:"spec"`
+
+	// status is what the operator observed; written by the operator only.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status AIAgentStatus `json:"status,omitzero"`
+}
+
+// AIAgentList is a list of AIAgents.
+// +kubebuilder:object:root=true
+type AIAgentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the AIAgents.
+	Items []AIAgent `json:"items"`
+}
+
+// CommonSpec implements Resource.
+func (a *AIAgent) CommonSpec() *CommonSpec { return &a.Spec.CommonSpec }
+
+// CommonStatus implements Resource.
+func (a *AIAgent) CommonStatus() *CommonStatus { return &a.Status.CommonStatus }

@@ -1,0 +1,321 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AIToolType says how a tool is called.
+// +kubebuilder:validation:Enum=API;Function;Webhook
+type AIToolType string
+
+const (
+	// AIToolTypeAPI is an HTTP API.
+	AIToolTypeAPI AIToolType = "API"
+	// AIToolTypeFunction is a function of the application itself.
+	AIToolTypeFunction AIToolType = "Function"
+	// AIToolTypeWebhook is a call that is answered later.
+	AIToolTypeWebhook AIToolType = "Webhook"
+)
+
+// HTTPMethod is a method of HTTP.
+// +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;PATCH;DELETE;OPTIONS
+type HTTPMethod string
+
+// SecretKeyReference names a key of a Secret in the same namespace.
+type SecretKeyReference struct {
+	// name of the Secret, in this resource's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// key of the Secret's data.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key"`
+}
+
+// HeaderValueSource is where a header's value comes from.
+type HeaderValueSource struct {
+	// secretKeyRef names the Secret and key that hold the value. It must exist; it is never stored or served.
+	// +required
+	SecretKeyRef SecretKeyReference `json:"secretKeyRef"`
+}
+
+// ToolHeader is a header sent with a tool's request.
+// +kubebuilder:validation:XValidation:rule="has(self.value) != has(self.valueFrom)",message="set exactly one of value and valueFrom"
+type ToolHeader struct {
+	// name of the header, unique in the tool.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#$%&'*+.^_|~-]+$`
+	Name string `json:"name"`
+
+	// value of the header, in plain sight. Absent: see valueFrom.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[ -~]*$`
+	Value *string `json:"value,omitempty"`
+
+	// valueFrom takes a secret value from elsewhere; it is served as `********`. Absent: see value.
+	// +optional
+	ValueFrom *HeaderValueSource `json:"valueFrom,omitempty"`
+}
+
+// ToolParameter is a parameter of a tool.
+type ToolParameter struct {
+	// name of the parameter, unique in the tool.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	Name string `json:"name"`
+
+	// type of the parameter's value, such as `string`.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	Type string `json:"type"`
+
+	// required says whether the parameter must be given. Absent: false.
+	// +optional
+	Required *bool `json:"required,omitempty"`
+}
+
+// FieldType is the type of a schema field.
+// +kubebuilder:validation:Enum=STRING;INTEGER;NUMBER;BOOLEAN;ARRAY;OBJECT
+type FieldType string
+
+const (
+	// FieldTypeString is text.
+	FieldTypeString FieldType = "STRING"
+	// FieldTypeInteger is a whole number.
+	FieldTypeInteger FieldType = "INTEGER"
+	// FieldTypeNumber is a number.
+	FieldTypeNumber FieldType = "NUMBER"
+	// FieldTypeBoolean is true or false.
+	FieldTypeBoolean FieldType = "BOOLEAN"
+	// FieldTypeArray is a list; itemsType or itemsSchema says of what.
+	FieldTypeArray FieldType = "ARRAY"
+	// FieldTypeObject has properties.
+	FieldTypeObject FieldType = "OBJECT"
+)
+
+// SchemaField describes one field of a request. Fields nest, to a depth of 8: itemsSchema and properties hold fields of the
+// same form, which the operator checks, for a schema of Kubernetes cannot nest itself.
+type SchemaField struct {
+	// name of the field.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	Name string `json:"name"`
+
+	// fieldType is the type of the field. `STRING`: text. `INTEGER`: a whole number. `NUMBER`: a number. `BOOLEAN`: true or
+	// false. `ARRAY`: a list. `OBJECT`: an object with properties.
+	// +required
+	FieldType FieldType `json:"fieldType"`
+
+	// required says whether the field must be given. Absent: false.
+	// +optional
+	Required *bool `json:"required,omitempty"`
+
+	// title is the field's name for people. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	Title *string `json:"title,omitempty"`
+
+	// description says what the field is for. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2000
+	Description *string `json:"description,omitempty"`
+
+	// enumValues is the list of the allowed values, any JSON each, at most 100. Absent: any value.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	EnumValues *JSON `json:"enumValues,omitempty"`
+
+	// format says more about the type, such as `date-time`. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=100
+	Format *string `json:"format,omitempty"`
+
+	// minimum is the smallest number allowed. Absent: none.
+	// +optional
+	Minimum *float64 `json:"minimum,omitempty"`
+
+	// maximum is the largest number allowed. Absent: none.
+	// +optional
+	Maximum *float64 `json:"maximum,omitempty"`
+
+	// itemsType is the type of a list's items, with the values of fieldType. Absent: any.
+	// +optional
+	ItemsType *FieldType `json:"itemsType,omitempty"`
+
+	// itemsSchema is a schema field that describes a list's items; its name may be absent. Absent: none.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	ItemsSchema *JSON `json:"itemsSchema,omitempty"`
+
+	// minItems is the least number of a list's items, 0 to 2147483647. Absent: none.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	MinItems *int32 `json:"minItems,omitempty"`
+
+	// maxItems is the largest number of a list's items, 0 to 2147483647. Absent: none.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	MaxItems *int32 `json:"maxItems,omitempty"`
+
+	// properties are the schema fields of an object. Absent: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Properties []JSON `json:"properties,omitempty"`
+}
+
+// ToolAuthorization says how a tool's requests are authorized.
+type ToolAuthorization struct {
+	// authorizeAsUser sends the user's own authorization. Absent: false.
+	// +optional
+	AuthorizeAsUser *bool `json:"authorizeAsUser,omitempty"`
+
+	// jwtTemplateID names the template of the token that is sent. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	JWTTemplateID *string `json:"jwtTemplateID,omitempty"`
+
+	// customHeaders describe further headers. Absent: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	CustomHeaders []SchemaField `json:"customHeaders,omitempty"`
+}
+
+// AIToolSpec declares an AI tool.
+type AIToolSpec struct {
+	CommonSpec `json:",inline"`
+
+	// deploymentRef names the IdentityDeployment this tool belongs to. Immutable.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
+	DeploymentRef DeploymentReference `json:"deploymentRef"`
+
+	// displayName is the tool's name for people and models. Absent: the resource's name.
+	// +optional
+	DisplayName *DisplayName `json:"displayName,omitempty"`
+
+	// description says what the tool does. Absent: none.
+	// +optional
+	Description *Description `json:"description,omitempty"`
+
+	// type says how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a call
+	// that is answered later.
+	// +required
+	Type AIToolType `json:"type"`
+
+	// active says whether the tool is in use. Absent: true.
+	// +optional
+	Active *bool `json:"active,omitempty"`
+
+	// requiresUserApproval asks the user before each call. Absent: false.
+	// +optional
+	RequiresUserApproval *bool `json:"requiresUserApproval,omitempty"`
+
+	// endpoint is the URL that is called. Absent: none.
+	// +optional
+	Endpoint *URL `json:"endpoint,omitempty"`
+
+	// method of the call. Absent: GET.
+	// +optional
+	Method *HTTPMethod `json:"method,omitempty"`
+
+	// timeoutSeconds bounds the call, 1 to 600 seconds. Absent: 30.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=600
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+
+	// headers are sent with the call. Absent: none.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=50
+	Headers []ToolHeader `json:"headers,omitempty"`
+
+	// parameters are what the call takes. Absent: none.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
+	Parameters []ToolParameter `json:"parameters,omitempty"`
+
+	// authorization says how the call is authorized. Absent: not at all.
+	// +optional
+	Authorization *ToolAuthorization `json:"authorization,omitempty"`
+
+	// requestBodySchema describes the body of the call. Absent: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	RequestBodySchema []SchemaField `json:"requestBodySchema,omitempty"`
+
+	// urlParamsSchema describes the parameters in the URL. Absent: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	URLParamsSchema []SchemaField `json:"urlParamsSchema,omitempty"`
+}
+
+// AIToolStatus is what the operator observed.
+type AIToolStatus struct {
+	CommonStatus `json:",inline"`
+}
+
+// AITool is a tool that AI agents may use.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=aitool,categories=cardea
+// +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.id`,description="The tool's id over HTTP"
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`,description="How it is called"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
+type AITool struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec declares the tool.
+	// +required
+	Spec AIToolSpec `json:"spec"`
+
+	// status is what the operator observed; written by the operator only.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status AIToolStatus `json:"status,omitzero"`
+}
+
+// AIToolList is a list of AITools.
+// +kubebuilder:object:root=true
+type AIToolList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the AITools.
+	Items []AITool `json:"items"`
+}
+
+// CommonSpec implements Resource.
+func (a *AITool) CommonSpec() *CommonSpec { return &a.Spec.CommonSpec }
+
+// CommonStatus implements Resource.
+func (a *AITool) CommonStatus() *CommonStatus { return &a.Status.CommonStatus }

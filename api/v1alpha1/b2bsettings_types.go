@@ -1,0 +1,89 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// B2BSettingsSpec declares the organization and workspace settings of a deployment.
+type B2BSettingsSpec struct {
+	CommonSpec `json:",inline"`
+
+	// deploymentRef names the IdentityDeployment these settings belong to; each has at most one B2BSettings. Immutable.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
+	DeploymentRef DeploymentReference `json:"deploymentRef"`
+
+	// enabled lets end users create and switch organizations. While false the data is kept. Absent: false.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// allowWorkspaceCreation lets end users create workspaces. Absent: true.
+	// +optional
+	AllowWorkspaceCreation *bool `json:"allowWorkspaceCreation,omitempty"`
+
+	// defaultWorkspaceLimit is how many workspaces an organization may have, 0 to 2147483647; 0: none. Lowering it
+	// deletes nothing. Absent: 5.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	DefaultWorkspaceLimit *int32 `json:"defaultWorkspaceLimit,omitempty"`
+
+	// requireOrgForSignup makes a sign-up carry an invitation or create an organization. Absent: false.
+	// +optional
+	RequireOrgForSignup *bool `json:"requireOrgForSignup,omitempty"`
+
+	// autoAssignOrgRoleRef names the role of level Organization given to a member who joins without one. Absent: none.
+	// +optional
+	AutoAssignOrgRoleRef *MembershipRoleReference `json:"autoAssignOrgRoleRef,omitempty"`
+
+	// autoAssignWorkspaceRoleRef names the role of level Workspace given to a member who joins without one. Absent: none.
+	// +optional
+	AutoAssignWorkspaceRoleRef *MembershipRoleReference `json:"autoAssignWorkspaceRoleRef,omitempty"`
+}
+
+// B2BSettingsStatus is what the operator observed.
+type B2BSettingsStatus struct {
+	CommonStatus `json:",inline"`
+}
+
+// B2BSettings are the organization and workspace settings of a deployment, which has at most one.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=b2b,categories=cardea
+// +kubebuilder:printcolumn:name="Enabled",type=boolean,JSONPath=`.spec.enabled`,description="Whether organizations are on; off when empty"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
+type B2BSettings struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec declares the settings.
+	// +required
+	Spec B2BSettingsSpec `json:"spec"`
+
+	// status is what the operator observed; written by the operator only.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status B2BSettingsStatus `json:"status,omitzero"`
+}
+
+// B2BSettingsList is a list of B2BSettings.
+// +kubebuilder:object:root=true
+type B2BSettingsList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the B2BSettings.
+	Items []B2BSettings `json:"items"`
+}
+
+// CommonSpec implements Resource.
+func (b *B2BSettings) CommonSpec() *CommonSpec { return &b.Spec.CommonSpec }
+
+// CommonStatus implements Resource.
+func (b *B2BSettings) CommonStatus() *CommonStatus { return &b.Status.CommonStatus }

@@ -1,0 +1,105 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RoleLevel says what a role is held in.
+// +kubebuilder:validation:Enum=Organization;Workspace
+type RoleLevel string
+
+const (
+	// RoleLevelOrganization: members of an organization hold the role.
+	RoleLevelOrganization RoleLevel = "Organization"
+	// RoleLevelWorkspace: members of a workspace hold the role.
+	RoleLevelWorkspace RoleLevel = "Workspace"
+)
+
+// CatalogPermission is a plain name from a deployment's permission catalog, such as `invoices:read`.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=100
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_./-]+(:[A-Za-z0-9_./-]+)*$`
+type CatalogPermission string
+
+// MembershipRoleReference names a MembershipRole in the same namespace.
+type MembershipRoleReference struct {
+	// name of the MembershipRole resource, in this resource's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// MembershipRoleSpec declares a role members can hold.
+type MembershipRoleSpec struct {
+	CommonSpec `json:",inline"`
+
+	// deploymentRef names the IdentityDeployment this role belongs to. Immutable.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
+	DeploymentRef DeploymentReference `json:"deploymentRef"`
+
+	// level says what the role is held in. `Organization`: members of an organization. `Workspace`: members of a
+	// workspace. Immutable.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="level is immutable: create another role of the other level"
+	Level RoleLevel `json:"level"`
+
+	// displayName is the role's name for people. Absent: the resource's name.
+	// +optional
+	DisplayName *DisplayName `json:"displayName,omitempty"`
+
+	// permissions are what members with the role may do, each a name in the deployment's catalog of the level. Absent:
+	// none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	Permissions []CatalogPermission `json:"permissions,omitempty"`
+}
+
+// MembershipRoleStatus is what the operator observed.
+type MembershipRoleStatus struct {
+	CommonStatus `json:",inline"`
+}
+
+// MembershipRole is a role that members of organizations or workspaces can hold.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=mrole,categories=cardea
+// +kubebuilder:printcolumn:name="Level",type=string,JSONPath=`.spec.level`,description="What the role is held in"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
+type MembershipRole struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec declares the role.
+	// +required
+	Spec MembershipRoleSpec `json:"spec"`
+
+	// status is what the operator observed; written by the operator only.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status MembershipRoleStatus `json:"status,omitzero"`
+}
+
+// MembershipRoleList is a list of MembershipRoles.
+// +kubebuilder:object:root=true
+type MembershipRoleList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the MembershipRoles.
+	Items []MembershipRole `json:"items"`
+}
+
+// CommonSpec implements Resource.
+func (m *MembershipRole) CommonSpec() *CommonSpec { return &m.Spec.CommonSpec }
+
+// CommonStatus implements Resource.
+func (m *MembershipRole) CommonStatus() *CommonStatus { return &m.Status.CommonStatus }

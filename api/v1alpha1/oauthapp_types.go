@@ -1,0 +1,105 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// OAuthAppReference names an OAuthApp in the same namespace.
+type OAuthAppReference struct {
+	// name of the OAuthApp resource, in this resource's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// URL is an absolute http or https URL of at most 2048 characters.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=2048
+// +kubebuilder:validation:Pattern=`^https?://[!-~]+$`
+type URL string
+
+// OAuthAppSpec declares an OAuth app.
+type OAuthAppSpec struct {
+	CommonSpec `json:",inline"`
+
+	// deploymentRef names the IdentityDeployment this app belongs to. Immutable.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
+	DeploymentRef DeploymentReference `json:"deploymentRef"`
+
+	// slug addresses the app over HTTP, unique in the deployment. Immutable.
+	// +required
+	Slug Slug `json:"slug"`
+
+	// displayName is the app's name for people. Absent: the slug.
+	// +optional
+	DisplayName *DisplayName `json:"displayName,omitempty"`
+
+	// description says what the app is for. Absent: none.
+	// +optional
+	Description *Description `json:"description,omitempty"`
+
+	// logoURL is where the app's logo is. Absent: none.
+	// +optional
+	LogoURL *URL `json:"logoURL,omitempty"`
+
+	// fqdn is the host name the app is reached by. Absent: none.
+	// +optional
+	FQDN *Hostname `json:"fqdn,omitempty"`
+
+	// allowDynamicClientRegistration lets clients register themselves. Absent: false.
+	// +optional
+	AllowDynamicClientRegistration *bool `json:"allowDynamicClientRegistration,omitempty"`
+
+	// active says whether the app is in use. Absent: true.
+	// +optional
+	Active *bool `json:"active,omitempty"`
+}
+
+// OAuthAppStatus is what the operator observed.
+type OAuthAppStatus struct {
+	CommonStatus `json:",inline"`
+}
+
+// OAuthApp is an OAuth app; its scopes are OAuthScopes.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=oapp,categories=cardea
+// +kubebuilder:printcolumn:name="Slug",type=string,JSONPath=`.spec.slug`,description="The app's slug over HTTP"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
+type OAuthApp struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec declares the app.
+	// +required
+	Spec OAuthAppSpec `json:"spec"`
+
+	// status is what the operator observed; written by the operator only.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status OAuthAppStatus `json:"status,omitzero"`
+}
+
+// OAuthAppList is a list of OAuthApps.
+// +kubebuilder:object:root=true
+type OAuthAppList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the OAuthApps.
+	Items []OAuthApp `json:"items"`
+}
+
+// CommonSpec implements Resource.
+func (o *OAuthApp) CommonSpec() *CommonSpec { return &o.Spec.CommonSpec }
+
+// CommonStatus implements Resource.
+func (o *OAuthApp) CommonStatus() *CommonStatus { return &o.Status.CommonStatus }

@@ -1,0 +1,138 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/schemafield"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// secretValue is served in place of a header value that comes from a Secret.
+const secretValue = "********"
+
+// Tool is the content of an AITool with its views as they are served.
+type Tool struct {
+	document.AITool
+	// Plain is the view of operation 4.3, whole.
+	Plain []byte
+	// InAgent and Merged are the view of operation 4.5 and both together, for AppendObject.
+	InAgent, Merged []byte
+}
+
+func (t *Tool) render(e *Entry) error {
+	id := ids.Format(e.ID)
+	config := openapi.ToolConfig{Endpoint: t.Endpoint, Method: t.Method, Headers: map[string]string{}, Parameters: []openapi.ToolParameter{}}
+	for _, header := range t.Headers {
+		config.Headers[header.Name] = header.Value
+		if header.Secret {
+			config.Headers[header.Name] = secretValue
+		}
+	}
+	for _, p := range t.Parameters {
+		config.Parameters = append(config.Parameters, openapi.ToolParameter{Name: p.Name, Type: p.Type, Required: p.Required})
+	}
+	configuration := openapi.ToolConfiguration{
+		Type: t.Type, Endpoint: t.Endpoint, Method: t.Method, TimeoutSeconds: t.TimeoutSeconds,
+		Authorization: openapi.ToolAuthorization{
+			AuthorizeAsUser: t.Authorization.AuthorizeAsUser, JwtTemplateId: t.Authorization.JWTTemplateID,
+			CustomHeaders: fieldsOf(t.Authorization.CustomHeaders),
+		},
+		RequestBodySchema: fieldsOf(t.RequestBodySchema), UrlParamsSchema: fieldsOf(t.URLParamsSchema),
+	}
+	created, updated := e.Meta.CreatedAt.UTC(), e.Meta.UpdatedAt.UTC()
+	var err, inAgent, merged error
+	t.Plain, err = json.Marshal(openapi.AITool{
+		Id: id, Name: t.Name, Description: t.Description, Type: openapi.AIToolType(t.Type), Config: config, IsActive: t.Active,
+		CreatedAt: created, UpdatedAt: updated,
+	})
+	t.InAgent, inAgent = renderInDeployment(openapi.AgentTool{
+		Id: id, CreatedAt: created, UpdatedAt: updated, Name: t.Name, Description: t.Description, ToolType: t.Type,
+		RequiresUserApproval: t.RequiresUserApproval, Configuration: configuration,
+	})
+	t.Merged, merged = renderInDeployment(openapi.AIToolMerged{
+		Id: id, CreatedAt: created, UpdatedAt: updated, Name: t.Name, Description: t.Description, ToolType: t.Type,
+		RequiresUserApproval: t.RequiresUserApproval, Configuration: configuration, Type: t.Type, Config: config, IsActive: t.Active,
+	})
+	return errors.Join(err, inAgent, merged)
+}
+
+func fieldsOf(fields []schemafield.Field) []schemafield.Field {
+	if fields == nil {
+		return []schemafield.Field{}
+	}
+	return fields
+}
+
+// Agent is the content of an AIAgent with its view as it is served, around the ids of its tools: those depend on which
+// tools there are.
+type Agent struct {
+	document.AIAgent
+	before, after []byte
+}
+
+func (a *Agent) render(e *Entry) error {
+	agent := openapi.AIAgent{
+		Id: ids.Format(e.ID), Name: a.Name, Description: a.Description, Model: a.Model, SystemPrompt: a.SystemPrompt,
+		MaxTokens: a.MaxTokens, Tools: []string{}, KnowledgeBases: a.KnowledgeBases, IsActive: a.Active,
+		CreatedAt: e.Meta.CreatedAt.UTC(), UpdatedAt: e.Meta.UpdatedAt.UTC(),
+	}
+	if agent.KnowledgeBases == nil {
+		agent.KnowledgeBases = []string{}
+	}
+	if a.Temperature != "" {
+		temperature, err := strconv.ParseFloat(a.Temperature, 64)
+		if err != nil {
+			return fmt.Errorf("temperature %q: %w", a.Temperature, err)
+		}
+		agent.Temperature = &temperature
+	}
+	whole, err := json.Marshal(agent)
+	if err != nil {
+		return err
+	}
+	// The last place where an empty list named tools can stand: texts before it may contain anything.
+	const empty = `"tools":[],"knowledge_bases":`
+	at := bytes.LastIndex(whole, []byte(empty))
+	if at < 0 {
+		return errors.New("the generated type no longer has tools before knowledge_bases: put x-order back")
+	}
+	at += len(`"tools":[`)
+	a.before, a.after = whole[:at:at], whole[at:]
+	return nil
+}
+
+// AppendAgent appends the served JSON object of an agent.
+func (s *Snapshot) AppendAgent(to []byte, e *Entry) []byte {
+	agent := e.Content.(*Agent)
+	to = append(to, agent.before...)
+	first := true
+	s.Tools(e, func(tool *Entry) bool {
+		if !first {
+			to = append(to, ',')
+		}
+		first = false
+		to = append(to, '"')
+		to = strconv.AppendInt(to, tool.ID, 10)
+		to = append(to, '"')
+		return true
+	})
+	return append(to, agent.after...)
+}
+
+// Tools calls visit for the tools of an agent that exist, in declared order, until it returns false.
+func (s *Snapshot) Tools(agent *Entry, visit func(*Entry) bool) {
+	for _, name := range agent.Content.(*Agent).Tools {
+		tool, found := s.Get(store.Identity{Kind: v1alpha1.KindAITool, Namespace: agent.Namespace, Name: name})
+		if found && tool.Deployment == agent.Deployment && !visit(tool) {
+			return
+		}
+	}
+}

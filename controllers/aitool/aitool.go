@@ -1,0 +1,86 @@
+// Package aitool is the kind AITool: a tool that AI agents may use.
+package aitool
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/secretwatch"
+	"github.com/cardea-iam/cardea/internal/translation"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// +kubebuilder:rbac:groups=iam.cardea.dev,resources=aitools,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=iam.cardea.dev,resources=aitools/status,verbs=patch
+
+// Kind returns how an AITool is reconciled. The reader looks for Secrets past every cache.
+func Kind(secrets client.Reader, watch *secretwatch.Watch) engine.Kind[*v1alpha1.AITool] {
+	return engine.Kind[*v1alpha1.AITool]{
+		Name:     v1alpha1.KindAITool,
+		New:      func() *v1alpha1.AITool { return &v1alpha1.AITool{} },
+		NewList:  func() client.ObjectList { return &v1alpha1.AIToolList{} },
+		RefersTo: []string{v1alpha1.KindIdentityDeployment},
+		References: func(t *v1alpha1.AITool) []engine.Reference {
+			return []engine.Reference{engine.DeploymentReference(t.Spec.DeploymentRef)}
+		},
+		Check: func(t *v1alpha1.AITool, _ engine.Referents) error {
+			if _, err := translation.AITool(t); err != nil {
+				return engine.Terminal(v1alpha1.ReasonInvalid, "%v", err)
+			}
+			return nil
+		},
+		Prepare: func(ctx context.Context, p engine.Preparation[*v1alpha1.AITool]) (engine.Material, error) {
+			content, err := translation.AITool(p.Object)
+			if err != nil {
+				return engine.Material{}, err
+			}
+			return engine.Material{Value: content}, checkSecrets(ctx, secrets, watch, p.Object)
+		},
+		Translate: func(t *v1alpha1.AITool, _ engine.Referents, material engine.Material) engine.Content {
+			return engine.Content{Deployment: engine.DeploymentOf(t, t.Spec.DeploymentRef), Value: material.Value.(document.AITool)}
+		},
+		Sources: []source.TypedSource[reconcile.Request]{watch.Source()},
+		Indexes: map[string]func(*v1alpha1.AITool) []string{secretwatch.Index: secretNames},
+	}
+}
+
+// checkSecrets waits until every Secret key that a header takes its value from exists. The values are not looked at.
+func checkSecrets(ctx context.Context, secrets client.Reader, watch *secretwatch.Watch, t *v1alpha1.AITool) error {
+	for _, header := range t.Spec.Headers {
+		if header.ValueFrom == nil {
+			continue
+		}
+		watch.Ensure(t.Namespace)
+		ref := header.ValueFrom.SecretKeyRef
+		var secret corev1.Secret
+		err := secrets.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: ref.Name}, &secret)
+		if apierrors.IsForbidden(err) {
+			return engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, t.Namespace)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if _, found := secret.Data[ref.Key]; err != nil || !found {
+			return engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotFound,
+				"header %s: there is no Secret %q with key %q: create it", header.Name, ref.Name, ref.Key)
+		}
+	}
+	return nil
+}
+
+func secretNames(t *v1alpha1.AITool) []string {
+	var names []string
+	for _, header := range t.Spec.Headers {
+		if header.ValueFrom != nil {
+			names = append(names, header.ValueFrom.SecretKeyRef.Name)
+		}
+	}
+	return names
+}

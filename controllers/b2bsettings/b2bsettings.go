@@ -1,0 +1,69 @@
+// Package b2bsettings is the kind B2BSettings: a deployment's organization and workspace settings.
+package b2bsettings
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/internal/claims"
+	"github.com/cardea-iam/cardea/internal/translation"
+)
+
+// +kubebuilder:rbac:groups=iam.cardea.dev,resources=b2bsettings,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=iam.cardea.dev,resources=b2bsettings/status,verbs=patch
+
+const (
+	orgRoleField       = "spec.autoAssignOrgRoleRef"
+	workspaceRoleField = "spec.autoAssignWorkspaceRoleRef"
+)
+
+// Kind returns how B2BSettings are reconciled.
+func Kind() engine.Kind[*v1alpha1.B2BSettings] {
+	return engine.Kind[*v1alpha1.B2BSettings]{
+		Name:       v1alpha1.KindB2BSettings,
+		New:        func() *v1alpha1.B2BSettings { return &v1alpha1.B2BSettings{} },
+		NewList:    func() client.ObjectList { return &v1alpha1.B2BSettingsList{} },
+		RefersTo:   []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindMembershipRole},
+		References: references,
+		// There is one of the kind in a deployment: all claim the same slug.
+		Claims: func(b *v1alpha1.B2BSettings) []string {
+			return []string{claims.Slug(v1alpha1.KindB2BSettings, engine.DeploymentOf(b, b.Spec.DeploymentRef), settingsKey)}
+		},
+		Check: check,
+		Translate: func(b *v1alpha1.B2BSettings, _ engine.Referents, _ engine.Material) engine.Content {
+			return engine.Content{Deployment: engine.DeploymentOf(b, b.Spec.DeploymentRef), Key: settingsKey, Value: translation.B2BSettings(b)}
+		},
+	}
+}
+
+// settingsKey is the natural key of the one B2BSettings of a deployment.
+const settingsKey = "b2b"
+
+func references(b *v1alpha1.B2BSettings) []engine.Reference {
+	refs := []engine.Reference{engine.DeploymentReference(b.Spec.DeploymentRef)}
+	add := func(field string, ref *v1alpha1.MembershipRoleReference) {
+		if ref != nil {
+			refs = append(refs, engine.Reference{Field: field, Kind: v1alpha1.KindMembershipRole, Name: ref.Name, Protects: true})
+		}
+	}
+	add(orgRoleField, b.Spec.AutoAssignOrgRoleRef)
+	add(workspaceRoleField, b.Spec.AutoAssignWorkspaceRoleRef)
+	return refs
+}
+
+// check holds each role to its level and to the deployment.
+func check(b *v1alpha1.B2BSettings, referents engine.Referents) error {
+	for field, level := range map[string]v1alpha1.RoleLevel{orgRoleField: v1alpha1.RoleLevelOrganization, workspaceRoleField: v1alpha1.RoleLevelWorkspace} {
+		role, found := referents[field].(*v1alpha1.MembershipRole)
+		switch {
+		case !found:
+		case role.Spec.DeploymentRef.Name != b.Spec.DeploymentRef.Name:
+			return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q belongs to deployment %q: refer to a role of %q",
+				field, role.Name, role.Spec.DeploymentRef.Name, b.Spec.DeploymentRef.Name)
+		case role.Spec.Level != level:
+			return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q is of level %s: refer to one of level %s", field, role.Name, role.Spec.Level, level)
+		}
+	}
+	return nil
+}

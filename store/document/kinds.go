@@ -1,0 +1,105 @@
+package document
+
+import (
+	"github.com/cardea-iam/cardea/internal/schemafield"
+)
+
+// B2BSettings is the content of a B2BSettings, with effective values. Roles are names of MembershipRole resources, "" if none.
+type B2BSettings struct {
+	Enabled                bool   `json:"enabled"`
+	AllowWorkspaceCreation bool   `json:"allow_workspace_creation"`
+	DefaultWorkspaceLimit  int64  `json:"default_workspace_limit"`
+	RequireOrgForSignup    bool   `json:"require_org_for_signup"`
+	OrgRole                string `json:"org_role,omitempty"`
+	WorkspaceRole          string `json:"workspace_role,omitempty"`
+}
+
+// AbsentB2BSettings are the settings of a deployment that declares none.
+func AbsentB2BSettings() B2BSettings {
+	return B2BSettings{AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5}
+}
+
+// MembershipRole is the content of a MembershipRole.
+type MembershipRole struct {
+	Level       string   `json:"level"`
+	Name        string   `json:"name"`
+	Permissions []string `json:"permissions,omitempty"`
+}
+
+// OAuthApp is the content of an OAuthApp.
+type OAuthApp struct {
+	Slug                           string `json:"slug"`
+	Name                           string `json:"name"`
+	Description                    string `json:"description,omitempty"`
+	LogoURL                        string `json:"logo_url,omitempty"`
+	FQDN                           string `json:"fqdn,omitempty"`
+	AllowDynamicClientRegistration bool   `json:"allow_dynamic_client_registration,omitempty"`
+	Active                         bool   `json:"active"`
+}
+
+// OAuthScope is the content of an OAuthScope.
+type OAuthScope struct {
+	// App is the name of the OAuthApp resource.
+	App                    string `json:"app"`
+	Scope                  string `json:"scope"`
+	DisplayName            string `json:"display_name"`
+	Description            string `json:"description,omitempty"`
+	Archived               bool   `json:"archived,omitempty"`
+	Category               string `json:"category,omitempty"`
+	OrganizationPermission string `json:"organization_permission,omitempty"`
+	WorkspacePermission    string `json:"workspace_permission,omitempty"`
+}
+
+// AITool is the content of an AITool. Header values that come from Secrets are never part of it.
+type AITool struct {
+	Name                 string              `json:"name"`
+	Description          string              `json:"description,omitempty"`
+	Type                 string              `json:"type"`
+	Active               bool                `json:"active"`
+	RequiresUserApproval bool                `json:"requires_user_approval,omitempty"`
+	Endpoint             string              `json:"endpoint,omitempty"`
+	Method               string              `json:"method"`
+	TimeoutSeconds       int64               `json:"timeout_seconds"`
+	Headers              []ToolHeader        `json:"headers,omitempty"`
+	Parameters           []ToolParameter     `json:"parameters,omitempty"`
+	Authorization        ToolAuthorization   `json:"authorization"`
+	RequestBodySchema    []schemafield.Field `json:"request_body_schema,omitempty"`
+	URLParamsSchema      []schemafield.Field `json:"url_params_schema,omitempty"`
+}
+
+// ToolHeader is a header of a tool.
+type ToolHeader struct {
+	Name  string `json:"name"`
+	Value string `json:"value,omitempty"`
+	// Secret tells that the value comes from a Secret.
+	Secret bool `json:"secret,omitempty"`
+}
+
+// ToolParameter is a parameter of a tool.
+type ToolParameter struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	Required bool   `json:"required"`
+}
+
+// ToolAuthorization says how a tool's requests are authorized.
+type ToolAuthorization struct {
+	AuthorizeAsUser bool                `json:"authorize_as_user,omitempty"`
+	JWTTemplateID   string              `json:"jwt_template_id,omitempty"`
+	CustomHeaders   []schemafield.Field `json:"custom_headers,omitempty"`
+}
+
+// AIAgent is the content of an AIAgent.
+type AIAgent struct {
+	Name         string `json:"name"`
+	Description  string `json:"description,omitempty"`
+	Model        string `json:"model,omitempty"`
+	SystemPrompt string `json:"system_prompt,omitempty"`
+	// Temperature is a decimal number as declared, "" if absent.
+	Temperature string `json:"temperature,omitempty"`
+	MaxTokens   *int64 `json:"max_tokens,omitempty"`
+	// Tools are the names of AITool resources, in declared order.
+	Tools          []string `json:"tools,omitempty"`
+	KnowledgeBases []string `json:"knowledge_bases,omitempty"`
+	Active         bool     `json:"active"`
+}
