@@ -11,6 +11,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -104,9 +106,7 @@ func (w *world) stopOperator() {
 // forceClean removes every resource of ours, finalizers and all, so that specs do not meet each other's.
 func forceClean(ctx context.Context) {
 	GinkgoHelper()
-	for _, list := range []client.ObjectList{
-		&v1alpha1.APIKeyList{}, &v1alpha1.APIAuthAppList{}, &v1alpha1.RateLimitSchemeList{}, &v1alpha1.IdentityDeploymentList{},
-	} {
+	for _, list := range everyList() {
 		Expect(cluster.Client.List(ctx, list)).To(Succeed())
 		for _, obj := range items(list) {
 			Expect(client.IgnoreNotFound(cluster.Client.Delete(ctx, obj))).To(Succeed())
@@ -121,26 +121,22 @@ func removeFinalizers(ctx context.Context, obj client.Object) {
 	Expect(client.IgnoreNotFound(cluster.Client.Patch(ctx, obj, patch))).To(Succeed())
 }
 
-func items(list client.ObjectList) []client.Object {
-	var out []client.Object
-	switch l := list.(type) {
-	case *v1alpha1.APIKeyList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *v1alpha1.APIAuthAppList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *v1alpha1.RateLimitSchemeList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *v1alpha1.IdentityDeploymentList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
+// everyList returns an empty list of every kind, users before what they use.
+func everyList() []client.ObjectList {
+	return []client.ObjectList{
+		&v1alpha1.APIKeyList{}, &v1alpha1.APIAuthAppList{}, &v1alpha1.RateLimitSchemeList{}, &v1alpha1.AIAgentList{}, &v1alpha1.AIToolList{},
+		&v1alpha1.B2BSettingsList{}, &v1alpha1.MembershipRoleList{}, &v1alpha1.OAuthScopeList{}, &v1alpha1.OAuthAppList{},
+		&v1alpha1.IdentityDeploymentList{},
 	}
+}
+
+func items(list client.ObjectList) []client.Object {
+	GinkgoHelper()
+	var out []client.Object
+	Expect(meta.EachListItem(list, func(item runtime.Object) error {
+		out = append(out, item.(client.Object))
+		return nil
+	})).To(Succeed())
 	return out
 }
 

@@ -49,6 +49,60 @@ func Key(namespace, app, name string, permissions ...v1alpha1.Permission) *v1alp
 	}
 }
 
+// Role returns a MembershipRole.
+func Role(namespace, deployment, name string, level v1alpha1.RoleLevel, permissions ...v1alpha1.CatalogPermission) *v1alpha1.MembershipRole {
+	return &v1alpha1.MembershipRole{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: v1alpha1.MembershipRoleSpec{
+			DeploymentRef: v1alpha1.DeploymentReference{Name: deployment}, Level: level, Permissions: permissions,
+		},
+	}
+}
+
+// Settings returns B2BSettings.
+func Settings(namespace, deployment, name string) *v1alpha1.B2BSettings {
+	return &v1alpha1.B2BSettings{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.B2BSettingsSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: deployment}},
+	}
+}
+
+// OAuthApp returns an OAuthApp, named after its slug.
+func OAuthApp(namespace, deployment, slug string) *v1alpha1.OAuthApp {
+	return &v1alpha1.OAuthApp{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slug},
+		Spec:       v1alpha1.OAuthAppSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: deployment}, Slug: v1alpha1.Slug(slug)},
+	}
+}
+
+// OAuthScope returns an OAuthScope of an app.
+func OAuthScope(namespace, app, name, scope string) *v1alpha1.OAuthScope {
+	return &v1alpha1.OAuthScope{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.OAuthScopeSpec{OAuthAppRef: v1alpha1.OAuthAppReference{Name: app}, Scope: scope},
+	}
+}
+
+// Tool returns an AITool of type API.
+func Tool(namespace, deployment, name string) *v1alpha1.AITool {
+	return &v1alpha1.AITool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.AIToolSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: deployment}, Type: v1alpha1.AIToolTypeAPI},
+	}
+}
+
+// Agent returns an AIAgent with tools.
+func Agent(namespace, deployment, name string, tools ...string) *v1alpha1.AIAgent {
+	agent := &v1alpha1.AIAgent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.AIAgentSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: deployment}},
+	}
+	for _, tool := range tools {
+		agent.Spec.ToolRefs = append(agent.Spec.ToolRefs, v1alpha1.AIToolReference{Name: tool})
+	}
+	return agent
+}
+
 // Adopting returns an APIKey that adopts an existing Secret.
 func Adopting(namespace, app, name, secret string) *v1alpha1.APIKey {
 	key := Key(namespace, app, name, "*")
