@@ -1,6 +1,9 @@
 package apiserver
 
 import (
+	"errors"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -9,14 +12,15 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// NewKubernetes returns the client of management writes. It asks the API server nothing, so that a server can start while
+// NewKubernetes returns the client of management writes and token reviews. It asks the API server nothing, so that a server can start while
 // that is away.
 func NewKubernetes(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	v1alpha1.AddToMapper(mapper)
+	mapper.Add(authenticationv1.SchemeGroupVersion.WithKind("TokenReview"), meta.RESTScopeRoot)
 	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 }

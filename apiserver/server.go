@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
 	"github.com/cardea-iam/cardea/apiserver/management"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store"
@@ -36,6 +38,8 @@ type Options struct {
 	TLSCert, TLSKey string
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
 	TrustedProxies authn.Proxies
+	// JWKSAllowed are address ranges that token issuers' keys may be fetched from although they are private.
+	JWKSAllowed []netip.Prefix
 	// MaxStaleness bounds how long authenticated requests are answered without contact to the store; 0: unlimited.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
@@ -54,8 +58,10 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
 	registerSnapshotMetrics(opts.Registry, follower)
+	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.JWKSAllowed), authn.NewReviews(opts.Kubernetes, opts.Clock), opts.Clock)
+	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	backend, err := management.New(management.Options{
-		Snapshots: follower, Kubernetes: opts.Kubernetes, Proxies: opts.TrustedProxies, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Kubernetes: opts.Kubernetes, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: management.NewMetrics(opts.Registry),
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,8 +23,8 @@ import (
 	"github.com/cardea-iam/cardea/controllers/membershiprole"
 	"github.com/cardea-iam/cardea/controllers/oauthapp"
 	"github.com/cardea-iam/cardea/controllers/oauthscope"
+	"github.com/cardea-iam/cardea/controllers/objectwatch"
 	"github.com/cardea-iam/cardea/controllers/ratelimitscheme"
-	"github.com/cardea-iam/cardea/controllers/secretwatch"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -55,12 +56,15 @@ func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface
 	if err := mgr.Add(tenure); err != nil {
 		return err
 	}
-	secrets, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	objects, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return err
 	}
+	watch := func(resource schema.GroupVersionResource, newList func() client.ObjectList) *objectwatch.Watch {
+		return objectwatch.New(objects, resource, mgr.GetCache(), newList)
+	}
 
-	// Secrets go past the manager's client: its read-your-writes would begin to watch, and cache, every Secret there is.
+	// Secrets and ConfigMaps go past the manager's client: its read-your-writes would begin to watch, and cache, all there are.
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return err
@@ -69,12 +73,12 @@ func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface
 	e := engine.New(mgr, engine.Options{
 		Store: opts.Store, Tenure: tenure, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook,
 	})
-	engine.Add(e, identitydeployment.Kind())
+	engine.Add(e, identitydeployment.Kind(direct, watch(objectwatch.ConfigMaps, func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} })))
 	engine.Add(e, ratelimitscheme.Kind())
 	engine.Add(e, apiauthapp.Kind())
 	engine.Add(e, apikey.Kind(apikey.Options{
 		Client:  direct,
-		Secrets: secretwatch.New(secrets, mgr.GetCache(), func() client.ObjectList { return &v1alpha1.APIKeyList{} }),
+		Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.APIKeyList{} }),
 		Events:  mgr.GetEventRecorder("cardea"),
 		Clock:   opts.Clock,
 		Random:  opts.Random,
@@ -83,7 +87,7 @@ func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface
 	engine.Add(e, b2bsettings.Kind())
 	engine.Add(e, oauthapp.Kind())
 	engine.Add(e, oauthscope.Kind(mgr.GetCache()))
-	engine.Add(e, aitool.Kind(direct, secretwatch.New(secrets, mgr.GetCache(), func() client.ObjectList { return &v1alpha1.AIToolList{} })))
+	engine.Add(e, aitool.Kind(direct, watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.AIToolList{} })))
 	engine.Add(e, aiagent.Kind())
 	return e.Start(ctx, mgr)
 }

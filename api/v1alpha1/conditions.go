@@ -69,6 +69,8 @@ const (
 	ReasonInvalidKey = "InvalidKey"
 	// ReasonExpired: expiresAt is past; the key is refused.
 	ReasonExpired = "Expired"
+	// ReasonConfigMapNotFound: the ConfigMap that holds an issuer's keys, or its key, does not exist yet.
+	ReasonConfigMapNotFound = "ConfigMapNotFound"
 	// ReasonIssued: the key is in its Secret and registered.
 	ReasonIssued = "Issued"
 )

@@ -56,6 +56,101 @@ type ManagementPolicy struct {
 	Writes *ManagementWrites `json:"writes,omitempty"`
 }
 
+// JWTAlgorithm is an asymmetric signature algorithm of JSON web tokens (RFC 7518).
+// +kubebuilder:validation:Enum=RS256;PS256;ES256;EdDSA
+type JWTAlgorithm string
+
+// ConfigMapKeyReference names a key of a ConfigMap in the same namespace.
+type ConfigMapKeyReference struct {
+	// name of the ConfigMap, in this resource's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// key of the ConfigMap's data.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key"`
+}
+
+// KubernetesIssuer verifies tokens of ServiceAccounts by asking the Kubernetes API.
+type KubernetesIssuer struct{}
+
+// Audience is a value of a token's aud claim, at most 200 printable ASCII characters.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=200
+// +kubebuilder:validation:Pattern=`^[!-~]+$`
+type Audience string
+
+// JWTIssuer says whose tokens the management API accepts, and what they may do.
+// +kubebuilder:validation:XValidation:rule="[has(self.jwksURL), has(self.jwksConfigMapRef), has(self.kubernetes)].filter(x, x).size() == 1",message="set exactly one of jwksURL, jwksConfigMapRef and kubernetes"
+// +kubebuilder:validation:XValidation:rule="has(self.issuer) != has(self.kubernetes)",message="issuer is required, but for kubernetes, where it is implied and left out",fieldPath=".issuer"
+// +kubebuilder:validation:XValidation:rule="has(self.permissionsClaim) != has(self.permissionsExpression)",message="set exactly one of permissionsClaim and permissionsExpression"
+type JWTIssuer struct {
+	// name of the entry, unique in the deployment.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// issuer is the exact value of the tokens' iss claim. Absent: only with kubernetes, where it is implied.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=250
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
+	Issuer *string `json:"issuer,omitempty"`
+
+	// audiences are the accepted values of the tokens' aud claim; with the issuer they belong to one deployment of the
+	// install. Absent: `cardea:<namespace>:<name>` of the deployment.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Audiences []Audience `json:"audiences,omitempty"`
+
+	// algorithms are the accepted signature algorithms, `RS256`, `PS256`, `ES256`, `EdDSA`. Absent: all of these.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	Algorithms []JWTAlgorithm `json:"algorithms,omitempty"`
+
+	// jwksURL is where the issuer's keys are, an https URL. Absent: see jwksConfigMapRef and kubernetes.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^https://[!-~]+$`
+	JWKSURL *string `json:"jwksURL,omitempty"`
+
+	// jwksConfigMapRef names the ConfigMap and key that hold the issuer's keys as a JSON Web Key Set. Absent: see jwksURL
+	// and kubernetes.
+	// +optional
+	JWKSConfigMapRef *ConfigMapKeyReference `json:"jwksConfigMapRef,omitempty"`
+
+	// kubernetes verifies tokens of ServiceAccounts by asking the Kubernetes API. Absent: see jwksURL and
+	// jwksConfigMapRef.
+	// +optional
+	Kubernetes *KubernetesIssuer `json:"kubernetes,omitempty"`
+
+	// permissionsClaim names the claim that lists the token's permissions: a list, or words split by blanks. Absent: see
+	// permissionsExpression.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=200
+	PermissionsClaim *string `json:"permissionsClaim,omitempty"`
+
+	// permissionsExpression is a CEL expression over `claims`, the token's payload, that yields the list of its
+	// permissions. Absent: see permissionsClaim.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	PermissionsExpression *string `json:"permissionsExpression,omitempty"`
+}
+
 // PermissionCatalog lists the permissions that roles and scopes of a deployment may name.
 type PermissionCatalog struct {
 	// organization are the permissions held in organizations. Absent: none.
@@ -100,6 +195,13 @@ type IdentityDeploymentSpec struct {
 	// has its own meaning when absent.
 	// +optional
 	Management *ManagementPolicy `json:"management,omitempty"`
+
+	// jwtIssuers are those whose tokens the management API accepts beside API keys. Absent: none.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	JWTIssuers []JWTIssuer `json:"jwtIssuers,omitempty"`
 
 	// permissionCatalog lists the permissions that roles and scopes of the deployment may name. Absent: none.
 	// +optional

@@ -20,7 +20,7 @@ type Principal struct {
 	// Deployment is the credential's own deployment, and Settings its content.
 	Deployment *snapshot.Entry
 	Settings   *document.Deployment
-	// KeyID is the public id of the API key.
+	// KeyID is the public id of the API key, "" for a token.
 	KeyID string
 
 	granted, ceiling permission.Set
@@ -29,9 +29,18 @@ type Principal struct {
 // Allows tells whether the principal has a permission: its key's, within its app's.
 func (p *Principal) Allows(name string) bool { return p.granted.Allows(name) && p.ceiling.Allows(name) }
 
+// Authenticator authenticates requests by API key or token.
+type Authenticator struct {
+	// Tokens authenticates what is no API key; nil accepts API keys only.
+	Tokens *Tokens
+	// Proxies tell the client's address.
+	Proxies Proxies
+	Clock   func() time.Time
+}
+
 // Authenticate returns the principal of a request's one Authorization header. Every refusal is the same 401: unknown,
 // expired, revoked, inactive and used from elsewhere cannot be told apart.
-func Authenticate(s *snapshot.Snapshot, r *http.Request, client netip.Addr, now time.Time) (*Principal, error) {
+func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Principal, error) {
 	header := r.Header["Authorization"]
 	if len(header) != 1 {
 		return nil, problem.Unauthorized()
@@ -40,7 +49,14 @@ func Authenticate(s *snapshot.Snapshot, r *http.Request, client netip.Addr, now 
 	if !found || !strings.EqualFold(scheme, "Bearer") {
 		return nil, problem.Unauthorized()
 	}
-	key, err := apikey.Parse(token)
+	if a.Tokens != nil && strings.IndexByte(token, '.') > 0 { // no API key has a dot, and every token has two
+		return a.Tokens.Authenticate(r.Context(), s, token)
+	}
+	return byKey(s, token, a.Proxies.ClientAddress(r), a.Clock())
+}
+
+func byKey(s *snapshot.Snapshot, plain string, client netip.Addr, now time.Time) (*Principal, error) {
+	key, err := apikey.Parse(plain)
 	if err != nil {
 		return nil, problem.Unauthorized()
 	}

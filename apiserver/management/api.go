@@ -29,7 +29,8 @@ type Options struct {
 	Snapshots *snapshot.Follower
 	// Kubernetes is the client writes go through.
 	Kubernetes Kubernetes
-	Proxies    authn.Proxies
+	// Authenticator tells who a request comes from.
+	Authenticator *authn.Authenticator
 	// MaxStaleness turns authenticated requests into 503 when the snapshot was not known to be current for longer; 0: never.
 	MaxStaleness time.Duration
 	Clock        func() time.Time

@@ -116,7 +116,7 @@ func (p *pipeline) check(r *http.Request, route openapi.Route) (*call, error) {
 	if err := p.api.fresh(); err != nil {
 		return nil, err
 	}
-	principal, err := authn.Authenticate(current, r, p.api.Proxies.ClientAddress(r), p.api.Clock())
+	principal, err := p.api.Authenticator.Authenticate(current, r)
 	if err != nil {
 		return nil, err
 	}

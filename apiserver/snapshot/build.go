@@ -19,20 +19,21 @@ type builder struct {
 	ordered *iradix.Txn[*Entry]
 	users   *iradix.Txn[*Entry]
 	ids     *iradix.Txn[*Entry]
+	issuers *iradix.Txn[*Issuer]
 	counts  *iradix.Txn[int]
 }
 
 func newBuilder(from *Snapshot) *builder {
 	return &builder{
 		entries: from.entries.Txn(), slugs: from.slugs.Txn(), hosts: from.hosts.Txn(), keys: from.keys.Txn(),
-		ordered: from.ordered.Txn(), users: from.users.Txn(), ids: from.ids.Txn(), counts: from.counts.Txn(),
+		ordered: from.ordered.Txn(), users: from.users.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(),
 	}
 }
 
 func (b *builder) commit(position store.Position) *Snapshot {
 	return &Snapshot{
 		position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), keys: b.keys.Commit(),
-		ordered: b.ordered.Commit(), users: b.users.Commit(), ids: b.ids.Commit(), counts: b.counts.Commit(), next: make(chan struct{}),
+		ordered: b.ordered.Commit(), users: b.users.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), next: make(chan struct{}),
 	}
 }
 
@@ -91,6 +92,7 @@ func (b *builder) put(doc *store.Document) error {
 		for _, host := range content.FrontendHosts {
 			b.hosts.Insert([]byte(host), e)
 		}
+		return b.putIssuers(e, content)
 	case *document.APIKey:
 		credential, err := newCredential(content)
 		if err != nil {
@@ -102,6 +104,22 @@ func (b *builder) put(doc *store.Document) error {
 		}
 	}
 	return nil
+}
+
+// putIssuers indexes a deployment's issuers. One that cannot be used is left out: its tokens are refused.
+func (b *builder) putIssuers(e *Entry, content *document.Deployment) error {
+	var faults []error
+	for i := range content.JWTIssuers {
+		issuer, err := newIssuer(e, content, &content.JWTIssuers[i])
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: issuer %q is not accepted: %w", e.Identity, content.JWTIssuers[i].Name, err))
+			continue
+		}
+		for _, audience := range issuer.Audiences {
+			b.issuers.Insert(joined(issuer.Issuer, audience), issuer)
+		}
+	}
+	return errors.Join(faults...)
 }
 
 func (b *builder) remove(id store.Identity) {
@@ -122,6 +140,11 @@ func (b *builder) remove(id store.Identity) {
 	case *document.Deployment:
 		for _, host := range content.FrontendHosts {
 			b.hosts.Delete([]byte(host))
+		}
+		for _, issuer := range content.JWTIssuers {
+			for _, audience := range issuer.Audiences {
+				b.issuers.Delete(joined(issuer.Issuer, audience))
+			}
 		}
 	case *document.APIKey:
 		for _, verifier := range content.Verifiers {

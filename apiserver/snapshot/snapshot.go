@@ -42,14 +42,15 @@ type Key struct {
 // Snapshot is the configuration at one position of the feed.
 type Snapshot struct {
 	position store.Position
-	entries  *iradix.Tree[*Entry] // by identity
-	slugs    *iradix.Tree[*Entry] // by kind, deployment and key
-	hosts    *iradix.Tree[*Entry] // by host
-	keys     *iradix.Tree[*Key]   // by public id
-	ordered  *iradix.Tree[*Entry] // by kind, deployment, newest first, then higher id first
-	users    *iradix.Tree[*Entry] // by the identity referred to and the identity that refers
-	ids      *iradix.Tree[*Entry] // by kind and id
-	counts   *iradix.Tree[int]    // by kind and deployment; of active agents besides
+	entries  *iradix.Tree[*Entry]  // by identity
+	slugs    *iradix.Tree[*Entry]  // by kind, deployment and key
+	hosts    *iradix.Tree[*Entry]  // by host
+	keys     *iradix.Tree[*Key]    // by public id
+	ordered  *iradix.Tree[*Entry]  // by kind, deployment, newest first, then higher id first
+	users    *iradix.Tree[*Entry]  // by the identity referred to and the identity that refers
+	ids      *iradix.Tree[*Entry]  // by kind and id
+	issuers  *iradix.Tree[*Issuer] // by issuer and audience
+	counts   *iradix.Tree[int]     // by kind and deployment; of active agents besides
 	// next is closed when a newer snapshot is current.
 	next chan struct{}
 }
@@ -57,7 +58,7 @@ type Snapshot struct {
 func empty() *Snapshot {
 	return &Snapshot{
 		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), keys: iradix.New[*Key](),
-		ordered: iradix.New[*Entry](), users: iradix.New[*Entry](), ids: iradix.New[*Entry](), counts: iradix.New[int](), next: make(chan struct{}),
+		ordered: iradix.New[*Entry](), users: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), next: make(chan struct{}),
 	}
 }
 
@@ -86,6 +87,11 @@ func (s *Snapshot) ByHost(host string) (*Entry, bool) { return s.hosts.Get([]byt
 
 // APIKey returns the accepted API key with a public id.
 func (s *Snapshot) APIKey(publicID string) (*Key, bool) { return s.keys.Get([]byte(publicID)) }
+
+// Issuer returns the issuer of tokens that is declared for an issuer ("" for the Kubernetes API) and an audience.
+func (s *Snapshot) Issuer(issuer, audience string) (*Issuer, bool) {
+	return s.issuers.Get(joined(issuer, audience))
+}
 
 // Count returns how many entries of a kind a deployment has.
 func (s *Snapshot) Count(kind, deployment string) int {

@@ -71,6 +71,7 @@ func (o *operatorOptions) validate() error {
 type serverOptions struct {
 	backendAddress string
 	trustedProxies []string
+	jwksAllowed    []string
 	maxStaleness   time.Duration
 	tlsCert        string
 	tlsKey         string
@@ -79,21 +80,24 @@ type serverOptions struct {
 func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.backendAddress, "backend-address", ":8080", "address of the backend API")
 	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is believed; absent: none")
+	flags.StringSliceVar(&o.jwksAllowed, "jwks-allowed-cidrs", nil, "private CIDRs that token issuers' keys may be fetched from; absent: none")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "answer authenticated requests with 503 when the store was out of reach for longer; 0: never")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
 }
 
-func (o *serverOptions) validate() (authn.Proxies, error) {
+func (o *serverOptions) validate() (proxies, jwksAllowed authn.Proxies, err error) {
 	if (o.tlsCert == "") != (o.tlsKey == "") {
-		return nil, errors.New("--tls-cert and --tls-key go together: give both or neither")
+		return nil, nil, errors.New("--tls-cert and --tls-key go together: give both or neither")
 	}
 	if o.maxStaleness < 0 {
-		return nil, fmt.Errorf("--max-staleness is %s: give 0 or more", o.maxStaleness)
+		return nil, nil, fmt.Errorf("--max-staleness is %s: give 0 or more", o.maxStaleness)
 	}
-	proxies, err := authn.ParseProxies(o.trustedProxies)
-	if err != nil {
-		return nil, fmt.Errorf("--trusted-proxies: %w", err)
+	if proxies, err = authn.ParseProxies(o.trustedProxies); err != nil {
+		return nil, nil, fmt.Errorf("--trusted-proxies: %w", err)
 	}
-	return proxies, nil
+	if jwksAllowed, err = authn.ParseProxies(o.jwksAllowed); err != nil {
+		return nil, nil, fmt.Errorf("--jwks-allowed-cidrs: %w", err)
+	}
+	return proxies, jwksAllowed, nil
 }

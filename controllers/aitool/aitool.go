@@ -12,7 +12,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/controllers/secretwatch"
+	"github.com/cardea-iam/cardea/controllers/objectwatch"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/document"
 )
@@ -21,7 +21,7 @@ import (
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=aitools/status,verbs=patch
 
 // Kind returns how an AITool is reconciled. The reader looks for Secrets past every cache.
-func Kind(secrets client.Reader, watch *secretwatch.Watch) engine.Kind[*v1alpha1.AITool] {
+func Kind(secrets client.Reader, watch *objectwatch.Watch) engine.Kind[*v1alpha1.AITool] {
 	return engine.Kind[*v1alpha1.AITool]{
 		Name:     v1alpha1.KindAITool,
 		New:      func() *v1alpha1.AITool { return &v1alpha1.AITool{} },
@@ -47,12 +47,12 @@ func Kind(secrets client.Reader, watch *secretwatch.Watch) engine.Kind[*v1alpha1
 			return engine.Content{Deployment: engine.DeploymentOf(t, t.Spec.DeploymentRef), Value: material.Value.(document.AITool)}
 		},
 		Sources: []source.TypedSource[reconcile.Request]{watch.Source()},
-		Indexes: map[string]func(*v1alpha1.AITool) []string{secretwatch.Index: secretNames},
+		Indexes: map[string]func(*v1alpha1.AITool) []string{objectwatch.Index: secretNames},
 	}
 }
 
 // checkSecrets waits until every Secret key that a header takes its value from exists. The values are not looked at.
-func checkSecrets(ctx context.Context, secrets client.Reader, watch *secretwatch.Watch, t *v1alpha1.AITool) error {
+func checkSecrets(ctx context.Context, secrets client.Reader, watch *objectwatch.Watch, t *v1alpha1.AITool) error {
 	for _, header := range t.Spec.Headers {
 		if header.ValueFrom == nil {
 			continue

@@ -17,7 +17,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/controllers/secretwatch"
+	"github.com/cardea-iam/cardea/controllers/objectwatch"
 	"github.com/cardea-iam/cardea/internal/claims"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/document"
@@ -36,7 +36,7 @@ type Options struct {
 	// Client reads and writes Secrets past every cache: foreign Secrets are never cached.
 	Client client.Client
 	// Secrets tells when a Secret of a namespace changed.
-	Secrets *secretwatch.Watch
+	Secrets *objectwatch.Watch
 	Events  recorder.EventRecorder
 	Clock   func() time.Time
 	// Random is the source of keys.
@@ -59,7 +59,7 @@ func Kind(opts Options) engine.Kind[*v1alpha1.APIKey] {
 		Prepare:      k.prepare,
 		Cleanup:      k.cleanup,
 		Sources:      []source.TypedSource[reconcile.Request]{opts.Secrets.Source()},
-		Indexes:      map[string]func(*v1alpha1.APIKey) []string{secretwatch.Index: secretNames},
+		Indexes:      map[string]func(*v1alpha1.APIKey) []string{objectwatch.Index: secretNames},
 	}
 }
 

@@ -2,11 +2,22 @@
 package identitydeployment
 
 import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/objectwatch"
 	"github.com/cardea-iam/cardea/internal/claims"
+	"github.com/cardea-iam/cardea/internal/grant"
+	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
 
@@ -15,20 +26,29 @@ import (
 
 const defaultSchemeField = "spec.defaultRateLimitSchemeRef"
 
-// Kind returns how an IdentityDeployment is reconciled.
-func Kind() engine.Kind[*v1alpha1.IdentityDeployment] {
+// Kind returns how an IdentityDeployment is reconciled. The reader looks for ConfigMaps past every cache.
+func Kind(configMaps client.Reader, watch *objectwatch.Watch) engine.Kind[*v1alpha1.IdentityDeployment] {
 	return engine.Kind[*v1alpha1.IdentityDeployment]{
 		Name:       v1alpha1.KindIdentityDeployment,
 		New:        func() *v1alpha1.IdentityDeployment { return &v1alpha1.IdentityDeployment{} },
 		NewList:    func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} },
 		RefersTo:   []string{v1alpha1.KindRateLimitScheme},
 		References: references,
-		Claims:     hosts,
+		Claims:     needed,
 		Check:      check,
-		Translate:  translate,
+		Prepare: func(ctx context.Context, p engine.Preparation[*v1alpha1.IdentityDeployment]) (engine.Material, error) {
+			sets, err := readKeySets(ctx, configMaps, watch, p.Object)
+			return engine.Material{Value: sets}, err
+		},
+		Translate: func(d *v1alpha1.IdentityDeployment, _ engine.Referents, material engine.Material) engine.Content {
+			sets, _ := material.Value.(map[string]json.RawMessage)
+			return engine.Content{Deployment: d.Namespace + "/" + d.Name, Key: d.Name, Value: translation.Deployment(d, sets)}
+		},
 		// What is retained is people's rows; the document itself is withdrawn either way.
 		RetainByDefault:  true,
 		WithdrawOnRetain: true,
+		Sources:          []source.TypedSource[reconcile.Request]{watch.Source()},
+		Indexes:          map[string]func(*v1alpha1.IdentityDeployment) []string{objectwatch.Index: configMapNames},
 	}
 }
 
@@ -36,18 +56,73 @@ func references(d *v1alpha1.IdentityDeployment) []engine.Reference {
 	return engine.SchemeReference(defaultSchemeField, d.Spec.DefaultRateLimitSchemeRef)
 }
 
+// check holds the default scheme to the deployment, and compiles the issuers' expressions.
 func check(d *v1alpha1.IdentityDeployment, referents engine.Referents) error {
+	for i, issuer := range d.Spec.JWTIssuers {
+		if issuer.PermissionsExpression == nil {
+			continue
+		}
+		if _, err := grant.Compile(*issuer.PermissionsExpression); err != nil {
+			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.jwtIssuers[%d].permissionsExpression: %v", i, err)
+		}
+	}
 	return engine.CheckScheme(defaultSchemeField, d.Name, referents)
 }
 
-func hosts(d *v1alpha1.IdentityDeployment) []string {
-	var needed []string
+// needed are the hosts, and the tokens by issuer and audience, that belong to one deployment of the install.
+func needed(d *v1alpha1.IdentityDeployment) []string {
+	var list []string
 	for _, host := range d.Spec.FrontendHosts {
-		needed = append(needed, claims.Host(string(host)))
+		list = append(list, claims.Host(string(host)))
 	}
-	return needed
+	for _, issuer := range d.Spec.JWTIssuers {
+		for _, audience := range translation.Audiences(d, issuer) {
+			list = append(list, claims.JWT(ptr.Deref(issuer.Issuer, ""), audience))
+		}
+	}
+	return list
 }
 
-func translate(d *v1alpha1.IdentityDeployment, _ engine.Referents, _ engine.Material) engine.Content {
-	return engine.Content{Deployment: d.Namespace + "/" + d.Name, Key: d.Name, Value: translation.Deployment(d)}
+// readKeySets reads the key sets of the issuers that name a ConfigMap.
+func readKeySets(ctx context.Context, configMaps client.Reader, watch *objectwatch.Watch, d *v1alpha1.IdentityDeployment) (map[string]json.RawMessage, error) {
+	sets := map[string]json.RawMessage{}
+	for i, issuer := range d.Spec.JWTIssuers {
+		ref := issuer.JWKSConfigMapRef
+		if ref == nil {
+			continue
+		}
+		watch.Ensure(d.Namespace)
+		var configMap corev1.ConfigMap
+		err := configMaps.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: ref.Name}, &configMap)
+		if apierrors.IsForbidden(err) {
+			return nil, engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, d.Namespace)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		text, found := configMap.Data[ref.Key]
+		if !found {
+			return nil, engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonConfigMapNotFound,
+				"spec.jwtIssuers[%d]: there is no ConfigMap %q with key %q: create it", i, ref.Name, ref.Key)
+		}
+		set, err := keyset.Parse([]byte(text))
+		if err != nil {
+			return nil, engine.Terminal(v1alpha1.ReasonInvalid, "spec.jwtIssuers[%d]: ConfigMap %q, key %q: %v", i, ref.Name, ref.Key, err)
+		}
+		// Written again from what was understood: private keys that were put there by mistake go no further.
+		if sets[issuer.Name], err = json.Marshal(set); err != nil {
+			return nil, err
+		}
+	}
+	return sets, nil
+}
+
+func configMapNames(d *v1alpha1.IdentityDeployment) []string {
+	var names []string
+	for _, issuer := range d.Spec.JWTIssuers {
+		if issuer.JWKSConfigMapRef != nil {
+			names = append(names, issuer.JWKSConfigMapRef.Name)
+		}
+	}
+	return names
 }

@@ -22,6 +22,9 @@ func Host(host string) string { return "host/" + host }
 // APIKey is the claim on an API key's public id, unique in the install.
 func APIKey(publicID string) string { return "api-key/" + publicID }
 
+// JWT is the claim on tokens of an issuer ("" for the Kubernetes API) for an audience, unique in the install.
+func JWT(issuer, audience string) string { return "jwt/" + audience + " " + issuer }
+
 // AdoptedSecret is the claim on one key of a Secret that an APIKey adopts.
 func AdoptedSecret(namespace, name, key string) string {
 	return "secret/" + namespace + "/" + name + "/" + key
@@ -38,6 +41,8 @@ func Describe(claim string) string {
 		return "API key " + last
 	case "secret":
 		return "Secret " + rest
+	case "jwt":
+		return "JWT audience and issuer " + rest
 	}
 	return claim
 }

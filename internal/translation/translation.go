@@ -3,6 +3,7 @@
 package translation
 
 import (
+	"encoding/json"
 	"strings"
 
 	"k8s.io/utils/ptr"
@@ -12,8 +13,9 @@ import (
 	"github.com/cardea-iam/cardea/store/document"
 )
 
-// Deployment translates an IdentityDeployment.
-func Deployment(d *v1alpha1.IdentityDeployment) document.Deployment {
+// Deployment translates an IdentityDeployment. keySets are the key sets of its issuers that name a ConfigMap, by the entry's
+// name.
+func Deployment(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessage) document.Deployment {
 	management := ptr.Deref(d.Spec.Management, v1alpha1.ManagementPolicy{})
 	return document.Deployment{
 		DisplayName:      named(d.Spec.DisplayName, d.Name),
@@ -22,7 +24,35 @@ func Deployment(d *v1alpha1.IdentityDeployment) document.Deployment {
 		DefaultScheme:    schemeName(d.Spec.DefaultRateLimitSchemeRef),
 		FieldConflicts:   string(ptr.Deref(management.FieldConflicts, v1alpha1.FieldConflictsReject)),
 		ManagementWrites: string(ptr.Deref(management.Writes, v1alpha1.ManagementWritesEnabled)),
+		JWTIssuers:       issuers(d, keySets),
 	}
+}
+
+// allAlgorithms are those of an issuer that names none.
+var allAlgorithms = []string{"RS256", "PS256", "ES256", "EdDSA"}
+
+func issuers(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessage) []document.JWTIssuer {
+	var out []document.JWTIssuer
+	for _, declared := range d.Spec.JWTIssuers {
+		issuer := document.JWTIssuer{
+			Name: declared.Name, Issuer: ptr.Deref(declared.Issuer, ""), Audiences: Audiences(d, declared), Algorithms: words(declared.Algorithms),
+			JWKSURL: ptr.Deref(declared.JWKSURL, ""), JWKS: keySets[declared.Name], Kubernetes: declared.Kubernetes != nil,
+			PermissionsClaim: ptr.Deref(declared.PermissionsClaim, ""), PermissionsExpression: ptr.Deref(declared.PermissionsExpression, ""),
+		}
+		if issuer.Algorithms == nil {
+			issuer.Algorithms = allAlgorithms
+		}
+		out = append(out, issuer)
+	}
+	return out
+}
+
+// Audiences returns the effective audiences of an issuer of a deployment.
+func Audiences(d *v1alpha1.IdentityDeployment, issuer v1alpha1.JWTIssuer) []string {
+	if len(issuer.Audiences) == 0 {
+		return []string{"cardea:" + d.Namespace + ":" + d.Name}
+	}
+	return words(issuer.Audiences)
 }
 
 // RateLimitScheme translates a RateLimitScheme.

@@ -31,9 +31,10 @@ type Deployment struct {
 	Mode          string   `json:"mode"`
 	FrontendHosts []string `json:"frontend_hosts,omitempty"`
 	// DefaultScheme is the name of the default RateLimitScheme resource, "" if none.
-	DefaultScheme    string `json:"default_scheme,omitempty"`
-	FieldConflicts   string `json:"field_conflicts"`
-	ManagementWrites string `json:"management_writes"`
+	DefaultScheme    string      `json:"default_scheme,omitempty"`
+	FieldConflicts   string      `json:"field_conflicts"`
+	ManagementWrites string      `json:"management_writes"`
+	JWTIssuers       []JWTIssuer `json:"jwt_issuers,omitempty"`
 }
 
 // RateLimitScheme is the content of a RateLimitScheme, with its rules as sent.

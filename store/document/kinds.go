@@ -1,6 +1,8 @@
 package document
 
 import (
+	"encoding/json"
+
 	"github.com/cardea-iam/cardea/internal/schemafield"
 )
 
@@ -102,4 +104,20 @@ type AIAgent struct {
 	Tools          []string `json:"tools,omitempty"`
 	KnowledgeBases []string `json:"knowledge_bases,omitempty"`
 	Active         bool     `json:"active"`
+}
+
+// JWTIssuer is an issuer of tokens that a deployment accepts, with effective values.
+type JWTIssuer struct {
+	Name string `json:"name"`
+	// Issuer is "" for the Kubernetes API.
+	Issuer     string   `json:"issuer,omitempty"`
+	Audiences  []string `json:"audiences"`
+	Algorithms []string `json:"algorithms"`
+	// JWKSURL, JWKS (the key set itself) or Kubernetes says where keys come from.
+	JWKSURL    string          `json:"jwks_url,omitempty"`
+	JWKS       json.RawMessage `json:"jwks,omitempty"`
+	Kubernetes bool            `json:"kubernetes,omitempty"`
+	// PermissionsClaim or PermissionsExpression says what a token may do.
+	PermissionsClaim      string `json:"permissions_claim,omitempty"`
+	PermissionsExpression string `json:"permissions_expression,omitempty"`
 }

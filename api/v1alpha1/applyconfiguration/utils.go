@@ -54,6 +54,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CommonSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CommonStatus"):
 		return &apiv1alpha1.CommonStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConfigMapKeyReference"):
+		return &apiv1alpha1.ConfigMapKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeploymentReference"):
 		return &apiv1alpha1.DeploymentReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExistingSecretReference"):
@@ -66,6 +68,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.IdentityDeploymentSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IdentityDeploymentStatus"):
 		return &apiv1alpha1.IdentityDeploymentStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("JWTIssuer"):
+		return &apiv1alpha1.JWTIssuerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("KeyRotation"):
 		return &apiv1alpha1.KeyRotationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ManagementPolicy"):

@@ -470,6 +470,8 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AnnotationValue
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.Audience
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.B2BSettings
   map:
     fields:
@@ -559,6 +561,15 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.CatalogPermission
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConfigMapKeyReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentMode
@@ -639,6 +650,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+    - name: jwtIssuers
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.JWTIssuer
+          elementRelationship: associative
+          keys:
+          - name
     - name: management
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.ManagementPolicy
@@ -695,6 +714,44 @@ var schemaYAML = typed.YAMLObject(`types:
         elementType:
           namedType: __untyped_deduced_
         elementRelationship: separable
+- name: com.github.cardea-iam.cardea.api.v1alpha1.JWTAlgorithm
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.JWTIssuer
+  map:
+    fields:
+    - name: algorithms
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.JWTAlgorithm
+          elementRelationship: associative
+    - name: audiences
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.Audience
+          elementRelationship: associative
+    - name: issuer
+      type:
+        scalar: string
+    - name: jwksConfigMapRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConfigMapKeyReference
+    - name: jwksURL
+      type:
+        scalar: string
+    - name: kubernetes
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.KubernetesIssuer
+    - name: name
+      type:
+        scalar: string
+    - name: permissionsClaim
+      type:
+        scalar: string
+    - name: permissionsExpression
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.KeyPrefix
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.KeyRotation
@@ -706,6 +763,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: overlapSeconds
       type:
         scalar: numeric
+- name: com.github.cardea-iam.cardea.api.v1alpha1.KubernetesIssuer
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
 - name: com.github.cardea-iam.cardea.api.v1alpha1.LabelValue
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ManagementPolicy

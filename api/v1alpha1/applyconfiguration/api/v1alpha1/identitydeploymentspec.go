@@ -25,6 +25,8 @@ type IdentityDeploymentSpecApplyConfiguration struct {
 	// management rules what the management API may do with this deployment's resources. Absent: each of its fields
 	// has its own meaning when absent.
 	Management *ManagementPolicyApplyConfiguration `json:"management,omitempty"`
+	// jwtIssuers are those whose tokens the management API accepts beside API keys. Absent: none.
+	JWTIssuers []JWTIssuerApplyConfiguration `json:"jwtIssuers,omitempty"`
 	// permissionCatalog lists the permissions that roles and scopes of the deployment may name. Absent: none.
 	PermissionCatalog *PermissionCatalogApplyConfiguration `json:"permissionCatalog,omitempty"`
 }
@@ -98,6 +100,19 @@ func (b *IdentityDeploymentSpecApplyConfiguration) WithDefaultRateLimitSchemeRef
 // If called multiple times, the Management field is set to the value of the last call.
 func (b *IdentityDeploymentSpecApplyConfiguration) WithManagement(value *ManagementPolicyApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
 	b.Management = value
+	return b
+}
+
+// WithJWTIssuers adds the given value to the JWTIssuers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the JWTIssuers field.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithJWTIssuers(values ...*JWTIssuerApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithJWTIssuers")
+		}
+		b.JWTIssuers = append(b.JWTIssuers, *values[i])
+	}
 	return b
 }
 

@@ -1,5 +1,5 @@
-// Package secretwatch wakes resources when a Secret they name changes.
-package secretwatch
+// Package objectwatch wakes resources when a Secret or ConfigMap they name changes.
+package objectwatch
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
@@ -19,15 +20,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Index finds the resources of a kind that name a Secret, by its name.
-const Index = "secret"
+// Index finds the resources of a kind that name an object of the watched resource, by its name.
+const Index = "named-object"
 
-// Watch watches Secrets, namespace by namespace, where a resource of the kind lives: rights on Secrets are bound per namespace, so no
-// watch can span the cluster. It asks for metadata only, and keeps no more of it than names and versions.
+// Secrets and ConfigMaps are what can be watched.
+var (
+	Secrets    = corev1.SchemeGroupVersion.WithResource("secrets")
+	ConfigMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
+)
+
+// Watch watches Secrets or ConfigMaps, namespace by namespace, where a resource of the kind lives: rights on them are bound
+// per namespace, so no watch can span the cluster. It asks for metadata only, and keeps no more of it than names and versions.
 type Watch struct {
-	secrets metadata.Interface
-	reader  client.Reader
-	newList func() client.ObjectList
+	objects  metadata.Interface
+	resource schema.GroupVersionResource
+	reader   client.Reader
+	newList  func() client.ObjectList
 
 	mu      sync.Mutex
 	ctx     context.Context // set while the controller runs
@@ -36,11 +44,11 @@ type Watch struct {
 }
 
 // New returns a Watch that finds resources through a reader with Index.
-func New(secrets metadata.Interface, reader client.Reader, newList func() client.ObjectList) *Watch {
-	return &Watch{secrets: secrets, reader: reader, newList: newList, running: map[string]bool{}}
+func New(objects metadata.Interface, resource schema.GroupVersionResource, reader client.Reader, newList func() client.ObjectList) *Watch {
+	return &Watch{objects: objects, resource: resource, reader: reader, newList: newList, running: map[string]bool{}}
 }
 
-// Source yields the resources whose Secret changed.
+// Source yields the resources whose object changed.
 func (w *Watch) Source() source.TypedSource[reconcile.Request] {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		w.mu.Lock()
@@ -58,7 +66,7 @@ func (w *Watch) Ensure(namespace string) {
 		return
 	}
 	w.running[namespace] = true
-	informer := metadatainformer.NewFilteredMetadataInformer(w.secrets, corev1.SchemeGroupVersion.WithResource("secrets"), namespace, 0, cache.Indexers{}, nil).Informer()
+	informer := metadatainformer.NewFilteredMetadataInformer(w.objects, w.resource, namespace, 0, cache.Indexers{}, nil).Informer()
 	// Neither can fail on an informer that has not started.
 	_ = informer.SetTransform(bare)
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, _ error) {
@@ -78,16 +86,16 @@ func (w *Watch) Ensure(namespace string) {
 	go informer.RunWithContext(ctx)
 }
 
-// wake asks for a pass over the resources that name a Secret.
+// wake asks for a pass over the resources that name an object.
 func (w *Watch) wake(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request], obj any) {
-	secret, ok := obj.(metav1.Object)
+	changed, ok := obj.(metav1.Object)
 	if !ok {
 		return
 	}
 	lookUp, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	found := w.newList()
-	if err := w.reader.List(lookUp, found, client.InNamespace(secret.GetNamespace()), client.MatchingFields{Index: secret.GetName()}); err != nil {
+	if err := w.reader.List(lookUp, found, client.InNamespace(changed.GetNamespace()), client.MatchingFields{Index: changed.GetName()}); err != nil {
 		return // the cache is stopping
 	}
 	_ = meta.EachListItem(found, func(item runtime.Object) error {
@@ -96,7 +104,7 @@ func (w *Watch) wake(ctx context.Context, queue workqueue.TypedRateLimitingInter
 	})
 }
 
-// bare keeps of a Secret's metadata what identifies it: foreign annotations can be large.
+// bare keeps of the metadata what identifies it: foreign annotations can be large.
 func bare(obj any) (any, error) {
 	secret, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
