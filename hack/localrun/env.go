@@ -15,12 +15,16 @@ import (
 // schemesPath is a read that every key with `*` may do: the proof that the store's content is served.
 const schemesPath = "/api-auth/rate-limit-schemes"
 
+// sampleServiceAccount is who the samples let in by token, in the deployment's namespace.
+const sampleServiceAccount = "backend"
+
 // env is what .dev/env exports.
 type env struct {
 	kubeconfig   string
 	baseURL      string // without path
 	deploymentID string
 	apiKey       string
+	jwt          string // of the sample ServiceAccount, for two days
 	binDir       string // put in front of PATH, for kubectl
 }
 
@@ -39,7 +43,16 @@ func (r *localRun) environment(ctx context.Context) (env, error) {
 		return env{}, fmt.Errorf("api-key of the Secret %s: %w", r.apiKeySecret, err)
 	}
 	e.deploymentID, e.apiKey = id, string(key)
-	return e, nil
+	e.jwt, err = r.serviceAccountToken(ctx)
+	return e, err
+}
+
+// serviceAccountToken makes a token of the sample ServiceAccount for the sample deployment.
+func (r *localRun) serviceAccountToken(ctx context.Context) (string, error) {
+	namespace, name, _ := strings.Cut(r.deployment, "/")
+	token, err := r.kubectl(ctx, "create", "token", sampleServiceAccount, "--namespace="+namespace,
+		"--audience=cardea:"+namespace+":"+name, "--duration=48h")
+	return strings.TrimSpace(string(token)), err
 }
 
 // field reads one field that must not be empty of namespace/name.
@@ -63,6 +76,7 @@ func (e env) render() string {
 		{"CARDEA_BASE_URL", e.baseURL},
 		{"CARDEA_DEPLOYMENT_ID", e.deploymentID},
 		{"CARDEA_API_KEY", e.apiKey},
+		{"CARDEA_JWT", e.jwt},
 	} {
 		fmt.Fprintf(&script, "export %s=%s\n", variable.name, quote(variable.value))
 	}

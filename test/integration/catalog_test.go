@@ -179,7 +179,9 @@ var _ = Describe("AI tools and agents", func() {
 		expectReady(ctx, first, second)
 		Eventually(condition(ctx, agent, v1alpha1.ConditionReferencesResolved)).Should(Equal("False/NotFound"))
 		Expect(condition(ctx, agent, v1alpha1.ConditionSynced)()).To(Equal("True/Synced"))
-		tools := func() []any { return w.do("GET", "/ai-agents", key, "").JSON["data"].([]any)[0].(map[string]any)["tools"].([]any) }
+		tools := func() []any {
+			return w.do("GET", "/ai-agents", key, "").JSON["data"].([]any)[0].(map[string]any)["tools"].([]any)
+		}
 		Eventually(tools).Should(HaveExactElements(second.Status.ID, first.Status.ID))
 		path := "/ai/agents/" + agent.Status.ID + "/tools"
 		listed := w.do("GET", path, key, "")
