@@ -25,6 +25,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/oauthscope"
 	"github.com/cardea-iam/cardea/controllers/objectwatch"
 	"github.com/cardea-iam/cardea/controllers/ratelimitscheme"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -38,6 +39,8 @@ type Options struct {
 	// Clock tells the time; Random is the source of keys.
 	Clock  func() time.Time
 	Random io.Reader
+	// Keyring holds the root keys; empty, deployments cannot sign.
+	Keyring *seal.Keyring
 	// Resync is the time between two passes over an unchanged resource.
 	Resync time.Duration
 	// Beat is the time between two signs of life in the store.
@@ -73,7 +76,11 @@ func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface
 	e := engine.New(mgr, engine.Options{
 		Store: opts.Store, Tenure: tenure, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook,
 	})
-	engine.Add(e, identitydeployment.Kind(direct, watch(objectwatch.ConfigMaps, func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} })))
+	deployments := func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} }
+	engine.Add(e, identitydeployment.Kind(identitydeployment.Options{
+		Client: direct, ConfigMaps: watch(objectwatch.ConfigMaps, deployments), Secrets: watch(objectwatch.Secrets, deployments),
+		Keyring: opts.Keyring, Clock: opts.Clock, Random: opts.Random,
+	}))
 	engine.Add(e, ratelimitscheme.Kind())
 	engine.Add(e, apiauthapp.Kind())
 	engine.Add(e, apikey.Kind(apikey.Options{

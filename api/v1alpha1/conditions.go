@@ -71,6 +71,8 @@ const (
 	ReasonExpired = "Expired"
 	// ReasonConfigMapNotFound: the ConfigMap that holds an issuer's keys, or its key, does not exist yet.
 	ReasonConfigMapNotFound = "ConfigMapNotFound"
+	// ReasonRootKeyMissing: the operator was started without a root key, which the deployment's signing key needs.
+	ReasonRootKeyMissing = "RootKeyMissing"
 	// ReasonIssued: the key is in its Secret and registered.
 	ReasonIssued = "Issued"
 )

@@ -79,6 +79,9 @@ type ConfigMapKeyReference struct {
 // KubernetesIssuer verifies tokens of ServiceAccounts by asking the Kubernetes API.
 type KubernetesIssuer struct{}
 
+// OwnSessionsIssuer accepts the session tokens of the deployment's own end users.
+type OwnSessionsIssuer struct{}
+
 // Audience is a value of a token's aud claim, at most 200 printable ASCII characters.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=200
@@ -86,8 +89,8 @@ type KubernetesIssuer struct{}
 type Audience string
 
 // JWTIssuer says whose tokens the management API accepts, and what they may do.
-// +kubebuilder:validation:XValidation:rule="[has(self.jwksURL), has(self.jwksConfigMapRef), has(self.kubernetes)].filter(x, x).size() == 1",message="set exactly one of jwksURL, jwksConfigMapRef and kubernetes"
-// +kubebuilder:validation:XValidation:rule="has(self.issuer) != has(self.kubernetes)",message="issuer is required, but for kubernetes, where it is implied and left out",fieldPath=".issuer"
+// +kubebuilder:validation:XValidation:rule="[has(self.jwksURL), has(self.jwksConfigMapRef), has(self.kubernetes), has(self.ownSessions)].filter(x, x).size() == 1",message="set exactly one of jwksURL, jwksConfigMapRef, kubernetes and ownSessions"
+// +kubebuilder:validation:XValidation:rule="has(self.issuer) == (has(self.jwksURL) || has(self.jwksConfigMapRef))",message="issuer is required, but for kubernetes and ownSessions, where it is implied and left out",fieldPath=".issuer"
 // +kubebuilder:validation:XValidation:rule="has(self.permissionsClaim) != has(self.permissionsExpression)",message="set exactly one of permissionsClaim and permissionsExpression"
 type JWTIssuer struct {
 	// name of the entry, unique in the deployment.
@@ -97,7 +100,8 @@ type JWTIssuer struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// issuer is the exact value of the tokens' iss claim. Absent: only with kubernetes, where it is implied.
+	// issuer is the exact value of the tokens' iss claim. Absent: only with kubernetes and
+	// ownSessions, where it is implied.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=250
@@ -119,22 +123,26 @@ type JWTIssuer struct {
 	// +kubebuilder:validation:MaxItems=4
 	Algorithms []JWTAlgorithm `json:"algorithms,omitempty"`
 
-	// jwksURL is where the issuer's keys are, an https URL. Absent: see jwksConfigMapRef and kubernetes.
+	// jwksURL is where the issuer's keys are, an https URL. Absent: see the other sources of keys.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https://[!-~]+$`
 	JWKSURL *string `json:"jwksURL,omitempty"`
 
-	// jwksConfigMapRef names the ConfigMap and key that hold the issuer's keys as a JSON Web Key Set. Absent: see jwksURL
-	// and kubernetes.
+	// jwksConfigMapRef names the ConfigMap and key that hold the issuer's keys as a JSON Web Key Set. Absent: see the
+	// other sources of keys.
 	// +optional
 	JWKSConfigMapRef *ConfigMapKeyReference `json:"jwksConfigMapRef,omitempty"`
 
-	// kubernetes verifies tokens of ServiceAccounts by asking the Kubernetes API. Absent: see jwksURL and
-	// jwksConfigMapRef.
+	// kubernetes verifies tokens of ServiceAccounts by asking the Kubernetes API. Absent: see the other sources of keys.
 	// +optional
 	Kubernetes *KubernetesIssuer `json:"kubernetes,omitempty"`
+
+	// ownSessions verifies tokens that the deployment signs itself for the sessions of its end users; their issuer is
+	// `https://` and the first of frontendHosts. Absent: see the other sources of keys.
+	// +optional
+	OwnSessions *OwnSessionsIssuer `json:"ownSessions,omitempty"`
 
 	// permissionsClaim names the claim that lists the token's permissions: a list, or words split by blanks. Absent: see
 	// permissionsExpression.
@@ -168,6 +176,7 @@ type PermissionCatalog struct {
 
 // IdentityDeploymentSpec declares a tenant.
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.frontendHosts) || !self.frontendHosts.exists(h, h == 'localhost' || h.endsWith('.localhost'))",message="only a deployment with mode Staging may claim localhost: set mode to Staging or use a public host name",fieldPath=".frontendHosts"
+// +kubebuilder:validation:XValidation:rule="!has(self.jwtIssuers) || !self.jwtIssuers.exists(i, has(i.ownSessions)) || (has(self.frontendHosts) && self.frontendHosts.size() > 0)",message="an issuer with ownSessions needs frontendHosts, whose first is its issuer: add a host",fieldPath=".jwtIssuers"
 type IdentityDeploymentSpec struct {
 	CommonSpec `json:",inline"`
 

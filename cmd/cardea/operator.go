@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/cardea-iam/cardea/controllers"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -70,7 +72,11 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 	if err != nil {
 		return err
 	}
-	mgr, err := controllers.NewManager(ctx, config, lock, log, controllerOptions(st, opts))
+	controllerOpts, err := controllerOptions(st, opts)
+	if err != nil {
+		return err
+	}
+	mgr, err := controllers.NewManager(ctx, config, lock, log, controllerOpts)
 	if err != nil {
 		return err
 	}
@@ -97,10 +103,14 @@ func newLock(config *rest.Config, lease leaseOptions) (resourcelock.Interface, e
 }
 
 // controllerOptions are what the controllers need.
-func controllerOptions(st store.Store, opts operatorOptions) controllers.Options {
-	return controllers.Options{
-		Store: st, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Beat: beat, Workers: opts.workers,
+func controllerOptions(st store.Store, opts operatorOptions) (controllers.Options, error) {
+	keyring, err := seal.Load(opts.rootKeys)
+	if err != nil {
+		return controllers.Options{}, fmt.Errorf("--root-key: %w", err)
 	}
+	return controllers.Options{
+		Store: st, Keyring: keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Beat: beat, Workers: opts.workers,
+	}, nil
 }
 
 // readiness is true once the caches are filled, which also proves that the CRDs are served.

@@ -48,12 +48,14 @@ func registerStore(flags *pflag.FlagSet, to *string) {
 
 // operatorOptions are the flags of what reconciles.
 type operatorOptions struct {
-	resync  time.Duration
-	workers int
+	resync   time.Duration
+	workers  int
+	rootKeys []string
 }
 
 func (o *operatorOptions) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "time between two looks at an unchanged resource, before jitter")
+	flags.StringSliceVar(&o.rootKeys, "root-key", nil, "files with root keys, 32 bytes or base64, the one that seals first; absent: deployments cannot sign")
 	flags.IntVar(&o.workers, "workers", 16, "reconciles of one kind at once")
 }
 

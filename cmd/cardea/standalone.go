@@ -53,7 +53,11 @@ func runStandalone(ctx context.Context, common commonOptions, operator operatorO
 	if err != nil {
 		return err
 	}
-	mgr, err := controllers.NewManager(ctx, config, nil, log, controllerOptions(st, operator))
+	controllerOpts, err := controllerOptions(st, operator)
+	if err != nil {
+		return err
+	}
+	mgr, err := controllers.NewManager(ctx, config, nil, log, controllerOpts)
 	if err != nil {
 		return err
 	}

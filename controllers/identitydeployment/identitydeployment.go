@@ -4,10 +4,11 @@ package identitydeployment
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -18,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/claims"
 	"github.com/cardea-iam/cardea/internal/grant"
 	"github.com/cardea-iam/cardea/internal/keyset"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
 
@@ -26,8 +28,20 @@ import (
 
 const defaultSchemeField = "spec.defaultRateLimitSchemeRef"
 
-// Kind returns how an IdentityDeployment is reconciled. The reader looks for ConfigMaps past every cache.
-func Kind(configMaps client.Reader, watch *objectwatch.Watch) engine.Kind[*v1alpha1.IdentityDeployment] {
+// Options are what the kind needs beside the engine.
+type Options struct {
+	// Client reads and writes Secrets and reads ConfigMaps past every cache.
+	Client client.Client
+	// ConfigMaps and Secrets tell when one of a namespace changed.
+	ConfigMaps, Secrets *objectwatch.Watch
+	// Keyring seals signing keys; it may be empty.
+	Keyring *seal.Keyring
+	Clock   func() time.Time
+	Random  io.Reader
+}
+
+// Kind returns how an IdentityDeployment is reconciled.
+func Kind(opts Options) engine.Kind[*v1alpha1.IdentityDeployment] {
 	return engine.Kind[*v1alpha1.IdentityDeployment]{
 		Name:       v1alpha1.KindIdentityDeployment,
 		New:        func() *v1alpha1.IdentityDeployment { return &v1alpha1.IdentityDeployment{} },
@@ -37,18 +51,20 @@ func Kind(configMaps client.Reader, watch *objectwatch.Watch) engine.Kind[*v1alp
 		Claims:     needed,
 		Check:      check,
 		Prepare: func(ctx context.Context, p engine.Preparation[*v1alpha1.IdentityDeployment]) (engine.Material, error) {
-			sets, err := readKeySets(ctx, configMaps, watch, p.Object)
-			return engine.Material{Value: sets}, err
+			return prepare(ctx, opts, p.Object)
 		},
 		Translate: func(d *v1alpha1.IdentityDeployment, _ engine.Referents, material engine.Material) engine.Content {
-			sets, _ := material.Value.(map[string]json.RawMessage)
-			return engine.Content{Deployment: d.Namespace + "/" + d.Name, Key: d.Name, Value: translation.Deployment(d, sets)}
+			keys, _ := material.Value.(translation.Keys)
+			return engine.Content{Deployment: d.Namespace + "/" + d.Name, Key: d.Name, Value: translation.Deployment(d, keys)}
 		},
 		// What is retained is people's rows; the document itself is withdrawn either way.
 		RetainByDefault:  true,
 		WithdrawOnRetain: true,
-		Sources:          []source.TypedSource[reconcile.Request]{watch.Source()},
-		Indexes:          map[string]func(*v1alpha1.IdentityDeployment) []string{objectwatch.Index: configMapNames},
+		Cleanup: func(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
+			return (&signingKeys{opts}).remove(ctx, d)
+		},
+		Sources: []source.TypedSource[reconcile.Request]{opts.ConfigMaps.Source(), opts.Secrets.Source()},
+		Indexes: map[string]func(*v1alpha1.IdentityDeployment) []string{objectwatch.Index: objectNames},
 	}
 }
 
@@ -77,23 +93,48 @@ func needed(d *v1alpha1.IdentityDeployment) []string {
 	}
 	for _, issuer := range d.Spec.JWTIssuers {
 		for _, audience := range translation.Audiences(d, issuer) {
-			list = append(list, claims.JWT(ptr.Deref(issuer.Issuer, ""), audience))
+			list = append(list, claims.JWT(translation.Issuer(d, issuer), audience))
 		}
 	}
 	return list
 }
 
+// prepare reads the key sets that come from ConfigMaps, and keeps the deployment's own signing keys where they are used.
+func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) (engine.Material, error) {
+	keys := translation.Keys{}
+	var material engine.Material
+	var err error
+	if keys.Sets, err = readKeySets(ctx, opts, d); err != nil {
+		return material, err
+	}
+	for _, issuer := range d.Spec.JWTIssuers {
+		if issuer.OwnSessions == nil {
+			continue
+		}
+		if keys.Signing == nil {
+			if keys.Signing, material.RequeueAfter, err = (&signingKeys{opts}).keep(ctx, d); err != nil {
+				return material, err
+			}
+		}
+		if keys.Sets[issuer.Name], err = publicSet(keys.Signing); err != nil {
+			return material, err
+		}
+	}
+	material.Value = keys
+	return material, nil
+}
+
 // readKeySets reads the key sets of the issuers that name a ConfigMap.
-func readKeySets(ctx context.Context, configMaps client.Reader, watch *objectwatch.Watch, d *v1alpha1.IdentityDeployment) (map[string]json.RawMessage, error) {
+func readKeySets(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) (map[string]json.RawMessage, error) {
 	sets := map[string]json.RawMessage{}
 	for i, issuer := range d.Spec.JWTIssuers {
 		ref := issuer.JWKSConfigMapRef
 		if ref == nil {
 			continue
 		}
-		watch.Ensure(d.Namespace)
+		opts.ConfigMaps.Ensure(d.Namespace)
 		var configMap corev1.ConfigMap
-		err := configMaps.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: ref.Name}, &configMap)
+		err := opts.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: ref.Name}, &configMap)
 		if apierrors.IsForbidden(err) {
 			return nil, engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, d.Namespace)
 		}
@@ -117,11 +158,15 @@ func readKeySets(ctx context.Context, configMaps client.Reader, watch *objectwat
 	return sets, nil
 }
 
-func configMapNames(d *v1alpha1.IdentityDeployment) []string {
+// objectNames are the ConfigMaps and Secrets a deployment names.
+func objectNames(d *v1alpha1.IdentityDeployment) []string {
 	var names []string
 	for _, issuer := range d.Spec.JWTIssuers {
 		if issuer.JWKSConfigMapRef != nil {
 			names = append(names, issuer.JWKSConfigMapRef.Name)
+		}
+		if issuer.OwnSessions != nil {
+			names = append(names, signingSecretName(d))
 		}
 	}
 	return names

@@ -13,9 +13,16 @@ import (
 	"github.com/cardea-iam/cardea/store/document"
 )
 
-// Deployment translates an IdentityDeployment. keySets are the key sets of its issuers that name a ConfigMap, by the entry's
-// name.
-func Deployment(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessage) document.Deployment {
+// Keys are what a deployment's content takes from outside its spec.
+type Keys struct {
+	// Sets are the key sets of issuers that bring them along, by the entry's name.
+	Sets map[string]json.RawMessage
+	// Signing are the deployment's own keys, the current one first.
+	Signing []document.SigningKey
+}
+
+// Deployment translates an IdentityDeployment.
+func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 	management := ptr.Deref(d.Spec.Management, v1alpha1.ManagementPolicy{})
 	return document.Deployment{
 		DisplayName:      named(d.Spec.DisplayName, d.Name),
@@ -24,7 +31,8 @@ func Deployment(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessa
 		DefaultScheme:    schemeName(d.Spec.DefaultRateLimitSchemeRef),
 		FieldConflicts:   string(ptr.Deref(management.FieldConflicts, v1alpha1.FieldConflictsReject)),
 		ManagementWrites: string(ptr.Deref(management.Writes, v1alpha1.ManagementWritesEnabled)),
-		JWTIssuers:       issuers(d, keySets),
+		JWTIssuers:       issuers(d, keys.Sets),
+		SigningKeys:      keys.Signing,
 	}
 }
 
@@ -35,9 +43,12 @@ func issuers(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessage)
 	var out []document.JWTIssuer
 	for _, declared := range d.Spec.JWTIssuers {
 		issuer := document.JWTIssuer{
-			Name: declared.Name, Issuer: ptr.Deref(declared.Issuer, ""), Audiences: Audiences(d, declared), Algorithms: words(declared.Algorithms),
+			Name: declared.Name, Issuer: Issuer(d, declared), Audiences: Audiences(d, declared), Algorithms: words(declared.Algorithms),
 			JWKSURL: ptr.Deref(declared.JWKSURL, ""), JWKS: keySets[declared.Name], Kubernetes: declared.Kubernetes != nil,
 			PermissionsClaim: ptr.Deref(declared.PermissionsClaim, ""), PermissionsExpression: ptr.Deref(declared.PermissionsExpression, ""),
+		}
+		if declared.OwnSessions != nil {
+			issuer.Algorithms = []string{"ES256"} // what the deployment's own keys are
 		}
 		if issuer.Algorithms == nil {
 			issuer.Algorithms = allAlgorithms
@@ -45,6 +56,14 @@ func issuers(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessage)
 		out = append(out, issuer)
 	}
 	return out
+}
+
+// Issuer returns the effective issuer, "" for the Kubernetes API.
+func Issuer(d *v1alpha1.IdentityDeployment, issuer v1alpha1.JWTIssuer) string {
+	if issuer.OwnSessions != nil && len(d.Spec.FrontendHosts) > 0 {
+		return "https://" + string(d.Spec.FrontendHosts[0])
+	}
+	return ptr.Deref(issuer.Issuer, "")
 }
 
 // Audiences returns the effective audiences of an issuer of a deployment.

@@ -35,6 +35,8 @@ type Deployment struct {
 	FieldConflicts   string      `json:"field_conflicts"`
 	ManagementWrites string      `json:"management_writes"`
 	JWTIssuers       []JWTIssuer `json:"jwt_issuers,omitempty"`
+	// SigningKeys are the deployment\'s own, the current one first; none where nothing is signed.
+	SigningKeys []SigningKey `json:"signing_keys,omitempty"`
 }
 
 // RateLimitScheme is the content of a RateLimitScheme, with its rules as sent.

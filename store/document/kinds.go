@@ -2,6 +2,7 @@ package document
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/cardea-iam/cardea/internal/schemafield"
 )
@@ -121,3 +122,18 @@ type JWTIssuer struct {
 	PermissionsClaim      string `json:"permissions_claim,omitempty"`
 	PermissionsExpression string `json:"permissions_expression,omitempty"`
 }
+
+// SigningKey is a key by which a deployment signs the tokens of its end users' sessions.
+type SigningKey struct {
+	// ID is the key's id, its thumbprint (RFC 7638).
+	ID string `json:"id"`
+	// Public is the public key as a JSON Web Key.
+	Public json.RawMessage `json:"public"`
+	// Sealed is the private key (PKCS #8), sealed for kind SealedSigningKey and the key's id.
+	Sealed string `json:"sealed"`
+	// ExpiresAt is when a previous key stops being accepted; nil for the current one.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// SealedSigningKey is the kind that signing keys are sealed for.
+const SealedSigningKey = "session-signing-key"

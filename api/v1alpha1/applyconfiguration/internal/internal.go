@@ -746,6 +746,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+    - name: ownSessions
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OwnSessionsIssuer
     - name: permissionsClaim
       type:
         scalar: string
@@ -1055,6 +1058,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OwnSessionsIssuer
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Permission
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.PermissionCatalog

@@ -13,21 +13,24 @@ import (
 type JWTIssuerApplyConfiguration struct {
 	// name of the entry, unique in the deployment.
 	Name *string `json:"name,omitempty"`
-	// issuer is the exact value of the tokens' iss claim. Absent: only with kubernetes, where it is implied.
+	// issuer is the exact value of the tokens' iss claim. Absent: only with kubernetes and
+	// ownSessions, where it is implied.
 	Issuer *string `json:"issuer,omitempty"`
 	// audiences are the accepted values of the tokens' aud claim; with the issuer they belong to one deployment of the
 	// install. Absent: `cardea:<namespace>:<name>` of the deployment.
 	Audiences []apiv1alpha1.Audience `json:"audiences,omitempty"`
 	// algorithms are the accepted signature algorithms, `RS256`, `PS256`, `ES256`, `EdDSA`. Absent: all of these.
 	Algorithms []apiv1alpha1.JWTAlgorithm `json:"algorithms,omitempty"`
-	// jwksURL is where the issuer's keys are, an https URL. Absent: see jwksConfigMapRef and kubernetes.
+	// jwksURL is where the issuer's keys are, an https URL. Absent: see the other sources of keys.
 	JWKSURL *string `json:"jwksURL,omitempty"`
-	// jwksConfigMapRef names the ConfigMap and key that hold the issuer's keys as a JSON Web Key Set. Absent: see jwksURL
-	// and kubernetes.
+	// jwksConfigMapRef names the ConfigMap and key that hold the issuer's keys as a JSON Web Key Set. Absent: see the
+	// other sources of keys.
 	JWKSConfigMapRef *ConfigMapKeyReferenceApplyConfiguration `json:"jwksConfigMapRef,omitempty"`
-	// kubernetes verifies tokens of ServiceAccounts by asking the Kubernetes API. Absent: see jwksURL and
-	// jwksConfigMapRef.
+	// kubernetes verifies tokens of ServiceAccounts by asking the Kubernetes API. Absent: see the other sources of keys.
 	Kubernetes *apiv1alpha1.KubernetesIssuer `json:"kubernetes,omitempty"`
+	// ownSessions verifies tokens that the deployment signs itself for the sessions of its end users; their issuer is
+	// `https://` and the first of frontendHosts. Absent: see the other sources of keys.
+	OwnSessions *apiv1alpha1.OwnSessionsIssuer `json:"ownSessions,omitempty"`
 	// permissionsClaim names the claim that lists the token's permissions: a list, or words split by blanks. Absent: see
 	// permissionsExpression.
 	PermissionsClaim *string `json:"permissionsClaim,omitempty"`
@@ -99,6 +102,14 @@ func (b *JWTIssuerApplyConfiguration) WithJWKSConfigMapRef(value *ConfigMapKeyRe
 // If called multiple times, the Kubernetes field is set to the value of the last call.
 func (b *JWTIssuerApplyConfiguration) WithKubernetes(value apiv1alpha1.KubernetesIssuer) *JWTIssuerApplyConfiguration {
 	b.Kubernetes = &value
+	return b
+}
+
+// WithOwnSessions sets the OwnSessions field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OwnSessions field is set to the value of the last call.
+func (b *JWTIssuerApplyConfiguration) WithOwnSessions(value apiv1alpha1.OwnSessionsIssuer) *JWTIssuerApplyConfiguration {
+	b.OwnSessions = &value
 	return b
 }
 

@@ -1,0 +1,248 @@
+package identitydeployment
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+const (
+	// signingKeyAge is how long a key signs.
+	signingKeyAge = 90 * 24 * time.Hour
+	// signingKeyOverlap is how long the key before is accepted: far longer than any token lives or a key set is cached.
+	signingKeyOverlap = 24 * time.Hour
+
+	currentPEM  = "current.pem"
+	previousPEM = "previous.pem"
+	// annotationDeployment on a Secret names the deployment whose signing key it holds.
+	annotationDeployment = "iam.cardea.dev/signing-key-of"
+)
+
+// signingKeys keeps the Secret with a deployment's signing keys: generated once, replaced with an overlap. Like an API key, a
+// key is in its Secret before the store knows it.
+type signingKeys struct{ Options }
+
+func signingSecretName(d *v1alpha1.IdentityDeployment) string { return d.Name + "-session-signing-key" }
+
+// keep makes sure that the Secret holds a current key, and returns its keys sealed, with the time to the next change.
+func (k *signingKeys) keep(ctx context.Context, d *v1alpha1.IdentityDeployment) ([]document.SigningKey, time.Duration, error) {
+	if k.Keyring.Empty() {
+		return nil, 0, engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonRootKeyMissing,
+			"ownSessions needs a signing key, which is stored sealed: start the operator with --root-key")
+	}
+	k.Secrets.Ensure(d.Namespace)
+	secret, err := k.read(ctx, d)
+	if err != nil {
+		return nil, 0, err
+	}
+	now := k.Clock()
+	if secret == nil {
+		secret = k.newSecret(d)
+		if err := k.issue(secret, now); err != nil {
+			return nil, 0, err
+		}
+		err = k.Client.Create(ctx, secret, client.FieldOwner(v1alpha1.FieldManagerOperator))
+		return k.answer(secret, now, d, err)
+	}
+	if secret.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByOperator || secret.Annotations[annotationDeployment] != d.Name {
+		return nil, 0, engine.Terminal(v1alpha1.ReasonSecretNotOwned,
+			"Secret %q exists and was not generated for this deployment: delete it, or move what it holds", secret.Name)
+	}
+	changed, err := k.renew(secret, now)
+	if err != nil {
+		return nil, 0, err
+	}
+	if changed {
+		err = k.Client.Update(ctx, secret, client.FieldOwner(v1alpha1.FieldManagerOperator))
+	}
+	return k.answer(secret, now, d, err)
+}
+
+// renew replaces a key that is due or was edited, and drops a previous one that is over. It tells whether it changed anything.
+func (k *signingKeys) renew(secret *corev1.Secret, now time.Time) (bool, error) {
+	issued, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRotatedAt])
+	if _, parseErr := parsePEM(secret.Data[currentPEM]); parseErr != nil || err != nil {
+		delete(secret.Data, currentPEM) // edited by hand: what it was is not kept
+		return true, k.issue(secret, now)
+	}
+	if !now.Before(issued.Add(signingKeyAge)) {
+		return true, k.issue(secret, now)
+	}
+	if until, ok := previousUntil(secret); ok && !now.Before(until) {
+		delete(secret.Data, previousPEM)
+		delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
+		return true, nil
+	}
+	return false, nil
+}
+
+// issue puts a new key into a Secret; the one there becomes the previous.
+func (k *signingKeys) issue(secret *corev1.Secret, now time.Time) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), k.Random)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
+	delete(secret.Data, previousPEM)
+	if current, found := secret.Data[currentPEM]; found {
+		secret.Data[previousPEM] = current
+		secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt] = now.Add(signingKeyOverlap).UTC().Format(time.RFC3339)
+	}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	secret.Data[currentPEM] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	secret.Annotations[v1alpha1.AnnotationRotatedAt] = now.UTC().Format(time.RFC3339)
+	return nil
+}
+
+// answer seals the keys of a Secret that was written, and tells when it changes next.
+func (k *signingKeys) answer(secret *corev1.Secret, now time.Time, d *v1alpha1.IdentityDeployment, err error) ([]document.SigningKey, time.Duration, error) {
+	if apierrors.IsForbidden(err) {
+		return nil, 0, engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, d.Namespace)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("write Secret %q: %w", secret.Name, err)
+	}
+	current, err := k.sealed(secret.Data[currentPEM], nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	keys := []document.SigningKey{current}
+	wake := signingKeyAge
+	if issued, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRotatedAt]); err == nil {
+		wake = issued.Add(signingKeyAge).Sub(now)
+	}
+	if until, ok := previousUntil(secret); ok {
+		previous, err := k.sealed(secret.Data[previousPEM], &until)
+		if err != nil {
+			return nil, 0, err
+		}
+		keys, wake = append(keys, previous), min(wake, until.Sub(now))
+	}
+	return keys, max(wake, time.Second), nil
+}
+
+// sealed is a key as the store holds it.
+func (k *signingKeys) sealed(text []byte, expiresAt *time.Time) (document.SigningKey, error) {
+	key, err := parsePEM(text)
+	if err != nil {
+		return document.SigningKey{}, err
+	}
+	public := jose.JSONWebKey{Key: key.Public(), Algorithm: string(jose.ES256), Use: "sig"}
+	thumbprint, err := public.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return document.SigningKey{}, err
+	}
+	public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
+	raw, err := json.Marshal(public)
+	if err != nil {
+		return document.SigningKey{}, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return document.SigningKey{}, err
+	}
+	return document.SigningKey{
+		ID: public.KeyID, Public: raw, Sealed: k.Keyring.Seal(document.SealedSigningKey, public.KeyID, der), ExpiresAt: expiresAt,
+	}, nil
+}
+
+// publicSet is the key set that verifies what the keys sign.
+func publicSet(keys []document.SigningKey) (json.RawMessage, error) {
+	set := struct {
+		Keys []json.RawMessage `json:"keys"`
+	}{}
+	for _, key := range keys {
+		set.Keys = append(set.Keys, key.Public)
+	}
+	return json.Marshal(set)
+}
+
+func parsePEM(text []byte) (*ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("the signing key is not PEM")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, errors.New("the signing key is not PKCS #8")
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, errors.New("the signing key is not of curve P-256")
+	}
+	return key, nil
+}
+
+func previousUntil(secret *corev1.Secret) (time.Time, bool) {
+	until, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt])
+	_, parseErr := parsePEM(secret.Data[previousPEM])
+	return until, err == nil && parseErr == nil
+}
+
+func (k *signingKeys) newSecret(d *v1alpha1.IdentityDeployment) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: d.Namespace, Name: signingSecretName(d),
+			Labels:      map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator},
+			Annotations: map[string]string{annotationDeployment: d.Name},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindIdentityDeployment, Name: d.Name, UID: d.UID,
+				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
+			}},
+		},
+		Type: corev1.SecretTypeOpaque,
+	}
+}
+
+// read reads the Secret past every cache: nil if there is none.
+func (k *signingKeys) read(ctx context.Context, d *v1alpha1.IdentityDeployment) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := k.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: signingSecretName(d)}, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case apierrors.IsForbidden(err):
+		return nil, engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, d.Namespace)
+	case err != nil:
+		return nil, err
+	}
+	return secret, nil
+}
+
+// remove deletes the Secret with the deployment. Without rights on Secrets there is none of ours.
+func (k *signingKeys) remove(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
+	secret, err := k.read(ctx, d)
+	var waiting *engine.WaitingError
+	if errors.As(err, &waiting) {
+		return nil
+	}
+	if err != nil || secret == nil || secret.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByOperator || secret.Annotations[annotationDeployment] != d.Name {
+		return err
+	}
+	return client.IgnoreNotFound(k.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}))
+}

@@ -1,0 +1,88 @@
+package seal
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func ring(t *testing.T, fills ...byte) *Keyring {
+	t.Helper()
+	var files []string
+	for i, fill := range fills {
+		file := filepath.Join(t.TempDir(), "key")
+		raw := bytes.Repeat([]byte{fill}, keySize)
+		if i%2 == 1 {
+			raw = []byte(base64.StdEncoding.EncodeToString(raw) + "\n")
+		}
+		if err := os.WriteFile(file, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	r, err := Load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestOnlyTheSameObjectAndKeyOpen(t *testing.T) {
+	old, rotated, other := ring(t, 1), ring(t, 2, 1), ring(t, 3)
+	rapid.Check(t, func(t *rapid.T) {
+		kind, id, text := rapid.String().Draw(t, "kind"), rapid.String().Draw(t, "id"), rapid.SliceOf(rapid.Byte()).Draw(t, "text")
+		sealed := old.Seal(kind, id, text)
+		if sealed != old.Seal(kind, id, text) {
+			t.Fatal("sealing again differs")
+		}
+		for _, r := range []*Keyring{old, rotated} {
+			if got, err := r.Open(kind, id, sealed); err != nil || !bytes.Equal(got, text) {
+				t.Fatalf("open: %v", err)
+			}
+		}
+		if _, err := other.Open(kind, id, sealed); !errors.Is(err, ErrOpen) {
+			t.Fatal("another root key opens")
+		}
+		if _, err := old.Open(kind+"x", id, sealed); !errors.Is(err, ErrOpen) {
+			t.Fatal("opens for another object")
+		}
+		if _, err := old.Open(kind, "x"+id, sealed); !errors.Is(err, ErrOpen) {
+			t.Fatal("opens for another id")
+		}
+		if rotated.Seal(kind, id, text) == sealed {
+			t.Fatal("the new key does not seal")
+		}
+		changed := []byte(sealed)
+		at := rapid.IntRange(len(sealed)-10, len(sealed)-2).Draw(t, "at")
+		changed[at] ^= 1
+		if _, err := old.Open(kind, id, string(changed)); err == nil {
+			t.Fatal("a changed text opens")
+		}
+	})
+}
+
+func TestBadKeysAndTexts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(file, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, files := range [][]string{{file}, {file + "-missing"}} {
+		if _, err := Load(files); err == nil {
+			t.Errorf("loaded %v", files)
+		}
+	}
+	var none *Keyring
+	for _, text := range []string{"", "v1", "v1.00000000.", "v2.00000000.AAAA", "v1.00000000.%%"} {
+		if _, err := ring(t, 1).Open("k", "i", text); !errors.Is(err, ErrOpen) {
+			t.Errorf("opened %q", text)
+		}
+		if _, err := none.Open("k", "i", text); !errors.Is(err, ErrOpen) || !none.Empty() {
+			t.Errorf("an empty ring opened %q", text)
+		}
+	}
+}
