@@ -44,17 +44,19 @@ type SecretTemplate struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name *string `json:"name,omitempty"`
 
 	// labels to put on the Secret, beside Cardea's own, which win. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !format.qualifiedName().validate(name).hasValue())",message="each name must be one that Kubernetes takes for a label, such as team or example.com/team"
 	Labels map[string]LabelValue `json:"labels,omitempty"`
 
 	// annotations to put on the Secret, beside Cardea's own, which win. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !format.qualifiedName().validate(name).hasValue())",message="each name must be one that Kubernetes takes for an annotation, such as team or example.com/team"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }
 
@@ -73,12 +75,13 @@ type ExistingSecretReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 
-	// key of the Secret's data that holds the API key. Absent: api-key.
+	// key of the Secret's data that holds the API key, at most 128 characters. Absent: api-key.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
 	Key *string `json:"key,omitempty"`
 }

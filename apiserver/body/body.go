@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,26 @@ import (
 // maxDepth bounds nesting: no body of ours is deeper, and a parser must not be led on.
 const maxDepth = 32
 
+// maxFaults bounds how many faults are told: an answer must not be many times as long as the request.
+const maxFaults = 100
+
+// faults are what is wrong with a body.
+type faults struct {
+	items []problem.Item
+	at    map[string]bool
+	// more is how many were found and not told.
+	more int
+}
+
+func (f *faults) add(at, format string, args ...any) {
+	f.at[at] = true
+	if len(f.items) == maxFaults {
+		f.more++
+		return
+	}
+	f.items = append(f.items, problem.Item{Field: at, Message: fmt.Sprintf(format, args...)})
+}
+
 // value is a parsed JSON value.
 type value struct {
 	kind     jsontext.Kind
@@ -29,7 +50,7 @@ type value struct {
 
 // Object reads the members of one JSON object. Reading marks a member as known; Close tells the rest as faults.
 type Object struct {
-	faults  *[]problem.Item
+	faults  *faults
 	pointer string
 	value   *value
 	known   map[string]bool
@@ -38,8 +59,8 @@ type Object struct {
 // Parse reads a body that must be one JSON object. The error is a Problem with status 400.
 func Parse(raw []byte) (*Object, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
-	faults := &[]problem.Item{}
-	v, err := parse(dec, "", 0, faults)
+	found := &faults{at: map[string]bool{}}
+	v, err := parse(dec, "", 0, found)
 	if err == nil {
 		if _, err = dec.ReadToken(); err == io.EOF {
 			err = nil
@@ -53,7 +74,7 @@ func Parse(raw []byte) (*Object, error) {
 	if v.kind != '{' {
 		return nil, problem.New(400, "the body is %s: send one JSON object", describe(v))
 	}
-	return &Object{faults: faults, value: v, known: map[string]bool{}}, nil
+	return &Object{faults: found, value: v, known: map[string]bool{}}, nil
 }
 
 func reason(err error) string {
@@ -70,7 +91,7 @@ func reason(err error) string {
 	return text
 }
 
-func parse(dec *jsontext.Decoder, pointer string, depth int, faults *[]problem.Item) (*value, error) {
+func parse(dec *jsontext.Decoder, pointer string, depth int, found *faults) (*value, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it nests deeper than %d levels", maxDepth)
 	}
@@ -83,10 +104,10 @@ func parse(dec *jsontext.Decoder, pointer string, depth int, faults *[]problem.I
 	case '"', '0':
 		v.text = token.String()
 	case '{':
-		return v, parseMembers(dec, v, pointer, depth, faults)
+		return v, parseMembers(dec, v, pointer, depth, found)
 	case '[':
 		for dec.PeekKind() != ']' {
-			element, err := parse(dec, pointer+"/"+strconv.Itoa(len(v.elements)), depth+1, faults)
+			element, err := parse(dec, pointer+"/"+strconv.Itoa(len(v.elements)), depth+1, found)
 			if err != nil {
 				return nil, err
 			}
@@ -97,7 +118,7 @@ func parse(dec *jsontext.Decoder, pointer string, depth int, faults *[]problem.I
 	return v, err
 }
 
-func parseMembers(dec *jsontext.Decoder, v *value, pointer string, depth int, faults *[]problem.Item) error {
+func parseMembers(dec *jsontext.Decoder, v *value, pointer string, depth int, found *faults) error {
 	v.members = map[string]*value{}
 	for dec.PeekKind() != '}' {
 		token, err := dec.ReadToken()
@@ -106,12 +127,12 @@ func parseMembers(dec *jsontext.Decoder, v *value, pointer string, depth int, fa
 		}
 		name := token.String()
 		at := pointer + "/" + escape(name)
-		member, err := parse(dec, at, depth+1, faults)
+		member, err := parse(dec, at, depth+1, found)
 		if err != nil {
 			return err
 		}
 		if _, twice := v.members[name]; twice {
-			*faults = append(*faults, problem.Item{Field: at, Message: "appears more than once: send it once"})
+			found.add(at, "appears more than once: send it once")
 			continue
 		}
 		v.members[name] = member
@@ -147,33 +168,38 @@ func describe(v *value) string {
 
 // Fault adds a fault at a member of the object, or at the object itself for "".
 func (o *Object) Fault(member, format string, args ...any) {
-	at := o.pointer
-	if member != "" {
-		at += "/" + member
+	o.faults.add(o.at(member), format, args...)
+}
+
+// Faulty tells whether a fault was added at a member.
+func (o *Object) Faulty(member string) bool { return o.faults.at[o.at(member)] }
+
+func (o *Object) at(member string) string {
+	if member == "" {
+		return o.pointer
 	}
-	*o.faults = append(*o.faults, problem.Item{Field: at, Message: fmt.Sprintf(format, args...)})
+	return o.pointer + "/" + member
 }
 
 // Close tells unknown members as faults, once all known ones were read.
 func (o *Object) Close() {
+	known := strings.Join(slices.Sorted(maps.Keys(o.known)), ", ")
 	for _, name := range o.value.names {
 		if !o.known[name] {
-			known := make([]string, 0, len(o.known))
-			for name := range o.known {
-				known = append(known, name)
-			}
-			slices.Sort(known)
-			o.Fault(escape(name), "is not a member of this object: remove it; known members are %s", strings.Join(known, ", "))
+			o.Fault(escape(name), "is not a member of this object: remove it; known members are %s", known)
 		}
 	}
 }
 
-// Err returns a 400 with every fault found in the whole body, nil if there is none.
+// Err returns a 400 with every fault found in the whole body, the first hundred of more, nil if there is none.
 func (o *Object) Err() error {
-	if len(*o.faults) == 0 {
+	if len(o.faults.items) == 0 {
 		return nil
 	}
-	return problem.Invalid(*o.faults...)
+	if o.faults.more > 0 {
+		return problem.Invalid(append(slices.Clone(o.faults.items), problem.Item{Message: fmt.Sprintf("and %d more faults", o.faults.more)})...)
+	}
+	return problem.Invalid(o.faults.items...)
 }
 
 // Has tells whether a member was sent, also as null.
@@ -246,21 +272,22 @@ func (o *Object) Integer(name string) (int64, bool) {
 	return n, true
 }
 
-// Strings returns a member that is an array of strings.
+// Strings returns a member that is an array of strings. An element that is none is a fault and "".
 func (o *Object) Strings(name string) ([]string, bool) {
 	v := o.take(name, '[', "an array of strings")
 	if v == nil {
 		return nil, false
 	}
-	out := make([]string, 0, len(v.elements))
+	out, whole := make([]string, len(v.elements)), true
 	for i, element := range v.elements {
 		if element.kind != '"' {
 			o.Fault(fmt.Sprintf("%s/%d", name, i), "must be a string, not %s", describe(element))
+			whole = false
 			continue
 		}
-		out = append(out, element.text)
+		out[i] = element.text
 	}
-	return out, len(out) == len(v.elements)
+	return out, whole
 }
 
 // Objects returns a member that is an array of objects. An element that is none is a fault and left out.

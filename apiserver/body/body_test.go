@@ -52,6 +52,24 @@ func TestEveryFaultIsToldAtOnce(t *testing.T) {
 	}
 }
 
+func TestAHundredFaultsAreToldAndTheRestCounted(t *testing.T) {
+	o, err := Parse([]byte(`{"list":[` + strings.Repeat("1,", 149) + `1]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, ok := o.Strings("list")
+	if ok || len(list) != 150 || !o.Faulty("list/0") || !o.Faulty("list/149") || o.Faulty("list") {
+		t.Errorf("%d elements, %v", len(list), ok)
+	}
+	var p *problem.Problem
+	if !errors.As(o.Err(), &p) || len(p.Items) != maxFaults+1 || p.Items[maxFaults].Message != "and 50 more faults" {
+		t.Errorf("%v", o.Err())
+	}
+	if !errors.As(o.Err(), &p) || len(p.Items) != maxFaults+1 {
+		t.Error("asking twice changes the answer")
+	}
+}
+
 func TestGoodValues(t *testing.T) {
 	o, err := Parse([]byte(` {"s":"ü","n":-3,"l":[],"z":null} `))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -47,7 +48,9 @@ type fakeKubernetes struct {
 	// patched is the JSON a successful Patch answers with.
 	patched string
 	// errs are the errors of the next writes, nil for success; with none left, writes succeed.
-	errs    []error
+	errs []error
+	// always is the error of writes that errs has none for.
+	always  error
 	patches []string
 	deletes int
 }
@@ -65,7 +68,7 @@ func (k *fakeKubernetes) Get(_ context.Context, key client.ObjectKey, obj client
 
 func (k *fakeKubernetes) next() error {
 	if len(k.errs) == 0 {
-		return nil
+		return k.always
 	}
 	err := k.errs[0]
 	k.errs = k.errs[1:]
@@ -164,3 +167,21 @@ func resourceJSON(version, more string) string {
 func managed(annotations map[string]string, entries ...metav1.ManagedFieldsEntry) *v1alpha1.RateLimitScheme {
 	return &v1alpha1.RateLimitScheme{ObjectMeta: metav1.ObjectMeta{Name: "free", UID: types.UID("u"), Annotations: annotations, ManagedFields: entries}}
 }
+
+func schemeName(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: "ns", Name: name}
+}
+
+// failing is a Kubernetes API that must not be asked: every call is out of reach.
+type failing struct{}
+
+var errAway = errors.New("the Kubernetes API was asked")
+
+func (failing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errAway
+}
+func (failing) Create(context.Context, client.Object, ...client.CreateOption) error { return errAway }
+func (failing) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return errAway
+}
+func (failing) Delete(context.Context, client.Object, ...client.DeleteOption) error { return errAway }

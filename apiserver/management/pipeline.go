@@ -2,15 +2,17 @@ package management
 
 import (
 	"context"
-	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"mime"
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
@@ -21,8 +23,11 @@ import (
 // maxBody is the longest request body, in bytes.
 const maxBody = 1 << 20
 
-// call is what the checks found out about a request.
+// call is one request: the answer's status as it is written, and what the checks found out.
 type call struct {
+	recorder
+	// received is when the request came.
+	received  time.Time
 	snapshot  *snapshot.Snapshot
 	principal *authn.Principal
 	body      []byte
@@ -35,13 +40,21 @@ func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call)
 // pipeline routes and checks, in the documented order: 404 route, 405, 401, 415, 413, 403; what follows is the
 // operation's.
 type pipeline struct {
-	api    *API
-	mux    *http.ServeMux
+	api *API
+	// mux serves; what it has no route for falls to unrouted, so that a request is matched once.
+	mux *http.ServeMux
+	// bare has the same routes and no fallback: it knows which methods a path takes.
+	bare   *http.ServeMux
 	routes map[string]openapi.Route
 }
 
 func newPipeline(api *API, routes map[string]openapi.Route) *pipeline {
-	return &pipeline{api: api, mux: http.NewServeMux(), routes: routes}
+	p := &pipeline{api: api, mux: http.NewServeMux(), bare: http.NewServeMux(), routes: routes}
+	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		r.Pattern = ""
+		p.unrouted(w, r)
+	})
+	return p
 }
 
 // HandleFunc implements openapi.ServeMux: the generated code registers each operation here.
@@ -50,54 +63,53 @@ func (p *pipeline) HandleFunc(pattern string, handler func(http.ResponseWriter, 
 	if !documented {
 		panic(fmt.Sprintf("the generated code serves %s, which the document does not have: regenerate", pattern))
 	}
-	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		c, err := p.check(r, route)
-		if err != nil {
+	p.handlePublic(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if err := p.check(r, route, callOf(r)); err != nil {
 			p.api.refuse(w, r, err)
 			return
 		}
-		handler(w, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
+		handler(w, r)
 	})
 }
 
 // handlePublic registers what needs no credential.
 func (p *pipeline) handlePublic(pattern string, handler http.HandlerFunc) {
+	p.api.Metrics.expect(pattern)
 	p.mux.HandleFunc(pattern, handler)
+	p.bare.HandleFunc(pattern, handler)
 }
 
 // ServeHTTP gives the request its id, routes it, and measures it.
 func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	start := p.api.Clock()
+	c := &call{recorder: recorder{ResponseWriter: w, status: http.StatusOK}, received: p.api.Clock()}
 	id := requestID(r)
 	w.Header()["X-Request-Id"] = []string{id}
-	r = r.WithContext(problem.WithRequestID(r.Context(), id))
-	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+	// One copy of the request for all that is known of it: this is the hottest path there is.
+	r = r.WithContext(context.WithValue(problem.WithRequestID(r.Context(), id), callKey{}, c))
 	defer func() {
 		if fault := recover(); fault != nil {
-			p.api.refuse(rec, r, fmt.Errorf("panic: %v", fault))
+			p.api.refuse(c, r, fmt.Errorf("panic: %v", fault))
 		}
-		p.api.Metrics.observe(r, rec.status, p.api.Clock().Sub(start))
+		p.api.Metrics.observe(r, c.status, p.api.Clock().Sub(c.received))
 	}()
-	if _, pattern := p.match(r); pattern == "" {
-		p.unrouted(rec, r)
+	if !routable(r) {
+		p.unrouted(c, r)
 		return
 	}
-	p.mux.ServeHTTP(rec, r)
+	p.mux.ServeHTTP(c, r)
 }
 
-// match finds the route on the escaped path. A path that the mux would clean and redirect matches nothing: a redirect
-// would turn one request into two, and lose the body of a write.
-func (p *pipeline) match(r *http.Request) (http.Handler, string) {
+// routable tells whether the mux may see a request. It would clean some paths and redirect, but a redirect turns one
+// request into two and loses the body of a write.
+func routable(r *http.Request) bool {
 	escaped := r.URL.EscapedPath()
-	if r.Method == http.MethodConnect || escaped != "/" && path.Clean(escaped) != escaped {
-		return nil, ""
-	}
-	return p.mux.Handler(r)
+	return r.Method != http.MethodConnect && strings.HasPrefix(escaped, "/") && (escaped == "/" || path.Clean(escaped) == escaped)
 }
 
 // unrouted answers 405 where another method would match, else 404.
 func (p *pipeline) unrouted(w http.ResponseWriter, r *http.Request) {
-	if handler, _ := p.match(r); handler != nil {
+	if routable(r) {
+		handler, _ := p.bare.Handler(r)
 		probe := &headerProbe{header: http.Header{}}
 		handler.ServeHTTP(probe, r)
 		if probe.status == http.StatusMethodNotAllowed {
@@ -111,28 +123,27 @@ func (p *pipeline) unrouted(w http.ResponseWriter, r *http.Request) {
 }
 
 // check authenticates and authorizes a request and reads its body.
-func (p *pipeline) check(r *http.Request, route openapi.Route) (*call, error) {
-	current := p.api.Snapshots.Current()
+func (p *pipeline) check(r *http.Request, route openapi.Route, c *call) (err error) {
+	c.snapshot = p.api.Snapshots.Current()
 	if err := p.api.fresh(); err != nil {
-		return nil, err
+		return err
 	}
-	principal, err := p.api.Authenticator.Authenticate(current, r)
+	c.principal, err = p.api.Authenticator.Authenticate(c.snapshot, r)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c := &call{snapshot: current, principal: principal}
 	if route.HasBody {
 		if c.body, err = readBody(r); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if !principal.Allows(route.Permission) {
-		return nil, problem.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", route.Permission)
+	if !c.principal.Allows(route.Permission) {
+		return problem.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", route.Permission)
 	}
-	if route.Write && principal.Settings.ManagementWrites == "Disabled" {
-		return nil, problem.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
+	if route.Write && c.principal.Settings.ManagementWrites == "Disabled" {
+		return problem.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
 	}
-	return c, nil
+	return nil
 }
 
 // fresh refuses to authenticate on a snapshot that was never loaded, or is older than the operator of this server allows.
@@ -185,8 +196,9 @@ func requestID(r *http.Request) string {
 	if sent := r.Header["X-Request-Id"]; len(sent) == 1 && len(sent[0]) > 0 && len(sent[0]) <= 128 && strings.Trim(sent[0], requestIDAlphabet) == "" {
 		return sent[0]
 	}
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
+	var id [16]byte // unique, not secret
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
 	return hex.EncodeToString(id[:])
 }
 

@@ -30,8 +30,9 @@ func FuzzPipeline(f *testing.F) {
 	} {
 		f.Add(seed.method, seed.target, seed.credential, seed.contentType, seed.body)
 	}
-	kubernetes := &racyKubernetes{}
-	backend := serve(f, kubernetes)
+	// Another writer is always first: an accepted write would be waited for.
+	lost := apierrors.NewConflict(resource, "free", errors.New("another writer was first"))
+	backend := serve(f, &fakeKubernetes{live: []string{resourceJSON("1", "")}, always: lost})
 	f.Fuzz(func(t *testing.T, method, target, credential, contentType, body string) {
 		at, err := url.ParseRequestURI(target)
 		if err != nil || method == "" {
@@ -78,11 +79,4 @@ func expectSane(t *testing.T, r *http.Request, rec *httptest.ResponseRecorder) {
 	if err := json.Unmarshal(rec.Body.Bytes(), &refusal); err != nil || refusal.Message == "" || len(refusal.Errors) == 0 || refusal.Errors[0].Code != rec.Code {
 		t.Errorf("%s %q: %d %s", r.Method, r.RequestURI, rec.Code, rec.Body)
 	}
-}
-
-// racyKubernetes refuses what would take the server time to wait for: another writer is always first.
-type racyKubernetes struct{ fakeKubernetes }
-
-func (k *racyKubernetes) next() error {
-	return apierrors.NewConflict(resource, "free", errors.New("another writer was first"))
 }

@@ -383,51 +383,44 @@ func readDescription(o *body.Object) *v1alpha1.Description {
 // readRules reads the member rules and tells every fault in it.
 func readRules(o *body.Object) []scheme.Rule {
 	objects, ok := o.Objects("rules")
-	rules := make([]scheme.Rule, 0, len(objects))
-	complete := ok
-	for _, sent := range objects {
-		rule, whole := readRule(sent)
-		rules = append(rules, rule)
-		complete = complete && whole
+	rules := make([]scheme.Rule, len(objects))
+	for i, sent := range objects {
+		rules[i] = readRule(sent)
 	}
-	// Rules that were not read whole are not judged by value: the faults already told would be told twice.
-	if !complete {
-		return rules
-	}
-	for _, fault := range scheme.Validate(rules) {
-		o.Fault("rules"+fault.Pointer, "%s", fault.Message)
+	if ok { // else the list is not whole, and what it lacks is told already
+		for _, fault := range scheme.ValidateList(rules) {
+			o.Fault("rules"+fault.Pointer, "%s", fault.Message)
+		}
 	}
 	return rules
 }
 
-func readRule(o *body.Object) (scheme.Rule, bool) {
+// readRule reads one rule. A member that could not be read is not judged by value as well.
+func readRule(o *body.Object) scheme.Rule {
 	var rule scheme.Rule
-	whole := o.Require("unit") && o.Require("duration") && o.Require("max_requests")
-	read := func(ok bool, name string) { whole = whole && (ok || !o.Has(name)) }
-	var ok bool
-	rule.Unit, ok = o.String("unit")
-	read(ok, "unit")
-	rule.Duration, ok = o.Integer("duration")
-	read(ok, "duration")
-	rule.MaxRequests, ok = o.Integer("max_requests")
-	read(ok, "max_requests")
-	rule.Mode, ok = o.String("mode")
-	read(ok, "mode")
-	if ok && rule.Mode == "" {
+	for _, name := range []string{"unit", "duration", "max_requests"} {
+		o.Require(name)
+	}
+	rule.Unit, _ = o.String("unit")
+	rule.Duration, _ = o.Integer("duration")
+	rule.MaxRequests, _ = o.Integer("max_requests")
+	var sent bool
+	if rule.Mode, sent = o.String("mode"); sent && rule.Mode == "" {
 		o.Fault("mode", "must be one of %s", strings.Join(scheme.Modes(), ", "))
 	}
-	rule.Endpoints, ok = o.Strings("endpoints")
-	read(ok, "endpoints")
-	if ok && len(rule.Endpoints) == 0 {
+	if rule.Endpoints, sent = o.Strings("endpoints"); sent && len(rule.Endpoints) == 0 {
 		o.Fault("endpoints", "must not be empty: leave it out or send [\"*\"] to cover every request")
 	}
-	priority, ok := o.Integer("priority")
-	read(ok, "priority")
-	if ok {
+	if priority, sent := o.Integer("priority"); sent {
 		rule.Priority = &priority
 	}
+	for _, fault := range rule.Validate() {
+		if member := strings.TrimPrefix(fault.Pointer, "/"); !o.Faulty(member) {
+			o.Fault(member, "%s", fault.Message)
+		}
+	}
 	o.Close()
-	return rule, whole
+	return rule
 }
 
 func setSynced(w http.ResponseWriter, synced bool) {

@@ -91,8 +91,19 @@ type Fault struct {
 	Message string
 }
 
-// Validate returns every fault of a list of rules, in order.
+// Validate returns every fault of a list of rules: those of the list, then those of each rule in order.
 func Validate(rules []Rule) []Fault {
+	faults := ValidateList(rules)
+	for i, rule := range rules {
+		for _, fault := range rule.Validate() {
+			faults = append(faults, Fault{fmt.Sprintf("/%d%s", i, fault.Pointer), fault.Message})
+		}
+	}
+	return faults
+}
+
+// ValidateList returns the faults of a list of rules as such: how many rules and endpoints it has.
+func ValidateList(rules []Rule) []Fault {
 	var faults []Fault
 	switch {
 	case len(rules) == 0:
@@ -101,11 +112,8 @@ func Validate(rules []Rule) []Fault {
 		faults = append(faults, Fault{"", fmt.Sprintf("has %d rules: at most %d are allowed", len(rules), MaxRules)})
 	}
 	endpoints := 0
-	for i, rule := range rules {
+	for _, rule := range rules {
 		endpoints += len(rule.Endpoints)
-		for _, fault := range rule.validate() {
-			faults = append(faults, Fault{fmt.Sprintf("/%d%s", i, fault.Pointer), fault.Message})
-		}
 	}
 	if endpoints > MaxEndpoints {
 		faults = append(faults, Fault{"", fmt.Sprintf("has %d endpoints over all rules: at most %d are allowed; use prefixes (/v1/*)", endpoints, MaxEndpoints)})
@@ -113,7 +121,8 @@ func Validate(rules []Rule) []Fault {
 	return faults
 }
 
-func (r Rule) validate() []Fault {
+// Validate returns every fault of one rule, each at a pointer below the rule.
+func (r Rule) Validate() []Fault {
 	var faults []Fault
 	fault := func(pointer, format string, args ...any) {
 		faults = append(faults, Fault{pointer, fmt.Sprintf(format, args...)})

@@ -80,7 +80,7 @@ var _ = Describe("The isolation matrix", func() {
 		elsewhere, err := cluster.Namespace(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		own := w.furnish(ctx, w.namespace, "acme")
-		places := map[string]place{
+		places := map[string]premises{
 			"own": own, "sibling": w.furnish(ctx, w.namespace, "sibling"), "foreign": w.furnish(ctx, elsewhere, "foreign"),
 			"deleted": w.removed(ctx, w.furnish(ctx, elsewhere, "gone")),
 			"unknown": {deployment: "12", slug: "unknown", scope: "unknown", tool: "12", agent: "12"},
@@ -152,16 +152,16 @@ var _ = Describe("The isolation matrix", func() {
 	})
 })
 
-// place is where the objects of one deployment are.
-type place struct{ namespace, name, deployment, slug, scope, tool, agent string }
+// premises are where the objects of one deployment are.
+type premises struct{ namespace, name, deployment, slug, scope, tool, agent string }
 
-// fill puts a place's objects into a route.
-func (p place) fill(path string) string {
+// fill puts a premises's objects into a route.
+func (p premises) fill(path string) string {
 	return strings.NewReplacer("{deployment_id}", p.deployment, "{oauth_app_slug}", p.slug, "{slug}", p.slug, "{scope}", p.scope, "{tool_id}", p.tool, "{agent_id}", p.agent).Replace(path)
 }
 
 // furnish creates a deployment with one object of each kind.
-func (w *world) furnish(ctx context.Context, namespace, name string) place {
+func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	GinkgoHelper()
 	deployment, app := testkit.Deployment(namespace, name), testkit.App(namespace, name, name+"-app", "*")
 	scheme, oauth := testkit.Scheme(namespace, name, name+"-slug"), testkit.OAuthApp(namespace, name, name+"-slug")
@@ -170,11 +170,11 @@ func (w *world) furnish(ctx context.Context, namespace, name string) place {
 	agent := testkit.Agent(namespace, name, name+"-agent", name+"-tool")
 	create(ctx, deployment, app, testkit.Key(namespace, name+"-app", name+"-key", "*"), scheme, oauth, scope, tool, agent)
 	expectReady(ctx, deployment, app, scheme, oauth, scope, tool, agent)
-	return place{namespace: namespace, name: name, deployment: deployment.Status.ID, slug: name + "-slug", scope: name + ":read", tool: tool.Status.ID, agent: agent.Status.ID}
+	return premises{namespace: namespace, name: name, deployment: deployment.Status.ID, slug: name + "-slug", scope: name + ":read", tool: tool.Status.ID, agent: agent.Status.ID}
 }
 
-// removed deletes a place's deployment.
-func (w *world) removed(ctx context.Context, p place) place {
+// removed deletes a premises's deployment.
+func (w *world) removed(ctx context.Context, p premises) premises {
 	GinkgoHelper()
 	deployment := testkit.Deployment(p.namespace, p.name)
 	Expect(cluster.Client.Delete(ctx, deployment)).To(Succeed())

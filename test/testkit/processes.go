@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +25,7 @@ type Processes struct {
 	cluster *Cluster
 	group   *process.Group
 	binary  string
-	serial  int
+	started []*process.Process
 }
 
 // NewProcesses installs Cardea's namespace, ServiceAccounts and rights, and opens a group of processes, which keeps its
@@ -42,8 +45,18 @@ func NewProcesses(ctx context.Context, cluster *Cluster) (*Processes, error) {
 	return &Processes{cluster: cluster, group: group, binary: binary}, nil
 }
 
-// Close ends the group; every process must have been stopped.
-func (p *Processes) Close() error { return p.group.Close() }
+// KillAll kills every process that still runs.
+func (p *Processes) KillAll() {
+	for _, started := range p.started {
+		started.Kill()
+	}
+}
+
+// Close kills every process and ends the group.
+func (p *Processes) Close() error {
+	p.KillAll()
+	return p.group.Close()
+}
 
 // Group is the group itself, for further programs.
 func (p *Processes) Group() *process.Group { return p.group }
@@ -62,6 +75,8 @@ type Launch struct {
 	Store string
 	// Flags are added to the command line.
 	Flags []string
+	// Env is added to the environment, which is else bare.
+	Env []string
 	// FromEnv gives the flags that Start itself sets as CARDEA_* in the environment.
 	FromEnv bool
 }
@@ -105,10 +120,12 @@ func (p *Processes) Start(ctx context.Context, launch Launch) (*Cardea, error) {
 			args = append(args, "--"+s[0]+"="+s[1])
 		}
 	}
-	p.serial++
 	c.Process, err = p.group.Start(process.Spec{
-		Name: fmt.Sprintf("%s-%d", launch.Role, p.serial), Path: p.binary, Args: append(args, launch.Flags...), Env: env,
+		Name: fmt.Sprintf("%s-%d", launch.Role, len(p.started)+1), Path: p.binary, Args: append(args, launch.Flags...), Env: append(env, launch.Env...),
 	})
+	if err == nil {
+		p.started = append(p.started, c.Process)
+	}
 	return c, err
 }
 
@@ -159,4 +176,44 @@ func (c *Cardea) AwaitReady(ctx context.Context) error {
 		case <-again.C:
 		}
 	}
+}
+
+// Metric returns the sum of a metric's series whose labels contain each of the fragments, such as `controller="x"`.
+func (c *Cardea) Metric(name string, fragments ...string) (float64, error) {
+	client := &http.Client{Timeout: 2 * time.Second}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(c.Metrics + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	sum, found := 0.0, false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		end := strings.LastIndexByte(line, ' ')
+		if strings.HasPrefix(line, "#") || end < 0 {
+			continue
+		}
+		series, value := line[:end], line[end+1:]
+		if series != name && !strings.HasPrefix(series, name+"{") || !containsAll(series, fragments) {
+			continue
+		}
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("metric %s: %w", name, err)
+		}
+		sum, found = sum+number, true
+	}
+	if !found {
+		return 0, fmt.Errorf("%s has no metric %s", c.Name, name)
+	}
+	return sum, nil
+}
+
+func containsAll(text string, fragments []string) bool {
+	return !slices.ContainsFunc(fragments, func(f string) bool { return !strings.Contains(text, f) })
 }

@@ -9,7 +9,7 @@ package v1alpha1
 type ExistingSecretReferenceApplyConfiguration struct {
 	// name of the Secret, in this resource's namespace.
 	Name *string `json:"name,omitempty"`
-	// key of the Secret's data that holds the API key. Absent: api-key.
+	// key of the Secret's data that holds the API key, at most 128 characters. Absent: api-key.
 	Key *string `json:"key,omitempty"`
 }
 

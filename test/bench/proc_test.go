@@ -1,0 +1,51 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// memory returns what a process holds in RAM now, and held at most, in MiB.
+func memory(t *testing.T, pid int) (now, most float64) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	check(t, err)
+	read := func(name string) float64 {
+		_, after, found := strings.Cut(string(text), name+":")
+		if !found {
+			t.Fatalf("no %s in /proc/%d/status", name, pid)
+		}
+		kib, err := strconv.ParseFloat(strings.Fields(after)[0], 64)
+		check(t, err)
+		return kib / 1024
+	}
+	return read("VmRSS"), read("VmHWM")
+}
+
+// cpuTime returns the processor time a process has used. The kernel counts in hundredths of a second.
+func cpuTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	check(t, err)
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	var ticks int
+	for _, field := range fields[11:13] { // utime, stime
+		n, err := strconv.Atoi(field)
+		check(t, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// pin keeps every thread of a process, those to come included, on the processors of a list such as "0-1".
+func pin(t *testing.T, pid int, processors string) {
+	t.Helper()
+	if out, err := exec.Command("taskset", "--all-tasks", "--cpu-list", "--pid", processors, strconv.Itoa(pid)).CombinedOutput(); err != nil {
+		t.Fatalf("taskset (of util-linux): %v: %s", err, out)
+	}
+}
