@@ -25,14 +25,22 @@ func (r *localRun) startCardea(ctx context.Context) error {
 	if err := r.migrate(ctx); err != nil {
 		return err
 	}
-	if err := r.startAs(ctx, "operator", "--lease-namespace="+cardeaNamespace, "--metrics-address="+address(r.ports.OperatorMetrics)); err != nil {
+	rootKey, err := r.rootKey()
+	if err != nil {
+		return err
+	}
+	if err := r.startAs(ctx, "operator", "--root-key="+rootKey, "--lease-namespace="+cardeaNamespace, "--metrics-address="+address(r.ports.OperatorMetrics)); err != nil {
 		return err
 	}
 	return r.startAs(ctx, "server", r.listeners()...)
 }
 
 func (r *localRun) startStandalone(ctx context.Context) error {
-	return r.startAs(ctx, "standalone", append(r.listeners(), "--store=sqlite://"+r.path("cardea.db"))...)
+	rootKey, err := r.rootKey()
+	if err != nil {
+		return err
+	}
+	return r.startAs(ctx, "standalone", append(r.listeners(), "--root-key="+rootKey, "--store=sqlite://"+r.path("cardea.db"))...)
 }
 
 func (r *localRun) listeners() []string {
