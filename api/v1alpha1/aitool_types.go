@@ -142,12 +142,16 @@ type SchemaField struct {
 	// +kubebuilder:validation:MaxLength=100
 	Format *string `json:"format,omitempty"`
 
-	// minimum is the smallest number allowed. Absent: none.
+	// minimum is the smallest number allowed, within what every reader of JSON keeps exactly (2^53 - 1). Absent: none.
 	// +optional
+	// +kubebuilder:validation:Minimum=-9007199254740991
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Minimum *float64 `json:"minimum,omitempty"`
 
-	// maximum is the largest number allowed. Absent: none.
+	// maximum is the largest number allowed, within what every reader of JSON keeps exactly (2^53 - 1). Absent: none.
 	// +optional
+	// +kubebuilder:validation:Minimum=-9007199254740991
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Maximum *float64 `json:"maximum,omitempty"`
 
 	// itemsType is the type of a list's items, with the values of fieldType. Absent: any.

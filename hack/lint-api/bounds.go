@@ -11,6 +11,9 @@ import (
 // unboundedIntegers are counted by Kubernetes, not by people: a bound on them would be a guess.
 var unboundedIntegers = []string{"observedGeneration"}
 
+// jsonNumbers are the fields that bound numbers of JSON and so are such numbers themselves.
+var jsonNumbers = []string{"SchemaField.minimum", "SchemaField.maximum"}
+
 // boundedElsewhere are types of other packages whose schema is bounded by its format or by Kubernetes itself.
 var boundedElsewhere = []string{"metav1.ObjectMeta", "metav1.Condition", "metav1.Time", "metav1.MicroTime"}
 
@@ -129,6 +132,13 @@ func (l *linter) scalar(at token.Pos, name, kind string, m markers) {
 		}
 		if !m.validates("Minimum") || !m.validates("Maximum") {
 			l.fault(at, "%s: an integer needs Minimum and Maximum", name)
+		}
+	case "float64":
+		// Only where the field itself speaks of JSON numbers; a setting is an integer with a unit.
+		if !slices.Contains(jsonNumbers, name) {
+			l.fault(at, "%s: a float64 loses digits on the way: use an integer with a unit, or a decimal string", name)
+		} else if !m.validates("Minimum") || !m.validates("Maximum") {
+			l.fault(at, "%s: a number needs Minimum and Maximum", name)
 		}
 	default:
 		l.fault(at, "%s: %s is no type for an API field: use string, int32, int64 or bool", name, kind)

@@ -81,7 +81,7 @@ type Spec struct {
 	Values map[string]string `json:"values,omitempty"` // want "Spec.values{}: a string needs MaxLength or Enum"
 	// ratio is a float.
 	// +required
-	Ratio float64 `json:"ratio"` // want "float64 is no type for an API field"
+	Ratio float64 `json:"ratio"` // want "a float64 loses digits on the way"
 	// port is somebody else's.
 	// +required
 	Port intstr.IntOrString `json:"port"` // want "nothing is known of the bounds of intstr.IntOrString"

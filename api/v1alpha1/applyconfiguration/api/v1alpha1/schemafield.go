@@ -27,9 +27,9 @@ type SchemaFieldApplyConfiguration struct {
 	EnumValues *apiv1alpha1.JSON `json:"enumValues,omitempty"`
 	// format says more about the type, such as `date-time`. Absent: none.
 	Format *string `json:"format,omitempty"`
-	// minimum is the smallest number allowed. Absent: none.
+	// minimum is the smallest number allowed, within what every reader of JSON keeps exactly (2^53 - 1). Absent: none.
 	Minimum *float64 `json:"minimum,omitempty"`
-	// maximum is the largest number allowed. Absent: none.
+	// maximum is the largest number allowed, within what every reader of JSON keeps exactly (2^53 - 1). Absent: none.
 	Maximum *float64 `json:"maximum,omitempty"`
 	// itemsType is the type of a list's items, with the values of fieldType. Absent: any.
 	ItemsType *apiv1alpha1.FieldType `json:"itemsType,omitempty"`
