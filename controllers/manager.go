@@ -27,7 +27,7 @@ import (
 const forever = 10 * 365 * 24 * time.Hour
 
 // stopGrace bounds the end of an operator: its workers finish the passes they are in.
-const stopGrace = 15 * time.Second
+const stopGrace = 8 * time.Second
 
 // NewManager composes the operator. It asks the API server nothing, so that it can start while that is away. Without a
 // lock the operator leads alone.
