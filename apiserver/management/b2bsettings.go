@@ -2,6 +2,7 @@ package management
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -50,9 +52,8 @@ func (a *API) UpdateB2BSettings(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	obj := &v1alpha1.B2BSettings{}
-	plan := func() []change { return update.changes(obj) }
-	synced, err := a.writer.update(r.Context(), v1alpha1.KindB2BSettings, settingsObject(c), obj, overrides(c.principal), plan)
-	if apierrors.IsNotFound(err) {
+	synced, err := a.mergeSettings(r.Context(), c, settingsObject(c), obj, update)
+	if apierrors.IsNotFound(err) || errors.Is(err, errForeignSettings) {
 		synced, err = a.createSettings(r.Context(), c, obj, update)
 	}
 	if err != nil {
@@ -69,26 +70,60 @@ func (a *API) UpdateB2BSettings(w http.ResponseWriter, r *http.Request) {
 	a.answerJSON(w, r, b2bSettings(current, c.principal.Deployment, content))
 }
 
-// createSettings creates the deployment's B2BSettings with what was sent; if nothing was, nothing is created.
+// errForeignSettings: the resource of that name belongs to another deployment.
+var errForeignSettings = errors.New("the settings belong to another deployment")
+
+// mergeSettings merges what was sent into a live resource of the caller's deployment.
+func (a *API) mergeSettings(ctx context.Context, c *call, key client.ObjectKey, obj *v1alpha1.B2BSettings, update *settingsUpdate) (bool, error) {
+	return a.writer.update(ctx, v1alpha1.KindB2BSettings, key, obj, overrides(c.principal), func() ([]change, error) {
+		if obj.Spec.DeploymentRef.Name != c.principal.Deployment.Name {
+			return nil, errForeignSettings
+		}
+		return update.changes(obj), nil
+	})
+}
+
+// createSettings creates the deployment's B2BSettings with what was sent; if nothing was, nothing is created. Where another
+// deployment's settings have the name, it gets a suffix.
 func (a *API) createSettings(ctx context.Context, c *call, obj *v1alpha1.B2BSettings, update *settingsUpdate) (bool, error) {
-	*obj = v1alpha1.B2BSettings{
+	for attempt := range patchAttempts {
+		*obj = newSettings(c, attempt)
+		if len(update.changes(obj)) == 0 {
+			return true, nil
+		}
+		update.apply(&obj.Spec)
+		synced, err := a.createAndSettle(ctx, obj)
+		if !apierrors.IsAlreadyExists(err) {
+			return synced, err
+		}
+		// Somebody was first: merge into that one, if it is the deployment's.
+		synced, err = a.mergeSettings(ctx, c, client.ObjectKeyFromObject(obj), obj, update)
+		if !apierrors.IsNotFound(err) && !errors.Is(err, errForeignSettings) {
+			return synced, err
+		}
+	}
+	return false, problem.New(http.StatusConflict, "no free resource name was found for the settings: try again")
+}
+
+func newSettings(c *call, attempt int) v1alpha1.B2BSettings {
+	name := c.principal.Deployment.Name
+	if attempt > 0 {
+		name += "-" + randomSuffix()
+	}
+	return v1alpha1.B2BSettings{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.principal.Deployment.Namespace, Name: c.principal.Deployment.Name,
+			Namespace: c.principal.Deployment.Namespace, Name: name,
 			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByHTTP},
 		},
 		Spec: v1alpha1.B2BSettingsSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: c.principal.Deployment.Name}},
 	}
-	if len(update.changes(obj)) == 0 {
-		return true, nil
-	}
-	update.apply(&obj.Spec)
+}
+
+// createAndSettle creates a resource and waits until it is in force here. One that the operator does not accept is deleted again.
+func (a *API) createAndSettle(ctx context.Context, obj *v1alpha1.B2BSettings) (bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
-	err := a.Kubernetes.Create(bounded, obj, client.FieldOwner(v1alpha1.FieldManagerHTTP))
-	if apierrors.IsAlreadyExists(err) { // somebody was first: merge into that one
-		return a.writer.update(ctx, v1alpha1.KindB2BSettings, client.ObjectKeyFromObject(obj), obj, overrides(c.principal), func() []change { return update.changes(obj) })
-	}
-	if err != nil {
+	if err := a.Kubernetes.Create(bounded, obj, client.FieldOwner(v1alpha1.FieldManagerHTTP)); err != nil {
 		return false, err
 	}
 	synced, err := a.writer.settle(ctx, v1alpha1.KindB2BSettings, obj)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/scheme"
@@ -127,7 +128,7 @@ func serve(t testing.TB, kubernetes Kubernetes) served {
 	t.Cleanup(func() { cancel(); <-done })
 	<-follower.Loaded()
 	handler, err := New(Options{
-		Snapshots: follower, Kubernetes: kubernetes, Clock: time.Now, Log: logr.Discard(), Metrics: NewMetrics(prometheus.NewRegistry()),
+		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now, Log: logr.Discard(), Metrics: NewMetrics(prometheus.NewRegistry()),
 	})
 	if err != nil {
 		t.Fatal(err)

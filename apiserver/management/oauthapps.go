@@ -1,7 +1,6 @@
 package management
 
 import (
-	"encoding/json"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,7 +77,12 @@ func (a *API) UpdateOAuthScope(w http.ResponseWriter, r *http.Request, slug, _ s
 	}
 	obj := &v1alpha1.OAuthScope{}
 	key := client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}
-	synced, err := a.writer.update(r.Context(), v1alpha1.KindOAuthScope, key, obj, overrides(c.principal), func() []change { return update.changes(obj) })
+	synced, err := a.writer.update(r.Context(), v1alpha1.KindOAuthScope, key, obj, overrides(c.principal), func() ([]change, error) {
+		if obj.Spec.OAuthAppRef.Name != app.Name || obj.Spec.Scope != r.PathValue("scope") {
+			return nil, noSuchScope() // created again under the same name, as another scope
+		}
+		return update.changes(obj), nil
+	})
 	if apierrors.IsNotFound(err) {
 		err = noSuchScope()
 	}
@@ -171,14 +175,4 @@ func noSuchOAuthApp() error {
 func noSuchScope() error {
 	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
 		Field: ":scope", Message: "is no scope of the app: send it as one percent-encoded path segment"}}}
-}
-
-// answerJSON sends a value as JSON with status 200.
-func (a *API) answerJSON(w http.ResponseWriter, r *http.Request, value any) {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	answer(w, raw)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"net/http"
 	"regexp"
 	"slices"
@@ -23,7 +22,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/scheme"
-	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
@@ -107,23 +105,14 @@ func (a *API) UpdateRateLimitScheme(w http.ResponseWriter, r *http.Request, slug
 		return
 	}
 	obj := &v1alpha1.RateLimitScheme{}
-	override := c.principal.Settings.FieldConflicts == string(v1alpha1.FieldConflictsOverride)
-	changed, err := a.writer.patch(r.Context(), key, obj, override, func() []change {
+	synced, err := a.writer.update(r.Context(), v1alpha1.KindRateLimitScheme, key, obj, overrides(c.principal), func() ([]change, error) {
 		if !belongs(obj, c, slug) {
-			return nil
+			return nil, noSuchScheme()
 		}
-		return update.changes(obj)
+		return update.changes(obj), nil
 	})
-	if apierrors.IsNotFound(err) || err == nil && !belongs(obj, c, slug) {
+	if apierrors.IsNotFound(err) {
 		err = noSuchScheme()
-	}
-	synced := true
-	if err == nil {
-		synced, err = a.writer.settle(r.Context(), v1alpha1.KindRateLimitScheme, obj)
-		var refused *refusal
-		if errors.As(err, &refused) && !changed {
-			synced, err = false, nil // nothing was asked that could be refused
-		}
 	}
 	if err != nil {
 		a.refuse(w, r, kubernetesProblem(err))
@@ -220,12 +209,17 @@ func (a *API) createScheme(ctx context.Context, c *call, obj *v1alpha1.RateLimit
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		var random [3]byte
-		_, _ = rand.Read(random[:]) // never fails
-		obj.Name = plain + "-" + hex.EncodeToString(random[:])[:5]
+		obj.Name = plain + "-" + randomSuffix()
 		obj.ResourceVersion = ""
 	}
 	return problem.New(http.StatusConflict, "no free resource name was found for the slug: try again")
+}
+
+// randomSuffix is five hexadecimal digits.
+func randomSuffix() string {
+	var random [3]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return hex.EncodeToString(random[:])[:5]
 }
 
 // withdraw deletes a resource that was created and then refused.
@@ -327,7 +321,7 @@ func (a *API) deletable(c *call, obj *v1alpha1.RateLimitScheme) error {
 		slices.Sort(names)
 		return problem.New(http.StatusConflict, "the scheme is in use by %s: let them use another first", strings.Join(names[:min(len(names), 5)], ", "))
 	}
-	if c.principal.Settings.FieldConflicts == string(v1alpha1.FieldConflictsOverride) {
+	if overrides(c.principal) {
 		return nil
 	}
 	return refuseForeign(obj)
@@ -354,83 +348,4 @@ func belongs(obj *v1alpha1.RateLimitScheme, c *call, slug string) bool {
 func noSuchScheme() error {
 	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
 		Field: ":slug", Message: "names no rate-limit scheme of the deployment: list them to see which there are"}}}
-}
-
-func readName(o *body.Object) *v1alpha1.DisplayName {
-	sent, ok := o.String("name")
-	if !ok {
-		return nil
-	}
-	name, err := text.Name(sent)
-	if err != nil {
-		o.Fault("name", "%v", err)
-	}
-	return ptr.To(v1alpha1.DisplayName(name))
-}
-
-func readDescription(o *body.Object) *v1alpha1.Description {
-	sent, ok := o.String("description")
-	if !ok {
-		return nil
-	}
-	description, err := text.Description(sent)
-	if err != nil {
-		o.Fault("description", "%v", err)
-	}
-	return ptr.To(v1alpha1.Description(description))
-}
-
-// readRules reads the member rules and tells every fault in it.
-func readRules(o *body.Object) []scheme.Rule {
-	objects, ok := o.Objects("rules")
-	rules := make([]scheme.Rule, len(objects))
-	for i, sent := range objects {
-		rules[i] = readRule(sent)
-	}
-	if ok { // else the list is not whole, and what it lacks is told already
-		for _, fault := range scheme.ValidateList(rules) {
-			o.Fault("rules"+fault.Pointer, "%s", fault.Message)
-		}
-	}
-	return rules
-}
-
-// readRule reads one rule. A member that could not be read is not judged by value as well.
-func readRule(o *body.Object) scheme.Rule {
-	var rule scheme.Rule
-	for _, name := range []string{"unit", "duration", "max_requests"} {
-		o.Require(name)
-	}
-	rule.Unit, _ = o.String("unit")
-	rule.Duration, _ = o.Integer("duration")
-	rule.MaxRequests, _ = o.Integer("max_requests")
-	var sent bool
-	if rule.Mode, sent = o.String("mode"); sent && rule.Mode == "" {
-		o.Fault("mode", "must be one of %s", strings.Join(scheme.Modes(), ", "))
-	}
-	if rule.Endpoints, sent = o.Strings("endpoints"); sent && len(rule.Endpoints) == 0 {
-		o.Fault("endpoints", "must not be empty: leave it out or send [\"*\"] to cover every request")
-	}
-	if priority, sent := o.Integer("priority"); sent {
-		rule.Priority = &priority
-	}
-	for _, fault := range rule.Validate() {
-		if member := strings.TrimPrefix(fault.Pointer, "/"); !o.Faulty(member) {
-			o.Fault(member, "%s", fault.Message)
-		}
-	}
-	o.Close()
-	return rule
-}
-
-func setSynced(w http.ResponseWriter, synced bool) {
-	w.Header()["Cardea-Synced"] = []string{strconv.FormatBool(synced)}
-}
-
-var contentTypeJSON = []string{"application/json"}
-
-// answer sends a JSON body with status 200.
-func answer(w http.ResponseWriter, body []byte) {
-	w.Header()["Content-Type"] = contentTypeJSON
-	_, _ = w.Write(body) // the client is gone
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/authn"
 )
 
-// update patches a resource and waits until that is in force here. plan returns the changes that are still needed. It
+// update patches a resource and waits until that is in force here. plan is as in patch. It
 // tells whether servers answer with the result.
-func (w *writer) update(ctx context.Context, kind string, key client.ObjectKey, obj v1alpha1.Resource, override bool, plan func() []change) (synced bool, err error) {
+func (w *writer) update(ctx context.Context, kind string, key client.ObjectKey, obj v1alpha1.Resource, override bool, plan func() ([]change, error)) (synced bool, err error) {
 	changed, err := w.patch(ctx, key, obj, override, plan)
 	if err != nil {
 		return false, err

@@ -38,8 +38,9 @@ type writer struct {
 }
 
 // patch brings the fields that differ to a live resource, in one merge patch locked on the version that was looked at.
-// plan returns the changes that are still needed. obj is filled with the result; changed tells whether anything was written.
-func (w *writer) patch(ctx context.Context, key client.ObjectKey, obj v1alpha1.Resource, override bool, plan func() []change) (changed bool, err error) {
+// plan looks at it and returns the changes that are still needed, or why there is nothing to change here. obj is filled with the
+// result; changed tells whether anything was written.
+func (w *writer) patch(ctx context.Context, key client.ObjectKey, obj v1alpha1.Resource, override bool, plan func() ([]change, error)) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
 	for range patchAttempts {
@@ -47,9 +48,9 @@ func (w *writer) patch(ctx context.Context, key client.ObjectKey, obj v1alpha1.R
 		if err := w.kubernetes.Get(ctx, key, obj); err != nil {
 			return false, err
 		}
-		changes := plan()
-		if len(changes) == 0 {
-			return false, nil
+		changes, err := plan()
+		if err != nil || len(changes) == 0 {
+			return false, err
 		}
 		if !override {
 			items, err := conflicts(obj, changes)

@@ -56,8 +56,8 @@ func TestAnAnswerHoldsNothingOfEarlierAnswers(t *testing.T) {
 	k := &fakeKubernetes{live: []string{resourceJSON("1", `,"description":"old","suspend":true`)}, patched: resourceJSON("2", "")}
 	w := &writer{kubernetes: k}
 	obj := &v1alpha1.RateLimitScheme{}
-	changed, err := w.patch(context.Background(), schemeName("free"), obj, false, func() []change {
-		return []change{{field: "/description", path: "description"}}
+	changed, err := w.patch(context.Background(), schemeName("free"), obj, false, func() ([]change, error) {
+		return []change{{field: "/description", path: "description"}}, nil
 	})
 	if err != nil || !changed {
 		t.Fatalf("changed %v, %v", changed, err)

@@ -71,6 +71,9 @@ var _ = Describe("OAuth apps and scopes", func() {
 		for i := range 100 {
 			create(ctx, testkit.OAuthScope(w.namespace, "portal", fmt.Sprintf("s%03d", i), fmt.Sprintf("scope:%03d", i)))
 		}
+		for i := range 100 {
+			expectReady(ctx, testkit.OAuthScope(w.namespace, "portal", fmt.Sprintf("s%03d", i), ""))
+		}
 		Eventually(func() int {
 			answer := w.do("GET", "/oauth/apps/portal", key, "")
 			return len(answer.JSON["supported_scopes"].([]any))
@@ -160,6 +163,23 @@ var _ = Describe("B2B settings", func() {
 		third := testkit.Settings(w.namespace, "acme", "third")
 		create(ctx, third)
 		Eventually(condition(ctx, third, v1alpha1.ConditionAccepted)).Should(Equal("False/Conflict"))
+	})
+})
+
+var _ = Describe("B2B settings of two deployments", func() {
+	It("never meet, whatever the resources are called", func(ctx context.Context) {
+		w := newWorld(ctx, testkit.OperatorOptions{})
+		key := w.tenant(ctx, "acme")
+		create(ctx, testkit.Deployment(w.namespace, "sibling"))
+		theirs := testkit.Settings(w.namespace, "sibling", "acme") // the name that acme's own would get
+		create(ctx, theirs)
+		expectReady(ctx, theirs)
+		generation := theirs.Generation
+		Expect(w.do("PATCH", "/settings/b2b-settings", key, `{"enabled": true}`).JSON).To(HaveKeyWithValue("enabled", true))
+		Expect(w.do("GET", "/settings/b2b-settings", key, "").JSON).To(HaveKeyWithValue("enabled", true))
+		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
+		Expect(theirs.Generation).To(Equal(generation))
+		Expect(theirs.Spec.Enabled).To(BeNil())
 	})
 })
 

@@ -13,7 +13,10 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-var kinds = []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindAPIAuthApp, v1alpha1.KindAPIKey, v1alpha1.KindRateLimitScheme}
+var kinds = []string{
+	v1alpha1.KindIdentityDeployment, v1alpha1.KindAPIAuthApp, v1alpha1.KindAPIKey, v1alpha1.KindRateLimitScheme, v1alpha1.KindB2BSettings,
+	v1alpha1.KindMembershipRole, v1alpha1.KindOAuthApp, v1alpha1.KindOAuthScope, v1alpha1.KindAITool, v1alpha1.KindAIAgent,
+}
 
 // place creates a resource that no operator looks at, and deletes it with the spec.
 func place(ctx context.Context, kind, name, overlay string) *unstructured.Unstructured {
@@ -30,9 +33,12 @@ func tryMerge(ctx context.Context, obj client.Object, spec string) error {
 	return cluster.Client.Patch(ctx, obj.DeepCopyObject().(client.Object), patch, client.DryRunAll)
 }
 
-var _ = DescribeTable("A change of spec is judged:", func(ctx context.Context, kind, overlay, patch string, faults ...string) {
+// judgedChange is the body of a table: a resource, a merge patch of its spec, and what a refusal must say.
+func judgedChange(ctx context.Context, kind, overlay, patch string, faults ...string) {
 	expectVerdict(tryMerge(ctx, place(ctx, kind, "changed", overlay), patch), faults)
-},
+}
+
+var _ = DescribeTable("A change of spec is judged:", judgedChange,
 	Entry("deploymentRef of a scheme", v1alpha1.KindRateLimitScheme, `{}`, `{"deploymentRef":{"name":"other"}}`, "spec.deploymentRef", "deploymentRef is immutable: create another resource for the other deployment"),
 	Entry("slug of a scheme", v1alpha1.KindRateLimitScheme, `{}`, `{"slug":"other"}`, "spec.slug", "slug is immutable: create another resource with the new slug"),
 	Entry("the rest of a scheme", v1alpha1.KindRateLimitScheme, `{}`, `{"displayName":"x","description":"y","suspend":true,"deletionPolicy":"Retain","rules":[{"unit":"day","duration":30,"maxRequests":1}]}`),

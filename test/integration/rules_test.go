@@ -30,6 +30,22 @@ slug: backend`,
 	v1alpha1.KindAPIKey: `
 appRef: {name: backend}
 secretTemplate: {}`,
+	v1alpha1.KindB2BSettings: `
+deploymentRef: {name: acme}`,
+	v1alpha1.KindMembershipRole: `
+deploymentRef: {name: acme}
+level: Organization`,
+	v1alpha1.KindOAuthApp: `
+deploymentRef: {name: acme}
+slug: portal`,
+	v1alpha1.KindOAuthScope: `
+oauthAppRef: {name: portal}
+scope: read:users`,
+	v1alpha1.KindAITool: `
+deploymentRef: {name: acme}
+type: API`,
+	v1alpha1.KindAIAgent: `
+deploymentRef: {name: acme}`,
 }
 
 // declare returns a resource as YAML tells it: the minimal spec of the kind, each member of overlay put over it, null
@@ -175,6 +191,19 @@ func optionalReferenceEntries(member string, longest int) []TableEntry {
 		Entry(member+" without name", member+": {}", at+": Required value"),
 		Entry(member+" with an empty name", member+`: {name: ""}`, at),
 		Entry(member+" that no resource can have", member+": {name: a/b}", at, "should match"),
+		Entry(member+" as a word", member+": acme", "spec."+member, "must be of type object"),
+	}
+}
+
+// plainReferenceEntries are the rules of an optional reference to a resource whose name the schema does not judge further: one
+// that cannot exist is answered by the condition ReferencesResolved.
+func plainReferenceEntries(member string) []TableEntry {
+	at := "spec." + member + ".name"
+	return []TableEntry{
+		Entry(member, fmt.Sprintf("%s: {name: %s}", member, letters(253))),
+		Entry(member+" too long", fmt.Sprintf("%s: {name: %s}", member, letters(254)), at, "may not be more than 253"),
+		Entry(member+" without name", member+": {}", at+": Required value"),
+		Entry(member+" with an empty name", member+`: {name: ""}`, at, "at least 1 chars long"),
 		Entry(member+" as a word", member+": acme", "spec."+member, "must be of type object"),
 	}
 }

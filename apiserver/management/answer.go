@@ -1,0 +1,29 @@
+package management
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// answerJSON sends a value as JSON with status 200.
+func (a *API) answerJSON(w http.ResponseWriter, r *http.Request, value any) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	answer(w, raw)
+}
+
+func setSynced(w http.ResponseWriter, synced bool) {
+	w.Header()["Cardea-Synced"] = []string{strconv.FormatBool(synced)}
+}
+
+var contentTypeJSON = []string{"application/json"}
+
+// answer sends a JSON body with status 200.
+func answer(w http.ResponseWriter, body []byte) {
+	w.Header()["Content-Type"] = contentTypeJSON
+	_, _ = w.Write(body) // the client is gone
+}
