@@ -82,7 +82,7 @@ func (k *keeper) generate(ctx context.Context, key *v1alpha1.APIKey, app *v1alph
 	if err != nil {
 		return delivered{}, err
 	}
-	if err := k.update(ctx, secret, wanted); err != nil {
+	if err := k.update(ctx, key, secret, wanted); err != nil {
 		return delivered{}, err
 	}
 	if reason != "" {
@@ -102,11 +102,8 @@ func (k *keeper) create(ctx context.Context, key *v1alpha1.APIKey, app *v1alpha1
 		return delivered{}, err
 	}
 	err := k.Client.Create(ctx, secret, client.FieldOwner(v1alpha1.FieldManagerOperator))
-	if apierrors.IsForbidden(err) {
-		return delivered{}, forbidden(err, key.Namespace)
-	}
 	if err != nil {
-		return delivered{}, fmt.Errorf("create Secret %q: %w", secret.Name, err)
+		return delivered{}, refusedSecret(err, key, secret.Name)
 	}
 	if known {
 		k.event(key, v1alpha1.EventReasonKeyReplaced, "the Secret was gone: a new key was issued, the old one is revoked")
@@ -138,14 +135,25 @@ func (k *keeper) replace(secret *corev1.Secret, prefix string, now time.Time, pr
 }
 
 // update writes a Secret of ours if it changed, locked on the version that was read.
-func (k *keeper) update(ctx context.Context, have, wanted *corev1.Secret) error {
+func (k *keeper) update(ctx context.Context, key *v1alpha1.APIKey, have, wanted *corev1.Secret) error {
 	if sameSecret(have, wanted) {
 		return nil
 	}
 	if err := k.Client.Update(ctx, wanted, client.FieldOwner(v1alpha1.FieldManagerOperator)); err != nil {
-		return fmt.Errorf("update Secret %q: %w", wanted.Name, err)
+		return refusedSecret(err, key, wanted.Name)
 	}
 	return nil
+}
+
+// refusedSecret sorts the API server's refusals: what the template asks for may be impossible, rights may be missing.
+func refusedSecret(err error, key *v1alpha1.APIKey, name string) error {
+	switch {
+	case apierrors.IsInvalid(err):
+		return engine.Terminal(v1alpha1.ReasonInvalid, "spec.secretTemplate: the API server does not take the Secret: %v", err)
+	case apierrors.IsForbidden(err):
+		return forbidden(err, key.Namespace)
+	}
+	return fmt.Errorf("write Secret %q: %w", name, err)
 }
 
 // read reads a Secret past every cache: nil if there is none.
