@@ -58,30 +58,13 @@ func TestBenchThroughput(t *testing.T) {
 		t.Fatal(created.Status, string(created.Raw))
 	}
 
-	port, err := controlplane.FreePort()
-	check(t, err)
-	address := fmt.Sprintf("127.0.0.1:%d", port)
-	self, err := os.Executable()
-	check(t, err)
-	bare, err := w.processes.Group().Start(process.Spec{
-		Name: "bare", Path: self, Args: []string{w.processes.Path("")},
-		Env: []string{bareAddress + "=" + address, bareBody + "=" + string(created.Raw), "GOMAXPROCS=1"},
+	subjects := w.besideBare(t, &subject{
+		pid: server.PID(), address: strings.TrimPrefix(server.Backend, "http://"), path: schemesPath + "/gold", credential: w.key, body: created.Raw,
 	})
-	check(t, err)
-	t.Cleanup(bare.Kill)
-
-	subjects := []*subject{
-		{name: "bare net/http", pid: bare.PID(), address: address},
-		{name: "cardea", pid: server.PID(), address: strings.TrimPrefix(server.Backend, "http://")},
-	}
-	for _, s := range subjects {
-		s.body = created.Raw
-		s.request = fmt.Appendf(nil, "GET %s/gold HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nAccept: application/json\r\n\r\n", schemesPath, s.address, w.key)
-		await(t, time.Minute, 10*time.Millisecond, func() bool { _, err := s.measure(1, 0); return err == nil })
-	}
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs a processor for the server and one for the generator")
 	}
+	const what = "GET of one scheme, authentication included: throughput to bare net/http"
 	all := fmt.Sprintf("0-%d", runtime.NumCPU()-1)
 	t.Run("one processor each", func(t *testing.T) {
 		for _, s := range subjects {
@@ -89,18 +72,18 @@ func TestBenchThroughput(t *testing.T) {
 		}
 		pin(t, os.Getpid(), "1")
 		defer pin(t, os.Getpid(), all)
-		compare(t, subjects, "server on one processor, generator on the other")
+		compare(t, subjects, what, ">= 0.7", "server on one processor, generator on the other")
 	})
 	t.Run("shared processors", func(t *testing.T) {
 		for _, s := range subjects {
 			pin(t, s.pid, all)
 		}
-		compare(t, subjects, "server (GOMAXPROCS 1) and generator share both")
+		compare(t, subjects, what, ">= 0.7", "server (GOMAXPROCS 1) and generator share both")
 	})
 }
 
 // compare runs alternating rounds and prints the median of the ratios of neighbours.
-func compare(t *testing.T, subjects []*subject, setting string) {
+func compare(t *testing.T, subjects []*subject, what, target, setting string) {
 	const rounds, length = 7, 2 * time.Second
 	const connections = 8
 	rates := make([][]float64, len(subjects))
@@ -123,18 +106,48 @@ func compare(t *testing.T, subjects []*subject, setting string) {
 	for i := range rates[0] {
 		ratios = append(ratios, rates[1][i]/rates[0][i])
 	}
-	row("GET of one scheme, authentication included: throughput to bare net/http; "+setting, ">= 0.7",
-		"%.2f (%.0f to %.0f a second, %d bytes; processor shares: cardea %.0f %%, bare %.0f %%, generator %.0f %%)",
-		median(ratios), median(rates[1]), median(rates[0]), len(subjects[0].body), 100*median(shares[1]), 100*median(shares[0]), 100*median(own))
+	row(what+"; "+setting, target,
+		"%.2f (%.0f to %.0f a second, %d bytes; processor shares: %s %.0f %%, %s %.0f %%, generator %.0f %%)",
+		median(ratios), median(rates[1]), median(rates[0]), len(subjects[0].body), subjects[1].name, 100*median(shares[1]),
+		subjects[0].name, 100*median(shares[0]), 100*median(own))
 }
 
 // subject is a server under load.
 type subject struct {
-	name    string
-	pid     int
-	address string
-	request []byte
-	body    []byte
+	name             string
+	pid              int
+	address          string
+	path, credential string
+	body             []byte
+	request          []byte
+}
+
+// ready writes the subject's request and waits until it is answered.
+func (s *subject) ready(t *testing.T) {
+	t.Helper()
+	s.request = fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nAccept: application/json\r\n\r\n", s.path, s.address, s.credential)
+	await(t, time.Minute, 10*time.Millisecond, func() bool { _, err := s.measure(1, 0); return err == nil })
+}
+
+// besideBare returns a subject after a bare server of the same bytes, both ready.
+func (w *world) besideBare(t *testing.T, cardea *subject) []*subject {
+	t.Helper()
+	port, err := controlplane.FreePort()
+	check(t, err)
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	self, err := os.Executable()
+	check(t, err)
+	process, err := w.processes.Group().Start(process.Spec{
+		Name: "bare-" + strconv.Itoa(port), Path: self, Args: []string{w.processes.Path("")},
+		Env: []string{bareAddress + "=" + address, bareBody + "=" + string(cardea.body), "GOMAXPROCS=1"},
+	})
+	check(t, err)
+	t.Cleanup(process.Kill)
+	cardea.name = "cardea"
+	bare := &subject{name: "bare net/http", pid: process.PID(), address: address, path: cardea.path, credential: cardea.credential, body: cardea.body}
+	bare.ready(t)
+	cardea.ready(t)
+	return []*subject{bare, cardea}
 }
 
 // measure loads the server over keep-alive connections for a time, at least one request on each, and returns the answers

@@ -55,7 +55,8 @@ func TestProject(t *testing.T) {
 	}
 	named := map[string]bool{}
 	for _, resource := range project.Resources {
-		named[strings.ToLower(resource.Kind)+"s."+resource.Group+"."+resource.Domain] = resource.Controller
+		plural := strings.TrimSuffix(strings.ToLower(resource.Kind), "s") + "s" // B2BSettings is its own plural
+		named[plural+"."+resource.Group+"."+resource.Domain] = resource.Controller
 		if folder := filepath.Join(root, strings.TrimPrefix(resource.Path, project.Repo)); !exists(folder) {
 			t.Errorf("%s: no folder %s", resource.Kind, folder)
 		}

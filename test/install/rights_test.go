@@ -24,7 +24,10 @@ type right struct {
 	verbs, resource, namespace, name string
 }
 
-var kinds = []string{"identitydeployments", "ratelimitschemes", "apiauthapps", "apikeys"}
+var kinds = []string{
+	"identitydeployments", "ratelimitschemes", "apiauthapps", "apikeys", "membershiproles", "b2bsettings", "oauthapps", "oauthscopes",
+	"aitools", "aiagents",
+}
 
 func (r right) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s in %q", r.verbs, r.resource, r.name, r.namespace))
@@ -83,10 +86,14 @@ func testRights(t *testing.T, c *cluster) {
 	}
 	server := []right{
 		{"get,create,patch,delete", "ratelimitschemes.iam.cardea.dev", "acme", ""},
+		{"get,create,patch,delete", "b2bsettings.iam.cardea.dev", "acme", ""},
+		{"get,patch", "oauthscopes.iam.cardea.dev", "acme", ""},
 		{"create", "tokenreviews.authentication.k8s.io", "", ""},
 	}
 	notServer := []right{
 		{"list,watch,update,deletecollection", "ratelimitschemes.iam.cardea.dev", "acme", ""},
+		{"create,delete,list", "oauthscopes.iam.cardea.dev", "acme", ""},
+		{"get,create,patch", "apikeys.iam.cardea.dev", "acme", ""},
 		{"get,patch,update", "ratelimitschemes.iam.cardea.dev/status", "acme", ""},
 		{"get,list,watch,create,patch,delete", "identitydeployments.iam.cardea.dev", "acme", ""},
 		{"get,list,watch,create,patch,delete", "apiauthapps.iam.cardea.dev", "acme", ""},
@@ -121,7 +128,7 @@ func testRights(t *testing.T, c *cluster) {
 		can, cannot []right
 	}{
 		{"operator", serviceAccount("cardea-operator"), slices.Concat(operator, lease),
-			slices.Concat(notOperator, notLease, of(right{"create,delete", "", "acme", ""}), server[1:])},
+			slices.Concat(notOperator, notLease, of(right{"create,delete", "", "acme", ""}), server[len(server)-1:])},
 		{"server", serviceAccount("cardea-server"), server, slices.Concat(notServer, lease)},
 		{"standalone", serviceAccount("cardea-standalone"), slices.Concat(operator, server), slices.Concat(notOperator, lease)},
 		{"viewer", authorizationv1.SubjectAccessReviewSpec{User: "viewer"}, of(view), slices.Concat(of(edit), of(status))},
@@ -262,7 +269,8 @@ func TestRoles(t *testing.T) {
 			}
 			if role.Name == "cardea-server" {
 				want := []rbacv1.PolicyRule{
-					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"ratelimitschemes"}, Verbs: []string{"get", "create", "patch", "delete"}},
+					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"ratelimitschemes", "b2bsettings"}, Verbs: []string{"get", "create", "patch", "delete"}},
+					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"oauthscopes"}, Verbs: []string{"get", "patch"}},
 					{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 				}
 				if fmt.Sprint(role.Rules) != fmt.Sprint(want) {

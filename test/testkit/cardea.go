@@ -19,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/controllers"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/sqlstore"
 )
@@ -37,6 +38,8 @@ type OperatorOptions struct {
 	Resync time.Duration
 	Clock  func() time.Time
 	Log    logr.Logger
+	// Keyring seals signing keys; nil: the operator has no root key.
+	Keyring *seal.Keyring
 }
 
 // StartOperator runs an operator without leader election over a store until Stop.
@@ -53,6 +56,7 @@ func StartOperator(config *rest.Config, st store.Store, opts OperatorOptions) (*
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := controllers.NewManager(ctx, config, nil, opts.Log, controllers.Options{
 		Store: st, Clock: opts.Clock, Random: rand.Reader, Resync: opts.Resync, Beat: 300 * time.Millisecond, Workers: 8, Hook: opts.Hook,
+		Keyring: opts.Keyring,
 	})
 	if err != nil {
 		cancel()
