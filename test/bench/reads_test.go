@@ -22,6 +22,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -117,11 +118,12 @@ func (f *filler) agent(ctx context.Context, i int) error {
 // with an API key.
 func TestBenchReads(t *testing.T) {
 	w := newWorld(t)
-	f, key, token := w.fill(t, w.sqliteURL())
+	url := pgtest.ForTest(t)
+	f, key, token := w.fill(t, url)
 	each(t, listedTools, f.tool)
 	each(t, listedAgents, f.agent)
 	check(t, f.scheme(t.Context(), 0))
-	server := w.start(t, testkit.Launch{Role: "server", Store: w.sqliteURL(), Env: []string{"GOMAXPROCS=1"}})
+	server := w.start(t, testkit.Launch{Role: "server", Store: url, Env: []string{"GOMAXPROCS=1"}})
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs a processor for the server and one for the generator")
 	}
@@ -155,10 +157,11 @@ func TestBenchReads(t *testing.T) {
 // TestBenchStart starts a server over 100,000 documents.
 func TestBenchStart(t *testing.T) {
 	w := newWorld(t)
-	f, _, _ := w.fill(t, w.sqliteURL())
+	url := pgtest.ForTest(t)
+	f, _, _ := w.fill(t, url)
 	each(t, startDocuments, f.scheme)
 	begin := time.Now()
-	server := w.start(t, testkit.Launch{Role: "server", Store: w.sqliteURL()})
+	server := w.start(t, testkit.Launch{Role: "server", Store: url})
 	took := time.Since(begin)
 	documents, err := server.Metric("cardea_snapshot_documents")
 	check(t, err)
@@ -166,5 +169,5 @@ func TestBenchStart(t *testing.T) {
 		t.Fatalf("%.0f documents", documents)
 	}
 	now, most := memory(t, server.PID())
-	row("start of a server over 100,000 documents: until it is ready, resident memory; SQLite", "-", "%.1f s, %.0f MiB (at most %.0f MiB)", took.Seconds(), now, most)
+	row("start of a server over 100,000 documents: until it is ready, resident memory; PostgreSQL", "-", "%.1f s, %.0f MiB (at most %.0f MiB)", took.Seconds(), now, most)
 }
