@@ -71,7 +71,7 @@ func (a *API) GetRateLimitScheme(w http.ResponseWriter, r *http.Request, slug st
 		a.refuse(w, r, noSuchScheme())
 		return
 	}
-	answer(w, snapshot.AppendObject(make([]byte, 0, len(entry.Body)+48), c.principal.Deployment.ID, entry.Body))
+	answer(w, snapshot.AppendObject(make([]byte, 0, 48), c.principal.Deployment.ID, nil), entry.Body)
 }
 
 // CreateRateLimitScheme creates a RateLimitScheme resource and answers when it is in force here.
@@ -429,8 +429,10 @@ func setSynced(w http.ResponseWriter, synced bool) {
 
 var contentTypeJSON = []string{"application/json"}
 
-// answer sends a JSON body with status 200.
-func answer(w http.ResponseWriter, body []byte) {
+// answer sends a JSON body, whole or in parts, with status 200.
+func answer(w http.ResponseWriter, parts ...[]byte) {
 	w.Header()["Content-Type"] = contentTypeJSON
-	_, _ = w.Write(body) // the client is gone
+	for _, part := range parts {
+		_, _ = w.Write(part) // the client is gone
+	}
 }
