@@ -66,8 +66,14 @@ func NewManager(ctx context.Context, config *rest.Config, lock resourcelock.Inte
 }
 
 // Run runs a manager until ctx ends. A manager that is stopped while its caches still wait for the API server never
-// returns: then it is left behind, for the process ends anyway.
+// returns: then it is left behind at once, for no pass can be under way before the caches are filled.
 func Run(ctx context.Context, mgr manager.Manager) error {
+	filled := make(chan struct{})
+	go func() {
+		if mgr.GetCache().WaitForCacheSync(ctx) {
+			close(filled)
+		}
+	}()
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	select {
@@ -75,10 +81,16 @@ func Run(ctx context.Context, mgr manager.Manager) error {
 		return err
 	case <-ctx.Done():
 	}
+	grace := stopGrace
+	select {
+	case <-filled:
+	default:
+		grace = time.Second
+	}
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(stopGrace):
+	case <-time.After(grace):
 		return nil
 	}
 }

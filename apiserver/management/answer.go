@@ -22,8 +22,10 @@ func setSynced(w http.ResponseWriter, synced bool) {
 
 var contentTypeJSON = []string{"application/json"}
 
-// answer sends a JSON body with status 200.
-func answer(w http.ResponseWriter, body []byte) {
+// answer sends a JSON body, whole or in parts, with status 200.
+func answer(w http.ResponseWriter, parts ...[]byte) {
 	w.Header()["Content-Type"] = contentTypeJSON
-	_, _ = w.Write(body) // the client is gone
+	for _, part := range parts {
+		_, _ = w.Write(part) // the client is gone
+	}
 }

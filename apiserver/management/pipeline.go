@@ -26,6 +26,8 @@ const maxBody = 1 << 20
 // call is one request: the answer's status as it is written, and what the checks found out.
 type call struct {
 	recorder
+	// id is the request's, as the value of its header.
+	id [1]string
 	// received is when the request came.
 	received  time.Time
 	snapshot  *snapshot.Snapshot
@@ -82,10 +84,10 @@ func (p *pipeline) handlePublic(pattern string, handler http.HandlerFunc) {
 // ServeHTTP gives the request its id, routes it, and measures it.
 func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{recorder: recorder{ResponseWriter: w, status: http.StatusOK}, received: p.api.Clock()}
-	id := requestID(r)
-	w.Header()["X-Request-Id"] = []string{id}
+	c.id[0] = requestID(r)
+	w.Header()["X-Request-Id"] = c.id[:]
 	// One copy of the request for all that is known of it: this is the hottest path there is.
-	r = r.WithContext(context.WithValue(problem.WithRequestID(r.Context(), id), callKey{}, c))
+	r = r.WithContext(context.WithValue(problem.WithRequestID(r.Context(), c.id[0]), callKey{}, c))
 	defer func() {
 		if fault := recover(); fault != nil {
 			p.api.refuse(c, r, fmt.Errorf("panic: %v", fault))

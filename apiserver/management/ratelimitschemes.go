@@ -69,7 +69,7 @@ func (a *API) GetRateLimitScheme(w http.ResponseWriter, r *http.Request, slug st
 		a.refuse(w, r, noSuchScheme())
 		return
 	}
-	answer(w, snapshot.AppendObject(make([]byte, 0, len(entry.Body)+48), c.principal.Deployment.ID, entry.Body))
+	answer(w, snapshot.AppendObject(make([]byte, 0, 48), c.principal.Deployment.ID, nil), entry.Body)
 }
 
 // CreateRateLimitScheme creates a RateLimitScheme resource and answers when it is in force here.

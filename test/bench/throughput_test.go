@@ -27,17 +27,22 @@ const (
 	// bareAddress and bareBody make this binary the server of comparison.
 	bareAddress = "CARDEA_BENCH_BARE_ADDRESS"
 	bareBody    = "CARDEA_BENCH_BARE_BODY"
+	// bareTimeouts gives it the time limits of Cardea's listener, which no server on a network can do without.
+	bareTimeouts = "CARDEA_BENCH_BARE_TIMEOUTS"
 )
 
 // serveBare is the least a net/http server does to answer these bytes.
 func serveBare(address string) {
 	body := []byte(os.Getenv(bareBody))
 	contentType := []string{"application/json"}
-	err := http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{Addr: address, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Type"] = contentType
 		_, _ = w.Write(body)
-	}))
-	fmt.Fprintln(os.Stderr, err)
+	})}
+	if os.Getenv(bareTimeouts) != "" {
+		server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = 10*time.Second, 30*time.Second, 30*time.Second, 2*time.Minute
+	}
+	fmt.Fprintln(os.Stderr, server.ListenAndServe())
 	os.Exit(1)
 }
 
@@ -64,7 +69,7 @@ func TestBenchThroughput(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs a processor for the server and one for the generator")
 	}
-	const what = "GET of one scheme, authentication included: throughput to bare net/http"
+	const what = "GET of one scheme, authentication included"
 	all := fmt.Sprintf("0-%d", runtime.NumCPU()-1)
 	t.Run("one processor each", func(t *testing.T) {
 		for _, s := range subjects {
@@ -82,7 +87,28 @@ func TestBenchThroughput(t *testing.T) {
 	})
 }
 
-// compare runs alternating rounds and prints the median of the ratios of neighbours.
+// startBare runs this binary as a server of comparison that answers a subject's bytes.
+func (w *world) startBare(t *testing.T, name string, like *subject, env ...string) *subject {
+	t.Helper()
+	port, err := controlplane.FreePort()
+	check(t, err)
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	self, err := os.Executable()
+	check(t, err)
+	bare, err := w.processes.Group().Start(process.Spec{
+		// The folder, which it does not read, lets a later group know it for a leftover.
+		Name: "bare-" + strconv.Itoa(port), Path: self, Args: []string{w.processes.Path("")},
+		Env: append(env, bareAddress+"="+address, bareBody+"="+string(like.body), "GOMAXPROCS=1"),
+	})
+	check(t, err)
+	t.Cleanup(bare.Kill)
+	s := &subject{name: name, pid: bare.PID(), address: address, path: like.path, credential: like.credential, body: like.body}
+	s.ready(t)
+	return s
+}
+
+// compare runs alternating rounds and prints, for the last subject beside each other one, the median of the ratios of
+// neighbours.
 func compare(t *testing.T, subjects []*subject, what, target, setting string) {
 	const rounds, length = 7, 2 * time.Second
 	const connections = 8
@@ -102,14 +128,18 @@ func compare(t *testing.T, subjects []*subject, what, target, setting string) {
 			own = append(own, float64(cpuTime(t, os.Getpid())-mine)/float64(length))
 		}
 	}
-	var ratios []float64
-	for i := range rates[0] {
-		ratios = append(ratios, rates[1][i]/rates[0][i])
+	last := len(subjects) - 1
+	for i, against := range subjects[:last] {
+		var ratios, efforts []float64
+		for round := range rates[i] {
+			ratios = append(ratios, rates[last][round]/rates[i][round])
+			efforts = append(efforts, shares[i][round]/rates[i][round]/(shares[last][round]/rates[last][round]))
+		}
+		row(what+", to "+against.name+"; "+setting, target,
+			"%.2f, by processor time a request %.2f (%.0f to %.0f a second, %d bytes; processor shares: %s %.0f %%, %s %.0f %%, generator %.0f %%)",
+			median(ratios), median(efforts), median(rates[last]), median(rates[i]), len(subjects[0].body),
+			subjects[last].name, 100*median(shares[last]), against.name, 100*median(shares[i]), 100*median(own))
 	}
-	row(what+"; "+setting, target,
-		"%.2f (%.0f to %.0f a second, %d bytes; processor shares: %s %.0f %%, %s %.0f %%, generator %.0f %%)",
-		median(ratios), median(rates[1]), median(rates[0]), len(subjects[0].body), subjects[1].name, 100*median(shares[1]),
-		subjects[0].name, 100*median(shares[0]), 100*median(own))
 }
 
 // subject is a server under load.
@@ -129,25 +159,13 @@ func (s *subject) ready(t *testing.T) {
 	await(t, time.Minute, 10*time.Millisecond, func() bool { _, err := s.measure(1, 0); return err == nil })
 }
 
-// besideBare returns a subject after a bare server of the same bytes, both ready.
+// besideBare returns a subject after two bare servers of the same bytes, one with the time limits of our listener; all are
+// ready.
 func (w *world) besideBare(t *testing.T, cardea *subject) []*subject {
 	t.Helper()
-	port, err := controlplane.FreePort()
-	check(t, err)
-	address := fmt.Sprintf("127.0.0.1:%d", port)
-	self, err := os.Executable()
-	check(t, err)
-	process, err := w.processes.Group().Start(process.Spec{
-		Name: "bare-" + strconv.Itoa(port), Path: self, Args: []string{w.processes.Path("")},
-		Env: []string{bareAddress + "=" + address, bareBody + "=" + string(cardea.body), "GOMAXPROCS=1"},
-	})
-	check(t, err)
-	t.Cleanup(process.Kill)
 	cardea.name = "cardea"
-	bare := &subject{name: "bare net/http", pid: process.PID(), address: address, path: cardea.path, credential: cardea.credential, body: cardea.body}
-	bare.ready(t)
 	cardea.ready(t)
-	return []*subject{bare, cardea}
+	return []*subject{w.startBare(t, "bare net/http", cardea), w.startBare(t, "bare net/http with our time limits", cardea, bareTimeouts+"=1"), cardea}
 }
 
 // measure loads the server over keep-alive connections for a time, at least one request on each, and returns the answers

@@ -207,6 +207,10 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 		By("ending in time, and starting cold")
 		restart(ctx)
 		expectReadsAndNoWrites()
+		By("ending at once when it never saw the API server: no pass can be under way, so no grace is due")
+		Expect(cardea.Stop(5 * time.Second)).To(Succeed())
+		restart(ctx)
+		expectReadsAndNoWrites()
 		By("going on when the API server returns")
 		Expect(cluster.StartAPIServer(ctx)).To(Succeed())
 		Eventually(func() (testkit.Answer, error) {
