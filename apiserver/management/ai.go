@@ -58,10 +58,11 @@ func (a *API) ListAITools(w http.ResponseWriter, r *http.Request, params openapi
 	c := callOf(r)
 	deployment := c.principal.Deployment.Deployment
 	l := listing{limit: limit, offset: offset}
+	l.begin(`{"data":[`)
 	c.snapshot.List(v1alpha1.KindAITool, deployment, func(e *snapshot.Entry) bool {
 		return l.add(func(to []byte) []byte { return append(to, e.Content.(*snapshot.Tool).Plain...) })
 	})
-	answer(w, l.offsetAnswer(c.snapshot.Count(v1alpha1.KindAITool, deployment)))
+	l.endByOffset(w, c.snapshot.Count(v1alpha1.KindAITool, deployment))
 }
 
 // ListAIToolsNested is ListAITools under its second spelling.
@@ -91,16 +92,17 @@ func (a *API) ListAIAgents(w http.ResponseWriter, r *http.Request, params openap
 	c := callOf(r)
 	l := listing{limit: int(size)}
 	total := countAgents(c, active)
+	l.begin("{")
+	l.integer(`"total":`, int64(total))
+	l.integer(`,"page":`, number)
+	l.integer(`,"per_page":`, size)
+	l.integer(`,"total_pages":`, (int64(total)+size-1)/size)
+	*l.out = append(*l.out, `,"data":[`...)
 	if number-1 <= int64(total)/size { // beyond the end the page is empty, and the product might not fit
 		l.offset = int((number - 1) * size)
 		listAgents(c, active, "", &l)
 	}
-	out := strconv.AppendInt([]byte(`{"total":`), int64(total), 10)
-	out = strconv.AppendInt(append(out, `,"page":`...), number, 10)
-	out = strconv.AppendInt(append(out, `,"per_page":`...), size, 10)
-	out = strconv.AppendInt(append(out, `,"total_pages":`...), (int64(total)+size-1)/size, 10)
-	out = append(append(append(out, `,"data":[`...), l.items...), `]}`...)
-	answer(w, out)
+	l.end(w, `]}`)
 }
 
 // ListAIAgentsNested serves a page of the deployment's agents by limit and offset, with a search in their texts.
@@ -115,20 +117,19 @@ func (a *API) ListAIAgentsNested(w http.ResponseWriter, r *http.Request, params 
 		return
 	}
 	c := callOf(r)
-	l := listing{limit: limit, offset: offset}
 	search := ""
 	if params.Search != nil {
 		search = strings.ToLower(strings.TrimSpace(*params.Search))
 	}
-	total := countAgents(c, active)
+	// A search counts what it finds; else the number is known.
+	l := listing{limit: limit, offset: offset, whole: search != ""}
+	l.begin(`{"data":[`)
+	listAgents(c, active, search, &l)
+	total := l.seen
 	if search == "" {
-		listAgents(c, active, "", &l)
-	} else {
-		l.whole = true
-		listAgents(c, active, search, &l)
-		total = l.seen
+		total = countAgents(c, active)
 	}
-	answer(w, l.offsetAnswer(total))
+	l.endByOffset(w, total)
 }
 
 // ListAgentTools serves the tools of an agent, operation 4.5.
@@ -155,16 +156,16 @@ func (a *API) ListAgentTools(w http.ResponseWriter, r *http.Request, agentID str
 	if size != nil {
 		l.limit, l.offset = int(*size), int(*skip)
 	}
+	l.begin(`{"data":[`)
 	c.snapshot.Tools(agent, func(tool *snapshot.Entry) bool {
 		return l.add(func(to []byte) []byte {
 			return snapshot.AppendObject(to, c.principal.Deployment.ID, tool.Content.(*snapshot.Tool).InAgent)
 		})
 	})
-	out := append(append([]byte(`{"data":[`), l.items...), `],"has_more":`...)
-	out = strconv.AppendBool(out, l.offset+l.listed < l.seen)
-	out = appendNullable(append(out, `,"limit":`...), size)
-	out = appendNullable(append(out, `,"offset":`...), skip)
-	answer(w, append(out, '}'))
+	l.more(l.seen)
+	*l.out = appendNullable(append(*l.out, `,"limit":`...), size)
+	*l.out = appendNullable(append(*l.out, `,"offset":`...), skip)
+	l.end(w, "}")
 }
 
 func appendNullable(to []byte, n *int64) []byte {

@@ -1,15 +1,36 @@
 package management
 
-import "strconv"
+import (
+	"net/http"
+	"strconv"
+	"sync"
+)
 
-// listing collects a page of objects as JSON.
+// buffers are lent to lists: an answer is tens of kilobytes, and the collector should not have to follow each.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPooled is the largest buffer, in bytes, that is kept for the next list.
+const maxPooled = 1 << 20
+
+// listing writes a page of objects as JSON, front to back in one buffer.
 type listing struct {
 	limit, offset int
 	// whole counts what follows the page as well.
 	whole bool
 
 	seen, listed int
-	items        []byte
+	out          *[]byte
+}
+
+// begin starts the answer with what comes before the objects.
+func (l *listing) begin(head string) {
+	l.out = buffers.Get().(*[]byte)
+	*l.out = append((*l.out)[:0], head...)
+}
+
+// integer appends a member that is an integer.
+func (l *listing) integer(member string, n int64) {
+	*l.out = strconv.AppendInt(append(*l.out, member...), n, 10)
 }
 
 // add takes the next object, and tells whether more are wanted.
@@ -19,19 +40,32 @@ func (l *listing) add(render func([]byte) []byte) bool {
 		return l.whole || l.listed < l.limit
 	}
 	if l.listed > 0 {
-		l.items = append(l.items, ',')
+		*l.out = append(*l.out, ',')
 	}
-	l.items = render(l.items)
+	*l.out = render(*l.out)
 	l.listed++
 	return l.whole || l.listed < l.limit
 }
 
-// offsetAnswer is the list of those that page by limit and offset.
-func (l *listing) offsetAnswer(total int) []byte {
-	out := make([]byte, 0, len(l.items)+128)
-	out = append(append(append(out, `{"data":[`...), l.items...), `],"has_more":`...)
-	out = strconv.AppendBool(out, l.offset+l.listed < total)
-	out = strconv.AppendInt(append(out, `,"limit":`...), int64(l.limit), 10)
-	out = strconv.AppendInt(append(out, `,"offset":`...), int64(l.offset), 10)
-	return append(strconv.AppendInt(append(out, `,"total":`...), int64(total), 10), '}')
+// more appends whether objects follow the page.
+func (l *listing) more(total int) {
+	*l.out = strconv.AppendBool(append(*l.out, `],"has_more":`...), l.offset+l.listed < total)
+}
+
+// end sends the answer with what comes after the objects, and gives the buffer back.
+func (l *listing) end(w http.ResponseWriter, tail string) {
+	*l.out = append(*l.out, tail...)
+	answer(w, *l.out)
+	if cap(*l.out) <= maxPooled {
+		buffers.Put(l.out)
+	}
+}
+
+// endByOffset ends a list that pages by limit and offset.
+func (l *listing) endByOffset(w http.ResponseWriter, total int) {
+	l.more(total)
+	l.integer(`,"limit":`, int64(l.limit))
+	l.integer(`,"offset":`, int64(l.offset))
+	l.integer(`,"total":`, int64(total))
+	l.end(w, "}")
 }

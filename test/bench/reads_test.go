@@ -145,13 +145,13 @@ func TestBenchReads(t *testing.T) {
 	} {
 		subjects := w.besideBare(t, at(read.path, key))
 		pin(t, subjects[0].pid, "0")
-		compare(t, subjects, read.what+", authentication included: throughput to bare net/http", ">= 0.5", setting)
+		compare(t, subjects, read.what+", authentication included: throughput", ">= 0.5", setting)
 	}
 	byKey, byToken := at(schemesPath+"/scheme-000000", key), at(schemesPath+"/scheme-000000", token)
 	byKey.name, byToken.name = "by key", "by token"
 	byKey.ready(t)
 	byToken.ready(t)
-	compare(t, []*subject{byKey, byToken}, "GET of one scheme with a token (ES256): throughput to the same with an API key", "-", setting)
+	compare(t, []*subject{byKey, byToken}, "GET of one scheme with a token (ES256): throughput", "-", setting)
 }
 
 // TestBenchStart starts a server over 100,000 documents.

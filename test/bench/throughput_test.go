@@ -34,9 +34,10 @@ const (
 // serveBare is the least a net/http server does to answer these bytes.
 func serveBare(address string) {
 	body := []byte(os.Getenv(bareBody))
-	contentType := []string{"application/json"}
+	contentType, length := []string{"application/json"}, []string{strconv.Itoa(len(body))}
 	server := &http.Server{Addr: address, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Type"] = contentType
+		w.Header()["Content-Length"] = length // else net/http sends long answers in chunks
 		_, _ = w.Write(body)
 	})}
 	if os.Getenv(bareTimeouts) != "" {

@@ -65,7 +65,7 @@ const (
 )
 
 var _ = DescribeTable("The schema of OAuthScope judges", judged(v1alpha1.KindOAuthScope),
-	table(commonEntries(), nameEntries(), descriptionEntries(), plainReferenceEntries("oauthAppRef"), switchEntries("archived"), []TableEntry{
+	table(commonEntries(), nameEntries(), descriptionEntries(), optionalReferenceEntries("oauthAppRef", 253), switchEntries("archived"), []TableEntry{
 		Entry("oauthAppRef missing", `oauthAppRef: null`, "spec.oauthAppRef: Required value"),
 		Entry("a scope that is a URL", `scope: "https://x/y?z#0"`), Entry("a scope of punctuation", `scope: "!#$%&'()*+,-./:;<=>?@[]^_{|}~"`),
 		Entry("a scope that looks encoded", `scope: a%2Fb`), Entry("a scope of 200", "scope: "+letters(200)),
@@ -102,7 +102,7 @@ var _ = DescribeTable("The schema of MembershipRole judges", judged(v1alpha1.Kin
 
 var _ = DescribeTable("The schema of B2BSettings judges", judged(v1alpha1.KindB2BSettings),
 	table(commonEntries(), referenceEntries("deploymentRef", 63), switchEntries("enabled", "allowWorkspaceCreation", "requireOrgForSignup"),
-		plainReferenceEntries("autoAssignOrgRoleRef"), plainReferenceEntries("autoAssignWorkspaceRoleRef"), []TableEntry{
+		optionalReferenceEntries("autoAssignOrgRoleRef", 253), optionalReferenceEntries("autoAssignWorkspaceRoleRef", 253), []TableEntry{
 			Entry("no workspace", `defaultWorkspaceLimit: 0`), Entry("the most workspaces", `defaultWorkspaceLimit: 2147483647`),
 			Entry("fewer than none", `defaultWorkspaceLimit: -1`, "spec.defaultWorkspaceLimit", "greater than or equal to 0"),
 			Entry("too many workspaces", `defaultWorkspaceLimit: 2147483648`, "spec.defaultWorkspaceLimit", "less than or equal to 2147483647"),

@@ -195,19 +195,6 @@ func optionalReferenceEntries(member string, longest int) []TableEntry {
 	}
 }
 
-// plainReferenceEntries are the rules of an optional reference to a resource whose name the schema does not judge further: one
-// that cannot exist is answered by the condition ReferencesResolved.
-func plainReferenceEntries(member string) []TableEntry {
-	at := "spec." + member + ".name"
-	return []TableEntry{
-		Entry(member, fmt.Sprintf("%s: {name: %s}", member, letters(253))),
-		Entry(member+" too long", fmt.Sprintf("%s: {name: %s}", member, letters(254)), at, "may not be more than 253"),
-		Entry(member+" without name", member+": {}", at+": Required value"),
-		Entry(member+" with an empty name", member+`: {name: ""}`, at, "at least 1 chars long"),
-		Entry(member+" as a word", member+": acme", "spec."+member, "must be of type object"),
-	}
-}
-
 func table(groups ...[]TableEntry) []TableEntry {
 	var all []TableEntry
 	for _, group := range groups {
