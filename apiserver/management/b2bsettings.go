@@ -119,18 +119,14 @@ func newSettings(c *call, attempt int) v1alpha1.B2BSettings {
 	}
 }
 
-// createAndSettle creates a resource and waits until it is in force here. One that the operator does not accept is deleted again.
+// createAndSettle creates the resource and waits until it is in force here.
 func (a *API) createAndSettle(ctx context.Context, obj *v1alpha1.B2BSettings) (bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
 	if err := a.Kubernetes.Create(bounded, obj, client.FieldOwner(v1alpha1.FieldManagerHTTP)); err != nil {
 		return false, err
 	}
-	synced, err := a.writer.settle(ctx, v1alpha1.KindB2BSettings, obj)
-	if err != nil {
-		a.withdraw(ctx, obj)
-	}
-	return synced, err
+	return a.settleCreated(ctx, v1alpha1.KindB2BSettings, obj)
 }
 
 // settingsObject is where the deployment's B2BSettings are looked for: where the snapshot knows them, else under the name a

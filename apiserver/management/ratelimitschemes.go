@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,27 +37,21 @@ func (a *API) ListRateLimitSchemes(w http.ResponseWriter, r *http.Request, param
 	}
 	c := callOf(r)
 	deployment := c.principal.Deployment
-	var items []byte
-	position, listed := 0, 0
+	l := listing{limit: limit, offset: offset}
+	l.begin(`{"data":[`)
+	start := len(*l.out)
 	c.snapshot.List(v1alpha1.KindRateLimitScheme, deployment.Deployment, func(e *snapshot.Entry) bool {
-		if position++; position <= offset {
-			return true
-		}
-		if listed++; listed > 1 {
-			items = append(items, ',')
-		}
-		items = snapshot.AppendObject(items, deployment.ID, e.Body)
-		return listed < limit
+		return l.add(func(to []byte) []byte { return snapshot.AppendObject(to, deployment.ID, e.Body) })
 	})
+	end := len(*l.out)
 	total := c.snapshot.Count(v1alpha1.KindRateLimitScheme, deployment.Deployment)
-	out := make([]byte, 0, 2*len(items)+128)
-	out = append(append(append(out, `{"data":[`...), items...), `],"has_more":`...)
-	out = strconv.AppendBool(out, offset+listed < total)
-	out = strconv.AppendInt(append(out, `,"limit":`...), int64(limit), 10)
-	out = strconv.AppendInt(append(out, `,"offset":`...), int64(offset), 10)
-	out = append(append(append(out, `,"schemes":[`...), items...), `],"total":`...)
-	out = append(strconv.AppendInt(out, int64(total), 10), '}')
-	answer(w, out)
+	l.more(total)
+	l.integer(`,"limit":`, int64(limit))
+	l.integer(`,"offset":`, int64(offset))
+	// The same objects once more: published clients look for them under this name.
+	*l.out = append(append(*l.out, `,"schemes":[`...), (*l.out)[start:end]...)
+	l.integer(`],"total":`, int64(total))
+	l.end(w, "}")
 }
 
 // GetRateLimitScheme serves one scheme from the snapshot.
@@ -82,9 +75,8 @@ func (a *API) CreateRateLimitScheme(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, kubernetesProblem(err))
 		return
 	}
-	synced, err := a.writer.settle(r.Context(), v1alpha1.KindRateLimitScheme, obj)
+	synced, err := a.settleCreated(r.Context(), v1alpha1.KindRateLimitScheme, obj)
 	if err != nil {
-		a.withdraw(r.Context(), obj)
 		a.refuse(w, r, kubernetesProblem(err))
 		return
 	}
@@ -220,6 +212,15 @@ func randomSuffix() string {
 	var random [3]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return hex.EncodeToString(random[:])[:5]
+}
+
+// settleCreated waits until a created resource is in force here. One that the operator does not accept is deleted again.
+func (a *API) settleCreated(ctx context.Context, kind string, obj v1alpha1.Resource) (bool, error) {
+	synced, err := a.writer.settle(ctx, kind, obj)
+	if err != nil {
+		a.withdraw(ctx, obj)
+	}
+	return synced, err
 }
 
 // withdraw deletes a resource that was created and then refused.

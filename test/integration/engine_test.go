@@ -272,11 +272,23 @@ var _ = Describe("The resync", func() {
 		Consistently(versions).WithTimeout(3 * time.Second).Should(Equal(before))
 		Expect(w.store.Writes()).To(Equal(writes))
 
-		// Somebody empties the store behind the operator's back, under a tenure of its own that it then gives up.
 		tenure, err := w.store.Store.Take(ctx, "somebody else", time.Minute)
 		Expect(err).To(MatchError(store.ErrForeignInstall), "a live install is not displaced")
 		Expect(tenure).To(BeZero())
 		w.expectAccepted(plain)
+	})
+
+	It("compares what the store holds, not what it once wrote, and mends it", func(ctx context.Context) {
+		w := newWorld(ctx, testkit.OperatorOptions{Resync: time.Second})
+		deployment, scheme := testkit.Deployment(w.namespace, "acme"), testkit.Scheme(w.namespace, "acme", "free")
+		create(ctx, deployment, scheme)
+		expectReady(ctx, scheme)
+		before := w.held(ctx, "RateLimitScheme", "free")
+		Expect(w.store.Store.Delete(ctx, w.store.Tenure(), before.Document.Owner)).To(Succeed())
+		Eventually(func() bool { return w.held(ctx, "RateLimitScheme", "free").Found }).Should(BeTrue())
+		after := w.held(ctx, "RateLimitScheme", "free")
+		after.Document.Revision = before.Document.Revision
+		Expect(after).To(Equal(before), "the same content, id, claims and times")
 	})
 
 	It("removes the document of a resource that vanished without its deletion", func(ctx context.Context) {

@@ -15,7 +15,11 @@ type Interruptible struct {
 	store.Store
 	away   atomic.Bool
 	writes atomic.Int64
+	tenure atomic.Pointer[store.Tenure]
 }
+
+// Tenure returns the tenure the operator writes under.
+func (s *Interruptible) Tenure() store.Tenure { return *s.tenure.Load() }
 
 // Interrupt makes every call fail, or succeed again.
 func (s *Interruptible) Interrupt(away bool) { s.away.Store(away) }
@@ -94,7 +98,11 @@ func (s *Interruptible) Take(ctx context.Context, install string, patience time.
 	if err := s.reach(); err != nil {
 		return store.Tenure{}, err
 	}
-	return s.Store.Take(ctx, install, patience)
+	tenure, err := s.Store.Take(ctx, install, patience)
+	if err == nil {
+		s.tenure.Store(&tenure)
+	}
+	return tenure, err
 }
 
 // Beat implements store.Tenures.
