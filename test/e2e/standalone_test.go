@@ -228,8 +228,8 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 
 	It("tells no secret in logs, resources or events", func(ctx context.Context) {
 		remember(ctx)
-		kubectl(ctx, "annotate", "apikey", "globex-tracking-key", "-n", "acme", "--overwrite", "iam.cardea.dev/rotate-at="+time.Now().Add(-time.Second).UTC().Format(time.RFC3339))
 		before := cluster.APIKey(ctx, "acme", "globex-tracking-key")
+		kubectl(ctx, "annotate", "apikey", "globex-tracking-key", "-n", "acme", "--overwrite", "iam.cardea.dev/rotate-at="+time.Now().Add(-time.Second).UTC().Format(time.RFC3339))
 		Eventually(func() string { return cluster.APIKey(ctx, "acme", "globex-tracking-key") }).ShouldNot(Equal(before))
 		remember(ctx)
 		expectNoTraceOf(ctx, seen...)
