@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // Identity names a resource: its kind, namespace and name. A document has the identity of the resource it came from.
@@ -160,6 +162,7 @@ type Store interface {
 	Feed
 	Tenures
 	Schema
+	people.Store
 	// Close ends every connection and background task. Writes that wait get ErrUnavailable.
 	Close() error
 }

@@ -15,6 +15,8 @@ type dialect struct {
 	numbered bool
 	// forUpdate follows the SELECT that locks the store row; empty where a write transaction is alone anyway.
 	forUpdate string
+	// skipLocked follows the SELECT of a queue that passes over rows others hold; empty where nobody else can.
+	skipLocked string
 	// publish follows the UPDATE of the store row that ends a change and tells other processes of it on commit.
 	publish string
 	// jsonList is the aggregate function that makes a JSON list.
@@ -30,6 +32,8 @@ type dialect struct {
 	variable func(args []any) []any
 	// retryable tells that the engine undid the transaction and asks for it again.
 	retryable func(err error) bool
+	// duplicate tells that a row breaks a UNIQUE index or PRIMARY KEY.
+	duplicate func(err error) bool
 	// goose is the dialect's name there, and locker its lock for migrations, nil where the engine is alone.
 	goose  goose.Dialect
 	locker func() (lock.SessionLocker, error)

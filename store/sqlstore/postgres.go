@@ -34,6 +34,7 @@ const (
 var postgresDialect = dialect{
 	numbered:    true,
 	forUpdate:   " FOR UPDATE",
+	skipLocked:  " FOR UPDATE SKIP LOCKED",
 	publish:     " RETURNING pg_notify('" + feedChannel + "', '')",
 	jsonList:    "json_agg",
 	tableExists: `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
@@ -45,6 +46,10 @@ var postgresDialect = dialect{
 	retryable: func(err error) bool {
 		var refused *pgconn.PgError
 		return errors.As(err, &refused) && (refused.Code == "40001" || refused.Code == "40P01")
+	},
+	duplicate: func(err error) bool {
+		var refused *pgconn.PgError
+		return errors.As(err, &refused) && refused.Code == "23505"
 	},
 	goose: goose.DialectPostgres,
 	locker: func() (lock.SessionLocker, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 	sqlitedriver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // sqliteReaders is how many reads run beside the one writer.
@@ -26,7 +27,11 @@ var sqliteDialect = dialect{
 	maxParameters: 30000,
 	variable:      func(args []any) []any { return args },
 	retryable:     func(error) bool { return false },
-	goose:         goose.DialectSQLite3,
+	duplicate: func(err error) bool {
+		var refused *sqlitedriver.Error
+		return errors.As(err, &refused) && (refused.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || refused.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+	},
+	goose: goose.DialectSQLite3,
 }
 
 // openSQLite opens or creates the file of a URL without its "sqlite:".

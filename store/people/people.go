@@ -1,0 +1,211 @@
+// Package people states what Cardea needs of its runtime store for people: users, sessions, codes, organizations, and what
+// analytics counts. Only servers write here; applying YAML touches none of it. Every row belongs to one deployment, and a Tx
+// reaches the rows of one deployment only.
+package people
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrDuplicate: a row breaks a uniqueness the store keeps (an id, an email, a verified phone number, a slug, a membership).
+// The transaction is lost; reading again tells which.
+var ErrDuplicate = errors.New("the row exists already")
+
+// Store is the server's side of the store for people.
+type Store interface {
+	// View runs do on a deployment's rows. Each statement sees what was committed when it began, and writes are refused.
+	View(ctx context.Context, deployment string, do func(Tx) error) error
+	// Change runs do in one transaction: everything it wrote is committed if it returns nil, and nothing if it returns an
+	// error, which Change passes on, or if the process dies. do may run several times and must keep nothing of an earlier
+	// run; where it fails with ErrDuplicate it runs once more, so that its reads can see the row it collided with. Where the
+	// outcome of the commit is unknown the error wraps store.ErrUnavailable.
+	Change(ctx context.Context, deployment string, do func(Tx) error) error
+	Messages
+	Upkeep
+}
+
+// Messages is the dispatcher's side of the outbox, over all deployments.
+type Messages interface {
+	// ClaimMessages leases up to limit pending messages whose time has come to the caller alone, the oldest first, until the
+	// lease ends. A lease that ended is claimed again.
+	ClaimMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]Message, error)
+	// SettleMessage ends the caller's lease: the message gets its end state and loses its body, or is due again at NextAt. It
+	// tells whether the lease was still the caller's.
+	SettleMessage(ctx context.Context, m Message, to Settlement) (bool, error)
+}
+
+// Upkeep is what keeps the tables small.
+type Upkeep interface {
+	// Purge deletes up to limit rows of each kind that are over: sessions and attempts past their expiry, challenges, failures
+	// and ended messages older than a day before now, audit records older than the retention. It returns how many it deleted.
+	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
+	// Erase deletes up to limit rows of each table of a deployment and returns how many it deleted; 0 means nothing is left.
+	Erase(ctx context.Context, deployment string, limit int) (int64, error)
+}
+
+// Tx is one deployment's rows within a View or a Change. It ends with the callback. "Lock" in a name means: the row is read,
+// and nobody else changes it before the transaction ends. Locks are taken in the order failures, session, user, organization.
+type Tx interface {
+	Users
+	Phones
+	Sessions
+	Attempts
+	Challenges
+	Organizations
+	Journal
+}
+
+// Users are accounts, their emails and their credentials.
+type Users interface {
+	InsertUser(User, Email) error
+	User(id int64) (User, bool, error)
+	LockUser(id int64) (User, bool, error)
+	// UserByEmail finds the account an address belongs to, as FoldEmail compares it.
+	UserByEmail(folded string) (User, bool, error)
+	// UpdateUser writes the names, the disabled flag and the last active organization.
+	UpdateUser(User) error
+	// DeleteUser deletes an account with all that is its own; what analytics counted stays counted, without address and user
+	// agent.
+	DeleteUser(id int64) error
+	// ListUsers returns users whose name or email contains the search ("" finds all), the newest first, and how many there are.
+	ListUsers(search string, limit, offset int) ([]User, int64, error)
+	// Credential returns a user's secret of a kind; of a password, its encoded hash.
+	Credential(user int64, kind string) (string, bool, error)
+	PutCredential(user int64, kind, secret string, now time.Time) error
+}
+
+// Phones are users' phone numbers.
+type Phones interface {
+	// InsertPhone fails with ErrDuplicate where the user has the number already.
+	InsertPhone(Phone) error
+	Phone(id int64) (Phone, bool, error)
+	// PhonesOf returns a user's phones, the oldest first.
+	PhonesOf(user int64) ([]Phone, error)
+	// PhoneOwner returns the user who verified a number.
+	PhoneOwner(number string) (int64, bool, error)
+	// VerifyPhone marks a phone as verified. ErrDuplicate: another user verified the number first.
+	VerifyPhone(id int64, now time.Time) error
+	// MakePrimary makes a phone its user's only primary one.
+	MakePrimary(user, id int64) error
+	DeletePhone(id int64) error
+}
+
+// Sessions are sessions with their tokens and sign-ins.
+type Sessions interface {
+	// SessionByToken returns the session a token hash belongs to, the token as it stands, and the session's sign-ins, the
+	// oldest first, all of one moment.
+	SessionByToken(hash []byte) (Session, bool, error)
+	// LockSession is SessionByToken, locking the session.
+	LockSession(hash []byte) (Session, bool, error)
+	InsertSession(Session) error
+	// UpdateSession writes anonymous, the active sign-in, attempting, when it was used last, and when it expires.
+	UpdateSession(Session) error
+	// EndSession deletes a session with its tokens, sign-ins and attempts.
+	EndSession(id int64) error
+	// EndSessionsOf takes a user's sign-ins out of every session, ends those sessions that have none left, and returns how
+	// many sign-ins there were.
+	EndSessionsOf(user int64) (int64, error)
+	// PendingFrom counts the anonymous sessions of a client address that are not expired.
+	PendingFrom(address string, now time.Time) (int, error)
+
+	InsertToken(Token) error
+	// UseToken records the first use of a token and lets its parent die at a time, if it does not die before.
+	UseToken(token Token, now, parentDies time.Time) error
+	// DropTokens deletes tokens of a session: all, or, if keep is more than 0, all live ones but the newest keep, and those
+	// that died before a time.
+	DropTokens(session int64, keep int, now, diedBefore time.Time) error
+
+	InsertSignIn(SignIn) error
+	DeleteSignIn(id int64) error
+	// PlaceSignIn writes a sign-in's active organization and workspace.
+	PlaceSignIn(id, organization, workspace int64) error
+	// SignInsOf returns the sign-ins of a user in all sessions, the oldest first.
+	SignInsOf(user int64) ([]SignIn, error)
+	// LeaveOrganization takes an organization off every sign-in of a user.
+	LeaveOrganization(user, organization int64) error
+}
+
+// Attempts are sign-ups and sign-ins that wait for a code.
+type Attempts interface {
+	InsertAttempt(Attempt) error
+	Attempt(id int64) (Attempt, bool, error)
+	// AttemptsOf returns a session's attempts that are neither completed nor expired, the oldest first.
+	AttemptsOf(session int64, now time.Time) ([]Attempt, error)
+	// CompleteAttempt marks an attempt as completed, and tells whether this call did.
+	CompleteAttempt(id int64) (bool, error)
+}
+
+// Challenges are codes that were sent, and the counters that bound guessing and sending.
+type Challenges interface {
+	// InsertChallenge replaces every earlier live challenge of the same purpose and (user, recipient).
+	InsertChallenge(Challenge) error
+	// LiveChallenge returns the newest challenge of a purpose and subject that was neither replaced nor consumed. It may have
+	// expired.
+	LiveChallenge(purpose string, subject int64) (Challenge, bool, error)
+	// CountTry adds one try to a challenge that is live at a time and has fewer than max, and tells whether it did.
+	CountTry(id int64, max int, now time.Time) (bool, error)
+	// ConsumeChallenge uses a live challenge up, and tells whether this call did.
+	ConsumeChallenge(id int64, now time.Time) (bool, error)
+	// VoidChallenges replaces every live challenge of a purpose and subject by nothing.
+	VoidChallenges(purpose string, subject int64) error
+	// SendsTo returns when challenges of a purpose were made for a (user, recipient) since a time, the oldest first.
+	SendsTo(purpose string, user int64, recipient string, since time.Time) ([]time.Time, error)
+	// SendsFrom is SendsTo for a client address and a channel.
+	SendsFrom(channel, address string, since time.Time) ([]time.Time, error)
+	// SendsOn counts the challenges of a channel that were really sent since a time: all, and those to a region.
+	SendsOn(channel, region string, since time.Time) (all, toRegion int64, err error)
+
+	// LockFailure returns a counter, 0 where there is none, and holds it: whoever asks for the same one waits.
+	LockFailure(scope, subject string, now time.Time) (Failure, error)
+	PutFailure(Failure) error
+
+	// InsertMessage puts a message into the outbox, in the same transaction as what it is about.
+	InsertMessage(Message) error
+}
+
+// Organizations are organizations, workspaces, memberships and invitations.
+type Organizations interface {
+	// InsertOrganization fails with ErrDuplicate where the slug is taken.
+	InsertOrganization(Organization) error
+	Organization(id int64) (Organization, bool, error)
+	LockOrganization(id int64) (Organization, bool, error)
+	SlugTaken(slug string) (bool, error)
+	// SetDefaultWorkspace makes a workspace the one members of its organization start in.
+	SetDefaultWorkspace(organization, workspace int64) error
+
+	InsertWorkspace(Workspace) error
+	Workspace(id int64) (Workspace, bool, error)
+	// WorkspacesIn returns the slugs of an organization's workspaces.
+	WorkspacesIn(organization int64) ([]string, error)
+
+	// InsertMember fails with ErrDuplicate where the user is a member already.
+	InsertMember(Member) error
+	Member(organization, user int64) (Member, bool, error)
+	// MembersOf returns a user's memberships with their organizations, the oldest first.
+	MembershipsOf(user int64) ([]Member, error)
+	// SetMemberWorkspace remembers a member's last active workspace.
+	SetMemberWorkspace(organization, user, workspace int64) error
+	// DeleteMember ends a membership and those in the organization's workspaces, and takes the organization off the member's
+	// sign-ins.
+	DeleteMember(organization, user int64) (bool, error)
+
+	InsertWorkspaceMember(WorkspaceMember) error
+	WorkspaceMember(workspace, user int64) (WorkspaceMember, bool, error)
+	// WorkspaceMembershipsOf returns a user's memberships with their workspaces, the oldest first; of one organization, or of
+	// all for 0.
+	WorkspaceMembershipsOf(user, organization int64) ([]WorkspaceMember, error)
+
+	InsertInvitation(Invitation) error
+	InvitationByToken(hash []byte) (Invitation, bool, error)
+	Invitation(id int64) (Invitation, bool, error)
+	// AcceptInvitation marks an invitation that is open at a time as accepted, and tells whether this call did.
+	AcceptInvitation(id int64, now time.Time) (bool, error)
+}
+
+// Journal is what analytics counts and what auditors read.
+type Journal interface {
+	RecordEvent(Event) error
+	RecordAudit(Audit) error
+}

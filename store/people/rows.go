@@ -1,0 +1,287 @@
+package people
+
+import (
+	"strings"
+	"time"
+)
+
+// User is an account.
+type User struct {
+	ID                  int64
+	FirstName, LastName string
+	// Disabled users prove who they are and are refused then.
+	Disabled bool
+	// Organization was active last, 0: none.
+	Organization         int64
+	CreatedAt, UpdatedAt time.Time
+	// Email is the primary address as typed, and Phone the primary number or "". They are read only.
+	Email, Phone string
+}
+
+// Email is an address that was proven.
+type Email struct {
+	ID, User  int64
+	Address   string
+	Primary   bool
+	CreatedAt time.Time
+}
+
+// FoldEmail returns an address as addresses compare.
+func FoldEmail(address string) string { return strings.ToLower(address) }
+
+// CredentialPassword is the kind of a password's credential.
+const CredentialPassword = "password"
+
+// Phone is a number of a user.
+type Phone struct {
+	ID, User int64
+	// Number is in E.164 form.
+	Number string
+	// Region is the ISO 3166 country the number belongs to.
+	Region    string
+	Primary   bool
+	CreatedAt time.Time
+	// VerifiedAt is zero until the user proved to hold the number.
+	VerifiedAt time.Time
+}
+
+// Session is a browser's session, with the token it was found by.
+type Session struct {
+	ID int64
+	// Anonymous sessions only own attempts.
+	Anonymous bool
+	// ActiveSignIn is one of SignIns, 0: none.
+	ActiveSignIn int64
+	// Attempting tells that there may be attempts that are not completed.
+	Attempting         bool
+	Address, UserAgent string
+	CreatedAt, UsedAt  time.Time
+	// ExpiresAt is the absolute bound.
+	ExpiresAt time.Time
+	// Token and SignIns are read only.
+	Token   Token
+	SignIns []SignIn
+}
+
+// Active returns the active sign-in, nil if there is none.
+func (s *Session) Active() *SignIn {
+	for i := range s.SignIns {
+		if s.SignIns[i].ID == s.ActiveSignIn {
+			return &s.SignIns[i]
+		}
+	}
+	return nil
+}
+
+// Token is one value of a session's cookie, known by its hash.
+type Token struct {
+	Hash    []byte // SHA-256, 32 bytes
+	Session int64
+	// Parent is the hash of the token this one replaced, empty for a first one.
+	Parent    []byte
+	CreatedAt time.Time
+	// UsedAt is when it was first used, zero before.
+	UsedAt time.Time
+	// DiesAt is zero until a successor was used.
+	DiesAt time.Time
+}
+
+// SignIn is one account in a session.
+type SignIn struct {
+	ID, Session, User int64
+	Method            string
+	// Organization and Workspace are active for it, 0: none.
+	Organization, Workspace int64
+	CreatedAt               time.Time
+}
+
+// The methods of sign-ins and sign-ups.
+const (
+	MethodPassword = "password"
+	MethodEmailOTP = "email_otp"
+	MethodImport   = "import"
+)
+
+// The kinds of attempts.
+const (
+	AttemptSignUp = "signup"
+	AttemptSignIn = "signin"
+)
+
+// Attempt is a sign-up or sign-in that waits for a code.
+type Attempt struct {
+	ID, Session  int64
+	Kind, Method string
+	// Email is as typed; its folded form is what counts.
+	Email string
+	// User is the account it is about; 0: unknown, or not there yet.
+	User                int64
+	FirstName, LastName string
+	// PasswordHash, OrganizationName and Invitation are what a sign-up brings along.
+	PasswordHash         string
+	OrganizationName     string
+	Invitation           int64
+	Completed            bool
+	CreatedAt, ExpiresAt time.Time
+}
+
+// The purposes of challenges.
+const (
+	PurposeSignUp = "signup"
+	PurposeSignIn = "signin"
+	PurposePhone  = "phone"
+)
+
+// The channels of messages.
+const (
+	ChannelSMS  = "sms"
+	ChannelMail = "mail"
+)
+
+// Challenge is a code that was sent, as far as it is stored.
+type Challenge struct {
+	ID               int64
+	Purpose, Channel string
+	// Subject is the phone or the attempt the code proves.
+	Subject, Session, User int64
+	// Recipient is a number, or an address as addresses compare.
+	Recipient string
+	// Region is the country of a number.
+	Region string
+	// Address is the client's that asked for it.
+	Address string
+	// Sent tells that a message went out; for an unknown account none does.
+	Sent bool
+	// Salt and MAC bind the code to this challenge; KeyID names the key.
+	Salt, MAC            []byte
+	KeyID                string
+	Tries                int
+	CreatedAt, ExpiresAt time.Time
+}
+
+// Failure is a counter of failures in a row.
+type Failure struct {
+	Scope, Subject string
+	Count          int
+	// Until is when the next try is allowed, zero: now.
+	Until     time.Time
+	UpdatedAt time.Time
+}
+
+// Message is a text or mail in the outbox.
+type Message struct {
+	Deployment string
+	ID         int64
+	// Challenge is what it was sent for, 0: nothing.
+	Challenge          int64
+	Channel, Recipient string
+	// Sealed is the sealed body, for which the kind is SealedMessage and the id the message's.
+	Sealed               string
+	Tries                int
+	CreatedAt, ExpiresAt time.Time
+	// Lease is the claim's, read only.
+	Lease string
+	// Void tells that the challenge was replaced or used up meanwhile, read only.
+	Void bool
+}
+
+// SealedMessage is the kind that bodies in the outbox are sealed for.
+const SealedMessage = "outbox-message"
+
+// The states of messages: pending, and how they end.
+const (
+	MessagePending = "pending"
+	MessageSent    = "sent"
+	MessageFailed  = "failed"
+	MessageExpired = "expired"
+	MessageVoid    = "void"
+)
+
+// Settlement is what became of a claimed message.
+type Settlement struct {
+	State string
+	// NextAt is when a message that stays pending is due again.
+	NextAt time.Time
+	// ProviderID is the provider's name for it, and Reason why it was not sent, never with its body.
+	ProviderID, Reason string
+}
+
+// Organization is an organization.
+type Organization struct {
+	ID                    int64
+	Name, Slug            string
+	Description, ImageURL string
+	// Workspace is where members start, 0: none.
+	Workspace int64
+	CreatedAt time.Time
+}
+
+// Workspace is a workspace of an organization.
+type Workspace struct {
+	ID, Organization int64
+	Name, Slug       string
+	CreatedAt        time.Time
+}
+
+// Member is a user in an organization.
+type Member struct {
+	ID, User int64
+	// Organization has only its id when a Member is written.
+	Organization Organization
+	// Role is the id of a MembershipRole, 0: none. The owner has every permission and no role.
+	Role  int64
+	Owner bool
+	// Workspace was active last, 0: none yet.
+	Workspace int64
+	CreatedAt time.Time
+}
+
+// WorkspaceMember is a user in a workspace.
+type WorkspaceMember struct {
+	ID, User int64
+	// Workspace has only its ids when a WorkspaceMember is written.
+	Workspace Workspace
+	Role      int64
+	Owner     bool
+	CreatedAt time.Time
+}
+
+// Invitation asks somebody into an organization.
+type Invitation struct {
+	ID, Organization int64
+	Email            string
+	Role             int64
+	Hash             []byte // SHA-256 of the token
+	InvitedBy        int64
+	CreatedAt        time.Time
+	ExpiresAt        time.Time
+	AcceptedAt       time.Time
+}
+
+// The kinds of events.
+const (
+	EventSignIn       = "signin"
+	EventSignUp       = "signup"
+	EventOrganization = "organization"
+	EventWorkspace    = "workspace"
+)
+
+// Event is something analytics counts.
+type Event struct {
+	ID                         int64
+	Kind                       string
+	At                         time.Time
+	User                       int64
+	Method, Address, UserAgent string
+}
+
+// Audit is a record for auditors.
+type Audit struct {
+	ID      int64
+	At      time.Time
+	Actor   string
+	Action  string
+	Object  string
+	Session int64
+	Address string
+}

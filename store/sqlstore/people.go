@@ -1,0 +1,167 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+var _ people.Store = (*Store)(nil)
+
+// View implements people.Store.
+func (s *Store) View(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return do(&peopleTx{ctx: ctx, session: s.reads(), deployment: deployment, readOnly: true})
+}
+
+// Change implements people.Store. Unlike config writes, changes of people lock only the rows they touch.
+func (s *Store) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	collided := false
+	for attempt := 1; ; attempt++ {
+		err := s.changeOnce(ctx, deployment, do)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, people.ErrDuplicate) && !collided:
+			collided = true
+			continue
+		case attempt >= maxAttempts || !s.engine.dialect.retryable(err):
+			return err
+		}
+		delay := firstRetry << (attempt - 1)
+		if pause(ctx, delay+rand.N(delay)) != nil {
+			return err
+		}
+	}
+}
+
+func (s *Store) changeOnce(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	tx, err := s.engine.write.BeginTx(ctx, s.engine.dialect.writeTx)
+	if err != nil {
+		return unavailable(ctx, err)
+	}
+	// After a commit this does nothing.
+	defer func() { _ = tx.Rollback() }()
+	on := &peopleTx{ctx: ctx, session: session{s.engine.dialect, tx}, deployment: deployment}
+	if err := do(on); err != nil {
+		return err
+	}
+	return on.failed(unavailable(ctx, tx.Commit()))
+}
+
+// peopleTx reaches one deployment's rows. It carries its context: it lives no longer than the call it was made for.
+type peopleTx struct {
+	ctx context.Context
+	session
+	deployment string
+	readOnly   bool
+}
+
+var errReadOnly = errors.New("a View does not write")
+
+// write runs a statement whose first parameter is the deployment, and returns how many rows it changed.
+func (tx *peopleTx) write(query string, args ...any) (int64, error) {
+	if tx.readOnly {
+		return 0, errReadOnly
+	}
+	changed, err := tx.exec(tx.ctx, query, append([]any{tx.deployment}, args...)...)
+	return changed, tx.failed(err)
+}
+
+// put is write, for statements whose number of rows does not matter.
+func (tx *peopleTx) put(query string, args ...any) error {
+	_, err := tx.write(query, args...)
+	return err
+}
+
+// changed runs a statement whose last parameter is the deployment, and returns how many rows it changed.
+func (tx *peopleTx) changed(query string, args ...any) (int64, error) {
+	if tx.readOnly {
+		return 0, errReadOnly
+	}
+	changed, err := tx.exec(tx.ctx, query, append(args, tx.deployment)...)
+	return changed, tx.failed(err)
+}
+
+// update is changed, for statements whose number of rows does not matter.
+func (tx *peopleTx) update(query string, args ...any) error {
+	_, err := tx.changed(query, args...)
+	return err
+}
+
+// get runs a query whose first parameter is the deployment and that returns at most one row.
+func (tx *peopleTx) get(dest []any, query string, args ...any) (bool, error) {
+	found, err := tx.row(tx.ctx, dest, query, append([]any{tx.deployment}, args...)...)
+	return found, tx.failed(err)
+}
+
+// list runs a query whose first parameter is the deployment and reads each row.
+func list[T any](tx *peopleTx, read func(*sql.Rows, *T) error, query string, args ...any) ([]T, error) {
+	var all []T
+	err := tx.query(tx.ctx, func(rows *sql.Rows) error {
+		var one T
+		err := read(rows, &one)
+		all = append(all, one)
+		return err
+	}, query, append([]any{tx.deployment}, args...)...)
+	return all, tx.failed(err)
+}
+
+// first is list for a query that returns at most one row.
+func first[T any](tx *peopleTx, read func(*sql.Rows, *T) error, query string, args ...any) (T, bool, error) {
+	all, err := list(tx, read, query, args...)
+	if err != nil || len(all) == 0 {
+		var none T
+		return none, false, err
+	}
+	return all[0], true, nil
+}
+
+// lock is the end of a SELECT that locks the rows it returns.
+func (tx *peopleTx) lock() string { return tx.dialect.forUpdate }
+
+// failed tells a row that exists already from a store that is away.
+func (tx *peopleTx) failed(err error) error {
+	if err != nil && tx.dialect.duplicate(err) {
+		return people.ErrDuplicate
+	}
+	return err
+}
+
+// micros is a time as it is stored: 0 for the zero time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// moment scans a stored time.
+type moment struct{ to *time.Time }
+
+// Scan implements sql.Scanner.
+func (m moment) Scan(from any) error {
+	at, ok := from.(int64)
+	if !ok {
+		return errors.New("a stored time is no integer")
+	}
+	*m.to = time.Time{}
+	if at != 0 {
+		*m.to = time.UnixMicro(at).UTC()
+	}
+	return nil
+}
+
+// bytesOf is a blob that is never NULL.
+func bytesOf(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+var _ store.Store = (*Store)(nil)

@@ -1,0 +1,151 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const organizationColumns = `o.id, o.name, o.slug, o.description, o.image_url, o.workspace_id, o.created_at`
+
+func organizationFields(o *people.Organization) []any {
+	return []any{&o.ID, &o.Name, &o.Slug, &o.Description, &o.ImageURL, &o.Workspace, moment{&o.CreatedAt}}
+}
+
+func readOrganization(row *sql.Rows, o *people.Organization) error {
+	return row.Scan(organizationFields(o)...)
+}
+
+func (tx *peopleTx) InsertOrganization(o people.Organization) error {
+	return tx.put(`INSERT INTO organizations (deployment, id, name, slug, description, image_url, workspace_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		o.ID, o.Name, o.Slug, o.Description, o.ImageURL, o.Workspace, micros(o.CreatedAt))
+}
+
+func (tx *peopleTx) Organization(id int64) (people.Organization, bool, error) {
+	return first(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = ? AND o.id = ?`, id)
+}
+
+func (tx *peopleTx) LockOrganization(id int64) (people.Organization, bool, error) {
+	return first(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = ? AND o.id = ?`+tx.lock(), id)
+}
+
+func (tx *peopleTx) SlugTaken(slug string) (bool, error) {
+	var one int
+	return tx.get([]any{&one}, `SELECT 1 FROM organizations WHERE deployment = ? AND slug = ?`, slug)
+}
+
+func (tx *peopleTx) SetDefaultWorkspace(organization, workspace int64) error {
+	return tx.update(`UPDATE organizations SET workspace_id = ? WHERE id = ? AND deployment = ?`, workspace, organization)
+}
+
+const workspaceColumns = `w.id, w.organization_id, w.name, w.slug, w.created_at`
+
+func workspaceFields(w *people.Workspace) []any {
+	return []any{&w.ID, &w.Organization, &w.Name, &w.Slug, moment{&w.CreatedAt}}
+}
+
+func (tx *peopleTx) InsertWorkspace(w people.Workspace) error {
+	return tx.put(`INSERT INTO workspaces (deployment, id, organization_id, name, slug, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
+		w.ID, w.Organization, w.Name, w.Slug, micros(w.CreatedAt))
+}
+
+func (tx *peopleTx) Workspace(id int64) (people.Workspace, bool, error) {
+	return first(tx, func(row *sql.Rows, w *people.Workspace) error { return row.Scan(workspaceFields(w)...) },
+		`SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = ? AND w.id = ?`, id)
+}
+
+func (tx *peopleTx) WorkspacesIn(organization int64) ([]string, error) {
+	return list(tx, func(row *sql.Rows, slug *string) error { return row.Scan(slug) },
+		`SELECT slug FROM workspaces WHERE deployment = ? AND organization_id = ? ORDER BY created_at, id`, organization)
+}
+
+const memberQuery = `SELECT m.id, m.user_id, m.role_id, m.owner, m.workspace_id, m.created_at, ` + organizationColumns + `
+	FROM organization_memberships m JOIN organizations o ON o.deployment = m.deployment AND o.id = m.organization_id WHERE m.deployment = ?`
+
+func readMember(row *sql.Rows, m *people.Member) error {
+	return row.Scan(append([]any{&m.ID, &m.User, &m.Role, &m.Owner, &m.Workspace, moment{&m.CreatedAt}}, organizationFields(&m.Organization)...)...)
+}
+
+func (tx *peopleTx) InsertMember(m people.Member) error {
+	return tx.put(`INSERT INTO organization_memberships (deployment, id, organization_id, user_id, role_id, owner, workspace_id, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, m.ID, m.Organization.ID, m.User, m.Role, flag(m.Owner), m.Workspace, micros(m.CreatedAt))
+}
+
+// Member shares the lock of the membership's row in a Change: a removal either came first, and is seen, or waits.
+func (tx *peopleTx) Member(organization, user int64) (people.Member, bool, error) {
+	query := memberQuery + ` AND m.organization_id = ? AND m.user_id = ?`
+	if !tx.readOnly && tx.lock() != "" {
+		query += ` FOR SHARE OF m`
+	}
+	return first(tx, readMember, query, organization, user)
+}
+
+func (tx *peopleTx) MembershipsOf(user int64) ([]people.Member, error) {
+	return list(tx, readMember, memberQuery+` AND m.user_id = ? ORDER BY m.created_at, m.id`, user)
+}
+
+func (tx *peopleTx) SetMemberWorkspace(organization, user, workspace int64) error {
+	return tx.update(`UPDATE organization_memberships SET workspace_id = ? WHERE organization_id = ? AND user_id = ? AND deployment = ?`,
+		workspace, organization, user)
+}
+
+func (tx *peopleTx) DeleteMember(organization, user int64) (bool, error) {
+	n, err := tx.write(`DELETE FROM organization_memberships WHERE deployment = ? AND organization_id = ? AND user_id = ?`, organization, user)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	if err := tx.put(`DELETE FROM workspace_memberships WHERE deployment = ? AND organization_id = ? AND user_id = ?`, organization, user); err != nil {
+		return false, err
+	}
+	return true, tx.LeaveOrganization(user, organization)
+}
+
+const workspaceMemberQuery = `SELECT m.id, m.user_id, m.role_id, m.owner, m.created_at, ` + workspaceColumns + `
+	FROM workspace_memberships m JOIN workspaces w ON w.deployment = m.deployment AND w.id = m.workspace_id WHERE m.deployment = ?`
+
+func readWorkspaceMember(row *sql.Rows, m *people.WorkspaceMember) error {
+	return row.Scan(append([]any{&m.ID, &m.User, &m.Role, &m.Owner, moment{&m.CreatedAt}}, workspaceFields(&m.Workspace)...)...)
+}
+
+func (tx *peopleTx) InsertWorkspaceMember(m people.WorkspaceMember) error {
+	return tx.put(`INSERT INTO workspace_memberships (deployment, id, workspace_id, organization_id, user_id, role_id, owner, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, m.ID, m.Workspace.ID, m.Workspace.Organization, m.User, m.Role, flag(m.Owner), micros(m.CreatedAt))
+}
+
+func (tx *peopleTx) WorkspaceMember(workspace, user int64) (people.WorkspaceMember, bool, error) {
+	return first(tx, readWorkspaceMember, workspaceMemberQuery+` AND m.workspace_id = ? AND m.user_id = ?`, workspace, user)
+}
+
+func (tx *peopleTx) WorkspaceMembershipsOf(user, organization int64) ([]people.WorkspaceMember, error) {
+	query, args := workspaceMemberQuery+` AND m.user_id = ?`, []any{user}
+	if organization != 0 {
+		query, args = query+` AND m.organization_id = ?`, append(args, organization)
+	}
+	return list(tx, readWorkspaceMember, query+` ORDER BY m.created_at, m.id`, args...)
+}
+
+const invitationColumns = `id, organization_id, email, folded, role_id, hash, invited_by, created_at, expires_at, accepted_at`
+
+func readInvitation(row *sql.Rows, i *people.Invitation) error {
+	var folded string
+	return row.Scan(&i.ID, &i.Organization, &i.Email, &folded, &i.Role, &i.Hash, &i.InvitedBy, moment{&i.CreatedAt}, moment{&i.ExpiresAt}, moment{&i.AcceptedAt})
+}
+
+func (tx *peopleTx) InsertInvitation(i people.Invitation) error {
+	return tx.put(`INSERT INTO invitations (deployment, `+invitationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		i.ID, i.Organization, i.Email, people.FoldEmail(i.Email), i.Role, i.Hash, i.InvitedBy, micros(i.CreatedAt), micros(i.ExpiresAt), micros(i.AcceptedAt))
+}
+
+func (tx *peopleTx) InvitationByToken(hash []byte) (people.Invitation, bool, error) {
+	return first(tx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = ? AND hash = ?`, hash)
+}
+
+func (tx *peopleTx) Invitation(id int64) (people.Invitation, bool, error) {
+	return first(tx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = ? AND id = ?`, id)
+}
+
+func (tx *peopleTx) AcceptInvitation(id int64, now time.Time) (bool, error) {
+	n, err := tx.changed(`UPDATE invitations SET accepted_at = ? WHERE accepted_at = 0 AND expires_at > ? AND id = ? AND deployment = ?`, micros(now), micros(now), id)
+	return n == 1, err
+}

@@ -1,0 +1,46 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// ClaimMessages implements people.Messages. On PostgreSQL a row another dispatcher is claiming is passed over, not waited
+// for; on SQLite a write is alone.
+func (s *Store) ClaimMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
+	token := rand.Text()
+	var claimed []people.Message
+	on := session{s.engine.dialect, s.engine.write}
+	err := on.query(ctx, func(row *sql.Rows) error {
+		var m people.Message
+		err := row.Scan(&m.Deployment, &m.ID, &m.Challenge, &m.Channel, &m.Recipient, &m.Sealed, &m.Tries, moment{&m.CreatedAt}, moment{&m.ExpiresAt}, &m.Void)
+		m.Lease = token
+		claimed = append(claimed, m)
+		return err
+	}, `UPDATE outbox SET lease = ?, next_at = ?, tries = tries + 1
+		WHERE state = '`+people.MessagePending+`' AND (deployment, id) IN (
+			SELECT deployment, id FROM outbox WHERE state = '`+people.MessagePending+`' AND next_at <= ? ORDER BY next_at LIMIT ?`+s.engine.dialect.skipLocked+`)
+		RETURNING deployment, id, challenge_id, channel, recipient, sealed, tries, created_at, expires_at,
+			CASE WHEN EXISTS (SELECT 1 FROM challenges c WHERE c.deployment = outbox.deployment AND c.id = outbox.challenge_id
+				AND (c.superseded = 1 OR c.consumed_at > 0)) THEN 1 ELSE 0 END`,
+		token, micros(now.Add(lease)), micros(now), limit)
+	return claimed, err
+}
+
+// SettleMessage implements people.Messages.
+func (s *Store) SettleMessage(ctx context.Context, m people.Message, to people.Settlement) (bool, error) {
+	on := session{s.engine.dialect, s.engine.write}
+	if to.State == people.MessagePending {
+		n, err := on.exec(ctx, `UPDATE outbox SET lease = '', next_at = ?, reason = ? WHERE deployment = ? AND id = ? AND lease = ? AND state = '`+people.MessagePending+`'`,
+			micros(to.NextAt), to.Reason, m.Deployment, m.ID, m.Lease)
+		return n == 1, err
+	}
+	n, err := on.exec(ctx, `UPDATE outbox SET lease = '', sealed = '', state = ?, provider_id = ?, reason = ?
+		WHERE deployment = ? AND id = ? AND lease = ? AND state = '`+people.MessagePending+`'`,
+		to.State, to.ProviderID, to.Reason, m.Deployment, m.ID, m.Lease)
+	return n == 1, err
+}

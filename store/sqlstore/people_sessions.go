@@ -1,0 +1,207 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const sessionByToken = `SELECT t.hash, t.parent, t.created_at, t.used_at, t.dies_at,
+		s.id, s.anonymous, s.active_signin, s.attempting, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
+		COALESCE(g.id, 0), COALESCE(g.user_id, 0), COALESCE(g.method, ''), COALESCE(g.organization_id, 0), COALESCE(g.workspace_id, 0),
+		COALESCE(g.created_at, 0)
+	FROM session_tokens t
+	JOIN sessions s ON s.deployment = t.deployment AND s.id = t.session_id
+	LEFT JOIN signins g ON g.deployment = s.deployment AND g.session_id = s.id
+	WHERE t.deployment = ? AND t.hash = ? ORDER BY g.created_at, g.id`
+
+func (tx *peopleTx) SessionByToken(hash []byte) (people.Session, bool, error) {
+	var s people.Session
+	var signIns []people.SignIn
+	found := false
+	_, err := list(tx, func(row *sql.Rows, g *people.SignIn) error {
+		found = true
+		err := row.Scan(&s.Token.Hash, &s.Token.Parent, moment{&s.Token.CreatedAt}, moment{&s.Token.UsedAt}, moment{&s.Token.DiesAt},
+			&s.ID, &s.Anonymous, &s.ActiveSignIn, &s.Attempting, &s.Address, &s.UserAgent,
+			moment{&s.CreatedAt}, moment{&s.UsedAt}, moment{&s.ExpiresAt},
+			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt})
+		if g.Session = s.ID; g.ID != 0 {
+			signIns = append(signIns, *g)
+		}
+		return err
+	}, sessionByToken, hash)
+	s.Token.Session, s.SignIns = s.ID, signIns
+	return s, found && err == nil, err
+}
+
+// LockSession locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
+func (tx *peopleTx) LockSession(hash []byte) (people.Session, bool, error) {
+	if tx.lock() != "" {
+		var locked int64
+		found, err := tx.get([]any{&locked}, `SELECT s.id FROM session_tokens t
+			JOIN sessions s ON s.deployment = t.deployment AND s.id = t.session_id
+			WHERE t.deployment = ? AND t.hash = ?`+tx.lock()+` OF s`, hash)
+		if err != nil || !found {
+			return people.Session{}, false, err
+		}
+	}
+	return tx.SessionByToken(hash)
+}
+
+func (tx *peopleTx) InsertSession(s people.Session) error {
+	return tx.put(`INSERT INTO sessions (deployment, id, anonymous, active_signin, attempting, address, user_agent, created_at, used_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		s.ID, flag(s.Anonymous), s.ActiveSignIn, flag(s.Attempting), s.Address, s.UserAgent, micros(s.CreatedAt), micros(s.UsedAt), micros(s.ExpiresAt))
+}
+
+func (tx *peopleTx) UpdateSession(s people.Session) error {
+	return tx.update(`UPDATE sessions SET anonymous = ?, active_signin = ?, attempting = ?, used_at = ?, expires_at = ?
+		WHERE id = ? AND deployment = ?`,
+		flag(s.Anonymous), s.ActiveSignIn, flag(s.Attempting), micros(s.UsedAt), micros(s.ExpiresAt), s.ID)
+}
+
+func (tx *peopleTx) EndSession(id int64) error {
+	for _, statement := range []string{
+		`DELETE FROM sessions WHERE deployment = ? AND id = ?`,
+		`DELETE FROM session_tokens WHERE deployment = ? AND session_id = ?`,
+		`DELETE FROM signins WHERE deployment = ? AND session_id = ?`,
+		`DELETE FROM attempts WHERE deployment = ? AND session_id = ?`,
+	} {
+		if err := tx.put(statement, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (tx *peopleTx) EndSessionsOf(user int64) (int64, error) {
+	signIns, err := tx.SignInsOf(user)
+	if err != nil {
+		return 0, err
+	}
+	for _, g := range signIns {
+		if err := tx.leaveSession(g); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(signIns)), nil
+}
+
+// leaveSession takes a sign-in out of its session, and ends a session that has none left.
+func (tx *peopleTx) leaveSession(g people.SignIn) error {
+	var locked int64
+	if _, err := tx.get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = ? AND id = ?`+tx.lock(), g.Session); err != nil {
+		return err
+	}
+	if err := tx.DeleteSignIn(g.ID); err != nil {
+		return err
+	}
+	var next int64
+	others, err := tx.get([]any{&next}, `SELECT id FROM signins WHERE deployment = ? AND session_id = ? ORDER BY created_at DESC, id DESC LIMIT 1`, g.Session)
+	if err != nil {
+		return err
+	}
+	if !others {
+		return tx.EndSession(g.Session)
+	}
+	return tx.update(`UPDATE sessions SET active_signin = ? WHERE active_signin = ? AND id = ? AND deployment = ?`, next, g.ID, g.Session)
+}
+
+func (tx *peopleTx) PendingFrom(address string, now time.Time) (int, error) {
+	var n int
+	_, err := tx.get([]any{&n}, `SELECT COUNT(*) FROM sessions WHERE deployment = ? AND address = ? AND anonymous = 1 AND expires_at > ?`, address, micros(now))
+	return n, err
+}
+
+func (tx *peopleTx) InsertToken(t people.Token) error {
+	return tx.put(`INSERT INTO session_tokens (deployment, hash, session_id, parent, created_at, used_at, dies_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		t.Hash, t.Session, bytesOf(t.Parent), micros(t.CreatedAt), micros(t.UsedAt), micros(t.DiesAt))
+}
+
+func (tx *peopleTx) UseToken(t people.Token, now, parentDies time.Time) error {
+	err := tx.update(`UPDATE session_tokens SET used_at = ? WHERE used_at = 0 AND hash = ? AND deployment = ?`, micros(now), t.Hash)
+	if err != nil || len(t.Parent) == 0 {
+		return err
+	}
+	return tx.update(`UPDATE session_tokens SET dies_at = ? WHERE dies_at = 0 AND hash = ? AND deployment = ?`, micros(parentDies), t.Parent)
+}
+
+func (tx *peopleTx) DropTokens(session int64, keep int, now, diedBefore time.Time) error {
+	if keep == 0 {
+		return tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND session_id = ?`, session)
+	}
+	err := tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND session_id = ? AND dies_at > 0 AND dies_at < ?`, session, micros(diedBefore))
+	if err != nil {
+		return err
+	}
+	type token struct{ hash []byte }
+	live, err := list(tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash) },
+		`SELECT hash FROM session_tokens WHERE deployment = ? AND session_id = ? AND (dies_at = 0 OR dies_at > ?) ORDER BY created_at DESC, used_at DESC`,
+		session, micros(now))
+	if err != nil {
+		return err
+	}
+	for _, t := range live[min(keep, len(live)):] {
+		if err := tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND hash = ?`, t.hash); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const signInColumns = `id, session_id, user_id, method, organization_id, workspace_id, created_at`
+
+func readSignIn(row *sql.Rows, g *people.SignIn) error {
+	return row.Scan(&g.ID, &g.Session, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt})
+}
+
+func (tx *peopleTx) InsertSignIn(g people.SignIn) error {
+	return tx.put(`INSERT INTO signins (deployment, `+signInColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		g.ID, g.Session, g.User, g.Method, g.Organization, g.Workspace, micros(g.CreatedAt))
+}
+
+func (tx *peopleTx) DeleteSignIn(id int64) error {
+	return tx.put(`DELETE FROM signins WHERE deployment = ? AND id = ?`, id)
+}
+
+func (tx *peopleTx) PlaceSignIn(id, organization, workspace int64) error {
+	return tx.update(`UPDATE signins SET organization_id = ?, workspace_id = ? WHERE id = ? AND deployment = ?`, organization, workspace, id)
+}
+
+func (tx *peopleTx) SignInsOf(user int64) ([]people.SignIn, error) {
+	return list(tx, readSignIn, `SELECT `+signInColumns+` FROM signins WHERE deployment = ? AND user_id = ? ORDER BY created_at, id`, user)
+}
+
+func (tx *peopleTx) LeaveOrganization(user, organization int64) error {
+	return tx.update(`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE user_id = ? AND organization_id = ? AND deployment = ?`, user, organization)
+}
+
+const attemptColumns = `id, session_id, kind, method, email, folded, user_id, first_name, last_name, password_hash, organization_name,
+	invitation_id, completed, created_at, expires_at`
+
+func readAttempt(row *sql.Rows, a *people.Attempt) error {
+	var folded string
+	return row.Scan(&a.ID, &a.Session, &a.Kind, &a.Method, &a.Email, &folded, &a.User, &a.FirstName, &a.LastName, &a.PasswordHash, &a.OrganizationName,
+		&a.Invitation, &a.Completed, moment{&a.CreatedAt}, moment{&a.ExpiresAt})
+}
+
+func (tx *peopleTx) InsertAttempt(a people.Attempt) error {
+	return tx.put(`INSERT INTO attempts (deployment, `+attemptColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		a.ID, a.Session, a.Kind, a.Method, a.Email, people.FoldEmail(a.Email), a.User, a.FirstName, a.LastName, a.PasswordHash, a.OrganizationName,
+		a.Invitation, flag(a.Completed), micros(a.CreatedAt), micros(a.ExpiresAt))
+}
+
+func (tx *peopleTx) Attempt(id int64) (people.Attempt, bool, error) {
+	return first(tx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = ? AND id = ?`, id)
+}
+
+func (tx *peopleTx) AttemptsOf(session int64, now time.Time) ([]people.Attempt, error) {
+	return list(tx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = ? AND session_id = ? AND completed = 0 AND expires_at > ?
+		ORDER BY created_at, id`, session, micros(now))
+}
+
+func (tx *peopleTx) CompleteAttempt(id int64) (bool, error) {
+	n, err := tx.changed(`UPDATE attempts SET completed = 1, password_hash = '' WHERE completed = 0 AND id = ? AND deployment = ?`, id)
+	return n == 1, err
+}

@@ -1,0 +1,88 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// forgetAfter is how long what bounds sending and guessing is remembered: longer than the longest window it is counted in.
+const forgetAfter = 25 * time.Hour
+
+// peopleTables are all tables of people's rows, with the columns that name a row beside the deployment.
+var peopleTables = []struct{ name, key string }{
+	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
+	{"failures", "scope, subject"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
+	{"workspaces", "id"}, {"organizations", "id"}, {"credentials", "user_id, kind"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
+	{"events", "kind, at, id"}, {"audit", "at, id"},
+}
+
+// Erase implements people.Upkeep.
+func (s *Store) Erase(ctx context.Context, deployment string, limit int) (int64, error) {
+	on := session{s.engine.dialect, s.engine.write}
+	var erased int64
+	for _, table := range peopleTables {
+		n, err := on.exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE deployment = ? AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE deployment = ? LIMIT ?)`,
+			table.name, table.key), deployment, deployment, limit)
+		if err != nil {
+			return erased, err
+		}
+		erased += n
+	}
+	return erased, nil
+}
+
+// Purge implements people.Upkeep.
+func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
+	purged, err := s.purgeSessions(ctx, now, limit)
+	if err != nil {
+		return purged, err
+	}
+	forgotten := micros(now.Add(-forgetAfter))
+	on := session{s.engine.dialect, s.engine.write}
+	for _, over := range []struct {
+		table, key, where string
+		before            int64
+	}{
+		{"attempts", "deployment, id", "expires_at < ?", forgotten},
+		{"challenges", "deployment, id", "created_at < ?", forgotten},
+		{"failures", "deployment, scope, subject", "updated_at < ?", forgotten},
+		{"outbox", "deployment, id", "state <> '" + people.MessagePending + "' AND created_at < ?", forgotten},
+		{"audit", "deployment, at, id", "at < ?", micros(now.Add(-auditRetention))},
+	} {
+		n, err := on.exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT ?)`,
+			over.table, over.key, over.where), over.before, limit)
+		if err != nil {
+			return purged, err
+		}
+		purged += n
+	}
+	return purged, nil
+}
+
+// purgeSessions ends sessions that expired, each with all its rows.
+func (s *Store) purgeSessions(ctx context.Context, now time.Time, limit int) (int64, error) {
+	type expired struct {
+		deployment string
+		id         int64
+	}
+	var over []expired
+	err := s.reads().query(ctx, func(row *sql.Rows) error {
+		var e expired
+		err := row.Scan(&e.deployment, &e.id)
+		over = append(over, e)
+		return err
+	}, `SELECT deployment, id FROM sessions WHERE expires_at < ? ORDER BY expires_at LIMIT ?`, micros(now), limit)
+	if err != nil {
+		return 0, err
+	}
+	for i, e := range over {
+		if err := s.Change(ctx, e.deployment, func(tx people.Tx) error { return tx.EndSession(e.id) }); err != nil {
+			return int64(i), err
+		}
+	}
+	return int64(len(over)), nil
+}

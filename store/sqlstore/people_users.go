@@ -1,0 +1,144 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const userColumns = `u.id, u.first_name, u.last_name, u.disabled, u.organization_id, u.created_at, u.updated_at,
+	COALESCE((SELECT e.address FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.is_primary = 1), ''),
+	COALESCE((SELECT p.number FROM phones p WHERE p.deployment = u.deployment AND p.user_id = u.id AND p.is_primary = 1), '')`
+
+func readUser(row *sql.Rows, u *people.User) error {
+	return row.Scan(&u.ID, &u.FirstName, &u.LastName, &u.Disabled, &u.Organization, moment{&u.CreatedAt}, moment{&u.UpdatedAt}, &u.Email, &u.Phone)
+}
+
+func (tx *peopleTx) InsertUser(u people.User, e people.Email) error {
+	err := tx.put(`INSERT INTO users (deployment, id, first_name, last_name, disabled, organization_id, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		u.ID, u.FirstName, u.LastName, flag(u.Disabled), u.Organization, micros(u.CreatedAt), micros(u.CreatedAt))
+	if err != nil {
+		return err
+	}
+	return tx.put(`INSERT INTO emails (deployment, id, user_id, address, folded, is_primary, verified_at, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		e.ID, u.ID, e.Address, people.FoldEmail(e.Address), flag(e.Primary), micros(e.CreatedAt), micros(e.CreatedAt))
+}
+
+func (tx *peopleTx) User(id int64) (people.User, bool, error) {
+	return first(tx, readUser, `SELECT `+userColumns+` FROM users u WHERE u.deployment = ? AND u.id = ?`, id)
+}
+
+// LockUser locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
+func (tx *peopleTx) LockUser(id int64) (people.User, bool, error) {
+	if tx.lock() != "" {
+		var locked int64
+		found, err := tx.get([]any{&locked}, `SELECT id FROM users WHERE deployment = ? AND id = ?`+tx.lock(), id)
+		if err != nil || !found {
+			return people.User{}, false, err
+		}
+	}
+	return tx.User(id)
+}
+
+func (tx *peopleTx) UserByEmail(folded string) (people.User, bool, error) {
+	return first(tx, readUser, `SELECT `+userColumns+` FROM emails f JOIN users u ON u.deployment = f.deployment AND u.id = f.user_id
+		WHERE f.deployment = ? AND f.folded = ?`, folded)
+}
+
+func (tx *peopleTx) UpdateUser(u people.User) error {
+	return tx.update(`UPDATE users SET first_name = ?, last_name = ?, disabled = ?, organization_id = ?, updated_at = ?
+		WHERE id = ? AND deployment = ?`, u.FirstName, u.LastName, flag(u.Disabled), u.Organization, micros(u.UpdatedAt), u.ID)
+}
+
+func (tx *peopleTx) DeleteUser(id int64) error {
+	if _, err := tx.EndSessionsOf(id); err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		`DELETE FROM emails WHERE deployment = ? AND user_id = ?`,
+		`DELETE FROM phones WHERE deployment = ? AND user_id = ?`,
+		`DELETE FROM credentials WHERE deployment = ? AND user_id = ?`,
+		`DELETE FROM attempts WHERE deployment = ? AND user_id = ?`,
+		`DELETE FROM challenges WHERE deployment = ? AND user_id = ?`,
+		`DELETE FROM workspace_memberships WHERE deployment = ? AND user_id = ?`,
+		`DELETE FROM organization_memberships WHERE deployment = ? AND user_id = ?`,
+		`UPDATE events SET address = '', user_agent = '' WHERE deployment = ? AND user_id = ?`,
+		`DELETE FROM users WHERE deployment = ? AND id = ?`,
+	} {
+		if err := tx.put(statement, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (tx *peopleTx) ListUsers(search string, limit, offset int) ([]people.User, int64, error) {
+	where, args := ` FROM users u WHERE u.deployment = ?`, []any{}
+	if search != "" {
+		where += ` AND (LOWER(u.first_name || ' ' || u.last_name) LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM emails e
+			WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.folded LIKE ? ESCAPE '\'))`
+		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(search)) + "%"
+		args = append(args, pattern, pattern)
+	}
+	var total int64
+	if _, err := tx.get([]any{&total}, `SELECT COUNT(*)`+where, args...); err != nil {
+		return nil, 0, err
+	}
+	users, err := list(tx, readUser, `SELECT `+userColumns+where+` ORDER BY u.created_at DESC, u.id DESC LIMIT ? OFFSET ?`,
+		append(args, limit, offset)...)
+	return users, total, err
+}
+
+func (tx *peopleTx) Credential(user int64, kind string) (string, bool, error) {
+	var secret string
+	found, err := tx.get([]any{&secret}, `SELECT secret FROM credentials WHERE deployment = ? AND user_id = ? AND kind = ?`, user, kind)
+	return secret, found, err
+}
+
+func (tx *peopleTx) PutCredential(user int64, kind, secret string, now time.Time) error {
+	return tx.put(`INSERT INTO credentials (deployment, user_id, kind, secret, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (deployment, user_id, kind) DO UPDATE SET secret = excluded.secret, updated_at = excluded.updated_at`,
+		user, kind, secret, micros(now), micros(now))
+}
+
+const phoneColumns = `id, user_id, number, region, is_primary, created_at, verified_at`
+
+func readPhone(row *sql.Rows, p *people.Phone) error {
+	return row.Scan(&p.ID, &p.User, &p.Number, &p.Region, &p.Primary, moment{&p.CreatedAt}, moment{&p.VerifiedAt})
+}
+
+func (tx *peopleTx) InsertPhone(p people.Phone) error {
+	return tx.put(`INSERT INTO phones (deployment, id, user_id, number, region, is_primary, verified_at, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		p.ID, p.User, p.Number, p.Region, flag(p.Primary), micros(p.VerifiedAt), micros(p.CreatedAt))
+}
+
+func (tx *peopleTx) Phone(id int64) (people.Phone, bool, error) {
+	return first(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = ? AND id = ?`, id)
+}
+
+func (tx *peopleTx) PhonesOf(user int64) ([]people.Phone, error) {
+	return list(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = ? AND user_id = ? ORDER BY created_at, id`, user)
+}
+
+func (tx *peopleTx) PhoneOwner(number string) (int64, bool, error) {
+	var owner int64
+	found, err := tx.get([]any{&owner}, `SELECT user_id FROM phones WHERE deployment = ? AND number = ? AND verified_at > 0`, number)
+	return owner, found, err
+}
+
+func (tx *peopleTx) VerifyPhone(id int64, now time.Time) error {
+	return tx.update(`UPDATE phones SET verified_at = ? WHERE id = ? AND deployment = ?`, micros(now), id)
+}
+
+func (tx *peopleTx) MakePrimary(user, id int64) error {
+	return tx.update(`UPDATE phones SET is_primary = CASE WHEN id = ? THEN 1 ELSE 0 END WHERE user_id = ? AND deployment = ?`, id, user)
+}
+
+func (tx *peopleTx) DeletePhone(id int64) error {
+	return tx.put(`DELETE FROM phones WHERE deployment = ? AND id = ?`, id)
+}
