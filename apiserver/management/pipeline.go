@@ -2,30 +2,22 @@ package management
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"mime"
 	"net/http"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// maxBody is the longest request body, in bytes.
-const maxBody = 1 << 20
-
 // call is one request: the answer's status as it is written, and what the checks found out.
 type call struct {
-	recorder
+	route.Recorder
 	// id is the request's, as the value of its header.
 	id [1]string
 	// received is when the request came.
@@ -42,31 +34,25 @@ func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call)
 // pipeline routes and checks, in the documented order: 404 route, 405, 401, 415, 413, 403; what follows is the
 // operation's.
 type pipeline struct {
-	api *API
-	// mux serves; what it has no route for falls to unrouted, so that a request is matched once.
-	mux *http.ServeMux
-	// bare has the same routes and no fallback: it knows which methods a path takes.
-	bare   *http.ServeMux
+	api    *API
+	router *route.Router
 	routes map[string]openapi.Route
 }
 
 func newPipeline(api *API, routes map[string]openapi.Route) *pipeline {
-	p := &pipeline{api: api, mux: http.NewServeMux(), bare: http.NewServeMux(), routes: routes}
-	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		r.Pattern = ""
-		p.unrouted(w, r)
-	})
+	p := &pipeline{api: api, routes: routes}
+	p.router = route.New(p.unrouted)
 	return p
 }
 
 // HandleFunc implements openapi.ServeMux: the generated code registers each operation here.
 func (p *pipeline) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
-	route, documented := p.routes[pattern]
+	documentedAs, documented := p.routes[pattern]
 	if !documented {
 		panic(fmt.Sprintf("the generated code serves %s, which the document does not have: regenerate", pattern))
 	}
 	p.handlePublic(pattern, func(w http.ResponseWriter, r *http.Request) {
-		if err := p.check(r, route, callOf(r)); err != nil {
+		if err := p.check(r, documentedAs, callOf(r)); err != nil {
 			p.api.refuse(w, r, err)
 			return
 		}
@@ -77,14 +63,13 @@ func (p *pipeline) HandleFunc(pattern string, handler func(http.ResponseWriter, 
 // handlePublic registers what needs no credential.
 func (p *pipeline) handlePublic(pattern string, handler http.HandlerFunc) {
 	p.api.Metrics.expect(pattern)
-	p.mux.HandleFunc(pattern, handler)
-	p.bare.HandleFunc(pattern, handler)
+	p.router.HandleFunc(pattern, handler)
 }
 
 // ServeHTTP gives the request its id, routes it, and measures it.
 func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{recorder: recorder{ResponseWriter: w, status: http.StatusOK}, received: p.api.Clock()}
-	c.id[0] = requestID(r)
+	c := &call{Recorder: route.Recorder{ResponseWriter: w, Status: http.StatusOK}, received: p.api.Clock()}
+	c.id[0] = route.RequestID(r)
 	w.Header()["X-Request-Id"] = c.id[:]
 	// One copy of the request for all that is known of it: this is the hottest path there is.
 	r = r.WithContext(context.WithValue(problem.WithRequestID(r.Context(), c.id[0]), callKey{}, c))
@@ -92,40 +77,24 @@ func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if fault := recover(); fault != nil {
 			p.api.refuse(c, r, fmt.Errorf("panic: %v", fault))
 		}
-		p.api.Metrics.observe(r, c.status, p.api.Clock().Sub(c.received))
+		p.api.Metrics.observe(r, c.Status, p.api.Clock().Sub(c.received))
 	}()
-	if !routable(r) {
-		p.unrouted(c, r)
-		return
-	}
-	p.mux.ServeHTTP(c, r)
-}
-
-// routable tells whether the mux may see a request. It would clean some paths and redirect, but a redirect turns one
-// request into two and loses the body of a write.
-func routable(r *http.Request) bool {
-	escaped := r.URL.EscapedPath()
-	return r.Method != http.MethodConnect && strings.HasPrefix(escaped, "/") && (escaped == "/" || path.Clean(escaped) == escaped)
+	p.router.ServeHTTP(c, r)
 }
 
 // unrouted answers 405 where another method would match, else 404.
-func (p *pipeline) unrouted(w http.ResponseWriter, r *http.Request) {
-	if routable(r) {
-		handler, _ := p.bare.Handler(r)
-		probe := &headerProbe{header: http.Header{}}
-		handler.ServeHTTP(probe, r)
-		if probe.status == http.StatusMethodNotAllowed {
-			refused := problem.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, probe.header.Get("Allow"))
-			refused.Header = http.Header{"Allow": probe.header["Allow"]}
-			p.api.refuse(w, r, refused)
-			return
-		}
+func (p *pipeline) unrouted(w http.ResponseWriter, r *http.Request, allow string) {
+	if allow != "" {
+		refused := problem.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, allow)
+		refused.Header = http.Header{"Allow": {allow}}
+		p.api.refuse(w, r, refused)
+		return
 	}
 	p.api.refuse(w, r, problem.New(http.StatusNotFound, "there is no such path: see /docs for those there are"))
 }
 
 // check authenticates and authorizes a request and reads its body.
-func (p *pipeline) check(r *http.Request, route openapi.Route, c *call) (err error) {
+func (p *pipeline) check(r *http.Request, asked openapi.Route, c *call) (err error) {
 	c.snapshot = p.api.Snapshots.Current()
 	if err := p.api.fresh(); err != nil {
 		return err
@@ -134,15 +103,15 @@ func (p *pipeline) check(r *http.Request, route openapi.Route, c *call) (err err
 	if err != nil {
 		return err
 	}
-	if route.HasBody {
+	if asked.HasBody {
 		if c.body, err = readBody(r); err != nil {
 			return err
 		}
 	}
-	if !c.principal.Allows(route.Permission) {
-		return problem.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", route.Permission)
+	if !c.principal.Allows(asked.Permission) {
+		return problem.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", asked.Permission)
 	}
-	if route.Write && c.principal.Settings.ManagementWrites == "Disabled" {
+	if asked.Write && c.principal.Settings.ManagementWrites == "Disabled" {
 		return problem.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
 	}
 	return nil
@@ -162,27 +131,10 @@ func (a *API) fresh() error {
 }
 
 func readBody(r *http.Request) ([]byte, error) {
-	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || mediaType != "application/json" || len(r.Header.Values("Content-Type")) > 1 {
-		return nil, problem.New(http.StatusUnsupportedMediaType, "the Content-Type is not application/json: send JSON and say so")
+	if err := body.RequireJSON(r); err != nil {
+		return nil, err
 	}
-	if charset, given := params["charset"]; given && !strings.EqualFold(charset, "utf-8") {
-		return nil, problem.New(http.StatusUnsupportedMediaType, "the charset is not UTF-8: send JSON in UTF-8")
-	}
-	tooLarge := problem.New(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes: send a shorter one", maxBody)
-	if r.ContentLength > maxBody {
-		return nil, tooLarge
-	}
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	if err != nil {
-		bad := problem.New(http.StatusBadRequest, "the body could not be read to its end: send it again")
-		bad.Cause = err
-		return nil, bad
-	}
-	if len(raw) > maxBody {
-		return nil, tooLarge
-	}
-	return raw, nil
+	return body.Read(r)
 }
 
 // refuse answers with an error and logs what is the server's own fault.
@@ -192,40 +144,3 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		a.Log.Error(p, "A request failed", "method", r.Method, "route", r.Pattern, "request_id", problem.RequestID(r.Context()))
 	}
 }
-
-// requestID echoes a sensible X-Request-Id, else makes one of 128 random bits.
-func requestID(r *http.Request) string {
-	if sent := r.Header["X-Request-Id"]; len(sent) == 1 && len(sent[0]) > 0 && len(sent[0]) <= 128 && strings.Trim(sent[0], requestIDAlphabet) == "" {
-		return sent[0]
-	}
-	var id [16]byte // unique, not secret
-	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
-	return hex.EncodeToString(id[:])
-}
-
-const requestIDAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.:"
-
-// recorder remembers the status of an answer.
-type recorder struct {
-	http.ResponseWriter
-	status int
-}
-
-func (r *recorder) WriteHeader(status int) {
-	r.status = status
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-// headerProbe takes an answer of the mux without sending it.
-type headerProbe struct {
-	header http.Header
-	status int
-}
-
-func (p *headerProbe) Header() http.Header         { return p.header }
-func (p *headerProbe) Write(b []byte) (int, error) { return len(b), nil }
-func (p *headerProbe) WriteHeader(status int)      { p.status = status }
