@@ -20,6 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
 	"github.com/cardea-iam/cardea/apiserver/management"
+	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store"
 )
@@ -62,7 +63,7 @@ func New(opts Options) (*Server, error) {
 	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	backend, err := management.New(management.Options{
 		Snapshots: follower, Kubernetes: opts.Kubernetes, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
-		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: management.NewMetrics(opts.Registry),
+		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend"),
 	})
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
@@ -35,7 +36,7 @@ type Options struct {
 	MaxStaleness time.Duration
 	Clock        func() time.Time
 	Log          logr.Logger
-	Metrics      *Metrics
+	Metrics      *route.Metrics
 }
 
 // API implements the operations of the OpenAPI document.

@@ -128,7 +128,7 @@ func serve(t testing.TB, kubernetes Kubernetes) served {
 	t.Cleanup(func() { cancel(); <-done })
 	<-follower.Loaded()
 	handler, err := New(Options{
-		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now, Log: logr.Discard(), Metrics: NewMetrics(prometheus.NewRegistry()),
+		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now, Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
 	})
 	if err != nil {
 		t.Fatal(err)

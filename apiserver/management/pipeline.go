@@ -62,7 +62,7 @@ func (p *pipeline) HandleFunc(pattern string, handler func(http.ResponseWriter, 
 
 // handlePublic registers what needs no credential.
 func (p *pipeline) handlePublic(pattern string, handler http.HandlerFunc) {
-	p.api.Metrics.expect(pattern)
+	p.api.Metrics.Expect(pattern)
 	p.router.HandleFunc(pattern, handler)
 }
 
@@ -77,7 +77,7 @@ func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if fault := recover(); fault != nil {
 			p.api.refuse(c, r, fmt.Errorf("panic: %v", fault))
 		}
-		p.api.Metrics.observe(r, c.Status, p.api.Clock().Sub(c.received))
+		p.api.Metrics.Observe(r, c.Status, p.api.Clock().Sub(c.received))
 	}()
 	p.router.ServeHTTP(c, r)
 }

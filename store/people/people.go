@@ -46,7 +46,7 @@ type Upkeep interface {
 }
 
 // Tx is one deployment's rows within a View or a Change. It ends with the callback. "Lock" in a name means: the row is read,
-// and nobody else changes it before the transaction ends. Locks are taken in the order failures, session, user, organization.
+// and nobody else changes it before the transaction ends. Locks are taken in the order session, failure, user, organization.
 type Tx interface {
 	Users
 	Phones
@@ -64,8 +64,10 @@ type Users interface {
 	LockUser(id int64) (User, bool, error)
 	// UserByEmail finds the account an address belongs to, as FoldEmail compares it.
 	UserByEmail(folded string) (User, bool, error)
-	// UpdateUser writes the names, the disabled flag and the last active organization.
+	// UpdateUser writes the names and the disabled flag.
 	UpdateUser(User) error
+	// PlaceUser remembers the organization a user was active in last.
+	PlaceUser(user, organization int64) error
 	// DeleteUser deletes an account with all that is its own; what analytics counted stays counted, without address and user
 	// agent.
 	DeleteUser(id int64) error
@@ -113,9 +115,11 @@ type Sessions interface {
 	InsertToken(Token) error
 	// UseToken records the first use of a token and lets its parent die at a time, if it does not die before.
 	UseToken(token Token, now, parentDies time.Time) error
-	// DropTokens deletes tokens of a session: all, or, if keep is more than 0, all live ones but the newest keep, and those
-	// that died before a time.
-	DropTokens(session int64, keep int, now, diedBefore time.Time) error
+	// DropTokens deletes all tokens of a session.
+	DropTokens(session int64) error
+	// TrimTokens deletes a session's tokens that died before a time, and so many of the live ones that most are left: never the
+	// presented one, then those that die already, the oldest first.
+	TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error
 
 	InsertSignIn(SignIn) error
 	DeleteSignIn(id int64) error

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"database/sql"
 	"time"
 
@@ -127,22 +128,32 @@ func (tx *peopleTx) UseToken(t people.Token, now, parentDies time.Time) error {
 	return tx.update(`UPDATE session_tokens SET dies_at = ? WHERE dies_at = 0 AND hash = ? AND deployment = ?`, micros(parentDies), t.Parent)
 }
 
-func (tx *peopleTx) DropTokens(session int64, keep int, now, diedBefore time.Time) error {
-	if keep == 0 {
-		return tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND session_id = ?`, session)
+func (tx *peopleTx) DropTokens(session int64) error {
+	return tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND session_id = ?`, session)
+}
+
+func (tx *peopleTx) TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error {
+	type token struct {
+		hash []byte
+		dies time.Time
 	}
-	err := tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND session_id = ? AND dies_at > 0 AND dies_at < ?`, session, micros(diedBefore))
+	// Newest first, those that die already last: what is behind the first ones gives way.
+	tokens, err := list(tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.dies}) },
+		`SELECT hash, dies_at FROM session_tokens WHERE deployment = ? AND session_id = ?
+		ORDER BY CASE WHEN dies_at = 0 THEN 0 ELSE 1 END, created_at DESC`, session)
 	if err != nil {
 		return err
 	}
-	type token struct{ hash []byte }
-	live, err := list(tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash) },
-		`SELECT hash FROM session_tokens WHERE deployment = ? AND session_id = ? AND (dies_at = 0 OR dies_at > ?) ORDER BY created_at DESC, used_at DESC`,
-		session, micros(now))
-	if err != nil {
-		return err
-	}
-	for _, t := range live[min(keep, len(live)):] {
+	live := 1 // the presented one
+	for _, t := range tokens {
+		over := !t.dies.IsZero() && t.dies.Before(diedBefore)
+		if isLive := t.dies.IsZero() || t.dies.After(now); isLive && !bytes.Equal(t.hash, presented) {
+			live++
+			over = live > most
+		}
+		if !over {
+			continue
+		}
 		if err := tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND hash = ?`, t.hash); err != nil {
 			return err
 		}

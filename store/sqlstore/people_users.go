@@ -50,8 +50,12 @@ func (tx *peopleTx) UserByEmail(folded string) (people.User, bool, error) {
 }
 
 func (tx *peopleTx) UpdateUser(u people.User) error {
-	return tx.update(`UPDATE users SET first_name = ?, last_name = ?, disabled = ?, organization_id = ?, updated_at = ?
-		WHERE id = ? AND deployment = ?`, u.FirstName, u.LastName, flag(u.Disabled), u.Organization, micros(u.UpdatedAt), u.ID)
+	return tx.update(`UPDATE users SET first_name = ?, last_name = ?, disabled = ?, updated_at = ? WHERE id = ? AND deployment = ?`,
+		u.FirstName, u.LastName, flag(u.Disabled), micros(u.UpdatedAt), u.ID)
+}
+
+func (tx *peopleTx) PlaceUser(user, organization int64) error {
+	return tx.update(`UPDATE users SET organization_id = ? WHERE id = ? AND deployment = ?`, organization, user)
 }
 
 func (tx *peopleTx) DeleteUser(id int64) error {

@@ -1,4 +1,4 @@
-package management
+package route
 
 import (
 	"net/http"
@@ -8,31 +8,32 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are what the backend listener measures.
+// Metrics are what a listener measures.
 type Metrics struct {
 	requests *prometheus.HistogramVec
 	// succeeded is the series of each route's status 200, which is not looked up for every request.
 	succeeded map[string]prometheus.Observer
 }
 
-// NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer) *Metrics {
+// NewMetrics registers the metrics of a listener.
+func NewMetrics(registry prometheus.Registerer, listener string) *Metrics {
 	m := &Metrics{succeeded: map[string]prometheus.Observer{}, requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "cardea_http_request_duration_seconds",
-		Help:    "Time to answer a request of the backend API, by route pattern and status.",
-		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		Name:        "cardea_http_request_duration_seconds",
+		Help:        "Time to answer a request, by listener, route pattern and status.",
+		ConstLabels: prometheus.Labels{"listener": listener},
+		Buckets:     []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 	}, []string{"route", "status"})}
 	registry.MustRegister(m.requests)
 	return m
 }
 
-// expect prepares the series of a route pattern. All routes are expected before the first request.
-func (m *Metrics) expect(pattern string) {
+// Expect prepares the series of a route pattern. All routes are expected before the first request.
+func (m *Metrics) Expect(pattern string) {
 	m.succeeded[pattern] = m.requests.WithLabelValues(pattern, strconv.Itoa(http.StatusOK))
 }
 
-// observe notes one request under its route pattern: the path itself would make a series of each slug.
-func (m *Metrics) observe(r *http.Request, status int, took time.Duration) {
+// Observe notes one request under its route pattern: the path itself would make a series of each slug.
+func (m *Metrics) Observe(r *http.Request, status int, took time.Duration) {
 	if series, found := m.succeeded[r.Pattern]; found && status == http.StatusOK {
 		series.Observe(took.Seconds())
 		return

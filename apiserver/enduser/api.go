@@ -1,0 +1,112 @@
+// Package enduser serves the end-user API: sign-up, sign-in, sessions, phone verification, organizations. One listener serves every
+// deployment; the request's host says which. Every answer is in the envelope, and every request goes through the same order of
+// checks: host, route, cookies, 415, 413, Origin, 401, body, object, state, limits.
+package enduser
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/verification"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// Options are what an API needs.
+type Options struct {
+	Snapshots *snapshot.Follower
+	Store     people.Store
+	// Keyring opens what the operator sealed, and seals what waits in the outbox. It may be empty: nothing is sent or signed then.
+	Keyring *seal.Keyring
+	Hasher  *password.Hasher
+	// Proxies tell the client's address.
+	Proxies authn.Proxies
+	Clock   func() time.Time
+	// Random makes tokens, codes and ids; default crypto/rand.
+	Random io.Reader
+	// Posted is called after a message was put into the outbox, so that it need not wait for the dispatcher's next look.
+	Posted  func()
+	Log     logr.Logger
+	Metrics *route.Metrics
+}
+
+// API serves the end-user operations.
+type API struct {
+	Options
+	router  *route.Router
+	codes   *verification.Binder
+	signers sync.Map // parsed signing keys by their id
+}
+
+// endpoint is one operation.
+type endpoint struct {
+	serve func(*call) (any, error)
+	// signedIn requires a session with an active sign-in.
+	signedIn bool
+	// public is answered without envelope, session and cookies.
+	public bool
+}
+
+// endpoints is the one list of operations.
+var endpoints = map[string]endpoint{
+	"POST /auth/signup":                                {serve: (*call).signUp},
+	"POST /auth/signin":                                {serve: (*call).signIn},
+	"POST /auth/prepare-verification":                  {serve: (*call).prepareAttempt},
+	"POST /auth/attempt-verification":                  {serve: (*call).attemptVerification},
+	"GET /session":                                     {serve: (*call).getSession},
+	"POST /session/token":                              {serve: (*call).issueToken, signedIn: true},
+	"GET /.well-known/jwks.json":                       {serve: (*call).keySet, public: true},
+	"POST /session/sign-out":                           {serve: (*call).signOut, signedIn: true},
+	"POST /session/switch-sign-in":                     {serve: (*call).switchSignIn, signedIn: true},
+	"POST /session/switch-organization":                {serve: (*call).switchOrganization, signedIn: true},
+	"POST /session/switch-workspace":                   {serve: (*call).switchWorkspace, signedIn: true},
+	"GET /me":                                          {serve: (*call).me, signedIn: true},
+	"GET /me/phone-numbers":                            {serve: (*call).listPhones, signedIn: true},
+	"POST /me/phone-numbers":                           {serve: (*call).addPhone, signedIn: true},
+	"POST /me/phone-numbers/{id}/prepare-verification": {serve: (*call).preparePhone, signedIn: true},
+	"POST /me/phone-numbers/{id}/attempt-verification": {serve: (*call).verifyPhone, signedIn: true},
+	"POST /me/phone-numbers/{id}/make-primary":         {serve: (*call).makePhonePrimary, signedIn: true},
+	"DELETE /me/phone-numbers/{id}":                    {serve: (*call).removePhone, signedIn: true},
+	"GET /me/organization-memberships":                 {serve: (*call).listOrganizationMemberships, signedIn: true},
+	"DELETE /me/organization-memberships/{id}":         {serve: (*call).leaveOrganization, signedIn: true},
+	"GET /me/workspace-memberships":                    {serve: (*call).listWorkspaceMemberships, signedIn: true},
+	"POST /organizations":                              {serve: (*call).createOrganization, signedIn: true},
+	"POST /organizations/{id}/invitations":             {serve: (*call).invite, signedIn: true},
+	"POST /organizations/invitations/accept":           {serve: (*call).acceptInvitation, signedIn: true},
+	"POST /workspaces":                                 {serve: (*call).createWorkspace, signedIn: true},
+}
+
+// New returns the handler of the end-user listener.
+func New(opts Options) http.Handler {
+	if opts.Random == nil {
+		opts.Random = rand.Reader
+	}
+	if opts.Posted == nil {
+		opts.Posted = func() {}
+	}
+	api := &API{Options: opts, codes: verification.NewBinder(opts.Keyring)}
+	api.router = route.New(api.unrouted)
+	for pattern, e := range endpoints {
+		opts.Metrics.Expect(pattern)
+		api.router.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { api.serve(w, r, e) })
+	}
+	return api
+}
+
+type callKey struct{}
+
+func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
+
+func withCall(ctx context.Context, c *call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}

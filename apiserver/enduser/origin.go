@@ -1,0 +1,71 @@
+package enduser
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/cardea-iam/cardea/apiserver/refusal"
+)
+
+// checkOrigin refuses what another site's page sent: the cookie comes along with such requests, the user's wish does not.
+func (c *call) checkOrigin() error {
+	refused := refusal.New(http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "this origin may not call the deployment: declare it in allowedOrigins")
+	origins := c.r.Header.Values("Origin")
+	if len(origins) > 1 {
+		return refused
+	}
+	if len(origins) == 1 {
+		if !c.ownOrigin(origins[0]) && !c.allowedOrigin(origins[0]) {
+			return refused
+		}
+		return nil
+	}
+	if c.r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		return refused
+	}
+	return nil
+}
+
+// allowedOrigin tells whether the deployment declares an origin.
+func (c *call) allowedOrigin(origin string) bool {
+	return c.settings != nil && slices.Contains(c.settings.AllowedOrigins, origin)
+}
+
+// ownOrigin tells whether an origin is one of the deployment's hosts, on the port the request came to or the scheme's own.
+func (c *call) ownOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Path != "" || u.RawQuery != "" || u.User != nil || !slices.Contains(c.settings.FrontendHosts, u.Hostname()) {
+		return false
+	}
+	if u.Scheme != "https" && !(u.Scheme == "http" && c.settings.Mode == "Staging" && localhost(u.Hostname())) {
+		return false
+	}
+	_, port, err := net.SplitHostPort(c.r.Host)
+	return u.Port() == "" || err == nil && u.Port() == port
+}
+
+// allowOrigin lets pages of declared origins read the answer, with the cookie: exact origins, never a wildcard.
+func (c *call) allowOrigin(header http.Header) {
+	header.Add("Vary", "Origin")
+	if origin := c.r.Header.Get("Origin"); origin != "" && c.allowedOrigin(origin) {
+		header.Set("Access-Control-Allow-Origin", origin)
+		header.Set("Access-Control-Allow-Credentials", "true")
+		header.Set("Access-Control-Expose-Headers", "Retry-After, X-Request-Id")
+	}
+}
+
+// preflight answers a browser that asks whether a page may send a request.
+func (c *call) preflight(allow string) {
+	header := c.Header()
+	c.allowOrigin(header)
+	if header.Get("Access-Control-Allow-Origin") == "" {
+		c.refuse(refusal.New(http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "this origin may not call the deployment: declare it in allowedOrigins"))
+		return
+	}
+	header.Set("Access-Control-Allow-Methods", allow)
+	header.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id")
+	header.Set("Access-Control-Max-Age", "600")
+	c.WriteHeader(http.StatusNoContent)
+}

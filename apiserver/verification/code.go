@@ -1,0 +1,102 @@
+// Package verification holds the rules of one-time codes: how they are made and compared, how often they are sent and tried. The
+// store keeps the counters; every number is here.
+package verification
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/seal"
+)
+
+const (
+	digits = 6
+	codes  = 1_000_000
+	// saltBytes: 128 bits.
+	saltBytes = 16
+	// MaxTries is how many codes are compared with one challenge.
+	MaxTries = 5
+	// PhoneLifetime and MailLifetime are how long a code lives, by the server's clock.
+	PhoneLifetime = 5 * time.Minute
+	MailLifetime  = 10 * time.Minute
+	// keyPurpose names the subkey of the root key that codes are bound with.
+	keyPurpose = "cardea verification code v1"
+)
+
+// New returns a code of six digits, each of the million as likely as any other.
+func New(random io.Reader) (string, error) {
+	// The largest multiple of a million below 2^32; what is above would make some codes likelier.
+	const bound = (1 << 32) / codes * codes
+	for {
+		var raw [4]byte
+		if _, err := io.ReadFull(random, raw[:]); err != nil {
+			return "", fmt.Errorf("random code: %w", err)
+		}
+		if n := binary.BigEndian.Uint32(raw[:]); uint64(n) < bound {
+			return fmt.Sprintf("%0*d", digits, n%codes), nil
+		}
+	}
+}
+
+// Normalize returns the six ASCII digits of a code as people type it: outer blanks and one inner blank or dash are taken away. It
+// tells whether there were six digits.
+func Normalize(typed string) (string, bool) {
+	code := strings.Trim(typed, " \t\r\n")
+	if at := strings.IndexAny(code, " -"); at > 0 && at < len(code)-1 {
+		code = code[:at] + code[at+1:]
+	}
+	if len(code) != digits {
+		return "", false
+	}
+	for _, c := range []byte(code) {
+		if c < '0' || c > '9' {
+			return "", false
+		}
+	}
+	return code, true
+}
+
+// Binder binds codes to challenges by HMAC-SHA-256 under a key of the server, which a copy of the store does not hold.
+type Binder struct{ keys []seal.Subkey }
+
+// ErrNoKey: the server was started without a root key.
+var ErrNoKey = errors.New("codes need a root key: start the server with --root-key")
+
+// NewBinder returns a Binder of a root keyring, which may be empty.
+func NewBinder(keyring *seal.Keyring) *Binder { return &Binder{keyring.Subkeys(keyPurpose)} }
+
+// Bind returns what is stored of a code: the salt, the MAC, and which key made it.
+func (b *Binder) Bind(challenge int64, code string, random io.Reader) (salt, mac []byte, keyID string, err error) {
+	if len(b.keys) == 0 {
+		return nil, nil, "", ErrNoKey
+	}
+	salt = make([]byte, saltBytes)
+	if _, err := io.ReadFull(random, salt); err != nil {
+		return nil, nil, "", fmt.Errorf("random salt: %w", err)
+	}
+	return salt, sum(b.keys[0].Key, challenge, salt, code), b.keys[0].ID, nil
+}
+
+// Matches compares a code in constant time. A challenge of a key that is no longer in the ring matches nothing.
+func (b *Binder) Matches(challenge int64, salt, mac []byte, keyID, code string) bool {
+	for _, key := range b.keys {
+		if key.ID == keyID {
+			return hmac.Equal(mac, sum(key.Key, challenge, salt, code))
+		}
+	}
+	return false
+}
+
+func sum(key []byte, challenge int64, salt []byte, code string) []byte {
+	h := hmac.New(sha256.New, key)
+	_ = binary.Write(h, binary.BigEndian, challenge)
+	h.Write(salt)
+	h.Write([]byte(code))
+	return h.Sum(nil)
+}
