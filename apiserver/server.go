@@ -22,6 +22,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/management"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -33,6 +34,8 @@ type Options struct {
 	Feed store.Feed
 	// Kubernetes is the client of management writes.
 	Kubernetes management.Kubernetes
+	// Keyring opens what the operator sealed; it may be empty.
+	Keyring *seal.Keyring
 	// BackendAddress is where the backend API listens, host:port.
 	BackendAddress string
 	// TLSCert and TLSKey are files, reloaded when they change; both empty: TLS ends at the ingress.

@@ -39,7 +39,7 @@ type Options struct {
 	// Clock tells the time; Random is the source of keys.
 	Clock  func() time.Time
 	Random io.Reader
-	// Keyring holds the root keys; empty, deployments cannot sign.
+	// Keyring holds the root keys; empty, deployments cannot sign and take no values from Secrets.
 	Keyring *seal.Keyring
 	// Resync is the time between two passes over an unchanged resource.
 	Resync time.Duration

@@ -21,23 +21,6 @@ const (
 // +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;PATCH;DELETE;OPTIONS
 type HTTPMethod string
 
-// SecretKeyReference names a key of a Secret in the same namespace.
-type SecretKeyReference struct {
-	// name of the Secret, in this resource's namespace.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
-	Name string `json:"name"`
-
-	// key of the Secret's data.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
-	Key string `json:"key"`
-}
-
 // HeaderValueSource is where a header's value comes from.
 type HeaderValueSource struct {
 	// secretKeyRef names the Secret and key that hold the value. It must exist; it is never stored or served.

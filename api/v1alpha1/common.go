@@ -147,6 +147,23 @@ type APIAuthAppReference struct {
 	Name string `json:"name"`
 }
 
+// SecretKeyReference names a key of a Secret in the same namespace.
+type SecretKeyReference struct {
+	// name of the Secret, in this resource's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Name string `json:"name"`
+
+	// key of the Secret's data.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key"`
+}
+
 // DisplayName is a name people read: 1 to 80 characters on one line, without control, bidirectional control and
 // invisible characters, and not blank. It is served trimmed.
 // +kubebuilder:validation:MinLength=1

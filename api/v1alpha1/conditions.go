@@ -18,7 +18,7 @@ const (
 	ConditionStalled = "Stalled"
 	// ConditionDeleting is true while a deletion waits; its message says for what.
 	ConditionDeleting = "Deleting"
-	// ConditionCredentialsReady (APIKey) says whether the Secret holds a usable key.
+	// ConditionCredentialsReady says whether the Secrets and ConfigMaps that the resource names or generates hold what it needs.
 	ConditionCredentialsReady = "CredentialsReady"
 )
 
@@ -60,7 +60,7 @@ const (
 	// ReasonSecretNotOwned: the Secret to generate exists already and belongs to somebody else: choose another name or
 	// delete it.
 	ReasonSecretNotOwned = "SecretNotOwned"
-	// ReasonSecretNotFound: the Secret to adopt, or its key, does not exist yet; creating it is enough.
+	// ReasonSecretNotFound: the Secret to adopt or to read, or its key, does not exist yet; creating it is enough.
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonSecretForbidden: the operator has no rights on Secrets in this namespace: bind ClusterRole
 	// cardea-operator-secrets to it there.
@@ -71,7 +71,7 @@ const (
 	ReasonExpired = "Expired"
 	// ReasonConfigMapNotFound: the ConfigMap that holds an issuer's keys, or its key, does not exist yet.
 	ReasonConfigMapNotFound = "ConfigMapNotFound"
-	// ReasonRootKeyMissing: the operator was started without a root key, which the deployment's signing key needs.
+	// ReasonRootKeyMissing: the operator was started without a root key, which the deployment's secrets are sealed under.
 	ReasonRootKeyMissing = "RootKeyMissing"
 	// ReasonIssued: the key is in its Secret and registered.
 	ReasonIssued = "Issued"

@@ -11,7 +11,8 @@ type DeploymentMode string
 const (
 	// DeploymentModeProduction is for real users.
 	DeploymentModeProduction DeploymentMode = "Production"
-	// DeploymentModeStaging is for trying things out: it may claim localhost and *.localhost.
+	// DeploymentModeStaging is for trying things out: it may claim localhost and *.localhost, write messages to the log, and
+	// send them over http.
 	DeploymentModeStaging DeploymentMode = "Staging"
 )
 
@@ -178,6 +179,10 @@ type PermissionCatalog struct {
 // IdentityDeploymentSpec declares a tenant.
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.frontendHosts) || !self.frontendHosts.exists(h, h == 'localhost' || h.endsWith('.localhost'))",message="only a deployment with mode Staging may claim localhost: set mode to Staging or use a public host name",fieldPath=".frontendHosts"
 // +kubebuilder:validation:XValidation:rule="!has(self.jwtIssuers) || !self.jwtIssuers.exists(i, has(i.ownSessions)) || (has(self.frontendHosts) && self.frontendHosts.size() > 0)",message="an issuer with ownSessions needs frontendHosts, whose first is its issuer: add a host",fieldPath=".jwtIssuers"
+// +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.email) || !has(self.email.log)",message="only a deployment with mode Staging may write mail to the log: set mode to Staging or use smtp",fieldPath=".email.log"
+// +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.sms) || self.sms.provider != 'Log'",message="only a deployment with mode Staging may write messages to the log: set mode to Staging or use another provider",fieldPath=".sms.provider"
+// +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.sms) || !has(self.sms.twilio) || !has(self.sms.twilio.baseURL) || self.sms.twilio.baseURL.startsWith('https://')",message="only a deployment with mode Staging may send over http: set mode to Staging or use https",fieldPath=".sms.twilio.baseURL"
+// +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.sms) || !has(self.sms.webhook) || self.sms.webhook.url.startsWith('https://')",message="only a deployment with mode Staging may send over http: set mode to Staging or use https",fieldPath=".sms.webhook.url"
 type IdentityDeploymentSpec struct {
 	CommonSpec `json:",inline"`
 
@@ -186,7 +191,7 @@ type IdentityDeploymentSpec struct {
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
 	// mode says whether the deployment serves real users. `Production`: it does. `Staging`: for trying things out; it
-	// may claim localhost and *.localhost. Absent: Production.
+	// may claim localhost and *.localhost, write messages to the log, and send them over http. Absent: Production.
 	// +optional
 	Mode *DeploymentMode `json:"mode,omitempty"`
 
@@ -196,6 +201,30 @@ type IdentityDeploymentSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	FrontendHosts []Hostname `json:"frontendHosts,omitempty"`
+
+	// allowedOrigins are the origins, beside the deployment's own hosts, whose pages may call the end-user API with
+	// credentials. Absent: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	AllowedOrigins []Origin `json:"allowedOrigins,omitempty"`
+
+	// session says how long end users stay signed in. Absent: each of its fields has its own meaning when absent.
+	// +optional
+	Session *SessionSettings `json:"session,omitempty"`
+
+	// signIn says how end users sign in. Absent: each of its fields has its own meaning when absent.
+	// +optional
+	SignIn *SignInSettings `json:"signIn,omitempty"`
+
+	// email says how mail to end users is sent. Absent: none is sent, and what begins with a mail, such as signing up, is
+	// not to be had.
+	// +optional
+	Email *EmailSettings `json:"email,omitempty"`
+
+	// sms says how text messages to end users are sent. Absent: none are sent, and phone numbers cannot be verified.
+	// +optional
+	SMS *SMSSettings `json:"sms,omitempty"`
 
 	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none. Absent: they are not limited.
 	// +optional

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -28,17 +27,19 @@ const beat = 5 * time.Second
 func operatorCommand() *cobra.Command {
 	var common commonOptions
 	var opts operatorOptions
+	var rootKey rootKeyOptions
 	var lease leaseOptions
 	cmd := &cobra.Command{
 		Use:   "operator",
 		Short: "Keep the runtime store equal to what is declared (leader-elected)",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runOperator(cmd.Context(), common, opts, lease)
+			return runOperator(cmd.Context(), common, opts, rootKey, lease)
 		},
 	}
 	common.register(cmd.Flags())
 	opts.register(cmd.Flags())
+	rootKey.register(cmd.Flags())
 	cmd.Flags().StringVar(&lease.namespace, "lease-namespace", "", "namespace of the leader's Lease; absent: the pod's own")
 	cmd.Flags().StringVar(&lease.name, "lease-name", "cardea-operator", "name of the leader's Lease")
 	return cmd
@@ -46,7 +47,7 @@ func operatorCommand() *cobra.Command {
 
 type leaseOptions struct{ namespace, name string }
 
-func runOperator(ctx context.Context, common commonOptions, opts operatorOptions, lease leaseOptions) error {
+func runOperator(ctx context.Context, common commonOptions, opts operatorOptions, rootKey rootKeyOptions, lease leaseOptions) error {
 	log, err := newLogger(common.logLevel)
 	if err != nil {
 		return err
@@ -58,6 +59,10 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 		if lease.namespace = podNamespace(); lease.namespace == "" {
 			return errors.New("--lease-namespace is missing, and this process runs in no pod: name the namespace of the leader's Lease")
 		}
+	}
+	keyring, err := rootKey.keyring()
+	if err != nil {
+		return err
 	}
 	config, err := restConfig(common.kubeconfig)
 	if err != nil {
@@ -72,11 +77,7 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 	if err != nil {
 		return err
 	}
-	controllerOpts, err := controllerOptions(st, opts)
-	if err != nil {
-		return err
-	}
-	mgr, err := controllers.NewManager(ctx, config, lock, log, controllerOpts)
+	mgr, err := controllers.NewManager(ctx, config, lock, log, controllerOptions(st, keyring, opts))
 	if err != nil {
 		return err
 	}
@@ -103,14 +104,10 @@ func newLock(config *rest.Config, lease leaseOptions) (resourcelock.Interface, e
 }
 
 // controllerOptions are what the controllers need.
-func controllerOptions(st store.Store, opts operatorOptions) (controllers.Options, error) {
-	keyring, err := seal.Load(opts.rootKeys)
-	if err != nil {
-		return controllers.Options{}, fmt.Errorf("--root-key: %w", err)
-	}
+func controllerOptions(st store.Store, keyring *seal.Keyring, opts operatorOptions) controllers.Options {
 	return controllers.Options{
 		Store: st, Keyring: keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Beat: beat, Workers: opts.workers,
-	}, nil
+	}
 }
 
 // readiness is true once the caches are filled, which also proves that the CRDs are served.

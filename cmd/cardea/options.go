@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/internal/seal"
 )
 
 // fromEnvironment sets every flag that was not given from CARDEA_<NAME>, dashes as underscores.
@@ -46,16 +47,29 @@ func registerStore(flags *pflag.FlagSet, to *string) {
 	flags.StringVar(to, "store", "", "runtime store: postgres://..., or sqlite:///path for standalone (give a URL with a password as CARDEA_STORE)")
 }
 
+// rootKeyOptions are the flags of what seals, or opens what was sealed.
+type rootKeyOptions struct{ files []string }
+
+func (o *rootKeyOptions) register(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.files, "root-key", nil, "files with root keys, 32 bytes or base64, the one that seals first; absent: deployments neither sign nor take values from Secrets")
+}
+
+func (o *rootKeyOptions) keyring() (*seal.Keyring, error) {
+	keyring, err := seal.Load(o.files)
+	if err != nil {
+		return nil, fmt.Errorf("--root-key: %w", err)
+	}
+	return keyring, nil
+}
+
 // operatorOptions are the flags of what reconciles.
 type operatorOptions struct {
-	resync   time.Duration
-	workers  int
-	rootKeys []string
+	resync  time.Duration
+	workers int
 }
 
 func (o *operatorOptions) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "time between two looks at an unchanged resource, before jitter")
-	flags.StringSliceVar(&o.rootKeys, "root-key", nil, "files with root keys, 32 bytes or base64, the one that seals first; absent: deployments cannot sign")
 	flags.IntVar(&o.workers, "workers", 16, "reconciles of one kind at once")
 }
 

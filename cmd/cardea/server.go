@@ -12,27 +12,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/cardea-iam/cardea/apiserver"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
 )
 
 func serverCommand() *cobra.Command {
 	var common commonOptions
 	var opts serverOptions
+	var rootKey rootKeyOptions
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Serve the backend API (stateless; run any number)",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runServer(cmd.Context(), common, opts)
+			return runServer(cmd.Context(), common, opts, rootKey)
 		},
 	}
 	common.register(cmd.Flags())
 	opts.register(cmd.Flags())
+	rootKey.register(cmd.Flags())
 	return cmd
 }
 
-func runServer(ctx context.Context, common commonOptions, opts serverOptions) error {
+func runServer(ctx context.Context, common commonOptions, opts serverOptions, rootKey rootKeyOptions) error {
 	log, err := newLogger(common.logLevel)
+	if err != nil {
+		return err
+	}
+	keyring, err := rootKey.keyring()
 	if err != nil {
 		return err
 	}
@@ -45,7 +52,7 @@ func runServer(ctx context.Context, common commonOptions, opts serverOptions) er
 		return err
 	}
 	defer st.Close()
-	server, err := newServer(config, log, st, opts)
+	server, err := newServer(config, log, st, keyring, opts)
 	if err != nil {
 		return err
 	}
@@ -55,7 +62,7 @@ func runServer(ctx context.Context, common commonOptions, opts serverOptions) er
 	return group.Wait()
 }
 
-func newServer(config *rest.Config, log logr.Logger, feed store.Feed, opts serverOptions) (*apiserver.Server, error) {
+func newServer(config *rest.Config, log logr.Logger, feed store.Feed, keyring *seal.Keyring, opts serverOptions) (*apiserver.Server, error) {
 	proxies, jwksAllowed, err := opts.validate()
 	if err != nil {
 		return nil, err
@@ -65,7 +72,7 @@ func newServer(config *rest.Config, log logr.Logger, feed store.Feed, opts serve
 		return nil, err
 	}
 	return apiserver.New(apiserver.Options{
-		Feed: feed, Kubernetes: kubernetes, BackendAddress: opts.backendAddress, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
+		Feed: feed, Kubernetes: kubernetes, Keyring: keyring, BackendAddress: opts.backendAddress, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
 		TrustedProxies: proxies, JWKSAllowed: jwksAllowed, MaxStaleness: opts.maxStaleness, Clock: time.Now, Log: log, Registry: metrics.Registry,
 	})
 }

@@ -13,27 +13,33 @@ func standaloneCommand() *cobra.Command {
 	var common commonOptions
 	var operator operatorOptions
 	var server serverOptions
+	var rootKey rootKeyOptions
 	cmd := &cobra.Command{
 		Use:   "standalone",
 		Short: "Operator and server in one process over SQLite, for small installs",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runStandalone(cmd.Context(), common, operator, server)
+			return runStandalone(cmd.Context(), common, operator, server, rootKey)
 		},
 	}
 	common.register(cmd.Flags())
 	operator.register(cmd.Flags())
 	server.register(cmd.Flags())
+	rootKey.register(cmd.Flags())
 	return cmd
 }
 
 // runStandalone needs no leader election: the store's file lock lets only one process in.
-func runStandalone(ctx context.Context, common commonOptions, operator operatorOptions, serve serverOptions) error {
+func runStandalone(ctx context.Context, common commonOptions, operator operatorOptions, serve serverOptions, rootKey rootKeyOptions) error {
 	log, err := newLogger(common.logLevel)
 	if err != nil {
 		return err
 	}
 	if err := operator.validate(); err != nil {
+		return err
+	}
+	keyring, err := rootKey.keyring()
+	if err != nil {
 		return err
 	}
 	config, err := restConfig(common.kubeconfig)
@@ -49,15 +55,11 @@ func runStandalone(ctx context.Context, common commonOptions, operator operatorO
 	if err := st.Migrate(ctx); err != nil {
 		return err
 	}
-	server, err := newServer(config, log, st, serve)
+	server, err := newServer(config, log, st, keyring, serve)
 	if err != nil {
 		return err
 	}
-	controllerOpts, err := controllerOptions(st, operator)
-	if err != nil {
-		return err
-	}
-	mgr, err := controllers.NewManager(ctx, config, nil, log, controllerOpts)
+	mgr, err := controllers.NewManager(ctx, config, nil, log, controllerOptions(st, keyring, operator))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +35,7 @@ type Options struct {
 	Client client.Client
 	// ConfigMaps and Secrets tell when one of a namespace changed.
 	ConfigMaps, Secrets *objectwatch.Watch
-	// Keyring seals signing keys; it may be empty.
+	// Keyring seals signing keys and the values of Secrets; it may be empty.
 	Keyring *seal.Keyring
 	Clock   func() time.Time
 	Random  io.Reader
@@ -99,7 +100,7 @@ func needed(d *v1alpha1.IdentityDeployment) []string {
 	return list
 }
 
-// prepare reads the key sets that come from ConfigMaps, and keeps the deployment's own signing keys where they are used.
+// prepare reads what the spec names in ConfigMaps and Secrets, and keeps the deployment's own signing keys where they are used.
 func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) (engine.Material, error) {
 	keys := translation.Keys{}
 	var material engine.Material
@@ -107,14 +108,18 @@ func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) 
 	if keys.Sets, err = readKeySets(ctx, opts, d); err != nil {
 		return material, err
 	}
+	if keys.Sealed, err = sealSecrets(ctx, opts, d); err != nil {
+		return material, err
+	}
+	// End users alone do not make a root key necessary: without one their sessions have no tokens.
+	if acceptsOwnSessions(d) || len(d.Spec.FrontendHosts) > 0 && !opts.Keyring.Empty() {
+		if keys.Signing, material.RequeueAfter, err = (&signingKeys{opts}).keep(ctx, d); err != nil {
+			return material, err
+		}
+	}
 	for _, issuer := range d.Spec.JWTIssuers {
 		if issuer.OwnSessions == nil {
 			continue
-		}
-		if keys.Signing == nil {
-			if keys.Signing, material.RequeueAfter, err = (&signingKeys{opts}).keep(ctx, d); err != nil {
-				return material, err
-			}
 		}
 		if keys.Sets[issuer.Name], err = publicSet(keys.Signing); err != nil {
 			return material, err
@@ -122,6 +127,11 @@ func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) 
 	}
 	material.Value = keys
 	return material, nil
+}
+
+// acceptsOwnSessions tells whether the tokens of the deployment's own end users are accepted by the backend API.
+func acceptsOwnSessions(d *v1alpha1.IdentityDeployment) bool {
+	return slices.ContainsFunc(d.Spec.JWTIssuers, func(issuer v1alpha1.JWTIssuer) bool { return issuer.OwnSessions != nil })
 }
 
 // readKeySets reads the key sets of the issuers that name a ConfigMap.
@@ -165,9 +175,12 @@ func objectNames(d *v1alpha1.IdentityDeployment) []string {
 		if issuer.JWKSConfigMapRef != nil {
 			names = append(names, issuer.JWKSConfigMapRef.Name)
 		}
-		if issuer.OwnSessions != nil {
-			names = append(names, signingSecretName(d))
-		}
+	}
+	for _, field := range secretFields(d) {
+		names = append(names, field.ref.Name)
+	}
+	if acceptsOwnSessions(d) || len(d.Spec.FrontendHosts) > 0 {
+		names = append(names, signingSecretName(d))
 	}
 	return names
 }

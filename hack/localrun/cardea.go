@@ -32,7 +32,7 @@ func (r *localRun) startCardea(ctx context.Context) error {
 	if err := r.startAs(ctx, "operator", "--root-key="+rootKey, "--lease-namespace="+cardeaNamespace, "--metrics-address="+address(r.ports.OperatorMetrics)); err != nil {
 		return err
 	}
-	return r.startAs(ctx, "server", r.listeners()...)
+	return r.startAs(ctx, "server", append(r.listeners(), "--root-key="+rootKey)...)
 }
 
 func (r *localRun) startStandalone(ctx context.Context) error {

@@ -34,6 +34,16 @@ type rootKey struct {
 	id    string // 8 hexadecimal digits, no secret
 	aead  cipher.AEAD
 	nonce []byte
+	// derive is what Subkeys' keys are derived from, in place of the root key itself.
+	derive []byte
+}
+
+// Subkey is a key of a process's own, derived from a root key.
+type Subkey struct {
+	// ID is the root key's public id, 8 hexadecimal digits, by which a stored value can name its key.
+	ID string
+	// Key is 32 bytes.
+	Key []byte
 }
 
 // Load reads root keys from files: 32 bytes each, as they are or in base64.
@@ -55,6 +65,8 @@ func Load(files []string) (*Keyring, error) {
 		if err != nil {
 			return nil, err
 		}
+		clear(root) // what was derived is enough
+		clear(raw)
 		ring.keys = append(ring.keys, key)
 	}
 	return ring, nil
@@ -77,12 +89,33 @@ func newRootKey(root []byte) (rootKey, error) {
 	if err != nil {
 		return rootKey{}, err
 	}
+	derive, err := hkdf.Key(sha256.New, root, nil, "cardea subkeys v1", keySize)
+	if err != nil {
+		return rootKey{}, err
+	}
 	id, err := hkdf.Key(sha256.New, root, nil, "cardea root key id v1", 4)
-	return rootKey{id: hex.EncodeToString(id), aead: aead, nonce: nonce}, err
+	return rootKey{id: hex.EncodeToString(id), aead: aead, nonce: nonce, derive: derive}, err
 }
 
 // Empty tells that the ring has no key.
 func (r *Keyring) Empty() bool { return r == nil || len(r.keys) == 0 }
+
+// Subkeys returns the keys for a purpose, one of each root key (HKDF-SHA-256, RFC 5869), the current one first: none on an empty
+// ring. The same purpose always gives the same keys; no purpose's keys tell anything of another's.
+func (r *Keyring) Subkeys(purpose string) []Subkey {
+	if r.Empty() {
+		return nil
+	}
+	subkeys := make([]Subkey, len(r.keys))
+	for i, key := range r.keys {
+		derived, err := hkdf.Expand(sha256.New, key.derive, purpose, keySize)
+		if err != nil {
+			panic(err) // only on a longer key, or in FIPS mode on a shorter secret
+		}
+		subkeys[i] = Subkey{ID: key.id, Key: derived}
+	}
+	return subkeys
+}
 
 // Seal encrypts a text for one object, which kind and id name. It panics on an empty ring.
 func (r *Keyring) Seal(kind, id string, text []byte) string {

@@ -3,9 +3,13 @@ package seal
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -84,5 +88,31 @@ func TestBadKeysAndTexts(t *testing.T) {
 		if _, err := none.Open("k", "i", text); !errors.Is(err, ErrOpen) || !none.Empty() {
 			t.Errorf("an empty ring opened %q", text)
 		}
+	}
+}
+
+func TestSubkeys(t *testing.T) {
+	old, rotated := ring(t, 1), ring(t, 2, 1)
+	first, both := old.Subkeys("codes"), rotated.Subkeys("codes")
+	if len(first) != 1 || len(both) != 2 || !reflect.DeepEqual(both[1], first[0]) || !reflect.DeepEqual(both, rotated.Subkeys("codes")) {
+		t.Fatalf("%v, %v", first, both)
+	}
+	if !strings.Contains(old.Seal("k", "i", nil), "."+first[0].ID+".") {
+		t.Error("a subkey does not name its root key as a sealed text does")
+	}
+	seen := map[string]bool{}
+	for _, key := range slices.Concat(both, rotated.Subkeys("messages"), rotated.Subkeys("")) {
+		if len(key.Key) != 32 || len(key.ID) != 8 || seen[string(key.Key)] || bytes.Equal(key.Key, bytes.Repeat([]byte{1}, keySize)) {
+			t.Errorf("id %q, %d bytes, seen %v", key.ID, len(key.Key), seen[string(key.Key)])
+		}
+		seen[string(key.Key)] = true
+	}
+	// Frozen: what processes derived is in stores.
+	if got := hex.EncodeToString(first[0].Key); got != "c63ddb9012a0f9e0349ad2caa8787fd82ad02370b478187b4192239b71fea6f2" {
+		t.Errorf("the key has changed: %s", got)
+	}
+	var none *Keyring
+	if none.Subkeys("codes") != nil {
+		t.Error("an empty ring has subkeys")
 	}
 }

@@ -19,6 +19,8 @@ type Keys struct {
 	Sets map[string]json.RawMessage
 	// Signing are the deployment's own keys, the current one first.
 	Signing []document.SigningKey
+	// Sealed are the values of the Secrets that the spec names, sealed, by the kind sealed for.
+	Sealed map[string]string
 }
 
 // Deployment translates an IdentityDeployment.
@@ -33,6 +35,11 @@ func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 		ManagementWrites: string(ptr.Deref(management.Writes, v1alpha1.ManagementWritesEnabled)),
 		JWTIssuers:       issuers(d, keys.Sets),
 		SigningKeys:      keys.Signing,
+		AllowedOrigins:   words(d.Spec.AllowedOrigins),
+		Session:          session(d.Spec.Session),
+		SignIn:           signIn(d.Spec.SignIn),
+		Email:            email(d, keys.Sealed),
+		SMS:              sms(d.Spec.SMS, keys.Sealed),
 	}
 }
 

@@ -35,8 +35,17 @@ type Deployment struct {
 	FieldConflicts   string      `json:"field_conflicts"`
 	ManagementWrites string      `json:"management_writes"`
 	JWTIssuers       []JWTIssuer `json:"jwt_issuers,omitempty"`
-	// SigningKeys are the deployment\'s own, the current one first; none where nothing is signed.
+	// SigningKeys are the deployment's own, the current one first; none where nothing is signed.
 	SigningKeys []SigningKey `json:"signing_keys,omitempty"`
+	// AllowedOrigins are the origins, beside those of FrontendHosts, that end users' browsers may call from.
+	AllowedOrigins []string `json:"allowed_origins,omitempty"`
+	// Session and SignIn have effective values; read them through EffectiveSession and EffectiveSignIn, for documents from
+	// before they were written have neither.
+	Session *SessionSettings `json:"session,omitempty"`
+	SignIn  *SignInSettings  `json:"sign_in,omitempty"`
+	// Email and SMS have effective values; nil: nothing is sent.
+	Email *Email `json:"email,omitempty"`
+	SMS   *SMS   `json:"sms,omitempty"`
 }
 
 // RateLimitScheme is the content of a RateLimitScheme, with its rules as sent.

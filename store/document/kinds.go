@@ -134,6 +134,3 @@ type SigningKey struct {
 	// ExpiresAt is when a previous key stops being accepted; nil for the current one.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
-
-// SealedSigningKey is the kind that signing keys are sealed for.
-const SealedSigningKey = "session-signing-key"

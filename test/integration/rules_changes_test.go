@@ -49,6 +49,7 @@ var _ = DescribeTable("A change of spec is judged:", judgedChange,
 	Entry("where a key comes from", v1alpha1.KindAPIKey, `{}`, `{"secretTemplate":null,"existingSecretRef":{"name":"s"}}`),
 	Entry("both sources of a key", v1alpha1.KindAPIKey, `{}`, `{"existingSecretRef":{"name":"s"}}`, oneOfTwo),
 	Entry("Staging with localhost to Production", v1alpha1.KindIdentityDeployment, "mode: Staging\nfrontendHosts: [localhost]", `{"mode":null}`, "only a deployment with mode Staging may claim localhost"),
+	Entry("Staging with a log to Production", v1alpha1.KindIdentityDeployment, "mode: Staging\nsms: {provider: Log}", `{"mode":"Production"}`, "only a deployment with mode Staging may write messages to the log"),
 	Entry("a fault in an edit", v1alpha1.KindRateLimitScheme, `{}`, `{"rules":[]}`, "spec.rules", "at least 1 items"),
 )
 

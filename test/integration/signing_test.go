@@ -75,14 +75,6 @@ var _ = Describe("A deployment's session signing key", func() {
 		Expect(cluster.Client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, found)).To(Succeed())
 		return found
 	}
-	stored := func(ctx context.Context, w *world) (documents.Deployment, string) {
-		GinkgoHelper()
-		payload := w.held(ctx, v1alpha1.KindIdentityDeployment, "acme").Document.Payload
-		var content documents.Deployment
-		_, err := documents.Decode(payload, &content)
-		Expect(err).NotTo(HaveOccurred())
-		return content, string(payload)
-	}
 
 	It("waits for a root key, is generated once, verifies sessions, and is replaced when it was edited", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
@@ -101,7 +93,7 @@ var _ = Describe("A deployment's session signing key", func() {
 		Expect(first.Labels).To(HaveKeyWithValue(v1alpha1.LabelManagedBy, v1alpha1.ManagedByOperator))
 		Expect(metav1.IsControlledBy(first, d)).To(BeTrue())
 
-		content, payload := stored(ctx, w)
+		content, payload := w.storedDeployment(ctx)
 		Expect(content.SigningKeys).To(HaveLen(1))
 		Expect(content.SigningKeys[0].ExpiresAt).To(BeNil())
 		var public jose.JSONWebKey
@@ -142,7 +134,7 @@ var _ = Describe("A deployment's session signing key", func() {
 		update(ctx, d, func(d *v1alpha1.IdentityDeployment) { d.Spec.Mode = ptr.To(v1alpha1.DeploymentModeStaging) })
 		expectReady(ctx, d)
 		Expect(generated(ctx, w).ResourceVersion).To(Equal(first.ResourceVersion), "a restart keeps the key")
-		kept, _ := stored(ctx, w)
+		kept, _ := w.storedDeployment(ctx)
 		Expect(kept.SigningKeys).To(Equal(content.SigningKeys))
 		Expect(w.store.Writes()).To(Equal(writes+1), "the edit alone is written: sealing again is silent")
 
@@ -155,7 +147,7 @@ var _ = Describe("A deployment's session signing key", func() {
 		fresh := parsedKey(second.Data["current.pem"])
 		Expect(fresh.Equal(private)).To(BeFalse())
 		expectReady(ctx, d)
-		content, _ = stored(ctx, w)
+		content, _ = w.storedDeployment(ctx)
 		Expect(content.SigningKeys).To(HaveLen(1))
 		Eventually(agents(signed(fresh, content.SigningKeys[0].ID, issuer, audience))).Should(Equal(200))
 

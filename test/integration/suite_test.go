@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -50,6 +51,7 @@ type world struct {
 	server    *testkit.Server
 	namespace string
 	dir       string
+	keyring   *seal.Keyring // the operator's, for servers started after it
 }
 
 // newWorld starts a world that ends with the spec. What lives in the namespace is deleted while the operator runs.
@@ -84,6 +86,7 @@ func (w *world) startOperator(opts testkit.OperatorOptions) {
 	if os.Getenv("CARDEA_TEST_LOG") != "" {
 		opts.Log = GinkgoLogr
 	}
+	w.keyring = opts.Keyring
 	w.operator, err = testkit.StartOperator(cluster.RESTConfig(), w.store, opts)
 	Expect(err).NotTo(HaveOccurred())
 }
@@ -91,7 +94,7 @@ func (w *world) startOperator(opts testkit.OperatorOptions) {
 func (w *world) startServer() {
 	GinkgoHelper()
 	var err error
-	w.server, err = testkit.StartServer(cluster.RESTConfig(), w.store, 0)
+	w.server, err = testkit.StartServer(cluster.RESTConfig(), w.store, testkit.ServerOptions{Keyring: w.keyring})
 	Expect(err).NotTo(HaveOccurred())
 }
 

@@ -38,7 +38,7 @@ type OperatorOptions struct {
 	Resync time.Duration
 	Clock  func() time.Time
 	Log    logr.Logger
-	// Keyring seals signing keys; nil: the operator has no root key.
+	// Keyring seals signing keys and the values of Secrets; nil: the operator has no root key.
 	Keyring *seal.Keyring
 }
 
@@ -92,8 +92,15 @@ type Server struct {
 	follow sync.WaitGroup
 }
 
+// ServerOptions change what StartServer does; the zero value is a plain server.
+type ServerOptions struct {
+	MaxStaleness time.Duration
+	// Keyring opens what the operator sealed; nil: the server has no root key.
+	Keyring *seal.Keyring
+}
+
 // StartServer serves the backend API from a store's feed until Stop.
-func StartServer(config *rest.Config, feed store.Feed, maxStaleness time.Duration) (*Server, error) {
+func StartServer(config *rest.Config, feed store.Feed, opts ServerOptions) (*Server, error) {
 	kubernetes, err := apiserver.NewKubernetes(config)
 	if err != nil {
 		return nil, err
@@ -104,7 +111,7 @@ func StartServer(config *rest.Config, feed store.Feed, maxStaleness time.Duratio
 	}
 	server, err := apiserver.New(apiserver.Options{
 		Feed: feed, Kubernetes: kubernetes, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
-		TrustedProxies: proxies, MaxStaleness: maxStaleness,
+		TrustedProxies: proxies, MaxStaleness: opts.MaxStaleness, Keyring: opts.Keyring,
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,8 @@ func NewProcesses(ctx context.Context, cluster *Cluster) (*Processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Processes{cluster: cluster, group: group, binary: binary}, nil
+	p := &Processes{cluster: cluster, group: group, binary: binary}
+	return p, os.WriteFile(p.rootKey(), bytes.Repeat([]byte{7}, 32), 0o600)
 }
 
 // KillAll kills every process that still runs.
@@ -66,6 +68,9 @@ func (p *Processes) Path(name string) string { return filepath.Join(p.cluster.Di
 
 // Binary is the path of cardea.
 func (p *Processes) Binary() string { return p.binary }
+
+// rootKey is the file with the install's root key.
+func (p *Processes) rootKey() string { return p.Path("root.key") }
 
 // Launch says what to start.
 type Launch struct {
@@ -103,7 +108,7 @@ func (p *Processes) Start(ctx context.Context, launch Launch) (*Cardea, error) {
 		return nil, err
 	}
 	c := &Cardea{Metrics: fmt.Sprintf("http://127.0.0.1:%d", metrics)}
-	settings := [][2]string{{"kubeconfig", kubeconfig}, {"metrics-address", fmt.Sprintf("127.0.0.1:%d", metrics)}}
+	settings := [][2]string{{"kubeconfig", kubeconfig}, {"metrics-address", fmt.Sprintf("127.0.0.1:%d", metrics)}, {"root-key", p.rootKey()}}
 	if launch.Role == "operator" {
 		settings = append(settings, [2]string{"lease-namespace", System})
 	} else {

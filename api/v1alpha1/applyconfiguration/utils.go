@@ -58,6 +58,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ConfigMapKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeploymentReference"):
 		return &apiv1alpha1.DeploymentReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EmailCodeSignIn"):
+		return &apiv1alpha1.EmailCodeSignInApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EmailSettings"):
+		return &apiv1alpha1.EmailSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExistingSecretReference"):
 		return &apiv1alpha1.ExistingSecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HeaderValueSource"):
@@ -96,6 +100,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.OAuthScopeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthScopeStatus"):
 		return &apiv1alpha1.OAuthScopeStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PasswordSignIn"):
+		return &apiv1alpha1.PasswordSignInApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PermissionCatalog"):
 		return &apiv1alpha1.PermissionCatalogApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RateLimitRule"):
@@ -114,12 +120,24 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretTemplate"):
 		return &apiv1alpha1.SecretTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SessionSettings"):
+		return &apiv1alpha1.SessionSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SignInSettings"):
+		return &apiv1alpha1.SignInSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SMSSettings"):
+		return &apiv1alpha1.SMSSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SMSWebhook"):
+		return &apiv1alpha1.SMSWebhookApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SMTPServer"):
+		return &apiv1alpha1.SMTPServerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolAuthorization"):
 		return &apiv1alpha1.ToolAuthorizationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolHeader"):
 		return &apiv1alpha1.ToolHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolParameter"):
 		return &apiv1alpha1.ToolParameterApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TwilioAccount"):
+		return &apiv1alpha1.TwilioAccountApplyConfiguration{}
 
 	}
 	return nil

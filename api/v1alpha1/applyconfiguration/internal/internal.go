@@ -570,6 +570,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.CountryCode
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentMode
@@ -584,6 +586,27 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.EmailCodeSignIn
+  map:
+    fields:
+    - name: enabled
+      type:
+        scalar: boolean
+- name: com.github.cardea-iam.cardea.api.v1alpha1.EmailSettings
+  map:
+    fields:
+    - name: from
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MailAddress
+    - name: fromName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: log
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MessageLog
+    - name: smtp
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SMTPServer
 - name: com.github.cardea-iam.cardea.api.v1alpha1.EndpointPattern
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ExistingSecretReference
@@ -632,6 +655,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.IdentityDeploymentSpec
   map:
     fields:
+    - name: allowedOrigins
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.Origin
+          elementRelationship: associative
     - name: defaultRateLimitSchemeRef
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitSchemeReference
@@ -641,6 +670,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: displayName
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: email
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.EmailSettings
     - name: frontendHosts
       type:
         list:
@@ -667,6 +699,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: permissionCatalog
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.PermissionCatalog
+    - name: session
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SessionSettings
+    - name: signIn
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SignInSettings
+    - name: sms
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SMSSettings
     - name: suspend
       type:
         scalar: boolean
@@ -780,6 +821,8 @@ var schemaYAML = typed.YAMLObject(`types:
         elementRelationship: separable
 - name: com.github.cardea-iam.cardea.api.v1alpha1.LabelValue
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.MailAddress
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ManagementPolicy
   map:
     fields:
@@ -876,6 +919,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.MessageLog
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthApp
   map:
     fields:
@@ -1058,6 +1113,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.Origin
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OwnSessionsIssuer
   map:
     elementType:
@@ -1070,6 +1127,15 @@ var schemaYAML = typed.YAMLObject(`types:
         elementType:
           namedType: __untyped_deduced_
         elementRelationship: separable
+- name: com.github.cardea-iam.cardea.api.v1alpha1.PasswordSignIn
+  map:
+    fields:
+    - name: enabled
+      type:
+        scalar: boolean
+    - name: minLength
+      type:
+        scalar: numeric
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Permission
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.PermissionCatalog
@@ -1205,6 +1271,58 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RoleLevel
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SMSProvider
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SMSSettings
+  map:
+    fields:
+    - name: allowedCountries
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.CountryCode
+          elementRelationship: associative
+    - name: dailyBudget
+      type:
+        scalar: numeric
+    - name: provider
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SMSProvider
+    - name: twilio
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.TwilioAccount
+    - name: webhook
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SMSWebhook
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SMSWebhook
+  map:
+    fields:
+    - name: signingSecretRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
+    - name: url
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SMTPSecurity
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SMTPServer
+  map:
+    fields:
+    - name: host
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Hostname
+    - name: passwordSecretRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
+    - name: port
+      type:
+        scalar: numeric
+    - name: security
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SMTPSecurity
+    - name: username
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SchemaField
   map:
     fields:
@@ -1296,6 +1414,27 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SessionSettings
+  map:
+    fields:
+    - name: idleTimeoutSeconds
+      type:
+        scalar: numeric
+    - name: lifetimeSeconds
+      type:
+        scalar: numeric
+    - name: maxSignIns
+      type:
+        scalar: numeric
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SignInSettings
+  map:
+    fields:
+    - name: emailCode
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.EmailCodeSignIn
+    - name: password
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.PasswordSignIn
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Slug
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ToolAuthorization
@@ -1335,6 +1474,24 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: boolean
     - name: type
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.TwilioAccount
+  map:
+    fields:
+    - name: accountSID
+      type:
+        scalar: string
+    - name: authTokenSecretRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
+    - name: baseURL
+      type:
+        scalar: string
+    - name: from
+      type:
+        scalar: string
+    - name: messagingServiceSID
       type:
         scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.URL

@@ -15,11 +15,23 @@ type IdentityDeploymentSpecApplyConfiguration struct {
 	// displayName is the deployment's name for people. Absent: the resource's name.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
 	// mode says whether the deployment serves real users. `Production`: it does. `Staging`: for trying things out; it
-	// may claim localhost and *.localhost. Absent: Production.
+	// may claim localhost and *.localhost, write messages to the log, and send them over http. Absent: Production.
 	Mode *apiv1alpha1.DeploymentMode `json:"mode,omitempty"`
 	// frontendHosts are the host names whose requests belong to this deployment, each unique in the install. Absent:
 	// the deployment serves no end users.
 	FrontendHosts []apiv1alpha1.Hostname `json:"frontendHosts,omitempty"`
+	// allowedOrigins are the origins, beside the deployment's own hosts, whose pages may call the end-user API with
+	// credentials. Absent: none.
+	AllowedOrigins []apiv1alpha1.Origin `json:"allowedOrigins,omitempty"`
+	// session says how long end users stay signed in. Absent: each of its fields has its own meaning when absent.
+	Session *SessionSettingsApplyConfiguration `json:"session,omitempty"`
+	// signIn says how end users sign in. Absent: each of its fields has its own meaning when absent.
+	SignIn *SignInSettingsApplyConfiguration `json:"signIn,omitempty"`
+	// email says how mail to end users is sent. Absent: none is sent, and what begins with a mail, such as signing up, is
+	// not to be had.
+	Email *EmailSettingsApplyConfiguration `json:"email,omitempty"`
+	// sms says how text messages to end users are sent. Absent: none are sent, and phone numbers cannot be verified.
+	SMS *SMSSettingsApplyConfiguration `json:"sms,omitempty"`
 	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none. Absent: they are not limited.
 	DefaultRateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"defaultRateLimitSchemeRef,omitempty"`
 	// management rules what the management API may do with this deployment's resources. Absent: each of its fields
@@ -84,6 +96,48 @@ func (b *IdentityDeploymentSpecApplyConfiguration) WithFrontendHosts(values ...a
 	for i := range values {
 		b.FrontendHosts = append(b.FrontendHosts, values[i])
 	}
+	return b
+}
+
+// WithAllowedOrigins adds the given value to the AllowedOrigins field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the AllowedOrigins field.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithAllowedOrigins(values ...apiv1alpha1.Origin) *IdentityDeploymentSpecApplyConfiguration {
+	for i := range values {
+		b.AllowedOrigins = append(b.AllowedOrigins, values[i])
+	}
+	return b
+}
+
+// WithSession sets the Session field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Session field is set to the value of the last call.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithSession(value *SessionSettingsApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
+	b.Session = value
+	return b
+}
+
+// WithSignIn sets the SignIn field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SignIn field is set to the value of the last call.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithSignIn(value *SignInSettingsApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
+	b.SignIn = value
+	return b
+}
+
+// WithEmail sets the Email field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Email field is set to the value of the last call.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithEmail(value *EmailSettingsApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
+	b.Email = value
+	return b
+}
+
+// WithSMS sets the SMS field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SMS field is set to the value of the last call.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithSMS(value *SMSSettingsApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
+	b.SMS = value
 	return b
 }
 

@@ -1,0 +1,82 @@
+package translation
+
+import (
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// What is used where the spec says nothing.
+const (
+	absentSMTPPort      = 587
+	absentTwilioBaseURL = "https://api.twilio.com"
+	absentDailyBudget   = 1000
+)
+
+func session(declared *v1alpha1.SessionSettings) *document.SessionSettings {
+	content := document.AbsentSession()
+	if declared != nil {
+		content.IdleTimeoutSeconds = int64(ptr.Deref(declared.IdleTimeoutSeconds, int32(content.IdleTimeoutSeconds)))
+		content.LifetimeSeconds = int64(ptr.Deref(declared.LifetimeSeconds, int32(content.LifetimeSeconds)))
+		content.MaxSignIns = int(ptr.Deref(declared.MaxSignIns, int32(content.MaxSignIns)))
+	}
+	return &content
+}
+
+func signIn(declared *v1alpha1.SignInSettings) *document.SignInSettings {
+	content := document.AbsentSignIn()
+	if declared != nil && declared.Password != nil {
+		content.Password = ptr.Deref(declared.Password.Enabled, content.Password)
+		content.PasswordMinLength = int(ptr.Deref(declared.Password.MinLength, int32(content.PasswordMinLength)))
+	}
+	if declared != nil && declared.EmailCode != nil {
+		content.EmailCode = ptr.Deref(declared.EmailCode.Enabled, content.EmailCode)
+	}
+	return &content
+}
+
+func email(d *v1alpha1.IdentityDeployment, sealed map[string]string) *document.Email {
+	declared := d.Spec.Email
+	if declared == nil {
+		return nil
+	}
+	content := &document.Email{
+		From: string(declared.From), FromName: named(declared.FromName, named(d.Spec.DisplayName, d.Name)), Log: declared.Log != nil,
+	}
+	if smtp := declared.SMTP; smtp != nil {
+		content.SMTP = &document.SMTP{
+			Host: string(smtp.Host), Port: int(ptr.Deref(smtp.Port, absentSMTPPort)),
+			Security: string(ptr.Deref(smtp.Security, v1alpha1.SMTPSecurityStartTLS)),
+			Username: ptr.Deref(smtp.Username, ""), SealedPassword: sealed[document.SealedSMTPPassword],
+		}
+	}
+	return content
+}
+
+func sms(declared *v1alpha1.SMSSettings, sealed map[string]string) *document.SMS {
+	if declared == nil {
+		return nil
+	}
+	content := &document.SMS{Provider: string(declared.Provider), DailyBudget: int64(ptr.Deref(declared.DailyBudget, absentDailyBudget))}
+	if twilio := declared.Twilio; twilio != nil {
+		content.Twilio = &document.Twilio{
+			AccountSID: twilio.AccountSID, SealedAuthToken: sealed[document.SealedTwilioToken],
+			From: ptr.Deref(twilio.From, ""), MessagingServiceSID: ptr.Deref(twilio.MessagingServiceSID, ""),
+			BaseURL: strings.TrimRight(ptr.Deref(twilio.BaseURL, absentTwilioBaseURL), "/"),
+		}
+	}
+	if webhook := declared.Webhook; webhook != nil {
+		content.Webhook = &document.Webhook{URL: webhook.URL, SealedSigningSecret: sealed[document.SealedWebhookSecret]}
+	}
+	if declared.AllowedCountries != nil {
+		countries := make([]string, len(*declared.AllowedCountries))
+		for i, country := range *declared.AllowedCountries {
+			countries[i] = string(country)
+		}
+		content.AllowedCountries = &countries
+	}
+	return content
+}

@@ -1,0 +1,83 @@
+package translation
+
+import (
+	"reflect"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+func TestWhatConcernsEndUsers(t *testing.T) {
+	ref := v1alpha1.SecretKeyReference{Name: "s", Key: "k"}
+	sealed := map[string]string{document.SealedSMTPPassword: "p", document.SealedTwilioToken: "t", document.SealedWebhookSecret: "w"}
+	session, signIn := document.AbsentSession(), document.AbsentSignIn()
+	minutes, noCode := session, signIn
+	minutes.IdleTimeoutSeconds = 600
+	noCode.EmailCode = false
+	for _, tc := range []struct {
+		name string
+		spec v1alpha1.IdentityDeploymentSpec
+		want document.Deployment
+	}{
+		{"empty settings", v1alpha1.IdentityDeploymentSpec{
+			Session: &v1alpha1.SessionSettings{}, SignIn: &v1alpha1.SignInSettings{Password: &v1alpha1.PasswordSignIn{}, EmailCode: &v1alpha1.EmailCodeSignIn{}},
+		}, document.Deployment{Session: &session, SignIn: &signIn}},
+		{"some settings", v1alpha1.IdentityDeploymentSpec{
+			AllowedOrigins: []v1alpha1.Origin{"https://a.example"}, Session: &v1alpha1.SessionSettings{IdleTimeoutSeconds: ptr.To[int32](600)},
+			SignIn: &v1alpha1.SignInSettings{EmailCode: &v1alpha1.EmailCodeSignIn{Enabled: ptr.To(false)}},
+		}, document.Deployment{AllowedOrigins: []string{"https://a.example"}, Session: &minutes, SignIn: &noCode}},
+		{"all settings", v1alpha1.IdentityDeploymentSpec{
+			Session: &v1alpha1.SessionSettings{IdleTimeoutSeconds: ptr.To[int32](60), LifetimeSeconds: ptr.To[int32](300), MaxSignIns: ptr.To[int32](1)},
+			SignIn: &v1alpha1.SignInSettings{
+				Password: &v1alpha1.PasswordSignIn{Enabled: ptr.To(false), MinLength: ptr.To[int32](8)}, EmailCode: &v1alpha1.EmailCodeSignIn{Enabled: ptr.To(true)},
+			},
+		}, document.Deployment{
+			Session: &document.SessionSettings{IdleTimeoutSeconds: 60, LifetimeSeconds: 300, MaxSignIns: 1},
+			SignIn:  &document.SignInSettings{PasswordMinLength: 8, EmailCode: true},
+		}},
+		{"the least mail", v1alpha1.IdentityDeploymentSpec{Email: &v1alpha1.EmailSettings{From: "a@b", SMTP: &v1alpha1.SMTPServer{Host: "mail"}}},
+			document.Deployment{Session: &session, SignIn: &signIn, Email: &document.Email{
+				From: "a@b", FromName: "Acme", SMTP: &document.SMTP{Host: "mail", Port: 587, Security: "StartTLS", SealedPassword: "p"},
+			}}},
+		{"all of mail", v1alpha1.IdentityDeploymentSpec{Email: &v1alpha1.EmailSettings{
+			From: "a@b", FromName: ptr.To[v1alpha1.DisplayName](" Us "),
+			SMTP: &v1alpha1.SMTPServer{Host: "mail", Port: ptr.To[int32](465), Security: ptr.To(v1alpha1.SMTPSecurityTLS), Username: ptr.To("u"), PasswordSecretRef: &ref},
+		}}, document.Deployment{Session: &session, SignIn: &signIn, Email: &document.Email{
+			From: "a@b", FromName: "Us", SMTP: &document.SMTP{Host: "mail", Port: 465, Security: "TLS", Username: "u", SealedPassword: "p"},
+		}}},
+		{"mail to the log", v1alpha1.IdentityDeploymentSpec{Email: &v1alpha1.EmailSettings{From: "a@b", Log: &v1alpha1.MessageLog{}}},
+			document.Deployment{Session: &session, SignIn: &signIn, Email: &document.Email{From: "a@b", FromName: "Acme", Log: true}}},
+		{"Twilio", v1alpha1.IdentityDeploymentSpec{SMS: &v1alpha1.SMSSettings{
+			Provider: v1alpha1.SMSProviderTwilio, Twilio: &v1alpha1.TwilioAccount{AccountSID: "AC", AuthTokenSecretRef: ref, From: ptr.To("+1")},
+		}}, document.Deployment{Session: &session, SignIn: &signIn, SMS: &document.SMS{
+			Provider: "Twilio", DailyBudget: 1000, Twilio: &document.Twilio{AccountSID: "AC", SealedAuthToken: "t", From: "+1", BaseURL: "https://api.twilio.com"},
+		}}},
+		{"Twilio elsewhere, in no country", v1alpha1.IdentityDeploymentSpec{SMS: &v1alpha1.SMSSettings{
+			Provider: v1alpha1.SMSProviderTwilio, AllowedCountries: &[]v1alpha1.CountryCode{}, DailyBudget: ptr.To[int32](0),
+			Twilio: &v1alpha1.TwilioAccount{AccountSID: "AC", AuthTokenSecretRef: ref, MessagingServiceSID: ptr.To("MG"), BaseURL: ptr.To("https://proxy/twilio/")},
+		}}, document.Deployment{Session: &session, SignIn: &signIn, SMS: &document.SMS{
+			Provider: "Twilio", AllowedCountries: &[]string{}, Twilio: &document.Twilio{AccountSID: "AC", SealedAuthToken: "t", MessagingServiceSID: "MG", BaseURL: "https://proxy/twilio"},
+		}}},
+		{"a webhook, in two countries", v1alpha1.IdentityDeploymentSpec{SMS: &v1alpha1.SMSSettings{
+			Provider: v1alpha1.SMSProviderWebhook, AllowedCountries: &[]v1alpha1.CountryCode{"US", "DE"}, DailyBudget: ptr.To[int32](7),
+			Webhook: &v1alpha1.SMSWebhook{URL: "https://hook/?a", SigningSecretRef: ref},
+		}}, document.Deployment{Session: &session, SignIn: &signIn, SMS: &document.SMS{
+			Provider: "Webhook", AllowedCountries: &[]string{"US", "DE"}, DailyBudget: 7, Webhook: &document.Webhook{URL: "https://hook/?a", SealedSigningSecret: "w"},
+		}}},
+		{"messages to the log", v1alpha1.IdentityDeploymentSpec{SMS: &v1alpha1.SMSSettings{Provider: v1alpha1.SMSProviderLog}},
+			document.Deployment{Session: &session, SignIn: &signIn, SMS: &document.SMS{Provider: "Log", DailyBudget: 1000}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.spec.DisplayName = ptr.To[v1alpha1.DisplayName]("Acme")
+			tc.want.DisplayName, tc.want.Mode, tc.want.FieldConflicts, tc.want.ManagementWrites = "Acme", "Production", "Reject", "Enabled"
+			got := Deployment(&v1alpha1.IdentityDeployment{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Spec: tc.spec}, Keys{Sealed: sealed})
+			if !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}

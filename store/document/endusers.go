@@ -1,0 +1,116 @@
+package document
+
+import "time"
+
+// The kinds that a deployment's secrets are sealed for. A signing key is bound to its id, the others to SecretID.
+const (
+	SealedSigningKey    = "session-signing-key"
+	SealedSMTPPassword  = "smtp-password"
+	SealedTwilioToken   = "twilio-auth-token"
+	SealedWebhookSecret = "sms-webhook-signing-secret"
+)
+
+// SecretID is what a secret of a deployment ("namespace/name"), given by a field, is bound to. The kind sealed for is the field.
+func SecretID(deployment, kind string) string { return deployment + "/" + kind }
+
+// SessionSettings are the effective settings of end users' sessions.
+type SessionSettings struct {
+	IdleTimeoutSeconds int64 `json:"idle_timeout_seconds"`
+	LifetimeSeconds    int64 `json:"lifetime_seconds"`
+	MaxSignIns         int   `json:"max_sign_ins"`
+}
+
+// IdleTimeout is how long a session lives without a request.
+func (s SessionSettings) IdleTimeout() time.Duration {
+	return time.Duration(s.IdleTimeoutSeconds) * time.Second
+}
+
+// Lifetime is how long a session lives in all.
+func (s SessionSettings) Lifetime() time.Duration {
+	return time.Duration(s.LifetimeSeconds) * time.Second
+}
+
+// SignInSettings are the effective settings of how end users sign in.
+type SignInSettings struct {
+	Password bool `json:"password"`
+	// PasswordMinLength is in characters.
+	PasswordMinLength int  `json:"password_min_length"`
+	EmailCode         bool `json:"email_code"`
+}
+
+// AbsentSession are the settings of a deployment that declares none.
+func AbsentSession() SessionSettings {
+	return SessionSettings{IdleTimeoutSeconds: 24 * 60 * 60, LifetimeSeconds: 7 * 24 * 60 * 60, MaxSignIns: 5}
+}
+
+// AbsentSignIn are the settings of a deployment that declares none.
+func AbsentSignIn() SignInSettings {
+	return SignInSettings{Password: true, PasswordMinLength: 15, EmailCode: true}
+}
+
+// EffectiveSession returns the settings of sessions, whichever version of Cardea wrote the document.
+func (d *Deployment) EffectiveSession() SessionSettings {
+	if d.Session == nil {
+		return AbsentSession()
+	}
+	return *d.Session
+}
+
+// EffectiveSignIn returns the settings of signing in, whichever version of Cardea wrote the document.
+func (d *Deployment) EffectiveSignIn() SignInSettings {
+	if d.SignIn == nil {
+		return AbsentSignIn()
+	}
+	return *d.SignIn
+}
+
+// Email says how a deployment's mail is sent: through SMTP, or to the log.
+type Email struct {
+	From string `json:"from"`
+	// FromName is never "".
+	FromName string `json:"from_name"`
+	SMTP     *SMTP  `json:"smtp,omitempty"`
+	Log      bool   `json:"log,omitempty"`
+}
+
+// SMTP is a mail server.
+type SMTP struct {
+	Host string `json:"host"`
+	Port int    `json:"port"`
+	// Security is StartTLS, TLS or None.
+	Security string `json:"security"`
+	// Username is "" where there is no sign-in.
+	Username string `json:"username,omitempty"`
+	// SealedPassword is sealed for kind SealedSMTPPassword, "" where there is no sign-in.
+	SealedPassword string `json:"sealed_password,omitempty"`
+}
+
+// SMS says how a deployment's text messages are sent.
+type SMS struct {
+	// Provider is Twilio, Webhook or Log, and says which of the members below is there.
+	Provider string   `json:"provider"`
+	Twilio   *Twilio  `json:"twilio,omitempty"`
+	Webhook  *Webhook `json:"webhook,omitempty"`
+	// AllowedCountries are ISO 3166-1 codes; nil: all, empty: none.
+	AllowedCountries *[]string `json:"allowed_countries,omitempty"`
+	// DailyBudget is the number of messages that may be sent in one UTC day.
+	DailyBudget int64 `json:"daily_budget"`
+}
+
+// Twilio is an account at Twilio. Messages come from From or from MessagingServiceSID.
+type Twilio struct {
+	AccountSID string `json:"account_sid"`
+	// SealedAuthToken is sealed for kind SealedTwilioToken.
+	SealedAuthToken     string `json:"sealed_auth_token"`
+	From                string `json:"from,omitempty"`
+	MessagingServiceSID string `json:"messaging_service_sid,omitempty"`
+	// BaseURL has no slash at its end.
+	BaseURL string `json:"base_url"`
+}
+
+// Webhook is an endpoint of the tenant's own.
+type Webhook struct {
+	URL string `json:"url"`
+	// SealedSigningSecret is sealed for kind SealedWebhookSecret.
+	SealedSigningSecret string `json:"sealed_signing_secret"`
+}
