@@ -26,6 +26,7 @@ type Keys struct {
 // Deployment translates an IdentityDeployment.
 func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 	management := ptr.Deref(d.Spec.Management, v1alpha1.ManagementPolicy{})
+	catalog := ptr.Deref(d.Spec.PermissionCatalog, v1alpha1.PermissionCatalog{})
 	return document.Deployment{
 		DisplayName:      named(d.Spec.DisplayName, d.Name),
 		Mode:             string(ptr.Deref(d.Spec.Mode, v1alpha1.DeploymentModeProduction)),
@@ -36,6 +37,10 @@ func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 		JWTIssuers:       issuers(d, keys.Sets),
 		SigningKeys:      keys.Signing,
 		AllowedOrigins:   words(d.Spec.AllowedOrigins),
+
+		OrganizationPermissions: words(catalog.Organization),
+		WorkspacePermissions:    words(catalog.Workspace),
+
 		Session:          session(d.Spec.Session),
 		SignIn:           signIn(d.Spec.SignIn),
 		Email:            email(d, keys.Sealed),

@@ -37,6 +37,9 @@ type Deployment struct {
 	JWTIssuers       []JWTIssuer `json:"jwt_issuers,omitempty"`
 	// SigningKeys are the deployment's own, the current one first; none where nothing is signed.
 	SigningKeys []SigningKey `json:"signing_keys,omitempty"`
+	// OrganizationPermissions and WorkspacePermissions are the catalog: what roles of each level may grant.
+	OrganizationPermissions []string `json:"organization_permissions,omitempty"`
+	WorkspacePermissions    []string `json:"workspace_permissions,omitempty"`
 	// AllowedOrigins are the origins, beside those of FrontendHosts, that end users' browsers may call from.
 	AllowedOrigins []string `json:"allowed_origins,omitempty"`
 	// Session and SignIn have effective values; read them through EffectiveSession and EffectiveSignIn, for documents from
