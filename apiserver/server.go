@@ -19,11 +19,16 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
+	"github.com/cardea-iam/cardea/apiserver/delivery"
+	"github.com/cardea-iam/cardea/apiserver/enduser"
 	"github.com/cardea-iam/cardea/apiserver/management"
+	"github.com/cardea-iam/cardea/apiserver/outbox"
+	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // feedPoll is how often the feed is looked at without a signal: the guarantee behind "servers follow within 1 s".
@@ -32,12 +37,16 @@ const feedPoll = 250 * time.Millisecond
 // Options are what a server needs.
 type Options struct {
 	Feed store.Feed
+	// People is where users, sessions and organizations live.
+	People people.Store
 	// Kubernetes is the client of management writes.
 	Kubernetes management.Kubernetes
 	// Keyring opens what the operator sealed; it may be empty.
 	Keyring *seal.Keyring
 	// BackendAddress is where the backend API listens, host:port.
 	BackendAddress string
+	// FrontendAddress is where the end-user API listens, host:port.
+	FrontendAddress string
 	// TLSCert and TLSKey are files, reloaded when they change; both empty: TLS ends at the ingress.
 	TLSCert, TLSKey string
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
@@ -51,11 +60,13 @@ type Options struct {
 	Registry     prometheus.Registerer
 }
 
-// Server serves the backend API.
+// Server serves the backend API and the end-user API, and sends what waits in the outbox.
 type Server struct {
-	opts     Options
-	follower *snapshot.Follower
-	backend  http.Handler
+	opts       Options
+	follower   *snapshot.Follower
+	backend    http.Handler
+	frontend   http.Handler
+	dispatcher *outbox.Dispatcher
 }
 
 // New composes a server.
@@ -71,14 +82,32 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{opts: opts, follower: follower, backend: backend}, nil
+	dispatcher := outbox.New(outbox.Options{
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(opts.EgressAllowed, opts.Clock, opts.Log.WithName("delivery")),
+		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry,
+	})
+	frontend := enduser.New(enduser.Options{
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: password.NewHasher(), Proxies: opts.TrustedProxies, Clock: opts.Clock,
+		Posted: dispatcher.Nudge, Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry),
+	})
+	return &Server{opts: opts, follower: follower, backend: backend, frontend: frontend, dispatcher: dispatcher}, nil
 }
 
 // Backend returns the handler of the backend listener, for tests and benchmarks in process.
 func (s *Server) Backend() http.Handler { return s.backend }
 
-// Follow keeps the configuration current until ctx ends; Run does it as well.
-func (s *Server) Follow(ctx context.Context) error { return s.follower.Run(ctx) }
+// Frontend returns the handler of the end-user listener, for tests and benchmarks in process.
+func (s *Server) Frontend() http.Handler { return s.frontend }
+
+// Follow does what needs no listener until ctx ends: it keeps the configuration current, sends what waits in the outbox, and deletes
+// what is over. Run does it as well.
+func (s *Server) Follow(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.follower.Run(ctx) })
+	group.Go(func() error { return s.dispatcher.Run(ctx) })
+	group.Go(func() error { return s.keepUp(ctx) })
+	return group.Wait()
+}
 
 // Ready tells whether the configuration was loaded once. It stays true when the store goes away later.
 func (s *Server) Ready() bool {
@@ -94,15 +123,16 @@ func (s *Server) Ready() bool {
 func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Follow(ctx) })
-	group.Go(func() error { return s.listen(ctx, s.opts.BackendAddress, s.backend) })
+	group.Go(func() error { return s.listen(ctx, "backend", s.opts.BackendAddress, s.backend) })
+	group.Go(func() error { return s.listen(ctx, "end-user", s.opts.FrontendAddress, s.frontend) })
 	return group.Wait()
 }
 
 // listen serves one address until ctx ends.
-func (s *Server) listen(ctx context.Context, address string, handler http.Handler) error {
+func (s *Server) listen(ctx context.Context, name, address string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("backend listener: %w", err)
+		return fmt.Errorf("%s listener: %w", name, err)
 	}
 	if s.opts.TLSCert != "" {
 		watcher, err := certwatcher.New(s.opts.TLSCert, s.opts.TLSKey)
@@ -120,7 +150,7 @@ func (s *Server) listen(ctx context.Context, address string, handler http.Handle
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
-	s.opts.Log.Info("Serving the backend API", "address", listener.Addr().String(), "tls", s.opts.TLSCert != "")
+	s.opts.Log.Info("Serving", "api", name, "address", listener.Addr().String(), "tls", s.opts.TLSCert != "")
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {

@@ -37,7 +37,7 @@ type Options struct {
 	// Posted is called after a message was put into the outbox, so that it need not wait for the dispatcher's next look.
 	Posted  func()
 	Log     logr.Logger
-	Metrics *route.Metrics
+	Metrics *Metrics
 }
 
 // API serves the end-user operations.

@@ -142,9 +142,9 @@ func (c *call) attemptCode(a people.Attempt) codeRequest {
 		// The address is taken: its owner is told, and the caller learns nothing.
 		q.silent = true
 		q.message = func(string) delivery.Mail { return delivery.AlreadyRegisteredMail(c.appName()) }
-	case a.User == 0:
-		q.silent = true
 	default:
+		// Somebody unknown costs the same work, and gets nothing.
+		q.silent, q.void = a.User == 0, a.User == 0
 		q.message = func(code string) delivery.Mail { return delivery.SignInMail(c.appName(), code) }
 	}
 	return q

@@ -29,9 +29,11 @@ type codeRequest struct {
 	subject, user int64
 	recipient     string
 	region        string
-	// silent makes everything but the message: for an account that is not there.
+	// silent makes a challenge that no code is right for.
 	silent bool
-	// message writes the message around a code; what it returns is sent also where silent codes would tell that nothing was.
+	// void puts the message into the outbox with its end state: nothing is sent.
+	void bool
+	// message writes the message around a code; nil: there is none.
 	message func(code string) delivery.Mail
 	life    time.Duration
 }
@@ -72,7 +74,7 @@ func (c *call) sendCode(tx people.Tx, q codeRequest) error {
 	if q.message == nil {
 		return nil
 	}
-	return c.post(tx, people.Message{Challenge: id, Channel: q.channel, Recipient: q.recipient, ExpiresAt: ch.ExpiresAt}, q.message(code))
+	return c.post(tx, people.Message{Challenge: id, Channel: q.channel, Recipient: q.recipient, ExpiresAt: ch.ExpiresAt, Void: q.void}, q.message(code))
 }
 
 // keyless tells who runs the server what is missing, and the user that it is not their fault.

@@ -85,16 +85,18 @@ func (o *operatorOptions) validate() error {
 
 // serverOptions are the flags of what serves.
 type serverOptions struct {
-	backendAddress string
-	trustedProxies []string
-	jwksAllowed    []string
-	maxStaleness   time.Duration
-	tlsCert        string
-	tlsKey         string
+	backendAddress  string
+	frontendAddress string
+	trustedProxies  []string
+	jwksAllowed     []string
+	maxStaleness    time.Duration
+	tlsCert         string
+	tlsKey          string
 }
 
 func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.backendAddress, "backend-address", ":8080", "address of the backend API")
+	flags.StringVar(&o.frontendAddress, "frontend-address", ":8081", "address of the end-user API")
 	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is believed; absent: none")
 	flags.StringSliceVar(&o.jwksAllowed, "jwks-allowed-cidrs", nil, "private CIDRs that token issuers' keys may be fetched from; absent: none")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "answer authenticated requests with 503 when the store was out of reach for longer; 0: never")

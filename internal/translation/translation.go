@@ -41,10 +41,10 @@ func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 		OrganizationPermissions: words(catalog.Organization),
 		WorkspacePermissions:    words(catalog.Workspace),
 
-		Session:          session(d.Spec.Session),
-		SignIn:           signIn(d.Spec.SignIn),
-		Email:            email(d, keys.Sealed),
-		SMS:              sms(d.Spec.SMS, keys.Sealed),
+		Session: session(d.Spec.Session),
+		SignIn:  signIn(d.Spec.SignIn),
+		Email:   email(d, keys.Sealed),
+		SMS:     sms(d.Spec.SMS, keys.Sealed),
 	}
 }
 

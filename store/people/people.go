@@ -109,6 +109,9 @@ type Sessions interface {
 	// EndSessionsOf takes a user's sign-ins out of every session, ends those sessions that have none left, and returns how
 	// many sign-ins there were.
 	EndSessionsOf(user int64) (int64, error)
+	// LeaveSession takes a sign-in out of its session, whose newest other sign-in becomes active if this one was; a session that
+	// has none left ends.
+	LeaveSession(SignIn) error
 	// PendingFrom counts the anonymous sessions of a client address that are not expired.
 	PendingFrom(address string, now time.Time) (int, error)
 

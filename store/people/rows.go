@@ -181,7 +181,8 @@ type Message struct {
 	CreatedAt, ExpiresAt time.Time
 	// Lease is the claim's, read only.
 	Lease string
-	// Void tells that the challenge was replaced or used up meanwhile, read only.
+	// Void tells, of a claimed message, that the challenge was replaced or used up meanwhile. Written so, a message has its end
+	// state and no body at once.
 	Void bool
 }
 

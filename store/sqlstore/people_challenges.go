@@ -86,9 +86,13 @@ func (tx *peopleTx) PutFailure(f people.Failure) error {
 }
 
 func (tx *peopleTx) InsertMessage(m people.Message) error {
+	state := people.MessagePending
+	if m.Void {
+		state, m.Sealed = people.MessageVoid, ""
+	}
 	return tx.put(`INSERT INTO outbox (deployment, id, challenge_id, channel, recipient, sealed, state, tries, next_at, lease, provider_id, reason, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, '`+people.MessagePending+`', 0, ?, '', '', '', ?, ?)`,
-		m.ID, m.Challenge, m.Channel, m.Recipient, m.Sealed, micros(m.CreatedAt), micros(m.CreatedAt), micros(m.ExpiresAt))
+		VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, '', '', '', ?, ?)`,
+		m.ID, m.Challenge, m.Channel, m.Recipient, m.Sealed, state, micros(m.CreatedAt), micros(m.CreatedAt), micros(m.ExpiresAt))
 }
 
 func (tx *peopleTx) RecordEvent(e people.Event) error {

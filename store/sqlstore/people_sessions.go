@@ -82,15 +82,14 @@ func (tx *peopleTx) EndSessionsOf(user int64) (int64, error) {
 		return 0, err
 	}
 	for _, g := range signIns {
-		if err := tx.leaveSession(g); err != nil {
+		if err := tx.LeaveSession(g); err != nil {
 			return 0, err
 		}
 	}
 	return int64(len(signIns)), nil
 }
 
-// leaveSession takes a sign-in out of its session, and ends a session that has none left.
-func (tx *peopleTx) leaveSession(g people.SignIn) error {
+func (tx *peopleTx) LeaveSession(g people.SignIn) error {
 	var locked int64
 	if _, err := tx.get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = ? AND id = ?`+tx.lock(), g.Session); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -88,8 +89,11 @@ func OpenSQLite(ctx context.Context, dir string) (store.Store, error) {
 // Server is a server in this process, over real HTTP.
 type Server struct {
 	*httptest.Server
-	cancel context.CancelFunc
-	follow sync.WaitGroup
+	// Frontend is the base URL of the end-user API.
+	Frontend string
+	frontend *httptest.Server
+	cancel   context.CancelFunc
+	follow   sync.WaitGroup
 }
 
 // ServerOptions change what StartServer does; the zero value is a plain server.
@@ -97,10 +101,17 @@ type ServerOptions struct {
 	MaxStaleness time.Duration
 	// Keyring opens what the operator sealed; nil: the server has no root key.
 	Keyring *seal.Keyring
+	// Clock is the server's; nil: time.Now.
+	Clock func() time.Time
+	// EgressAllowed are private ranges the server may send to.
+	EgressAllowed []netip.Prefix
 }
 
-// StartServer serves the backend API from a store's feed until Stop.
-func StartServer(config *rest.Config, feed store.Feed, opts ServerOptions) (*Server, error) {
+// StartServer serves the backend and the end-user API from a store until Stop.
+func StartServer(config *rest.Config, st store.Store, opts ServerOptions) (*Server, error) {
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
 	kubernetes, err := apiserver.NewKubernetes(config)
 	if err != nil {
 		return nil, err
@@ -110,14 +121,15 @@ func StartServer(config *rest.Config, feed store.Feed, opts ServerOptions) (*Ser
 		return nil, err
 	}
 	server, err := apiserver.New(apiserver.Options{
-		Feed: feed, Kubernetes: kubernetes, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
-		TrustedProxies: proxies, MaxStaleness: opts.MaxStaleness, Keyring: opts.Keyring,
+		Feed: st, People: st, Kubernetes: kubernetes, Clock: opts.Clock, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
+		TrustedProxies: proxies, MaxStaleness: opts.MaxStaleness, Keyring: opts.Keyring, EgressAllowed: opts.EgressAllowed,
 	})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Server{Server: httptest.NewServer(server.Backend()), cancel: cancel}
+	s := &Server{Server: httptest.NewServer(server.Backend()), frontend: httptest.NewServer(server.Frontend()), cancel: cancel}
+	s.Frontend = s.frontend.URL
 	s.follow.Go(func() { _ = server.Follow(ctx) })
 	return s, nil
 }
@@ -127,6 +139,7 @@ func (s *Server) Stop() {
 	s.cancel()
 	s.follow.Wait()
 	s.Close()
+	s.frontend.Close()
 }
 
 // Answer is an HTTP answer, read whole.

@@ -1,0 +1,278 @@
+package enduser
+
+import (
+	"net/http"
+
+	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/delivery"
+	"github.com/cardea-iam/cardea/apiserver/directory"
+	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/refusal"
+	"github.com/cardea-iam/cardea/apiserver/session"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// signIn signs in by password, or begins a sign-in by an emailed code.
+func (c *call) signIn() (any, error) {
+	settings := c.settings.EffectiveSignIn()
+	var strategy, email, typed string
+	err := c.parse(func(o *body.Object) {
+		email = readEmail(o, "email")
+		o.Require("strategy")
+		typed, _ = o.String("password")
+		switch strategy, _ = o.String("strategy"); {
+		case strategy == "":
+		case strategy == people.MethodPassword && settings.Password:
+			o.Require("password")
+		case strategy == people.MethodEmailOTP && settings.EmailCode:
+			if o.Has("password") {
+				o.Fault("password", "is not a part of the strategy email_otp: remove it")
+			}
+		default:
+			o.Fault("strategy", "must be a strategy that this deployment enables: %s", strategies(settings.Password, settings.EmailCode))
+		}
+		if !o.Faulty("strategy") && strategy == "" && o.Has("strategy") {
+			o.Fault("strategy", "must be a strategy that this deployment enables: %s", strategies(settings.Password, settings.EmailCode))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if strategy == people.MethodPassword {
+		return c.signInByPassword(email, typed)
+	}
+	return c.signInByCode(email)
+}
+
+func strategies(byPassword, byCode bool) string {
+	switch {
+	case byPassword && byCode:
+		return "password or email_otp"
+	case byPassword:
+		return "password"
+	}
+	return "email_otp"
+}
+
+// signInByCode begins a sign-in. For an address that has no account everything is the same, but that nothing is sent and no code
+// is right.
+func (c *call) signInByCode(email string) (any, error) {
+	if err := c.requireEmail(); err != nil {
+		return nil, err
+	}
+	err := c.begin(func(tx people.Tx) error {
+		a := people.Attempt{Kind: people.AttemptSignIn, Method: people.MethodEmailOTP, Email: email}
+		user, found, err := tx.UserByEmail(people.FoldEmail(email))
+		if err != nil {
+			return err
+		}
+		if found {
+			a.User = user.ID
+		}
+		if err := c.beginAttempt(tx); err != nil {
+			return err
+		}
+		if a, err = c.newAttempt(tx, a); err != nil {
+			return err
+		}
+		return c.sendCode(tx, c.attemptCode(a))
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Posted()
+	return c.sessionSnapshot(), nil
+}
+
+// signInByPassword counts a failure first, then hashes, and takes the failure back where the password is right: of many tries at
+// once, each is counted before anything is learnt from it. Unknown and wrong take the same time and get the same answer.
+func (c *call) signInByPassword(email, typed string) (any, error) {
+	folded := people.FoldEmail(email)
+	var user people.User
+	var encoded string
+	var failure people.Failure
+	var known bool
+	count := func(tx people.Tx) (err error) {
+		failure, err = tx.LockFailure(scopePassword, folded+" "+c.network, c.now)
+		if err != nil {
+			return err
+		}
+		if failure.Until.After(c.now) {
+			return refusal.Later("RATE_LIMITED", failure.Until.Sub(c.now), "too many failed sign-ins: wait before you try again")
+		}
+		failure.Count, failure.UpdatedAt = failure.Count+1, c.now
+		failure.Until = c.now.Add(password.Delay(failure.Count))
+		if err := tx.PutFailure(failure); err != nil {
+			return err
+		}
+		if user, known, err = tx.UserByEmail(folded); err != nil || !known {
+			encoded = ""
+			return err
+		}
+		encoded, _, err = tx.Credential(user.ID, people.CredentialPassword)
+		return err
+	}
+	if err := c.change(count); err != nil {
+		return nil, err
+	}
+	right, err := c.Hasher.Verify(c.r.Context(), typed, encoded)
+	if err != nil {
+		return nil, busy(err)
+	}
+	if !right {
+		return nil, c.wrongPassword(user, known, failure)
+	}
+	var answer error
+	err = c.begin(func(tx people.Tx) error {
+		answer = nil
+		if err := tx.PutFailure(people.Failure{Scope: scopePassword, Subject: failure.Subject, UpdatedAt: c.now}); err != nil {
+			return err
+		}
+		if now, _, err := tx.Credential(user.ID, people.CredentialPassword); err != nil || now != encoded {
+			return orInvalidCredentials(err)
+		}
+		if user, known, err = tx.User(user.ID); err != nil || !known {
+			return orInvalidCredentials(err)
+		}
+		if user.Disabled {
+			answer = userDisabled()
+			return nil
+		}
+		if c.session == nil {
+			id, err := c.directory().NewID()
+			if err != nil {
+				return err
+			}
+			c.session = &people.Session{
+				ID: id, Anonymous: true, Address: c.network, UserAgent: directory.Clip(c.r.UserAgent()), CreatedAt: c.now, UsedAt: c.now,
+				ExpiresAt: c.now.Add(c.policy.Lifetime),
+			}
+			if err := tx.InsertSession(*c.session); err != nil {
+				return err
+			}
+			c.clear = false
+		}
+		return c.completeSignIn(tx, user.ID, people.MethodPassword)
+	})
+	if err == nil {
+		err = answer
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.sessionSnapshot(), nil
+}
+
+func orInvalidCredentials(err error) error {
+	if err != nil {
+		return err
+	}
+	return invalidCredentials()
+}
+
+func invalidCredentials() error {
+	return refusal.New(http.StatusUnauthorized, "INVALID_CREDENTIALS", "the email or the password is wrong")
+}
+
+// wrongPassword answers a failure, the eleventh in a row and later ones with a wait. The owner of the account is told once.
+func (c *call) wrongPassword(user people.User, known bool, failure people.Failure) error {
+	if failure.Count <= password.FreeFailures {
+		return invalidCredentials()
+	}
+	if known && failure.Count == password.FreeFailures+1 && c.settings.Email != nil {
+		err := c.Store.Change(c.r.Context(), c.deployment.Deployment, func(tx people.Tx) error {
+			if err := c.audit(tx, "anonymous", "signin.failing", "user:"+format(user.ID), 0); err != nil {
+				return err
+			}
+			return c.post(tx, people.Message{Channel: people.ChannelMail, Recipient: user.Email, ExpiresAt: c.now.Add(notifyLife)}, delivery.FailedSignInsMail(c.appName()))
+		})
+		if err != nil {
+			// The notice is a courtesy: the answer must not depend on it, nor tell that there is an account.
+			c.Log.Error(err, "The notice of failed sign-ins was not sent", "request_id", c.id)
+		} else {
+			c.Posted()
+		}
+	}
+	return refusal.Later("RATE_LIMITED", failure.Until.Sub(c.now), "the email or the password is wrong, too many times in a row: wait before you try again")
+}
+
+// makeRoom lets the oldest sign-ins of a user give way where there would be too many sessions.
+func (c *call) makeRoom(tx people.Tx, user int64) error {
+	signIns, err := tx.SignInsOf(user)
+	if err != nil {
+		return err
+	}
+	for _, g := range session.Evicted(signIns, session.MaxPerUser) {
+		if g.Session == c.session.ID {
+			continue
+		}
+		if err := tx.LeaveSession(g); err != nil {
+			return err
+		}
+		if err := c.audit(tx, "system", "session.evicted", "signin:"+format(g.ID), g.Session); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addSignIn puts an account into the session, where the user left, and makes it the active one. An account that is there already
+// is not doubled. What else the session may hold gives way at its bound.
+func (c *call) addSignIn(tx people.Tx, user people.User, method string) error {
+	s := c.session
+	id, err := c.directory().NewID()
+	if err != nil {
+		return err
+	}
+	g := people.SignIn{ID: id, Session: s.ID, User: user.ID, Method: method, CreatedAt: c.now}
+	if g.Organization, g.Workspace, err = c.whereLeft(tx, user); err != nil {
+		return err
+	}
+	var kept []people.SignIn
+	for _, other := range s.SignIns {
+		if other.User == user.ID {
+			if err := tx.DeleteSignIn(other.ID); err != nil {
+				return err
+			}
+			continue
+		}
+		kept = append(kept, other)
+	}
+	for _, oldest := range session.Evicted(kept, c.policy.MaxSignIns) {
+		if err := tx.DeleteSignIn(oldest.ID); err != nil {
+			return err
+		}
+		if err := c.audit(tx, "system", "session.evicted", "signin:"+format(oldest.ID), s.ID); err != nil {
+			return err
+		}
+		kept = kept[1:]
+	}
+	if err := tx.InsertSignIn(g); err != nil {
+		return err
+	}
+	if s.Anonymous {
+		s.Anonymous, s.ExpiresAt = false, c.now.Add(c.policy.Lifetime)
+	}
+	s.SignIns, s.ActiveSignIn, s.UsedAt = append(kept, g), g.ID, c.now
+	if err := tx.UpdateSession(*s); err != nil {
+		return err
+	}
+	return c.renew(tx)
+}
+
+// whereLeft returns the organization and workspace a user was active in last, if still a member.
+func (c *call) whereLeft(tx people.Tx, user people.User) (organization, workspace int64, err error) {
+	if user.Organization == 0 {
+		return 0, 0, nil
+	}
+	member, found, err := tx.Member(user.Organization, user.ID)
+	if err != nil || !found {
+		return 0, 0, err
+	}
+	memberships, err := tx.WorkspaceMembershipsOf(user.ID, member.Organization.ID)
+	if err != nil {
+		return 0, 0, err
+	}
+	w, _ := session.Workspace(member, memberships)
+	return member.Organization.ID, w.ID, nil
+}

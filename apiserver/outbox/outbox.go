@@ -1,0 +1,271 @@
+// Package outbox takes messages from the store to the senders. A message was written with what it is about, in one transaction; here
+// it is leased, sent, tried again while it is of use, and loses its body with its end state. Any number of servers share the work.
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/apiserver/delivery"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// lease is how long a message belongs to one dispatcher: longer than a send may take.
+	lease = 15 * time.Second
+	// look is how often the outbox is looked at without a nudge.
+	look = time.Second
+	// maxInFlight bounds the messages that are sent at once.
+	maxInFlight = 64
+	// margin is how long before its end a message is given up: it must still be read and typed in.
+	margin = 30 * time.Second
+	// firstRetry and maxRetry bound the growing pause between tries.
+	firstRetry = 500 * time.Millisecond
+	maxRetry   = 8 * time.Second
+)
+
+// Options are what a Dispatcher needs.
+type Options struct {
+	Store     people.Messages
+	Snapshots *snapshot.Follower
+	Keyring   *seal.Keyring
+	Transport *delivery.Transport
+	Clock     func() time.Time
+	Log       logr.Logger
+	Registry  prometheus.Registerer
+}
+
+// Dispatcher sends what waits in the outbox.
+type Dispatcher struct {
+	Options
+	nudge   chan struct{}
+	senders senders
+	brakes  brakes
+	ended   *prometheus.CounterVec
+}
+
+// New returns a Dispatcher. It does nothing before Run.
+func New(opts Options) *Dispatcher {
+	d := &Dispatcher{Options: opts, nudge: make(chan struct{}, 1), ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cardea_messages_total", Help: "Messages that reached their end, by deployment, channel and state (sent, failed, expired, void).",
+	}, []string{"deployment", "channel", "state"})}
+	d.senders.open = d.openSender
+	opts.Registry.MustRegister(d.ended)
+	return d
+}
+
+// Nudge makes the dispatcher look now.
+func (d *Dispatcher) Nudge() {
+	select {
+	case d.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends until ctx ends, and returns when what was under way has its answer. What could not be settled is claimed again when its
+// lease ends.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	slots := make(chan struct{}, maxInFlight)
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for {
+		claimed, err := d.claim(ctx, cap(slots)-len(slots))
+		if err != nil && ctx.Err() == nil {
+			d.Log.V(1).Info("The outbox cannot be read; looking again", "reason", err.Error())
+		}
+		for _, m := range claimed {
+			slots <- struct{}{}
+			sending.Go(func() {
+				defer func() { <-slots }()
+				d.handle(ctx, m)
+			})
+		}
+		if len(claimed) > 0 {
+			continue // there may be more
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.nudge:
+		case <-ticker.C:
+		}
+	}
+}
+
+func (d *Dispatcher) claim(ctx context.Context, free int) ([]people.Message, error) {
+	if free == 0 || ctx.Err() != nil {
+		return nil, nil
+	}
+	return d.Store.ClaimMessages(ctx, d.Clock(), lease, free)
+}
+
+// handle sends one message and settles it.
+func (d *Dispatcher) handle(ctx context.Context, m people.Message) {
+	settlement := d.send(ctx, m)
+	// What the carrier took must be written down also while the process ends.
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	kept, err := d.Store.SettleMessage(settling, m, settlement)
+	switch {
+	case err != nil:
+		d.Log.Error(err, "A message was not settled; it may be sent once more", "id", ids.Format(m.ID), "deployment", m.Deployment)
+	case kept && settlement.State != people.MessagePending:
+		d.ended.WithLabelValues(m.Deployment, m.Channel, settlement.State).Inc()
+		if settlement.State == people.MessageFailed {
+			d.Log.Info("A message was refused for good", "id", ids.Format(m.ID), "deployment", m.Deployment, "channel", m.Channel,
+				"to", delivery.Mask(m.Recipient), "reason", settlement.Reason)
+		}
+	}
+}
+
+// send tries once and tells what is to become of the message.
+func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Settlement {
+	now := d.Clock()
+	if m.Void {
+		return people.Settlement{State: people.MessageVoid, Reason: "the code was replaced or used"}
+	}
+	if !now.Before(m.ExpiresAt) {
+		return people.Settlement{State: people.MessageExpired, Reason: "it was not sent in time"}
+	}
+	brake := m.Deployment + " " + m.Channel
+	if until := d.brakes.until(brake, now); !until.IsZero() {
+		return again(m, now, until.Sub(now), "the provider is given a rest")
+	}
+	sender, err := d.sender(m)
+	if err != nil {
+		return people.Settlement{State: people.MessageFailed, Reason: err.Error()}
+	}
+	mail, err := d.open(m)
+	if err != nil {
+		return people.Settlement{State: people.MessageFailed, Reason: err.Error()}
+	}
+	receipt, err := sender.Send(ctx, delivery.Message{ID: m.ID, To: m.Recipient, Subject: mail.Subject, Body: mail.Body, ExpiresAt: m.ExpiresAt})
+	return d.judge(m, brake, receipt, err)
+}
+
+// judge tells what is to become of a message by what its sender said.
+func (d *Dispatcher) judge(m people.Message, brake string, receipt delivery.Receipt, err error) people.Settlement {
+	now := d.Clock()
+	var permanent *delivery.PermanentError
+	var throttled *delivery.ThrottledError
+	switch {
+	case err == nil:
+		d.brakes.worked(brake)
+		return people.Settlement{State: people.MessageSent, ProviderID: receipt.ProviderID}
+	case errors.As(err, &permanent):
+		d.brakes.worked(brake)
+		return people.Settlement{State: people.MessageFailed, Reason: permanent.Error()}
+	case errors.As(err, &throttled):
+		d.brakes.rest(brake, now.Add(throttled.After))
+		return again(m, now, throttled.After, throttled.Error())
+	}
+	d.brakes.failed(brake, now)
+	return again(m, now, pause(m.Tries), err.Error())
+}
+
+// pause grows from try to try, with a jitter that spreads those that failed together.
+func pause(tries int) time.Duration {
+	wait := min(firstRetry<<min(max(tries-1, 0), 10), maxRetry)
+	return wait/2 + rand.N(wait/2)
+}
+
+// again makes a message due after a wait, or gives it up if it would come too late.
+func again(m people.Message, now time.Time, wait time.Duration, reason string) people.Settlement {
+	if next := now.Add(wait); next.Before(m.ExpiresAt.Add(-margin)) {
+		return people.Settlement{State: people.MessagePending, NextAt: next, Reason: reason}
+	}
+	return people.Settlement{State: people.MessageExpired, Reason: reason}
+}
+
+// SealedFor is the id a message's body is sealed for.
+func SealedFor(m people.Message) string { return m.Deployment + "/" + ids.Format(m.ID) }
+
+func (d *Dispatcher) open(m people.Message) (delivery.Mail, error) {
+	var mail delivery.Mail
+	text, err := d.Keyring.Open(people.SealedMessage, SealedFor(m), m.Sealed)
+	if err != nil {
+		return mail, err
+	}
+	if err := json.Unmarshal(text, &mail); err != nil {
+		return mail, errors.New("the message's body cannot be read")
+	}
+	return mail, nil
+}
+
+// sender returns what sends for a message's deployment, as it is declared now.
+func (d *Dispatcher) sender(m people.Message) (delivery.Sender, error) {
+	entry, found := d.Snapshots.Current().Deployment(m.Deployment)
+	if !found {
+		return nil, errors.New("the deployment is gone")
+	}
+	return d.senders.of(m.Deployment, m.Channel, entry.Content.(*document.Deployment))
+}
+
+// openSender builds a sender from what a deployment declares.
+func (d *Dispatcher) openSender(deployment, channel string, settings *document.Deployment) (delivery.Sender, error) {
+	if channel == people.ChannelMail {
+		return d.openMail(deployment, settings.Email)
+	}
+	return d.openSMS(deployment, settings.SMS)
+}
+
+func (d *Dispatcher) openMail(deployment string, email *document.Email) (delivery.Sender, error) {
+	switch {
+	case email == nil:
+		return nil, errors.New("the deployment declares no email any more")
+	case email.SMTP == nil:
+		return delivery.NewMail(delivery.MailOptions{Log: email.Log}, d.Transport)
+	}
+	secret, err := d.secret(deployment, document.SealedSMTPPassword, email.SMTP.SealedPassword)
+	if err != nil {
+		return nil, err
+	}
+	return delivery.NewMail(delivery.MailOptions{SMTP: &delivery.SMTPOptions{
+		Host: email.SMTP.Host, Port: email.SMTP.Port, Security: delivery.Security(email.SMTP.Security), Username: email.SMTP.Username, Password: secret,
+		From: email.From, FromName: email.FromName,
+	}}, d.Transport)
+}
+
+func (d *Dispatcher) openSMS(deployment string, sms *document.SMS) (delivery.Sender, error) {
+	switch {
+	case sms == nil:
+		return nil, errors.New("the deployment declares no sms any more")
+	case sms.Twilio != nil:
+		secret, err := d.secret(deployment, document.SealedTwilioToken, sms.Twilio.SealedAuthToken)
+		if err != nil {
+			return nil, err
+		}
+		return delivery.NewSMS(delivery.SMSOptions{Twilio: &delivery.TwilioOptions{
+			AccountSID: sms.Twilio.AccountSID, AuthToken: secret, From: sms.Twilio.From, MessagingServiceSID: sms.Twilio.MessagingServiceSID, BaseURL: sms.Twilio.BaseURL,
+		}}, d.Transport)
+	case sms.Webhook != nil:
+		secret, err := d.secret(deployment, document.SealedWebhookSecret, sms.Webhook.SealedSigningSecret)
+		if err != nil {
+			return nil, err
+		}
+		return delivery.NewSMS(delivery.SMSOptions{Webhook: &delivery.WebhookOptions{URL: sms.Webhook.URL, Secret: secret}}, d.Transport)
+	}
+	return delivery.NewSMS(delivery.SMSOptions{Log: sms.Provider == "Log"}, d.Transport)
+}
+
+// secret opens what the operator sealed for a deployment; "" stays "".
+func (d *Dispatcher) secret(deployment, kind, sealed string) (string, error) {
+	if sealed == "" {
+		return "", nil
+	}
+	text, err := d.Keyring.Open(kind, document.SecretID(deployment, kind), sealed)
+	return string(text), err
+}
