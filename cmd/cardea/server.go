@@ -56,7 +56,7 @@ func runServer(ctx context.Context, common commonOptions, opts serverOptions) er
 }
 
 func newServer(config *rest.Config, log logr.Logger, feed store.Feed, opts serverOptions) (*apiserver.Server, error) {
-	proxies, jwksAllowed, err := opts.validate()
+	proxies, egressAllowed, err := opts.validate()
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func newServer(config *rest.Config, log logr.Logger, feed store.Feed, opts serve
 	}
 	return apiserver.New(apiserver.Options{
 		Feed: feed, Kubernetes: kubernetes, BackendAddress: opts.backendAddress, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
-		TrustedProxies: proxies, JWKSAllowed: jwksAllowed, MaxStaleness: opts.maxStaleness, Clock: time.Now, Log: log, Registry: metrics.Registry,
+		TrustedProxies: proxies, EgressAllowed: egressAllowed, MaxStaleness: opts.maxStaleness, Clock: time.Now, Log: log, Registry: metrics.Registry,
 	})
 }
 
