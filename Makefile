@@ -37,8 +37,8 @@ GO_FOLDERS := $(wildcard api apiserver cmd controllers hack internal store test)
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
 	config/crd/bases config/rbac/role.yaml docs/resources.md
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
-# operator and server in their own process.
-PROCESS_PACKAGES = $(shell go list ./hack/... ./test/... | grep -v '/test/integration$$')
+# operator and server in their own process, and the carrier is one of goroutines.
+PROCESS_PACKAGES = $(shell go list ./hack/... ./test/... | grep -v -e '/test/integration$$' -e '/hack/carrier')
 # The end-to-end benchmark takes its time; `make bench` runs it.
 TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
 RACE_PACKAGES = $(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES))

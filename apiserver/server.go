@@ -51,8 +51,9 @@ type Options struct {
 	TLSCert, TLSKey string
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
 	TrustedProxies authn.Proxies
-	// JWKSAllowed are address ranges that token issuers' keys may be fetched from although they are private.
-	JWKSAllowed []netip.Prefix
+	// EgressAllowed are address ranges that the server connects to for tenants although they are private: token issuers'
+	// keys, carriers, webhooks, mail servers.
+	EgressAllowed []netip.Prefix
 	// MaxStaleness bounds how long authenticated requests are answered without contact to the store; 0: unlimited.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
@@ -73,7 +74,7 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
 	registerSnapshotMetrics(opts.Registry, follower)
-	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.JWKSAllowed), authn.NewReviews(opts.Kubernetes, opts.Clock), opts.Clock)
+	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.EgressAllowed), authn.NewReviews(opts.Kubernetes, opts.Clock), opts.Clock)
 	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	backend, err := management.New(management.Options{
 		Snapshots: follower, Kubernetes: opts.Kubernetes, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,

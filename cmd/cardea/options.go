@@ -88,7 +88,7 @@ type serverOptions struct {
 	backendAddress  string
 	frontendAddress string
 	trustedProxies  []string
-	jwksAllowed     []string
+	egressAllowed   []string
 	maxStaleness    time.Duration
 	tlsCert         string
 	tlsKey          string
@@ -98,13 +98,13 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.backendAddress, "backend-address", ":8080", "address of the backend API")
 	flags.StringVar(&o.frontendAddress, "frontend-address", ":8081", "address of the end-user API")
 	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is believed; absent: none")
-	flags.StringSliceVar(&o.jwksAllowed, "jwks-allowed-cidrs", nil, "private CIDRs that token issuers' keys may be fetched from; absent: none")
+	flags.StringSliceVar(&o.egressAllowed, "egress-allowed-cidrs", nil, "private CIDRs that token issuers, carriers, webhooks and mail servers may be reached in; absent: none")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "answer authenticated requests with 503 when the store was out of reach for longer; 0: never")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
 }
 
-func (o *serverOptions) validate() (proxies, jwksAllowed authn.Proxies, err error) {
+func (o *serverOptions) validate() (proxies, egressAllowed authn.Proxies, err error) {
 	if (o.tlsCert == "") != (o.tlsKey == "") {
 		return nil, nil, errors.New("--tls-cert and --tls-key go together: give both or neither")
 	}
@@ -114,8 +114,8 @@ func (o *serverOptions) validate() (proxies, jwksAllowed authn.Proxies, err erro
 	if proxies, err = authn.ParseProxies(o.trustedProxies); err != nil {
 		return nil, nil, fmt.Errorf("--trusted-proxies: %w", err)
 	}
-	if jwksAllowed, err = authn.ParseProxies(o.jwksAllowed); err != nil {
-		return nil, nil, fmt.Errorf("--jwks-allowed-cidrs: %w", err)
+	if egressAllowed, err = authn.ParseProxies(o.egressAllowed); err != nil {
+		return nil, nil, fmt.Errorf("--egress-allowed-cidrs: %w", err)
 	}
-	return proxies, jwksAllowed, nil
+	return proxies, egressAllowed, nil
 }

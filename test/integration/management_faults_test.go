@@ -17,7 +17,7 @@ import (
 
 // gate is a feed that can be out of reach.
 type gate struct {
-	store.Feed
+	store.Store
 	away atomic.Bool
 }
 
@@ -27,14 +27,14 @@ func (g *gate) Load(ctx context.Context) ([]store.Document, store.Position, erro
 	if g.away.Load() {
 		return nil, store.Position{}, g.err()
 	}
-	return g.Feed.Load(ctx)
+	return g.Store.Load(ctx)
 }
 
 func (g *gate) Changes(ctx context.Context, after store.Position) ([]store.Change, store.Position, error) {
 	if g.away.Load() {
 		return nil, store.Position{}, g.err()
 	}
-	return g.Feed.Changes(ctx, after)
+	return g.Store.Changes(ctx, after)
 }
 
 var _ = Describe("The management API", func() {
@@ -105,7 +105,7 @@ var _ = Describe("The management API", func() {
 	})
 
 	It("refuses to authenticate on a configuration that is too old, or that was never loaded", func(ctx context.Context) {
-		feed := &gate{Feed: w.store}
+		feed := &gate{Store: w.store}
 		feed.away.Store(true)
 		server, err := testkit.StartServer(cluster.RESTConfig(), feed, testkit.ServerOptions{MaxStaleness: time.Second})
 		Expect(err).NotTo(HaveOccurred())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // Interruptible is a store whose engine a test can make unreachable, and whose document writes it counts.
@@ -131,3 +132,19 @@ func (s *Interruptible) CheckSchema(ctx context.Context) error {
 
 // Swap exchanges the store under its users, as when a database is replaced behind one address.
 func (s *Interruptible) Swap(with store.Store) { s.Store = with }
+
+// View implements people.Store.
+func (s *Interruptible) View(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
+	return s.Store.View(ctx, deployment, do)
+}
+
+// Change implements people.Store.
+func (s *Interruptible) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
+	return s.Store.Change(ctx, deployment, do)
+}

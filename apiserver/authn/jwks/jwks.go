@@ -7,15 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/internal/keyset"
 )
 
@@ -52,47 +51,17 @@ type entry struct {
 
 // New returns a Cache. allowed are address ranges that may be fetched from although they are private.
 func New(clock func() time.Time, allowed []netip.Prefix) *Cache {
-	dialer := &net.Dialer{Timeout: fetchWithin, Control: func(_, address string, _ syscall.RawConn) error { return permit(address, allowed) }}
+	transport := egress.Transport(allowed, fetchWithin)
+	transport.MaxIdleConnsPerHost = 1
 	return &Cache{
 		clock: clock, sets: map[string]*entry{},
 		client: &http.Client{
-			Timeout: fetchWithin,
-			// No proxy of the environment: the address that is checked must be the one that is reached.
-			Transport: &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: fetchWithin, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 1},
+			Timeout: fetchWithin, Transport: transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return errors.New("the key set is redirected: declare its final URL")
 			},
 		},
 	}
-}
-
-// permit refuses addresses that are not public: a tenant must not make the server call what only it can reach. It is asked
-// with the address that is being connected to, after name resolution.
-func permit(address string, allowed []netip.Prefix) error {
-	target, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("address %q: %w", address, err)
-	}
-	ip := target.Addr().Unmap()
-	for _, prefix := range allowed {
-		if prefix.Contains(ip) {
-			return nil
-		}
-	}
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() || reserved(ip) {
-		return fmt.Errorf("%s is not a public address: name its range in --jwks-allowed-cidrs to fetch keys from it", ip)
-	}
-	return nil
-}
-
-// reserved tells ranges that are no private ones by their standard, and no public ones either.
-func reserved(ip netip.Addr) bool {
-	for _, text := range []string{"100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "2001:db8::/32", "2002::/16"} {
-		if netip.MustParsePrefix(text).Contains(ip) {
-			return true
-		}
-	}
-	return false
 }
 
 // Key returns the key with an id from the set at a URL. An unknown id makes the set be fetched again, at most every 30 s. It

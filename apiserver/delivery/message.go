@@ -1,0 +1,126 @@
+package delivery
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cardea-iam/cardea/internal/text"
+)
+
+// Mail is what a mail says, in plain text. The names in it are made harmless: they hold neither a link nor more than four
+// digits, so that the only code, or token, in a mail is ours.
+type Mail struct{ Subject, Body string }
+
+// SignUpMail brings the code that proves a new account's address. The code is six digits.
+func SignUpMail(app, code string) Mail {
+	app = plainName(app, "your new account")
+	return Mail{
+		Subject: "Your sign-up code for " + app,
+		Body: "Your code to complete the sign-up for " + app + " is:\n\n" + code +
+			"\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n" +
+			"If you have not signed up, ignore this mail; no account is made without the code.\n",
+	}
+}
+
+// SignInMail brings the code that signs in. The code is six digits.
+func SignInMail(app, code string) Mail {
+	app = plainName(app, "your account")
+	return Mail{
+		Subject: "Your sign-in code for " + app,
+		Body: "Your code to sign in to " + app + " is:\n\n" + code +
+			"\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n" +
+			"If you have not tried to sign in, ignore this mail; nobody can sign in without the code.\n",
+	}
+}
+
+// AlreadyRegisteredMail tells the owner of an address that somebody tried to sign up with it. Whoever tried learns nothing.
+func AlreadyRegisteredMail(app string) Mail {
+	app = plainName(app, "the service")
+	return Mail{
+		Subject: "Your address is already registered with " + app,
+		Body: "Somebody tried to sign up for " + app + " with this address. It belongs to your account already, so nothing was changed.\n\n" +
+			"If it was you, sign in with the account that you have.\n" +
+			"If it was not you, you need not do anything.\n",
+	}
+}
+
+// InvitationMail brings the token of an invitation, alone on a line. organization and inviter are names.
+func InvitationMail(app, organization, inviter, token string) Mail {
+	app, organization, inviter = plainName(app, "the service"), plainName(organization, "an organization"), plainName(inviter, "A member")
+	return Mail{
+		Subject: "Invitation to “" + organization + "” on " + app,
+		Body: "“" + inviter + "” invites you to join the organization “" + organization + "” on " + app + ".\n\n" +
+			"To accept, sign in or sign up there with this address and give this token:\n\n" + token +
+			"\n\nIf you do not know who invites you, ignore this mail.\n",
+	}
+}
+
+// FailedSignInsMail warns the owner of an account that its password is being guessed. It holds nothing to follow or to
+// give: such mails are what phishers imitate.
+func FailedSignInsMail(app string) Mail {
+	app = plainName(app, "the service")
+	return Mail{
+		Subject: "Repeated failed sign-ins to " + app,
+		Body: "Somebody has tried several times to sign in to your account on " + app + " with a wrong password. Nobody got in, and further tries are slowed down.\n\n" +
+			"If it was you, wait some minutes before the next try.\n" +
+			"If it was not you, your account is safe as long as your password is long and used nowhere else.\n",
+	}
+}
+
+// maxName is the length of a name in a mail, in characters.
+const maxName = 80
+
+// plainName returns a name on one line that looks neither like a link nor like a code, or instead if nothing is left.
+func plainName(name, instead string) string {
+	name = harmless(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), r == '\u2028', r == '\u2029':
+			return ' '
+		case text.Forbidden(r), r == utf8.RuneError, strings.ContainsRune("\"“”„«»<>", r):
+			return -1
+		}
+		return r
+	}, name))
+	if utf8.RuneCountInString(name) > maxName {
+		name = strings.TrimSpace(string([]rune(name)[:maxName-1])) + "…"
+	}
+	if !strings.ContainsFunc(name, unicode.IsLetter) && !strings.ContainsFunc(name, unicode.IsNumber) {
+		return instead
+	}
+	return name
+}
+
+// maxDigits is how many digits a name may hold: a year or a street, no code.
+const maxDigits = 4
+
+var (
+	// linkParts never stand in a name: with them something becomes a link, an address or an origin-bound code.
+	linkParts = strings.NewReplacer("/", " ", `\`, " ", ":", " ", "@", " ", "#", " ", "：", " ", "／", " ", "＠", " ", "＃", " ", "．", ".", "。", ".", "｡", ".", "․", ".")
+	// inner dots are those that a host name has: not at the end of a word.
+	innerDot = regexp.MustCompile(`\.+([^\s.])`)
+)
+
+// harmless takes from a name what programs make links of, its digits if there are enough for a code, and dots at its end,
+// where the sentence has its own.
+func harmless(name string) string {
+	name = innerDot.ReplaceAllString(linkParts.Replace(name), " $1")
+	digits := 0
+	for _, r := range name {
+		if unicode.IsNumber(r) {
+			digits++
+		}
+	}
+	if digits > maxDigits {
+		name = strings.Map(func(r rune) rune {
+			if unicode.IsNumber(r) {
+				return -1
+			}
+			return r
+		}, name)
+		// What stood between the digits may have become the inside of a word.
+		name = innerDot.ReplaceAllString(name, " $1")
+	}
+	return strings.TrimRight(strings.Join(strings.Fields(name), " "), ". ")
+}

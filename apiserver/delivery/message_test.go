@@ -1,0 +1,148 @@
+package delivery
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+)
+
+func TestCodeText(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("h", 60) + ".example"
+	for name, tt := range map[string]struct{ app, host, want string }{
+		"a name":              {"Acme", "acme.example", "012345 is your Acme code. It is valid for 5 minutes.\n@acme.example #012345"},
+		"letters of ours":     {"Größe & Søn", "a.b", "012345 is your Größe & Søn code. It is valid for 5 minutes.\n@a.b #012345"},
+		"other letters":       {"Café “Łódź” – ça", "a.b", "012345 is your Café 'Lodz' - ca code. It is valid for 5 minutes.\n@a.b #012345"},
+		"full-width letters":  {"ＡＣＭＥ", "a.b", "012345 is your ACME code. It is valid for 5 minutes.\n@a.b #012345"},
+		"another script":      {"名前", "a.b", "012345 is your verification code. It is valid for 5 minutes.\n@a.b #012345"},
+		"mostly another":      {"Компания A", "a.b", "012345 is your verification code. It is valid for 5 minutes.\n@a.b #012345"},
+		"emoji":               {"Acme 🚀", "a.b", "012345 is your Acme code. It is valid for 5 minutes.\n@a.b #012345"},
+		"a link":              {"https://www.acme.com/x", "a.b", "012345 is your https www acme com x code. It is valid for 5 minutes.\n@a.b #012345"},
+		"dots of any kind":    {"acme．com。uk", "a.b", "012345 is your acme com uk code. It is valid for 5 minutes.\n@a.b #012345"},
+		"no link":             {"Acme Inc. Shop", "a.b", "012345 is your Acme Inc. Shop code. It is valid for 5 minutes.\n@a.b #012345"},
+		"another code":        {"Acme 123-456", "a.b", "012345 is your Acme - code. It is valid for 5 minutes.\n@a.b #012345"},
+		"a year":              {"Summit 2026", "a.b", "012345 is your Summit 2026 code. It is valid for 5 minutes.\n@a.b #012345"},
+		"another origin":      {"x\n@evil.example #111111", "a.b", "012345 is your x evil example code. It is valid for 5 minutes.\n@a.b #012345"},
+		"no name":             {"", "a.b", "012345 is your verification code. It is valid for 5 minutes.\n@a.b #012345"},
+		"no host":             {"Acme", "", "012345 is your Acme code. It is valid for 5 minutes."},
+		"a host that is none": {"Acme", "ä b", "012345 is your Acme code. It is valid for 5 minutes."},
+		"a long name":         {strings.Repeat("abc ", 30), long, "012345 is your " + strings.TrimSpace(strings.Repeat("abc ", 30)[:34]) + " code. It is valid for 5 minutes.\n@" + long + " #012345"},
+		"a host too long":     {"Acme", strings.Repeat("h", 120), "012345 is your Acme code. It is valid for 5 minutes."},
+	} {
+		if got := CodeText("012345", tt.app, tt.host); got != tt.want {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, tt.want)
+		}
+	}
+}
+
+// names draws what users call things, with what could do harm.
+func names() *rapid.Generator[string] {
+	part := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-zA-Z0-9 .:/@#€{}\[\]~^|\\-]{0,30}`),
+		rapid.SampledFrom([]string{"https://", "www.", "acme.com", "123456", "１２３４５６", "①②③④⑤⑥", "\r\n", "@a.b #123456", "ß", "™", "Ǆ", "ﬁ", "…", "\u202e"}))
+	return rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 0, 6).Draw(t, "parts"), "") })
+}
+
+var (
+	sixDigits = regexp.MustCompile(`[0-9]{6}`)
+	dotted    = regexp.MustCompile(`[^\s.]\.[^\s."”]`)
+)
+
+func digits(text string) int {
+	n := 0
+	for _, r := range text {
+		if unicode.IsNumber(r) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEveryCodeTextIsOneSegment(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		code := rapid.StringMatching(`[0-9]{6}`).Draw(t, "code")
+		host := rapid.OneOf(rapid.StringMatching(`[a-z0-9.-]{1,253}`), rapid.String()).Draw(t, "host")
+		got := CodeText(code, names().Draw(t, "app"), host)
+		if n := septets(got); n < 1 || n > segment {
+			t.Fatalf("%d septets: %q", n, got)
+		}
+		first, last, bound := strings.Cut(got, "\n")
+		if bound && last != "@"+host+" #"+code {
+			t.Fatalf("last line %q", last)
+		}
+		if !bound && len(host) < 80 && regexp.MustCompile(`^[a-z0-9.-]+$`).MatchString(host) {
+			t.Fatalf("no last line for %q", host)
+		}
+		name, found := strings.CutSuffix(first, " code. It is valid for 5 minutes.")
+		name, begins := strings.CutPrefix(name, code+" is your ")
+		if !found || !begins || name == "" || name != strings.TrimSpace(name) {
+			t.Fatalf("first line %q", first)
+		}
+		harmlessName(t, name)
+	})
+}
+
+func harmlessName(t *rapid.T, name string) {
+	if dotted.MatchString(name) || strings.ContainsAny(name, "/:@#\\\r\n") || digits(name) > maxDigits {
+		t.Fatalf("the name %q", name)
+	}
+}
+
+func TestEveryMailHoldsOneCodeAndNoLink(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		code := rapid.StringMatching(`[0-9]{6}`).Draw(t, "code")
+		app, organization, inviter := names().Draw(t, "app"), names().Draw(t, "organization"), names().Draw(t, "inviter")
+		const token = "inv_abcDEFghiJKL"
+		for name, mail := range map[string]Mail{
+			"sign-up": SignUpMail(app, code), "sign-in": SignInMail(app, code), "registered": AlreadyRegisteredMail(app),
+			"invitation": InvitationMail(app, organization, inviter, token), "failed": FailedSignInsMail(app),
+		} {
+			if manyLines(mail.Subject) || mail.Subject == "" || len([]rune(mail.Subject)) > 250 {
+				t.Fatalf("%s: subject %q", name, mail.Subject)
+			}
+			want := []string{}
+			if name == "sign-up" || name == "sign-in" {
+				want = []string{code}
+			}
+			if got := sixDigits.FindAllString(mail.Body, -1); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("%s holds the codes %q: %q", name, got, mail.Body)
+			}
+			if got := strings.Count("\n"+mail.Body, "\n"+token+"\n"); got != 1 && name == "invitation" {
+				t.Fatalf("the token stands on %d lines: %q", got, mail.Body)
+			}
+			for _, text := range []string{mail.Subject, strings.NewReplacer(":\n", "\n").Replace(mail.Body)} {
+				if dotted.MatchString(text) || strings.ContainsAny(text, "/@#\\") || strings.Contains(text, "://") {
+					t.Fatalf("%s holds something like a link: %q", name, text)
+				}
+			}
+		}
+		harmlessName(t, plainName(app, "it"))
+	})
+}
+
+func TestPlainName(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"Acme": "Acme", " 名前 ": "名前", "Acme Inc.": "Acme Inc", "a\r\nb\tc": "a b c", "": "it", " .. ": "it", "\u202eevil": "evil", "jane@acme.com": "jane acme com",
+		`"A" “B” <c>`: "A B c", "Code 123456": "Code", "Code １２３ ４５６": "Code", "Area 51": "Area 51", "Node.js": "Node js", "ftp://x": "ftp x",
+		strings.Repeat("ä", 81): strings.Repeat("ä", 79) + "…", "\xff": "it", "a1.2b3.4c5": "a b c",
+	} {
+		if got := plainName(in, "it"); got != want {
+			t.Errorf("plainName(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestSeptets(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"": 0, "abc": 3, "€": 2, "a{b}": 6, "äöüß": 4, "ç": -1, "名": -1, strings.Repeat("^", 80): 160} {
+		if got := septets(text); got != want {
+			t.Errorf("septets(%q) = %d, want %d", text, got, want)
+		}
+	}
+}
