@@ -1,0 +1,477 @@
+package enduser_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver"
+	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// clock is a clock that tests move.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// world is a store with a Staging deployment on localhost, a server over real HTTP, and the local carrier.
+type world struct {
+	t       *testing.T
+	url     string
+	store   store.Store
+	tenure  store.Tenure
+	keyring *seal.Keyring
+	carrier *carrier.Carrier
+	clock   *clock
+	server  *httptest.Server
+	logs    *logBuffer
+	// generation makes each document newer than the one before.
+	generation int64
+}
+
+const (
+	deploymentName = "acme/staging"
+	anotherName    = "acme/other"
+)
+
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logBuffer) add(prefix, args string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintln(&l.text, prefix, args)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// onEngines runs a story on each engine.
+func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	for engine, open := range map[string]func(testing.TB) string{
+		"sqlite":   func(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "cardea.db") },
+		"postgres": pgtest.ForTest,
+	} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			story(t, newWorld(t, open(t)))
+		})
+	}
+}
+
+// onSQLite runs a story whose subject is no matter of the engine.
+func onSQLite(t *testing.T, story func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	story(newWorld(t, "sqlite://"+filepath.Join(t.TempDir(), "cardea.db")))
+}
+
+func newWorld(t *testing.T, storeURL string) *world {
+	t.Helper()
+	w := &world{t: t, url: storeURL, clock: &clock{now: time.Now().UTC().Truncate(time.Microsecond)}, logs: &logBuffer{}}
+	var err error
+	w.store, err = sqlstore.Open(t.Context(), storeURL, sqlstore.Options{Clock: w.clock.Now, MaxConns: 8})
+	w.must(err)
+	t.Cleanup(func() { _ = w.store.Close() })
+	w.must(w.store.Migrate(t.Context()))
+	w.tenure, err = w.store.Take(t.Context(), "test", time.Second)
+	w.must(err)
+	keyFile := filepath.Join(t.TempDir(), "root.key")
+	w.must(os.WriteFile(keyFile, bytes.Repeat([]byte{7}, 32), 0o600))
+	w.keyring, err = seal.Load([]string{keyFile})
+	w.must(err)
+	w.carrier, err = carrier.Start(carrier.Options{})
+	w.must(err)
+	t.Cleanup(func() { _ = w.carrier.Close() })
+	w.declare(w.deployment())
+	w.declareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5})
+	other := w.deployment()
+	other.FrontendHosts, other.DisplayName = []string{"other.localhost"}, "Other"
+	w.put(v1alpha1.KindIdentityDeployment, "other", anotherName, "other", other)
+	w.server = w.serve(w.store)
+	return w
+}
+
+// serve starts a server over a store.
+func (w *world) serve(st store.Store) *httptest.Server {
+	w.t.Helper()
+	proxies, err := authn.ParseProxies([]string{"127.0.0.0/8"})
+	w.must(err)
+	server, err := apiserver.New(apiserver.Options{
+		Feed: st, People: st, Keyring: w.keyring, TrustedProxies: proxies, Clock: w.clock.Now, Log: funcr.New(w.logs.add, funcr.Options{Verbosity: 1}),
+		Registry: prometheus.NewRegistry(), EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	})
+	w.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { _ = server.Follow(ctx) })
+	served := httptest.NewServer(server.Frontend())
+	w.t.Cleanup(func() {
+		served.Close()
+		cancel()
+		following.Wait()
+	})
+	w.eventually("the configuration is loaded", func() bool { return server.Ready() })
+	return served
+}
+
+// deployment is a Staging deployment that sends through the carrier.
+func (w *world) deployment() document.Deployment {
+	token := w.keyring.Seal(document.SealedTwilioToken, document.SecretID(deploymentName, document.SealedTwilioToken), []byte(carrier.DefaultAuthToken))
+	return document.Deployment{
+		DisplayName: "Acme", Mode: "Staging", FrontendHosts: []string{"localhost", "app.localhost"}, FieldConflicts: "Reject", ManagementWrites: "Enabled",
+		AllowedOrigins: []string{"https://app.example.com"}, OrganizationPermissions: []string{"organization:invite", "billing:read"}, WorkspacePermissions: []string{"documents:read"},
+		Email: &document.Email{From: "no-reply@acme.example", FromName: "Acme", SMTP: &document.SMTP{Host: "127.0.0.1", Port: w.carrier.SMTPPort(), Security: "None"}},
+		SMS: &document.SMS{
+			Provider: "Twilio", DailyBudget: 1000, AllowedCountries: &[]string{"US"},
+			Twilio: &document.Twilio{AccountSID: carrier.DefaultAccountSID, SealedAuthToken: token, From: "+15005550006", BaseURL: w.carrier.URL()},
+		},
+	}
+}
+
+// declare puts the deployment's document and waits until servers have it.
+func (w *world) declare(d document.Deployment) {
+	w.t.Helper()
+	w.put(v1alpha1.KindIdentityDeployment, "staging", deploymentName, "staging", d)
+}
+
+func (w *world) declareB2B(b document.B2BSettings) {
+	w.t.Helper()
+	w.put(v1alpha1.KindB2BSettings, "b2b", deploymentName, "b2b", b)
+}
+
+// put writes a document as the operator does.
+func (w *world) put(kind, name, deployment, key string, content any) int64 {
+	w.t.Helper()
+	w.generation++
+	hash, err := document.Hash(kind, content)
+	w.must(err)
+	payload, err := document.Encode(document.Meta{CreatedAt: w.clock.Now(), UpdatedAt: w.clock.Now()}, content)
+	w.must(err)
+	owner := store.Owner{Identity: store.Identity{Kind: kind, Namespace: "acme", Name: name}, UID: "uid-" + name}
+	held, err := w.store.Held(w.t.Context(), owner.Identity)
+	w.must(err)
+	seen := ""
+	if held.Found {
+		seen = owner.UID
+	}
+	id := ids.Derive(kind, "acme", name)
+	_, err = w.store.Put(w.t.Context(), w.tenure, store.Put{SeenUID: seen, Document: store.Document{
+		Owner: owner, Generation: w.generation, Deployment: deployment, ID: id, Key: key, Hash: hash, Payload: payload,
+	}})
+	w.must(err)
+	return id
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// eventually waits for a condition.
+func (w *world) eventually(what string, holds func() bool) {
+	w.t.Helper()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			w.t.Fatalf("waited in vain: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// tx runs do on the deployment's rows.
+func (w *world) tx(do func(people.Tx) error) {
+	w.t.Helper()
+	w.must(w.store.Change(w.t.Context(), deploymentName, do))
+}
+
+// browser is a client with a cookie jar, at an address of its own.
+type browser struct {
+	w       *world
+	base    string
+	host    string
+	address string
+	client  *http.Client
+	// last is the last answer.
+	last answer
+}
+
+type answer struct {
+	Status int
+	Header http.Header
+	Raw    string
+	Body   struct {
+		Status  int
+		Message string
+		Data    json.RawMessage
+		Session struct {
+			SignInAttempts []map[string]any `json:"signin_attempts"`
+			SignIns        []map[string]any `json:"signins"`
+			SignUpAttempts []map[string]any `json:"signup_attempts"`
+			ActiveSignIn   map[string]any   `json:"active_signin"`
+		}
+		Errors []struct {
+			Code              string
+			Message           string
+			RetryAfterSeconds *int `json:"retry_after_seconds"`
+			AttemptsRemaining *int `json:"attempts_remaining"`
+		}
+	}
+}
+
+// code is the first error's code, "" for a success.
+func (a answer) code() string {
+	if len(a.Body.Errors) == 0 {
+		return ""
+	}
+	return a.Body.Errors[0].Code
+}
+
+// data is the answer's data as an object.
+func (a answer) data() map[string]any {
+	var out map[string]any
+	_ = json.Unmarshal(a.Body.Data, &out)
+	return out
+}
+
+var (
+	addresses   sync.Mutex
+	lastAddress = netip.MustParseAddr("10.0.0.0")
+)
+
+// browser returns a browser at a new address on the deployment's host.
+func (w *world) browser() *browser {
+	addresses.Lock()
+	defer addresses.Unlock()
+	lastAddress = lastAddress.Next()
+	return w.browserAt(lastAddress.String())
+}
+
+func (w *world) browserAt(address string) *browser {
+	jar, err := cookiejar.New(nil)
+	w.must(err)
+	return &browser{w: w, base: w.server.URL, host: "localhost", address: address, client: &http.Client{Jar: jar, Timeout: 60 * time.Second}}
+}
+
+// do sends a request and checks that the answer is a well-formed envelope.
+func (b *browser) do(method, path, body string, header ...string) answer {
+	b.w.t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	req, err := http.NewRequest(method, b.base+path, reader)
+	b.w.must(err)
+	req.Host = b.host
+	req.Header.Set("X-Forwarded-For", b.address)
+	req.Header.Set("User-Agent", "test browser")
+	if body != "" || method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i+1] == "" {
+			req.Header.Del(header[i])
+			continue
+		}
+		req.Header.Add(header[i], header[i+1])
+	}
+	if req.Header.Get("Host") != "" {
+		req.Host = req.Header.Get("Host")
+	}
+	resp, err := b.client.Do(req)
+	b.w.must(err)
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	b.w.must(err)
+	b.last = answer{Status: resp.StatusCode, Header: resp.Header, Raw: string(raw)}
+	if path == "/.well-known/jwks.json" && resp.StatusCode == 200 || resp.StatusCode == http.StatusNoContent {
+		return b.last
+	}
+	b.w.must(json.Unmarshal(raw, &b.last.Body))
+	b.checkEnvelope()
+	return b.last
+}
+
+// checkEnvelope holds every answer to the contract's 2.8.
+func (b *browser) checkEnvelope() {
+	b.w.t.Helper()
+	var members map[string]json.RawMessage
+	b.w.must(json.Unmarshal([]byte(b.last.Raw), &members))
+	for _, name := range []string{"status", "message", "data", "session", "errors"} {
+		if _, found := members[name]; !found {
+			b.w.t.Fatalf("the envelope lacks %s: %s", name, b.last.Raw)
+		}
+	}
+	success := b.last.Status == 200
+	if len(members) != 5 || b.last.Body.Status != b.last.Status || success != (b.last.Body.Message == "") || success != (len(b.last.Body.Errors) == 0) ||
+		!success && string(members["data"]) != "null" || b.last.Header.Get("Cache-Control") != "no-store" {
+		b.w.t.Fatalf("HTTP status %d, envelope %s", b.last.Status, b.last.Raw)
+	}
+	active := b.last.Body.Session.ActiveSignIn
+	for _, g := range b.last.Body.Session.SignIns {
+		if active != nil && g["id"] == active["id"] {
+			active = nil
+		}
+	}
+	if active != nil {
+		b.w.t.Fatalf("the active sign-in is none of the session's: %s", b.last.Raw)
+	}
+}
+
+// ok is do for what must succeed; it returns the data.
+func (b *browser) ok(method, path, body string, header ...string) map[string]any {
+	b.w.t.Helper()
+	if a := b.do(method, path, body, header...); a.Status != 200 {
+		b.w.t.Fatalf("%s %s %s: %s", method, path, body, a.Raw)
+	}
+	return b.last.data()
+}
+
+// refused is do for what must be refused.
+func (b *browser) refused(status int, code, method, path, body string, header ...string) answer {
+	b.w.t.Helper()
+	if a := b.do(method, path, body, header...); a.Status != status || a.code() != code {
+		b.w.t.Fatalf("%s %s %s: want %d %s, got %s", method, path, body, status, code, a.Raw)
+	}
+	return b.last
+}
+
+// cookie is the session token the browser holds, "" if none.
+func (b *browser) cookie() string {
+	u, err := url.Parse(b.base)
+	b.w.must(err)
+	for _, c := range b.client.Jar.Cookies(u) {
+		if c.Name == "__session" {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// setCookie gives the browser a token.
+func (b *browser) setCookie(token string) {
+	u, err := url.Parse(b.base)
+	b.w.must(err)
+	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: "__session", Value: token, Path: "/"}})
+}
+
+var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
+
+// codeFor waits for the newest code sent to a recipient, the nth.
+func (w *world) codeFor(to string, nth int) string {
+	w.t.Helper()
+	var code string
+	w.eventually(fmt.Sprintf("message %d to %s", nth, to), func() bool {
+		var codes []string
+		for _, m := range w.carrier.Messages(to) {
+			if found := sixDigits.FindString(m.Body); found != "" {
+				codes = append(codes, found)
+			}
+		}
+		if len(codes) < nth {
+			return false
+		}
+		code = codes[nth-1]
+		return true
+	})
+	return code
+}
+
+const goodPassword = "correct horse battery staple"
+
+// quote writes a text as a JSON string.
+func quote(text string) string {
+	raw, _ := json.Marshal(text)
+	return string(raw)
+}
+
+// signUp signs somebody up by password and code, and returns the user's id.
+func (b *browser) signUp(email string, more ...string) string {
+	b.w.t.Helper()
+	body := fmt.Sprintf(`{"email":%s,"password":%s%s}`, quote(email), quote(goodPassword), strings.Join(more, ""))
+	b.ok("POST", "/auth/signup", body)
+	b.completeSignUp(email)
+	return b.last.Body.Session.ActiveSignIn["user_id"].(string)
+}
+
+// completeSignUp sends the emailed code of the pending sign-up.
+func (b *browser) completeSignUp(email string) {
+	b.w.t.Helper()
+	attempt := b.last.Body.Session.SignUpAttempts[0]["id"].(string)
+	b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, attempt, b.w.codeFor(email, 1)))
+}
+
+// signIn signs in by password.
+func (b *browser) signIn(email string) {
+	b.w.t.Helper()
+	b.ok("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%s,"password":%s}`, quote(email), quote(goodPassword)))
+}
+
+// addPhone adds a number and returns its id.
+func (b *browser) addPhone(number string) string {
+	b.w.t.Helper()
+	return b.ok("POST", "/me/phone-numbers", fmt.Sprintf(`{"phone_number":%q}`, number))["id"].(string)
+}
+
+// wrong is a code that is not the given one.
+func wrong(code string) string {
+	if code[0] == '9' {
+		return "0" + code[1:]
+	}
+	return string(code[0]+1) + code[1:]
+}
