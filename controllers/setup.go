@@ -79,7 +79,7 @@ func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface
 	deployments := func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} }
 	engine.Add(e, identitydeployment.Kind(identitydeployment.Options{
 		Client: direct, ConfigMaps: watch(objectwatch.ConfigMaps, deployments), Secrets: watch(objectwatch.Secrets, deployments),
-		Keyring: opts.Keyring, Clock: opts.Clock, Random: opts.Random,
+		Keyring: opts.Keyring, People: identitydeployment.People{Store: opts.Store, Tenure: tenure.Current}, Clock: opts.Clock, Random: opts.Random,
 	}))
 	engine.Add(e, ratelimitscheme.Kind())
 	engine.Add(e, apiauthapp.Kind())

@@ -120,6 +120,13 @@ type Documents interface {
 	Retain(ctx context.Context, tenure Tenure, owner Owner) error
 }
 
+// Erasure deletes what people left behind in a deployment that is deleted with them. It is the operator's, like Documents.
+type Erasure interface {
+	// Erase deletes up to limit of people's rows in each table of a deployment ("namespace/name") and returns how many it deleted;
+	// 0 means nothing is left. Errors: ErrFenced, ErrUnavailable.
+	Erase(ctx context.Context, tenure Tenure, deployment string, limit int) (int64, error)
+}
+
 // Feed is the server's side.
 type Feed interface {
 	// Load returns every document and the feed position they are true at, from one consistent read.
@@ -162,6 +169,7 @@ type Store interface {
 	Feed
 	Tenures
 	Schema
+	Erasure
 	people.Store
 	// Close ends every connection and background task. Writes that wait get ErrUnavailable.
 	Close() error

@@ -37,8 +37,10 @@ type Options struct {
 	ConfigMaps, Secrets *objectwatch.Watch
 	// Keyring seals signing keys and the values of Secrets; it may be empty.
 	Keyring *seal.Keyring
-	Clock   func() time.Time
-	Random  io.Reader
+	// People erases the rows of people of a deployment that is deleted with them.
+	People People
+	Clock  func() time.Time
+	Random io.Reader
 }
 
 // Kind returns how an IdentityDeployment is reconciled.
@@ -62,6 +64,11 @@ func Kind(opts Options) engine.Kind[*v1alpha1.IdentityDeployment] {
 		RetainByDefault:  true,
 		WithdrawOnRetain: true,
 		Cleanup: func(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
+			if policy := d.Spec.DeletionPolicy; policy != nil && *policy == v1alpha1.DeletionPolicyDelete {
+				if err := opts.People.eraseAll(ctx, d.Namespace+"/"+d.Name); err != nil {
+					return err
+				}
+			}
 			return (&signingKeys{opts}).remove(ctx, d)
 		},
 		Sources: []source.TypedSource[reconcile.Request]{opts.ConfigMaps.Source(), opts.Secrets.Source()},

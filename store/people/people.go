@@ -41,8 +41,6 @@ type Upkeep interface {
 	// Purge deletes up to limit rows of each kind that are over: sessions and attempts past their expiry, challenges, failures
 	// and ended messages older than a day before now, audit records older than the retention. It returns how many it deleted.
 	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
-	// Erase deletes up to limit rows of each table of a deployment and returns how many it deleted; 0 means nothing is left.
-	Erase(ctx context.Context, deployment string, limit int) (int64, error)
 }
 
 // Tx is one deployment's rows within a View or a Change. It ends with the callback. "Lock" in a name means: the row is read,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -20,19 +21,24 @@ var peopleTables = []struct{ name, key string }{
 	{"events", "kind, at, id"}, {"audit", "at, id"},
 }
 
-// Erase implements people.Upkeep.
-func (s *Store) Erase(ctx context.Context, deployment string, limit int) (int64, error) {
-	on := session{s.engine.dialect, s.engine.write}
-	var erased int64
-	for _, table := range peopleTables {
-		n, err := on.exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE deployment = ? AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE deployment = ? LIMIT ?)`,
-			table.name, table.key), deployment, deployment, limit)
-		if err != nil {
-			return erased, err
+// Erase implements store.Erasure.
+func (s *Store) Erase(ctx context.Context, tenure store.Tenure, deployment string, limit int) (erased int64, err error) {
+	err = s.write(ctx, func(on session, row storeRow) (bool, error) {
+		erased = 0
+		if row.tenure != tenure {
+			return false, store.ErrFenced
 		}
-		erased += n
-	}
-	return erased, nil
+		for _, table := range peopleTables {
+			n, err := on.exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE deployment = ? AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE deployment = ? LIMIT ?)`,
+				table.name, table.key), deployment, deployment, limit)
+			if err != nil {
+				return false, err
+			}
+			erased += n
+		}
+		return true, nil
+	})
+	return erased, err
 }
 
 // Purge implements people.Upkeep.
