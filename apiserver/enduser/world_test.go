@@ -391,11 +391,12 @@ func (b *browser) refused(status int, code, method, path, body string, header ..
 	return b.last
 }
 
+// site is what the jar knows the deployment's host as.
+func (b *browser) site() *url.URL { return &url.URL{Scheme: "http", Host: b.host, Path: "/"} }
+
 // cookie is the session token the browser holds, "" if none.
 func (b *browser) cookie() string {
-	u, err := url.Parse(b.base)
-	b.w.must(err)
-	for _, c := range b.client.Jar.Cookies(u) {
+	for _, c := range b.client.Jar.Cookies(b.site()) {
 		if c.Name == "__session" {
 			return c.Value
 		}
@@ -405,9 +406,7 @@ func (b *browser) cookie() string {
 
 // setCookie gives the browser a token.
 func (b *browser) setCookie(token string) {
-	u, err := url.Parse(b.base)
-	b.w.must(err)
-	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: "__session", Value: token, Path: "/"}})
+	b.client.Jar.SetCookies(b.site(), []*http.Cookie{{Name: "__session", Value: token, Path: "/"}})
 }
 
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
