@@ -10,19 +10,23 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
+// open opens the store's database beside Cardea.
+func (w *world) open() *sql.DB {
+	w.t.Helper()
+	if path, isSQLite := strings.CutPrefix(w.url, "sqlite://"); isSQLite {
+		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+		w.must(err)
+		return db
+	}
+	config, err := pgx.ParseConfig(w.url)
+	w.must(err)
+	return stdlib.OpenDB(*config)
+}
+
 // dump is every row of people in the store as text, blobs also in hexadecimal: where secrets must not be.
 func (w *world) dump() string {
 	w.t.Helper()
-	var db *sql.DB
-	if path, isSQLite := strings.CutPrefix(w.url, "sqlite://"); isSQLite {
-		var err error
-		db, err = sql.Open("sqlite", "file:"+path+"?_pragma=query_only(1)&_pragma=busy_timeout(10000)")
-		w.must(err)
-	} else {
-		config, err := pgx.ParseConfig(w.url)
-		w.must(err)
-		db = stdlib.OpenDB(*config)
-	}
+	db := w.open()
 	defer func() { _ = db.Close() }()
 	var out strings.Builder
 	for _, table := range []string{

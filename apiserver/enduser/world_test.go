@@ -3,6 +3,10 @@ package enduser_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -473,4 +478,36 @@ func wrong(code string) string {
 		return "0" + code[1:]
 	}
 	return string(code[0]+1) + code[1:]
+}
+
+// sign gives the deployment a signing key, as the operator makes it.
+func (w *world) sign() {
+	w.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	w.must(err)
+	public, err := json.Marshal(jose.JSONWebKey{Key: key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"})
+	w.must(err)
+	d := w.deployment()
+	d.SigningKeys = []document.SigningKey{{ID: "k1", Public: public, Sealed: w.keyring.Seal(document.SealedSigningKey, "k1", der)}}
+	w.declare(d)
+	w.eventually("the key is published", func() bool {
+		return strings.Contains(w.browser().do("GET", "/.well-known/jwks.json", "").Raw, "k1")
+	})
+}
+
+// withdraw deletes a document as the operator does.
+func (w *world) withdraw(kind, name string) {
+	w.t.Helper()
+	w.must(w.store.Delete(w.t.Context(), w.tenure, store.Owner{Identity: store.Identity{Kind: kind, Namespace: "acme", Name: name}, UID: "uid-" + name}))
+}
+
+// deleteWorkspaceMembership takes a row away that no operation takes away alone.
+func (w *world) deleteWorkspaceMembership(id string) {
+	w.t.Helper()
+	db := w.open()
+	defer func() { _ = db.Close() }()
+	_, err := db.ExecContext(w.t.Context(), "DELETE FROM workspace_memberships WHERE id = "+id)
+	w.must(err)
 }
