@@ -130,10 +130,16 @@ func (c *call) newAttempt(tx people.Tx, a people.Attempt) (people.Attempt, error
 	return a, tx.InsertAttempt(a)
 }
 
-// attemptCode returns the request for an attempt's code: what it says depends on whether there is an account.
-func (c *call) attemptCode(a people.Attempt) codeRequest {
+// sendAttemptCode sends an attempt's code. What the message says depends on whether there is an account, whose own address it
+// goes to; nothing else does.
+func (c *call) sendAttemptCode(tx people.Tx, a people.Attempt) error {
 	q := codeRequest{
-		purpose: a.Kind, channel: people.ChannelMail, subject: a.ID, recipient: people.FoldEmail(a.Email), life: verification.MailLifetime,
+		purpose: a.Kind, channel: people.ChannelMail, subject: a.ID, recipient: people.FoldEmail(a.Email), to: a.Email, life: verification.MailLifetime,
+	}
+	if owner, found, err := tx.User(a.User); err != nil {
+		return err
+	} else if found {
+		q.to = owner.Email
 	}
 	switch {
 	case a.Kind == people.AttemptSignUp && a.User == 0:
@@ -147,7 +153,7 @@ func (c *call) attemptCode(a people.Attempt) codeRequest {
 		q.silent, q.void = a.User == 0, a.User == 0
 		q.message = func(code string) delivery.Mail { return delivery.SignInMail(c.appName(), code) }
 	}
-	return q
+	return c.sendCode(tx, q)
 }
 
 // readAttemptID reads the one id of an attempt that a request names.
@@ -203,7 +209,7 @@ func (c *call) prepareAttempt() (any, error) {
 		if err := c.beginAttempt(tx); err != nil {
 			return err
 		}
-		return c.sendCode(tx, c.attemptCode(a))
+		return c.sendAttemptCode(tx, a)
 	})
 	if err != nil {
 		return nil, err

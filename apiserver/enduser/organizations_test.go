@@ -206,9 +206,14 @@ func TestORG06SwitchesAtOnceNeverMixOrganizations(t *testing.T) {
 			}
 			return id
 		}
-		var group sync.WaitGroup
+		// Each tab begins with a token of its own: the one they share gives way when many live.
+		var tabs []*browser
 		for tab := range 4 {
-			client := b.as(b.cookie())
+			tabs = append(tabs, b.as(b.cookie()))
+			tabs[tab].switchTo(organizations[tab%3])
+		}
+		var group sync.WaitGroup
+		for tab, client := range tabs {
 			group.Go(func() {
 				for i := range 15 {
 					organization := organizations[(tab+i)%3]

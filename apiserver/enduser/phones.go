@@ -150,7 +150,7 @@ func (c *call) preparePhone() (any, error) {
 		}
 		number = p.Number
 		return c.sendCode(tx, codeRequest{
-			purpose: people.PurposePhone, channel: people.ChannelSMS, subject: p.ID, user: p.User, recipient: p.Number, region: p.Region, life: verification.PhoneLifetime,
+			purpose: people.PurposePhone, channel: people.ChannelSMS, subject: p.ID, user: p.User, recipient: p.Number, to: p.Number, region: p.Region, life: verification.PhoneLifetime,
 			message: func(code string) delivery.Mail {
 				return delivery.Mail{Body: delivery.CodeText(code, c.appName(), c.host)}
 			},

@@ -27,7 +27,8 @@ type codeRequest struct {
 	purpose, channel string
 	// subject is the phone or attempt the code proves.
 	subject, user int64
-	recipient     string
+	// recipient is what limits count; to is where the message goes, as it was typed.
+	recipient, to string
 	region        string
 	// silent makes a challenge that no code is right for.
 	silent bool
@@ -74,7 +75,7 @@ func (c *call) sendCode(tx people.Tx, q codeRequest) error {
 	if q.message == nil {
 		return nil
 	}
-	return c.post(tx, people.Message{Challenge: id, Channel: q.channel, Recipient: q.recipient, ExpiresAt: ch.ExpiresAt, Void: q.void}, q.message(code))
+	return c.post(tx, people.Message{Challenge: id, Channel: q.channel, Recipient: q.to, ExpiresAt: ch.ExpiresAt, Void: q.void}, q.message(code))
 }
 
 // keyless tells who runs the server what is missing, and the user that it is not their fault.

@@ -276,6 +276,7 @@ func TestSES05IdleAndAbsoluteBounds(t *testing.T) {
 		d.Session = &document.SessionSettings{IdleTimeoutSeconds: 120, LifetimeSeconds: 600, MaxSignIns: 5}
 		w.declare(d)
 		w.eventually("declared bounds bind", func() bool {
+			b = w.browser()
 			b.signIn("ada@example.com")
 			return strings.Contains(b.last.Header.Get("Set-Cookie"), "Max-Age=600")
 		})

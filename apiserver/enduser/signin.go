@@ -75,7 +75,7 @@ func (c *call) signInByCode(email string) (any, error) {
 		if a, err = c.newAttempt(tx, a); err != nil {
 			return err
 		}
-		return c.sendCode(tx, c.attemptCode(a))
+		return c.sendAttemptCode(tx, a)
 	})
 	if err != nil {
 		return nil, err
