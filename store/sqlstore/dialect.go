@@ -34,6 +34,8 @@ type dialect struct {
 	retryable func(err error) bool
 	// duplicate tells that a row breaks a UNIQUE index or PRIMARY KEY.
 	duplicate func(err error) bool
+	// trace is Options.Trace.
+	trace func(query string, args []any)
 	// goose is the dialect's name there, and locker its lock for migrations, nil where the engine is alone.
 	goose  goose.Dialect
 	locker func() (lock.SessionLocker, error)
@@ -55,6 +57,13 @@ func (d dialect) rebind(query string) string {
 		b.WriteByte('$')
 		b.WriteString(strconv.Itoa(n))
 		query = after
+	}
+}
+
+// traced tells the trace, if there is one, of a statement.
+func (d dialect) traced(query string, args []any) {
+	if d.trace != nil {
+		d.trace(d.rebind(query), args)
 	}
 }
 

@@ -46,10 +46,12 @@ func (s *Store) changeOnce(ctx context.Context, deployment string, do func(peopl
 	}
 	// After a commit this does nothing.
 	defer func() { _ = tx.Rollback() }()
+	s.engine.dialect.traced("BEGIN", nil)
 	on := &peopleTx{ctx: ctx, session: session{s.engine.dialect, tx}, deployment: deployment}
 	if err := do(on); err != nil {
 		return err
 	}
+	s.engine.dialect.traced("COMMIT", nil)
 	return on.failed(unavailable(ctx, tx.Commit()))
 }
 
@@ -68,7 +70,9 @@ func (tx *peopleTx) write(query string, args ...any) (int64, error) {
 	if tx.readOnly {
 		return 0, errReadOnly
 	}
-	changed, err := tx.exec(tx.ctx, query, append([]any{tx.deployment}, args...)...)
+	args = append([]any{tx.deployment}, args...)
+	tx.dialect.traced(query, args)
+	changed, err := tx.exec(tx.ctx, query, args...)
 	return changed, tx.failed(err)
 }
 
@@ -83,7 +87,9 @@ func (tx *peopleTx) changed(query string, args ...any) (int64, error) {
 	if tx.readOnly {
 		return 0, errReadOnly
 	}
-	changed, err := tx.exec(tx.ctx, query, append(args, tx.deployment)...)
+	args = append(args, tx.deployment)
+	tx.dialect.traced(query, args)
+	changed, err := tx.exec(tx.ctx, query, args...)
 	return changed, tx.failed(err)
 }
 
@@ -95,19 +101,23 @@ func (tx *peopleTx) update(query string, args ...any) error {
 
 // get runs a query whose first parameter is the deployment and that returns at most one row.
 func (tx *peopleTx) get(dest []any, query string, args ...any) (bool, error) {
-	found, err := tx.row(tx.ctx, dest, query, append([]any{tx.deployment}, args...)...)
+	args = append([]any{tx.deployment}, args...)
+	tx.dialect.traced(query, args)
+	found, err := tx.row(tx.ctx, dest, query, args...)
 	return found, tx.failed(err)
 }
 
 // list runs a query whose first parameter is the deployment and reads each row.
 func list[T any](tx *peopleTx, read func(*sql.Rows, *T) error, query string, args ...any) ([]T, error) {
 	var all []T
+	args = append([]any{tx.deployment}, args...)
+	tx.dialect.traced(query, args)
 	err := tx.query(tx.ctx, func(rows *sql.Rows) error {
 		var one T
 		err := read(rows, &one)
 		all = append(all, one)
 		return err
-	}, query, append([]any{tx.deployment}, args...)...)
+	}, query, args...)
 	return all, tx.failed(err)
 }
 

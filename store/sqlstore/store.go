@@ -31,6 +31,10 @@ type Options struct {
 	// MaxConns bounds the PostgreSQL connections of this process, the one that listens excluded; default 20.
 	MaxConns int
 
+	// Trace, if set, is called with each statement of what people do before it runs, BEGIN and COMMIT among them, as the driver gets
+	// it. Benchmarks run the same statements bare. The arguments are what is stored: not for logs.
+	Trace func(query string, args []any)
+
 	// wrapConnector lets the fault tests stand between database/sql and the driver.
 	wrapConnector func(driver.Connector) driver.Connector
 }
@@ -99,6 +103,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	opened.dialect.trace = opts.Trace
 	running, stop := context.WithCancel(context.Background())
 	s := &Store{engine: opened, clock: opts.Clock, logger: opts.Logger, bell: newBell(), stop: stop}
 	if opened.listen != nil {
