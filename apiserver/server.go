@@ -24,6 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // feedPoll is how often the feed is looked at without a signal: the guarantee behind "servers follow within 1 s".
@@ -32,6 +33,8 @@ const feedPoll = 250 * time.Millisecond
 // Options are what a server needs.
 type Options struct {
 	Feed store.Feed
+	// People is the store of end users.
+	People people.Store
 	// Kubernetes is the client of management writes.
 	Kubernetes management.Kubernetes
 	// Keyring opens what the operator sealed; it may be empty.
@@ -65,7 +68,7 @@ func New(opts Options) (*Server, error) {
 	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.JWKSAllowed), authn.NewReviews(opts.Kubernetes, opts.Clock), opts.Clock)
 	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	backend, err := management.New(management.Options{
-		Snapshots: follower, Kubernetes: opts.Kubernetes, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Kubernetes: opts.Kubernetes, Analytics: opts.People, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend"),
 	})
 	if err != nil {

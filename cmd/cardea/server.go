@@ -62,7 +62,7 @@ func runServer(ctx context.Context, common commonOptions, opts serverOptions, ro
 	return group.Wait()
 }
 
-func newServer(config *rest.Config, log logr.Logger, feed store.Feed, keyring *seal.Keyring, opts serverOptions) (*apiserver.Server, error) {
+func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *seal.Keyring, opts serverOptions) (*apiserver.Server, error) {
 	proxies, jwksAllowed, err := opts.validate()
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func newServer(config *rest.Config, log logr.Logger, feed store.Feed, keyring *s
 		return nil, err
 	}
 	return apiserver.New(apiserver.Options{
-		Feed: feed, Kubernetes: kubernetes, Keyring: keyring, BackendAddress: opts.backendAddress, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
+		Feed: st, People: st, Kubernetes: kubernetes, Keyring: keyring, BackendAddress: opts.backendAddress, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
 		TrustedProxies: proxies, JWKSAllowed: jwksAllowed, MaxStaleness: opts.maxStaleness, Clock: time.Now, Log: log, Registry: metrics.Registry,
 	})
 }

@@ -107,7 +107,7 @@ var _ = Describe("The management API", func() {
 	It("refuses to authenticate on a configuration that is too old, or that was never loaded", func(ctx context.Context) {
 		feed := &gate{Feed: w.store}
 		feed.away.Store(true)
-		server, err := testkit.StartServer(cluster.RESTConfig(), feed, testkit.ServerOptions{MaxStaleness: time.Second})
+		server, err := testkit.StartServer(cluster.RESTConfig(), feed, w.store, testkit.ServerOptions{MaxStaleness: time.Second})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(server.Stop)
 		bounded := *w

@@ -94,7 +94,7 @@ func (w *world) startOperator(opts testkit.OperatorOptions) {
 func (w *world) startServer() {
 	GinkgoHelper()
 	var err error
-	w.server, err = testkit.StartServer(cluster.RESTConfig(), w.store, testkit.ServerOptions{Keyring: w.keyring})
+	w.server, err = testkit.StartServer(cluster.RESTConfig(), w.store, w.store, testkit.ServerOptions{Keyring: w.keyring})
 	Expect(err).NotTo(HaveOccurred())
 }
 

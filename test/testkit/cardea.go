@@ -21,6 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore"
 )
 
@@ -99,8 +100,8 @@ type ServerOptions struct {
 	Keyring *seal.Keyring
 }
 
-// StartServer serves the backend API from a store's feed until Stop.
-func StartServer(config *rest.Config, feed store.Feed, opts ServerOptions) (*Server, error) {
+// StartServer serves the backend API from a store's feed and its people until Stop.
+func StartServer(config *rest.Config, feed store.Feed, rows people.Store, opts ServerOptions) (*Server, error) {
 	kubernetes, err := apiserver.NewKubernetes(config)
 	if err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func StartServer(config *rest.Config, feed store.Feed, opts ServerOptions) (*Ser
 		return nil, err
 	}
 	server, err := apiserver.New(apiserver.Options{
-		Feed: feed, Kubernetes: kubernetes, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
+		Feed: feed, People: rows, Kubernetes: kubernetes, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
 		TrustedProxies: proxies, MaxStaleness: opts.MaxStaleness, Keyring: opts.Keyring,
 	})
 	if err != nil {
