@@ -77,7 +77,7 @@ func New(opts Options) (*Server, error) {
 	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.EgressAllowed), authn.NewReviews(opts.Kubernetes, opts.Clock), opts.Clock)
 	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	backend, err := management.New(management.Options{
-		Snapshots: follower, Kubernetes: opts.Kubernetes, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Kubernetes: opts.Kubernetes, Analytics: opts.People, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend"),
 	})
 	if err != nil {

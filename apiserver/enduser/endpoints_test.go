@@ -144,7 +144,7 @@ func TestSignUpAndSignInBodies(t *testing.T) {
 			return w.browser().do("POST", "/auth/signin", `{"strategy":"email_otp","email":"a@example.com"}`).code() == "VALIDATION_ERROR"
 		})
 		w.browser().refused(400, "VALIDATION_ERROR", "POST", "/auth/signup", `{"email":"a@example.com"}`)
-		w.browser().ok("POST", "/auth/signup", `{"email":"a@example.com","password":"8 chars!"}`)
+		w.browser().ok("POST", "/auth/signup", `{"email":"eight@example.com","password":"8 chars!"}`)
 		d.Email = nil
 		w.declare(d)
 		w.eventually("no mail", func() bool {

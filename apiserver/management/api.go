@@ -10,11 +10,13 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cardea-iam/cardea/apiserver/analytics"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // Kubernetes is what writes need of the Kubernetes API. Reads are live: a server caches no resources.
@@ -30,6 +32,8 @@ type Options struct {
 	Snapshots *snapshot.Follower
 	// Kubernetes is the client writes go through.
 	Kubernetes Kubernetes
+	// Analytics counts what end users did.
+	Analytics people.Analytics
 	// Authenticator tells who a request comes from.
 	Authenticator *authn.Authenticator
 	// MaxStaleness turns authenticated requests into 503 when the snapshot was not known to be current for longer; 0: never.
@@ -63,5 +67,11 @@ func New(opts Options) (http.Handler, error) {
 
 // badParameter answers a parameter that the generated code could not read.
 func badParameter(w http.ResponseWriter, r *http.Request, err error) {
-	problem.Write(w, r, parameterProblem(r.URL.Query(), err))
+	refused := parameterProblem(r.URL.Query(), err)
+	if r.Pattern == analyticsRoute {
+		if _, faults := analytics.ParsePeriod(r.URL.Query()); faults != nil {
+			refused = problem.Invalid(faults...)
+		}
+	}
+	problem.Write(w, r, refused)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 var resource = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "ratelimitschemes"}
@@ -108,6 +109,12 @@ type served struct {
 // serve returns a handler whose writes go to a Kubernetes API of the caller's.
 func serve(t testing.TB, kubernetes Kubernetes) served {
 	t.Helper()
+	return serveWith(t, kubernetes, nil)
+}
+
+// serveWith is serve, with what end users did.
+func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics) served {
+	t.Helper()
 	all, reader := mint(t), mint(t)
 	created := time.Unix(1700000000, 0)
 	feed := fixedFeed{
@@ -129,7 +136,7 @@ func serve(t testing.TB, kubernetes Kubernetes) served {
 	t.Cleanup(func() { cancel(); <-done })
 	<-follower.Loaded()
 	handler, err := New(Options{
-		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now, Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
+		Snapshots: follower, Kubernetes: kubernetes, Analytics: analytics, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now, Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -366,6 +366,57 @@ type AgentToolList struct {
 	Offset *int64 `json:"offset"`
 }
 
+// AnalyticsDay A day in numbers.
+type AnalyticsDay struct {
+	// Day The calendar day, UTC.
+	Day string `json:"day"`
+
+	// Signins How many users signed in on it.
+	Signins int64 `json:"signins"`
+
+	// Signups How many accounts were created on it.
+	Signups int64 `json:"signups"`
+}
+
+// AnalyticsSummary A period in numbers.
+type AnalyticsSummary struct {
+	// UniqueSignins How many users signed in.
+	UniqueSignins int64 `json:"unique_signins"`
+
+	// Signups How many accounts were created.
+	Signups int64 `json:"signups"`
+
+	// OrganizationsCreated How many organizations were created.
+	OrganizationsCreated int64 `json:"organizations_created"`
+
+	// WorkspacesCreated How many workspaces were created.
+	WorkspacesCreated int64 `json:"workspaces_created"`
+
+	// TotalSignups How many accounts were ever created.
+	TotalSignups int64 `json:"total_signups"`
+
+	// UniqueSigninsChange Change from the period before in percent, not rounded; null if that had none.
+	UniqueSigninsChange *float64 `json:"unique_signins_change"`
+
+	// SignupsChange Change from the period before in percent, not rounded; null if that had none.
+	SignupsChange *float64 `json:"signups_change"`
+
+	// OrganizationsCreatedChange Change from the period before in percent, not rounded; null if that had none.
+	OrganizationsCreatedChange *float64 `json:"organizations_created_change"`
+
+	// WorkspacesCreatedChange Change from the period before in percent, not rounded; null if that had none.
+	WorkspacesCreatedChange *float64 `json:"workspaces_created_change"`
+
+	// DailyMetrics Every UTC day the period touches, in order; of a first and last day, the part in the period.
+	DailyMetrics []AnalyticsDay `json:"daily_metrics"`
+
+	// RecentSignups The 10 newest of the deployment, in the period or not, newest first, without those of deleted users.
+	RecentSignups []RecentSignUp `json:"recent_signups"`
+
+	// RecentSignins The 10 newest of the deployment, in the period or not, newest first, without those of deleted users.
+	RecentSignins []RecentSignIn `json:"recent_signins"`
+}
+
 // B2BSettings Organization and workspace settings.
 type B2BSettings struct {
 	// Enabled Whether organizations are on.
@@ -651,6 +702,63 @@ type RateLimitSchemeUpdate struct {
 // RateLimitUnit Unit of a duration. month is a rolling 30 days; calendar_day and calendar_month are reset at midnight UTC, the latter on the first of the month.
 type RateLimitUnit string
 
+// RecentSignIn A sign-in.
+type RecentSignIn struct {
+	// UserId Id of the user.
+	UserId string `json:"user_id"`
+
+	// UserEmail The user's present primary address, or empty.
+	UserEmail string `json:"user_email"`
+
+	// SignedInAt When the flow was completed.
+	SignedInAt time.Time `json:"signed_in_at"`
+
+	// Method password, email_otp, phone_otp or sso:<provider>.
+	Method string `json:"method"`
+
+	// IpAddress The client's address.
+	IpAddress string `json:"ip_address"`
+
+	// UserAgent What the client called itself.
+	UserAgent string `json:"user_agent"`
+
+	// Email The same as user_email.
+	Email string `json:"email"`
+
+	// Name First and last name, or empty.
+	Name string `json:"name"`
+
+	// Date The same as signed_in_at.
+	Date time.Time `json:"date"`
+}
+
+// RecentSignUp The creation of an account.
+type RecentSignUp struct {
+	// UserId Id of the user.
+	UserId string `json:"user_id"`
+
+	// Email The user's present primary address, or empty.
+	Email string `json:"email"`
+
+	// FirstName The user's first name, or empty.
+	FirstName string `json:"first_name"`
+
+	// LastName The user's last name, or empty.
+	LastName string `json:"last_name"`
+
+	// SignedUpAt When the account was created.
+	SignedUpAt time.Time `json:"signed_up_at"`
+
+	// Method password, email_otp, phone_otp, sso:<provider> or import.
+	Method string `json:"method"`
+
+	// Name First and last name, or empty.
+	Name string `json:"name"`
+
+	// Date The same as signed_up_at.
+	Date time.Time `json:"date"`
+}
+
 // SchemaField A field of a request; fields nest.
 type SchemaField = schemafield.Field
 
@@ -783,6 +891,15 @@ type ListAIToolsNestedParams struct {
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
+// GetAnalyticsParams defines parameters for GetAnalytics.
+type GetAnalyticsParams struct {
+	// From The start of the period, RFC 3339 with its offset, 1970 or later.
+	From string `form:"from" json:"from"`
+
+	// To The end of the period, later than from by at most 1,100 days.
+	To string `form:"to" json:"to"`
+}
+
 // ListRateLimitSchemesParams defines parameters for ListRateLimitSchemes.
 type ListRateLimitSchemesParams struct {
 	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
@@ -833,6 +950,9 @@ type ServerInterface interface {
 	// GetAIToolNested Get an AI tool in both views
 	// (GET /ai/tools/{tool_id})
 	GetAIToolNested(w http.ResponseWriter, r *http.Request, toolId string)
+	// GetAnalytics Summarize a period
+	// (GET /analytics)
+	GetAnalytics(w http.ResponseWriter, r *http.Request, params GetAnalyticsParams)
 	// ListRateLimitSchemes List rate-limit schemes
 	// (GET /api-auth/rate-limit-schemes)
 	ListRateLimitSchemes(w http.ResponseWriter, r *http.Request, params ListRateLimitSchemesParams)
@@ -1204,6 +1324,52 @@ func (siw *ServerInterfaceWrapper) GetAIToolNested(w http.ResponseWriter, r *htt
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetAIToolNested(w, r, toolId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetAnalytics operation middleware
+func (siw *ServerInterfaceWrapper) GetAnalytics(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAnalyticsParams
+
+	// ------------- Required query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Required query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetAnalytics(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1646,6 +1812,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/analytics", wrapper.GetAnalytics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api-auth/rate-limit-schemes", wrapper.ListRateLimitSchemes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api-auth/rate-limit-schemes", wrapper.CreateRateLimitScheme)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api-auth/rate-limit-schemes/{slug}", wrapper.DeleteRateLimitScheme)

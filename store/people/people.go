@@ -15,15 +15,17 @@ var ErrDuplicate = errors.New("the row exists already")
 
 // Store is the server's side of the store for people.
 type Store interface {
-	// View runs do on a deployment's rows. Each statement sees what was committed when it began, and writes are refused.
+	// View runs do on a deployment's rows. Each statement sees what was committed when it began; writes and locks are refused.
 	View(ctx context.Context, deployment string, do func(Tx) error) error
 	// Change runs do in one transaction: everything it wrote is committed if it returns nil, and nothing if it returns an
-	// error, which Change passes on, or if the process dies. do may run several times and must keep nothing of an earlier
-	// run; where it fails with ErrDuplicate it runs once more, so that its reads can see the row it collided with. Where the
-	// outcome of the commit is unknown the error wraps store.ErrUnavailable.
+	// error, which Change passes on, or if the process dies. An error of the Tx that do keeps to itself is Change's error: the
+	// transaction is lost by then. do may run several times and must keep nothing of an earlier run; where it fails with
+	// ErrDuplicate it runs once more, so that its reads can see the row it collided with. Where the outcome of the commit is
+	// unknown the error wraps store.ErrUnavailable.
 	Change(ctx context.Context, deployment string, do func(Tx) error) error
 	Messages
 	Upkeep
+	Analytics
 }
 
 // Messages is the dispatcher's side of the outbox, over all deployments.
@@ -39,7 +41,7 @@ type Messages interface {
 // Upkeep is what keeps the tables small.
 type Upkeep interface {
 	// Purge deletes up to limit rows of each kind that are over: sessions and attempts past their expiry, challenges, failures
-	// and ended messages older than a day before now, audit records older than the retention. It returns how many it deleted.
+	// and ended messages older than 25 hours before now, audit records older than the retention. It returns how many it deleted.
 	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
 }
 
@@ -188,7 +190,7 @@ type Organizations interface {
 	// InsertMember fails with ErrDuplicate where the user is a member already.
 	InsertMember(Member) error
 	Member(organization, user int64) (Member, bool, error)
-	// MembersOf returns a user's memberships with their organizations, the oldest first.
+	// MembershipsOf returns a user's memberships with their organizations, the oldest first.
 	MembershipsOf(user int64) ([]Member, error)
 	// SetMemberWorkspace remembers a member's last active workspace.
 	SetMemberWorkspace(organization, user, workspace int64) error

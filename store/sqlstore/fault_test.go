@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // maxCalls is more calls to the database than any operation makes.
@@ -21,6 +22,7 @@ const maxCalls = 40
 type content struct {
 	documents map[store.Identity]store.Held
 	position  store.Position
+	users     []people.User
 }
 
 func contentOf(t *testing.T, s *Store) content {
@@ -29,7 +31,14 @@ func contentOf(t *testing.T, s *Store) content {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := content{map[store.Identity]store.Held{}, position}
+	c := content{documents: map[store.Identity]store.Held{}, position: position}
+	err = s.View(t.Context(), "apps/main", func(tx people.Tx) (err error) {
+		c.users, _, err = tx.ListUsers("", 100, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, document := range documents {
 		held, err := s.Held(t.Context(), document.Identity)
 		if err != nil {
@@ -101,7 +110,51 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, tenure store.Te
 		return s.Prune(ctx, tenure, 0)
 	},
 	"CheckSchema": func(ctx context.Context, s *Store, _ store.Tenure) error { return s.CheckSchema(ctx) },
-	"Release":     func(ctx context.Context, s *Store, tenure store.Tenure) error { return s.Release(ctx, tenure) },
+	"View": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		return s.View(ctx, "apps/main", func(tx people.Tx) error {
+			_, _, err := tx.SessionByToken([]byte("hash"))
+			return err
+		})
+	},
+	"Change": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		return s.Change(ctx, "apps/main", func(tx people.Tx) error {
+			if err := tx.InsertUser(people.User{ID: 1}, people.Email{ID: 2, Address: "x@example.com", Primary: true}); err != nil {
+				return err
+			}
+			_, err := tx.LockFailure("password", "x", time.UnixMicro(1))
+			return err
+		})
+	},
+	// Most callers pass an error on; one that does not must not lead to half a change.
+	"Change that keeps errors to itself": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		return s.Change(ctx, "apps/main", func(tx people.Tx) error {
+			_ = tx.InsertUser(people.User{ID: 1}, people.Email{ID: 2, Address: "x@example.com", Primary: true})
+			_ = tx.InsertUser(people.User{ID: 3}, people.Email{ID: 4, Address: "y@example.com", Primary: true})
+			return nil
+		})
+	},
+	"ClaimMessages": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, err := s.ClaimMessages(ctx, time.UnixMicro(1), time.Minute, 1)
+		return err
+	},
+	"SettleMessage": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, err := s.SettleMessage(ctx, people.Message{ID: 1}, people.Settlement{State: people.MessageSent})
+		return err
+	},
+	"Purge": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, err := s.Purge(ctx, time.UnixMicro(1), time.Hour, 1)
+		return err
+	},
+	"Erase": func(ctx context.Context, s *Store, tenure store.Tenure) error {
+		_, err := s.Erase(ctx, tenure, "apps/other", 1)
+		return err
+	},
+	"Summarize": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		period := people.Period{From: time.UnixMicro(1), To: time.UnixMicro(2)}
+		_, err := s.Summarize(ctx, "apps/main", period, period, 1)
+		return err
+	},
+	"Release": func(ctx context.Context, s *Store, tenure store.Tenure) error { return s.Release(ctx, tenure) },
 }
 
 // TestFaultAtEveryCallSite fails each operation at its first, second, ... call to the database, until one attempt

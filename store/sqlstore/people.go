@@ -51,6 +51,9 @@ func (s *Store) changeOnce(ctx context.Context, deployment string, do func(peopl
 	if err := do(on); err != nil {
 		return err
 	}
+	if on.lost != nil {
+		return on.lost
+	}
 	s.engine.dialect.traced("COMMIT", nil)
 	return on.failed(unavailable(ctx, tx.Commit()))
 }
@@ -61,9 +64,11 @@ type peopleTx struct {
 	session
 	deployment string
 	readOnly   bool
+	// lost is why nothing of the transaction may be committed, whatever its callback made of the error.
+	lost error
 }
 
-var errReadOnly = errors.New("a View does not write")
+var errReadOnly = errors.New("a View neither writes nor locks")
 
 // write runs a statement whose first parameter is the deployment, and returns how many rows it changed.
 func (tx *peopleTx) write(query string, args ...any) (int64, error) {
@@ -134,10 +139,14 @@ func first[T any](tx *peopleTx, read func(*sql.Rows, *T) error, query string, ar
 // lock is the end of a SELECT that locks the rows it returns.
 func (tx *peopleTx) lock() string { return tx.dialect.forUpdate }
 
-// failed tells a row that exists already from a store that is away.
+// failed tells a row that exists already from a store that is away. Either loses the transaction: PostgreSQL undoes it by
+// itself, SQLite only the statement.
 func (tx *peopleTx) failed(err error) error {
 	if err != nil && tx.dialect.duplicate(err) {
-		return people.ErrDuplicate
+		err = people.ErrDuplicate
+	}
+	if tx.lost == nil {
+		tx.lost = err
 	}
 	return err
 }

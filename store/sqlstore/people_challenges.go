@@ -61,9 +61,9 @@ func (tx *peopleTx) SendsFrom(channel, address string, since time.Time) ([]time.
 }
 
 func (tx *peopleTx) SendsOn(channel, region string, since time.Time) (all, toRegion int64, err error) {
-	_, err = tx.get([]any{&all, &toRegion}, `SELECT COUNT(*), COALESCE(SUM(CASE WHEN challenges.region = q.region THEN 1 ELSE 0 END), 0)
-		FROM challenges, (SELECT CAST(? AS TEXT) AS deployment, CAST(? AS TEXT) AS region) q
-		WHERE challenges.deployment = q.deployment AND channel = ? AND sent = 1 AND created_at >= ?`, region, channel, micros(since))
+	_, err = tx.get([]any{&all, &toRegion}, `SELECT COUNT(*), COUNT(CASE WHEN region = q.wanted THEN 1 END)
+		FROM challenges JOIN (SELECT CAST(? AS TEXT) AS deployment, CAST(? AS TEXT) AS wanted) q ON challenges.deployment = q.deployment
+		WHERE channel = ? AND sent = 1 AND created_at >= ?`, region, channel, micros(since))
 	return all, toRegion, err
 }
 

@@ -27,6 +27,9 @@ func (tx *peopleTx) Organization(id int64) (people.Organization, bool, error) {
 }
 
 func (tx *peopleTx) LockOrganization(id int64) (people.Organization, bool, error) {
+	if tx.readOnly {
+		return people.Organization{}, false, errReadOnly
+	}
 	return first(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = ? AND o.id = ?`+tx.lock(), id)
 }
 

@@ -1,16 +1,18 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/store/people"
 )
 
 // ClaimMessages implements people.Messages. On PostgreSQL a row another dispatcher is claiming is passed over, not waited
-// for; on SQLite a write is alone.
+// for; on SQLite a write is alone. The rows are chosen once, before any is updated: a plan that chose again would exceed the limit.
 func (s *Store) ClaimMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
 	token := rand.Text()
 	var claimed []people.Message
@@ -21,13 +23,17 @@ func (s *Store) ClaimMessages(ctx context.Context, now time.Time, lease time.Dur
 		m.Lease = token
 		claimed = append(claimed, m)
 		return err
-	}, `UPDATE outbox SET lease = ?, next_at = ?, tries = tries + 1
-		WHERE state = '`+people.MessagePending+`' AND (deployment, id) IN (
-			SELECT deployment, id FROM outbox WHERE state = '`+people.MessagePending+`' AND next_at <= ? ORDER BY next_at LIMIT ?`+s.engine.dialect.skipLocked+`)
+	}, `WITH due AS MATERIALIZED (SELECT deployment, id FROM outbox
+			WHERE state = '`+people.MessagePending+`' AND next_at <= ? ORDER BY next_at LIMIT ?`+s.engine.dialect.skipLocked+`)
+		UPDATE outbox SET lease = ?, next_at = ?, tries = tries + 1 WHERE (deployment, id) IN (SELECT deployment, id FROM due)
 		RETURNING deployment, id, challenge_id, channel, recipient, sealed, tries, created_at, expires_at,
 			CASE WHEN EXISTS (SELECT 1 FROM challenges c WHERE c.deployment = outbox.deployment AND c.id = outbox.challenge_id
 				AND (c.superseded = 1 OR c.consumed_at > 0)) THEN 1 ELSE 0 END`,
-		token, micros(now.Add(lease)), micros(now), limit)
+		micros(now), limit, token, micros(now.Add(lease)))
+	// The order of RETURNING is the engine's.
+	slices.SortFunc(claimed, func(a, b people.Message) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
 	return claimed, err
 }
 

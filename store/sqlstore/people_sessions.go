@@ -38,6 +38,9 @@ func (tx *peopleTx) SessionByToken(hash []byte) (people.Session, bool, error) {
 
 // LockSession locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
 func (tx *peopleTx) LockSession(hash []byte) (people.Session, bool, error) {
+	if tx.readOnly {
+		return people.Session{}, false, errReadOnly
+	}
 	if tx.lock() != "" {
 		var locked int64
 		found, err := tx.get([]any{&locked}, `SELECT s.id FROM session_tokens t
@@ -124,7 +127,8 @@ func (tx *peopleTx) UseToken(t people.Token, now, parentDies time.Time) error {
 	if err != nil || len(t.Parent) == 0 {
 		return err
 	}
-	return tx.update(`UPDATE session_tokens SET dies_at = ? WHERE dies_at = 0 AND hash = ? AND deployment = ?`, micros(parentDies), t.Parent)
+	return tx.update(`UPDATE session_tokens SET dies_at = ? WHERE (dies_at = 0 OR dies_at > ?) AND hash = ? AND deployment = ?`,
+		micros(parentDies), micros(parentDies), t.Parent)
 }
 
 func (tx *peopleTx) DropTokens(session int64) error {
@@ -136,21 +140,21 @@ func (tx *peopleTx) TrimTokens(session int64, presented []byte, most int, now, d
 		hash []byte
 		dies time.Time
 	}
-	// Newest first, those that die already last: what is behind the first ones gives way.
+	// The presented one first, those that die already last, the newest before the older: what is behind gives way.
 	tokens, err := list(tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.dies}) },
 		`SELECT hash, dies_at FROM session_tokens WHERE deployment = ? AND session_id = ?
-		ORDER BY CASE WHEN dies_at = 0 THEN 0 ELSE 1 END, created_at DESC`, session)
+		ORDER BY CASE WHEN hash = ? THEN 0 WHEN dies_at = 0 THEN 1 ELSE 2 END, created_at DESC`, session, bytesOf(presented))
 	if err != nil {
 		return err
 	}
-	live := 1 // the presented one
+	live := 0
 	for _, t := range tokens {
 		over := !t.dies.IsZero() && t.dies.Before(diedBefore)
-		if isLive := t.dies.IsZero() || t.dies.After(now); isLive && !bytes.Equal(t.hash, presented) {
+		if t.dies.IsZero() || t.dies.After(now) {
 			live++
 			over = live > most
 		}
-		if !over {
+		if !over || bytes.Equal(t.hash, presented) {
 			continue
 		}
 		if err := tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND hash = ?`, t.hash); err != nil {

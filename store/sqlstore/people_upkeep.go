@@ -53,7 +53,7 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		table, key, where string
 		before            int64
 	}{
-		{"attempts", "deployment, id", "expires_at < ?", forgotten},
+		{"attempts", "deployment, id", "expires_at < ?", micros(now)},
 		{"challenges", "deployment, id", "created_at < ?", forgotten},
 		{"failures", "deployment, scope, subject", "updated_at < ?", forgotten},
 		{"outbox", "deployment, id", "state <> '" + people.MessagePending + "' AND created_at < ?", forgotten},
@@ -86,9 +86,19 @@ func (s *Store) purgeSessions(ctx context.Context, now time.Time, limit int) (in
 		return 0, err
 	}
 	for i, e := range over {
-		if err := s.Change(ctx, e.deployment, func(tx people.Tx) error { return tx.EndSession(e.id) }); err != nil {
+		if err := s.Change(ctx, e.deployment, func(tx people.Tx) error { return tx.(*peopleTx).endExpired(e.id, now) }); err != nil {
 			return int64(i), err
 		}
 	}
 	return int64(len(over)), nil
+}
+
+// endExpired ends a session unless it was prolonged since it was found to be over.
+func (tx *peopleTx) endExpired(session int64, now time.Time) error {
+	var locked int64
+	over, err := tx.get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = ? AND id = ? AND expires_at < ?`+tx.lock(), session, micros(now))
+	if err != nil || !over {
+		return err
+	}
+	return tx.EndSession(session)
 }

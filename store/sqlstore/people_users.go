@@ -34,6 +34,9 @@ func (tx *peopleTx) User(id int64) (people.User, bool, error) {
 
 // LockUser locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
 func (tx *peopleTx) LockUser(id int64) (people.User, bool, error) {
+	if tx.readOnly {
+		return people.User{}, false, errReadOnly
+	}
 	if tx.lock() != "" {
 		var locked int64
 		found, err := tx.get([]any{&locked}, `SELECT id FROM users WHERE deployment = ? AND id = ?`+tx.lock(), id)
@@ -67,6 +70,8 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 		`DELETE FROM phones WHERE deployment = ? AND user_id = ?`,
 		`DELETE FROM credentials WHERE deployment = ? AND user_id = ?`,
 		`DELETE FROM attempts WHERE deployment = ? AND user_id = ?`,
+		`DELETE FROM outbox WHERE deployment = ? AND challenge_id IN (SELECT c.id FROM challenges c
+			WHERE c.deployment = outbox.deployment AND c.user_id = ?)`,
 		`DELETE FROM challenges WHERE deployment = ? AND user_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = ? AND user_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = ? AND user_id = ?`,
@@ -83,10 +88,12 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 func (tx *peopleTx) ListUsers(search string, limit, offset int) ([]people.User, int64, error) {
 	where, args := ` FROM users u WHERE u.deployment = ?`, []any{}
 	if search != "" {
-		where += ` AND (LOWER(u.first_name || ' ' || u.last_name) LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM emails e
-			WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.folded LIKE ? ESCAPE '\'))`
-		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(search)) + "%"
-		args = append(args, pattern, pattern)
+		// The engines lower ASCII letters, and not both of them others: a name is found as it is written as well.
+		where += ` AND (LOWER(u.first_name || ' ' || u.last_name) LIKE ? ESCAPE '\' OR u.first_name || ' ' || u.last_name LIKE ? ESCAPE '\'
+			OR EXISTS (SELECT 1 FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.folded LIKE ? ESCAPE '\'))`
+		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(search) + "%"
+		lower := strings.ToLower(pattern)
+		args = append(args, lower, pattern, lower)
 	}
 	var total int64
 	if _, err := tx.get([]any{&total}, `SELECT COUNT(*)`+where, args...); err != nil {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/onsi/gomega"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // everyCall calls every operation of a store but Close.
@@ -19,6 +21,11 @@ func everyCall(ctx context.Context, s store.Store, tenure store.Tenure) map[stri
 	_, _, load := s.Load(ctx)
 	_, _, changes := s.Changes(ctx, store.Position{Revision: 1, Tag: "x"})
 	_, take := s.Take(ctx, "install", 0)
+	_, claim := s.ClaimMessages(ctx, born, time.Minute, 1)
+	_, settle := s.SettleMessage(ctx, people.Message{Deployment: home, ID: 1, Lease: "x"}, people.Settlement{State: people.MessageSent})
+	_, purge := s.Purge(ctx, born, time.Hour, 1)
+	_, erase := s.Erase(ctx, tenure, home, 1)
+	_, summarize := s.Summarize(ctx, home, people.Period{From: born, To: after(time.Hour)}, people.Period{}, 1)
 	return map[string]error{
 		"Held": held, "Holders": holders, "Owners": owners, "Put": put, "Load": load, "Changes": changes, "Take": take,
 		"Delete":      s.Delete(ctx, tenure, owner("a", "u1")),
@@ -28,6 +35,12 @@ func everyCall(ctx context.Context, s store.Store, tenure store.Tenure) map[stri
 		"Prune":       s.Prune(ctx, tenure, 0),
 		"Migrate":     s.Migrate(ctx),
 		"CheckSchema": s.CheckSchema(ctx),
+		"View": s.View(ctx, home, func(tx people.Tx) error {
+			_, _, err := tx.User(1)
+			return err
+		}),
+		"Change":        s.Change(ctx, home, func(tx people.Tx) error { return tx.InsertUser(user(1)) }),
+		"ClaimMessages": claim, "SettleMessage": settle, "Purge": purge, "Erase": erase, "Summarize": summarize,
 	}
 }
 

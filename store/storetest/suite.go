@@ -58,7 +58,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 	}{
 		{"schema", schemaStories}, {"documents", documentStories}, {"fences", fenceStories}, {"claims", claimStories},
 		{"concurrency", concurrencyStories}, {"feed", feedStories}, {"tenure", tenureStories}, {"faults", faultStories},
-		{"model", modelStories},
+		{"model", modelStories}, {"people", peopleStories}, {"users", userStories}, {"sessions", sessionStories}, {"challenges", challengeStories},
+		{"organizations", organizationStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories},
 	} {
 		t.Run(section.name, func(t *testing.T) {
 			t.Parallel()

@@ -20,7 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// contract is sections 2.1, 2.3 to 2.7 and 2.11 of the interface, letter by letter: each object's members and their forms.
+// contract is sections 2.1 to 2.7 and 2.11 of the interface, letter by letter: each object's members and their forms.
 // "or none" marks the numbers that are left out when they are not set (decisions.md 1); every other member is always there.
 var contract = map[string]map[string]string{
 	// 2.1
@@ -32,6 +32,22 @@ var contract = map[string]map[string]string{
 	"scope definition": {
 		"scope": "string", "display_name": "string", "description": "string", "archived": "boolean", "category": "string",
 		"organization_permission": "string", "workspace_permission": "string",
+	},
+	// 2.2, with the members that recent entries carry for published clients (decisions.md 9)
+	"analytics summary": {
+		"unique_signins": "integer", "signups": "integer", "organizations_created": "integer", "workspaces_created": "integer", "total_signups": "integer",
+		"unique_signins_change": "number or null", "signups_change": "number or null", "organizations_created_change": "number or null",
+		"workspaces_created_change": "number or null", "daily_metrics": "array of daily metric", "recent_signups": "array of recent sign-up",
+		"recent_signins": "array of recent sign-in",
+	},
+	"daily metric": {"day": "date", "signins": "integer", "signups": "integer"},
+	"recent sign-up": {
+		"user_id": "i64", "email": "string", "first_name": "string", "last_name": "string", "signed_up_at": "date-time", "method": "string",
+		"name": "string", "date": "date-time",
+	},
+	"recent sign-in": {
+		"user_id": "i64", "user_email": "string", "signed_in_at": "date-time", "method": "string", "ip_address": "string", "user_agent": "string",
+		"email": "string", "name": "string", "date": "date-time",
 	},
 	// 2.3
 	"AI tool": {
@@ -82,7 +98,7 @@ var contract = map[string]map[string]string{
 // scalars are how the values of a form are written in JSON.
 var scalars = map[string]string{
 	"string": `".*"`, "boolean": `true|false`, "integer": `-?(0|[1-9][0-9]*)`, "number": `-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?`,
-	"i64": `"[1-9][0-9]{0,18}"`, "date-time": `"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`, "api, function or webhook": `"(api|function|webhook)"`, "any": `.*`,
+	"date": `"\d{4}-\d\d-\d\d"`, "i64": `"[1-9][0-9]{0,18}"`, "date-time": `"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`, "api, function or webhook": `"(api|function|webhook)"`, "any": `.*`,
 }
 
 // expectForm holds a value against a form of the contract, and all it holds against theirs: these members and no others.
@@ -208,6 +224,21 @@ var _ = Describe("The contract", Ordered, ContinueOnFailure, func() {
 			`{"slug":"bare","name":"bare","description":"","logo_url":"","fqdn":"","allow_dynamic_client_registration":false,"is_active":true,"supported_scopes":["x"],
 			"scope_definitions":[{"scope":"x","display_name":"x","description":"","archived":false,"category":"","organization_permission":"","workspace_permission":""}]}`)
 		served("/oauth/apps", key)
+	})
+
+	It("4.2: the summary of a period", func(ctx context.Context) {
+		const path = "/analytics?from=2026-03-01T00:00:00Z&to=2026-03-03T00:00:00Z"
+		expectAnswer(w.ask("GET", path, key, ""), "analytics summary", `{"unique_signins":0,"signups":0,"organizations_created":0,"workspaces_created":0,"total_signups":0,
+			"unique_signins_change":null,"signups_change":null,"organizations_created_change":null,"workspaces_created_change":null,
+			"daily_metrics":[{"day":"2026-03-01","signins":0,"signups":0},{"day":"2026-03-02","signins":0,"signups":0}],"recent_signups":[],"recent_signins":[]}`)
+		w.lived(ctx, w.namespace+"/acme", "Ada", time.Date(2026, 3, 2, 9, 30, 0, 123456000, time.UTC))
+		expectAnswer(w.ask("GET", path, key, ""), "analytics summary", `{"unique_signins":1,"signups":1,"organizations_created":1,"workspaces_created":1,"total_signups":1,
+			"unique_signins_change":null,"signups_change":null,"organizations_created_change":null,"workspaces_created_change":null,
+			"daily_metrics":[{"day":"2026-03-01","signins":0,"signups":0},{"day":"2026-03-02","signins":1,"signups":1}],
+			"recent_signups":[{"user_id":"1","email":"Ada@Example.com","first_name":"Ada","last_name":"Person","signed_up_at":"2026-03-02T09:30:00.123456Z","method":"password",
+				"name":"Ada Person","date":"2026-03-02T09:30:00.123456Z"}],
+			"recent_signins":[{"user_id":"1","user_email":"Ada@Example.com","signed_in_at":"2026-03-02T09:30:00.123456Z","method":"password","ip_address":"192.0.2.1","user_agent":"agent/1",
+				"email":"Ada@Example.com","name":"Ada Person","date":"2026-03-02T09:30:00.123456Z"}]}`)
 	})
 
 	const wholeField = `{name: when, fieldType: ARRAY, required: true, title: When, description: The days, enumValues: [a, 1, null, {b: 2.5}], format: date, minimum: -1.5, maximum: 20,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -138,7 +139,7 @@ var _ = Describe("The isolation matrix", func() {
 							want = 404
 						}
 					}
-					answer := w.do(method, where.fill(path), bearer, body, header)
+					answer := w.do(method, where.fill(path)+queries[path], bearer, body, header)
 					Expect(answer.Status).To(Equal(want), "%s of %s with %s: %s", pattern, name, credential.name, answer.Raw)
 					for _, secret := range []string{"sibling", "foreign", elsewhere} {
 						Expect(string(answer.Raw)).NotTo(ContainSubstring(secret), "%s of %s with %s", pattern, name, credential.name)
@@ -151,6 +152,9 @@ var _ = Describe("The isolation matrix", func() {
 		Expect(asked).To(BeNumerically(">", 500))
 	})
 })
+
+// queries are what routes need beside their path.
+var queries = map[string]string{"/analytics": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z"}
 
 // premises are where the objects of one deployment are.
 type premises struct{ namespace, name, deployment, slug, scope, tool, agent string }
@@ -170,6 +174,7 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	agent := testkit.Agent(namespace, name, name+"-agent", name+"-tool")
 	create(ctx, deployment, app, testkit.Key(namespace, name+"-app", name+"-key", "*"), scheme, oauth, scope, tool, agent)
 	expectReady(ctx, deployment, app, scheme, oauth, scope, tool, agent)
+	w.lived(ctx, namespace+"/"+name, name, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
 	return premises{namespace: namespace, name: name, deployment: deployment.Status.ID, slug: name + "-slug", scope: name + ":read", tool: tool.Status.ID, agent: agent.Status.ID}
 }
 

@@ -130,9 +130,6 @@ func (s *Interruptible) CheckSchema(ctx context.Context) error {
 	return s.Store.CheckSchema(ctx)
 }
 
-// Swap exchanges the store under its users, as when a database is replaced behind one address.
-func (s *Interruptible) Swap(with store.Store) { s.Store = with }
-
 // View implements people.Store.
 func (s *Interruptible) View(ctx context.Context, deployment string, do func(people.Tx) error) error {
 	if err := s.reach(); err != nil {
@@ -148,3 +145,46 @@ func (s *Interruptible) Change(ctx context.Context, deployment string, do func(p
 	}
 	return s.Store.Change(ctx, deployment, do)
 }
+
+// ClaimMessages implements people.Messages.
+func (s *Interruptible) ClaimMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
+	return s.Store.ClaimMessages(ctx, now, lease, limit)
+}
+
+// SettleMessage implements people.Messages.
+func (s *Interruptible) SettleMessage(ctx context.Context, m people.Message, to people.Settlement) (bool, error) {
+	if err := s.reach(); err != nil {
+		return false, err
+	}
+	return s.Store.SettleMessage(ctx, m, to)
+}
+
+// Purge implements people.Upkeep.
+func (s *Interruptible) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
+	if err := s.reach(); err != nil {
+		return 0, err
+	}
+	return s.Store.Purge(ctx, now, auditRetention, limit)
+}
+
+// Erase implements store.Erasure.
+func (s *Interruptible) Erase(ctx context.Context, tenure store.Tenure, deployment string, limit int) (int64, error) {
+	if err := s.reach(); err != nil {
+		return 0, err
+	}
+	return s.Store.Erase(ctx, tenure, deployment, limit)
+}
+
+// Summarize implements people.Analytics.
+func (s *Interruptible) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
+	if err := s.reach(); err != nil {
+		return people.Summary{}, err
+	}
+	return s.Store.Summarize(ctx, deployment, period, before, recent)
+}
+
+// Swap exchanges the store under its users, as when a database is replaced behind one address.
+func (s *Interruptible) Swap(with store.Store) { s.Store = with }

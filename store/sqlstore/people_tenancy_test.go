@@ -1,0 +1,165 @@
+package sqlstore
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	createTable = regexp.MustCompile(`(?s)CREATE TABLE (\w+) \((.*?)\n\);`)
+	// tableAt is where a statement reaches a table; %[1]s stands for one in the statements of the upkeep.
+	tableAt = regexp.MustCompile(`\b(?:FROM|JOIN|INTO|UPDATE|DELETE FROM)\s+([a-z_]+|%\[1\]s)`)
+	named   = regexp.MustCompile(`\bdeployment\b`)
+)
+
+// overAll are the functions that go over the rows of all deployments.
+var overAll = map[string]string{
+	"Purge": "takes what is over wherever it is; its keys name the deployment",
+}
+
+// peopleSchema returns the tables of people with their definitions.
+func peopleSchema(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("migrations/00002_people.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := map[string]string{}
+	for _, match := range createTable.FindAllStringSubmatch(string(text), -1) {
+		tables[match[1]] = match[2]
+	}
+	return tables
+}
+
+func TestEveryTableOfPeopleIsKeyedByDeployment(t *testing.T) {
+	t.Parallel()
+	tables := peopleSchema(t)
+	if len(tables) != len(peopleTables) {
+		t.Errorf("%d tables are made, %d are erased", len(tables), len(peopleTables))
+	}
+	for _, table := range peopleTables {
+		if !strings.Contains(tables[table.name], "PRIMARY KEY (deployment, "+table.key+")") {
+			t.Errorf("%s is not keyed by (deployment, %s)", table.name, table.key)
+		}
+	}
+}
+
+// TestEveryStatementNamesTheDeployment reads the statements in the source: each names the deployment at least as often as it
+// reaches a table of people.
+func TestEveryStatementNamesTheDeployment(t *testing.T) {
+	t.Parallel()
+	tables := peopleSchema(t)
+	files, err := filepath.Glob("people*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declared := range parsed.Decls {
+			name := ""
+			if function, ok := declared.(*ast.FuncDecl); ok {
+				name = function.Name.Name
+			}
+			for _, statement := range statements(declared) {
+				reached := 0
+				for _, match := range tableAt.FindAllStringSubmatch(statement, -1) {
+					if _, ours := tables[match[1]]; ours || strings.HasPrefix(match[1], "%") {
+						reached++
+						seen[match[1]] = true
+					}
+				}
+				if _, excepted := overAll[name]; !excepted && len(named.FindAllString(statement, -1)) < reached {
+					t.Errorf("%s: %s: a statement does not name the deployment of every table it reaches:\n%s", file, name, statement)
+				}
+			}
+		}
+	}
+	for table := range tables {
+		if !seen[table] {
+			t.Errorf("no statement reaches %s: this test has lost sight of it", table)
+		}
+	}
+}
+
+// TestPurgeNamesTheDeploymentOfEachKey is for the statement that TestEveryStatementNamesTheDeployment lets pass.
+func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
+	t.Parallel()
+	parsed, err := parser.ParseFile(token.NewFileSet(), "people_upkeep.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := peopleSchema(t)
+	found := 0
+	ast.Inspect(parsed, func(node ast.Node) bool {
+		function, ok := node.(*ast.FuncDecl)
+		if !ok || function.Name.Name != "Purge" {
+			return true
+		}
+		ast.Inspect(function, func(node ast.Node) bool {
+			row, ok := node.(*ast.CompositeLit)
+			if !ok || row.Type != nil || len(row.Elts) != 4 {
+				return true
+			}
+			table, key := flat(row.Elts[0]), flat(row.Elts[1])
+			found++
+			if !strings.Contains(tables[table], "PRIMARY KEY ("+key+")") || !strings.HasPrefix(key, "deployment, ") {
+				t.Errorf("rows of %s are purged by (%s), which is not their key", table, key)
+			}
+			return true
+		})
+		return false
+	})
+	if found != 5 {
+		t.Errorf("%d tables are purged, this test knows of 5", found)
+	}
+}
+
+// statements returns the texts below a node, each concatenation as one; what is no literal of it is left out.
+func statements(node ast.Node) []string {
+	var found []string
+	ast.Inspect(node, func(n ast.Node) bool {
+		expression, ok := n.(ast.Expr)
+		if !ok {
+			return true
+		}
+		switch expression.(type) {
+		case *ast.BinaryExpr, *ast.BasicLit:
+			if text := flat(expression); tableAt.MatchString(text) {
+				found = append(found, text)
+			}
+			_, concatenation := expression.(*ast.BinaryExpr)
+			return !concatenation
+		}
+		return true
+	})
+	return slices.Compact(found)
+}
+
+func flat(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.BinaryExpr:
+		return flat(e.X) + flat(e.Y)
+	case *ast.ParenExpr:
+		return flat(e.X)
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(e.Value); e.Kind == token.STRING && err == nil {
+			return text
+		}
+	}
+	return ""
+}

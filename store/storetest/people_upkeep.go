@@ -1,0 +1,100 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// purged purges in batches until nothing is over, and returns how much was.
+func (e *env) purged(now time.Time, auditRetention time.Duration, limit int) (sum int64) {
+	e.t.Helper()
+	for {
+		n, err := e.store.Purge(e.ctx, now, auditRetention, limit)
+		e.ok(err)
+		e.Expect(n).To(gomega.BeNumerically("<=", 6*limit))
+		if sum += n; n == 0 {
+			return sum
+		}
+	}
+}
+
+var upkeepStories = []story{
+	{name: "a deployment is erased in batches, whole, and no other", run: func(e *env) {
+		e.begin()
+		e.change("apps/other", func(tx people.Tx) error { return furnish(tx, "other") })
+		other := e.pictureOf("apps/other")
+		e.change(home, func(tx people.Tx) error { return furnish(tx, "mine") })
+		for n := int64(100); n < 125; n++ {
+			e.insert(insertUser(n), func(tx people.Tx) error { return tx.RecordEvent(event(n, people.EventSignIn, n)) })
+		}
+		empty := e.pictureOf("apps/empty")
+		var sum int64
+		for batches := 1; ; batches++ {
+			n, err := e.store.Erase(e.ctx, e.tenure, home, 10)
+			e.ok(err)
+			if sum += n; n == 0 {
+				e.Expect(batches).To(gomega.Equal(4), "26 rows of three tables take three batches, and one that finds none")
+				break
+			}
+		}
+		e.Expect(sum).To(gomega.BeEquivalentTo(18 + 3*25))
+		e.Expect(e.pictureOf(home)).To(gomega.Equal(empty))
+		e.Expect(e.pictureOf("apps/other")).To(gomega.Equal(other))
+		n, err := e.store.Erase(e.ctx, e.tenure, "apps/other", 10)
+		e.ok(err)
+		e.Expect(n).To(gomega.BeEquivalentTo(18), "one row of every table")
+	}},
+	{name: "sessions past their expiry are purged in batches with all that is theirs, in every deployment", run: func(e *env) {
+		e.begin()
+		const expired = 25
+		for n := range int64(expired) {
+			deployment := []string{home, "apps/other"}[n%2]
+			e.change(deployment, func(tx people.Tx) error { return tx.InsertSession(session(n + 1)) })
+			e.change(deployment, func(tx people.Tx) error { return tx.InsertToken(tokenOf(n+1, n+1)) })
+			e.change(deployment, func(tx people.Tx) error { return tx.InsertSignIn(signIn(n+1, n+1, 1)) })
+		}
+		alive := session(100)
+		alive.ExpiresAt = after(48 * time.Hour)
+		e.insert(insertSession(alive), insertToken(tokenOf(100, 100)), insertSignIn(signIn(100, 100, 1)))
+		e.Expect(e.purged(born, time.Hour, 10)).To(gomega.BeZero())
+		e.Expect(e.purged(after(2*time.Hour), time.Hour, 10)).To(gomega.BeEquivalentTo(expired))
+		e.Expect(tokensLeft(e, 100)).To(gomega.Equal([]int64{100}))
+		e.Expect(all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.SignInsOf(1) })).To(gomega.Equal([]people.SignIn{signIn(100, 100, 1)}))
+		erased, err := e.store.Erase(e.ctx, e.tenure, "apps/other", 100)
+		e.ok(err)
+		e.Expect(erased).To(gomega.BeZero())
+	}},
+	{name: "what bounds sending and guessing is purged after 25 hours, attempts at their expiry, audit after its retention", run: func(e *env) {
+		e.begin()
+		e.change(home, func(tx people.Tx) error { return furnish(tx, "kept") })
+		e.insert(func(tx people.Tx) error {
+			s := session(1)
+			s.ExpiresAt = after(1000 * time.Hour)
+			return tx.UpdateSession(s)
+		}, insertMessage(message(2)))
+		claimed := e.claim(after(time.Second), 1)
+		e.settle(true, claimed[0], people.Settlement{State: people.MessageSent})
+		for _, step := range []struct {
+			now, retention time.Duration
+			purged         int64
+			what           string
+		}{
+			{10 * time.Minute, 90 * 24 * time.Hour, 0, "nothing is over"},
+			{11 * time.Minute, 90 * 24 * time.Hour, 1, "the attempt"},
+			{25 * time.Hour, 90 * 24 * time.Hour, 1, "the failure"},
+			{25*time.Hour + 2*time.Second, 90 * 24 * time.Hour, 2, "the challenge and the message that was sent"},
+			{26 * time.Hour, 26 * time.Hour, 0, "the audit record is as old as its retention says"},
+			{26*time.Hour + 2*time.Second, 26 * time.Hour, 1, "the audit record"},
+			{999 * time.Hour, time.Hour, 0, "a pending message stays, and users, memberships and events do"},
+		} {
+			e.Expect(e.purged(born.Add(step.now+time.Microsecond), step.retention, 1)).To(gomega.Equal(step.purged), step.what)
+		}
+		e.Expect(e.claim(after(time.Hour), 10)).To(gomega.HaveLen(1))
+		erased, err := e.store.Erase(e.ctx, e.tenure, home, 100)
+		e.ok(err)
+		e.Expect(erased).To(gomega.BeEquivalentTo(18-5+1), "all but what was purged, and the pending message")
+	}},
+}
