@@ -53,37 +53,39 @@ type endpoint struct {
 	serve func(*call) (any, error)
 	// signedIn requires a session with an active sign-in.
 	signedIn bool
+	// changes tells that the operation writes in a transaction, which can also write down that the session is in use.
+	changes bool
 	// public is answered without envelope, session and cookies.
 	public bool
 }
 
 // endpoints is the one list of operations.
 var endpoints = map[string]endpoint{
-	"POST /auth/signup":                                {serve: (*call).signUp},
-	"POST /auth/signin":                                {serve: (*call).signIn},
-	"POST /auth/prepare-verification":                  {serve: (*call).prepareAttempt},
-	"POST /auth/attempt-verification":                  {serve: (*call).attemptVerification},
+	"POST /auth/signup":                                {serve: (*call).signUp, changes: true},
+	"POST /auth/signin":                                {serve: (*call).signIn, changes: true},
+	"POST /auth/prepare-verification":                  {serve: (*call).prepareAttempt, changes: true},
+	"POST /auth/attempt-verification":                  {serve: (*call).attemptVerification, changes: true},
 	"GET /session":                                     {serve: (*call).getSession},
 	"POST /session/token":                              {serve: (*call).issueToken, signedIn: true},
 	"GET /.well-known/jwks.json":                       {serve: (*call).keySet, public: true},
-	"POST /session/sign-out":                           {serve: (*call).signOut, signedIn: true},
-	"POST /session/switch-sign-in":                     {serve: (*call).switchSignIn, signedIn: true},
-	"POST /session/switch-organization":                {serve: (*call).switchOrganization, signedIn: true},
-	"POST /session/switch-workspace":                   {serve: (*call).switchWorkspace, signedIn: true},
+	"POST /session/sign-out":                           {serve: (*call).signOut, signedIn: true, changes: true},
+	"POST /session/switch-sign-in":                     {serve: (*call).switchSignIn, signedIn: true, changes: true},
+	"POST /session/switch-organization":                {serve: (*call).switchOrganization, signedIn: true, changes: true},
+	"POST /session/switch-workspace":                   {serve: (*call).switchWorkspace, signedIn: true, changes: true},
 	"GET /me":                                          {serve: (*call).me, signedIn: true},
 	"GET /me/phone-numbers":                            {serve: (*call).listPhones, signedIn: true},
-	"POST /me/phone-numbers":                           {serve: (*call).addPhone, signedIn: true},
-	"POST /me/phone-numbers/{id}/prepare-verification": {serve: (*call).preparePhone, signedIn: true},
-	"POST /me/phone-numbers/{id}/attempt-verification": {serve: (*call).verifyPhone, signedIn: true},
-	"POST /me/phone-numbers/{id}/make-primary":         {serve: (*call).makePhonePrimary, signedIn: true},
-	"DELETE /me/phone-numbers/{id}":                    {serve: (*call).removePhone, signedIn: true},
+	"POST /me/phone-numbers":                           {serve: (*call).addPhone, signedIn: true, changes: true},
+	"POST /me/phone-numbers/{id}/prepare-verification": {serve: (*call).preparePhone, signedIn: true, changes: true},
+	"POST /me/phone-numbers/{id}/attempt-verification": {serve: (*call).verifyPhone, signedIn: true, changes: true},
+	"POST /me/phone-numbers/{id}/make-primary":         {serve: (*call).makePhonePrimary, signedIn: true, changes: true},
+	"DELETE /me/phone-numbers/{id}":                    {serve: (*call).removePhone, signedIn: true, changes: true},
 	"GET /me/organization-memberships":                 {serve: (*call).listOrganizationMemberships, signedIn: true},
-	"DELETE /me/organization-memberships/{id}":         {serve: (*call).leaveOrganization, signedIn: true},
+	"DELETE /me/organization-memberships/{id}":         {serve: (*call).leaveOrganization, signedIn: true, changes: true},
 	"GET /me/workspace-memberships":                    {serve: (*call).listWorkspaceMemberships, signedIn: true},
-	"POST /organizations":                              {serve: (*call).createOrganization, signedIn: true},
-	"POST /organizations/{id}/invitations":             {serve: (*call).invite, signedIn: true},
-	"POST /organizations/invitations/accept":           {serve: (*call).acceptInvitation, signedIn: true},
-	"POST /workspaces":                                 {serve: (*call).createWorkspace, signedIn: true},
+	"POST /organizations":                              {serve: (*call).createOrganization, signedIn: true, changes: true},
+	"POST /organizations/{id}/invitations":             {serve: (*call).invite, signedIn: true, changes: true},
+	"POST /organizations/invitations/accept":           {serve: (*call).acceptInvitation, signedIn: true, changes: true},
+	"POST /workspaces":                                 {serve: (*call).createWorkspace, signedIn: true, changes: true},
 }
 
 // New returns the handler of the end-user listener.

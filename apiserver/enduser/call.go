@@ -159,7 +159,7 @@ func (c *call) check(e endpoint) error {
 		return err
 	}
 	if len(cookies) == 1 {
-		if err := c.resolve(cookies[0].Value); err != nil {
+		if err := c.resolve(cookies[0].Value, e.changes); err != nil {
 			return err
 		}
 	}
@@ -234,15 +234,16 @@ func (c *call) parse(read func(*body.Object)) error {
 	return c.translate(object.Err(), "")
 }
 
-// resolve finds the session of a cookie. A dead cookie is cleared, and a reused one ends its session.
-func (c *call) resolve(value string) error {
+// resolve finds the session of a cookie. A dead cookie is cleared, and a reused one ends its session. Use is written down here, or
+// in the transaction of an operation that has one anyway.
+func (c *call) resolve(value string, changes bool) error {
 	hash, formed := session.Hash(value)
 	if !formed {
 		c.clear = true
 		return nil
 	}
 	c.hash = hash
-	var due bool
+	var reused bool
 	err := c.Store.View(c.r.Context(), c.deployment.Deployment, func(tx people.Tx) error {
 		s, found, err := tx.SessionByToken(hash)
 		if err != nil || !found {
@@ -252,17 +253,14 @@ func (c *call) resolve(value string) error {
 		case session.Live:
 			c.session = &s
 		case session.Reused:
-			due = true
-		case session.Over:
-			return nil
+			reused = true
 		}
-		due = due || s.Token.UsedAt.IsZero() || session.TouchDue(s, c.policy, c.now)
 		if s.Attempting && c.session != nil {
 			c.attempts, err = tx.AttemptsOf(s.ID, c.now)
 		}
 		return err
 	})
-	if err == nil && due {
+	if err == nil && (reused || c.session != nil && !changes && c.useDue(*c.session)) {
 		err = c.recordUse()
 	}
 	if err != nil {
@@ -272,7 +270,12 @@ func (c *call) resolve(value string) error {
 	return nil
 }
 
-// recordUse writes down that a token was used for the first time, that a session is in use, or that a dead token came back.
+// useDue tells whether there is something to write down about the use of a session.
+func (c *call) useDue(s people.Session) bool {
+	return s.Token.UsedAt.IsZero() || session.TouchDue(s, c.policy, c.now)
+}
+
+// recordUse writes down, in a transaction of its own, that a session is in use, or ends one whose dead token came back.
 func (c *call) recordUse() error {
 	return c.Store.Change(c.r.Context(), c.deployment.Deployment, func(tx people.Tx) error {
 		c.session = nil
@@ -289,21 +292,28 @@ func (c *call) recordUse() error {
 			}
 			return c.audit(tx, "system", "session.token_reused", "session:"+format(s.ID), s.ID)
 		}
-		if s.Token.UsedAt.IsZero() {
-			if err := tx.UseToken(s.Token, c.now, c.now.Add(session.Grace)); err != nil {
-				return err
-			}
-			s.Token.UsedAt = c.now
-		}
-		if session.TouchDue(s, c.policy, c.now) {
-			s.UsedAt = c.now
-			if err := tx.UpdateSession(s); err != nil {
-				return err
-			}
+		if err := c.use(tx, &s); err != nil {
+			return err
 		}
 		c.session = &s
 		return nil
 	})
+}
+
+// use writes down that a token was used for the first time, from when the one it replaced is about to die, and that the session is in
+// use.
+func (c *call) use(tx people.Tx, s *people.Session) error {
+	if s.Token.UsedAt.IsZero() {
+		if err := tx.UseToken(s.Token, c.now, c.now.Add(session.Grace)); err != nil {
+			return err
+		}
+		s.Token.UsedAt = c.now
+	}
+	if !session.TouchDue(*s, c.policy, c.now) {
+		return nil
+	}
+	s.UsedAt = c.now
+	return tx.UpdateSession(*s)
 }
 
 // change runs do in one transaction, in which the session, if there is one, is locked and still lives. Signed-in operations keep
@@ -324,6 +334,9 @@ func (c *call) change(do func(tx people.Tx) error) error {
 			c.session = &s
 			if signedIn && c.signedIn() == nil {
 				return refusal.NotAuthenticated()
+			}
+			if err := c.use(tx, c.session); err != nil {
+				return err
 			}
 		}
 		if err := do(tx); err != nil {

@@ -1,0 +1,378 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/crypto/argon2"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver"
+	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/session"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+const (
+	benchHost       = "localhost"
+	benchDeployment = "bench/" + deployment
+	benchPassword   = "correct horse battery staple"
+	people8         = 8 // who ask at once
+	peopleRounds    = 5
+	peopleLength    = 2 * time.Second
+)
+
+// statement is one statement as the driver gets it.
+type statement struct {
+	query string
+	args  []any
+}
+
+// recording keeps the statements of the requests that one goroutine makes while it is on.
+type recording struct {
+	on         atomic.Bool
+	mu         sync.Mutex
+	statements []statement
+}
+
+func (r *recording) trace(query string, args []any) {
+	if !r.on.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.statements = append(r.statements, statement{query, append([]any{}, args...)})
+}
+
+// of returns the statements of do.
+func (r *recording) of(do func()) []statement {
+	r.statements = nil
+	r.on.Store(true)
+	do()
+	r.on.Store(false)
+	return r.statements
+}
+
+// person is somebody who is signed in, with two organizations.
+type person struct {
+	cookie        string
+	organizations [2]string
+	switched      int
+}
+
+// peopleWorld is the end-user API in this process, without sockets: what is compared is Cardea's work with the store's.
+type peopleWorld struct {
+	handler   http.Handler
+	recording *recording
+	read      *sql.DB
+	write     *sql.DB
+	numbered  bool
+	persons   []*person
+}
+
+// TestBenchPeople compares requests that check a session with the same statements run bare on the same engine by the same
+// driver: GET /session, which reads, and switch-organization, which writes.
+func TestBenchPeople(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for minutes")
+	}
+	for _, engine := range []string{"SQLite", "PostgreSQL"} {
+		w := newPeopleWorld(t, engine)
+		w.compare(t, engine, "GET /session", func(t *testing.T, p *person) { w.getSession(t, p) })
+		w.compare(t, engine, "switch-organization", func(t *testing.T, p *person) { w.switchOrganization(t, p) })
+	}
+}
+
+func newPeopleWorld(t *testing.T, engine string) *peopleWorld {
+	t.Helper()
+	w := &peopleWorld{recording: &recording{}}
+	url := pgtest.ForTest(t)
+	if engine == "SQLite" {
+		url = "sqlite://" + filepath.Join(t.TempDir(), "cardea.db")
+	}
+	st, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Clock: time.Now, Trace: w.recording.trace})
+	check(t, err)
+	t.Cleanup(func() { report(t, st.Close()) })
+	check(t, st.Migrate(t.Context()))
+	f := &filler{store: st, created: time.Unix(1_700_000_000, 0)}
+	f.tenure, err = st.Take(t.Context(), "bench", time.Second)
+	check(t, err)
+	check(t, f.put(t.Context(), v1alpha1.KindIdentityDeployment, deployment, deployment, 1, document.Deployment{Mode: "Staging", FrontendHosts: []string{benchHost}}))
+	check(t, f.put(t.Context(), v1alpha1.KindB2BSettings, "b2b", "b2b", 2, document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5}))
+	w.serve(t, st)
+	w.openBare(t, url)
+	hash, err := password.NewHasher().Hash(t.Context(), benchPassword, bytes.NewReader(make([]byte, 16)))
+	check(t, err)
+	for i := range people8 {
+		w.persons = append(w.persons, w.person(t, st, i, hash))
+	}
+	return w
+}
+
+// serve makes the handler.
+func (w *peopleWorld) serve(t *testing.T, st *sqlstore.Store) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "root.key")
+	check(t, os.WriteFile(file, bytes.Repeat([]byte{7}, 32), 0o600))
+	keyring, err := seal.Load([]string{file})
+	check(t, err)
+	server, err := apiserver.New(apiserver.Options{Feed: st, People: st, Keyring: keyring, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
+	check(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { _ = server.Follow(ctx) })
+	t.Cleanup(func() { cancel(); following.Wait() })
+	await(t, time.Minute, 10*time.Millisecond, server.Ready)
+	w.handler = server.Frontend()
+}
+
+// openBare opens the database beside Cardea, with the same driver and settings.
+func (w *peopleWorld) openBare(t *testing.T, url string) {
+	t.Helper()
+	if path, isSQLite := strings.CutPrefix(url, "sqlite://"); isSQLite {
+		open := func(parameters string, conns int) *sql.DB {
+			db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"+parameters)
+			check(t, err)
+			db.SetMaxOpenConns(conns)
+			db.SetMaxIdleConns(conns)
+			t.Cleanup(func() { report(t, db.Close()) })
+			return db
+		}
+		w.read, w.write = open("&_pragma=query_only(1)", 4), open("&_txlock=immediate", 1)
+		return
+	}
+	config, err := pgx.ParseConfig(url)
+	check(t, err)
+	w.read = stdlib.OpenDB(*config)
+	w.read.SetMaxOpenConns(20)
+	w.read.SetMaxIdleConns(20)
+	w.write, w.numbered = w.read, true
+	t.Cleanup(func() { report(t, w.read.Close()) })
+}
+
+// person makes an account by rows and signs in over HTTP.
+func (w *peopleWorld) person(t *testing.T, st *sqlstore.Store, i int, hash string) *person {
+	t.Helper()
+	email, id := fmt.Sprintf("user%d@example.com", i), int64(1000+i)
+	check(t, st.Change(t.Context(), benchDeployment, func(tx people.Tx) error {
+		if err := tx.InsertUser(people.User{ID: id, CreatedAt: time.Now()}, people.Email{ID: id, Address: email, Primary: true, CreatedAt: time.Now()}); err != nil {
+			return err
+		}
+		return tx.PutCredential(id, people.CredentialPassword, hash, time.Now())
+	}))
+	p := &person{}
+	w.do(t, p, "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%q,"password":%q}`, email, benchPassword))
+	for n := range p.organizations {
+		data := w.do(t, p, "POST", "/organizations", fmt.Sprintf(`{"name":"Organization %d of %d"}`, n, i))
+		p.organizations[n] = data["organization"].(map[string]any)["id"].(string)
+	}
+	return p
+}
+
+// do asks as a person and keeps the cookie they are given.
+func (w *peopleWorld) do(t *testing.T, p *person, method, path, body string) map[string]any {
+	recorder := w.ask(p, method, path, body)
+	var answer struct{ Data map[string]any }
+	if recorder.Code != http.StatusOK {
+		t.Fatalf("%s %s: %s", method, path, recorder.Body)
+	}
+	check(t, json.Unmarshal(recorder.Body.Bytes(), &answer))
+	return answer.Data
+}
+
+func (w *peopleWorld) ask(p *person, method, path, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://"+benchHost+path, strings.NewReader(body))
+	if body == "" {
+		r = httptest.NewRequest(method, "http://"+benchHost+path, http.NoBody)
+	} else {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if p.cookie != "" {
+		r.Header.Set("Cookie", "__session="+p.cookie)
+	}
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, r)
+	for _, c := range recorder.Result().Cookies() {
+		p.cookie = c.Value
+	}
+	return recorder
+}
+
+func (w *peopleWorld) getSession(t *testing.T, p *person) {
+	if recorder := w.ask(p, "GET", "/session", ""); recorder.Code != http.StatusOK {
+		t.Errorf("GET /session: %s", recorder.Body)
+	}
+}
+
+func (w *peopleWorld) switchOrganization(t *testing.T, p *person) {
+	p.switched++
+	body := `{"organization_id":"` + p.organizations[p.switched%2] + `"}`
+	if recorder := w.ask(p, "POST", "/session/switch-organization", body); recorder.Code != http.StatusOK {
+		t.Errorf("switch-organization: %s", recorder.Body)
+	}
+}
+
+// compare measures requests and their statements in alternating rounds, and prints the medians.
+func (w *peopleWorld) compare(t *testing.T, engine, what string, request func(*testing.T, *person)) {
+	t.Helper()
+	for range 20 { // the steady state: tokens trimmed, statements prepared
+		for _, p := range w.persons {
+			request(t, p)
+		}
+	}
+	var scripts [][]statement
+	for _, p := range w.persons {
+		request(t, p)
+		scripts = append(scripts, w.recording.of(func() { request(t, p) }))
+	}
+	var rates, bareRates, ratios []float64
+	var took, bareTook []time.Duration
+	for range peopleRounds {
+		rate, times := atOnce(func(i int) { request(t, w.persons[i]) })
+		bareRate, bareTimes := atOnce(func(i int) { check(t, w.replay(scripts[i])) })
+		rates, bareRates, ratios = append(rates, rate), append(bareRates, bareRate), append(ratios, rate/bareRate)
+		took, bareTook = append(took, times...), append(bareTook, bareTimes...)
+	}
+	row(engine+", "+what+": ratio to its "+fmt.Sprint(len(scripts[0]))+" statements run bare", "0.6", "%.2f", median(ratios))
+	row(engine+", "+what+": a second", "-", "%.0f (bare %.0f)", median(rates), median(bareRates))
+	row(engine+", "+what+": p50 and p99", "-", "%s, %s (bare %s, %s)", ms(quantile(took, 0.5)), ms(quantile(took, 0.99)), ms(quantile(bareTook, 0.5)), ms(quantile(bareTook, 0.99)))
+}
+
+// atOnce lets everybody work for a while, and returns how often a second and how long each time took.
+func atOnce(work func(i int)) (float64, []time.Duration) {
+	var mu sync.Mutex
+	var all []time.Duration
+	var group sync.WaitGroup
+	begin := time.Now()
+	for i := range people8 {
+		group.Go(func() {
+			var took []time.Duration
+			for time.Since(begin) < peopleLength {
+				start := time.Now()
+				work(i)
+				took = append(took, time.Since(start))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took...)
+		})
+	}
+	group.Wait()
+	return float64(len(all)) / time.Since(begin).Seconds(), all
+}
+
+// fresh makes keys of inserted rows that were not there before.
+var fresh atomic.Int64
+
+// replay runs statements as they were recorded, each transaction whole; rows that were inserted get keys of their own.
+func (w *peopleWorld) replay(script []statement) error {
+	ctx := context.Background()
+	var tx *sql.Tx
+	for _, s := range script {
+		var err error
+		switch {
+		case s.query == "BEGIN":
+			tx, err = w.write.BeginTx(ctx, nil)
+		case s.query == "COMMIT":
+			err, tx = tx.Commit(), nil
+		case strings.HasPrefix(s.query, "SELECT"):
+			err = drain(ctx, w.read, tx, s.query, s.args)
+		default:
+			_, err = tx.ExecContext(ctx, s.query, renewed(s)...)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.query, err)
+		}
+	}
+	return nil
+}
+
+func drain(ctx context.Context, read *sql.DB, tx *sql.Tx, query string, args []any) error {
+	var rows *sql.Rows
+	var err error
+	if tx != nil {
+		rows, err = tx.QueryContext(ctx, query, args...)
+	} else {
+		rows, err = read.QueryContext(ctx, query, args...)
+	}
+	if err != nil {
+		return err
+	}
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	values := make([]any, len(columns))
+	for i := range values {
+		values[i] = new(any)
+	}
+	for rows.Next() {
+		if err := rows.Scan(values...); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// renewed returns the arguments of an INSERT with a key that is new.
+func renewed(s statement) []any {
+	args := append([]any{}, s.args...)
+	switch {
+	case strings.HasPrefix(s.query, "INSERT INTO session_tokens"):
+		_, hash, _ := session.Mint(strings.NewReader(fmt.Sprintf("%032d", fresh.Add(1))))
+		args[1], args[2] = hash, int64(1) // of no session, so that the sessions that are measured stay as they are
+	case strings.HasPrefix(s.query, "INSERT INTO audit"):
+		args[2] = fresh.Add(1)
+	}
+	return args
+}
+
+// TestBenchPasswords measures sign-ins by password on one processor, and how much of their time the hash alone takes.
+func TestBenchPasswords(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for minutes")
+	}
+	w := newPeopleWorld(t, "SQLite")
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	const each = 15
+	salt := make([]byte, 16)
+	var rates, shares []float64
+	for range peopleRounds {
+		begin := time.Now()
+		for i := range each {
+			p := &person{}
+			w.do(t, p, "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"user%d@example.com","password":%q}`, i%people8, benchPassword))
+		}
+		whole := time.Since(begin)
+		begin = time.Now()
+		for range each {
+			argon2.IDKey([]byte(benchPassword), salt, 2, 19*1024, 1, 32)
+		}
+		hash := time.Since(begin)
+		rates, shares = append(rates, each/whole.Seconds()), append(shares, hash.Seconds()/whole.Seconds())
+	}
+	row("SQLite, sign-ins by password a second and processor", "-", "%.1f", median(rates))
+	row("SQLite, share of a sign-in's time that argon2id alone takes", "0.9", "%.2f", median(shares))
+}
