@@ -76,6 +76,7 @@ func (c *call) beginAttempt(tx people.Tx) error {
 		c.session.Attempting = true
 		if c.session.Anonymous {
 			c.session.ExpiresAt = c.now.Add(session.AnonymousLifetime)
+			c.cookie = c.presented // the browser is to keep it as long
 		}
 		return tx.UpdateSession(*c.session)
 	}

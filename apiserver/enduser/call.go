@@ -40,8 +40,9 @@ type call struct {
 	address, network string
 	raw              []byte
 
-	// hash is the presented token's, nil if none of the right form came.
-	hash []byte
+	// presented is the cookie's value, and hash its hash; nil if it has not the form of a token.
+	presented string
+	hash      []byte
 	// session is the state after the operation, nil where there is none. Its sign-ins and token are as the store holds them.
 	session *people.Session
 	// attempts are the session's that are not completed.
@@ -242,7 +243,7 @@ func (c *call) resolve(value string, changes bool) error {
 		c.clear = true
 		return nil
 	}
-	c.hash = hash
+	c.presented, c.hash = value, hash
 	var reused bool
 	err := c.Store.View(c.r.Context(), c.deployment.Deployment, func(tx people.Tx) error {
 		s, found, err := tx.SessionByToken(hash)

@@ -32,6 +32,9 @@ func (c *call) switchOrganization() (any, error) {
 	err := c.change(func(tx people.Tx) error {
 		data.Workspace = nil
 		g := c.signedIn()
+		if err := tx.PlaceUser(g.User, id); err != nil {
+			return err
+		}
 		member, found, err := tx.Member(id, g.User)
 		if err != nil {
 			return err
@@ -56,16 +59,13 @@ func (c *call) switchOrganization() (any, error) {
 	return data, nil
 }
 
-// moveTo makes an organization and a workspace of it active for the active sign-in, remembers where the user is for the next
-// sign-in, and gives the browser a new token: what was derived from the old one ends.
+// moveTo makes an organization and a workspace of it active for the active sign-in, and gives the browser a new token. Its callers
+// remember where the user is first: the user's row is locked before the member's.
 func (c *call) moveTo(tx people.Tx, g *people.SignIn, organization, workspace int64, action string) error {
 	if err := tx.PlaceSignIn(g.ID, organization, workspace); err != nil {
 		return err
 	}
 	g.Organization, g.Workspace = organization, workspace
-	if err := tx.PlaceUser(g.User, organization); err != nil {
-		return err
-	}
 	if workspace != 0 {
 		if err := tx.SetMemberWorkspace(organization, g.User, workspace); err != nil {
 			return err
@@ -145,6 +145,9 @@ func (c *call) createOrganization() (any, error) {
 		var workspace int64
 		if created.Workspace != nil {
 			workspace = created.Workspace.Workspace.ID
+		}
+		if err := tx.PlaceUser(g.User, created.Member.Organization.ID); err != nil {
+			return err
 		}
 		return c.moveTo(tx, g, created.Member.Organization.ID, workspace, "organization.created")
 	})

@@ -46,7 +46,8 @@ type Upkeep interface {
 }
 
 // Tx is one deployment's rows within a View or a Change. It ends with the callback. "Lock" in a name means: the row is read,
-// and nobody else changes it before the transaction ends. Locks are taken in the order session, failure, user, organization.
+// and nobody else changes it before the transaction ends. Locks are taken in the order session,
+// failure, user, organization, member.
 type Tx interface {
 	Users
 	Phones

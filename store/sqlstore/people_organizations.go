@@ -75,11 +75,11 @@ func (tx *peopleTx) InsertMember(m people.Member) error {
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, m.ID, m.Organization.ID, m.User, m.Role, flag(m.Owner), m.Workspace, micros(m.CreatedAt))
 }
 
-// Member shares the lock of the membership's row in a Change: a removal either came first, and is seen, or waits.
+// Member locks the membership's row in a Change: a removal either came first, and is seen, or waits.
 func (tx *peopleTx) Member(organization, user int64) (people.Member, bool, error) {
 	query := memberQuery + ` AND m.organization_id = ? AND m.user_id = ?`
 	if !tx.readOnly && tx.lock() != "" {
-		query += ` FOR SHARE OF m`
+		query += tx.lock() + ` OF m`
 	}
 	return first(tx, readMember, query, organization, user)
 }
