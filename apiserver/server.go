@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -76,9 +77,11 @@ func New(opts Options) (*Server, error) {
 	registerSnapshotMetrics(opts.Registry, follower)
 	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.EgressAllowed), authn.NewReviews(opts.Kubernetes, opts.Clock), opts.Clock)
 	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
+	hasher := password.NewHasher() // one for both listeners: the machine is one
 	backend, err := management.New(management.Options{
 		Snapshots: follower, Kubernetes: opts.Kubernetes, Analytics: opts.People, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend"),
+		People: opts.People, Hasher: hasher, Random: rand.Reader,
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +91,7 @@ func New(opts Options) (*Server, error) {
 		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry,
 	})
 	frontend := enduser.New(enduser.Options{
-		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: password.NewHasher(), Proxies: opts.TrustedProxies, Clock: opts.Clock,
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		Posted: dispatcher.Nudge, Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry),
 	})
 	return &Server{opts: opts, follower: follower, backend: backend, frontend: frontend, dispatcher: dispatcher}, nil

@@ -130,7 +130,8 @@ type Created struct {
 	Workspace *people.WorkspaceMember
 }
 
-// CreateOrganization creates an organization whose owner is the user, with a default workspace where workspaces may be created.
+// CreateOrganization creates an organization whose owner is the user, with a default workspace where workspaces may be created. User 0
+// is nobody: the organization has no member then, and Created tells the organization alone in its Member.
 func (d *Directory) CreateOrganization(tx people.Tx, user int64, name, description string, origin Origin) (Created, error) {
 	if err := d.RequireB2B(); err != nil {
 		return Created{}, err
@@ -148,8 +149,10 @@ func (d *Directory) CreateOrganization(tx people.Tx, user int64, name, descripti
 		return Created{}, err
 	}
 	member := people.Member{ID: id, User: user, Organization: o, Owner: true, CreatedAt: d.now}
-	if err := tx.InsertMember(member); err != nil {
-		return Created{}, err
+	if user != 0 {
+		if err := tx.InsertMember(member); err != nil {
+			return Created{}, err
+		}
 	}
 	if err := d.count(tx, people.EventOrganization, user, "", origin); err != nil {
 		return Created{}, err
@@ -204,8 +207,10 @@ func (d *Directory) addWorkspace(tx people.Tx, organization, user int64, name st
 		return people.WorkspaceMember{}, err
 	}
 	m := people.WorkspaceMember{ID: id, User: user, Workspace: w, Owner: true, CreatedAt: d.now}
-	if err := tx.InsertWorkspaceMember(m); err != nil {
-		return people.WorkspaceMember{}, err
+	if user != 0 {
+		if err := tx.InsertWorkspaceMember(m); err != nil {
+			return people.WorkspaceMember{}, err
+		}
 	}
 	return m, d.count(tx, people.EventWorkspace, user, "", origin)
 }

@@ -1,9 +1,10 @@
-// Package management serves the backend API: one listener, every request through the same order of checks, writes landing
-// on the custom resources.
+// Package management serves the backend API: one listener, every request through the same order of checks, writes of configuration
+// landing on the custom resources, those of people in the store.
 package management
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/analytics"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -41,6 +43,12 @@ type Options struct {
 	Clock        func() time.Time
 	Log          logr.Logger
 	Metrics      *route.Metrics
+	// People is where users and organizations live.
+	People people.Store
+	// Hasher hashes the passwords of users that backends create.
+	Hasher *password.Hasher
+	// Random makes ids and salts.
+	Random io.Reader
 }
 
 // API implements the operations of the OpenAPI document.

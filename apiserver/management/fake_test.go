@@ -19,6 +19,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
@@ -26,6 +27,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore"
 )
 
 var resource = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "ratelimitschemes"}
@@ -135,8 +137,17 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics) 
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	<-follower.Loaded()
+	people, err := sqlstore.Open(ctx, "sqlite://"+t.TempDir()+"/cardea.db", sqlstore.Options{Clock: time.Now, Logger: logr.Discard()})
+	if err == nil {
+		t.Cleanup(func() { _ = people.Close() })
+		err = people.Migrate(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	handler, err := New(Options{
 		Snapshots: follower, Kubernetes: kubernetes, Analytics: analytics, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now, Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
+		People: people, Hasher: password.NewHasher(), Random: rand.Reader,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,10 @@ func FuzzPipeline(f *testing.F) {
 		{"PATCH", "/api-auth/rate-limit-schemes/%00", "key", "application/json", `{"rules":[]}`},
 		{"DELETE", "/api-auth/rate-limit-schemes/..%2f", "key", "", ""},
 		{"DELETE", "/api-auth//rate-limit-schemes/../free/", "nobody", "", ""},
+		{"GET", "/users?search=%00&limit=1", "key", "", ""}, {"GET", "/users?search=%ff", "key", "", ""}, {"GET", "/users/%31?x", "key", "", ""},
+		{"GET", "/users?search=%25_%5C&offset=9223372036854775807", "key", "", ""},
+		{"POST", "/users", "key", "application/json", `{"email":"a@b.example\u0000","password":""}`}, {"PATCH", "/users/1", "key", "application/json", `{"disabled":null}`},
+		{"POST", "/organizations", "key", "application/json", `{"name":"N","owner_id":"-1"}`}, {"DELETE", "/organizations/1/members/01", "key", "", ""},
 		{"GET", "/docs/", "", "", ""}, {"OPTIONS", "*", "", "", ""}, {"CONNECT", "/x:443", "", "", ""}, {"GET", "//host/docs", "", "", ""},
 	} {
 		f.Add(seed.method, seed.target, seed.credential, seed.contentType, seed.body)

@@ -4,6 +4,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -59,17 +60,34 @@ func Load() (*Document, error) {
 // Spec returns the parsed document, for tests that hold answers against it.
 func (d *Document) Spec() *openapi3.T { return d.spec }
 
-// Routes returns every operation by its "METHOD /path/{parameter}".
+// Routes returns every operation of the backend listener by its "METHOD /path/{parameter}".
 func (d *Document) Routes() map[string]Route {
 	routes := map[string]Route{}
 	for path, item := range d.spec.Paths.Map() {
 		for method, op := range item.Operations() {
+			if listenerOf(op) != "" {
+				continue
+			}
 			permission, _ := op.Extensions["x-cardea-permission"].(string)
 			write, _ := op.Extensions["x-cardea-write"].(bool)
 			routes[method+" "+path] = Route{Permission: permission, Write: write, HasBody: op.RequestBody != nil}
 		}
 	}
 	return routes
+}
+
+// EndUserListener is the x-cardea-listener of operations that the end-user listener serves; those of the backend listener have none.
+const EndUserListener = "end-user"
+
+func listenerOf(op *openapi3.Operation) string {
+	listener, _ := op.Extensions["x-cardea-listener"].(string)
+	return listener
+}
+
+// PathOf returns the path a request carries. In the document a fragment tells apart what two listeners serve under one path.
+func PathOf(key string) string {
+	path, _, _ := strings.Cut(key, "#")
+	return path
 }
 
 // ServeJSON serves the document as /openapi.json.
@@ -95,7 +113,7 @@ func renderPage(spec *openapi3.T) ([]byte, error) {
 	}
 	sort.Slice(view.Operations, func(i, j int) bool {
 		a, b := view.Operations[i], view.Operations[j]
-		return a.Path < b.Path || a.Path == b.Path && a.Method < b.Method
+		return cmp.Or(cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method)) < 0
 	})
 	for name, schema := range spec.Components.Schemas {
 		view.Schemas = append(view.Schemas, newSchemaView(name, schema.Value))

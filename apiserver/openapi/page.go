@@ -17,9 +17,9 @@ type pageView struct {
 }
 
 type operationView struct {
-	ID, Method, Path, Summary, Description, Permission, Body string
-	Parameters                                               []memberView
-	Answers                                                  []memberView
+	ID, Method, Path, Summary, Description, Permission, Listener, Body string
+	Parameters                                                         []memberView
+	Answers                                                            []memberView
 }
 
 type schemaView struct {
@@ -34,7 +34,9 @@ type memberView struct {
 
 func newOperationView(method, path string, item *openapi3.PathItem, op *openapi3.Operation) operationView {
 	permission, _ := op.Extensions["x-cardea-permission"].(string)
-	view := operationView{ID: op.OperationID, Method: method, Path: path, Summary: op.Summary, Description: op.Description, Permission: permission}
+	view := operationView{
+		ID: op.OperationID, Method: method, Path: PathOf(path), Summary: op.Summary, Description: op.Description, Permission: permission, Listener: listenerOf(op),
+	}
 	for _, parameter := range append(slices.Clone(item.Parameters), op.Parameters...) {
 		p := parameter.Value
 		view.Parameters = append(view.Parameters, memberView{
@@ -113,11 +115,11 @@ p.text { white-space: pre-line; } nav a { display: block; text-decoration: none;
 <h1>{{.Title}} <small>{{.Version}}</small></h1>
 <p class="text">{{.Description}}</p>
 <p>For machines: <a href="/openapi.json">/openapi.json</a></p>
-<nav>{{range .Operations}}<a href="#{{.ID}}"><span class="method">{{.Method}}</span> <span class="path">{{.Path}}</span> {{.Summary}}</a>
+<nav>{{range .Operations}}<a href="#{{.ID}}"><span class="method">{{.Method}}</span> <span class="path">{{.Path}}</span> {{.Summary}}{{if .Listener}} ({{.Listener}} listener){{end}}</a>
 {{end}}</nav>
 <h2>Operations</h2>
 {{range .Operations}}<h3 id="{{.ID}}"><span class="method">{{.Method}}</span> <span class="path">{{.Path}}</span></h3>
-<p><strong>{{.Summary}}.</strong> Permission: <code>{{.Permission}}</code>.{{if .Body}} Body: <a href="#{{.Body}}">{{.Body}}</a>.{{end}}</p>
+<p><strong>{{.Summary}}.</strong>{{if .Listener}} On the {{.Listener}} listener.{{end}}{{if .Permission}} Permission: <code>{{.Permission}}</code>.{{end}}{{if .Body}} Body: <a href="#{{.Body}}">{{.Body}}</a>.{{end}}</p>
 {{if .Description}}<p class="text">{{.Description}}</p>{{end}}
 {{if .Parameters}}<table><tr><th>Parameter</th><th>Type</th><th>Meaning</th></tr>
 {{range .Parameters}}<tr><td><code>{{.Name}}</code>{{if .Required}} *{{end}}</td><td>{{.Type}}</td><td>{{.Description}}</td></tr>

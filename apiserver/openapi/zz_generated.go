@@ -38,22 +38,22 @@ func (e AIToolType) Valid() bool {
 
 // Defines values for OAuthScopeDefinitionCategory.
 const (
-	Empty        OAuthScopeDefinitionCategory = ""
-	Organization OAuthScopeDefinitionCategory = "organization"
-	Personal     OAuthScopeDefinitionCategory = "personal"
-	Workspace    OAuthScopeDefinitionCategory = "workspace"
+	OAuthScopeDefinitionCategoryEmpty        OAuthScopeDefinitionCategory = ""
+	OAuthScopeDefinitionCategoryOrganization OAuthScopeDefinitionCategory = "organization"
+	OAuthScopeDefinitionCategoryPersonal     OAuthScopeDefinitionCategory = "personal"
+	OAuthScopeDefinitionCategoryWorkspace    OAuthScopeDefinitionCategory = "workspace"
 )
 
 // Valid indicates whether the value is a known member of the OAuthScopeDefinitionCategory enum.
 func (e OAuthScopeDefinitionCategory) Valid() bool {
 	switch e {
-	case Empty:
+	case OAuthScopeDefinitionCategoryEmpty:
 		return true
-	case Organization:
+	case OAuthScopeDefinitionCategoryOrganization:
 		return true
-	case Personal:
+	case OAuthScopeDefinitionCategoryPersonal:
 		return true
-	case Workspace:
+	case OAuthScopeDefinitionCategoryWorkspace:
 		return true
 	default:
 		return false
@@ -459,6 +459,30 @@ type B2BSettingsUpdate struct {
 	RequireOrgForSignup *bool `json:"require_org_for_signup,omitempty"`
 }
 
+// CreatedOrganization A created organization.
+type CreatedOrganization struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Slug Unique in the deployment, made from the name.
+	Slug string `json:"slug"`
+
+	// Description What it is for, or empty.
+	Description string `json:"description"`
+
+	// ImageUrl Where its picture is, or empty.
+	ImageUrl string `json:"image_url"`
+
+	// CreatedAt When it was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// DefaultWorkspace The workspace that members start in, or null.
+	DefaultWorkspace *Workspace `json:"default_workspace"`
+}
+
 // Error Every error.
 type Error struct {
 	// Errors Every fault found.
@@ -487,6 +511,27 @@ type ErrorItem struct {
 
 	// ResourcePath The field on the resource, such as spec.displayName.
 	ResourcePath *string `json:"resource_path,omitempty"`
+}
+
+// MemberCreate The member to add.
+type MemberCreate struct {
+	// RoleId Id of a role of level Organization.
+	RoleId *string `json:"role_id,omitempty"`
+
+	// UserId Id of the user.
+	UserId string `json:"user_id"`
+}
+
+// MemberRole What a member may do.
+type MemberRole struct {
+	// Id The role's id, null for the owner, whose role is built in.
+	Id *string `json:"id"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Permissions Its permissions.
+	Permissions []string `json:"permissions"`
 }
 
 // OAuthApp An OAuth app with its scopes.
@@ -568,6 +613,69 @@ type OAuthScopeUpdate struct {
 
 	// DisplayName New display name, on one line.
 	DisplayName *string `json:"display_name,omitempty"`
+}
+
+// Organization An organization.
+type Organization struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Slug Unique in the deployment.
+	Slug string `json:"slug"`
+
+	// ImageUrl Where its picture is, or empty.
+	ImageUrl string `json:"image_url"`
+}
+
+// OrganizationCreate The organization to create.
+type OrganizationCreate struct {
+	// Description What it is for.
+	Description *string `json:"description,omitempty"`
+
+	// Name Its name, on one line.
+	Name string `json:"name"`
+
+	// OwnerId Id of the user who owns it; absent, nobody does.
+	OwnerId *string `json:"owner_id,omitempty"`
+}
+
+// OrganizationMembership A membership in an organization.
+type OrganizationMembership struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Organization The organization.
+	Organization Organization `json:"organization"`
+
+	// Role The role, null for none.
+	Role *MemberRole `json:"role"`
+
+	// CreatedAt When it began.
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// PhoneNumber A phone number of a user.
+type PhoneNumber struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// PhoneNumber The number in E.164 form.
+	PhoneNumber string `json:"phone_number"`
+
+	// Verified Whether the user proved to hold it.
+	Verified bool `json:"verified"`
+
+	// Primary Whether it is the primary one.
+	Primary bool `json:"primary"`
+
+	// CreatedAt When it was added.
+	CreatedAt time.Time `json:"created_at"`
+
+	// VerifiedAt When it was verified, or null.
+	VerifiedAt *time.Time `json:"verified_at"`
 }
 
 // RateLimitDuration 1 to 60000 milliseconds, 1800 seconds, 1440 minutes, 720 hours, 30 days; exactly 1 for month and calendar units.
@@ -759,6 +867,12 @@ type RecentSignUp struct {
 	Date time.Time `json:"date"`
 }
 
+// RevokedSessions What a revocation ended.
+type RevokedSessions struct {
+	// Revoked How many sign-ins ended.
+	Revoked int64 `json:"revoked"`
+}
+
 // SchemaField A field of a request; fields nest.
 type SchemaField = schemafield.Field
 
@@ -823,6 +937,123 @@ type ToolParameter struct {
 
 	// Required Whether it must be given.
 	Required bool `json:"required"`
+}
+
+// User A user, with phone numbers and memberships.
+type User struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Email The primary address, as typed.
+	Email string `json:"email"`
+
+	// FirstName The first name, or empty.
+	FirstName string `json:"first_name"`
+
+	// LastName The last name, or empty.
+	LastName string `json:"last_name"`
+
+	// PrimaryPhoneNumber The primary phone number, or null.
+	PrimaryPhoneNumber *string `json:"primary_phone_number"`
+
+	// PhoneNumbers The phone numbers, the oldest first.
+	PhoneNumbers []PhoneNumber `json:"phone_numbers"`
+
+	// OrganizationMemberships The memberships, the oldest first.
+	OrganizationMemberships []OrganizationMembership `json:"organization_memberships"`
+
+	// Disabled Whether the user is kept out.
+	Disabled bool `json:"disabled"`
+
+	// CreatedAt When the account was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When names or disabled last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// UserCreate The user to create.
+type UserCreate struct {
+	// Email The address, which counts as proven.
+	Email string `json:"email"`
+
+	// FirstName The first name.
+	FirstName *string `json:"first_name,omitempty"`
+
+	// LastName The last name.
+	LastName *string `json:"last_name,omitempty"`
+
+	// Password The password to sign in with, where the deployment enables passwords.
+	Password *string `json:"password,omitempty"`
+}
+
+// UserList A page of users.
+type UserList struct {
+	// Data The page.
+	Data []UserSummary `json:"data"`
+
+	// HasMore Whether more follow.
+	HasMore bool `json:"has_more"`
+
+	// Limit The page size applied.
+	Limit int64 `json:"limit"`
+
+	// Offset How many were skipped.
+	Offset int64 `json:"offset"`
+
+	// Total How many there are in all.
+	Total int64 `json:"total"`
+}
+
+// UserSummary A user.
+type UserSummary struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Email The primary address, as typed.
+	Email string `json:"email"`
+
+	// FirstName The first name, or empty.
+	FirstName string `json:"first_name"`
+
+	// LastName The last name, or empty.
+	LastName string `json:"last_name"`
+
+	// PrimaryPhoneNumber The primary phone number, or null.
+	PrimaryPhoneNumber *string `json:"primary_phone_number"`
+
+	// Disabled Whether the user is kept out.
+	Disabled bool `json:"disabled"`
+
+	// CreatedAt When the account was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When names or disabled last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// UserUpdate What to change.
+type UserUpdate struct {
+	// Disabled Whether to keep the user out. Disabling ends all sessions of the user.
+	Disabled *bool `json:"disabled,omitempty"`
+
+	// FirstName New first name; empty clears it.
+	FirstName *string `json:"first_name,omitempty"`
+
+	// LastName New last name; empty clears it.
+	LastName *string `json:"last_name,omitempty"`
+}
+
+// Workspace A workspace.
+type Workspace struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Slug Unique in the organization.
+	Slug string `json:"slug"`
 }
 
 // Limit defines model for Limit.
@@ -909,6 +1140,18 @@ type ListRateLimitSchemesParams struct {
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
+// ListUsersParams defines parameters for ListUsers.
+type ListUsersParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset How many to skip, at least 0. Absent, 0.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Search Text that the name or the email contains, in any case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
+}
+
 // CreateRateLimitSchemeJSONRequestBody defines body for CreateRateLimitScheme for application/json ContentType.
 type CreateRateLimitSchemeJSONRequestBody = RateLimitSchemeCreate
 
@@ -921,11 +1164,23 @@ type UpdateDeploymentOAuthScopeJSONRequestBody = OAuthScopeUpdate
 // UpdateOAuthScopeJSONRequestBody defines body for UpdateOAuthScope for application/json ContentType.
 type UpdateOAuthScopeJSONRequestBody = OAuthScopeUpdate
 
+// CreateOrganizationJSONRequestBody defines body for CreateOrganization for application/json ContentType.
+type CreateOrganizationJSONRequestBody = OrganizationCreate
+
+// AddOrganizationMemberJSONRequestBody defines body for AddOrganizationMember for application/json ContentType.
+type AddOrganizationMemberJSONRequestBody = MemberCreate
+
 // UpdateB2BSettingsShortJSONRequestBody defines body for UpdateB2BSettingsShort for application/json ContentType.
 type UpdateB2BSettingsShortJSONRequestBody = B2BSettingsUpdate
 
 // UpdateB2BSettingsJSONRequestBody defines body for UpdateB2BSettings for application/json ContentType.
 type UpdateB2BSettingsJSONRequestBody = B2BSettingsUpdate
+
+// CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
+type CreateUserJSONRequestBody = UserCreate
+
+// UpdateUserJSONRequestBody defines body for UpdateUser for application/json ContentType.
+type UpdateUserJSONRequestBody = UserUpdate
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -980,6 +1235,15 @@ type ServerInterface interface {
 	// UpdateOAuthScope Update the display of a scope
 	// (PATCH /oauth/apps/{oauth_app_slug}/scopes/{scope})
 	UpdateOAuthScope(w http.ResponseWriter, r *http.Request, oauthAppSlug string, scope string)
+	// CreateOrganization Create an organization
+	// (POST /organizations)
+	CreateOrganization(w http.ResponseWriter, r *http.Request)
+	// AddOrganizationMember Add a member to an organization
+	// (POST /organizations/{organization_id}/members)
+	AddOrganizationMember(w http.ResponseWriter, r *http.Request, organizationId string)
+	// RemoveOrganizationMember Remove a member from an organization
+	// (DELETE /organizations/{organization_id}/members/{user_id})
+	RemoveOrganizationMember(w http.ResponseWriter, r *http.Request, organizationId string, userId string)
 	// GetB2BSettingsShort Get the B2B settings
 	// (GET /settings/b2b)
 	GetB2BSettingsShort(w http.ResponseWriter, r *http.Request)
@@ -992,6 +1256,24 @@ type ServerInterface interface {
 	// UpdateB2BSettings Update the B2B settings
 	// (PATCH /settings/b2b-settings)
 	UpdateB2BSettings(w http.ResponseWriter, r *http.Request)
+	// ListUsers List users
+	// (GET /users)
+	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
+	// CreateUser Create a user
+	// (POST /users)
+	CreateUser(w http.ResponseWriter, r *http.Request)
+	// DeleteUser Delete a user
+	// (DELETE /users/{user_id})
+	DeleteUser(w http.ResponseWriter, r *http.Request, userId string)
+	// GetUser Get a user
+	// (GET /users/{user_id})
+	GetUser(w http.ResponseWriter, r *http.Request, userId string)
+	// UpdateUser Update a user
+	// (PATCH /users/{user_id})
+	UpdateUser(w http.ResponseWriter, r *http.Request, userId string)
+	// RevokeUserSessions Sign a user out everywhere
+	// (POST /users/{user_id}/sessions/revoke-all)
+	RevokeUserSessions(w http.ResponseWriter, r *http.Request, userId string)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -1636,6 +1918,81 @@ func (siw *ServerInterfaceWrapper) UpdateOAuthScope(w http.ResponseWriter, r *ht
 	handler.ServeHTTP(w, r)
 }
 
+// CreateOrganization operation middleware
+func (siw *ServerInterfaceWrapper) CreateOrganization(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateOrganization(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AddOrganizationMember operation middleware
+func (siw *ServerInterfaceWrapper) AddOrganizationMember(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "organization_id" -------------
+	var organizationId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "organization_id", r.PathValue("organization_id"), &organizationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "organization_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AddOrganizationMember(w, r, organizationId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RemoveOrganizationMember operation middleware
+func (siw *ServerInterfaceWrapper) RemoveOrganizationMember(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "organization_id" -------------
+	var organizationId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "organization_id", r.PathValue("organization_id"), &organizationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "organization_id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "user_id" -------------
+	var userId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", r.PathValue("user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RemoveOrganizationMember(w, r, organizationId, userId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetB2BSettingsShort operation middleware
 func (siw *ServerInterfaceWrapper) GetB2BSettingsShort(w http.ResponseWriter, r *http.Request) {
 
@@ -1683,6 +2040,183 @@ func (siw *ServerInterfaceWrapper) UpdateB2BSettings(w http.ResponseWriter, r *h
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateB2BSettings(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListUsers operation middleware
+func (siw *ServerInterfaceWrapper) ListUsers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListUsersParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", r.URL.Query(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "offset"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "offset", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "search" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "search", r.URL.Query(), &params.Search, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "search"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "search", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListUsers(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateUser operation middleware
+func (siw *ServerInterfaceWrapper) CreateUser(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateUser(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteUser operation middleware
+func (siw *ServerInterfaceWrapper) DeleteUser(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", r.PathValue("user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteUser(w, r, userId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetUser operation middleware
+func (siw *ServerInterfaceWrapper) GetUser(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", r.PathValue("user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetUser(w, r, userId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateUser operation middleware
+func (siw *ServerInterfaceWrapper) UpdateUser(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", r.PathValue("user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateUser(w, r, userId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RevokeUserSessions operation middleware
+func (siw *ServerInterfaceWrapper) RevokeUserSessions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", r.PathValue("user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RevokeUserSessions(w, r, userId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1833,6 +2367,15 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/settings/b2b-settings", wrapper.UpdateB2BSettings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/settings/b2b", wrapper.GetB2BSettingsShort)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/settings/b2b", wrapper.UpdateB2BSettingsShort)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/users", wrapper.ListUsers)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/users", wrapper.CreateUser)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/users/{user_id}", wrapper.DeleteUser)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/users/{user_id}", wrapper.GetUser)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/users/{user_id}", wrapper.UpdateUser)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/users/{user_id}/sessions/revoke-all", wrapper.RevokeUserSessions)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/organizations", wrapper.CreateOrganization)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/organizations/{organization_id}/members", wrapper.AddOrganizationMember)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/organizations/{organization_id}/members/{user_id}", wrapper.RemoveOrganizationMember)
 
 	return m
 }

@@ -13,13 +13,15 @@ func (r *localRun) banner(e env, unready []object) string {
 	return bannerText(e, locations{dir: r.dir, kubernetes: r.cluster.URL(), metrics: "http://" + address(r.ports.Metrics)}, unready)
 }
 
-// bannerText says where things are and what to try. It holds no secret: the commands take the key from env.
+// bannerText says where things are and what to try: the inbox has the texts and mails that were sent. It holds no secret: the commands take the key from env.
 func bannerText(e env, at locations, unready []object) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, `
 Cardea is running.
 
   backend API     %s
+  end-user API    %s
+  inbox           %s/_inbox
   metrics         %s
   Kubernetes API  %s
   logs            %s
@@ -32,7 +34,7 @@ Try it, in another terminal:
   kubectl get cardea -A
   curl -s -H "Authorization: Bearer $CARDEA_API_KEY" "$CARDEA_BASE_URL%s"
 
-`, e.baseURL, at.metrics, at.kubernetes, filepath.Join(at.dir, "logs"), quote(e.kubeconfig), quote(filepath.Join(at.dir, "env")), schemesPath)
+`, e.baseURL, e.frontendURL, e.inboxURL, at.metrics, at.kubernetes, filepath.Join(at.dir, "logs"), quote(e.kubeconfig), quote(filepath.Join(at.dir, "env")), schemesPath)
 	if len(unready) > 0 {
 		text.WriteString("Not Ready, from earlier runs:\n")
 		for _, o := range unready {

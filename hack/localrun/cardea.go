@@ -46,7 +46,9 @@ func (r *localRun) startStandalone(ctx context.Context) error {
 func (r *localRun) listeners() []string {
 	return []string{
 		"--backend-address=" + address(r.ports.Backend),
+		"--frontend-address=" + address(r.ports.Frontend),
 		"--metrics-address=" + address(r.ports.Metrics),
+		"--egress-allowed-cidrs=127.0.0.0/8", // where the carrier is
 	}
 }
 

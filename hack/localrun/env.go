@@ -15,6 +15,9 @@ import (
 // schemesPath is a read that every key with `*` may do: the proof that the store's content is served.
 const schemesPath = "/api-auth/rate-limit-schemes"
 
+// sessionPath is what everybody may ask of the end-user API: who they are.
+const sessionPath = "/session"
+
 // sampleServiceAccount is who the samples let in by token, in the deployment's namespace.
 const sampleServiceAccount = "backend"
 
@@ -25,31 +28,49 @@ type env struct {
 	deploymentID string
 	apiKey       string
 	jwt          string // of the sample ServiceAccount, for two days
-	binDir       string // put in front of PATH, for kubectl
+	// The tenant whose people are at localhost: their API and what it sends them, both without path.
+	frontendURL         string
+	inboxURL            string
+	stagingDeploymentID string
+	stagingAPIKey       string
+	binDir              string // put in front of PATH, for kubectl
 }
 
 func (r *localRun) environment(ctx context.Context) (env, error) {
-	e := env{kubeconfig: r.kubeconfig(), baseURL: "http://" + address(r.ports.Backend), binDir: filepath.Dir(r.cluster.Kubectl())}
-	id, err := r.field(ctx, "identitydeployment", r.deployment, "{.status.id}")
-	if err != nil {
+	e := env{
+		kubeconfig: r.kubeconfig(), baseURL: "http://" + address(r.ports.Backend), binDir: filepath.Dir(r.cluster.Kubectl()),
+		frontendURL: fmt.Sprintf("http://localhost:%d", r.ports.Frontend), inboxURL: r.carrier.URL(),
+	}
+	var err error
+	if e.deploymentID, e.apiKey, err = r.credentials(ctx, r.tenant); err != nil {
 		return env{}, err
 	}
-	encoded, err := r.field(ctx, "secret", r.apiKeySecret, "{.data.api-key}")
-	if err != nil {
+	if e.stagingDeploymentID, e.stagingAPIKey, err = r.credentials(ctx, r.staging); err != nil {
 		return env{}, err
 	}
-	key, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return env{}, fmt.Errorf("api-key of the Secret %s: %w", r.apiKeySecret, err)
-	}
-	e.deploymentID, e.apiKey = id, string(key)
 	e.jwt, err = r.serviceAccountToken(ctx)
 	return e, err
 }
 
+// credentials returns a tenant's id and its API key.
+func (r *localRun) credentials(ctx context.Context, of tenant) (id, apiKey string, err error) {
+	if id, err = r.field(ctx, "identitydeployment", of.deployment, "{.status.id}"); err != nil {
+		return "", "", err
+	}
+	encoded, err := r.field(ctx, "secret", of.apiKeySecret, "{.data.api-key}")
+	if err != nil {
+		return "", "", err
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return "", "", fmt.Errorf("api-key of the Secret %s: %w", of.apiKeySecret, err)
+	}
+	return id, string(key), nil
+}
+
 // serviceAccountToken makes a token of the sample ServiceAccount for the sample deployment.
 func (r *localRun) serviceAccountToken(ctx context.Context) (string, error) {
-	namespace, name, _ := strings.Cut(r.deployment, "/")
+	namespace, name, _ := strings.Cut(r.tenant.deployment, "/")
 	token, err := r.kubectl(ctx, "create", "token", sampleServiceAccount, "--namespace="+namespace,
 		"--audience=cardea:"+namespace+":"+name, "--duration=48h")
 	return strings.TrimSpace(string(token)), err
@@ -77,6 +98,10 @@ func (e env) render() string {
 		{"CARDEA_DEPLOYMENT_ID", e.deploymentID},
 		{"CARDEA_API_KEY", e.apiKey},
 		{"CARDEA_JWT", e.jwt},
+		{"CARDEA_FRONTEND_URL", e.frontendURL},
+		{"CARDEA_INBOX_URL", e.inboxURL},
+		{"CARDEA_STAGING_DEPLOYMENT_ID", e.stagingDeploymentID},
+		{"CARDEA_STAGING_API_KEY", e.stagingAPIKey},
 	} {
 		fmt.Fprintf(&script, "export %s=%s\n", variable.name, quote(variable.value))
 	}
@@ -99,8 +124,8 @@ func writeEnv(file, script string) error {
 	return os.Rename(temporary, file)
 }
 
-// awaitServed waits until the backend API answers the key. Ready means committed to the store; servers follow within
-// a second.
+// awaitServed waits until the backend API answers both keys, and the end-user API answers at localhost. Ready means
+// committed to the store; servers follow within a second.
 func awaitServed(ctx context.Context, e env) error {
 	const within = 30 * time.Second
 	bounded, cancel := context.WithTimeout(ctx, within)
@@ -114,26 +139,35 @@ func awaitServed(ctx context.Context, e env) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-bounded.Done():
-			return fmt.Errorf("the API key is not served after %s: %w", within, err)
+			return fmt.Errorf("not everything is served after %s: %w", within, err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
 func served(ctx context.Context, e env) error {
+	return errors.Join(
+		answered(ctx, e.baseURL+schemesPath, e.apiKey), answered(ctx, e.baseURL+schemesPath, e.stagingAPIKey), answered(ctx, e.frontendURL+sessionPath, ""),
+	)
+}
+
+// answered returns nil if a URL answers with 200.
+func answered(ctx context.Context, url, apiKey string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.baseURL+schemesPath, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Authorization", "Bearer "+e.apiKey)
+	if apiKey != "" {
+		request.Header.Set("Authorization", "Bearer "+apiKey)
+	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
 	if answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s", schemesPath, answer.Status)
+		err = fmt.Errorf("GET %s: %s", url, answer.Status)
 	}
 	return errors.Join(err, answer.Body.Close())
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cardea-iam/cardea/hack/carrier"
 )
 
 // What env exports arrives in a shell as it was, whatever it holds.
@@ -17,6 +21,8 @@ func TestEnvIsSourceable(t *testing.T) {
 		deploymentID: "4711",
 		apiKey:       `ck_$HOME"\` + "`x`",
 		binDir:       "/a folder/bin",
+
+		frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084", stagingDeploymentID: "4712", stagingAPIKey: "ck_staging",
 	}
 	file := filepath.Join(t.TempDir(), "env")
 	if err := writeEnv(file, e.render()); err != nil {
@@ -26,13 +32,14 @@ func TestEnvIsSourceable(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v (%v), want 0600", info.Mode(), err)
 	}
-	shell := exec.Command("/bin/sh", "-c", `. "$1"; printf '%s\n' "$KUBECONFIG" "$CARDEA_BASE_URL" "$CARDEA_DEPLOYMENT_ID" "$CARDEA_API_KEY" "$PATH"`, "sh", file)
+	shell := exec.Command("/bin/sh", "-c", `. "$1"; printf '%s\n' "$KUBECONFIG" "$CARDEA_BASE_URL" "$CARDEA_DEPLOYMENT_ID" "$CARDEA_API_KEY" "$PATH" \
+		"$CARDEA_FRONTEND_URL" "$CARDEA_INBOX_URL" "$CARDEA_STAGING_DEPLOYMENT_ID" "$CARDEA_STAGING_API_KEY"`, "sh", file)
 	shell.Env = []string{"PATH=/usr/bin"}
 	got, err := shell.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Join([]string{e.kubeconfig, e.baseURL, e.deploymentID, e.apiKey, e.binDir + ":/usr/bin", ""}, "\n")
+	want := strings.Join([]string{e.kubeconfig, e.baseURL, e.deploymentID, e.apiKey, e.binDir + ":/usr/bin", e.frontendURL, e.inboxURL, e.stagingDeploymentID, e.stagingAPIKey, ""}, "\n")
 	if string(got) != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -40,8 +47,43 @@ func TestEnvIsSourceable(t *testing.T) {
 
 func TestBannerHoldsNoSecret(t *testing.T) {
 	t.Parallel()
-	if e := (env{apiKey: "ck_secret"}); strings.Contains(bannerText(e, locations{}, nil), e.apiKey) {
-		t.Error("the banner holds the API key")
+	e := env{apiKey: "ck_secret", stagingAPIKey: "ck_staging", jwt: "a.b.c", frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084"}
+	text := bannerText(e, locations{}, nil)
+	for _, secret := range []string{e.apiKey, e.stagingAPIKey, e.jwt} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the banner holds %s", secret)
+		}
+	}
+	for _, place := range []string{e.frontendURL, e.inboxURL + "/_inbox"} {
+		if !strings.Contains(text, place) {
+			t.Errorf("the banner lacks %s", place)
+		}
+	}
+}
+
+// The samples name the preferred ports; only a carrier elsewhere changes what was applied.
+func TestCarrierPatch(t *testing.T) {
+	t.Parallel()
+	if patch := carrierPatch(preferred); patch != "" {
+		t.Errorf("with the preferred ports: %s", patch)
+	}
+	elsewhere := preferred
+	elsewhere.CarrierHTTP, elsewhere.CarrierSMTP = 1, 2
+	want := `{"spec":{"email":{"smtp":{"port":2}},"sms":{"twilio":{"baseURL":"http://127.0.0.1:1"}}}}`
+	if patch := carrierPatch(elsewhere); patch != want {
+		t.Errorf("elsewhere: %s, want %s", patch, want)
+	}
+	sample, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "staging.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := base64.StdEncoding.EncodeToString([]byte(carrier.DefaultAuthToken))
+	for _, line := range []string{
+		fmt.Sprintf("port: %d", preferred.CarrierSMTP), "baseURL: http://" + address(preferred.CarrierHTTP), "accountSID: " + carrier.DefaultAccountSID, "auth-token: " + token,
+	} {
+		if !strings.Contains(string(sample), line) {
+			t.Errorf("the sample lacks %q", line)
+		}
 	}
 }
 

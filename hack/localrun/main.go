@@ -1,5 +1,5 @@
-// Command localrun is `make run`: a Kubernetes control plane on loopback, Cardea over it as its own ServiceAccount,
-// and the samples, applied as users apply them. It is run from the repository's root. When everything serves it
+// Command localrun is `make run`: a Kubernetes control plane on loopback, Cardea over it as its own ServiceAccount, a
+// stand-in for carriers of texts and mails, and the samples, applied as users apply them. It is run from the repository's root. When everything serves it
 // writes .dev/env and prints a banner; Ctrl-C or SIGTERM ends it all. Data stays in the folder.
 package main
 
@@ -15,19 +15,24 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cardea-iam/cardea/hack/carrier"
 	"github.com/cardea-iam/cardea/hack/controlplane"
 	"github.com/cardea-iam/cardea/hack/process"
 )
 
 type options struct {
-	dir          string // absolute
-	binDir       string
-	binary       string // of cardea
-	store        string
-	samples      string
-	deployment   string // namespace/name
-	apiKeySecret string // namespace/name
+	dir     string // absolute
+	binDir  string
+	binary  string // of cardea
+	store   string
+	samples string
+	tenant  tenant
+	// staging is the tenant whose people are at localhost.
+	staging tenant
 }
+
+// tenant is a sample deployment and a key of it, both as namespace/name.
+type tenant struct{ deployment, apiKeySecret string }
 
 func main() {
 	o, err := parse(os.Args[1:])
@@ -52,8 +57,10 @@ func parse(arguments []string) (options, error) {
 	flags.StringVar(&o.binary, "cardea", "bin/cardea", "the cardea binary")
 	flags.StringVar(&o.store, "store", "", "postgres://... runs operator and server over that store (default: standalone over SQLite)")
 	flags.StringVar(&o.samples, "samples", "config/samples", "kustomization with the resources to apply")
-	flags.StringVar(&o.deployment, "deployment", "acme/acme", "namespace/name of the IdentityDeployment whose id goes into env")
-	flags.StringVar(&o.apiKeySecret, "api-key-secret", "acme/acme-backend-key", "namespace/name of the Secret whose API key goes into env")
+	flags.StringVar(&o.tenant.deployment, "deployment", "acme/acme", "namespace/name of the IdentityDeployment whose id goes into env")
+	flags.StringVar(&o.tenant.apiKeySecret, "api-key-secret", "acme/acme-backend-key", "namespace/name of the Secret whose API key goes into env")
+	flags.StringVar(&o.staging.deployment, "staging-deployment", "acme/acme-staging", "namespace/name of the IdentityDeployment that has the host localhost")
+	flags.StringVar(&o.staging.apiKeySecret, "staging-api-key-secret", "acme/acme-staging-backend-key", "namespace/name of the Secret with an API key of that one")
 	if err := flags.Parse(arguments); err != nil {
 		return o, err
 	}
@@ -68,7 +75,10 @@ func (o *options) complete() error {
 	if o.store != "" && !strings.HasPrefix(o.store, "postgres://") && !strings.HasPrefix(o.store, "postgresql://") {
 		return errors.New("--store must be a postgres:// URL; SQLite is what you get without it")
 	}
-	for flagName, value := range map[string]string{"--deployment": o.deployment, "--api-key-secret": o.apiKeySecret} {
+	for flagName, value := range map[string]string{
+		"--deployment": o.tenant.deployment, "--api-key-secret": o.tenant.apiKeySecret,
+		"--staging-deployment": o.staging.deployment, "--staging-api-key-secret": o.staging.apiKeySecret,
+	} {
 		if namespace, name, ok := strings.Cut(value, "/"); !ok || namespace == "" || name == "" {
 			return fmt.Errorf("%s must be namespace/name, not %q", flagName, value)
 		}
@@ -118,6 +128,7 @@ type localRun struct {
 	ports   ports
 	group   *process.Group
 	cluster *controlplane.ControlPlane
+	carrier *carrier.Carrier
 	cardea  []*process.Process
 }
 
@@ -158,6 +169,9 @@ func (r *localRun) bringUpAll(ctx context.Context) error {
 	if err := r.installManifests(ctx); err != nil {
 		return err
 	}
+	if err := r.startCarrier(); err != nil {
+		return err
+	}
 	if err := r.startCardea(ctx); err != nil {
 		return err
 	}
@@ -189,11 +203,14 @@ func (r *localRun) awaitEnd(ctx context.Context) error {
 	}
 }
 
-// stop ends Cardea before the cluster, so that it can still say goodbye, and withdraws env.
+// stop ends Cardea before what it uses, so that it can still say goodbye, and withdraws env.
 func (r *localRun) stop() error {
 	failures := []error{os.RemoveAll(r.path("env"))}
 	for _, p := range r.cardea {
 		failures = append(failures, p.Stop(cardeaStop))
+	}
+	if r.carrier != nil {
+		failures = append(failures, r.carrier.Close())
 	}
 	if r.cluster != nil {
 		failures = append(failures, r.cluster.Stop())

@@ -14,14 +14,18 @@ type ports struct {
 	APIServer       int `json:"apiServer"`
 	Etcd            int `json:"etcd"`
 	Backend         int `json:"backend"`
+	Frontend        int `json:"frontend"`
 	Metrics         int `json:"metrics"`
 	OperatorMetrics int `json:"operatorMetrics"`
+	CarrierHTTP     int `json:"carrierHTTP"`
+	CarrierSMTP     int `json:"carrierSMTP"`
 }
 
-// preferred are the documented ones of Cardea, where they are free.
+// preferred are the documented ones of Cardea, and those of the carrier that the samples name, where they are free.
 var preferred = ports{
 	APIServer: 26443, Etcd: 22379,
-	Backend: 8080, Metrics: 8090, OperatorMetrics: 8091,
+	Backend: 8080, Frontend: 8081, Metrics: 8090, OperatorMetrics: 8091,
+	CarrierHTTP: 8084, CarrierSMTP: 8085,
 }
 
 // choosePorts returns the ports remembered in file, each replaced by a free one if it is taken now, and remembers
@@ -33,7 +37,9 @@ func choosePorts(file string, free func(int) bool) (ports, error) {
 		_ = json.Unmarshal(content, &p)
 	}
 	var taken []int
-	for _, port := range []*int{&p.APIServer, &p.Etcd, &p.Backend, &p.Metrics, &p.OperatorMetrics} {
+	for _, port := range []*int{
+		&p.APIServer, &p.Etcd, &p.Backend, &p.Frontend, &p.Metrics, &p.OperatorMetrics, &p.CarrierHTTP, &p.CarrierSMTP,
+	} {
 		if !free(*port) {
 			another, err := controlplane.FreePort(taken...)
 			if err != nil {

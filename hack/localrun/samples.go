@@ -69,6 +69,9 @@ func (r *localRun) applySamples(ctx context.Context) (others []object, err error
 	if _, err := r.kubectl(ctx, "apply", "-k", r.samples); err != nil {
 		return nil, err
 	}
+	if err := r.aimAtCarrier(ctx); err != nil {
+		return nil, err
+	}
 	applied, err := r.list(ctx, "-k", r.samples)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,11 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +40,7 @@ var _ = Describe("make run", func() {
 		shown := runShell(ctx, strings.Join(commands, "\n"))
 		Expect(shown).To(ContainSubstring("acme-backend"))
 		Expect(shown).To(MatchRegexp(`"total": ?2`))
+		expectPeople(ctx, dir)
 		Expect(sourced(ctx, dir, `kubectl auth whoami -o jsonpath={.status.userInfo.groups}`)).To(ContainSubstring("system:masters"))
 		endLocalRun(run, dir)
 
@@ -44,9 +50,56 @@ var _ = Describe("make run", func() {
 		AddReportEntry("second start", time.Since(begin).Round(100*time.Millisecond).String())
 		Expect(sourced(ctx, dir, `echo "$CARDEA_DEPLOYMENT_ID $CARDEA_API_KEY"`)).To(Equal(firstID))
 		Expect(runShell(ctx, strings.Join(bannerCommands(run), "\n"))).To(MatchRegexp(`"total": ?2`))
+		expectPeople(ctx, dir)
 		endLocalRun(run, dir)
 	})
 })
+
+// expectPeople goes the way of an end user of the staging tenant: sign-up, the code from the inbox, a phone number, its code; and
+// looks at the account as the tenant's backend does.
+func expectPeople(ctx context.Context, dir string) {
+	GinkgoHelper()
+	exported := strings.Fields(sourced(ctx, dir, `echo "$CARDEA_FRONTEND_URL $CARDEA_INBOX_URL $CARDEA_BASE_URL $CARDEA_STAGING_API_KEY"`))
+	Expect(exported).To(HaveLen(4))
+	frontend, inbox, backend, key := exported[0], exported[1], exported[2], exported[3]
+	Expect(frontend).To(HavePrefix("http://localhost:"))
+	jar, err := cookiejar.New(nil)
+	Expect(err).NotTo(HaveOccurred())
+	browser := &http.Client{Jar: jar, Timeout: 10 * time.Second}
+	ask := func(method, url, body string) (answer map[string]any) {
+		GinkgoHelper()
+		request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+		Expect(err).NotTo(HaveOccurred())
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Authorization", "Bearer "+key) // which only the backend reads
+		response, err := browser.Do(request)
+		Expect(err).NotTo(HaveOccurred())
+		defer response.Body.Close()
+		Expect(json.NewDecoder(response.Body).Decode(&answer)).To(Succeed())
+		Expect(response.StatusCode).To(Equal(200), "%s %s: %v", method, url, answer)
+		return answer
+	}
+	codeOf := func(to string) (code string) {
+		GinkgoHelper()
+		Eventually(func() string {
+			for _, message := range ask("GET", inbox+"/_inbox?to="+url.QueryEscape(to), "")["messages"].([]any) {
+				code = regexp.MustCompile(`\b[0-9]{6}\b`).FindString(message.(map[string]any)["body"].(string))
+			}
+			return code
+		}).Should(HaveLen(6), "nothing came for %s", to)
+		return code
+	}
+
+	now := time.Now().UnixNano()
+	email, number := fmt.Sprintf("ada-%d@people.example", now), fmt.Sprintf("+1202555%04d", now/1000%10000)
+	session := ask("POST", frontend+"/auth/signup", `{"email": "`+email+`"}`)["session"].(map[string]any)
+	attempt := session["signup_attempts"].([]any)[0].(map[string]any)["id"].(string)
+	ask("POST", frontend+"/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id": %q, "code": %q}`, attempt, codeOf(email)))
+	phone := frontend + "/me/phone-numbers/" + ask("POST", frontend+"/me/phone-numbers", `{"phone_number": "`+number+`"}`)["data"].(map[string]any)["id"].(string)
+	ask("POST", phone+"/prepare-verification", `{}`)
+	Expect(ask("POST", phone+"/attempt-verification", `{"code": "`+codeOf(number)+`"}`)["data"]).To(HaveKeyWithValue("verified", true))
+	Expect(ask("GET", backend+"/users?search="+url.QueryEscape(email), "")["data"]).To(ConsistOf(HaveKeyWithValue("primary_phone_number", number)))
+}
 
 // startLocalRun runs localrun from the repository's root, as make does.
 func startLocalRun(binary, dir string) *process.Process {

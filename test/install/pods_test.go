@@ -1,11 +1,14 @@
 package install
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -117,4 +120,94 @@ func TestPodHabits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Services and network policies name ports that the Pods they select have.
+func TestPorts(t *testing.T) {
+	for _, folder := range installs {
+		named := map[string]map[string]int32{} // by component
+		for _, object := range render(t, folder) {
+			var template corev1.PodTemplateSpec
+			switch object.GetKind() {
+			case "Deployment":
+				var deployment appsv1.Deployment
+				convert(t, object.Object, &deployment)
+				template = deployment.Spec.Template
+			case "StatefulSet":
+				var set appsv1.StatefulSet
+				convert(t, object.Object, &set)
+				template = set.Spec.Template
+			default:
+				continue
+			}
+			ports := map[string]int32{}
+			for _, port := range template.Spec.Containers[0].Ports {
+				ports[port.Name] = port.ContainerPort
+			}
+			named[template.Labels[component]] = ports
+		}
+		for serving, ports := range named {
+			want := map[string]int32{"backend": 8080, "frontend": 8081, "metrics": 8090}
+			if serving == "operator" {
+				want = map[string]int32{"metrics": 8090}
+			}
+			if !maps.Equal(ports, want) {
+				t.Errorf("%s: %s has the ports %v, want %v", folder, serving, ports, want)
+			}
+		}
+		published, admitted := portsNamed(t, folder)
+		for _, ports := range []map[string][]string{published, admitted} {
+			for of, names := range ports {
+				for _, name := range names {
+					if _, found := named[of][name]; !found {
+						t.Errorf("%s: the Pods of %s have no port %q", folder, of, name)
+					}
+				}
+			}
+		}
+		for of := range named {
+			slices.Sort(published[of])
+			slices.Sort(admitted[of])
+			if !slices.Equal(published[of], admitted[of]) {
+				t.Errorf("%s: %s publishes %v, and the policies admit %v", folder, of, published[of], admitted[of])
+			}
+		}
+	}
+}
+
+const component = "app.kubernetes.io/component"
+
+// portsNamed returns the ports that Services of a folder publish and network policies admit, by component.
+func portsNamed(t *testing.T, folder string) (published, admitted map[string][]string) {
+	published, admitted = map[string][]string{}, map[string][]string{}
+	everybody := []string{"standalone"}
+	if folder == "default" {
+		everybody = []string{"operator", "server"}
+	}
+	for _, object := range render(t, folder) {
+		switch object.GetKind() {
+		case "Service":
+			var service corev1.Service
+			convert(t, object.Object, &service)
+			of := service.Spec.Selector[component]
+			for _, port := range service.Spec.Ports {
+				published[of] = append(published[of], port.TargetPort.StrVal)
+			}
+		case "NetworkPolicy":
+			var policy networkingv1.NetworkPolicy
+			convert(t, object.Object, &policy)
+			selected := everybody
+			for _, expression := range policy.Spec.PodSelector.MatchExpressions {
+				selected = slices.DeleteFunc(slices.Clone(everybody), func(of string) bool { return !slices.Contains(expression.Values, of) })
+			}
+			for _, rule := range policy.Spec.Ingress {
+				for _, port := range rule.Ports {
+					for _, of := range selected {
+						admitted[of] = append(admitted[of], port.Port.StrVal)
+					}
+				}
+			}
+		}
+	}
+	return published, admitted
 }

@@ -84,7 +84,7 @@ var _ = Describe("The isolation matrix", func() {
 		places := map[string]premises{
 			"own": own, "sibling": w.furnish(ctx, w.namespace, "sibling"), "foreign": w.furnish(ctx, elsewhere, "foreign"),
 			"deleted": w.removed(ctx, w.furnish(ctx, elsewhere, "gone")),
-			"unknown": {deployment: "12", slug: "unknown", scope: "unknown", tool: "12", agent: "12"},
+			"unknown": {deployment: "12", slug: "unknown", scope: "unknown", tool: "12", agent: "12", user: "12", organization: "12"},
 		}
 		narrow := testkit.Key(w.namespace, "acme-app", "narrow", "orders:read")
 		create(ctx, narrow)
@@ -119,13 +119,17 @@ var _ = Describe("The isolation matrix", func() {
 		asked := 0
 		for pattern, route := range document.Routes() {
 			method, path, _ := strings.Cut(pattern, " ")
-			if method == "POST" || method == "DELETE" {
-				continue // they change the world they are asked about; the stories of management cover them
-			}
+			changes := method == "POST" || method == "DELETE"
 			for name, where := range places {
+				if changes && (name == "own" || !strings.Contains(path, "{")) {
+					continue // they change the world they are asked about; the stories of management and people cover them
+				}
 				for _, credential := range credentials {
 					body, header := "", [2]string{"X-None", ""}
-					if route.HasBody {
+					switch {
+					case route.HasBody && changes:
+						body = fmt.Sprintf(`{"user_id":%q}`, own.user)
+					case route.HasBody:
 						body = "{}"
 					}
 					bearer := credential.value
@@ -157,11 +161,12 @@ var _ = Describe("The isolation matrix", func() {
 var queries = map[string]string{"/analytics": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z"}
 
 // premises are where the objects of one deployment are.
-type premises struct{ namespace, name, deployment, slug, scope, tool, agent string }
+type premises struct{ namespace, name, deployment, slug, scope, tool, agent, user, organization string }
 
 // fill puts a premises's objects into a route.
 func (p premises) fill(path string) string {
-	return strings.NewReplacer("{deployment_id}", p.deployment, "{oauth_app_slug}", p.slug, "{slug}", p.slug, "{scope}", p.scope, "{tool_id}", p.tool, "{agent_id}", p.agent).Replace(path)
+	return strings.NewReplacer("{deployment_id}", p.deployment, "{oauth_app_slug}", p.slug, "{slug}", p.slug, "{scope}", p.scope, "{tool_id}", p.tool, "{agent_id}", p.agent,
+		"{user_id}", p.user, "{organization_id}", p.organization).Replace(path)
 }
 
 // furnish creates a deployment with one object of each kind.
@@ -172,10 +177,21 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	scope := testkit.OAuthScope(namespace, name+"-slug", name+"-scope", name+":read")
 	tool := testkit.Tool(namespace, name, name+"-tool")
 	agent := testkit.Agent(namespace, name, name+"-agent", name+"-tool")
-	create(ctx, deployment, app, testkit.Key(namespace, name+"-app", name+"-key", "*"), scheme, oauth, scope, tool, agent)
-	expectReady(ctx, deployment, app, scheme, oauth, scope, tool, agent)
+	settings := testkit.Settings(namespace, name, name)
+	settings.Spec.Enabled = ptr.To(true)
+	create(ctx, deployment, app, testkit.Key(namespace, name+"-app", name+"-key", "*"), scheme, oauth, scope, tool, agent, settings)
+	expectReady(ctx, deployment, app, scheme, oauth, scope, tool, agent, settings)
+	var key string
+	Eventually(func() any {
+		key = cluster.APIKey(ctx, namespace, name+"-key")
+		return w.do("GET", "/settings/b2b-settings", key, "").JSON["enabled"]
+	}).Should(BeTrue())
 	w.lived(ctx, namespace+"/"+name, name, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
-	return premises{namespace: namespace, name: name, deployment: deployment.Status.ID, slug: name + "-slug", scope: name + ":read", tool: tool.Status.ID, agent: agent.Status.ID}
+	user := w.newUser(key, "ada@"+name+".example")
+	return premises{
+		namespace: namespace, name: name, deployment: deployment.Status.ID, slug: name + "-slug", scope: name + ":read", tool: tool.Status.ID, agent: agent.Status.ID,
+		user: user, organization: w.newOrganization(key, name, user),
+	}
 }
 
 // removed deletes a premises's deployment.

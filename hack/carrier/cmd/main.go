@@ -32,8 +32,8 @@ func parse(arguments []string) (carrier.Options, error) {
 	var o carrier.Options
 	var numbers string
 	flags := flag.NewFlagSet("carrier", flag.ExitOnError)
-	flags.IntVar(&o.HTTPPort, "http-port", 8025, "port on 127.0.0.1 of the REST interface and the inbox; 0: any free one")
-	flags.IntVar(&o.SMTPPort, "smtp-port", 1025, "port on 127.0.0.1 of the mail server; 0: any free one")
+	flags.IntVar(&o.HTTPPort, "http-port", 8084, "port on 127.0.0.1 of the REST interface and the inbox; 0: any free one")
+	flags.IntVar(&o.SMTPPort, "smtp-port", 8085, "port on 127.0.0.1 of the mail server; 0: any free one")
 	flags.StringVar(&o.AccountSID, "account-sid", carrier.DefaultAccountSID, "the account of the REST interface")
 	flags.StringVar(&o.AuthToken, "auth-token", carrier.DefaultAuthToken, "its password")
 	flags.StringVar(&numbers, "numbers", "", "numbers the account may send from, with commas between them (default every one)")

@@ -1,0 +1,77 @@
+package enduser
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/cardea-iam/cardea/apiserver/openapi"
+)
+
+// The document names what this listener serves, with the credential each operation needs, and nothing else.
+func TestEveryEndpointIsDocumented(t *testing.T) {
+	t.Parallel()
+	document, err := openapi.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for key, item := range document.Spec().Paths.Map() {
+		for method, op := range item.Operations() {
+			listener := op.Extensions["x-cardea-listener"]
+			if (listener == openapi.EndUserListener) != slices.Contains(op.Tags, "End users") {
+				t.Errorf("%s %s: listener %v, tags %v: the generator goes by the tag, the router by the listener", method, key, listener, op.Tags)
+			}
+			if listener != openapi.EndUserListener {
+				continue
+			}
+			pattern := method + " " + openapi.PathOf(key)
+			e, served := endpoints[pattern]
+			if !served {
+				t.Errorf("%s is documented and not served", pattern)
+				continue
+			}
+			documented[pattern] = true
+			if len(item.Servers) == 0 {
+				t.Errorf("%s: the document's own server is not the one that serves it", pattern)
+			}
+			if got, want := credentials(op), credentialsOf(e); got != want {
+				t.Errorf("%s is documented with %s, and served with %s", pattern, got, want)
+			}
+			if takesBody := method == http.MethodPost; takesBody != (op.RequestBody != nil) {
+				t.Errorf("%s: documented with a body: %t", pattern, !takesBody)
+			}
+		}
+	}
+	for pattern := range endpoints {
+		if !documented[pattern] {
+			t.Errorf("%s is served and not documented", pattern)
+		}
+	}
+}
+
+// credentials is what the document says of the session.
+func credentials(op *openapi3.Operation) string {
+	if op.Security == nil {
+		return "an API key"
+	}
+	switch sessions := len(*op.Security); sessions {
+	case 0:
+		return "no session"
+	case 1:
+		return "a session"
+	}
+	return "a session or none"
+}
+
+func credentialsOf(e endpoint) string {
+	switch {
+	case e.public:
+		return "no session"
+	case e.signedIn:
+		return "a session"
+	}
+	return "a session or none"
+}

@@ -1,0 +1,171 @@
+package management
+
+import (
+	"net/http"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/directory"
+	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// CreateOrganization creates an organization, with an owner or without one.
+func (a *API) CreateOrganization(w http.ResponseWriter, r *http.Request) {
+	d := a.desk(r)
+	if err := d.RequireB2B(); err != nil {
+		a.refuse(w, r, peopleProblem(err))
+		return
+	}
+	var name, description string
+	var owner int64
+	err := d.parse(func(o *body.Object) {
+		if o.Require("name") {
+			name = sent(readName(o))
+		}
+		description, owner = sent(readDescription(o)), readID(o, "owner_id")
+	})
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	var served openapi.CreatedOrganization
+	err = d.change(func(tx people.Tx) error {
+		if owner != 0 {
+			if _, err := lockNamed(tx, owner, "/owner_id"); err != nil {
+				return err
+			}
+		}
+		created, err := d.CreateOrganization(tx, owner, name, description, directory.Origin{})
+		if err != nil {
+			return err
+		}
+		served = createdOrganization(created)
+		return d.audit(tx, "organization.created", "organization", created.Member.Organization.ID)
+	})
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	a.answerJSON(w, r, served)
+}
+
+// sent is the text of a member, "" if it was absent.
+func sent[T ~string](member *T) string {
+	if member == nil {
+		return ""
+	}
+	return string(*member)
+}
+
+func createdOrganization(created directory.Created) openapi.CreatedOrganization {
+	o := created.Member.Organization
+	served := openapi.CreatedOrganization{
+		Id: ids.Format(o.ID), Name: o.Name, Slug: o.Slug, Description: o.Description, ImageUrl: o.ImageURL, CreatedAt: o.CreatedAt,
+	}
+	if created.Workspace != nil {
+		workspace := created.Workspace.Workspace
+		served.DefaultWorkspace = &openapi.Workspace{Id: ids.Format(workspace.ID), Name: workspace.Name, Slug: workspace.Slug}
+	}
+	return served
+}
+
+// AddOrganizationMember makes a user a member of an organization and of its default workspace.
+func (a *API) AddOrganizationMember(w http.ResponseWriter, r *http.Request, organizationID string) {
+	d := a.desk(r)
+	if err := d.RequireB2B(); err != nil {
+		a.refuse(w, r, peopleProblem(err))
+		return
+	}
+	var user, role int64
+	err := d.parse(func(o *body.Object) {
+		if o.Require("user_id") {
+			user = readID(o, "user_id")
+		}
+		role = readID(o, "role_id")
+		if role != 0 && !d.HasRole(v1alpha1.RoleLevelOrganization, role) {
+			o.Fault("role_id", "is the id of no role of level %s in the deployment: choose one that is", v1alpha1.RoleLevelOrganization)
+		}
+	})
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	var served openapi.OrganizationMembership
+	err = d.change(func(tx people.Tx) error {
+		if _, err := lockNamed(tx, user, "/user_id"); err != nil {
+			return err
+		}
+		organization, err := findOrganization(tx, organizationID)
+		if err != nil {
+			return err
+		}
+		member, err := d.Join(tx, organization, user, role)
+		if err != nil {
+			return taken(err, "ALREADY_MEMBER", "/user_id", "is the id of a member of the organization already")
+		}
+		served = d.membership(member)
+		return d.audit(tx, "organization.member_added", "membership", member.ID)
+	})
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	a.answerJSON(w, r, served)
+}
+
+func findOrganization(tx people.Tx, text string) (people.Organization, error) {
+	id, err := ids.Parse(text)
+	if err != nil {
+		return people.Organization{}, noSuchOrganization()
+	}
+	organization, found, err := tx.Organization(id)
+	if err == nil && !found {
+		err = noSuchOrganization()
+	}
+	return organization, err
+}
+
+func noSuchOrganization() error { return noSuch("organization_id", "organization") }
+
+// RemoveOrganizationMember ends a membership, also an owner's: who calls answers for the organization.
+func (a *API) RemoveOrganizationMember(w http.ResponseWriter, r *http.Request, organizationID, userID string) {
+	d := a.desk(r)
+	user, err := ids.Parse(userID)
+	if err != nil {
+		a.refuse(w, r, noSuchMember())
+		return
+	}
+	err = d.change(func(tx people.Tx) error {
+		organization, err := findOrganization(tx, organizationID)
+		if err != nil {
+			return err
+		}
+		member, found, err := tx.Member(organization.ID, user)
+		if err != nil || !found {
+			return orNoSuchMember(err)
+		}
+		if removed, err := tx.DeleteMember(organization.ID, user); err != nil || !removed {
+			return orNoSuchMember(err)
+		}
+		return d.audit(tx, "organization.member_removed", "membership", member.ID)
+	})
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func noSuchMember() error {
+	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{Field: ":user_id", Message: "is the id of no member of the organization"}}}
+}
+
+func orNoSuchMember(err error) error {
+	if err != nil {
+		return err
+	}
+	return noSuchMember()
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/cardea-iam/cardea/hack/carrier"
+)
+
+// startCarrier runs the stand-in for carriers in this process, with the account that the samples name.
+func (r *localRun) startCarrier() (err error) {
+	r.carrier, err = carrier.Start(carrier.Options{HTTPPort: r.ports.CarrierHTTP, SMTPPort: r.ports.CarrierSMTP})
+	if err != nil {
+		return fmt.Errorf("carrier: %w", err)
+	}
+	r.step("a stand-in for carriers took ports %d (texts, inbox) and %d (mails)", r.ports.CarrierHTTP, r.ports.CarrierSMTP)
+	return nil
+}
+
+// aimAtCarrier tells the staging tenant where the carrier is, if that is elsewhere than its sample says.
+func (r *localRun) aimAtCarrier(ctx context.Context) error {
+	patch := carrierPatch(r.ports)
+	if patch == "" {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(r.staging.deployment, "/")
+	_, err := r.kubectl(ctx, "patch", "identitydeployment", name, "--namespace="+namespace, "--type=merge", "--patch="+patch)
+	return err
+}
+
+// carrierPatch is "" where the carrier has the ports that the samples name.
+func carrierPatch(p ports) string {
+	if p.CarrierHTTP == preferred.CarrierHTTP && p.CarrierSMTP == preferred.CarrierSMTP {
+		return ""
+	}
+	return fmt.Sprintf(`{"spec":{"email":{"smtp":{"port":%d}},"sms":{"twilio":{"baseURL":"http://%s"}}}}`, p.CarrierSMTP, address(p.CarrierHTTP))
+}
