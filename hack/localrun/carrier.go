@@ -18,13 +18,13 @@ func (r *localRun) startCarrier() (err error) {
 	return nil
 }
 
-// aimAtCarrier tells the staging tenant where the carrier is, if that is elsewhere than its sample says.
+// aimAtCarrier tells the sample tenant where the carrier is, if that is elsewhere than its sample says.
 func (r *localRun) aimAtCarrier(ctx context.Context) error {
 	patch := carrierPatch(r.ports)
 	if patch == "" {
 		return nil
 	}
-	namespace, name, _ := strings.Cut(r.staging.deployment, "/")
+	namespace, name, _ := strings.Cut(r.tenant.deployment, "/")
 	_, err := r.kubectl(ctx, "patch", "identitydeployment", name, "--namespace="+namespace, "--type=merge", "--patch="+patch)
 	return err
 }

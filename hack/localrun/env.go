@@ -28,12 +28,10 @@ type env struct {
 	deploymentID string
 	apiKey       string
 	jwt          string // of the sample ServiceAccount, for two days
-	// The tenant whose people are at localhost: their API and what it sends them, both without path.
-	frontendURL         string
-	inboxURL            string
-	stagingDeploymentID string
-	stagingAPIKey       string
-	binDir              string // put in front of PATH, for kubectl
+	// The people's API, and what it sends them, both without path.
+	frontendURL string
+	inboxURL    string
+	binDir      string // put in front of PATH, for kubectl
 }
 
 func (r *localRun) environment(ctx context.Context) (env, error) {
@@ -43,9 +41,6 @@ func (r *localRun) environment(ctx context.Context) (env, error) {
 	}
 	var err error
 	if e.deploymentID, e.apiKey, err = r.credentials(ctx, r.tenant); err != nil {
-		return env{}, err
-	}
-	if e.stagingDeploymentID, e.stagingAPIKey, err = r.credentials(ctx, r.staging); err != nil {
 		return env{}, err
 	}
 	e.jwt, err = r.serviceAccountToken(ctx)
@@ -100,8 +95,6 @@ func (e env) render() string {
 		{"CARDEA_JWT", e.jwt},
 		{"CARDEA_FRONTEND_URL", e.frontendURL},
 		{"CARDEA_INBOX_URL", e.inboxURL},
-		{"CARDEA_STAGING_DEPLOYMENT_ID", e.stagingDeploymentID},
-		{"CARDEA_STAGING_API_KEY", e.stagingAPIKey},
 	} {
 		fmt.Fprintf(&script, "export %s=%s\n", variable.name, quote(variable.value))
 	}
@@ -124,7 +117,7 @@ func writeEnv(file, script string) error {
 	return os.Rename(temporary, file)
 }
 
-// awaitServed waits until the backend API answers both keys, and the end-user API answers at localhost. Ready means
+// awaitServed waits until the backend API answers the key, and the end-user API answers at localhost. Ready means
 // committed to the store; servers follow within a second.
 func awaitServed(ctx context.Context, e env) error {
 	const within = 30 * time.Second
@@ -147,7 +140,7 @@ func awaitServed(ctx context.Context, e env) error {
 
 func served(ctx context.Context, e env) error {
 	return errors.Join(
-		answered(ctx, e.baseURL+schemesPath, e.apiKey), answered(ctx, e.baseURL+schemesPath, e.stagingAPIKey), answered(ctx, e.frontendURL+sessionPath, ""),
+		answered(ctx, e.baseURL+schemesPath, e.apiKey), answered(ctx, e.frontendURL+sessionPath, ""),
 	)
 }
 

@@ -22,7 +22,7 @@ func TestEnvIsSourceable(t *testing.T) {
 		apiKey:       `ck_$HOME"\` + "`x`",
 		binDir:       "/a folder/bin",
 
-		frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084", stagingDeploymentID: "4712", stagingAPIKey: "ck_staging",
+		frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084",
 	}
 	file := filepath.Join(t.TempDir(), "env")
 	if err := writeEnv(file, e.render()); err != nil {
@@ -33,13 +33,13 @@ func TestEnvIsSourceable(t *testing.T) {
 		t.Errorf("mode %v (%v), want 0600", info.Mode(), err)
 	}
 	shell := exec.Command("/bin/sh", "-c", `. "$1"; printf '%s\n' "$KUBECONFIG" "$CARDEA_BASE_URL" "$CARDEA_DEPLOYMENT_ID" "$CARDEA_API_KEY" "$PATH" \
-		"$CARDEA_FRONTEND_URL" "$CARDEA_INBOX_URL" "$CARDEA_STAGING_DEPLOYMENT_ID" "$CARDEA_STAGING_API_KEY"`, "sh", file)
+		"$CARDEA_FRONTEND_URL" "$CARDEA_INBOX_URL"`, "sh", file)
 	shell.Env = []string{"PATH=/usr/bin"}
 	got, err := shell.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Join([]string{e.kubeconfig, e.baseURL, e.deploymentID, e.apiKey, e.binDir + ":/usr/bin", e.frontendURL, e.inboxURL, e.stagingDeploymentID, e.stagingAPIKey, ""}, "\n")
+	want := strings.Join([]string{e.kubeconfig, e.baseURL, e.deploymentID, e.apiKey, e.binDir + ":/usr/bin", e.frontendURL, e.inboxURL, ""}, "\n")
 	if string(got) != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -47,9 +47,9 @@ func TestEnvIsSourceable(t *testing.T) {
 
 func TestBannerHoldsNoSecret(t *testing.T) {
 	t.Parallel()
-	e := env{apiKey: "ck_secret", stagingAPIKey: "ck_staging", jwt: "a.b.c", frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084"}
+	e := env{apiKey: "ck_secret", jwt: "a.b.c", frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084"}
 	text := bannerText(e, locations{}, nil)
-	for _, secret := range []string{e.apiKey, e.stagingAPIKey, e.jwt} {
+	for _, secret := range []string{e.apiKey, e.jwt} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the banner holds %s", secret)
 		}
@@ -73,7 +73,7 @@ func TestCarrierPatch(t *testing.T) {
 	if patch := carrierPatch(elsewhere); patch != want {
 		t.Errorf("elsewhere: %s, want %s", patch, want)
 	}
-	sample, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "staging.yaml"))
+	sample, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "identitydeployment.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

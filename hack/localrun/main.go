@@ -27,8 +27,6 @@ type options struct {
 	store   string
 	samples string
 	tenant  tenant
-	// staging is the tenant whose people are at localhost.
-	staging tenant
 }
 
 // tenant is a sample deployment and a key of it, both as namespace/name.
@@ -57,10 +55,8 @@ func parse(arguments []string) (options, error) {
 	flags.StringVar(&o.binary, "cardea", "bin/cardea", "the cardea binary")
 	flags.StringVar(&o.store, "store", "", "postgres://... runs operator and server over that store (default: standalone over SQLite)")
 	flags.StringVar(&o.samples, "samples", "config/samples", "kustomization with the resources to apply")
-	flags.StringVar(&o.tenant.deployment, "deployment", "acme/acme", "namespace/name of the IdentityDeployment whose id goes into env")
+	flags.StringVar(&o.tenant.deployment, "deployment", "acme/acme", "namespace/name of the IdentityDeployment that has the host localhost and whose id goes into env")
 	flags.StringVar(&o.tenant.apiKeySecret, "api-key-secret", "acme/acme-backend-key", "namespace/name of the Secret whose API key goes into env")
-	flags.StringVar(&o.staging.deployment, "staging-deployment", "acme/acme-staging", "namespace/name of the IdentityDeployment that has the host localhost")
-	flags.StringVar(&o.staging.apiKeySecret, "staging-api-key-secret", "acme/acme-staging-backend-key", "namespace/name of the Secret with an API key of that one")
 	if err := flags.Parse(arguments); err != nil {
 		return o, err
 	}
@@ -77,7 +73,6 @@ func (o *options) complete() error {
 	}
 	for flagName, value := range map[string]string{
 		"--deployment": o.tenant.deployment, "--api-key-secret": o.tenant.apiKeySecret,
-		"--staging-deployment": o.staging.deployment, "--staging-api-key-secret": o.staging.apiKeySecret,
 	} {
 		if namespace, name, ok := strings.Cut(value, "/"); !ok || namespace == "" || name == "" {
 			return fmt.Errorf("%s must be namespace/name, not %q", flagName, value)

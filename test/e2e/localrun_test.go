@@ -55,11 +55,11 @@ var _ = Describe("make run", func() {
 	})
 })
 
-// expectPeople goes the way of an end user of the staging tenant: sign-up, the code from the inbox, a phone number, its code; and
+// expectPeople goes the way of an end user: sign-up, the code from the inbox, a phone number, its code; and
 // looks at the account as the tenant's backend does.
 func expectPeople(ctx context.Context, dir string) {
 	GinkgoHelper()
-	exported := strings.Fields(sourced(ctx, dir, `echo "$CARDEA_FRONTEND_URL $CARDEA_INBOX_URL $CARDEA_BASE_URL $CARDEA_STAGING_API_KEY"`))
+	exported := strings.Fields(sourced(ctx, dir, `echo "$CARDEA_FRONTEND_URL $CARDEA_INBOX_URL $CARDEA_BASE_URL $CARDEA_API_KEY"`))
 	Expect(exported).To(HaveLen(4))
 	frontend, inbox, backend, key := exported[0], exported[1], exported[2], exported[3]
 	Expect(frontend).To(HavePrefix("http://localhost:"))
