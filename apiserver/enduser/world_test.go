@@ -349,6 +349,7 @@ func (b *browser) do(method, path, body string, header ...string) answer {
 	}
 	b.w.must(json.Unmarshal(raw, &b.last.Body))
 	b.checkEnvelope()
+	b.checkDocumented(method, path)
 	return b.last
 }
 
