@@ -2,7 +2,6 @@ package enduser
 
 import (
 	"net/http"
-	"net/mail"
 	"strings"
 
 	"github.com/cardea-iam/cardea/apiserver/body"
@@ -16,23 +15,18 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// maxEmail is the length of an address (RFC 5321 4.5.3.1.3).
-const maxEmail = 254
-
 // readEmail reads a required email member.
 func readEmail(o *body.Object, name string) string {
 	if !o.Require(name) {
 		return ""
 	}
-	email, ok := o.String(name)
+	sent, ok := o.String(name)
 	if !ok {
 		return ""
 	}
-	email = strings.TrimSpace(email)
-	parsed, err := mail.ParseAddress(email)
-	if err != nil || parsed.Address != email || len(email) > maxEmail || strings.ContainsFunc(email, text.Forbidden) || strings.ContainsAny(email, " \"") {
-		o.Fault(name, "must be an email address such as ada@example.com, of at most %d bytes", maxEmail)
-		return ""
+	email, err := text.Email(sent)
+	if err != nil {
+		o.Fault(name, "%s", err)
 	}
 	return email
 }

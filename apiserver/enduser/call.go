@@ -90,10 +90,7 @@ func (c *call) findDeployment() error {
 	}
 	c.deployment, c.settings = entry, entry.Content.(*document.Deployment)
 	declared := c.settings.EffectiveSession()
-	c.policy = session.Policy{
-		Idle: time.Duration(declared.IdleTimeoutSeconds) * time.Second, Lifetime: time.Duration(declared.LifetimeSeconds) * time.Second,
-		MaxSignIns: int(declared.MaxSignIns),
-	}
+	c.policy = session.Policy{Idle: declared.IdleTimeout(), Lifetime: declared.Lifetime(), MaxSignIns: declared.MaxSignIns}
 	address := c.Proxies.ClientAddress(c.r)
 	c.address, c.network = address.String(), networkOf(address)
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/mail"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -140,18 +139,14 @@ func (d *desk) readAccount() (directory.NewAccount, error) {
 	return account, err
 }
 
-// maxEmail is the length of an address (RFC 5321 4.5.3.1.3).
-const maxEmail = 254
-
 func readEmail(o *body.Object, name string) string {
 	sent, ok := o.String(name)
 	if !ok {
 		return ""
 	}
-	email := strings.TrimSpace(sent)
-	parsed, err := mail.ParseAddress(email)
-	if err != nil || parsed.Address != email || len(email) > maxEmail || strings.ContainsFunc(email, text.Forbidden) || strings.ContainsAny(email, " \"") {
-		o.Fault(name, "must be an email address such as ada@example.com, of at most %d bytes", maxEmail)
+	email, err := text.Email(sent)
+	if err != nil {
+		o.Fault(name, "%v", err)
 	}
 	return email
 }

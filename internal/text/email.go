@@ -1,0 +1,21 @@
+package text
+
+import (
+	"fmt"
+	"net/mail"
+	"strings"
+)
+
+// MaxEmail is the length of an address, in bytes (RFC 5321 4.5.3.1.3).
+const MaxEmail = 254
+
+// Email returns an address trimmed, or an error that says how to fix it: one bare address, without a display name, quotes, blanks
+// and characters that are refused everywhere.
+func Email(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	parsed, err := mail.ParseAddress(s)
+	if err != nil || parsed.Address != s || len(s) > MaxEmail || strings.ContainsFunc(s, Forbidden) || strings.ContainsAny(s, " \"") {
+		return "", fmt.Errorf("must be an email address such as ada@example.com, of at most %d bytes", MaxEmail)
+	}
+	return s, nil
+}
