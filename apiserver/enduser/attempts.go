@@ -114,6 +114,35 @@ func (c *call) begin(do func(tx people.Tx) error) error {
 	return err
 }
 
+// beginWithCode begins an attempt and sends its first code. complete adds what only the transaction can tell.
+func (c *call) beginWithCode(begun people.Attempt, complete func(tx people.Tx, a *people.Attempt) error) (any, error) {
+	err := c.begin(func(tx people.Tx) error {
+		a := begun
+		if err := complete(tx, &a); err != nil {
+			return err
+		}
+		owner, found, err := tx.UserByEmail(people.FoldEmail(a.Email))
+		if err != nil {
+			return err
+		}
+		if found {
+			a.User = owner.ID
+		}
+		if err := c.beginAttempt(tx); err != nil {
+			return err
+		}
+		if a, err = c.newAttempt(tx, a); err != nil {
+			return err
+		}
+		return c.sendAttemptCode(tx, a)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Posted()
+	return c.sessionSnapshot(), nil
+}
+
 // newAttempt records an attempt of the session.
 func (c *call) newAttempt(tx people.Tx, a people.Attempt) (people.Attempt, error) {
 	id, err := c.directory().NewID()
@@ -239,7 +268,7 @@ func (c *call) attemptVerification() (any, error) {
 				return err
 			}
 			if first, err := tx.CompleteAttempt(a.ID); err != nil || !first {
-				return orInvalid(err)
+				return otherwise(err, invalidAttempt())
 			}
 			if kind == people.AttemptSignUp {
 				return c.completeSignUp(tx, a)
@@ -253,11 +282,12 @@ func (c *call) attemptVerification() (any, error) {
 	return c.sessionSnapshot(), nil
 }
 
-func orInvalid(err error) error {
+// otherwise returns an error if there is one, else what its absence means.
+func otherwise(err, refused error) error {
 	if err != nil {
 		return err
 	}
-	return invalidAttempt()
+	return refused
 }
 
 // readCode reads a code as people type it. An ill-formed one spends no try.

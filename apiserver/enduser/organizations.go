@@ -454,10 +454,7 @@ func (c *call) acceptInvitation() (any, error) {
 			return err
 		}
 		if accepted, err := tx.AcceptInvitation(i.ID, c.now); err != nil || !accepted {
-			if err == nil {
-				err = invalidInvitation()
-			}
-			return err
+			return otherwise(err, invalidInvitation())
 		}
 		if err := c.join(tx, d, i, user.ID); err != nil {
 			return err

@@ -60,28 +60,8 @@ func (c *call) signInByCode(email string) (any, error) {
 	if err := c.requireEmail(); err != nil {
 		return nil, err
 	}
-	err := c.begin(func(tx people.Tx) error {
-		a := people.Attempt{Kind: people.AttemptSignIn, Method: people.MethodEmailOTP, Email: email}
-		user, found, err := tx.UserByEmail(people.FoldEmail(email))
-		if err != nil {
-			return err
-		}
-		if found {
-			a.User = user.ID
-		}
-		if err := c.beginAttempt(tx); err != nil {
-			return err
-		}
-		if a, err = c.newAttempt(tx, a); err != nil {
-			return err
-		}
-		return c.sendAttemptCode(tx, a)
-	})
-	if err != nil {
-		return nil, err
-	}
-	c.Posted()
-	return c.sessionSnapshot(), nil
+	a := people.Attempt{Kind: people.AttemptSignIn, Method: people.MethodEmailOTP, Email: email}
+	return c.beginWithCode(a, func(people.Tx, *people.Attempt) error { return nil })
 }
 
 // signInByPassword counts a failure first, then hashes, and takes the failure back where the password is right: of many tries at
@@ -129,10 +109,10 @@ func (c *call) signInByPassword(email, typed string) (any, error) {
 			return err
 		}
 		if now, _, err := tx.Credential(user.ID, people.CredentialPassword); err != nil || now != encoded {
-			return orInvalidCredentials(err)
+			return otherwise(err, invalidCredentials())
 		}
 		if user, known, err = tx.User(user.ID); err != nil || !known {
-			return orInvalidCredentials(err)
+			return otherwise(err, invalidCredentials())
 		}
 		if user.Disabled {
 			answer = userDisabled()
@@ -161,13 +141,6 @@ func (c *call) signInByPassword(email, typed string) (any, error) {
 		return nil, err
 	}
 	return c.sessionSnapshot(), nil
-}
-
-func orInvalidCredentials(err error) error {
-	if err != nil {
-		return err
-	}
-	return invalidCredentials()
 }
 
 func invalidCredentials() error {

@@ -90,41 +90,21 @@ func (c *call) signUp() (any, error) {
 			return nil, busy(err)
 		}
 	}
-	err = c.begin(func(tx people.Tx) error {
-		a := people.Attempt{
-			Kind: people.AttemptSignUp, Method: people.MethodEmailOTP, Email: q.email, FirstName: q.firstName, LastName: q.lastName,
-			PasswordHash: hash, OrganizationName: q.organization,
-		}
-		if q.hasPassword {
-			a.Method = people.MethodPassword
-		}
-		if q.invitation != "" {
-			invitation, err := c.openInvitation(tx, q.invitation, q.email)
-			if err != nil {
-				return err
-			}
-			a.Invitation = invitation.ID
-		}
-		owner, taken, err := tx.UserByEmail(people.FoldEmail(q.email))
-		if err != nil {
-			return err
-		}
-		if taken {
-			a.User = owner.ID
-		}
-		if err := c.beginAttempt(tx); err != nil {
-			return err
-		}
-		if a, err = c.newAttempt(tx, a); err != nil {
-			return err
-		}
-		return c.sendAttemptCode(tx, a)
-	})
-	if err != nil {
-		return nil, err
+	a := people.Attempt{
+		Kind: people.AttemptSignUp, Method: people.MethodEmailOTP, Email: q.email, FirstName: q.firstName, LastName: q.lastName,
+		PasswordHash: hash, OrganizationName: q.organization,
 	}
-	c.Posted()
-	return c.sessionSnapshot(), nil
+	if q.hasPassword {
+		a.Method = people.MethodPassword
+	}
+	return c.beginWithCode(a, func(tx people.Tx, a *people.Attempt) error {
+		if q.invitation == "" {
+			return nil
+		}
+		invitation, err := c.openInvitation(tx, q.invitation, q.email)
+		a.Invitation = invitation.ID
+		return err
+	})
 }
 
 func organizationRequired() error {
