@@ -305,7 +305,7 @@ func (d *Directory) May(m people.Member, permission string) bool {
 	return role != nil && slices.Contains(role.Permissions, permission)
 }
 
-// maxSlug leaves room for a suffix within a DNS label.
+// maxSlug, in bytes, leaves room for a suffix within a DNS label.
 const maxSlug = 48
 
 // Slug writes a name as a slug: lower-case letters and digits of ASCII, in words joined by dashes; "" if nothing is left.
@@ -327,7 +327,8 @@ func Slug(name string) string {
 			break
 		}
 	}
-	return b.String()
+	// A dash and a letter are written at once: what is cut may end between them.
+	return strings.TrimSuffix(b.String()[:min(b.Len(), maxSlug)], "-")
 }
 
 // freeSlug returns a slug for a name that is not taken: the name's own, else with a number of its own.

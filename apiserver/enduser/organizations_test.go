@@ -265,9 +265,11 @@ func TestORG09B2BSettingsBindAtOnce(t *testing.T) {
 			w.declareB2B(s)
 		}
 		workspace := fmt.Sprintf(`{"name":"More","organization_id":%q}`, one)
+		// Until the settings are known, a request creates one more: not where they are counted.
+		elsewhere := fmt.Sprintf(`{"name":"More","organization_id":%q}`, b.organization("Elsewhere"))
 		set(func(s *document.B2BSettings) { s.AllowWorkspaceCreation = false })
 		w.eventually("no workspaces are created", func() bool {
-			return b.do("POST", "/workspaces", workspace).code() == "WORKSPACE_CREATION_DISABLED"
+			return b.do("POST", "/workspaces", elsewhere).code() == "WORKSPACE_CREATION_DISABLED"
 		})
 		if data := b.ok("POST", "/organizations", `{"name":"Bare"}`); b.ok("GET", "/session", "")["workspace"] != nil {
 			t.Errorf("a default workspace came with %v", data)

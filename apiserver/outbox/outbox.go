@@ -30,6 +30,9 @@ const (
 	maxInFlight = 64
 	// margin is how long before its end a message is given up: it must still be read and typed in.
 	margin = 30 * time.Second
+	// follows is how much younger than a message the configuration must be to refuse it: servers follow the feed within it, and
+	// another one may have written the message by a newer configuration.
+	follows = time.Second
 	// firstRetry and maxRetry bound the growing pause between tries.
 	firstRetry = 500 * time.Millisecond
 	maxRetry   = 8 * time.Second
@@ -73,9 +76,14 @@ func (d *Dispatcher) Nudge() {
 	}
 }
 
-// Run sends until ctx ends, and returns when what was under way has its answer. What could not be settled is claimed again when its
-// lease ends.
+// Run sends from when the configuration is loaded until ctx ends, and returns when what was under way is settled: due again where
+// the answer did not come before. What could not be settled is claimed again when its lease ends.
 func (d *Dispatcher) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-d.Snapshots.Loaded():
+	}
 	slots := make(chan struct{}, maxInFlight)
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -89,8 +97,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		for _, m := range claimed {
 			slots <- struct{}{}
 			sending.Go(func() {
-				defer func() { <-slots }()
 				d.handle(ctx, m)
+				full := len(slots) == cap(slots)
+				<-slots
+				if full {
+					d.Nudge()
+				}
 			})
 		}
 		if len(claimed) > 0 {
@@ -137,7 +149,7 @@ func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Settleme
 	if m.Void {
 		return people.Settlement{State: people.MessageVoid, Reason: "the code was replaced or used"}
 	}
-	if !now.Before(m.ExpiresAt) {
+	if !now.Before(m.ExpiresAt.Add(-margin)) {
 		return people.Settlement{State: people.MessageExpired, Reason: "it was not sent in time"}
 	}
 	brake := m.Deployment + " " + m.Channel
@@ -146,6 +158,9 @@ func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Settleme
 	}
 	sender, err := d.sender(m)
 	if err != nil {
+		if held := now.Add(-d.Snapshots.Staleness()); held.Before(m.CreatedAt.Add(follows)) {
+			return again(m, now, pause(m.Tries), err.Error())
+		}
 		return people.Settlement{State: people.MessageFailed, Reason: err.Error()}
 	}
 	mail, err := d.open(m)

@@ -28,22 +28,24 @@ const (
 	hashBytes = 32
 	// MaxLength bounds a password, in characters.
 	MaxLength = 128
-	// maxWait is how long a hash waits for its turn.
+	// maxWait is how long a Hasher lets a hash wait for its turn.
 	maxWait = 2 * time.Second
 )
 
-// ErrBusy: the queue of hashes did not move within maxWait.
+// ErrBusy: the queue of hashes did not move in time.
 var ErrBusy = errors.New("too many passwords are being checked at once")
 
 // Hasher hashes at most GOMAXPROCS passwords at once: more would only make all of them slower, and memory is theirs to fill.
 type Hasher struct {
 	turns chan struct{}
+	// wait is how long a hash waits for its turn.
+	wait  time.Duration
 	dummy string
 }
 
 // NewHasher returns a Hasher.
 func NewHasher() *Hasher {
-	h := &Hasher{turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	h := &Hasher{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), wait: maxWait}
 	h.dummy = encode(make([]byte, saltBytes), make([]byte, hashBytes))
 	return h
 }
@@ -85,7 +87,7 @@ func (h *Hasher) take(ctx context.Context) error {
 		return nil
 	default:
 	}
-	timer := time.NewTimer(maxWait)
+	timer := time.NewTimer(h.wait)
 	defer timer.Stop()
 	select {
 	case h.turns <- struct{}{}:
@@ -120,10 +122,14 @@ func decode(encoded string) (p parameters, err error) {
 	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.passes, &p.lanes); err != nil {
 		return p, errForm
 	}
-	if p.salt, err = base64.RawStdEncoding.DecodeString(parts[4]); err != nil {
+	// Sscanf leaves what follows unread.
+	if fmt.Sprintf("m=%d,t=%d,p=%d", p.memory, p.passes, p.lanes) != parts[3] {
 		return p, errForm
 	}
-	if p.hash, err = base64.RawStdEncoding.DecodeString(parts[5]); err != nil || len(p.hash) == 0 || p.lanes == 0 || p.passes == 0 {
+	if p.salt, err = base64.RawStdEncoding.Strict().DecodeString(parts[4]); err != nil {
+		return p, errForm
+	}
+	if p.hash, err = base64.RawStdEncoding.Strict().DecodeString(parts[5]); err != nil || len(p.hash) == 0 || p.lanes == 0 || p.passes == 0 {
 		return p, errForm
 	}
 	return p, nil

@@ -49,6 +49,10 @@ func Mint(random io.Reader) (token string, hash []byte, err error) {
 
 // Hash returns the hash of a token, or false if it has not the form of one, which spares the store the look-up.
 func Hash(token string) ([]byte, bool) {
+	if len(token) != base64.RawURLEncoding.EncodedLen(tokenBytes) {
+		return nil, false
+	}
+	// The decoder passes over line ends, which leave too few bytes then.
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) != tokenBytes {
 		return nil, false

@@ -49,5 +49,5 @@ func New(now time.Time, random io.Reader) (int64, error) {
 	}
 	low := int64(bits[0])<<16 | int64(bits[1])<<8 | int64(bits[2])
 	millis := max(now.Sub(epoch).Milliseconds(), 0) & (1<<42 - 1)
-	return millis<<21 | low&(1<<21-1) | 1, nil
+	return max(millis<<21|low&(1<<21-1), 1), nil
 }

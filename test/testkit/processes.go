@@ -89,8 +89,8 @@ type Launch struct {
 // Cardea is a running process and where it listens.
 type Cardea struct {
 	*process.Process
-	// Backend and Metrics are URLs without a path; Backend is "" for an operator.
-	Backend, Metrics string
+	// Backend, Frontend and Metrics are URLs without a path; the first two are "" for an operator.
+	Backend, Frontend, Metrics string
 }
 
 // Start runs a role on free ports. The log is named after the role and the number of starts so far.
@@ -107,13 +107,17 @@ func (p *Processes) Start(ctx context.Context, launch Launch) (*Cardea, error) {
 	if err != nil {
 		return nil, err
 	}
+	frontend, err := controlplane.FreePort(metrics, backend)
+	if err != nil {
+		return nil, err
+	}
 	c := &Cardea{Metrics: fmt.Sprintf("http://127.0.0.1:%d", metrics)}
 	settings := [][2]string{{"kubeconfig", kubeconfig}, {"metrics-address", fmt.Sprintf("127.0.0.1:%d", metrics)}, {"root-key", p.rootKey()}}
 	if launch.Role == "operator" {
 		settings = append(settings, [2]string{"lease-namespace", System})
 	} else {
-		settings = append(settings, [2]string{"backend-address", fmt.Sprintf("127.0.0.1:%d", backend)})
-		c.Backend = fmt.Sprintf("http://127.0.0.1:%d", backend)
+		settings = append(settings, [2]string{"backend-address", fmt.Sprintf("127.0.0.1:%d", backend)}, [2]string{"frontend-address", fmt.Sprintf("127.0.0.1:%d", frontend)})
+		c.Backend, c.Frontend = fmt.Sprintf("http://127.0.0.1:%d", backend), fmt.Sprintf("http://127.0.0.1:%d", frontend)
 	}
 	// The URL may hold a password, so it is never on the command line.
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "CARDEA_STORE=" + launch.Store}

@@ -1,0 +1,240 @@
+package directory_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/directory"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+var enabled = document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 3, OrgRole: "member", WorkspaceRole: "editor"}
+
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	organization, workspace := v1alpha1.RoleLevelOrganization, v1alpha1.RoleLevelWorkspace
+	w := newWorld(t,
+		role("member", home, organization, "billing:read"), role("inviter", home, organization, "organization:invite"), role("bare", home, organization),
+		role("editor", home, workspace, "documents:read"), role("foreign", "acme/other", organization, "organization:invite"))
+	d := w.directory(home)
+	for name, tc := range map[string]struct {
+		level v1alpha1.RoleLevel
+		owner bool
+		id    int64
+		// want is the role's name and permissions, "" for none.
+		want string
+		has  bool
+		// may is whether a member with it may invite.
+		may bool
+	}{
+		"the owner of an organization":     {organization, true, 0, "owner: organization:invite billing:read", false, true},
+		"the owner of a workspace":         {workspace, true, 0, "owner: documents:read", false, true},
+		"an owner who has a role besides":  {organization, true, roleID("bare"), "owner: organization:invite billing:read", true, true},
+		"a role":                           {organization, false, roleID("member"), "member: billing:read", true, false},
+		"a role that lets invite":          {organization, false, roleID("inviter"), "inviter: organization:invite", true, true},
+		"a role without permissions":       {organization, false, roleID("bare"), "bare: ", true, false},
+		"a role of workspaces":             {workspace, false, roleID("editor"), "editor: documents:read", true, false},
+		"a role of the other level":        {organization, false, roleID("editor"), "", false, false},
+		"a role of an organization, below": {workspace, false, roleID("inviter"), "", false, true},
+		"a role of another deployment":     {organization, false, roleID("foreign"), "", false, false},
+		"a role that vanished":             {organization, false, 4711, "", false, false},
+		"none":                             {organization, false, 0, "", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if r := d.RoleOf(tc.level, tc.owner, tc.id); r != nil {
+				got = r.Name + ": " + strings.Join(r.Permissions, " ")
+				if tc.owner && r.ID != 0 || !tc.owner && r.ID != tc.id {
+					t.Errorf("id %d", r.ID)
+				}
+			}
+			if got != tc.want {
+				t.Errorf("role %q, want %q", got, tc.want)
+			}
+			if has := d.HasRole(tc.level, tc.id); has != tc.has {
+				t.Errorf("has %t", has)
+			}
+			if may := d.May(people.Member{Owner: tc.owner, Role: tc.id}, directory.PermissionInvite); may != tc.may {
+				t.Errorf("may %t", may)
+			}
+		})
+	}
+	// What is served is the caller's to change.
+	d.RoleOf(organization, true, 0).Permissions[0] = "changed"
+	if again := d.RoleOf(organization, true, 0).Permissions[0]; again != "organization:invite" {
+		t.Errorf("the catalog was changed to %q", again)
+	}
+}
+
+func TestWhoJoinsGetsTheRolesOfTheSettings(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		orgRole, workspaceRole string
+		given                  int64
+		want, wantBelow        int64
+	}{
+		"the assigned ones":             {"member", "editor", 0, roleID("member"), roleID("editor")},
+		"one that was asked for":        {"member", "editor", roleID("inviter"), roleID("inviter"), roleID("editor")},
+		"none are assigned":             {"", "", 0, 0, 0},
+		"the assigned ones vanished":    {"gone", "gone", 0, 0, 0},
+		"the assigned ones are foreign": {"foreign", "foreign", 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := enabled
+			b.OrgRole, b.WorkspaceRole = tc.orgRole, tc.workspaceRole
+			w := newWorld(t, settings(b), role("member", home, v1alpha1.RoleLevelOrganization), role("inviter", home, v1alpha1.RoleLevelOrganization),
+				role("editor", home, v1alpha1.RoleLevelWorkspace), role("foreign", "acme/other", v1alpha1.RoleLevelOrganization))
+			o := w.organization("Acme").Member.Organization
+			user := w.account("new@acme.example")
+			join := func(d *directory.Directory, tx people.Tx) error {
+				m, err := d.Join(tx, o, user.ID, tc.given)
+				if err == nil && m.Role != tc.want {
+					return fmt.Errorf("role %d", m.Role)
+				}
+				return err
+			}
+			w.change(join)
+			w.change(func(_ *directory.Directory, tx people.Tx) error {
+				m, found, err := tx.Member(o.ID, user.ID)
+				if err != nil || !found || m.Role != tc.want || m.Owner {
+					t.Errorf("%+v, %t, %v", m, found, err)
+				}
+				below, found, err := tx.WorkspaceMember(o.Workspace, user.ID)
+				if err != nil || !found || below.Role != tc.wantBelow || below.Owner {
+					t.Errorf("%+v, %t, %v", below, found, err)
+				}
+				return nil
+			})
+			w.refuses("ALREADY_MEMBER", join)
+		})
+	}
+}
+
+func TestWhoJoinsAnOrganizationWithoutAWorkspaceJoinsNone(t *testing.T) {
+	t.Parallel()
+	b := enabled
+	b.AllowWorkspaceCreation = false
+	w := newWorld(t, settings(b))
+	created := w.organization("Acme")
+	if created.Workspace != nil || created.Member.Organization.Workspace != 0 {
+		t.Fatalf("%+v: workspaces may not be created", created)
+	}
+	user := w.account("new@acme.example")
+	w.change(func(d *directory.Directory, tx people.Tx) error {
+		if _, err := d.Join(tx, created.Member.Organization, user.ID, 0); err != nil {
+			return err
+		}
+		in, err := tx.WorkspaceMembershipsOf(user.ID, 0)
+		if len(in) != 0 {
+			t.Errorf("%+v", in)
+		}
+		return err
+	})
+}
+
+func TestOrganizationsNeedB2B(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user := w.account("a@acme.example")
+	w.refuses("ORGANIZATIONS_DISABLED", func(d *directory.Directory, tx people.Tx) error {
+		_, err := d.CreateOrganization(tx, user.ID, "Acme", "", origin)
+		return err
+	})
+}
+
+func TestOrganizationsOfOneNameHaveSlugsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings(enabled))
+	var slugs []string
+	for n, name := range []string{"Acme", "ACME!", "日本", "中国"} {
+		user := w.account(fmt.Sprintf("%d@acme.example", n))
+		w.change(func(d *directory.Directory, tx people.Tx) error {
+			created, err := d.CreateOrganization(tx, user.ID, name, "", origin)
+			if err == nil {
+				slugs = append(slugs, created.Member.Organization.Slug)
+			}
+			return err
+		})
+	}
+	if len(slugs) != 4 || slugs[0] != "acme" || !strings.HasPrefix(slugs[1], "acme-") || slugs[2] != "organization" || !strings.HasPrefix(slugs[3], "organization-") {
+		t.Errorf("%q", slugs)
+	}
+	for _, slug := range slugs {
+		if !label.MatchString(slug) || len(slug) > 63 {
+			t.Errorf("%q is no DNS label", slug)
+		}
+	}
+}
+
+func TestWorkspacesAreLimited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings(enabled))
+	o := w.organization("Acme").Member
+	create := func(name string) func(d *directory.Directory, tx people.Tx) error {
+		return func(d *directory.Directory, tx people.Tx) error {
+			_, err := d.CreateWorkspace(tx, o.Organization.ID, o.User, name, origin)
+			return err
+		}
+	}
+	w.change(create("Two"))
+	w.change(create("Two"))
+	w.refuses("WORKSPACE_LIMIT_REACHED", create("Four"))
+	w.refuses("NOT_MEMBER", func(d *directory.Directory, tx people.Tx) error {
+		_, err := d.CreateWorkspace(tx, 4711, o.User, "Nowhere", origin)
+		return err
+	})
+	w.change(func(_ *directory.Directory, tx people.Tx) error {
+		slugs, err := tx.WorkspacesIn(o.Organization.ID)
+		slices.Sort(slugs)
+		if err != nil || len(slugs) != 3 || slugs[0] != "default" || slugs[1] != "two" || !strings.HasPrefix(slugs[2], "two-") {
+			t.Errorf("%q, %v", slugs, err)
+		}
+		return nil
+	})
+	// Another organization has a limit of its own.
+	other := w.organization("Other").Member
+	w.change(func(d *directory.Directory, tx people.Tx) error {
+		_, err := d.CreateWorkspace(tx, other.Organization.ID, other.User, "Two", origin)
+		return err
+	})
+}
+
+func TestTheFirstWorkspaceOfAnOrganizationBecomesItsDefault(t *testing.T) {
+	t.Parallel()
+	b := enabled
+	b.AllowWorkspaceCreation = false
+	w := newWorld(t, settings(b))
+	o := w.organization("Acme").Member
+	for _, name := range []string{"First", "Second"} {
+		w.change(func(d *directory.Directory, tx people.Tx) error {
+			_, err := d.CreateWorkspace(tx, o.Organization.ID, o.User, name, origin)
+			return err
+		})
+	}
+	w.change(func(_ *directory.Directory, tx people.Tx) error {
+		now, _, err := tx.Organization(o.Organization.ID)
+		if err != nil {
+			return err
+		}
+		first, found, err := tx.Workspace(now.Workspace)
+		if !found || first.Name != "First" {
+			t.Errorf("the default is %+v", first)
+		}
+		return err
+	})
+}
+
+func TestAnAccountIsCreatedOnceForAnAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.account("Somebody@Acme.example")
+	w.refuses("EMAIL_EXISTS", func(d *directory.Directory, tx people.Tx) error {
+		_, err := d.CreateAccount(tx, directory.NewAccount{Email: "somebody@ACME.example", Origin: origin})
+		return err
+	})
+}

@@ -1,0 +1,83 @@
+package directory_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/cardea-iam/cardea/apiserver/directory"
+)
+
+func TestSlug(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"":                             "",
+		"   ":                          "",
+		"!?":                           "",
+		"日本":                           "",
+		"Acme":                         "acme",
+		"Acme Corp., Ltd.":             "acme-corp-ltd",
+		"--Acme--":                     "acme",
+		"Crème Brûlée":                 "creme-brulee",
+		"ÅNGSTRÖM":                     "angstrom",
+		"ﬁne":                          "fine",
+		"a\u0301":                      "a",
+		"a\x00b\nc":                    "a-b-c",
+		"a/../b":                       "a-b",
+		"4 you":                        "4-you",
+		"a 日本 b":                       "a-b",
+		"\xffbroken\xfe":               "broken",
+		strings.Repeat("x", 100):       strings.Repeat("x", 48),
+		strings.Repeat("x", 47) + " y": strings.Repeat("x", 47),
+		strings.Repeat("x", 46) + " y": strings.Repeat("x", 46) + "-y",
+		strings.Repeat("a ", 50):       strings.TrimSuffix(strings.Repeat("a-", 24), "-"),
+	} {
+		if got := directory.Slug(name); got != want {
+			t.Errorf("Slug(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+var label = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`)
+
+func checkSlug(t interface{ Fatalf(string, ...any) }, name string) {
+	slug := directory.Slug(name)
+	if !label.MatchString(slug) || len(slug) > 48 {
+		t.Fatalf("Slug(%q) = %q, %d bytes", name, slug, len(slug))
+	}
+	if again := directory.Slug(slug); again != slug {
+		t.Fatalf("Slug(%q) = %q, whose own slug is %q", name, slug, again)
+	}
+}
+
+func TestASlugIsADNSLabelOrEmptyAndItsOwnSlug(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		checkSlug(t, rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z0-9 -]{30,70}`)).Draw(t, "name"))
+	})
+}
+
+func FuzzSlug(f *testing.F) {
+	for _, seed := range []string{"", "Acme", "--", strings.Repeat("x", 47) + " yz", strings.Repeat("ǆ", 30), "\xff\x00İ", "ﷺ"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) { checkSlug(t, name) })
+}
+
+func TestClip(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                                "",
+		"curl/8.0":                        "curl/8.0",
+		"a\x00b\xffc":                     "abc",
+		strings.Repeat("x", 600):          strings.Repeat("x", 512),
+		strings.Repeat("x", 511) + "é":    strings.Repeat("x", 511),
+		strings.Repeat("\x00", 600) + "x": "x",
+	} {
+		if got := directory.Clip(in); got != want {
+			t.Errorf("Clip(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

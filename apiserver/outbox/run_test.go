@@ -1,0 +1,148 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+func TestNothingIsClaimedBeforeTheConfigurationIsLoaded(t *testing.T) {
+	t.Parallel()
+	w := newWorldOver(t, "sqlite://"+t.TempDir()+"/cardea.db")
+	m := w.text(home, number)
+	d := w.dispatcher(&messages{Messages: w.store, watch: func() {
+		select {
+		case <-w.follower.Loaded():
+		default:
+			t.Error("claimed by an empty configuration")
+		}
+	}})
+	w.run(d)
+	d.Nudge()
+	w.follow()
+	w.eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
+
+	// Nor does a dispatcher whose configuration never comes outlive its context.
+	idle := newWorldOver(t, "sqlite://"+t.TempDir()+"/cardea.db")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.must(idle.dispatcher(idle.store).Run(ctx))
+}
+
+func TestANudgeSendsAtOnceAndManyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.dispatcher(w.store)
+	w.run(d)
+	const many = 3 * maxInFlight
+	// Most are held up for a moment, so that everything in flight is taken.
+	w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: 50 * time.Millisecond, Count: many}))
+	var all []people.Message
+	for n := range many {
+		all = append(all, w.message(home, fmt.Sprintf("+1202555%04d", n)))
+	}
+	w.post(all...)
+	d.Nudge()
+	w.eventually("all are sent", func() bool { return len(w.carrier.Messages("")) >= many })
+	w.eventually("all are settled", func() bool { return w.count(people.MessageSent) == many })
+	if got := len(w.carrier.Messages("")); got != many {
+		t.Errorf("%d sent of %d", got, many)
+	}
+}
+
+func TestItGoesOnWhenTheStoreIsBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	st := &messages{Messages: w.store}
+	st.away.Store(true)
+	d := w.dispatcher(st)
+	w.run(d)
+	m := w.text(home, number)
+	d.Nudge()
+	w.eventually("the store is asked in vain", func() bool { return st.refused.Load() > 0 })
+	w.expect(m, people.MessagePending)
+	st.away.Store(false)
+	w.eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
+
+	// The store goes while a message is sent: nobody knows then that it was, so it is sent once more.
+	w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: time.Second}))
+	m = w.text(home, "+12025550102")
+	d.Nudge()
+	w.eventually("the carrier has it", func() bool { return len(w.carrier.Messages(m.Recipient)) == 1 })
+	refused := st.refused.Load()
+	st.away.Store(true)
+	w.eventually("it is not settled", func() bool { return st.refused.Load() > refused })
+	st.away.Store(false)
+	w.expect(m, people.MessagePending)
+	w.clock.Advance(lease)
+	d.Nudge()
+	w.eventually("it is settled", func() bool { return w.row(m).State == people.MessageSent })
+	w.received(m.Recipient, 2)
+}
+
+func TestItEndsPromptlyWhileTheCarrierIsSlow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: time.Minute}))
+	d := w.dispatcher(w.store)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	m := w.text(home, number)
+	d.Nudge()
+	w.eventually("it is under way", func() bool { return len(w.carrier.Messages(number)) == 1 })
+	cancel()
+	select {
+	case err := <-ended:
+		w.must(err)
+	case <-time.After(5 * time.Second):
+		t.Fatal("it waits for the carrier")
+	}
+	// Another dispatcher takes over without waiting for the lease.
+	if r := w.expect(m, people.MessagePending); r.Lease != "" || r.NextAt.Sub(w.clock.Now()) > firstRetry {
+		t.Errorf("%+v", r)
+	}
+	w.clock.Advance(firstRetry)
+	w.turn(w.dispatcher(w.store))
+	w.expect(m, people.MessageSent)
+}
+
+func TestTwoDispatchersOnOneDatabaseSendEachMessageOnce(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("needs PostgreSQL")
+	}
+	w := newWorldOver(t, pgtest.ForTest(t))
+	w.follow()
+	const many = 200
+	var all []people.Message
+	for n := range many {
+		deployment := []string{home, other}[n%2]
+		all = append(all, w.message(deployment, fmt.Sprintf("+1202555%04d", n)))
+	}
+	for range 2 {
+		w.run(w.dispatcher(w.openStore()))
+	}
+	w.post(all...)
+	w.eventually("all are settled", func() bool { return w.count(people.MessageSent) == many })
+	for _, m := range all {
+		w.received(m.Recipient, 1)
+		if r := w.expect(m, people.MessageSent); r.Tries != 1 {
+			t.Errorf("message %d took %d tries", m.ID, r.Tries)
+		}
+	}
+}
+
+// count is how many messages are in a state.
+func (w *world) count(state string) (n int) {
+	w.t.Helper()
+	db := w.open()
+	defer func() { _ = db.Close() }()
+	w.must(db.QueryRowContext(w.t.Context(), "SELECT COUNT(*) FROM outbox WHERE state = '"+state+"'").Scan(&n))
+	return n
+}

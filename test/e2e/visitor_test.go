@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+
+	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// visitorPassword is every visitor's: a canary that no log may hold.
+const visitorPassword = "canary visitors' password"
+
+// visitor is an end user at a browser: a cookie jar, behind an address of its own.
+type visitor struct {
+	host    string
+	email   string
+	address string
+	client  *http.Client
+	inbox   *carrier.Carrier
+	// server is which server the next request goes to: all serve the one host, as behind a load balancer.
+	server *testkit.Cardea
+}
+
+var visitors atomic.Int64
+
+func newVisitor(host string, inbox *carrier.Carrier, server *testkit.Cardea) *visitor {
+	GinkgoHelper()
+	jar, err := cookiejar.New(nil)
+	Expect(err).NotTo(HaveOccurred())
+	n := visitors.Add(1)
+	v := &visitor{host: host, email: fmt.Sprintf("visitor-%d@example.com", n), address: fmt.Sprintf("10.1.%d.%d", n/250, 1+n%250), inbox: inbox, server: server}
+	v.browse(jar)
+	return v
+}
+
+// browse gives the visitor a browser with a cookie jar.
+func (v *visitor) browse(jar http.CookieJar) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		at, err := url.Parse(v.server.Frontend)
+		if err != nil {
+			return nil, err
+		}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", at.Host)
+	}
+	// Connections are not kept: the next request may go to another server.
+	v.client = &http.Client{Jar: jar, Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+}
+
+// at is the same visitor at a server, in another tab of the same browser.
+func (v *visitor) at(server *testkit.Cardea) *visitor {
+	tab := *v
+	tab.server = server
+	tab.browse(v.client.Jar)
+	return &tab
+}
+
+// reply is an answer in the envelope.
+type reply struct {
+	Status  int
+	Data    map[string]any
+	Session struct {
+		SignUpAttempts []struct{ ID string } `json:"signup_attempts"`
+	}
+	Errors []struct{ Code string }
+}
+
+// code is the first error's, "" for a success.
+func (r reply) code() string {
+	if len(r.Errors) == 0 {
+		return ""
+	}
+	return r.Errors[0].Code
+}
+
+// send sends a request to the visitor's server. An error means that nobody knows whether it was served.
+func (v *visitor) send(method, path, body string) (reply, error) {
+	req, err := http.NewRequest(method, "http://"+v.host+path, bytes.NewBufferString(body))
+	if err != nil {
+		return reply{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Forwarded-For", v.address)
+	resp, err := v.client.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	raw, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return reply{}, err
+	}
+	var envelope struct {
+		reply
+		Data json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &envelope); err != nil {
+		return reply{}, fmt.Errorf("%s: %w", resp.Status, err)
+	}
+	out := envelope.reply
+	_ = json.Unmarshal(envelope.Data, &out.Data) // a list is asked for by nobody here
+	if out.Status != resp.StatusCode {
+		return reply{}, fmt.Errorf("HTTP status %s, envelope %s", resp.Status, raw)
+	}
+	return out, nil
+}
+
+// do sends a request, which must succeed, and returns the answer.
+func (v *visitor) do(method, path, body string) reply {
+	GinkgoHelper()
+	r, err := v.send(method, path, body)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(r.Status).To(Equal(200), "%s %s: %+v", method, path, r)
+	return r
+}
+
+// poll returns a poll of a path, for Eventually.
+func (v *visitor) poll(path string) func() (reply, error) {
+	return func() (reply, error) { return v.send("GET", path, "") }
+}
+
+// cookies are what the browser holds.
+func (v *visitor) cookies() []*http.Cookie {
+	return v.client.Jar.Cookies(&url.URL{Scheme: "http", Host: v.host, Path: "/"})
+}
+
+// keep gives the browser cookies.
+func (v *visitor) keep(cookies []*http.Cookie) {
+	v.client.Jar.SetCookies(&url.URL{Scheme: "http", Host: v.host, Path: "/"}, cookies)
+}
+
+var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
+
+// code waits for the one code that was sent to a recipient.
+func (v *visitor) code(to string) (code string) {
+	GinkgoHelper()
+	Eventually(func() string { code = sent(v.inbox, to); return code }).ShouldNot(BeEmpty(), "a code to "+to)
+	return code
+}
+
+// sent is the newest code that came for a recipient, "" if there is none yet.
+func sent(inbox *carrier.Carrier, to string) (code string) {
+	for _, m := range inbox.Messages(to) {
+		code = sixDigits.FindString(m.Body)
+	}
+	return code
+}
+
+// signUp makes the visitor's account and returns its id.
+func (v *visitor) signUp() string {
+	GinkgoHelper()
+	r := v.do("POST", "/auth/signup", fmt.Sprintf(`{"email":%q,"password":%q,"first_name":"Vera"}`, v.email, visitorPassword))
+	Expect(r.Session.SignUpAttempts).To(HaveLen(1))
+	v.do("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, r.Session.SignUpAttempts[0].ID, v.code(v.email)))
+	return v.do("GET", "/me", "").Data["id"].(string)
+}
+
+func (v *visitor) signIn() {
+	GinkgoHelper()
+	v.do("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%q,"password":%q}`, v.email, visitorPassword))
+}
+
+// verifyPhone adds a number and verifies it.
+func (v *visitor) verifyPhone(number string) {
+	GinkgoHelper()
+	id := v.do("POST", "/me/phone-numbers", fmt.Sprintf(`{"phone_number":%q}`, number)).Data["id"].(string)
+	v.do("POST", "/me/phone-numbers/"+id+"/prepare-verification", `{}`)
+	verified := v.do("POST", "/me/phone-numbers/"+id+"/attempt-verification", fmt.Sprintf(`{"code":%q}`, v.code(number)))
+	Expect(verified.Data).To(HaveKeyWithValue("verified", true))
+}
+
+// organization creates one and returns its id.
+func (v *visitor) organization(name string) string {
+	GinkgoHelper()
+	return v.do("POST", "/organizations", fmt.Sprintf(`{"name":%q}`, name)).Data["organization"].(map[string]any)["id"].(string)
+}
+
+// switchTo returns the path and body of a switch.
+func switchTo(organization string) (path, body string) {
+	return "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, organization)
+}
+
+// active is the id of the active organization that GET /session shows.
+func active(r reply) string {
+	o, _ := r.Data["organization"].(map[string]any)
+	id, _ := o["id"].(string)
+	return id
+}
+
+// refuse matches an answer by its status and first error.
+func refuse(status int, code string) types.GomegaMatcher {
+	return And(HaveField("Status", status), WithTransform(reply.code, Equal(code)))
+}
