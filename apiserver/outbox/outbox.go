@@ -152,10 +152,6 @@ func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Settleme
 	if !now.Before(m.ExpiresAt.Add(-margin)) {
 		return people.Settlement{State: people.MessageExpired, Reason: "it was not sent in time"}
 	}
-	brake := m.Deployment + " " + m.Channel
-	if until := d.brakes.until(brake, now); !until.IsZero() {
-		return again(m, now, until.Sub(now), "the provider is given a rest")
-	}
 	sender, err := d.sender(m)
 	if err != nil {
 		if held := now.Add(-d.Snapshots.Staleness()); held.Before(m.CreatedAt.Add(follows)) {
@@ -167,27 +163,31 @@ func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Settleme
 	if err != nil {
 		return people.Settlement{State: people.MessageFailed, Reason: err.Error()}
 	}
+	provider := m.Deployment + " " + m.Channel
+	if wait := d.brakes.enter(provider, now); wait > 0 {
+		return again(m, now, wait, "the provider is busy or given a rest")
+	}
 	receipt, err := sender.Send(ctx, delivery.Message{ID: m.ID, To: m.Recipient, Subject: mail.Subject, Body: mail.Body, ExpiresAt: m.ExpiresAt})
-	return d.judge(m, brake, receipt, err)
+	return d.judge(m, provider, receipt, err)
 }
 
-// judge tells what is to become of a message by what its sender said.
-func (d *Dispatcher) judge(m people.Message, brake string, receipt delivery.Receipt, err error) people.Settlement {
+// judge tells what is to become of a message, and of its provider, by what its sender said.
+func (d *Dispatcher) judge(m people.Message, provider string, receipt delivery.Receipt, err error) people.Settlement {
 	now := d.Clock()
 	var permanent *delivery.PermanentError
 	var throttled *delivery.ThrottledError
 	switch {
 	case err == nil:
-		d.brakes.worked(brake)
+		d.brakes.leave(provider, now, true, time.Time{})
 		return people.Settlement{State: people.MessageSent, ProviderID: receipt.ProviderID}
 	case errors.As(err, &permanent):
-		d.brakes.worked(brake)
+		d.brakes.leave(provider, now, true, time.Time{})
 		return people.Settlement{State: people.MessageFailed, Reason: permanent.Error()}
 	case errors.As(err, &throttled):
-		d.brakes.rest(brake, now.Add(throttled.After))
+		d.brakes.leave(provider, now, false, now.Add(throttled.After))
 		return again(m, now, throttled.After, throttled.Error())
 	}
-	d.brakes.failed(brake, now)
+	d.brakes.leave(provider, now, false, time.Time{})
 	return again(m, now, pause(m.Tries), err.Error())
 }
 

@@ -41,61 +41,65 @@ func (s *senders) of(deployment, channel string, settings *document.Deployment) 
 }
 
 const (
-	// failuresBeforeRest is how many failures in a row stop sending to a provider, and restFor for how long: a provider that hangs
-	// must not hold all that is in flight.
+	// maxPerProvider is how many of a deployment's messages of a channel are sent at once: a provider that hangs must not hold all
+	// that is in flight. The others wait for fullWait.
+	maxPerProvider = 16
+	fullWait       = 250 * time.Millisecond
+	// failuresBeforeRest is how many failures in a row stop sending to a provider, and restFor for how long.
 	failuresBeforeRest = 5
 	restFor            = 3 * time.Second
 )
 
-// brakes hold back messages to providers that fail or throttle.
+// brakes hold back messages to providers that are busy, fail or throttle.
 type brakes struct {
 	mu    sync.Mutex
-	state map[string]brake
+	state map[string]*brake
 }
 
 type brake struct {
-	failures int
-	until    time.Time
+	inFlight, failures int
+	until              time.Time
 }
 
-// until returns how long a provider is given a rest, zero if it is not.
-func (b *brakes) until(key string, now time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if at := b.state[key].until; at.After(now) {
-		return at
-	}
-	return time.Time{}
-}
-
-func (b *brakes) worked(key string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.state, key)
-}
-
-func (b *brakes) failed(key string, now time.Time) {
+// enter lets a message pass to a provider, or tells how long it is to wait. Whoever passed must leave.
+func (b *brakes) enter(key string, now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	state := b.state[key]
-	state.failures++
-	if state.failures >= failuresBeforeRest {
-		state.until = now.Add(restFor)
+	if state == nil {
+		if b.state == nil {
+			b.state = map[string]*brake{}
+		}
+		state = &brake{}
+		b.state[key] = state
 	}
-	b.put(key, state)
+	switch {
+	case state.until.After(now):
+		return state.until.Sub(now)
+	case state.inFlight >= maxPerProvider:
+		return fullWait
+	}
+	state.inFlight++
+	return 0
 }
 
-func (b *brakes) rest(key string, until time.Time) {
+// leave ends a send, with what becomes of the provider: it worked, it failed, or it wants to be left alone until a time.
+func (b *brakes) leave(key string, now time.Time, worked bool, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	state := b.state[key]
-	state.until = until
-	b.put(key, state)
-}
-
-func (b *brakes) put(key string, state brake) {
-	if b.state == nil {
-		b.state = map[string]brake{}
+	state.inFlight--
+	switch {
+	case worked:
+		state.failures, state.until = 0, time.Time{}
+	case !until.IsZero():
+		state.until = until
+	default:
+		if state.failures++; state.failures >= failuresBeforeRest {
+			state.until = now.Add(restFor)
+		}
 	}
-	b.state[key] = state
+	if *state == (brake{}) {
+		delete(b.state, key)
+	}
 }
