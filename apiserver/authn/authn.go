@@ -22,6 +22,8 @@ type Principal struct {
 	Settings   *document.Deployment
 	// KeyID is the public id of the API key, "" for a token.
 	KeyID string
+	// Subject is a token's, "" for a key.
+	Subject string
 
 	granted, ceiling permission.Set
 }

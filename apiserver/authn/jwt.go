@@ -75,12 +75,13 @@ func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw str
 	if err := t.verify(ctx, issuer, token); err != nil {
 		return nil, problem.Unauthorized()
 	}
-	return newTokenPrincipal(issuer, issuer.Permissions(token.claims)), nil
+	subject, _ := token.claims["sub"].(string)
+	return newTokenPrincipal(issuer, subject, issuer.Permissions(token.claims)), nil
 }
 
-func newTokenPrincipal(issuer *snapshot.Issuer, permissions []string) *Principal {
+func newTokenPrincipal(issuer *snapshot.Issuer, subject string, permissions []string) *Principal {
 	return &Principal{
-		Deployment: issuer.Deployment, Settings: issuer.Settings,
+		Deployment: issuer.Deployment, Settings: issuer.Settings, Subject: subject,
 		granted: permission.NewSet(permissions), ceiling: permission.NewSet([]string{permission.All}),
 	}
 }

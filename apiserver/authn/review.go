@@ -117,7 +117,7 @@ func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *par
 	if namespace != issuer.Deployment.Namespace && !names(issuer.PermissionsExpression, username) {
 		permissions = nil
 	}
-	return newTokenPrincipal(issuer, permissions), nil
+	return newTokenPrincipal(issuer, username, permissions), nil
 }
 
 // names tells whether an expression names a subject as a quoted string.

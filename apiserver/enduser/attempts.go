@@ -3,6 +3,7 @@ package enduser
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
@@ -63,6 +64,10 @@ func readID(o *body.Object, name string, required bool) int64 {
 	return id
 }
 
+func tooManyPending() error {
+	return refusal.Later("RATE_LIMITED", session.AnonymousLifetime, "too many sign-ups and sign-ins are pending from your address: finish one, or wait")
+}
+
 // beginAttempt makes sure that there is a session to own an attempt: the one that is signed in, the pending one, or a new one, whose
 // token the browser gets.
 func (c *call) beginAttempt(tx people.Tx) error {
@@ -82,7 +87,7 @@ func (c *call) beginAttempt(tx people.Tx) error {
 		return err
 	}
 	if pending >= session.MaxPending {
-		return refusal.Later("RATE_LIMITED", session.AnonymousLifetime, "too many sign-ups and sign-ins are pending from your address: finish one, or wait")
+		return tooManyPending()
 	}
 	id, err := c.directory().NewID()
 	if err != nil {
@@ -99,19 +104,35 @@ func (c *call) beginAttempt(tx people.Tx) error {
 	return c.renew(tx)
 }
 
+// mayBegin refuses a sign-up that the limits of its address would refuse.
+func (c *call) mayBegin(email string) error {
+	return c.view(func(tx people.Tx) error {
+		if c.session == nil {
+			if pending, err := tx.PendingFrom(c.network, c.now); err != nil || pending >= session.MaxPending {
+				return otherwise(err, tooManyPending())
+			}
+		}
+		from, err := tx.SendsFrom(people.ChannelMail, c.network, c.now.Add(-time.Hour))
+		if err != nil {
+			return err
+		}
+		to, err := tx.SendsTo(people.PurposeSignUp, 0, people.FoldEmail(email), c.now.Add(-verification.Window))
+		if err != nil {
+			return err
+		}
+		return c.withinLimits(from, to)
+	})
+}
+
 // begin runs do in a transaction that may begin a session. What an earlier run of the transaction began is forgotten.
 func (c *call) begin(do func(tx people.Tx) error) error {
 	if c.session != nil {
 		return c.change(do)
 	}
-	err := c.change(func(tx people.Tx) error {
+	return c.change(func(tx people.Tx) error {
 		c.session = nil
 		return do(tx)
 	})
-	if err != nil {
-		c.session = nil
-	}
-	return err
 }
 
 // beginWithCode begins an attempt and sends its first code. complete adds what only the transaction can tell.

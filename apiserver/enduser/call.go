@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -59,8 +60,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(withCall(problem.WithRequestID(r.Context(), c.id), c))
 	c.r = r
 	defer func() {
-		if fault := recover(); fault != nil {
-			c.refuse(fmt.Errorf("panic: %v", fault))
+		switch fault := recover(); {
+		case fault == http.ErrAbortHandler:
+			panic(fault)
+		case fault != nil:
+			c.refuse(fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
 		}
 		a.Metrics.Observe(r, c.Status, a.Clock().Sub(c.now))
 	}()
@@ -317,16 +321,17 @@ func (c *call) use(tx people.Tx, s *people.Session) error {
 // change runs do in one transaction, in which the session, if there is one, is locked and still lives. Signed-in operations keep
 // their active sign-in: a session that was signed out meanwhile is refused.
 func (c *call) change(do func(tx people.Tx) error) error {
-	had, signedIn, clear := c.session != nil, c.signedIn() != nil, c.clear
+	before, signedIn, clear := c.session, c.signedIn() != nil, c.clear
+	ended := false
 	err := c.Store.Change(c.r.Context(), c.deployment.Deployment, func(tx people.Tx) error {
-		c.cookie, c.clear = "", clear
-		if had {
+		c.cookie, c.clear, ended = "", clear, false
+		if before != nil {
 			s, found, err := tx.LockSession(c.hash)
 			if err != nil {
 				return err
 			}
 			if !found || session.Judge(s, c.policy, c.now) != session.Live {
-				c.session, c.clear = nil, true
+				ended = true
 				return refusal.NotAuthenticated()
 			}
 			c.session = &s
@@ -348,8 +353,20 @@ func (c *call) change(do func(tx people.Tx) error) error {
 		c.attempts, err = tx.AttemptsOf(c.session.ID, c.now)
 		return err
 	})
-	if err != nil {
-		c.cookie = ""
+	if err == nil {
+		return nil
+	}
+	// Nothing of it happened: the session is as it was, or gone.
+	c.cookie, c.session, c.clear = "", before, clear
+	if ended {
+		c.session, c.clear = nil, true
+	}
+	var refused *refusal.Refusal
+	if c.session != nil && errors.As(err, &refused) && c.useDue(*c.session) {
+		// The use is a fact all the same.
+		if useErr := c.recordUse(); useErr != nil {
+			c.session = before
+		}
 	}
 	return c.unavailable(err)
 }

@@ -59,7 +59,7 @@ type signInView struct {
 
 func format(id int64) string { return ids.Format(id) }
 
-// snapshotOf is the session as its browser may see it: its own attempts and sign-ins, nothing of other sessions.
+// sessionSnapshot is the session as its browser may see it: its own attempts and sign-ins, nothing of other sessions.
 func (c *call) sessionSnapshot() sessionSnapshot {
 	out := sessionSnapshot{SignInAttempts: []signInAttemptView{}, SignIns: []signInView{}, SignUpAttempts: []signUpAttemptView{}}
 	if c.session == nil {

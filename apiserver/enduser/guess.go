@@ -6,6 +6,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/apiserver/verification"
+	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -14,8 +15,7 @@ type guess struct {
 	code, purpose string
 	// find returns what the code proves, in the transaction that counts the try, and in whose counter wrong ones in a row are counted.
 	find func(tx people.Tx) (subject, user int64, scope, recipient string, err error)
-	// accept does what a right code permits, in the transaction that uses the code up. Its refusal is an answer to a right code: the
-	// code is used up nevertheless if keep tells so.
+	// accept does what a right code permits, in the transaction that uses the code up. Its refusal undoes both, unless it is a usedUp.
 	accept func(tx people.Tx) error
 	// gone is the answer where the code was used up meanwhile, by another request.
 	gone func(tx people.Tx) error
@@ -65,13 +65,26 @@ func (c *call) verify(g guess) error {
 			return err
 		}
 		err = g.accept(tx)
-		var used1 *usedUp
-		if errors.As(err, &used1) {
-			answer = used1.refused
+		var spent *usedUp
+		if errors.As(err, &spent) {
+			answer = spent.refused
 			return nil
 		}
 		return err
 	})
+	var refused *refusal.Refusal
+	if errors.As(err, &refused) {
+		// What the code would have permitted is refused, and undone with the transaction: the code was right all the same.
+		if resetErr := c.change(func(tx people.Tx) error {
+			_, user, scope, recipient, err := g.find(tx)
+			if err != nil {
+				return err
+			}
+			return c.resetFailures(tx, scope, user, recipient)
+		}); errors.Is(resetErr, store.ErrUnavailable) {
+			return resetErr
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -99,7 +112,7 @@ func (c *call) countTry(tx people.Tx, g guess) (people.Challenge, error) {
 	if err != nil {
 		return live, err
 	}
-	if !found || live.Session != c.session.ID || live.User != user || live.Recipient != recipient {
+	if !found || live.Session != c.session.ID || live.User != user || live.Recipient != recipient || !c.now.Before(live.ExpiresAt) {
 		return live, expiredCode()
 	}
 	if live.Tries >= verification.MaxTries {

@@ -300,10 +300,7 @@ func (c *call) invite() (any, error) {
 	}
 	organization, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
-		return nil, directory.NotMember()
-	}
-	if role != 0 && !d.HasRole(v1alpha1.RoleLevelOrganization, role) {
-		return nil, refusal.Bad("VALIDATION_ERROR", "role_id is not the id of a role of organizations in this deployment")
+		return nil, refusal.New(http.StatusNotFound, "NOT_FOUND", "there is no such organization")
 	}
 	if err := c.requireEmail(); err != nil {
 		return nil, err
@@ -320,6 +317,9 @@ func (c *call) invite() (any, error) {
 		}
 		if !d.May(member, directory.PermissionInvite) {
 			return forbidden(directory.PermissionInvite)
+		}
+		if role != 0 && !d.HasRole(v1alpha1.RoleLevelOrganization, role) {
+			return refusal.Bad("VALIDATION_ERROR", "role_id is not the id of a role of organizations in this deployment")
 		}
 		if err := c.mayGrant(d, member, role); err != nil {
 			return err
@@ -355,7 +355,7 @@ func (c *call) mayGrant(d *directory.Directory, member people.Member, role int64
 
 // newInvitation records an invitation and posts its mail, within the limits on sending.
 func (c *call) newInvitation(tx people.Tx, member people.Member, inviter people.User, email string, role int64) (people.Invitation, error) {
-	q := codeRequest{purpose: "invitation", channel: people.ChannelMail, recipient: people.FoldEmail(email), silent: true, life: directory.InvitationLifetime}
+	q := codeRequest{purpose: "invitation", channel: people.ChannelMail, recipient: format(member.Organization.ID) + " " + people.FoldEmail(email), silent: true, life: directory.InvitationLifetime}
 	// An invitation has no code: the challenge is what limits count.
 	if err := c.sendCode(tx, q); err != nil {
 		return people.Invitation{}, err
@@ -411,6 +411,14 @@ func (c *call) join(tx people.Tx, d *directory.Directory, i people.Invitation, u
 	if !found {
 		return invalidInvitation()
 	}
+	// An invitation is worth what its inviter may do: who was removed lets nobody in.
+	inviter, found, err := tx.Member(i.Organization, i.InvitedBy)
+	if err != nil {
+		return err
+	}
+	if !found || !d.May(inviter, directory.PermissionInvite) || c.mayGrant(d, inviter, i.Role) != nil {
+		return invalidInvitation()
+	}
 	role := i.Role
 	if !d.HasRole(v1alpha1.RoleLevelOrganization, role) {
 		role = 0 // it vanished meanwhile: as if none had been named
@@ -442,7 +450,7 @@ func (c *call) acceptInvitation() (any, error) {
 		Membership organizationMembershipView `json:"membership"`
 	}
 	err = c.change(func(tx people.Tx) error {
-		user, found, err := tx.User(c.signedIn().User)
+		user, found, err := tx.LockUser(c.signedIn().User)
 		if err != nil {
 			return err
 		}

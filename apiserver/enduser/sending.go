@@ -103,6 +103,11 @@ func (c *call) mayRequest(tx people.Tx, q codeRequest) error {
 	if err != nil {
 		return err
 	}
+	return c.withinLimits(from, to)
+}
+
+// withinLimits judges the sends from an address and to a recipient.
+func (c *call) withinLimits(from, to []time.Time) error {
 	next := verification.NextSend(to, c.now)
 	if other := verification.NextSendFrom(from); other.After(next) {
 		next = other

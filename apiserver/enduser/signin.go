@@ -1,7 +1,9 @@
 package enduser
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
@@ -71,8 +73,9 @@ func (c *call) signInByPassword(email, typed string) (any, error) {
 	var user people.User
 	var encoded string
 	var failure people.Failure
-	var known bool
+	var noticed bool
 	count := func(tx people.Tx) (err error) {
+		noticed = false
 		failure, err = tx.LockFailure(scopePassword, folded+" "+c.network, c.now)
 		if err != nil {
 			return err
@@ -85,25 +88,35 @@ func (c *call) signInByPassword(email, typed string) (any, error) {
 		if err := tx.PutFailure(failure); err != nil {
 			return err
 		}
-		if user, known, err = tx.UserByEmail(folded); err != nil || !known {
-			encoded = ""
+		// Somebody unknown costs the same statements.
+		if user, _, err = tx.UserByEmail(folded); err != nil {
 			return err
 		}
-		encoded, _, err = tx.Credential(user.ID, people.CredentialPassword)
-		return err
+		if encoded, _, err = tx.Credential(user.ID, people.CredentialPassword); err != nil {
+			return err
+		}
+		if failure.Count != password.FreeFailures+1 || c.settings.Email == nil || c.Keyring.Empty() {
+			return nil
+		}
+		noticed = true
+		return c.noticeFailures(tx, user, email)
 	}
 	if err := c.change(count); err != nil {
 		return nil, err
 	}
-	right, err := c.Hasher.Verify(c.r.Context(), typed, encoded)
+	if noticed {
+		c.Posted()
+	}
+	right, err := c.Hasher.Verify(c.r.Context(), c.network, typed, encoded)
 	if err != nil {
+		c.takeBack(failure)
 		return nil, busy(err)
 	}
 	if !right {
-		return nil, c.wrongPassword(user, known, failure)
+		return nil, wrongPassword(failure, c.now)
 	}
 	var answer error
-	err = c.begin(func(tx people.Tx) error {
+	err = c.begin(func(tx people.Tx) (err error) {
 		answer = nil
 		if err := tx.PutFailure(people.Failure{Scope: scopePassword, Subject: failure.Subject, UpdatedAt: c.now}); err != nil {
 			return err
@@ -111,6 +124,7 @@ func (c *call) signInByPassword(email, typed string) (any, error) {
 		if now, _, err := tx.Credential(user.ID, people.CredentialPassword); err != nil || now != encoded {
 			return otherwise(err, invalidCredentials())
 		}
+		var known bool
 		if user, known, err = tx.User(user.ID); err != nil || !known {
 			return otherwise(err, invalidCredentials())
 		}
@@ -147,26 +161,58 @@ func invalidCredentials() error {
 	return refusal.New(http.StatusUnauthorized, "INVALID_CREDENTIALS", "the email or the password is wrong")
 }
 
-// wrongPassword answers a failure, the eleventh in a row and later ones with a wait. The owner of the account is told once.
-func (c *call) wrongPassword(user people.User, known bool, failure people.Failure) error {
+// wrongPassword answers a failure, the eleventh in a row and later ones with a wait.
+func wrongPassword(failure people.Failure, now time.Time) error {
 	if failure.Count <= password.FreeFailures {
 		return invalidCredentials()
 	}
-	if known && failure.Count == password.FreeFailures+1 && c.settings.Email != nil {
-		err := c.Store.Change(c.r.Context(), c.deployment.Deployment, func(tx people.Tx) error {
-			if err := c.audit(tx, "anonymous", "signin.failing", "user:"+format(user.ID), 0); err != nil {
-				return err
-			}
-			return c.post(tx, people.Message{Channel: people.ChannelMail, Recipient: user.Email, ExpiresAt: c.now.Add(notifyLife)}, delivery.FailedSignInsMail(c.appName()))
-		})
-		if err != nil {
-			// The notice is a courtesy: the answer must not depend on it, nor tell that there is an account.
-			c.Log.Error(err, "The notice of failed sign-ins was not sent", "request_id", c.id)
-		} else {
-			c.Posted()
-		}
+	return refusal.Later("RATE_LIMITED", failure.Until.Sub(now), "the email or the password is wrong, too many times in a row: wait before you try again")
+}
+
+// noticeEvery is how often the owner of an account is told of failed sign-ins at most, from wherever they come.
+const noticeEvery = 24 * time.Hour
+
+// noticeFailures tells the owner of an account that sign-ins fail. For somebody unknown, or told already, the same is written and
+// nothing is sent: neither the answer nor its time tells which.
+func (c *call) noticeFailures(tx people.Tx, user people.User, typed string) error {
+	told, err := tx.LockFailure("notice", people.FoldEmail(typed), c.now)
+	if err != nil {
+		return err
 	}
-	return refusal.Later("RATE_LIMITED", failure.Until.Sub(c.now), "the email or the password is wrong, too many times in a row: wait before you try again")
+	again := told.Until.After(c.now)
+	if !again {
+		told.Until, told.UpdatedAt = c.now.Add(noticeEvery), c.now
+	}
+	if err := tx.PutFailure(told); err != nil {
+		return err
+	}
+	if err := c.audit(tx, "anonymous", "signin.failing", "user:"+format(user.ID), 0); err != nil {
+		return err
+	}
+	to := user.Email
+	if user.ID == 0 {
+		to = typed
+	}
+	return c.post(tx, people.Message{
+		Channel: people.ChannelMail, Recipient: to, ExpiresAt: c.now.Add(notifyLife), Void: again || user.ID == 0,
+	}, delivery.FailedSignInsMail(c.appName()))
+}
+
+// takeBack uncounts a try whose password was never compared: nothing was learnt from it.
+func (c *call) takeBack(counted people.Failure) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), 5*time.Second)
+	defer cancel()
+	err := c.Store.Change(ctx, c.deployment.Deployment, func(tx people.Tx) error {
+		failure, err := tx.LockFailure(counted.Scope, counted.Subject, c.now)
+		if err != nil {
+			return err
+		}
+		failure.Count, failure.Until = max(failure.Count-1, 0), time.Time{}
+		return tx.PutFailure(failure)
+	})
+	if err != nil {
+		c.Log.Error(err, "A try that was not compared stays counted", "request_id", c.id)
+	}
 }
 
 // makeRoom lets the oldest sign-ins of a user give way where there would be too many sessions.
@@ -226,7 +272,11 @@ func (c *call) addSignIn(tx people.Tx, user people.User, method string) error {
 	if s.Anonymous {
 		s.Anonymous, s.ExpiresAt = false, c.now.Add(c.policy.Lifetime)
 	}
-	s.SignIns, s.ActiveSignIn, s.UsedAt = append(kept, g), g.ID, c.now
+	pending, err := tx.AttemptsOf(s.ID, c.now)
+	if err != nil {
+		return err
+	}
+	s.SignIns, s.ActiveSignIn, s.UsedAt, s.Attempting = append(kept, g), g.ID, c.now, len(pending) > 0
 	if err := tx.UpdateSession(*s); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package enduser
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/body"
@@ -84,9 +83,13 @@ func (c *call) signUp() (any, error) {
 	if d.B2B.Enabled && d.B2B.RequireOrgForSignup && q.organization == "" && q.invitation == "" {
 		return nil, organizationRequired()
 	}
+	// Who is over the limits costs no hash. The transaction counts once more.
+	if err := c.mayBegin(q.email); err != nil {
+		return nil, err
+	}
 	hash := ""
 	if q.hasPassword {
-		if hash, err = c.Hasher.Hash(c.r.Context(), q.password, c.Random); err != nil {
+		if hash, err = c.Hasher.Hash(c.r.Context(), c.network, q.password, c.Random); err != nil {
 			return nil, busy(err)
 		}
 	}
@@ -175,18 +178,19 @@ func (c *call) joinByInvitation(tx people.Tx, d *directory.Directory, a people.A
 
 // completeSignIn adds an account to the session, which is no longer anonymous then, and gives the browser a token nobody else knows.
 func (c *call) completeSignIn(tx people.Tx, userID int64, method string) error {
+	// Other sessions are locked before the user, as everywhere.
+	if err := c.makeRoom(tx, userID); err != nil {
+		return err
+	}
 	user, found, err := tx.LockUser(userID)
 	if err != nil {
 		return err
 	}
 	if !found {
-		return refusal.New(http.StatusUnauthorized, "INVALID_CREDENTIALS", "the email or the password is wrong")
+		return invalidCredentials()
 	}
 	if user.Disabled {
 		return &usedUp{userDisabled()}
-	}
-	if err := c.makeRoom(tx, user.ID); err != nil {
-		return err
 	}
 	if err := c.addSignIn(tx, user, method); err != nil {
 		return err

@@ -45,12 +45,11 @@ func (c *call) issueToken() (any, error) {
 	expires := c.now.Add(tokenLifetime).Truncate(time.Second)
 	claims := tokenClaims{
 		Claims: jwt.Claims{
-			Issuer: "https://" + c.settings.FrontendHosts[0], Subject: format(g.User), Audience: jwt.Audience{"cardea:" + c.deployment.Deployment},
+			Issuer: "https://" + c.settings.FrontendHosts[0], Subject: format(g.User), Audience: jwt.Audience{"cardea:" + c.deployment.Namespace + ":" + c.deployment.Name},
 			IssuedAt: jwt.NewNumericDate(c.now), Expiry: jwt.NewNumericDate(expires), ID: rand.Text(),
 		},
 		SessionID: format(c.session.ID), Permissions: []string{},
 	}
-	claims.Audience[0] = "cardea:" + c.deployment.Namespace + ":" + c.deployment.Name
 	err = c.view(func(tx people.Tx) error {
 		at, err := c.placeOf(tx, g)
 		if err == nil {

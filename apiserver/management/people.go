@@ -49,7 +49,7 @@ func (d *desk) audit(tx people.Tx, action, object string, about int64) error {
 	if err != nil {
 		return err
 	}
-	actor := "token"
+	actor := "token:" + d.c.principal.Subject
 	if key := d.c.principal.KeyID; key != "" {
 		actor = "key:" + key
 	}

@@ -130,7 +130,7 @@ func (d *desk) readAccount() (directory.NewAccount, error) {
 	if err != nil || secret == "" {
 		return account, err
 	}
-	account.PasswordHash, err = d.api.Hasher.Hash(d.r.Context(), secret, d.api.Random)
+	account.PasswordHash, err = d.api.Hasher.Hash(d.r.Context(), "backend "+d.Deployment.Deployment, secret, d.api.Random)
 	if errors.Is(err, password.ErrBusy) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		busy := problem.Unavailable(err, "too many passwords are being hashed at once: try again")
 		busy.RetryAfter = 2 * time.Second

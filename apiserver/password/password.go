@@ -28,6 +28,8 @@ const (
 	hashBytes = 32
 	// MaxLength bounds a password, in characters.
 	MaxLength = 128
+	// maxPerClient is how many hashes one client may have under way or waiting: it must not take everybody's turns.
+	maxPerClient = 8
 	// maxWait is how long a Hasher lets a hash wait for its turn.
 	maxWait = 2 * time.Second
 )
@@ -41,30 +43,34 @@ type Hasher struct {
 	// wait is how long a hash waits for its turn.
 	wait  time.Duration
 	dummy string
+
+	mu      sync.Mutex
+	clients map[string]int
 }
 
 // NewHasher returns a Hasher.
 func NewHasher() *Hasher {
-	h := &Hasher{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), wait: maxWait}
+	h := &Hasher{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), wait: maxWait, clients: map[string]int{}}
 	h.dummy = encode(make([]byte, saltBytes), make([]byte, hashBytes))
 	return h
 }
 
-// Hash returns a password's hash in the PHC string format. It fails with ErrBusy, or when ctx ends.
-func (h *Hasher) Hash(ctx context.Context, password string, random io.Reader) (string, error) {
+// Hash returns a password's hash in the PHC string format, for a client, by which turns are shared. It fails with ErrBusy, or when
+// ctx ends.
+func (h *Hasher) Hash(ctx context.Context, client, password string, random io.Reader) (string, error) {
 	salt := make([]byte, saltBytes)
 	if _, err := io.ReadFull(random, salt); err != nil {
 		return "", fmt.Errorf("random salt: %w", err)
 	}
-	if err := h.take(ctx); err != nil {
+	if err := h.take(ctx, client); err != nil {
 		return "", err
 	}
-	defer h.leave()
+	defer h.leave(client)
 	return encode(salt, argon2.IDKey([]byte(password), salt, passes, memoryKiB, lanes, hashBytes)), nil
 }
 
 // Verify compares a password with its hash; with "", which no password matches, in the same time.
-func (h *Hasher) Verify(ctx context.Context, password, encoded string) (bool, error) {
+func (h *Hasher) Verify(ctx context.Context, client, password, encoded string) (bool, error) {
 	known := encoded != ""
 	if !known {
 		encoded = h.dummy
@@ -73,15 +79,45 @@ func (h *Hasher) Verify(ctx context.Context, password, encoded string) (bool, er
 	if err != nil {
 		return false, err
 	}
-	if err := h.take(ctx); err != nil {
+	if err := h.take(ctx, client); err != nil {
 		return false, err
 	}
-	defer h.leave()
+	defer h.leave(client)
 	got := argon2.IDKey([]byte(password), p.salt, p.passes, p.memory, p.lanes, uint32(len(p.hash)))
 	return subtle.ConstantTimeCompare(got, p.hash) == 1 && known, nil
 }
 
-func (h *Hasher) take(ctx context.Context) error {
+func (h *Hasher) take(ctx context.Context, client string) error {
+	if !h.enter(client) {
+		return ErrBusy
+	}
+	err := h.turn(ctx)
+	if err != nil {
+		h.exit(client)
+	}
+	return err
+}
+
+// enter counts a hash of a client, if it may have one more.
+func (h *Hasher) enter(client string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.clients[client] >= maxPerClient {
+		return false
+	}
+	h.clients[client]++
+	return true
+}
+
+func (h *Hasher) exit(client string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.clients[client]--; h.clients[client] == 0 {
+		delete(h.clients, client)
+	}
+}
+
+func (h *Hasher) turn(ctx context.Context) error {
 	select {
 	case h.turns <- struct{}{}:
 		return nil
@@ -99,7 +135,10 @@ func (h *Hasher) take(ctx context.Context) error {
 	}
 }
 
-func (h *Hasher) leave() { <-h.turns }
+func (h *Hasher) leave(client string) {
+	<-h.turns
+	h.exit(client)
+}
 
 type parameters struct {
 	memory, passes uint32

@@ -17,11 +17,11 @@ import (
 func TestAHashIsInPHCFormAndVerifies(t *testing.T) {
 	t.Parallel()
 	h := NewHasher()
-	first, err := h.Hash(t.Context(), "correct horse battery staple", rand.Reader)
+	first, err := h.Hash(t.Context(), "", "correct horse battery staple", rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := h.Hash(t.Context(), "correct horse battery staple", rand.Reader)
+	second, err := h.Hash(t.Context(), "", "correct horse battery staple", rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,12 +33,12 @@ func TestAHashIsInPHCFormAndVerifies(t *testing.T) {
 		t.Error("two hashes share a salt")
 	}
 	for password, want := range map[string]bool{"correct horse battery staple": true, "correct horse battery stapl": false, "": false, "Correct horse battery staple": false} {
-		if got, err := h.Verify(t.Context(), password, first); err != nil || got != want {
+		if got, err := h.Verify(t.Context(), "", password, first); err != nil || got != want {
 			t.Errorf("%q: %t, %v", password, got, err)
 		}
 	}
 	broken := errors.New("no randomness")
-	if hash, err := h.Hash(t.Context(), "p", iotest.ErrReader(broken)); !errors.Is(err, broken) || hash != "" {
+	if hash, err := h.Hash(t.Context(), "", "p", iotest.ErrReader(broken)); !errors.Is(err, broken) || hash != "" {
 		t.Errorf("%q, %v", hash, err)
 	}
 }
@@ -52,7 +52,7 @@ func TestHashesOfOthersAreVerifiedByTheirOwnCost(t *testing.T) {
 		"$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
 	} {
 		for password, want := range map[string]bool{"password": true, "passwore": false} {
-			if got, err := h.Verify(t.Context(), password, vector); err != nil || got != want {
+			if got, err := h.Verify(t.Context(), "", password, vector); err != nil || got != want {
 				t.Errorf("%s, %q: %t, %v", vector, password, got, err)
 			}
 		}
@@ -85,7 +85,7 @@ func TestWrongFormsAreErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ok, err := NewHasher().Verify(t.Context(), "password", encoded)
+			ok, err := NewHasher().Verify(t.Context(), "", "password", encoded)
 			if ok || err == nil || strings.Contains(err.Error(), hash) {
 				t.Errorf("%t, %v", ok, err)
 			}
@@ -102,13 +102,13 @@ func TestAnUnknownAccountIsAsMuchWorkAsAKnownOne(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	for _, password := range []string{"", "anything"} {
-		if ok, err := h.Verify(t.Context(), password, ""); ok || err != nil {
+		if ok, err := h.Verify(t.Context(), "", password, ""); ok || err != nil {
 			t.Errorf("%q: %t, %v", password, ok, err)
 		}
 	}
 	h.wait = time.Millisecond
 	hold(t, h)
-	if _, err := h.Verify(t.Context(), "anything", ""); !errors.Is(err, ErrBusy) {
+	if _, err := h.Verify(t.Context(), "", "anything", ""); !errors.Is(err, ErrBusy) {
 		t.Errorf("%v: no turn was asked for", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestAnUnknownAccountIsAsMuchWorkAsAKnownOne(t *testing.T) {
 func hold(t *testing.T, h *Hasher) {
 	t.Helper()
 	for range runtime.GOMAXPROCS(0) {
-		if err := h.take(t.Context()); err != nil {
+		if err := h.take(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +132,7 @@ func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
 	h.wait = 20 * time.Millisecond
 	hold(t, h)
 	begin := time.Now()
-	if _, err := h.Hash(t.Context(), "p", rand.Reader); !errors.Is(err, ErrBusy) {
+	if _, err := h.Hash(t.Context(), "", "p", rand.Reader); !errors.Is(err, ErrBusy) {
 		t.Errorf("Hash: %v", err)
 	}
 	if took := time.Since(begin); took < h.wait {
@@ -143,7 +143,7 @@ func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := h.Verify(ctx, "p", "")
+		_, err := h.Verify(ctx, "", "p", "")
 		ended <- err
 	}()
 	cancel()
@@ -152,15 +152,15 @@ func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
 	}
 
 	go func() {
-		_, err := h.Verify(context.WithoutCancel(ctx), "p", "")
+		_, err := h.Verify(context.WithoutCancel(ctx), "", "p", "")
 		ended <- err
 	}()
-	h.leave()
+	h.leave("")
 	if err := <-ended; err != nil {
 		t.Errorf("it got a turn: %v", err)
 	}
 	// The turn was given back.
-	if err := h.take(t.Context()); err != nil {
+	if err := h.take(t.Context(), ""); err != nil {
 		t.Error(err)
 	}
 }
@@ -242,4 +242,26 @@ func TestNoPasswordIsRefusedForItsComposition(t *testing.T) {
 			t.Fatalf("%q: %v", password, err)
 		}
 	})
+}
+
+func TestOneClientDoesNotTakeEverybodysTurns(t *testing.T) {
+	t.Parallel()
+	h := NewHasher()
+	for range maxPerClient {
+		if !h.enter("greedy") {
+			t.Fatal("refused below the bound")
+		}
+	}
+	if _, err := h.Hash(t.Context(), "greedy", "p", rand.Reader); !errors.Is(err, ErrBusy) {
+		t.Errorf("one more of the greedy client: %v", err)
+	}
+	if _, err := h.Hash(t.Context(), "modest", "p", rand.Reader); err != nil {
+		t.Errorf("another client: %v", err)
+	}
+	for range maxPerClient {
+		h.exit("greedy")
+	}
+	if _, err := h.Hash(t.Context(), "greedy", "p", rand.Reader); err != nil || len(h.clients) != 0 {
+		t.Errorf("afterwards: %v, %d clients are remembered", err, len(h.clients))
+	}
 }

@@ -10,11 +10,11 @@ import (
 const MaxEmail = 254
 
 // Email returns an address trimmed, or an error that says how to fix it: one bare address, without a display name, quotes, blanks
-// and characters that are refused everywhere.
+// and domain literals, in ASCII: look-alikes of other scripts fold into somebody else's address.
 func Email(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	parsed, err := mail.ParseAddress(s)
-	if err != nil || parsed.Address != s || len(s) > MaxEmail || strings.ContainsFunc(s, Forbidden) || strings.ContainsAny(s, " \"") {
+	if err != nil || parsed.Address != s || len(s) > MaxEmail || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) || strings.ContainsAny(s, "\"[]") {
 		return "", fmt.Errorf("must be an email address such as ada@example.com, of at most %d bytes", MaxEmail)
 	}
 	return s, nil

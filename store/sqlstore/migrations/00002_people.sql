@@ -295,7 +295,7 @@ CREATE TABLE audit (
     deployment TEXT   NOT NULL,
     at         BIGINT NOT NULL,
     id         BIGINT NOT NULL,
-    -- Who did it: user:<id>, key:<public id>, token:<subject> or system.
+    -- Who did it: user:<id>, anonymous, key:<public id>, token:<subject> or system.
     actor      TEXT   NOT NULL,
     action     TEXT   NOT NULL,
     object     TEXT   NOT NULL,
