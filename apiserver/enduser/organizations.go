@@ -236,9 +236,20 @@ func (c *call) listOrganizationMemberships() (any, error) {
 func (c *call) listWorkspaceMemberships() (any, error) {
 	out, d := []workspaceMembershipView{}, c.directory()
 	err := c.view(func(tx people.Tx) error {
-		members, err := tx.WorkspaceMembershipsOf(c.signedIn().User, 0)
+		organizations := map[int64]people.Organization{}
+		members, err := tx.MembershipsOf(c.signedIn().User)
 		for _, m := range members {
-			out = append(out, viewWorkspaceMember(d, m))
+			organizations[m.Organization.ID] = m.Organization
+		}
+		if err != nil {
+			return err
+		}
+		workspaces, err := tx.WorkspaceMembershipsOf(c.signedIn().User, 0)
+		for _, m := range workspaces {
+			// Who left the organization meanwhile is in its workspaces no more.
+			if o, member := organizations[m.Workspace.Organization]; member {
+				out = append(out, viewWorkspaceMember(d, o, m))
+			}
 		}
 		return err
 	})

@@ -98,7 +98,7 @@ func TestORG03TheWorkspaceThatBecomesActive(t *testing.T) {
 		active("Second") // the last active one
 		drop := func(name string) {
 			for _, m := range b.list("/me/workspace-memberships") {
-				if m["organization_id"] == one && m["workspace"].(map[string]any)["name"] == name {
+				if m["organization"].(map[string]any)["id"] == one && m["workspace"].(map[string]any)["name"] == name {
 					w.deleteWorkspaceMembership(m["id"].(string))
 				}
 			}
@@ -196,7 +196,7 @@ func TestORG06SwitchesAtOnceNeverMixOrganizations(t *testing.T) {
 			organizations = append(organizations, data["organization"].(map[string]any)["id"].(string))
 		}
 		for _, m := range b.list("/me/workspace-memberships") {
-			homes[m["workspace"].(map[string]any)["id"].(string)] = m["organization_id"].(string)
+			homes[m["workspace"].(map[string]any)["id"].(string)] = m["organization"].(map[string]any)["id"].(string)
 		}
 		workspaces := func(organization string) (id string) {
 			for w, o := range homes {
@@ -418,4 +418,26 @@ func (w *world) verifyToken(token string) map[string]any {
 	var claims map[string]any
 	w.must(parsed.Claims(keys[0], &claims))
 	return claims
+}
+
+func TestAnInvitationEndsWithItsInvitersMembership(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		owner, _ := w.signedUp("owner@example.com")
+		organization := owner.organization("Org")
+		inviter := w.role("inviter", "Organization", "organization:invite")
+		path := "/organizations/" + organization + "/invitations"
+		w.eventually("the role is known", func() bool {
+			return owner.do("POST", path, fmt.Sprintf(`{"email":"mallory@example.com","role_id":%q}`, inviter)).Status == 200
+		})
+		mallory, user := w.signedUp("mallory@example.com")
+		mallory.ok("POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, w.invitation("mallory@example.com", 1)))
+		mallory.ok("POST", path, `{"email":"second@example.com"}`)
+		token := w.invitation("second@example.com", 1)
+		w.tx(func(tx people.Tx) error { _, err := tx.DeleteMember(parseID(organization), parseID(user)); return err })
+		second, _ := w.signedUp("second@example.com")
+		second.refused(400, "INVALID_INVITATION", "POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, token))
+		if n := len(second.list("/me/organization-memberships")); n != 0 {
+			t.Errorf("%d memberships by an invitation whose inviter is gone", n)
+		}
+	})
 }

@@ -606,3 +606,73 @@ func TestSES14Passwords(t *testing.T) {
 		}
 	})
 }
+
+func TestSES13TheOwnerIsToldOnceADayFromWhereverItComes(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.signedUp("ada@example.com")
+		mails := func() (n int) {
+			for _, m := range w.carrier.Messages("ada@example.com") {
+				if strings.Contains(strings.ToLower(m.Subject), "sign-in") {
+					n++
+				}
+			}
+			return n
+		}
+		for range 3 {
+			b := w.browser()
+			for range 11 {
+				b.do("POST", "/auth/signin", `{"strategy":"password","email":"Ada@example.com","password":"a wrong password of length"}`)
+			}
+		}
+		w.eventually("a notice arrives", func() bool { return mails() > 0 })
+		if n := strings.Count(w.dump(), " void "); n != 2 || mails() != 1 {
+			t.Errorf("%d notices went out and %d were void, want 1 and 2", mails(), n)
+		}
+	})
+}
+
+func TestAFailedSignOutKeepsTheCookie(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		f := &failing{Store: w.store}
+		server := w.serve(f)
+		b := w.browser()
+		b.base = server.URL
+		b.signUp("ada@example.com")
+		f.left.Store(0)
+		f.armed.Store(true)
+		a := b.do("POST", "/session/sign-out", `{}`)
+		f.armed.Store(false)
+		if a.Status != 500 || a.Header.Get("Set-Cookie") != "" || len(a.Body.Session.SignIns) != 1 {
+			t.Errorf("a sign-out that failed: %s %v", a.Raw, a.Header)
+		}
+		if !b.alive() {
+			t.Error("the session is out of reach")
+		}
+	})
+}
+
+func TestASignInLeavesNothingPending(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		b, _ := w.signedUp("ada@example.com")
+		hash, _ := session.Hash(b.cookie())
+		w.tx(func(tx people.Tx) error {
+			s, _, err := tx.SessionByToken(hash)
+			if s.Attempting {
+				t.Error("every request would look for attempts that are completed")
+			}
+			return err
+		})
+	})
+}
+
+func TestARefusedRequestIsAUseOfItsToken(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		b, _ := w.signedUp("ada@example.com")
+		one := b.organization("One")
+		old := b.cookie()
+		b.switchTo(one)
+		b.refused(400, "INVALID_ORGANIZATION", "POST", "/session/switch-organization", `{"organization_id":"1"}`)
+		w.clock.Advance(11 * time.Second)
+		b.as(old).refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
+	})
+}

@@ -99,16 +99,16 @@ func viewMember(d *directory.Directory, m people.Member) organizationMembershipV
 }
 
 type workspaceMembershipView struct {
-	ID             string         `json:"id"`
-	OrganizationID string         `json:"organization_id"`
-	Workspace      *workspaceView `json:"workspace"`
-	Role           *roleView      `json:"role"`
-	CreatedAt      time.Time      `json:"created_at"`
+	ID           string            `json:"id"`
+	Organization *organizationView `json:"organization"`
+	Workspace    *workspaceView    `json:"workspace"`
+	Role         *roleView         `json:"role"`
+	CreatedAt    time.Time         `json:"created_at"`
 }
 
-func viewWorkspaceMember(d *directory.Directory, m people.WorkspaceMember) workspaceMembershipView {
+func viewWorkspaceMember(d *directory.Directory, o people.Organization, m people.WorkspaceMember) workspaceMembershipView {
 	return workspaceMembershipView{
-		format(m.ID), format(m.Workspace.Organization), viewWorkspace(m.Workspace), viewRole(d.RoleOf(v1alpha1.RoleLevelWorkspace, m.Owner, m.Role)), m.CreatedAt,
+		format(m.ID), viewOrganization(o), viewWorkspace(m.Workspace), viewRole(d.RoleOf(v1alpha1.RoleLevelWorkspace, m.Owner, m.Role)), m.CreatedAt,
 	}
 }
 

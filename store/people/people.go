@@ -40,8 +40,8 @@ type Messages interface {
 
 // Upkeep is what keeps the tables small.
 type Upkeep interface {
-	// Purge deletes up to limit rows of each kind that are over: sessions and attempts past their expiry, challenges, failures
-	// and ended messages older than 25 hours before now, audit records older than the retention. It returns how many it deleted.
+	// Purge deletes up to limit rows of each kind that are over: sessions and attempts past their expiry, challenges, failures,
+	// ended messages and expired invitations older than 25 hours before now, audit records older than the retention. It returns how many it deleted.
 	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
 }
 
@@ -121,8 +121,8 @@ type Sessions interface {
 	UseToken(token Token, now, parentDies time.Time) error
 	// DropTokens deletes all tokens of a session.
 	DropTokens(session int64) error
-	// TrimTokens deletes a session's tokens that died before a time, and so many of the live ones that most are left: never the
-	// presented one, then those that die already, the oldest first.
+	// TrimTokens deletes a session's tokens that died before a time, all dead ones but the newest 64, and so many of the live ones that
+	// most are left: never the presented one, then those that die already, the oldest first.
 	TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error
 
 	InsertSignIn(SignIn) error

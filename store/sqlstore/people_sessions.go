@@ -135,6 +135,9 @@ func (tx *peopleTx) DropTokens(session int64) error {
 	return tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND session_id = ?`, session)
 }
 
+// maxDeadTokens is how many dead tokens of a session are remembered: a session that switches all day is read and written no slower.
+const maxDeadTokens = 64
+
 func (tx *peopleTx) TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error {
 	type token struct {
 		hash []byte
@@ -147,12 +150,15 @@ func (tx *peopleTx) TrimTokens(session int64, presented []byte, most int, now, d
 	if err != nil {
 		return err
 	}
-	live := 0
+	live, dead := 0, 0
 	for _, t := range tokens {
-		over := !t.dies.IsZero() && t.dies.Before(diedBefore)
+		var over bool
 		if t.dies.IsZero() || t.dies.After(now) {
 			live++
 			over = live > most
+		} else {
+			dead++
+			over = t.dies.Before(diedBefore) || dead > maxDeadTokens
 		}
 		if !over || bytes.Equal(t.hash, presented) {
 			continue

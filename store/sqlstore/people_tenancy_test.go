@@ -124,8 +124,8 @@ func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 		})
 		return false
 	})
-	if found != 5 {
-		t.Errorf("%d tables are purged, this test knows of 5", found)
+	if found != 6 {
+		t.Errorf("%d tables are purged, this test knows of 6", found)
 	}
 }
 

@@ -54,6 +54,7 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		before            int64
 	}{
 		{"attempts", "deployment, id", "expires_at < ?", micros(now)},
+		{"invitations", "deployment, id", "expires_at < ?", forgotten},
 		{"challenges", "deployment, id", "created_at < ?", forgotten},
 		{"failures", "deployment, scope, subject", "updated_at < ?", forgotten},
 		{"outbox", "deployment, id", "state <> '" + people.MessagePending + "' AND created_at < ?", forgotten},

@@ -67,7 +67,7 @@ var upkeepStories = []story{
 		e.ok(err)
 		e.Expect(erased).To(gomega.BeZero())
 	}},
-	{name: "what bounds sending and guessing is purged after 25 hours, attempts at their expiry, audit after its retention", run: func(e *env) {
+	{name: "what bounds sending and guessing is purged after 25 hours, attempts at their expiry, invitations a day later, audit after its retention", run: func(e *env) {
 		e.begin()
 		e.change(home, func(tx people.Tx) error { return furnish(tx, "kept") })
 		e.insert(func(tx people.Tx) error {
@@ -87,7 +87,7 @@ var upkeepStories = []story{
 			{25 * time.Hour, 90 * 24 * time.Hour, 1, "the failure"},
 			{25*time.Hour + 2*time.Second, 90 * 24 * time.Hour, 2, "the challenge and the message that was sent"},
 			{26 * time.Hour, 26 * time.Hour, 0, "the audit record is as old as its retention says"},
-			{26*time.Hour + 2*time.Second, 26 * time.Hour, 1, "the audit record"},
+			{26*time.Hour + 2*time.Second, 26 * time.Hour, 2, "the audit record, and the invitation a day after its end"},
 			{999 * time.Hour, time.Hour, 0, "a pending message stays, and users, memberships and events do"},
 		} {
 			e.Expect(e.purged(born.Add(step.now+time.Microsecond), step.retention, 1)).To(gomega.Equal(step.purged), step.what)
@@ -95,6 +95,6 @@ var upkeepStories = []story{
 		e.Expect(e.claim(after(time.Hour), 10)).To(gomega.HaveLen(1))
 		erased, err := e.store.Erase(e.ctx, e.tenure, home, 100)
 		e.ok(err)
-		e.Expect(erased).To(gomega.BeEquivalentTo(18-5+1), "all but what was purged, and the pending message")
+		e.Expect(erased).To(gomega.BeEquivalentTo(18-6+1), "all but what was purged, and the pending message")
 	}},
 }

@@ -275,6 +275,7 @@ CREATE TABLE invitations (
 
 CREATE UNIQUE INDEX invitations_hash ON invitations (deployment, hash);
 CREATE INDEX invitations_organization ON invitations (deployment, organization_id);
+CREATE INDEX invitations_expiry ON invitations (expires_at);
 
 -- What analytics counts: completed sign-ins, accounts, organizations and workspaces that were created.
 CREATE TABLE events (
