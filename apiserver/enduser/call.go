@@ -245,7 +245,7 @@ func (c *call) resolve(value string, changes bool) error {
 		return nil
 	}
 	c.presented, c.hash = value, hash
-	var reused bool
+	var reused, justReplaced bool
 	err := c.Store.View(c.r.Context(), c.deployment.Deployment, func(tx people.Tx) error {
 		s, found, err := tx.SessionByToken(hash)
 		if err != nil || !found {
@@ -256,6 +256,9 @@ func (c *call) resolve(value string, changes bool) error {
 			c.session = &s
 		case session.Reused:
 			reused = true
+		case session.Over:
+			// The answer of a request that was under way beside the sign-in must not take the new cookie away.
+			justReplaced = s.Token.Replaced && c.now.Before(s.Token.DiesAt.Add(session.Grace))
 		}
 		if s.Attempting && c.session != nil {
 			c.attempts, err = tx.AttemptsOf(s.ID, c.now)
@@ -268,7 +271,7 @@ func (c *call) resolve(value string, changes bool) error {
 	if err != nil {
 		return c.unavailable(err)
 	}
-	c.clear = c.session == nil
+	c.clear = c.session == nil && !justReplaced
 	return nil
 }
 

@@ -54,7 +54,7 @@ func (c *call) renew(tx people.Tx) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.DropTokens(c.session.ID); err != nil {
+	if err := tx.ReplaceTokens(c.session.ID, c.now); err != nil {
 		return err
 	}
 	c.cookie = token

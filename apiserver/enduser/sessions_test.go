@@ -676,3 +676,27 @@ func TestARefusedRequestIsAUseOfItsToken(t *testing.T) {
 		b.as(old).refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 	})
 }
+
+func TestADoubleSubmitDoesNotTakeTheNewCookieAway(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		b := w.browser()
+		b.ok("POST", "/auth/signup", `{"email":"ada@example.com"}`)
+		attempt, code := b.last.Body.Session.SignUpAttempts[0]["id"], w.codeFor("ada@example.com", 1)
+		before := b.as(b.cookie())
+		body := fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, attempt, code)
+		b.ok("POST", "/auth/attempt-verification", body)
+		if a := before.refused(400, "INVALID_ATTEMPT", "POST", "/auth/attempt-verification", body); a.Header.Get("Set-Cookie") != "" {
+			t.Errorf("the second click is answered with %s", a.Header.Get("Set-Cookie"))
+		}
+		if before.alive() || !b.alive() {
+			t.Error("the old cookie lives, or the new one does not")
+		}
+		w.clock.Advance(session.Grace)
+		if a := before.refused(401, "NOT_AUTHENTICATED", "GET", "/me", ""); !strings.Contains(a.Header.Get("Set-Cookie"), "Max-Age=0") {
+			t.Error("a dead cookie is not cleared")
+		}
+		if !b.alive() {
+			t.Error("a cookie from before the sign-in ended the session")
+		}
+	})
+}

@@ -71,7 +71,7 @@ type Verdict int
 const (
 	// Live sessions are served.
 	Live Verdict = iota
-	// Over: idle for too long, or past the absolute bound.
+	// Over: idle for too long, past the absolute bound, or the token was replaced by a sign-in.
 	Over
 	// Reused: a token was presented that a successor had replaced. Somebody has a copy: the session is to be revoked.
 	Reused
@@ -81,6 +81,8 @@ const (
 func Judge(s people.Session, policy Policy, now time.Time) Verdict {
 	switch {
 	case !now.Before(s.ExpiresAt), !s.Anonymous && !now.Before(s.UsedAt.Add(policy.Idle)):
+		return Over
+	case s.Token.Replaced:
 		return Over
 	case !s.Token.DiesAt.IsZero() && !now.Before(s.Token.DiesAt):
 		return Reused

@@ -119,8 +119,8 @@ type Sessions interface {
 	InsertToken(Token) error
 	// UseToken records the first use of a token and lets its parent die at a time, if it does not die before.
 	UseToken(token Token, now, parentDies time.Time) error
-	// DropTokens deletes all tokens of a session.
-	DropTokens(session int64) error
+	// ReplaceTokens ends all tokens of a session at a time, as replaced by a sign-in.
+	ReplaceTokens(session int64, now time.Time) error
 	// TrimTokens deletes a session's tokens that died before a time, all dead ones but the newest 64, and so many of the live ones that
 	// most are left: never the presented one, then those that die already, the oldest first.
 	TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error

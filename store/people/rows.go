@@ -84,6 +84,8 @@ type Token struct {
 	UsedAt time.Time
 	// DiesAt is zero until a successor was used.
 	DiesAt time.Time
+	// Replaced tokens ended with a sign-in: they are dead, and no sign of theft.
+	Replaced bool
 }
 
 // SignIn is one account in a session.

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-const sessionByToken = `SELECT t.hash, t.parent, t.created_at, t.used_at, t.dies_at,
+const sessionByToken = `SELECT t.hash, t.parent, t.created_at, t.used_at, t.dies_at, t.replaced,
 		s.id, s.anonymous, s.active_signin, s.attempting, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
 		COALESCE(g.id, 0), COALESCE(g.user_id, 0), COALESCE(g.method, ''), COALESCE(g.organization_id, 0), COALESCE(g.workspace_id, 0),
 		COALESCE(g.created_at, 0)
@@ -23,7 +23,7 @@ func (tx *peopleTx) SessionByToken(hash []byte) (people.Session, bool, error) {
 	found := false
 	_, err := list(tx, func(row *sql.Rows, g *people.SignIn) error {
 		found = true
-		err := row.Scan(&s.Token.Hash, &s.Token.Parent, moment{&s.Token.CreatedAt}, moment{&s.Token.UsedAt}, moment{&s.Token.DiesAt},
+		err := row.Scan(&s.Token.Hash, &s.Token.Parent, moment{&s.Token.CreatedAt}, moment{&s.Token.UsedAt}, moment{&s.Token.DiesAt}, &s.Token.Replaced,
 			&s.ID, &s.Anonymous, &s.ActiveSignIn, &s.Attempting, &s.Address, &s.UserAgent,
 			moment{&s.CreatedAt}, moment{&s.UsedAt}, moment{&s.ExpiresAt},
 			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt})
@@ -118,8 +118,8 @@ func (tx *peopleTx) PendingFrom(address string, now time.Time) (int, error) {
 }
 
 func (tx *peopleTx) InsertToken(t people.Token) error {
-	return tx.put(`INSERT INTO session_tokens (deployment, hash, session_id, parent, created_at, used_at, dies_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		t.Hash, t.Session, bytesOf(t.Parent), micros(t.CreatedAt), micros(t.UsedAt), micros(t.DiesAt))
+	return tx.put(`INSERT INTO session_tokens (deployment, hash, session_id, parent, created_at, used_at, dies_at, replaced) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.Hash, t.Session, bytesOf(t.Parent), micros(t.CreatedAt), micros(t.UsedAt), micros(t.DiesAt), flag(t.Replaced))
 }
 
 func (tx *peopleTx) UseToken(t people.Token, now, parentDies time.Time) error {
@@ -131,8 +131,8 @@ func (tx *peopleTx) UseToken(t people.Token, now, parentDies time.Time) error {
 		micros(parentDies), micros(parentDies), t.Parent)
 }
 
-func (tx *peopleTx) DropTokens(session int64) error {
-	return tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND session_id = ?`, session)
+func (tx *peopleTx) ReplaceTokens(session int64, now time.Time) error {
+	return tx.update(`UPDATE session_tokens SET dies_at = ?, replaced = 1 WHERE replaced = 0 AND session_id = ? AND deployment = ?`, micros(now), session)
 }
 
 // maxDeadTokens is how many dead tokens of a session are remembered: a session that switches all day is read and written no slower.

@@ -68,7 +68,7 @@ var writes = map[string]func(tx people.Tx) error{
 	"LeaveSession":      func(tx people.Tx) error { return tx.LeaveSession(signIn(1, 1, 1)) },
 	"InsertToken":       func(tx people.Tx) error { return tx.InsertToken(tokenOf(2, 1)) },
 	"UseToken":          func(tx people.Tx) error { return tx.UseToken(tokenOf(1, 1), born, born) },
-	"DropTokens":        func(tx people.Tx) error { return tx.DropTokens(1) },
+	"ReplaceTokens":     func(tx people.Tx) error { return tx.ReplaceTokens(1, born) },
 	"TrimTokens":        func(tx people.Tx) error { return tx.TrimTokens(1, nil, 0, born, born) },
 	"InsertSignIn":      func(tx people.Tx) error { return tx.InsertSignIn(signIn(2, 1, 2)) },
 	"DeleteSignIn":      func(tx people.Tx) error { return tx.DeleteSignIn(1) },

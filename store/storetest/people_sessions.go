@@ -164,8 +164,15 @@ var sessionStories = []story{
 		use(sibling, time.Minute+time.Second, time.Minute+5*time.Second)
 		e.Expect(times(1)).To(gomega.Equal([2]time.Time{after(time.Second), after(time.Minute + 5*time.Second)}))
 		e.Expect(times(2)).To(gomega.Equal([2]time.Time{after(time.Minute)}), "siblings never kill each other")
-		e.insert(func(tx people.Tx) error { return tx.DropTokens(1) })
-		e.Expect(tokensLeft(e, 3)).To(gomega.BeEmpty())
+		e.insert(func(tx people.Tx) error { return tx.ReplaceTokens(1, after(time.Hour)) })
+		e.Expect(tokensLeft(e, 3)).To(gomega.HaveLen(3), "they are remembered")
+		for n := range int64(3) {
+			s, _ := sessionOf(e, n+1)
+			e.Expect(s.Token.Replaced).To(gomega.BeTrue())
+			e.Expect(s.Token.DiesAt).To(gomega.Equal(after(time.Hour)))
+		}
+		e.insert(func(tx people.Tx) error { return tx.ReplaceTokens(1, after(2*time.Hour)) })
+		e.Expect(times(1)[1]).To(gomega.Equal(after(time.Hour)), "a token is replaced once")
 	}},
 	{name: "tokens are trimmed: the long dead, then the dying, then the oldest, never the presented one", run: func(e *env) {
 		e.begin()

@@ -89,6 +89,8 @@ CREATE TABLE session_tokens (
     created_at BIGINT NOT NULL,
     used_at    BIGINT NOT NULL,
     dies_at    BIGINT NOT NULL,
+    -- Whether a sign-in ended it: dead then, and no sign of theft.
+    replaced   SMALLINT NOT NULL,
     PRIMARY KEY (deployment, hash)
 );
 
