@@ -469,7 +469,7 @@ var _ = Describe("Every operation on people", func() {
 		jwt := token(ctx, w.namespace, "backend", "cardea:"+w.namespace+":acme")
 		w.expectAccepted(jwt)
 		id := w.newUser(jwt, "ada@people.example")
-		Expect(w.rows(`SELECT actor FROM audit WHERE object = ?`, "user:"+id)).To(Equal([]string{"token"}))
+		Expect(w.rows(`SELECT actor FROM audit WHERE object = ?`, "user:"+id)).To(Equal([]string{"token:system:serviceaccount:" + w.namespace + ":backend"}))
 	})
 
 	It("lets one of two that create the same user at once win", func(ctx context.Context) {
