@@ -104,9 +104,14 @@ func (c *call) beginAttempt(tx people.Tx) error {
 	return c.renew(tx)
 }
 
-// mayBegin refuses a sign-up that the limits of its address would refuse.
-func (c *call) mayBegin(email string) error {
+// mayBegin refuses a sign-up whose invitation, or the limits of whose address, would refuse it.
+func (c *call) mayBegin(q signUpRequest) error {
 	return c.view(func(tx people.Tx) error {
+		if q.invitation != "" {
+			if _, err := c.openInvitation(tx, q.invitation, q.email); err != nil {
+				return err
+			}
+		}
 		if c.session == nil {
 			if pending, err := tx.PendingFrom(c.network, c.now); err != nil || pending >= session.MaxPending {
 				return otherwise(err, tooManyPending())
@@ -116,7 +121,7 @@ func (c *call) mayBegin(email string) error {
 		if err != nil {
 			return err
 		}
-		to, err := tx.SendsTo(people.PurposeSignUp, 0, people.FoldEmail(email), c.now.Add(-verification.Window))
+		to, err := tx.SendsTo(people.PurposeSignUp, 0, people.FoldEmail(q.email), c.now.Add(-verification.Window))
 		if err != nil {
 			return err
 		}

@@ -37,6 +37,8 @@ type call struct {
 	settings   *document.Deployment
 	host       string
 	policy     session.Policy
+	// rules is what directory returns.
+	rules *directory.Directory
 	// address is the client's, and network what limits count: IPv6 clients own a /64.
 	address, network string
 	raw              []byte
@@ -393,7 +395,10 @@ func (c *call) unavailable(err error) error {
 
 // directory returns the deployment's configuration as it binds people.
 func (c *call) directory() *directory.Directory {
-	return directory.New(c.snapshot, c.deployment, c.Random, c.now)
+	if c.rules == nil {
+		c.rules = directory.New(c.snapshot, c.deployment, c.Random, c.now)
+	}
+	return c.rules
 }
 
 func (c *call) origin() directory.Origin {

@@ -17,8 +17,6 @@ type guess struct {
 	find func(tx people.Tx) (subject, user int64, scope, recipient string, err error)
 	// accept does what a right code permits, in the transaction that uses the code up. Its refusal undoes both, unless it is a usedUp.
 	accept func(tx people.Tx) error
-	// gone is the answer where the code was used up meanwhile, by another request.
-	gone func(tx people.Tx) error
 }
 
 // usedUp wraps a refusal that a right code brought about: nothing of the operation is done, but the code is used up.
@@ -45,8 +43,9 @@ func (c *call) verify(g guess) error {
 	}
 	c.Metrics.Compared(g.purpose, "right")
 	var answer error
+	var undone bool
 	err = c.change(func(tx people.Tx) error {
-		answer = nil
+		answer, undone = nil, false
 		_, user, scope, recipient, err := g.find(tx)
 		if err != nil {
 			return err
@@ -56,9 +55,6 @@ func (c *call) verify(g guess) error {
 			return err
 		}
 		if !used {
-			if g.gone != nil {
-				return g.gone(tx)
-			}
 			return expiredCode()
 		}
 		if err := c.resetFailures(tx, scope, user, recipient); err != nil {
@@ -70,10 +66,11 @@ func (c *call) verify(g guess) error {
 			answer = spent.refused
 			return nil
 		}
+		var refused *refusal.Refusal
+		undone = errors.As(err, &refused)
 		return err
 	})
-	var refused *refusal.Refusal
-	if errors.As(err, &refused) {
+	if undone {
 		// What the code would have permitted is refused, and undone with the transaction: the code was right all the same.
 		if resetErr := c.change(func(tx people.Tx) error {
 			_, user, scope, recipient, err := g.find(tx)

@@ -207,7 +207,11 @@ func (c *call) takeBack(counted people.Failure) {
 		if err != nil {
 			return err
 		}
+		// The wait that other tries brought stays.
 		failure.Count, failure.Until = max(failure.Count-1, 0), time.Time{}
+		if wait := password.Delay(failure.Count); wait > 0 {
+			failure.Until = failure.UpdatedAt.Add(wait)
+		}
 		return tx.PutFailure(failure)
 	})
 	if err != nil {

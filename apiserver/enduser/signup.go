@@ -83,12 +83,12 @@ func (c *call) signUp() (any, error) {
 	if d.B2B.Enabled && d.B2B.RequireOrgForSignup && q.organization == "" && q.invitation == "" {
 		return nil, organizationRequired()
 	}
-	// Who is over the limits costs no hash. The transaction counts once more.
-	if err := c.mayBegin(q.email); err != nil {
-		return nil, err
-	}
 	hash := ""
 	if q.hasPassword {
+		// Who is refused anyway costs no hash. The transaction judges once more.
+		if err := c.mayBegin(q); err != nil {
+			return nil, err
+		}
 		if hash, err = c.Hasher.Hash(c.r.Context(), c.network, q.password, c.Random); err != nil {
 			return nil, busy(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -182,5 +181,3 @@ func bytesOf(b []byte) []byte {
 	}
 	return b
 }
-
-var _ store.Store = (*Store)(nil)
