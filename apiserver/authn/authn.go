@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/permission"
@@ -45,11 +45,11 @@ type Authenticator struct {
 func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Principal, error) {
 	header := r.Header["Authorization"]
 	if len(header) != 1 {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	scheme, token, found := strings.Cut(header[0], " ")
 	if !found || !strings.EqualFold(scheme, "Bearer") {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	if a.Tokens != nil && strings.IndexByte(token, '.') > 0 { // no API key has a dot, and every token has two
 		return a.Tokens.Authenticate(r.Context(), s, token)
@@ -60,23 +60,23 @@ func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Pr
 func byKey(s *snapshot.Snapshot, plain string, client netip.Addr, now time.Time) (*Principal, error) {
 	key, err := apikey.Parse(plain)
 	if err != nil {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	// The digest is computed for unknown ids as well: both take the same time.
 	digest := key.Digest()
 	known, found := s.APIKey(key.ID())
 	if !found || !known.Verifier.Digest.Equal(digest) {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	if expires := known.Verifier.ExpiresAt; expires != nil && !now.Before(*expires) {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	if !known.Credential.AllowsFrom(client) {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	principal, found := resolve(s, known)
 	if !found {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	return principal, nil
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/internal/permission"
@@ -63,17 +63,17 @@ type parsed struct {
 func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw string) (*Principal, error) {
 	token, err := parseToken(raw)
 	if err != nil {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	issuer, err := selectIssuer(s, token)
 	if err != nil || !t.timely(token.claims) {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	if issuer.Kubernetes {
 		return t.review(ctx, issuer, token)
 	}
 	if err := t.verify(ctx, issuer, token); err != nil {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	subject, _ := token.claims["sub"].(string)
 	return newTokenPrincipal(issuer, subject, issuer.Permissions(token.claims)), nil

@@ -24,7 +24,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
@@ -278,7 +278,7 @@ func TestTokens(t *testing.T) {
 	for name, token := range refused {
 		t.Run("refuses "+name, func(t *testing.T) {
 			p, err := tokens.Authenticate(context.Background(), s, token)
-			var problem *problem.Problem
+			var problem *apierror.Error
 			if p != nil || !errors.As(err, &problem) || problem.Status != http.StatusUnauthorized {
 				t.Errorf("got %v, %v", p, err)
 			}
@@ -347,7 +347,7 @@ func TestServiceAccountTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, err := tokens.Authenticate(context.Background(), s, tc.token)
 			status := 200
-			var refused *problem.Problem
+			var refused *apierror.Error
 			if errors.As(err, &refused) {
 				status = refused.Status
 			}
@@ -372,7 +372,7 @@ func TestServiceAccountTokens(t *testing.T) {
 		if _, err := tokens.Authenticate(context.Background(), s, known); err != nil {
 			t.Errorf("one reviewed just now: %v", err)
 		}
-		var p *problem.Problem
+		var p *apierror.Error
 		if _, err := tokens.Authenticate(context.Background(), s, fresh); !errors.As(err, &p) || p.Status != 503 || p.RetryAfter == 0 {
 			t.Errorf("a new one: %v, want a 503", err)
 		}

@@ -12,7 +12,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"golang.org/x/sync/singleflight"
 )
@@ -106,11 +106,11 @@ func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *par
 	audience := token.audiences[slices.IndexFunc(token.audiences, func(a string) bool { return slices.Contains(issuer.Audiences, a) })]
 	username, err := t.reviewers.username(ctx, token.raw, audience)
 	if err != nil {
-		return nil, problem.Unavailable(err, "the Kubernetes API must be asked about this token and is out of reach: try again")
+		return nil, apierror.Unavailable(err, "the Kubernetes API must be asked about this token and is out of reach: try again")
 	}
 	subject, isServiceAccount := strings.CutPrefix(username, "system:serviceaccount:")
 	if !isServiceAccount {
-		return nil, problem.Unauthorized()
+		return nil, apierror.Unauthorized()
 	}
 	namespace, _, _ := strings.Cut(subject, ":")
 	permissions := issuer.Permissions(token.claims)

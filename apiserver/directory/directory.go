@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
@@ -72,7 +72,7 @@ func (d *Directory) CreateAccount(tx people.Tx, from NewAccount) (people.User, e
 	if _, taken, err := tx.UserByEmail(people.FoldEmail(from.Email)); err != nil {
 		return people.User{}, err
 	} else if taken {
-		return people.User{}, refusal.Bad("EMAIL_EXISTS", "an account with this email exists already: sign in instead")
+		return people.User{}, apierror.Bad("EMAIL_EXISTS", "an account with this email exists already: sign in instead")
 	}
 	id, err := d.NewID()
 	if err != nil {
@@ -118,7 +118,7 @@ func Clip(userAgent string) string {
 // RequireB2B refuses what needs organizations where the deployment has none.
 func (d *Directory) RequireB2B() error {
 	if !d.B2B.Enabled {
-		return refusal.New(http.StatusForbidden, "ORGANIZATIONS_DISABLED", "organizations are disabled in this deployment: its B2B settings enable them")
+		return apierror.Coded(http.StatusForbidden, "ORGANIZATIONS_DISABLED", "organizations are disabled in this deployment: its B2B settings enable them")
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (d *Directory) CreateWorkspace(tx people.Tx, organization, user int64, name
 		return people.WorkspaceMember{}, err
 	}
 	if int64(len(slugs)) >= d.B2B.DefaultWorkspaceLimit {
-		return people.WorkspaceMember{}, refusal.Bad("WORKSPACE_LIMIT_REACHED", "the organization has %d workspaces, and may have %d", len(slugs), d.B2B.DefaultWorkspaceLimit)
+		return people.WorkspaceMember{}, apierror.Bad("WORKSPACE_LIMIT_REACHED", "the organization has %d workspaces, and may have %d", len(slugs), d.B2B.DefaultWorkspaceLimit)
 	}
 	w, err := d.addWorkspace(tx, organization, user, name, slugs, origin)
 	if err == nil && o.Workspace == 0 {
@@ -221,7 +221,7 @@ func (d *Directory) Join(tx people.Tx, organization people.Organization, user, r
 	if _, found, err := tx.Member(organization.ID, user); err != nil {
 		return people.Member{}, err
 	} else if found {
-		return people.Member{}, refusal.Bad("ALREADY_MEMBER", "the user is a member of this organization already")
+		return people.Member{}, apierror.Bad("ALREADY_MEMBER", "the user is a member of this organization already")
 	}
 	if role == 0 {
 		role = d.assigned(d.B2B.OrgRole)
@@ -255,7 +255,7 @@ func (d *Directory) assigned(name string) int64 {
 
 // NotMember is the one answer about an organization that is unknown, foreign, or not the user's.
 func NotMember() error {
-	return refusal.New(http.StatusForbidden, "NOT_MEMBER", "you are not a member of this organization")
+	return apierror.Coded(http.StatusForbidden, "NOT_MEMBER", "you are not a member of this organization")
 }
 
 // Role is a role as members hold it.

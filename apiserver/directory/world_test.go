@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/directory"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
@@ -131,8 +131,8 @@ func (w *world) try(do func(d *directory.Directory, tx people.Tx) error) error {
 func (w *world) refuses(code string, do func(d *directory.Directory, tx people.Tx) error) {
 	w.t.Helper()
 	err := w.try(do)
-	var refused *refusal.Refusal
-	if !errors.As(err, &refused) || refused.Code() != code {
+	var refused *apierror.Error
+	if !errors.As(err, &refused) || refused.Code != code {
 		w.t.Fatalf("%v, want %s", err, code)
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/directory"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/apiserver/verification"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -65,7 +65,7 @@ func readID(o *body.Object, name string, required bool) int64 {
 }
 
 func tooManyPending() error {
-	return refusal.Later("RATE_LIMITED", session.AnonymousLifetime, "too many sign-ups and sign-ins are pending from your address: finish one, or wait")
+	return apierror.Later("RATE_LIMITED", session.AnonymousLifetime, "too many sign-ups and sign-ins are pending from your address: finish one, or wait")
 }
 
 // beginAttempt makes sure that there is a session to own an attempt: the one that is signed in, the pending one, or a new one, whose
@@ -220,7 +220,7 @@ func readAttemptID(o *body.Object) (id int64, kind string) {
 }
 
 func invalidAttempt() error {
-	return refusal.Bad("INVALID_ATTEMPT", "this attempt is unknown, completed, expired, or was begun in another session: begin again")
+	return apierror.Bad("INVALID_ATTEMPT", "this attempt is unknown, completed, expired, or was begun in another session: begin again")
 }
 
 // ownAttempt returns an attempt of the session that waits for a code.
@@ -334,5 +334,5 @@ func readCode(o *body.Object) string {
 
 // userDisabled is told only to those who proved who they are.
 func userDisabled() error {
-	return refusal.New(http.StatusForbidden, "USER_DISABLED", "this account is disabled: ask the operator of the service")
+	return apierror.Coded(http.StatusForbidden, "USER_DISABLED", "this account is disabled: ask the operator of the service")
 }

@@ -11,10 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/directory"
-	"github.com/cardea-iam/cardea/apiserver/problem"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -59,7 +58,7 @@ type call struct {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{API: a, Recorder: route.Recorder{ResponseWriter: w, Status: http.StatusOK}, now: a.Clock().UTC().Truncate(time.Microsecond), id: route.RequestID(r)}
 	w.Header()["X-Request-Id"] = []string{c.id}
-	r = r.WithContext(withCall(problem.WithRequestID(r.Context(), c.id), c))
+	r = r.WithContext(withCall(r.Context(), c))
 	c.r = r
 	defer func() {
 		switch fault := recover(); {
@@ -82,7 +81,7 @@ func (c *call) findDeployment() error {
 	select {
 	case <-c.Snapshots.Loaded():
 	default:
-		return refusal.Unavailable(nil, "the configuration is not loaded yet: try again")
+		return apierror.Unavailable(nil, "the configuration is not loaded yet: try again")
 	}
 	c.snapshot = c.Snapshots.Current()
 	host := c.r.Host
@@ -92,7 +91,7 @@ func (c *call) findDeployment() error {
 	c.host = strings.TrimSuffix(strings.ToLower(host), ".")
 	entry, found := c.snapshot.ByHost(c.host)
 	if !found {
-		return refusal.New(http.StatusNotFound, "DEPLOYMENT_NOT_FOUND", "no deployment has this host: declare it in frontendHosts")
+		return apierror.Coded(http.StatusNotFound, "DEPLOYMENT_NOT_FOUND", "no deployment has this host: declare it in frontendHosts")
 	}
 	c.deployment, c.settings = entry, entry.Content.(*document.Deployment)
 	declared := c.settings.EffectiveSession()
@@ -121,10 +120,10 @@ func (a *API) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	}
 	if allow != "" {
 		c.Header().Set("Allow", allow)
-		c.refuse(refusal.New(http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "this path does not take %s: use %s", r.Method, allow))
+		c.refuse(apierror.Coded(http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "this path does not take %s: use %s", r.Method, allow))
 		return
 	}
-	c.refuse(refusal.New(http.StatusNotFound, "NOT_FOUND", "there is no such path"))
+	c.refuse(apierror.Coded(http.StatusNotFound, "NOT_FOUND", "there is no such path"))
 }
 
 // serve checks a request and runs its operation.
@@ -154,7 +153,7 @@ func (c *call) check(e endpoint) error {
 	cookies := c.r.CookiesNamed(cookieName)
 	if len(cookies) > 1 {
 		// One of them was set by somebody else, and nothing tells which.
-		return refusal.New(http.StatusUnauthorized, "NOT_AUTHENTICATED", "more than one %s cookie was sent: clear the cookies of this site and its parent domains", cookieName)
+		return apierror.Coded(http.StatusUnauthorized, "NOT_AUTHENTICATED", "more than one %s cookie was sent: clear the cookies of this site and its parent domains", cookieName)
 	}
 	if err := c.readBody(); err != nil {
 		return err
@@ -168,7 +167,7 @@ func (c *call) check(e endpoint) error {
 		}
 	}
 	if e.signedIn && c.signedIn() == nil {
-		return refusal.NotAuthenticated()
+		return apierror.NotAuthenticated()
 	}
 	return nil
 }
@@ -192,34 +191,11 @@ func (c *call) readBody() error {
 		}
 	}
 	if err := body.RequireJSON(r); err != nil {
-		return c.translate(err, "UNSUPPORTED_MEDIA_TYPE")
-	}
-	raw, err := body.Read(r)
-	c.raw = raw
-	return c.translate(err, "PAYLOAD_TOO_LARGE")
-}
-
-// translate turns a problem of the shared checks into a refusal.
-func (c *call) translate(err error, code string) error {
-	var p *problem.Problem
-	if !errors.As(err, &p) {
 		return err
 	}
-	if p.Status == http.StatusBadRequest {
-		code = "VALIDATION_ERROR"
-	}
-	if len(p.Items) == 0 {
-		return refusal.New(p.Status, code, "%s", p.Message)
-	}
-	out := &refusal.Refusal{Status: p.Status}
-	for _, item := range p.Items {
-		message := item.Message
-		if item.Field != "" {
-			message = strings.TrimPrefix(item.Field, "/") + " " + message
-		}
-		out.Faults = append(out.Faults, refusal.Fault{Code: code, Message: message})
-	}
-	return out
+	raw, err := body.Read(r, body.MaxEndUserBytes)
+	c.raw = raw
+	return err
 }
 
 // parse reads the body's object by read, which notes what is wrong with members; an absent body is an empty object where nothing
@@ -231,11 +207,11 @@ func (c *call) parse(read func(*body.Object)) error {
 	}
 	object, err := body.Parse(raw)
 	if err != nil {
-		return c.translate(err, "")
+		return err
 	}
 	read(object)
 	object.Close()
-	return c.translate(object.Err(), "")
+	return object.Err()
 }
 
 // resolve finds the session of a cookie. A dead cookie is cleared, and a reused one ends its session. Use is written down here, or
@@ -337,11 +313,11 @@ func (c *call) change(do func(tx people.Tx) error) error {
 			}
 			if !found || session.Judge(s, c.policy, c.now) != session.Live {
 				ended = true
-				return refusal.NotAuthenticated()
+				return apierror.NotAuthenticated()
 			}
 			c.session = &s
 			if signedIn && c.signedIn() == nil {
-				return refusal.NotAuthenticated()
+				return apierror.NotAuthenticated()
 			}
 			if err := c.use(tx, c.session); err != nil {
 				return err
@@ -366,7 +342,7 @@ func (c *call) change(do func(tx people.Tx) error) error {
 	if ended {
 		c.session, c.clear = nil, true
 	}
-	var refused *refusal.Refusal
+	var refused *apierror.Error
 	if c.session != nil && errors.As(err, &refused) && c.useDue(*c.session) {
 		// The use is a fact all the same.
 		if useErr := c.recordUse(); useErr != nil {
@@ -383,12 +359,12 @@ func (c *call) view(do func(tx people.Tx) error) error {
 
 // unavailable turns an error of the store into a 503; what is a refusal already stays one.
 func (c *call) unavailable(err error) error {
-	var refused *refusal.Refusal
+	var refused *apierror.Error
 	if err == nil || errors.As(err, &refused) {
 		return err
 	}
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return refusal.Unavailable(err, "the store is out of reach: try again; if this request changes something, look first whether it did")
+		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, look first whether it did")
 	}
 	return err
 }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/refusal"
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/verification"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
@@ -37,8 +39,8 @@ func (c *call) verify(g guess) error {
 	}
 	if !c.codes.Matches(live.ID, live.Salt, live.MAC, live.KeyID, g.code) {
 		c.Metrics.Compared(g.purpose, "wrong")
-		refused := refusal.Bad("INVALID_CODE", "this is not the code that was sent: check the newest message")
-		refused.HasAttempts, refused.AttemptsLeft = true, verification.MaxTries-live.Tries
+		refused := apierror.Bad("INVALID_CODE", "this is not the code that was sent: check the newest message")
+		refused.AttemptsLeft = ptr.To(verification.MaxTries - live.Tries)
 		return refused
 	}
 	c.Metrics.Compared(g.purpose, "right")
@@ -66,7 +68,7 @@ func (c *call) verify(g guess) error {
 			answer = spent.refused
 			return nil
 		}
-		var refused *refusal.Refusal
+		var refused *apierror.Error
 		undone = errors.As(err, &refused)
 		return err
 	})
@@ -89,7 +91,7 @@ func (c *call) verify(g guess) error {
 }
 
 func expiredCode() error {
-	return refusal.Bad("EXPIRED_CODE", "there is no code that is still valid: ask for a new one")
+	return apierror.Bad("EXPIRED_CODE", "there is no code that is still valid: ask for a new one")
 }
 
 // countTry finds the live challenge and counts one try on it and one failure in a row, before anything is compared.
@@ -138,7 +140,7 @@ func (c *call) countTry(tx people.Tx, g guess) (people.Challenge, error) {
 }
 
 func tooManyAttempts(wait time.Duration) error {
-	return refusal.Later("TOO_MANY_ATTEMPTS", wait, "too many wrong codes: wait, then ask for a new code")
+	return apierror.Later("TOO_MANY_ATTEMPTS", wait, "too many wrong codes: wait, then ask for a new code")
 }
 
 // failureSubject names a counter: a user's own, over all their phones, or an address of somebody who is not known yet.

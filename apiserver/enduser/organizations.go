@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/directory"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/text"
@@ -40,7 +40,7 @@ func (c *call) switchOrganization() (any, error) {
 			return err
 		}
 		if !found {
-			return refusal.Bad("INVALID_ORGANIZATION", "you are not a member of such an organization: /me/organization-memberships lists yours")
+			return apierror.Bad("INVALID_ORGANIZATION", "you are not a member of such an organization: /me/organization-memberships lists yours")
 		}
 		memberships, err := tx.WorkspaceMembershipsOf(g.User, id)
 		if err != nil {
@@ -102,7 +102,7 @@ func (c *call) switchWorkspace() (any, error) {
 			return err
 		}
 		if !found || m.Workspace.Organization != g.Organization {
-			return refusal.Bad("INVALID_WORKSPACE", "you are not a member of such a workspace in the active organization: /me/workspace-memberships lists yours")
+			return apierror.Bad("INVALID_WORKSPACE", "you are not a member of such a workspace in the active organization: /me/workspace-memberships lists yours")
 		}
 		data.Workspace = viewWorkspace(m.Workspace)
 		if err := tx.PlaceSignIn(g.ID, g.Organization, id); err != nil {
@@ -197,7 +197,7 @@ func (c *call) createWorkspace() (any, error) {
 			return directory.NotMember()
 		}
 		if !d.B2B.AllowWorkspaceCreation {
-			return refusal.New(http.StatusForbidden, "WORKSPACE_CREATION_DISABLED", "this deployment lets nobody create workspaces: its B2B settings allow it")
+			return apierror.Coded(http.StatusForbidden, "WORKSPACE_CREATION_DISABLED", "this deployment lets nobody create workspaces: its B2B settings allow it")
 		}
 		if !d.May(member, directory.PermissionCreateWorkspace) {
 			return forbidden(directory.PermissionCreateWorkspace)
@@ -216,7 +216,7 @@ func (c *call) createWorkspace() (any, error) {
 }
 
 func forbidden(permission string) error {
-	return refusal.New(http.StatusForbidden, "PERMISSION_DENIED", "your role in the organization lacks the permission %s", permission)
+	return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role in the organization lacks the permission %s", permission)
 }
 
 // listOrganizationMemberships lists the user's organizations; they stay readable while B2B is off.
@@ -259,7 +259,7 @@ func (c *call) listWorkspaceMemberships() (any, error) {
 // leaveOrganization ends one of the user's memberships. An owner stays: the organization would be nobody's.
 func (c *call) leaveOrganization() (any, error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
-	notFound := refusal.New(http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "you have no such membership")
+	notFound := apierror.Coded(http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "you have no such membership")
 	if err != nil {
 		return nil, notFound
 	}
@@ -277,7 +277,7 @@ func (c *call) leaveOrganization() (any, error) {
 		}
 		m := members[at]
 		if m.Owner {
-			return refusal.Bad("OWNER_REMOVAL", "the owner of an organization cannot leave it")
+			return apierror.Bad("OWNER_REMOVAL", "the owner of an organization cannot leave it")
 		}
 		out = viewMember(d, m)
 		if _, err := tx.DeleteMember(m.Organization.ID, g.User); err != nil {
@@ -311,7 +311,7 @@ func (c *call) invite() (any, error) {
 	}
 	organization, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
-		return nil, refusal.New(http.StatusNotFound, "NOT_FOUND", "there is no such organization")
+		return nil, apierror.Coded(http.StatusNotFound, "NOT_FOUND", "there is no such organization")
 	}
 	if err := c.requireEmail(); err != nil {
 		return nil, err
@@ -330,7 +330,7 @@ func (c *call) invite() (any, error) {
 			return forbidden(directory.PermissionInvite)
 		}
 		if role != 0 && !d.HasRole(v1alpha1.RoleLevelOrganization, role) {
-			return refusal.Bad("VALIDATION_ERROR", "role_id is not the id of a role of organizations in this deployment")
+			return apierror.Bad("VALIDATION_ERROR", "role_id is not the id of a role of organizations in this deployment")
 		}
 		if err := c.mayGrant(d, member, role); err != nil {
 			return err
@@ -358,7 +358,7 @@ func (c *call) mayGrant(d *directory.Directory, member people.Member, role int64
 	}
 	for _, permission := range granted.Permissions {
 		if !d.May(member, permission) {
-			return refusal.New(http.StatusForbidden, "PERMISSION_DENIED", "your role lacks %s, which the invited role would have", permission)
+			return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role lacks %s, which the invited role would have", permission)
 		}
 	}
 	return nil
@@ -394,7 +394,7 @@ func (c *call) newInvitation(tx people.Tx, member people.Member, inviter people.
 }
 
 func invalidInvitation() error {
-	return refusal.Bad("INVALID_INVITATION", "this invitation is unknown, accepted already, expired, or meant for another email")
+	return apierror.Bad("INVALID_INVITATION", "this invitation is unknown, accepted already, expired, or meant for another email")
 }
 
 // openInvitation returns the invitation of a token that an email may accept.
@@ -466,7 +466,7 @@ func (c *call) acceptInvitation() (any, error) {
 			return err
 		}
 		if !found {
-			return refusal.NotAuthenticated()
+			return apierror.NotAuthenticated()
 		}
 		i, err := c.openInvitation(tx, token, user.Email)
 		if err != nil {

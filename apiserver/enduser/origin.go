@@ -6,12 +6,12 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/cardea-iam/cardea/apiserver/refusal"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 )
 
 // checkOrigin refuses what another site's page sent: the cookie comes along with such requests, the user's wish does not.
 func (c *call) checkOrigin() error {
-	refused := refusal.New(http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "this origin may not call the deployment: declare it in allowedOrigins")
+	refused := apierror.Coded(http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "this origin may not call the deployment: declare it in allowedOrigins")
 	origins := c.r.Header.Values("Origin")
 	if len(origins) > 1 {
 		return refused
@@ -61,7 +61,7 @@ func (c *call) preflight(allow string) {
 	header := c.Header()
 	c.allowOrigin(header)
 	if header.Get("Access-Control-Allow-Origin") == "" {
-		c.refuse(refusal.New(http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "this origin may not call the deployment: declare it in allowedOrigins"))
+		c.refuse(apierror.Coded(http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "this origin may not call the deployment: declare it in allowedOrigins"))
 		return
 	}
 	header.Set("Access-Control-Allow-Methods", allow)

@@ -3,9 +3,9 @@ package enduser
 import (
 	"net/http"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/apiserver/verification"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/phone"
@@ -16,11 +16,11 @@ import (
 const maxPhones = 10
 
 func phoneNotFound() error {
-	return refusal.New(http.StatusNotFound, "PHONE_NOT_FOUND", "you have no such phone number: /me/phone-numbers lists yours")
+	return apierror.Coded(http.StatusNotFound, "PHONE_NOT_FOUND", "you have no such phone number: /me/phone-numbers lists yours")
 }
 
 func phoneExists() error {
-	return refusal.Bad("PHONE_EXISTS", "this phone number is in use already")
+	return apierror.Bad("PHONE_EXISTS", "this phone number is in use already")
 }
 
 // phoneID returns the id in the path. What is no id is no phone of theirs either.
@@ -78,7 +78,7 @@ func (c *call) addPhone() (any, error) {
 		return nil, err
 	}
 	if fault != nil {
-		return nil, refusal.Bad("INVALID_PHONE", "%s", fault)
+		return nil, apierror.Bad("INVALID_PHONE", "%s", fault)
 	}
 	var p people.Phone
 	err = c.change(func(tx people.Tx) error {
@@ -87,7 +87,7 @@ func (c *call) addPhone() (any, error) {
 			return err
 		}
 		if !found {
-			return refusal.NotAuthenticated()
+			return apierror.NotAuthenticated()
 		}
 		phones, err := tx.PhonesOf(user.ID)
 		if err != nil {
@@ -99,7 +99,7 @@ func (c *call) addPhone() (any, error) {
 			}
 		}
 		if len(phones) >= maxPhones {
-			return refusal.Bad("PHONE_LIMIT_REACHED", "you have %d phone numbers: remove one first", len(phones))
+			return apierror.Bad("PHONE_LIMIT_REACHED", "you have %d phone numbers: remove one first", len(phones))
 		}
 		id, err := c.directory().NewID()
 		if err != nil {
@@ -136,10 +136,10 @@ func (c *call) preparePhone() (any, error) {
 			return alreadyVerified()
 		}
 		if c.settings.SMS == nil {
-			return refusal.New(http.StatusForbidden, "SMS_DISABLED", "this deployment sends no texts: its owner declares spec.sms")
+			return apierror.Coded(http.StatusForbidden, "SMS_DISABLED", "this deployment sends no texts: its owner declares spec.sms")
 		}
 		if _, err := phone.Parse(p.Number, c.allowedCountries()); err != nil {
-			return refusal.Bad("INVALID_PHONE", "%s", err)
+			return apierror.Bad("INVALID_PHONE", "%s", err)
 		}
 		lock, err := tx.LockFailure(scopeCodes+people.PurposePhone, format(p.User), c.now)
 		if err != nil {
@@ -168,7 +168,7 @@ func (c *call) preparePhone() (any, error) {
 }
 
 func alreadyVerified() error {
-	return refusal.Bad("ALREADY_VERIFIED", "this phone number is verified already")
+	return apierror.Bad("ALREADY_VERIFIED", "this phone number is verified already")
 }
 
 // verifyPhone verifies a number by the code that was sent to it (contract 4.9).
@@ -256,7 +256,7 @@ func (c *call) makePhonePrimary() (any, error) {
 			return err
 		}
 		if p.VerifiedAt.IsZero() {
-			return refusal.Bad("PHONE_NOT_VERIFIED", "this phone number is not verified yet: verify it first")
+			return apierror.Bad("PHONE_NOT_VERIFIED", "this phone number is not verified yet: verify it first")
 		}
 		if p.Primary {
 			return nil
@@ -288,7 +288,7 @@ func (c *call) removePhone() (any, error) {
 			return err
 		}
 		if p.Primary {
-			return refusal.Bad("PRIMARY_PHONE_REMOVAL", "this is your primary phone number: make another one primary first")
+			return apierror.Bad("PRIMARY_PHONE_REMOVAL", "this is your primary phone number: make another one primary first")
 		}
 		if err := tx.VoidChallenges(people.PurposePhone, id); err != nil {
 			return err

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/outbox"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/apiserver/verification"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -81,7 +81,7 @@ func (c *call) sendCode(tx people.Tx, q codeRequest) error {
 // keyless tells who runs the server what is missing, and the user that it is not their fault.
 func keyless(err error) error {
 	if errors.Is(err, verification.ErrNoKey) {
-		return refusal.Unavailable(err, "this deployment cannot send codes yet: its server has no root key")
+		return apierror.Unavailable(err, "this deployment cannot send codes yet: its server has no root key")
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func (c *call) withinLimits(from, to []time.Time) error {
 		next = other
 	}
 	if next.After(c.now) {
-		return refusal.Later("RATE_LIMITED", next.Sub(c.now), "too many codes were asked for: wait before you ask for another")
+		return apierror.Later("RATE_LIMITED", next.Sub(c.now), "too many codes were asked for: wait before you ask for another")
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (c *call) withinBudget(tx people.Tx, region string) error {
 		return nil
 	}
 	c.Metrics.BudgetExhausted(c.deployment.Deployment, region)
-	return refusal.Later("RATE_LIMITED", day.Add(24*time.Hour).Sub(c.now), "the deployment sends no more texts to this country today")
+	return apierror.Later("RATE_LIMITED", day.Add(24*time.Hour).Sub(c.now), "the deployment sends no more texts to this country today")
 }
 
 // nextSend returns when the next code may be sent to a recipient.
@@ -168,7 +168,7 @@ const notifyLife = time.Hour
 // requireEmail refuses what needs mail where the deployment sends none.
 func (c *call) requireEmail() error {
 	if c.settings.Email == nil {
-		return refusal.New(http.StatusForbidden, "EMAIL_DISABLED", "this deployment sends no mail: its owner declares spec.email")
+		return apierror.Coded(http.StatusForbidden, "EMAIL_DISABLED", "this deployment sends no mail: its owner declares spec.email")
 	}
 	return nil
 }

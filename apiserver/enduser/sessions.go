@@ -3,8 +3,8 @@ package enduser
 import (
 	"slices"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -74,7 +74,7 @@ func (c *call) me() (any, error) {
 	err := c.view(func(tx people.Tx) error {
 		user, found, err := tx.User(c.signedIn().User)
 		if err == nil && !found {
-			err = refusal.NotAuthenticated()
+			err = apierror.NotAuthenticated()
 		}
 		out = viewUser(user)
 		return err
@@ -124,7 +124,7 @@ func (c *call) signOut() (any, error) {
 }
 
 func invalidSignIn() error {
-	return refusal.Bad("INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every answer")
+	return apierror.Bad("INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every answer")
 }
 
 // switchSignIn makes another account of the session the active one.

@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/apiserver/password"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -81,7 +81,7 @@ func (c *call) signInByPassword(email, typed string) (any, error) {
 			return err
 		}
 		if failure.Until.After(c.now) {
-			return refusal.Later("RATE_LIMITED", failure.Until.Sub(c.now), "too many failed sign-ins: wait before you try again")
+			return apierror.Later("RATE_LIMITED", failure.Until.Sub(c.now), "too many failed sign-ins: wait before you try again")
 		}
 		failure.Count, failure.UpdatedAt = failure.Count+1, c.now
 		failure.Until = c.now.Add(password.Delay(failure.Count))
@@ -158,7 +158,7 @@ func (c *call) signInByPassword(email, typed string) (any, error) {
 }
 
 func invalidCredentials() error {
-	return refusal.New(http.StatusUnauthorized, "INVALID_CREDENTIALS", "the email or the password is wrong")
+	return apierror.Coded(http.StatusUnauthorized, "INVALID_CREDENTIALS", "the email or the password is wrong")
 }
 
 // wrongPassword answers a failure, the eleventh in a row and later ones with a wait.
@@ -166,7 +166,7 @@ func wrongPassword(failure people.Failure, now time.Time) error {
 	if failure.Count <= password.FreeFailures {
 		return invalidCredentials()
 	}
-	return refusal.Later("RATE_LIMITED", failure.Until.Sub(now), "the email or the password is wrong, too many times in a row: wait before you try again")
+	return apierror.Later("RATE_LIMITED", failure.Until.Sub(now), "the email or the password is wrong, too many times in a row: wait before you try again")
 }
 
 // noticeEvery is how often the owner of an account is told of failed sign-ins at most, from wherever they come.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/apiserver/password"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -43,7 +43,7 @@ func (c *call) readSignUp() (q signUpRequest, err error) {
 		return q, err
 	}
 	if err := password.Judge(q.password, settings.PasswordMinLength, q.email, q.firstName, q.lastName); err != nil {
-		return q, refusal.Bad("WEAK_PASSWORD", "%s", err)
+		return q, apierror.Bad("WEAK_PASSWORD", "%s", err)
 	}
 	return q, nil
 }
@@ -111,13 +111,13 @@ func (c *call) signUp() (any, error) {
 }
 
 func organizationRequired() error {
-	return refusal.Bad("ORGANIZATION_REQUIRED", "this deployment takes sign-ups only into an organization: send organization_name or invitation_token")
+	return apierror.Bad("ORGANIZATION_REQUIRED", "this deployment takes sign-ups only into an organization: send organization_name or invitation_token")
 }
 
 // busy turns the hash queue's answer into a refusal.
 func busy(err error) error {
 	if errors.Is(err, password.ErrBusy) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		r := refusal.Unavailable(err, "too many passwords are being checked at once: try again")
+		r := apierror.Unavailable(err, "too many passwords are being checked at once: try again")
 		r.RetryAfter = 2 * time.Second
 		return r
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/directory"
-	"github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -96,7 +96,7 @@ func (c *call) place(claims *tokenClaims, at place) {
 // signer returns what signs with the deployment's current key, opened once.
 func (c *call) signer() (jose.Signer, error) {
 	if len(c.settings.SigningKeys) == 0 {
-		return nil, refusal.Unavailable(nil, "this deployment has no signing key yet: try again")
+		return nil, apierror.Unavailable(nil, "this deployment has no signing key yet: try again")
 	}
 	current := c.settings.SigningKeys[0]
 	if signer, known := c.signers.Load(current.ID); known {
@@ -104,7 +104,7 @@ func (c *call) signer() (jose.Signer, error) {
 	}
 	der, err := c.Keyring.Open(document.SealedSigningKey, current.ID, current.Sealed)
 	if err != nil {
-		return nil, refusal.Unavailable(err, "the server cannot open the deployment's signing key")
+		return nil, apierror.Unavailable(err, "the server cannot open the deployment's signing key")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {

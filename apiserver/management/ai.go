@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 )
@@ -36,14 +36,14 @@ func (a *API) GetAIToolNested(w http.ResponseWriter, r *http.Request, id string)
 func (a *API) tool(w http.ResponseWriter, r *http.Request, text string) (*snapshot.Entry, bool) {
 	id, err := ids.Parse(text)
 	if err != nil {
-		a.refuse(w, r, problem.Invalid(problem.Item{Field: ":tool_id", Message: "must be a decimal integer from 1 to 9223372036854775807"}))
+		a.refuse(w, r, apierror.Invalid(apierror.Fault{Pointer: ":tool_id", Message: "must be a decimal integer from 1 to 9223372036854775807"}))
 		return nil, false
 	}
 	c := callOf(r)
 	tool, found := c.snapshot.ByID(v1alpha1.KindAITool, c.principal.Deployment.Deployment, id)
 	if !found {
-		a.refuse(w, r, &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-			Field: ":tool_id", Message: "is the id of no tool of the deployment: list them to see which there are"}}})
+		a.refuse(w, r, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+			Pointer: ":tool_id", Message: "is the id of no tool of the deployment: list them to see which there are"}}})
 	}
 	return tool, found
 }
@@ -73,20 +73,20 @@ func (a *API) ListAIToolsNested(w http.ResponseWriter, r *http.Request, params o
 // ListAIAgents serves a page of the deployment's agents in the form of operation 4.4.
 func (a *API) ListAIAgents(w http.ResponseWriter, r *http.Request, params openapi.ListAIAgentsParams) {
 	number, size := int64(1), int64(defaultPerPage)
-	var faults []problem.Item
+	var faults []apierror.Fault
 	if params.Page != nil {
 		if number = *params.Page; number < 1 {
-			faults = append(faults, problem.Item{Field: "?page", Message: "must be at least 1"})
+			faults = append(faults, apierror.Fault{Pointer: "?page", Message: "must be at least 1"})
 		}
 	}
 	if params.PerPage != nil {
 		if size = min(*params.PerPage, maxPerPage); size < 1 {
-			faults = append(faults, problem.Item{Field: "?per_page", Message: "must be at least 1"})
+			faults = append(faults, apierror.Fault{Pointer: "?per_page", Message: "must be at least 1"})
 		}
 	}
 	active, fault := activeFilter((*string)(params.IsActive))
 	if faults = append(faults, fault...); len(faults) > 0 {
-		a.refuse(w, r, problem.Invalid(faults...))
+		a.refuse(w, r, apierror.Invalid(faults...))
 		return
 	}
 	c := callOf(r)
@@ -110,7 +110,7 @@ func (a *API) ListAIAgentsNested(w http.ResponseWriter, r *http.Request, params 
 	limit, offset, err := page(params.Limit, params.Offset)
 	active, fault := activeFilter((*string)(params.IsActive))
 	if err == nil && fault != nil {
-		err = problem.Invalid(fault...)
+		err = apierror.Invalid(fault...)
 	}
 	if err != nil {
 		a.refuse(w, r, err)
@@ -148,8 +148,8 @@ func (a *API) ListAgentTools(w http.ResponseWriter, r *http.Request, agentID str
 	id, err := ids.Parse(agentID)
 	agent, found := c.snapshot.ByID(v1alpha1.KindAIAgent, c.principal.Deployment.Deployment, id)
 	if err != nil || !found {
-		a.refuse(w, r, &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-			Field: ":agent_id", Message: "is the id of no agent of the deployment: list them to see which there are"}}})
+		a.refuse(w, r, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+			Pointer: ":agent_id", Message: "is the id of no agent of the deployment: list them to see which there are"}}})
 		return
 	}
 	l := listing{limit: len(agent.Content.(*snapshot.Agent).Tools), whole: true}
@@ -176,12 +176,12 @@ func appendNullable(to []byte, n *int64) []byte {
 }
 
 // activeFilter reads the parameter is_active.
-func activeFilter(sent *string) (*bool, []problem.Item) {
+func activeFilter(sent *string) (*bool, []apierror.Fault) {
 	if sent == nil {
 		return nil, nil
 	}
 	if *sent != "true" && *sent != "false" {
-		return nil, []problem.Item{{Field: "?is_active", Message: "must be true or false"}}
+		return nil, []apierror.Fault{{Pointer: "?is_active", Message: "must be true or false"}}
 	}
 	active := *sent == "true"
 	return &active, nil

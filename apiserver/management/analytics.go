@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/analytics"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
@@ -28,7 +28,7 @@ const (
 func (a *API) GetAnalytics(w http.ResponseWriter, r *http.Request, _ openapi.GetAnalyticsParams) {
 	period, faults := analytics.ParsePeriod(r.URL.Query())
 	if faults != nil {
-		a.refuse(w, r, problem.Invalid(faults...))
+		a.refuse(w, r, apierror.Invalid(faults...))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), analyticsTimeout)
@@ -37,7 +37,7 @@ func (a *API) GetAnalytics(w http.ResponseWriter, r *http.Request, _ openapi.Get
 	summary, err := a.Analytics.Summarize(ctx, deployment, period, analytics.Before(period), recentEntries)
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
-		a.refuse(w, r, problem.Unavailable(err, "the store cannot be asked at the moment: try again"))
+		a.refuse(w, r, apierror.Unavailable(err, "the store cannot be asked at the moment: try again"))
 	case err != nil:
 		a.refuse(w, r, err)
 	default:

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/apiserver/analytics"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/password"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store/people"
@@ -67,19 +67,19 @@ func New(opts Options) (http.Handler, error) {
 	}
 	api := &API{Options: opts, writer: &writer{kubernetes: opts.Kubernetes, snapshots: opts.Snapshots}}
 	pipeline := newPipeline(api, document.Routes())
-	openapi.HandlerWithOptions(api, openapi.StdHTTPServerOptions{BaseRouter: pipeline, ErrorHandlerFunc: badParameter})
+	openapi.HandlerWithOptions(api, openapi.StdHTTPServerOptions{BaseRouter: pipeline, ErrorHandlerFunc: api.badParameter})
 	pipeline.handlePublic("GET /openapi.json", document.ServeJSON)
 	pipeline.handlePublic("GET /docs", document.ServePage)
 	return pipeline, nil
 }
 
 // badParameter answers a parameter that the generated code could not read.
-func badParameter(w http.ResponseWriter, r *http.Request, err error) {
+func (a *API) badParameter(w http.ResponseWriter, r *http.Request, err error) {
 	refused := parameterProblem(r.URL.Query(), err)
 	if r.Pattern == analyticsRoute {
 		if _, faults := analytics.ParsePeriod(r.URL.Query()); faults != nil {
-			refused = problem.Invalid(faults...)
+			refused = apierror.Invalid(faults...)
 		}
 	}
-	problem.Write(w, r, refused)
+	a.refuse(w, r, refused)
 }

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -102,7 +102,7 @@ func (a *API) createSettings(ctx context.Context, c *call, obj *v1alpha1.B2BSett
 			return synced, err
 		}
 	}
-	return false, problem.New(http.StatusConflict, "no free resource name was found for the settings: try again")
+	return false, apierror.New(http.StatusConflict, "no free resource name was found for the settings: try again")
 }
 
 func newSettings(c *call, attempt int) v1alpha1.B2BSettings {

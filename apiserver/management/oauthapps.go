@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/text"
@@ -49,8 +49,8 @@ func (a *API) UpdateDeploymentOAuthScope(w http.ResponseWriter, r *http.Request,
 			a.refuse(w, r, err)
 			return
 		}
-		a.refuse(w, r, &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-			Field: ":deployment_id", Message: "is not the credential's deployment: use its own id"}}})
+		a.refuse(w, r, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+			Pointer: ":deployment_id", Message: "is not the credential's deployment: use its own id"}}})
 		return
 	}
 	a.UpdateOAuthScope(w, r, slug, "")
@@ -168,11 +168,11 @@ func oauthApp(s *snapshot.Snapshot, e *snapshot.Entry, live *v1alpha1.OAuthScope
 }
 
 func noSuchOAuthApp() error {
-	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-		Field: ":oauth_app_slug", Message: "names no OAuth app of the deployment: list them to see which there are"}}}
+	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+		Pointer: ":oauth_app_slug", Message: "names no OAuth app of the deployment: list them to see which there are"}}}
 }
 
 func noSuchScope() error {
-	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-		Field: ":scope", Message: "is no scope of the app: send it as one percent-encoded path segment"}}}
+	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+		Pointer: ":scope", Message: "is no scope of the app: send it as one percent-encoded path segment"}}}
 }

@@ -4,10 +4,10 @@ import (
 	"net/http"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -160,7 +160,7 @@ func (a *API) RemoveOrganizationMember(w http.ResponseWriter, r *http.Request, o
 }
 
 func noSuchMember() error {
-	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{Field: ":user_id", Message: "is the id of no member of the organization"}}}
+	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{Pointer: ":user_id", Message: "is the id of no member of the organization"}}}
 }
 
 func orNoSuchMember(err error) error {

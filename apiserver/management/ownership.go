@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 )
 
 // clientSideApply is the manager behind kubectl's annotation of the last applied configuration.
@@ -30,19 +30,19 @@ type change struct {
 }
 
 // conflicts returns, for each change, who else declares the field.
-func conflicts(obj metav1.Object, changes []change) ([]problem.Item, error) {
+func conflicts(obj metav1.Object, changes []change) ([]apierror.Fault, error) {
 	owners, err := specOwners(obj)
 	if err != nil {
 		return nil, err
 	}
-	var items []problem.Item
+	var items []apierror.Fault
 	for _, c := range changes {
 		for _, owner := range owners {
 			if !owner.owns(c.path) {
 				continue
 			}
-			items = append(items, problem.Item{
-				Field: c.field, Manager: owner.manager, ResourcePath: "spec." + c.path,
+			items = append(items, apierror.Fault{
+				Pointer: c.field, Manager: owner.manager, ResourcePath: "spec." + c.path,
 				Message: fmt.Sprintf("is declared as spec.%s by field manager %q: change it there, or let the deployment say spec.management.fieldConflicts: Override", c.path, owner.manager),
 			})
 			break
@@ -121,9 +121,9 @@ func refuseForeign(obj metav1.Object) error {
 	if err != nil || len(owners) == 0 {
 		return err
 	}
-	p := &problem.Problem{Status: http.StatusConflict}
+	p := &apierror.Error{Status: http.StatusConflict}
 	for _, manager := range slices.Compact(managers(owners)) {
-		p.Items = append(p.Items, problem.Item{
+		p.Faults = append(p.Faults, apierror.Fault{
 			Manager: manager, ResourcePath: "spec",
 			Message: fmt.Sprintf("this resource is declared by field manager %q: delete it there, or let the deployment say spec.management.fieldConflicts: Override", manager),
 		})

@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 )
 
 // Paging of lists.
@@ -26,7 +26,7 @@ func page(limit, offset *int64) (int, int, error) {
 	if offset != nil {
 		skip = *offset
 	}
-	var faults []problem.Item
+	var faults []apierror.Fault
 	if size < 1 {
 		faults = append(faults, tooSmall("?limit", 1))
 	}
@@ -34,18 +34,18 @@ func page(limit, offset *int64) (int, int, error) {
 		faults = append(faults, tooSmall("?offset", 0))
 	}
 	if faults != nil {
-		return 0, 0, problem.Invalid(faults...)
+		return 0, 0, apierror.Invalid(faults...)
 	}
 	return int(size), int(skip), nil
 }
 
-func tooSmall(field string, least int64) problem.Item {
-	return problem.Item{Field: field, Message: fmt.Sprintf("must be at least %d", least)}
+func tooSmall(field string, least int64) apierror.Fault {
+	return apierror.Fault{Pointer: field, Message: fmt.Sprintf("must be at least %d", least)}
 }
 
 // pageFaults returns every fault of limit and offset: the generated code stops at the first.
-func pageFaults(query url.Values) []problem.Item {
-	var faults []problem.Item
+func pageFaults(query url.Values) []apierror.Fault {
+	var faults []apierror.Fault
 	for _, parameter := range []struct {
 		name  string
 		least int64
@@ -57,9 +57,9 @@ func pageFaults(query url.Values) []problem.Item {
 		n, err := strconv.ParseInt(sent[0], 10, 64)
 		switch {
 		case len(sent) > 1:
-			faults = append(faults, problem.Item{Field: field, Message: "was sent more than once: send it once"})
+			faults = append(faults, apierror.Fault{Pointer: field, Message: "was sent more than once: send it once"})
 		case err != nil:
-			faults = append(faults, problem.Item{Field: field, Message: "must be an integer that fits 64 bits"})
+			faults = append(faults, apierror.Fault{Pointer: field, Message: "must be an integer that fits 64 bits"})
 		case n < parameter.least:
 			faults = append(faults, tooSmall(field, parameter.least))
 		}
@@ -70,11 +70,11 @@ func pageFaults(query url.Values) []problem.Item {
 // parameterProblem names the parameters that could not be read.
 func parameterProblem(query url.Values, err error) error {
 	if faults := pageFaults(query); faults != nil {
-		return problem.Invalid(faults...)
+		return apierror.Invalid(faults...)
 	}
 	var format *openapi.InvalidParamFormatError
 	if errors.As(err, &format) {
-		return problem.Invalid(problem.Item{Field: "?" + format.ParamName, Message: "does not have the documented form: see /docs"})
+		return apierror.Invalid(apierror.Fault{Pointer: "?" + format.ParamName, Message: "does not have the documented form: see /docs"})
 	}
-	return &problem.Problem{Status: http.StatusBadRequest, Message: "a parameter could not be read: see /docs for their forms", Cause: err}
+	return &apierror.Error{Status: http.StatusBadRequest, Message: "a parameter could not be read: see /docs for their forms", Cause: err}
 }

@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 )
 
 // fields returns where a problem's faults are, "" if err is none.
@@ -18,13 +18,13 @@ func fields(t *testing.T, err error) string {
 	if err == nil {
 		return ""
 	}
-	var p *problem.Problem
+	var p *apierror.Error
 	if !errors.As(err, &p) || p.Status != 400 {
 		t.Fatalf("got %v, want a 400", err)
 	}
 	var at []string
-	for _, item := range p.Items {
-		at = append(at, item.Field)
+	for _, item := range p.Faults {
+		at = append(at, item.Pointer)
 	}
 	return strings.Join(at, " ")
 }
@@ -73,7 +73,7 @@ func TestPageFaultsAreToldAtOnce(t *testing.T) {
 		}
 		got := ""
 		if faults := pageFaults(values); faults != nil {
-			got = strings.TrimPrefix(problem.Invalid(faults...).Error(), "400 ")
+			got = apierror.Invalid(faults...).Text()
 		}
 		if got != want && (want == "" || !strings.HasPrefix(got, want)) {
 			t.Errorf("%q: %q, want %q", query, got, want)

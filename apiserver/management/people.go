@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
-	rules "github.com/cardea-iam/cardea/apiserver/refusal"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
@@ -60,30 +59,22 @@ func (d *desk) audit(tx people.Tx, action, object string, about int64) error {
 	return tx.RecordAudit(people.Audit{ID: id, At: d.now, Actor: actor, Action: action, Object: object + ":" + ids.Format(about), Address: address})
 }
 
-// peopleProblem turns what the shared rules refuse, and a store that is away, into an answer. Problems pass through.
+// peopleProblem turns a store that is away into an answer. What is an answer already stays one.
 func peopleProblem(err error) error {
-	var p *problem.Problem
-	var refused *rules.Refusal
 	switch {
-	case err == nil || errors.As(err, &p):
+	case err == nil || apierror.Is(err):
 		return err
-	case errors.As(err, &refused):
-		p = &problem.Problem{Status: refused.Status, RetryAfter: refused.RetryAfter, Cause: refused.Cause}
-		for _, fault := range refused.Faults {
-			p.Items = append(p.Items, problem.Item{Message: fault.Message})
-		}
-		return p
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return problem.Unavailable(err, "the store is out of reach: try again; if this request changes something, look first whether it did")
+		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, look first whether it did")
 	}
 	return err
 }
 
 // taken turns a refusal with a code into a 409 about a field, in words for backends.
 func taken(err error, code, field, message string) error {
-	var refused *rules.Refusal
-	if errors.As(err, &refused) && refused.Code() == code {
-		return &problem.Problem{Status: http.StatusConflict, Items: []problem.Item{{Field: field, Message: message}}}
+	var refused *apierror.Error
+	if errors.As(err, &refused) && refused.Code == code {
+		return &apierror.Error{Status: http.StatusConflict, Faults: []apierror.Fault{{Pointer: field, Message: message}}}
 	}
 	return err
 }
@@ -116,13 +107,13 @@ func readID(o *body.Object, name string) int64 {
 func lockNamed(tx people.Tx, id int64, field string) (people.User, error) {
 	user, found, err := tx.LockUser(id)
 	if err == nil && !found {
-		err = problem.Invalid(problem.Item{Field: field, Message: "is the id of no user of the deployment: list them to see which there are"})
+		err = apierror.Invalid(apierror.Fault{Pointer: field, Message: "is the id of no user of the deployment: list them to see which there are"})
 	}
 	return user, err
 }
 
 func noSuch(parameter, what string) error {
-	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{Field: ":" + parameter, Message: "is the id of no " + what + " of the deployment"}}}
+	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{Pointer: ":" + parameter, Message: "is the id of no " + what + " of the deployment"}}}
 }
 
 // membership is the served form of a membership.

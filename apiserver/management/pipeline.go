@@ -2,15 +2,14 @@ package management
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
@@ -72,7 +71,7 @@ func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.id[0] = route.RequestID(r)
 	w.Header()["X-Request-Id"] = c.id[:]
 	// One copy of the request for all that is known of it: this is the hottest path there is.
-	r = r.WithContext(context.WithValue(problem.WithRequestID(r.Context(), c.id[0]), callKey{}, c))
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 	defer func() {
 		if fault := recover(); fault != nil {
 			p.api.refuse(c, r, fmt.Errorf("panic: %v", fault))
@@ -85,12 +84,12 @@ func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // unrouted answers 405 where another method would match, else 404.
 func (p *pipeline) unrouted(w http.ResponseWriter, r *http.Request, allow string) {
 	if allow != "" {
-		refused := problem.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, allow)
+		refused := apierror.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, allow)
 		refused.Header = http.Header{"Allow": {allow}}
 		p.api.refuse(w, r, refused)
 		return
 	}
-	p.api.refuse(w, r, problem.New(http.StatusNotFound, "there is no such path: see /docs for those there are"))
+	p.api.refuse(w, r, apierror.New(http.StatusNotFound, "there is no such path: see /docs for those there are"))
 }
 
 // check authenticates and authorizes a request and reads its body.
@@ -109,10 +108,10 @@ func (p *pipeline) check(r *http.Request, asked openapi.Route, c *call) (err err
 		}
 	}
 	if !c.principal.Allows(asked.Permission) {
-		return problem.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", asked.Permission)
+		return apierror.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", asked.Permission)
 	}
 	if asked.Write && c.principal.Settings.ManagementWrites == "Disabled" {
-		return problem.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
+		return apierror.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
 	}
 	return nil
 }
@@ -122,10 +121,10 @@ func (a *API) fresh() error {
 	select {
 	case <-a.Snapshots.Loaded():
 	default:
-		return problem.Unavailable(nil, "the configuration is not loaded yet: try again")
+		return apierror.Unavailable(nil, "the configuration is not loaded yet: try again")
 	}
 	if a.MaxStaleness > 0 && a.Snapshots.Staleness() > a.MaxStaleness {
-		return problem.Unavailable(nil, "the configuration could not be refreshed for too long (--max-staleness): try again")
+		return apierror.Unavailable(nil, "the configuration could not be refreshed for too long (--max-staleness): try again")
 	}
 	return nil
 }
@@ -134,13 +133,5 @@ func readBody(r *http.Request) ([]byte, error) {
 	if err := body.RequireJSON(r); err != nil {
 		return nil, err
 	}
-	return body.Read(r)
-}
-
-// refuse answers with an error and logs what is the server's own fault.
-func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	p := problem.Write(w, r, err)
-	if p.Status >= 500 && !errors.Is(r.Context().Err(), context.Canceled) {
-		a.Log.Error(p, "A request failed", "method", r.Method, "route", r.Pattern, "request_id", problem.RequestID(r.Context()))
-	}
+	return body.Read(r, body.MaxBackendBytes)
 }

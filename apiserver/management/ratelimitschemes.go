@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/scheme"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -180,8 +180,8 @@ func newScheme(c *call) (*v1alpha1.RateLimitScheme, error) {
 // createScheme creates the resource. Its name may be taken by a resource with another slug: then it gets a suffix.
 func (a *API) createScheme(ctx context.Context, c *call, obj *v1alpha1.RateLimitScheme) error {
 	slug := string(obj.Spec.Slug)
-	duplicate := &problem.Problem{Status: http.StatusConflict, Items: []problem.Item{{
-		Field: "/slug", Message: "is taken by another scheme of the deployment: choose another or PATCH that one"}}}
+	duplicate := &apierror.Error{Status: http.StatusConflict, Faults: []apierror.Fault{{
+		Pointer: "/slug", Message: "is taken by another scheme of the deployment: choose another or PATCH that one"}}}
 	if _, taken := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.principal.Deployment.Deployment, slug); taken {
 		return duplicate
 	}
@@ -204,7 +204,7 @@ func (a *API) createScheme(ctx context.Context, c *call, obj *v1alpha1.RateLimit
 		obj.Name = plain + "-" + randomSuffix()
 		obj.ResourceVersion = ""
 	}
-	return problem.New(http.StatusConflict, "no free resource name was found for the slug: try again")
+	return apierror.New(http.StatusConflict, "no free resource name was found for the slug: try again")
 }
 
 // randomSuffix is five hexadecimal digits.
@@ -320,7 +320,7 @@ func (a *API) deletable(c *call, obj *v1alpha1.RateLimitScheme) error {
 			names = append(names, user.Kind+" "+user.Name)
 		}
 		slices.Sort(names)
-		return problem.New(http.StatusConflict, "the scheme is in use by %s: let them use another first", strings.Join(names[:min(len(names), 5)], ", "))
+		return apierror.New(http.StatusConflict, "the scheme is in use by %s: let them use another first", strings.Join(names[:min(len(names), 5)], ", "))
 	}
 	if overrides(c.principal) {
 		return nil
@@ -347,6 +347,6 @@ func belongs(obj *v1alpha1.RateLimitScheme, c *call, slug string) bool {
 }
 
 func noSuchScheme() error {
-	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-		Field: ":slug", Message: "names no rate-limit scheme of the deployment: list them to see which there are"}}}
+	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+		Pointer: ":slug", Message: "names no rate-limit scheme of the deployment: list them to see which there are"}}}
 }

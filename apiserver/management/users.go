@@ -8,11 +8,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/password"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/cardea-iam/cardea/store/document"
@@ -31,7 +31,7 @@ func (a *API) ListUsers(w http.ResponseWriter, r *http.Request, params openapi.L
 		search = *params.Search
 	}
 	if !utf8.ValidString(search) || strings.ContainsRune(search, 0) {
-		a.refuse(w, r, problem.Invalid(problem.Item{Field: "?search", Message: "must be text in UTF-8 without NUL"}))
+		a.refuse(w, r, apierror.Invalid(apierror.Fault{Pointer: "?search", Message: "must be text in UTF-8 without NUL"}))
 		return
 	}
 	list := openapi.UserList{Data: []openapi.UserSummary{}, Limit: int64(limit), Offset: int64(offset)}
@@ -132,7 +132,7 @@ func (d *desk) readAccount() (directory.NewAccount, error) {
 	}
 	account.PasswordHash, err = d.api.Hasher.Hash(d.r.Context(), "backend "+d.Deployment.Deployment, secret, d.api.Random)
 	if errors.Is(err, password.ErrBusy) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		busy := problem.Unavailable(err, "too many passwords are being hashed at once: try again")
+		busy := apierror.Unavailable(err, "too many passwords are being hashed at once: try again")
 		busy.RetryAfter = 2 * time.Second
 		return account, busy
 	}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store"
 )
@@ -58,7 +58,7 @@ func (w *writer) patch(ctx context.Context, key client.ObjectKey, obj v1alpha1.R
 				return false, err
 			}
 			if len(items) > 0 {
-				return false, &problem.Problem{Status: http.StatusConflict, Items: items}
+				return false, &apierror.Error{Status: http.StatusConflict, Faults: items}
 			}
 		}
 		raw, err := mergePatch(obj, changes)
@@ -71,7 +71,7 @@ func (w *writer) patch(ctx context.Context, key client.ObjectKey, obj v1alpha1.R
 			return err == nil, err
 		}
 	}
-	return false, problem.New(http.StatusConflict, "others changed the resource %d times meanwhile: read it and try again", patchAttempts)
+	return false, apierror.New(http.StatusConflict, "others changed the resource %d times meanwhile: read it and try again", patchAttempts)
 }
 
 // blank empties an object but for its name. The client decodes into what is there: a field that an answer does not carry
@@ -101,11 +101,11 @@ type refusal struct {
 func (r *refusal) Error() string { return r.reason + ": " + r.message }
 
 // problem turns a refusal into an answer: a lost contest is a 409, anything else the sender's fault.
-func (r *refusal) problem() *problem.Problem {
+func (r *refusal) problem() *apierror.Error {
 	if r.reason == v1alpha1.ReasonConflict || r.reason == v1alpha1.ReasonSuperseded {
-		return problem.New(http.StatusConflict, "%s", r.message)
+		return apierror.New(http.StatusConflict, "%s", r.message)
 	}
-	return problem.New(http.StatusBadRequest, "%s", r.message)
+	return apierror.New(http.StatusBadRequest, "%s", r.message)
 }
 
 // settle waits until the snapshot holds a resource's generation. It returns false when that took too long, and a *refusal
@@ -184,7 +184,7 @@ func (w *writer) gone(ctx context.Context, kind string, obj v1alpha1.Resource) (
 	}, func(live v1alpha1.Resource) error {
 		deleting := meta.FindStatusCondition(live.CommonStatus().Conditions, v1alpha1.ConditionDeleting)
 		if deleting != nil && deleting.Reason == v1alpha1.ReasonInUse {
-			return problem.New(http.StatusConflict, "the deletion waits: %s", deleting.Message)
+			return apierror.New(http.StatusConflict, "the deletion waits: %s", deleting.Message)
 		}
 		return nil
 	})
@@ -192,7 +192,7 @@ func (w *writer) gone(ctx context.Context, kind string, obj v1alpha1.Resource) (
 
 // kubernetesProblem turns an error of the Kubernetes API into an answer. Problems pass through.
 func kubernetesProblem(err error) error {
-	var p *problem.Problem
+	var p *apierror.Error
 	var refused *refusal
 	switch {
 	case err == nil || errors.As(err, &p):
@@ -200,13 +200,13 @@ func kubernetesProblem(err error) error {
 	case errors.As(err, &refused):
 		return refused.problem()
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return problem.New(http.StatusBadRequest, "the Kubernetes API refuses the change: %s", statusMessage(err))
+		return apierror.New(http.StatusBadRequest, "the Kubernetes API refuses the change: %s", statusMessage(err))
 	case apierrors.IsConflict(err):
-		return problem.New(http.StatusConflict, "others changed the resource meanwhile: read it and try again")
+		return apierror.New(http.StatusConflict, "others changed the resource meanwhile: read it and try again")
 	case apierrors.IsForbidden(err):
-		return problem.Unavailable(err, "the server may not change this resource in Kubernetes: its rights or the namespace stand in the way; read before retrying")
+		return apierror.Unavailable(err, "the server may not change this resource in Kubernetes: its rights or the namespace stand in the way; read before retrying")
 	}
-	return problem.Unavailable(err, "the Kubernetes API is out of reach: the change may still be applied, so read before retrying")
+	return apierror.Unavailable(err, "the Kubernetes API is out of reach: the change may still be applied, so read before retrying")
 }
 
 func statusMessage(err error) string {

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 )
 
 var (
@@ -93,7 +93,7 @@ func TestADeletionIsPermittedOnWhatItDeletes(t *testing.T) {
 }
 
 func TestKubernetesProblem(t *testing.T) {
-	mine := problem.New(http.StatusTeapot, "mine")
+	mine := apierror.New(http.StatusTeapot, "mine")
 	for _, tc := range []struct {
 		name       string
 		err        error
@@ -115,7 +115,7 @@ func TestKubernetesProblem(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rec := httptest.NewRecorder()
-			problem.Write(rec, httptest.NewRequest("PATCH", "/", nil), kubernetesProblem(tc.err))
+			(&API{}).refuse(rec, requestOf(&call{}), kubernetesProblem(tc.err))
 			if rec.Code != tc.status || !strings.Contains(rec.Body.String(), tc.message) || (rec.Header().Get("Retry-After") != "") != tc.retryAfter {
 				t.Errorf("%d, Retry-After %q: %s", rec.Code, rec.Header().Get("Retry-After"), rec.Body)
 			}
@@ -154,4 +154,10 @@ func TestErrorsNameEveryRule(t *testing.T) {
 	if got, want := strings.Join(at, " "), "/slug /name /rules/0/unit /rules/0/max_requests /x"; got != want || answer.Code != 400 {
 		t.Errorf("%d, faults at %q, want %q", answer.Code, got, want)
 	}
+}
+
+// requestOf is a request that the pipeline has given its call.
+func requestOf(c *call) *http.Request {
+	r := httptest.NewRequest("PATCH", "/", nil)
+	return r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 }
