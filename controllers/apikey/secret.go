@@ -72,9 +72,12 @@ func (k *keeper) generate(ctx context.Context, key *v1alpha1.APIKey, app *v1alph
 	case err != nil: // edited by hand: nobody can say what was handed out, so the old key dies
 		reason, note = v1alpha1.EventReasonKeyReplaced, "the Secret was edited by hand: a new key was issued, the old one is revoked"
 		err = k.replace(wanted, prefixOf(app), now, nil, 0)
-	case rotationDue(key, found.issuedAt, now):
+	case rotationDue(key, found, now):
 		reason, note = v1alpha1.EventReasonKeyRotated, "a new key was issued; the previous one is accepted until the overlap ends"
 		err = k.replace(wanted, prefixOf(app), now, &found.keys.current, overlap(key))
+		if at, asked := requestedRotation(key, found); asked && !now.Before(at) {
+			wanted.Annotations[v1alpha1.AnnotationRotatedFor] = key.Annotations[v1alpha1.AnnotationRotateAt]
+		}
 	case found.keys.previous != nil && !now.Before(found.previousUntil):
 		delete(wanted.Data, v1alpha1.SecretKeyPreviousAPIKey)
 		delete(wanted.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
@@ -125,7 +128,7 @@ func (k *keeper) replace(secret *corev1.Secret, prefix string, now time.Time, pr
 	}
 	digest := minted.Digest()
 	secret.Annotations[annotationDigest] = hex.EncodeToString(digest[:])
-	secret.Annotations[v1alpha1.AnnotationRotatedAt] = now.UTC().Format(time.RFC3339)
+	secret.Annotations[v1alpha1.AnnotationRotatedAt] = now.UTC().Format(time.RFC3339Nano) // compared with annotations that may have fractions
 	delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
 	if previous != nil {
 		secret.Data[v1alpha1.SecretKeyPreviousAPIKey] = []byte(previous.Plain())
@@ -271,7 +274,7 @@ func readKeys(secret *corev1.Secret) (delivered, error) {
 	if err != nil {
 		return delivered{}, fmt.Errorf("annotation %s: %w", v1alpha1.AnnotationRotatedAt, err)
 	}
-	d := delivered{keys: keys{current: current}, issuedAt: issuedAt}
+	d := delivered{keys: keys{current: current}, issuedAt: issuedAt, rotatedFor: secret.Annotations[v1alpha1.AnnotationRotatedFor]}
 	if plain := secret.Data[v1alpha1.SecretKeyPreviousAPIKey]; plain != nil {
 		previous, err := apikey.Parse(string(plain))
 		until, timeErr := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt])

@@ -32,6 +32,13 @@ func slugged(namespace, name, slug string) *v1alpha1.RateLimitScheme {
 	return scheme
 }
 
+// createByHTTP creates a resource as the management API does.
+func createByHTTP(ctx context.Context, obj client.Object) {
+	GinkgoHelper()
+	obj.SetLabels(map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByHTTP})
+	Expect(cluster.Client.Create(ctx, obj, client.FieldOwner(v1alpha1.FieldManagerHTTP))).To(Succeed())
+}
+
 var _ = Describe("The reconcile engine", func() {
 	var w *world
 	var deployment *v1alpha1.IdentityDeployment
@@ -112,8 +119,7 @@ var _ = Describe("The reconcile engine", func() {
 	It("lets a declared resource take over from one that HTTP created, and back", func(ctx context.Context) {
 		create(ctx, deployment)
 		byHTTP := slugged(w.namespace, "acme.free", "free")
-		byHTTP.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByHTTP}
-		create(ctx, byHTTP)
+		createByHTTP(ctx, byHTTP)
 		expectReady(ctx, byHTTP)
 		declared := slugged(w.namespace, "declared", "free")
 		create(ctx, declared)
@@ -173,6 +179,7 @@ var _ = Describe("The reconcile engine", func() {
 		plain := w.tenant(ctx, "acme")
 		Expect(cluster.Client.Delete(ctx, testkit.Deployment(w.namespace, "acme"))).To(Succeed())
 		w.expectRefused(plain)
+		expectGone(ctx, testkit.Deployment(w.namespace, "acme"))
 		create(ctx, testkit.Deployment(w.namespace, "acme"))
 		w.expectAccepted(plain)
 	})
