@@ -18,6 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/objectwatch"
+	"github.com/cardea-iam/cardea/controllers/ownedsecret"
 	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/document"
@@ -45,7 +46,7 @@ type Options struct {
 
 // Kind returns how an APIKey is reconciled.
 func Kind(opts Options) engine.Kind[*v1alpha1.APIKey] {
-	k := &keeper{Options: opts}
+	m := newManager(opts)
 	return engine.Kind[*v1alpha1.APIKey]{
 		Name:       v1alpha1.KindAPIKey,
 		RefersTo:   []string{v1alpha1.KindAPIAuthApp, v1alpha1.KindRateLimitScheme},
@@ -54,8 +55,8 @@ func Kind(opts Options) engine.Kind[*v1alpha1.APIKey] {
 		Check:      check,
 		Translate:  translate,
 		Retention:  engine.RetainNothing,
-		Prepare:    k.prepare,
-		Cleanup:    k.cleanup,
+		Prepare:    m.prepare,
+		Cleanup:    m.cleanup,
 		Sources:    []source.TypedSource[reconcile.Request]{opts.Secrets.Source()},
 		Indexes:    map[string]func(*v1alpha1.APIKey) []string{objectwatch.Index: secretNames},
 	}
@@ -90,42 +91,30 @@ func translate(key *v1alpha1.APIKey, refs engine.ResolvedRefs, prepared engine.P
 	}
 }
 
-// secretName is the Secret an APIKey is delivered in or adopted from.
-func secretName(key *v1alpha1.APIKey) string {
-	switch {
-	case key.Spec.ExistingSecretRef != nil:
-		return key.Spec.ExistingSecretRef.Name
-	case key.Spec.SecretTemplate != nil && key.Spec.SecretTemplate.Name != nil:
-		return *key.Spec.SecretTemplate.Name
-	}
-	return key.Name
+// manager manages APIKeys' Secrets.
+type manager struct {
+	Options
+	secrets ownedsecret.Keeper
 }
 
-func secretNames(key *v1alpha1.APIKey) []string {
-	names := []string{secretName(key)}
-	if old := key.Status.SecretName; old != "" && old != names[0] {
-		names = append(names, old)
-	}
-	return names
+func newManager(opts Options) *manager {
+	return &manager{Options: opts, secrets: ownedsecret.Keeper{Client: opts.Client}}
 }
-
-// keeper keeps an APIKey's Secret.
-type keeper struct{ Options }
 
 // prepare brings the Secret into shape and returns the verifiers of the keys that are accepted.
-func (k *keeper) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.APIKey]) (engine.Prepared, error) {
-	k.Secrets.Ensure(p.Object.Namespace)
+func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.APIKey]) (engine.Prepared, error) {
+	m.Secrets.Ensure(p.Object.Namespace)
 	var found delivered
 	var err error
 	if p.Object.Spec.ExistingSecretRef != nil {
-		found, err = k.adopt(ctx, p.Object)
+		found, err = m.adopt(ctx, p.Object)
 	} else {
-		found, err = k.generate(ctx, p.Object, p.Refs[appField].(*v1alpha1.APIAuthApp), p.Stored != nil)
+		found, err = m.generate(ctx, p.Object, p.Refs[appField].(*v1alpha1.APIAuthApp), p.Stored != nil)
 	}
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	return k.material(p.Object, found), nil
+	return m.prepared(p.Object, found), nil
 }
 
 // delivered is what a Secret delivers.
@@ -139,21 +128,20 @@ type delivered struct {
 	previousUntil time.Time
 }
 
-// material turns what the Secret delivers into verifiers, reservations and conditions.
-func (k *keeper) material(key *v1alpha1.APIKey, d delivered) engine.Prepared {
-	now := k.Clock()
+// prepared turns what the Secret delivers into verifiers, reservations and conditions.
+func (m *manager) prepared(key *v1alpha1.APIKey, d delivered) engine.Prepared {
+	now := m.Clock()
 	verifiers := []document.Verifier{verifier(d.keys.current, expiry(key, time.Time{}))}
 	if d.keys.previous != nil && now.Before(d.previousUntil) {
 		verifiers = append(verifiers, verifier(*d.keys.previous, expiry(key, d.previousUntil)))
 	}
-	m := engine.Prepared{Value: verifiers, Conditions: credentialConditions(key, now)}
+	p := engine.Prepared{Value: verifiers, Conditions: credentialConditions(key, now), RequeueAfter: nextWake(key, d, now)}
 	for _, v := range verifiers {
-		m.Reserves = append(m.Reserves, reservation.APIKey(v.ID))
+		p.Reserves = append(p.Reserves, reservation.APIKey(v.ID))
 	}
-	m.RequeueAfter = nextWake(key, d, now)
-	m.Committed = func(ctx context.Context) error {
+	p.Committed = func(ctx context.Context) error {
 		recordKey(key, d)
-		return k.dropOldSecret(ctx, key)
+		return m.dropOldSecret(ctx, key)
 	}
-	return m
+	return p
 }

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
@@ -62,15 +61,14 @@ type silent struct{ recorder.EventRecorder }
 
 func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
 
-// A keeper with a Secret of a key that was issued at a time.
-func issuedSecret(t *testing.T, now func() time.Time, key *v1alpha1.APIKey) (*keeper, client.Client) {
+// issuedSecret returns a manager with a Secret of a key that was just issued.
+func issuedSecret(t *testing.T, now func() time.Time, key *v1alpha1.APIKey) *manager {
 	t.Helper()
-	secrets := fake.NewClientBuilder().Build()
-	k := &keeper{Options{Client: secrets, Events: silent{}, Clock: now, Random: rand.Reader}}
-	if _, err := k.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, false); err != nil {
+	m := newManager(Options{Client: fake.NewClientBuilder().Build(), Events: silent{}, Clock: now, Random: rand.Reader})
+	if _, err := m.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, false); err != nil {
 		t.Fatal(err)
 	}
-	return k, secrets
+	return m
 }
 
 // `toISOString()` writes fractions of a second; the time of the issue has them too, and one value is answered once.
@@ -79,20 +77,20 @@ func TestCHAOS2RotateAtWithAFractionRotatesOnce(t *testing.T) {
 	clock := func() time.Time { return now }
 	key := rotating(0, 0)
 	key.Namespace, key.Name = "ns", "k"
-	k, _ := issuedSecret(t, clock, key)
-	first, err := k.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, true)
+	m := issuedSecret(t, clock, key)
+	first, err := m.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	key.Annotations = map[string]string{v1alpha1.AnnotationRotateAt: "2026-01-01T00:00:07.600Z"}
 	now = issued.Add(7*time.Second + 650*time.Millisecond)
-	second, err := k.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, true)
+	second, err := m.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, true)
 	if err != nil || second.keys.current.ID() == first.keys.current.ID() {
 		t.Fatalf("not rotated (%v)", err)
 	}
 	for _, later := range []time.Duration{0, time.Millisecond, time.Second, time.Hour} {
 		now = now.Add(later)
-		again, err := k.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, true)
+		again, err := m.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, true)
 		if err != nil || again.keys.current.ID() != second.keys.current.ID() {
 			t.Fatalf("rotated again after %s (%v)", later, err)
 		}
@@ -102,7 +100,7 @@ func TestCHAOS2RotateAtWithAFractionRotatesOnce(t *testing.T) {
 	}
 	// A clock that goes back makes the issue look earlier than the request: the value was answered all the same.
 	now = issued.Add(7 * time.Second)
-	if again, err := k.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, true); err != nil || again.keys.current.ID() != second.keys.current.ID() {
+	if again, err := m.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, true); err != nil || again.keys.current.ID() != second.keys.current.ID() {
 		t.Errorf("rotated again (%v)", err)
 	}
 }
@@ -113,11 +111,11 @@ func TestCHAOS2AnIntervalAnswersNoLaterRequest(t *testing.T) {
 	key := rotating(3600, 60)
 	key.Namespace, key.Name = "ns", "k"
 	key.Annotations = map[string]string{v1alpha1.AnnotationRotateAt: "2026-01-01T01:30:00Z"}
-	k, _ := issuedSecret(t, func() time.Time { return now }, key)
+	m := issuedSecret(t, func() time.Time { return now }, key)
 	var ids []string
 	for _, at := range []time.Duration{0, time.Hour, 90 * time.Minute} {
 		now = issued.Add(at)
-		d, err := k.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, true)
+		d, err := m.generate(t.Context(), key, &v1alpha1.APIAuthApp{}, true)
 		if err != nil {
 			t.Fatal(err)
 		}

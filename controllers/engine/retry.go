@@ -41,7 +41,8 @@ func (r *reconciler) result(ctx context.Context, req reconcile.Request, err erro
 	case err == nil, errors.Is(err, errVanished), errors.As(err, &terminal), errors.As(err, &waiting):
 		r.backoff.Forget(req)
 		r.waiters.remove(r.kind.name(), req)
-	case errors.Is(err, errAgain), apierrors.IsConflict(err), errors.Is(err, store.ErrStale), errors.Is(err, store.ErrFenced):
+	case errors.Is(err, errAgain), apierrors.IsConflict(err), apierrors.IsAlreadyExists(err),
+		errors.Is(err, store.ErrStale), errors.Is(err, store.ErrFenced):
 		return reconcile.Result{RequeueAfter: r.backoff.When(req)}, nil
 	case isStoreError(err):
 		r.waiters.add(r.kind.name(), req)
