@@ -42,6 +42,8 @@ type Options struct {
 	People people.Store
 	// Kubernetes is the client of management writes.
 	Kubernetes management.Kubernetes
+	// OwnToken returns the token by which the server speaks to the Kubernetes API, "" or nil if it has none.
+	OwnToken func() string
 	// Keyring opens what the operator sealed; it may be empty.
 	Keyring *seal.Keyring
 	// BackendAddress is where the backend API listens, host:port.
@@ -75,7 +77,7 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
 	registerSnapshotMetrics(opts.Registry, follower)
-	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.EgressAllowed), authn.NewReviews(opts.Kubernetes, opts.Clock), opts.Clock)
+	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.EgressAllowed), authn.NewReviews(opts.Kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
 	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher() // one for both listeners: the machine is one
 	backend, err := management.New(management.Options{
@@ -94,7 +96,16 @@ func New(opts Options) (*Server, error) {
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		Posted: dispatcher.Nudge, Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry),
 	})
-	return &Server{opts: opts, follower: follower, backend: backend, frontend: frontend, dispatcher: dispatcher}, nil
+	untrusted := newUntrusted(opts.Registry)
+	guarded := func(listener string, next http.Handler) http.Handler {
+		return &guard{
+			next: next, proxies: opts.TrustedProxies, clock: opts.Clock, log: opts.Log.WithName(listener), untrusted: untrusted.WithLabelValues(listener),
+		}
+	}
+	return &Server{
+		opts: opts, follower: follower, dispatcher: dispatcher,
+		backend: guarded("backend", backend), frontend: guarded("end-user", frontend),
+	}, nil
 }
 
 // Backend returns the handler of the backend listener, for tests and benchmarks in process.

@@ -57,6 +57,7 @@ func issuers(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessage)
 		issuer := document.JWTIssuer{
 			Name: declared.Name, Issuer: Issuer(d, declared), Audiences: Audiences(d, declared), Algorithms: words(declared.Algorithms),
 			JWKSURL: ptr.Deref(declared.JWKSURL, ""), JWKS: keySets[declared.Name], Kubernetes: declared.Kubernetes != nil,
+			OwnSessions: declared.OwnSessions != nil, MaxLifetimeSeconds: ptr.Deref(declared.MaxLifetimeSeconds, 0),
 			PermissionsClaim: ptr.Deref(declared.PermissionsClaim, ""), PermissionsExpression: ptr.Deref(declared.PermissionsExpression, ""),
 		}
 		if declared.OwnSessions != nil {
