@@ -23,6 +23,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/enduser"
 	"github.com/cardea-iam/cardea/apiserver/management"
+	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/apiserver/outbox"
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/route"
@@ -77,11 +78,12 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
 	registerSnapshotMetrics(opts.Registry, follower)
-	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.EgressAllowed), authn.NewReviews(opts.Kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
+	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
+	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.EgressAllowed), authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
 	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher() // one for both listeners: the machine is one
 	backend, err := management.New(management.Options{
-		Snapshots: follower, Kubernetes: opts.Kubernetes, Analytics: opts.People, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend"),
 		People: opts.People, Hasher: hasher, Random: rand.Reader,
 	})

@@ -48,15 +48,7 @@ func (d *desk) audit(tx people.Tx, action, object string, about int64) error {
 	if err != nil {
 		return err
 	}
-	actor := "token:" + d.c.principal.Subject
-	if key := d.c.principal.KeyID; key != "" {
-		actor = "key:" + key
-	}
-	address := ""
-	if client := d.api.Authenticator.Proxies.ClientAddress(d.r); client.IsValid() {
-		address = client.String()
-	}
-	return tx.RecordAudit(people.Audit{ID: id, At: d.now, Actor: actor, Action: action, Object: object + ":" + ids.Format(about), Address: address})
+	return tx.RecordAudit(people.Audit{ID: id, At: d.now, Actor: d.c.actor(), Action: action, Object: object + ":" + ids.Format(about), Address: d.c.address()})
 }
 
 // peopleProblem turns a store that is away into an answer. What is an answer already stays one.

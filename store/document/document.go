@@ -25,6 +25,16 @@ type Meta struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
+// B2BKey is the natural key of the one B2BSettings of a deployment.
+const B2BKey = "b2b"
+
+// ScopeKey is the natural key of an OAuthScope in its deployment: of an app, by the name of its resource, a scope. Neither can
+// contain what stands between them.
+func ScopeKey(app, scope string) string { return ScopePrefix(app) + scope }
+
+// ScopePrefix begins the natural keys of an app's scopes.
+func ScopePrefix(app string) string { return app + "\x1f" }
+
 // Deployment is the content of an IdentityDeployment.
 type Deployment struct {
 	DisplayName   string   `json:"display_name"`
