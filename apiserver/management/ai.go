@@ -9,6 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 // Paging of the agents' first spelling.
@@ -97,7 +98,7 @@ func (a *API) listAgentsByOffset(c *call) (reply, error) {
 	if err := q.err(); err != nil {
 		return reply{}, err
 	}
-	search = strings.ToLower(strings.TrimSpace(search))
+	search = strings.ToLower(text.Normal(search))
 	// A search counts what it finds; else the number is known.
 	l := listing{limit: limit, offset: offset, whole: search != ""}
 	l.begin(`{"data":[`)

@@ -12,15 +12,15 @@ import (
 
 // builder makes the next snapshot from one and a list of changes.
 type builder struct {
-	entries *iradix.Txn[*Entry]
-	slugs   *iradix.Txn[*Entry]
-	hosts   *iradix.Txn[*Entry]
-	keys    *iradix.Txn[*Key]
-	ordered *iradix.Txn[*Entry]
+	entries   *iradix.Txn[*Entry]
+	slugs     *iradix.Txn[*Entry]
+	hosts     *iradix.Txn[*Entry]
+	keys      *iradix.Txn[*Key]
+	ordered   *iradix.Txn[*Entry]
 	referrers *iradix.Txn[*Entry]
-	ids     *iradix.Txn[*Entry]
-	issuers *iradix.Txn[*Issuer]
-	counts  *iradix.Txn[int]
+	ids       *iradix.Txn[*Entry]
+	issuers   *iradix.Txn[*Issuer]
+	counts    *iradix.Txn[int]
 }
 
 func newBuilder(from *Snapshot) *builder {
