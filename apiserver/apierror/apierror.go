@@ -143,10 +143,16 @@ func Unavailable(cause error, format string, args ...any) *Error {
 	return e
 }
 
-// Unauthorized is the backend's one answer to every credential that is not accepted, whatever the reason.
-func Unauthorized() *Error {
+// Unauthorized is the backend's answer to a request without a credential.
+func Unauthorized() *Error { return unauthorized("Bearer") }
+
+// InvalidToken is the backend's one answer to every credential that is not accepted, whatever the reason. Its body is that of
+// Unauthorized.
+func InvalidToken() *Error { return unauthorized(`Bearer error="invalid_token"`) } // RFC 6750, 3.1
+
+func unauthorized(challenge string) *Error {
 	e := New(http.StatusUnauthorized, "no accepted credential: send `Authorization: Bearer <API key>` with a key that is known, active and not expired")
-	e.Header = http.Header{"Www-Authenticate": {"Bearer"}}
+	e.Header = http.Header{"Www-Authenticate": {challenge}}
 	return e
 }
 

@@ -82,6 +82,8 @@ func testSnapshot(t *testing.T, keys issuerKeys) *snapshot.Snapshot {
 		deployment("acme", 1,
 			document.JWTIssuer{Name: "idp", Issuer: "https://idp.example", Audiences: []string{"cardea:ns:acme", "second"}, Algorithms: all, JWKS: keys.set(t), PermissionsClaim: "scope"},
 			document.JWTIssuer{Name: "narrow", Issuer: "https://narrow.example", Audiences: []string{"cardea:ns:acme"}, Algorithms: []string{"ES256"}, JWKS: keys.set(t), PermissionsExpression: "claims.groups"},
+			document.JWTIssuer{Name: "own", Issuer: "https://own.example", Audiences: []string{"cardea:ns:acme"}, Algorithms: []string{"ES256"}, JWKS: keys.set(t), PermissionsClaim: "scope", OwnSessions: true},
+			document.JWTIssuer{Name: "long", Issuer: "https://long.example", Audiences: []string{"cardea:ns:acme"}, Algorithms: all, JWKS: keys.set(t), PermissionsClaim: "scope", MaxLifetimeSeconds: 3 * 24 * 3600},
 			document.JWTIssuer{Name: "cluster", Audiences: []string{"cardea:ns:acme"}, Algorithms: all, Kubernetes: true,
 				PermissionsExpression: "claims.sub == 'system:serviceaccount:elsewhere:named' || claims.sub.startsWith('system:serviceaccount:ns:') ? ['ai_agents:read'] : ['*']"},
 		),
@@ -175,7 +177,7 @@ func seconds(d time.Duration) int64 { return now.Add(d).Unix() }
 func TestTokens(t *testing.T) {
 	keys := newKeys(t)
 	s := testSnapshot(t, keys)
-	tokens := NewTokens(nil, NewReviews(&reviewer{}, func() time.Time { return now }), func() time.Time { return now })
+	tokens := NewTokens(nil, NewReviews(&reviewer{}, nil, func() time.Time { return now }), func() time.Time { return now })
 	valid := keys.token()
 	dots := strings.Split(valid, ".")
 	foreign := issuerKeys{rsa: keys.foreign, ec: keys.ec, ed: keys.ed}
@@ -329,7 +331,7 @@ func TestServiceAccountTokens(t *testing.T) {
 	inCluster := func(changes ...change) string {
 		return keys.token(append([]change{claim("iss", "https://kubernetes.default.svc"), claim("known", true), claim("sub", "system:serviceaccount:ns:reader")}, changes...)...)
 	}
-	tokens := NewTokens(nil, NewReviews(&reviewer{}, clock), clock)
+	tokens := NewTokens(nil, NewReviews(&reviewer{}, nil, clock), clock)
 	for name, tc := range map[string]struct {
 		token      string
 		wantStatus int
@@ -364,7 +366,7 @@ func TestServiceAccountTokens(t *testing.T) {
 	t.Run("while the Kubernetes API is away", func(t *testing.T) {
 		known, fresh := inCluster(), inCluster(claim("jti", "2"))
 		down := &reviewer{}
-		tokens := NewTokens(nil, NewReviews(down, clock), clock)
+		tokens := NewTokens(nil, NewReviews(down, nil, clock), clock)
 		if _, err := tokens.Authenticate(context.Background(), s, known); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 )
 
-// clientSideApply is the manager behind kubectl's annotation of the last applied configuration.
+// clientSideApply is the manager that kubectl is known by when it applies on the client's side.
 const clientSideApply = "kubectl-client-side-apply"
 
 // change is one field of spec that a request sets.
@@ -27,6 +27,15 @@ type change struct {
 	path string
 	// value is what to set, nil to delete.
 	value any
+}
+
+// refuseOwned returns a 409 if other managers declare any of the fields that are to be changed.
+func refuseOwned(obj metav1.Object, changes []change) error {
+	items, err := conflicts(obj, changes)
+	if err != nil || len(items) == 0 {
+		return err
+	}
+	return &apierror.Error{Status: http.StatusConflict, Faults: items}
 }
 
 // conflicts returns, for each change, who else declares the field.
@@ -85,10 +94,23 @@ func specOwners(obj metav1.Object) ([]owner, error) {
 		}
 	}
 	if applied := lastApplied(obj); applied != nil {
-		owners = append(owners, owner{manager: clientSideApply, fields: applied})
+		owners = append(owners, owner{manager: applier(obj), fields: applied})
 	}
 	slices.SortStableFunc(owners, func(a, b owner) int { return strings.Compare(a.manager, b.manager) })
 	return owners, nil
+}
+
+// applier returns the manager behind the annotation of the last applied configuration: whoever owns the annotation. Argo CD writes the
+// same one as kubectl, under a name of its own.
+func applier(obj metav1.Object) string {
+	annotation := fieldpath.MakePathOrDie("metadata", "annotations", corev1.LastAppliedConfigAnnotation)
+	for _, entry := range obj.GetManagedFields() {
+		set := &fieldpath.Set{}
+		if entry.FieldsV1 != nil && set.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())) == nil && set.Has(annotation) {
+			return entry.Manager
+		}
+	}
+	return clientSideApply
 }
 
 func ownsSpec(set *fieldpath.Set) bool {

@@ -30,10 +30,7 @@ func (a *API) people(r *http.Request) *peopleRequest {
 	request := &account.Request{
 		Tenant: account.NewTenant(c.snapshot, c.principal.Deployment), Store: a.People, Random: a.Random,
 		// as exact as the store keeps it
-		Now: c.received.UTC().Truncate(time.Microsecond), Actor: "token:" + c.principal.Subject,
-	}
-	if key := c.principal.KeyID; key != "" {
-		request.Actor = "key:" + key
+		Now: c.received.UTC().Truncate(time.Microsecond), Actor: c.actor(),
 	}
 	return &peopleRequest{Request: request, api: a, c: c, r: r}
 }
@@ -54,11 +51,7 @@ func (p *peopleRequest) audit(u *account.Unit, action, object string, about int6
 	if err != nil {
 		return err
 	}
-	address := ""
-	if client := p.api.Authenticator.Proxies.ClientAddress(p.r); client.IsValid() {
-		address = client.String()
-	}
-	return u.RecordAudit(people.Audit{ID: id, At: p.Now, Actor: p.Actor, Action: action, Object: object + ":" + ids.Format(about), Address: address})
+	return u.RecordAudit(people.Audit{ID: id, At: p.Now, Actor: p.Actor, Action: action, Object: object + ":" + ids.Format(about), Address: p.c.address()})
 }
 
 // peopleWordings are the answers to what the rules over people refuse, in the words of backends.

@@ -128,10 +128,17 @@ type JWTIssuer struct {
 	JWKSURL    string          `json:"jwks_url,omitempty"`
 	JWKS       json.RawMessage `json:"jwks,omitempty"`
 	Kubernetes bool            `json:"kubernetes,omitempty"`
+	// OwnSessions says that the deployment issues the tokens itself, by this server's clock.
+	OwnSessions bool `json:"own_sessions,omitempty"`
+	// MaxLifetimeSeconds bounds exp - iat; 0: DefaultMaxLifetimeSeconds, and no bound with Kubernetes.
+	MaxLifetimeSeconds int32 `json:"max_lifetime_seconds,omitempty"`
 	// PermissionsClaim or PermissionsExpression says what a token may do.
 	PermissionsClaim      string `json:"permissions_claim,omitempty"`
 	PermissionsExpression string `json:"permissions_expression,omitempty"`
 }
+
+// DefaultMaxLifetimeSeconds bounds the lifetime of tokens whose issuer's entry says nothing else: a day.
+const DefaultMaxLifetimeSeconds = 24 * 60 * 60
 
 // SigningKey is a key by which a deployment signs the tokens of its end users' sessions.
 type SigningKey struct {
