@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"errors"
+	"os"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,4 +25,19 @@ func NewKubernetes(config *rest.Config) (client.Client, error) {
 	v1alpha1.AddToMapper(mapper)
 	mapper.Add(authenticationv1.SchemeGroupVersion.WithKind("TokenReview"), meta.RESTScopeRoot)
 	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+}
+
+// OwnToken returns what reads the token of a configuration, as it is now: the file is written anew before the token ends. A
+// configuration without one has "".
+func OwnToken(config *rest.Config) func() string {
+	return func() string {
+		if config.BearerTokenFile == "" {
+			return config.BearerToken
+		}
+		raw, err := os.ReadFile(config.BearerTokenFile)
+		if err != nil {
+			return config.BearerToken
+		}
+		return strings.TrimSpace(string(raw))
+	}
 }

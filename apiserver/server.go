@@ -23,6 +23,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/enduser"
 	"github.com/cardea-iam/cardea/apiserver/management"
+	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/apiserver/outbox"
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/route"
@@ -42,6 +43,8 @@ type Options struct {
 	People people.Store
 	// Kubernetes is the client of management writes.
 	Kubernetes management.Kubernetes
+	// OwnToken returns the token by which the server speaks to the Kubernetes API, "" or nil if it has none.
+	OwnToken func() string
 	// Keyring opens what the operator sealed; it may be empty.
 	Keyring *seal.Keyring
 	// BackendAddress is where the backend API listens, host:port.
@@ -75,11 +78,12 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
 	registerSnapshotMetrics(opts.Registry, follower)
-	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.EgressAllowed), authn.NewReviews(opts.Kubernetes, opts.Clock), opts.Clock)
+	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
+	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.EgressAllowed), authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
 	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher() // one for both listeners: the machine is one
 	backend, err := management.New(management.Options{
-		Snapshots: follower, Kubernetes: opts.Kubernetes, Analytics: opts.People, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend"),
 		People: opts.People, Hasher: hasher, Random: rand.Reader,
 	})
@@ -94,7 +98,16 @@ func New(opts Options) (*Server, error) {
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		Posted: dispatcher.Nudge, Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry),
 	})
-	return &Server{opts: opts, follower: follower, backend: backend, frontend: frontend, dispatcher: dispatcher}, nil
+	untrusted := newUntrusted(opts.Registry)
+	guarded := func(listener string, next http.Handler) http.Handler {
+		return &guard{
+			next: next, proxies: opts.TrustedProxies, clock: opts.Clock, log: opts.Log.WithName(listener), untrusted: untrusted.WithLabelValues(listener),
+		}
+	}
+	return &Server{
+		opts: opts, follower: follower, dispatcher: dispatcher,
+		backend: guarded("backend", backend), frontend: guarded("end-user", frontend),
+	}, nil
 }
 
 // Backend returns the handler of the backend listener, for tests and benchmarks in process.

@@ -146,6 +146,13 @@ type JWTIssuer struct {
 	// +optional
 	OwnSessions *OwnSessionsIssuer `json:"ownSessions,omitempty"`
 
+	// maxLifetimeSeconds is the longest time between a token's issue (its iat, else now) and its exp. Absent: 86400, a
+	// day; not bounded with kubernetes, whose API bounds its tokens itself.
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=31536000
+	MaxLifetimeSeconds *int32 `json:"maxLifetimeSeconds,omitempty"`
+
 	// permissionsClaim names the claim that lists the token's permissions: a list, or words split by blanks. Absent: see
 	// permissionsExpression.
 	// +optional
@@ -154,7 +161,8 @@ type JWTIssuer struct {
 	PermissionsClaim *string `json:"permissionsClaim,omitempty"`
 
 	// permissionsExpression is a CEL expression over `claims`, the token's payload, that yields the list of its
-	// permissions. Absent: see permissionsClaim.
+	// permissions. It has no join, replace and split, and grants nothing where a string in the token has more than
+	// 4096 bytes. Absent: see permissionsClaim.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096

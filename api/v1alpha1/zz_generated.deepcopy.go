@@ -1091,6 +1091,11 @@ func (in *JWTIssuer) DeepCopyInto(out *JWTIssuer) {
 		*out = new(OwnSessionsIssuer)
 		**out = **in
 	}
+	if in.MaxLifetimeSeconds != nil {
+		in, out := &in.MaxLifetimeSeconds, &out.MaxLifetimeSeconds
+		*out = new(int32)
+		**out = **in
+	}
 	if in.PermissionsClaim != nil {
 		in, out := &in.PermissionsClaim, &out.PermissionsClaim
 		*out = new(string)

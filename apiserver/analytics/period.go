@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -24,16 +24,16 @@ const (
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]([01]\d|2[0-3]):[0-5]\d)$`)
 
 // ParsePeriod reads the parameters from and to, and returns every fault in them. Parts finer than a microsecond are cut off.
-func ParsePeriod(query url.Values) (people.Period, []problem.Item) {
+func ParsePeriod(query url.Values) (people.Period, []apierror.Fault) {
 	from, faults := parseTime(query, "from")
 	to, more := parseTime(query, "to")
 	faults = append(faults, more...)
 	switch {
 	case faults != nil:
 	case !from.Before(to):
-		faults = []problem.Item{{Field: "?to", Message: "must be later than from, by a microsecond at least"}}
+		faults = []apierror.Fault{{Pointer: "?to", Message: "must be later than from, by a microsecond at least"}}
 	case to.Sub(from) > maxDays*day:
-		faults = []problem.Item{{Field: "?to", Message: fmt.Sprintf("must be at most %d days after from: ask for shorter periods", maxDays)}}
+		faults = []apierror.Fault{{Pointer: "?to", Message: fmt.Sprintf("must be at most %d days after from: ask for shorter periods", maxDays)}}
 	}
 	if faults != nil {
 		return people.Period{}, faults
@@ -41,9 +41,9 @@ func ParsePeriod(query url.Values) (people.Period, []problem.Item) {
 	return people.Period{From: from, To: to}, nil
 }
 
-func parseTime(query url.Values, name string) (time.Time, []problem.Item) {
-	fault := func(message string) (time.Time, []problem.Item) {
-		return time.Time{}, []problem.Item{{Field: "?" + name, Message: message}}
+func parseTime(query url.Values, name string) (time.Time, []apierror.Fault) {
+	fault := func(message string) (time.Time, []apierror.Fault) {
+		return time.Time{}, []apierror.Fault{{Pointer: "?" + name, Message: message}}
 	}
 	const form = "an RFC 3339 time with its offset, such as 2026-11-01T00:00:00Z or 2026-11-01T00:00:00%2B01:00"
 	switch sent := query[name]; {

@@ -74,7 +74,7 @@ func TestParsePeriod(t *testing.T) {
 			got, items := ParsePeriod(query)
 			var faults []string
 			for _, item := range items {
-				faults = append(faults, item.Field)
+				faults = append(faults, item.Pointer)
 			}
 			if strings.Join(faults, " ") != tc.faults {
 				t.Fatalf("faults %+v, want at %q", items, tc.faults)

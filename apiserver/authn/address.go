@@ -33,6 +33,15 @@ func (p Proxies) trusts(address netip.Addr) bool {
 	return false
 }
 
+// TrustPeer tells whether the peer's word about the client is taken.
+func (p Proxies) TrustPeer(r *http.Request) bool {
+	if len(p) == 0 {
+		return false
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && p.trusts(peer.Addr().Unmap().WithZone(""))
+}
+
 // ClientAddress returns the rightmost hop of X-Forwarded-For that is no trusted proxy, else the peer: everything left of
 // that hop may have been written by the client itself. The zero Addr means that even the peer is unknown.
 func (p Proxies) ClientAddress(r *http.Request) netip.Addr {

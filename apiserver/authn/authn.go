@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/permission"
@@ -40,16 +40,20 @@ type Authenticator struct {
 	Clock   func() time.Time
 }
 
-// Authenticate returns the principal of a request's one Authorization header. Every refusal is the same 401: unknown,
-// expired, revoked, inactive and used from elsewhere cannot be told apart.
+// Authenticate returns the principal of a request's one Authorization header. A request without a bearer credential is asked
+// for one; every refusal of one is the same 401: unknown, expired, revoked, inactive and used from elsewhere cannot be told
+// apart.
 func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Principal, error) {
 	header := r.Header["Authorization"]
-	if len(header) != 1 {
-		return nil, problem.Unauthorized()
+	if len(header) == 0 {
+		return nil, apierror.Unauthorized()
 	}
 	scheme, token, found := strings.Cut(header[0], " ")
-	if !found || !strings.EqualFold(scheme, "Bearer") {
-		return nil, problem.Unauthorized()
+	if !strings.EqualFold(scheme, "Bearer") {
+		return nil, apierror.Unauthorized()
+	}
+	if !found || len(header) > 1 {
+		return nil, apierror.InvalidToken()
 	}
 	if a.Tokens != nil && strings.IndexByte(token, '.') > 0 { // no API key has a dot, and every token has two
 		return a.Tokens.Authenticate(r.Context(), s, token)
@@ -60,23 +64,23 @@ func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Pr
 func byKey(s *snapshot.Snapshot, plain string, client netip.Addr, now time.Time) (*Principal, error) {
 	key, err := apikey.Parse(plain)
 	if err != nil {
-		return nil, problem.Unauthorized()
+		return nil, apierror.InvalidToken()
 	}
 	// The digest is computed for unknown ids as well: both take the same time.
 	digest := key.Digest()
 	known, found := s.APIKey(key.ID())
 	if !found || !known.Verifier.Digest.Equal(digest) {
-		return nil, problem.Unauthorized()
+		return nil, apierror.InvalidToken()
 	}
 	if expires := known.Verifier.ExpiresAt; expires != nil && !now.Before(*expires) {
-		return nil, problem.Unauthorized()
+		return nil, apierror.InvalidToken()
 	}
 	if !known.Credential.AllowsFrom(client) {
-		return nil, problem.Unauthorized()
+		return nil, apierror.InvalidToken()
 	}
 	principal, found := resolve(s, known)
 	if !found {
-		return nil, problem.Unauthorized()
+		return nil, apierror.InvalidToken()
 	}
 	return principal, nil
 }

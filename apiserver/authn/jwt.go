@@ -2,29 +2,26 @@ package authn
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
-const (
-	// maxToken is the longest token, in bytes.
-	maxToken = 16 << 10
-	// skew is how far an issuer's clock may differ from ours.
-	skew = 60 * time.Second
-)
+// maxToken is the longest token, in bytes.
+const maxToken = 16 << 10
 
 // accepted are the algorithms any issuer may use; each declares which of them.
 var accepted = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
@@ -37,14 +34,16 @@ var errRefused = errors.New("the token is refused")
 
 // Tokens authenticates JSON web tokens.
 type Tokens struct {
-	keys      *jwks.Cache
-	reviewers *Reviews
-	clock     func() time.Time
+	keys     *jwks.Cache
+	reviews  *Reviews
+	clock    func() time.Time
+	verified *memory
+	turns    turns
 }
 
 // NewTokens returns what authenticates tokens by fetched keys and by reviews of the Kubernetes API.
 func NewTokens(keys *jwks.Cache, reviews *Reviews, clock func() time.Time) *Tokens {
-	return &Tokens{keys: keys, reviewers: reviews, clock: clock}
+	return &Tokens{keys: keys, reviews: reviews, clock: clock, verified: newMemory()}
 }
 
 // parsed is a token that was read but not verified.
@@ -53,30 +52,53 @@ type parsed struct {
 	signature *jose.JSONWebSignature
 	algorithm string
 	keyID     string
-	claims    map[string]any
-	issuer    string
-	audiences []string
+	// claims are the registered ones, and payload is everything the token says.
+	claims  jwt.Claims
+	payload map[string]any
 }
 
 // Authenticate returns the principal of a token. The error is a 401, or a 503 where the Kubernetes API must be asked and does
 // not answer.
 func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw string) (*Principal, error) {
+	key := sha256.Sum256([]byte(raw))
+	if known, found := t.verified.get(key, s, t.clock()); found {
+		return known, nil
+	}
 	token, err := parseToken(raw)
 	if err != nil {
-		return nil, problem.Unauthorized()
+		return nil, apierror.InvalidToken()
 	}
-	issuer, err := selectIssuer(s, token)
-	if err != nil || !t.timely(token.claims) {
-		return nil, problem.Unauthorized()
+	issuer, err := selectIssuer(s, token.claims.Issuer, token.claims.Audience)
+	if err != nil || token.claims.Subject == "" || !timely(issuer, &token.claims, t.clock()) {
+		return nil, apierror.InvalidToken()
 	}
 	if issuer.Kubernetes {
-		return t.review(ctx, issuer, token)
+		return t.review(ctx, issuer, token, key)
 	}
 	if err := t.verify(ctx, issuer, token); err != nil {
-		return nil, problem.Unauthorized()
+		return nil, apierror.InvalidToken()
 	}
-	subject, _ := token.claims["sub"].(string)
-	return newTokenPrincipal(issuer, subject, issuer.Permissions(token.claims)), nil
+	permissions, err := t.permissions(ctx, issuer, token.payload)
+	if err != nil {
+		return nil, err
+	}
+	principal := newTokenPrincipal(issuer, token.claims.Subject, permissions)
+	t.verified.put(key, token, issuer, principal, token.claims.Expiry.Time().Add(leeway(issuer)))
+	return principal, nil
+}
+
+// permissions returns what a token grants. Expressions are evaluated one at a time for a deployment: they are the tenant's,
+// and the memory they take is everybody's.
+func (t *Tokens) permissions(ctx context.Context, issuer *snapshot.Issuer, payload map[string]any) ([]string, error) {
+	if issuer.Expression == nil {
+		return issuer.Permissions(payload), nil
+	}
+	done, err := t.turns.take(ctx, issuer.Deployment.Deployment)
+	if err != nil {
+		return nil, apierror.Unavailable(err, "other tokens of the deployment are being judged: try again")
+	}
+	defer done()
+	return issuer.Permissions(payload), nil
 }
 
 func newTokenPrincipal(issuer *snapshot.Issuer, subject string, permissions []string) *Principal {
@@ -102,27 +124,14 @@ func parseToken(raw string) (*parsed, error) {
 	t := &parsed{raw: raw, signature: signature}
 	t.algorithm, _ = header["alg"].(string)
 	t.keyID, _ = header["kid"].(string)
-	if t.claims, err = decodeObject(signature.UnsafePayloadWithoutVerification()); err != nil {
+	payload := signature.UnsafePayloadWithoutVerification()
+	if t.payload, err = decodeObject(payload); err != nil {
 		return nil, err
 	}
-	issuer, ok := t.claims["iss"].(string)
-	if !ok || issuer == "" {
+	if err := json.Unmarshal(payload, &t.claims); err != nil {
 		return nil, errRefused
 	}
-	t.issuer = issuer
-	switch audience := t.claims["aud"].(type) {
-	case string:
-		t.audiences = []string{audience}
-	case []any:
-		for _, item := range audience {
-			text, ok := item.(string)
-			if !ok {
-				return nil, errRefused
-			}
-			t.audiences = append(t.audiences, text)
-		}
-	}
-	if len(t.audiences) == 0 || len(t.audiences) > 32 {
+	if t.claims.Issuer == "" || len(t.claims.Audience) == 0 || len(t.claims.Audience) > 32 {
 		return nil, errRefused
 	}
 	return t, nil
@@ -147,7 +156,21 @@ func readHeader(encoded string) (map[string]any, error) {
 			return nil, errRefused
 		}
 	}
+	if !acceptedType(header) {
+		return nil, errRefused
+	}
 	return header, nil
+}
+
+// acceptedType tells whether a token says that it is one for access, or says nothing: one made for another end, such as a
+// logout token, is not accepted here (RFC 8725, 3.11).
+func acceptedType(header map[string]any) bool {
+	sent, found := header["typ"]
+	if !found {
+		return true
+	}
+	name, _ := sent.(string)
+	return strings.EqualFold(name, "JWT") || strings.EqualFold(name, "at+jwt")
 }
 
 // decodeObject reads one JSON object without a member twice: two readers must not understand a token differently.
@@ -163,10 +186,10 @@ func decodeObject(raw []byte) (map[string]any, error) {
 }
 
 // selectIssuer finds the one declared issuer of a token. A token for two deployments is refused: it would be a guess.
-func selectIssuer(s *snapshot.Snapshot, token *parsed) (*snapshot.Issuer, error) {
-	for _, issuer := range []string{token.issuer, ""} { // "" is the Kubernetes API, which says itself whose its tokens are
+func selectIssuer(s *snapshot.Snapshot, tokenIssuer string, audiences []string) (*snapshot.Issuer, error) {
+	for _, issuer := range []string{tokenIssuer, ""} { // "" is the Kubernetes API, which says itself whose its tokens are
 		var found *snapshot.Issuer
-		for _, audience := range token.audiences {
+		for _, audience := range audiences {
 			candidate, declared := s.Issuer(issuer, audience)
 			if !declared {
 				continue
@@ -181,33 +204,6 @@ func selectIssuer(s *snapshot.Snapshot, token *parsed) (*snapshot.Issuer, error)
 		}
 	}
 	return nil, errRefused
-}
-
-// timely tells whether a token is alive. It must say when it ends.
-func (t *Tokens) timely(claims map[string]any) bool {
-	now := t.clock()
-	expires, ok := numericDate(claims["exp"])
-	if !ok || !now.Before(expires.Add(skew)) {
-		return false
-	}
-	for _, name := range []string{"nbf", "iat"} {
-		if value, sent := claims[name]; sent {
-			if from, ok := numericDate(value); !ok || now.Add(skew).Before(from) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// numericDate reads seconds since 1970, which may have a fraction (RFC 7519, 2).
-func numericDate(value any) (time.Time, bool) {
-	seconds, ok := value.(float64)
-	if !ok || math.IsNaN(seconds) || seconds < 0 || seconds > 253402300799 { // the year 9999
-		return time.Time{}, false
-	}
-	whole, fraction := math.Modf(seconds)
-	return time.Unix(int64(whole), int64(fraction*1e9)), true
 }
 
 // verify checks the signature with the issuer's key and one of its algorithms.

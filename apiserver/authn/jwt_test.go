@@ -24,7 +24,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
@@ -82,6 +82,8 @@ func testSnapshot(t *testing.T, keys issuerKeys) *snapshot.Snapshot {
 		deployment("acme", 1,
 			document.JWTIssuer{Name: "idp", Issuer: "https://idp.example", Audiences: []string{"cardea:ns:acme", "second"}, Algorithms: all, JWKS: keys.set(t), PermissionsClaim: "scope"},
 			document.JWTIssuer{Name: "narrow", Issuer: "https://narrow.example", Audiences: []string{"cardea:ns:acme"}, Algorithms: []string{"ES256"}, JWKS: keys.set(t), PermissionsExpression: "claims.groups"},
+			document.JWTIssuer{Name: "own", Issuer: "https://own.example", Audiences: []string{"cardea:ns:acme"}, Algorithms: []string{"ES256"}, JWKS: keys.set(t), PermissionsClaim: "scope", OwnSessions: true},
+			document.JWTIssuer{Name: "long", Issuer: "https://long.example", Audiences: []string{"cardea:ns:acme"}, Algorithms: all, JWKS: keys.set(t), PermissionsClaim: "scope", MaxLifetimeSeconds: 3 * 24 * 3600},
 			document.JWTIssuer{Name: "cluster", Audiences: []string{"cardea:ns:acme"}, Algorithms: all, Kubernetes: true,
 				PermissionsExpression: "claims.sub == 'system:serviceaccount:elsewhere:named' || claims.sub.startsWith('system:serviceaccount:ns:') ? ['ai_agents:read'] : ['*']"},
 		),
@@ -175,7 +177,7 @@ func seconds(d time.Duration) int64 { return now.Add(d).Unix() }
 func TestTokens(t *testing.T) {
 	keys := newKeys(t)
 	s := testSnapshot(t, keys)
-	tokens := NewTokens(nil, NewReviews(&reviewer{}, func() time.Time { return now }), func() time.Time { return now })
+	tokens := NewTokens(nil, NewReviews(&reviewer{}, nil, func() time.Time { return now }), func() time.Time { return now })
 	valid := keys.token()
 	dots := strings.Split(valid, ".")
 	foreign := issuerKeys{rsa: keys.foreign, ec: keys.ec, ed: keys.ed}
@@ -278,7 +280,7 @@ func TestTokens(t *testing.T) {
 	for name, token := range refused {
 		t.Run("refuses "+name, func(t *testing.T) {
 			p, err := tokens.Authenticate(context.Background(), s, token)
-			var problem *problem.Problem
+			var problem *apierror.Error
 			if p != nil || !errors.As(err, &problem) || problem.Status != http.StatusUnauthorized {
 				t.Errorf("got %v, %v", p, err)
 			}
@@ -329,7 +331,7 @@ func TestServiceAccountTokens(t *testing.T) {
 	inCluster := func(changes ...change) string {
 		return keys.token(append([]change{claim("iss", "https://kubernetes.default.svc"), claim("known", true), claim("sub", "system:serviceaccount:ns:reader")}, changes...)...)
 	}
-	tokens := NewTokens(nil, NewReviews(&reviewer{}, clock), clock)
+	tokens := NewTokens(nil, NewReviews(&reviewer{}, nil, clock), clock)
 	for name, tc := range map[string]struct {
 		token      string
 		wantStatus int
@@ -347,7 +349,7 @@ func TestServiceAccountTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, err := tokens.Authenticate(context.Background(), s, tc.token)
 			status := 200
-			var refused *problem.Problem
+			var refused *apierror.Error
 			if errors.As(err, &refused) {
 				status = refused.Status
 			}
@@ -364,7 +366,7 @@ func TestServiceAccountTokens(t *testing.T) {
 	t.Run("while the Kubernetes API is away", func(t *testing.T) {
 		known, fresh := inCluster(), inCluster(claim("jti", "2"))
 		down := &reviewer{}
-		tokens := NewTokens(nil, NewReviews(down, clock), clock)
+		tokens := NewTokens(nil, NewReviews(down, nil, clock), clock)
 		if _, err := tokens.Authenticate(context.Background(), s, known); err != nil {
 			t.Fatal(err)
 		}
@@ -372,7 +374,7 @@ func TestServiceAccountTokens(t *testing.T) {
 		if _, err := tokens.Authenticate(context.Background(), s, known); err != nil {
 			t.Errorf("one reviewed just now: %v", err)
 		}
-		var p *problem.Problem
+		var p *apierror.Error
 		if _, err := tokens.Authenticate(context.Background(), s, fresh); !errors.As(err, &p) || p.Status != 503 || p.RetryAfter == 0 {
 			t.Errorf("a new one: %v, want a 503", err)
 		}

@@ -4,6 +4,7 @@ package body
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,18 +14,21 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 )
 
-// maxDepth bounds nesting: no body of ours is deeper, and a parser must not be led on.
-const maxDepth = 32
-
-// maxFaults bounds how many faults are told: an answer must not be many times as long as the request.
-const maxFaults = 100
+const (
+	// maxDepth bounds nesting: no body of ours is deeper, and a parser must not be led on.
+	maxDepth = 32
+	// maxValues bounds how many values a body may hold, members and elements of every level.
+	maxValues = 10_000
+	// maxFaults bounds how many faults are told: an answer must not be many times as long as the request.
+	maxFaults = 100
+)
 
 // faults are what is wrong with a body.
 type faults struct {
-	items []problem.Item
+	items []apierror.Fault
 	at    map[string]bool
 	// more is how many were found and not told.
 	more int
@@ -36,122 +40,152 @@ func (f *faults) add(at, format string, args ...any) {
 		f.more++
 		return
 	}
-	f.items = append(f.items, problem.Item{Field: at, Message: fmt.Sprintf(format, args...)})
+	f.items = append(f.items, apierror.Fault{Pointer: at, Message: fmt.Sprintf(format, args...)})
 }
 
-// value is a parsed JSON value.
-type value struct {
-	kind     jsontext.Kind
-	text     string // of a string, or the literal of a number
-	members  map[string]*value
-	names    []string // of members, in order
-	elements []*value
-}
-
-// Object reads the members of one JSON object. Reading marks a member as known; Close tells the rest as faults.
+// Object reads the members of one JSON object. Reading marks a member as known; Close tells the rest as faults. A member's
+// value stays the part of the body it is until somebody reads it: what nobody asks for costs nothing.
 type Object struct {
 	faults  *faults
 	pointer string
-	value   *value
+	names   []string // in order, each once
+	members map[string]jsontext.Value
 	known   map[string]bool
 }
 
-// Parse reads a body that must be one JSON object. The error is a Problem with status 400.
+// Parse reads a body that must be one JSON object, of at most 32 levels and 10,000 values. The error is an apierror.Error with
+// status 400.
 func Parse(raw []byte) (*Object, error) {
-	dec := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
-	found := &faults{at: map[string]bool{}}
-	v, err := parse(dec, "", 0, found)
-	if err == nil {
-		if _, err = dec.ReadToken(); err == io.EOF {
-			err = nil
-		} else if err == nil {
-			err = fmt.Errorf("there is more after the object")
+	if at, err := scan(raw); err != nil {
+		return nil, apierror.New(400, "the body is not valid JSON: %s at byte %d: send one JSON object", reason(err), at)
+	}
+	whole := jsontext.Value(bytes.TrimSpace(raw))
+	if whole.Kind() != '{' {
+		return nil, apierror.New(400, "the body is %s: send one JSON object", describe(whole))
+	}
+	return newObject(whole, "", &faults{at: map[string]bool{}}), nil
+}
+
+// scan reads a whole body without keeping any of it. It returns the offset in bytes at which it stopped.
+func scan(raw []byte) (int64, error) {
+	dec := decoder(raw)
+	for values := 0; ; {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return dec.InputOffset(), err
 		}
-	}
-	if err != nil {
-		return nil, problem.New(400, "the body is not valid JSON: %s at byte %d: send one JSON object", reason(err), dec.InputOffset())
-	}
-	if v.kind != '{' {
-		return nil, problem.New(400, "the body is %s: send one JSON object", describe(v))
-	}
-	return &Object{faults: found, value: v, known: map[string]bool{}}, nil
-}
-
-func reason(err error) string {
-	text := err.Error()
-	if _, after, found := strings.Cut(text, "jsontext: "); found {
-		text = after
-	}
-	if text == "EOF" || strings.Contains(text, "unexpected EOF") {
-		return "it ends too early"
-	}
-	// The position is told once, by the caller, and the value never: it may be somebody's secret.
-	text, _, _ = strings.Cut(text, " after offset")
-	text, _, _ = strings.Cut(text, " within ")
-	return text
-}
-
-func parse(dec *jsontext.Decoder, pointer string, depth int, found *faults) (*value, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("it nests deeper than %d levels", maxDepth)
-	}
-	token, err := dec.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	v := &value{kind: token.Kind()}
-	switch v.kind {
-	case '"', '0':
-		v.text = token.String()
-	case '{':
-		return v, parseMembers(dec, v, pointer, depth, found)
-	case '[':
-		for dec.PeekKind() != ']' {
-			element, err := parse(dec, pointer+"/"+strconv.Itoa(len(v.elements)), depth+1, found)
-			if err != nil {
-				return nil, err
-			}
-			v.elements = append(v.elements, element)
+		if isValue(dec, token.Kind()) {
+			values++
 		}
-		_, err = dec.ReadToken()
+		switch {
+		case dec.StackDepth() > maxDepth:
+			return dec.InputOffset(), fmt.Errorf("it nests deeper than %d levels", maxDepth)
+		case values > maxValues:
+			return dec.InputOffset(), fmt.Errorf("it has more than %d values", maxValues)
+		case dec.StackDepth() > 0:
+			continue
+		}
+		if _, err := dec.ReadToken(); err == nil {
+			return dec.InputOffset(), errors.New("there is more after the object")
+		} else if err != io.EOF {
+			return dec.InputOffset(), err
+		}
+		return 0, nil
 	}
-	return v, err
 }
 
-func parseMembers(dec *jsontext.Decoder, v *value, pointer string, depth int, found *faults) error {
-	v.members = map[string]*value{}
+// isValue tells whether the token just read begins a value: the others end one, or are a member's name.
+func isValue(dec *jsontext.Decoder, kind jsontext.Kind) bool {
+	switch kind {
+	case '}', ']':
+		return false
+	case '{', '[':
+		return true
+	}
+	parent, read := dec.StackIndex(dec.StackDepth())
+	return parent != '{' || read%2 == 0
+}
+
+func decoder(raw []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true))
+}
+
+// newObject reads the members of a scanned object.
+func newObject(raw jsontext.Value, pointer string, found *faults) *Object {
+	o := &Object{faults: found, pointer: pointer, members: map[string]jsontext.Value{}, known: map[string]bool{}}
+	dec := decoder(raw)
+	_, _ = dec.ReadToken() // scan read it all before: nothing here can fail
 	for dec.PeekKind() != '}' {
 		token, err := dec.ReadToken()
 		if err != nil {
-			return err
+			break
 		}
 		name := token.String()
-		at := pointer + "/" + escape(name)
-		member, err := parse(dec, at, depth+1, found)
+		value, err := dec.ReadValue()
 		if err != nil {
-			return err
+			break
 		}
-		if _, twice := v.members[name]; twice {
-			found.add(at, "appears more than once: send it once")
+		if _, twice := o.members[name]; twice {
+			o.Fault(escape(name), "appears more than once: send it once")
 			continue
 		}
-		v.members[name] = member
-		v.names = append(v.names, name)
+		o.members[name] = partOf(raw, dec, value)
+		o.names = append(o.names, name)
 	}
-	_, err := dec.ReadToken()
-	return err
+	return o
 }
+
+// partOf returns a value that was just read as a part of what it was read from: the decoder's own is overwritten by the next.
+func partOf(raw []byte, dec *jsontext.Decoder, value jsontext.Value) jsontext.Value {
+	end := dec.InputOffset()
+	return jsontext.Value(raw[end-int64(len(value)) : end : end])
+}
+
+// elementsOf reads the elements of a scanned array.
+func elementsOf(raw jsontext.Value) []jsontext.Value {
+	var out []jsontext.Value
+	dec := decoder(raw)
+	_, _ = dec.ReadToken()
+	for dec.PeekKind() != ']' {
+		value, err := dec.ReadValue()
+		if err != nil {
+			break
+		}
+		out = append(out, partOf(raw, dec, value))
+	}
+	return out
+}
+
+// textOf returns the text of a scanned string.
+func textOf(raw jsontext.Value) string {
+	text, _ := jsontext.AppendUnquote(nil, raw)
+	return string(text)
+}
+
+func reason(err error) string {
+	var syntactic *jsontext.SyntacticError
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it ends too early"
+	}
+	if errors.As(err, &syntactic) {
+		// The position is told once, by the caller, and the value never: it may be somebody's secret.
+		return syntactic.Err.Error()
+	}
+	return err.Error()
+}
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 // escape writes a member's name as a part of a JSON pointer (RFC 6901). An over-long name is shortened: it is echoed.
 func escape(name string) string {
 	if len(name) > 100 {
 		name = strings.ToValidUTF8(name[:100], "") + "…"
 	}
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return pointerEscapes.Replace(name)
 }
 
-func describe(v *value) string {
-	switch v.kind {
+func describe(v jsontext.Value) string {
+	switch v.Kind() {
 	case 'n':
 		return "null"
 	case 't', 'f':
@@ -184,7 +218,7 @@ func (o *Object) at(member string) string {
 // Close tells unknown members as faults, once all known ones were read.
 func (o *Object) Close() {
 	known := strings.Join(slices.Sorted(maps.Keys(o.known)), ", ")
-	for _, name := range o.value.names {
+	for _, name := range o.names {
 		if !o.known[name] {
 			o.Fault(escape(name), "is not a member of this object: remove it; known members are %s", known)
 		}
@@ -197,21 +231,21 @@ func (o *Object) Err() error {
 		return nil
 	}
 	if o.faults.more > 0 {
-		return problem.Invalid(append(slices.Clone(o.faults.items), problem.Item{Message: fmt.Sprintf("and %d more faults", o.faults.more)})...)
+		return apierror.Invalid(append(slices.Clone(o.faults.items), apierror.Fault{Message: fmt.Sprintf("and %d more faults", o.faults.more)})...)
 	}
-	return problem.Invalid(o.faults.items...)
+	return apierror.Invalid(o.faults.items...)
 }
 
 // Has tells whether a member was sent, also as null.
 func (o *Object) Has(name string) bool {
 	o.known[name] = true
-	_, sent := o.value.members[name]
+	_, sent := o.members[name]
 	return sent
 }
 
 // IsNull tells whether a member was sent as null.
 func (o *Object) IsNull(name string) bool {
-	return o.Has(name) && o.value.members[name].kind == 'n'
+	return o.Has(name) && o.members[name].Kind() == 'n'
 }
 
 // Require adds a fault if a member was not sent.
@@ -224,12 +258,12 @@ func (o *Object) Require(name string) bool {
 }
 
 // take returns a member of a kind. Absent is nil without a fault; null and other kinds are faults.
-func (o *Object) take(name string, kind jsontext.Kind, want string) *value {
+func (o *Object) take(name string, kind jsontext.Kind, want string) jsontext.Value {
 	if !o.Has(name) {
 		return nil
 	}
-	v := o.value.members[name]
-	if v.kind != kind {
+	v := o.members[name]
+	if v.Kind() != kind {
 		o.Fault(name, "must be %s, not %s", want, describe(v))
 		return nil
 	}
@@ -242,7 +276,7 @@ func (o *Object) String(name string) (string, bool) {
 	if v == nil {
 		return "", false
 	}
-	return v.text, true
+	return textOf(v), true
 }
 
 // Bool returns a boolean member.
@@ -250,12 +284,12 @@ func (o *Object) Bool(name string) (value, ok bool) {
 	if !o.Has(name) {
 		return false, false
 	}
-	v := o.value.members[name]
-	if v.kind != 't' && v.kind != 'f' {
+	v := o.members[name]
+	if v.Kind() != 't' && v.Kind() != 'f' {
 		o.Fault(name, "must be true or false, not %s", describe(v))
 		return false, false
 	}
-	return v.kind == 't', true
+	return v.Kind() == 't', true
 }
 
 // Integer returns an integer member: a JSON number without fraction and exponent that fits 64 bits.
@@ -264,7 +298,7 @@ func (o *Object) Integer(name string) (int64, bool) {
 	if v == nil {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(v.text, 10, 64)
+	n, err := strconv.ParseInt(string(v), 10, 64)
 	if err != nil {
 		o.Fault(name, "must be an integer that fits 64 bits, without fraction and exponent")
 		return 0, false
@@ -278,14 +312,15 @@ func (o *Object) Strings(name string) ([]string, bool) {
 	if v == nil {
 		return nil, false
 	}
-	out, whole := make([]string, len(v.elements)), true
-	for i, element := range v.elements {
-		if element.kind != '"' {
+	elements := elementsOf(v)
+	out, whole := make([]string, len(elements)), true
+	for i, element := range elements {
+		if element.Kind() != '"' {
 			o.Fault(fmt.Sprintf("%s/%d", name, i), "must be a string, not %s", describe(element))
 			whole = false
 			continue
 		}
-		out[i] = element.text
+		out[i] = textOf(element)
 	}
 	return out, whole
 }
@@ -296,14 +331,15 @@ func (o *Object) Objects(name string) ([]*Object, bool) {
 	if v == nil {
 		return nil, false
 	}
-	out := make([]*Object, 0, len(v.elements))
-	for i, element := range v.elements {
+	elements := elementsOf(v)
+	out := make([]*Object, 0, len(elements))
+	for i, element := range elements {
 		at := fmt.Sprintf("%s/%d", name, i)
-		if element.kind != '{' {
+		if element.Kind() != '{' {
 			o.Fault(at, "must be an object, not %s", describe(element))
 			continue
 		}
-		out = append(out, &Object{faults: o.faults, pointer: o.pointer + "/" + at, value: element, known: map[string]bool{}})
+		out = append(out, newObject(element, o.pointer+"/"+at, o.faults))
 	}
-	return out, len(out) == len(v.elements)
+	return out, len(out) == len(elements)
 }

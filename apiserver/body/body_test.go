@@ -2,11 +2,12 @@ package body
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 )
 
 func TestParseRefusesWhatIsNotOneObject(t *testing.T) {
@@ -15,7 +16,7 @@ func TestParseRefusesWhatIsNotOneObject(t *testing.T) {
 		"{\"a\":\"\xff\"}", `{"a":"\ud800"}`, strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40), "\xef\xbb\xbf{}",
 	} {
 		_, err := Parse([]byte(in))
-		var p *problem.Problem
+		var p *apierror.Error
 		if !errors.As(err, &p) || p.Status != 400 {
 			t.Errorf("Parse(%q): %v, want a 400", in, err)
 		}
@@ -38,13 +39,13 @@ func TestEveryFaultIsToldAtOnce(t *testing.T) {
 	rules[0].String("unit")
 	rules[0].Close()
 	o.Close()
-	var p *problem.Problem
+	var p *apierror.Error
 	if !errors.As(o.Err(), &p) {
 		t.Fatal("no problem")
 	}
 	var at []string
-	for _, item := range p.Items {
-		at = append(at, item.Field)
+	for _, item := range p.Faults {
+		at = append(at, item.Pointer)
 	}
 	want := []string{"/name", "/name", "/n", "/list/1", "/missing", "/rules/1", "/rules/0/unit", "/extra", "/a~1b~0c"}
 	if !slices.Equal(at, want) {
@@ -61,11 +62,11 @@ func TestAHundredFaultsAreToldAndTheRestCounted(t *testing.T) {
 	if ok || len(list) != 150 || !o.Faulty("list/0") || !o.Faulty("list/149") || o.Faulty("list") {
 		t.Errorf("%d elements, %v", len(list), ok)
 	}
-	var p *problem.Problem
-	if !errors.As(o.Err(), &p) || len(p.Items) != maxFaults+1 || p.Items[maxFaults].Message != "and 50 more faults" {
+	var p *apierror.Error
+	if !errors.As(o.Err(), &p) || len(p.Faults) != maxFaults+1 || p.Faults[maxFaults].Message != "and 50 more faults" {
 		t.Errorf("%v", o.Err())
 	}
-	if !errors.As(o.Err(), &p) || len(p.Items) != maxFaults+1 {
+	if !errors.As(o.Err(), &p) || len(p.Faults) != maxFaults+1 {
 		t.Error("asking twice changes the answer")
 	}
 }
@@ -84,6 +85,40 @@ func TestGoodValues(t *testing.T) {
 	o.Close()
 	if err := o.Err(); err != nil {
 		t.Error(err)
+	}
+}
+
+// H2: what strangers may send costs a small multiple of its length, and is bounded in levels and values.
+func TestH2AHostileBodyCostsLittle(t *testing.T) {
+	fill := func(head, unit, tail string, size int) []byte {
+		return []byte(head + strings.Repeat(unit, (size-len(head)-len(tail))/len(unit)) + tail)
+	}
+	for name, raw := range map[string][]byte{
+		"objects in a list": fill(`{"email":[`, `{"":1},`, `1]}`, MaxEndUserBytes),
+		"a flat list":       fill(`{"email":[`, `1,`, `1]}`, MaxEndUserBytes),
+		"unknown members":   fill(`{`, `"a":1,`, `"b":1}`, MaxEndUserBytes),
+		"deep":              []byte(strings.Repeat(`{"`+strings.Repeat("n", 500)+`":`, 30) + "1" + strings.Repeat("}", 30)),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if o, err := Parse(raw); err == nil {
+			o.String("email")
+			o.Close()
+			_ = o.Err()
+		}
+		runtime.ReadMemStats(&after)
+		if cost, most := after.TotalAlloc-before.TotalAlloc, uint64(64*len(raw)); cost > most {
+			t.Errorf("%s: %d bytes allocated for a body of %d, want at most %d", name, cost, len(raw), most)
+		}
+	}
+	if _, err := Parse([]byte(`{"a":` + strings.Repeat("[", 32) + strings.Repeat("]", 32) + `}`)); err == nil {
+		t.Error("33 levels: accepted")
+	}
+	if _, err := Parse([]byte(`{"a":[` + strings.Repeat("1,", 9_997) + `1]}`)); err != nil {
+		t.Errorf("10,000 values: %v", err)
+	}
+	if _, err := Parse([]byte(`{"a":[` + strings.Repeat("1,", 9_998) + `1]}`)); err == nil {
+		t.Error("10,001 values: accepted")
 	}
 }
 

@@ -2,13 +2,14 @@ package enduser
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/refusal"
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -87,33 +88,46 @@ func (c *call) answer(data any) {
 	c.send(envelope{Status: http.StatusOK, Data: data, Session: c.sessionSnapshot(), Errors: []errorView{}})
 }
 
-// refuse sends a failure. An error that is no Refusal is a bare 500: what it says is for the log.
+// refuse sends a failure. An error that is no answer is a bare 500: what it says is for the log.
 func (c *call) refuse(err error) {
-	var refused *refusal.Refusal
-	if !errors.As(err, &refused) {
-		refused = refusal.New(http.StatusInternalServerError, "INTERNAL_ERROR", "the server failed on this request: try again, and report the request id if it happens again")
-		refused.Cause = err
-	}
-	out := envelope{Status: refused.Status, Session: c.sessionSnapshot()}
-	var messages []string
-	for i, fault := range refused.Faults {
-		view := errorView{Code: fault.Code, Message: fault.Message}
-		if i == 0 && refused.RetryAfter > 0 {
-			seconds := int((refused.RetryAfter + time.Second - 1) / time.Second)
-			view.RetryAfterSeconds = &seconds
-			c.Header().Set("Retry-After", strconv.Itoa(seconds))
-		}
-		if i == 0 && refused.HasAttempts {
-			view.AttemptsRemaining = &refused.AttemptsLeft
-		}
-		out.Errors = append(out.Errors, view)
-		messages = append(messages, fault.Message)
+	refused := apierror.Of(c.answerTo(err))
+	out := envelope{Status: refused.Status, Session: c.sessionSnapshot(), Errors: errorViews(refused)}
+	messages := make([]string, len(out.Errors))
+	for i, view := range out.Errors {
+		messages[i] = view.Message
 	}
 	out.Message = strings.Join(messages, "; ")
+	for name, values := range refused.Header {
+		c.Header()[name] = values
+	}
+	if refused.RetryAfter > 0 {
+		c.Header().Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
+	}
 	if refused.Status >= 500 && c.r.Context().Err() == nil {
 		c.Log.Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", c.id)
 	}
 	c.send(out)
+}
+
+// errorViews are an answer's errors, at least one. The first carries what is told once.
+func errorViews(refused *apierror.Error) []errorView {
+	code := refused.EffectiveCode()
+	views := []errorView{}
+	for _, fault := range refused.Faults {
+		message := fault.Message
+		if fault.Pointer != "" {
+			message = strings.TrimPrefix(fault.Pointer, "/") + " " + message
+		}
+		views = append(views, errorView{Code: code, Message: message})
+	}
+	if len(views) == 0 {
+		views = append(views, errorView{Code: code, Message: refused.Text()})
+	}
+	if refused.RetryAfter > 0 {
+		views[0].RetryAfterSeconds = ptr.To(refused.RetrySeconds())
+	}
+	views[0].AttemptsRemaining = refused.AttemptsLeft
+	return views
 }
 
 func (c *call) send(out envelope) {
@@ -123,7 +137,7 @@ func (c *call) send(out envelope) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Type", "application/json")
 	header.Set("X-Content-Type-Options", "nosniff")
-	if c.settings != nil && !c.plainLocalhost() {
+	if c.request != nil && !c.plainLocalhost() {
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	raw, err := json.Marshal(out)

@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 // Paging of the agents' first spelling.
@@ -18,78 +18,62 @@ const (
 	maxPerPage     = 100
 )
 
-// GetAITool serves a tool in the view of operation 4.3.
-func (a *API) GetAITool(w http.ResponseWriter, r *http.Request, id string) {
-	if tool, found := a.tool(w, r, id); found {
-		answer(w, tool.Content.(*snapshot.Tool).Plain)
-	}
-}
-
-// GetAIToolNested serves a tool with the members of both views.
-func (a *API) GetAIToolNested(w http.ResponseWriter, r *http.Request, id string) {
-	if tool, found := a.tool(w, r, id); found {
-		answer(w, snapshot.AppendObject(nil, callOf(r).principal.Deployment.ID, tool.Content.(*snapshot.Tool).Merged))
-	}
-}
-
-// tool finds a tool by its id, or answers: an id that is none is a 400, for operation 4.3 says what form it has.
-func (a *API) tool(w http.ResponseWriter, r *http.Request, text string) (*snapshot.Entry, bool) {
-	id, err := ids.Parse(text)
+// getTool serves a tool in the view of the contract's own path.
+func (a *API) getTool(c *call) (reply, error) {
+	tool, err := findTool(c)
 	if err != nil {
-		a.refuse(w, r, problem.Invalid(problem.Item{Field: ":tool_id", Message: "must be a decimal integer from 1 to 9223372036854775807"}))
-		return nil, false
+		return reply{}, err
 	}
-	c := callOf(r)
-	tool, found := c.snapshot.ByID(v1alpha1.KindAITool, c.principal.Deployment.Deployment, id)
+	return raw(snapshot.ContentOf[snapshot.Tool](tool).Plain), nil
+}
+
+// getToolMerged serves a tool with the members of both views.
+func (a *API) getToolMerged(c *call) (reply, error) {
+	tool, err := findTool(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return raw(snapshot.AppendObject(nil, c.principal.Deployment.ID, snapshot.ContentOf[snapshot.Tool](tool).Merged)), nil
+}
+
+// findTool finds the tool of a path. An id that is none is a 400: the contract says what form it has.
+func findTool(c *call) (*snapshot.Entry, error) {
+	id, err := ids.Parse(c.r.PathValue("tool_id"))
+	if err != nil {
+		return nil, apierror.Invalid(apierror.Fault{Pointer: ":tool_id", Message: "must be a decimal integer from 1 to 9223372036854775807"})
+	}
+	tool, found := c.snapshot.ByID(v1alpha1.KindAITool, c.tenant(), id)
 	if !found {
-		a.refuse(w, r, &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-			Field: ":tool_id", Message: "is the id of no tool of the deployment: list them to see which there are"}}})
+		return nil, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+			Pointer: ":tool_id", Message: "is the id of no tool of the deployment: list them to see which there are"}}}
 	}
-	return tool, found
+	return tool, nil
 }
 
-// ListAITools serves a page of the deployment's tools.
-func (a *API) ListAITools(w http.ResponseWriter, r *http.Request, params openapi.ListAIToolsParams) {
-	limit, offset, err := page(params.Limit, params.Offset)
-	if err != nil {
-		a.refuse(w, r, err)
-		return
+// listTools serves a page of the deployment's tools.
+func (a *API) listTools(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	if err := q.err(); err != nil {
+		return reply{}, err
 	}
-	c := callOf(r)
-	deployment := c.principal.Deployment.Deployment
 	l := listing{limit: limit, offset: offset}
 	l.begin(`{"data":[`)
-	c.snapshot.List(v1alpha1.KindAITool, deployment, func(e *snapshot.Entry) bool {
-		return l.add(func(to []byte) []byte { return append(to, e.Content.(*snapshot.Tool).Plain...) })
+	c.snapshot.List(v1alpha1.KindAITool, c.tenant(), func(e *snapshot.Entry) bool {
+		return l.add(func(to []byte) []byte { return append(to, snapshot.ContentOf[snapshot.Tool](e).Plain...) })
 	})
-	l.endByOffset(w, c.snapshot.Count(v1alpha1.KindAITool, deployment))
+	return l.endByOffset(c.snapshot.Count(v1alpha1.KindAITool, c.tenant())), nil
 }
 
-// ListAIToolsNested is ListAITools under its second spelling.
-func (a *API) ListAIToolsNested(w http.ResponseWriter, r *http.Request, params openapi.ListAIToolsNestedParams) {
-	a.ListAITools(w, r, openapi.ListAIToolsParams(params))
-}
-
-// ListAIAgents serves a page of the deployment's agents in the form of operation 4.4.
-func (a *API) ListAIAgents(w http.ResponseWriter, r *http.Request, params openapi.ListAIAgentsParams) {
-	number, size := int64(1), int64(defaultPerPage)
-	var faults []problem.Item
-	if params.Page != nil {
-		if number = *params.Page; number < 1 {
-			faults = append(faults, problem.Item{Field: "?page", Message: "must be at least 1"})
-		}
+// listAgents serves a page of the deployment's agents by page and per_page.
+func (a *API) listAgents(c *call) (reply, error) {
+	q := c.query()
+	number := q.integer("page", 1, 1)
+	size := min(q.integer("per_page", 1, defaultPerPage), maxPerPage)
+	active := q.flag("is_active")
+	if err := q.err(); err != nil {
+		return reply{}, err
 	}
-	if params.PerPage != nil {
-		if size = min(*params.PerPage, maxPerPage); size < 1 {
-			faults = append(faults, problem.Item{Field: "?per_page", Message: "must be at least 1"})
-		}
-	}
-	active, fault := activeFilter((*string)(params.IsActive))
-	if faults = append(faults, fault...); len(faults) > 0 {
-		a.refuse(w, r, problem.Invalid(faults...))
-		return
-	}
-	c := callOf(r)
 	l := listing{limit: int(size)}
 	total := countAgents(c, active)
 	l.begin("{")
@@ -100,109 +84,85 @@ func (a *API) ListAIAgents(w http.ResponseWriter, r *http.Request, params openap
 	*l.out = append(*l.out, `,"data":[`...)
 	if number-1 <= int64(total)/size { // beyond the end the page is empty, and the product might not fit
 		l.offset = int((number - 1) * size)
-		listAgents(c, active, "", &l)
+		addAgents(c, active, "", &l)
 	}
-	l.end(w, `]}`)
+	return l.end(`]}`), nil
 }
 
-// ListAIAgentsNested serves a page of the deployment's agents by limit and offset, with a search in their texts.
-func (a *API) ListAIAgentsNested(w http.ResponseWriter, r *http.Request, params openapi.ListAIAgentsNestedParams) {
-	limit, offset, err := page(params.Limit, params.Offset)
-	active, fault := activeFilter((*string)(params.IsActive))
-	if err == nil && fault != nil {
-		err = problem.Invalid(fault...)
+// listAgentsByOffset serves a page of the deployment's agents by limit and offset, with a search in their texts.
+func (a *API) listAgentsByOffset(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	active := q.flag("is_active")
+	search, _ := q.text("search")
+	if err := q.err(); err != nil {
+		return reply{}, err
 	}
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	c := callOf(r)
-	search := ""
-	if params.Search != nil {
-		search = strings.ToLower(strings.TrimSpace(*params.Search))
-	}
+	search = strings.ToLower(text.Normal(search))
 	// A search counts what it finds; else the number is known.
 	l := listing{limit: limit, offset: offset, whole: search != ""}
 	l.begin(`{"data":[`)
-	listAgents(c, active, search, &l)
+	addAgents(c, active, search, &l)
 	total := l.seen
 	if search == "" {
 		total = countAgents(c, active)
 	}
-	l.endByOffset(w, total)
+	return l.endByOffset(total), nil
 }
 
-// ListAgentTools serves the tools of an agent, operation 4.5.
-func (a *API) ListAgentTools(w http.ResponseWriter, r *http.Request, agentID string, params openapi.ListAgentToolsParams) {
-	var size, skip *int64
-	if params.Limit != nil || params.Offset != nil {
-		limit, offset, err := page(params.Limit, params.Offset)
-		if err != nil {
-			a.refuse(w, r, err)
-			return
-		}
-		size, skip = new(int64), new(int64)
-		*size, *skip = int64(limit), int64(offset)
+// listToolsOfAgent serves the tools of an agent.
+func (a *API) listToolsOfAgent(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	if err := q.err(); err != nil {
+		return reply{}, err
 	}
-	c := callOf(r)
-	id, err := ids.Parse(agentID)
-	agent, found := c.snapshot.ByID(v1alpha1.KindAIAgent, c.principal.Deployment.Deployment, id)
+	id, err := ids.Parse(c.r.PathValue("agent_id"))
+	agent, found := c.snapshot.ByID(v1alpha1.KindAIAgent, c.tenant(), id)
 	if err != nil || !found {
-		a.refuse(w, r, &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-			Field: ":agent_id", Message: "is the id of no agent of the deployment: list them to see which there are"}}})
-		return
+		return reply{}, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+			Pointer: ":agent_id", Message: "is the id of no agent of the deployment: list them to see which there are"}}}
 	}
-	l := listing{limit: len(agent.Content.(*snapshot.Agent).Tools), whole: true}
-	if size != nil {
-		l.limit, l.offset = int(*size), int(*skip)
+	var size, skip *int
+	l := listing{limit: len(snapshot.ContentOf[snapshot.Agent](agent).Tools), whole: true}
+	if q.has("limit") || q.has("offset") { // neither: all of them
+		l.limit, l.offset = limit, offset
+		size, skip = &limit, &offset
 	}
 	l.begin(`{"data":[`)
 	c.snapshot.Tools(agent, func(tool *snapshot.Entry) bool {
 		return l.add(func(to []byte) []byte {
-			return snapshot.AppendObject(to, c.principal.Deployment.ID, tool.Content.(*snapshot.Tool).InAgent)
+			return snapshot.AppendObject(to, c.principal.Deployment.ID, snapshot.ContentOf[snapshot.Tool](tool).InAgent)
 		})
 	})
 	l.more(l.seen)
 	*l.out = appendNullable(append(*l.out, `,"limit":`...), size)
 	*l.out = appendNullable(append(*l.out, `,"offset":`...), skip)
-	l.end(w, "}")
+	return l.end("}"), nil
 }
 
-func appendNullable(to []byte, n *int64) []byte {
+func appendNullable(to []byte, n *int) []byte {
 	if n == nil {
 		return append(to, "null"...)
 	}
-	return strconv.AppendInt(to, *n, 10)
-}
-
-// activeFilter reads the parameter is_active.
-func activeFilter(sent *string) (*bool, []problem.Item) {
-	if sent == nil {
-		return nil, nil
-	}
-	if *sent != "true" && *sent != "false" {
-		return nil, []problem.Item{{Field: "?is_active", Message: "must be true or false"}}
-	}
-	active := *sent == "true"
-	return &active, nil
+	return strconv.AppendInt(to, int64(*n), 10)
 }
 
 func countAgents(c *call, active *bool) int {
-	deployment := c.principal.Deployment.Deployment
-	all := c.snapshot.Count(v1alpha1.KindAIAgent, deployment)
+	all := c.snapshot.Count(v1alpha1.KindAIAgent, c.tenant())
 	switch {
 	case active == nil:
 		return all
 	case *active:
-		return c.snapshot.CountActiveAgents(deployment)
+		return c.snapshot.CountActiveAgents(c.tenant())
 	}
-	return all - c.snapshot.CountActiveAgents(deployment)
+	return all - c.snapshot.CountActiveAgents(c.tenant())
 }
 
-// listAgents adds the agents that fit to a listing.
-func listAgents(c *call, active *bool, search string, l *listing) {
-	c.snapshot.List(v1alpha1.KindAIAgent, c.principal.Deployment.Deployment, func(e *snapshot.Entry) bool {
-		agent := e.Content.(*snapshot.Agent)
+// addAgents adds the agents that fit to a listing.
+func addAgents(c *call, active *bool, search string, l *listing) {
+	c.snapshot.List(v1alpha1.KindAIAgent, c.tenant(), func(e *snapshot.Entry) bool {
+		agent := snapshot.ContentOf[snapshot.Agent](e)
 		if active != nil && agent.Active != *active {
 			return true
 		}

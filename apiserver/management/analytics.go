@@ -3,46 +3,40 @@ package management
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/analytics"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
 const (
-	// analyticsRoute is the pattern whose parameters ParsePeriod reads.
-	analyticsRoute = "GET /analytics"
 	// recentEntries is how many sign-ups and sign-ins a summary lists.
 	recentEntries = 10
 	// analyticsTimeout bounds the count, below the time a client has for reading the answer.
 	analyticsTimeout = 20 * time.Second
 )
 
-// GetAnalytics serves the summary of a period, operation 4.2.
-func (a *API) GetAnalytics(w http.ResponseWriter, r *http.Request, _ openapi.GetAnalyticsParams) {
-	period, faults := analytics.ParsePeriod(r.URL.Query())
+// getAnalytics serves the summary of a period.
+func (a *API) getAnalytics(c *call) (reply, error) {
+	period, faults := analytics.ParsePeriod(c.r.URL.Query())
 	if faults != nil {
-		a.refuse(w, r, problem.Invalid(faults...))
-		return
+		return reply{}, apierror.Invalid(faults...)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), analyticsTimeout)
+	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
 	defer cancel()
-	deployment := callOf(r).principal.Deployment.Deployment
-	summary, err := a.Analytics.Summarize(ctx, deployment, period, analytics.Before(period), recentEntries)
-	switch {
-	case errors.Is(err, store.ErrUnavailable):
-		a.refuse(w, r, problem.Unavailable(err, "the store cannot be asked at the moment: try again"))
-	case err != nil:
-		a.refuse(w, r, err)
-	default:
-		a.answerJSON(w, r, analyticsView(period, summary))
+	summary, err := a.People.Summarize(ctx, c.tenant(), period, analytics.Before(period), recentEntries)
+	if errors.Is(err, store.ErrUnavailable) {
+		err = apierror.Unavailable(err, "the store cannot be asked at the moment: try again")
 	}
+	if err != nil {
+		return reply{}, err
+	}
+	return object(analyticsView(period, summary)), nil
 }
 
 func analyticsView(period people.Period, s people.Summary) openapi.AnalyticsSummary {

@@ -2,22 +2,49 @@ package management
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
+
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/apiserver/outage"
+	"github.com/cardea-iam/cardea/store"
 )
 
-// answerJSON sends a value as JSON with status 200.
-func (a *API) answerJSON(w http.ResponseWriter, r *http.Request, value any) {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	answer(w, raw)
+// operation serves one documented operation: it answers, or says why not.
+type operation func(*call) (reply, error)
+
+// reply is a successful answer. The zero value is 204 without a body.
+type reply struct {
+	// parts are JSON as it is sent, one after the other.
+	parts [2][]byte
+	// value is sent as JSON, if there are no parts.
+	value any
+	// synced is the header Cardea-Synced, "" of what writes no configuration.
+	synced string
+	// answered: the answer is sent.
+	answered bool
+	// pooled is given back when the answer is sent.
+	pooled *[]byte
 }
 
-func setSynced(w http.ResponseWriter, synced bool) {
-	w.Header()["Cardea-Synced"] = []string{strconv.FormatBool(synced)}
+// object answers with a value as JSON.
+func object(value any) reply { return reply{value: value} }
+
+// raw answers with JSON that is written already, in one or two parts.
+func raw(first []byte, rest ...[]byte) reply {
+	answer := reply{parts: [2][]byte{first}}
+	if len(rest) > 0 {
+		answer.parts[1] = rest[0]
+	}
+	return answer
+}
+
+// inForce adds whether servers already answer with what was written.
+func (a reply) inForce(synced bool) reply {
+	a.synced = strconv.FormatBool(synced)
+	return a
 }
 
 // unchunked is how long an answer, in bytes, may be for net/http to count it itself; a longer one of unsaid length goes out in
@@ -26,17 +53,88 @@ const unchunked = 2048
 
 var contentTypeJSON = []string{"application/json"}
 
-// answer sends a JSON body, whole or in parts, with status 200.
-func answer(w http.ResponseWriter, parts ...[]byte) {
-	w.Header()["Content-Type"] = contentTypeJSON
-	size := 0
-	for _, part := range parts {
-		size += len(part)
+// send sends a reply.
+func (c *call) send(answer reply) {
+	if answer.answered {
+		return
 	}
-	if size > unchunked {
-		w.Header()["Content-Length"] = []string{strconv.Itoa(size)}
+	header := c.Header()
+	if answer.synced != "" {
+		header["Cardea-Synced"] = []string{answer.synced}
 	}
-	for _, part := range parts {
-		_, _ = w.Write(part) // the client is gone
+	if answer.parts[0] == nil && answer.value == nil {
+		c.WriteHeader(http.StatusNoContent)
+		return
 	}
+	if answer.parts[0] == nil {
+		body, err := json.Marshal(answer.value)
+		if err != nil {
+			c.refuse(err)
+			return
+		}
+		answer.parts[0] = body
+	}
+	header["Content-Type"] = contentTypeJSON
+	if size := len(answer.parts[0]) + len(answer.parts[1]); size > unchunked {
+		header["Content-Length"] = []string{strconv.Itoa(size)}
+	}
+	for _, part := range answer.parts {
+		if part != nil {
+			_, _ = c.Write(part) // the client is gone
+		}
+	}
+	if answer.pooled != nil && cap(*answer.pooled) <= maxPooled {
+		buffers.Put(answer.pooled)
+	}
+}
+
+// refuse answers with an error and logs what is the server's own fault.
+func (c *call) refuse(err error) {
+	refused, id := apierror.Of(err), c.id[0]
+	if refused.Status >= 500 && !quiet(refused) && c.r.Context().Err() == nil {
+		c.api.Log.Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", id)
+	}
+	header := c.Header()
+	for name, values := range refused.Header {
+		header[name] = values
+	}
+	if refused.RetryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
+	}
+	raw, _ := json.Marshal(errorBody(refused, id)) // strings and integers: cannot fail
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(raw)))
+	c.WriteHeader(refused.Status)
+	if c.r.Method != http.MethodHead {
+		_, _ = c.Write(raw) // the client is gone
+	}
+}
+
+// quiet tells what needs no line in the log for each request: an outage has one when it begins and one when it ends, and what has no
+// cause says itself what is the matter.
+func quiet(refused *apierror.Error) bool {
+	return refused.Status == http.StatusServiceUnavailable &&
+		(refused.Cause == nil || errors.Is(refused.Cause, outage.ErrAway) || errors.Is(refused.Cause, store.ErrUnavailable))
+}
+
+// errorBody is the documented form of an error.
+func errorBody(refused *apierror.Error, requestID string) openapi.Error {
+	body := openapi.Error{Message: refused.Text(), Errors: []openapi.ErrorItem{}, RequestId: requestID}
+	faults := refused.Faults
+	if len(faults) == 0 {
+		faults = []apierror.Fault{{Message: refused.Text()}}
+	}
+	for _, fault := range faults {
+		body.Errors = append(body.Errors, openapi.ErrorItem{
+			Message: fault.Message, Code: refused.Status, Field: optional(fault.Pointer), Manager: optional(fault.Manager), ResourcePath: optional(fault.ResourcePath),
+		})
+	}
+	return body
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }

@@ -3,39 +3,28 @@
 package management
 
 import (
-	"context"
+	"cmp"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cardea-iam/cardea/apiserver/analytics"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/password"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store/people"
 )
-
-// Kubernetes is what writes need of the Kubernetes API. Reads are live: a server caches no resources.
-type Kubernetes interface {
-	Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
-	Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error
-	Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error
-	Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error
-}
 
 // Options are what an API needs.
 type Options struct {
 	Snapshots *snapshot.Follower
 	// Kubernetes is the client writes go through.
 	Kubernetes Kubernetes
-	// Analytics counts what end users did.
-	Analytics people.Analytics
 	// Authenticator tells who a request comes from.
 	Authenticator *authn.Authenticator
 	// MaxStaleness turns authenticated requests into 503 when the snapshot was not known to be current for longer; 0: never.
@@ -43,12 +32,15 @@ type Options struct {
 	Clock        func() time.Time
 	Log          logr.Logger
 	Metrics      *route.Metrics
-	// People is where users and organizations live.
+	// People is where users and organizations live, with what analytics counts and the audit of every write.
 	People people.Store
 	// Hasher hashes the passwords of users that backends create.
 	Hasher *password.Hasher
 	// Random makes ids and salts.
 	Random io.Reader
+
+	// patience is how long a write waits to be in force here; 0: syncPatience.
+	patience time.Duration
 }
 
 // API implements the operations of the OpenAPI document.
@@ -57,29 +49,61 @@ type API struct {
 	writer *writer
 }
 
-var _ openapi.ServerInterface = (*API)(nil)
-
 // New returns the handler of the backend listener.
 func New(opts Options) (http.Handler, error) {
 	document, err := openapi.Load()
 	if err != nil {
 		return nil, err
 	}
-	api := &API{Options: opts, writer: &writer{kubernetes: opts.Kubernetes, snapshots: opts.Snapshots}}
-	pipeline := newPipeline(api, document.Routes())
-	openapi.HandlerWithOptions(api, openapi.StdHTTPServerOptions{BaseRouter: pipeline, ErrorHandlerFunc: badParameter})
+	api := &API{Options: opts, writer: &writer{
+		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
+	}}
+	pipeline := newPipeline(api)
+	documented, served := document.Routes(), api.operations()
+	for pattern, needs := range documented {
+		serve, found := served[pattern]
+		if !found {
+			return nil, fmt.Errorf("%s is documented and not served", pattern)
+		}
+		pipeline.handle(pattern, needs, serve)
+	}
+	if len(served) != len(documented) {
+		return nil, fmt.Errorf("%d operations are served, and %d documented", len(served), len(documented))
+	}
 	pipeline.handlePublic("GET /openapi.json", document.ServeJSON)
 	pipeline.handlePublic("GET /docs", document.ServePage)
 	return pipeline, nil
 }
 
-// badParameter answers a parameter that the generated code could not read.
-func badParameter(w http.ResponseWriter, r *http.Request, err error) {
-	refused := parameterProblem(r.URL.Query(), err)
-	if r.Pattern == analyticsRoute {
-		if _, faults := analytics.ParsePeriod(r.URL.Query()); faults != nil {
-			refused = problem.Invalid(faults...)
-		}
+// operations are what serves each documented operation. The document says what each needs of a request.
+func (a *API) operations() map[string]operation {
+	served := map[string]operation{
+		"GET /analytics": a.getAnalytics,
+
+		"GET /api-auth/rate-limit-schemes":           a.listSchemes,
+		"POST /api-auth/rate-limit-schemes":          a.createScheme,
+		"GET /api-auth/rate-limit-schemes/{slug}":    a.getScheme,
+		"PATCH /api-auth/rate-limit-schemes/{slug}":  a.updateScheme,
+		"DELETE /api-auth/rate-limit-schemes/{slug}": a.deleteScheme,
+
+		"GET /oauth/apps":                                   a.listOAuthApps,
+		"GET /oauth/apps/{oauth_app_slug}":                  a.getOAuthApp,
+		"PATCH /oauth/apps/{oauth_app_slug}/scopes/{scope}": a.updateScope,
+		"PATCH /deployments/{deployment_id}/oauth/apps/{oauth_app_slug}/scopes/{scope}": a.updateScopeOfDeployment,
+
+		"GET /ai-tools":                   a.listTools,
+		"GET /ai/tools":                   a.listTools,
+		"GET /ai-tools/{tool_id}":         a.getTool,
+		"GET /ai/tools/{tool_id}":         a.getToolMerged,
+		"GET /ai-agents":                  a.listAgents,
+		"GET /ai/agents":                  a.listAgentsByOffset,
+		"GET /ai/agents/{agent_id}/tools": a.listToolsOfAgent,
+
+		"GET /settings/b2b-settings":   a.getB2BSettings,
+		"GET /settings/b2b":            a.getB2BSettings,
+		"PATCH /settings/b2b-settings": a.updateB2BSettings,
+		"PATCH /settings/b2b":          a.updateB2BSettings,
 	}
-	problem.Write(w, r, refused)
+	maps.Copy(served, a.legacyOperations())
+	return served
 }

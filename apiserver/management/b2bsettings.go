@@ -1,20 +1,16 @@
 package management
 
 import (
-	"context"
 	"errors"
 	"math"
-	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -22,121 +18,88 @@ import (
 	"github.com/cardea-iam/cardea/store/document"
 )
 
-// settingsKey is the natural key of the one B2BSettings of a deployment.
-const settingsKey = "b2b"
-
-// GetB2BSettings serves the deployment's settings; those of a deployment that declares none are the documented ones.
-func (a *API) GetB2BSettings(w http.ResponseWriter, r *http.Request) {
-	c := callOf(r)
+// getB2BSettings serves the deployment's settings; those of a deployment that declares none are the documented ones.
+func (a *API) getB2BSettings(c *call) (reply, error) {
 	content := document.AbsentB2BSettings()
-	if entry, found := c.snapshot.BySlug(v1alpha1.KindB2BSettings, c.principal.Deployment.Deployment, settingsKey); found {
-		content = *entry.Content.(*document.B2BSettings)
+	if entry, found := c.snapshot.BySlug(v1alpha1.KindB2BSettings, c.tenant(), document.B2BKey); found {
+		content = *snapshot.ContentOf[document.B2BSettings](entry)
 	}
-	a.answerJSON(w, r, b2bSettings(c.snapshot, c.principal.Deployment, content))
+	return object(b2bSettings(c.snapshot, c.principal.Deployment, content)), nil
 }
 
-// GetB2BSettingsShort is GetB2BSettings under its second spelling.
-func (a *API) GetB2BSettingsShort(w http.ResponseWriter, r *http.Request) { a.GetB2BSettings(w, r) }
-
-// UpdateB2BSettingsShort is UpdateB2BSettings under its second spelling.
-func (a *API) UpdateB2BSettingsShort(w http.ResponseWriter, r *http.Request) {
-	a.UpdateB2BSettings(w, r)
-}
-
-// UpdateB2BSettings merges a request into the deployment's B2BSettings, creating the resource if there is none.
-func (a *API) UpdateB2BSettings(w http.ResponseWriter, r *http.Request) {
-	c := callOf(r)
-	update, err := readSettingsUpdate(c)
+// updateB2BSettings merges a request into the deployment's B2BSettings, creating the resource if there is none.
+func (a *API) updateB2BSettings(c *call) (reply, error) {
+	sent, err := readSettingsUpdate(c)
 	if err != nil {
-		a.refuse(w, r, err)
-		return
+		return reply{}, err
 	}
-	obj := &v1alpha1.B2BSettings{}
-	synced, err := a.mergeSettings(r.Context(), c, settingsObject(c), obj, update)
-	if apierrors.IsNotFound(err) || errors.Is(err, errForeignSettings) {
-		synced, err = a.createSettings(r.Context(), c, obj, update)
+	obj, synced, err := a.mergeSettings(c, settingsKeys(c), sent)
+	if errors.Is(err, errElsewhere) {
+		obj, synced, err = a.createSettings(c, sent)
 	}
 	if err != nil {
-		a.refuse(w, r, kubernetesProblem(err))
-		return
+		return reply{}, kubernetesError(err)
 	}
 	current := a.Snapshots.Current()
 	content := translation.B2BSettings(obj)
 	id := store.Identity{Kind: v1alpha1.KindB2BSettings, Namespace: obj.Namespace, Name: obj.Name}
 	if entry, found := current.Get(id); synced && found {
-		content = *entry.Content.(*document.B2BSettings)
+		content = *snapshot.ContentOf[document.B2BSettings](entry)
 	}
-	setSynced(w, synced)
-	a.answerJSON(w, r, b2bSettings(current, c.principal.Deployment, content))
+	return object(b2bSettings(current, c.principal.Deployment, content)).inForce(synced), nil
 }
 
-// errForeignSettings: the resource of that name belongs to another deployment.
-var errForeignSettings = errors.New("the settings belong to another deployment")
-
-// mergeSettings merges what was sent into a live resource of the caller's deployment.
-func (a *API) mergeSettings(ctx context.Context, c *call, key client.ObjectKey, obj *v1alpha1.B2BSettings, update *settingsUpdate) (bool, error) {
-	return a.writer.update(ctx, v1alpha1.KindB2BSettings, key, obj, overrides(c.principal), func() ([]change, error) {
-		if obj.Spec.DeploymentRef.Name != c.principal.Deployment.Name {
-			return nil, errForeignSettings
-		}
-		return update.changes(obj), nil
+// mergeSettings merges what was sent into the live resource of the caller's deployment. errElsewhere: there is none.
+func (a *API) mergeSettings(c *call, keys []client.ObjectKey, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
+	return update(c.r.Context(), a.writer, edit[*v1alpha1.B2BSettings]{
+		kind: v1alpha1.KindB2BSettings, keys: keys, override: c.overrides(),
+		plan: func(live *v1alpha1.B2BSettings) ([]change, error) {
+			if live.Spec.DeploymentRef.Name != c.principal.Deployment.Name {
+				return nil, errElsewhere
+			}
+			return sent.changes(live), nil
+		},
+		written: func(obj *v1alpha1.B2BSettings) { c.auditWrite("b2b_settings.updated", "b2b_settings:"+obj.Name) },
 	})
 }
 
-// createSettings creates the deployment's B2BSettings with what was sent; if nothing was, nothing is created. Where another
-// deployment's settings have the name, it gets a suffix.
-func (a *API) createSettings(ctx context.Context, c *call, obj *v1alpha1.B2BSettings, update *settingsUpdate) (bool, error) {
-	for attempt := range patchAttempts {
-		*obj = newSettings(c, attempt)
-		if len(update.changes(obj)) == 0 {
-			return true, nil
-		}
-		update.apply(&obj.Spec)
-		synced, err := a.createAndSettle(ctx, obj)
-		if !apierrors.IsAlreadyExists(err) {
-			return synced, err
-		}
-		// Somebody was first: merge into that one, if it is the deployment's.
-		synced, err = a.mergeSettings(ctx, c, client.ObjectKeyFromObject(obj), obj, update)
-		if !apierrors.IsNotFound(err) && !errors.Is(err, errForeignSettings) {
-			return synced, err
-		}
-	}
-	return false, problem.New(http.StatusConflict, "no free resource name was found for the settings: try again")
-}
+// errSettingsExist: somebody was first to create the deployment's settings.
+var errSettingsExist = errors.New("the settings exist")
 
-func newSettings(c *call, attempt int) v1alpha1.B2BSettings {
-	name := c.principal.Deployment.Name
-	if attempt > 0 {
-		name += "-" + randomSuffix()
+// createSettings creates the deployment's B2BSettings with what was sent; if nothing was, nothing is created.
+func (a *API) createSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
+	obj := &v1alpha1.B2BSettings{
+		ObjectMeta: created(c), Spec: v1alpha1.B2BSettingsSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: c.principal.Deployment.Name}},
 	}
-	return v1alpha1.B2BSettings{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.principal.Deployment.Namespace, Name: name,
-			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByHTTP},
+	if len(sent.changes(obj)) == 0 {
+		return obj, true, nil
+	}
+	sent.apply(&obj.Spec)
+	keys := candidates(c, c.principal.Deployment.Name)
+	synced, err := create(c.r.Context(), a, creation[*v1alpha1.B2BSettings]{
+		kind: v1alpha1.KindB2BSettings, obj: obj, keys: keys,
+		taken: func(existing *v1alpha1.B2BSettings) error {
+			if existing.Spec.DeploymentRef.Name == c.principal.Deployment.Name {
+				return errSettingsExist
+			}
+			return nil
 		},
-		Spec: v1alpha1.B2BSettingsSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: c.principal.Deployment.Name}},
+		written: func(obj *v1alpha1.B2BSettings) { c.auditWrite("b2b_settings.created", "b2b_settings:"+obj.Name) },
+	})
+	if errors.Is(err, errSettingsExist) {
+		return a.mergeSettings(c, keys, sent)
 	}
+	return obj, synced, err
 }
 
-// createAndSettle creates the resource and waits until it is in force here.
-func (a *API) createAndSettle(ctx context.Context, obj *v1alpha1.B2BSettings) (bool, error) {
-	bounded, cancel := context.WithTimeout(ctx, writeDeadline)
-	defer cancel()
-	if err := a.Kubernetes.Create(bounded, obj, client.FieldOwner(v1alpha1.FieldManagerHTTP)); err != nil {
-		return false, err
+// settingsKeys returns where the deployment's B2BSettings are looked for: where the snapshot knows them, else under the names a creation
+// over HTTP gives them.
+func settingsKeys(c *call) []client.ObjectKey {
+	keys := candidates(c, c.principal.Deployment.Name)
+	if entry, found := c.snapshot.BySlug(v1alpha1.KindB2BSettings, c.tenant(), document.B2BKey); found {
+		keys = append([]client.ObjectKey{{Namespace: entry.Namespace, Name: entry.Name}}, keys...)
 	}
-	return a.settleCreated(ctx, v1alpha1.KindB2BSettings, obj)
-}
-
-// settingsObject is where the deployment's B2BSettings are looked for: where the snapshot knows them, else under the name a
-// creation over HTTP gives them.
-func settingsObject(c *call) client.ObjectKey {
-	deployment := c.principal.Deployment
-	if entry, found := c.snapshot.BySlug(v1alpha1.KindB2BSettings, deployment.Deployment, settingsKey); found {
-		return client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}
-	}
-	return client.ObjectKey{Namespace: deployment.Namespace, Name: deployment.Name}
+	return keys
 }
 
 // settingsUpdate is a PATCH of the settings: what was sent. Roles are given as references, a sent null as an empty one.
@@ -152,8 +115,8 @@ func readSettingsUpdate(c *call) (*settingsUpdate, error) {
 		return nil, err
 	}
 	u := &settingsUpdate{
-		enabled: readBool(o, "enabled"), allowWorkspaceCreation: readBool(o, "allow_workspace_creation"),
-		requireOrgForSignup: readBool(o, "require_org_for_signup"),
+		enabled: input.Bool(o, "enabled"), allowWorkspaceCreation: input.Bool(o, "allow_workspace_creation"),
+		requireOrgForSignup: input.Bool(o, "require_org_for_signup"),
 		orgRole:             readRole(o, c, "auto_assign_org_role", v1alpha1.RoleLevelOrganization),
 		workspaceRole:       readRole(o, c, "auto_assign_workspace_role", v1alpha1.RoleLevelWorkspace),
 	}
@@ -166,14 +129,6 @@ func readSettingsUpdate(c *call) (*settingsUpdate, error) {
 	}
 	o.Close()
 	return u, o.Err()
-}
-
-func readBool(o *body.Object, name string) *bool {
-	value, ok := o.Bool(name)
-	if !ok {
-		return nil
-	}
-	return &value
 }
 
 // readRole reads the id of a role of a level in the caller's deployment; null is an empty reference.
@@ -190,8 +145,8 @@ func readRole(o *body.Object, c *call, name string, level v1alpha1.RoleLevel) *v
 		o.Fault(name, "must be the id of a role: a decimal integer from 1 to 9223372036854775807, as a string")
 		return nil
 	}
-	entry, found := c.snapshot.ByID(v1alpha1.KindMembershipRole, c.principal.Deployment.Deployment, id)
-	if !found || entry.Content.(*document.MembershipRole).Level != string(level) {
+	entry, found := c.snapshot.ByID(v1alpha1.KindMembershipRole, c.tenant(), id)
+	if !found || snapshot.ContentOf[document.MembershipRole](entry).Level != string(level) {
 		o.Fault(name, "is the id of no role of level %s in the deployment: choose one that is", level)
 		return nil
 	}

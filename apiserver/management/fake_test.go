@@ -30,7 +30,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore"
 )
 
-var resource = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "ratelimitschemes"}
+var schemes = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "ratelimitschemes"}
 
 // fixedFeed is a store that never changes: deployment acme with a key, and the scheme free.
 type fixedFeed []store.Document
@@ -62,7 +62,7 @@ type fakeKubernetes struct {
 
 func (k *fakeKubernetes) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	if key.Name != "free" || len(k.live) == 0 {
-		return apierrors.NewNotFound(resource, key.Name)
+		return apierrors.NewNotFound(schemes, key.Name)
 	}
 	now := k.live[0]
 	if len(k.live) > 1 {
@@ -106,6 +106,21 @@ type served struct {
 	http.Handler
 	// key may do everything, reader may read.
 	key, reader string
+	// keyID is the public id of key.
+	keyID string
+	rows  *sqlstore.Store
+	// path is where rows are.
+	path string
+}
+
+// counted is a store with what end users did put in its place.
+type counted struct {
+	people.Store
+	people.Analytics
+}
+
+func (c counted) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
+	return c.Analytics.Summarize(ctx, deployment, period, before, recent)
 }
 
 // serve returns a handler whose writes go to a Kubernetes API of the caller's.
@@ -137,22 +152,28 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics) 
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	<-follower.Loaded()
-	people, err := sqlstore.Open(ctx, "sqlite://"+t.TempDir()+"/cardea.db", sqlstore.Options{Clock: time.Now, Logger: logr.Discard()})
+	var rows people.Store
+	path := t.TempDir() + "/cardea.db"
+	sqlite, err := sqlstore.Open(ctx, "sqlite://"+path, sqlstore.Options{Clock: time.Now, Logger: logr.Discard()})
 	if err == nil {
-		t.Cleanup(func() { _ = people.Close() })
-		err = people.Migrate(ctx)
+		t.Cleanup(func() { _ = sqlite.Close() })
+		err = sqlite.Migrate(ctx)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	rows = sqlite
+	if analytics != nil {
+		rows = counted{Store: sqlite, Analytics: analytics}
+	}
 	handler, err := New(Options{
-		Snapshots: follower, Kubernetes: kubernetes, Analytics: analytics, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now, Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
-		People: people, Hasher: password.NewHasher(), Random: rand.Reader,
+		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now, Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
+		People: rows, Hasher: password.NewHasher(), Random: rand.Reader, patience: 10 * time.Millisecond, // nothing here comes into force
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return served{Handler: handler, key: all.Plain(), reader: reader.Plain()}
+	return served{Handler: handler, key: all.Plain(), reader: reader.Plain(), keyID: all.ID(), rows: sqlite, path: path}
 }
 
 func mint(t testing.TB) apikey.Key {
@@ -188,7 +209,7 @@ func managed(annotations map[string]string, entries ...metav1.ManagedFieldsEntry
 	return &v1alpha1.RateLimitScheme{ObjectMeta: metav1.ObjectMeta{Name: "free", UID: types.UID("u"), Annotations: annotations, ManagedFields: entries}}
 }
 
-func schemeName(name string) client.ObjectKey {
+func keyOf(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: "ns", Name: name}
 }
 

@@ -1,7 +1,6 @@
 package management
 
 import (
-	"net/http"
 	"strconv"
 	"sync"
 )
@@ -52,20 +51,19 @@ func (l *listing) more(total int) {
 	*l.out = strconv.AppendBool(append(*l.out, `],"has_more":`...), l.offset+l.listed < total)
 }
 
-// end sends the answer with what comes after the objects, and gives the buffer back.
-func (l *listing) end(w http.ResponseWriter, tail string) {
+// end answers with the page and what comes after the objects; the buffer goes back when it is sent.
+func (l *listing) end(tail string) reply {
 	*l.out = append(*l.out, tail...)
-	answer(w, *l.out)
-	if cap(*l.out) <= maxPooled {
-		buffers.Put(l.out)
-	}
+	answer := raw(*l.out)
+	answer.pooled = l.out
+	return answer
 }
 
 // endByOffset ends a list that pages by limit and offset.
-func (l *listing) endByOffset(w http.ResponseWriter, total int) {
+func (l *listing) endByOffset(total int) reply {
 	l.more(total)
 	l.integer(`,"limit":`, int64(l.limit))
 	l.integer(`,"offset":`, int64(l.offset))
 	l.integer(`,"total":`, int64(total))
-	l.end(w, "}")
+	return l.end("}")
 }

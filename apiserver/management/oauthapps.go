@@ -1,104 +1,104 @@
 package management
 
 import (
+	"errors"
 	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
-	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
-// ListOAuthApps serves the deployment's OAuth apps with their scopes.
-func (a *API) ListOAuthApps(w http.ResponseWriter, r *http.Request) {
-	c := callOf(r)
+// listOAuthApps serves the deployment's OAuth apps with their scopes.
+func (a *API) listOAuthApps(c *call) (reply, error) {
 	list := openapi.OAuthAppList{Apps: []openapi.OAuthApp{}}
-	c.snapshot.List(v1alpha1.KindOAuthApp, c.principal.Deployment.Deployment, func(e *snapshot.Entry) bool {
+	c.snapshot.List(v1alpha1.KindOAuthApp, c.tenant(), func(e *snapshot.Entry) bool {
 		list.Apps = append(list.Apps, oauthApp(c.snapshot, e, nil))
 		return true
 	})
-	a.answerJSON(w, r, list)
+	return object(list), nil
 }
 
-// GetOAuthApp serves one OAuth app with its scopes.
-func (a *API) GetOAuthApp(w http.ResponseWriter, r *http.Request, slug string) {
-	c := callOf(r)
-	app, found := c.snapshot.BySlug(v1alpha1.KindOAuthApp, c.principal.Deployment.Deployment, slug)
-	if !found {
-		a.refuse(w, r, noSuchOAuthApp())
-		return
-	}
-	a.answerJSON(w, r, oauthApp(c.snapshot, app, nil))
-}
-
-// UpdateDeploymentOAuthScope is UpdateOAuthScope under the path that names the deployment, which must be the credential's.
-func (a *API) UpdateDeploymentOAuthScope(w http.ResponseWriter, r *http.Request, deploymentID, slug, _ string) {
-	if deploymentID != ids.Format(callOf(r).principal.Deployment.ID) {
-		// The body's faults come before the objects': a stranger learns nothing from their order.
-		if _, err := readScopeUpdate(callOf(r).body); err != nil {
-			a.refuse(w, r, err)
-			return
-		}
-		a.refuse(w, r, &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-			Field: ":deployment_id", Message: "is not the credential's deployment: use its own id"}}})
-		return
-	}
-	a.UpdateOAuthScope(w, r, slug, "")
-}
-
-// UpdateOAuthScope changes how a scope is displayed, and answers with its app. The scope is taken from the routed path: the
-// generated code would decode it a second time.
-func (a *API) UpdateOAuthScope(w http.ResponseWriter, r *http.Request, slug, _ string) {
-	c := callOf(r)
-	update, err := readScopeUpdate(c.body)
+// getOAuthApp serves one OAuth app with its scopes.
+func (a *API) getOAuthApp(c *call) (reply, error) {
+	app, err := findOAuthApp(c)
 	if err != nil {
-		a.refuse(w, r, err)
-		return
+		return reply{}, err
 	}
-	app, found := c.snapshot.BySlug(v1alpha1.KindOAuthApp, c.principal.Deployment.Deployment, slug)
+	return object(oauthApp(c.snapshot, app, nil)), nil
+}
+
+func findOAuthApp(c *call) (*snapshot.Entry, error) {
+	app, found := c.snapshot.BySlug(v1alpha1.KindOAuthApp, c.tenant(), c.r.PathValue("oauth_app_slug"))
 	if !found {
-		a.refuse(w, r, noSuchOAuthApp())
-		return
+		return nil, noSuchOAuthApp()
 	}
-	entry, found := c.snapshot.BySlug(v1alpha1.KindOAuthScope, app.Deployment, app.Name+"\x1f"+r.PathValue("scope"))
+	return app, nil
+}
+
+// updateScopeOfDeployment is updateScope under the path that names the deployment, which must be the credential's.
+func (a *API) updateScopeOfDeployment(c *call) (reply, error) {
+	if c.r.PathValue("deployment_id") == ids.Format(c.principal.Deployment.ID) {
+		return a.updateScope(c)
+	}
+	// The body's faults come before the objects': a stranger learns nothing from their order.
+	if _, err := readScopeUpdate(c.body); err != nil {
+		return reply{}, err
+	}
+	return reply{}, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+		Pointer: ":deployment_id", Message: "is not the credential's deployment: use its own id"}}}
+}
+
+// updateScope changes how a scope is displayed, and answers with its app.
+func (a *API) updateScope(c *call) (reply, error) {
+	sent, err := readScopeUpdate(c.body)
+	if err != nil {
+		return reply{}, err
+	}
+	app, err := findOAuthApp(c)
+	if err != nil {
+		return reply{}, err
+	}
+	scope := c.r.PathValue("scope")
+	entry, found := c.snapshot.BySlug(v1alpha1.KindOAuthScope, app.Deployment, document.ScopeKey(app.Name, scope))
 	if !found {
-		a.refuse(w, r, noSuchScope())
-		return
+		return reply{}, noSuchScope()
 	}
-	obj := &v1alpha1.OAuthScope{}
-	key := client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}
-	synced, err := a.writer.update(r.Context(), v1alpha1.KindOAuthScope, key, obj, overrides(c.principal), func() ([]change, error) {
-		if obj.Spec.OAuthAppRef.Name != app.Name || obj.Spec.Scope != r.PathValue("scope") {
-			return nil, noSuchScope() // created again under the same name, as another scope
-		}
-		return update.changes(obj), nil
+	obj, synced, err := update(c.r.Context(), a.writer, edit[*v1alpha1.OAuthScope]{
+		kind: v1alpha1.KindOAuthScope, keys: []client.ObjectKey{{Namespace: entry.Namespace, Name: entry.Name}}, override: c.overrides(),
+		plan: func(live *v1alpha1.OAuthScope) ([]change, error) {
+			if live.Spec.OAuthAppRef.Name != app.Name || live.Spec.Scope != scope {
+				return nil, errElsewhere // created again under the same name, as another scope
+			}
+			return sent.changes(live), nil
+		},
+		written: func(*v1alpha1.OAuthScope) {
+			c.auditWrite("oauth_scope.updated", "oauth_scope:"+c.r.PathValue("oauth_app_slug")+" "+scope)
+		},
 	})
-	if apierrors.IsNotFound(err) {
-		err = noSuchScope()
+	if errors.Is(err, errElsewhere) {
+		return reply{}, noSuchScope()
 	}
 	if err != nil {
-		a.refuse(w, r, kubernetesProblem(err))
-		return
+		return reply{}, kubernetesError(err)
 	}
 	current := a.Snapshots.Current()
 	if fresh, found := current.Get(app.Identity); found {
 		app = fresh
 	}
-	setSynced(w, synced)
 	if synced {
 		obj = nil
 	}
-	a.answerJSON(w, r, oauthApp(current, app, obj))
+	return object(oauthApp(current, app, obj)).inForce(synced), nil
 }
 
 // scopeUpdate is a PATCH of a scope: what was sent.
@@ -112,13 +112,9 @@ func readScopeUpdate(raw []byte) (*scopeUpdate, error) {
 	if err != nil {
 		return nil, err
 	}
-	update := &scopeUpdate{description: readDescription(o)}
-	if sent, ok := o.String("display_name"); ok {
-		name, err := text.Name(sent)
-		if err != nil {
-			o.Fault("display_name", "%v", err)
-		}
-		update.displayName = ptr.To(v1alpha1.DisplayName(name))
+	update := &scopeUpdate{
+		displayName: typed[v1alpha1.DisplayName](input.Name(o, "display_name")),
+		description: typed[v1alpha1.Description](input.Description(o, "description")),
 	}
 	o.Close()
 	return update, o.Err()
@@ -142,7 +138,7 @@ func (u *scopeUpdate) changes(obj *v1alpha1.OAuthScope) []change {
 
 // oauthApp is the served form of an app with its scopes. A live scope, if given, stands in for what the snapshot says of it.
 func oauthApp(s *snapshot.Snapshot, e *snapshot.Entry, live *v1alpha1.OAuthScope) openapi.OAuthApp {
-	content := e.Content.(*document.OAuthApp)
+	content := snapshot.ContentOf[document.OAuthApp](e)
 	app := openapi.OAuthApp{
 		Id: ids.Format(e.ID), Slug: content.Slug, Name: content.Name, Description: content.Description, LogoUrl: content.LogoURL,
 		Fqdn: content.FQDN, SupportedScopes: []string{}, ScopeDefinitions: []openapi.OAuthScopeDefinition{},
@@ -150,7 +146,7 @@ func oauthApp(s *snapshot.Snapshot, e *snapshot.Entry, live *v1alpha1.OAuthScope
 		CreatedAt: e.Meta.CreatedAt.UTC(), UpdatedAt: e.Meta.UpdatedAt.UTC(),
 	}
 	for _, entry := range s.Scopes(e) {
-		scope := *entry.Content.(*document.OAuthScope)
+		scope := *snapshot.ContentOf[document.OAuthScope](entry)
 		if live != nil && (store.Identity{Kind: entry.Kind, Namespace: live.Namespace, Name: live.Name}) == entry.Identity {
 			scope = translation.OAuthScope(live)
 		}
@@ -168,11 +164,11 @@ func oauthApp(s *snapshot.Snapshot, e *snapshot.Entry, live *v1alpha1.OAuthScope
 }
 
 func noSuchOAuthApp() error {
-	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-		Field: ":oauth_app_slug", Message: "names no OAuth app of the deployment: list them to see which there are"}}}
+	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+		Pointer: ":oauth_app_slug", Message: "names no OAuth app of the deployment: list them to see which there are"}}}
 }
 
 func noSuchScope() error {
-	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-		Field: ":scope", Message: "is no scope of the app: send it as one percent-encoded path segment"}}}
+	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+		Pointer: ":scope", Message: "is no scope of the app: send it as one percent-encoded path segment"}}}
 }

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 )
 
-// clientSideApply is the manager behind kubectl's annotation of the last applied configuration.
+// clientSideApply is the manager that kubectl is known by when it applies on the client's side.
 const clientSideApply = "kubectl-client-side-apply"
 
 // change is one field of spec that a request sets.
@@ -29,20 +29,29 @@ type change struct {
 	value any
 }
 
+// refuseOwned returns a 409 if other managers declare any of the fields that are to be changed.
+func refuseOwned(obj metav1.Object, changes []change) error {
+	items, err := conflicts(obj, changes)
+	if err != nil || len(items) == 0 {
+		return err
+	}
+	return &apierror.Error{Status: http.StatusConflict, Faults: items}
+}
+
 // conflicts returns, for each change, who else declares the field.
-func conflicts(obj metav1.Object, changes []change) ([]problem.Item, error) {
+func conflicts(obj metav1.Object, changes []change) ([]apierror.Fault, error) {
 	owners, err := specOwners(obj)
 	if err != nil {
 		return nil, err
 	}
-	var items []problem.Item
+	var items []apierror.Fault
 	for _, c := range changes {
 		for _, owner := range owners {
 			if !owner.owns(c.path) {
 				continue
 			}
-			items = append(items, problem.Item{
-				Field: c.field, Manager: owner.manager, ResourcePath: "spec." + c.path,
+			items = append(items, apierror.Fault{
+				Pointer: c.field, Manager: owner.manager, ResourcePath: "spec." + c.path,
 				Message: fmt.Sprintf("is declared as spec.%s by field manager %q: change it there, or let the deployment say spec.management.fieldConflicts: Override", c.path, owner.manager),
 			})
 			break
@@ -85,10 +94,23 @@ func specOwners(obj metav1.Object) ([]owner, error) {
 		}
 	}
 	if applied := lastApplied(obj); applied != nil {
-		owners = append(owners, owner{manager: clientSideApply, fields: applied})
+		owners = append(owners, owner{manager: applier(obj), fields: applied})
 	}
 	slices.SortStableFunc(owners, func(a, b owner) int { return strings.Compare(a.manager, b.manager) })
 	return owners, nil
+}
+
+// applier returns the manager behind the annotation of the last applied configuration: whoever owns the annotation. Argo CD writes the
+// same one as kubectl, under a name of its own.
+func applier(obj metav1.Object) string {
+	annotation := fieldpath.MakePathOrDie("metadata", "annotations", corev1.LastAppliedConfigAnnotation)
+	for _, entry := range obj.GetManagedFields() {
+		set := &fieldpath.Set{}
+		if entry.FieldsV1 != nil && set.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())) == nil && set.Has(annotation) {
+			return entry.Manager
+		}
+	}
+	return clientSideApply
 }
 
 func ownsSpec(set *fieldpath.Set) bool {
@@ -121,9 +143,9 @@ func refuseForeign(obj metav1.Object) error {
 	if err != nil || len(owners) == 0 {
 		return err
 	}
-	p := &problem.Problem{Status: http.StatusConflict}
+	p := &apierror.Error{Status: http.StatusConflict}
 	for _, manager := range slices.Compact(managers(owners)) {
-		p.Items = append(p.Items, problem.Item{
+		p.Faults = append(p.Faults, apierror.Fault{
 			Manager: manager, ResourcePath: "spec",
 			Message: fmt.Sprintf("this resource is declared by field manager %q: delete it there, or let the deployment say spec.management.fieldConflicts: Override", manager),
 		})

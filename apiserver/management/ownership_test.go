@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 )
 
 func entry(manager, subresource, fields string) metav1.ManagedFieldsEntry {
@@ -61,7 +61,7 @@ func TestConflicts(t *testing.T) {
 			}
 			var got []string
 			for _, item := range items {
-				got = append(got, item.Field+" "+item.ResourcePath+" "+item.Manager)
+				got = append(got, item.Pointer+" "+item.ResourcePath+" "+item.Manager)
 			}
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("conflicts %q, want %q", got, tc.want)
@@ -89,7 +89,7 @@ func TestRefuseForeign(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := refuseForeign(tc.obj)
-			var p *problem.Problem
+			var p *apierror.Error
 			if tc.want == nil {
 				if err != nil {
 					t.Errorf("got %v", err)
@@ -100,7 +100,7 @@ func TestRefuseForeign(t *testing.T) {
 				t.Fatalf("got %v, want a 409", err)
 			}
 			var got []string
-			for _, item := range p.Items {
+			for _, item := range p.Faults {
 				got = append(got, item.Manager)
 			}
 			if !slices.Equal(got, tc.want) {

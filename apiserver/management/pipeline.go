@@ -2,15 +2,15 @@ package management
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
@@ -18,6 +18,8 @@ import (
 // call is one request: the answer's status as it is written, and what the checks found out.
 type call struct {
 	route.Recorder
+	api *API
+	r   *http.Request
 	// id is the request's, as the value of its header.
 	id [1]string
 	// received is when the request came.
@@ -31,32 +33,41 @@ type callKey struct{}
 
 func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
 
+// tenant is the "namespace/name" of the credential's deployment.
+func (c *call) tenant() string { return c.principal.Deployment.Deployment }
+
+// overrides tells whether management writes take over fields that other managers declare.
+func (c *call) overrides() bool {
+	return c.principal.Settings.FieldConflicts == string(v1alpha1.FieldConflictsOverride)
+}
+
 // pipeline routes and checks, in the documented order: 404 route, 405, 401, 415, 413, 403; what follows is the
 // operation's.
 type pipeline struct {
 	api    *API
 	router *route.Router
-	routes map[string]openapi.Route
 }
 
-func newPipeline(api *API, routes map[string]openapi.Route) *pipeline {
-	p := &pipeline{api: api, routes: routes}
+func newPipeline(api *API) *pipeline {
+	p := &pipeline{api: api}
 	p.router = route.New(p.unrouted)
 	return p
 }
 
-// HandleFunc implements openapi.ServeMux: the generated code registers each operation here.
-func (p *pipeline) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
-	documentedAs, documented := p.routes[pattern]
-	if !documented {
-		panic(fmt.Sprintf("the generated code serves %s, which the document does not have: regenerate", pattern))
-	}
-	p.handlePublic(pattern, func(w http.ResponseWriter, r *http.Request) {
-		if err := p.check(r, documentedAs, callOf(r)); err != nil {
-			p.api.refuse(w, r, err)
-			return
+// handle registers an operation with what the document says that it needs.
+func (p *pipeline) handle(pattern string, needs openapi.Route, serve operation) {
+	p.handlePublic(pattern, func(_ http.ResponseWriter, r *http.Request) {
+		c := callOf(r)
+		c.r = r // with its pattern and path values
+		err := p.check(c, needs)
+		if err == nil {
+			var answer reply
+			if answer, err = serve(c); err == nil {
+				c.send(answer)
+				return
+			}
 		}
-		handler(w, r)
+		c.refuse(err)
 	})
 }
 
@@ -68,14 +79,15 @@ func (p *pipeline) handlePublic(pattern string, handler http.HandlerFunc) {
 
 // ServeHTTP gives the request its id, routes it, and measures it.
 func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Recorder: route.Recorder{ResponseWriter: w, Status: http.StatusOK}, received: p.api.Clock()}
+	c := &call{Recorder: route.Recorder{ResponseWriter: w, Status: http.StatusOK}, api: p.api, received: p.api.Clock()}
 	c.id[0] = route.RequestID(r)
 	w.Header()["X-Request-Id"] = c.id[:]
 	// One copy of the request for all that is known of it: this is the hottest path there is.
-	r = r.WithContext(context.WithValue(problem.WithRequestID(r.Context(), c.id[0]), callKey{}, c))
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+	c.r = r
 	defer func() {
 		if fault := recover(); fault != nil {
-			p.api.refuse(c, r, fmt.Errorf("panic: %v", fault))
+			c.refuse(fmt.Errorf("panic: %v", fault))
 		}
 		p.api.Metrics.Observe(r, c.Status, p.api.Clock().Sub(c.received))
 	}()
@@ -83,36 +95,35 @@ func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // unrouted answers 405 where another method would match, else 404.
-func (p *pipeline) unrouted(w http.ResponseWriter, r *http.Request, allow string) {
+func (p *pipeline) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	if allow != "" {
-		refused := problem.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, allow)
+		refused := apierror.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, allow)
 		refused.Header = http.Header{"Allow": {allow}}
-		p.api.refuse(w, r, refused)
+		callOf(r).refuse(refused)
 		return
 	}
-	p.api.refuse(w, r, problem.New(http.StatusNotFound, "there is no such path: see /docs for those there are"))
+	callOf(r).refuse(apierror.New(http.StatusNotFound, "there is no such path: see /docs for those there are"))
 }
 
 // check authenticates and authorizes a request and reads its body.
-func (p *pipeline) check(r *http.Request, asked openapi.Route, c *call) (err error) {
+func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 	c.snapshot = p.api.Snapshots.Current()
 	if err := p.api.fresh(); err != nil {
 		return err
 	}
-	c.principal, err = p.api.Authenticator.Authenticate(c.snapshot, r)
-	if err != nil {
+	if c.principal, err = p.api.Authenticator.Authenticate(c.snapshot, c.r); err != nil {
 		return err
 	}
-	if asked.HasBody {
-		if c.body, err = readBody(r); err != nil {
+	if needs.HasBody {
+		if c.body, err = readBody(c.r); err != nil {
 			return err
 		}
 	}
-	if !c.principal.Allows(asked.Permission) {
-		return problem.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", asked.Permission)
+	if !c.principal.Allows(needs.Permission) {
+		return apierror.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", needs.Permission)
 	}
-	if asked.Write && c.principal.Settings.ManagementWrites == "Disabled" {
-		return problem.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
+	if needs.Write && c.principal.Settings.ManagementWrites == string(v1alpha1.ManagementWritesDisabled) {
+		return apierror.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
 	}
 	return nil
 }
@@ -122,10 +133,10 @@ func (a *API) fresh() error {
 	select {
 	case <-a.Snapshots.Loaded():
 	default:
-		return problem.Unavailable(nil, "the configuration is not loaded yet: try again")
+		return apierror.Unavailable(nil, "the configuration is not loaded yet: try again")
 	}
 	if a.MaxStaleness > 0 && a.Snapshots.Staleness() > a.MaxStaleness {
-		return problem.Unavailable(nil, "the configuration could not be refreshed for too long (--max-staleness): try again")
+		return apierror.Unavailable(nil, "the configuration could not be refreshed for too long (--max-staleness): try again")
 	}
 	return nil
 }
@@ -134,13 +145,5 @@ func readBody(r *http.Request) ([]byte, error) {
 	if err := body.RequireJSON(r); err != nil {
 		return nil, err
 	}
-	return body.Read(r)
-}
-
-// refuse answers with an error and logs what is the server's own fault.
-func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	p := problem.Write(w, r, err)
-	if p.Status >= 500 && !errors.Is(r.Context().Err(), context.Canceled) {
-		a.Log.Error(p, "A request failed", "method", r.Method, "route", r.Pattern, "request_id", problem.RequestID(r.Context()))
-	}
+	return body.Read(r, body.MaxBackendBytes)
 }

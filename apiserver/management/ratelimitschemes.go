@@ -2,8 +2,8 @@ package management
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
+	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -11,14 +11,13 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
-	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/scheme"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -28,115 +27,127 @@ import (
 
 var slugForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// ListRateLimitSchemes serves a page of the deployment's schemes.
-func (a *API) ListRateLimitSchemes(w http.ResponseWriter, r *http.Request, params openapi.ListRateLimitSchemesParams) {
-	limit, offset, err := page(params.Limit, params.Offset)
-	if err != nil {
-		a.refuse(w, r, err)
-		return
+// listSchemes serves a page of the deployment's schemes.
+func (a *API) listSchemes(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	if err := q.err(); err != nil {
+		return reply{}, err
 	}
-	c := callOf(r)
 	deployment := c.principal.Deployment
 	l := listing{limit: limit, offset: offset}
 	l.begin(`{"data":[`)
 	start := len(*l.out)
-	c.snapshot.List(v1alpha1.KindRateLimitScheme, deployment.Deployment, func(e *snapshot.Entry) bool {
+	c.snapshot.List(v1alpha1.KindRateLimitScheme, c.tenant(), func(e *snapshot.Entry) bool {
 		return l.add(func(to []byte) []byte { return snapshot.AppendObject(to, deployment.ID, e.Body) })
 	})
 	end := len(*l.out)
-	total := c.snapshot.Count(v1alpha1.KindRateLimitScheme, deployment.Deployment)
+	total := c.snapshot.Count(v1alpha1.KindRateLimitScheme, c.tenant())
 	l.more(total)
 	l.integer(`,"limit":`, int64(limit))
 	l.integer(`,"offset":`, int64(offset))
 	// The same objects once more: published clients look for them under this name.
 	*l.out = append(append(*l.out, `,"schemes":[`...), (*l.out)[start:end]...)
 	l.integer(`],"total":`, int64(total))
-	l.end(w, "}")
+	return l.end("}"), nil
 }
 
-// GetRateLimitScheme serves one scheme from the snapshot.
-func (a *API) GetRateLimitScheme(w http.ResponseWriter, r *http.Request, slug string) {
-	c := callOf(r)
-	entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.principal.Deployment.Deployment, slug)
+// getScheme serves one scheme from the snapshot.
+func (a *API) getScheme(c *call) (reply, error) {
+	entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.tenant(), c.r.PathValue("slug"))
 	if !found {
-		a.refuse(w, r, noSuchScheme())
-		return
+		return reply{}, noSuchScheme()
 	}
-	answer(w, snapshot.AppendObject(make([]byte, 0, 48), c.principal.Deployment.ID, nil), entry.Body)
+	return raw(snapshot.AppendObject(make([]byte, 0, 48), c.principal.Deployment.ID, nil), entry.Body), nil
 }
 
-// CreateRateLimitScheme creates a RateLimitScheme resource and answers when it is in force here.
-func (a *API) CreateRateLimitScheme(w http.ResponseWriter, r *http.Request) {
-	obj, err := newScheme(callOf(r))
-	if err == nil {
-		err = a.createScheme(r.Context(), callOf(r), obj)
-	}
+// createScheme creates a RateLimitScheme resource and answers when it is in force here.
+func (a *API) createScheme(c *call) (reply, error) {
+	obj, err := newScheme(c)
 	if err != nil {
-		a.refuse(w, r, kubernetesProblem(err))
-		return
+		return reply{}, err
 	}
-	synced, err := a.settleCreated(r.Context(), v1alpha1.KindRateLimitScheme, obj)
-	if err != nil {
-		a.refuse(w, r, kubernetesProblem(err))
-		return
+	slug := string(obj.Spec.Slug)
+	if err := a.freeSlug(c, slug); err != nil {
+		return reply{}, err
 	}
-	a.answerScheme(w, r, obj, synced)
-}
-
-// UpdateRateLimitScheme merges a request into a RateLimitScheme resource and answers when that is in force here.
-func (a *API) UpdateRateLimitScheme(w http.ResponseWriter, r *http.Request, slug string) {
-	update, err := readSchemeUpdate(callOf(r).body)
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	c := callOf(r)
-	key, err := schemeKey(c, slug)
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	obj := &v1alpha1.RateLimitScheme{}
-	synced, err := a.writer.update(r.Context(), v1alpha1.KindRateLimitScheme, key, obj, overrides(c.principal), func() ([]change, error) {
-		if !belongs(obj, c, slug) {
-			return nil, noSuchScheme()
-		}
-		return update.changes(obj), nil
+	synced, err := create(c.r.Context(), a, creation[*v1alpha1.RateLimitScheme]{
+		kind: v1alpha1.KindRateLimitScheme, obj: obj, keys: candidates(c, schemeName(c, slug)),
+		taken: func(existing *v1alpha1.RateLimitScheme) error {
+			if isScheme(existing, c, slug) {
+				return slugTaken(slug)
+			}
+			return nil
+		},
+		written: func(*v1alpha1.RateLimitScheme) { c.auditWrite("rate_limit_scheme.created", "rate_limit_scheme:"+slug) },
 	})
-	if apierrors.IsNotFound(err) {
-		err = noSuchScheme()
-	}
 	if err != nil {
-		a.refuse(w, r, kubernetesProblem(err))
-		return
+		return reply{}, kubernetesError(err)
 	}
-	a.answerScheme(w, r, obj, synced)
+	return a.answerScheme(c, obj, synced)
 }
 
-// DeleteRateLimitScheme deletes a RateLimitScheme resource that nobody uses and nobody else declares.
-func (a *API) DeleteRateLimitScheme(w http.ResponseWriter, r *http.Request, slug string) {
-	c := callOf(r)
-	key, err := schemeKey(c, slug)
-	if err != nil {
-		a.refuse(w, r, err)
-		return
+// freeSlug refuses a slug that a scheme has here. One that is being deleted, or is gone already, is waited for.
+func (a *API) freeSlug(c *call, slug string) error {
+	entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.tenant(), slug)
+	if !found {
+		return nil
 	}
-	obj := &v1alpha1.RateLimitScheme{}
-	synced, err := a.writer.remove(r.Context(), v1alpha1.KindRateLimitScheme, key, obj, func() error {
-		if !belongs(obj, c, slug) {
-			return noSuchScheme()
-		}
-		return a.deletable(c, obj)
+	ctx, cancel := context.WithTimeout(c.r.Context(), writeDeadline)
+	defer cancel()
+	live := &v1alpha1.RateLimitScheme{}
+	err := a.writer.kubernetes.Get(ctx, client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}, live)
+	if apierrors.IsNotFound(err) || err == nil && live.DeletionTimestamp != nil && leaves(ctx, a.writer, live) {
+		return nil
+	}
+	return slugTaken(slug)
+}
+
+func slugTaken(slug string) error {
+	return &apierror.Error{Status: http.StatusConflict, Faults: []apierror.Fault{{
+		Pointer: "/slug", Message: fmt.Sprintf("%q is taken by another scheme of the deployment: choose another or PATCH that one", slug)}}}
+}
+
+// updateScheme merges a request into a RateLimitScheme resource and answers when that is in force here.
+func (a *API) updateScheme(c *call) (reply, error) {
+	sent, err := readSchemeUpdate(c.body)
+	if err != nil {
+		return reply{}, err
+	}
+	slug := c.r.PathValue("slug")
+	obj, synced, err := update(c.r.Context(), a.writer, edit[*v1alpha1.RateLimitScheme]{
+		kind: v1alpha1.KindRateLimitScheme, keys: schemeKeys(c, slug), override: c.overrides(),
+		plan: func(live *v1alpha1.RateLimitScheme) ([]change, error) {
+			if !isScheme(live, c, slug) {
+				return nil, errElsewhere
+			}
+			return sent.changes(live), nil
+		},
+		written: func(*v1alpha1.RateLimitScheme) { c.auditWrite("rate_limit_scheme.updated", "rate_limit_scheme:"+slug) },
 	})
-	if apierrors.IsNotFound(err) {
-		err = noSuchScheme()
-	}
 	if err != nil {
-		a.refuse(w, r, kubernetesProblem(err))
-		return
+		return reply{}, orNoSuchScheme(err)
 	}
-	setSynced(w, synced)
-	w.WriteHeader(http.StatusNoContent)
+	return a.answerScheme(c, obj, synced)
+}
+
+// deleteScheme deletes a RateLimitScheme resource that nobody uses and nobody else declares.
+func (a *API) deleteScheme(c *call) (reply, error) {
+	slug := c.r.PathValue("slug")
+	synced, err := remove(c.r.Context(), a.writer, deletion[*v1alpha1.RateLimitScheme]{
+		kind: v1alpha1.KindRateLimitScheme, keys: schemeKeys(c, slug),
+		permit: func(live *v1alpha1.RateLimitScheme) error {
+			if !isScheme(live, c, slug) {
+				return errElsewhere
+			}
+			return deletable(c, live)
+		},
+		written: func(*v1alpha1.RateLimitScheme) { c.auditWrite("rate_limit_scheme.deleted", "rate_limit_scheme:"+slug) },
+	})
+	if err != nil {
+		return reply{}, orNoSuchScheme(err)
+	}
+	return reply{}.inForce(synced), nil
 }
 
 // newScheme reads the body of a creation into a resource.
@@ -155,10 +166,10 @@ func newScheme(c *call) (*v1alpha1.RateLimitScheme, error) {
 		}
 	}
 	if o.Require("name") {
-		spec.DisplayName = readName(o)
+		spec.DisplayName = typed[v1alpha1.DisplayName](input.Name(o, "name"))
 	}
 	if !o.IsNull("description") { // on create, null is as absent
-		spec.Description = readDescription(o)
+		spec.Description = typed[v1alpha1.Description](input.Description(o, "description"))
 	}
 	if o.Require("rules") {
 		spec.Rules = translation.DeclareRules(readRules(o))
@@ -167,70 +178,15 @@ func newScheme(c *call) (*v1alpha1.RateLimitScheme, error) {
 	if err := o.Err(); err != nil {
 		return nil, err
 	}
-	return &v1alpha1.RateLimitScheme{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.principal.Deployment.Namespace,
-			Name:      c.principal.Deployment.Name + "." + string(spec.Slug),
-			Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByHTTP},
-		},
-		Spec: spec,
-	}, nil
+	return &v1alpha1.RateLimitScheme{ObjectMeta: created(c), Spec: spec}, nil
 }
 
-// createScheme creates the resource. Its name may be taken by a resource with another slug: then it gets a suffix.
-func (a *API) createScheme(ctx context.Context, c *call, obj *v1alpha1.RateLimitScheme) error {
-	slug := string(obj.Spec.Slug)
-	duplicate := &problem.Problem{Status: http.StatusConflict, Items: []problem.Item{{
-		Field: "/slug", Message: "is taken by another scheme of the deployment: choose another or PATCH that one"}}}
-	if _, taken := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.principal.Deployment.Deployment, slug); taken {
-		return duplicate
+// typed gives a text that was read the type of the field it goes to.
+func typed[T ~string](text *string) *T {
+	if text == nil {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
-	defer cancel()
-	plain := obj.Name
-	for range patchAttempts {
-		err := a.Kubernetes.Create(ctx, obj, client.FieldOwner(v1alpha1.FieldManagerHTTP))
-		if !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		existing := &v1alpha1.RateLimitScheme{}
-		err = a.Kubernetes.Get(ctx, client.ObjectKeyFromObject(obj), existing)
-		if err == nil && belongs(existing, c, slug) {
-			return duplicate
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		obj.Name = plain + "-" + randomSuffix()
-		obj.ResourceVersion = ""
-	}
-	return problem.New(http.StatusConflict, "no free resource name was found for the slug: try again")
-}
-
-// randomSuffix is five hexadecimal digits.
-func randomSuffix() string {
-	var random [3]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return hex.EncodeToString(random[:])[:5]
-}
-
-// settleCreated waits until a created resource is in force here. One that the operator does not accept is deleted again.
-func (a *API) settleCreated(ctx context.Context, kind string, obj v1alpha1.Resource) (bool, error) {
-	synced, err := a.writer.settle(ctx, kind, obj)
-	if err != nil {
-		a.withdraw(ctx, obj)
-	}
-	return synced, err
-}
-
-// withdraw deletes a resource that was created and then refused.
-func (a *API) withdraw(ctx context.Context, obj v1alpha1.Resource) {
-	// Also when the client is gone: nobody else knows that this object must not stay.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
-	defer cancel()
-	if err := a.Kubernetes.Delete(ctx, obj, client.Preconditions{UID: ptr.To(obj.GetUID())}); err != nil && !apierrors.IsNotFound(err) {
-		a.Log.Error(err, "A refused resource could not be deleted again", "namespace", obj.GetNamespace(), "name", obj.GetName())
-	}
+	return ptr.To(T(*text))
 }
 
 // schemeUpdate is a PATCH: what was sent.
@@ -248,9 +204,9 @@ func readSchemeUpdate(raw []byte) (*schemeUpdate, error) {
 		return nil, err
 	}
 	update := &schemeUpdate{clear: o.IsNull("description")}
-	update.name = readName(o)
+	update.name = typed[v1alpha1.DisplayName](input.Name(o, "name"))
 	if !update.clear {
-		update.description = readDescription(o)
+		update.description = typed[v1alpha1.Description](input.Description(o, "description"))
 	}
 	if o.Has("rules") {
 		update.rules = readRules(o)
@@ -279,8 +235,7 @@ func (u *schemeUpdate) changes(obj *v1alpha1.RateLimitScheme) []change {
 }
 
 // answerScheme answers with what is in force here, else with what the API server acknowledged.
-func (a *API) answerScheme(w http.ResponseWriter, r *http.Request, obj *v1alpha1.RateLimitScheme, synced bool) {
-	deployment := callOf(r).principal.Deployment
+func (a *API) answerScheme(c *call, obj *v1alpha1.RateLimitScheme, synced bool) (reply, error) {
 	var rendered []byte
 	if synced {
 		id := store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: obj.Namespace, Name: obj.Name}
@@ -293,12 +248,10 @@ func (a *API) answerScheme(w http.ResponseWriter, r *http.Request, obj *v1alpha1
 		meta := document.Meta{CreatedAt: obj.CreationTimestamp.Time, UpdatedAt: updatedAt(obj, content, a.Clock())}
 		var err error
 		if rendered, err = snapshot.RenderScheme(meta, &content); err != nil {
-			a.refuse(w, r, err)
-			return
+			return reply{}, err
 		}
 	}
-	setSynced(w, synced)
-	answer(w, snapshot.AppendObject(nil, deployment.ID, rendered))
+	return raw(snapshot.AppendObject(nil, c.principal.Deployment.ID, rendered)).inForce(synced), nil
 }
 
 // updatedAt is when the content of a resource that is not in force yet last changed: as its status says if that speaks of
@@ -312,41 +265,51 @@ func updatedAt(obj *v1alpha1.RateLimitScheme, content document.RateLimitScheme, 
 }
 
 // deletable refuses what is in use, and what another manager declares.
-func (a *API) deletable(c *call, obj *v1alpha1.RateLimitScheme) error {
+func deletable(c *call, obj *v1alpha1.RateLimitScheme) error {
 	id := store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: obj.Namespace, Name: obj.Name}
-	if users := c.snapshot.Users(id); len(users) > 0 {
-		names := make([]string, 0, len(users))
-		for _, user := range users {
-			names = append(names, user.Kind+" "+user.Name)
+	if referrers := c.snapshot.Referrers(id); len(referrers) > 0 {
+		names := make([]string, 0, len(referrers))
+		for _, referrer := range referrers {
+			names = append(names, referrer.Kind+" "+referrer.Name)
 		}
 		slices.Sort(names)
-		return problem.New(http.StatusConflict, "the scheme is in use by %s: let them use another first", strings.Join(names[:min(len(names), 5)], ", "))
+		return apierror.New(http.StatusConflict, "the scheme is in use by %s: let them use another first", strings.Join(names[:min(len(names), 5)], ", "))
 	}
-	if overrides(c.principal) {
+	if c.overrides() {
 		return nil
 	}
 	return refuseForeign(obj)
 }
 
-// schemeKey returns where the resource of a slug is looked for: where the snapshot knows it, else under the name that a
-// creation over HTTP gives it. What cannot be a slug is never asked for: it would not make a name.
-func schemeKey(c *call, slug string) (client.ObjectKey, error) {
-	deployment := c.principal.Deployment
-	if entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, deployment.Deployment, slug); found {
-		return client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}, nil
+// schemeName is the plain name of the resource that a creation over HTTP makes for a slug.
+func schemeName(c *call, slug string) string { return c.principal.Deployment.Name + "." + slug }
+
+// schemeKeys returns where the resource of a slug is looked for: where the snapshot knows it, then under the names that a creation over
+// HTTP gives it. What cannot be a slug is never asked for: it would not make a name.
+func schemeKeys(c *call, slug string) []client.ObjectKey {
+	var keys []client.ObjectKey
+	if entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.tenant(), slug); found {
+		keys = append(keys, client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name})
 	}
-	if !slugForm.MatchString(slug) {
-		return client.ObjectKey{}, noSuchScheme()
+	if slugForm.MatchString(slug) {
+		keys = append(keys, candidates(c, schemeName(c, slug))...)
 	}
-	return client.ObjectKey{Namespace: deployment.Namespace, Name: deployment.Name + "." + slug}, nil
+	return keys
 }
 
-// belongs tells whether a live resource is the scheme of a slug in the caller's deployment.
-func belongs(obj *v1alpha1.RateLimitScheme, c *call, slug string) bool {
+// isScheme tells whether a live resource is the scheme of a slug in the caller's deployment.
+func isScheme(obj *v1alpha1.RateLimitScheme, c *call, slug string) bool {
 	return obj.Spec.DeploymentRef.Name == c.principal.Deployment.Name && string(obj.Spec.Slug) == slug
 }
 
+func orNoSuchScheme(err error) error {
+	if errors.Is(err, errElsewhere) {
+		return noSuchScheme()
+	}
+	return kubernetesError(err)
+}
+
 func noSuchScheme() error {
-	return &problem.Problem{Status: http.StatusNotFound, Items: []problem.Item{{
-		Field: ":slug", Message: "names no rate-limit scheme of the deployment: list them to see which there are"}}}
+	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+		Pointer: ":slug", Message: "names no rate-limit scheme of the deployment: list them to see which there are"}}}
 }

@@ -3,37 +3,9 @@ package management
 import (
 	"strings"
 
-	"k8s.io/utils/ptr"
-
-	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/internal/scheme"
-	"github.com/cardea-iam/cardea/internal/text"
 )
-
-func readName(o *body.Object) *v1alpha1.DisplayName {
-	sent, ok := o.String("name")
-	if !ok {
-		return nil
-	}
-	name, err := text.Name(sent)
-	if err != nil {
-		o.Fault("name", "%v", err)
-	}
-	return ptr.To(v1alpha1.DisplayName(name))
-}
-
-func readDescription(o *body.Object) *v1alpha1.Description {
-	sent, ok := o.String("description")
-	if !ok {
-		return nil
-	}
-	description, err := text.Description(sent)
-	if err != nil {
-		o.Fault("description", "%v", err)
-	}
-	return ptr.To(v1alpha1.Description(description))
-}
 
 // readRules reads the member rules and tells every fault in it.
 func readRules(o *body.Object) []scheme.Rule {

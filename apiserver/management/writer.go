@@ -4,20 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/store"
 )
 
 const (
@@ -35,184 +31,101 @@ const (
 type writer struct {
 	kubernetes Kubernetes
 	snapshots  *snapshot.Follower
+	// patience is how long a write waits to be in force here.
+	patience time.Duration
 }
 
-// patch brings the fields that differ to a live resource, in one merge patch locked on the version that was looked at.
-// plan looks at it and returns the changes that are still needed, or why there is nothing to change here. obj is filled with the
-// result; changed tells whether anything was written.
-func (w *writer) patch(ctx context.Context, key client.ObjectKey, obj v1alpha1.Resource, override bool, plan func() ([]change, error)) (changed bool, err error) {
+// resource is a pointer to the Go type of a kind.
+type resource[T any] interface {
+	*T
+	v1alpha1.Resource
+}
+
+// edit is a change of one resource.
+type edit[P any] struct {
+	kind string
+	// keys are where the resource may be, the likeliest first.
+	keys []client.ObjectKey
+	// override tells that fields which other managers declare are changed as well.
+	override bool
+	// plan returns the changes that a live resource still needs, or why there is nothing to change here. errElsewhere means that
+	// it is not the resource that is meant.
+	plan func(live P) ([]change, error)
+	// written is called when the Kubernetes API has acknowledged changes.
+	written func(P)
+}
+
+// errElsewhere: the resource under a key is not the one that is meant.
+var errElsewhere = errors.New("the resource is another one")
+
+// update patches a resource and waits until that is in force here. It returns the resource and whether servers answer with it.
+// errElsewhere: there is no such resource.
+func update[T any, P resource[T]](ctx context.Context, w *writer, e edit[P]) (obj P, synced bool, err error) {
+	var changed bool
+	err = errElsewhere
+	for _, key := range e.keys {
+		obj, changed, err = patch[T](ctx, w, key, e)
+		if !apierrors.IsNotFound(err) && !errors.Is(err, errElsewhere) {
+			break
+		}
+		err = errElsewhere
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if changed && e.written != nil {
+		e.written(obj)
+	}
+	synced, err = w.settle(ctx, e.kind, obj)
+	var refused *refusal
+	if errors.As(err, &refused) && !changed {
+		return obj, false, nil // nothing was asked that could be refused
+	}
+	return obj, synced, err
+}
+
+// patch brings the fields that differ to a live resource, in one merge patch locked on the version that was looked at. changed tells
+// whether anything was written.
+func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.ObjectKey, e edit[P]) (obj P, changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
 	for range patchAttempts {
-		blank(obj, key)
-		if err := w.kubernetes.Get(ctx, key, obj); err != nil {
-			return false, err
+		live := P(new(T))
+		if err := w.kubernetes.Get(ctx, key, live); err != nil {
+			return nil, false, err
 		}
-		changes, err := plan()
+		changes, err := e.plan(live)
 		if err != nil || len(changes) == 0 {
-			return false, err
+			return live, false, err
 		}
-		if !override {
-			items, err := conflicts(obj, changes)
-			if err != nil {
-				return false, err
-			}
-			if len(items) > 0 {
-				return false, &problem.Problem{Status: http.StatusConflict, Items: items}
+		if !e.override {
+			if err := refuseOwned(live, changes); err != nil {
+				return nil, false, err
 			}
 		}
-		raw, err := mergePatch(obj, changes)
+		raw, err := mergePatch(live, changes)
 		if err != nil {
-			return false, err
+			return nil, false, err
 		}
-		blank(obj, key)
-		err = w.kubernetes.Patch(ctx, obj, client.RawPatch(types.MergePatchType, raw), client.FieldOwner(v1alpha1.FieldManagerHTTP))
+		// The client decodes into what is there: a field that the answer does not carry must not keep an older value.
+		patched := P(new(T))
+		patched.SetNamespace(key.Namespace)
+		patched.SetName(key.Name)
+		err = w.kubernetes.Patch(ctx, patched, client.RawPatch(types.MergePatchType, raw), client.FieldOwner(v1alpha1.FieldManagerHTTP))
 		if !apierrors.IsConflict(err) {
-			return err == nil, err
+			return patched, err == nil, err
 		}
 	}
-	return false, problem.New(http.StatusConflict, "others changed the resource %d times meanwhile: read it and try again", patchAttempts)
+	return nil, false, apierror.New(http.StatusConflict, "others changed the resource %d times meanwhile: read it and try again", patchAttempts)
 }
 
-// blank empties an object but for its name. The client decodes into what is there: a field that an answer does not carry
-// would keep the value of an earlier answer.
-func blank(obj v1alpha1.Resource, key client.ObjectKey) {
-	reflect.ValueOf(obj).Elem().SetZero()
-	obj.SetNamespace(key.Namespace)
-	obj.SetName(key.Name)
-}
-
-func mergePatch(obj v1alpha1.Resource, changes []change) ([]byte, error) {
+func mergePatch(live v1alpha1.Resource, changes []change) ([]byte, error) {
 	spec := map[string]any{}
 	for _, c := range changes {
 		spec[c.path] = c.value
 	}
 	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": obj.GetResourceVersion(), "uid": obj.GetUID()},
+		"metadata": map[string]any{"resourceVersion": live.GetResourceVersion(), "uid": live.GetUID()},
 		"spec":     spec,
 	})
-}
-
-// refusal is the operator's word that it will not put a resource into force.
-type refusal struct {
-	reason, message string
-}
-
-func (r *refusal) Error() string { return r.reason + ": " + r.message }
-
-// problem turns a refusal into an answer: a lost contest is a 409, anything else the sender's fault.
-func (r *refusal) problem() *problem.Problem {
-	if r.reason == v1alpha1.ReasonConflict || r.reason == v1alpha1.ReasonSuperseded {
-		return problem.New(http.StatusConflict, "%s", r.message)
-	}
-	return problem.New(http.StatusBadRequest, "%s", r.message)
-}
-
-// settle waits until the snapshot holds a resource's generation. It returns false when that took too long, and a *refusal
-// when the operator does not accept that generation.
-func (w *writer) settle(ctx context.Context, kind string, obj v1alpha1.Resource) (bool, error) {
-	id := store.Identity{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	uid, generation := string(obj.GetUID()), obj.GetGeneration()
-	return w.await(ctx, obj, func(s *snapshot.Snapshot) bool {
-		entry, found := s.Get(id)
-		return found && entry.UID == uid && entry.Generation >= generation
-	}, func(live v1alpha1.Resource) error {
-		accepted := meta.FindStatusCondition(live.CommonStatus().Conditions, v1alpha1.ConditionAccepted)
-		if accepted != nil && accepted.Status == "False" && accepted.ObservedGeneration >= generation {
-			return &refusal{reason: accepted.Reason, message: accepted.Message}
-		}
-		return nil
-	})
-}
-
-// await waits for a condition of the snapshot, looking at the live resource meanwhile.
-func (w *writer) await(ctx context.Context, obj v1alpha1.Resource, done func(*snapshot.Snapshot) bool, judge func(v1alpha1.Resource) error) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, syncPatience)
-	defer cancel()
-	for {
-		glance, stop := context.WithTimeout(ctx, statusPoll)
-		err := w.snapshots.Wait(glance, done)
-		stop()
-		if err == nil {
-			return true, nil
-		}
-		if ctx.Err() != nil {
-			return false, nil
-		}
-		live := obj.DeepCopyObject().(v1alpha1.Resource)
-		// A look that fails proves nothing: the write itself was acknowledged.
-		if w.kubernetes.Get(ctx, client.ObjectKeyFromObject(obj), live) == nil && live.GetUID() == obj.GetUID() {
-			if err := judge(live); err != nil {
-				return false, err
-			}
-		}
-	}
-}
-
-// remove deletes a live resource that permit allows to delete and waits until it is gone here. A deletion that turns out
-// to wait for a user is a 409. The deletion is locked on the version that was permitted, so that nobody's declaration
-// slips in between; a writer in between, such as the operator with its status, is looked at again.
-func (w *writer) remove(ctx context.Context, kind string, key client.ObjectKey, obj v1alpha1.Resource, permit func() error) (bool, error) {
-	bounded, cancel := context.WithTimeout(ctx, writeDeadline)
-	defer cancel()
-	for attempt := 1; ; attempt++ {
-		blank(obj, key)
-		if err := w.kubernetes.Get(bounded, key, obj); err != nil {
-			return false, err
-		}
-		if err := permit(); err != nil {
-			return false, err
-		}
-		uid, version := obj.GetUID(), obj.GetResourceVersion()
-		err := w.kubernetes.Delete(bounded, obj, client.Preconditions{UID: &uid, ResourceVersion: &version})
-		if err == nil || apierrors.IsNotFound(err) {
-			return w.gone(ctx, kind, obj)
-		}
-		if !apierrors.IsConflict(err) || attempt == patchAttempts {
-			return false, err
-		}
-	}
-}
-
-// gone waits until a deleted resource is gone from the snapshot.
-func (w *writer) gone(ctx context.Context, kind string, obj v1alpha1.Resource) (bool, error) {
-	uid := obj.GetUID()
-	id := store.Identity{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	return w.await(ctx, obj, func(s *snapshot.Snapshot) bool {
-		entry, found := s.Get(id)
-		return !found || entry.UID != string(uid)
-	}, func(live v1alpha1.Resource) error {
-		deleting := meta.FindStatusCondition(live.CommonStatus().Conditions, v1alpha1.ConditionDeleting)
-		if deleting != nil && deleting.Reason == v1alpha1.ReasonInUse {
-			return problem.New(http.StatusConflict, "the deletion waits: %s", deleting.Message)
-		}
-		return nil
-	})
-}
-
-// kubernetesProblem turns an error of the Kubernetes API into an answer. Problems pass through.
-func kubernetesProblem(err error) error {
-	var p *problem.Problem
-	var refused *refusal
-	switch {
-	case err == nil || errors.As(err, &p):
-		return err
-	case errors.As(err, &refused):
-		return refused.problem()
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return problem.New(http.StatusBadRequest, "the Kubernetes API refuses the change: %s", statusMessage(err))
-	case apierrors.IsConflict(err):
-		return problem.New(http.StatusConflict, "others changed the resource meanwhile: read it and try again")
-	case apierrors.IsForbidden(err):
-		return problem.Unavailable(err, "the server may not change this resource in Kubernetes: its rights or the namespace stand in the way; read before retrying")
-	}
-	return problem.Unavailable(err, "the Kubernetes API is out of reach: the change may still be applied, so read before retrying")
-}
-
-func statusMessage(err error) string {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Message != "" {
-		return status.Status().Message
-	}
-	return fmt.Sprint(err)
 }

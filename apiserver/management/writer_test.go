@@ -12,11 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/problem"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/route"
 )
 
 var (
-	errLost    = apierrors.NewConflict(resource, "free", errors.New("another writer was first"))
+	errLost    = apierrors.NewConflict(schemes, "free", errors.New("another writer was first"))
 	errRefused = apierrors.NewBadRequest("spec.slug is odd")
 )
 
@@ -55,10 +56,9 @@ func TestAPatchThatLosesARaceLooksAgain(t *testing.T) {
 func TestAnAnswerHoldsNothingOfEarlierAnswers(t *testing.T) {
 	k := &fakeKubernetes{live: []string{resourceJSON("1", `,"description":"old","suspend":true`)}, patched: resourceJSON("2", "")}
 	w := &writer{kubernetes: k}
-	obj := &v1alpha1.RateLimitScheme{}
-	changed, err := w.patch(context.Background(), schemeName("free"), obj, false, func() ([]change, error) {
+	obj, changed, err := patch(context.Background(), w, keyOf("free"), edit[*v1alpha1.RateLimitScheme]{plan: func(*v1alpha1.RateLimitScheme) ([]change, error) {
 		return []change{{field: "/description", path: "description"}}, nil
-	})
+	}})
 	if err != nil || !changed {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
@@ -92,8 +92,8 @@ func TestADeletionIsPermittedOnWhatItDeletes(t *testing.T) {
 	}
 }
 
-func TestKubernetesProblem(t *testing.T) {
-	mine := problem.New(http.StatusTeapot, "mine")
+func TestKubernetesError(t *testing.T) {
+	mine := apierror.New(http.StatusTeapot, "mine")
 	for _, tc := range []struct {
 		name       string
 		err        error
@@ -108,14 +108,14 @@ func TestKubernetesProblem(t *testing.T) {
 		{"refused by the API server", errRefused, 400, "spec.slug is odd", false},
 		{"refused by its schema", apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("RateLimitScheme").GroupKind(), "free", nil), 400, "is invalid", false},
 		{"a conflict", errLost, 409, "read it and try again", false},
-		{"forbidden", apierrors.NewForbidden(resource, "free", errors.New("no")), 503, "rights", true},
+		{"forbidden", apierrors.NewForbidden(schemes, "free", errors.New("no")), 503, "rights", true},
 		{"slow", context.DeadlineExceeded, 503, "the change may still be applied, so read before retrying", true},
 		{"throttled", apierrors.NewTooManyRequests("later", 1), 503, "read before retrying", true},
 		{"unreachable", errors.New("dial tcp: connection refused"), 503, "read before retrying", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rec := httptest.NewRecorder()
-			problem.Write(rec, httptest.NewRequest("PATCH", "/", nil), kubernetesProblem(tc.err))
+			callTo(rec).refuse(kubernetesError(tc.err))
 			if rec.Code != tc.status || !strings.Contains(rec.Body.String(), tc.message) || (rec.Header().Get("Retry-After") != "") != tc.retryAfter {
 				t.Errorf("%d, Retry-After %q: %s", rec.Code, rec.Header().Get("Retry-After"), rec.Body)
 			}
@@ -124,7 +124,7 @@ func TestKubernetesProblem(t *testing.T) {
 			}
 		})
 	}
-	if kubernetesProblem(nil) != nil {
+	if kubernetesError(nil) != nil {
 		t.Error("no error must stay none")
 	}
 }
@@ -154,4 +154,9 @@ func TestErrorsNameEveryRule(t *testing.T) {
 	if got, want := strings.Join(at, " "), "/slug /name /rules/0/unit /rules/0/max_requests /x"; got != want || answer.Code != 400 {
 		t.Errorf("%d, faults at %q, want %q", answer.Code, got, want)
 	}
+}
+
+// callTo is a request whose answer is recorded.
+func callTo(w http.ResponseWriter) *call {
+	return &call{Recorder: route.Recorder{ResponseWriter: w}, api: &API{}, r: httptest.NewRequest("PATCH", "/", nil)}
 }

@@ -12,28 +12,28 @@ import (
 
 // builder makes the next snapshot from one and a list of changes.
 type builder struct {
-	entries *iradix.Txn[*Entry]
-	slugs   *iradix.Txn[*Entry]
-	hosts   *iradix.Txn[*Entry]
-	keys    *iradix.Txn[*Key]
-	ordered *iradix.Txn[*Entry]
-	users   *iradix.Txn[*Entry]
-	ids     *iradix.Txn[*Entry]
-	issuers *iradix.Txn[*Issuer]
-	counts  *iradix.Txn[int]
+	entries   *iradix.Txn[*Entry]
+	slugs     *iradix.Txn[*Entry]
+	hosts     *iradix.Txn[*Entry]
+	keys      *iradix.Txn[*Key]
+	ordered   *iradix.Txn[*Entry]
+	referrers *iradix.Txn[*Entry]
+	ids       *iradix.Txn[*Entry]
+	issuers   *iradix.Txn[*Issuer]
+	counts    *iradix.Txn[int]
 }
 
 func newBuilder(from *Snapshot) *builder {
 	return &builder{
 		entries: from.entries.Txn(), slugs: from.slugs.Txn(), hosts: from.hosts.Txn(), keys: from.keys.Txn(),
-		ordered: from.ordered.Txn(), users: from.users.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(),
+		ordered: from.ordered.Txn(), referrers: from.referrers.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(),
 	}
 }
 
 func (b *builder) commit(position store.Position) *Snapshot {
 	return &Snapshot{
 		position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), keys: b.keys.Commit(),
-		ordered: b.ordered.Commit(), users: b.users.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), next: make(chan struct{}),
+		ordered: b.ordered.Commit(), referrers: b.referrers.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), next: make(chan struct{}),
 	}
 }
 
@@ -85,7 +85,7 @@ func (b *builder) put(doc *store.Document) error {
 		b.slugs.Insert(joined(e.Kind, e.Deployment, e.Key), e)
 	}
 	for _, id := range e.refersTo {
-		b.users.Insert(userKey(id, e), e)
+		b.referrers.Insert(referrerKey(id, e), e)
 	}
 	switch content := e.Content.(type) {
 	case *document.Deployment:
@@ -134,7 +134,7 @@ func (b *builder) remove(id store.Identity) {
 		b.slugs.Delete(joined(e.Kind, e.Deployment, e.Key))
 	}
 	for _, referent := range e.refersTo {
-		b.users.Delete(userKey(referent, e))
+		b.referrers.Delete(referrerKey(referent, e))
 	}
 	switch content := e.Content.(type) {
 	case *document.Deployment:
@@ -164,6 +164,6 @@ func (b *builder) count(e *Entry, by int) {
 	}
 }
 
-func userKey(referent store.Identity, user *Entry) []byte {
-	return append(append(identityKey(referent), 0), identityKey(user.Identity)...)
+func referrerKey(referent store.Identity, referrer *Entry) []byte {
+	return append(append(identityKey(referent), 0), identityKey(referrer.Identity)...)
 }

@@ -41,16 +41,16 @@ type Key struct {
 
 // Snapshot is the configuration at one position of the feed.
 type Snapshot struct {
-	position store.Position
-	entries  *iradix.Tree[*Entry]  // by identity
-	slugs    *iradix.Tree[*Entry]  // by kind, deployment and key
-	hosts    *iradix.Tree[*Entry]  // by host
-	keys     *iradix.Tree[*Key]    // by public id
-	ordered  *iradix.Tree[*Entry]  // by kind, deployment, newest first, then higher id first
-	users    *iradix.Tree[*Entry]  // by the identity referred to and the identity that refers
-	ids      *iradix.Tree[*Entry]  // by kind and id
-	issuers  *iradix.Tree[*Issuer] // by issuer and audience
-	counts   *iradix.Tree[int]     // by kind and deployment; of active agents besides
+	position  store.Position
+	entries   *iradix.Tree[*Entry]  // by identity
+	slugs     *iradix.Tree[*Entry]  // by kind, deployment and key
+	hosts     *iradix.Tree[*Entry]  // by host
+	keys      *iradix.Tree[*Key]    // by public id
+	ordered   *iradix.Tree[*Entry]  // by kind, deployment, newest first, then higher id first
+	referrers *iradix.Tree[*Entry]  // by the identity referred to and the identity that refers
+	ids       *iradix.Tree[*Entry]  // by kind and id
+	issuers   *iradix.Tree[*Issuer] // by issuer and audience
+	counts    *iradix.Tree[int]     // by kind and deployment; of active agents besides
 	// next is closed when a newer snapshot is current.
 	next chan struct{}
 }
@@ -58,7 +58,7 @@ type Snapshot struct {
 func empty() *Snapshot {
 	return &Snapshot{
 		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), keys: iradix.New[*Key](),
-		ordered: iradix.New[*Entry](), users: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), next: make(chan struct{}),
+		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), next: make(chan struct{}),
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *Snapshot) ByID(kind, deployment string, id int64) (*Entry, bool) {
 // Scopes returns the scopes of an OAuth app, in the order of their values.
 func (s *Snapshot) Scopes(app *Entry) []*Entry {
 	var scopes []*Entry
-	s.slugs.Root().WalkPrefix(joined(v1alpha1.KindOAuthScope, app.Deployment, app.Name+"\x1f"), func(_ []byte, e *Entry) bool {
+	s.slugs.Root().WalkPrefix(joined(v1alpha1.KindOAuthScope, app.Deployment, document.ScopePrefix(app.Name)), func(_ []byte, e *Entry) bool {
 		scopes = append(scopes, e)
 		return false
 	})
@@ -129,15 +129,18 @@ func (s *Snapshot) List(kind, deployment string, visit func(*Entry) bool) {
 	s.ordered.Root().WalkPrefix(append(joined(kind, deployment), 0), func(_ []byte, e *Entry) bool { return !visit(e) })
 }
 
-// Users returns the entries that refer to an identity.
-func (s *Snapshot) Users(id store.Identity) []*Entry {
-	var users []*Entry
-	s.users.Root().WalkPrefix(append(identityKey(id), 0), func(_ []byte, e *Entry) bool {
-		users = append(users, e)
+// Referrers returns the entries that refer to an identity.
+func (s *Snapshot) Referrers(id store.Identity) []*Entry {
+	var referrers []*Entry
+	s.referrers.Root().WalkPrefix(append(identityKey(id), 0), func(_ []byte, e *Entry) bool {
+		referrers = append(referrers, e)
 		return false
 	})
-	return users
+	return referrers
 }
+
+// ContentOf returns an entry's content. The entry must be of the kind whose content has that type: where it came from says so.
+func ContentOf[T any](e *Entry) *T { return e.Content.(*T) }
 
 // Superseded is closed when a newer snapshot is current.
 func (s *Snapshot) Superseded() <-chan struct{} { return s.next }

@@ -49,8 +49,8 @@ func TestChangesKeepEveryIndexTrue(t *testing.T) {
 	if got := slugs(s); got != "paid free " {
 		t.Errorf("listed %q, want the newest first", got)
 	}
-	if users := s.Users(store.Identity{Kind: "RateLimitScheme", Namespace: "ns", Name: "free"}); len(users) != 1 || users[0].Name != "app" {
-		t.Errorf("users of free: %v", users)
+	if referrers := s.Referrers(store.Identity{Kind: "RateLimitScheme", Namespace: "ns", Name: "free"}); len(referrers) != 1 || referrers[0].Name != "app" {
+		t.Errorf("referrers of free: %v", referrers)
 	}
 
 	next, err := s.apply([]store.Change{
@@ -69,8 +69,8 @@ func TestChangesKeepEveryIndexTrue(t *testing.T) {
 	if _, found := next.ByHost("a.example"); found || slugs(next) != "free " || next.Count("RateLimitScheme", "ns/acme") != 1 {
 		t.Error("stale host, list or count")
 	}
-	if users := next.Users(store.Identity{Kind: "RateLimitScheme", Namespace: "ns", Name: "free"}); len(users) != 0 {
-		t.Errorf("stale users: %v", users)
+	if referrers := next.Referrers(store.Identity{Kind: "RateLimitScheme", Namespace: "ns", Name: "free"}); len(referrers) != 0 {
+		t.Errorf("stale referrers: %v", referrers)
 	}
 	if _, found := s.ByHost("a.example"); !found || slugs(s) != "paid free " {
 		t.Error("the older snapshot changed")

@@ -72,7 +72,7 @@ func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *se
 		return nil, err
 	}
 	return apiserver.New(apiserver.Options{
-		Feed: st, People: st, Kubernetes: kubernetes, Keyring: keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
+		Feed: st, People: st, Kubernetes: kubernetes, OwnToken: apiserver.OwnToken(config), Keyring: keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
 		TrustedProxies: proxies, EgressAllowed: egressAllowed, MaxStaleness: opts.maxStaleness, Clock: time.Now, Log: log, Registry: metrics.Registry,
 	})
 }

@@ -2,6 +2,7 @@ package grant
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -58,5 +59,43 @@ func TestFromClaim(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// TestM6 holds what one tenant's expression may take of a server it shares with others.
+func TestM6AnExpressionTakesLittleMemory(t *testing.T) {
+	for _, source := range []string{
+		`claims.x.split('').join(claims.y) == '' ? ['a'] : []`,
+		`[claims.x.replace('', claims.y)]`,
+		`claims.x.split(',')`,
+		`[['a', 'b'].join(claims.y)]`,
+		`['x'].map(a, ['a'] + ['a']).map(a, a + a).map(a, a + a).map(a, a + a).map(a, a + a).map(a, a + a).map(a, a + a).map(a, a + a).map(a, a + a)[0]`,
+	} {
+		if _, err := Compile(source); err == nil {
+			t.Errorf("%s compiles", source)
+		}
+	}
+	for source, claims := range map[string]map[string]any{
+		`[claims.x]`:                               {"x": strings.Repeat("x", MaxString+1)},
+		`'x' in claims.nested.list ? ['a'] : []`:   {"nested": map[string]any{"list": []any{"x", strings.Repeat("x", MaxString+1)}}},
+		`['a']`:                                    {strings.Repeat("x", MaxString+1): 1.0},
+		`lists.range(1000000).map(i, string(i))`:   {},
+		`lists.range(1000).map(i, 'x') + ['more']`: {},
+	} {
+		e, err := Compile(source)
+		if err != nil {
+			t.Errorf("%s: %v", source, err)
+			continue
+		}
+		if got, err := e.Permissions(claims); err == nil {
+			t.Errorf("%s grants %d permissions", source, len(got))
+		}
+	}
+	e, err := Compile(`[claims.x]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := e.Permissions(map[string]any{"x": strings.Repeat("x", MaxString)}); err != nil || len(got) != 1 {
+		t.Errorf("a string of %d bytes: %v", MaxString, err)
 	}
 }

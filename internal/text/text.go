@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 const (
@@ -16,20 +18,24 @@ const (
 	MaxDescription = 500
 )
 
-// Name returns s trimmed, or an error that says how to fix it: a name has 1 to MaxName characters on one line, without
+// Normal returns s as it is stored and compared: trimmed, and in Unicode's normalization form C, so that what looks the same is the
+// same, whatever keyboard it came from.
+func Normal(s string) string { return norm.NFC.String(strings.TrimSpace(s)) }
+
+// Name returns s in its normal form, or an error that says how to fix it: a name has 1 to MaxName characters on one line, without
 // control, bidirectional control and invisible characters.
 func Name(s string) (string, error) {
-	s = strings.TrimSpace(s)
+	s = Normal(s)
 	if s == "" {
 		return "", errors.New("must not be blank: send a name of 1 to 80 characters")
 	}
 	return s, check(s, MaxName, false)
 }
 
-// Description returns s trimmed, or an error that says how to fix it: at most MaxDescription characters; line breaks are
+// Description returns s in its normal form, or an error that says how to fix it: at most MaxDescription characters; line breaks are
 // allowed.
 func Description(s string) (string, error) {
-	s = strings.TrimSpace(s)
+	s = Normal(s)
 	return s, check(s, MaxDescription, true)
 }
 

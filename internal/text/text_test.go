@@ -3,6 +3,7 @@ package text
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestName(t *testing.T) {
@@ -45,5 +46,18 @@ func TestDescription(t *testing.T) {
 		if _, err := Description(in); (err == nil) != want {
 			t.Errorf("Description(%q): %v", in, err)
 		}
+	}
+}
+
+// TestSCP04 holds that what looks the same is stored the same.
+func TestSCP04NamesAreInNormalFormC(t *testing.T) {
+	const composed, decomposed = "Zo\u00eb", "Zoe\u0308"
+	for name, rule := range map[string]func(string) (string, error){"name": Name, "description": Description} {
+		if got, err := rule(" " + decomposed + " "); err != nil || got != composed {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if got, err := Name(strings.Repeat("e\u0308", MaxName)); err != nil || utf8.RuneCountInString(got) != MaxName {
+		t.Errorf("%d characters as they are read: %v", MaxName, err)
 	}
 }

@@ -4,12 +4,12 @@ package translation
 
 import (
 	"encoding/json"
-	"strings"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/scheme"
+	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -57,6 +57,7 @@ func issuers(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessage)
 		issuer := document.JWTIssuer{
 			Name: declared.Name, Issuer: Issuer(d, declared), Audiences: Audiences(d, declared), Algorithms: words(declared.Algorithms),
 			JWKSURL: ptr.Deref(declared.JWKSURL, ""), JWKS: keySets[declared.Name], Kubernetes: declared.Kubernetes != nil,
+			OwnSessions: declared.OwnSessions != nil, MaxLifetimeSeconds: ptr.Deref(declared.MaxLifetimeSeconds, 0),
 			PermissionsClaim: ptr.Deref(declared.PermissionsClaim, ""), PermissionsExpression: ptr.Deref(declared.PermissionsExpression, ""),
 		}
 		if declared.OwnSessions != nil {
@@ -153,20 +154,20 @@ func APIKey(key *v1alpha1.APIKey, verifiers []document.Verifier) document.APIKey
 	}
 }
 
-// named returns the name to serve: what is declared, trimmed, else the fallback.
+// named returns the name to serve: what is declared, in its normal form, else the fallback.
 func named(declared *v1alpha1.DisplayName, fallback string) string {
 	if declared == nil {
 		return fallback
 	}
-	return strings.TrimSpace(string(*declared))
+	return text.Normal(string(*declared))
 }
 
-// described returns the description to serve, trimmed, nil if none is declared.
+// described returns the description to serve, in its normal form, nil if none is declared.
 func described(declared *v1alpha1.Description) *string {
 	if declared == nil {
 		return nil
 	}
-	return ptr.To(strings.TrimSpace(string(*declared)))
+	return ptr.To(text.Normal(string(*declared)))
 }
 
 func schemeName(ref *v1alpha1.RateLimitSchemeReference) string {

@@ -15,6 +15,16 @@ type B2BSettings struct {
 	RequireOrgForSignup    bool   `json:"require_org_for_signup"`
 	OrgRole                string `json:"org_role,omitempty"`
 	WorkspaceRole          string `json:"workspace_role,omitempty"`
+	// MaxOrganizationsPerUser is how many organizations a user may own; absent in documents of earlier versions.
+	MaxOrganizationsPerUser *int64 `json:"max_organizations_per_user,omitempty"`
+}
+
+// OrganizationsPerUser is the effective MaxOrganizationsPerUser: absent 20.
+func (b B2BSettings) OrganizationsPerUser() int64 {
+	if b.MaxOrganizationsPerUser == nil {
+		return 20
+	}
+	return *b.MaxOrganizationsPerUser
 }
 
 // AbsentB2BSettings are the settings of a deployment that declares none.
@@ -118,10 +128,17 @@ type JWTIssuer struct {
 	JWKSURL    string          `json:"jwks_url,omitempty"`
 	JWKS       json.RawMessage `json:"jwks,omitempty"`
 	Kubernetes bool            `json:"kubernetes,omitempty"`
+	// OwnSessions says that the deployment issues the tokens itself, by this server's clock.
+	OwnSessions bool `json:"own_sessions,omitempty"`
+	// MaxLifetimeSeconds bounds exp - iat; 0: DefaultMaxLifetimeSeconds, and no bound with Kubernetes.
+	MaxLifetimeSeconds int32 `json:"max_lifetime_seconds,omitempty"`
 	// PermissionsClaim or PermissionsExpression says what a token may do.
 	PermissionsClaim      string `json:"permissions_claim,omitempty"`
 	PermissionsExpression string `json:"permissions_expression,omitempty"`
 }
+
+// DefaultMaxLifetimeSeconds bounds the lifetime of tokens whose issuer's entry says nothing else: a day.
+const DefaultMaxLifetimeSeconds = 24 * 60 * 60
 
 // SigningKey is a key by which a deployment signs the tokens of its end users' sessions.
 type SigningKey struct {

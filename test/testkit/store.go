@@ -175,20 +175,20 @@ func (s *Interruptible) Change(ctx context.Context, deployment string, do func(p
 	return s.Store.Change(ctx, deployment, do)
 }
 
-// ClaimMessages implements people.Messages.
-func (s *Interruptible) ClaimMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
+// LeaseMessages implements people.Messages.
+func (s *Interruptible) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
 	if err := s.reach(); err != nil {
 		return nil, err
 	}
-	return s.Store.ClaimMessages(ctx, now, lease, limit)
+	return s.Store.LeaseMessages(ctx, now, lease, limit)
 }
 
-// SettleMessage implements people.Messages.
-func (s *Interruptible) SettleMessage(ctx context.Context, m people.Message, to people.Settlement) (bool, error) {
+// AckMessage implements people.Messages.
+func (s *Interruptible) AckMessage(ctx context.Context, m people.Message, to people.Outcome) (bool, error) {
 	if err := s.reach(); err != nil {
 		return false, err
 	}
-	return s.Store.SettleMessage(ctx, m, to)
+	return s.Store.AckMessage(ctx, m, to)
 }
 
 // Purge implements people.Upkeep.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/internal/keyset"
@@ -32,17 +33,19 @@ const (
 // ErrUnavailable: the keys of an issuer cannot be had now.
 var ErrUnavailable = errors.New("the issuer's keys cannot be fetched")
 
-// Cache holds key sets by URL.
+// Cache holds key sets by URL. Keys that are held are found without waiting for a fetch: an issuer that is slow, or a token with an
+// unknown key's id, holds up nobody else's tokens.
 type Cache struct {
-	client *http.Client
-	clock  func() time.Time
+	client  *http.Client
+	clock   func() time.Time
+	flights singleflight.Group
 
-	mu   sync.Mutex
-	sets map[string]*entry
+	mu   sync.Mutex // held for moments only
+	sets map[string]*state
 }
 
-type entry struct {
-	mu      sync.Mutex // held during a fetch: the others wait for its result
+// state is what is known of a URL's key set.
+type state struct {
 	set     *jose.JSONWebKeySet
 	good    time.Time // when set was fetched
 	tried   time.Time // when a fetch was last begun
@@ -54,7 +57,7 @@ func New(clock func() time.Time, allowed []netip.Prefix) *Cache {
 	transport := egress.Transport(allowed, fetchWithin)
 	transport.MaxIdleConnsPerHost = 1
 	return &Cache{
-		clock: clock, sets: map[string]*entry{},
+		clock: clock, sets: map[string]*state{},
 		client: &http.Client{
 			Timeout: fetchWithin, Transport: transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -64,39 +67,73 @@ func New(clock func() time.Time, allowed []netip.Prefix) *Cache {
 	}
 }
 
-// Key returns the key with an id from the set at a URL. An unknown id makes the set be fetched again, at most every 30 s. It
-// returns nil if the set has no such key, ErrUnavailable if no set can be had.
+// Key returns the key with an id from the set at a URL. An unknown id makes the set be fetched again, at most every 30 s, and the
+// caller wait for it; a known one in a set that grows old makes it be fetched beside. Key returns nil if the set has no such key,
+// ErrUnavailable if no set can be had.
 func (c *Cache) Key(ctx context.Context, url, keyID string) (*jose.JSONWebKey, error) {
-	c.mu.Lock()
-	e, found := c.sets[url]
-	if !found {
-		e = &entry{}
-		c.sets[url] = e
-	}
-	c.mu.Unlock()
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := c.clock()
-	if e.set != nil && now.Sub(e.good) > keepGood {
-		e.set = nil
-	}
-	if key := keyset.Find(e.set, keyID); key != nil && now.Sub(e.good) < keepGood/2 {
+	held, due := c.look(url)
+	key := keyset.Find(held.set, keyID)
+	switch {
+	case key != nil && due && c.clock().Sub(held.good) >= keepGood/2:
+		c.refresh(ctx, url)
+		return key, nil
+	case key != nil:
 		return key, nil
 	}
-	if e.tried.IsZero() || now.Sub(e.tried) >= refreshAfter {
-		e.tried = now
+	// Also when no fetch is due: one may be under way that finds the key.
+	select {
+	case result := <-c.refresh(ctx, url):
+		held = result.Val.(state)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	}
+	if held.set == nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, held.lastErr)
+	}
+	return keyset.Find(held.set, keyID), nil
+}
+
+// look returns what is held of a URL, and whether a fetch is due.
+func (c *Cache) look(url string) (held state, due bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, found := c.sets[url]
+	if !found {
+		s = &state{}
+		c.sets[url] = s
+	}
+	now := c.clock()
+	if s.set != nil && now.Sub(s.good) > keepGood {
+		s.set = nil
+	}
+	return *s, s.tried.IsZero() || now.Sub(s.tried) >= refreshAfter
+}
+
+// refresh fetches a URL's set if that is due, one fetch at a time, and tells what is held then.
+func (c *Cache) refresh(ctx context.Context, url string) <-chan singleflight.Result {
+	return c.flights.DoChan(url, func() (any, error) {
+		if held, due := c.look(url); !due {
+			return held, nil
+		}
+		begun := c.clock()
+		c.change(url, func(s *state) { s.tried = begun })
 		// One client's leaving must not make the others' fetch fail.
 		set, err := c.fetch(context.WithoutCancel(ctx), url)
-		e.lastErr = err
-		if err == nil {
-			e.set, e.good = set, now
-		}
-	}
-	if e.set == nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, e.lastErr)
-	}
-	return keyset.Find(e.set, keyID), nil
+		return c.change(url, func(s *state) {
+			s.lastErr = err
+			if err == nil {
+				s.set, s.good = set, begun
+			}
+		}), nil
+	})
+}
+
+func (c *Cache) change(url string, do func(*state)) state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.sets[url]
+	do(s)
+	return *s
 }
 
 func (c *Cache) fetch(ctx context.Context, url string) (*jose.JSONWebKeySet, error) {

@@ -152,3 +152,45 @@ func TestWhatIsNotFetched(t *testing.T) {
 		t.Error("the issuer was called")
 	}
 }
+
+// TestL8 holds that a slow fetch, which anybody causes with an unknown key's id, delays no token whose key is held.
+func TestL8ASlowFetchHoldsUpNoKnownKey(t *testing.T) {
+	i := newIssuer(t)
+	i.say(keySet(t, "a"))
+	c, now := newCache(i, loopback)
+	if _, err := c.Key(context.Background(), i.URL, "a"); err != nil {
+		t.Fatal(err)
+	}
+	fetching, release := make(chan struct{}), make(chan struct{})
+	i.say(func(w http.ResponseWriter) {
+		close(fetching)
+		<-release
+		w.WriteHeader(500)
+	})
+	now.Add(31)
+	unknown := make(chan error, 1)
+	go func() {
+		_, err := c.Key(context.Background(), i.URL, "nobody")
+		unknown <- err
+	}()
+	<-fetching
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	known := make(chan error, 1)
+	go func() {
+		_, err := c.Key(ctx, i.URL, "a")
+		known <- err
+	}()
+	select {
+	case err := <-known:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-ctx.Done():
+		t.Error("a held key waits for a fetch")
+	}
+	close(release)
+	if err := <-unknown; err != nil {
+		t.Error(err)
+	}
+}

@@ -784,6 +784,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: kubernetes
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.KubernetesIssuer
+    - name: maxLifetimeSeconds
+      type:
+        scalar: numeric
     - name: name
       type:
         scalar: string

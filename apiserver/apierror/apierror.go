@@ -1,0 +1,179 @@
+// Package apierror is the one form in which checks and rules say no over HTTP. Each listener writes it in its own words of
+// transport: the backend API as an error body, the end-user API in its envelope.
+package apierror
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Error is an answer other than success. It is an error, so that handlers return it.
+type Error struct {
+	// Status is the HTTP status, 400 to 599.
+	Status int
+	// Code is what programs of end users tell answers apart by, in upper case; "" means the status' own (DefaultCode).
+	Code string
+	// Message is one sentence: what, why, how to fix. With none, the faults' messages are joined.
+	Message string
+	// Faults are told in order, each with its place.
+	Faults []Fault
+	// RetryAfter is sent as Retry-After in whole seconds, rounded up; 0: not sent.
+	RetryAfter time.Duration
+	// AttemptsLeft is how many codes may still be tried; nil: not sent.
+	AttemptsLeft *int
+	// Header is added to the answer.
+	Header http.Header
+	// Cause is logged, never sent.
+	Cause error
+}
+
+// Fault is one thing that is wrong with a request.
+type Fault struct {
+	// Pointer is a JSON pointer into the body, ?name for a query parameter, :name for a path one, "" for neither.
+	Pointer string
+	// Message says what is wrong and how to mend it; it reads on behind the pointer.
+	Message string
+	// Manager and ResourcePath tell who owns a field that was not written, and which.
+	Manager, ResourcePath string
+}
+
+// Error returns the message and the cause, for logs.
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%d %s: %s", e.Status, e.EffectiveCode(), e.Text())
+	if e.Cause != nil {
+		text += ": " + e.Cause.Error()
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Text returns the message, or else the faults', joined.
+func (e *Error) Text() string {
+	if e.Message != "" || len(e.Faults) == 0 {
+		return e.Message
+	}
+	parts := make([]string, len(e.Faults))
+	for i, fault := range e.Faults {
+		parts[i] = fault.Message
+		if fault.Pointer != "" {
+			parts[i] = fault.Pointer + " " + fault.Message
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// EffectiveCode returns the code, or else the status' own.
+func (e *Error) EffectiveCode() string {
+	if e.Code != "" {
+		return e.Code
+	}
+	return DefaultCode(e.Status)
+}
+
+// RetrySeconds returns RetryAfter in whole seconds, rounded up.
+func (e *Error) RetrySeconds() int {
+	return int((e.RetryAfter + time.Second - 1) / time.Second)
+}
+
+// DefaultCode returns the code of an error that has none of its own.
+func DefaultCode(status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		return "VALIDATION_ERROR"
+	case http.StatusUnauthorized:
+		return "NOT_AUTHENTICATED"
+	case http.StatusForbidden:
+		return "FORBIDDEN"
+	case http.StatusNotFound:
+		return "NOT_FOUND"
+	case http.StatusMethodNotAllowed:
+		return "METHOD_NOT_ALLOWED"
+	case http.StatusConflict:
+		return "CONFLICT"
+	case http.StatusRequestEntityTooLarge:
+		return "PAYLOAD_TOO_LARGE"
+	case http.StatusUnsupportedMediaType:
+		return "UNSUPPORTED_MEDIA_TYPE"
+	case http.StatusTooManyRequests:
+		return "RATE_LIMITED"
+	case http.StatusServiceUnavailable:
+		return "UNAVAILABLE"
+	}
+	return "INTERNAL_ERROR"
+}
+
+// New returns an error with the status' own code.
+func New(status int, format string, args ...any) *Error {
+	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
+}
+
+// Coded returns an error with a code of its own.
+func Coded(status int, code, format string, args ...any) *Error {
+	e := New(status, format, args...)
+	e.Code = code
+	return e
+}
+
+// Bad returns a 400 with a code of its own.
+func Bad(code, format string, args ...any) *Error {
+	return Coded(http.StatusBadRequest, code, format, args...)
+}
+
+// Invalid returns a 400 with every fault.
+func Invalid(faults ...Fault) *Error {
+	return &Error{Status: http.StatusBadRequest, Faults: faults}
+}
+
+// Later returns a 429: the same request may succeed after a wait, at least a second.
+func Later(code string, wait time.Duration, format string, args ...any) *Error {
+	e := Coded(http.StatusTooManyRequests, code, format, args...)
+	e.RetryAfter = max(wait, time.Second)
+	return e
+}
+
+// Unavailable returns a 503 with Retry-After.
+func Unavailable(cause error, format string, args ...any) *Error {
+	e := New(http.StatusServiceUnavailable, format, args...)
+	e.RetryAfter, e.Cause = 5*time.Second, cause
+	return e
+}
+
+// Unauthorized is the backend's answer to a request without a credential.
+func Unauthorized() *Error { return unauthorized("Bearer") }
+
+// InvalidToken is the backend's one answer to every credential that is not accepted, whatever the reason. Its body is that of
+// Unauthorized.
+func InvalidToken() *Error { return unauthorized(`Bearer error="invalid_token"`) } // RFC 6750, 3.1
+
+func unauthorized(challenge string) *Error {
+	e := New(http.StatusUnauthorized, "no accepted credential: send `Authorization: Bearer <API key>` with a key that is known, active and not expired")
+	e.Header = http.Header{"Www-Authenticate": {challenge}}
+	return e
+}
+
+// NotAuthenticated is the end users' one answer where a session with a signed-in user is required and there is none.
+func NotAuthenticated() *Error {
+	return New(http.StatusUnauthorized, "you are not signed in: sign in, and send the session cookie")
+}
+
+// Of returns an error's answer. An error that is none is a bare 500: what it says is for the log.
+func Of(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	e = New(http.StatusInternalServerError, "the server failed on this request: try again, and report the request id if it happens again")
+	e.Cause = err
+	return e
+}
+
+// Is tells whether an error is an answer already.
+func Is(err error) bool {
+	var e *Error
+	return errors.As(err, &e)
+}

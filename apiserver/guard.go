@@ -1,0 +1,61 @@
+package apiserver
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/apiserver/authn"
+)
+
+// warnEvery is the least time between two warnings of one listener about the same thing.
+const warnEvery = time.Hour
+
+// guard is what every listener does for every request, whatever its API:
+//   - no cache keeps an answer and no browser guesses its type, unless the API says otherwise;
+//   - it warns where clients' addresses are lost, for then all limits count everybody as one.
+type guard struct {
+	next      http.Handler
+	proxies   authn.Proxies
+	clock     func() time.Time
+	log       logr.Logger
+	untrusted prometheus.Counter
+	warned    atomic.Int64 // Unix nanoseconds of the last warning, 0 before the first
+}
+
+// newUntrusted registers the count of forwarded requests whose sender's word about the client was not taken.
+func newUntrusted(registry prometheus.Registerer) *prometheus.CounterVec {
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cardea_untrusted_forwarded_requests_total",
+		Help: "Requests with X-Forwarded-For from a peer that is not in --trusted-proxies: they count as the peer's own.",
+	}, []string{"listener"})
+	registry.MustRegister(counter)
+	return counter
+}
+
+var (
+	noStore = []string{"no-store"}
+	noSniff = []string{"nosniff"}
+)
+
+// ServeHTTP implements http.Handler.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header["Cache-Control"], header["X-Content-Type-Options"] = noStore, noSniff
+	if _, forwarded := r.Header["X-Forwarded-For"]; forwarded && !g.proxies.TrustPeer(r) {
+		g.warn(r)
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+func (g *guard) warn(r *http.Request) {
+	g.untrusted.Inc()
+	now, last := g.clock().UnixNano(), g.warned.Load()
+	if last != 0 && now-last < int64(warnEvery) || !g.warned.CompareAndSwap(last, now) {
+		return
+	}
+	g.log.Info("X-Forwarded-For arrives from a peer that is not trusted, so everybody behind it counts as one client: name the ingress' addresses in --trusted-proxies", "peer", r.RemoteAddr)
+}

@@ -1,0 +1,78 @@
+// Package input reads the members of request bodies that both listeners know, by one rule each. A faulty member is noted in the
+// object with how to mend it.
+package input
+
+import (
+	"strings"
+
+	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/text"
+)
+
+// Email reads an email address, "" if it is absent.
+func Email(o *body.Object, member string) string {
+	sent, ok := o.String(member)
+	if !ok {
+		return ""
+	}
+	email, err := text.Email(sent)
+	if err != nil {
+		o.Fault(member, "%v", err)
+	}
+	return email
+}
+
+// ID reads an id, 0 if it is absent.
+func ID(o *body.Object, member string) int64 {
+	sent, ok := o.String(member)
+	if !ok {
+		return 0
+	}
+	id, err := ids.Parse(sent)
+	if err != nil {
+		o.Fault(member, "must be an id: a decimal integer from 1 to 9223372036854775807, as a string")
+	}
+	return id
+}
+
+// Name reads a name of 1 to 80 characters, nil if it is absent.
+func Name(o *body.Object, member string) *string {
+	return read(o, member, text.Name)
+}
+
+// Description reads a text of at most 500 characters, nil if it is absent.
+func Description(o *body.Object, member string) *string {
+	return read(o, member, text.Description)
+}
+
+// PersonName reads a name of a person, which may be empty, nil if it is absent.
+func PersonName(o *body.Object, member string) *string {
+	return read(o, member, func(sent string) (string, error) {
+		if strings.TrimSpace(sent) == "" {
+			return "", nil
+		}
+		return text.Name(sent)
+	})
+}
+
+// Bool reads a flag, nil if it is absent.
+func Bool(o *body.Object, member string) *bool {
+	value, ok := o.Bool(member)
+	if !ok {
+		return nil
+	}
+	return &value
+}
+
+func read(o *body.Object, member string, rule func(string) (string, error)) *string {
+	sent, ok := o.String(member)
+	if !ok {
+		return nil
+	}
+	value, err := rule(sent)
+	if err != nil {
+		o.Fault(member, "%v", err)
+	}
+	return &value
+}

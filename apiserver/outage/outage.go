@@ -1,0 +1,43 @@
+// Package outage tells the log when what a server depends on goes out of reach and when it is back: one line each, however many
+// requests fail between.
+package outage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+)
+
+// ErrAway marks the errors of what is out of reach: the outage has its line in the log, each request needs none.
+var ErrAway = errors.New("out of reach")
+
+// Watch watches one dependency.
+type Watch struct {
+	what string
+	log  logr.Logger
+	away atomic.Bool
+}
+
+// New returns a Watch over what has a name, such as "the Kubernetes API".
+func New(what string, log logr.Logger) *Watch { return &Watch{what: what, log: log} }
+
+// Note takes the outcome of a call: whether the dependency answered, and the error if it did not. It returns the error marked by
+// ErrAway. The caller's own leaving says nothing.
+func (w *Watch) Note(answered bool, err error) error {
+	switch {
+	case answered:
+		if w.away.Load() && w.away.CompareAndSwap(true, false) {
+			w.log.Info("Back in reach", "what", w.what)
+		}
+		return err
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	if w.away.CompareAndSwap(false, true) {
+		w.log.Error(err, "Out of reach; what needs it is refused until it is back", "what", w.what)
+	}
+	return fmt.Errorf("%w: %w", ErrAway, err)
+}

@@ -1,0 +1,36 @@
+package outage
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+)
+
+// TestCHAOS9 holds that an outage is one line when it begins and one when it ends.
+func TestCHAOS9AnOutageIsTwoLines(t *testing.T) {
+	var lines []string
+	w := New("the Kubernetes API", funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	refused := errors.New("connection refused")
+	if err := w.Note(true, nil); err != nil || len(lines) != 0 {
+		t.Errorf("%v, %v", err, lines)
+	}
+	for range 100 {
+		if err := w.Note(false, refused); !errors.Is(err, ErrAway) || !errors.Is(err, refused) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := w.Note(false, context.Canceled); errors.Is(err, ErrAway) {
+		t.Errorf("got %v", err)
+	}
+	for range 100 {
+		if err := w.Note(true, refused); !errors.Is(err, refused) || errors.Is(err, ErrAway) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if len(lines) != 2 || !strings.Contains(lines[0], "Out of reach") || !strings.Contains(lines[1], "Back") {
+		t.Errorf("lines %q", lines)
+	}
+}
