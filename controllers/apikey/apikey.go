@@ -94,11 +94,11 @@ func translate(key *v1alpha1.APIKey, refs engine.ResolvedRefs, prepared engine.P
 // manager manages APIKeys' Secrets.
 type manager struct {
 	Options
-	secrets ownedsecret.Keeper
+	secrets ownedsecret.Manager
 }
 
 func newManager(opts Options) *manager {
-	return &manager{Options: opts, secrets: ownedsecret.Keeper{Client: opts.Client}}
+	return &manager{Options: opts, secrets: ownedsecret.Manager{Client: opts.Client}}
 }
 
 // prepare brings the Secret into shape and returns the verifiers of the keys that are accepted.

@@ -136,7 +136,7 @@ func (r *reconciler) runSteps(ctx context.Context, s *state, steps []step) error
 	return nil
 }
 
-// check judges what the API server could not.
+// check decides what the API server could not.
 func (r *reconciler) check(_ context.Context, s *state) error {
 	return r.kind.check(s.obj, s.refs)
 }

@@ -70,7 +70,7 @@ type resolution struct {
 
 // resolveConflict decides who has a reservation, by the first rule that applies:
 //  1. The recorded owner keeps it.
-//  2. Whom it belongs to by name displaces a recorded owner whom it does not, in whatever namespace.
+//  2. Whom it belongs to by name displaces a recorded owner of another namespace whom it does not.
 //  3. A recorded owner of the same namespace is displaced if it is gone, or if it yields and the other does not.
 //  4. Any other recorded owner keeps it until it releases it. One that is gone releases it with the next sweep.
 //  5. Without a record it goes to whom precedes puts first.
@@ -79,15 +79,11 @@ func resolveConflict(key string, me competitor, recorded *recordedOwner, competi
 		switch {
 		case recorded.Identity == me.Identity:
 			return resolution{}
-		case me.innate && !recorded.innate:
+		case recorded.Namespace != me.Namespace && me.innate && !recorded.innate,
+			recorded.Namespace == me.Namespace && (recorded.gone || recorded.yields && !me.yields):
 			return resolution{displace: &recorded.Owner}
-		case recorded.Namespace != me.Namespace:
-			return resolution{fault: refuse(key, me, recorded.competitor)}
-		case recorded.gone, recorded.yields && !me.yields:
-			return resolution{displace: &recorded.Owner}
-		default:
-			return resolution{fault: refuse(key, me, recorded.competitor)}
 		}
+		return resolution{fault: refuse(key, me, recorded.competitor)}
 	}
 	for _, other := range competitors {
 		if precedes(other, me) {

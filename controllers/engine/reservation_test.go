@@ -65,7 +65,7 @@ func TestResolveConflict(t *testing.T) {
 		"elsewhere, recorded, gone":                 {me: contender("b"), recorded: had(contender("z", elsewhere)), wantReason: conflict},
 		"elsewhere, recorded, HTTP's":               {me: contender("b"), recorded: has(contender("z", elsewhere, yields)), wantReason: conflict},
 		"elsewhere, recorded, mine by name":         {me: contender("b", innate), recorded: has(contender("z", elsewhere)), wantDisplace: "z"},
-		"recorded, mine by name":                    {me: contender("b", innate), recorded: has(contender("z")), wantDisplace: "z"},
+		"recorded, mine by name":                    {me: contender("b", innate), recorded: has(contender("z")), wantReason: conflict},
 		"recorded, both by name":                    {me: contender("b", innate), recorded: has(contender("z", elsewhere, innate)), wantReason: conflict},
 		"recorded by name":                          {me: contender("b"), recorded: has(contender("z", innate)), wantReason: conflict},
 		"recorded by name, gone":                    {me: contender("b"), recorded: had(contender("z", innate)), wantDisplace: "z"},

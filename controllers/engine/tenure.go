@@ -192,8 +192,8 @@ func (t *Tenure) take(ctx context.Context, again bool) error {
 		if err == nil {
 			logger.Info("Took the store", "store", tenure.StoreID, "epoch", tenure.Epoch)
 			t.onTaken(ctx, Taken{Again: again, Rebuilt: rebuilt})
+			t.drain()
 			if failures > 0 {
-				t.drain()
 				t.onBack(ctx)
 			}
 			return nil

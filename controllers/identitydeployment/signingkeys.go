@@ -53,7 +53,7 @@ func (k *signingKeys) keep(ctx context.Context, d *v1alpha1.IdentityDeployment) 
 	}
 	k.Secrets.Ensure(d.Namespace)
 	now := k.Clock()
-	secret, err := ownedsecret.Keeper{Client: k.Client}.Ensure(ctx, k.owner(d), signingSecretName(d), func(secret *corev1.Secret, fresh bool) error {
+	secret, err := ownedsecret.Manager{Client: k.Client}.Ensure(ctx, k.owner(d), signingSecretName(d), func(secret *corev1.Secret, fresh bool) error {
 		if fresh {
 			return k.issue(secret, now)
 		}
@@ -186,5 +186,5 @@ func previousUntil(secret *corev1.Secret) (time.Time, bool) {
 
 // remove deletes the Secret with the deployment.
 func (k *signingKeys) remove(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
-	return ownedsecret.Keeper{Client: k.Client}.Remove(ctx, k.owner(d), signingSecretName(d))
+	return ownedsecret.Manager{Client: k.Client}.Remove(ctx, k.owner(d), signingSecretName(d))
 }

@@ -45,13 +45,13 @@ func (o Owner) mark(secret *corev1.Secret) {
 	}}
 }
 
-// Keeper reads and writes Secrets past every cache.
-type Keeper struct{ Client client.Client }
+// Manager reads and writes Secrets past every cache.
+type Manager struct{ Client client.Client }
 
 // Read returns a Secret, nil if there is none.
-func (k Keeper) Read(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+func (m Manager) Read(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
+	err := m.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -64,9 +64,9 @@ func (k Keeper) Read(ctx context.Context, namespace, name string) (*corev1.Secre
 // Ensure makes sure that the owner has a Secret as change leaves it, and returns it. Change gets a new Secret, or what the present
 // one holds, with maps that are never nil; it says nothing of what marks the Secret. A new Secret is only ever created: if another
 // writer was first, the next reconcile reads what that one wrote.
-func (k Keeper) Ensure(ctx context.Context, o Owner, name string, change func(secret *corev1.Secret, fresh bool) error) (*corev1.Secret, error) {
+func (m Manager) Ensure(ctx context.Context, o Owner, name string, change func(secret *corev1.Secret, fresh bool) error) (*corev1.Secret, error) {
 	namespace := o.Object.GetNamespace()
-	have, err := k.Read(ctx, namespace, name)
+	have, err := m.Read(ctx, namespace, name)
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +85,9 @@ func (k Keeper) Ensure(ctx context.Context, o Owner, name string, change func(se
 	o.mark(wanted)
 	switch {
 	case fresh:
-		err = k.Client.Create(ctx, wanted, client.FieldOwner(v1alpha1.FieldManagerOperator))
+		err = m.Client.Create(ctx, wanted, client.FieldOwner(v1alpha1.FieldManagerOperator))
 	case !same(have, wanted):
-		err = k.Client.Update(ctx, wanted, client.FieldOwner(v1alpha1.FieldManagerOperator))
+		err = m.Client.Update(ctx, wanted, client.FieldOwner(v1alpha1.FieldManagerOperator))
 	}
 	if err != nil {
 		return nil, refused(err, "write", namespace, name)
@@ -97,9 +97,9 @@ func (k Keeper) Ensure(ctx context.Context, o Owner, name string, change func(se
 
 // Remove deletes the owner's Secret of a name. Nothing, somebody else's, and a namespace without rights, where nothing can be ours
 // and no deletion may hang on it, are success.
-func (k Keeper) Remove(ctx context.Context, o Owner, name string) error {
+func (m Manager) Remove(ctx context.Context, o Owner, name string) error {
 	namespace := o.Object.GetNamespace()
-	secret, err := k.Read(ctx, namespace, name)
+	secret, err := m.Read(ctx, namespace, name)
 	var waiting *engine.WaitingError
 	if errors.As(err, &waiting) {
 		return nil
@@ -107,7 +107,7 @@ func (k Keeper) Remove(ctx context.Context, o Owner, name string) error {
 	if err != nil || secret == nil || !o.owns(secret) {
 		return err
 	}
-	err = k.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+	err = m.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
 	if err = client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("delete Secret %q: %w", name, err)
 	}

@@ -24,9 +24,9 @@ func owner(uid types.UID) Owner {
 }
 
 // counting counts writes.
-func counting(objects ...client.Object) (Keeper, *int) {
+func counting(objects ...client.Object) (Manager, *int) {
 	writes := new(int)
-	return Keeper{fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	return Manager{fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			*writes++
 			return c.Create(ctx, obj, opts...)
@@ -47,7 +47,7 @@ func put(value string, fresh *bool) func(*corev1.Secret, bool) error {
 }
 
 func TestASecretIsCreatedOnceChangedWhenItDiffersAndRemoved(t *testing.T) {
-	k, writes := counting()
+	m, writes := counting()
 	var fresh bool
 	for i, step := range []struct {
 		value  string
@@ -55,7 +55,7 @@ func TestASecretIsCreatedOnceChangedWhenItDiffersAndRemoved(t *testing.T) {
 		fresh  bool
 		writes int
 	}{{"a", "first", true, 1}, {"a", "first", false, 1}, {"b", "first", false, 2}, {"b", "restored", false, 3}, {"b", "restored", false, 3}} {
-		secret, err := k.Ensure(t.Context(), owner(step.uid), "s", put(step.value, &fresh))
+		secret, err := m.Ensure(t.Context(), owner(step.uid), "s", put(step.value, &fresh))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,10 +67,10 @@ func TestASecretIsCreatedOnceChangedWhenItDiffersAndRemoved(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := k.Remove(t.Context(), owner("first"), "s"); err != nil {
+		if err := m.Remove(t.Context(), owner("first"), "s"); err != nil {
 			t.Fatal(err)
 		}
-		if secret, err := k.Read(t.Context(), "ns", "s"); secret != nil || err != nil {
+		if secret, err := m.Read(t.Context(), "ns", "s"); secret != nil || err != nil {
 			t.Errorf("still there: %v, %v", secret, err)
 		}
 	}
@@ -83,17 +83,17 @@ func TestSomebodyElsesSecretIsLeftAlone(t *testing.T) {
 		"without label":  {Namespace: "ns", Name: "s", Annotations: map[string]string{v1alpha1.AnnotationAPIKey: "k"}},
 		"of another use": {Namespace: "ns", Name: "s", Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}, Annotations: map[string]string{"iam.cardea.dev/signing-key-of": "k"}},
 	} {
-		k, writes := counting(&corev1.Secret{ObjectMeta: meta})
+		m, writes := counting(&corev1.Secret{ObjectMeta: meta})
 		var fresh bool
-		_, err := k.Ensure(t.Context(), owner("first"), "s", put("a", &fresh))
+		_, err := m.Ensure(t.Context(), owner("first"), "s", put("a", &fresh))
 		var terminal *engine.TerminalError
 		if !errors.As(err, &terminal) || terminal.Reason != v1alpha1.ReasonSecretNotOwned || *writes > 0 {
 			t.Errorf("%s: %v, %d writes", name, err, *writes)
 		}
-		if err := k.Remove(t.Context(), owner("first"), "s"); err != nil {
+		if err := m.Remove(t.Context(), owner("first"), "s"); err != nil {
 			t.Error(err)
 		}
-		if secret, _ := k.Read(t.Context(), "ns", "s"); secret == nil {
+		if secret, _ := m.Read(t.Context(), "ns", "s"); secret == nil {
 			t.Errorf("%s: it was deleted", name)
 		}
 	}
@@ -104,22 +104,22 @@ func TestRefusals(t *testing.T) {
 	ending := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("no"))
 	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for reason, answer := range map[string]error{v1alpha1.ReasonSecretForbidden: forbidden, v1alpha1.ReasonBeingDeleted: ending} {
-		k := Keeper{fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		m := Manager{fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return answer },
 		}).Build()}
 		var fresh bool
-		_, err := k.Ensure(t.Context(), owner("first"), "s", put("a", &fresh))
+		_, err := m.Ensure(t.Context(), owner("first"), "s", put("a", &fresh))
 		var waiting *engine.WaitingError
 		if !errors.As(err, &waiting) || waiting.Reason != reason {
 			t.Errorf("got %v, want %s", err, reason)
 		}
 	}
-	k := Keeper{fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+	m := Manager{fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return forbidden
 		},
 	}).Build()}
-	if err := k.Remove(t.Context(), owner("first"), "s"); err != nil {
+	if err := m.Remove(t.Context(), owner("first"), "s"); err != nil {
 		t.Errorf("a deletion hangs on rights it does not need: %v", err)
 	}
 }
