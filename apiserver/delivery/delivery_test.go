@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+
+	"github.com/cardea-iam/cardea/apiserver/egress"
 )
 
 const (
