@@ -116,7 +116,7 @@ func newPeopleWorld(t *testing.T, engine string) *peopleWorld {
 	t.Cleanup(func() { report(t, st.Close()) })
 	check(t, st.Migrate(t.Context()))
 	f := &filler{store: st, created: time.Unix(1_700_000_000, 0)}
-	f.tenure, err = st.Take(t.Context(), "bench", time.Second)
+	f.term, err = st.Acquire(t.Context(), "bench", time.Second)
 	check(t, err)
 	check(t, f.put(t.Context(), v1alpha1.KindIdentityDeployment, deployment, deployment, 1, document.Deployment{Mode: "Staging", FrontendHosts: []string{benchHost}}))
 	check(t, f.put(t.Context(), v1alpha1.KindB2BSettings, "b2b", "b2b", 2, document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5}))
