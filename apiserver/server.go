@@ -21,6 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
+	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/apiserver/enduser"
 	"github.com/cardea-iam/cardea/apiserver/management"
 	"github.com/cardea-iam/cardea/apiserver/outage"
@@ -58,6 +59,8 @@ type Options struct {
 	// EgressAllowed are address ranges that the server connects to for tenants although they are private: token issuers'
 	// keys, carriers, webhooks, mail servers.
 	EgressAllowed []netip.Prefix
+	// EgressDenied are address ranges that the server does not connect to for tenants, whatever else says.
+	EgressDenied []netip.Prefix
 	// MaxStaleness bounds how long authenticated requests are answered without contact to the store; 0: unlimited.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
@@ -78,8 +81,9 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
 	registerSnapshotMetrics(opts.Registry, follower)
+	policy := egress.NewPolicy(opts.EgressAllowed, opts.EgressDenied)
 	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
-	tokens := authn.NewTokens(jwks.New(opts.Clock, opts.EgressAllowed), authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
+	tokens := authn.NewTokens(jwks.New(opts.Clock, policy), authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
 	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher() // one for both listeners: the machine is one
 	backend, err := management.New(management.Options{
@@ -91,7 +95,7 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	dispatcher := outbox.New(outbox.Options{
-		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(opts.EgressAllowed, opts.Clock, opts.Log.WithName("delivery")),
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(policy, opts.Clock, opts.Log.WithName("delivery")),
 		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry,
 	})
 	frontend := enduser.New(enduser.Options{

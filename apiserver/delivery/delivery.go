@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -62,10 +61,10 @@ type Transport struct {
 	within time.Duration
 }
 
-// NewTransport returns a Transport. allowed are the private address ranges that providers may be in; log is where the Log
+// NewTransport returns a Transport. policy tells where providers may be; log is where the Log
 // sender writes.
-func NewTransport(allowed []netip.Prefix, clock func() time.Time, log logr.Logger) *Transport {
-	transport := egress.Transport(allowed, dialWithin)
+func NewTransport(policy *egress.Policy, clock func() time.Time, log logr.Logger) *Transport {
+	transport := policy.Transport(dialWithin)
 	transport.MaxIdleConnsPerHost = 16
 	return &Transport{
 		http: &http.Client{
@@ -73,7 +72,7 @@ func NewTransport(allowed []netip.Prefix, clock func() time.Time, log logr.Logge
 			// A redirect would carry credentials and codes to where nobody declared.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		dialer: egress.Dialer(allowed, dialWithin), clock: clock, log: log, within: sendWithin,
+		dialer: policy.Dialer(dialWithin), clock: clock, log: log, within: sendWithin,
 	}
 }
 

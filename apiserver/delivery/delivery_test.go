@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+
+	"github.com/cardea-iam/cardea/apiserver/egress"
 )
 
 const (
@@ -30,7 +32,7 @@ var (
 
 // newTransport reaches loopback, and waits for less than in earnest.
 func newTransport(allowed ...netip.Prefix) *Transport {
-	t := NewTransport(allowed, func() time.Time { return now }, logr.Discard())
+	t := NewTransport(egress.NewPolicy(allowed, nil), func() time.Time { return now }, logr.Discard())
 	t.within = 1500 * time.Millisecond
 	return t
 }
@@ -196,7 +198,7 @@ func TestPrivateAddressesAreOutOfReach(t *testing.T) {
 func TestTheLogSenderWritesTheMessage(t *testing.T) {
 	t.Parallel()
 	var lines []string
-	transport := NewTransport(nil, time.Now, funcr.NewJSON(func(line string) { lines = append(lines, line) }, funcr.Options{}))
+	transport := NewTransport(egress.NewPolicy(nil, nil), time.Now, funcr.NewJSON(func(line string) { lines = append(lines, line) }, funcr.Options{}))
 	sender, err := NewSMS(SMSOptions{Log: true}, transport)
 	if err != nil {
 		t.Fatal(err)

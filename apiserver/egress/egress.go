@@ -7,70 +7,89 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
+
+	"code.dny.dev/ssrf" // IANA's special-purpose registries, generated
 )
 
 // maxHeader bounds the header of an answer, in bytes.
 const maxHeader = 64 << 10
 
+// fabric are public addresses by the registries that clouds use inside.
+var fabric = []netip.Prefix{
+	netip.MustParsePrefix("168.63.129.16/32"), // Azure's WireServer
+	netip.MustParsePrefix("34.118.224.0/20"),  // the Services of GKE clusters that name no range
+}
+
 // RefusedError says that a name or an address leads to where connections are not allowed.
 type RefusedError struct {
 	// IP is the address after name resolution.
 	IP netip.Addr
+	// Denied tells that the operator of the service denies it.
+	Denied bool
 }
 
 func (e *RefusedError) Error() string {
+	if e.Denied {
+		return fmt.Sprintf("%s is denied by --egress-denied-cidrs", e.IP)
+	}
 	return fmt.Sprintf("%s is not a public address: name its range in --egress-allowed-cidrs to connect to it", e.IP)
 }
 
-// Dialer returns a dialer that connects to public addresses and to those of allowed, else fails with RefusedError. within
-// bounds a dial.
-func Dialer(allowed []netip.Prefix, within time.Duration) *net.Dialer {
+// Policy tells where connections are allowed: to public addresses, and to those of allowed ranges; never to those of denied ones.
+type Policy struct {
+	denied []netip.Prefix
+	guard  *ssrf.Guardian
+}
+
+// NewPolicy returns a Policy with ranges that are allowed although they are private, and ranges that are denied although they are
+// public, or allowed.
+func NewPolicy(allowed, denied []netip.Prefix) *Policy {
+	var v4, v6 []netip.Prefix
+	for _, prefix := range allowed {
+		if prefix.Addr().Is4() {
+			v4 = append(v4, prefix)
+		} else {
+			v6 = append(v6, prefix)
+		}
+	}
+	return &Policy{denied: denied, guard: ssrf.New(
+		ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...), ssrf.WithDeniedV4Prefixes(fabric...),
+	)}
+}
+
+// Dialer returns a dialer that connects where the policy allows, else fails with RefusedError. within bounds a dial.
+func (p *Policy) Dialer(within time.Duration) *net.Dialer {
 	return &net.Dialer{
 		Timeout: within,
 		// Asked with the address that is being connected to, so a name that resolves differently the second time gains nothing.
-		Control: func(_, address string, _ syscall.RawConn) error { return permit(address, allowed) },
+		Control: func(_, address string, _ syscall.RawConn) error { return p.permit(address) },
 	}
 }
 
 // Transport returns an HTTP transport over Dialer. within bounds the dial and the TLS handshake, each.
-func Transport(allowed []netip.Prefix, within time.Duration) *http.Transport {
+func (p *Policy) Transport(within time.Duration) *http.Transport {
 	return &http.Transport{
 		// No proxy of the environment: the address that is checked must be the one that is reached.
-		DialContext: Dialer(allowed, within).DialContext, TLSHandshakeTimeout: within, ForceAttemptHTTP2: true,
+		DialContext: p.Dialer(within).DialContext, TLSHandshakeTimeout: within, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: 90 * time.Second,
 	}
 }
 
-func permit(address string, allowed []netip.Prefix) error {
+func (p *Policy) permit(address string) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("address %q: %w", address, err)
 	}
 	// A zone would keep any prefix from containing the address.
 	ip := target.Addr().Unmap().WithZone("")
-	for _, prefix := range allowed {
-		if prefix.Contains(ip) {
-			return nil
-		}
+	if slices.ContainsFunc(p.denied, func(prefix netip.Prefix) bool { return prefix.Contains(ip) }) {
+		return &RefusedError{IP: ip, Denied: true}
 	}
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() || reserved(ip) {
+	if p.guard.SafeAddr(ip) != nil {
 		return &RefusedError{IP: ip}
 	}
 	return nil
-}
-
-// reserved tells ranges that are no private ones by their standard, and no public ones either, or that carry an IPv4
-// address in an IPv6 one (IANA's special-purpose registries).
-func reserved(ip netip.Addr) bool {
-	for _, text := range []string{
-		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-		"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "fec0::/10",
-	} {
-		if netip.MustParsePrefix(text).Contains(ip) {
-			return true
-		}
-	}
-	return false
 }

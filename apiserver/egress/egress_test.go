@@ -20,12 +20,12 @@ func TestPermit(t *testing.T) {
 		"255.255.255.255:443": false, "198.18.0.1:443": false, "[::]:443": false, "[::a00:1]:443": false, "[2001:0:a00:1::]:443": false, "[2002:a00:1::]:443": false,
 		"nonsense": false, "localhost:443": false,
 	} {
-		if got := permit(address, nil) == nil; got != want {
+		if got := NewPolicy(nil, nil).permit(address) == nil; got != want {
 			t.Errorf("%s: %v", address, got)
 		}
 	}
 	for address, allowed := range map[string]string{"10.0.0.1:443": "10.0.0.0/8", "[::ffff:10.0.0.1]:443": "10.0.0.0/8", "[fe80::1%eth0]:443": "fe80::/10"} {
-		if err := permit(address, []netip.Prefix{netip.MustParsePrefix(allowed)}); err != nil {
+		if err := NewPolicy([]netip.Prefix{netip.MustParsePrefix(allowed)}, nil).permit(address); err != nil {
 			t.Errorf("%s within %s: %v", address, allowed, err)
 		}
 	}
@@ -37,7 +37,7 @@ func TestNamesAreJudgedByTheirAddress(t *testing.T) {
 	t.Cleanup(server.Close)
 	url := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 	get := func(allowed ...netip.Prefix) error {
-		client := &http.Client{Transport: Transport(allowed, 5*time.Second)}
+		client := &http.Client{Transport: NewPolicy(allowed, nil).Transport(5 * time.Second)}
 		defer client.CloseIdleConnections()
 		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
 		if err != nil {
@@ -55,5 +55,24 @@ func TestNamesAreJudgedByTheirAddress(t *testing.T) {
 	}
 	if err := get(netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")); err != nil {
 		t.Errorf("allowed: %v", err)
+	}
+}
+
+func TestL7CloudsInnerAddressesAreDenied(t *testing.T) {
+	for _, address := range []string{"168.63.129.16:80", "34.118.224.1:443", "34.118.239.255:443", "[5f00::1]:443", "[::ffff:168.63.129.16]:80"} {
+		if NewPolicy(nil, nil).permit(address) == nil {
+			t.Errorf("%s is permitted", address)
+		}
+	}
+	prefixes := func(text string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(text)} }
+	var refused *RefusedError
+	if err := NewPolicy(nil, prefixes("1.1.1.0/24")).permit("1.1.1.1:443"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "--egress-denied-cidrs") {
+		t.Errorf("a denied public address: %v", err)
+	}
+	if NewPolicy(prefixes("10.0.0.0/8"), prefixes("10.1.0.0/16")).permit("10.1.2.3:443") == nil {
+		t.Error("what is allowed is not denied")
+	}
+	if err := NewPolicy(prefixes("168.63.129.16/32"), nil).permit("168.63.129.16:80"); err != nil {
+		t.Errorf("what the operator of the service allows: %v", err)
 	}
 }

@@ -20,32 +20,28 @@ import (
 // peopleRequest is one request about a deployment's people.
 type peopleRequest struct {
 	*account.Request
-	api *API
-	c   *call
-	r   *http.Request
+	c *call
 }
 
-func (a *API) people(r *http.Request) *peopleRequest {
-	c := callOf(r)
-	request := &account.Request{
-		Tenant: account.NewTenant(c.snapshot, c.principal.Deployment), Store: a.People, Random: a.Random,
-		// as exact as the store keeps it
-		Now: c.received.UTC().Truncate(time.Microsecond), Actor: c.actor(),
-	}
-	return &peopleRequest{Request: request, api: a, c: c, r: r}
+// people returns what the request's transactions share. What they record for analytics knows nothing of the backend's own address.
+func (c *call) people() *peopleRequest {
+	return &peopleRequest{c: c, Request: &account.Request{
+		Tenant: account.NewTenant(c.snapshot, c.principal.Deployment), Store: c.api.People, Random: c.api.Random, Actor: c.actor(),
+		Now: c.received.UTC().Truncate(time.Microsecond), // as exact as the store keeps it
+	}}
 }
 
 // view runs do on the deployment's rows.
 func (p *peopleRequest) view(do func(*account.Unit) error) error {
-	return peopleError(p.View(p.r.Context(), do))
+	return peopleError(p.View(p.c.r.Context(), do))
 }
 
 // change runs do in one transaction, perhaps several times.
 func (p *peopleRequest) change(do func(*account.Unit) error) error {
-	return peopleError(p.Change(p.r.Context(), do))
+	return peopleError(p.Change(p.c.r.Context(), do))
 }
 
-// audit records what the credential did, and from where. What analytics counts knows nothing of a backend's own address.
+// audit records what the credential did, and from where.
 func (p *peopleRequest) audit(u *account.Unit, action, object string, about int64) error {
 	id, err := u.NewID()
 	if err != nil {
@@ -65,7 +61,18 @@ var peopleWordings = []struct {
 	{account.ErrTooManyOrganizations, http.StatusConflict, apierror.Fault{Pointer: "/owner_id", Message: "is the id of a user who owns as many organizations as one may (B2BSettings maxOrganizationsPerUser)"}},
 	{account.ErrOrganizationsDisabled, http.StatusForbidden, apierror.Fault{Message: "organizations are disabled in this deployment: its B2B settings enable them"}},
 	{account.ErrUserUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of no user of the deployment"}},
+	{errNoMember, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of no member of the organization"}},
+	{errNoOrganization, http.StatusNotFound, apierror.Fault{Pointer: ":organization_id", Message: "is the id of no organization of the deployment"}},
+	{errPasswordsDisabled, http.StatusConflict, apierror.Fault{Message: "the deployment enables no passwords (spec.signIn.password): enable them first"}},
+	{errNoPassword, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of a user without a password"}},
 }
+
+var (
+	errNoMember          = errors.New("no member of the organization")
+	errNoOrganization    = errors.New("no organization of the deployment")
+	errPasswordsDisabled = errors.New("the deployment enables no passwords")
+	errNoPassword        = errors.New("the user has no password")
+)
 
 // peopleError turns what the rules refuse, and a store that is away, into an answer. What is an answer already stays one.
 func peopleError(err error) error {
@@ -98,30 +105,13 @@ func (p *peopleRequest) parse(read func(*body.Object)) error {
 	return o.Err()
 }
 
-// readID reads a member that is an id: 0 if it is absent.
-func readID(o *body.Object, name string) int64 {
-	sent, ok := o.String(name)
-	if !ok {
-		return 0
-	}
-	id, err := ids.Parse(sent)
-	if err != nil {
-		o.Fault(name, "must be an id: a decimal integer from 1 to 9223372036854775807, as a string")
-	}
-	return id
-}
-
 // lockNamed locks the user that a body's member names; an id of none is a fault of that member.
-func lockNamed(u *account.Unit, id int64, field string) (people.User, error) {
-	user, found, err := u.LockUser(id)
+func lockNamed(u *account.Unit, id int64, field string) error {
+	_, found, err := u.LockUser(id)
 	if err == nil && !found {
 		err = apierror.Invalid(apierror.Fault{Pointer: field, Message: "is the id of no user of the deployment: list them to see which there are"})
 	}
-	return user, err
-}
-
-func noSuch(parameter, what string) error {
-	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{Pointer: ":" + parameter, Message: "is the id of no " + what + " of the deployment"}}}
+	return err
 }
 
 // membership is the served form of a membership.

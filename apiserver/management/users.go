@@ -1,82 +1,86 @@
 package management
 
 import (
-	"net/http"
 	"strings"
 	"unicode/utf8"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/internal/ids"
-	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// ListUsers serves a page of the deployment's users.
-func (a *API) ListUsers(w http.ResponseWriter, r *http.Request, params openapi.ListUsersParams) {
-	limit, offset, err := page(params.Limit, params.Offset)
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	search := ""
-	if params.Search != nil {
-		search = *params.Search
+// listUsers serves a page of the deployment's users.
+func (a *API) listUsers(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	search, _ := q.text("search")
+	if err := q.err(); err != nil {
+		return reply{}, err
 	}
 	if !utf8.ValidString(search) || strings.ContainsRune(search, 0) {
-		a.refuse(w, r, apierror.Invalid(apierror.Fault{Pointer: "?search", Message: "must be text in UTF-8 without NUL"}))
-		return
+		return reply{}, apierror.Invalid(apierror.Fault{Pointer: "?search", Message: "must be text in UTF-8 without NUL"})
 	}
-	list := openapi.UserList{Data: []openapi.UserSummary{}, Limit: int64(limit), Offset: int64(offset)}
-	err = a.people(r).view(func(u *account.Unit) error {
+	var list openapi.UserList
+	err := c.people().view(func(u *account.Unit) error {
 		users, total, err := u.ListUsers(search, limit, offset)
+		list = openapi.UserList{
+			Data: []openapi.UserSummary{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(users)) < total,
+		}
 		for _, user := range users {
 			list.Data = append(list.Data, userSummary(user))
 		}
-		list.Total, list.HasMore = total, int64(offset+len(users)) < total
 		return err
 	})
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	a.answerJSON(w, r, list)
+	return object(list), err
 }
 
-// GetUser serves one user.
-func (a *API) GetUser(w http.ResponseWriter, r *http.Request, userID string) {
-	id, err := ids.Parse(userID)
+// userID returns the id in the path. What is no id is no user of theirs either.
+func (c *call) userID() (int64, error) {
+	id, err := ids.Parse(c.r.PathValue("user_id"))
 	if err != nil {
-		a.refuse(w, r, noSuchUser())
-		return
+		return 0, peopleError(account.ErrUserUnknown)
 	}
-	p := a.people(r)
+	return id, nil
+}
+
+// getUser serves one user.
+func (a *API) getUser(c *call) (reply, error) {
+	id, err := c.userID()
+	if err != nil {
+		return reply{}, err
+	}
+	p := c.people()
 	var served openapi.User
 	err = p.view(func(u *account.Unit) error {
-		user, found, err := u.User(id)
-		if err != nil || !found {
-			return orNoSuchUser(err)
+		user, err := findUser(u, id)
+		if err == nil {
+			served, err = p.user(u, user)
 		}
-		served, err = p.user(u, user)
 		return err
 	})
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	a.answerJSON(w, r, served)
+	return object(served), err
 }
 
-// CreateUser creates an account whose email counts as proven.
-func (a *API) CreateUser(w http.ResponseWriter, r *http.Request) {
-	p := a.people(r)
+func findUser(u *account.Unit, id int64) (people.User, error) {
+	user, found, err := u.User(id)
+	if err == nil && !found {
+		err = account.ErrUserUnknown
+	}
+	return user, err
+}
+
+// createUser creates an account whose email counts as proven.
+func (a *API) createUser(c *call) (reply, error) {
+	p := c.people()
 	from, err := p.readAccount()
 	if err != nil {
-		a.refuse(w, r, err)
-		return
+		return reply{}, err
 	}
 	var served openapi.User
 	err = p.change(func(u *account.Unit) error {
@@ -89,38 +93,20 @@ func (a *API) CreateUser(w http.ResponseWriter, r *http.Request) {
 		}
 		return p.audit(u, "user.created", "user", user.ID)
 	})
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	a.answerJSON(w, r, served)
+	return object(served), err
 }
 
-// readAccount reads a user to create, and hashes the password. The event of the sign-up tells nothing of the backend's own address.
+// readAccount reads a user to create, and hashes the password.
 func (p *peopleRequest) readAccount() (account.NewAccount, error) {
 	from := account.NewAccount{Method: people.MethodImport}
 	var secret string
 	err := p.parse(func(o *body.Object) {
 		if o.Require("email") {
-			from.Email = readEmail(o, "email")
+			from.Email = input.Email(o, "email")
 		}
-		if first := readPersonName(o, "first_name"); first != nil {
-			from.FirstName = *first
-		}
-		if last := readPersonName(o, "last_name"); last != nil {
-			from.LastName = *last
-		}
-		typed, sent := o.String("password")
-		settings := p.Settings.EffectiveSignIn()
-		switch {
-		case !sent:
-		case !settings.Password:
-			o.Fault("password", "is not enabled in this deployment: leave it out")
-		default:
-			secret = typed
-			if err := password.Judge(typed, settings.PasswordMinLength, from.Email, from.FirstName, from.LastName); err != nil {
-				o.Fault("password", "is refused: %v", err)
-			}
+		from.FirstName, from.LastName = ptr.Deref(input.PersonName(o, "first_name"), ""), ptr.Deref(input.PersonName(o, "last_name"), "")
+		if o.Has("password") {
+			secret = p.readPassword(o, from.Email, from.FirstName, from.LastName)
 		}
 	})
 	if err != nil || secret == "" {
@@ -130,59 +116,22 @@ func (p *peopleRequest) readAccount() (account.NewAccount, error) {
 	return from, err
 }
 
-// hash hashes a password; backends of one deployment share its turns.
-func (p *peopleRequest) hash(secret string) (string, error) {
-	client := "backend " + p.Key()
-	hash, err := p.api.Hasher.Hash(p.r.Context(), password.Client{Network: client, Neighbourhood: client}, secret)
-	return hash, peopleError(err)
-}
-
-func readEmail(o *body.Object, name string) string {
-	sent, ok := o.String(name)
-	if !ok {
-		return ""
-	}
-	email, err := text.Email(sent)
-	if err != nil {
-		o.Fault(name, "%v", err)
-	}
-	return email
-}
-
-// readPersonName reads an optional name of a person, which may be empty: nil if absent.
-func readPersonName(o *body.Object, name string) *string {
-	sent, ok := o.String(name)
-	if !ok {
-		return nil
-	}
-	trimmed := strings.TrimSpace(sent)
-	if trimmed != "" {
-		var err error
-		if trimmed, err = text.Name(trimmed); err != nil {
-			o.Fault(name, "%v", err)
-		}
-	}
-	return &trimmed
-}
-
-// UpdateUser merges a request into a user. Who is disabled is signed out everywhere in the same transaction.
-func (a *API) UpdateUser(w http.ResponseWriter, r *http.Request, userID string) {
-	p := a.people(r)
+// updateUser merges a request into a user. Who is disabled is signed out everywhere in the same transaction.
+func (a *API) updateUser(c *call) (reply, error) {
+	p := c.people()
 	var first, last *string
 	var disabled *bool
 	err := p.parse(func(o *body.Object) {
-		first, last, disabled = readPersonName(o, "first_name"), readPersonName(o, "last_name"), readBool(o, "disabled")
+		first, last, disabled = input.PersonName(o, "first_name"), input.PersonName(o, "last_name"), input.Bool(o, "disabled")
 	})
 	if err != nil {
-		a.refuse(w, r, err)
-		return
+		return reply{}, err
 	}
 	var served openapi.User
-	err = p.changeUser(userID, disabled != nil && *disabled, func(u *account.Unit, user people.User, _ int64) error {
+	err = p.changeUser(ptr.Deref(disabled, false), func(u *account.Unit, user people.User, _ int64) error {
 		changed := user
-		merge(&changed.FirstName, first)
-		merge(&changed.LastName, last)
-		merge(&changed.Disabled, disabled)
+		changed.FirstName, changed.LastName = ptr.Deref(first, user.FirstName), ptr.Deref(last, user.LastName)
+		changed.Disabled = ptr.Deref(disabled, user.Disabled)
 		if changed != user {
 			changed.UpdatedAt = p.Now
 			if err := p.saveUser(u, changed, user.Disabled); err != nil {
@@ -193,18 +142,7 @@ func (a *API) UpdateUser(w http.ResponseWriter, r *http.Request, userID string) 
 		served, err = p.user(u, changed)
 		return err
 	})
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	a.answerJSON(w, r, served)
-}
-
-// merge sets what was sent.
-func merge[T any](to *T, sent *T) {
-	if sent != nil {
-		*to = *sent
-	}
+	return object(served), err
 }
 
 // saveUser writes a user that changed, and says in the audit how.
@@ -222,43 +160,23 @@ func (p *peopleRequest) saveUser(u *account.Unit, user people.User, wasDisabled 
 	return p.audit(u, action, "user", user.ID)
 }
 
-// DeleteUser deletes an account with all that is its own.
-func (a *API) DeleteUser(w http.ResponseWriter, r *http.Request, userID string) {
-	p := a.people(r)
-	err := p.changeUser(userID, true, func(u *account.Unit, user people.User, _ int64) error {
+// deleteUser deletes an account with all that is its own.
+func (a *API) deleteUser(c *call) (reply, error) {
+	p := c.people()
+	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
 		if err := u.DeleteUser(user.ID); err != nil {
 			return err
 		}
 		return p.audit(u, "user.deleted", "user", user.ID)
 	})
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
 }
 
-// RevokeUserSessions signs a user out everywhere.
-func (a *API) RevokeUserSessions(w http.ResponseWriter, r *http.Request, userID string) {
-	p := a.people(r)
-	var served openapi.RevokedSessions
-	err := p.changeUser(userID, true, func(u *account.Unit, user people.User, ended int64) error {
-		served.Revoked = ended
-		return p.audit(u, "user.sessions_revoked", "user", user.ID)
-	})
+// changeUser runs do with the path's user, whom nobody else changes meanwhile, signed out everywhere if asked, and with how many
+// sign-ins that ended.
+func (p *peopleRequest) changeUser(signOut bool, do func(u *account.Unit, user people.User, ended int64) error) error {
+	id, err := p.c.userID()
 	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	a.answerJSON(w, r, served)
-}
-
-// changeUser runs do with a user that nobody else changes meanwhile, signed out everywhere if asked, and with how many sign-ins that
-// ended.
-func (p *peopleRequest) changeUser(userID string, signOut bool, do func(u *account.Unit, user people.User, ended int64) error) error {
-	id, err := ids.Parse(userID)
-	if err != nil {
-		return noSuchUser()
+		return err
 	}
 	return p.change(func(u *account.Unit) error {
 		if signOut {
@@ -269,20 +187,14 @@ func (p *peopleRequest) changeUser(userID string, signOut bool, do func(u *accou
 			return do(u, user, ended)
 		}
 		user, found, err := u.LockUser(id)
-		if err != nil || !found {
-			return orNoSuchUser(err)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return account.ErrUserUnknown
 		}
 		return do(u, user, 0)
 	})
-}
-
-func noSuchUser() error { return noSuch("user_id", "user") }
-
-func orNoSuchUser(err error) error {
-	if err != nil {
-		return err
-	}
-	return noSuchUser()
 }
 
 func userSummary(u people.User) openapi.UserSummary {

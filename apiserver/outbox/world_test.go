@@ -23,6 +23,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
+	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/hack/carrier"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -202,7 +203,7 @@ func (w *world) withdraw(deployment string) {
 func (w *world) dispatcher(from people.Messages) *Dispatcher {
 	return New(Options{
 		Store: from, Snapshots: w.follower, Keyring: w.keyring, Clock: w.clock.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
-		Transport: delivery.NewTransport([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, w.clock.Now, logr.Discard()),
+		Transport: delivery.NewTransport(egress.NewPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, nil), w.clock.Now, logr.Discard()),
 	})
 }
 

@@ -92,6 +92,7 @@ type serverOptions struct {
 	frontendAddress string
 	trustedProxies  []string
 	egressAllowed   []string
+	egressDenied    []string
 	maxStaleness    time.Duration
 	tlsCert         string
 	tlsKey          string
@@ -102,23 +103,35 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.frontendAddress, "frontend-address", ":8081", "address of the end-user API")
 	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is believed; absent: none")
 	flags.StringSliceVar(&o.egressAllowed, "egress-allowed-cidrs", nil, "private CIDRs that token issuers, carriers, webhooks and mail servers may be reached in; absent: none")
+	flags.StringSliceVar(&o.egressDenied, "egress-denied-cidrs", nil, "CIDRs that they may not be reached in, though public or allowed; absent: none beside what clouds use inside")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "answer authenticated requests with 503 when the store was out of reach for longer; 0: never")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
 }
 
-func (o *serverOptions) validate() (proxies, egressAllowed authn.Proxies, err error) {
+// ranges are the address ranges of serverOptions, read.
+type ranges struct{ trusted, egressAllowed, egressDenied authn.Proxies }
+
+func (o *serverOptions) validate() (ranges, error) {
 	if (o.tlsCert == "") != (o.tlsKey == "") {
-		return nil, nil, errors.New("--tls-cert and --tls-key go together: give both or neither")
+		return ranges{}, errors.New("--tls-cert and --tls-key go together: give both or neither")
 	}
 	if o.maxStaleness < 0 {
-		return nil, nil, fmt.Errorf("--max-staleness is %s: give 0 or more", o.maxStaleness)
+		return ranges{}, fmt.Errorf("--max-staleness is %s: give 0 or more", o.maxStaleness)
 	}
-	if proxies, err = authn.ParseProxies(o.trustedProxies); err != nil {
-		return nil, nil, fmt.Errorf("--trusted-proxies: %w", err)
+	var read ranges
+	for _, list := range []struct {
+		flag string
+		from []string
+		to   *authn.Proxies
+	}{
+		{"--trusted-proxies", o.trustedProxies, &read.trusted}, {"--egress-allowed-cidrs", o.egressAllowed, &read.egressAllowed},
+		{"--egress-denied-cidrs", o.egressDenied, &read.egressDenied},
+	} {
+		var err error
+		if *list.to, err = authn.ParseProxies(list.from); err != nil {
+			return ranges{}, fmt.Errorf("%s: %w", list.flag, err)
+		}
 	}
-	if egressAllowed, err = authn.ParseProxies(o.egressAllowed); err != nil {
-		return nil, nil, fmt.Errorf("--egress-allowed-cidrs: %w", err)
-	}
-	return proxies, egressAllowed, nil
+	return read, nil
 }

@@ -63,7 +63,7 @@ func runServer(ctx context.Context, common commonOptions, opts serverOptions, ro
 }
 
 func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *seal.Keyring, opts serverOptions) (*apiserver.Server, error) {
-	proxies, egressAllowed, err := opts.validate()
+	read, err := opts.validate()
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *se
 	}
 	return apiserver.New(apiserver.Options{
 		Feed: st, People: st, Kubernetes: kubernetes, OwnToken: apiserver.OwnToken(config), Keyring: keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
-		TrustedProxies: proxies, EgressAllowed: egressAllowed, MaxStaleness: opts.maxStaleness, Clock: time.Now, Log: log, Registry: metrics.Registry,
+		TrustedProxies: read.trusted, EgressAllowed: read.egressAllowed, EgressDenied: read.egressDenied, MaxStaleness: opts.maxStaleness, Clock: time.Now, Log: log, Registry: metrics.Registry,
 	})
 }
 

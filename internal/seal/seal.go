@@ -1,13 +1,12 @@
-// Package seal encrypts what servers need and nobody may read in the store: AES-256-GCM under a subkey of the install's root
-// key. Sealing is deterministic, so that steady state writes nothing: the nonce is a keyed hash of everything that is sealed,
-// and equal texts of one object are the only thing that equal ciphertexts tell.
+// Package seal encrypts what servers need and nobody may read in the store: AES-SIV (RFC 5297) under a subkey of the install's
+// root key. Sealing is deterministic, so that steady state writes nothing; equal texts of one object are the only thing that equal
+// ciphertexts tell. What an older form sealed is still opened: sealing it again is a change that its owner writes.
 package seal
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -15,13 +14,20 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/tink-crypto/tink-go/v2/daead/subtle"
 )
 
 // keySize is the length of a root key, in bytes.
 const keySize = 32
 
-// version begins every sealed text.
-const version = "v1"
+// The version begins every sealed text.
+const (
+	// versionGCM was AES-256-GCM whose nonce is a keyed hash of everything that is sealed. It is opened only.
+	versionGCM = "v1"
+	// versionSIV is AES-SIV.
+	versionSIV = "v2"
+)
 
 // ErrOpen: the text was not sealed for this object by any key of the ring, or was changed since.
 var ErrOpen = errors.New("the sealed value cannot be opened: it belongs to another object, another root key, or was changed")
@@ -31,9 +37,9 @@ var ErrOpen = errors.New("the sealed value cannot be opened: it belongs to anoth
 type Keyring struct{ keys []rootKey }
 
 type rootKey struct {
-	id    string // 8 hexadecimal digits, no secret
-	aead  cipher.AEAD
-	nonce []byte
+	id  string // 8 hexadecimal digits, no secret
+	siv *subtle.AESSIV
+	gcm cipher.AEAD
 	// derive is what Subkeys' keys are derived from, in place of the root key itself.
 	derive []byte
 }
@@ -73,28 +79,24 @@ func Load(files []string) (*Keyring, error) {
 }
 
 func newRootKey(root []byte) (rootKey, error) {
-	encryption, err := hkdf.Key(sha256.New, root, nil, "cardea config document encryption v1", keySize)
+	derive := func(purpose string, size int) ([]byte, error) { return hkdf.Key(sha256.New, root, nil, purpose, size) }
+	sivKey, err1 := derive("cardea config document encryption v2", subtle.AESSIVKeySize)
+	gcmKey, err2 := derive("cardea config document encryption v1", keySize)
+	subkeys, err3 := derive("cardea subkeys v1", keySize)
+	id, err4 := derive("cardea root key id v1", 4)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return rootKey{}, err
+	}
+	siv, err := subtle.NewAESSIV(sivKey)
 	if err != nil {
 		return rootKey{}, err
 	}
-	nonce, err := hkdf.Key(sha256.New, root, nil, "cardea config document nonce v1", keySize)
+	block, err := aes.NewCipher(gcmKey)
 	if err != nil {
 		return rootKey{}, err
 	}
-	block, err := aes.NewCipher(encryption)
-	if err != nil {
-		return rootKey{}, err
-	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		return rootKey{}, err
-	}
-	derive, err := hkdf.Key(sha256.New, root, nil, "cardea subkeys v1", keySize)
-	if err != nil {
-		return rootKey{}, err
-	}
-	id, err := hkdf.Key(sha256.New, root, nil, "cardea root key id v1", 4)
-	return rootKey{id: hex.EncodeToString(id), aead: aead, nonce: nonce, derive: derive}, err
+	gcm, err := cipher.NewGCM(block)
+	return rootKey{id: hex.EncodeToString(id), siv: siv, gcm: gcm, derive: subkeys}, err
 }
 
 // Empty tells that the ring has no key.
@@ -120,19 +122,17 @@ func (r *Keyring) Subkeys(purpose string) []Subkey {
 // Seal encrypts a text for one object, which kind and id name. It panics on an empty ring.
 func (r *Keyring) Seal(kind, id string, text []byte) string {
 	key := r.keys[0]
-	bound := binding(kind, id)
-	mac := hmac.New(sha256.New, key.nonce)
-	mac.Write(bound)
-	mac.Write(text)
-	nonce := mac.Sum(nil)[:key.aead.NonceSize()]
-	sealed := key.aead.Seal(nonce, nonce, text, bound)
-	return version + "." + key.id + "." + base64.RawURLEncoding.EncodeToString(sealed)
+	sealed, err := key.siv.EncryptDeterministically(text, binding(kind, id))
+	if err != nil {
+		panic(err) // only on a text longer than memory
+	}
+	return versionSIV + "." + key.id + "." + base64.RawURLEncoding.EncodeToString(sealed)
 }
 
 // Open decrypts a text sealed for the object, or returns ErrOpen.
 func (r *Keyring) Open(kind, id, sealed string) ([]byte, error) {
 	parts := strings.Split(sealed, ".")
-	if r.Empty() || len(parts) != 3 || parts[0] != version {
+	if r.Empty() || len(parts) != 3 {
 		return nil, ErrOpen
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(parts[2])
@@ -140,13 +140,24 @@ func (r *Keyring) Open(kind, id, sealed string) ([]byte, error) {
 		return nil, ErrOpen
 	}
 	for _, key := range r.keys {
-		if key.id != parts[1] || len(raw) < key.aead.NonceSize() {
+		if key.id != parts[1] {
 			continue
 		}
-		text, err := key.aead.Open(nil, raw[:key.aead.NonceSize()], raw[key.aead.NonceSize():], binding(kind, id))
-		if err == nil {
+		if text, err := key.open(parts[0], raw, binding(kind, id)); err == nil {
 			return text, nil
 		}
+	}
+	return nil, ErrOpen
+}
+
+// open decrypts by the form of a version.
+func (k rootKey) open(version string, raw, bound []byte) ([]byte, error) {
+	nonce := k.gcm.NonceSize()
+	switch {
+	case version == versionSIV:
+		return k.siv.DecryptDeterministically(raw, bound)
+	case version == versionGCM && len(raw) >= nonce:
+		return k.gcm.Open(nil, raw[:nonce], raw[nonce:], bound)
 	}
 	return nil, ErrOpen
 }

@@ -116,3 +116,23 @@ func TestSubkeys(t *testing.T) {
 		t.Error("an empty ring has subkeys")
 	}
 }
+
+// What an earlier release sealed is opened, and sealing the same again differs: so its owner writes it again.
+func TestTheOlderFormIsOpenedAndSealedAnew(t *testing.T) {
+	const older = "v1.ed2e2892.GZUiLkoOZCQxUjov5LGzezkNOfqSUXAOjWrSQ6oem1PgI8w6Z0zijqlDQMnlytk3Xgc"
+	r := ring(t, 1)
+	text, err := r.Open("kind", "id", older)
+	if err != nil || string(text) != "what was sealed before" {
+		t.Fatalf("opened %q, %v", text, err)
+	}
+	if _, err := r.Open("kind", "other", older); !errors.Is(err, ErrOpen) {
+		t.Errorf("opened for another object: %v", err)
+	}
+	anew := r.Seal("kind", "id", text)
+	if anew == older || !strings.HasPrefix(anew, "v2.ed2e2892.") {
+		t.Errorf("sealed anew as %s", anew)
+	}
+	if again, err := r.Open("kind", "id", anew); err != nil || !bytes.Equal(again, text) {
+		t.Errorf("opened %q, %v", again, err)
+	}
+}

@@ -341,9 +341,9 @@ func renewed(s statement) []any {
 	switch {
 	case strings.HasPrefix(s.query, "INSERT INTO session_tokens"):
 		_, hash, _ := session.Mint(strings.NewReader(fmt.Sprintf("%032d", fresh.Add(1))))
-		args[1], args[2] = hash, int64(1) // of no session, so that the sessions that are measured stay as they are
+		args[0], args[1] = hash, int64(1) // of no session, so that the sessions that are measured stay as they are
 	case strings.HasPrefix(s.query, "INSERT INTO audit"):
-		args[2] = fresh.Add(1)
+		args[1] = fresh.Add(1)
 	}
 	return args
 }

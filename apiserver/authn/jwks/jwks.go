@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -52,9 +51,9 @@ type state struct {
 	lastErr error
 }
 
-// New returns a Cache. allowed are address ranges that may be fetched from although they are private.
-func New(clock func() time.Time, allowed []netip.Prefix) *Cache {
-	transport := egress.Transport(allowed, fetchWithin)
+// New returns a Cache. policy tells where issuers may be.
+func New(clock func() time.Time, policy *egress.Policy) *Cache {
+	transport := policy.Transport(fetchWithin)
 	transport.MaxIdleConnsPerHost = 1
 	return &Cache{
 		clock: clock, sets: map[string]*state{},

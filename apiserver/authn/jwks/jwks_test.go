@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/cardea-iam/cardea/apiserver/egress"
 )
 
 // issuer serves a key set over TLS, and counts.
@@ -59,7 +61,7 @@ func newIssuer(t *testing.T) *issuer {
 func newCache(i *issuer, allowed ...netip.Prefix) (*Cache, *atomic.Int64) {
 	now := &atomic.Int64{}
 	now.Store(1_700_000_000)
-	c := New(func() time.Time { return time.Unix(now.Load(), 0) }, allowed)
+	c := New(func() time.Time { return time.Unix(now.Load(), 0) }, egress.NewPolicy(allowed, nil))
 	c.client.Transport.(*http.Transport).TLSClientConfig = i.Client().Transport.(*http.Transport).TLSClientConfig
 	return c, now
 }
