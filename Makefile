@@ -35,7 +35,7 @@ KUBECTL ?= $(or $(shell command -v kubectl),bin/k8s/kubectl)
 GO_FOLDERS := $(wildcard api apiserver cmd controllers hack internal store test)
 # What `make verify` regenerates and compares.
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
-	config/crd/bases config/rbac/role.yaml docs/resources.md
+	config/crd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
 # operator and server in their own process, and the carrier is one of goroutines.
 PROCESS_PACKAGES = $(shell go list ./hack/... ./test/... | grep -v -e '/test/integration$$' -e '/hack/carrier')
@@ -155,9 +155,10 @@ generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepco
 	@cd apiserver/openapi && ../../bin/tools/oapi-codegen -config codegen.yaml openapi.yaml
 
 .PHONY: manifests
-manifests: bin/tools/controller-gen ## Generate the CRDs and the operator's role.
+manifests: bin/tools/controller-gen ## Generate the CRDs, the operator's role, and what names every kind.
 	@bin/tools/controller-gen crd:allowDangerousTypes=true paths=./api/... output:crd:artifacts:config=config/crd/bases
 	@bin/tools/controller-gen rbac:roleName=cardea-operator paths=./controllers/... output:rbac:artifacts:config=config/rbac
+	@go run ./hack/gen-config
 
 .PHONY: docs
 docs: bin/tools/crd-ref-docs ## Generate docs/resources.md.

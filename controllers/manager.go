@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -21,24 +23,36 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/engine"
 )
 
 // forever is a time no process waits to its end: caches wait for an API server that is away as long as it takes.
 const forever = 10 * 365 * 24 * time.Hour
 
-// stopGrace bounds the end of an operator: its workers finish the passes they are in.
+// stopGrace bounds the end of an operator: its workers finish what they are in.
 const stopGrace = 8 * time.Second
+
+// Operator is a manager with the operator's controllers.
+type Operator struct {
+	manager.Manager
+	lease *renewedLock // nil where it leads alone
+}
 
 // NewManager composes the operator. It asks the API server nothing, so that it can start while that is away. Without a
 // lock the operator leads alone.
-func NewManager(ctx context.Context, config *rest.Config, lock resourcelock.Interface, log logr.Logger, opts Options) (manager.Manager, error) {
+func NewManager(ctx context.Context, config *rest.Config, lock *resourcelock.LeaseLock, log logr.Logger, opts Options) (*Operator, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
 	}
-	mgr, err := manager.New(config, manager.Options{
+	var ask client.Reader
+	api := engine.NewAPIServer(func(ctx context.Context) error {
+		_, err := installID(ask)(ctx)
+		return err
+	})
+	managerOptions := manager.Options{
 		Scheme:         scheme,
 		Logger:         log,
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return newMapper(), nil },
@@ -46,39 +60,45 @@ func NewManager(ctx context.Context, config *rest.Config, lock resourcelock.Inte
 		Cache: cache.Options{
 			DefaultTransform:            slim,
 			ReaderFailOnMissingInformer: true,
+			DefaultWatchErrorHandler:    watchErrors(api),
 		},
 		Client: client.Options{Cache: &client.CacheOptions{
 			EnableReadYourWritesConsistency: ptr.To(true),
 		}},
-		Controller:                          ctrlconfig.Controller{CacheSyncTimeout: forever, SkipNameValidation: ptr.To(true)},
-		LeaderElection:                      lock != nil,
-		LeaderElectionResourceLockInterface: lock,
-		LeaderElectionReleaseOnCancel:       true,
-		GracefulShutdownTimeout:             ptr.To(stopGrace - time.Second),
-	})
+		Controller:              ctrlconfig.Controller{CacheSyncTimeout: forever, SkipNameValidation: ptr.To(true)},
+		GracefulShutdownTimeout: ptr.To(stopGrace - time.Second),
+	}
+	var lease *renewedLock
+	if lock != nil {
+		lease = &renewedLock{LeaseLock: lock, clock: time.Now}
+		lead(&managerOptions, lease)
+	}
+	mgr, err := manager.New(config, managerOptions)
 	if err != nil {
 		return nil, fmt.Errorf("compose the operator: %w", err)
 	}
-	if err := setup(ctx, mgr, lock, opts); err != nil {
+	ask = mgr.GetAPIReader()
+	if err := setup(ctx, mgr, lock, api, opts); err != nil {
 		return nil, fmt.Errorf("compose the controllers: %w", err)
 	}
-	return mgr, nil
+	return &Operator{Manager: mgr, lease: lease}, nil
 }
 
-// Run runs a manager until ctx ends. A manager that is stopped while its caches still wait for the API server never
-// returns: then it is left behind at once, for no pass can be under way before the caches are filled.
-func Run(ctx context.Context, mgr manager.Manager) error {
+// Run runs an operator until ctx ends, or until it is no leader any more: then ErrLeaseLost. A manager that is stopped while its
+// caches still wait for the API server never returns: then it is left behind at once, for no reconcile can be under way before
+// the caches are filled.
+func Run(ctx context.Context, operator *Operator) error {
 	filled := make(chan struct{})
 	go func() {
-		if mgr.GetCache().WaitForCacheSync(ctx) {
+		if operator.GetCache().WaitForCacheSync(ctx) {
 			close(filled)
 		}
 	}()
 	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
+	go func() { done <- operator.Start(ctx) }()
 	select {
 	case err := <-done:
-		return err
+		return operator.ended(ctx, err)
 	case <-ctx.Done():
 	}
 	grace := stopGrace
@@ -89,10 +109,21 @@ func Run(ctx context.Context, mgr manager.Manager) error {
 	}
 	select {
 	case err := <-done:
-		return err
+		return operator.ended(ctx, err)
 	case <-time.After(grace):
 		return nil
 	}
+}
+
+// ended tells a manager's end apart: on request, by the loss of the lease, by a fault.
+func (o *Operator) ended(ctx context.Context, err error) error {
+	switch {
+	case err == nil || o.lease == nil:
+		return err
+	case errors.Is(err, engine.ErrDeposed), ctx.Err() == nil && o.lease.lost():
+		return fmt.Errorf("%w: %w", ErrLeaseLost, err)
+	}
+	return err
 }
 
 func newMapper() meta.RESTMapper {
@@ -117,30 +148,19 @@ func installID(reader client.Reader) func(context.Context) (string, error) {
 	}
 }
 
-// stillLeader asks the API server who holds the Lease.
-func stillLeader(lock resourcelock.Interface) func(context.Context) (bool, error) {
-	if lock == nil {
-		return func(context.Context) (bool, error) { return true, nil }
-	}
-	return func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		record, _, err := lock.Get(ctx)
-		if err != nil {
-			return false, fmt.Errorf("ask who holds the lease: %w", err)
+// watchErrors tells of broken watches once an outage, and of anything else as client-go does.
+func watchErrors(api *engine.APIServer) toolscache.WatchErrorHandlerWithContext {
+	return func(ctx context.Context, reflector *toolscache.Reflector, err error) {
+		if !api.Failed(ctx, err) {
+			toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
 		}
-		return record.HolderIdentity == lock.Identity(), nil
 	}
 }
 
 // slim drops what nobody reads from cached objects: a third of their size.
 func slim(obj any) (any, error) {
 	if object, err := meta.Accessor(obj); err == nil {
-		object.SetManagedFields(nil)
-		if annotations := object.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
-			delete(annotations, corev1.LastAppliedConfigAnnotation)
-			object.SetAnnotations(annotations)
-		}
+		engine.SlimOrigin(object)
 	}
 	return obj, nil
 }

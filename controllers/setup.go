@@ -41,24 +41,39 @@ type Options struct {
 	Random io.Reader
 	// Keyring holds the root keys; empty, deployments cannot sign and take no values from Secrets.
 	Keyring *seal.Keyring
-	// Resync is the time between two passes over an unchanged resource.
+	// Resync is the time between two reconciles of an unchanged resource.
 	Resync time.Duration
 	// Beat is the time between two signs of life in the store.
 	Beat time.Duration
-	// Workers is the number of passes of one kind at once.
+	// Workers is the number of reconciles of one kind at once.
 	Workers int
-	// Hook is called before each step of each pass; an error ends the pass as a crash would. Nil outside tests.
+	// RequireHostGrants lets a namespace declare the hosts alone that its annotation lists.
+	RequireHostGrants bool
+	// Hook is called before each step of each reconcile; an error ends it as a crash would. Nil outside tests.
 	Hook func(kind, step string) error
 }
 
 // setup adds every controller to a manager.
-func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface, opts Options) error {
+func setup(ctx context.Context, mgr manager.Manager, lock *resourcelock.LeaseLock, api *engine.APIServer, opts Options) error {
 	tenure := engine.NewTenure(engine.TenureOptions{
 		Store: opts.Store, Install: installID(mgr.GetAPIReader()), StillLeader: stillLeader(lock), Beat: opts.Beat,
 	})
-	if err := mgr.Add(tenure); err != nil {
+	for _, runnable := range []manager.Runnable{tenure, api} {
+		if err := mgr.Add(runnable); err != nil {
+			return err
+		}
+	}
+	e := engine.New(mgr, engine.Options{
+		Store: opts.Store, Tenure: tenure, API: api, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook,
+	})
+	if err := addKinds(e, mgr, tenure, opts); err != nil {
 		return err
 	}
+	return e.Start(ctx, mgr)
+}
+
+// addKinds adds how each kind is reconciled. A kind of the table that is missing here fails the start.
+func addKinds(e *engine.Engine, mgr manager.Manager, tenure *engine.Tenure, opts Options) error {
 	objects, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return err
@@ -66,19 +81,18 @@ func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface
 	watch := func(resource schema.GroupVersionResource, newList func() client.ObjectList) *objectwatch.Watch {
 		return objectwatch.New(objects, resource, mgr.GetCache(), newList)
 	}
-
 	// Secrets and ConfigMaps go past the manager's client: its read-your-writes would begin to watch, and cache, all there are.
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return err
 	}
-
-	e := engine.New(mgr, engine.Options{
-		Store: opts.Store, Tenure: tenure, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook,
-	})
+	var grants *identitydeployment.HostGrants
+	if opts.RequireHostGrants {
+		grants = &identitydeployment.HostGrants{Cache: mgr.GetCache()}
+	}
 	deployments := func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} }
 	engine.Add(e, identitydeployment.Kind(identitydeployment.Options{
-		Client: direct, ConfigMaps: watch(objectwatch.ConfigMaps, deployments), Secrets: watch(objectwatch.Secrets, deployments),
+		Client: direct, ConfigMaps: watch(objectwatch.ConfigMaps, deployments), Secrets: watch(objectwatch.Secrets, deployments), Grants: grants,
 		Keyring: opts.Keyring, People: identitydeployment.People{Store: opts.Store, Tenure: tenure.Current}, Clock: opts.Clock, Random: opts.Random,
 	}))
 	engine.Add(e, ratelimitscheme.Kind())
@@ -93,8 +107,8 @@ func setup(ctx context.Context, mgr manager.Manager, lock resourcelock.Interface
 	engine.Add(e, membershiprole.Kind())
 	engine.Add(e, b2bsettings.Kind())
 	engine.Add(e, oauthapp.Kind())
-	engine.Add(e, oauthscope.Kind(mgr.GetCache()))
+	engine.Add(e, oauthscope.Kind())
 	engine.Add(e, aitool.Kind(direct, watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.AIToolList{} })))
 	engine.Add(e, aiagent.Kind())
-	return e.Start(ctx, mgr)
+	return nil
 }

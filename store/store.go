@@ -63,7 +63,8 @@ type Put struct {
 	// only if that is still so: this is the compare-and-swap by which a resource that was created again takes over.
 	SeenUID string
 	// Displace lists owners the writer has proven may lose their claims: gone from the cluster, or yielding. A
-	// claim held by one of them moves to the writer, and the displaced document is deleted with all its claims.
+	// claim held by one of them moves to the writer, and the displaced document is deleted with all its claims. Of another
+	// namespace only a claim moves that is the writer's by its name alone; any other stays with its holder.
 	Displace []Owner
 }
 
@@ -127,6 +128,12 @@ type Erasure interface {
 	Erase(ctx context.Context, tenure Tenure, deployment string, limit int) (int64, error)
 }
 
+// Tenants tells the operator of what former deployments left behind.
+type Tenants interface {
+	// OldestUser returns the lowest id of a user in a deployment ("namespace/name"), 0 if there is none. Errors: ErrUnavailable.
+	OldestUser(ctx context.Context, deployment string) (int64, error)
+}
+
 // Feed is the server's side.
 type Feed interface {
 	// Load returns every document and the feed position they are true at, from one consistent read.
@@ -141,6 +148,8 @@ type Feed interface {
 
 // Tenures is how an operator becomes, stays and stops being the one writer.
 type Tenures interface {
+	// Installed returns the install that marked the store last, "" if none did. Errors: ErrSchema or ErrUnavailable.
+	Installed(ctx context.Context) (string, error)
 	// Take ends every earlier tenure and begins one for an install (the id of a cluster). If the store is marked by
 	// another install that released it, or whose beat does not change while Take watches for the patience, the
 	// install takes the store over; if that install beats, ErrForeignInstall. The same install never waits.
@@ -170,6 +179,7 @@ type Store interface {
 	Tenures
 	Schema
 	Erasure
+	Tenants
 	people.Store
 	// Close ends every connection and background task. Writes that wait get ErrUnavailable.
 	Close() error

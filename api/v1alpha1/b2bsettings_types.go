@@ -28,6 +28,12 @@ type B2BSettingsSpec struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	DefaultWorkspaceLimit *int32 `json:"defaultWorkspaceLimit,omitempty"`
 
+	// maxOrganizationsPerUser is how many organizations a user may own, 0 to 10000. Lowering it deletes nothing. Absent: 20.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	MaxOrganizationsPerUser *int32 `json:"maxOrganizationsPerUser,omitempty"`
+
 	// requireOrgForSignup makes a sign-up carry an invitation or create an organization. Absent: false.
 	// +optional
 	RequireOrgForSignup *bool `json:"requireOrgForSignup,omitempty"`

@@ -12,10 +12,21 @@ const (
 	// ManagedByOperator is LabelManagedBy's value on Secrets the operator generated; the operator may update and
 	// delete only those.
 	ManagedByOperator = "cardea"
-	// ManagedByHTTP is LabelManagedBy's value on resources the management API created; they yield to declared ones.
+	// ManagedByHTTP is LabelManagedBy's value on resources the management API created; they yield their slug
+	// to declared ones, and are declared themselves once somebody else declares any of their spec.
 	ManagedByHTTP = "cardea-http"
 
-	// AnnotationReconcileRequestedAt asks for one pass now; any new value counts. It is answered in
+	// LabelDeployment on a Secret names the IdentityDeployment that may take values from it. As an annotation with the value `*`,
+	// which no label can have, it lets every one of the namespace.
+	LabelDeployment = "iam.cardea.dev/deployment"
+	// AnnotationAllowedHosts on a Namespace lists the frontend hosts its deployments may declare, where the operator requires
+	// grants: names and patterns such as `*.acme.example`, separated by commas or blanks. Cluster admins write it.
+	AnnotationAllowedHosts = "iam.cardea.dev/allowed-hosts"
+	// AnnotationFormerPeopleAccepted on an IdentityDeployment says, by any value, that people from before its creation are
+	// meant to be there.
+	AnnotationFormerPeopleAccepted = "iam.cardea.dev/former-people-accepted"
+
+	// AnnotationReconcileRequestedAt asks for one reconcile now; any new value counts. It is answered in
 	// status.lastHandledReconcileAt.
 	AnnotationReconcileRequestedAt = "iam.cardea.dev/reconcile-requested-at"
 	// AnnotationRotateAt (RFC 3339) on an APIKey rotates it once, when the time is past and later than
@@ -27,6 +38,8 @@ const (
 	AnnotationPreviousExpiresAt = "iam.cardea.dev/previous-expires-at"
 	// AnnotationRotatedAt (RFC 3339) on a generated Secret tells when its current key was issued.
 	AnnotationRotatedAt = "iam.cardea.dev/rotated-at"
+	// AnnotationRotatedFor on a generated Secret is the value of AnnotationRotateAt that was answered last.
+	AnnotationRotatedFor = "iam.cardea.dev/rotated-for"
 
 	// Finalizer holds a resource until the store no longer serves it.
 	Finalizer = "iam.cardea.dev/store"

@@ -25,18 +25,9 @@ var SchemeGroupVersion = GroupVersion
 
 // AddToScheme registers every kind of this package.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion,
-		&IdentityDeployment{}, &IdentityDeploymentList{},
-		&RateLimitScheme{}, &RateLimitSchemeList{},
-		&APIAuthApp{}, &APIAuthAppList{},
-		&APIKey{}, &APIKeyList{},
-		&B2BSettings{}, &B2BSettingsList{},
-		&MembershipRole{}, &MembershipRoleList{},
-		&OAuthApp{}, &OAuthAppList{},
-		&OAuthScope{}, &OAuthScopeList{},
-		&AITool{}, &AIToolList{},
-		&AIAgent{}, &AIAgentList{},
-	)
+	for _, info := range Kinds {
+		s.AddKnownTypes(GroupVersion, info.New(), info.NewList())
+	}
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
@@ -44,36 +35,9 @@ func AddToScheme(s *runtime.Scheme) error {
 // AddToMapper maps every kind of this package to its resource, so that a client need not ask the API server, which may
 // be away when a process starts.
 func AddToMapper(mapper *meta.DefaultRESTMapper) {
-	for kind, resource := range resources {
+	for _, info := range Kinds {
 		// Spelled out: the mapper's own plural of APIKey would be "apikeies".
-		mapper.AddSpecific(GroupVersion.WithKind(kind), GroupVersion.WithResource(resource), GroupVersion.WithResource(strings.ToLower(kind)), meta.RESTScopeNamespace)
+		mapper.AddSpecific(GroupVersion.WithKind(info.Kind), GroupVersion.WithResource(info.Resource),
+			GroupVersion.WithResource(strings.ToLower(info.Kind)), meta.RESTScopeNamespace)
 	}
 }
-
-// resources are the plural names of the kinds, as in their CRDs.
-var resources = map[string]string{
-	KindIdentityDeployment: "identitydeployments",
-	KindRateLimitScheme:    "ratelimitschemes",
-	KindAPIAuthApp:         "apiauthapps",
-	KindAPIKey:             "apikeys",
-	KindB2BSettings:        "b2bsettings",
-	KindMembershipRole:     "membershiproles",
-	KindOAuthApp:           "oauthapps",
-	KindOAuthScope:         "oauthscopes",
-	KindAITool:             "aitools",
-	KindAIAgent:            "aiagents",
-}
-
-// Kinds are the names of every kind of this package, as in PROJECT.
-const (
-	KindIdentityDeployment = "IdentityDeployment"
-	KindRateLimitScheme    = "RateLimitScheme"
-	KindAPIAuthApp         = "APIAuthApp"
-	KindAPIKey             = "APIKey"
-	KindB2BSettings        = "B2BSettings"
-	KindMembershipRole     = "MembershipRole"
-	KindOAuthApp           = "OAuthApp"
-	KindOAuthScope         = "OAuthScope"
-	KindAITool             = "AITool"
-	KindAIAgent            = "AIAgent"
-)

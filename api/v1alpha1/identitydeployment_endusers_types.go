@@ -108,7 +108,8 @@ type SMTPServer struct {
 	// +kubebuilder:validation:Pattern=`^[ -~]+$`
 	Username *string `json:"username,omitempty"`
 
-	// passwordSecretRef names the Secret and key that hold the password of username: one line of at most 512 bytes.
+	// passwordSecretRef names the Secret and key that hold the password of username: one line of at most 512
+	// bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
 	// Absent: no sign-in.
 	// +optional
 	PasswordSecretRef *SecretKeyReference `json:"passwordSecretRef,omitempty"`
@@ -161,7 +162,8 @@ type TwilioAccount struct {
 	// +kubebuilder:validation:Pattern=`^AC[0-9a-f]{32}$`
 	AccountSID string `json:"accountSID"`
 
-	// authTokenSecretRef names the Secret and key that hold the account's auth token: one line of at most 512 bytes.
+	// authTokenSecretRef names the Secret and key that hold the account's auth token: one line of at most 512
+	// bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
 	// +required
 	AuthTokenSecretRef SecretKeyReference `json:"authTokenSecretRef"`
 
@@ -198,7 +200,8 @@ type SMSWebhook struct {
 	// +kubebuilder:validation:Pattern=`^https?://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[1-9][0-9]{0,4})?([/?][!"$-~]*)?$`
 	URL string `json:"url"`
 
-	// signingSecretRef names the Secret and key that hold what the calls are signed with: one line of at most 512 bytes.
+	// signingSecretRef names the Secret and key that hold what the calls are signed with: one line of at
+	// most 512 bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
 	// +required
 	SigningSecretRef SecretKeyReference `json:"signingSecretRef"`
 }

@@ -680,6 +680,11 @@ func (in *B2BSettingsSpec) DeepCopyInto(out *B2BSettingsSpec) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.MaxOrganizationsPerUser != nil {
+		in, out := &in.MaxOrganizationsPerUser, &out.MaxOrganizationsPerUser
+		*out = new(int32)
+		**out = **in
+	}
 	if in.RequireOrgForSignup != nil {
 		in, out := &in.RequireOrgForSignup, &out.RequireOrgForSignup
 		*out = new(bool)

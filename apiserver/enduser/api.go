@@ -44,48 +44,50 @@ type Options struct {
 type API struct {
 	Options
 	router  *route.Router
-	codes   *verification.Binder
+	codes   *verification.Codes
 	signers sync.Map // parsed signing keys by their id
 }
 
 // endpoint is one operation.
 type endpoint struct {
-	serve func(*call) (any, error)
+	serve func(*call) (reply, error)
 	// signedIn requires a session with an active sign-in.
 	signedIn bool
 	// changes tells that the operation writes in a transaction, which can also write down that the session is in use.
 	changes bool
-	// public is answered without envelope, session and cookies.
-	public bool
+	// public, in place of serve, answers by itself: without envelope, session and cookies.
+	public func(*call) error
 }
 
 // endpoints is the one list of operations.
 var endpoints = map[string]endpoint{
-	"POST /auth/signup":                                {serve: (*call).signUp, changes: true},
-	"POST /auth/signin":                                {serve: (*call).signIn, changes: true},
-	"POST /auth/prepare-verification":                  {serve: (*call).prepareAttempt, changes: true},
-	"POST /auth/attempt-verification":                  {serve: (*call).attemptVerification, changes: true},
-	"GET /session":                                     {serve: (*call).getSession},
-	"POST /session/token":                              {serve: (*call).issueToken, signedIn: true},
-	"GET /.well-known/jwks.json":                       {serve: (*call).keySet, public: true},
-	"POST /session/sign-out":                           {serve: (*call).signOut, signedIn: true, changes: true},
-	"POST /session/switch-sign-in":                     {serve: (*call).switchSignIn, signedIn: true, changes: true},
-	"POST /session/switch-organization":                {serve: (*call).switchOrganization, signedIn: true, changes: true},
-	"POST /session/switch-workspace":                   {serve: (*call).switchWorkspace, signedIn: true, changes: true},
-	"GET /me":                                          {serve: (*call).me, signedIn: true},
-	"GET /me/phone-numbers":                            {serve: (*call).listPhones, signedIn: true},
-	"POST /me/phone-numbers":                           {serve: (*call).addPhone, signedIn: true, changes: true},
-	"POST /me/phone-numbers/{id}/prepare-verification": {serve: (*call).preparePhone, signedIn: true, changes: true},
-	"POST /me/phone-numbers/{id}/attempt-verification": {serve: (*call).verifyPhone, signedIn: true, changes: true},
-	"POST /me/phone-numbers/{id}/make-primary":         {serve: (*call).makePhonePrimary, signedIn: true, changes: true},
-	"DELETE /me/phone-numbers/{id}":                    {serve: (*call).removePhone, signedIn: true, changes: true},
-	"GET /me/organization-memberships":                 {serve: (*call).listOrganizationMemberships, signedIn: true},
-	"DELETE /me/organization-memberships/{id}":         {serve: (*call).leaveOrganization, signedIn: true, changes: true},
-	"GET /me/workspace-memberships":                    {serve: (*call).listWorkspaceMemberships, signedIn: true},
-	"POST /organizations":                              {serve: (*call).createOrganization, signedIn: true, changes: true},
-	"POST /organizations/{id}/invitations":             {serve: (*call).invite, signedIn: true, changes: true},
-	"POST /organizations/invitations/accept":           {serve: (*call).acceptInvitation, signedIn: true, changes: true},
-	"POST /workspaces":                                 {serve: (*call).createWorkspace, signedIn: true, changes: true},
+	"POST /auth/signup":                                      {serve: signUp, changes: true},
+	"POST /auth/signin":                                      {serve: signIn, changes: true},
+	"POST /auth/prepare-verification":                        {serve: prepareAttempt, changes: true},
+	"POST /auth/attempt-verification":                        {serve: attemptVerification, changes: true},
+	"GET /session":                                           {serve: getSession},
+	"POST /session/token":                                    {serve: issueToken, signedIn: true},
+	"GET /.well-known/jwks.json":                             {public: keySet},
+	"POST /session/sign-out":                                 {serve: signOut, signedIn: true, changes: true},
+	"POST /session/switch-sign-in":                           {serve: switchSignIn, signedIn: true, changes: true},
+	"POST /session/switch-organization":                      {serve: switchOrganization, signedIn: true, changes: true},
+	"POST /session/switch-workspace":                         {serve: switchWorkspace, signedIn: true, changes: true},
+	"GET /me":                                                {serve: me, signedIn: true},
+	"GET /me/phone-numbers":                                  {serve: listPhones, signedIn: true},
+	"POST /me/phone-numbers":                                 {serve: addPhone, signedIn: true, changes: true},
+	"POST /me/phone-numbers/{id}/prepare-verification":       {serve: preparePhone, signedIn: true, changes: true},
+	"POST /me/phone-numbers/{id}/attempt-verification":       {serve: verifyPhone, signedIn: true, changes: true},
+	"POST /me/phone-numbers/{id}/make-primary":               {serve: makePhonePrimary, signedIn: true, changes: true},
+	"DELETE /me/phone-numbers/{id}":                          {serve: removePhone, signedIn: true, changes: true},
+	"GET /me/organization-memberships":                       {serve: listOrganizationMemberships, signedIn: true},
+	"DELETE /me/organization-memberships/{id}":               {serve: leaveOrganization, signedIn: true, changes: true},
+	"GET /me/workspace-memberships":                          {serve: listWorkspaceMemberships, signedIn: true},
+	"POST /organizations":                                    {serve: createOrganization, signedIn: true, changes: true},
+	"GET /organizations/{id}/invitations":                    {serve: listInvitations, signedIn: true},
+	"POST /organizations/{id}/invitations":                   {serve: invite, signedIn: true, changes: true},
+	"POST /organizations/invitations/accept":                 {serve: acceptInvitation, signedIn: true, changes: true},
+	"DELETE /organizations/{id}/invitations/{invitation_id}": {serve: revokeInvitation, signedIn: true, changes: true},
+	"POST /workspaces":                                       {serve: createWorkspace, signedIn: true, changes: true},
 }
 
 // New returns the handler of the end-user listener.
@@ -96,7 +98,7 @@ func New(opts Options) http.Handler {
 	if opts.Posted == nil {
 		opts.Posted = func() {}
 	}
-	api := &API{Options: opts, codes: verification.NewBinder(opts.Keyring)}
+	api := &API{Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}}
 	api.router = route.New(api.unrouted)
 	for pattern, e := range endpoints {
 		opts.Metrics.Expect(pattern)

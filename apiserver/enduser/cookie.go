@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/session"
-	"github.com/cardea-iam/cardea/store/people"
 )
 
 // cookieName is fixed by the contract; the __Host- prefix that would fend off cookies of sibling hosts is not possible, so two
@@ -29,34 +29,37 @@ func (c *call) setCookie(header http.Header) {
 
 // plainLocalhost tells that a Staging deployment is served on localhost without TLS, where browsers drop Secure cookies.
 func (c *call) plainLocalhost() bool {
-	return c.settings != nil && c.settings.Mode == "Staging" && localhost(c.host) && c.r.TLS == nil
+	return c.request != nil && c.request.Settings.Mode == string(v1alpha1.DeploymentModeStaging) && localhost(c.host) && c.r.TLS == nil
 }
 
 func localhost(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
 
-// rotate gives the session a new token beside the presented one, which lives until a successor is used.
-func (c *call) rotate(tx people.Tx) error {
-	token, hash, err := session.Mint(c.Random)
-	if err != nil {
-		return err
+// clearPlanted takes away the cookies of our name that the browser may have sent: our own, and those that a page of a sibling host
+// planted for a parent domain or a path above this one. The browser keeps cookies by domain and path, and tells neither.
+func (c *call) clearPlanted() {
+	domains := []string{""}
+	for parent := c.host; ; {
+		_, rest, found := strings.Cut(parent, ".")
+		if !found || !strings.Contains(rest, ".") {
+			break
+		}
+		domains = append(domains, rest)
+		parent = rest
 	}
-	err = tx.InsertToken(people.Token{Hash: hash, Session: c.session.ID, Parent: c.session.Token.Hash, CreatedAt: c.now})
-	if err != nil {
-		return err
+	if strings.Contains(c.host, ".") {
+		domains = append(domains, c.host)
 	}
-	c.cookie = token
-	return tx.TrimTokens(c.session.ID, c.session.Token.Hash, session.MaxTokens, c.now, c.now.Add(-session.RememberDead))
-}
-
-// renew gives the session a new token in place of all it had: nobody who knew an earlier one comes along (no fixation).
-func (c *call) renew(tx people.Tx) error {
-	token, hash, err := session.Mint(c.Random)
-	if err != nil {
-		return err
+	paths := []string{"/"}
+	for at, r := range c.r.URL.Path {
+		if r == '/' && at > 0 {
+			paths = append(paths, c.r.URL.Path[:at], c.r.URL.Path[:at+1])
+		}
 	}
-	if err := tx.ReplaceTokens(c.session.ID, c.now); err != nil {
-		return err
+	paths = append(paths, c.r.URL.Path)
+	for _, domain := range domains[:min(len(domains), 4)] {
+		for _, path := range paths[:min(len(paths), 8)] {
+			cookie := http.Cookie{Name: cookieName, Path: path, Domain: domain, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: !c.plainLocalhost(), MaxAge: -1}
+			c.Header().Add("Set-Cookie", cookie.String())
+		}
 	}
-	c.cookie = token
-	return tx.InsertToken(people.Token{Hash: hash, Session: c.session.ID, CreatedAt: c.now})
 }

@@ -30,7 +30,7 @@ func (w *world) dump() string {
 	defer func() { _ = db.Close() }()
 	var out strings.Builder
 	for _, table := range []string{
-		"users", "emails", "phones", "credentials", "sessions", "session_tokens", "signins", "attempts", "challenges", "failures", "outbox",
+		"users", "emails", "phones", "credentials", "sessions", "session_tokens", "signins", "attempts", "challenges", "failures", "counters", "sends", "known_clients", "outbox",
 		"organizations", "workspaces", "organization_memberships", "workspace_memberships", "invitations", "events", "audit",
 	} {
 		rows, err := db.QueryContext(w.t.Context(), "SELECT * FROM "+table)

@@ -82,7 +82,7 @@ func TestGarbageCookies(t *testing.T) {
 
 func TestSignUpIsExactlyOneAccount(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		// Two browsers begin with one address; the newer code counts, and it works once.
+		// Two browsers begin with one address: each has a code of its own attempt, and one account comes of it.
 		one, two := w.browser(), w.browser()
 		one.ok("POST", "/auth/signup", `{"email":"ada@example.com"}`)
 		first := one.last.Body.Session.SignUpAttempts[0]["id"]
@@ -94,10 +94,11 @@ func TestSignUpIsExactlyOneAccount(t *testing.T) {
 		body := func(attempt any, code string) string {
 			return fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, attempt, code)
 		}
-		one.refused(400, "EXPIRED_CODE", "POST", "/auth/attempt-verification", body(first, codes[0]))
 		one.refused(400, "INVALID_ATTEMPT", "POST", "/auth/attempt-verification", body(second, codes[1]))
+		one.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", body(first, codes[1]))
 		two.ok("POST", "/auth/attempt-verification", body(second, codes[1]))
 		two.refused(400, "INVALID_ATTEMPT", "POST", "/auth/attempt-verification", body(second, codes[1]))
+		one.refused(400, "EMAIL_EXISTS", "POST", "/auth/attempt-verification", body(first, codes[0]))
 		// An address that was taken meanwhile is told after proof only.
 		w.clock.Advance(time.Hour)
 		three := w.browser()

@@ -90,7 +90,7 @@ func (c *call) answer(data any) {
 
 // refuse sends a failure. An error that is no answer is a bare 500: what it says is for the log.
 func (c *call) refuse(err error) {
-	refused := apierror.Of(err)
+	refused := apierror.Of(c.answerTo(err))
 	out := envelope{Status: refused.Status, Session: c.sessionSnapshot(), Errors: errorViews(refused)}
 	messages := make([]string, len(out.Errors))
 	for i, view := range out.Errors {
@@ -137,7 +137,7 @@ func (c *call) send(out envelope) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Type", "application/json")
 	header.Set("X-Content-Type-Options", "nosniff")
-	if c.settings != nil && !c.plainLocalhost() {
+	if c.request != nil && !c.plainLocalhost() {
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	raw, err := json.Marshal(out)

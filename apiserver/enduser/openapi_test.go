@@ -68,7 +68,7 @@ func credentials(op *openapi3.Operation) string {
 
 func credentialsOf(e endpoint) string {
 	switch {
-	case e.public:
+	case e.public != nil:
 		return "no session"
 	case e.signedIn:
 		return "a session"

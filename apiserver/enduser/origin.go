@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 )
 
@@ -30,16 +31,16 @@ func (c *call) checkOrigin() error {
 
 // allowedOrigin tells whether the deployment declares an origin.
 func (c *call) allowedOrigin(origin string) bool {
-	return c.settings != nil && slices.Contains(c.settings.AllowedOrigins, origin)
+	return c.request != nil && slices.Contains(c.request.Settings.AllowedOrigins, origin)
 }
 
 // ownOrigin tells whether an origin is one of the deployment's hosts, on the port the request came to or the scheme's own.
 func (c *call) ownOrigin(origin string) bool {
 	u, err := url.Parse(origin)
-	if err != nil || u.Path != "" || u.RawQuery != "" || u.User != nil || !slices.Contains(c.settings.FrontendHosts, u.Hostname()) {
+	if err != nil || u.Path != "" || u.RawQuery != "" || u.User != nil || !slices.Contains(c.request.Settings.FrontendHosts, u.Hostname()) {
 		return false
 	}
-	if u.Scheme != "https" && !(u.Scheme == "http" && c.settings.Mode == "Staging" && localhost(u.Hostname())) {
+	if u.Scheme != "https" && !(u.Scheme == "http" && c.request.Settings.Mode == string(v1alpha1.DeploymentModeStaging) && localhost(u.Hostname())) {
 		return false
 	}
 	_, port, err := net.SplitHostPort(c.r.Host)

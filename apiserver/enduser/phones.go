@@ -1,8 +1,7 @@
 package enduser
 
 import (
-	"net/http"
-
+	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
@@ -15,57 +14,62 @@ import (
 // maxPhones is how many numbers a user may have: each may be sent codes.
 const maxPhones = 10
 
-func phoneNotFound() error {
-	return apierror.Coded(http.StatusNotFound, "PHONE_NOT_FOUND", "you have no such phone number: /me/phone-numbers lists yours")
-}
-
-func phoneExists() error {
-	return apierror.Bad("PHONE_EXISTS", "this phone number is in use already")
-}
-
 // phoneID returns the id in the path. What is no id is no phone of theirs either.
 func (c *call) phoneID() (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
-		return 0, phoneNotFound()
+		return 0, c.answerTo(errPhoneUnknown)
 	}
 	return id, nil
 }
 
-// ownPhone returns a phone of the user. Unknown and somebody else's are the same answer.
-func (c *call) ownPhone(tx people.Tx, id int64) (people.Phone, error) {
-	p, found, err := tx.Phone(id)
-	if err != nil {
-		return p, err
+// lockOwnUser locks the signed-in user, before what is the user's.
+func (u *unit) lockOwnUser() (people.User, error) {
+	user, found, err := u.LockUser(u.signedIn().User)
+	if err == nil && !found {
+		err = account.ErrUserUnknown
 	}
-	if !found || p.User != c.signedIn().User {
-		return p, phoneNotFound()
-	}
-	return p, nil
+	return user, err
 }
 
-func (c *call) listPhones() (any, error) {
+// ownPhone returns a phone of the user. Unknown and somebody else's are the same answer.
+func (u *unit) ownPhone(id int64) (people.Phone, error) {
+	p, found, err := u.Phone(id)
+	if err == nil && (!found || p.User != u.signedIn().User) {
+		err = errPhoneUnknown
+	}
+	return p, err
+}
+
+// phoneTarget is what a phone's code proves.
+func (u *unit) phoneTarget(p people.Phone) verification.Target {
+	return verification.Target{
+		Purpose: people.PurposePhone, Channel: people.ChannelSMS, Subject: p.ID, Session: u.session.ID, User: p.User, Recipient: p.Number, Region: p.Region,
+	}
+}
+
+func listPhones(c *call) (reply, error) {
 	out := []phoneView{}
-	err := c.view(func(tx people.Tx) error {
-		phones, err := tx.PhonesOf(c.signedIn().User)
+	err := c.view(func(u *account.Unit) error {
+		phones, err := u.PhonesOf(c.signedIn().User)
 		for _, p := range phones {
 			out = append(out, viewPhone(p))
 		}
 		return err
 	})
-	return out, err
+	return reply{data: out}, err
 }
 
 // allowedCountries are those the deployment sends texts to; nil: all.
 func (c *call) allowedCountries() *[]string {
-	if c.settings.SMS == nil {
+	if c.request.Settings.SMS == nil {
 		return nil
 	}
-	return c.settings.SMS.AllowedCountries
+	return c.request.Settings.SMS.AllowedCountries
 }
 
 // addPhone adds a number. Nothing is sent, and nobody learns whether another user has it.
-func (c *call) addPhone() (any, error) {
+func addPhone(c *call) (reply, error) {
 	var number phone.Number
 	var fault error
 	err := c.parse(func(o *body.Object) {
@@ -75,231 +79,201 @@ func (c *call) addPhone() (any, error) {
 		}
 	})
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	if fault != nil {
-		return nil, apierror.Bad("INVALID_PHONE", "%s", fault)
+		return reply{}, apierror.Bad("INVALID_PHONE", "%s", fault)
 	}
-	var p people.Phone
-	err = c.change(func(tx people.Tx) error {
-		user, found, err := tx.LockUser(c.signedIn().User)
+	return transact(c, func(u *unit) (reply, error) {
+		user, err := u.lockOwnUser()
 		if err != nil {
-			return err
+			return reply{}, err
 		}
-		if !found {
-			return apierror.NotAuthenticated()
+		if err := u.mayAddPhone(user.ID, number.E164); err != nil {
+			return reply{}, err
 		}
-		phones, err := tx.PhonesOf(user.ID)
+		id, err := u.NewID()
 		if err != nil {
-			return err
+			return reply{}, err
 		}
-		for _, own := range phones {
-			if own.Number == number.E164 {
-				return phoneExists()
-			}
+		p := people.Phone{ID: id, User: user.ID, Number: number.E164, Region: number.Region, CreatedAt: u.Now}
+		if err := u.InsertPhone(p); err != nil {
+			return reply{}, err
 		}
-		if len(phones) >= maxPhones {
-			return apierror.Bad("PHONE_LIMIT_REACHED", "you have %d phone numbers: remove one first", len(phones))
-		}
-		id, err := c.directory().NewID()
-		if err != nil {
-			return err
-		}
-		p = people.Phone{ID: id, User: user.ID, Number: number.E164, Region: number.Region, CreatedAt: c.now}
-		if err := tx.InsertPhone(p); err != nil {
-			return err
-		}
-		return c.audit(tx, c.actor(), "phone.added", "phone:"+format(id), c.session.ID)
+		return reply{data: viewPhone(p)}, u.Audit("phone.added", "phone:"+format(id))
 	})
+}
+
+func (u *unit) mayAddPhone(user int64, number string) error {
+	phones, err := u.PhonesOf(user)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return viewPhone(p), nil
+	for _, own := range phones {
+		if own.Number == number {
+			return errPhoneTaken
+		}
+	}
+	if len(phones) >= maxPhones {
+		return errTooManyPhones
+	}
+	return nil
 }
 
 // preparePhone sends a code to a number of the user.
-func (c *call) preparePhone() (any, error) {
+func preparePhone(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	id, err := c.phoneID()
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
-	var number string
-	err = c.change(func(tx people.Tx) error {
-		p, err := c.ownPhone(tx, id)
+	return transact(c, func(u *unit) (reply, error) {
+		p, err := u.ownPhone(id)
 		if err != nil {
-			return err
+			return reply{}, err
 		}
 		if !p.VerifiedAt.IsZero() {
-			return alreadyVerified()
+			return reply{}, errPhoneVerified
 		}
-		if c.settings.SMS == nil {
-			return apierror.Coded(http.StatusForbidden, "SMS_DISABLED", "this deployment sends no texts: its owner declares spec.sms")
+		if u.Settings.SMS == nil {
+			return reply{}, errTextsDisabled
 		}
 		if _, err := phone.Parse(p.Number, c.allowedCountries()); err != nil {
-			return apierror.Bad("INVALID_PHONE", "%s", err)
+			return reply{}, apierror.Bad("INVALID_PHONE", "%s", err)
 		}
-		lock, err := tx.LockFailure(scopeCodes+people.PurposePhone, format(p.User), c.now)
-		if err != nil {
-			return err
+		target := u.phoneTarget(p)
+		if err := c.codes.Locked(u.Unit, target); err != nil {
+			return reply{}, err
 		}
-		if lock.Until.After(c.now) {
-			return tooManyAttempts(lock.Until.Sub(c.now))
-		}
-		number = p.Number
-		return c.sendCode(tx, codeRequest{
-			purpose: people.PurposePhone, channel: people.ChannelSMS, subject: p.ID, user: p.User, recipient: p.Number, to: p.Number, region: p.Region, life: verification.PhoneLifetime,
-			message: func(code string) delivery.Mail {
-				return delivery.Mail{Body: delivery.CodeText(code, c.appName(), c.host)}
+		err = c.codes.Send(u.Unit, verification.Message{
+			Target: target, To: p.Number, Lifetime: verification.PhoneLifetime,
+			Write: func(code string) delivery.Mail {
+				return delivery.Mail{Body: delivery.CodeText(code, u.AppName(), c.host)}
 			},
 		})
+		return reply{data: sentView{Sent: true, PhoneNumber: p.Number, ExpiresIn: int(verification.PhoneLifetime.Seconds())}}, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	c.Posted()
-	return struct {
-		Sent        bool   `json:"sent"`
-		PhoneNumber string `json:"phone_number"`
-		ExpiresIn   int    `json:"expires_in"`
-	}{true, number, int(verification.PhoneLifetime.Seconds())}, nil
 }
 
-func alreadyVerified() error {
-	return apierror.Bad("ALREADY_VERIFIED", "this phone number is verified already")
-}
-
-// verifyPhone verifies a number by the code that was sent to it (contract 4.9).
-func (c *call) verifyPhone() (any, error) {
+// verifyPhone verifies a number by the code that was sent to it (operation 4.9).
+func verifyPhone(c *call) (reply, error) {
 	var code string
 	if err := c.parse(func(o *body.Object) { code = readCode(o) }); err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	id, err := c.phoneID()
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	var verified people.Phone
-	g := guess{
-		code: code, purpose: people.PurposePhone,
-		find: func(tx people.Tx) (subject, user int64, scope, recipient string, err error) {
-			p, err := c.ownPhone(tx, id)
+	out, err := submit(c, submission{
+		code: code,
+		find: func(u *unit) (verification.Target, error) {
+			p, err := u.ownPhone(id)
 			if err == nil && !p.VerifiedAt.IsZero() {
-				err = alreadyVerified()
+				err = errPhoneVerified
 			}
-			return p.ID, p.User, scopeCodes + people.PurposePhone, p.Number, err
+			return u.phoneTarget(p), err
 		},
-		accept: func(tx people.Tx) (err error) {
-			verified, err = c.acceptPhone(tx, id)
-			return err
+		accept: func(u *unit) (out reply, err error) {
+			verified, out, err = u.acceptPhone(id)
+			return out, err
 		},
+	})
+	if err == nil && out.refused == nil {
+		c.Metrics.Verified(c.request.Key(), verified.Region)
 	}
-	if err := c.verify(g); err != nil {
-		return nil, err
-	}
-	c.Metrics.Verified(c.deployment.Deployment, verified.Region)
-	return struct {
-		Verified    bool      `json:"verified"`
-		PhoneNumber phoneView `json:"phone_number"`
-	}{true, viewPhone(verified)}, nil
+	return out, err
 }
 
 // acceptPhone marks a phone as verified; the first one of its user is primary. Only here, after proof, does somebody learn that
 // the number is another user's.
-func (c *call) acceptPhone(tx people.Tx, id int64) (people.Phone, error) {
-	p, err := c.ownPhone(tx, id)
+func (u *unit) acceptPhone(id int64) (people.Phone, reply, error) {
+	p, err := u.ownPhone(id)
 	if err != nil {
-		return p, err
+		return p, reply{}, err
 	}
-	user, _, err := tx.LockUser(p.User)
+	user, err := u.lockOwnUser()
 	if err != nil {
-		return p, err
+		return p, reply{}, err
 	}
-	if owner, owned, err := tx.PhoneOwner(p.Number); err != nil {
-		return p, err
+	if owner, owned, err := u.PhoneOwner(p.Number); err != nil {
+		return p, reply{}, err
 	} else if owned && owner != p.User {
-		return p, &usedUp{phoneExists()}
+		return p, reply{refused: errPhoneTaken}, nil
 	}
-	if err := tx.VerifyPhone(id, c.now); err != nil {
-		return p, err
+	if err := u.VerifyPhone(id, u.Now); err != nil {
+		return p, reply{}, err
 	}
-	p.VerifiedAt = c.now
+	p.VerifiedAt = u.Now
 	if user.Phone == "" {
 		p.Primary = true
-		if err := tx.MakePrimary(p.User, id); err != nil {
-			return p, err
+		if err := u.MakePrimary(p.User, id); err != nil {
+			return p, reply{}, err
 		}
 	}
-	if err := tx.VoidChallenges(people.PurposePhone, id); err != nil {
-		return p, err
+	if err := u.VoidChallenges(people.PurposePhone, id); err != nil {
+		return p, reply{}, err
 	}
-	return p, c.audit(tx, c.actor(), "phone.verified", "phone:"+format(id), c.session.ID)
+	return p, reply{data: verifiedView{Verified: true, PhoneNumber: viewPhone(p)}}, u.Audit("phone.verified", "phone:"+format(id))
 }
 
 // makePhonePrimary makes a verified number the user's primary one.
-func (c *call) makePhonePrimary() (any, error) {
+func makePhonePrimary(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	id, err := c.phoneID()
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
-	var p people.Phone
-	err = c.change(func(tx people.Tx) (err error) {
-		if _, _, err = tx.LockUser(c.signedIn().User); err != nil {
-			return err
+	return transact(c, func(u *unit) (reply, error) {
+		if _, err := u.lockOwnUser(); err != nil {
+			return reply{}, err
 		}
-		if p, err = c.ownPhone(tx, id); err != nil {
-			return err
+		p, err := u.ownPhone(id)
+		if err != nil {
+			return reply{}, err
 		}
 		if p.VerifiedAt.IsZero() {
-			return apierror.Bad("PHONE_NOT_VERIFIED", "this phone number is not verified yet: verify it first")
+			return reply{}, errPhoneUnverified
 		}
 		if p.Primary {
-			return nil
+			return reply{data: viewPhone(p)}, nil
 		}
 		p.Primary = true
-		if err := tx.MakePrimary(p.User, id); err != nil {
-			return err
+		if err := u.MakePrimary(p.User, id); err != nil {
+			return reply{}, err
 		}
-		return c.audit(tx, c.actor(), "phone.made_primary", "phone:"+format(id), c.session.ID)
+		return reply{data: viewPhone(p)}, u.Audit("phone.made_primary", "phone:"+format(id))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return viewPhone(p), nil
 }
 
 // removePhone removes a number other than the primary one.
-func (c *call) removePhone() (any, error) {
+func removePhone(c *call) (reply, error) {
 	id, err := c.phoneID()
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
-	var p people.Phone
-	err = c.change(func(tx people.Tx) (err error) {
-		if _, _, err = tx.LockUser(c.signedIn().User); err != nil {
-			return err
+	return transact(c, func(u *unit) (reply, error) {
+		if _, err := u.lockOwnUser(); err != nil {
+			return reply{}, err
 		}
-		if p, err = c.ownPhone(tx, id); err != nil {
-			return err
+		p, err := u.ownPhone(id)
+		if err != nil {
+			return reply{}, err
 		}
 		if p.Primary {
-			return apierror.Bad("PRIMARY_PHONE_REMOVAL", "this is your primary phone number: make another one primary first")
+			return reply{}, errPhonePrimary
 		}
-		if err := tx.VoidChallenges(people.PurposePhone, id); err != nil {
-			return err
+		if err := u.VoidChallenges(people.PurposePhone, id); err != nil {
+			return reply{}, err
 		}
-		if err := tx.DeletePhone(id); err != nil {
-			return err
+		if err := u.DeletePhone(id); err != nil {
+			return reply{}, err
 		}
-		return c.audit(tx, c.actor(), "phone.removed", "phone:"+format(id), c.session.ID)
+		return reply{data: viewPhone(p)}, u.Audit("phone.removed", "phone:"+format(id))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return viewPhone(p), nil
 }

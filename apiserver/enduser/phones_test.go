@@ -371,11 +371,11 @@ func (tx failingTx) VoidChallenges(p string, id int64) error {
 func (tx failingTx) RecordAudit(a people.Audit) error {
 	return tx.step(func() error { return tx.Tx.RecordAudit(a) })
 }
-func (tx failingTx) PlaceSignIn(id, o, ws int64) error {
-	return tx.step(func() error { return tx.Tx.PlaceSignIn(id, o, ws) })
+func (tx failingTx) SetActiveOrganization(id, o, ws int64) error {
+	return tx.step(func() error { return tx.Tx.SetActiveOrganization(id, o, ws) })
 }
-func (tx failingTx) PlaceUser(u, o int64) error {
-	return tx.step(func() error { return tx.Tx.PlaceUser(u, o) })
+func (tx failingTx) SetLastOrganization(u, o int64) error {
+	return tx.step(func() error { return tx.Tx.SetLastOrganization(u, o) })
 }
 func (tx failingTx) SetMemberWorkspace(o, u, ws int64) error {
 	return tx.step(func() error { return tx.Tx.SetMemberWorkspace(o, u, ws) })

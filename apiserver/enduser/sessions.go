@@ -3,56 +3,50 @@ package enduser
 import (
 	"slices"
 
-	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-type sessionView struct {
-	User         *userView         `json:"user"`
-	Organization *organizationView `json:"organization"`
-	Workspace    *workspaceView    `json:"workspace"`
-}
-
-// place is where a sign-in is active: both are nil where B2B is off or the membership ended.
-type place struct {
+// active is where a sign-in is active: both are nil where B2B is off or the membership ended.
+type active struct {
 	member    *people.Member
 	workspace *people.WorkspaceMember
 }
 
-// placeOf reads where a sign-in is active. Memberships are read every time: what ended is not served again.
-func (c *call) placeOf(tx people.Tx, g *people.SignIn) (p place, err error) {
-	if g.Organization == 0 || !c.directory().B2B.Enabled {
-		return p, nil
+// activeOf reads where a sign-in is active. Memberships are read every time: what ended is not served again.
+func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
+	if g.Organization == 0 || !u.B2B.Enabled {
+		return a, nil
 	}
-	member, found, err := tx.Member(g.Organization, g.User)
+	member, found, err := u.Member(g.Organization, g.User)
 	if err != nil || !found {
-		return p, err
+		return a, err
 	}
-	p.member = &member
+	a.member = &member
 	if g.Workspace == 0 {
-		return p, nil
+		return a, nil
 	}
-	workspace, found, err := tx.WorkspaceMember(g.Workspace, g.User)
+	workspace, found, err := u.WorkspaceMember(g.Workspace, g.User)
 	if found && workspace.Workspace.Organization == g.Organization {
-		p.workspace = &workspace
+		a.workspace = &workspace
 	}
-	return p, err
+	return a, err
 }
 
 // getSession tells who is signed in, and where.
-func (c *call) getSession() (any, error) {
+func getSession(c *call) (reply, error) {
 	g := c.signedIn()
 	if g == nil {
-		return sessionView{}, nil
+		return reply{data: sessionView{}}, nil
 	}
 	var out sessionView
-	err := c.view(func(tx people.Tx) error {
-		user, found, err := tx.User(g.User)
+	err := c.view(func(u *account.Unit) error {
+		user, found, err := u.User(g.User)
 		if err != nil || !found {
 			return err
 		}
-		at, err := c.placeOf(tx, g)
+		at, err := activeOf(u, g)
 		if err != nil {
 			return err
 		}
@@ -65,90 +59,93 @@ func (c *call) getSession() (any, error) {
 		}
 		return nil
 	})
-	return out, err
+	return reply{data: out}, err
 }
 
 // me tells who is signed in.
-func (c *call) me() (any, error) {
+func me(c *call) (reply, error) {
 	var out *userView
-	err := c.view(func(tx people.Tx) error {
-		user, found, err := tx.User(c.signedIn().User)
+	err := c.view(func(u *account.Unit) error {
+		user, found, err := u.User(c.signedIn().User)
 		if err == nil && !found {
-			err = apierror.NotAuthenticated()
+			err = account.ErrUserUnknown
 		}
 		out = viewUser(user)
 		return err
 	})
-	return out, err
+	return reply{data: out}, err
 }
 
 // signOut takes one account out of the session, or ends it.
-func (c *call) signOut() (any, error) {
+func signOut(c *call) (reply, error) {
 	var id int64
 	if err := c.parse(func(o *body.Object) { id = readID(o, "signin_id", false) }); err != nil {
-		return nil, err
+		return reply{}, err
 	}
-	err := c.change(func(tx people.Tx) error {
-		actor, s := c.actor(), c.session
-		if id == 0 || len(s.SignIns) == 1 && s.SignIns[0].ID == id {
-			if err := tx.EndSession(s.ID); err != nil {
-				return err
-			}
-			c.session, c.clear = nil, true
-			return c.audit(tx, actor, "session.signed_out", "session:"+format(s.ID), s.ID)
+	out, err := transact(c, func(u *unit) (reply, error) {
+		if id == 0 || len(u.session.SignIns) == 1 && u.session.SignIns[0].ID == id {
+			return reply{}, u.endSession()
 		}
-		at := slices.IndexFunc(s.SignIns, func(g people.SignIn) bool { return g.ID == id })
-		if at < 0 {
-			return invalidSignIn()
-		}
-		if err := tx.DeleteSignIn(id); err != nil {
-			return err
-		}
-		s.SignIns = slices.Delete(s.SignIns, at, at+1)
-		if s.ActiveSignIn == id {
-			s.ActiveSignIn = s.SignIns[len(s.SignIns)-1].ID
-		}
-		s.UsedAt = c.now
-		if err := tx.UpdateSession(*s); err != nil {
-			return err
-		}
-		if err := c.audit(tx, actor, "session.signed_out", "signin:"+format(id), s.ID); err != nil {
-			return err
-		}
-		return c.rotate(tx)
+		return reply{}, u.removeSignIn(id)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return c.sessionSnapshot(), nil
+	out.data = c.sessionSnapshot()
+	return out, err
 }
 
-func invalidSignIn() error {
-	return apierror.Bad("INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every answer")
+// endSession ends the session, and takes the browser's cookie away.
+func (u *unit) endSession() error {
+	id := u.session.ID
+	if err := u.EndSession(id); err != nil {
+		return err
+	}
+	u.session, u.clear = nil, true
+	return u.Audit("session.signed_out", "session:"+format(id))
+}
+
+// removeSignIn takes one account of several out of the session.
+func (u *unit) removeSignIn(id int64) error {
+	s := u.session
+	at := slices.IndexFunc(s.SignIns, func(g people.SignIn) bool { return g.ID == id })
+	if at < 0 {
+		return errSignInUnknown
+	}
+	if err := u.DeleteSignIn(id); err != nil {
+		return err
+	}
+	s.SignIns = slices.Delete(s.SignIns, at, at+1)
+	if s.ActiveSignIn == id {
+		s.ActiveSignIn = s.SignIns[len(s.SignIns)-1].ID
+	}
+	s.UsedAt = u.Now
+	if err := u.UpdateSession(*s); err != nil {
+		return err
+	}
+	if err := u.Audit("session.signed_out", "signin:"+format(id)); err != nil {
+		return err
+	}
+	return u.rotate()
 }
 
 // switchSignIn makes another account of the session the active one.
-func (c *call) switchSignIn() (any, error) {
+func switchSignIn(c *call) (reply, error) {
 	var id int64
 	if err := c.parse(func(o *body.Object) { id = readID(o, "signin_id", true) }); err != nil {
-		return nil, err
+		return reply{}, err
 	}
-	err := c.change(func(tx people.Tx) error {
-		actor, s := c.actor(), c.session
+	out, err := transact(c, func(u *unit) (reply, error) {
+		s := u.session
 		if !slices.ContainsFunc(s.SignIns, func(g people.SignIn) bool { return g.ID == id }) {
-			return invalidSignIn()
+			return reply{}, errSignInUnknown
 		}
-		s.ActiveSignIn, s.UsedAt = id, c.now
-		if err := tx.UpdateSession(*s); err != nil {
-			return err
+		s.ActiveSignIn, s.UsedAt = id, u.Now
+		if err := u.UpdateSession(*s); err != nil {
+			return reply{}, err
 		}
-		if err := c.audit(tx, actor, "session.switched_signin", "signin:"+format(id), s.ID); err != nil {
-			return err
+		if err := u.auditSwitch("session.switched_signin", "signin:"+format(id)); err != nil {
+			return reply{}, err
 		}
-		return c.rotate(tx)
+		return reply{}, u.rotate()
 	})
-	if err != nil {
-		return nil, err
-	}
-	return c.sessionSnapshot(), nil
+	out.data = c.sessionSnapshot()
+	return out, err
 }

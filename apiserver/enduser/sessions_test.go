@@ -336,6 +336,19 @@ func TestSES07WhatEndsASessionEndsItOnEveryServer(t *testing.T) {
 		w.tx(func(tx people.Tx) error { _, err := tx.EndSessionsOf(parseID(user)); return err })
 		there.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 		there.signIn("ada@example.com")
+		disable := func(disabled bool) {
+			w.tx(func(tx people.Tx) error {
+				if _, err := tx.EndSessionsOf(parseID(user)); err != nil {
+					return err
+				}
+				return tx.UpdateUser(people.User{ID: parseID(user), Disabled: disabled, UpdatedAt: w.clock.Now()})
+			})
+		}
+		disable(true)
+		there.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
+		there.refused(403, "USER_DISABLED", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"ada@example.com","password":%q}`, goodPassword))
+		disable(false)
+		there.signIn("ada@example.com")
 		w.tx(func(tx people.Tx) error { return tx.DeleteUser(parseID(user)) })
 		there.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 	})

@@ -1,20 +1,13 @@
 package enduser
 
 import (
-	"context"
-	"errors"
-	"time"
-
+	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
-	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/apiserver/password"
-	"github.com/cardea-iam/cardea/internal/text"
+	"github.com/cardea-iam/cardea/apiserver/verification"
 	"github.com/cardea-iam/cardea/store/people"
 )
-
-// attemptLifetime bounds an attempt of a signed-in session; those of an anonymous one end with it.
-const attemptLifetime = time.Hour
 
 // signUpRequest is the body of a sign-up.
 type signUpRequest struct {
@@ -22,8 +15,8 @@ type signUpRequest struct {
 	hasPassword                                                    bool
 }
 
-func (c *call) readSignUp() (q signUpRequest, err error) {
-	settings := c.settings.EffectiveSignIn()
+func readSignUp(c *call) (q signUpRequest, err error) {
+	settings := c.request.Settings.EffectiveSignIn()
 	err = c.parse(func(o *body.Object) {
 		q.email = readEmail(o, "email")
 		q.firstName, q.lastName = readName(o, "first_name"), readName(o, "last_name")
@@ -48,155 +41,125 @@ func (c *call) readSignUp() (q signUpRequest, err error) {
 	return q, nil
 }
 
-// readOrganizationName reads the name of an organization or workspace.
-func readOrganizationName(o *body.Object, name string, required bool) string {
-	if required {
-		o.Require(name)
-	}
-	value, ok := o.String(name)
-	if !ok {
-		return ""
-	}
-	trimmed, err := text.Name(value)
-	if err != nil {
-		o.Fault(name, "%s", err)
-	}
-	return trimmed
-}
-
 // signUp begins a sign-up: nobody exists before the emailed code proved the address. An address that is taken is answered as a
 // new one is, in the same time; its owner is told by mail.
-func (c *call) signUp() (any, error) {
-	q, err := c.readSignUp()
+func signUp(c *call) (reply, error) {
+	q, err := readSignUp(c)
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	if err := c.requireEmail(); err != nil {
-		return nil, err
+		return reply{}, err
 	}
-	d := c.directory()
+	tenant := c.request.Tenant
 	if q.organization != "" {
-		if err := d.RequireB2B(); err != nil {
-			return nil, err
+		if err := tenant.RequireB2B(); err != nil {
+			return reply{}, c.answerTo(err)
 		}
 	}
-	if d.B2B.Enabled && d.B2B.RequireOrgForSignup && q.organization == "" && q.invitation == "" {
-		return nil, organizationRequired()
-	}
-	hash := ""
-	if q.hasPassword {
-		// Who is refused anyway costs no hash. The transaction judges once more.
-		if err := c.mayBegin(q); err != nil {
-			return nil, err
-		}
-		if hash, err = c.Hasher.Hash(c.r.Context(), c.network, q.password, c.Random); err != nil {
-			return nil, busy(err)
-		}
+	if err := tenant.RequireOrganization(q.organization != "" || q.invitation != ""); err != nil {
+		return reply{}, c.answerTo(err)
 	}
 	a := people.Attempt{
 		Kind: people.AttemptSignUp, Method: people.MethodEmailOTP, Email: q.email, FirstName: q.firstName, LastName: q.lastName,
-		PasswordHash: hash, OrganizationName: q.organization,
+		OrganizationName: q.organization,
 	}
 	if q.hasPassword {
 		a.Method = people.MethodPassword
+		if a.PasswordHash, err = c.hashFor(q); err != nil {
+			return reply{}, err
+		}
 	}
-	return c.beginWithCode(a, func(tx people.Tx, a *people.Attempt) error {
+	return beginWithCode(c, a, func(u *account.Unit, a *people.Attempt) error {
 		if q.invitation == "" {
 			return nil
 		}
-		invitation, err := c.openInvitation(tx, q.invitation, q.email)
+		invitation, err := u.OpenInvitation(q.invitation, q.email)
 		a.Invitation = invitation.ID
 		return err
 	})
 }
 
-func organizationRequired() error {
-	return apierror.Bad("ORGANIZATION_REQUIRED", "this deployment takes sign-ups only into an organization: send organization_name or invitation_token")
+// hashFor hashes the password of a sign-up. Who is refused anyway costs no hash; the transaction judges once more.
+func (c *call) hashFor(q signUpRequest) (string, error) {
+	if err := c.precheck(q); err != nil {
+		return "", err
+	}
+	hash, err := c.Hasher.Hash(c.r.Context(), c.hashClient(), q.password)
+	return hash, c.answerTo(err)
 }
 
-// busy turns the hash queue's answer into a refusal.
-func busy(err error) error {
-	if errors.Is(err, password.ErrBusy) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		r := apierror.Unavailable(err, "too many passwords are being checked at once: try again")
-		r.RetryAfter = 2 * time.Second
-		return r
-	}
-	return err
+// hashClient is who the request's hashes are for.
+func (c *call) hashClient() password.Client {
+	return password.Client{Network: c.request.Client.Network, Neighbourhood: c.request.Client.Neighbourhood}
+}
+
+// precheck refuses a sign-up whose invitation, or whose client's limits, would refuse it.
+func (c *call) precheck(q signUpRequest) error {
+	return c.view(func(u *account.Unit) error {
+		if q.invitation != "" {
+			if _, err := u.OpenInvitation(q.invitation, q.email); err != nil {
+				return err
+			}
+		}
+		if c.session == nil {
+			if err := mayPend(u); err != nil {
+				return err
+			}
+		}
+		folded := people.FoldEmail(q.email)
+		owner, _, err := u.UserByEmail(folded)
+		if err != nil {
+			return err
+		}
+		return c.codes.MaySend(u, verification.Target{Purpose: people.PurposeSignUp, Channel: people.ChannelMail, Account: owner.ID, Recipient: folded})
+	})
 }
 
 // completeSignUp creates the account, with the organization it brought or was invited to, and signs it in. The B2B settings of this
 // moment count.
-func (c *call) completeSignUp(tx people.Tx, a people.Attempt) error {
-	d := c.directory()
-	if d.B2B.Enabled && d.B2B.RequireOrgForSignup && a.OrganizationName == "" && a.Invitation == 0 {
-		return organizationRequired()
+func (u *unit) completeSignUp(a people.Attempt) error {
+	if err := u.RequireOrganization(a.OrganizationName != "" || a.Invitation != 0); err != nil {
+		return err
 	}
-	user, err := d.CreateAccount(tx, directory.NewAccount{
-		Email: a.Email, FirstName: a.FirstName, LastName: a.LastName, PasswordHash: a.PasswordHash, Method: a.Method, Origin: c.origin(),
+	user, err := u.CreateAccount(account.NewAccount{
+		Email: a.Email, FirstName: a.FirstName, LastName: a.LastName, PasswordHash: a.PasswordHash, Method: a.Method,
 	})
 	if err != nil {
 		return err
 	}
-	if d.B2B.Enabled && a.OrganizationName != "" {
-		created, err := d.CreateOrganization(tx, user.ID, a.OrganizationName, "", c.origin())
+	if u.B2B.Enabled && a.OrganizationName != "" {
+		created, err := u.CreateOrganization(user.ID, a.OrganizationName, "")
 		if err != nil {
 			return err
 		}
-		if err := tx.PlaceUser(user.ID, created.Member.Organization.ID); err != nil {
+		if err := u.SetLastOrganization(user.ID, created.Member.Organization.ID); err != nil {
 			return err
 		}
 	}
 	if a.Invitation != 0 {
-		if err := c.joinByInvitation(tx, d, a, user.ID); err != nil {
+		if err := u.joinByInvitation(a, user.ID); err != nil {
 			return err
 		}
 	}
-	return c.completeSignIn(tx, user.ID, a.Method)
+	return u.signIn(user.ID, a.Method)
 }
 
 // joinByInvitation accepts the invitation a sign-up came with. One that is over meanwhile matters only where an organization is
 // required: the address is proven all the same.
-func (c *call) joinByInvitation(tx people.Tx, d *directory.Directory, a people.Attempt, user int64) error {
-	invitation, found, err := tx.Invitation(a.Invitation)
+func (u *unit) joinByInvitation(a people.Attempt, user int64) error {
+	invitation, found, err := u.Invitation(a.Invitation)
 	if err != nil {
 		return err
 	}
 	accepted := false
-	if found && d.B2B.Enabled {
-		if accepted, err = tx.AcceptInvitation(invitation.ID, c.now); err != nil {
+	if found && u.B2B.Enabled {
+		if accepted, err = u.Accept(invitation, user); err != nil {
 			return err
 		}
 	}
-	if !accepted {
-		if d.B2B.Enabled && d.B2B.RequireOrgForSignup {
-			return invalidInvitation()
-		}
-		return nil
+	if !accepted && u.B2B.Enabled && u.B2B.RequireOrgForSignup {
+		return account.ErrInvalidInvitation
 	}
-	return c.join(tx, d, invitation, user)
-}
-
-// completeSignIn adds an account to the session, which is no longer anonymous then, and gives the browser a token nobody else knows.
-func (c *call) completeSignIn(tx people.Tx, userID int64, method string) error {
-	// Other sessions are locked before the user, as everywhere.
-	if err := c.makeRoom(tx, userID); err != nil {
-		return err
-	}
-	user, found, err := tx.LockUser(userID)
-	if err != nil {
-		return err
-	}
-	if !found {
-		return invalidCredentials()
-	}
-	if user.Disabled {
-		return &usedUp{userDisabled()}
-	}
-	if err := c.addSignIn(tx, user, method); err != nil {
-		return err
-	}
-	if err := c.directory().CountSignIn(tx, user.ID, method, c.origin()); err != nil {
-		return err
-	}
-	return c.audit(tx, "user:"+format(user.ID), "session.signed_in", "session:"+format(c.session.ID), c.session.ID)
+	return nil
 }

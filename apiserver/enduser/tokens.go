@@ -13,11 +13,10 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
-	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/store/document"
-	"github.com/cardea-iam/cardea/store/people"
 )
 
 // tokenLifetime is how long a session token is accepted: so long may what it says be out of date.
@@ -33,61 +32,62 @@ type tokenClaims struct {
 }
 
 // issueToken signs a token for backends: who is signed in, where, and what they may do there.
-func (c *call) issueToken() (any, error) {
+func issueToken(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	signer, err := c.signer()
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
-	g := c.signedIn()
+	g, tenant := c.signedIn(), c.request.Tenant
 	expires := c.now.Add(tokenLifetime).Truncate(time.Second)
 	claims := tokenClaims{
 		Claims: jwt.Claims{
-			Issuer: "https://" + c.settings.FrontendHosts[0], Subject: format(g.User), Audience: jwt.Audience{"cardea:" + c.deployment.Namespace + ":" + c.deployment.Name},
+			Issuer: "https://" + tenant.Settings.FrontendHosts[0], Subject: format(g.User),
+			Audience: jwt.Audience{"cardea:" + tenant.Entry.Namespace + ":" + tenant.Entry.Name},
 			IssuedAt: jwt.NewNumericDate(c.now), Expiry: jwt.NewNumericDate(expires), ID: rand.Text(),
 		},
 		SessionID: format(c.session.ID), Permissions: []string{},
 	}
-	err = c.view(func(tx people.Tx) error {
-		at, err := c.placeOf(tx, g)
+	err = c.view(func(u *account.Unit) error {
+		at, err := activeOf(u, g)
 		if err == nil {
-			c.place(&claims, at)
+			claims.place(tenant, at)
 		}
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	token, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {
-		return nil, fmt.Errorf("sign a session token: %w", err)
+		return reply{}, fmt.Errorf("sign a session token: %w", err)
 	}
-	return struct {
-		Token     string    `json:"token"`
-		ExpiresAt time.Time `json:"expires_at"`
-	}{token, expires}, nil
+	return reply{data: tokenView{token, expires}}, nil
 }
 
-// place writes where somebody is active, and what their roles permit there.
-func (c *call) place(claims *tokenClaims, at place) {
-	d := c.directory()
-	grant := func(role *directory.Role) {
-		if role != nil {
-			claims.Permissions = append(claims.Permissions, role.Permissions...)
-		}
-	}
+// place writes where somebody is active, and what their roles permit there. The list is flat: a name that stands in the catalog of
+// organizations too is granted by the role in the organization alone, never by one in a workspace.
+func (claims *tokenClaims) place(tenant *account.Tenant, at active) {
 	if at.member == nil {
 		return
 	}
 	organization := format(at.member.Organization.ID)
 	claims.Organization = &organization
-	grant(d.RoleOf(v1alpha1.RoleLevelOrganization, at.member.Owner, at.member.Role))
+	if role := tenant.RoleOf(v1alpha1.RoleLevelOrganization, at.member.Owner, at.member.Role); role != nil {
+		claims.Permissions = append(claims.Permissions, role.Permissions...)
+	}
 	if at.workspace != nil {
 		workspace := format(at.workspace.Workspace.ID)
 		claims.Workspace = &workspace
-		grant(d.RoleOf(v1alpha1.RoleLevelWorkspace, at.workspace.Owner, at.workspace.Role))
+		if role := tenant.RoleOf(v1alpha1.RoleLevelWorkspace, at.workspace.Owner, at.workspace.Role); role != nil {
+			for _, permission := range role.Permissions {
+				if !slices.Contains(tenant.Settings.OrganizationPermissions, permission) {
+					claims.Permissions = append(claims.Permissions, permission)
+				}
+			}
+		}
 	}
 	slices.Sort(claims.Permissions)
 	claims.Permissions = slices.Compact(claims.Permissions)
@@ -95,10 +95,10 @@ func (c *call) place(claims *tokenClaims, at place) {
 
 // signer returns what signs with the deployment's current key, opened once.
 func (c *call) signer() (jose.Signer, error) {
-	if len(c.settings.SigningKeys) == 0 {
+	if len(c.request.Settings.SigningKeys) == 0 {
 		return nil, apierror.Unavailable(nil, "this deployment has no signing key yet: try again")
 	}
-	current := c.settings.SigningKeys[0]
+	current := c.request.Settings.SigningKeys[0]
 	if signer, known := c.signers.Load(current.ID); known {
 		return signer.(jose.Signer), nil
 	}
@@ -122,18 +122,18 @@ func (c *call) signer() (jose.Signer, error) {
 const keySetAge = 5 * time.Minute
 
 // keySet publishes the keys that session tokens are verified with: the current and the previous one.
-func (c *call) keySet() (any, error) {
+func keySet(c *call) error {
 	set := struct {
 		Keys []json.RawMessage `json:"keys"`
 	}{[]json.RawMessage{}}
-	for _, key := range c.settings.SigningKeys {
+	for _, key := range c.request.Settings.SigningKeys {
 		if key.ExpiresAt == nil || c.now.Before(*key.ExpiresAt) {
 			set.Keys = append(set.Keys, key.Public)
 		}
 	}
 	raw, err := json.Marshal(set)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	header := c.Header()
 	header.Set("Content-Type", "application/json")
@@ -143,5 +143,5 @@ func (c *call) keySet() (any, error) {
 	if c.r.Method != http.MethodHead {
 		_, _ = c.Write(raw) // the client is gone
 	}
-	return nil, nil
+	return nil
 }

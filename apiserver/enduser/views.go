@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/directory"
+	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -72,7 +72,7 @@ type roleView struct {
 	Permissions []string `json:"permissions"`
 }
 
-func viewRole(r *directory.Role) *roleView {
+func viewRole(r *account.Role) *roleView {
 	if r == nil {
 		return nil
 	}
@@ -94,8 +94,8 @@ type organizationMembershipView struct {
 	CreatedAt    time.Time         `json:"created_at"`
 }
 
-func viewMember(d *directory.Directory, m people.Member) organizationMembershipView {
-	return organizationMembershipView{format(m.ID), viewOrganization(m.Organization), viewRole(d.RoleOf(v1alpha1.RoleLevelOrganization, m.Owner, m.Role)), m.CreatedAt}
+func viewMember(t *account.Tenant, m people.Member) organizationMembershipView {
+	return organizationMembershipView{format(m.ID), viewOrganization(m.Organization), viewRole(t.RoleOf(v1alpha1.RoleLevelOrganization, m.Owner, m.Role)), m.CreatedAt}
 }
 
 type workspaceMembershipView struct {
@@ -106,9 +106,9 @@ type workspaceMembershipView struct {
 	CreatedAt    time.Time         `json:"created_at"`
 }
 
-func viewWorkspaceMember(d *directory.Directory, o people.Organization, m people.WorkspaceMember) workspaceMembershipView {
+func viewWorkspaceMember(t *account.Tenant, o people.Organization, m people.WorkspaceMember) workspaceMembershipView {
 	return workspaceMembershipView{
-		format(m.ID), viewOrganization(o), viewWorkspace(m.Workspace), viewRole(d.RoleOf(v1alpha1.RoleLevelWorkspace, m.Owner, m.Role)), m.CreatedAt,
+		format(m.ID), viewOrganization(o), viewWorkspace(m.Workspace), viewRole(t.RoleOf(v1alpha1.RoleLevelWorkspace, m.Owner, m.Role)), m.CreatedAt,
 	}
 }
 
@@ -128,4 +128,48 @@ func viewInvitation(i people.Invitation) invitationView {
 		view.RoleID = &id
 	}
 	return view
+}
+
+// sessionView tells who is signed in, and where; all are null when nobody is.
+type sessionView struct {
+	User         *userView         `json:"user"`
+	Organization *organizationView `json:"organization"`
+	Workspace    *workspaceView    `json:"workspace"`
+}
+
+// switchedView is the contract's result of a switch (2.10).
+type switchedView struct {
+	Organization *organizationView `json:"organization"`
+	Workspace    *workspaceView    `json:"workspace"`
+}
+
+type activeWorkspaceView struct {
+	Workspace *workspaceView `json:"workspace"`
+}
+
+type createdOrganizationView struct {
+	Organization *organizationView          `json:"organization"`
+	Membership   organizationMembershipView `json:"membership"`
+}
+
+type acceptedView struct {
+	Membership organizationMembershipView `json:"membership"`
+}
+
+// sentView tells that a code was sent, and for how many seconds it lives.
+type sentView struct {
+	Sent        bool   `json:"sent"`
+	PhoneNumber string `json:"phone_number"`
+	ExpiresIn   int    `json:"expires_in"`
+}
+
+// verifiedView is the contract's result of a verification (4.9).
+type verifiedView struct {
+	Verified    bool      `json:"verified"`
+	PhoneNumber phoneView `json:"phone_number"`
+}
+
+type tokenView struct {
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"expires_at"`
 }

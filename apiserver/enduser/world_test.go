@@ -379,6 +379,18 @@ func (b *browser) checkEnvelope() {
 	}
 }
 
+// raw sends a request beside others and returns the answer as it is; who calls closes it.
+func (b *browser) raw(method, path, body string) (*http.Response, error) {
+	req, err := http.NewRequest(method, b.base+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Host = b.host
+	req.Header.Set("X-Forwarded-For", b.address)
+	req.Header.Set("Content-Type", "application/json")
+	return b.client.Do(req)
+}
+
 // ok is do for what must succeed; it returns the data.
 func (b *browser) ok(method, path, body string, header ...string) map[string]any {
 	b.w.t.Helper()
@@ -484,6 +496,15 @@ func wrong(code string) string {
 // sign gives the deployment a signing key, as the operator makes it.
 func (w *world) sign() {
 	w.t.Helper()
+	w.declare(w.signedDeployment())
+	w.eventually("the key is published", func() bool {
+		return strings.Contains(w.browser().do("GET", "/.well-known/jwks.json", "").Raw, "k1")
+	})
+}
+
+// signedDeployment is the deployment with a signing key of its own.
+func (w *world) signedDeployment() document.Deployment {
+	w.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.must(err)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
@@ -492,10 +513,7 @@ func (w *world) sign() {
 	w.must(err)
 	d := w.deployment()
 	d.SigningKeys = []document.SigningKey{{ID: "k1", Public: public, Sealed: w.keyring.Seal(document.SealedSigningKey, "k1", der)}}
-	w.declare(d)
-	w.eventually("the key is published", func() bool {
-		return strings.Contains(w.browser().do("GET", "/.well-known/jwks.json", "").Raw, "k1")
-	})
+	return d
 }
 
 // withdraw deletes a document as the operator does.

@@ -23,8 +23,6 @@ type reply struct {
 	value any
 	// synced is the header Cardea-Synced, "" of what writes no configuration.
 	synced string
-	// answered: the answer is sent.
-	answered bool
 	// pooled is given back when the answer is sent.
 	pooled *[]byte
 }
@@ -55,9 +53,6 @@ var contentTypeJSON = []string{"application/json"}
 
 // send sends a reply.
 func (c *call) send(answer reply) {
-	if answer.answered {
-		return
-	}
 	header := c.Header()
 	if answer.synced != "" {
 		header["Cardea-Synced"] = []string{answer.synced}

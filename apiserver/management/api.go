@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"time"
 
@@ -77,7 +76,7 @@ func New(opts Options) (http.Handler, error) {
 
 // operations are what serves each documented operation. The document says what each needs of a request.
 func (a *API) operations() map[string]operation {
-	served := map[string]operation{
+	return map[string]operation{
 		"GET /analytics": a.getAnalytics,
 
 		"GET /api-auth/rate-limit-schemes":           a.listSchemes,
@@ -103,7 +102,19 @@ func (a *API) operations() map[string]operation {
 		"GET /settings/b2b":            a.getB2BSettings,
 		"PATCH /settings/b2b-settings": a.updateB2BSettings,
 		"PATCH /settings/b2b":          a.updateB2BSettings,
+
+		"GET /users":                                a.listUsers,
+		"POST /users":                               a.createUser,
+		"GET /users/{user_id}":                      a.getUser,
+		"PATCH /users/{user_id}":                    a.updateUser,
+		"DELETE /users/{user_id}":                   a.deleteUser,
+		"PUT /users/{user_id}/password":             a.setPassword,
+		"DELETE /users/{user_id}/password":          a.removePassword,
+		"GET /users/{user_id}/sessions":             a.listUserSessions,
+		"POST /users/{user_id}/sessions/revoke-all": a.revokeUserSessions,
+
+		"POST /organizations":                                       a.createOrganization,
+		"POST /organizations/{organization_id}/members":             a.addOrganizationMember,
+		"DELETE /organizations/{organization_id}/members/{user_id}": a.removeOrganizationMember,
 	}
-	maps.Copy(served, a.legacyOperations())
-	return served
 }

@@ -1,66 +1,52 @@
 package management
 
 import (
-	"net/http"
+	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/body"
-	"github.com/cardea-iam/cardea/apiserver/directory"
+	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// CreateOrganization creates an organization, with an owner or without one.
-func (a *API) CreateOrganization(w http.ResponseWriter, r *http.Request) {
-	d := a.desk(r)
-	if err := d.RequireB2B(); err != nil {
-		a.refuse(w, r, peopleProblem(err))
-		return
+// createOrganization creates an organization, with an owner or without one.
+func (a *API) createOrganization(c *call) (reply, error) {
+	p := c.people()
+	if err := p.RequireB2B(); err != nil {
+		return reply{}, peopleError(err)
 	}
 	var name, description string
 	var owner int64
-	err := d.parse(func(o *body.Object) {
+	err := p.parse(func(o *body.Object) {
 		if o.Require("name") {
-			name = sent(readName(o))
+			name = ptr.Deref(input.Name(o, "name"), "")
 		}
-		description, owner = sent(readDescription(o)), readID(o, "owner_id")
+		description, owner = ptr.Deref(input.Description(o, "description"), ""), input.ID(o, "owner_id")
 	})
 	if err != nil {
-		a.refuse(w, r, err)
-		return
+		return reply{}, err
 	}
 	var served openapi.CreatedOrganization
-	err = d.change(func(tx people.Tx) error {
+	err = p.change(func(u *account.Unit) error {
 		if owner != 0 {
-			if _, err := lockNamed(tx, owner, "/owner_id"); err != nil {
+			if err := lockNamed(u, owner, "/owner_id"); err != nil {
 				return err
 			}
 		}
-		created, err := d.CreateOrganization(tx, owner, name, description, directory.Origin{})
+		created, err := u.CreateOrganization(owner, name, description)
 		if err != nil {
 			return err
 		}
 		served = createdOrganization(created)
-		return d.audit(tx, "organization.created", "organization", created.Member.Organization.ID)
+		return p.audit(u, "organization.created", "organization", created.Member.Organization.ID)
 	})
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	a.answerJSON(w, r, served)
+	return object(served), err
 }
 
-// sent is the text of a member, "" if it was absent.
-func sent[T ~string](member *T) string {
-	if member == nil {
-		return ""
-	}
-	return string(*member)
-}
-
-func createdOrganization(created directory.Created) openapi.CreatedOrganization {
+func createdOrganization(created account.Created) openapi.CreatedOrganization {
 	o := created.Member.Organization
 	served := openapi.CreatedOrganization{
 		Id: ids.Format(o.ID), Name: o.Name, Slug: o.Slug, Description: o.Description, ImageUrl: o.ImageURL, CreatedAt: o.CreatedAt,
@@ -72,100 +58,83 @@ func createdOrganization(created directory.Created) openapi.CreatedOrganization 
 	return served
 }
 
-// AddOrganizationMember makes a user a member of an organization and of its default workspace.
-func (a *API) AddOrganizationMember(w http.ResponseWriter, r *http.Request, organizationID string) {
-	d := a.desk(r)
-	if err := d.RequireB2B(); err != nil {
-		a.refuse(w, r, peopleProblem(err))
-		return
+// addOrganizationMember makes a user a member of an organization and of its default workspace.
+func (a *API) addOrganizationMember(c *call) (reply, error) {
+	p := c.people()
+	if err := p.RequireB2B(); err != nil {
+		return reply{}, peopleError(err)
 	}
 	var user, role int64
-	err := d.parse(func(o *body.Object) {
+	err := p.parse(func(o *body.Object) {
 		if o.Require("user_id") {
-			user = readID(o, "user_id")
+			user = input.ID(o, "user_id")
 		}
-		role = readID(o, "role_id")
-		if role != 0 && !d.HasRole(v1alpha1.RoleLevelOrganization, role) {
+		role = input.ID(o, "role_id")
+		if role != 0 && !p.HasRole(v1alpha1.RoleLevelOrganization, role) {
 			o.Fault("role_id", "is the id of no role of level %s in the deployment: choose one that is", v1alpha1.RoleLevelOrganization)
 		}
 	})
 	if err != nil {
-		a.refuse(w, r, err)
-		return
+		return reply{}, err
 	}
 	var served openapi.OrganizationMembership
-	err = d.change(func(tx people.Tx) error {
-		if _, err := lockNamed(tx, user, "/user_id"); err != nil {
+	err = p.change(func(u *account.Unit) error {
+		if err := lockNamed(u, user, "/user_id"); err != nil {
 			return err
 		}
-		organization, err := findOrganization(tx, organizationID)
+		organization, err := findOrganization(u, c.r.PathValue("organization_id"))
 		if err != nil {
 			return err
 		}
-		member, err := d.Join(tx, organization, user, role)
+		member, err := u.Join(organization, user, role)
 		if err != nil {
-			return taken(err, "ALREADY_MEMBER", "/user_id", "is the id of a member of the organization already")
+			return err
 		}
-		served = d.membership(member)
-		return d.audit(tx, "organization.member_added", "membership", member.ID)
+		served = p.membership(member)
+		return p.audit(u, "organization.member_added", "membership", member.ID)
 	})
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	a.answerJSON(w, r, served)
+	return object(served), err
 }
 
-func findOrganization(tx people.Tx, text string) (people.Organization, error) {
+func findOrganization(u *account.Unit, text string) (people.Organization, error) {
 	id, err := ids.Parse(text)
 	if err != nil {
-		return people.Organization{}, noSuchOrganization()
+		return people.Organization{}, errNoOrganization
 	}
-	organization, found, err := tx.Organization(id)
+	organization, found, err := u.Organization(id)
 	if err == nil && !found {
-		err = noSuchOrganization()
+		err = errNoOrganization
 	}
 	return organization, err
 }
 
-func noSuchOrganization() error { return noSuch("organization_id", "organization") }
-
-// RemoveOrganizationMember ends a membership, also an owner's: who calls answers for the organization.
-func (a *API) RemoveOrganizationMember(w http.ResponseWriter, r *http.Request, organizationID, userID string) {
-	d := a.desk(r)
-	user, err := ids.Parse(userID)
+// removeOrganizationMember ends a membership, also an owner's: who calls answers for the organization.
+func (a *API) removeOrganizationMember(c *call) (reply, error) {
+	p := c.people()
+	user, err := ids.Parse(c.r.PathValue("user_id"))
 	if err != nil {
-		a.refuse(w, r, noSuchMember())
-		return
+		return reply{}, peopleError(errNoMember)
 	}
-	err = d.change(func(tx people.Tx) error {
-		organization, err := findOrganization(tx, organizationID)
+	err = p.change(func(u *account.Unit) error {
+		organization, err := findOrganization(u, c.r.PathValue("organization_id"))
 		if err != nil {
 			return err
 		}
-		member, found, err := tx.Member(organization.ID, user)
-		if err != nil || !found {
-			return orNoSuchMember(err)
+		member, found, err := u.Member(organization.ID, user)
+		if err != nil {
+			return err
 		}
-		if removed, err := tx.DeleteMember(organization.ID, user); err != nil || !removed {
-			return orNoSuchMember(err)
+		if !found {
+			return errNoMember
 		}
-		return d.audit(tx, "organization.member_removed", "membership", member.ID)
+		removed, err := u.DeleteMember(organization.ID, user)
+		if err != nil {
+			return err
+		}
+		if !removed {
+			return errNoMember
+		}
+		return p.audit(u, "organization.member_removed", "membership", member.ID)
 	})
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func noSuchMember() error {
-	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{Pointer: ":user_id", Message: "is the id of no member of the organization"}}}
-}
-
-func orNoSuchMember(err error) error {
-	if err != nil {
-		return err
-	}
-	return noSuchMember()
+	return reply{}, err
 }

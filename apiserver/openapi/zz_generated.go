@@ -657,6 +657,12 @@ type OrganizationMembership struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// PasswordUpdate A new password.
+type PasswordUpdate struct {
+	// Password The password: at least as long as the deployment asks, at most 128 characters, and none of the most used ones.
+	Password string `json:"password"`
+}
+
 // PhoneNumber A phone number of a user.
 type PhoneNumber struct {
 	// Id Its id.
@@ -1005,6 +1011,39 @@ type UserList struct {
 	Total int64 `json:"total"`
 }
 
+// UserSession A session that a user is signed in to.
+type UserSession struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// SigninId The id of the user's sign-in in it.
+	SigninId string `json:"signin_id"`
+
+	// Method How the user signed in.
+	Method string `json:"method"`
+
+	// CreatedAt When the user signed in.
+	CreatedAt time.Time `json:"created_at"`
+
+	// LastActiveAt When the session was used last, exact to about a minute.
+	LastActiveAt time.Time `json:"last_active_at"`
+
+	// ExpiresAt When it ends at the latest.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// IpAddress The client's IPv4 address or IPv6 /64 when the session began.
+	IpAddress string `json:"ip_address"`
+
+	// UserAgent The browser's name for itself then.
+	UserAgent string `json:"user_agent"`
+}
+
+// UserSessionList The sessions a user is signed in to.
+type UserSessionList struct {
+	// Data The sessions, the newest first.
+	Data []UserSession `json:"data"`
+}
+
 // UserSummary A user.
 type UserSummary struct {
 	// Id Its id.
@@ -1182,6 +1221,9 @@ type CreateUserJSONRequestBody = UserCreate
 // UpdateUserJSONRequestBody defines body for UpdateUser for application/json ContentType.
 type UpdateUserJSONRequestBody = UserUpdate
 
+// SetUserPasswordJSONRequestBody defines body for SetUserPassword for application/json ContentType.
+type SetUserPasswordJSONRequestBody = PasswordUpdate
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// ListAIAgents List AI agents by page
@@ -1271,6 +1313,15 @@ type ServerInterface interface {
 	// UpdateUser Update a user
 	// (PATCH /users/{user_id})
 	UpdateUser(w http.ResponseWriter, r *http.Request, userId string)
+	// RemoveUserPassword Remove a user's password
+	// (DELETE /users/{user_id}/password)
+	RemoveUserPassword(w http.ResponseWriter, r *http.Request, userId string)
+	// SetUserPassword Set a user's password
+	// (PUT /users/{user_id}/password)
+	SetUserPassword(w http.ResponseWriter, r *http.Request, userId string)
+	// ListUserSessions List a user's sessions
+	// (GET /users/{user_id}/sessions)
+	ListUserSessions(w http.ResponseWriter, r *http.Request, userId string)
 	// RevokeUserSessions Sign a user out everywhere
 	// (POST /users/{user_id}/sessions/revoke-all)
 	RevokeUserSessions(w http.ResponseWriter, r *http.Request, userId string)
@@ -2200,6 +2251,84 @@ func (siw *ServerInterfaceWrapper) UpdateUser(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// RemoveUserPassword operation middleware
+func (siw *ServerInterfaceWrapper) RemoveUserPassword(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", r.PathValue("user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RemoveUserPassword(w, r, userId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetUserPassword operation middleware
+func (siw *ServerInterfaceWrapper) SetUserPassword(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", r.PathValue("user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetUserPassword(w, r, userId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListUserSessions operation middleware
+func (siw *ServerInterfaceWrapper) ListUserSessions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", r.PathValue("user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListUserSessions(w, r, userId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // RevokeUserSessions operation middleware
 func (siw *ServerInterfaceWrapper) RevokeUserSessions(w http.ResponseWriter, r *http.Request) {
 
@@ -2372,6 +2501,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/users/{user_id}", wrapper.DeleteUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/users/{user_id}", wrapper.GetUser)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/users/{user_id}", wrapper.UpdateUser)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/users/{user_id}/password", wrapper.RemoveUserPassword)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/users/{user_id}/password", wrapper.SetUserPassword)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/users/{user_id}/sessions", wrapper.ListUserSessions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/users/{user_id}/sessions/revoke-all", wrapper.RevokeUserSessions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/organizations", wrapper.CreateOrganization)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/organizations/{organization_id}/members", wrapper.AddOrganizationMember)

@@ -121,7 +121,7 @@ func (d *Dispatcher) claim(ctx context.Context, free int) ([]people.Message, err
 	if free == 0 || ctx.Err() != nil {
 		return nil, nil
 	}
-	return d.Store.ClaimMessages(ctx, d.Clock(), lease, free)
+	return d.Store.LeaseMessages(ctx, d.Clock(), lease, free)
 }
 
 // handle sends one message and settles it.
@@ -130,7 +130,7 @@ func (d *Dispatcher) handle(ctx context.Context, m people.Message) {
 	// What the carrier took must be written down also while the process ends.
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	kept, err := d.Store.SettleMessage(settling, m, settlement)
+	kept, err := d.Store.AckMessage(settling, m, settlement)
 	switch {
 	case err != nil:
 		d.Log.Error(err, "A message was not settled; it may be sent once more", "id", ids.Format(m.ID), "deployment", m.Deployment)
@@ -144,24 +144,24 @@ func (d *Dispatcher) handle(ctx context.Context, m people.Message) {
 }
 
 // send tries once and tells what is to become of the message.
-func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Settlement {
+func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Outcome {
 	now := d.Clock()
 	if m.Void {
-		return people.Settlement{State: people.MessageVoid, Reason: "the code was replaced or used"}
+		return people.Outcome{State: people.MessageVoid, Reason: "the code was replaced or used"}
 	}
 	if !now.Before(m.ExpiresAt.Add(-margin)) {
-		return people.Settlement{State: people.MessageExpired, Reason: "it was not sent in time"}
+		return people.Outcome{State: people.MessageExpired, Reason: "it was not sent in time"}
 	}
 	sender, err := d.sender(m)
 	if err != nil {
 		if held := now.Add(-d.Snapshots.Staleness()); held.Before(m.CreatedAt.Add(follows)) {
 			return again(m, now, pause(m.Tries), err.Error())
 		}
-		return people.Settlement{State: people.MessageFailed, Reason: err.Error()}
+		return people.Outcome{State: people.MessageFailed, Reason: err.Error()}
 	}
 	mail, err := d.open(m)
 	if err != nil {
-		return people.Settlement{State: people.MessageFailed, Reason: err.Error()}
+		return people.Outcome{State: people.MessageFailed, Reason: err.Error()}
 	}
 	provider := m.Deployment + " " + m.Channel
 	if wait := d.brakes.enter(provider, now); wait > 0 {
@@ -172,17 +172,17 @@ func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Settleme
 }
 
 // judge tells what is to become of a message, and of its provider, by what its sender said.
-func (d *Dispatcher) judge(m people.Message, provider string, receipt delivery.Receipt, err error) people.Settlement {
+func (d *Dispatcher) judge(m people.Message, provider string, receipt delivery.Receipt, err error) people.Outcome {
 	now := d.Clock()
 	var permanent *delivery.PermanentError
 	var throttled *delivery.ThrottledError
 	switch {
 	case err == nil:
 		d.brakes.leave(provider, now, true, time.Time{})
-		return people.Settlement{State: people.MessageSent, ProviderID: receipt.ProviderID}
+		return people.Outcome{State: people.MessageSent, ProviderID: receipt.ProviderID}
 	case errors.As(err, &permanent):
 		d.brakes.leave(provider, now, true, time.Time{})
-		return people.Settlement{State: people.MessageFailed, Reason: permanent.Error()}
+		return people.Outcome{State: people.MessageFailed, Reason: permanent.Error()}
 	case errors.As(err, &throttled):
 		d.brakes.leave(provider, now, false, now.Add(throttled.After))
 		return again(m, now, throttled.After, throttled.Error())
@@ -198,19 +198,16 @@ func pause(tries int) time.Duration {
 }
 
 // again makes a message due after a wait, or gives it up if it would come too late.
-func again(m people.Message, now time.Time, wait time.Duration, reason string) people.Settlement {
+func again(m people.Message, now time.Time, wait time.Duration, reason string) people.Outcome {
 	if next := now.Add(wait); next.Before(m.ExpiresAt.Add(-margin)) {
-		return people.Settlement{State: people.MessagePending, NextAt: next, Reason: reason}
+		return people.Outcome{State: people.MessagePending, NextAt: next, Reason: reason}
 	}
-	return people.Settlement{State: people.MessageExpired, Reason: reason}
+	return people.Outcome{State: people.MessageExpired, Reason: reason}
 }
-
-// SealedFor is the id a message's body is sealed for.
-func SealedFor(m people.Message) string { return m.Deployment + "/" + ids.Format(m.ID) }
 
 func (d *Dispatcher) open(m people.Message) (delivery.Mail, error) {
 	var mail delivery.Mail
-	text, err := d.Keyring.Open(people.SealedMessage, SealedFor(m), m.Sealed)
+	text, err := d.Keyring.Open(people.SealedMessage, m.SealedFor(), m.Sealed)
 	if err != nil {
 		return mail, err
 	}

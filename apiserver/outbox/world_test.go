@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,21 +68,21 @@ func (m *messages) reach() error {
 	return nil
 }
 
-func (m *messages) ClaimMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
+func (m *messages) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
 	if m.watch != nil {
 		m.watch()
 	}
 	if err := m.reach(); err != nil {
 		return nil, err
 	}
-	return m.Messages.ClaimMessages(ctx, now, lease, limit)
+	return m.Messages.LeaseMessages(ctx, now, lease, limit)
 }
 
-func (m *messages) SettleMessage(ctx context.Context, message people.Message, to people.Settlement) (bool, error) {
+func (m *messages) AckMessage(ctx context.Context, message people.Message, to people.Outcome) (bool, error) {
 	if err := m.reach(); err != nil {
 		return false, err
 	}
-	return m.Messages.SettleMessage(ctx, message, to)
+	return m.Messages.AckMessage(ctx, message, to)
 }
 
 // world is a store with two deployments that send through the local carrier.
@@ -236,7 +237,7 @@ func (w *world) message(deployment, to string) people.Message {
 	}
 	text, err := json.Marshal(delivery.Mail{Subject: "Your code", Body: fmt.Sprintf("Your code is %06d", w.last)})
 	w.must(err)
-	m.Sealed = w.keyring.Seal(people.SealedMessage, SealedFor(m), text)
+	m.Sealed = w.keyring.Seal(people.SealedMessage, m.SealedFor(), text)
 	return m
 }
 
@@ -246,7 +247,7 @@ func (w *world) post(list ...people.Message) {
 	for _, m := range list {
 		w.must(w.store.Change(w.t.Context(), m.Deployment, func(tx people.Tx) error {
 			err := tx.InsertChallenge(people.Challenge{
-				ID: m.Challenge, Purpose: people.PurposePhone, Channel: m.Channel, Subject: m.Challenge, User: 1, Recipient: m.Recipient, Sent: true,
+				ID: m.Challenge, Purpose: people.PurposePhone, Channel: m.Channel, Subject: phoneOf(m), User: 1, Recipient: m.Recipient, Sent: true,
 				CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt,
 			})
 			if err != nil {
@@ -255,6 +256,15 @@ func (w *world) post(list ...people.Message) {
 			return tx.InsertMessage(m)
 		}))
 	}
+}
+
+// phoneOf is the id of the phone that a text goes to: one for a number.
+func phoneOf(m people.Message) int64 {
+	number, err := strconv.ParseInt(strings.TrimPrefix(m.Recipient, "+"), 10, 64)
+	if err != nil {
+		return m.Challenge // a mail: each has an attempt of its own
+	}
+	return number
 }
 
 // text posts one text.

@@ -2,12 +2,13 @@ package password
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
+	"fmt"
+	"github.com/alexedwards/argon2id"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 	"unicode/utf8"
 
@@ -17,11 +18,11 @@ import (
 func TestAHashIsInPHCFormAndVerifies(t *testing.T) {
 	t.Parallel()
 	h := NewHasher()
-	first, err := h.Hash(t.Context(), "", "correct horse battery staple", rand.Reader)
+	first, err := h.Hash(t.Context(), Client{}, "correct horse battery staple")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := h.Hash(t.Context(), "", "correct horse battery staple", rand.Reader)
+	second, err := h.Hash(t.Context(), Client{}, "correct horse battery staple")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +34,20 @@ func TestAHashIsInPHCFormAndVerifies(t *testing.T) {
 		t.Error("two hashes share a salt")
 	}
 	for password, want := range map[string]bool{"correct horse battery staple": true, "correct horse battery stapl": false, "": false, "Correct horse battery staple": false} {
-		if got, err := h.Verify(t.Context(), "", password, first); err != nil || got != want {
+		if got, err := verify(t.Context(), h, password, first); err != nil || got != want {
 			t.Errorf("%q: %t, %v", password, got, err)
 		}
 	}
-	broken := errors.New("no randomness")
-	if hash, err := h.Hash(t.Context(), "", "p", iotest.ErrReader(broken)); !errors.Is(err, broken) || hash != "" {
-		t.Errorf("%q, %v", hash, err)
+}
+
+// verify is Turn.Verify with a turn of its own.
+func verify(ctx context.Context, h *Hasher, password, encoded string) (bool, error) {
+	turn, err := h.Acquire(ctx, Client{})
+	if err != nil {
+		return false, err
 	}
+	defer turn.Release()
+	return turn.Verify(password, encoded)
 }
 
 func TestHashesOfOthersAreVerifiedByTheirOwnCost(t *testing.T) {
@@ -52,7 +59,7 @@ func TestHashesOfOthersAreVerifiedByTheirOwnCost(t *testing.T) {
 		"$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
 	} {
 		for password, want := range map[string]bool{"password": true, "passwore": false} {
-			if got, err := h.Verify(t.Context(), "", password, vector); err != nil || got != want {
+			if got, err := verify(t.Context(), h, password, vector); err != nil || got != want {
 				t.Errorf("%s, %q: %t, %v", vector, password, got, err)
 			}
 		}
@@ -85,7 +92,7 @@ func TestWrongFormsAreErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ok, err := NewHasher().Verify(t.Context(), "", "password", encoded)
+			ok, err := verify(t.Context(), NewHasher(), "password", encoded)
 			if ok || err == nil || strings.Contains(err.Error(), hash) {
 				t.Errorf("%t, %v", ok, err)
 			}
@@ -97,30 +104,33 @@ func TestWrongFormsAreErrors(t *testing.T) {
 func TestAnUnknownAccountIsAsMuchWorkAsAKnownOne(t *testing.T) {
 	t.Parallel()
 	h := NewHasher()
-	p, err := decode(h.dummy)
-	if err != nil || p.memory != memoryKiB || p.passes != passes || p.lanes != lanes || len(p.salt) != saltBytes || len(p.hash) != hashBytes {
+	p, salt, key, err := argon2id.DecodeHash(dummy)
+	if err != nil || *p != cost || len(salt) != int(cost.SaltLength) || len(key) != int(cost.KeyLength) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	for _, password := range []string{"", "anything"} {
-		if ok, err := h.Verify(t.Context(), "", password, ""); ok || err != nil {
+		if ok, err := verify(t.Context(), h, password, ""); ok || err != nil {
 			t.Errorf("%q: %t, %v", password, ok, err)
 		}
 	}
 	h.wait = time.Millisecond
 	hold(t, h)
-	if _, err := h.Verify(t.Context(), "", "anything", ""); !errors.Is(err, ErrBusy) {
+	if _, err := verify(t.Context(), h, "anything", ""); !errors.Is(err, ErrBusy) {
 		t.Errorf("%v: no turn was asked for", err)
 	}
 }
 
 // hold takes every turn.
-func hold(t *testing.T, h *Hasher) {
+func hold(t *testing.T, h *Hasher) (turns []*Turn) {
 	t.Helper()
 	for range runtime.GOMAXPROCS(0) {
-		if err := h.take(t.Context(), ""); err != nil {
+		turn, err := h.Acquire(t.Context(), Client{"holder", "holder"})
+		if err != nil {
 			t.Fatal(err)
 		}
+		turns = append(turns, turn)
 	}
+	return turns
 }
 
 func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
@@ -130,9 +140,9 @@ func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
 		t.Errorf("a hash waits %s", h.wait)
 	}
 	h.wait = 20 * time.Millisecond
-	hold(t, h)
+	held := hold(t, h)
 	begin := time.Now()
-	if _, err := h.Hash(t.Context(), "", "p", rand.Reader); !errors.Is(err, ErrBusy) {
+	if _, err := h.Hash(t.Context(), Client{}, "p"); !errors.Is(err, ErrBusy) {
 		t.Errorf("Hash: %v", err)
 	}
 	if took := time.Since(begin); took < h.wait {
@@ -143,7 +153,7 @@ func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := h.Verify(ctx, "", "p", "")
+		_, err := verify(ctx, h, "p", "")
 		ended <- err
 	}()
 	cancel()
@@ -152,16 +162,19 @@ func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
 	}
 
 	go func() {
-		_, err := h.Verify(context.WithoutCancel(ctx), "", "p", "")
+		_, err := verify(context.WithoutCancel(ctx), h, "p", "")
 		ended <- err
 	}()
-	h.leave("")
+	held[0].Release()
+	held[0].Release() // twice is once
 	if err := <-ended; err != nil {
 		t.Errorf("it got a turn: %v", err)
 	}
-	// The turn was given back.
-	if err := h.take(t.Context(), ""); err != nil {
-		t.Error(err)
+	for _, turn := range held[1:] {
+		turn.Release()
+	}
+	if h.free != runtime.GOMAXPROCS(0) || len(h.ring) != 0 || len(h.neighbourhoods) != 0 {
+		t.Errorf("%d turns free, %d wait, %d neighbourhoods are remembered", h.free, len(h.ring), len(h.neighbourhoods))
 	}
 }
 
@@ -247,21 +260,60 @@ func TestNoPasswordIsRefusedForItsComposition(t *testing.T) {
 func TestOneClientDoesNotTakeEverybodysTurns(t *testing.T) {
 	t.Parallel()
 	h := NewHasher()
+	greedy := Client{"greedy", "around"}
 	for range maxPerClient {
-		if !h.enter("greedy") {
+		if _, err := h.enter(greedy); err != nil {
 			t.Fatal("refused below the bound")
 		}
 	}
-	if _, err := h.Hash(t.Context(), "greedy", "p", rand.Reader); !errors.Is(err, ErrBusy) {
+	if _, err := h.enter(greedy); !errors.Is(err, ErrBusy) {
 		t.Errorf("one more of the greedy client: %v", err)
 	}
-	if _, err := h.Hash(t.Context(), "modest", "p", rand.Reader); err != nil {
+	if _, err := h.enter(Client{"modest", "around"}); err != nil {
 		t.Errorf("another client: %v", err)
 	}
-	for range maxPerClient {
-		h.exit("greedy")
+}
+
+// M1: who asks from many networks of one neighbourhood waits for themselves; others get every other turn.
+func TestM1TurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
+	t.Parallel()
+	h := NewHasher()
+	held := hold(t, h)
+	enter := func(network, neighbourhood string) *Turn {
+		turn, err := h.enter(Client{network, neighbourhood})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return turn
 	}
-	if _, err := h.Hash(t.Context(), "greedy", "p", rand.Reader); err != nil || len(h.clients) != 0 {
-		t.Errorf("afterwards: %v, %d clients are remembered", err, len(h.clients))
+	queued := map[string]*Turn{}
+	for n := range 20 {
+		for try := range 3 {
+			queued[fmt.Sprintf("attacker %d.%d", n, try)] = enter(fmt.Sprint("2001:db8:0:", n, "::/64"), "2001:db8::/48")
+		}
+	}
+	queued["honest 1"] = enter("192.0.2.1", "192.0.2.0/24")
+	queued["honest 2"] = enter("192.0.2.1", "192.0.2.0/24")
+	var served []string
+	next := held
+	for len(queued) > 0 {
+		next[0].Release()
+		next = next[1:]
+		for name, turn := range queued {
+			select {
+			case <-turn.granted:
+				served, next = append(served, name), append(next, turn)
+				delete(queued, name)
+			default:
+			}
+		}
+	}
+	want := []string{"attacker 0.0", "honest 1", "attacker 1.0", "honest 2", "attacker 2.0"}
+	if !slices.Equal(served[:len(want)], want) {
+		t.Errorf("served %q, want %q", served[:len(want)], want)
+	}
+	// Within the neighbourhood every client gets one before any gets a second.
+	if at := slices.Index(served, "attacker 0.1"); at != 22 {
+		t.Errorf("a second turn of one client as number %d, want after 20 clients and 2 others", at)
 	}
 }

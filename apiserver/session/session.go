@@ -65,20 +65,20 @@ func digest(token string) []byte {
 	return sum[:]
 }
 
-// Verdict is what becomes of a request's session.
-type Verdict int
+// State is what a request finds its session in.
+type State int
 
 const (
 	// Live sessions are served.
-	Live Verdict = iota
+	Live State = iota
 	// Over: idle for too long, past the absolute bound, or the token was replaced by a sign-in.
 	Over
 	// Reused: a token was presented that a successor had replaced. Somebody has a copy: the session is to be revoked.
 	Reused
 )
 
-// Judge tells what becomes of a session found by its token. An anonymous session has no idle bound, its life is short enough.
-func Judge(s people.Session, policy Policy, now time.Time) Verdict {
+// Evaluate tells what becomes of a session found by its token. An anonymous session has no idle bound, its life is short enough.
+func Evaluate(s people.Session, policy Policy, now time.Time) State {
 	switch {
 	case !now.Before(s.ExpiresAt), !s.Anonymous && !now.Before(s.UsedAt.Add(policy.Idle)):
 		return Over

@@ -22,10 +22,10 @@ var (
 	policy = Policy{Idle: time.Hour, Lifetime: 24 * time.Hour, MaxSignIns: 5}
 )
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		s    people.Session
-		want Verdict
+		want State
 	}{
 		"in use":                                      {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour)}, Live},
 		"at its absolute bound":                       {people.Session{UsedAt: start, ExpiresAt: start}, Over},
@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 		"anonymous by a dead token, after completion": {people.Session{Anonymous: true, UsedAt: start, ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start}}, Reused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Judge(tc.s, policy, start); got != tc.want {
+			if got := Evaluate(tc.s, policy, start); got != tc.want {
 				t.Errorf("%d, want %d", got, tc.want)
 			}
 		})
@@ -69,11 +69,11 @@ func TestATokenThatDiesLaterIsLiveAndOneThatDiedIsReused(t *testing.T) {
 		if from <= 0 {
 			want = Reused
 		}
-		if got := Judge(s, policy, now); got != want {
+		if got := Evaluate(s, policy, now); got != want {
 			t.Fatalf("%d, want %d", got, want)
 		}
 		s.Token.DiesAt = time.Time{}
-		if got := Judge(s, policy, now); got != Live {
+		if got := Evaluate(s, policy, now); got != Live {
 			t.Fatalf("a token without a death: %d", got)
 		}
 	})
@@ -112,7 +112,7 @@ func TestUseIsWrittenDownBeforeASessionIsIdleForTooLong(t *testing.T) {
 		if now := start.Add(idle / 4); !TouchDue(s, Policy{Idle: idle}, now) && now.Sub(start) >= 75*time.Second {
 			t.Fatalf("not due after %s of %s", now.Sub(start), idle)
 		}
-		if now := start.Add(idle - 1); Judge(s, Policy{Idle: idle}, now) == Live && !TouchDue(s, Policy{Idle: idle}, now) && idle/4 >= 1 {
+		if now := start.Add(idle - 1); Evaluate(s, Policy{Idle: idle}, now) == Live && !TouchDue(s, Policy{Idle: idle}, now) && idle/4 >= 1 {
 			t.Fatalf("not due at the end of %s", idle)
 		}
 	})

@@ -3,9 +3,19 @@ package verification
 import "time"
 
 const (
-	perHour        = 5
-	perDay         = 10
-	addressPerHour = 20
+	// To one recipient of a purpose: for a client, where it is an email, for a user, where it is a phone.
+	perHour = 5
+	perDay  = 10
+	// From one client, and from one neighbourhood. Only texts count by the client alone.
+	clientPerHour        = 20
+	neighbourhoodPerHour = 60
+	// To one email, asked for by clients that its account does not know.
+	strangersPerDay = 30
+	// Texts to one user over all phones.
+	userPerDay = 10
+	// Wrong codes for one email from clients that its account does not know, and from a neighbourhood over all emails.
+	wrongByStrangersPerDay    = 100
+	wrongByNeighbourhoodPerHr = 200
 	// LockAfter is how many wrong codes in a row, over all challenges, lock, and LockFor for how long.
 	LockAfter = 20
 	LockFor   = time.Hour
@@ -32,9 +42,6 @@ func NextSend(sends []time.Time, now time.Time) time.Time {
 	return later(next, later(room(sends, perHour, time.Hour), room(sends, perDay, Window)))
 }
 
-// NextSendFrom returns when the next code may be asked for from a client address: 20 in any hour.
-func NextSendFrom(sends []time.Time) time.Time { return room(sends, addressPerHour, time.Hour) }
-
 // room returns when one more send makes no more than most within any span; zero if there was always room.
 func room(sends []time.Time, most int, span time.Duration) time.Time {
 	if len(sends) < most {
@@ -58,3 +65,7 @@ func RegionBudget(daily int64, onlyCountry bool) int64 {
 	}
 	return (daily + 1) / 2
 }
+
+// NewcomersBudget is how much of a deployment's daily budget users without a verified phone may take: those who have one keep a
+// fifth for themselves.
+func NewcomersBudget(daily int64) int64 { return daily - daily/5 }

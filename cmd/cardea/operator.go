@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -84,11 +85,16 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveProbes(ctx, common.metricsAddress, readiness(ctx, mgr)) })
 	group.Go(func() error { return controllers.Run(ctx, mgr) })
-	return group.Wait()
+	err = group.Wait()
+	if errors.Is(err, controllers.ErrLeaseLost) {
+		log.Info("The leader's lease was lost: this process ends, to start again as the one that stands by", "cause", err.Error())
+		return nil
+	}
+	return err
 }
 
 // newLock returns the leader's Lease with an identity we know, to be able to ask who holds it.
-func newLock(config *rest.Config, lease leaseOptions) (resourcelock.Interface, error) {
+func newLock(config *rest.Config, lease leaseOptions) (*resourcelock.LeaseLock, error) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	host, err := os.Hostname()
@@ -99,14 +105,18 @@ func newLock(config *rest.Config, lease leaseOptions) (resourcelock.Interface, e
 	if err != nil {
 		return nil, err
 	}
-	return resourcelock.New(resourcelock.LeasesResourceLock, lease.namespace, lease.name, clientset.CoreV1(), clientset.CoordinationV1(),
-		resourcelock.ResourceLockConfig{Identity: host + "_" + hex.EncodeToString(random[:])})
+	return &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: lease.namespace, Name: lease.name},
+		Client:     clientset.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + hex.EncodeToString(random[:])},
+	}, nil
 }
 
 // controllerOptions are what the controllers need.
 func controllerOptions(st store.Store, keyring *seal.Keyring, opts operatorOptions) controllers.Options {
 	return controllers.Options{
 		Store: st, Keyring: keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Beat: beat, Workers: opts.workers,
+		RequireHostGrants: opts.requireHostGrants,
 	}
 }
 

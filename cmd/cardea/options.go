@@ -64,13 +64,16 @@ func (o *rootKeyOptions) keyring() (*seal.Keyring, error) {
 
 // operatorOptions are the flags of what reconciles.
 type operatorOptions struct {
-	resync  time.Duration
-	workers int
+	resync            time.Duration
+	workers           int
+	requireHostGrants bool
 }
 
 func (o *operatorOptions) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "time between two looks at an unchanged resource, before jitter")
 	flags.IntVar(&o.workers, "workers", 16, "reconciles of one kind at once")
+	flags.BoolVar(&o.requireHostGrants, "require-host-grants", false,
+		"refuse frontend hosts that the namespace's annotation iam.cardea.dev/allowed-hosts does not list (needs ClusterRole cardea-operator-host-grants)")
 }
 
 func (o *operatorOptions) validate() error {

@@ -4,8 +4,6 @@ package aiagent
 import (
 	"fmt"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -18,12 +16,10 @@ import (
 func Kind() engine.Kind[*v1alpha1.AIAgent] {
 	return engine.Kind[*v1alpha1.AIAgent]{
 		Name:       v1alpha1.KindAIAgent,
-		New:        func() *v1alpha1.AIAgent { return &v1alpha1.AIAgent{} },
-		NewList:    func() client.ObjectList { return &v1alpha1.AIAgentList{} },
 		RefersTo:   []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindAITool},
 		References: references,
 		Check:      check,
-		Translate: func(a *v1alpha1.AIAgent, _ engine.Referents, _ engine.Material) engine.Content {
+		Translate: func(a *v1alpha1.AIAgent, _ engine.ResolvedRefs, _ engine.Prepared) engine.Content {
 			return engine.Content{Deployment: engine.DeploymentOf(a, a.Spec.DeploymentRef), Value: translation.AIAgent(a)}
 		},
 	}
@@ -41,9 +37,9 @@ func references(a *v1alpha1.AIAgent) []engine.Reference {
 func toolField(i int) string { return fmt.Sprintf("spec.toolRefs[%d]", i) }
 
 // check refuses a tool of another deployment.
-func check(a *v1alpha1.AIAgent, referents engine.Referents) error {
+func check(a *v1alpha1.AIAgent, refs engine.ResolvedRefs) error {
 	for i := range a.Spec.ToolRefs {
-		tool, found := referents[toolField(i)].(*v1alpha1.AITool)
+		tool, found := refs[toolField(i)].(*v1alpha1.AITool)
 		if found && tool.Spec.DeploymentRef.Name != a.Spec.DeploymentRef.Name {
 			return engine.Terminal(v1alpha1.ReasonInvalid, "%s: AITool %q belongs to deployment %q: refer to a tool of %q",
 				toolField(i), tool.Name, tool.Spec.DeploymentRef.Name, a.Spec.DeploymentRef.Name)

@@ -24,27 +24,25 @@ import (
 func Kind(secrets client.Reader, watch *objectwatch.Watch) engine.Kind[*v1alpha1.AITool] {
 	return engine.Kind[*v1alpha1.AITool]{
 		Name:     v1alpha1.KindAITool,
-		New:      func() *v1alpha1.AITool { return &v1alpha1.AITool{} },
-		NewList:  func() client.ObjectList { return &v1alpha1.AIToolList{} },
 		RefersTo: []string{v1alpha1.KindIdentityDeployment},
 		References: func(t *v1alpha1.AITool) []engine.Reference {
 			return []engine.Reference{engine.DeploymentReference(t.Spec.DeploymentRef)}
 		},
-		Check: func(t *v1alpha1.AITool, _ engine.Referents) error {
+		Check: func(t *v1alpha1.AITool, _ engine.ResolvedRefs) error {
 			if _, err := translation.AITool(t); err != nil {
 				return engine.Terminal(v1alpha1.ReasonInvalid, "%v", err)
 			}
 			return nil
 		},
-		Prepare: func(ctx context.Context, p engine.Preparation[*v1alpha1.AITool]) (engine.Material, error) {
+		Prepare: func(ctx context.Context, p engine.Preparation[*v1alpha1.AITool]) (engine.Prepared, error) {
 			content, err := translation.AITool(p.Object)
 			if err != nil {
-				return engine.Material{}, err
+				return engine.Prepared{}, err
 			}
-			return engine.Material{Value: content}, checkSecrets(ctx, secrets, watch, p.Object)
+			return engine.Prepared{Value: content}, checkSecrets(ctx, secrets, watch, p.Object)
 		},
-		Translate: func(t *v1alpha1.AITool, _ engine.Referents, material engine.Material) engine.Content {
-			return engine.Content{Deployment: engine.DeploymentOf(t, t.Spec.DeploymentRef), Value: material.Value.(document.AITool)}
+		Translate: func(t *v1alpha1.AITool, _ engine.ResolvedRefs, prepared engine.Prepared) engine.Content {
+			return engine.Content{Deployment: engine.DeploymentOf(t, t.Spec.DeploymentRef), Value: prepared.Value.(document.AITool)}
 		},
 		Sources: []source.TypedSource[reconcile.Request]{watch.Source()},
 		Indexes: map[string]func(*v1alpha1.AITool) []string{objectwatch.Index: secretNames},

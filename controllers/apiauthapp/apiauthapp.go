@@ -2,11 +2,9 @@
 package apiauthapp
 
 import (
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/internal/claims"
+	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
 
@@ -19,12 +17,10 @@ const schemeField = "spec.rateLimitSchemeRef"
 func Kind() engine.Kind[*v1alpha1.APIAuthApp] {
 	return engine.Kind[*v1alpha1.APIAuthApp]{
 		Name:       v1alpha1.KindAPIAuthApp,
-		New:        func() *v1alpha1.APIAuthApp { return &v1alpha1.APIAuthApp{} },
-		NewList:    func() client.ObjectList { return &v1alpha1.APIAuthAppList{} },
 		RefersTo:   []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindRateLimitScheme},
 		References: references,
-		Claims: func(a *v1alpha1.APIAuthApp) []string {
-			return []string{claims.Slug(v1alpha1.KindAPIAuthApp, engine.DeploymentOf(a, a.Spec.DeploymentRef), string(a.Spec.Slug))}
+		Reserves: func(a *v1alpha1.APIAuthApp) []string {
+			return []string{reservation.Slug(v1alpha1.KindAPIAuthApp, engine.DeploymentOf(a, a.Spec.DeploymentRef), string(a.Spec.Slug))}
 		},
 		Check:     check,
 		Translate: translate,
@@ -36,11 +32,11 @@ func references(a *v1alpha1.APIAuthApp) []engine.Reference {
 	return append([]engine.Reference{parent}, engine.SchemeReference(schemeField, a.Spec.RateLimitSchemeRef)...)
 }
 
-func check(a *v1alpha1.APIAuthApp, referents engine.Referents) error {
-	return engine.CheckScheme(schemeField, a.Spec.DeploymentRef.Name, referents)
+func check(a *v1alpha1.APIAuthApp, refs engine.ResolvedRefs) error {
+	return engine.CheckScheme(schemeField, a.Spec.DeploymentRef.Name, refs)
 }
 
-func translate(a *v1alpha1.APIAuthApp, _ engine.Referents, _ engine.Material) engine.Content {
+func translate(a *v1alpha1.APIAuthApp, _ engine.ResolvedRefs, _ engine.Prepared) engine.Content {
 	return engine.Content{
 		Deployment: engine.DeploymentOf(a, a.Spec.DeploymentRef), Key: string(a.Spec.Slug), Value: translation.APIAuthApp(a),
 	}

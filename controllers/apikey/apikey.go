@@ -18,7 +18,8 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/objectwatch"
-	"github.com/cardea-iam/cardea/internal/claims"
+	"github.com/cardea-iam/cardea/controllers/ownedsecret"
+	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/document"
 )
@@ -45,21 +46,19 @@ type Options struct {
 
 // Kind returns how an APIKey is reconciled.
 func Kind(opts Options) engine.Kind[*v1alpha1.APIKey] {
-	k := &keeper{Options: opts}
+	m := newManager(opts)
 	return engine.Kind[*v1alpha1.APIKey]{
-		Name:         v1alpha1.KindAPIKey,
-		New:          func() *v1alpha1.APIKey { return &v1alpha1.APIKey{} },
-		NewList:      func() client.ObjectList { return &v1alpha1.APIKeyList{} },
-		RefersTo:     []string{v1alpha1.KindAPIAuthApp, v1alpha1.KindRateLimitScheme},
-		References:   references,
-		Claims:       adoptedSecret,
-		Check:        check,
-		Translate:    translate,
-		AlwaysDelete: true,
-		Prepare:      k.prepare,
-		Cleanup:      k.cleanup,
-		Sources:      []source.TypedSource[reconcile.Request]{opts.Secrets.Source()},
-		Indexes:      map[string]func(*v1alpha1.APIKey) []string{objectwatch.Index: secretNames},
+		Name:       v1alpha1.KindAPIKey,
+		RefersTo:   []string{v1alpha1.KindAPIAuthApp, v1alpha1.KindRateLimitScheme},
+		References: references,
+		Reserves:   adoptedSecret,
+		Check:      check,
+		Translate:  translate,
+		Retention:  engine.RetainNothing,
+		Prepare:    m.prepare,
+		Cleanup:    m.cleanup,
+		Sources:    []source.TypedSource[reconcile.Request]{opts.Secrets.Source()},
+		Indexes:    map[string]func(*v1alpha1.APIKey) []string{objectwatch.Index: secretNames},
 	}
 }
 
@@ -68,66 +67,54 @@ func references(key *v1alpha1.APIKey) []engine.Reference {
 	return append([]engine.Reference{app}, engine.SchemeReference(schemeField, key.Spec.RateLimitSchemeRef)...)
 }
 
-func check(key *v1alpha1.APIKey, referents engine.Referents) error {
-	app, found := referents[appField].(*v1alpha1.APIAuthApp)
+func check(key *v1alpha1.APIKey, refs engine.ResolvedRefs) error {
+	app, found := refs[appField].(*v1alpha1.APIAuthApp)
 	if !found {
 		return nil
 	}
-	return engine.CheckScheme(schemeField, app.Spec.DeploymentRef.Name, referents)
+	return engine.CheckScheme(schemeField, app.Spec.DeploymentRef.Name, refs)
 }
 
-// adoptedSecret is the claim on the Secret key an APIKey adopts: two resources cannot register one key.
+// adoptedSecret reserves the Secret key an APIKey adopts: two resources cannot register one key.
 func adoptedSecret(key *v1alpha1.APIKey) []string {
 	if ref := key.Spec.ExistingSecretRef; ref != nil {
-		return []string{claims.AdoptedSecret(key.Namespace, ref.Name, ptr.Deref(ref.Key, v1alpha1.SecretKeyAPIKey))}
+		return []string{reservation.AdoptedSecret(key.Namespace, ref.Name, ptr.Deref(ref.Key, v1alpha1.SecretKeyAPIKey))}
 	}
 	return nil
 }
 
-func translate(key *v1alpha1.APIKey, referents engine.Referents, material engine.Material) engine.Content {
-	app := referents[appField].(*v1alpha1.APIAuthApp)
+func translate(key *v1alpha1.APIKey, refs engine.ResolvedRefs, prepared engine.Prepared) engine.Content {
+	app := refs[appField].(*v1alpha1.APIAuthApp)
 	return engine.Content{
 		Deployment: engine.DeploymentOf(key, app.Spec.DeploymentRef),
-		Value:      translation.APIKey(key, material.Value.([]document.Verifier)),
+		Value:      translation.APIKey(key, prepared.Value.([]document.Verifier)),
 	}
 }
 
-// secretName is the Secret an APIKey is delivered in or adopted from.
-func secretName(key *v1alpha1.APIKey) string {
-	switch {
-	case key.Spec.ExistingSecretRef != nil:
-		return key.Spec.ExistingSecretRef.Name
-	case key.Spec.SecretTemplate != nil && key.Spec.SecretTemplate.Name != nil:
-		return *key.Spec.SecretTemplate.Name
-	}
-	return key.Name
+// manager manages APIKeys' Secrets.
+type manager struct {
+	Options
+	secrets ownedsecret.Manager
 }
 
-func secretNames(key *v1alpha1.APIKey) []string {
-	names := []string{secretName(key)}
-	if old := key.Status.SecretName; old != "" && old != names[0] {
-		names = append(names, old)
-	}
-	return names
+func newManager(opts Options) *manager {
+	return &manager{Options: opts, secrets: ownedsecret.Manager{Client: opts.Client}}
 }
-
-// keeper keeps an APIKey's Secret.
-type keeper struct{ Options }
 
 // prepare brings the Secret into shape and returns the verifiers of the keys that are accepted.
-func (k *keeper) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.APIKey]) (engine.Material, error) {
-	k.Secrets.Ensure(p.Object.Namespace)
+func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.APIKey]) (engine.Prepared, error) {
+	m.Secrets.Ensure(p.Object.Namespace)
 	var found delivered
 	var err error
 	if p.Object.Spec.ExistingSecretRef != nil {
-		found, err = k.adopt(ctx, p.Object)
+		found, err = m.adopt(ctx, p.Object)
 	} else {
-		found, err = k.generate(ctx, p.Object, p.Referents[appField].(*v1alpha1.APIAuthApp), p.Held != nil)
+		found, err = m.generate(ctx, p.Object, p.Refs[appField].(*v1alpha1.APIAuthApp), p.Stored != nil)
 	}
 	if err != nil {
-		return engine.Material{}, err
+		return engine.Prepared{}, err
 	}
-	return k.material(p.Object, found), nil
+	return m.prepared(p.Object, found), nil
 }
 
 // delivered is what a Secret delivers.
@@ -135,25 +122,26 @@ type delivered struct {
 	keys keys
 	// issuedAt is when the current key was issued; zero if it was brought.
 	issuedAt time.Time
+	// rotatedFor is the value of the annotation rotate-at that was answered last, "" if none was.
+	rotatedFor string
 	// previousUntil is when the previous key stops being accepted.
 	previousUntil time.Time
 }
 
-// material turns what the Secret delivers into verifiers, claims and conditions.
-func (k *keeper) material(key *v1alpha1.APIKey, d delivered) engine.Material {
-	now := k.Clock()
+// prepared turns what the Secret delivers into verifiers, reservations and conditions.
+func (m *manager) prepared(key *v1alpha1.APIKey, d delivered) engine.Prepared {
+	now := m.Clock()
 	verifiers := []document.Verifier{verifier(d.keys.current, expiry(key, time.Time{}))}
 	if d.keys.previous != nil && now.Before(d.previousUntil) {
 		verifiers = append(verifiers, verifier(*d.keys.previous, expiry(key, d.previousUntil)))
 	}
-	m := engine.Material{Value: verifiers, Conditions: credentialConditions(key, now)}
+	p := engine.Prepared{Value: verifiers, Conditions: credentialConditions(key, now), RequeueAfter: nextWake(key, d, now)}
 	for _, v := range verifiers {
-		m.Claims = append(m.Claims, claims.APIKey(v.ID))
+		p.Reserves = append(p.Reserves, reservation.APIKey(v.ID))
 	}
-	m.RequeueAfter = nextWake(key, d, now)
-	m.Committed = func(ctx context.Context) error {
+	p.Committed = func(ctx context.Context) error {
 		recordKey(key, d)
-		return k.dropOldSecret(ctx, key)
+		return m.dropOldSecret(ctx, key)
 	}
-	return m
+	return p
 }

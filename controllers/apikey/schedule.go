@@ -14,14 +14,14 @@ import (
 // defaultOverlap is how long a previous key is accepted when nothing else is declared.
 const defaultOverlap = 24 * time.Hour
 
-// rotationDue tells whether a key issued at a time is to be rotated now: the interval has passed, or the annotation
-// rotate-at is past and later than the issue. A garbled annotation asks for nothing.
-func rotationDue(key *v1alpha1.APIKey, issuedAt, now time.Time) bool {
-	if next := nextRotation(key, issuedAt); next != nil && !now.Before(*next) {
+// rotationDue tells whether a key is to be rotated now: the interval has passed, or the annotation rotate-at is past, later than
+// the issue, and not answered yet. A garbled annotation asks for nothing.
+func rotationDue(key *v1alpha1.APIKey, d delivered, now time.Time) bool {
+	if next := nextRotation(key, d.issuedAt); next != nil && !now.Before(*next) {
 		return true
 	}
-	at, asked := requestedRotation(key)
-	return asked && !now.Before(at) && at.After(issuedAt)
+	at, asked := requestedRotation(key, d)
+	return asked && !now.Before(at)
 }
 
 // nextRotation returns when the declared interval ends, nil if none is declared.
@@ -33,9 +33,12 @@ func nextRotation(key *v1alpha1.APIKey, issuedAt time.Time) *time.Time {
 	return &next
 }
 
-func requestedRotation(key *v1alpha1.APIKey) (time.Time, bool) {
-	at, err := time.Parse(time.RFC3339, key.Annotations[v1alpha1.AnnotationRotateAt])
-	return at, err == nil
+// requestedRotation returns when the annotation asks for a rotation that has not been made. One value is answered once, whatever
+// the clocks say.
+func requestedRotation(key *v1alpha1.APIKey, d delivered) (time.Time, bool) {
+	value := key.Annotations[v1alpha1.AnnotationRotateAt]
+	at, err := time.Parse(time.RFC3339, value)
+	return at, err == nil && at.After(d.issuedAt) && value != d.rotatedFor
 }
 
 // overlap is how long the previous key is accepted after a rotation.
@@ -64,7 +67,7 @@ func nextWake(key *v1alpha1.APIKey, d delivered, now time.Time) time.Duration {
 		if next := nextRotation(key, d.issuedAt); next != nil {
 			times = append(times, *next)
 		}
-		if at, asked := requestedRotation(key); asked && at.After(d.issuedAt) {
+		if at, asked := requestedRotation(key, d); asked {
 			times = append(times, at)
 		}
 	}
@@ -76,7 +79,7 @@ func nextWake(key *v1alpha1.APIKey, d delivered, now time.Time) time.Duration {
 	}
 	var wake time.Duration
 	for _, t := range times {
-		// A little late rather than a little early: at the instant itself the pass would see nothing due.
+		// A little late rather than a little early: at the instant itself nothing would be due.
 		if wait := max(t.Sub(now), 0) + 10*time.Millisecond; wake == 0 || wait < wake {
 			wake = wait
 		}
@@ -106,9 +109,9 @@ func recordKey(key *v1alpha1.APIKey, d delivered) {
 	status.ExpiresAt = key.Spec.ExpiresAt.DeepCopy()
 	status.LastRotatedAt, status.NextRotationAt = nil, nil
 	if !d.issuedAt.IsZero() {
-		status.LastRotatedAt = ptr.To(metav1.NewTime(d.issuedAt))
+		status.LastRotatedAt = ptr.To(metav1.NewTime(d.issuedAt.Truncate(time.Second)))
 	}
 	if next := nextRotation(key, d.issuedAt); next != nil {
-		status.NextRotationAt = ptr.To(metav1.NewTime(*next))
+		status.NextRotationAt = ptr.To(metav1.NewTime(next.Truncate(time.Second)))
 	}
 }

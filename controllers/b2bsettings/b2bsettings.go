@@ -2,12 +2,11 @@
 package b2bsettings
 
 import (
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/internal/claims"
+	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/translation"
+	"github.com/cardea-iam/cardea/store/document"
 )
 
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=b2bsettings,verbs=get;list;watch;patch
@@ -22,23 +21,18 @@ const (
 func Kind() engine.Kind[*v1alpha1.B2BSettings] {
 	return engine.Kind[*v1alpha1.B2BSettings]{
 		Name:       v1alpha1.KindB2BSettings,
-		New:        func() *v1alpha1.B2BSettings { return &v1alpha1.B2BSettings{} },
-		NewList:    func() client.ObjectList { return &v1alpha1.B2BSettingsList{} },
 		RefersTo:   []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindMembershipRole},
 		References: references,
-		// There is one of the kind in a deployment: all claim the same slug.
-		Claims: func(b *v1alpha1.B2BSettings) []string {
-			return []string{claims.Slug(v1alpha1.KindB2BSettings, engine.DeploymentOf(b, b.Spec.DeploymentRef), settingsKey)}
+		// There is one of the kind in a deployment: all reserve the same slug.
+		Reserves: func(b *v1alpha1.B2BSettings) []string {
+			return []string{reservation.Slug(v1alpha1.KindB2BSettings, engine.DeploymentOf(b, b.Spec.DeploymentRef), document.B2BKey)}
 		},
 		Check: check,
-		Translate: func(b *v1alpha1.B2BSettings, _ engine.Referents, _ engine.Material) engine.Content {
-			return engine.Content{Deployment: engine.DeploymentOf(b, b.Spec.DeploymentRef), Key: settingsKey, Value: translation.B2BSettings(b)}
+		Translate: func(b *v1alpha1.B2BSettings, _ engine.ResolvedRefs, _ engine.Prepared) engine.Content {
+			return engine.Content{Deployment: engine.DeploymentOf(b, b.Spec.DeploymentRef), Key: document.B2BKey, Value: translation.B2BSettings(b)}
 		},
 	}
 }
-
-// settingsKey is the natural key of the one B2BSettings of a deployment.
-const settingsKey = "b2b"
 
 func references(b *v1alpha1.B2BSettings) []engine.Reference {
 	refs := []engine.Reference{engine.DeploymentReference(b.Spec.DeploymentRef)}
@@ -52,18 +46,29 @@ func references(b *v1alpha1.B2BSettings) []engine.Reference {
 	return refs
 }
 
-// check holds each role to its level and to the deployment.
-func check(b *v1alpha1.B2BSettings, referents engine.Referents) error {
-	for field, level := range map[string]v1alpha1.RoleLevel{orgRoleField: v1alpha1.RoleLevelOrganization, workspaceRoleField: v1alpha1.RoleLevelWorkspace} {
-		role, found := referents[field].(*v1alpha1.MembershipRole)
-		switch {
-		case !found:
-		case role.Spec.DeploymentRef.Name != b.Spec.DeploymentRef.Name:
-			return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q belongs to deployment %q: refer to a role of %q",
-				field, role.Name, role.Spec.DeploymentRef.Name, b.Spec.DeploymentRef.Name)
-		case role.Spec.Level != level:
-			return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q is of level %s: refer to one of level %s", field, role.Name, role.Spec.Level, level)
+// check holds each role to its level and to the deployment. The organization's role comes first, always: a message that changed
+// from time to time would be a change of status each time.
+func check(b *v1alpha1.B2BSettings, refs engine.ResolvedRefs) error {
+	for _, role := range []struct {
+		field string
+		level v1alpha1.RoleLevel
+	}{{orgRoleField, v1alpha1.RoleLevelOrganization}, {workspaceRoleField, v1alpha1.RoleLevelWorkspace}} {
+		if err := checkRole(b, refs, role.field, role.level); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func checkRole(b *v1alpha1.B2BSettings, refs engine.ResolvedRefs, field string, level v1alpha1.RoleLevel) error {
+	role, found := refs[field].(*v1alpha1.MembershipRole)
+	switch {
+	case !found:
+	case role.Spec.DeploymentRef.Name != b.Spec.DeploymentRef.Name:
+		return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q belongs to deployment %q: refer to a role of %q",
+			field, role.Name, role.Spec.DeploymentRef.Name, b.Spec.DeploymentRef.Name)
+	case role.Spec.Level != level:
+		return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q is of level %s: refer to one of level %s", field, role.Name, role.Spec.Level, level)
 	}
 	return nil
 }

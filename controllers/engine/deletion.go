@@ -13,51 +13,51 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// unused waits until nothing that lives refers to the resource any more. A user that is itself being deleted does not
+// unused waits until nothing that lives refers to the resource any more. A referrer that is itself being deleted does not
 // count, so that a namespace ends in whatever order its kinds are deleted.
-func (r *reconciler) unused(ctx context.Context, p *pass) error {
-	users, err := r.users(ctx, p.identity(r.kind.name))
+func (r *reconciler) unused(ctx context.Context, s *state) error {
+	referrers, err := r.referrers(ctx, s.identity(r.kind.name()))
 	if err != nil {
 		return err
 	}
-	if len(users) > 0 {
-		return inUse(users)
+	if len(referrers) > 0 {
+		return inUse(referrers)
 	}
 	return nil
 }
 
-// users names the live resources whose references protect the resource.
-func (e *Engine) users(ctx context.Context, id store.Identity) ([]string, error) {
-	var users []string
+// referrers names the live resources whose references protect the resource.
+func (e *Engine) referrers(ctx context.Context, id store.Identity) ([]string, error) {
+	var referrers []string
 	for _, k := range e.ordered {
-		if !slices.Contains(k.refersTo, id.Kind) {
+		if !slices.Contains(k.refersTo(), id.Kind) {
 			continue
 		}
-		referrers, err := e.list(ctx, k, client.InNamespace(id.Namespace), client.MatchingFields{indexReferences: referenceKey(id.Kind, id.Name)})
+		found, err := e.list(ctx, k, client.InNamespace(id.Namespace), client.MatchingFields{indexReferences: referenceKey(id.Kind, id.Name)})
 		if err != nil {
 			return nil, err
 		}
-		for _, obj := range referrers {
+		for _, obj := range found {
 			protects := slices.ContainsFunc(k.references(obj), func(ref Reference) bool {
 				return ref.Protects && ref.Kind == id.Kind && ref.Name == id.Name
 			})
 			if protects && obj.GetDeletionTimestamp().IsZero() {
-				users = append(users, k.name+" "+obj.GetName())
+				referrers = append(referrers, k.name()+" "+obj.GetName())
 			}
 		}
 	}
-	slices.Sort(users)
-	return users, nil
+	slices.Sort(referrers)
+	return referrers, nil
 }
 
 // withdraw takes the document out of the store, or marks it as retained, as the deletion policy says.
-func (r *reconciler) withdraw(ctx context.Context, p *pass) error {
+func (r *reconciler) withdraw(ctx context.Context, s *state) error {
 	tenure, err := r.tenure.Current(ctx)
 	if err != nil {
 		return &storeError{err}
 	}
-	owner := store.Owner{Identity: p.identity(r.kind.name), UID: string(p.obj.GetUID())}
-	if r.retains(p.obj) {
+	owner := store.Owner{Identity: s.identity(r.kind.name()), UID: string(s.obj.GetUID())}
+	if r.retains(s.obj) {
 		err = r.documents.Retain(ctx, tenure, owner)
 	} else {
 		err = r.documents.Delete(ctx, tenure, owner)
@@ -69,53 +69,49 @@ func (r *reconciler) withdraw(ctx context.Context, p *pass) error {
 }
 
 func (r *reconciler) retains(obj v1alpha1.Resource) bool {
-	if r.kind.alwaysDelete || r.kind.withdrawOnRetain {
-		return false
-	}
-	if policy := obj.CommonSpec().DeletionPolicy; policy != nil {
-		return *policy == v1alpha1.DeletionPolicyRetain
-	}
-	return r.kind.retainByDefault
+	policy := obj.CommonSpec().DeletionPolicy
+	return r.kind.retention() == RetainDocument && policy != nil && *policy == v1alpha1.DeletionPolicyRetain
 }
 
 // cleanUp undoes what prepare made, once the store no longer serves it.
-func (r *reconciler) cleanUp(ctx context.Context, p *pass) error {
-	return r.kind.cleanup(ctx, p.obj)
+func (r *reconciler) cleanUp(ctx context.Context, s *state) error {
+	return r.kind.cleanup(ctx, s.obj)
 }
 
-// letGo removes the finalizer; the API server may then forget the resource.
-func (r *reconciler) letGo(ctx context.Context, p *pass) error {
-	p.gone = true
-	controllerutil.RemoveFinalizer(p.obj, v1alpha1.Finalizer)
-	return r.patchMetadata(ctx, p)
+// removeFinalizer lets the API server forget the resource. One that it has forgotten already is as well.
+func (r *reconciler) removeFinalizer(ctx context.Context, s *state) error {
+	s.released = true
+	controllerutil.RemoveFinalizer(s.obj, v1alpha1.Finalizer)
+	return r.patchMetadata(ctx, s)
 }
 
 // sweep removes the document of a resource that is gone without having passed its deletion: its finalizer was taken off
 // by hand, or the cluster was lost. Whether it is gone is asked of the API server itself. What is still in use
 // stays in force, as in an ordinary deletion.
 func (r *reconciler) sweep(ctx context.Context, id store.Identity) error {
-	held, err := r.documents.Held(ctx, id)
+	stored, err := r.documents.Held(ctx, id)
 	if err != nil {
 		return &storeError{err}
 	}
-	if !held.Found || held.Document.Retained {
+	if !stored.Found || stored.Document.Retained {
 		return nil
 	}
 	err = r.live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, r.kind.newObject())
 	if !apierrors.IsNotFound(err) {
 		return err // it lives after all (nil), or nobody can tell
 	}
-	users, err := r.users(ctx, id)
-	if err != nil || len(users) > 0 {
+	referrers, err := r.referrers(ctx, id)
+	if err != nil || len(referrers) > 0 {
 		return err
 	}
 	tenure, err := r.tenure.Current(ctx)
 	if err != nil {
 		return &storeError{err}
 	}
-	if err := r.documents.Delete(ctx, tenure, held.Document.Owner); err != nil {
+	if err := r.documents.Delete(ctx, tenure, stored.Document.Owner); err != nil {
 		return r.refusedWrite(tenure, err)
 	}
 	log.FromContext(ctx).Info("Removed the document of a resource that is gone", "kind", id.Kind)
+	r.wakeCompetitors(ctx, r.kind, stored.Claims)
 	return nil
 }

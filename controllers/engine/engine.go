@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,15 +29,16 @@ type Options struct {
 		store.Tenures
 		store.Schema
 	}
-	// Tenure is kept by the caller's manager.
+	// Tenure and API are kept by the caller's manager.
 	Tenure *Tenure
+	API    *APIServer
 	// Clock tells the time.
 	Clock func() time.Time
-	// Resync is the time between two passes over an unchanged resource, before jitter of 10 % either way.
+	// Resync is the time between two reconciles of an unchanged resource, before jitter of 10 % either way.
 	Resync time.Duration
-	// Workers is the number of passes of one kind at once.
+	// Workers is the number of reconciles of one kind at once.
 	Workers int
-	// Hook is called before each step of each pass with the kind and the step; an error ends the pass as a crash would.
+	// Hook is called before each step of each reconcile with the kind and the step; an error ends it as a crash would.
 	// Nil outside tests.
 	Hook func(kind, step string) error
 }
@@ -46,20 +49,22 @@ type Engine struct {
 	live      client.Reader // asks the API server itself
 	documents store.Documents
 	tenure    *Tenure
+	api       *APIServer
 	clock     func() time.Time
 	resync    time.Duration
 	workers   int
 	hook      func(kind, step string) error
-	kinds     map[string]*kind
-	ordered   []*kind
+	kinds     map[string]kind
+	ordered   []kind
 	wake      map[string]chan event.GenericEvent
+	waiters   waiters
 }
 
 // New returns an Engine over a manager.
 func New(mgr manager.Manager, opts Options) *Engine {
 	e := &Engine{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), documents: opts.Store, tenure: opts.Tenure, clock: opts.Clock,
-		resync: opts.Resync, workers: opts.Workers, hook: opts.Hook, kinds: map[string]*kind{}, wake: map[string]chan event.GenericEvent{},
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), documents: opts.Store, tenure: opts.Tenure, api: opts.API, clock: opts.Clock,
+		resync: opts.Resync, workers: opts.Workers, hook: opts.Hook, kinds: map[string]kind{}, wake: map[string]chan event.GenericEvent{},
 	}
 	if e.hook == nil {
 		e.hook = func(string, string) error { return nil }
@@ -69,19 +74,22 @@ func New(mgr manager.Manager, opts Options) *Engine {
 
 // Add adds a kind. All kinds are added before Start.
 func Add[T v1alpha1.Resource](e *Engine, k Kind[T]) {
-	erased := erase(k)
-	e.kinds[k.Name] = erased
-	e.ordered = append(e.ordered, erased)
-	e.wake[k.Name] = make(chan event.GenericEvent)
+	k.info, _ = v1alpha1.InfoOf(k.Name)
+	e.kinds[k.name()] = k
+	e.ordered = append(e.ordered, k)
+	e.wake[k.name()] = make(chan event.GenericEvent)
 }
 
-// Start registers indexes, controllers and the sweep of every added kind with the manager.
+// Start registers indexes, controllers and the sweep of every kind with the manager. Every kind of the table was added.
 func (e *Engine) Start(ctx context.Context, mgr manager.Manager) error {
+	for _, info := range v1alpha1.Kinds {
+		if _, added := e.kinds[info.Kind]; !added {
+			return fmt.Errorf("%s has no controller: add it to controllers/setup.go", info.Kind)
+		}
+	}
 	for _, k := range e.ordered {
-		for _, other := range k.refersTo {
-			if _, known := e.kinds[other]; !known {
-				return fmt.Errorf("%s refers to %s, which was not added", k.name, other)
-			}
+		if _, listed := v1alpha1.InfoOf(k.name()); !listed {
+			return fmt.Errorf("%s is not in the table of kinds: add it to api/v1alpha1/kinds.go", k.name())
 		}
 		if err := e.index(ctx, mgr, k); err != nil {
 			return err
@@ -89,39 +97,56 @@ func (e *Engine) Start(ctx context.Context, mgr manager.Manager) error {
 	}
 	for _, k := range e.ordered {
 		if err := e.control(mgr, k); err != nil {
-			return fmt.Errorf("controller of %s: %w", k.name, err)
+			return fmt.Errorf("controller of %s: %w", k.name(), err)
 		}
 	}
-	e.tenure.onReplaced = e.wakeAll
-	return mgr.Add(&sweeper{engine: e})
+	sweeper := newSweeper(e)
+	e.tenure.onTaken = func(ctx context.Context, taken Taken) {
+		if taken.Again {
+			e.wakeAll(ctx) // the store may have lost what it held
+		}
+		if !taken.Rebuilt {
+			sweeper.soon()
+		}
+	}
+	e.tenure.onBack = e.wakeWaiters
+	e.api.onBack = func(ctx context.Context) {
+		sweeper.soon()
+		e.wakeWaiters(ctx)
+	}
+	return mgr.Add(sweeper)
 }
 
 // control builds the controller of one kind.
-func (e *Engine) control(mgr manager.Manager, k *kind) error {
+func (e *Engine) control(mgr manager.Manager, k kind) error {
 	b := builder.ControllerManagedBy(mgr).
-		Named(k.name).
+		Named(k.name()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: e.workers,
 			UsePriorityQueue:        ptr.To(true),
 			EnableWarmup:            ptr.To(true),
 			ReconciliationTimeout:   30 * time.Second,
 			RecoverPanic:            ptr.To(true),
+			RateLimiter:             newBackoff(),
 		}).
 		For(k.newObject(), builder.WithPredicates(declared())).
-		Watches(k.newObject(), e.rivalsOf(k)).
-		WatchesRawSource(source.Channel(e.wake[k.name], &handler.EnqueueRequestForObject{}))
+		Watches(k.newObject(), e.competitorsOf(k)).
+		WatchesRawSource(source.Channel(e.wake[k.name()], &handler.EnqueueRequestForObject{}))
 	for _, other := range e.ordered {
-		if slices.Contains(k.refersTo, other.name) || slices.Contains(other.refersTo, k.name) {
-			b = b.Watches(other.newObject(), e.neighboursOf(k, other))
+		if slices.Contains(k.refersTo(), other.name()) || slices.Contains(other.refersTo(), k.name()) {
+			b = b.Watches(other.newObject(), e.relatedTo(k, other))
+		}
+		if middle, through := k.through()[other.name()]; through {
+			b = b.Watches(other.newObject(), e.relatedThrough(k, e.kinds[middle], other))
 		}
 	}
-	for _, s := range k.sources {
+	for _, s := range k.sources() {
 		b = b.WatchesRawSource(s)
 	}
-	return b.Complete(&reconciler{Engine: e, kind: k})
+	return b.Complete(&reconciler{Engine: e, kind: k, backoff: newBackoff()})
 }
 
-// wakeAll asks for a pass over every resource: the store lost what it held.
+// wakeAll asks for a reconcile of every resource.
 func (e *Engine) wakeAll(ctx context.Context) {
 	for _, k := range e.ordered {
 		resources, err := e.list(ctx, k)
@@ -129,11 +154,31 @@ func (e *Engine) wakeAll(ctx context.Context) {
 			continue // the cache is stopping, and so are we
 		}
 		for _, obj := range resources {
-			select {
-			case e.wake[k.name] <- event.GenericEvent{Object: obj}:
-			case <-ctx.Done():
+			if !e.ask(ctx, k.name(), client.ObjectKeyFromObject(obj)) {
 				return
 			}
 		}
+	}
+}
+
+// wakeWaiters asks for a reconcile of what waited for the store or the API server.
+func (e *Engine) wakeWaiters(ctx context.Context) {
+	for kind, requests := range e.waiters.takeAll() {
+		for request := range requests {
+			if !e.ask(ctx, kind, request.NamespacedName) {
+				return
+			}
+		}
+	}
+}
+
+// ask asks for a reconcile of one resource, which need not exist. It returns false when ctx ended.
+func (e *Engine) ask(ctx context.Context, kind string, key types.NamespacedName) bool {
+	obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	select {
+	case e.wake[kind] <- event.GenericEvent{Object: obj}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

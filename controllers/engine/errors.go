@@ -29,7 +29,7 @@ type WaitingError struct {
 	Condition string
 	Reason    string
 	Message   string
-	// RetryAfter is 0 where a watch wakes the resource.
+	// RetryAfter is the longest time between two looks, 0 where a watch wakes the resource.
 	RetryAfter time.Duration
 }
 
@@ -48,8 +48,12 @@ func SecretsForbidden(condition, namespace string) error {
 	}
 }
 
-// errAgain asks for another pass at once: what this pass saw changed under its hands.
-var errAgain = errors.New("what this pass saw has changed: look again")
+var (
+	// errAgain asks for another reconcile: what this one saw changed under its hands.
+	errAgain = errors.New("what this reconcile saw has changed: look again")
+	// errVanished ends a reconcile: the resource exists in the cache alone. Its deletion is on the way.
+	errVanished = errors.New("the resource exists no more")
+)
 
 // storeError is a failure of the runtime store, to be told apart from one of the API server.
 type storeError struct{ cause error }
@@ -57,16 +61,19 @@ type storeError struct{ cause error }
 func (e *storeError) Error() string { return "runtime store: " + e.cause.Error() }
 func (e *storeError) Unwrap() error { return e.cause }
 
+// StoreError marks an error of the runtime store that a kind met.
+func StoreError(err error) error { return &storeError{err} }
+
 // inUse is the wait of a deletion for the resources that still refer to the deleted one.
-func inUse(users []string) error {
-	shown := users
+func inUse(referrers []string) error {
+	shown := referrers
 	more := ""
-	if len(users) > 5 {
-		shown, more = users[:5], fmt.Sprintf(" and %d more", len(users)-5)
+	if len(referrers) > 5 {
+		shown, more = referrers[:5], fmt.Sprintf(" and %d more", len(referrers)-5)
 	}
 	return Waiting(v1alpha1.ConditionDeleting, v1alpha1.ReasonInUse,
 		"still used by %s%s: delete them or let them refer to something else; until then this stays in force", strings.Join(shown, ", "), more)
 }
 
-// ErrCrash is returned by a test hook to end a pass as a crash would: nothing after it runs, not even the report.
+// ErrCrash is returned by a test hook to end a reconcile as a crash would: nothing after it runs, not even the report.
 var ErrCrash = errors.New("crashed here, as a test asked")

@@ -12,40 +12,47 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Kind is everything that differs between kinds. Its functions are pure but for Prepare and Cleanup.
+// Kind is everything that differs between kinds. Its functions are pure but for Prepare and Cleanup; a nil one does nothing.
 type Kind[T v1alpha1.Resource] struct {
-	// Name is the kind's name.
+	// Name is the kind's name in the table of kinds.
 	Name string
-	// New and NewList return empty objects.
-	New     func() T
-	NewList func() client.ObjectList
 	// RefersTo are the kinds References may name.
 	RefersTo []string
-	// References lists what the resource points at. Nil: nothing.
+	// Through are the kinds that are referred to by way of another one's references, with that other kind: a Reference's Next
+	// names them.
+	Through map[string]string
+	// References lists what the resource points at.
 	References func(T) []Reference
-	// Claims lists what the resource must own alone beside its id, from its spec alone. Nil: nothing.
-	Claims func(T) []string
-	// Check returns a TerminalError for what schema and CEL cannot say. Referents that are missing are absent. Nil:
-	// nothing to check.
-	Check func(T, Referents) error
-	// Translate returns the content to serve.
-	Translate func(T, Referents, Material) Content
-	// RetainByDefault is the meaning of an absent deletionPolicy; absent: Delete.
-	RetainByDefault bool
-	// WithdrawOnRetain removes the document even where the policy is Retain: what is retained is not the document.
-	WithdrawOnRetain bool
-	// AlwaysDelete ignores the deletion policy: the document always goes with the resource.
-	AlwaysDelete bool
-	// Prepare makes what the content needs outside the store, such as a Secret. It is called on every pass and must do
-	// nothing when all is there. Nil: nothing to prepare.
-	Prepare func(context.Context, Preparation[T]) (Material, error)
-	// Cleanup undoes Prepare after the document is gone; a missing piece is success. Nil: nothing to undo.
+	// Reserves lists what the resource must own alone beside its id, from its spec alone.
+	Reserves func(T) []string
+	// Check returns a TerminalError for what schema and CEL cannot say. Missing referents are absent.
+	Check func(T, ResolvedRefs) error
+	// Translate returns the content to serve. It is never nil.
+	Translate func(T, ResolvedRefs, Prepared) Content
+	// Retention says what deletionPolicy Retain keeps of the document.
+	Retention Retention
+	// Prepare makes what the content needs outside the store, such as a Secret. It is called by every reconcile and must do
+	// nothing when all is there.
+	Prepare func(context.Context, Preparation[T]) (Prepared, error)
+	// Cleanup undoes Prepare after the document is gone; a missing piece is success.
 	Cleanup func(context.Context, T) error
-	// Sources are further reasons for a pass, beside the kind itself and what it refers to.
+	// Sources are further reasons for a reconcile, beside the kind itself and what it refers to.
 	Sources []source.TypedSource[reconcile.Request]
-	// Indexes extract further keys to find resources of the kind by. Nil: none.
+	// Indexes extract further keys to find resources of the kind by.
 	Indexes map[string]func(T) []string
+
+	info v1alpha1.KindInfo // its entry in the table, looked up by Add
 }
+
+// Retention says what deletionPolicy Retain keeps of a resource's document.
+type Retention int
+
+const (
+	// RetainDocument keeps the document, marked as retained.
+	RetainDocument Retention = iota
+	// RetainNothing lets the document go whatever the policy: a key is revoked, a deployment keeps people's rows alone.
+	RetainNothing
+)
 
 // Reference is one reference to a resource in the same namespace.
 type Reference struct {
@@ -59,28 +66,30 @@ type Reference struct {
 	Content bool
 	// LeftOut tells that a missing referent is left out of the content instead of holding it back.
 	LeftOut bool
+	// Next returns the reference of the referent that the resource depends on too. Nil: none.
+	Next func(v1alpha1.Resource) Reference
 }
 
-// Referents are the resolved references by their field.
-type Referents map[string]v1alpha1.Resource
+// ResolvedRefs are the referents that were found, by their field.
+type ResolvedRefs map[string]v1alpha1.Resource
 
 // Preparation is what Prepare may look at.
 type Preparation[T v1alpha1.Resource] struct {
-	Object    T
-	Referents Referents
-	// Held is the payload the store holds for the resource, nil if none.
-	Held []byte
+	Object T
+	Refs   ResolvedRefs
+	// Stored is the payload the store holds for the resource, nil if none.
+	Stored []byte
 }
 
-// Material is what Prepare made.
-type Material struct {
+// Prepared is what Prepare made.
+type Prepared struct {
 	// Value is handed to Translate.
 	Value any
-	// Claims are needed beside those of the spec.
-	Claims []string
+	// Reserves are needed beside those of the spec.
+	Reserves []string
 	// Conditions are the kind's own, with type, status, reason and message.
 	Conditions []metav1.Condition
-	// RequeueAfter asks for another pass; 0: none.
+	// RequeueAfter asks for another reconcile; 0: none.
 	RequeueAfter time.Duration
 	// Committed is called after the store holds the content and may change the status. Nil: nothing to do.
 	Committed func(context.Context) error
@@ -96,59 +105,75 @@ type Content struct {
 	Value any
 }
 
-// kind is a Kind whose type is forgotten, so that the engine's steps are written once and compiled once.
-type kind struct {
-	name             string
-	newObject        func() v1alpha1.Resource
-	newList          func() client.ObjectList
-	refersTo         []string
-	references       func(v1alpha1.Resource) []Reference
-	claims           func(v1alpha1.Resource) []string
-	check            func(v1alpha1.Resource, Referents) error
-	translate        func(v1alpha1.Resource, Referents, Material) Content
-	prepare          func(context.Context, v1alpha1.Resource, Referents, []byte) (Material, error)
-	cleanup          func(context.Context, v1alpha1.Resource) error
-	retainByDefault  bool
-	withdrawOnRetain bool
-	alwaysDelete     bool
-	sources          []source.TypedSource[reconcile.Request]
-	indexes          map[string]func(v1alpha1.Resource) []string
+// kind is a Kind of any type, so that the engine's steps are written once and compiled once.
+type kind interface {
+	name() string
+	newObject() v1alpha1.Resource
+	newList() client.ObjectList
+	refersTo() []string
+	through() map[string]string
+	references(v1alpha1.Resource) []Reference
+	reserves(v1alpha1.Resource) []string
+	check(v1alpha1.Resource, ResolvedRefs) error
+	translate(v1alpha1.Resource, ResolvedRefs, Prepared) Content
+	retention() Retention
+	prepare(ctx context.Context, obj v1alpha1.Resource, refs ResolvedRefs, stored []byte) (Prepared, error)
+	cleanup(context.Context, v1alpha1.Resource) error
+	sources() []source.TypedSource[reconcile.Request]
+	indexes() map[string]func(v1alpha1.Resource) []string
 }
 
-func erase[T v1alpha1.Resource](k Kind[T]) *kind {
-	erased := &kind{
-		name: k.Name, newList: k.NewList, refersTo: k.RefersTo, retainByDefault: k.RetainByDefault, withdrawOnRetain: k.WithdrawOnRetain,
-		alwaysDelete: k.AlwaysDelete, sources: k.Sources,
-		newObject:  func() v1alpha1.Resource { return k.New() },
-		references: func(v1alpha1.Resource) []Reference { return nil },
-		claims:     func(v1alpha1.Resource) []string { return nil },
-		check:      func(v1alpha1.Resource, Referents) error { return nil },
-		translate:  func(obj v1alpha1.Resource, r Referents, m Material) Content { return k.Translate(obj.(T), r, m) },
-		prepare: func(context.Context, v1alpha1.Resource, Referents, []byte) (Material, error) {
-			return Material{}, nil
-		},
-		cleanup: func(context.Context, v1alpha1.Resource) error { return nil },
-		indexes: map[string]func(v1alpha1.Resource) []string{},
+func (k Kind[T]) name() string                                     { return k.Name }
+func (k Kind[T]) newObject() v1alpha1.Resource                     { return k.info.New() }
+func (k Kind[T]) newList() client.ObjectList                       { return k.info.NewList() }
+func (k Kind[T]) refersTo() []string                               { return k.RefersTo }
+func (k Kind[T]) through() map[string]string                       { return k.Through }
+func (k Kind[T]) retention() Retention                             { return k.Retention }
+func (k Kind[T]) sources() []source.TypedSource[reconcile.Request] { return k.Sources }
+
+func (k Kind[T]) references(obj v1alpha1.Resource) []Reference {
+	if k.References == nil {
+		return nil
 	}
-	if k.References != nil {
-		erased.references = func(obj v1alpha1.Resource) []Reference { return k.References(obj.(T)) }
+	return k.References(obj.(T))
+}
+
+func (k Kind[T]) reserves(obj v1alpha1.Resource) []string {
+	if k.Reserves == nil {
+		return nil
 	}
-	if k.Claims != nil {
-		erased.claims = func(obj v1alpha1.Resource) []string { return k.Claims(obj.(T)) }
+	return k.Reserves(obj.(T))
+}
+
+func (k Kind[T]) check(obj v1alpha1.Resource, refs ResolvedRefs) error {
+	if k.Check == nil {
+		return nil
 	}
-	if k.Check != nil {
-		erased.check = func(obj v1alpha1.Resource, r Referents) error { return k.Check(obj.(T), r) }
+	return k.Check(obj.(T), refs)
+}
+
+func (k Kind[T]) translate(obj v1alpha1.Resource, refs ResolvedRefs, prepared Prepared) Content {
+	return k.Translate(obj.(T), refs, prepared)
+}
+
+func (k Kind[T]) prepare(ctx context.Context, obj v1alpha1.Resource, refs ResolvedRefs, stored []byte) (Prepared, error) {
+	if k.Prepare == nil {
+		return Prepared{}, nil
 	}
-	if k.Prepare != nil {
-		erased.prepare = func(ctx context.Context, obj v1alpha1.Resource, r Referents, held []byte) (Material, error) {
-			return k.Prepare(ctx, Preparation[T]{Object: obj.(T), Referents: r, Held: held})
-		}
+	return k.Prepare(ctx, Preparation[T]{Object: obj.(T), Refs: refs, Stored: stored})
+}
+
+func (k Kind[T]) cleanup(ctx context.Context, obj v1alpha1.Resource) error {
+	if k.Cleanup == nil {
+		return nil
 	}
-	if k.Cleanup != nil {
-		erased.cleanup = func(ctx context.Context, obj v1alpha1.Resource) error { return k.Cleanup(ctx, obj.(T)) }
-	}
+	return k.Cleanup(ctx, obj.(T))
+}
+
+func (k Kind[T]) indexes() map[string]func(v1alpha1.Resource) []string {
+	erased := map[string]func(v1alpha1.Resource) []string{}
 	for name, keys := range k.Indexes {
-		erased.indexes[name] = func(obj v1alpha1.Resource) []string { return keys(obj.(T)) }
+		erased[name] = func(obj v1alpha1.Resource) []string { return keys(obj.(T)) }
 	}
 	return erased
 }

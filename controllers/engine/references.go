@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
@@ -28,7 +26,7 @@ func CatalogReference(ref v1alpha1.DeploymentReference) Reference {
 }
 
 // CheckPermission refuses a permission that the deployment's catalog of a level does not list. A missing deployment is
-// judged when it appears.
+// checked when it appears.
 func CheckPermission(field string, level v1alpha1.RoleLevel, deployment *v1alpha1.IdentityDeployment, name v1alpha1.CatalogPermission) error {
 	var listed []v1alpha1.CatalogPermission
 	if catalog := deployment.Spec.PermissionCatalog; catalog != nil {
@@ -54,8 +52,8 @@ func SchemeReference(field string, ref *v1alpha1.RateLimitSchemeReference) []Ref
 }
 
 // CheckScheme refuses a rate-limit scheme of another deployment: what limits a tenant is the tenant's own.
-func CheckScheme(field, deployment string, referents Referents) error {
-	scheme, found := referents[field].(*v1alpha1.RateLimitScheme)
+func CheckScheme(field, deployment string, refs ResolvedRefs) error {
+	scheme, found := refs[field].(*v1alpha1.RateLimitScheme)
 	if !found || scheme.Spec.DeploymentRef.Name == deployment {
 		return nil
 	}
@@ -63,13 +61,8 @@ func CheckScheme(field, deployment string, referents Referents) error {
 		field, scheme.Name, scheme.Spec.DeploymentRef.Name, deployment)
 }
 
-// DeploymentIn returns the deployment among the referents of a DeploymentReference.
-func DeploymentIn(referents Referents) (*v1alpha1.IdentityDeployment, bool) {
-	deployment, found := referents["spec.deploymentRef"].(*v1alpha1.IdentityDeployment)
+// DeploymentIn returns the deployment among the referents, if it was found.
+func DeploymentIn(refs ResolvedRefs) (*v1alpha1.IdentityDeployment, bool) {
+	deployment, found := refs["spec.deploymentRef"].(*v1alpha1.IdentityDeployment)
 	return deployment, found
-}
-
-// ReferringTo selects the cached resources that refer to another of their namespace.
-func ReferringTo(kind, name string) client.MatchingFields {
-	return client.MatchingFields{indexReferences: referenceKey(kind, name)}
 }

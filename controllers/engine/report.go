@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,9 +18,9 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// outcome is what a pass found, as far as conditions tell it.
+// outcome is what a reconcile found, as far as conditions tell it.
 type outcome struct {
-	// err is what ended the pass, nil if it came through.
+	// err is what ended the reconcile, nil if it came through.
 	err error
 	// unresolved is why references do not resolve, nil if they do.
 	unresolved error
@@ -33,48 +32,81 @@ type outcome struct {
 	own []metav1.Condition
 }
 
-// report writes the status, once and only if it changed, and hands the pass's error on.
-func (r *reconciler) report(ctx context.Context, p *pass, passErr error) error {
-	status := p.obj.CommonStatus()
-	generation := p.obj.GetGeneration()
-	result := outcome{err: passErr, unresolved: p.unresolved, leftOut: p.leftOut, own: p.material.Conditions, synced: p.held.Found &&
-		p.held.Document.UID == string(p.obj.GetUID()) && p.held.Document.Generation == generation}
-	if transient(passErr) && !isStoreError(passErr) {
-		return passErr // nothing was learnt that a user could use; the retry will tell
+// report writes the status, once and only if it changed, and hands the reconcile's error on.
+func (r *reconciler) report(ctx context.Context, s *state, failed error) error {
+	status := s.obj.CommonStatus()
+	generation := s.obj.GetGeneration()
+	result := outcome{err: failed, unresolved: s.unresolved, leftOut: s.leftOut, own: s.prepared.Conditions, synced: s.stored.Found &&
+		s.stored.Document.UID == string(s.obj.GetUID()) && s.stored.Document.Generation == generation}
+	if transient(failed) && !isStoreError(failed) {
+		return failed // nothing was learnt that a user could use; the retry will tell
 	}
-	if p.obj.GetDeletionTimestamp().IsZero() {
+	if s.obj.GetDeletionTimestamp().IsZero() {
 		status.Conditions = merge(status.Conditions, summarize(result), generation, r.clock())
 		status.ObservedGeneration = generation
-		status.LastHandledReconcileAt = p.obj.GetAnnotations()[v1alpha1.AnnotationReconcileRequestedAt]
-		recordContent(status, p, passErr)
+		status.LastHandledReconcileAt = s.obj.GetAnnotations()[v1alpha1.AnnotationReconcileRequestedAt]
+		recordContent(status, s, failed)
 	} else {
-		status.Conditions = withDeleting(status.Conditions, passErr, generation, r.clock())
+		status.Conditions = withDeleting(status.Conditions, failed, generation, r.clock())
 	}
-	if equality.Semantic.DeepEqual(p.base, p.obj) {
-		return passErr
+	if equality.Semantic.DeepEqual(s.base, s.obj) {
+		return failed
 	}
-	patch := client.MergeFromWithOptions(p.base, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, p.obj, patch, client.FieldOwner(v1alpha1.FieldManagerOperator)); err != nil && !apierrors.IsNotFound(err) {
-		return errors.Join(passErr, err)
+	if err := r.patchStatus(ctx, s); err != nil {
+		return errors.Join(failed, err)
 	}
-	logTransition(ctx, p)
-	return passErr
+	logTransition(ctx, s)
+	return failed
+}
+
+func (r *reconciler) patchStatus(ctx context.Context, s *state) error {
+	patch := client.MergeFromWithOptions(s.base, client.MergeFromWithOptimisticLock{})
+	err := r.client.Status().Patch(ctx, s.obj, patch, client.FieldOwner(v1alpha1.FieldManagerOperator))
+	return client.IgnoreNotFound(err)
+}
+
+// reportSuspended says that nothing is done about the resource as it is declared now, so that nobody waits for it.
+func (r *reconciler) reportSuspended(ctx context.Context, s *state) error {
+	status := s.obj.CommonStatus()
+	status.Conditions = whileSuspended(status.Conditions, s.obj.GetGeneration(), r.clock())
+	status.ObservedGeneration = s.obj.GetGeneration()
+	if equality.Semantic.DeepEqual(s.base, s.obj) {
+		return nil
+	}
+	return r.patchStatus(ctx, s)
+}
+
+// whileSuspended keeps Ready as it was, with another reason, and takes Reconciling away: nothing is being done. The other
+// conditions tell of the time before.
+func whileSuspended(have []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended before it was ever in force: remove spec.suspend")
+	switch was := meta.FindStatusCondition(have, v1alpha1.ConditionReady); {
+	case was == nil:
+	case was.Reason == v1alpha1.ReasonSuspended:
+		ready.Status, ready.Message = was.Status, was.Message
+	default:
+		ready.Status, ready.Message = was.Status, "suspended: what was in force stays as it was, and edits wait until spec.suspend is removed"
+	}
+	others := slices.DeleteFunc(slices.Clone(have), func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionReady || c.Type == v1alpha1.ConditionReconciling
+	})
+	return sorted(append(others, merge(have, []metav1.Condition{ready}, generation, now)...))
 }
 
 // recordContent notes in the status what the store holds, so that a lost store can be filled again with the same ids and
-// times, and claims with the same owners.
-func recordContent(status *v1alpha1.CommonStatus, p *pass, passErr error) {
+// times, and reservations with the same owners.
+func recordContent(status *v1alpha1.CommonStatus, s *state, failed error) {
 	var terminal *TerminalError
-	if errors.As(passErr, &terminal) && !p.held.Found {
+	if errors.As(failed, &terminal) && !s.stored.Found {
 		status.Claims = nil // it lost what it held, or never held it
 	}
-	if passErr != nil || p.document.Hash == "" {
+	if failed != nil || s.document.Hash == "" {
 		return
 	}
-	status.ID = ids.Format(p.id)
-	status.Claims = p.claims
-	status.ContentHash = p.document.Hash
-	updated := metav1.NewMicroTime(p.updatedAt)
+	status.ID = ids.Format(s.id)
+	status.Claims = s.reservations
+	status.ContentHash = s.document.Hash
+	updated := metav1.NewMicroTime(s.updatedAt)
 	if status.UpdatedAt == nil || !status.UpdatedAt.Time.Equal(updated.Time) {
 		status.UpdatedAt = &updated
 	}
@@ -97,7 +129,7 @@ func summarize(o outcome) []metav1.Condition {
 	}
 	if errors.As(o.unresolved, &waiting) {
 		resolved = condition(v1alpha1.ConditionReferencesResolved, metav1.ConditionFalse, waiting.Reason, waiting.Message)
-		accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, v1alpha1.ReasonPending, "not judged until the references resolve")
+		accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, v1alpha1.ReasonPending, "not checked until the references resolve")
 	}
 	switch {
 	case errors.As(o.err, &terminal):
@@ -107,7 +139,7 @@ func summarize(o outcome) []metav1.Condition {
 	case isStoreError(o.err):
 		synced = condition(v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonStoreUnavailable, storeMessage(o.err))
 		if accepted.Status == metav1.ConditionTrue {
-			accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, v1alpha1.ReasonPending, "not judged while the runtime store does not answer")
+			accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, v1alpha1.ReasonPending, "not checked while the runtime store does not answer")
 		}
 	}
 
@@ -129,7 +161,7 @@ func summarize(o outcome) []metav1.Condition {
 	return conditions
 }
 
-// ownFault returns the kind's own condition that ended the pass, if one did.
+// ownFault returns the kind's own condition that ended the reconcile, if one did.
 func ownFault(own []metav1.Condition, err error) metav1.Condition {
 	var waiting *WaitingError
 	if errors.As(err, &waiting) {
@@ -213,9 +245,9 @@ func storeMessage(err error) string {
 	return "the runtime store does not answer; the operator retries, and servers go on with what they hold"
 }
 
-func logTransition(ctx context.Context, p *pass) {
-	was := meta.FindStatusCondition(p.base.CommonStatus().Conditions, v1alpha1.ConditionReady)
-	is := meta.FindStatusCondition(p.obj.CommonStatus().Conditions, v1alpha1.ConditionReady)
+func logTransition(ctx context.Context, s *state) {
+	was := meta.FindStatusCondition(s.base.CommonStatus().Conditions, v1alpha1.ConditionReady)
+	is := meta.FindStatusCondition(s.obj.CommonStatus().Conditions, v1alpha1.ConditionReady)
 	if is != nil && (was == nil || was.Status != is.Status) && is.Status != metav1.ConditionTrue {
 		log.FromContext(ctx).Info("Resource is not ready", "reason", is.Reason, "message", is.Message)
 	}

@@ -5,34 +5,49 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/cardea-iam/cardea/store"
 )
 
-// sweeper looks, once a resync, for documents whose resource is not in the cache, and asks for a pass over each; that
-// pass makes sure and removes them. The first sweep comes one resync after the start, so that a rebuilt cluster has
-// its resources again before what they left in the store is judged.
-type sweeper struct{ engine *Engine }
+// sweeper looks for documents whose resource is not in the cache, and asks for a reconcile of each, which makes sure and removes
+// them. It sweeps
+//   - when this operator took over, for another may have died between a deletion and its effect;
+//   - when the API server is back, for deletions may have been missed;
+//   - once a resync.
+//
+// A cluster that was rebuilt over the store gets one resync to apply its resources again, before what the old one left is removed.
+type sweeper struct {
+	engine *Engine
+	now    chan struct{}
+}
+
+func newSweeper(e *Engine) *sweeper { return &sweeper{engine: e, now: make(chan struct{}, 1)} }
+
+// soon asks for a sweep.
+func (s *sweeper) soon() {
+	select {
+	case s.now <- struct{}{}:
+	default: // one is due already
+	}
+}
 
 // NeedLeaderElection makes the manager start the sweeper with the lease.
 func (s *sweeper) NeedLeaderElection() bool { return true }
 
-// Start sweeps until ctx ends.
+// Start sweeps until ctx ends. A sweep that failed is tried again soon.
 func (s *sweeper) Start(ctx context.Context) error {
-	ticker := time.NewTicker(s.engine.resync)
-	defer ticker.Stop()
+	resync := time.NewTicker(s.engine.resync)
+	defer resync.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
-			if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
-				log.FromContext(ctx).Error(err, "The sweep of documents without a resource failed; the next one tries again")
-			}
+		case <-s.now:
+		case <-resync.C:
+		}
+		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Info("The sweep of documents without a resource waits for the store", "cause", err.Error())
+			time.AfterFunc(lastRetry, s.soon)
 		}
 	}
 }
@@ -47,23 +62,11 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		if !known {
 			continue // written by a newer operator
 		}
-		err := s.engine.client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, k.newObject())
-		if !apierrors.IsNotFound(err) {
-			continue
-		}
-		if err := s.ask(ctx, k, owner); err != nil {
-			return err
+		key := types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
+		err := s.engine.client.Get(ctx, key, k.newObject(), disableReadYourWrites{})
+		if apierrors.IsNotFound(err) && !s.engine.ask(ctx, owner.Kind, key) {
+			return ctx.Err()
 		}
 	}
 	return nil
-}
-
-func (s *sweeper) ask(ctx context.Context, k *kind, owner store.Owner) error {
-	obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name}}
-	select {
-	case s.engine.wake[k.name] <- event.GenericEvent{Object: obj}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/cardea-iam/cardea/store"
@@ -26,11 +27,14 @@ type TenureOptions struct {
 	Beat time.Duration
 }
 
-// Tenure wins the right to write on becoming leader, keeps it, and notices when the store was replaced.
+// Tenure wins the right to write on becoming leader, keeps it, and notices when the store was replaced, went away or came back.
 type Tenure struct {
-	opts       TenureOptions
-	onReplaced func(context.Context)
-	lost       chan store.Tenure
+	opts TenureOptions
+	// onTaken is called when the store was taken, onBack when it answers again after an outage.
+	onTaken func(context.Context, Taken)
+	onBack  func(context.Context)
+	lost    chan store.Tenure
+	away    chan struct{}
 
 	mu      sync.Mutex
 	current store.Tenure
@@ -38,8 +42,22 @@ type Tenure struct {
 	tried   chan struct{} // closed after the first try
 }
 
-// feedAge is how long the feed remembers changes; a reader that slept longer loads everything again.
-const feedAge = time.Hour
+// Taken says how a store was found that was taken.
+type Taken struct {
+	// Again tells that this process had taken it before: it was replaced or emptied, or another operator was between.
+	Again bool
+	// Rebuilt tells that another install had it: this cluster's resources may not all have been applied yet.
+	Rebuilt bool
+}
+
+const (
+	// feedAge is how long the feed remembers changes; a reader that slept longer loads everything again.
+	feedAge = time.Hour
+	// probeEvery is the time between two looks whether the store is back.
+	probeEvery = 500 * time.Millisecond
+	// beatTimeout bounds a sign of life: a store that keeps it waiting is away.
+	beatTimeout = 5 * time.Second
+)
 
 // ErrDeposed ends an operator whose lease another one holds.
 var ErrDeposed = errors.New("another operator holds the lease and writes the store: this one ends")
@@ -47,8 +65,9 @@ var ErrDeposed = errors.New("another operator holds the lease and writes the sto
 // NewTenure returns a Tenure to be added to a manager.
 func NewTenure(opts TenureOptions) *Tenure {
 	return &Tenure{
-		opts: opts, lost: make(chan store.Tenure, 1), tried: make(chan struct{}), err: errors.New("the store was not taken yet"),
-		onReplaced: func(context.Context) {},
+		opts: opts, lost: make(chan store.Tenure, 1), away: make(chan struct{}, 1), tried: make(chan struct{}),
+		err:     errors.New("the store was not taken yet"),
+		onTaken: func(context.Context, Taken) {}, onBack: func(context.Context) {},
 	}
 }
 
@@ -73,18 +92,28 @@ func (t *Tenure) Lost(tenure store.Tenure) {
 	}
 }
 
+// failed tells that the store did not answer.
+func (t *Tenure) failed() {
+	select {
+	case t.away <- struct{}{}:
+	default: // one report is enough
+	}
+}
+
 // NeedLeaderElection makes the manager start the tenure with the lease.
 func (t *Tenure) NeedLeaderElection() bool { return true }
 
 // Start takes the store and keeps it until ctx ends. It returns ErrDeposed when another operator took over.
 func (t *Tenure) Start(ctx context.Context) error {
 	defer t.release()
-	if err := t.take(ctx); err != nil {
+	if err := t.take(ctx, false); err != nil {
 		return err
 	}
+	logger := log.FromContext(ctx).WithName("store")
 	ticker := time.NewTicker(t.opts.Beat)
 	defer ticker.Stop()
 	var pruned time.Time
+	away := false
 	for {
 		var err error
 		select {
@@ -95,69 +124,115 @@ func (t *Tenure) Start(ctx context.Context) error {
 				continue // about an earlier tenure
 			}
 			err = store.ErrFenced
+		case <-t.away:
+			err = store.ErrUnavailable
 		case <-ticker.C:
-			err = t.opts.Store.Beat(ctx, t.taken())
-			if err == nil && time.Since(pruned) > time.Minute {
-				pruned = time.Now()
-				err = t.opts.Store.Prune(ctx, t.taken(), feedAge)
+			err = t.beat(ctx, &pruned)
+		}
+		if lost := errors.Is(err, store.ErrFenced) || t.emptied(ctx); lost {
+			if err := t.take(ctx, true); err != nil {
+				return err
 			}
+			err = nil
 		}
 		switch {
-		case errors.Is(err, store.ErrFenced):
-			if err := t.take(ctx); err != nil {
-				return err
-			}
-			t.onReplaced(ctx)
-		case errors.Is(t.opts.Store.CheckSchema(ctx), store.ErrSchema): // the store was emptied
-			if err := t.take(ctx); err != nil {
-				return err
-			}
-			t.onReplaced(ctx)
+		case errors.Is(err, store.ErrUnavailable) && !away:
+			away = true
+			logger.Info("The store does not answer; what is declared waits", "cause", err.Error())
+			ticker.Reset(min(probeEvery, t.opts.Beat))
+		case err == nil && away:
+			away = false
+			logger.Info("The store answers")
+			ticker.Reset(t.opts.Beat)
+			t.drain()
+			t.onBack(ctx)
 		}
 	}
 }
 
-// take tries to take the store until it succeeds, the operator is deposed, or ctx ends.
-func (t *Tenure) take(ctx context.Context) error {
+// drain forgets a report about an outage that is over.
+func (t *Tenure) drain() {
+	select {
+	case <-t.away:
+	default:
+	}
+}
+
+// beat gives the sign of life, and forgets old entries of the feed once a minute.
+func (t *Tenure) beat(ctx context.Context, pruned *time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
+	if err := t.opts.Store.Beat(ctx, t.taken()); err != nil {
+		return err
+	}
+	if time.Since(*pruned) < time.Minute {
+		return nil
+	}
+	*pruned = time.Now()
+	return t.opts.Store.Prune(ctx, t.taken(), feedAge)
+}
+
+// emptied tells that the store answers and has no tables of ours any more.
+func (t *Tenure) emptied(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
+	return errors.Is(t.opts.Store.CheckSchema(ctx), store.ErrSchema)
+}
+
+// take tries to take the store until it succeeds, the operator is deposed, or ctx ends. What waited meanwhile is woken.
+func (t *Tenure) take(ctx context.Context, again bool) error {
 	logger := log.FromContext(ctx).WithName("tenure")
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		tenure, err := t.try(ctx)
+	pause := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 4, Cap: time.Second}
+	for failures := 0; ; failures++ {
+		tenure, rebuilt, err := t.try(ctx)
 		if errors.Is(err, ErrDeposed) {
 			return err
 		}
 		t.set(tenure, err)
 		if err == nil {
 			logger.Info("Took the store", "store", tenure.StoreID, "epoch", tenure.Epoch)
+			t.onTaken(ctx, Taken{Again: again, Rebuilt: rebuilt})
+			t.drain()
+			if failures > 0 {
+				t.onBack(ctx)
+			}
 			return nil
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		logger.Error(err, "The store cannot be taken; trying again", "after", wait)
+		if failures == 0 {
+			logger.Info("The store cannot be taken; trying until it can", "cause", err.Error())
+		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(pause.Step()):
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-func (t *Tenure) try(ctx context.Context) (store.Tenure, error) {
+func (t *Tenure) try(ctx context.Context) (tenure store.Tenure, rebuilt bool, err error) {
 	leader, err := t.opts.StillLeader(ctx)
 	if err != nil {
-		return store.Tenure{}, err
+		return store.Tenure{}, false, err
 	}
 	if !leader {
-		return store.Tenure{}, ErrDeposed
+		return store.Tenure{}, false, ErrDeposed
 	}
 	install, err := t.opts.Install(ctx)
 	if err != nil {
-		return store.Tenure{}, err
+		return store.Tenure{}, false, err
 	}
 	if err := t.opts.Store.Migrate(ctx); err != nil {
-		return store.Tenure{}, err
+		return store.Tenure{}, false, err
 	}
-	return t.opts.Store.Take(ctx, install, 2*t.opts.Beat)
+	before, err := t.opts.Store.Installed(ctx)
+	if err != nil {
+		return store.Tenure{}, false, err
+	}
+	tenure, err = t.opts.Store.Take(ctx, install, 2*t.opts.Beat)
+	return tenure, before != "" && before != install, err
 }
 
 func (t *Tenure) set(tenure store.Tenure, err error) {

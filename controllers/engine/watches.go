@@ -23,8 +23,8 @@ const indexReferences = "references"
 
 func referenceKey(kind, name string) string { return kind + "/" + name }
 
-// index registers the indexes of a kind: every question "who refers to me, who needs my claim" is one look-up.
-func (e *Engine) index(ctx context.Context, mgr manager.Manager, k *kind) error {
+// index registers the indexes of a kind: every question "who refers to me, who needs what I reserve" is one look-up.
+func (e *Engine) index(ctx context.Context, mgr manager.Manager, k kind) error {
 	indexes := map[string]func(v1alpha1.Resource) []string{
 		indexReferences: func(obj v1alpha1.Resource) []string {
 			var keys []string
@@ -33,13 +33,13 @@ func (e *Engine) index(ctx context.Context, mgr manager.Manager, k *kind) error 
 			}
 			return keys
 		},
-		indexClaims: func(obj v1alpha1.Resource) []string {
-			keys := append(claimsOf(k, obj), obj.CommonStatus().Claims...)
+		indexReservations: func(obj v1alpha1.Resource) []string {
+			keys := append(reservationsOf(k, obj), obj.CommonStatus().Claims...)
 			slices.Sort(keys)
 			return slices.Compact(keys)
 		},
 	}
-	for name, keys := range k.indexes {
+	for name, keys := range k.indexes() {
 		indexes[name] = keys
 	}
 	for name, keys := range indexes {
@@ -62,16 +62,18 @@ func declared() predicate.Predicate {
 				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
 				len(after.GetFinalizers()) < len(before.GetFinalizers()) ||
 				!equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
-				!equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels())
+				!equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) ||
+				createdByHTTP(before) != createdByHTTP(after)
 		},
 	}
 }
 
-// rivalsOf wakes the other resources of a kind that need a claim which an event may have freed, or given a better owner.
-func (e *Engine) rivalsOf(k *kind) handler.EventHandler {
-	wake := func(ctx context.Context, q queue, self client.Object, claims []string) {
-		for _, claim := range claims {
-			others, err := e.list(ctx, k, client.MatchingFields{indexClaims: claim})
+// competitorsOf wakes the other resources of a kind that need a reservation which an event may have freed, or given a better
+// owner.
+func (e *Engine) competitorsOf(k kind) handler.EventHandler {
+	wake := func(ctx context.Context, q queue, self client.Object, keys []string) {
+		for _, key := range keys {
+			others, err := e.list(ctx, k, client.MatchingFields{indexReservations: key})
 			if err != nil {
 				continue
 			}
@@ -84,7 +86,7 @@ func (e *Engine) rivalsOf(k *kind) handler.EventHandler {
 	}
 	needed := func(obj client.Object) []string {
 		r := obj.(v1alpha1.Resource)
-		return append(claimsOf(k, r), r.CommonStatus().Claims...)
+		return append(reservationsOf(k, r), r.CommonStatus().Claims...)
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, ev event.CreateEvent, q queue) {
@@ -95,7 +97,7 @@ func (e *Engine) rivalsOf(k *kind) handler.EventHandler {
 		UpdateFunc: func(ctx context.Context, ev event.UpdateEvent, q queue) {
 			before, after := ev.ObjectOld.(v1alpha1.Resource), ev.ObjectNew.(v1alpha1.Resource)
 			if before.GetGeneration() != after.GetGeneration() || refused(before) != refused(after) ||
-				before.GetLabels()[v1alpha1.LabelManagedBy] != after.GetLabels()[v1alpha1.LabelManagedBy] ||
+				createdByHTTP(before) != createdByHTTP(after) ||
 				!slices.Equal(before.CommonStatus().Claims, after.CommonStatus().Claims) {
 				wake(ctx, q, after, append(needed(before), needed(after)...))
 			}
@@ -104,30 +106,39 @@ func (e *Engine) rivalsOf(k *kind) handler.EventHandler {
 	}
 }
 
-// neighboursOf wakes resources of a kind when a resource of the other kind changed that they refer to, or that refers to
-// them.
-func (e *Engine) neighboursOf(k, other *kind) handler.EventHandler {
-	referrers := func(ctx context.Context, q queue, referent client.Object, contentOnly bool) {
-		key := client.MatchingFields{indexReferences: referenceKey(other.name, referent.GetName())}
-		found, err := e.list(ctx, k, client.InNamespace(referent.GetNamespace()), key)
+// wakeCompetitors asks for a reconcile of the resources of a kind that need one of some reservations.
+func (e *Engine) wakeCompetitors(ctx context.Context, k kind, keys []string) {
+	for _, key := range keys {
+		others, err := e.list(ctx, k, client.MatchingFields{indexReservations: key})
 		if err != nil {
 			return
 		}
-		for _, obj := range found {
+		for _, other := range others {
+			if !e.ask(ctx, k.name(), client.ObjectKeyFromObject(other)) {
+				return
+			}
+		}
+	}
+}
+
+// relatedTo wakes resources of a kind when a resource of the other kind changed that they refer to, or that refers to them.
+func (e *Engine) relatedTo(k, other kind) handler.EventHandler {
+	referrers := func(ctx context.Context, q queue, referent client.Object, contentOnly bool) {
+		for _, obj := range e.referrersIn(ctx, k, other.name(), referent) {
 			if !contentOnly || slices.ContainsFunc(k.references(obj), func(ref Reference) bool {
-				return ref.Content && ref.Kind == other.name && ref.Name == referent.GetName()
+				return ref.Content && ref.Kind == other.name() && ref.Name == referent.GetName()
 			}) {
 				q.Add(requestFor(obj))
 			}
 		}
 	}
-	// A referent whose deletion waits is told when a user lets go of it.
-	referents := func(ctx context.Context, q queue, user client.Object) {
-		for _, ref := range other.references(user.(v1alpha1.Resource)) {
-			if ref.Kind != k.name || !ref.Protects {
+	// A referent whose deletion waits is told when a referrer lets go of it.
+	referents := func(ctx context.Context, q queue, referrer client.Object) {
+		for _, ref := range other.references(referrer.(v1alpha1.Resource)) {
+			if ref.Kind != k.name() || !ref.Protects {
 				continue
 			}
-			key := types.NamespacedName{Namespace: user.GetNamespace(), Name: ref.Name}
+			key := types.NamespacedName{Namespace: referrer.GetNamespace(), Name: ref.Name}
 			referent := k.newObject()
 			if err := e.client.Get(ctx, key, referent, disableReadYourWrites{}); err != nil || referent.GetDeletionTimestamp().IsZero() {
 				continue
@@ -135,6 +146,35 @@ func (e *Engine) neighboursOf(k, other *kind) handler.EventHandler {
 			q.Add(reconcile.Request{NamespacedName: key})
 		}
 	}
+	return eachChange(referrers, referents)
+}
+
+// relatedThrough wakes resources of a kind when a resource of the other kind changed that is referred to by what they refer to,
+// of the middle kind.
+func (e *Engine) relatedThrough(k, middle, other kind) handler.EventHandler {
+	referrers := func(ctx context.Context, q queue, referent client.Object, _ bool) {
+		for _, between := range e.referrersIn(ctx, middle, other.name(), referent) {
+			for _, obj := range e.referrersIn(ctx, k, middle.name(), between) {
+				q.Add(requestFor(obj))
+			}
+		}
+	}
+	return eachChange(referrers, func(context.Context, queue, client.Object) {})
+}
+
+// referrersIn are the cached resources of a kind that refer to a referent.
+func (e *Engine) referrersIn(ctx context.Context, k kind, referentKind string, referent client.Object) []v1alpha1.Resource {
+	key := client.MatchingFields{indexReferences: referenceKey(referentKind, referent.GetName())}
+	found, err := e.list(ctx, k, client.InNamespace(referent.GetNamespace()), key)
+	if err != nil {
+		return nil // the cache is stopping
+	}
+	return found
+}
+
+// eachChange sorts the events of a resource by whom they concern: its referrers, all or those whose content depends on it; and
+// what it refers to, or did before.
+func eachChange(referrers func(ctx context.Context, q queue, obj client.Object, contentOnly bool), referents func(context.Context, queue, client.Object)) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, ev event.CreateEvent, q queue) {
 			if !ev.IsInInitialList {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +18,9 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/objectwatch"
-	"github.com/cardea-iam/cardea/internal/claims"
 	"github.com/cardea-iam/cardea/internal/grant"
 	"github.com/cardea-iam/cardea/internal/keyset"
+	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
@@ -37,8 +38,10 @@ type Options struct {
 	ConfigMaps, Secrets *objectwatch.Watch
 	// Keyring seals signing keys and the values of Secrets; it may be empty.
 	Keyring *seal.Keyring
-	// People erases the rows of people of a deployment that is deleted with them.
+	// People looks for and erases the rows of people.
 	People People
+	// Grants say which hosts a namespace may declare.
+	Grants *HostGrants
 	Clock  func() time.Time
 	Random io.Reader
 }
@@ -47,22 +50,19 @@ type Options struct {
 func Kind(opts Options) engine.Kind[*v1alpha1.IdentityDeployment] {
 	return engine.Kind[*v1alpha1.IdentityDeployment]{
 		Name:       v1alpha1.KindIdentityDeployment,
-		New:        func() *v1alpha1.IdentityDeployment { return &v1alpha1.IdentityDeployment{} },
-		NewList:    func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} },
 		RefersTo:   []string{v1alpha1.KindRateLimitScheme},
 		References: references,
-		Claims:     needed,
+		Reserves:   needed,
 		Check:      check,
-		Prepare: func(ctx context.Context, p engine.Preparation[*v1alpha1.IdentityDeployment]) (engine.Material, error) {
+		Prepare: func(ctx context.Context, p engine.Preparation[*v1alpha1.IdentityDeployment]) (engine.Prepared, error) {
 			return prepare(ctx, opts, p.Object)
 		},
-		Translate: func(d *v1alpha1.IdentityDeployment, _ engine.Referents, material engine.Material) engine.Content {
-			keys, _ := material.Value.(translation.Keys)
+		Translate: func(d *v1alpha1.IdentityDeployment, _ engine.ResolvedRefs, prepared engine.Prepared) engine.Content {
+			keys, _ := prepared.Value.(translation.Keys)
 			return engine.Content{Deployment: d.Namespace + "/" + d.Name, Key: d.Name, Value: translation.Deployment(d, keys)}
 		},
-		// What is retained is people's rows; the document itself is withdrawn either way.
-		RetainByDefault:  true,
-		WithdrawOnRetain: true,
+		// What is retained is people's rows; the document itself goes either way.
+		Retention: engine.RetainNothing,
 		Cleanup: func(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
 			if policy := d.Spec.DeletionPolicy; policy != nil && *policy == v1alpha1.DeletionPolicyDelete {
 				if err := opts.People.eraseAll(ctx, d.Namespace+"/"+d.Name); err != nil {
@@ -71,7 +71,7 @@ func Kind(opts Options) engine.Kind[*v1alpha1.IdentityDeployment] {
 			}
 			return (&signingKeys{opts}).remove(ctx, d)
 		},
-		Sources: []source.TypedSource[reconcile.Request]{opts.ConfigMaps.Source(), opts.Secrets.Source()},
+		Sources: append([]source.TypedSource[reconcile.Request]{opts.ConfigMaps.Source(), opts.Secrets.Source()}, opts.Grants.sources()...),
 		Indexes: map[string]func(*v1alpha1.IdentityDeployment) []string{objectwatch.Index: objectNames},
 	}
 }
@@ -80,9 +80,18 @@ func references(d *v1alpha1.IdentityDeployment) []engine.Reference {
 	return engine.SchemeReference(defaultSchemeField, d.Spec.DefaultRateLimitSchemeRef)
 }
 
-// check holds the default scheme to the deployment, and compiles the issuers' expressions.
-func check(d *v1alpha1.IdentityDeployment, referents engine.Referents) error {
+// check holds the default scheme to the deployment, keeps to the deployment's own audience of those that Cardea names, and
+// compiles the issuers' expressions.
+func check(d *v1alpha1.IdentityDeployment, refs engine.ResolvedRefs) error {
+	own := reservation.OwnAudience(d.Namespace, d.Name)
 	for i, issuer := range d.Spec.JWTIssuers {
+		for _, audience := range issuer.Audiences {
+			if strings.HasPrefix(string(audience), reservation.AudiencePrefix) && string(audience) != own {
+				return engine.Terminal(v1alpha1.ReasonInvalid,
+					"spec.jwtIssuers[%d].audiences: %q is named by Cardea for another deployment: of those that begin with %q this one's is %q",
+					i, audience, reservation.AudiencePrefix, own)
+			}
+		}
 		if issuer.PermissionsExpression == nil {
 			continue
 		}
@@ -90,38 +99,41 @@ func check(d *v1alpha1.IdentityDeployment, referents engine.Referents) error {
 			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.jwtIssuers[%d].permissionsExpression: %v", i, err)
 		}
 	}
-	return engine.CheckScheme(defaultSchemeField, d.Name, referents)
+	return engine.CheckScheme(defaultSchemeField, d.Name, refs)
 }
 
 // needed are the hosts, and the tokens by issuer and audience, that belong to one deployment of the install.
 func needed(d *v1alpha1.IdentityDeployment) []string {
 	var list []string
 	for _, host := range d.Spec.FrontendHosts {
-		list = append(list, claims.Host(string(host)))
+		list = append(list, reservation.Host(string(host)))
 	}
 	for _, issuer := range d.Spec.JWTIssuers {
 		for _, audience := range translation.Audiences(d, issuer) {
-			list = append(list, claims.JWT(translation.Issuer(d, issuer), audience))
+			list = append(list, reservation.JWT(translation.Issuer(d, issuer), audience))
 		}
 	}
 	return list
 }
 
 // prepare reads what the spec names in ConfigMaps and Secrets, and keeps the deployment's own signing keys where they are used.
-func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) (engine.Material, error) {
+func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) (engine.Prepared, error) {
 	keys := translation.Keys{}
-	var material engine.Material
+	var prepared engine.Prepared
+	if err := opts.Grants.check(ctx, d); err != nil {
+		return prepared, err
+	}
 	var err error
 	if keys.Sets, err = readKeySets(ctx, opts, d); err != nil {
-		return material, err
+		return prepared, err
 	}
 	if keys.Sealed, err = sealSecrets(ctx, opts, d); err != nil {
-		return material, err
+		return prepared, err
 	}
 	// End users alone do not make a root key necessary: without one their sessions have no tokens.
 	if acceptsOwnSessions(d) || len(d.Spec.FrontendHosts) > 0 && !opts.Keyring.Empty() {
-		if keys.Signing, material.RequeueAfter, err = (&signingKeys{opts}).keep(ctx, d); err != nil {
-			return material, err
+		if keys.Signing, prepared.RequeueAfter, err = (&signingKeys{opts}).keep(ctx, d); err != nil {
+			return prepared, err
 		}
 	}
 	for _, issuer := range d.Spec.JWTIssuers {
@@ -129,11 +141,12 @@ func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) 
 			continue
 		}
 		if keys.Sets[issuer.Name], err = publicSet(keys.Signing); err != nil {
-			return material, err
+			return prepared, err
 		}
 	}
-	material.Value = keys
-	return material, nil
+	prepared.Value = keys
+	prepared.Conditions, err = opts.People.former(ctx, d)
+	return prepared, err
 }
 
 // acceptsOwnSessions tells whether the tokens of the deployment's own end users are accepted by the backend API.

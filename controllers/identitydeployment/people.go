@@ -5,12 +5,20 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 )
 
-// People erases people's rows, and tells the tenure to do so under.
+// People looks for and erases people's rows, and tells the tenure to do so under.
 type People struct {
-	Store  store.Erasure
+	Store interface {
+		store.Erasure
+		store.Tenants
+	}
 	Tenure func(context.Context) (store.Tenure, error)
 }
 
@@ -21,8 +29,37 @@ const (
 	lastWrites = 2 * time.Second
 )
 
+// former warns of people from before the deployment was created: whoever takes the name of a deployment that is gone finds its
+// people, who may not be meant for them.
+func (p People) former(ctx context.Context, d *v1alpha1.IdentityDeployment) ([]metav1.Condition, error) {
+	if d.Annotations[v1alpha1.AnnotationFormerPeopleAccepted] != "" {
+		return nil, nil
+	}
+	oldest, err := p.Store.OldestUser(ctx, d.Namespace+"/"+d.Name)
+	if err != nil {
+		return nil, engine.StoreError(err)
+	}
+	if !isFormer(oldest, d.CreationTimestamp.Time) {
+		return nil, nil
+	}
+	return []metav1.Condition{{
+		Type: v1alpha1.ConditionFormerPeople, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonFoundPeople,
+		Message: "people from before this deployment was created were found: those of a former deployment of this name, who can sign in here. " +
+			"If they are meant to be here, annotate it with " + v1alpha1.AnnotationFormerPeopleAccepted + "=true; " +
+			"else delete it with deletionPolicy Delete, which erases them, and create it again",
+	}}, nil
+}
+
+// clockSkew is how far the clocks of servers and of the API server may differ.
+const clockSkew = time.Minute
+
+// isFormer tells whether a user, by its id, is older than a deployment.
+func isFormer(user int64, created time.Time) bool {
+	return user != 0 && ids.CreatedAt(user).Before(created.Add(-clockSkew))
+}
+
 // eraseAll deletes every row of a deployment that servers no longer serve: what is there, and then what was being written
-// meanwhile. A pass that is cut short begins again.
+// meanwhile. A reconcile that is cut short begins again.
 func (p People) eraseAll(ctx context.Context, deployment string) error {
 	if err := p.eraseWhatIs(ctx, deployment); err != nil {
 		return err

@@ -10,18 +10,14 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/ownedsecret"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -43,6 +39,12 @@ type signingKeys struct{ Options }
 
 func signingSecretName(d *v1alpha1.IdentityDeployment) string { return d.Name + "-session-signing-key" }
 
+func (k *signingKeys) owner(d *v1alpha1.IdentityDeployment) ownedsecret.Owner {
+	return ownedsecret.Owner{
+		Object: d, Kind: v1alpha1.KindIdentityDeployment, Marker: annotationDeployment, Taken: "delete it, or move what it holds",
+	}
+}
+
 // keep makes sure that the Secret holds a current key, and returns its keys sealed, with the time to the next change.
 func (k *signingKeys) keep(ctx context.Context, d *v1alpha1.IdentityDeployment) ([]document.SigningKey, time.Duration, error) {
 	if k.Keyring.Empty() {
@@ -50,31 +52,18 @@ func (k *signingKeys) keep(ctx context.Context, d *v1alpha1.IdentityDeployment) 
 			"ownSessions needs a signing key, which is stored sealed: start the operator with --root-key")
 	}
 	k.Secrets.Ensure(d.Namespace)
-	secret, err := k.read(ctx, d)
-	if err != nil {
-		return nil, 0, err
-	}
 	now := k.Clock()
-	if secret == nil {
-		secret = k.newSecret(d)
-		if err := k.issue(secret, now); err != nil {
-			return nil, 0, err
+	secret, err := ownedsecret.Manager{Client: k.Client}.Ensure(ctx, k.owner(d), signingSecretName(d), func(secret *corev1.Secret, fresh bool) error {
+		if fresh {
+			return k.issue(secret, now)
 		}
-		err = k.Client.Create(ctx, secret, client.FieldOwner(v1alpha1.FieldManagerOperator))
-		return k.answer(secret, now, d, err)
-	}
-	if secret.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByOperator || secret.Annotations[annotationDeployment] != d.Name {
-		return nil, 0, engine.Terminal(v1alpha1.ReasonSecretNotOwned,
-			"Secret %q exists and was not generated for this deployment: delete it, or move what it holds", secret.Name)
-	}
-	changed, err := k.renew(secret, now)
+		_, err := k.renew(secret, now)
+		return err
+	})
 	if err != nil {
 		return nil, 0, err
 	}
-	if changed {
-		err = k.Client.Update(ctx, secret, client.FieldOwner(v1alpha1.FieldManagerOperator))
-	}
-	return k.answer(secret, now, d, err)
+	return k.sealAll(secret, now)
 }
 
 // renew replaces a key that is due or was edited, and drops a previous one that is over. It tells whether it changed anything.
@@ -111,22 +100,13 @@ func (k *signingKeys) issue(secret *corev1.Secret, now time.Time) error {
 		secret.Data[previousPEM] = current
 		secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt] = now.Add(signingKeyOverlap).UTC().Format(time.RFC3339)
 	}
-	if secret.Data == nil {
-		secret.Data = map[string][]byte{}
-	}
 	secret.Data[currentPEM] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	secret.Annotations[v1alpha1.AnnotationRotatedAt] = now.UTC().Format(time.RFC3339)
 	return nil
 }
 
-// answer seals the keys of a Secret that was written, and tells when it changes next.
-func (k *signingKeys) answer(secret *corev1.Secret, now time.Time, d *v1alpha1.IdentityDeployment, err error) ([]document.SigningKey, time.Duration, error) {
-	if apierrors.IsForbidden(err) {
-		return nil, 0, engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, d.Namespace)
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("write Secret %q: %w", secret.Name, err)
-	}
+// sealAll seals the keys of a Secret, and tells when it changes next.
+func (k *signingKeys) sealAll(secret *corev1.Secret, now time.Time) ([]document.SigningKey, time.Duration, error) {
 	current, err := k.sealed(secret.Data[currentPEM], nil)
 	if err != nil {
 		return nil, 0, err
@@ -204,45 +184,7 @@ func previousUntil(secret *corev1.Secret) (time.Time, bool) {
 	return until, err == nil && parseErr == nil
 }
 
-func (k *signingKeys) newSecret(d *v1alpha1.IdentityDeployment) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: d.Namespace, Name: signingSecretName(d),
-			Labels:      map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator},
-			Annotations: map[string]string{annotationDeployment: d.Name},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindIdentityDeployment, Name: d.Name, UID: d.UID,
-				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
-			}},
-		},
-		Type: corev1.SecretTypeOpaque,
-	}
-}
-
-// read reads the Secret past every cache: nil if there is none.
-func (k *signingKeys) read(ctx context.Context, d *v1alpha1.IdentityDeployment) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	err := k.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: signingSecretName(d)}, secret)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case apierrors.IsForbidden(err):
-		return nil, engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, d.Namespace)
-	case err != nil:
-		return nil, err
-	}
-	return secret, nil
-}
-
-// remove deletes the Secret with the deployment. Without rights on Secrets there is none of ours.
+// remove deletes the Secret with the deployment.
 func (k *signingKeys) remove(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
-	secret, err := k.read(ctx, d)
-	var waiting *engine.WaitingError
-	if errors.As(err, &waiting) {
-		return nil
-	}
-	if err != nil || secret == nil || secret.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByOperator || secret.Annotations[annotationDeployment] != d.Name {
-		return err
-	}
-	return client.IgnoreNotFound(k.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}))
+	return ownedsecret.Manager{Client: k.Client}.Remove(ctx, k.owner(d), signingSecretName(d))
 }

@@ -128,8 +128,7 @@ func TestRenew(t *testing.T) {
 
 // TestOneKeysLife follows a deployment's keys over the clock: what the store holds, and when to look again.
 func TestOneKeysLife(t *testing.T) {
-	keys, d := signing(t), &v1alpha1.IdentityDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "acme", UID: "u"}}
-	secret := keys.newSecret(d)
+	keys, secret := signing(t), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Data: map[string][]byte{}}
 	if err := keys.issue(secret, begin); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +137,7 @@ func TestOneKeysLife(t *testing.T) {
 		if _, err := keys.renew(secret, begin.Add(after)); err != nil {
 			t.Fatal(err)
 		}
-		held, wake, err := keys.answer(secret, begin.Add(after), d, nil)
+		held, wake, err := keys.sealAll(secret, begin.Add(after))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,6 @@
 package membershiprole
 
 import (
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -16,22 +14,20 @@ import (
 func Kind() engine.Kind[*v1alpha1.MembershipRole] {
 	return engine.Kind[*v1alpha1.MembershipRole]{
 		Name:     v1alpha1.KindMembershipRole,
-		New:      func() *v1alpha1.MembershipRole { return &v1alpha1.MembershipRole{} },
-		NewList:  func() client.ObjectList { return &v1alpha1.MembershipRoleList{} },
 		RefersTo: []string{v1alpha1.KindIdentityDeployment},
 		References: func(m *v1alpha1.MembershipRole) []engine.Reference {
 			return []engine.Reference{engine.CatalogReference(m.Spec.DeploymentRef)}
 		},
 		Check: check,
-		Translate: func(m *v1alpha1.MembershipRole, _ engine.Referents, _ engine.Material) engine.Content {
+		Translate: func(m *v1alpha1.MembershipRole, _ engine.ResolvedRefs, _ engine.Prepared) engine.Content {
 			return engine.Content{Deployment: engine.DeploymentOf(m, m.Spec.DeploymentRef), Value: translation.MembershipRole(m)}
 		},
 	}
 }
 
 // check holds every permission against the deployment's catalog of the role's level.
-func check(m *v1alpha1.MembershipRole, referents engine.Referents) error {
-	deployment, found := engine.DeploymentIn(referents)
+func check(m *v1alpha1.MembershipRole, refs engine.ResolvedRefs) error {
+	deployment, found := engine.DeploymentIn(refs)
 	if !found {
 		return nil
 	}

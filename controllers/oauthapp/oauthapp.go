@@ -2,11 +2,9 @@
 package oauthapp
 
 import (
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/internal/claims"
+	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
 
@@ -17,16 +15,14 @@ import (
 func Kind() engine.Kind[*v1alpha1.OAuthApp] {
 	return engine.Kind[*v1alpha1.OAuthApp]{
 		Name:     v1alpha1.KindOAuthApp,
-		New:      func() *v1alpha1.OAuthApp { return &v1alpha1.OAuthApp{} },
-		NewList:  func() client.ObjectList { return &v1alpha1.OAuthAppList{} },
 		RefersTo: []string{v1alpha1.KindIdentityDeployment},
 		References: func(o *v1alpha1.OAuthApp) []engine.Reference {
 			return []engine.Reference{engine.DeploymentReference(o.Spec.DeploymentRef)}
 		},
-		Claims: func(o *v1alpha1.OAuthApp) []string {
-			return []string{claims.Slug(v1alpha1.KindOAuthApp, engine.DeploymentOf(o, o.Spec.DeploymentRef), string(o.Spec.Slug))}
+		Reserves: func(o *v1alpha1.OAuthApp) []string {
+			return []string{reservation.Slug(v1alpha1.KindOAuthApp, engine.DeploymentOf(o, o.Spec.DeploymentRef), string(o.Spec.Slug))}
 		},
-		Translate: func(o *v1alpha1.OAuthApp, _ engine.Referents, _ engine.Material) engine.Content {
+		Translate: func(o *v1alpha1.OAuthApp, _ engine.ResolvedRefs, _ engine.Prepared) engine.Content {
 			return engine.Content{Deployment: engine.DeploymentOf(o, o.Spec.DeploymentRef), Key: string(o.Spec.Slug), Value: translation.OAuthApp(o)}
 		},
 	}

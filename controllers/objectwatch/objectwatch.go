@@ -86,7 +86,7 @@ func (w *Watch) Ensure(namespace string) {
 	go informer.RunWithContext(ctx)
 }
 
-// wake asks for a pass over the resources that name an object.
+// wake asks for a reconcile of the resources that name an object.
 func (w *Watch) wake(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request], obj any) {
 	changed, ok := obj.(metav1.Object)
 	if !ok {

@@ -2,11 +2,9 @@
 package ratelimitscheme
 
 import (
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/internal/claims"
+	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/scheme"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
@@ -18,14 +16,12 @@ import (
 func Kind() engine.Kind[*v1alpha1.RateLimitScheme] {
 	return engine.Kind[*v1alpha1.RateLimitScheme]{
 		Name:     v1alpha1.KindRateLimitScheme,
-		New:      func() *v1alpha1.RateLimitScheme { return &v1alpha1.RateLimitScheme{} },
-		NewList:  func() client.ObjectList { return &v1alpha1.RateLimitSchemeList{} },
 		RefersTo: []string{v1alpha1.KindIdentityDeployment},
 		References: func(s *v1alpha1.RateLimitScheme) []engine.Reference {
 			return []engine.Reference{engine.DeploymentReference(s.Spec.DeploymentRef)}
 		},
-		Claims: func(s *v1alpha1.RateLimitScheme) []string {
-			return []string{claims.Slug(v1alpha1.KindRateLimitScheme, engine.DeploymentOf(s, s.Spec.DeploymentRef), string(s.Spec.Slug))}
+		Reserves: func(s *v1alpha1.RateLimitScheme) []string {
+			return []string{reservation.Slug(v1alpha1.KindRateLimitScheme, engine.DeploymentOf(s, s.Spec.DeploymentRef), string(s.Spec.Slug))}
 		},
 		Check:     check,
 		Translate: translate,
@@ -33,14 +29,14 @@ func Kind() engine.Kind[*v1alpha1.RateLimitScheme] {
 }
 
 // check repeats in code the rules of schema and CEL: a CRD of another version may have let something through.
-func check(s *v1alpha1.RateLimitScheme, _ engine.Referents) error {
+func check(s *v1alpha1.RateLimitScheme, _ engine.ResolvedRefs) error {
 	for _, fault := range scheme.Validate(translation.Rules(s.Spec.Rules)) {
 		return engine.Terminal(v1alpha1.ReasonInvalid, "spec.rules%s: %s", fault.Pointer, fault.Message)
 	}
 	return nil
 }
 
-func translate(s *v1alpha1.RateLimitScheme, _ engine.Referents, _ engine.Material) engine.Content {
+func translate(s *v1alpha1.RateLimitScheme, _ engine.ResolvedRefs, _ engine.Prepared) engine.Content {
 	return engine.Content{
 		Deployment: engine.DeploymentOf(s, s.Spec.DeploymentRef), Key: string(s.Spec.Slug), Value: translation.RateLimitScheme(s),
 	}

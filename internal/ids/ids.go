@@ -51,3 +51,6 @@ func New(now time.Time, random io.Reader) (int64, error) {
 	millis := max(now.Sub(epoch).Milliseconds(), 0) & (1<<42 - 1)
 	return max(millis<<21|low&(1<<21-1), 1), nil
 }
+
+// CreatedAt returns when the id of a runtime row was made, to the millisecond.
+func CreatedAt(id int64) time.Time { return epoch.Add(time.Duration(id>>21) * time.Millisecond) }

@@ -2,6 +2,7 @@ package ids
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"io"
 	"testing"
@@ -80,5 +81,16 @@ func TestNew(t *testing.T) {
 	broken := errors.New("no randomness")
 	if id, err := New(epoch, iotest.ErrReader(broken)); !errors.Is(err, broken) || id != 0 {
 		t.Errorf("%d, %v", id, err)
+	}
+}
+
+func TestCreatedAt(t *testing.T) {
+	now := time.Date(2026, time.May, 4, 3, 2, 1, 123456789, time.UTC)
+	id, err := New(now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := CreatedAt(id); !got.Equal(now.Truncate(time.Millisecond)) {
+		t.Errorf("got %v, want %v", got, now)
 	}
 }

@@ -18,6 +18,9 @@ func B2BSettings(b *v1alpha1.B2BSettings) document.B2BSettings {
 	content.Enabled = ptr.Deref(b.Spec.Enabled, content.Enabled)
 	content.AllowWorkspaceCreation = ptr.Deref(b.Spec.AllowWorkspaceCreation, content.AllowWorkspaceCreation)
 	content.DefaultWorkspaceLimit = int64(ptr.Deref(b.Spec.DefaultWorkspaceLimit, int32(content.DefaultWorkspaceLimit)))
+	if most := b.Spec.MaxOrganizationsPerUser; most != nil {
+		content.MaxOrganizationsPerUser = ptr.To(int64(*most))
+	}
 	content.RequireOrgForSignup = ptr.Deref(b.Spec.RequireOrgForSignup, content.RequireOrgForSignup)
 	content.OrgRole = roleName(b.Spec.AutoAssignOrgRoleRef)
 	content.WorkspaceRole = roleName(b.Spec.AutoAssignWorkspaceRoleRef)

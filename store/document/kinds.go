@@ -15,6 +15,16 @@ type B2BSettings struct {
 	RequireOrgForSignup    bool   `json:"require_org_for_signup"`
 	OrgRole                string `json:"org_role,omitempty"`
 	WorkspaceRole          string `json:"workspace_role,omitempty"`
+	// MaxOrganizationsPerUser is how many organizations a user may own; absent in documents of earlier versions.
+	MaxOrganizationsPerUser *int64 `json:"max_organizations_per_user,omitempty"`
+}
+
+// OrganizationsPerUser is the effective MaxOrganizationsPerUser: absent 20.
+func (b B2BSettings) OrganizationsPerUser() int64 {
+	if b.MaxOrganizationsPerUser == nil {
+		return 20
+	}
+	return *b.MaxOrganizationsPerUser
 }
 
 // AbsentB2BSettings are the settings of a deployment that declares none.

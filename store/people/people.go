@@ -17,11 +17,13 @@ var ErrDuplicate = errors.New("the row exists already")
 type Store interface {
 	// View runs do on a deployment's rows. Each statement sees what was committed when it began; writes and locks are refused.
 	View(ctx context.Context, deployment string, do func(Tx) error) error
-	// Change runs do in one transaction: everything it wrote is committed if it returns nil, and nothing if it returns an
-	// error, which Change passes on, or if the process dies. An error of the Tx that do keeps to itself is Change's error: the
-	// transaction is lost by then. do may run several times and must keep nothing of an earlier run; where it fails with
-	// ErrDuplicate it runs once more, so that its reads can see the row it collided with. Where the outcome of the commit is
-	// unknown the error wraps store.ErrUnavailable.
+	// Change runs do in one transaction:
+	//   - do returns nil: everything it wrote is committed;
+	//   - do returns an error, or the process dies: nothing is, and Change returns the error;
+	//   - do swallows an error of the Tx: nothing is committed, and Change returns that error;
+	//   - do fails with ErrDuplicate: it runs once more, and its reads see the row it collided with;
+	//   - the outcome of the commit is unknown: the error wraps store.ErrUnavailable.
+	// do may run several times and must keep nothing of an earlier run.
 	Change(ctx context.Context, deployment string, do func(Tx) error) error
 	Messages
 	Upkeep
@@ -30,32 +32,37 @@ type Store interface {
 
 // Messages is the dispatcher's side of the outbox, over all deployments.
 type Messages interface {
-	// ClaimMessages leases up to limit pending messages whose time has come to the caller alone, the oldest first, until the
-	// lease ends. A lease that ended is claimed again.
-	ClaimMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]Message, error)
-	// SettleMessage ends the caller's lease: the message gets its end state and loses its body, or is due again at NextAt. It
+	// LeaseMessages leases up to limit pending messages whose time has come to the caller alone, the oldest first, until the
+	// lease ends. A lease that ended is taken again.
+	LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]Message, error)
+	// AckMessage ends the caller's lease: the message gets its end state and loses its body, or is due again at NextAt. It
 	// tells whether the lease was still the caller's.
-	SettleMessage(ctx context.Context, m Message, to Settlement) (bool, error)
+	AckMessage(ctx context.Context, m Message, to Outcome) (bool, error)
 }
 
 // Upkeep is what keeps the tables small.
 type Upkeep interface {
-	// Purge deletes up to limit rows of each kind that are over: sessions and attempts past their expiry, challenges, failures,
-	// ended messages and expired invitations older than 25 hours before now, audit records older than the retention. It returns how many it deleted.
+	// Purge deletes up to limit rows of each kind that are over:
+	//   - sessions, attempts and counters past their end;
+	//   - challenges, sends, failures, ended messages and expired invitations older than 25 hours;
+	//   - clients that an account did not sign in from for 90 days;
+	//   - audit records older than the retention.
+	// It returns how many it deleted.
 	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
 }
 
 // Tx is one deployment's rows within a View or a Change. It ends with the callback. "Lock" in a name means: the row is read,
-// and nobody else changes it before the transaction ends. Locks are taken in the order session,
-// failure, user, organization, member.
+// and nobody else changes it before the transaction ends. Locks are taken in the order session, name, failure or counter,
+// other sessions, user, organization, member.
 type Tx interface {
 	Users
 	Phones
 	Sessions
 	Attempts
 	Challenges
+	Limits
 	Organizations
-	Journal
+	Records
 }
 
 // Users are accounts, their emails and their credentials.
@@ -67,8 +74,8 @@ type Users interface {
 	UserByEmail(folded string) (User, bool, error)
 	// UpdateUser writes the names and the disabled flag.
 	UpdateUser(User) error
-	// PlaceUser remembers the organization a user was active in last.
-	PlaceUser(user, organization int64) error
+	// SetLastOrganization remembers the organization a user was active in last.
+	SetLastOrganization(user, organization int64) error
 	// DeleteUser deletes an account with all that is its own; what analytics counted stays counted, without address and user
 	// agent.
 	DeleteUser(id int64) error
@@ -77,6 +84,8 @@ type Users interface {
 	// Credential returns a user's secret of a kind; of a password, its encoded hash.
 	Credential(user int64, kind string) (string, bool, error)
 	PutCredential(user int64, kind, secret string, now time.Time) error
+	// DeleteCredential tells whether there was one.
+	DeleteCredential(user int64, kind string) (bool, error)
 }
 
 // Phones are users' phone numbers.
@@ -121,16 +130,20 @@ type Sessions interface {
 	UseToken(token Token, now, parentDies time.Time) error
 	// ReplaceTokens ends all tokens of a session at a time, as replaced by a sign-in.
 	ReplaceTokens(session int64, now time.Time) error
-	// TrimTokens deletes a session's tokens that died before a time, all dead ones but the newest 64, and so many of the live ones that
-	// most are left: never the presented one, then those that die already, the oldest first.
+	// TrimTokens deletes of a session's tokens, and never the presented one:
+	//   1. those that died before a time;
+	//   2. all dead ones but the newest 64;
+	//   3. so many live ones that at most so many are left: those that are about to die first, the oldest before the newer.
 	TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error
 
 	InsertSignIn(SignIn) error
 	DeleteSignIn(id int64) error
-	// PlaceSignIn writes a sign-in's active organization and workspace.
-	PlaceSignIn(id, organization, workspace int64) error
+	// SetActiveOrganization writes a sign-in's active organization and workspace.
+	SetActiveOrganization(id, organization, workspace int64) error
 	// SignInsOf returns the sign-ins of a user in all sessions, the oldest first.
 	SignInsOf(user int64) ([]SignIn, error)
+	// SessionsOf returns the sessions a user is signed in to, the newest first, without their tokens and other sign-ins.
+	SessionsOf(user int64) ([]Session, error)
 	// LeaveOrganization takes an organization off every sign-in of a user.
 	LeaveOrganization(user, organization int64) error
 }
@@ -145,9 +158,9 @@ type Attempts interface {
 	CompleteAttempt(id int64) (bool, error)
 }
 
-// Challenges are codes that were sent, and the counters that bound guessing and sending.
+// Challenges are codes, and the messages that carry them.
 type Challenges interface {
-	// InsertChallenge replaces every earlier live challenge of the same purpose and (user, recipient).
+	// InsertChallenge replaces every earlier live challenge of the same purpose and subject.
 	InsertChallenge(Challenge) error
 	// LiveChallenge returns the newest challenge of a purpose and subject that was neither replaced nor consumed. It may have
 	// expired.
@@ -158,19 +171,41 @@ type Challenges interface {
 	ConsumeChallenge(id int64, now time.Time) (bool, error)
 	// VoidChallenges replaces every live challenge of a purpose and subject by nothing.
 	VoidChallenges(purpose string, subject int64) error
-	// SendsTo returns when challenges of a purpose were made for a (user, recipient) since a time, the oldest first.
-	SendsTo(purpose string, user int64, recipient string, since time.Time) ([]time.Time, error)
-	// SendsFrom is SendsTo for a client address and a channel.
-	SendsFrom(channel, address string, since time.Time) ([]time.Time, error)
-	// SendsOn counts the challenges of a channel that were really sent since a time: all, and those to a region.
-	SendsOn(channel, region string, since time.Time) (all, toRegion int64, err error)
-
-	// LockFailure returns a counter, 0 where there is none, and holds it: whoever asks for the same one waits.
-	LockFailure(scope, subject string, now time.Time) (Failure, error)
-	PutFailure(Failure) error
 
 	// InsertMessage puts a message into the outbox, in the same transaction as what it is about.
 	InsertMessage(Message) error
+}
+
+// Limits are what bounds guessing and sending.
+type Limits interface {
+	// Lock holds a name within the deployment until the transaction ends: whoever asks for the same one waits. It counts nothing.
+	Lock(name string) error
+
+	// LockFailure returns a counter of failures in a row, 0 where there is none, and holds it: whoever asks for the same one waits.
+	LockFailure(scope, subject string, now time.Time) (Failure, error)
+	// Failure is LockFailure without holding it.
+	Failure(scope, subject string) (Failure, error)
+	PutFailure(Failure) error
+
+	// Count adds one to a counter and returns what it counts then. A counter that there is none of, or that has ended, begins at 1 and
+	// ends at a time.
+	Count(scope, subject string, now, ends time.Time) (Counter, error)
+	// Uncount takes one off a counter that has not ended, down to 0.
+	Uncount(scope, subject string, now time.Time) error
+	// Counted returns a counter, 0 where there is none or it has ended.
+	Counted(scope, subject string, now time.Time) (Counter, error)
+
+	// RecordSend notes that a code was asked for.
+	RecordSend(Send) error
+	// Sends returns when the sends that a filter lets through were recorded since a time, the oldest first.
+	Sends(filter SendFilter, since time.Time) ([]time.Time, error)
+	// SendsOn counts the sends of a channel since a time that really went out.
+	SendsOn(channel, region string, since time.Time) (SendCounts, error)
+
+	// RememberClient notes that an account signed in from a client.
+	RememberClient(user int64, client string, now time.Time) error
+	// KnownClient tells whether an account signed in from a client since a time.
+	KnownClient(user int64, client string, since time.Time) (bool, error)
 }
 
 // Organizations are organizations, workspaces, memberships and invitations.
@@ -180,6 +215,8 @@ type Organizations interface {
 	Organization(id int64) (Organization, bool, error)
 	LockOrganization(id int64) (Organization, bool, error)
 	SlugTaken(slug string) (bool, error)
+	// OwnedOrganizations counts the organizations a user owns.
+	OwnedOrganizations(user int64) (int, error)
 	// SetDefaultWorkspace makes a workspace the one members of its organization start in.
 	SetDefaultWorkspace(organization, workspace int64) error
 
@@ -208,12 +245,18 @@ type Organizations interface {
 	InsertInvitation(Invitation) error
 	InvitationByToken(hash []byte) (Invitation, bool, error)
 	Invitation(id int64) (Invitation, bool, error)
+	// OpenInvitations returns an organization's invitations that are open at a time, the oldest first.
+	OpenInvitations(organization int64, now time.Time) ([]Invitation, error)
+	// InvitationsSince counts the invitations since a time to an address, as FoldEmail compares it, and by an inviter.
+	InvitationsSince(folded string, inviter int64, since time.Time) (toEmail, byInviter int, err error)
 	// AcceptInvitation marks an invitation that is open at a time as accepted, and tells whether this call did.
 	AcceptInvitation(id int64, now time.Time) (bool, error)
+	// RevokeInvitation ends an invitation that is open at a time, and tells whether this call did.
+	RevokeInvitation(id int64, now time.Time) (bool, error)
 }
 
-// Journal is what analytics counts and what auditors read.
-type Journal interface {
+// Records are what analytics counts and what auditors read.
+type Records interface {
 	RecordEvent(Event) error
 	RecordAudit(Audit) error
 }

@@ -1,6 +1,7 @@
 package people
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -170,6 +171,51 @@ type Failure struct {
 	UpdatedAt time.Time
 }
 
+// Counter counts within a window of time.
+type Counter struct {
+	Count int
+	// Ends is when it begins anew, zero where there is none.
+	Ends time.Time
+}
+
+// KnownFor is how long a client that an account signed in from is remembered.
+const KnownFor = 90 * 24 * time.Hour
+
+// Send notes that a code was asked for.
+type Send struct {
+	ID               int64
+	Purpose, Channel string
+	// User is who asked, as far as signed in; 0: nobody.
+	User int64
+	// Recipient is a number, or an address as addresses compare.
+	Recipient string
+	// Client is an IPv4 address or an IPv6 /64, and Neighbourhood the IPv4 /24 or IPv6 /48 it is in.
+	Client, Neighbourhood string
+	// Region is the country of a number.
+	Region string
+	// Known tells, of mail, that the recipient's account signed in from the client before; of a text, that the user has a verified
+	// phone.
+	Known bool
+	// Sent tells that a message went out; for an unknown account none does.
+	Sent bool
+	At   time.Time
+}
+
+// SendFilter lets through the sends of a channel that agree with each of its members that is set.
+type SendFilter struct {
+	Channel, Purpose, Recipient, Client, Neighbourhood string
+	User                                               int64
+	// Unknown lets only those through that nobody known asked for.
+	Unknown bool
+}
+
+// SendCounts are numbers of sends that really went out.
+type SendCounts struct {
+	All, ToRegion int64
+	// Unknown are those that nobody known asked for.
+	Unknown int64
+}
+
 // Message is a text or mail in the outbox.
 type Message struct {
 	Deployment string
@@ -181,12 +227,15 @@ type Message struct {
 	Sealed               string
 	Tries                int
 	CreatedAt, ExpiresAt time.Time
-	// Lease is the claim's, read only.
+	// Lease is what LeaseMessages gave it, read only.
 	Lease string
-	// Void tells, of a claimed message, that the challenge was replaced or used up meanwhile. Written so, a message has its end
+	// Void tells, of a leased message, that the challenge was replaced or used up meanwhile. Written so, a message has its end
 	// state and no body at once.
 	Void bool
 }
+
+// SealedFor is the id that a message's body is sealed for.
+func (m Message) SealedFor() string { return m.Deployment + "/" + strconv.FormatInt(m.ID, 10) }
 
 // SealedMessage is the kind that bodies in the outbox are sealed for.
 const SealedMessage = "outbox-message"
@@ -200,8 +249,8 @@ const (
 	MessageVoid    = "void"
 )
 
-// Settlement is what became of a claimed message.
-type Settlement struct {
+// Outcome is what became of a leased message.
+type Outcome struct {
 	State string
 	// NextAt is when a message that stays pending is due again.
 	NextAt time.Time
@@ -259,6 +308,7 @@ type Invitation struct {
 	CreatedAt        time.Time
 	ExpiresAt        time.Time
 	AcceptedAt       time.Time
+	RevokedAt        time.Time
 }
 
 // The kinds of events.

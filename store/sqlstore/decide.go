@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"slices"
 
+	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -42,7 +43,7 @@ type decision struct {
 // changes tells whether the decision leads to a new revision.
 func (d decision) changes() bool { return d.remove || d.write != nil || len(d.displace) > 0 }
 
-// decide judges an op against what is held. It changes nothing.
+// decide says what becomes of an op over what is held. It changes nothing.
 func decide(held *picture, o op) decision {
 	if o.tenure != held.tenure {
 		return decision{err: store.ErrFenced}
@@ -65,7 +66,7 @@ func decide(held *picture, o op) decision {
 	}
 }
 
-// decidePut judges a put; the recorded document is the zero document if there is none.
+// decidePut decides about a put; the recorded document is the zero document if there is none.
 func decidePut(held *picture, put store.Put, recorded store.Document) decision {
 	if recorded.UID != put.SeenUID {
 		return decision{err: store.ErrStale}
@@ -83,7 +84,7 @@ func decidePut(held *picture, put store.Put, recorded store.Document) decision {
 		switch {
 		case !taken || holder.Identity == put.Identity:
 			// Free, or held by the document this put replaces.
-		case !slices.Contains(put.Displace, holder):
+		case !slices.Contains(put.Displace, holder) || !mayDisplace(put.Identity, holder.Identity, claim):
 			refused[claim] = holder
 		case !slices.Contains(displace, holder.Identity):
 			displace = append(displace, holder.Identity)
@@ -93,6 +94,12 @@ func decidePut(held *picture, put store.Put, recorded store.Document) decision {
 		return decision{err: &store.ClaimHeldError{Claims: refused}}
 	}
 	return decision{displace: displace, write: &put.Document, claims: put.Claims}
+}
+
+// mayDisplace tells whether a document may take a claim over from another at all: nothing crosses namespaces, but for what
+// belongs to the taker by its name alone. The writer's proof that the other yields is no proof across tenants.
+func mayDisplace(taker, holder store.Identity, claim string) bool {
+	return taker.Namespace == holder.Namespace || reservation.Innate(claim, taker.Kind, taker.Namespace, taker.Name)
 }
 
 // sameContent tells whether a put would leave the recorded document as it is, its claims aside.

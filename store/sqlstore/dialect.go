@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -17,6 +18,8 @@ type dialect struct {
 	forUpdate string
 	// skipLocked follows the SELECT of a queue that passes over rows others hold; empty where nobody else can.
 	skipLocked string
+	// advisoryLock takes the key of a name and holds it until the transaction ends; empty where a write transaction is alone anyway.
+	advisoryLock string
 	// publish follows the UPDATE of the store row that ends a change and tells other processes of it on commit.
 	publish string
 	// jsonList is the aggregate function that makes a JSON list.
@@ -58,6 +61,37 @@ func (d dialect) rebind(query string) string {
 		b.WriteString(strconv.Itoa(n))
 		query = after
 	}
+}
+
+// boundNamed remembers what bindNamed made of a text, by whether parameters are written $1: there are some dozens of texts.
+var boundNamed [2]sync.Map
+
+// bindNamed writes a statement's parameters with their numbers: those written "?" from 1 on in their order, and ":deployment",
+// wherever it stands, as the one behind them.
+func (d dialect) bindNamed(query string) string {
+	known, sign := &boundNamed[0], byte('?')
+	if d.numbered {
+		known, sign = &boundNamed[1], '$'
+	}
+	if bound, found := known.Load(query); found {
+		return bound.(string)
+	}
+	var b strings.Builder
+	n := 0
+	for rest := query; ; {
+		before, after, found := strings.Cut(rest, "?")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		n++
+		b.WriteByte(sign)
+		b.WriteString(strconv.Itoa(n))
+		rest = after
+	}
+	bound := strings.ReplaceAll(b.String(), ":deployment", string(sign)+strconv.Itoa(n+1))
+	known.Store(query, bound)
+	return bound
 }
 
 // traced tells the trace, if there is one, of a statement.

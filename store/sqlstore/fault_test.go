@@ -133,12 +133,12 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, tenure store.Te
 			return nil
 		})
 	},
-	"ClaimMessages": func(ctx context.Context, s *Store, _ store.Tenure) error {
-		_, err := s.ClaimMessages(ctx, time.UnixMicro(1), time.Minute, 1)
+	"LeaseMessages": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, err := s.LeaseMessages(ctx, time.UnixMicro(1), time.Minute, 1)
 		return err
 	},
-	"SettleMessage": func(ctx context.Context, s *Store, _ store.Tenure) error {
-		_, err := s.SettleMessage(ctx, people.Message{ID: 1}, people.Settlement{State: people.MessageSent})
+	"AckMessage": func(ctx context.Context, s *Store, _ store.Tenure) error {
+		_, err := s.AckMessage(ctx, people.Message{ID: 1}, people.Outcome{State: people.MessageSent})
 		return err
 	},
 	"Purge": func(ctx context.Context, s *Store, _ store.Tenure) error {

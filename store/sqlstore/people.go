@@ -69,53 +69,34 @@ type peopleTx struct {
 
 var errReadOnly = errors.New("a View neither writes nor locks")
 
-// write runs a statement whose first parameter is the deployment, and returns how many rows it changed.
-func (tx *peopleTx) write(query string, args ...any) (int64, error) {
-	if tx.readOnly {
-		return 0, errReadOnly
-	}
-	args = append([]any{tx.deployment}, args...)
-	tx.dialect.traced(query, args)
-	changed, err := tx.exec(tx.ctx, query, args...)
-	return changed, tx.failed(err)
-}
-
-// put is write, for statements whose number of rows does not matter.
-func (tx *peopleTx) put(query string, args ...any) error {
-	_, err := tx.write(query, args...)
+// exec runs a statement whose number of changed rows does not matter.
+func (tx *peopleTx) exec(query string, args ...any) error {
+	_, err := tx.affected(query, args...)
 	return err
 }
 
-// changed runs a statement whose last parameter is the deployment, and returns how many rows it changed.
-func (tx *peopleTx) changed(query string, args ...any) (int64, error) {
+// affected runs a statement and returns how many rows it changed. In this and every statement of a Tx ":deployment" stands for the
+// deployment.
+func (tx *peopleTx) affected(query string, args ...any) (int64, error) {
 	if tx.readOnly {
 		return 0, errReadOnly
 	}
-	args = append(args, tx.deployment)
-	tx.dialect.traced(query, args)
-	changed, err := tx.exec(tx.ctx, query, args...)
+	query, args = tx.bind(query, args)
+	changed, err := tx.session.exec(tx.ctx, query, args...)
 	return changed, tx.failed(err)
 }
 
-// update is changed, for statements whose number of rows does not matter.
-func (tx *peopleTx) update(query string, args ...any) error {
-	_, err := tx.changed(query, args...)
-	return err
-}
-
-// get runs a query whose first parameter is the deployment and that returns at most one row.
+// get runs a query that returns at most one row.
 func (tx *peopleTx) get(dest []any, query string, args ...any) (bool, error) {
-	args = append([]any{tx.deployment}, args...)
-	tx.dialect.traced(query, args)
+	query, args = tx.bind(query, args)
 	found, err := tx.row(tx.ctx, dest, query, args...)
 	return found, tx.failed(err)
 }
 
-// list runs a query whose first parameter is the deployment and reads each row.
+// list runs a query and reads each row.
 func list[T any](tx *peopleTx, read func(*sql.Rows, *T) error, query string, args ...any) ([]T, error) {
 	var all []T
-	args = append([]any{tx.deployment}, args...)
-	tx.dialect.traced(query, args)
+	query, args = tx.bind(query, args)
 	err := tx.query(tx.ctx, func(rows *sql.Rows) error {
 		var one T
 		err := read(rows, &one)
@@ -133,6 +114,16 @@ func first[T any](tx *peopleTx, read func(*sql.Rows, *T) error, query string, ar
 		return none, false, err
 	}
 	return all[0], true, nil
+}
+
+// bind writes the parameters as the engine wants them, the deployment last.
+func (tx *peopleTx) bind(query string, args []any) (string, []any) {
+	bound := tx.dialect.bindNamed(query)
+	args = append(args, tx.deployment)
+	if tx.dialect.trace != nil {
+		tx.dialect.trace(bound, args)
+	}
+	return bound, args
 }
 
 // lock is the end of a SELECT that locks the rows it returns.

@@ -25,7 +25,7 @@ func (s *Store) Summarize(ctx context.Context, deployment string, period, before
 		if summary.Before, err = tx.countEvents(before); err != nil {
 			return err
 		}
-		if _, err = tx.get([]any{&summary.SignUps}, `SELECT COUNT(*) FROM events WHERE deployment = ? AND kind = '`+people.EventSignUp+`'`); err != nil {
+		if _, err = tx.get([]any{&summary.SignUps}, `SELECT COUNT(*) FROM events WHERE deployment = :deployment AND kind = '`+people.EventSignUp+`'`); err != nil {
 			return err
 		}
 		if summary.Days, err = tx.countDays(period); err != nil {
@@ -52,7 +52,7 @@ func (tx *peopleTx) countEvents(period people.Period) (people.Counts, error) {
 		{&c.SignInUsers, "DISTINCT user_id", people.EventSignIn}, {&c.SignUps, "*", people.EventSignUp},
 		{&c.Organizations, "*", people.EventOrganization}, {&c.Workspaces, "*", people.EventWorkspace},
 	} {
-		_, err := tx.get([]any{of.to}, `SELECT COUNT(`+of.what+`) FROM events WHERE deployment = ? AND kind = ? AND at >= ? AND at < ?`,
+		_, err := tx.get([]any{of.to}, `SELECT COUNT(`+of.what+`) FROM events WHERE deployment = :deployment AND kind = ? AND at >= ? AND at < ?`,
 			of.kind, period.From.UnixMicro(), period.To.UnixMicro())
 		if err != nil {
 			return people.Counts{}, err
@@ -69,7 +69,7 @@ func (tx *peopleTx) countDays(period people.Period) ([]people.Day, error) {
 		return err
 	}, `SELECT `+dayOf+`, COUNT(DISTINCT CASE WHEN kind = '`+people.EventSignIn+`' THEN user_id END),
 			COUNT(CASE WHEN kind = '`+people.EventSignUp+`' THEN 1 END)
-		FROM events WHERE deployment = ? AND kind IN ('`+people.EventSignIn+`', '`+people.EventSignUp+`') AND at >= ? AND at < ?
+		FROM events WHERE deployment = :deployment AND kind IN ('`+people.EventSignIn+`', '`+people.EventSignUp+`') AND at >= ? AND at < ?
 		GROUP BY 1 ORDER BY 1`, period.From.UnixMicro(), period.To.UnixMicro())
 }
 
@@ -79,5 +79,5 @@ func (tx *peopleTx) recentEvents(kind string, most int) ([]people.Recent, error)
 	}, `SELECT u.id, COALESCE((SELECT e.address FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.is_primary = 1), ''),
 			u.first_name, u.last_name, v.at, v.method, v.address, v.user_agent
 		FROM events v JOIN users u ON u.deployment = v.deployment AND u.id = v.user_id
-		WHERE v.deployment = ? AND v.kind = ? ORDER BY v.at DESC, v.id DESC LIMIT ?`, kind, most)
+		WHERE v.deployment = :deployment AND v.kind = ? ORDER BY v.at DESC, v.id DESC LIMIT ?`, kind, most)
 }

@@ -18,28 +18,28 @@ func readOrganization(row *sql.Rows, o *people.Organization) error {
 }
 
 func (tx *peopleTx) InsertOrganization(o people.Organization) error {
-	return tx.put(`INSERT INTO organizations (deployment, id, name, slug, description, image_url, workspace_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.exec(`INSERT INTO organizations (deployment, id, name, slug, description, image_url, workspace_id, created_at) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		o.ID, o.Name, o.Slug, o.Description, o.ImageURL, o.Workspace, micros(o.CreatedAt))
 }
 
 func (tx *peopleTx) Organization(id int64) (people.Organization, bool, error) {
-	return first(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = ? AND o.id = ?`, id)
+	return first(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`, id)
 }
 
 func (tx *peopleTx) LockOrganization(id int64) (people.Organization, bool, error) {
 	if tx.readOnly {
 		return people.Organization{}, false, errReadOnly
 	}
-	return first(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = ? AND o.id = ?`+tx.lock(), id)
+	return first(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`+tx.lock(), id)
 }
 
 func (tx *peopleTx) SlugTaken(slug string) (bool, error) {
 	var one int
-	return tx.get([]any{&one}, `SELECT 1 FROM organizations WHERE deployment = ? AND slug = ?`, slug)
+	return tx.get([]any{&one}, `SELECT 1 FROM organizations WHERE deployment = :deployment AND slug = ?`, slug)
 }
 
 func (tx *peopleTx) SetDefaultWorkspace(organization, workspace int64) error {
-	return tx.update(`UPDATE organizations SET workspace_id = ? WHERE id = ? AND deployment = ?`, workspace, organization)
+	return tx.exec(`UPDATE organizations SET workspace_id = ? WHERE id = ? AND deployment = :deployment`, workspace, organization)
 }
 
 const workspaceColumns = `w.id, w.organization_id, w.name, w.slug, w.created_at`
@@ -49,30 +49,30 @@ func workspaceFields(w *people.Workspace) []any {
 }
 
 func (tx *peopleTx) InsertWorkspace(w people.Workspace) error {
-	return tx.put(`INSERT INTO workspaces (deployment, id, organization_id, name, slug, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
+	return tx.exec(`INSERT INTO workspaces (deployment, id, organization_id, name, slug, created_at) VALUES (:deployment, ?, ?, ?, ?, ?)`,
 		w.ID, w.Organization, w.Name, w.Slug, micros(w.CreatedAt))
 }
 
 func (tx *peopleTx) Workspace(id int64) (people.Workspace, bool, error) {
 	return first(tx, func(row *sql.Rows, w *people.Workspace) error { return row.Scan(workspaceFields(w)...) },
-		`SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = ? AND w.id = ?`, id)
+		`SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id = ?`, id)
 }
 
 func (tx *peopleTx) WorkspacesIn(organization int64) ([]string, error) {
 	return list(tx, func(row *sql.Rows, slug *string) error { return row.Scan(slug) },
-		`SELECT slug FROM workspaces WHERE deployment = ? AND organization_id = ? ORDER BY created_at, id`, organization)
+		`SELECT slug FROM workspaces WHERE deployment = :deployment AND organization_id = ? ORDER BY created_at, id`, organization)
 }
 
 const memberQuery = `SELECT m.id, m.user_id, m.role_id, m.owner, m.workspace_id, m.created_at, ` + organizationColumns + `
-	FROM organization_memberships m JOIN organizations o ON o.deployment = m.deployment AND o.id = m.organization_id WHERE m.deployment = ?`
+	FROM organization_memberships m JOIN organizations o ON o.deployment = m.deployment AND o.id = m.organization_id WHERE m.deployment = :deployment`
 
 func readMember(row *sql.Rows, m *people.Member) error {
 	return row.Scan(append([]any{&m.ID, &m.User, &m.Role, &m.Owner, &m.Workspace, moment{&m.CreatedAt}}, organizationFields(&m.Organization)...)...)
 }
 
 func (tx *peopleTx) InsertMember(m people.Member) error {
-	return tx.put(`INSERT INTO organization_memberships (deployment, id, organization_id, user_id, role_id, owner, workspace_id, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, m.ID, m.Organization.ID, m.User, m.Role, flag(m.Owner), m.Workspace, micros(m.CreatedAt))
+	return tx.exec(`INSERT INTO organization_memberships (deployment, id, organization_id, user_id, role_id, owner, workspace_id, created_at)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`, m.ID, m.Organization.ID, m.User, m.Role, flag(m.Owner), m.Workspace, micros(m.CreatedAt))
 }
 
 // Member locks the membership's row in a Change: a removal either came first, and is seen, or waits.
@@ -89,31 +89,31 @@ func (tx *peopleTx) MembershipsOf(user int64) ([]people.Member, error) {
 }
 
 func (tx *peopleTx) SetMemberWorkspace(organization, user, workspace int64) error {
-	return tx.update(`UPDATE organization_memberships SET workspace_id = ? WHERE organization_id = ? AND user_id = ? AND deployment = ?`,
+	return tx.exec(`UPDATE organization_memberships SET workspace_id = ? WHERE organization_id = ? AND user_id = ? AND deployment = :deployment`,
 		workspace, organization, user)
 }
 
 func (tx *peopleTx) DeleteMember(organization, user int64) (bool, error) {
-	n, err := tx.write(`DELETE FROM organization_memberships WHERE deployment = ? AND organization_id = ? AND user_id = ?`, organization, user)
+	n, err := tx.affected(`DELETE FROM organization_memberships WHERE deployment = :deployment AND organization_id = ? AND user_id = ?`, organization, user)
 	if err != nil || n == 0 {
 		return false, err
 	}
-	if err := tx.put(`DELETE FROM workspace_memberships WHERE deployment = ? AND organization_id = ? AND user_id = ?`, organization, user); err != nil {
+	if err := tx.exec(`DELETE FROM workspace_memberships WHERE deployment = :deployment AND organization_id = ? AND user_id = ?`, organization, user); err != nil {
 		return false, err
 	}
 	return true, tx.LeaveOrganization(user, organization)
 }
 
 const workspaceMemberQuery = `SELECT m.id, m.user_id, m.role_id, m.owner, m.created_at, ` + workspaceColumns + `
-	FROM workspace_memberships m JOIN workspaces w ON w.deployment = m.deployment AND w.id = m.workspace_id WHERE m.deployment = ?`
+	FROM workspace_memberships m JOIN workspaces w ON w.deployment = m.deployment AND w.id = m.workspace_id WHERE m.deployment = :deployment`
 
 func readWorkspaceMember(row *sql.Rows, m *people.WorkspaceMember) error {
 	return row.Scan(append([]any{&m.ID, &m.User, &m.Role, &m.Owner, moment{&m.CreatedAt}}, workspaceFields(&m.Workspace)...)...)
 }
 
 func (tx *peopleTx) InsertWorkspaceMember(m people.WorkspaceMember) error {
-	return tx.put(`INSERT INTO workspace_memberships (deployment, id, workspace_id, organization_id, user_id, role_id, owner, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, m.ID, m.Workspace.ID, m.Workspace.Organization, m.User, m.Role, flag(m.Owner), micros(m.CreatedAt))
+	return tx.exec(`INSERT INTO workspace_memberships (deployment, id, workspace_id, organization_id, user_id, role_id, owner, created_at)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`, m.ID, m.Workspace.ID, m.Workspace.Organization, m.User, m.Role, flag(m.Owner), micros(m.CreatedAt))
 }
 
 func (tx *peopleTx) WorkspaceMember(workspace, user int64) (people.WorkspaceMember, bool, error) {
@@ -128,27 +128,54 @@ func (tx *peopleTx) WorkspaceMembershipsOf(user, organization int64) ([]people.W
 	return list(tx, readWorkspaceMember, query+` ORDER BY m.created_at, m.id`, args...)
 }
 
-const invitationColumns = `id, organization_id, email, folded, role_id, hash, invited_by, created_at, expires_at, accepted_at`
+const invitationColumns = `id, organization_id, email, folded, role_id, hash, invited_by, created_at, expires_at, accepted_at, revoked_at`
 
 func readInvitation(row *sql.Rows, i *people.Invitation) error {
 	var folded string
-	return row.Scan(&i.ID, &i.Organization, &i.Email, &folded, &i.Role, &i.Hash, &i.InvitedBy, moment{&i.CreatedAt}, moment{&i.ExpiresAt}, moment{&i.AcceptedAt})
+	return row.Scan(&i.ID, &i.Organization, &i.Email, &folded, &i.Role, &i.Hash, &i.InvitedBy, moment{&i.CreatedAt}, moment{&i.ExpiresAt}, moment{&i.AcceptedAt}, moment{&i.RevokedAt})
 }
 
 func (tx *peopleTx) InsertInvitation(i people.Invitation) error {
-	return tx.put(`INSERT INTO invitations (deployment, `+invitationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		i.ID, i.Organization, i.Email, people.FoldEmail(i.Email), i.Role, i.Hash, i.InvitedBy, micros(i.CreatedAt), micros(i.ExpiresAt), micros(i.AcceptedAt))
+	return tx.exec(`INSERT INTO invitations (deployment, `+invitationColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		i.ID, i.Organization, i.Email, people.FoldEmail(i.Email), i.Role, i.Hash, i.InvitedBy, micros(i.CreatedAt), micros(i.ExpiresAt), micros(i.AcceptedAt), micros(i.RevokedAt))
 }
 
 func (tx *peopleTx) InvitationByToken(hash []byte) (people.Invitation, bool, error) {
-	return first(tx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = ? AND hash = ?`, hash)
+	return first(tx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND hash = ?`, hash)
 }
 
 func (tx *peopleTx) Invitation(id int64) (people.Invitation, bool, error) {
-	return first(tx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = ? AND id = ?`, id)
+	return first(tx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND id = ?`, id)
 }
 
 func (tx *peopleTx) AcceptInvitation(id int64, now time.Time) (bool, error) {
-	n, err := tx.changed(`UPDATE invitations SET accepted_at = ? WHERE accepted_at = 0 AND expires_at > ? AND id = ? AND deployment = ?`, micros(now), micros(now), id)
+	n, err := tx.affected(`UPDATE invitations SET accepted_at = ? WHERE accepted_at = 0 AND revoked_at = 0 AND expires_at > ? AND id = ? AND deployment = :deployment`, micros(now), micros(now), id)
 	return n == 1, err
+}
+
+func (tx *peopleTx) RevokeInvitation(id int64, now time.Time) (bool, error) {
+	n, err := tx.affected(`UPDATE invitations SET revoked_at = ?
+		WHERE accepted_at = 0 AND revoked_at = 0 AND expires_at > ? AND id = ? AND deployment = :deployment`, micros(now), micros(now), id)
+	return n == 1, err
+}
+
+func (tx *peopleTx) OpenInvitations(organization int64, now time.Time) ([]people.Invitation, error) {
+	return list(tx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND organization_id = ?
+		AND accepted_at = 0 AND revoked_at = 0 AND expires_at > ? ORDER BY created_at, id`, organization, micros(now))
+}
+
+func (tx *peopleTx) InvitationsSince(folded string, inviter int64, since time.Time) (toEmail, byInviter int, err error) {
+	if _, err = tx.get([]any{&toEmail}, `SELECT COUNT(*) FROM invitations WHERE deployment = :deployment AND folded = ? AND created_at > ?`,
+		folded, micros(since)); err != nil {
+		return 0, 0, err
+	}
+	_, err = tx.get([]any{&byInviter}, `SELECT COUNT(*) FROM invitations WHERE deployment = :deployment AND invited_by = ? AND created_at > ?`,
+		inviter, micros(since))
+	return toEmail, byInviter, err
+}
+
+func (tx *peopleTx) OwnedOrganizations(user int64) (int, error) {
+	var n int
+	_, err := tx.get([]any{&n}, `SELECT COUNT(*) FROM organization_memberships WHERE deployment = :deployment AND user_id = ? AND owner = 1`, user)
+	return n, err
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// ClaimMessages implements people.Messages. On PostgreSQL a row another dispatcher is claiming is passed over, not waited
+// LeaseMessages implements people.Messages. On PostgreSQL a row another dispatcher is claiming is passed over, not waited
 // for; on SQLite a write is alone. The rows are chosen once, before any is updated: a plan that chose again would exceed the limit.
-func (s *Store) ClaimMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
+func (s *Store) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
 	token := rand.Text()
 	var claimed []people.Message
 	on := session{s.engine.dialect, s.engine.write}
@@ -37,8 +37,8 @@ func (s *Store) ClaimMessages(ctx context.Context, now time.Time, lease time.Dur
 	return claimed, err
 }
 
-// SettleMessage implements people.Messages.
-func (s *Store) SettleMessage(ctx context.Context, m people.Message, to people.Settlement) (bool, error) {
+// AckMessage implements people.Messages.
+func (s *Store) AckMessage(ctx context.Context, m people.Message, to people.Outcome) (bool, error) {
 	on := session{s.engine.dialect, s.engine.write}
 	if to.State == people.MessagePending {
 		n, err := on.exec(ctx, `UPDATE outbox SET lease = '', next_at = ?, reason = ? WHERE deployment = ? AND id = ? AND lease = ? AND state = '`+people.MessagePending+`'`,

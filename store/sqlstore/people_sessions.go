@@ -15,7 +15,7 @@ const sessionByToken = `SELECT t.hash, t.parent, t.created_at, t.used_at, t.dies
 	FROM session_tokens t
 	JOIN sessions s ON s.deployment = t.deployment AND s.id = t.session_id
 	LEFT JOIN signins g ON g.deployment = s.deployment AND g.session_id = s.id
-	WHERE t.deployment = ? AND t.hash = ? ORDER BY g.created_at, g.id`
+	WHERE t.deployment = :deployment AND t.hash = ? ORDER BY g.created_at, g.id`
 
 func (tx *peopleTx) SessionByToken(hash []byte) (people.Session, bool, error) {
 	var s people.Session
@@ -45,7 +45,7 @@ func (tx *peopleTx) LockSession(hash []byte) (people.Session, bool, error) {
 		var locked int64
 		found, err := tx.get([]any{&locked}, `SELECT s.id FROM session_tokens t
 			JOIN sessions s ON s.deployment = t.deployment AND s.id = t.session_id
-			WHERE t.deployment = ? AND t.hash = ?`+tx.lock()+` OF s`, hash)
+			WHERE t.deployment = :deployment AND t.hash = ?`+tx.lock()+` OF s`, hash)
 		if err != nil || !found {
 			return people.Session{}, false, err
 		}
@@ -54,25 +54,25 @@ func (tx *peopleTx) LockSession(hash []byte) (people.Session, bool, error) {
 }
 
 func (tx *peopleTx) InsertSession(s people.Session) error {
-	return tx.put(`INSERT INTO sessions (deployment, id, anonymous, active_signin, attempting, address, user_agent, created_at, used_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.exec(`INSERT INTO sessions (deployment, id, anonymous, active_signin, attempting, address, user_agent, created_at, used_at, expires_at)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		s.ID, flag(s.Anonymous), s.ActiveSignIn, flag(s.Attempting), s.Address, s.UserAgent, micros(s.CreatedAt), micros(s.UsedAt), micros(s.ExpiresAt))
 }
 
 func (tx *peopleTx) UpdateSession(s people.Session) error {
-	return tx.update(`UPDATE sessions SET anonymous = ?, active_signin = ?, attempting = ?, used_at = ?, expires_at = ?
-		WHERE id = ? AND deployment = ?`,
+	return tx.exec(`UPDATE sessions SET anonymous = ?, active_signin = ?, attempting = ?, used_at = ?, expires_at = ?
+		WHERE id = ? AND deployment = :deployment`,
 		flag(s.Anonymous), s.ActiveSignIn, flag(s.Attempting), micros(s.UsedAt), micros(s.ExpiresAt), s.ID)
 }
 
 func (tx *peopleTx) EndSession(id int64) error {
 	for _, statement := range []string{
-		`DELETE FROM sessions WHERE deployment = ? AND id = ?`,
-		`DELETE FROM session_tokens WHERE deployment = ? AND session_id = ?`,
-		`DELETE FROM signins WHERE deployment = ? AND session_id = ?`,
-		`DELETE FROM attempts WHERE deployment = ? AND session_id = ?`,
+		`DELETE FROM sessions WHERE deployment = :deployment AND id = ?`,
+		`DELETE FROM session_tokens WHERE deployment = :deployment AND session_id = ?`,
+		`DELETE FROM signins WHERE deployment = :deployment AND session_id = ?`,
+		`DELETE FROM attempts WHERE deployment = :deployment AND session_id = ?`,
 	} {
-		if err := tx.put(statement, id); err != nil {
+		if err := tx.exec(statement, id); err != nil {
 			return err
 		}
 	}
@@ -94,45 +94,45 @@ func (tx *peopleTx) EndSessionsOf(user int64) (int64, error) {
 
 func (tx *peopleTx) LeaveSession(g people.SignIn) error {
 	var locked int64
-	if _, err := tx.get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = ? AND id = ?`+tx.lock(), g.Session); err != nil {
+	if _, err := tx.get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = :deployment AND id = ?`+tx.lock(), g.Session); err != nil {
 		return err
 	}
 	if err := tx.DeleteSignIn(g.ID); err != nil {
 		return err
 	}
 	var next int64
-	others, err := tx.get([]any{&next}, `SELECT id FROM signins WHERE deployment = ? AND session_id = ? ORDER BY created_at DESC, id DESC LIMIT 1`, g.Session)
+	others, err := tx.get([]any{&next}, `SELECT id FROM signins WHERE deployment = :deployment AND session_id = ? ORDER BY created_at DESC, id DESC LIMIT 1`, g.Session)
 	if err != nil {
 		return err
 	}
 	if !others {
 		return tx.EndSession(g.Session)
 	}
-	return tx.update(`UPDATE sessions SET active_signin = ? WHERE active_signin = ? AND id = ? AND deployment = ?`, next, g.ID, g.Session)
+	return tx.exec(`UPDATE sessions SET active_signin = ? WHERE active_signin = ? AND id = ? AND deployment = :deployment`, next, g.ID, g.Session)
 }
 
 func (tx *peopleTx) PendingFrom(address string, now time.Time) (int, error) {
 	var n int
-	_, err := tx.get([]any{&n}, `SELECT COUNT(*) FROM sessions WHERE deployment = ? AND address = ? AND anonymous = 1 AND expires_at > ?`, address, micros(now))
+	_, err := tx.get([]any{&n}, `SELECT COUNT(*) FROM sessions WHERE deployment = :deployment AND address = ? AND anonymous = 1 AND expires_at > ?`, address, micros(now))
 	return n, err
 }
 
 func (tx *peopleTx) InsertToken(t people.Token) error {
-	return tx.put(`INSERT INTO session_tokens (deployment, hash, session_id, parent, created_at, used_at, dies_at, replaced) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.exec(`INSERT INTO session_tokens (deployment, hash, session_id, parent, created_at, used_at, dies_at, replaced) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		t.Hash, t.Session, bytesOf(t.Parent), micros(t.CreatedAt), micros(t.UsedAt), micros(t.DiesAt), flag(t.Replaced))
 }
 
 func (tx *peopleTx) UseToken(t people.Token, now, parentDies time.Time) error {
-	err := tx.update(`UPDATE session_tokens SET used_at = ? WHERE used_at = 0 AND hash = ? AND deployment = ?`, micros(now), t.Hash)
+	err := tx.exec(`UPDATE session_tokens SET used_at = ? WHERE used_at = 0 AND hash = ? AND deployment = :deployment`, micros(now), t.Hash)
 	if err != nil || len(t.Parent) == 0 {
 		return err
 	}
-	return tx.update(`UPDATE session_tokens SET dies_at = ? WHERE (dies_at = 0 OR dies_at > ?) AND hash = ? AND deployment = ?`,
+	return tx.exec(`UPDATE session_tokens SET dies_at = ? WHERE (dies_at = 0 OR dies_at > ?) AND hash = ? AND deployment = :deployment`,
 		micros(parentDies), micros(parentDies), t.Parent)
 }
 
 func (tx *peopleTx) ReplaceTokens(session int64, now time.Time) error {
-	return tx.update(`UPDATE session_tokens SET dies_at = ?, replaced = 1 WHERE replaced = 0 AND session_id = ? AND deployment = ?`, micros(now), session)
+	return tx.exec(`UPDATE session_tokens SET dies_at = ?, replaced = 1 WHERE replaced = 0 AND session_id = ? AND deployment = :deployment`, micros(now), session)
 }
 
 // maxDeadTokens is how many dead tokens of a session are remembered: a session that switches all day is read and written no slower.
@@ -145,7 +145,7 @@ func (tx *peopleTx) TrimTokens(session int64, presented []byte, most int, now, d
 	}
 	// The presented one first, those that die already last, the newest before the older: what is behind gives way.
 	tokens, err := list(tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.dies}) },
-		`SELECT hash, dies_at FROM session_tokens WHERE deployment = ? AND session_id = ?
+		`SELECT hash, dies_at FROM session_tokens WHERE deployment = :deployment AND session_id = ?
 		ORDER BY CASE WHEN hash = ? THEN 0 WHEN dies_at = 0 THEN 1 ELSE 2 END, created_at DESC`, session, bytesOf(presented))
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (tx *peopleTx) TrimTokens(session int64, presented []byte, most int, now, d
 		if !over || bytes.Equal(t.hash, presented) {
 			continue
 		}
-		if err := tx.put(`DELETE FROM session_tokens WHERE deployment = ? AND hash = ?`, t.hash); err != nil {
+		if err := tx.exec(`DELETE FROM session_tokens WHERE deployment = :deployment AND hash = ?`, t.hash); err != nil {
 			return err
 		}
 	}
@@ -177,24 +177,38 @@ func readSignIn(row *sql.Rows, g *people.SignIn) error {
 }
 
 func (tx *peopleTx) InsertSignIn(g people.SignIn) error {
-	return tx.put(`INSERT INTO signins (deployment, `+signInColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.exec(`INSERT INTO signins (deployment, `+signInColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		g.ID, g.Session, g.User, g.Method, g.Organization, g.Workspace, micros(g.CreatedAt))
 }
 
 func (tx *peopleTx) DeleteSignIn(id int64) error {
-	return tx.put(`DELETE FROM signins WHERE deployment = ? AND id = ?`, id)
+	return tx.exec(`DELETE FROM signins WHERE deployment = :deployment AND id = ?`, id)
 }
 
-func (tx *peopleTx) PlaceSignIn(id, organization, workspace int64) error {
-	return tx.update(`UPDATE signins SET organization_id = ?, workspace_id = ? WHERE id = ? AND deployment = ?`, organization, workspace, id)
+func (tx *peopleTx) SetActiveOrganization(id, organization, workspace int64) error {
+	return tx.exec(`UPDATE signins SET organization_id = ?, workspace_id = ? WHERE id = ? AND deployment = :deployment`, organization, workspace, id)
 }
 
 func (tx *peopleTx) SignInsOf(user int64) ([]people.SignIn, error) {
-	return list(tx, readSignIn, `SELECT `+signInColumns+` FROM signins WHERE deployment = ? AND user_id = ? ORDER BY created_at, id`, user)
+	return list(tx, readSignIn, `SELECT `+signInColumns+` FROM signins WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
+}
+
+func (tx *peopleTx) SessionsOf(user int64) ([]people.Session, error) {
+	return list(tx, func(row *sql.Rows, s *people.Session) error {
+		var g people.SignIn
+		err := row.Scan(&s.ID, &s.Address, &s.UserAgent, moment{&s.CreatedAt}, moment{&s.UsedAt}, moment{&s.ExpiresAt},
+			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt})
+		g.Session = s.ID
+		s.SignIns = []people.SignIn{g}
+		return err
+	}, `SELECT s.id, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
+			g.id, g.user_id, g.method, g.organization_id, g.workspace_id, g.created_at
+		FROM signins g JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id
+		WHERE g.deployment = :deployment AND g.user_id = ? ORDER BY g.created_at DESC, g.id DESC`, user)
 }
 
 func (tx *peopleTx) LeaveOrganization(user, organization int64) error {
-	return tx.update(`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE user_id = ? AND organization_id = ? AND deployment = ?`, user, organization)
+	return tx.exec(`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE user_id = ? AND organization_id = ? AND deployment = :deployment`, user, organization)
 }
 
 const attemptColumns = `id, session_id, kind, method, email, folded, user_id, first_name, last_name, password_hash, organization_name,
@@ -207,21 +221,21 @@ func readAttempt(row *sql.Rows, a *people.Attempt) error {
 }
 
 func (tx *peopleTx) InsertAttempt(a people.Attempt) error {
-	return tx.put(`INSERT INTO attempts (deployment, `+attemptColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.exec(`INSERT INTO attempts (deployment, `+attemptColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		a.ID, a.Session, a.Kind, a.Method, a.Email, people.FoldEmail(a.Email), a.User, a.FirstName, a.LastName, a.PasswordHash, a.OrganizationName,
 		a.Invitation, flag(a.Completed), micros(a.CreatedAt), micros(a.ExpiresAt))
 }
 
 func (tx *peopleTx) Attempt(id int64) (people.Attempt, bool, error) {
-	return first(tx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = ? AND id = ?`, id)
+	return first(tx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = :deployment AND id = ?`, id)
 }
 
 func (tx *peopleTx) AttemptsOf(session int64, now time.Time) ([]people.Attempt, error) {
-	return list(tx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = ? AND session_id = ? AND completed = 0 AND expires_at > ?
+	return list(tx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = :deployment AND session_id = ? AND completed = 0 AND expires_at > ?
 		ORDER BY created_at, id`, session, micros(now))
 }
 
 func (tx *peopleTx) CompleteAttempt(id int64) (bool, error) {
-	n, err := tx.changed(`UPDATE attempts SET completed = 1, password_hash = '' WHERE completed = 0 AND id = ? AND deployment = ?`, id)
+	n, err := tx.affected(`UPDATE attempts SET completed = 1, password_hash = '' WHERE completed = 0 AND id = ? AND deployment = :deployment`, id)
 	return n == 1, err
 }

@@ -16,7 +16,7 @@ const forgetAfter = 25 * time.Hour
 // peopleTables are all tables of people's rows, with the columns that name a row beside the deployment.
 var peopleTables = []struct{ name, key string }{
 	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
-	{"failures", "scope, subject"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
+	{"failures", "scope, subject"}, {"counters", "scope, subject"}, {"sends", "id"}, {"known_clients", "user_id, client"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
 	{"workspaces", "id"}, {"organizations", "id"}, {"credentials", "user_id, kind"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
 	{"events", "kind, at, id"}, {"audit", "at, id"},
 }
@@ -56,7 +56,10 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		{"attempts", "deployment, id", "expires_at < ?", micros(now)},
 		{"invitations", "deployment, id", "expires_at < ?", forgotten},
 		{"challenges", "deployment, id", "created_at < ?", forgotten},
+		{"sends", "deployment, id", "created_at < ?", forgotten},
 		{"failures", "deployment, scope, subject", "updated_at < ?", forgotten},
+		{"counters", "deployment, scope, subject", "ends_at < ?", micros(now)},
+		{"known_clients", "deployment, user_id, client", "seen_at < ?", micros(now.Add(-people.KnownFor))},
 		{"outbox", "deployment, id", "state <> '" + people.MessagePending + "' AND created_at < ?", forgotten},
 		{"audit", "deployment, at, id", "at < ?", micros(now.Add(-auditRetention))},
 	} {
@@ -97,7 +100,7 @@ func (s *Store) purgeSessions(ctx context.Context, now time.Time, limit int) (in
 // endExpired ends a session unless it was prolonged since it was found to be over.
 func (tx *peopleTx) endExpired(session int64, now time.Time) error {
 	var locked int64
-	over, err := tx.get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = ? AND id = ? AND expires_at < ?`+tx.lock(), session, micros(now))
+	over, err := tx.get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = :deployment AND id = ? AND expires_at < ?`+tx.lock(), session, micros(now))
 	if err != nil || !over {
 		return err
 	}

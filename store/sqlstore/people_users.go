@@ -17,19 +17,19 @@ func readUser(row *sql.Rows, u *people.User) error {
 }
 
 func (tx *peopleTx) InsertUser(u people.User, e people.Email) error {
-	err := tx.put(`INSERT INTO users (deployment, id, first_name, last_name, disabled, organization_id, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	err := tx.exec(`INSERT INTO users (deployment, id, first_name, last_name, disabled, organization_id, created_at, updated_at)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		u.ID, u.FirstName, u.LastName, flag(u.Disabled), u.Organization, micros(u.CreatedAt), micros(u.CreatedAt))
 	if err != nil {
 		return err
 	}
-	return tx.put(`INSERT INTO emails (deployment, id, user_id, address, folded, is_primary, verified_at, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.exec(`INSERT INTO emails (deployment, id, user_id, address, folded, is_primary, verified_at, created_at)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		e.ID, u.ID, e.Address, people.FoldEmail(e.Address), flag(e.Primary), micros(e.CreatedAt), micros(e.CreatedAt))
 }
 
 func (tx *peopleTx) User(id int64) (people.User, bool, error) {
-	return first(tx, readUser, `SELECT `+userColumns+` FROM users u WHERE u.deployment = ? AND u.id = ?`, id)
+	return first(tx, readUser, `SELECT `+userColumns+` FROM users u WHERE u.deployment = :deployment AND u.id = ?`, id)
 }
 
 // LockUser locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
@@ -39,7 +39,7 @@ func (tx *peopleTx) LockUser(id int64) (people.User, bool, error) {
 	}
 	if tx.lock() != "" {
 		var locked int64
-		found, err := tx.get([]any{&locked}, `SELECT id FROM users WHERE deployment = ? AND id = ?`+tx.lock(), id)
+		found, err := tx.get([]any{&locked}, `SELECT id FROM users WHERE deployment = :deployment AND id = ?`+tx.lock(), id)
 		if err != nil || !found {
 			return people.User{}, false, err
 		}
@@ -49,16 +49,16 @@ func (tx *peopleTx) LockUser(id int64) (people.User, bool, error) {
 
 func (tx *peopleTx) UserByEmail(folded string) (people.User, bool, error) {
 	return first(tx, readUser, `SELECT `+userColumns+` FROM emails f JOIN users u ON u.deployment = f.deployment AND u.id = f.user_id
-		WHERE f.deployment = ? AND f.folded = ?`, folded)
+		WHERE f.deployment = :deployment AND f.folded = ?`, folded)
 }
 
 func (tx *peopleTx) UpdateUser(u people.User) error {
-	return tx.update(`UPDATE users SET first_name = ?, last_name = ?, disabled = ?, updated_at = ? WHERE id = ? AND deployment = ?`,
+	return tx.exec(`UPDATE users SET first_name = ?, last_name = ?, disabled = ?, updated_at = ? WHERE id = ? AND deployment = :deployment`,
 		u.FirstName, u.LastName, flag(u.Disabled), micros(u.UpdatedAt), u.ID)
 }
 
-func (tx *peopleTx) PlaceUser(user, organization int64) error {
-	return tx.update(`UPDATE users SET organization_id = ? WHERE id = ? AND deployment = ?`, organization, user)
+func (tx *peopleTx) SetLastOrganization(user, organization int64) error {
+	return tx.exec(`UPDATE users SET organization_id = ? WHERE id = ? AND deployment = :deployment`, organization, user)
 }
 
 func (tx *peopleTx) DeleteUser(id int64) error {
@@ -66,19 +66,21 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 		return err
 	}
 	for _, statement := range []string{
-		`DELETE FROM emails WHERE deployment = ? AND user_id = ?`,
-		`DELETE FROM phones WHERE deployment = ? AND user_id = ?`,
-		`DELETE FROM credentials WHERE deployment = ? AND user_id = ?`,
-		`DELETE FROM attempts WHERE deployment = ? AND user_id = ?`,
-		`DELETE FROM outbox WHERE deployment = ? AND challenge_id IN (SELECT c.id FROM challenges c
+		`DELETE FROM emails WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM phones WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM credentials WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM attempts WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM outbox WHERE deployment = :deployment AND challenge_id IN (SELECT c.id FROM challenges c
 			WHERE c.deployment = outbox.deployment AND c.user_id = ?)`,
-		`DELETE FROM challenges WHERE deployment = ? AND user_id = ?`,
-		`DELETE FROM workspace_memberships WHERE deployment = ? AND user_id = ?`,
-		`DELETE FROM organization_memberships WHERE deployment = ? AND user_id = ?`,
-		`UPDATE events SET address = '', user_agent = '' WHERE deployment = ? AND user_id = ?`,
-		`DELETE FROM users WHERE deployment = ? AND id = ?`,
+		`DELETE FROM challenges WHERE deployment = :deployment AND user_id = ?`,
+		`UPDATE sends SET user_id = 0, recipient = '', client = '', neighbourhood = '' WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM known_clients WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM organization_memberships WHERE deployment = :deployment AND user_id = ?`,
+		`UPDATE events SET address = '', user_agent = '' WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM users WHERE deployment = :deployment AND id = ?`,
 	} {
-		if err := tx.put(statement, id); err != nil {
+		if err := tx.exec(statement, id); err != nil {
 			return err
 		}
 	}
@@ -86,7 +88,7 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 }
 
 func (tx *peopleTx) ListUsers(search string, limit, offset int) ([]people.User, int64, error) {
-	where, args := ` FROM users u WHERE u.deployment = ?`, []any{}
+	where, args := ` FROM users u WHERE u.deployment = :deployment`, []any{}
 	if search != "" {
 		// The engines lower ASCII letters, and not both of them others: a name is found as it is written as well.
 		where += ` AND (LOWER(u.first_name || ' ' || u.last_name) LIKE ? ESCAPE '\' OR u.first_name || ' ' || u.last_name LIKE ? ESCAPE '\'
@@ -106,14 +108,19 @@ func (tx *peopleTx) ListUsers(search string, limit, offset int) ([]people.User, 
 
 func (tx *peopleTx) Credential(user int64, kind string) (string, bool, error) {
 	var secret string
-	found, err := tx.get([]any{&secret}, `SELECT secret FROM credentials WHERE deployment = ? AND user_id = ? AND kind = ?`, user, kind)
+	found, err := tx.get([]any{&secret}, `SELECT secret FROM credentials WHERE deployment = :deployment AND user_id = ? AND kind = ?`, user, kind)
 	return secret, found, err
 }
 
 func (tx *peopleTx) PutCredential(user int64, kind, secret string, now time.Time) error {
-	return tx.put(`INSERT INTO credentials (deployment, user_id, kind, secret, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+	return tx.exec(`INSERT INTO credentials (deployment, user_id, kind, secret, created_at, updated_at) VALUES (:deployment, ?, ?, ?, ?, ?)
 		ON CONFLICT (deployment, user_id, kind) DO UPDATE SET secret = excluded.secret, updated_at = excluded.updated_at`,
 		user, kind, secret, micros(now), micros(now))
+}
+
+func (tx *peopleTx) DeleteCredential(user int64, kind string) (bool, error) {
+	n, err := tx.affected(`DELETE FROM credentials WHERE deployment = :deployment AND user_id = ? AND kind = ?`, user, kind)
+	return n == 1, err
 }
 
 const phoneColumns = `id, user_id, number, region, is_primary, created_at, verified_at`
@@ -123,33 +130,33 @@ func readPhone(row *sql.Rows, p *people.Phone) error {
 }
 
 func (tx *peopleTx) InsertPhone(p people.Phone) error {
-	return tx.put(`INSERT INTO phones (deployment, id, user_id, number, region, is_primary, verified_at, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.exec(`INSERT INTO phones (deployment, id, user_id, number, region, is_primary, verified_at, created_at)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		p.ID, p.User, p.Number, p.Region, flag(p.Primary), micros(p.VerifiedAt), micros(p.CreatedAt))
 }
 
 func (tx *peopleTx) Phone(id int64) (people.Phone, bool, error) {
-	return first(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = ? AND id = ?`, id)
+	return first(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND id = ?`, id)
 }
 
 func (tx *peopleTx) PhonesOf(user int64) ([]people.Phone, error) {
-	return list(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = ? AND user_id = ? ORDER BY created_at, id`, user)
+	return list(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
 }
 
 func (tx *peopleTx) PhoneOwner(number string) (int64, bool, error) {
 	var owner int64
-	found, err := tx.get([]any{&owner}, `SELECT user_id FROM phones WHERE deployment = ? AND number = ? AND verified_at > 0`, number)
+	found, err := tx.get([]any{&owner}, `SELECT user_id FROM phones WHERE deployment = :deployment AND number = ? AND verified_at > 0`, number)
 	return owner, found, err
 }
 
 func (tx *peopleTx) VerifyPhone(id int64, now time.Time) error {
-	return tx.update(`UPDATE phones SET verified_at = ? WHERE id = ? AND deployment = ?`, micros(now), id)
+	return tx.exec(`UPDATE phones SET verified_at = ? WHERE id = ? AND deployment = :deployment`, micros(now), id)
 }
 
 func (tx *peopleTx) MakePrimary(user, id int64) error {
-	return tx.update(`UPDATE phones SET is_primary = CASE WHEN id = ? THEN 1 ELSE 0 END WHERE user_id = ? AND deployment = ?`, id, user)
+	return tx.exec(`UPDATE phones SET is_primary = CASE WHEN id = ? THEN 1 ELSE 0 END WHERE user_id = ? AND deployment = :deployment`, id, user)
 }
 
 func (tx *peopleTx) DeletePhone(id int64) error {
-	return tx.put(`DELETE FROM phones WHERE deployment = ? AND id = ?`, id)
+	return tx.exec(`DELETE FROM phones WHERE deployment = :deployment AND id = ?`, id)
 }

@@ -32,14 +32,15 @@ const (
 // postgresDialect: READ COMMITTED lets each statement after the lock on the store row see what earlier holders of
 // the lock wrote.
 var postgresDialect = dialect{
-	numbered:    true,
-	forUpdate:   " FOR UPDATE",
-	skipLocked:  " FOR UPDATE SKIP LOCKED",
-	publish:     " RETURNING pg_notify('" + feedChannel + "', '')",
-	jsonList:    "json_agg",
-	tableExists: `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
-	readTx:      &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
-	writeTx:     &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+	numbered:     true,
+	forUpdate:    " FOR UPDATE",
+	skipLocked:   " FOR UPDATE SKIP LOCKED",
+	advisoryLock: `SELECT pg_advisory_xact_lock($1)`,
+	publish:      " RETURNING pg_notify('" + feedChannel + "', '')",
+	jsonList:     "json_agg",
+	tableExists:  `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
+	readTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+	writeTx:      &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 	// The protocol's limit is 65535.
 	maxParameters: 60000,
 	variable:      unpreparedIfLarge,

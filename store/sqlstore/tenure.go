@@ -48,6 +48,15 @@ func decideTake(row storeRow, c claimant) taking {
 	}
 }
 
+// Installed returns the install that marked the store last.
+func (s *Store) Installed(ctx context.Context) (string, error) {
+	row, err := readStoreRow(ctx, s.reads(), "")
+	if err != nil {
+		return "", fmt.Errorf("read the store's mark: %w", err)
+	}
+	return row.install, nil
+}
+
 // Take ends every earlier tenure and begins one for an install; see store.Tenures.
 func (s *Store) Take(ctx context.Context, install string, patience time.Duration) (store.Tenure, error) {
 	if install == "" {

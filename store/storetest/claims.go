@@ -5,6 +5,8 @@ import (
 
 	"github.com/onsi/gomega"
 
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -72,5 +74,25 @@ var claimStories = []story{
 		e.ok(e.store.Retain(e.ctx, e.tenure, owner("a", "u1")))
 		e.put(displacing(putOf("b", "u2", 1, "slug/a"), owner("a", "u1")))
 		e.Expect(e.held(owner("a", "").Identity).Found).To(gomega.BeFalse())
+	}},
+	{name: "H1: a claim of another namespace's document stays with it, whatever the writer has proven", run: func(e *env) {
+		e.begin()
+		victim := putOf("victim", "u1", 1, "id/Role/7", "slug/a")
+		victim.Namespace = "another"
+		e.put(victim)
+		e.ok(e.store.Retain(e.ctx, e.tenure, victim.Owner))
+		_, err := e.store.Put(e.ctx, e.tenure, displacing(putOf("thief", "u2", 1, "id/Role/7"), victim.Owner))
+		var refused *store.ClaimHeldError
+		e.Expect(errors.As(err, &refused)).To(gomega.BeTrue())
+		e.Expect(e.held(victim.Identity).Found).To(gomega.BeTrue())
+	}},
+	{name: "M5: the id that derives from a resource is taken over from another namespace", run: func(e *env) {
+		e.begin()
+		derived := reservation.ID("Role", ids.Derive("Role", "apps", "bank"))
+		squatter := putOf("squatter", "u1", 1, derived)
+		squatter.Namespace = "another"
+		e.put(squatter)
+		e.put(displacing(putOf("bank", "u2", 1, derived), squatter.Owner))
+		e.Expect(e.held(squatter.Identity).Found).To(gomega.BeFalse())
 	}},
 }

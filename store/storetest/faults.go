@@ -21,13 +21,16 @@ func everyCall(ctx context.Context, s store.Store, tenure store.Tenure) map[stri
 	_, _, load := s.Load(ctx)
 	_, _, changes := s.Changes(ctx, store.Position{Revision: 1, Tag: "x"})
 	_, take := s.Take(ctx, "install", 0)
-	_, claim := s.ClaimMessages(ctx, born, time.Minute, 1)
-	_, settle := s.SettleMessage(ctx, people.Message{Deployment: home, ID: 1, Lease: "x"}, people.Settlement{State: people.MessageSent})
+	_, installed := s.Installed(ctx)
+	_, oldest := s.OldestUser(ctx, home)
+	_, lease := s.LeaseMessages(ctx, born, time.Minute, 1)
+	_, ack := s.AckMessage(ctx, people.Message{Deployment: home, ID: 1, Lease: "x"}, people.Outcome{State: people.MessageSent})
 	_, purge := s.Purge(ctx, born, time.Hour, 1)
 	_, erase := s.Erase(ctx, tenure, home, 1)
 	_, summarize := s.Summarize(ctx, home, people.Period{From: born, To: after(time.Hour)}, people.Period{}, 1)
 	return map[string]error{
 		"Held": held, "Holders": holders, "Owners": owners, "Put": put, "Load": load, "Changes": changes, "Take": take,
+		"Installed": installed, "OldestUser": oldest,
 		"Delete":      s.Delete(ctx, tenure, owner("a", "u1")),
 		"Retain":      s.Retain(ctx, tenure, owner("a", "u1")),
 		"Beat":        s.Beat(ctx, tenure),
@@ -40,7 +43,7 @@ func everyCall(ctx context.Context, s store.Store, tenure store.Tenure) map[stri
 			return err
 		}),
 		"Change":        s.Change(ctx, home, func(tx people.Tx) error { return tx.InsertUser(user(1)) }),
-		"ClaimMessages": claim, "SettleMessage": settle, "Purge": purge, "Erase": erase, "Summarize": summarize,
+		"LeaseMessages": lease, "AckMessage": ack, "Purge": purge, "Erase": erase, "Summarize": summarize,
 	}
 }
 

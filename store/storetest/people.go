@@ -41,6 +41,16 @@ func furnish(tx people.Tx, mark string) error {
 	if _, err := tx.LockFailure(f.Scope, f.Subject, born); err != nil {
 		return err
 	}
+	sent := send(1)
+	sent.Recipient = mark
+	if err := errors.Join(tx.RecordSend(sent), tx.RememberClient(1, mark, born)); err != nil {
+		return err
+	}
+	for range len(mark) {
+		if _, err := tx.Count("mail", "1", born, after(time.Hour)); err != nil {
+			return err
+		}
+	}
 	return tx.PutFailure(f)
 }
 
@@ -50,9 +60,10 @@ var writes = map[string]func(tx people.Tx) error{
 	"UpdateUser": func(tx people.Tx) error {
 		return tx.UpdateUser(people.User{ID: 1, FirstName: "New", Disabled: true, UpdatedAt: born})
 	},
-	"PlaceUser":     func(tx people.Tx) error { return tx.PlaceUser(1, 5) },
-	"DeleteUser":    func(tx people.Tx) error { return tx.DeleteUser(1) },
-	"PutCredential": func(tx people.Tx) error { return tx.PutCredential(1, people.CredentialPassword, "new", born) },
+	"SetLastOrganization": func(tx people.Tx) error { return tx.SetLastOrganization(1, 5) },
+	"DeleteUser":          func(tx people.Tx) error { return tx.DeleteUser(1) },
+	"PutCredential":       func(tx people.Tx) error { return tx.PutCredential(1, people.CredentialPassword, "new", born) },
+	"DeleteCredential":    func(tx people.Tx) error { _, err := tx.DeleteCredential(1, people.CredentialPassword); return err },
 
 	"InsertPhone": func(tx people.Tx) error { return tx.InsertPhone(phone(2, 1)) },
 	"VerifyPhone": func(tx people.Tx) error { return tx.VerifyPhone(1, born) },
@@ -63,17 +74,17 @@ var writes = map[string]func(tx people.Tx) error{
 	"UpdateSession": func(tx people.Tx) error {
 		return tx.UpdateSession(people.Session{ID: 1, ExpiresAt: after(time.Minute)})
 	},
-	"EndSession":        func(tx people.Tx) error { return tx.EndSession(1) },
-	"EndSessionsOf":     func(tx people.Tx) error { _, err := tx.EndSessionsOf(1); return err },
-	"LeaveSession":      func(tx people.Tx) error { return tx.LeaveSession(signIn(1, 1, 1)) },
-	"InsertToken":       func(tx people.Tx) error { return tx.InsertToken(tokenOf(2, 1)) },
-	"UseToken":          func(tx people.Tx) error { return tx.UseToken(tokenOf(1, 1), born, born) },
-	"ReplaceTokens":     func(tx people.Tx) error { return tx.ReplaceTokens(1, born) },
-	"TrimTokens":        func(tx people.Tx) error { return tx.TrimTokens(1, nil, 0, born, born) },
-	"InsertSignIn":      func(tx people.Tx) error { return tx.InsertSignIn(signIn(2, 1, 2)) },
-	"DeleteSignIn":      func(tx people.Tx) error { return tx.DeleteSignIn(1) },
-	"PlaceSignIn":       func(tx people.Tx) error { return tx.PlaceSignIn(1, 5, 6) },
-	"LeaveOrganization": func(tx people.Tx) error { return tx.LeaveOrganization(1, 1) },
+	"EndSession":            func(tx people.Tx) error { return tx.EndSession(1) },
+	"EndSessionsOf":         func(tx people.Tx) error { _, err := tx.EndSessionsOf(1); return err },
+	"LeaveSession":          func(tx people.Tx) error { return tx.LeaveSession(signIn(1, 1, 1)) },
+	"InsertToken":           func(tx people.Tx) error { return tx.InsertToken(tokenOf(2, 1)) },
+	"UseToken":              func(tx people.Tx) error { return tx.UseToken(tokenOf(1, 1), born, born) },
+	"ReplaceTokens":         func(tx people.Tx) error { return tx.ReplaceTokens(1, born) },
+	"TrimTokens":            func(tx people.Tx) error { return tx.TrimTokens(1, nil, 0, born, born) },
+	"InsertSignIn":          func(tx people.Tx) error { return tx.InsertSignIn(signIn(2, 1, 2)) },
+	"DeleteSignIn":          func(tx people.Tx) error { return tx.DeleteSignIn(1) },
+	"SetActiveOrganization": func(tx people.Tx) error { return tx.SetActiveOrganization(1, 5, 6) },
+	"LeaveOrganization":     func(tx people.Tx) error { return tx.LeaveOrganization(1, 1) },
 
 	"InsertAttempt":   func(tx people.Tx) error { return tx.InsertAttempt(attempt(2, 1)) },
 	"CompleteAttempt": func(tx people.Tx) error { _, err := tx.CompleteAttempt(1); return err },
@@ -87,6 +98,13 @@ var writes = map[string]func(tx people.Tx) error{
 		return tx.PutFailure(people.Failure{Scope: "password", Subject: "1", Count: 99, UpdatedAt: born})
 	},
 	"InsertMessage": func(tx people.Tx) error { return tx.InsertMessage(message(2)) },
+	"Count": func(tx people.Tx) error {
+		_, err := tx.Count("mail", "1", born, after(time.Hour))
+		return err
+	},
+	"Uncount":        func(tx people.Tx) error { return tx.Uncount("mail", "1", born) },
+	"RecordSend":     func(tx people.Tx) error { return tx.RecordSend(send(2)) },
+	"RememberClient": func(tx people.Tx) error { return tx.RememberClient(1, "192.0.2.2", born) },
 
 	"InsertOrganization":    func(tx people.Tx) error { return tx.InsertOrganization(organization(2)) },
 	"SetDefaultWorkspace":   func(tx people.Tx) error { return tx.SetDefaultWorkspace(1, 5) },
@@ -97,6 +115,7 @@ var writes = map[string]func(tx people.Tx) error{
 	"InsertWorkspaceMember": func(tx people.Tx) error { return tx.InsertWorkspaceMember(workspaceMember(2, 1, 1, 2)) },
 	"InsertInvitation":      func(tx people.Tx) error { return tx.InsertInvitation(invitation(2, 1)) },
 	"AcceptInvitation":      func(tx people.Tx) error { _, err := tx.AcceptInvitation(1, born); return err },
+	"RevokeInvitation":      func(tx people.Tx) error { _, err := tx.RevokeInvitation(1, born); return err },
 
 	"RecordEvent": func(tx people.Tx) error { return tx.RecordEvent(event(2, people.EventSignIn, 1)) },
 	"RecordAudit": func(tx people.Tx) error { return tx.RecordAudit(audit(2)) },
@@ -137,13 +156,14 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"Attempt":       func(tx people.Tx) (any, error) { return optional(tx.Attempt(1)) },
 	"AttemptsOf":    func(tx people.Tx) (any, error) { return value(tx.AttemptsOf(1, born)) },
 	"LiveChallenge": func(tx people.Tx) (any, error) { return optional(tx.LiveChallenge(people.PurposePhone, 1)) },
-	"SendsTo": func(tx people.Tx) (any, error) {
-		return value(tx.SendsTo(people.PurposePhone, 1, challenge(1, 1).Recipient, born))
+	"Failure":       func(tx people.Tx) (any, error) { return value(tx.Failure("password", "1")) },
+	"Counted":       func(tx people.Tx) (any, error) { return value(tx.Counted("mail", "1", born)) },
+	"Sends": func(tx people.Tx) (any, error) {
+		return value(tx.Sends(people.SendFilter{Channel: people.ChannelSMS}, born))
 	},
-	"SendsFrom": func(tx people.Tx) (any, error) { return value(tx.SendsFrom(people.ChannelSMS, "192.0.2.1", born)) },
-	"SendsOn": func(tx people.Tx) (any, error) {
-		sent, toRegion, err := tx.SendsOn(people.ChannelSMS, "US", born)
-		return []int64{sent, toRegion}, err
+	"SendsOn": func(tx people.Tx) (any, error) { return value(tx.SendsOn(people.ChannelSMS, "US", born)) },
+	"KnownClient": func(tx people.Tx) (any, error) {
+		return value(tx.KnownClient(1, "192.0.2.2", born.Add(-time.Hour)))
 	},
 	"Organization":  func(tx people.Tx) (any, error) { return optional(tx.Organization(1)) },
 	"SlugTaken":     func(tx people.Tx) (any, error) { return value(tx.SlugTaken(organization(2).Slug)) },
@@ -157,6 +177,13 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"WorkspaceMembershipsOf": func(tx people.Tx) (any, error) { return value(tx.WorkspaceMembershipsOf(1, 0)) },
 	"InvitationByToken":      func(tx people.Tx) (any, error) { return optional(tx.InvitationByToken(hashOf(2))) },
 	"Invitation":             func(tx people.Tx) (any, error) { return optional(tx.Invitation(1)) },
+	"OpenInvitations":        func(tx people.Tx) (any, error) { return value(tx.OpenInvitations(1, born)) },
+	"OwnedOrganizations":     func(tx people.Tx) (any, error) { return value(tx.OwnedOrganizations(1)) },
+	"SessionsOf":             func(tx people.Tx) (any, error) { return value(tx.SessionsOf(1)) },
+	"InvitationsSince": func(tx people.Tx) (any, error) {
+		to, by, err := tx.InvitationsSince("guest1@example.com", 1, born)
+		return []int{to, by}, err
+	},
 }
 
 // locks are the methods of a Tx that read and lock a row there is.
@@ -164,6 +191,7 @@ var locks = map[string]func(tx people.Tx) (any, error){
 	"LockUser":         func(tx people.Tx) (any, error) { return optional(tx.LockUser(1)) },
 	"LockSession":      func(tx people.Tx) (any, error) { return both(tx.LockSession) },
 	"LockOrganization": func(tx people.Tx) (any, error) { return optional(tx.LockOrganization(1)) },
+	"Lock":             func(tx people.Tx) (any, error) { return nil, tx.Lock("name") },
 }
 
 // both reads the sessions of the two tokens there may be.
@@ -261,7 +289,7 @@ var peopleStories = []story{
 			e.Expect(err).To(gomega.BeIdenticalTo(errUndo), name)
 			e.Expect(e.pictureOf(home)).To(gomega.Equal(before), name)
 		}
-		claimed, err := e.store.ClaimMessages(e.ctx, after(time.Hour), time.Minute, 10)
+		claimed, err := e.store.LeaseMessages(e.ctx, after(time.Hour), time.Minute, 10)
 		e.ok(err)
 		e.Expect(claimed).To(gomega.HaveLen(1))
 		summary, err := e.store.Summarize(e.ctx, home, people.Period{From: born, To: after(time.Hour)}, people.Period{}, 10)
@@ -269,7 +297,7 @@ var peopleStories = []story{
 		e.Expect(summary.RecentSignIns).To(gomega.HaveLen(1))
 		erased, err := e.store.Erase(e.ctx, e.tenure, home, 100)
 		e.ok(err)
-		e.Expect(erased).To(gomega.BeEquivalentTo(18), "one row of every table")
+		e.Expect(erased).To(gomega.BeEquivalentTo(21), "one row of every table")
 	}},
 	{name: "a view reads, and neither writes nor locks", run: func(e *env) {
 		e.begin()
@@ -384,7 +412,7 @@ func counters(e *env, first, second store.Store) {
 		},
 		"user": func(tx people.Tx) (int64, error) {
 			u, _, err := tx.LockUser(1)
-			return u.Organization + 1, errors.Join(err, tx.PlaceUser(1, u.Organization+1))
+			return u.Organization + 1, errors.Join(err, tx.SetLastOrganization(1, u.Organization+1))
 		},
 		"organization": func(tx people.Tx) (int64, error) {
 			o, _, err := tx.LockOrganization(1)

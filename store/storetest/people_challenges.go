@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,33 +39,32 @@ func (e *env) tellers(callers int, write func(tx people.Tx) (bool, error)) int {
 }
 
 var challengeStories = []story{
-	{name: "a challenge is read as written and replaces the earlier ones of its purpose, user and recipient alone", run: func(e *env) {
+	{name: "a challenge is read as written and replaces the earlier ones of its purpose and subject alone", run: func(e *env) {
 		e.begin()
 		first := challenge(1, 1)
 		e.insert(insertChallenge(first))
 		got, _ := liveChallenge(e, people.PurposePhone, 1)
 		e.Expect(got).To(gomega.Equal(first))
-		otherUser, otherPurpose, otherRecipient := challenge(2, 2), challenge(3, 3), challenge(4, 4)
-		otherUser.User, otherUser.Recipient = 2, first.Recipient
-		otherPurpose.Purpose, otherPurpose.Recipient = people.PurposeSignIn, first.Recipient
-		e.insert(insertChallenge(otherUser), insertChallenge(otherPurpose), insertChallenge(otherRecipient))
+		otherSubject, otherPurpose := challenge(2, 2), challenge(3, 1)
+		otherSubject.Recipient = first.Recipient
+		otherPurpose.Purpose = people.PurposeSignIn
+		e.insert(insertChallenge(otherSubject), insertChallenge(otherPurpose))
 		got, _ = liveChallenge(e, people.PurposePhone, 1)
-		e.Expect(got).To(gomega.Equal(first))
+		e.Expect(got).To(gomega.Equal(first), "whoever asks for a code of the same recipient ends nobody else's")
 
-		again := challenge(5, 5)
-		again.Recipient = first.Recipient
+		again := challenge(5, 1)
 		e.insert(insertChallenge(again))
-		_, found := liveChallenge(e, people.PurposePhone, 1)
-		e.Expect(found).To(gomega.BeFalse())
-		for subject, purpose := range map[int64]string{2: people.PurposePhone, 3: people.PurposeSignIn, 4: people.PurposePhone, 5: people.PurposePhone} {
-			_, found = liveChallenge(e, purpose, subject)
+		got, _ = liveChallenge(e, people.PurposePhone, 1)
+		e.Expect(got).To(gomega.Equal(again))
+		for subject, purpose := range map[int64]string{1: people.PurposeSignIn, 2: people.PurposePhone} {
+			_, found := liveChallenge(e, purpose, subject)
 			e.Expect(found).To(gomega.BeTrue(), "subject %d", subject)
 		}
 		e.tells(false, func(tx people.Tx) (bool, error) { return tx.CountTry(1, 5, born) })
 		e.tells(false, func(tx people.Tx) (bool, error) { return tx.ConsumeChallenge(1, born) })
 		e.refuses(people.ErrDuplicate, insertChallenge(again))
-		_, found = liveChallenge(e, people.PurposePhone, 5)
-		e.Expect(found).To(gomega.BeTrue(), "a refused challenge replaces nothing")
+		got, _ = liveChallenge(e, people.PurposePhone, 1)
+		e.Expect(got).To(gomega.Equal(again), "a refused challenge replaces nothing")
 	}},
 	{name: "tries are counted to the bound and no further, however many count at once", run: func(e *env) {
 		e.begin()
@@ -108,34 +108,106 @@ var challengeStories = []story{
 		_, found = liveChallenge(e, people.PurposeSignIn, 1)
 		e.Expect(found).To(gomega.BeTrue())
 	}},
-	{name: "sends are counted by recipient, by address and by region, also when replaced", run: func(e *env) {
+	{name: "sends are found by what a filter names, and counted by country and by who asked", run: func(e *env) {
 		e.begin()
-		at := func(n int64) time.Time { return challenge(n, 1).CreatedAt }
-		for n, adapt := range map[int64]func(*people.Challenge){
-			1: func(*people.Challenge) {}, 2: func(*people.Challenge) {},
-			3: func(c *people.Challenge) { c.User = 2 }, 4: func(c *people.Challenge) { c.Address = "192.0.2.2" },
-			5: func(c *people.Challenge) { c.Region = "DE" }, 6: func(c *people.Challenge) { c.Sent = false },
-			7: func(c *people.Challenge) {
-				c.Channel, c.Recipient, c.Purpose = people.ChannelMail, "x@example.com", people.PurposeSignIn
+		at := func(n int64) time.Time { return send(n).At }
+		for n, adapt := range map[int64]func(*people.Send){
+			1: func(*people.Send) {}, 2: func(*people.Send) {},
+			3: func(s *people.Send) { s.User, s.Known = 2, true }, 4: func(s *people.Send) { s.Client, s.Recipient = "192.0.2.2", "+12025550002" },
+			5: func(s *people.Send) { s.Region, s.Neighbourhood = "DE", "198.51.100.0/24" }, 6: func(s *people.Send) { s.Sent = false },
+			7: func(s *people.Send) {
+				s.Channel, s.Recipient, s.Purpose, s.User = people.ChannelMail, "x@example.com", people.PurposeSignIn, 0
 			},
 		} {
-			c := challenge(n, 1)
-			adapt(&c)
-			e.insert(insertChallenge(c))
+			s := send(n)
+			adapt(&s)
+			e.insert(func(tx people.Tx) error { return tx.RecordSend(s) })
 		}
-		sendsTo := func(since time.Time) []time.Time {
-			return all(e, func(tx people.Tx) ([]time.Time, error) {
-				return tx.SendsTo(people.PurposePhone, 1, challenge(1, 1).Recipient, since)
+		for what, tc := range map[string]struct {
+			filter people.SendFilter
+			since  time.Time
+			want   []time.Time
+		}{
+			"all of a channel": {people.SendFilter{}, born, []time.Time{at(1), at(2), at(3), at(4), at(5), at(6)}},
+			"since":            {people.SendFilter{}, at(4), []time.Time{at(5), at(6)}},
+			"a user":           {people.SendFilter{User: 2}, born, []time.Time{at(3)}},
+			"a recipient":      {people.SendFilter{Recipient: "+12025550002"}, born, []time.Time{at(4)}},
+			"a client":         {people.SendFilter{Client: "192.0.2.1"}, born, []time.Time{at(1), at(2), at(3), at(5), at(6)}},
+			"a neighbourhood":  {people.SendFilter{Neighbourhood: "198.51.100.0/24"}, born, []time.Time{at(5)}},
+			"unknown":          {people.SendFilter{Unknown: true}, at(1), []time.Time{at(2), at(4), at(5), at(6)}},
+			"a purpose":        {people.SendFilter{Purpose: people.PurposeSignIn}, born, nil},
+			"several":          {people.SendFilter{User: 1, Client: "192.0.2.1", Purpose: people.PurposePhone}, at(2), []time.Time{at(5), at(6)}},
+		} {
+			tc.filter.Channel = people.ChannelSMS
+			got := all(e, func(tx people.Tx) ([]time.Time, error) { return tx.Sends(tc.filter, tc.since) })
+			e.Expect(got).To(gomega.Equal(tc.want), what)
+		}
+		e.Expect(all(e, func(tx people.Tx) (people.SendCounts, error) { return tx.SendsOn(people.ChannelSMS, "US", at(2)) })).
+			To(gomega.Equal(people.SendCounts{All: 4, ToRegion: 3, Unknown: 3}))
+	}},
+	{name: "a counter counts until its end, and begins anew then", run: func(e *env) {
+		e.begin()
+		count := func(subject string, now time.Time) (c people.Counter) {
+			e.insert(func(tx people.Tx) (err error) {
+				c, err = tx.Count("mail", subject, now, now.Add(time.Hour))
+				return err
 			})
+			return c
 		}
-		e.Expect(sendsTo(born)).To(gomega.Equal([]time.Time{at(1), at(2), at(4), at(5), at(6)}))
-		e.Expect(sendsTo(at(2))).To(gomega.Equal([]time.Time{at(4), at(5), at(6)}))
-		e.Expect(all(e, func(tx people.Tx) ([]time.Time, error) { return tx.SendsFrom(people.ChannelSMS, "192.0.2.1", at(1)) })).
-			To(gomega.Equal([]time.Time{at(2), at(3), at(5), at(6)}))
-		e.Expect(all(e, func(tx people.Tx) ([]int64, error) {
-			sent, toRegion, err := tx.SendsOn(people.ChannelSMS, "US", at(2))
-			return []int64{sent, toRegion}, err
-		})).To(gomega.Equal([]int64{4, 3}))
+		counted := func(now time.Time) people.Counter {
+			return all(e, func(tx people.Tx) (people.Counter, error) { return tx.Counted("mail", "a", now) })
+		}
+		e.Expect(counted(born)).To(gomega.BeZero())
+		e.Expect(count("a", born)).To(gomega.Equal(people.Counter{Count: 1, Ends: after(time.Hour)}))
+		e.Expect(count("a", after(time.Minute))).To(gomega.Equal(people.Counter{Count: 2, Ends: after(time.Hour)}))
+		e.Expect(count("b", born).Count).To(gomega.Equal(1))
+		for range 3 {
+			e.insert(func(tx people.Tx) error { return tx.Uncount("mail", "b", born) })
+		}
+		e.Expect(count("b", born).Count).To(gomega.Equal(1), "nothing is counted below none")
+		e.Expect(counted(after(59 * time.Minute))).To(gomega.Equal(people.Counter{Count: 2, Ends: after(time.Hour)}))
+		e.Expect(counted(after(time.Hour))).To(gomega.BeZero())
+		e.Expect(count("a", after(time.Hour))).To(gomega.Equal(people.Counter{Count: 1, Ends: after(2 * time.Hour)}))
+	}},
+	{name: "a client is known to the account that signed in from it, for a time", run: func(e *env) {
+		e.begin()
+		knows := func(user int64, client string, since time.Time) bool {
+			return all(e, func(tx people.Tx) (bool, error) { return tx.KnownClient(user, client, since) })
+		}
+		e.insert(func(tx people.Tx) error { return tx.RememberClient(1, "192.0.2.1", born) })
+		e.Expect(knows(1, "192.0.2.1", born.Add(-time.Hour))).To(gomega.BeTrue())
+		e.Expect(knows(1, "192.0.2.1", born)).To(gomega.BeFalse())
+		e.Expect(knows(1, "192.0.2.2", born.Add(-time.Hour))).To(gomega.BeFalse())
+		e.Expect(knows(2, "192.0.2.1", born.Add(-time.Hour))).To(gomega.BeFalse())
+		e.insert(func(tx people.Tx) error { return tx.RememberClient(1, "192.0.2.1", after(time.Hour)) })
+		e.Expect(knows(1, "192.0.2.1", born)).To(gomega.BeTrue())
+	}},
+	{name: "a name is locked until the transaction ends, in its deployment alone", run: func(e *env) {
+		e.begin()
+		var mu sync.Mutex
+		sum := map[string]int{}
+		read := func(deployment string) int { mu.Lock(); defer mu.Unlock(); return sum[deployment] }
+		write := func(deployment string, n int) { mu.Lock(); defer mu.Unlock(); sum[deployment] = n }
+		var all sync.WaitGroup
+		for range 8 {
+			for _, deployment := range []string{home, "apps/other"} {
+				all.Go(func() {
+					e.ok(e.store.Change(e.ctx, deployment, func(tx people.Tx) error {
+						if err := tx.Lock("name"); err != nil {
+							return err
+						}
+						before := read(deployment)
+						if _, _, err := tx.User(1); err != nil { // others would get in between
+							return err
+						}
+						write(deployment, before+1)
+						return nil
+					}))
+				})
+			}
+		}
+		all.Wait()
+		e.Expect(sum).To(gomega.Equal(map[string]int{home: 8, "apps/other": 8}))
 	}},
 	{name: "a failure counter begins at none and is kept", run: func(e *env) {
 		e.begin()

@@ -16,14 +16,14 @@ func insertMessage(m people.Message) func(tx people.Tx) error {
 
 func (e *env) claim(now time.Time, limit int) []people.Message {
 	e.t.Helper()
-	claimed, err := e.store.ClaimMessages(e.ctx, now, time.Minute, limit)
+	claimed, err := e.store.LeaseMessages(e.ctx, now, time.Minute, limit)
 	e.ok(err)
 	return claimed
 }
 
-func (e *env) settle(want bool, m people.Message, to people.Settlement) {
+func (e *env) settle(want bool, m people.Message, to people.Outcome) {
 	e.t.Helper()
-	settled, err := e.store.SettleMessage(e.ctx, m, to)
+	settled, err := e.store.AckMessage(e.ctx, m, to)
 	e.ok(err)
 	e.Expect(settled).To(gomega.Equal(want))
 }
@@ -60,10 +60,10 @@ var outboxStories = []story{
 		e.Expect(again[0].Tries).To(gomega.Equal(2))
 		e.Expect(again[0].Lease).NotTo(gomega.Equal(lost.Lease))
 		for _, state := range []string{people.MessageSent, people.MessagePending} {
-			e.settle(false, lost, people.Settlement{State: state, NextAt: after(time.Hour)})
+			e.settle(false, lost, people.Outcome{State: state, NextAt: after(time.Hour)})
 		}
-		e.settle(true, again[0], people.Settlement{State: people.MessageSent, ProviderID: "SM1"})
-		e.settle(false, again[0], people.Settlement{State: people.MessageFailed, Reason: "twice"})
+		e.settle(true, again[0], people.Outcome{State: people.MessageSent, ProviderID: "SM1"})
+		e.settle(false, again[0], people.Outcome{State: people.MessageFailed, Reason: "twice"})
 		e.Expect(e.claim(after(24*time.Hour), 10)).To(gomega.BeEmpty())
 	}},
 	{name: "a message that stays pending is due at its time, and keeps its body until it is settled", run: func(e *env) {
@@ -72,14 +72,14 @@ var outboxStories = []story{
 			e.insert(insertMessage(message(1)))
 			now := after(time.Duration(n) * time.Hour)
 			first := e.claim(now.Add(time.Minute), 1)[0]
-			e.settle(true, first, people.Settlement{State: people.MessagePending, NextAt: now.Add(30 * time.Minute), Reason: "throttled"})
-			e.settle(false, first, people.Settlement{State: state})
+			e.settle(true, first, people.Outcome{State: people.MessagePending, NextAt: now.Add(30 * time.Minute), Reason: "throttled"})
+			e.settle(false, first, people.Outcome{State: state})
 			e.Expect(e.claim(now.Add(30*time.Minute-time.Microsecond), 1)).To(gomega.BeEmpty())
 			second := e.claim(now.Add(30*time.Minute), 1)
 			e.Expect(second).To(gomega.HaveLen(1))
 			e.Expect(second[0].Sealed).To(gomega.Equal(message(1).Sealed))
 			e.Expect(second[0].Tries).To(gomega.Equal(2))
-			e.settle(true, second[0], people.Settlement{State: state})
+			e.settle(true, second[0], people.Outcome{State: state})
 			e.Expect(e.claim(now.Add(24*time.Hour), 1)).To(gomega.BeEmpty(), state)
 			_, err := e.store.Erase(e.ctx, e.tenure, home, 10)
 			e.ok(err)
@@ -135,7 +135,7 @@ func dispatch(e *env, handles int) {
 	together(dispatchers, func(i int) {
 		on := stores[i%len(stores)]
 		for {
-			claimed, err := on.ClaimMessages(e.ctx, after(time.Hour), time.Hour, limit)
+			claimed, err := on.LeaseMessages(e.ctx, after(time.Hour), time.Hour, limit)
 			if err != nil || len(claimed) > limit {
 				e.t.Errorf("%d messages, %v", len(claimed), err)
 				return
@@ -147,7 +147,7 @@ func dispatch(e *env, handles int) {
 			whole := len(handed) == messages
 			mu.Unlock()
 			for _, m := range claimed {
-				if settled, err := on.SettleMessage(e.ctx, m, people.Settlement{State: people.MessageSent}); err != nil || !settled {
+				if settled, err := on.AckMessage(e.ctx, m, people.Outcome{State: people.MessageSent}); err != nil || !settled {
 					e.t.Errorf("settled %v, %v", settled, err)
 				}
 			}

@@ -72,7 +72,7 @@ var sessionStories = []story{
 		changed := want
 		changed.Anonymous, changed.Attempting, changed.ActiveSignIn, changed.UsedAt, changed.ExpiresAt = false, false, 1, after(time.Minute), after(48*time.Hour)
 		changed.Address, changed.UserAgent = "never written", "never written"
-		e.insert(func(tx people.Tx) error { return tx.UpdateSession(changed) }, func(tx people.Tx) error { return tx.PlaceSignIn(1, 3, 4) })
+		e.insert(func(tx people.Tx) error { return tx.UpdateSession(changed) }, func(tx people.Tx) error { return tx.SetActiveOrganization(1, 3, 4) })
 		changed.Address, changed.UserAgent = want.Address, want.UserAgent
 		changed.SignIns = []people.SignIn{older, newer}
 		changed.SignIns[0].Organization, changed.SignIns[0].Workspace = 3, 4

@@ -32,7 +32,7 @@ var userStories = []story{
 		e.Expect(found).To(gomega.BeFalse(), "addresses compare folded")
 
 		want.FirstName, want.LastName, want.Disabled, want.UpdatedAt, want.Organization = "New", "", true, after(time.Hour), 7
-		e.insert(func(tx people.Tx) error { return tx.UpdateUser(want) }, func(tx people.Tx) error { return tx.PlaceUser(1, 7) })
+		e.insert(func(tx people.Tx) error { return tx.UpdateUser(want) }, func(tx people.Tx) error { return tx.SetLastOrganization(1, 7) })
 		got, _ = one(e, byID)
 		e.Expect(got).To(gomega.Equal(want))
 		var locked people.User
@@ -125,7 +125,7 @@ var userStories = []story{
 		e.ok(err)
 		e.Expect(summary.Period.SignInUsers).To(gomega.BeEquivalentTo(1))
 		e.Expect(summary.RecentSignIns).To(gomega.BeEmpty())
-		claimed, err := e.store.ClaimMessages(e.ctx, after(time.Hour), time.Minute, 10)
+		claimed, err := e.store.LeaseMessages(e.ctx, after(time.Hour), time.Minute, 10)
 		e.ok(err)
 		e.Expect(claimed).To(gomega.HaveLen(1), "a code is not sent to who is gone")
 		e.insert(insertUser(1)) // the id and the address are free

@@ -89,6 +89,32 @@ var tenureStories = []story{
 		e.fails(err, context.DeadlineExceeded)
 		e.ok(e.store.Beat(e.ctx, e.tenure))
 	}},
+	{name: "the store tells which install marked it last", run: func(e *env) {
+		e.begin()
+		installed := func() string {
+			install, err := e.store.Installed(e.ctx)
+			e.ok(err)
+			return install
+		}
+		e.Expect(installed()).To(gomega.Equal("install"))
+		e.ok(e.store.Release(e.ctx, e.tenure))
+		e.Expect(installed()).To(gomega.Equal("install"), "it may come back")
+		e.take(e.store, "foreign")
+		e.Expect(installed()).To(gomega.Equal("foreign"))
+	}},
+	{name: "the oldest person of a deployment is found, and no other deployment's", run: func(e *env) {
+		e.begin()
+		oldest := func(deployment string) int64 {
+			id, err := e.store.OldestUser(e.ctx, deployment)
+			e.ok(err)
+			return id
+		}
+		e.Expect(oldest(home)).To(gomega.BeZero())
+		e.insert(insertUser(7))
+		e.insert(insertUser(5))
+		e.Expect(oldest(home)).To(gomega.BeEquivalentTo(5))
+		e.Expect(oldest("apps/other")).To(gomega.BeZero())
+	}},
 	{name: "an install without a name takes nothing", run: func(e *env) {
 		e.begin()
 		_, err := e.store.Take(e.ctx, "", 0)

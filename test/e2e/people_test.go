@@ -40,7 +40,7 @@ func staging(namespace, host string, c *carrier.Carrier, more string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
-metadata: {name: carrier, namespace: %[1]s}
+metadata: {name: carrier, namespace: %[1]s, labels: {iam.cardea.dev/deployment: people}}
 data: {auth-token: %[2]s}
 ---
 apiVersion: iam.cardea.dev/v1alpha1

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
 // right is a question to the authorizer: verbs on a resource, written as kubectl does (resource.group/subresource),
@@ -24,10 +26,13 @@ type right struct {
 	verbs, resource, namespace, name string
 }
 
-var kinds = []string{
-	"identitydeployments", "ratelimitschemes", "apiauthapps", "apikeys", "membershiproles", "b2bsettings", "oauthapps", "oauthscopes",
-	"aitools", "aiagents",
-}
+// kinds are the plurals of all kinds.
+var kinds = func() (plurals []string) {
+	for _, info := range v1alpha1.Kinds {
+		plurals = append(plurals, info.Resource)
+	}
+	return plurals
+}()
 
 func (r right) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s in %q", r.verbs, r.resource, r.name, r.namespace))

@@ -338,6 +338,8 @@ var _ = Describe("The contract", Ordered, ContinueOnFailure, func() {
 	})
 })
 
+// secret is a Secret with one value that deployments of its namespace may read.
 func secret(namespace, name, key, value string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, StringData: map[string]string{key: value}}
+	shared := map[string]string{v1alpha1.LabelDeployment: "*"}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: shared}, StringData: map[string]string{key: value}}
 }

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -30,6 +31,13 @@ func slugged(namespace, name, slug string) *v1alpha1.RateLimitScheme {
 	scheme := testkit.Scheme(namespace, "acme", slug)
 	scheme.Name = name
 	return scheme
+}
+
+// createByHTTP creates a resource as the management API does.
+func createByHTTP(ctx context.Context, obj client.Object) {
+	GinkgoHelper()
+	obj.SetLabels(map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByHTTP})
+	Expect(cluster.Client.Create(ctx, obj, client.FieldOwner(v1alpha1.FieldManagerHTTP))).To(Succeed())
 }
 
 var _ = Describe("The reconcile engine", func() {
@@ -112,8 +120,7 @@ var _ = Describe("The reconcile engine", func() {
 	It("lets a declared resource take over from one that HTTP created, and back", func(ctx context.Context) {
 		create(ctx, deployment)
 		byHTTP := slugged(w.namespace, "acme.free", "free")
-		byHTTP.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByHTTP}
-		create(ctx, byHTTP)
+		createByHTTP(ctx, byHTTP)
 		expectReady(ctx, byHTTP)
 		declared := slugged(w.namespace, "declared", "free")
 		create(ctx, declared)
@@ -173,6 +180,7 @@ var _ = Describe("The reconcile engine", func() {
 		plain := w.tenant(ctx, "acme")
 		Expect(cluster.Client.Delete(ctx, testkit.Deployment(w.namespace, "acme"))).To(Succeed())
 		w.expectRefused(plain)
+		expectGone(ctx, testkit.Deployment(w.namespace, "acme"))
 		create(ctx, testkit.Deployment(w.namespace, "acme"))
 		w.expectAccepted(plain)
 	})
@@ -239,6 +247,45 @@ var _ = Describe("The reconcile engine", func() {
 		expectReady(ctx, scheme)
 	})
 
+	It("CHAOS-3: has in force within 2 s of the store's return what was declared during a long outage", func(ctx context.Context) {
+		create(ctx, deployment)
+		expectReady(ctx, deployment)
+		w.store.Interrupt(true)
+		scheme := testkit.Scheme(w.namespace, "acme", "free")
+		before := w.store.Looks()
+		create(ctx, scheme)
+		Eventually(w.store.Looks).Should(BeNumerically(">=", before+11), "as many vain tries as make the next one seconds away")
+		w.store.Interrupt(false)
+		Eventually(func() (bool, error) { return cluster.Ready(ctx, scheme) }).WithTimeout(2 * time.Second).Should(BeTrue())
+	})
+
+	It("CHAOS-1: puts nothing of a resource into force that was deleted under its hands", func(ctx context.Context) {
+		var armed atomic.Bool
+		reached, deleted := make(chan struct{}), make(chan struct{})
+		w.stopOperator()
+		w.startOperator(testkit.OperatorOptions{Hook: func(kind, step string) error {
+			if kind == v1alpha1.KindRateLimitScheme && step == "add finalizer" && armed.CompareAndSwap(true, false) {
+				close(reached)
+				<-deleted
+			}
+			return nil
+		}})
+		create(ctx, deployment)
+		expectReady(ctx, deployment)
+		writes := w.store.Writes()
+		armed.Store(true)
+		ghost := testkit.Scheme(w.namespace, "acme", "ghost")
+		create(ctx, ghost)
+		Eventually(reached).Should(BeClosed())
+		Expect(cluster.Client.Delete(ctx, ghost)).To(Succeed())
+		expectGone(ctx, ghost)
+		close(deleted)
+		next := testkit.Scheme(w.namespace, "acme", "next")
+		create(ctx, next)
+		expectReady(ctx, next)
+		Consistently(w.store.Writes).Should(Equal(writes+1), "the next one's put, and nothing of the ghost")
+	})
+
 	It("goes on after the API server was restarted", func(ctx context.Context) {
 		create(ctx, deployment)
 		expectReady(ctx, deployment)
@@ -291,8 +338,8 @@ var _ = Describe("The resync", func() {
 		Expect(after).To(Equal(before), "the same content, id, claims and times")
 	})
 
-	It("removes the document of a resource that vanished without its deletion", func(ctx context.Context) {
-		w := newWorld(ctx, testkit.OperatorOptions{Resync: time.Second})
+	It("CHAOS-1: is not waited for when an operator takes over: what vanished without its deletion is removed at once", func(ctx context.Context) {
+		w := newWorld(ctx, testkit.OperatorOptions{})
 		deployment, scheme := testkit.Deployment(w.namespace, "acme"), testkit.Scheme(w.namespace, "acme", "free")
 		create(ctx, deployment, scheme)
 		expectReady(ctx, scheme)
@@ -301,7 +348,7 @@ var _ = Describe("The resync", func() {
 		Expect(client.IgnoreNotFound(cluster.Client.Delete(ctx, scheme))).To(Succeed())
 		expectGone(ctx, scheme)
 		Expect(w.held(ctx, "RateLimitScheme", "free").Found).To(BeTrue())
-		w.startOperator(testkit.OperatorOptions{Resync: time.Second})
+		w.startOperator(testkit.OperatorOptions{})
 		Eventually(func() bool { return w.held(ctx, "RateLimitScheme", "free").Found }).Should(BeFalse())
 	})
 })

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -75,15 +76,15 @@ var _ = Describe("A cluster rebuilt over a surviving store", func() {
 		Eventually(w.served(key, "free")).Should(HavePrefix("200 "))
 		w.stopOperator()
 
-		// The cluster is lost: every resource vanishes without its deletion, and is applied again with another UID.
+		// The cluster is lost: every resource vanishes without its deletion, and is applied again with another UID. A backup of
+		// Secrets brings them back; here nothing takes the Secret along, because nothing owns it.
+		update(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "acme-key"}}, func(s *corev1.Secret) { s.OwnerReferences = nil })
 		lost := []client.Object{
 			testkit.Deployment(w.namespace, "acme"), testkit.App(w.namespace, "acme", "acme-app", "*"), testkit.Key(w.namespace, "acme-app", "acme-key", "*"), scheme,
 		}
 		for _, obj := range lost {
 			removeFinalizers(ctx, obj)
-			orphan := client.PropagationPolicy(metav1.DeletePropagationOrphan)
-			Expect(client.IgnoreNotFound(cluster.Client.Delete(ctx, obj, orphan))).To(Succeed())
-			removeFinalizers(ctx, obj)
+			Expect(client.IgnoreNotFound(cluster.Client.Delete(ctx, obj))).To(Succeed())
 			expectGone(ctx, obj)
 		}
 		Expect(w.served(key, "free")()).To(HavePrefix("200 "), "serving goes on")
@@ -151,7 +152,7 @@ var _ = Describe("A crash", func() {
 
 func isDeletionStep(step string) bool {
 	switch step {
-	case "unused", "withdraw", "clean up", "let go":
+	case "unused", "withdraw", "clean up", "remove finalizer":
 		return true
 	}
 	return false

@@ -13,10 +13,13 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-var kinds = []string{
-	v1alpha1.KindIdentityDeployment, v1alpha1.KindAPIAuthApp, v1alpha1.KindAPIKey, v1alpha1.KindRateLimitScheme, v1alpha1.KindB2BSettings,
-	v1alpha1.KindMembershipRole, v1alpha1.KindOAuthApp, v1alpha1.KindOAuthScope, v1alpha1.KindAITool, v1alpha1.KindAIAgent,
-}
+// kinds are the names of all kinds.
+var kinds = func() (names []string) {
+	for _, info := range v1alpha1.Kinds {
+		names = append(names, info.Kind)
+	}
+	return names
+}()
 
 // place creates a resource that no operator looks at, and deletes it with the spec.
 func place(ctx context.Context, kind, name, overlay string) *unstructured.Unstructured {

@@ -5,6 +5,7 @@ package integration
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,13 +125,13 @@ func removeFinalizers(ctx context.Context, obj client.Object) {
 	Expect(client.IgnoreNotFound(cluster.Client.Patch(ctx, obj, patch))).To(Succeed())
 }
 
-// everyList returns an empty list of every kind, users before what they use.
+// everyList returns an empty list of every kind, referrers before what they refer to.
 func everyList() []client.ObjectList {
-	return []client.ObjectList{
-		&v1alpha1.APIKeyList{}, &v1alpha1.APIAuthAppList{}, &v1alpha1.RateLimitSchemeList{}, &v1alpha1.AIAgentList{}, &v1alpha1.AIToolList{},
-		&v1alpha1.B2BSettingsList{}, &v1alpha1.MembershipRoleList{}, &v1alpha1.OAuthScopeList{}, &v1alpha1.OAuthAppList{},
-		&v1alpha1.IdentityDeploymentList{},
+	var lists []client.ObjectList
+	for _, info := range slices.Backward(v1alpha1.Kinds) {
+		lists = append(lists, info.NewList())
 	}
+	return lists
 }
 
 func items(list client.ObjectList) []client.Object {

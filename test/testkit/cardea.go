@@ -41,6 +41,8 @@ type OperatorOptions struct {
 	Log    logr.Logger
 	// Keyring seals signing keys and the values of Secrets; nil: the operator has no root key.
 	Keyring *seal.Keyring
+	// RequireHostGrants lets a namespace declare the hosts alone that its annotation lists.
+	RequireHostGrants bool
 }
 
 // StartOperator runs an operator without leader election over a store until Stop.
@@ -57,7 +59,7 @@ func StartOperator(config *rest.Config, st store.Store, opts OperatorOptions) (*
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := controllers.NewManager(ctx, config, nil, opts.Log, controllers.Options{
 		Store: st, Clock: opts.Clock, Random: rand.Reader, Resync: opts.Resync, Beat: 300 * time.Millisecond, Workers: 8, Hook: opts.Hook,
-		Keyring: opts.Keyring,
+		Keyring: opts.Keyring, RequireHostGrants: opts.RequireHostGrants,
 	})
 	if err != nil {
 		cancel()

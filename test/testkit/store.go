@@ -16,6 +16,7 @@ type Interruptible struct {
 	store.Store
 	away   atomic.Bool
 	writes atomic.Int64
+	looks  atomic.Int64
 	tenure atomic.Pointer[store.Tenure]
 }
 
@@ -28,6 +29,9 @@ func (s *Interruptible) Interrupt(away bool) { s.away.Store(away) }
 // Writes returns how many documents were put, deleted or retained.
 func (s *Interruptible) Writes() int64 { return s.writes.Load() }
 
+// Looks returns how often the operator looked for a document, in vain or not.
+func (s *Interruptible) Looks() int64 { return s.looks.Load() }
+
 func (s *Interruptible) reach() error {
 	if s.away.Load() {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, errors.New("interrupted by a test"))
@@ -37,6 +41,7 @@ func (s *Interruptible) reach() error {
 
 // Held implements store.Documents.
 func (s *Interruptible) Held(ctx context.Context, id store.Identity) (store.Held, error) {
+	s.looks.Add(1)
 	if err := s.reach(); err != nil {
 		return store.Held{}, err
 	}
@@ -106,6 +111,30 @@ func (s *Interruptible) Take(ctx context.Context, install string, patience time.
 	return tenure, err
 }
 
+// Installed implements store.Tenures.
+func (s *Interruptible) Installed(ctx context.Context) (string, error) {
+	if err := s.reach(); err != nil {
+		return "", err
+	}
+	return s.Store.Installed(ctx)
+}
+
+// OldestUser implements store.Tenants.
+func (s *Interruptible) OldestUser(ctx context.Context, deployment string) (int64, error) {
+	if err := s.reach(); err != nil {
+		return 0, err
+	}
+	return s.Store.OldestUser(ctx, deployment)
+}
+
+// Owners implements store.Documents.
+func (s *Interruptible) Owners(ctx context.Context) ([]store.Owner, error) {
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
+	return s.Store.Owners(ctx)
+}
+
 // Beat implements store.Tenures.
 func (s *Interruptible) Beat(ctx context.Context, tenure store.Tenure) error {
 	if err := s.reach(); err != nil {
@@ -146,20 +175,20 @@ func (s *Interruptible) Change(ctx context.Context, deployment string, do func(p
 	return s.Store.Change(ctx, deployment, do)
 }
 
-// ClaimMessages implements people.Messages.
-func (s *Interruptible) ClaimMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
+// LeaseMessages implements people.Messages.
+func (s *Interruptible) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
 	if err := s.reach(); err != nil {
 		return nil, err
 	}
-	return s.Store.ClaimMessages(ctx, now, lease, limit)
+	return s.Store.LeaseMessages(ctx, now, lease, limit)
 }
 
-// SettleMessage implements people.Messages.
-func (s *Interruptible) SettleMessage(ctx context.Context, m people.Message, to people.Settlement) (bool, error) {
+// AckMessage implements people.Messages.
+func (s *Interruptible) AckMessage(ctx context.Context, m people.Message, to people.Outcome) (bool, error) {
 	if err := s.reach(); err != nil {
 		return false, err
 	}
-	return s.Store.SettleMessage(ctx, m, to)
+	return s.Store.AckMessage(ctx, m, to)
 }
 
 // Purge implements people.Upkeep.

@@ -519,6 +519,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+    - name: maxOrganizationsPerUser
+      type:
+        scalar: numeric
     - name: requireOrgForSignup
       type:
         scalar: boolean

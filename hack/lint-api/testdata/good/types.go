@@ -84,3 +84,9 @@ type SpecList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Spec `json:"items"`
 }
+
+// Helper is for programs alone.
+// +kubebuilder:object:generate=false
+type Helper struct {
+	Name string
+}

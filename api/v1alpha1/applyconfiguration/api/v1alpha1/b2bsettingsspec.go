@@ -21,6 +21,8 @@ type B2BSettingsSpecApplyConfiguration struct {
 	// defaultWorkspaceLimit is how many workspaces an organization may have, 0 to 2147483647; 0: none. Lowering it
 	// deletes nothing. Absent: 5.
 	DefaultWorkspaceLimit *int32 `json:"defaultWorkspaceLimit,omitempty"`
+	// maxOrganizationsPerUser is how many organizations a user may own, 0 to 10000. Lowering it deletes nothing. Absent: 20.
+	MaxOrganizationsPerUser *int32 `json:"maxOrganizationsPerUser,omitempty"`
 	// requireOrgForSignup makes a sign-up carry an invitation or create an organization. Absent: false.
 	RequireOrgForSignup *bool `json:"requireOrgForSignup,omitempty"`
 	// autoAssignOrgRoleRef names the role of level Organization given to a member who joins without one. Absent: none.
@@ -88,6 +90,14 @@ func (b *B2BSettingsSpecApplyConfiguration) WithAllowWorkspaceCreation(value boo
 // If called multiple times, the DefaultWorkspaceLimit field is set to the value of the last call.
 func (b *B2BSettingsSpecApplyConfiguration) WithDefaultWorkspaceLimit(value int32) *B2BSettingsSpecApplyConfiguration {
 	b.DefaultWorkspaceLimit = &value
+	return b
+}
+
+// WithMaxOrganizationsPerUser sets the MaxOrganizationsPerUser field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxOrganizationsPerUser field is set to the value of the last call.
+func (b *B2BSettingsSpecApplyConfiguration) WithMaxOrganizationsPerUser(value int32) *B2BSettingsSpecApplyConfiguration {
+	b.MaxOrganizationsPerUser = &value
 	return b
 }
 

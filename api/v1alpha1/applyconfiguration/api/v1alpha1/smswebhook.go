@@ -10,7 +10,8 @@ type SMSWebhookApplyConfiguration struct {
 	// url is called with POST for every message; https, or http with mode Staging. It holds no credentials: the signature is
 	// the proof.
 	URL *string `json:"url,omitempty"`
-	// signingSecretRef names the Secret and key that hold what the calls are signed with: one line of at most 512 bytes.
+	// signingSecretRef names the Secret and key that hold what the calls are signed with: one line of at
+	// most 512 bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
 	SigningSecretRef *SecretKeyReferenceApplyConfiguration `json:"signingSecretRef,omitempty"`
 }
 

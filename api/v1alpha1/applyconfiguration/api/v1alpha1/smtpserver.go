@@ -20,7 +20,8 @@ type SMTPServerApplyConfiguration struct {
 	Security *apiv1alpha1.SMTPSecurity `json:"security,omitempty"`
 	// username signs in to the server, with the password of passwordSecretRef. Absent: no sign-in.
 	Username *string `json:"username,omitempty"`
-	// passwordSecretRef names the Secret and key that hold the password of username: one line of at most 512 bytes.
+	// passwordSecretRef names the Secret and key that hold the password of username: one line of at most 512
+	// bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
 	// Absent: no sign-in.
 	PasswordSecretRef *SecretKeyReferenceApplyConfiguration `json:"passwordSecretRef,omitempty"`
 }

@@ -9,7 +9,8 @@ package v1alpha1
 type TwilioAccountApplyConfiguration struct {
 	// accountSID is the account's id: `AC` and 32 hexadecimal digits.
 	AccountSID *string `json:"accountSID,omitempty"`
-	// authTokenSecretRef names the Secret and key that hold the account's auth token: one line of at most 512 bytes.
+	// authTokenSecretRef names the Secret and key that hold the account's auth token: one line of at most 512
+	// bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
 	AuthTokenSecretRef *SecretKeyReferenceApplyConfiguration `json:"authTokenSecretRef,omitempty"`
 	// from is the number that messages come from, in E.164 form such as `+15005550006`. Absent: see messagingServiceSID.
 	From *string `json:"from,omitempty"`

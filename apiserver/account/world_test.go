@@ -1,9 +1,10 @@
-package directory_test
+package account_test
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -12,8 +13,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/apierror"
-	"github.com/cardea-iam/cardea/apiserver/directory"
+	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
@@ -24,10 +24,7 @@ import (
 
 const home = "acme/home"
 
-var (
-	now    = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
-	origin = directory.Origin{Address: "192.0.2.1", UserAgent: "test"}
-)
+var now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // world is a store and a snapshot of it.
 type world struct {
@@ -97,15 +94,23 @@ func (w *world) put(kind, name, deployment string, content any) {
 	w.must(err)
 }
 
-// directory is that of a deployment.
-func (w *world) directory(deployment string) *directory.Directory {
+// tenant is that of a deployment.
+func (w *world) tenant(deployment string) *account.Tenant {
 	w.t.Helper()
 	s := w.follower.Current()
 	entry, found := s.Deployment(deployment)
 	if !found {
 		w.t.Fatalf("no deployment %s", deployment)
 	}
-	return directory.New(s, entry, rand.Reader, now)
+	return account.NewTenant(s, entry)
+}
+
+// request is one from a client of its own.
+func (w *world) request() *account.Request {
+	return &account.Request{
+		Tenant: w.tenant(home), Store: w.store, Random: rand.Reader, Now: now, Actor: "test",
+		Client: account.NewClient(netip.MustParseAddr("192.0.2.1"), "test"),
+	}
 }
 
 func (w *world) must(err error) {
@@ -116,43 +121,40 @@ func (w *world) must(err error) {
 }
 
 // change runs do on the rows of acme/home.
-func (w *world) change(do func(d *directory.Directory, tx people.Tx) error) {
+func (w *world) change(do func(u *account.Unit) error) {
 	w.t.Helper()
 	w.must(w.try(do))
 }
 
-func (w *world) try(do func(d *directory.Directory, tx people.Tx) error) error {
+func (w *world) try(do func(u *account.Unit) error) error {
 	w.t.Helper()
-	d := w.directory(home)
-	return w.store.Change(w.t.Context(), home, func(tx people.Tx) error { return do(d, tx) })
+	return w.request().Change(w.t.Context(), do)
 }
 
-// refuses runs do, which must be refused with a code.
-func (w *world) refuses(code string, do func(d *directory.Directory, tx people.Tx) error) {
+// refuses runs do, which must be refused for a reason.
+func (w *world) refuses(reason error, do func(u *account.Unit) error) {
 	w.t.Helper()
-	err := w.try(do)
-	var refused *apierror.Error
-	if !errors.As(err, &refused) || refused.Code != code {
-		w.t.Fatalf("%v, want %s", err, code)
+	if err := w.try(do); !errors.Is(err, reason) {
+		w.t.Fatalf("%v, want %v", err, reason)
 	}
 }
 
 // account creates a user.
 func (w *world) account(email string) (user people.User) {
 	w.t.Helper()
-	w.change(func(d *directory.Directory, tx people.Tx) (err error) {
-		user, err = d.CreateAccount(tx, directory.NewAccount{Email: email, Method: people.MethodEmailOTP, Origin: origin})
+	w.change(func(u *account.Unit) (err error) {
+		user, err = u.CreateAccount(account.NewAccount{Email: email, Method: people.MethodEmailOTP})
 		return err
 	})
 	return user
 }
 
 // organization creates one with an owner of its own.
-func (w *world) organization(name string) (created directory.Created) {
+func (w *world) organization(name string) (created account.Created) {
 	w.t.Helper()
 	owner := w.account(name + "@owners.example")
-	w.change(func(d *directory.Directory, tx people.Tx) (err error) {
-		created, err = d.CreateOrganization(tx, owner.ID, name, "", origin)
+	w.change(func(u *account.Unit) (err error) {
+		created, err = u.CreateOrganization(owner.ID, name, "")
 		return err
 	})
 	return created

@@ -1,4 +1,4 @@
-package directory_test
+package account_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/directory"
+	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -20,7 +20,7 @@ func TestRoles(t *testing.T) {
 	w := newWorld(t,
 		role("member", home, organization, "billing:read"), role("inviter", home, organization, "organization:invite"), role("bare", home, organization),
 		role("editor", home, workspace, "documents:read"), role("foreign", "acme/other", organization, "organization:invite"))
-	d := w.directory(home)
+	d := w.tenant(home)
 	for name, tc := range map[string]struct {
 		level v1alpha1.RoleLevel
 		owner bool
@@ -58,7 +58,7 @@ func TestRoles(t *testing.T) {
 			if has := d.HasRole(tc.level, tc.id); has != tc.has {
 				t.Errorf("has %t", has)
 			}
-			if may := d.May(people.Member{Owner: tc.owner, Role: tc.id}, directory.PermissionInvite); may != tc.may {
+			if may := d.May(people.Member{Owner: tc.owner, Role: tc.id}, account.PermissionInvite); may != tc.may {
 				t.Errorf("may %t", may)
 			}
 		})
@@ -91,26 +91,26 @@ func TestWhoJoinsGetsTheRolesOfTheSettings(t *testing.T) {
 				role("editor", home, v1alpha1.RoleLevelWorkspace), role("foreign", "acme/other", v1alpha1.RoleLevelOrganization))
 			o := w.organization("Acme").Member.Organization
 			user := w.account("new@acme.example")
-			join := func(d *directory.Directory, tx people.Tx) error {
-				m, err := d.Join(tx, o, user.ID, tc.given)
+			join := func(u *account.Unit) error {
+				m, err := u.Join(o, user.ID, tc.given)
 				if err == nil && m.Role != tc.want {
 					return fmt.Errorf("role %d", m.Role)
 				}
 				return err
 			}
 			w.change(join)
-			w.change(func(_ *directory.Directory, tx people.Tx) error {
-				m, found, err := tx.Member(o.ID, user.ID)
+			w.change(func(u *account.Unit) error {
+				m, found, err := u.Member(o.ID, user.ID)
 				if err != nil || !found || m.Role != tc.want || m.Owner {
 					t.Errorf("%+v, %t, %v", m, found, err)
 				}
-				below, found, err := tx.WorkspaceMember(o.Workspace, user.ID)
+				below, found, err := u.WorkspaceMember(o.Workspace, user.ID)
 				if err != nil || !found || below.Role != tc.wantBelow || below.Owner {
 					t.Errorf("%+v, %t, %v", below, found, err)
 				}
 				return nil
 			})
-			w.refuses("ALREADY_MEMBER", join)
+			w.refuses(account.ErrAlreadyMember, join)
 		})
 	}
 }
@@ -125,11 +125,11 @@ func TestWhoJoinsAnOrganizationWithoutAWorkspaceJoinsNone(t *testing.T) {
 		t.Fatalf("%+v: workspaces may not be created", created)
 	}
 	user := w.account("new@acme.example")
-	w.change(func(d *directory.Directory, tx people.Tx) error {
-		if _, err := d.Join(tx, created.Member.Organization, user.ID, 0); err != nil {
+	w.change(func(u *account.Unit) error {
+		if _, err := u.Join(created.Member.Organization, user.ID, 0); err != nil {
 			return err
 		}
-		in, err := tx.WorkspaceMembershipsOf(user.ID, 0)
+		in, err := u.WorkspaceMembershipsOf(user.ID, 0)
 		if len(in) != 0 {
 			t.Errorf("%+v", in)
 		}
@@ -141,8 +141,8 @@ func TestOrganizationsNeedB2B(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	user := w.account("a@acme.example")
-	w.refuses("ORGANIZATIONS_DISABLED", func(d *directory.Directory, tx people.Tx) error {
-		_, err := d.CreateOrganization(tx, user.ID, "Acme", "", origin)
+	w.refuses(account.ErrOrganizationsDisabled, func(u *account.Unit) error {
+		_, err := u.CreateOrganization(user.ID, "Acme", "")
 		return err
 	})
 }
@@ -153,8 +153,8 @@ func TestOrganizationsOfOneNameHaveSlugsOfTheirOwn(t *testing.T) {
 	var slugs []string
 	for n, name := range []string{"Acme", "ACME!", "日本", "中国"} {
 		user := w.account(fmt.Sprintf("%d@acme.example", n))
-		w.change(func(d *directory.Directory, tx people.Tx) error {
-			created, err := d.CreateOrganization(tx, user.ID, name, "", origin)
+		w.change(func(u *account.Unit) error {
+			created, err := u.CreateOrganization(user.ID, name, "")
 			if err == nil {
 				slugs = append(slugs, created.Member.Organization.Slug)
 			}
@@ -175,21 +175,21 @@ func TestWorkspacesAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings(enabled))
 	o := w.organization("Acme").Member
-	create := func(name string) func(d *directory.Directory, tx people.Tx) error {
-		return func(d *directory.Directory, tx people.Tx) error {
-			_, err := d.CreateWorkspace(tx, o.Organization.ID, o.User, name, origin)
+	create := func(name string) func(u *account.Unit) error {
+		return func(u *account.Unit) error {
+			_, err := u.CreateWorkspace(o.Organization.ID, o.User, name)
 			return err
 		}
 	}
 	w.change(create("Two"))
 	w.change(create("Two"))
-	w.refuses("WORKSPACE_LIMIT_REACHED", create("Four"))
-	w.refuses("NOT_MEMBER", func(d *directory.Directory, tx people.Tx) error {
-		_, err := d.CreateWorkspace(tx, 4711, o.User, "Nowhere", origin)
+	w.refuses(account.ErrTooManyWorkspaces, create("Four"))
+	w.refuses(account.ErrNotMember, func(u *account.Unit) error {
+		_, err := u.CreateWorkspace(4711, o.User, "Nowhere")
 		return err
 	})
-	w.change(func(_ *directory.Directory, tx people.Tx) error {
-		slugs, err := tx.WorkspacesIn(o.Organization.ID)
+	w.change(func(u *account.Unit) error {
+		slugs, err := u.WorkspacesIn(o.Organization.ID)
 		slices.Sort(slugs)
 		if err != nil || len(slugs) != 3 || slugs[0] != "default" || slugs[1] != "two" || !strings.HasPrefix(slugs[2], "two-") {
 			t.Errorf("%q, %v", slugs, err)
@@ -198,8 +198,8 @@ func TestWorkspacesAreLimited(t *testing.T) {
 	})
 	// Another organization has a limit of its own.
 	other := w.organization("Other").Member
-	w.change(func(d *directory.Directory, tx people.Tx) error {
-		_, err := d.CreateWorkspace(tx, other.Organization.ID, other.User, "Two", origin)
+	w.change(func(u *account.Unit) error {
+		_, err := u.CreateWorkspace(other.Organization.ID, other.User, "Two")
 		return err
 	})
 }
@@ -211,17 +211,17 @@ func TestTheFirstWorkspaceOfAnOrganizationBecomesItsDefault(t *testing.T) {
 	w := newWorld(t, settings(b))
 	o := w.organization("Acme").Member
 	for _, name := range []string{"First", "Second"} {
-		w.change(func(d *directory.Directory, tx people.Tx) error {
-			_, err := d.CreateWorkspace(tx, o.Organization.ID, o.User, name, origin)
+		w.change(func(u *account.Unit) error {
+			_, err := u.CreateWorkspace(o.Organization.ID, o.User, name)
 			return err
 		})
 	}
-	w.change(func(_ *directory.Directory, tx people.Tx) error {
-		now, _, err := tx.Organization(o.Organization.ID)
+	w.change(func(u *account.Unit) error {
+		now, _, err := u.Organization(o.Organization.ID)
 		if err != nil {
 			return err
 		}
-		first, found, err := tx.Workspace(now.Workspace)
+		first, found, err := u.Workspace(now.Workspace)
 		if !found || first.Name != "First" {
 			t.Errorf("the default is %+v", first)
 		}
@@ -233,8 +233,8 @@ func TestAnAccountIsCreatedOnceForAnAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.account("Somebody@Acme.example")
-	w.refuses("EMAIL_EXISTS", func(d *directory.Directory, tx people.Tx) error {
-		_, err := d.CreateAccount(tx, directory.NewAccount{Email: "somebody@ACME.example", Origin: origin})
+	w.refuses(account.ErrEmailTaken, func(u *account.Unit) error {
+		_, err := u.CreateAccount(account.NewAccount{Email: "somebody@ACME.example"})
 		return err
 	})
 }

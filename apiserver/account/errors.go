@@ -1,0 +1,65 @@
+package account
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What the rules refuse. Each listener has a table of its own words for them.
+var (
+	ErrEmailTaken            = errors.New("an account with this email exists already")
+	ErrUserUnknown           = errors.New("there is no such user")
+	ErrUserDisabled          = errors.New("the account is disabled")
+	ErrInvalidCredentials    = errors.New("the email or the password is wrong")
+	ErrTooManyFailures       = errors.New("too many wrong passwords")
+	ErrOrganizationsDisabled = errors.New("organizations are disabled in this deployment")
+	ErrOrganizationRequired  = errors.New("a sign-up needs an organization or an invitation")
+	ErrNotMember             = errors.New("the user is not a member of the organization")
+	ErrAlreadyMember         = errors.New("the user is a member of the organization already")
+	ErrOwnerLeaves           = errors.New("the owner of an organization cannot leave it")
+	ErrWorkspacesClosed      = errors.New("the deployment lets nobody create workspaces")
+	ErrInvalidInvitation     = errors.New("the invitation cannot be accepted")
+	ErrInvitationUnknown     = errors.New("there is no such open invitation")
+	ErrTooManyInvitations    = errors.New("too many invitations")
+	ErrRoleUnknown           = errors.New("there is no such role of organizations")
+	// ErrTooManyOrganizations and ErrTooManyWorkspaces come as a LimitError.
+	ErrTooManyOrganizations = errors.New("the user owns too many organizations")
+	ErrTooManyWorkspaces    = errors.New("the organization has too many workspaces")
+	// ErrCannotSeal: the server was started without a root key, which messages in the outbox are sealed with.
+	ErrCannotSeal = errors.New("messages need a root key: start the server with --root-key")
+)
+
+// WaitError refuses what may succeed after a wait.
+type WaitError struct {
+	// Reason is what is waited for.
+	Reason error
+	Wait   time.Duration
+}
+
+func (e *WaitError) Error() string { return fmt.Sprintf("%v: wait %s", e.Reason, e.Wait) }
+
+// Unwrap returns the reason.
+func (e *WaitError) Unwrap() error { return e.Reason }
+
+// LimitError refuses one more of what there may be so many of.
+type LimitError struct {
+	Reason error
+	// Have is how many there are, and Most how many there may be.
+	Have, Most int64
+}
+
+func (e *LimitError) Error() string { return fmt.Sprintf("%v: %d of %d", e.Reason, e.Have, e.Most) }
+
+// Unwrap returns the reason.
+func (e *LimitError) Unwrap() error { return e.Reason }
+
+// PermissionError refuses what a member's role does not permit.
+type PermissionError struct {
+	// Permission is the one that is lacking.
+	Permission string
+	// Granting tells that it is lacking to be granted to somebody else.
+	Granting bool
+}
+
+func (e *PermissionError) Error() string { return "the role lacks the permission " + e.Permission }

@@ -1,0 +1,200 @@
+package account
+
+import (
+	"slices"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// The permissions the end-user API itself asks for.
+const (
+	PermissionInvite          = "organization:invite"
+	PermissionCreateWorkspace = "workspace:create"
+)
+
+// May tells whether a member has a permission in the organization.
+func (t *Tenant) May(m people.Member, permission string) bool {
+	if m.Owner {
+		return true
+	}
+	role := t.RoleOf(v1alpha1.RoleLevelOrganization, false, m.Role)
+	return role != nil && slices.Contains(role.Permissions, permission)
+}
+
+// RequirePermission returns a PermissionError where a member lacks a permission.
+func (t *Tenant) RequirePermission(m people.Member, permission string) error {
+	if !t.May(m, permission) {
+		return &PermissionError{Permission: permission}
+	}
+	return nil
+}
+
+// RequireMember returns a user's membership, locked in a Change. ErrNotMember: the organization is unknown, foreign, or not the user's.
+func (u *Unit) RequireMember(organization, user int64) (people.Member, error) {
+	member, found, err := u.Member(organization, user)
+	if err == nil && !found {
+		err = ErrNotMember
+	}
+	return member, err
+}
+
+// Created is what creating an organization made.
+type Created struct {
+	Member people.Member
+	// Workspace is the default one, nil where none may be created.
+	Workspace *people.WorkspaceMember
+}
+
+// CreateOrganization creates an organization whose owner is the user, with a default workspace where workspaces may be created.
+// User 0 is nobody: the organization has no member then, and Created tells the organization alone in its Member. A LimitError: the
+// user owns as many as the B2B settings let one user own.
+func (u *Unit) CreateOrganization(user int64, name, description string) (Created, error) {
+	if err := u.RequireB2B(); err != nil {
+		return Created{}, err
+	}
+	if user != 0 {
+		if err := u.mayOwnOneMore(user); err != nil {
+			return Created{}, err
+		}
+	}
+	slug, err := freeSlug(name, "organization", u.SlugTaken, u.NewID)
+	if err != nil {
+		return Created{}, err
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return Created{}, err
+	}
+	o := people.Organization{ID: id, Name: name, Slug: slug, Description: description, CreatedAt: u.Now}
+	if err := u.InsertOrganization(o); err != nil {
+		return Created{}, err
+	}
+	member := people.Member{ID: id, User: user, Organization: o, Owner: true, CreatedAt: u.Now}
+	if user != 0 {
+		if err := u.InsertMember(member); err != nil {
+			return Created{}, err
+		}
+	}
+	if err := u.recordEvent(people.EventOrganization, user, ""); err != nil {
+		return Created{}, err
+	}
+	created := Created{Member: member}
+	if !u.B2B.AllowWorkspaceCreation || u.B2B.DefaultWorkspaceLimit < 1 {
+		return created, nil
+	}
+	w, err := u.addWorkspace(o.ID, user, "Default", nil)
+	if err != nil {
+		return Created{}, err
+	}
+	created.Workspace, created.Member.Organization.Workspace = &w, w.Workspace.ID
+	return created, u.SetDefaultWorkspace(o.ID, w.Workspace.ID)
+}
+
+// mayOwnOneMore holds a user to the bound on owned organizations. The lock makes those created at once count each other.
+func (u *Unit) mayOwnOneMore(user int64) error {
+	if err := u.Lock(object("owner", user)); err != nil {
+		return err
+	}
+	owned, err := u.OwnedOrganizations(user)
+	if err != nil {
+		return err
+	}
+	if most := u.B2B.OrganizationsPerUser(); int64(owned) >= most {
+		return &LimitError{Reason: ErrTooManyOrganizations, Have: int64(owned), Most: most}
+	}
+	return nil
+}
+
+// CreateWorkspace creates a workspace in an organization. Its owner is the user. A LimitError: there are as many as the B2B
+// settings allow. ErrNotMember: there is no such organization.
+func (u *Unit) CreateWorkspace(organization, user int64, name string) (people.WorkspaceMember, error) {
+	// The lock makes those who create at once count each other.
+	o, found, err := u.LockOrganization(organization)
+	if err != nil {
+		return people.WorkspaceMember{}, err
+	}
+	if !found {
+		return people.WorkspaceMember{}, ErrNotMember
+	}
+	slugs, err := u.WorkspacesIn(organization)
+	if err != nil {
+		return people.WorkspaceMember{}, err
+	}
+	if have, most := int64(len(slugs)), u.B2B.DefaultWorkspaceLimit; have >= most {
+		return people.WorkspaceMember{}, &LimitError{Reason: ErrTooManyWorkspaces, Have: have, Most: most}
+	}
+	w, err := u.addWorkspace(organization, user, name, slugs)
+	if err == nil && o.Workspace == 0 {
+		err = u.SetDefaultWorkspace(organization, w.Workspace.ID)
+	}
+	return w, err
+}
+
+func (u *Unit) addWorkspace(organization, user int64, name string, taken []string) (people.WorkspaceMember, error) {
+	slug, err := freeSlug(name, "workspace", func(slug string) (bool, error) { return slices.Contains(taken, slug), nil }, u.NewID)
+	if err != nil {
+		return people.WorkspaceMember{}, err
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return people.WorkspaceMember{}, err
+	}
+	w := people.Workspace{ID: id, Organization: organization, Name: name, Slug: slug, CreatedAt: u.Now}
+	if err := u.InsertWorkspace(w); err != nil {
+		return people.WorkspaceMember{}, err
+	}
+	m := people.WorkspaceMember{ID: id, User: user, Workspace: w, Owner: true, CreatedAt: u.Now}
+	if user != 0 {
+		if err := u.InsertWorkspaceMember(m); err != nil {
+			return people.WorkspaceMember{}, err
+		}
+	}
+	return m, u.recordEvent(people.EventWorkspace, user, "")
+}
+
+// Join makes a user a member of an organization and of its default workspace. Without a role, 0, the member gets the one the
+// B2B settings assign. ErrAlreadyMember: the user is one.
+func (u *Unit) Join(organization people.Organization, user, role int64) (people.Member, error) {
+	if _, found, err := u.Member(organization.ID, user); err != nil {
+		return people.Member{}, err
+	} else if found {
+		return people.Member{}, ErrAlreadyMember
+	}
+	if role == 0 {
+		role = u.assigned(u.B2B.OrgRole)
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return people.Member{}, err
+	}
+	m := people.Member{ID: id, User: user, Organization: organization, Role: role, CreatedAt: u.Now}
+	if err := u.InsertMember(m); err != nil || organization.Workspace == 0 {
+		return m, err
+	}
+	w, found, err := u.Workspace(organization.Workspace)
+	if err != nil || !found {
+		return m, err
+	}
+	return m, u.InsertWorkspaceMember(people.WorkspaceMember{ID: id, User: user, Workspace: w, Role: u.assigned(u.B2B.WorkspaceRole), CreatedAt: u.Now})
+}
+
+// Leave ends one of a user's memberships by its id. ErrNotMember: there is none; ErrOwnerLeaves: the organization would be nobody's.
+func (u *Unit) Leave(user, membership int64) (people.Member, error) {
+	members, err := u.MembershipsOf(user)
+	if err != nil {
+		return people.Member{}, err
+	}
+	at := slices.IndexFunc(members, func(m people.Member) bool { return m.ID == membership })
+	if at < 0 {
+		return people.Member{}, ErrNotMember
+	}
+	m := members[at]
+	if m.Owner {
+		return m, ErrOwnerLeaves
+	}
+	if _, err := u.DeleteMember(m.Organization.ID, user); err != nil {
+		return m, err
+	}
+	return m, u.Audit("organization.left", object("organization", m.Organization.ID))
+}

@@ -1,0 +1,203 @@
+package account
+
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/delivery"
+	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// The scopes of what counts wrong passwords.
+const (
+	scopePassword          = "password"
+	scopePasswordStrangers = "password-strangers"
+	scopePasswordAround    = "password-neighbourhood"
+	scopeNotice            = "notice"
+)
+
+const (
+	// strangersPerDay is how many wrong passwords a day for one account, from all clients it does not know, are answered without a
+	// wait.
+	strangersPerDay = 100
+	// passwordsAround is how many wrong passwords an hour a neighbourhood may send, over all emails.
+	passwordsAround = 200
+	// noticeEvery is how often the owner of an account is told of failed sign-ins at most, from wherever they come.
+	noticeEvery = 24 * time.Hour
+)
+
+// PasswordTry is a password that is about to be compared, counted as wrong before anything is learnt from it.
+type PasswordTry struct {
+	// User is the account, the zero User if there is none: the same statements run then.
+	User people.User
+	// Encoded is the hash to compare with, "" if there is none.
+	Encoded string
+	email   string
+	known   bool
+	failure people.Failure
+	// strangers counts the wrong passwords of clients the account does not know.
+	strangers people.Failure
+}
+
+// Wait is how long a try that turns out wrong makes the next one wait; 0: not at all.
+func (t PasswordTry) Wait(now time.Time) time.Duration {
+	if t.failure.Count <= password.FreeFailures {
+		return 0
+	}
+	return t.failure.Until.Sub(now)
+}
+
+// CheckPasswordTry returns a WaitError where no password for an email may be compared now. It writes nothing: who is refused here
+// takes no turn of the hasher and leaves no row.
+func (u *Unit) CheckPasswordTry(email string) error {
+	t, err := u.readPasswordTry(email, func(scope, subject string) (people.Failure, error) { return u.Failure(scope, subject) })
+	if err != nil {
+		return err
+	}
+	return u.judgePasswordTry(t)
+}
+
+// CountPasswordTry counts a try as wrong, before it is compared: of many at once, each is counted before anything is learnt from it.
+func (u *Unit) CountPasswordTry(email string) (PasswordTry, error) {
+	t, err := u.readPasswordTry(email, func(scope, subject string) (people.Failure, error) { return u.LockFailure(scope, subject, u.Now) })
+	if err != nil {
+		return t, err
+	}
+	if err := u.judgePasswordTry(t); err != nil {
+		return t, err
+	}
+	t.failure.Count, t.failure.UpdatedAt = t.failure.Count+1, u.Now
+	t.failure.Until = u.Now.Add(password.Delay(t.failure.Count))
+	if err := u.PutFailure(t.failure); err != nil {
+		return t, err
+	}
+	if !t.known {
+		t.strangers.Count++
+		t.strangers.UpdatedAt = u.Now
+		t.strangers.Until = u.Now.Add(password.Delay(t.strangers.Count - strangersPerDay + password.FreeFailures))
+	}
+	if err := u.PutFailure(t.strangers); err != nil {
+		return t, err
+	}
+	if _, err := u.Count(scopePasswordAround, u.Client.Neighbourhood, u.Now, u.Now.Add(time.Hour)); err != nil {
+		return t, err
+	}
+	if t.failure.Count == password.FreeFailures+1 || !t.known && t.strangers.Count == strangersPerDay+1 {
+		return t, u.noticeFailures(t.User, email)
+	}
+	return t, nil
+}
+
+// readPasswordTry reads an account and its counters. Somebody unknown costs the same statements.
+func (u *Unit) readPasswordTry(email string, failure func(scope, subject string) (people.Failure, error)) (t PasswordTry, err error) {
+	t.email = people.FoldEmail(email)
+	if t.failure, err = failure(scopePassword, t.email+" "+u.Client.Network); err != nil {
+		return t, err
+	}
+	if t.strangers, err = failure(scopePasswordStrangers, t.email); err != nil {
+		return t, err
+	}
+	if t.strangers.UpdatedAt.Before(u.Now.Truncate(24 * time.Hour)) {
+		t.strangers.Count = 0 // they count by the UTC day
+	}
+	if t.User, _, err = u.UserByEmail(t.email); err != nil {
+		return t, err
+	}
+	if t.Encoded, _, err = u.Credential(t.User.ID, people.CredentialPassword); err != nil {
+		return t, err
+	}
+	t.known, err = u.Known(t.User.ID)
+	return t, err
+}
+
+// judgePasswordTry refuses a try that has to wait:
+//   - for the failures of this client at this account;
+//   - for those of all clients the account does not know, where this is one of them;
+//   - for those of the neighbourhood over all accounts, where the account does not know the client.
+func (u *Unit) judgePasswordTry(t PasswordTry) error {
+	around, err := u.Counted(scopePasswordAround, u.Client.Neighbourhood, u.Now)
+	if err != nil {
+		return err
+	}
+	until := t.failure.Until
+	if !t.known {
+		until = later(until, t.strangers.Until)
+		if around.Count >= passwordsAround {
+			until = later(until, around.Ends)
+		}
+	}
+	if until.After(u.Now) {
+		return &WaitError{Reason: ErrTooManyFailures, Wait: until.Sub(u.Now)}
+	}
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// AcceptPassword takes a try back whose password was right. ErrInvalidCredentials: the account or its password changed meanwhile;
+// ErrUserDisabled: told only to those who proved who they are.
+func (u *Unit) AcceptPassword(t PasswordTry) error {
+	if err := u.PutFailure(people.Failure{Scope: scopePassword, Subject: t.failure.Subject, UpdatedAt: u.Now}); err != nil {
+		return err
+	}
+	strangers, err := u.LockFailure(scopePasswordStrangers, t.email, u.Now)
+	if err != nil {
+		return err
+	}
+	if !t.known {
+		// The wait that others brought stays.
+		strangers.Count = max(strangers.Count-1, 0)
+	}
+	if err := u.PutFailure(strangers); err != nil {
+		return err
+	}
+	if err := u.Uncount(scopePasswordAround, u.Client.Neighbourhood, u.Now); err != nil {
+		return err
+	}
+	now, _, err := u.Credential(t.User.ID, people.CredentialPassword)
+	if err != nil || now != t.Encoded {
+		return firstOf(err, ErrInvalidCredentials)
+	}
+	user, found, err := u.User(t.User.ID)
+	if err != nil || !found {
+		return firstOf(err, ErrInvalidCredentials)
+	}
+	if user.Disabled {
+		return ErrUserDisabled
+	}
+	return nil
+}
+
+// noticeFailures tells the owner of an account that sign-ins fail. For somebody unknown, or told already, the same is written and
+// nothing is sent: neither the answer nor its time tells which.
+func (u *Unit) noticeFailures(user people.User, typed string) error {
+	if u.Settings.Email == nil || u.Keyring.Empty() {
+		return nil
+	}
+	told, err := u.LockFailure(scopeNotice, people.FoldEmail(typed), u.Now)
+	if err != nil {
+		return err
+	}
+	again := told.Until.After(u.Now)
+	if !again {
+		told.Until, told.UpdatedAt = u.Now.Add(noticeEvery), u.Now
+	}
+	if err := u.PutFailure(told); err != nil {
+		return err
+	}
+	if err := u.AuditAs("anonymous", "signin.failing", object("user", user.ID), 0); err != nil {
+		return err
+	}
+	to := user.Email
+	if user.ID == 0 {
+		to = typed
+	}
+	return u.Post(people.Message{
+		Channel: people.ChannelMail, Recipient: to, ExpiresAt: u.Now.Add(NoticeLifetime), Void: again || user.ID == 0,
+	}, delivery.FailedSignInsMail(u.AppName()))
+}

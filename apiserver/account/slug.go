@@ -1,0 +1,49 @@
+package account
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxSlug, in bytes, leaves room for a suffix within a DNS label.
+const maxSlug = 48
+
+// Slug writes a name as a slug: lower-case letters and digits of ASCII, in words joined by dashes; "" if nothing is left.
+func Slug(name string) string {
+	var b strings.Builder
+	dash := false
+	for _, r := range norm.NFKD.String(strings.ToLower(name)) {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			if dash && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			dash = false
+			b.WriteRune(r)
+		case !unicode.Is(unicode.Mn, r):
+			dash = true
+		}
+		if b.Len() >= maxSlug {
+			break
+		}
+	}
+	// A dash and a letter are written at once: what is cut may end between them.
+	return strings.TrimSuffix(b.String()[:min(b.Len(), maxSlug)], "-")
+}
+
+// freeSlug returns a slug for a name that is not taken: the name's own, else with a number of its own.
+func freeSlug(name, otherwise string, taken func(string) (bool, error), newID func() (int64, error)) (string, error) {
+	slug := Slug(name)
+	if slug == "" {
+		slug = otherwise
+	}
+	used, err := taken(slug)
+	if err != nil || !used {
+		return slug, err
+	}
+	id, err := newID()
+	return slug + "-" + strconv.FormatInt(id, 36), err
+}

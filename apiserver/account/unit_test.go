@@ -1,0 +1,40 @@
+package account
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestClip(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                                "",
+		"curl/8.0":                        "curl/8.0",
+		"a\x00b\xffc":                     "abc",
+		strings.Repeat("x", 600):          strings.Repeat("x", 512),
+		strings.Repeat("x", 511) + "é":    strings.Repeat("x", 511),
+		strings.Repeat("\x00", 600) + "x": "x",
+	} {
+		if got := clip(in); got != want {
+			t.Errorf("Clip(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestAClientCountsByItsNetworkAndItsNeighbourhood(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string][2]string{
+		"192.0.2.77":         {"192.0.2.77", "192.0.2.0/24"},
+		"2001:db8:1:2:3::4":  {"2001:db8:1:2::/64", "2001:db8:1::/48"},
+		"2001:db8:1:ffff::4": {"2001:db8:1:ffff::/64", "2001:db8:1::/48"},
+	} {
+		c := NewClient(netip.MustParseAddr(address), "")
+		if c.Address != address || c.Network != want[0] || c.Neighbourhood != want[1] {
+			t.Errorf("%s: %+v", address, c)
+		}
+	}
+	if c := NewClient(netip.Addr{}, "agent"); c.Address != "" || c.Network != "" || c.UserAgent != "agent" {
+		t.Errorf("an unknown address: %+v", c)
+	}
+}

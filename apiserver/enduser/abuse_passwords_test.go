@@ -1,0 +1,134 @@
+package enduser_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+func (b *browser) password(email, typed string) answer {
+	b.w.t.Helper()
+	return b.do("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%s,"password":%s}`, quote(email), quote(typed)))
+}
+
+// M2: one account is guessed at from many networks.
+func TestM2StrangersAreDelayedTogetherAndTheOwnerIsTold(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		owner, _ := w.signedUp("ada@example.com")
+		owner.ok("POST", "/session/sign-out", `{}`)
+		wrong, waiting := 0, answer{}
+		for n := range 103 {
+			stranger := w.browserAt(fmt.Sprintf("2001:db8:%x::%x", n, n+1))
+			switch a := stranger.password("ada@example.com", "wrong wrong wrong wrong"); a.code() {
+			case "INVALID_CREDENTIALS":
+				wrong++
+			default:
+				waiting = a
+			}
+		}
+		// The 101st is compared and makes the next wait; those that wait are not compared.
+		if wrong != 101 || waiting.Status != 429 || waiting.code() != "RATE_LIMITED" || waiting.Header.Get("Retry-After") == "" {
+			t.Errorf("%d wrong passwords of strangers were compared in a day without a wait, want 101; then %s", wrong, waiting.Raw)
+		}
+		told := func() int {
+			n := 0
+			for _, m := range w.carrier.Messages("ada@example.com") {
+				if strings.Contains(m.Subject, "sign-in") && !sixDigits.MatchString(m.Body) {
+					n++
+				}
+			}
+			return n
+		}
+		w.eventually("the owner is told", func() bool { return told() == 1 })
+		// The owner, at a client the account knows, does not wait.
+		if a := owner.password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("the owner: %s", a.Raw)
+		}
+		// Nor does a stranger to another account.
+		w.signedUp("bob@example.com")
+		if a := w.stranger(1).password("bob@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("another account: %s", a.Raw)
+		}
+		// The wait ends, as that of one client's failures does.
+		w.clock.Advance(2 * time.Second)
+		if a := w.stranger(2).password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("after the wait: %s", a.Raw)
+		}
+		if told() != 1 {
+			t.Errorf("the owner was told %d times in a day", told())
+		}
+	})
+}
+
+// M2: one neighbourhood tries a password at many accounts.
+func TestM2ANeighbourhoodSpraysNoPasswords(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		owner := w.browserAt("203.0.113.200")
+		owner.signUp("ada@example.com")
+		// All but the last two of the hour's share, as 198 tries would leave it.
+		w.tx(func(tx people.Tx) error {
+			for range 198 {
+				if _, err := tx.Count("password-neighbourhood", "203.0.113.0/24", w.clock.Now(), w.clock.Now().Add(time.Hour)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for n := range 2 {
+			if a := w.browserAt(fmt.Sprintf("203.0.113.%d", n+1)).password(fmt.Sprintf("user%d@example.com", n), "wrong wrong wrong wrong"); a.code() != "INVALID_CREDENTIALS" {
+				t.Fatal(a.Raw)
+			}
+		}
+		a := w.browserAt("203.0.113.9").password("user9@example.com", "wrong wrong wrong wrong")
+		if a.Status != 429 || a.code() != "RATE_LIMITED" || a.Header.Get("Retry-After") == "" {
+			t.Errorf("the 201st of an hour: %s", a.Raw)
+		}
+		if a := owner.password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("an owner of the neighbourhood, at a known client: %s", a.Raw)
+		}
+		if a := w.browserAt("203.0.114.1").password("user1@example.com", "wrong wrong wrong wrong"); a.code() != "INVALID_CREDENTIALS" {
+			t.Errorf("another neighbourhood: %s", a.Raw)
+		}
+		w.clock.Advance(time.Hour)
+		if a := w.browserAt("203.0.113.9").password("user9@example.com", "wrong wrong wrong wrong"); a.code() != "INVALID_CREDENTIALS" {
+			t.Errorf("an hour later: %s", a.Raw)
+		}
+	})
+}
+
+// M2: what was refused without a hash leaves no row.
+func TestM2NoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		var mu sync.Mutex
+		statuses := map[int]int{}
+		var all sync.WaitGroup
+		for n := range 40 {
+			b := w.browserAt("203.0.113.1") // one client, which may have 8 hashes under way
+			all.Go(func() {
+				resp, err := b.raw("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"user%d@example.com","password":"wrong wrong wrong"}`, n))
+				if err != nil {
+					return
+				}
+				_ = resp.Body.Close()
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[resp.StatusCode]++
+			})
+		}
+		all.Wait()
+		if statuses[401]+statuses[503] != 40 || statuses[503] == 0 {
+			t.Fatalf("statuses %v, want some 503", statuses)
+		}
+		db := w.open()
+		defer func() { _ = db.Close() }()
+		rows := 0
+		w.must(db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM failures WHERE scope = 'password'`).Scan(&rows))
+		if rows != statuses[401] {
+			t.Errorf("%d rows for %d tries that were hashed, of 40", rows, statuses[401])
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package enduser
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/verification"
+	"github.com/cardea-iam/cardea/store"
+)
+
+// wordings are the answers to what the rules refuse, in the words of end users. What is refused for a while gets its wait from the
+// account.WaitError it comes in.
+var wordings = []struct {
+	refused error
+	status  int
+	code    string
+	message string
+}{
+	{account.ErrEmailTaken, http.StatusBadRequest, "EMAIL_EXISTS", "an account with this email exists already: sign in instead"},
+	{account.ErrUserUnknown, http.StatusUnauthorized, "NOT_AUTHENTICATED", "you are not signed in: sign in, and send the session cookie"},
+	{account.ErrUserDisabled, http.StatusForbidden, "USER_DISABLED", "this account is disabled: ask the operator of the service"},
+	{account.ErrInvalidCredentials, http.StatusUnauthorized, "INVALID_CREDENTIALS", "the email or the password is wrong"},
+	{account.ErrTooManyFailures, http.StatusTooManyRequests, "RATE_LIMITED", "too many failed sign-ins: wait before you try again"},
+	{account.ErrOrganizationsDisabled, http.StatusForbidden, "ORGANIZATIONS_DISABLED", "organizations are disabled in this deployment: its B2B settings enable them"},
+	{account.ErrOrganizationRequired, http.StatusBadRequest, "ORGANIZATION_REQUIRED", "this deployment takes sign-ups only into an organization: send organization_name or invitation_token"},
+	{account.ErrTooManyOrganizations, http.StatusBadRequest, "ORGANIZATION_LIMIT_REACHED", "you own as many organizations as one user may: use one of them"},
+	{account.ErrTooManyWorkspaces, http.StatusBadRequest, "WORKSPACE_LIMIT_REACHED", "the organization has as many workspaces as it may: use one of them"},
+	{account.ErrNotMember, http.StatusForbidden, "NOT_MEMBER", "you are not a member of this organization"},
+	{account.ErrAlreadyMember, http.StatusBadRequest, "ALREADY_MEMBER", "the user is a member of this organization already"},
+	{account.ErrOwnerLeaves, http.StatusBadRequest, "OWNER_REMOVAL", "the owner of an organization cannot leave it"},
+	{account.ErrWorkspacesClosed, http.StatusForbidden, "WORKSPACE_CREATION_DISABLED", "this deployment lets nobody create workspaces: its B2B settings allow it"},
+	{account.ErrRoleUnknown, http.StatusBadRequest, "VALIDATION_ERROR", "role_id is not the id of a role of organizations in this deployment"},
+	{account.ErrInvalidInvitation, http.StatusBadRequest, "INVALID_INVITATION", "this invitation is unknown, accepted or revoked already, expired, or meant for another email"},
+	{account.ErrInvitationUnknown, http.StatusNotFound, "INVITATION_NOT_FOUND", "the organization has no such open invitation: list them to see which there are"},
+	{account.ErrTooManyInvitations, http.StatusTooManyRequests, "RATE_LIMITED", "too many invitations were sent to this email, or by you: wait before you send another"},
+	{verification.ErrExpired, http.StatusBadRequest, "EXPIRED_CODE", "there is no code that is still valid: ask for a new one"},
+	{verification.ErrTooManySends, http.StatusTooManyRequests, "RATE_LIMITED", "too many codes were asked for: wait before you ask for another"},
+	{verification.ErrTooManyTries, http.StatusTooManyRequests, "TOO_MANY_ATTEMPTS", "too many wrong codes: wait, then ask for a new code"},
+	{verification.ErrBudgetSpent, http.StatusTooManyRequests, "RATE_LIMITED", "the deployment sends no more texts to this country today"},
+	{errInvalidAttempt, http.StatusBadRequest, "INVALID_ATTEMPT", "this attempt is unknown, completed, expired, or was begun in another session: begin again"},
+	{errTooManyPending, http.StatusTooManyRequests, "RATE_LIMITED", "too many sign-ups and sign-ins are pending from your address: finish one, or wait"},
+	{errEmailDisabled, http.StatusForbidden, "EMAIL_DISABLED", "this deployment sends no mail: its owner declares spec.email"},
+	{errTextsDisabled, http.StatusForbidden, "SMS_DISABLED", "this deployment sends no texts: its owner declares spec.sms"},
+	{errPhoneUnknown, http.StatusNotFound, "PHONE_NOT_FOUND", "you have no such phone number: /me/phone-numbers lists yours"},
+	{errPhoneTaken, http.StatusBadRequest, "PHONE_EXISTS", "this phone number is in use already"},
+	{errPhoneVerified, http.StatusBadRequest, "ALREADY_VERIFIED", "this phone number is verified already"},
+	{errPhoneUnverified, http.StatusBadRequest, "PHONE_NOT_VERIFIED", "this phone number is not verified yet: verify it first"},
+	{errPhonePrimary, http.StatusBadRequest, "PRIMARY_PHONE_REMOVAL", "this is your primary phone number: make another one primary first"},
+	{errTooManyPhones, http.StatusBadRequest, "PHONE_LIMIT_REACHED", "you have as many phone numbers as one user may: remove one first"},
+	{errSignInUnknown, http.StatusBadRequest, "INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every answer"},
+	{errNotInOrganization, http.StatusBadRequest, "INVALID_ORGANIZATION", "you are not a member of such an organization: /me/organization-memberships lists yours"},
+	{errNotInWorkspace, http.StatusBadRequest, "INVALID_WORKSPACE", "you are not a member of such a workspace in the active organization: /me/workspace-memberships lists yours"},
+	{errMembershipUnknown, http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "you have no such membership"},
+	{errOrganizationUnknown, http.StatusNotFound, "NOT_FOUND", "there is no such organization"},
+}
+
+// The end-user API's own refusals, beside those of the rules.
+var (
+	errInvalidAttempt      = errors.New("no attempt of this session")
+	errTooManyPending      = errors.New("too many pending attempts")
+	errEmailDisabled       = errors.New("the deployment sends no mail")
+	errTextsDisabled       = errors.New("the deployment sends no texts")
+	errPhoneUnknown        = errors.New("no phone of the user")
+	errPhoneTaken          = errors.New("the phone number is in use")
+	errPhoneVerified       = errors.New("the phone number is verified already")
+	errPhoneUnverified     = errors.New("the phone number is not verified")
+	errPhonePrimary        = errors.New("the phone number is the primary one")
+	errTooManyPhones       = errors.New("too many phone numbers")
+	errSignInUnknown       = errors.New("no sign-in of the session")
+	errNotInOrganization   = errors.New("not a member of the organization to switch to")
+	errNotInWorkspace      = errors.New("not a member of the workspace to switch to")
+	errMembershipUnknown   = errors.New("no membership of the user")
+	errOrganizationUnknown = errors.New("no such organization")
+)
+
+// answerTo returns the answer to an error: what is an answer already stays one, and what nobody foresaw stays as it is, for the log.
+func (c *call) answerTo(err error) error {
+	if err == nil || apierror.Is(err) {
+		return err
+	}
+	var wrong *verification.WrongCodeError
+	var permission *account.PermissionError
+	switch {
+	case errors.As(err, &wrong):
+		answer := apierror.Bad("INVALID_CODE", "this is not the code that was sent: check the newest message")
+		answer.AttemptsLeft = ptr.To(wrong.Left)
+		return answer
+	case errors.As(err, &permission) && permission.Granting:
+		return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role lacks %s, which the invited role would have", permission.Permission)
+	case errors.As(err, &permission):
+		return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role in the organization lacks the permission %s", permission.Permission)
+	case errors.Is(err, password.ErrBusy):
+		answer := apierror.Unavailable(err, "too many passwords are being checked at once: try again")
+		answer.RetryAfter = 2 * time.Second
+		return answer
+	case errors.Is(err, account.ErrCannotSeal), errors.Is(err, verification.ErrNoKey):
+		// Who runs the server is told what is missing, and the user that it is not their fault.
+		return apierror.Unavailable(err, "this deployment cannot send codes yet: its server has no root key")
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, look first whether it did")
+	}
+	for _, wording := range wordings {
+		if errors.Is(err, wording.refused) {
+			return worded(err, wording.status, wording.code, wording.message)
+		}
+	}
+	return err
+}
+
+func worded(err error, status int, code, message string) error {
+	answer := apierror.Coded(status, code, "%s", message)
+	var wait *account.WaitError
+	if errors.As(err, &wait) {
+		answer.RetryAfter = max(wait.Wait, time.Second)
+	}
+	return answer
+}
+
+// unexpected tells that an error is nobody's refusal.
+func unexpected(err error) bool { return apierror.Of(err).Status >= http.StatusInternalServerError }

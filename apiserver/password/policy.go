@@ -1,0 +1,78 @@
+package password
+
+import (
+	"bufio"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxLength bounds a password, in characters.
+const MaxLength = 128
+
+// commonText holds a password a line; lines that begin with # say where the list comes from.
+//
+//go:embed common.txt
+var commonText string
+
+// common returns the most used passwords, lower-cased.
+var common = sync.OnceValue(func() map[string]bool {
+	set := map[string]bool{}
+	for lines := bufio.NewScanner(strings.NewReader(commonText)); lines.Scan(); {
+		if line := lines.Text(); !strings.HasPrefix(line, "# ") {
+			set[strings.ToLower(line)] = true
+		}
+	}
+	return set
+})
+
+// Judge returns what is wrong with a new password, nil if nothing is. There are no composition rules (NIST SP 800-63B).
+func Judge(password string, minLength int, own ...string) error {
+	switch n := utf8.RuneCountInString(password); {
+	case !utf8.ValidString(password):
+		return errors.New("the password is not valid UTF-8: send UTF-8 text")
+	case n < minLength:
+		return fmt.Errorf("the password has %d characters: use at least %d", n, minLength)
+	case n > MaxLength:
+		return fmt.Errorf("the password has %d characters: use at most %d", n, MaxLength)
+	}
+	folded := strings.ToLower(password)
+	if common()[folded] || repeats(folded) {
+		return errors.New("the password is one of the most used ones: choose another")
+	}
+	for _, text := range own {
+		if text != "" && strings.EqualFold(strings.TrimSpace(password), text) {
+			return errors.New("the password is your own address or name: choose another")
+		}
+	}
+	return nil
+}
+
+// repeats tells whether a password is a common one written again and again, or one short piece of up to four characters.
+func repeats(password string) bool {
+	for size := 1; size <= len(password)/2; size++ {
+		if len(password)%size != 0 || strings.Repeat(password[:size], len(password)/size) != password {
+			continue
+		}
+		return size <= 4 || common()[password[:size]]
+	}
+	return false
+}
+
+const (
+	// FreeFailures is how many wrong passwords in a row for an (email, address) are answered without a wait.
+	FreeFailures = 10
+	maxDelay     = 900 * time.Second
+)
+
+// Delay returns the wait that a number of failures in a row brings: 1, 2, 4 ... 900 seconds from the eleventh on.
+func Delay(failures int) time.Duration {
+	if failures <= FreeFailures {
+		return 0
+	}
+	return min(time.Second<<min(failures-FreeFailures-1, 20), maxDelay)
+}

@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+func TestGITOPS1WhatAnotherManagerDeclaresIsDeclared(t *testing.T) {
+	entry := func(manager, subresource, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	byHTTP := entry(v1alpha1.FieldManagerHTTP, "", `{"f:spec":{"f:slug":{}},"f:metadata":{"f:labels":{}}}`)
+	operator := []metav1.ManagedFieldsEntry{entry("cardea-operator", "", `{"f:metadata":{"f:finalizers":{}}}`), entry("cardea-operator", "status", `{"f:status":{"f:id":{}}}`)}
+	for name, tc := range map[string]struct {
+		label   string
+		entries []metav1.ManagedFieldsEntry
+		applied string
+		want    bool
+	}{
+		"HTTP alone":                          {v1alpha1.ManagedByHTTP, append(operator, byHTTP), "", true},
+		"no label":                            {"", []metav1.ManagedFieldsEntry{byHTTP}, "", false},
+		"Git too":                             {v1alpha1.ManagedByHTTP, append(operator, byHTTP, entry("kustomize-controller", "", `{"f:spec":{"f:slug":{}}}`)), "", false},
+		"Git, of the labels alone":            {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP, entry("kustomize-controller", "", `{"f:metadata":{"f:labels":{}}}`)}, "", true},
+		"Git, of an empty spec":               {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP, entry("kustomize-controller", "", `{"f:spec":{}}`)}, "", true},
+		"kubectl apply of the same values":    {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP}, `{"kind":"RateLimitScheme","spec":{"slug":"free"}}`, false},
+		"kubectl apply of what has no spec":   {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP}, `{"kind":"RateLimitScheme"}`, true},
+		"kubectl apply with a garbled memory": {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP}, `{`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := &v1alpha1.RateLimitScheme{}
+			obj.ManagedFields, obj.Labels, obj.Annotations = tc.entries, map[string]string{v1alpha1.LabelManagedBy: tc.label}, map[string]string{}
+			if tc.applied != "" {
+				obj.Annotations[corev1.LastAppliedConfigAnnotation] = tc.applied
+			}
+			if got := createdByHTTP(obj); got != tc.want {
+				t.Errorf("live: got %v, want %v", got, tc.want)
+			}
+			SlimOrigin(obj)
+			if got := createdByHTTP(obj); got != tc.want {
+				t.Errorf("cached: got %v, want %v", got, tc.want)
+			}
+			if len(obj.Annotations) > 0 || len(obj.ManagedFields) > 1 {
+				t.Errorf("kept %v, %v", obj.Annotations, obj.ManagedFields)
+			}
+		})
+	}
+}

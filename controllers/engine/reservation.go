@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/reservation"
+	"github.com/cardea-iam/cardea/store"
+)
+
+// indexReservations finds the resources of a kind that need a reservation, or list it in their status.
+const indexReservations = "reservations"
+
+// reservationsOf returns every reservation a resource needs by its spec, its id first.
+func reservationsOf(k kind, obj v1alpha1.Resource) []string {
+	needed := k.reserves(obj)
+	if id, err := idOf(k.name(), obj); err == nil {
+		needed = append([]string{reservation.ID(k.name(), id)}, needed...)
+	}
+	return needed
+}
+
+// competitor is a resource that needs a reservation which others may need too.
+type competitor struct {
+	store.Owner
+	created time.Time
+	// innate tells that the reservation is the resource's by its name alone.
+	innate bool
+	// lists tells that its status lists the reservation: it had it when that was written.
+	lists bool
+	// yields tells that the management API created it and nobody else declares it: it yields the slug to one that is declared.
+	yields bool
+}
+
+func newCompetitor(kind, key string, obj v1alpha1.Resource) competitor {
+	return competitor{
+		Owner: store.Owner{
+			Identity: store.Identity{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()},
+			UID:      string(obj.GetUID()),
+		},
+		created: obj.GetCreationTimestamp().Time,
+		innate:  reservation.Innate(key, kind, obj.GetNamespace(), obj.GetName()),
+		lists:   slices.Contains(obj.CommonStatus().Claims, key),
+		yields:  reservation.IsSlug(key) && createdByHTTP(obj),
+	}
+}
+
+// recordedOwner is who the store records for a reservation.
+type recordedOwner struct {
+	competitor
+	// gone tells that a live look found no such resource.
+	gone bool
+}
+
+// resolution is what becomes of one reservation.
+type resolution struct {
+	// displace is the recorded owner whose document is removed with the put, nil if there is none.
+	displace *store.Owner
+	// fault is why the reservation cannot be had, nil if it can.
+	fault error
+}
+
+// resolveConflict decides who has a reservation, by the first rule that applies:
+//  1. The recorded owner keeps it.
+//  2. Whom it belongs to by name displaces a recorded owner of another namespace whom it does not.
+//  3. A recorded owner of the same namespace is displaced if it is gone, or if it yields and the other does not.
+//  4. Any other recorded owner keeps it until it releases it. One that is gone releases it with the next sweep.
+//  5. Without a record it goes to whom precedes puts first.
+func resolveConflict(key string, me competitor, recorded *recordedOwner, competitors []competitor) resolution {
+	if recorded != nil {
+		switch {
+		case recorded.Identity == me.Identity:
+			return resolution{}
+		case recorded.Namespace != me.Namespace && me.innate && !recorded.innate,
+			recorded.Namespace == me.Namespace && (recorded.gone || recorded.yields && !me.yields):
+			return resolution{displace: &recorded.Owner}
+		}
+		return resolution{fault: refuse(key, me, recorded.competitor)}
+	}
+	for _, other := range competitors {
+		if precedes(other, me) {
+			return resolution{fault: refuse(key, me, other)}
+		}
+	}
+	return resolution{}
+}
+
+// precedes orders the competitors for a reservation that nobody has: first whom it belongs to by name, then what does not yield,
+// then whose status lists it, then the older, then the lower namespace and name. Slugs, the only reservations that are yielded,
+// are never needed by resources of two namespaces.
+func precedes(a, b competitor) bool {
+	switch {
+	case a.innate != b.innate:
+		return a.innate
+	case a.yields != b.yields:
+		return b.yields
+	case a.lists != b.lists:
+		return a.lists
+	}
+	if order := a.created.Compare(b.created); order != 0 {
+		return order < 0
+	}
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
+}
+
+// refuse says who has the reservation, but not across namespaces: what another tenant has is none of this one's business.
+func refuse(key string, me, winner competitor) error {
+	what := reservation.Describe(key)
+	switch {
+	case me.Namespace != winner.Namespace:
+		return Terminal(v1alpha1.ReasonConflict, "%s is reserved in another namespace: choose another", what)
+	case me.yields && !winner.yields:
+		return Terminal(v1alpha1.ReasonSuperseded,
+			"%s was taken over by the declared %s: delete this resource, which the management API created", what, winner.Identity)
+	}
+	return Terminal(v1alpha1.ReasonConflict, "%s is held by %s: choose another or delete that resource", what, winner.Identity)
+}
+
+// reserve decides about everything the resource must own alone.
+func (r *reconciler) reserve(ctx context.Context, s *state) error {
+	if s.unresolved != nil {
+		return s.unresolved
+	}
+	s.reservations = reservationsOf(r.kind, s.obj)
+	return r.resolveConflicts(ctx, s, s.reservations)
+}
+
+// resolveConflicts decides about those of the reservations that the store does not record for the resource yet.
+func (r *reconciler) resolveConflicts(ctx context.Context, s *state, needed []string) error {
+	var missing []string
+	for _, key := range needed {
+		if _, recorded := slices.BinarySearch(s.stored.Claims, key); !recorded {
+			missing = append(missing, key)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	owners, err := r.documents.Holders(ctx, missing)
+	if err != nil {
+		return &storeError{err}
+	}
+	for _, key := range missing {
+		me := newCompetitor(r.kind.name(), key, s.obj)
+		recorded, err := r.recorded(ctx, key, me, owners)
+		if err != nil {
+			return err
+		}
+		competitors, err := r.competitors(ctx, key, me)
+		if err != nil {
+			return err
+		}
+		decided := resolveConflict(key, me, recorded, competitors)
+		if decided.fault != nil {
+			return decided.fault
+		}
+		if decided.displace != nil {
+			s.displace = append(s.displace, *decided.displace)
+		}
+	}
+	return nil
+}
+
+// recorded looks up the recorded owner of a reservation. Whether it is gone is asked of the API server itself: a cache may lag.
+func (r *reconciler) recorded(ctx context.Context, key string, me competitor, owners map[string]store.Owner) (*recordedOwner, error) {
+	owner, found := owners[key]
+	if !found {
+		return nil, nil
+	}
+	if owner.Identity == me.Identity {
+		return &recordedOwner{competitor: me}, nil
+	}
+	obj := r.kind.newObject()
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, obj)
+	if apierrors.IsNotFound(err) {
+		innate := reservation.Innate(key, owner.Kind, owner.Namespace, owner.Name)
+		return &recordedOwner{competitor: competitor{Owner: owner, innate: innate}, gone: true}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look whether %s still exists: %w", owner.Identity, err)
+	}
+	o := &recordedOwner{competitor: newCompetitor(r.kind.name(), key, obj)}
+	o.Owner = owner // displaced as recorded, also when the resource was created again since
+	return o, nil
+}
+
+// competitors lists the other live resources that need the reservation and are not themselves refused.
+func (r *reconciler) competitors(ctx context.Context, key string, me competitor) ([]competitor, error) {
+	others, err := r.list(ctx, r.kind, client.MatchingFields{indexReservations: key})
+	if err != nil {
+		return nil, err
+	}
+	var competitors []competitor
+	for _, obj := range others {
+		if string(obj.GetUID()) == me.UID || !obj.GetDeletionTimestamp().IsZero() || refused(obj) {
+			continue
+		}
+		competitors = append(competitors, newCompetitor(r.kind.name(), key, obj))
+	}
+	return competitors, nil
+}
+
+// refused tells that a resource was found unacceptable as it is declared now.
+func refused(obj v1alpha1.Resource) bool {
+	accepted := meta.FindStatusCondition(obj.CommonStatus().Conditions, v1alpha1.ConditionAccepted)
+	return accepted != nil && accepted.Status == "False" && accepted.ObservedGeneration == obj.GetGeneration()
+}

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// Bounds of the wait before a failed reconcile is tried again. What waits for the store or the API server is also woken when
+// that is back.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 5 * time.Second
+)
+
+func newBackoff() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
+}
+
+// result turns the end of a reconcile into the queue's words:
+//   - Done, waiting for the user or for a watch: the resync, with jitter and at low priority, so that fresh changes come before it.
+//   - A lost race: again, after a growing wait.
+//   - The store or the API server is away: likewise, and as soon as it is back. The outage is logged, not each resource.
+//   - Anything else is an error, which controller-runtime logs and tries again.
+func (r *reconciler) result(ctx context.Context, req reconcile.Request, err error, retry time.Duration) (reconcile.Result, error) {
+	var waiting *WaitingError
+	var terminal *TerminalError
+	switch {
+	case err == nil, errors.Is(err, errVanished), errors.As(err, &terminal), errors.As(err, &waiting):
+		r.backoff.Forget(req)
+		r.waiters.remove(r.kind.name(), req)
+	case errors.Is(err, errAgain), apierrors.IsConflict(err), apierrors.IsAlreadyExists(err),
+		errors.Is(err, store.ErrStale), errors.Is(err, store.ErrFenced):
+		return reconcile.Result{RequeueAfter: r.backoff.When(req)}, nil
+	case isStoreError(err):
+		r.waiters.add(r.kind.name(), req)
+		r.tenure.failed()
+		return reconcile.Result{RequeueAfter: r.backoff.When(req)}, nil
+	case r.api.concerns(err):
+		r.waiters.add(r.kind.name(), req)
+		r.api.failed(ctx, err)
+		return reconcile.Result{RequeueAfter: r.backoff.When(req)}, nil
+	default:
+		return reconcile.Result{}, err
+	}
+	resync := r.resync + time.Duration((rand.Float64()-0.5)*0.2*float64(r.resync))
+	if retry > 0 && retry < resync {
+		return reconcile.Result{RequeueAfter: retry}, nil
+	}
+	return reconcile.Result{RequeueAfter: resync, Priority: ptr.To(handler.LowPriority)}, nil
+}
+
+// retryAfter returns when a wait that no watch ends is looked at again: sooner while it is young, for what is missing is often
+// just being made. Without such a wait it is what the kind asked for.
+func (s *state) retryAfter(err error, now time.Time) time.Duration {
+	var waiting *WaitingError
+	if !errors.As(err, &waiting) || waiting.RetryAfter == 0 {
+		return s.retry
+	}
+	age := time.Duration(0)
+	if since := meta.FindStatusCondition(s.obj.CommonStatus().Conditions, waiting.Condition); since != nil {
+		age = now.Sub(since.LastTransitionTime.Time)
+	}
+	return min(max(age, time.Second), waiting.RetryAfter)
+}
+
+// unreachable tells that an error says nothing of the request: the API server did not answer, or not as itself.
+func unreachable(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) || apierrors.IsUnexpectedServerError(err)
+}
+
+// waiters are the resources that wait for the store or the API server.
+type waiters struct {
+	mu  sync.Mutex
+	set map[string]map[reconcile.Request]struct{}
+}
+
+func (w *waiters) add(kind string, req reconcile.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.set == nil {
+		w.set = map[string]map[reconcile.Request]struct{}{}
+	}
+	if w.set[kind] == nil {
+		w.set[kind] = map[reconcile.Request]struct{}{}
+	}
+	w.set[kind][req] = struct{}{}
+}
+
+func (w *waiters) remove(kind string, req reconcile.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.set[kind], req)
+}
+
+// takeAll returns and forgets all of them, by kind.
+func (w *waiters) takeAll() map[string]map[reconcile.Request]struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.set
+	w.set = nil
+	return taken
+}

@@ -1,0 +1,82 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// The leader's lease. One that was killed is followed after leaseDuration and a try of the other's, one that ended cleanly after
+// a try alone. A leader that cannot renew for renewDeadline ends; what it still writes is fenced off by the store either way, so
+// a short lease risks a change of leaders, and nothing else.
+const (
+	leaseDuration = 7 * time.Second
+	renewDeadline = 5 * time.Second
+	retryPeriod   = time.Second
+)
+
+// ErrLeaseLost is Run's answer where another operator has the lease, or this one could not renew it. It starts again as the one
+// that stands by.
+var ErrLeaseLost = errors.New("the leader's lease was lost")
+
+// renewedLock notes when the lease was renewed last.
+type renewedLock struct {
+	*resourcelock.LeaseLock
+	clock func() time.Time
+	last  atomic.Int64 // nanoseconds since 1970, 0: never
+}
+
+// Create implements resourcelock.Interface.
+func (l *renewedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.note(record, l.LeaseLock.Create(ctx, record))
+}
+
+// Update implements resourcelock.Interface.
+func (l *renewedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.note(record, l.LeaseLock.Update(ctx, record))
+}
+
+func (l *renewedLock) note(record resourcelock.LeaderElectionRecord, err error) error {
+	if err == nil && record.HolderIdentity == l.Identity() {
+		l.last.Store(l.clock().UnixNano())
+	}
+	return err
+}
+
+// lost tells that the lease was held once and could not be renewed in time.
+func (l *renewedLock) lost() bool {
+	last := l.last.Load()
+	return last != 0 && l.clock().Sub(time.Unix(0, last)) >= renewDeadline
+}
+
+// lead lets a manager be one of several, of which one leads.
+func lead(opts *manager.Options, lock resourcelock.Interface) {
+	opts.LeaderElection = true
+	opts.LeaderElectionResourceLockInterface = lock
+	opts.LeaderElectionReleaseOnCancel = true
+	opts.LeaseDuration, opts.RenewDeadline, opts.RetryPeriod = ptr.To(leaseDuration), ptr.To(renewDeadline), ptr.To(retryPeriod)
+}
+
+// stillLeader asks the API server who holds the Lease. It asks through a lock of its own: one remembers what it read, and the
+// elector writes what its own remembers.
+func stillLeader(lock *resourcelock.LeaseLock) func(context.Context) (bool, error) {
+	if lock == nil {
+		return func(context.Context) (bool, error) { return true, nil }
+	}
+	return func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		asking := &resourcelock.LeaseLock{LeaseMeta: lock.LeaseMeta, Client: lock.Client, LockConfig: lock.LockConfig}
+		record, _, err := asking.Get(ctx)
+		if err != nil {
+			return false, fmt.Errorf("ask who holds the lease: %w", err)
+		}
+		return record.HolderIdentity == lock.Identity(), nil
+	}
+}

@@ -1,0 +1,60 @@
+-- What bounds abuse: which codes were asked for, by whom; counters within a window; and the clients that an account signed in
+-- from. Before, the challenges stood for the sends, and failures for the counters; a server of the version before goes on with those.
+
+-- +goose Up
+CREATE TABLE sends (
+    deployment    TEXT     NOT NULL,
+    id            BIGINT   NOT NULL,
+    purpose       TEXT     NOT NULL,
+    channel       TEXT     NOT NULL,
+    -- Who asked, as far as signed in; 0: nobody.
+    user_id       BIGINT   NOT NULL,
+    recipient     TEXT     NOT NULL,
+    -- An IPv4 address or IPv6 /64, and the IPv4 /24 or IPv6 /48 it is in.
+    client        TEXT     NOT NULL,
+    neighbourhood TEXT     NOT NULL,
+    region        TEXT     NOT NULL,
+    -- Whether it was asked for by somebody known: at a client the account signed in from, or by a user with a verified phone.
+    known         SMALLINT NOT NULL,
+    -- Whether a message went out.
+    sent          SMALLINT NOT NULL,
+    created_at    BIGINT   NOT NULL,
+    PRIMARY KEY (deployment, id)
+);
+
+CREATE INDEX sends_recipient ON sends (deployment, channel, recipient, created_at);
+CREATE INDEX sends_neighbourhood ON sends (deployment, channel, neighbourhood, created_at);
+CREATE INDEX sends_user ON sends (deployment, channel, user_id, created_at);
+CREATE INDEX sends_day ON sends (deployment, channel, created_at);
+CREATE INDEX sends_age ON sends (created_at);
+
+CREATE TABLE counters (
+    deployment TEXT   NOT NULL,
+    scope      TEXT   NOT NULL,
+    subject    TEXT   NOT NULL,
+    counted    BIGINT NOT NULL,
+    -- When it begins anew.
+    ends_at    BIGINT NOT NULL,
+    PRIMARY KEY (deployment, scope, subject)
+);
+
+CREATE INDEX counters_age ON counters (ends_at);
+
+CREATE TABLE known_clients (
+    deployment TEXT   NOT NULL,
+    user_id    BIGINT NOT NULL,
+    client     TEXT   NOT NULL,
+    seen_at    BIGINT NOT NULL,
+    PRIMARY KEY (deployment, user_id, client)
+);
+
+CREATE INDEX known_clients_age ON known_clients (seen_at);
+
+ALTER TABLE invitations ADD COLUMN revoked_at BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX invitations_email ON invitations (deployment, folded, created_at);
+CREATE INDEX invitations_inviter ON invitations (deployment, invited_by, created_at);
+
+-- The limits of the last day go on.
+INSERT INTO sends (deployment, id, purpose, channel, user_id, recipient, client, neighbourhood, region, known, sent, created_at)
+SELECT deployment, id, purpose, channel, user_id, recipient, address, address, region, 0, sent, created_at FROM challenges
+WHERE purpose <> 'invitation';
