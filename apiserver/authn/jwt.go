@@ -29,6 +29,9 @@ var accepted = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jos
 // forbiddenHeaders would let a token bring its own key, or change what is verified.
 var forbiddenHeaders = []string{"jwk", "jku", "x5u", "x5c", "crit", "b64"}
 
+// strict reads base64url in its one spelling: no token has two.
+var strict = base64.RawURLEncoding.Strict()
+
 // errRefused is every reason a token is not accepted; none is told.
 var errRefused = errors.New("the token is refused")
 
@@ -117,6 +120,9 @@ func parseToken(raw string) (*parsed, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := strict.DecodeString(raw[strings.LastIndexByte(raw, '.')+1:]); err != nil {
+		return nil, errRefused
+	}
 	signature, err := jose.ParseSignedCompact(raw, accepted)
 	if err != nil {
 		return nil, errRefused
@@ -138,7 +144,7 @@ func parseToken(raw string) (*parsed, error) {
 }
 
 func readHeader(encoded string) (map[string]any, error) {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+	raw, err := strict.DecodeString(encoded)
 	if err != nil {
 		return nil, errRefused
 	}
