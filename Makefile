@@ -22,9 +22,6 @@ TEST_FLAGS ?=
 TEST_TIMEOUT ?= 20m
 # Packages tested at once; each may start a control plane.
 PROCS ?= 2
-# How long each fuzz target runs: FUZZ_TIME in fuzz, FUZZ_TIME_IN_TEST in test.
-FUZZ_TIME ?= 5m
-FUZZ_TIME_IN_TEST ?= 3s
 # Repetitions of deflake.
 COUNT ?= 10
 BENCH ?= .
@@ -107,12 +104,6 @@ test: deps k8s build ## Run every test, with all its set-up.
 		$(GO_TEST) $(RACE) $(RACE_PACKAGES) || status=$$?; \
 		$(GO_TEST) $(PLAIN_PACKAGES) || status=$$?; \
 		exit $$status; } | $(SUMMARIZE)
-	@hack/fuzz.sh $(FUZZ_TIME_IN_TEST)
-
-.PHONY: fuzz
-fuzz: ## Run every fuzz target (FUZZ_TIME each).
-	@mkdir -p bin
-	@hack/fuzz.sh $(FUZZ_TIME)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need neither a control plane nor PostgreSQL.
