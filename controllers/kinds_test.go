@@ -27,7 +27,7 @@ func TestEveryKindHasAController(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = NewManager(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, nil, logr.Discard(), Options{
-		Clock: time.Now, Random: rand.Reader, Keyring: ring, Resync: time.Hour, Beat: time.Hour, Workers: 1, RequireHostGrants: true,
+		Clock: time.Now, Random: rand.Reader, Keyring: ring, Resync: time.Hour, Heartbeat: time.Hour, Workers: 1, RequireHostGrants: true,
 	})
 	if err != nil {
 		t.Error(err)

@@ -44,7 +44,7 @@ type Options struct {
 	// Resync is the time between two reconciles of an unchanged resource.
 	Resync time.Duration
 	// Beat is the time between two signs of life in the store.
-	Beat time.Duration
+	Heartbeat time.Duration
 	// Workers is the number of reconciles of one kind at once.
 	Workers int
 	// RequireHostGrants lets a namespace declare the hosts alone that its annotation lists.
@@ -55,25 +55,25 @@ type Options struct {
 
 // setup adds every controller to a manager.
 func setup(ctx context.Context, mgr manager.Manager, lock *resourcelock.LeaseLock, api *engine.APIServer, opts Options) error {
-	tenure := engine.NewTenure(engine.TenureOptions{
-		Store: opts.Store, Install: installID(mgr.GetAPIReader()), StillLeader: stillLeader(lock), Beat: opts.Beat,
+	term := engine.NewTerm(engine.TermOptions{
+		Store: opts.Store, Install: installID(mgr.GetAPIReader()), StillLeader: stillLeader(lock), Heartbeat: opts.Heartbeat,
 	})
-	for _, runnable := range []manager.Runnable{tenure, api} {
+	for _, runnable := range []manager.Runnable{term, api} {
 		if err := mgr.Add(runnable); err != nil {
 			return err
 		}
 	}
 	e := engine.New(mgr, engine.Options{
-		Store: opts.Store, Tenure: tenure, API: api, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook,
+		Store: opts.Store, Term: term, API: api, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook,
 	})
-	if err := addKinds(e, mgr, tenure, opts); err != nil {
+	if err := addKinds(e, mgr, term, opts); err != nil {
 		return err
 	}
 	return e.Start(ctx, mgr)
 }
 
 // addKinds adds how each kind is reconciled. A kind of the table that is missing here fails the start.
-func addKinds(e *engine.Engine, mgr manager.Manager, tenure *engine.Tenure, opts Options) error {
+func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Options) error {
 	objects, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func addKinds(e *engine.Engine, mgr manager.Manager, tenure *engine.Tenure, opts
 	deployments := func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} }
 	engine.Add(e, identitydeployment.Kind(identitydeployment.Options{
 		Client: direct, ConfigMaps: watch(objectwatch.ConfigMaps, deployments), Secrets: watch(objectwatch.Secrets, deployments), Grants: grants,
-		Keyring: opts.Keyring, People: identitydeployment.People{Store: opts.Store, Tenure: tenure.Current}, Clock: opts.Clock, Random: opts.Random,
+		Keyring: opts.Keyring, People: identitydeployment.People{Store: opts.Store, Term: term.Current}, Clock: opts.Clock, Random: opts.Random,
 	}))
 	engine.Add(e, ratelimitscheme.Kind())
 	engine.Add(e, apiauthapp.Kind())

@@ -1,5 +1,5 @@
-// Package store states what Cardea needs of its runtime store: config documents with their claims, the change
-// feed, and the store's identity with the operator's tenure. Package sqlstore keeps these promises over SQLite and
+// Package store states what Cardea needs of its runtime store: config documents with their reservations, the change
+// feed, and the store's identity with the operator's term. Package sqlstore keeps these promises over SQLite and
 // PostgreSQL; package storetest proves them for any implementation.
 package store
 
@@ -56,31 +56,31 @@ type Document struct {
 // Put is one write of a document with everything it must own alone.
 type Put struct {
 	Document
-	// Claims is the complete set of claims the document holds after the write; those it held before and are not
+	// Reservations is the complete set of reservations the document holds after the write; those it held before and are not
 	// listed are released. At most 256, each at most 512 bytes.
-	Claims []string
+	Reservations []string
 	// SeenUID is the UID the writer found recorded for this identity, "" if it found no document. The write happens
 	// only if that is still so: this is the compare-and-swap by which a resource that was created again takes over.
 	SeenUID string
-	// Displace lists owners the writer has proven may lose their claims: gone from the cluster, or yielding. A
-	// claim held by one of them moves to the writer, and the displaced document is deleted with all its claims. Of another
-	// namespace only a claim moves that is the writer's by its name alone; any other stays with its holder.
+	// Displace lists owners the writer has proven may lose their reservations: gone from the cluster, or yielding. A
+	// reservation held by one of them moves to the writer, and the displaced document is deleted with all its reservations. Of another
+	// namespace only a reservation moves that is the writer's by its name alone; any other stays with its holder.
 	Displace []Owner
 }
 
-// Held is what the store holds for one identity.
-type Held struct {
+// Stored is what the store holds for one identity.
+type Stored struct {
 	// Document is the zero Document if there is none.
 	Document Document
 	// Found tells whether there is a document.
 	Found bool
-	// Claims are the document's claims, sorted.
-	Claims []string
+	// Reservations are the document's reservations, sorted.
+	Reservations []string
 }
 
-// Tenure is an operator's right to write: the store it was won on and its epoch there. A write carries it and is
+// Term is an operator's right to write: the store it was won on and its epoch there. A write carries it and is
 // refused with ErrFenced when the store has another identity or epoch.
-type Tenure struct {
+type Term struct {
 	StoreID string
 	Epoch   int64
 }
@@ -99,33 +99,33 @@ type Change struct {
 	Deleted  bool
 }
 
-// Documents is the operator's side. Every write checks the tenure in its own transaction. Writes that wait may share
+// Documents is the operator's side. Every write checks the term in its own transaction. Writes that wait may share
 // a transaction; each succeeds or fails by itself, and none is acknowledged before the shared commit is durable.
 type Documents interface {
-	// Held returns what the store holds for an identity.
-	Held(ctx context.Context, id Identity) (Held, error)
-	// Holders returns the owner of each of the claims that has one.
-	Holders(ctx context.Context, claims []string) (map[string]Owner, error)
+	// Stored returns what the store holds for an identity.
+	Stored(ctx context.Context, id Identity) (Stored, error)
+	// ReservationOwners returns the owner of each of the reservations that has one.
+	ReservationOwners(ctx context.Context, reservations []string) (map[string]Owner, error)
 	// Owners returns the owner of every document that is not retained, in no order.
 	Owners(ctx context.Context) ([]Owner, error)
-	// Put writes a document and its claims and adds one revision to the feed. An equal write (same UID, generation,
-	// hash, payload, deployment, id, key, claims, not retained) changes nothing and adds none. Errors: ErrFenced; ErrStale (the recorded UID
-	// is not SeenUID, or the recorded generation of the same UID is higher); *ClaimHeldError; ErrInvalid;
+	// Put writes a document and its reservations and adds one revision to the feed. An equal write (same UID, generation,
+	// hash, payload, deployment, id, key, reservations, not retained) changes nothing and adds none. Errors: ErrFenced; ErrStale (the recorded UID
+	// is not SeenUID, or the recorded generation of the same UID is higher); *ReservedError; ErrInvalid;
 	// ErrUnavailable. It returns the revision that holds the content.
-	Put(ctx context.Context, tenure Tenure, put Put) (int64, error)
-	// Delete removes the document of an owner with its claims and adds a revision; no document, or one of another
+	Put(ctx context.Context, term Term, put Put) (int64, error)
+	// Delete removes the document of an owner with its reservations and adds a revision; no document, or one of another
 	// UID, is success and changes nothing. Errors: ErrFenced, ErrUnavailable.
-	Delete(ctx context.Context, tenure Tenure, owner Owner) error
+	Delete(ctx context.Context, term Term, owner Owner) error
 	// Retain marks the document of an owner as retained. No document, or one of another UID, is success. Errors:
 	// ErrFenced, ErrUnavailable.
-	Retain(ctx context.Context, tenure Tenure, owner Owner) error
+	Retain(ctx context.Context, term Term, owner Owner) error
 }
 
 // Erasure deletes what people left behind in a deployment that is deleted with them. It is the operator's, like Documents.
 type Erasure interface {
 	// Erase deletes up to limit of people's rows in each table of a deployment ("namespace/name") and returns how many it deleted;
 	// 0 means nothing is left. Errors: ErrFenced, ErrUnavailable.
-	Erase(ctx context.Context, tenure Tenure, deployment string, limit int) (int64, error)
+	Erase(ctx context.Context, term Term, deployment string, limit int) (int64, error)
 }
 
 // Tenants tells the operator of what former deployments left behind.
@@ -146,20 +146,20 @@ type Feed interface {
 	Signals(ctx context.Context) <-chan struct{}
 }
 
-// Tenures is how an operator becomes, stays and stops being the one writer.
-type Tenures interface {
+// Terms is how an operator becomes, stays and stops being the one writer.
+type Terms interface {
 	// Installed returns the install that marked the store last, "" if none did. Errors: ErrSchema or ErrUnavailable.
 	Installed(ctx context.Context) (string, error)
-	// Take ends every earlier tenure and begins one for an install (the id of a cluster). If the store is marked by
-	// another install that released it, or whose beat does not change while Take watches for the patience, the
+	// Acquire ends every earlier term and begins one for an install (the id of a cluster). If the store is marked by
+	// another install that released it, or whose beat does not change while Acquire watches for the patience, the
 	// install takes the store over; if that install beats, ErrForeignInstall. The same install never waits.
-	Take(ctx context.Context, install string, patience time.Duration) (Tenure, error)
-	// Beat shows that the tenure's install lives. ErrFenced if the tenure is no longer the store's.
-	Beat(ctx context.Context, tenure Tenure) error
-	// Release marks the install as gone, so that another need not wait. A fenced tenure releases nothing.
-	Release(ctx context.Context, tenure Tenure) error
+	Acquire(ctx context.Context, install string, patience time.Duration) (Term, error)
+	// Heartbeat shows that the term's install lives. ErrFenced if the term is no longer the store's.
+	Heartbeat(ctx context.Context, term Term) error
+	// Release marks the install as gone, so that another need not wait. A fenced term releases nothing.
+	Release(ctx context.Context, term Term) error
 	// Prune forgets feed entries older than the age, never the newest one. ErrFenced as with every write.
-	Prune(ctx context.Context, tenure Tenure, age time.Duration) error
+	Prune(ctx context.Context, term Term, age time.Duration) error
 }
 
 // Schema is the life of the tables.
@@ -176,7 +176,7 @@ type Schema interface {
 type Store interface {
 	Documents
 	Feed
-	Tenures
+	Terms
 	Schema
 	Erasure
 	Tenants
@@ -186,8 +186,8 @@ type Store interface {
 }
 
 var (
-	// ErrFenced: the writer's tenure is not the store's: another operator took over, or the store was replaced.
-	ErrFenced = errors.New("the store is written by another operator or was replaced: this operator's tenure is over")
+	// ErrFenced: the writer's term is not the store's: another operator took over, or the store was replaced.
+	ErrFenced = errors.New("the store is written by another operator or was replaced: this operator's term is over")
 	// ErrStale: what the writer saw before the write is no longer so; look again.
 	ErrStale = errors.New("the document changed since it was read")
 	// ErrFeedLost: the position is not in the feed's log: load everything again.
@@ -202,17 +202,17 @@ var (
 	ErrUnavailable = errors.New("the store is unavailable")
 )
 
-// ClaimHeldError: a claim of the put belongs to another document, which the put may not displace.
-type ClaimHeldError struct {
-	// Claims maps each refused claim to the owner that holds it.
-	Claims map[string]Owner
+// ReservedError: a reservation of the put belongs to another document, which the put may not displace.
+type ReservedError struct {
+	// Reservations maps each refused reservation to the owner that holds it.
+	Reservations map[string]Owner
 }
 
-// Error names each refused claim and its holder, in the order of the claims.
-func (e *ClaimHeldError) Error() string {
-	parts := make([]string, 0, len(e.Claims))
-	for _, claim := range slices.Sorted(maps.Keys(e.Claims)) {
-		parts = append(parts, fmt.Sprintf("%s is held by %s", claim, e.Claims[claim].Identity))
+// Error names each refused reservation and its holder, in the order of the reservations.
+func (e *ReservedError) Error() string {
+	parts := make([]string, 0, len(e.Reservations))
+	for _, key := range slices.Sorted(maps.Keys(e.Reservations)) {
+		parts = append(parts, fmt.Sprintf("%s is held by %s", key, e.Reservations[key].Identity))
 	}
 	return strings.Join(parts, "; ")
 }

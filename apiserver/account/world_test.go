@@ -30,7 +30,7 @@ var now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 type world struct {
 	t         *testing.T
 	store     store.Store
-	tenure    store.Tenure
+	term      store.Term
 	follower  *snapshot.Follower
 	following sync.WaitGroup
 }
@@ -44,7 +44,7 @@ func newWorld(t *testing.T, more ...func(*world)) *world {
 	w.must(err)
 	t.Cleanup(func() { _ = w.store.Close() })
 	w.must(w.store.Migrate(t.Context()))
-	w.tenure, err = w.store.Take(t.Context(), "test", time.Second)
+	w.term, err = w.store.Acquire(t.Context(), "test", time.Second)
 	w.must(err)
 	for _, name := range []string{"home", "other"} {
 		w.put(v1alpha1.KindIdentityDeployment, name, "acme/"+name, document.Deployment{
@@ -87,7 +87,7 @@ func (w *world) put(kind, name, deployment string, content any) {
 	w.must(err)
 	payload, err := document.Encode(document.Meta{CreatedAt: now, UpdatedAt: now}, content)
 	w.must(err)
-	_, err = w.store.Put(w.t.Context(), w.tenure, store.Put{Document: store.Document{
+	_, err = w.store.Put(w.t.Context(), w.term, store.Put{Document: store.Document{
 		Owner:      store.Owner{Identity: store.Identity{Kind: kind, Namespace: "acme", Name: name}, UID: "uid-" + name},
 		Generation: 1, Deployment: deployment, ID: ids.Derive(kind, "acme", name), Key: name, Hash: hash, Payload: payload,
 	}})

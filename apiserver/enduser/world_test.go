@@ -65,7 +65,7 @@ type world struct {
 	t       *testing.T
 	url     string
 	store   store.Store
-	tenure  store.Tenure
+	term    store.Term
 	keyring *seal.Keyring
 	carrier *carrier.Carrier
 	clock   *clock
@@ -127,7 +127,7 @@ func newWorld(t *testing.T, storeURL string) *world {
 	w.must(err)
 	t.Cleanup(func() { _ = w.store.Close() })
 	w.must(w.store.Migrate(t.Context()))
-	w.tenure, err = w.store.Take(t.Context(), "test", time.Second)
+	w.term, err = w.store.Acquire(t.Context(), "test", time.Second)
 	w.must(err)
 	keyFile := filepath.Join(t.TempDir(), "root.key")
 	w.must(os.WriteFile(keyFile, bytes.Repeat([]byte{7}, 32), 0o600))
@@ -202,14 +202,14 @@ func (w *world) put(kind, name, deployment, key string, content any) int64 {
 	payload, err := document.Encode(document.Meta{CreatedAt: w.clock.Now(), UpdatedAt: w.clock.Now()}, content)
 	w.must(err)
 	owner := store.Owner{Identity: store.Identity{Kind: kind, Namespace: "acme", Name: name}, UID: "uid-" + name}
-	held, err := w.store.Held(w.t.Context(), owner.Identity)
+	held, err := w.store.Stored(w.t.Context(), owner.Identity)
 	w.must(err)
 	seen := ""
 	if held.Found {
 		seen = owner.UID
 	}
 	id := ids.Derive(kind, "acme", name)
-	_, err = w.store.Put(w.t.Context(), w.tenure, store.Put{SeenUID: seen, Document: store.Document{
+	_, err = w.store.Put(w.t.Context(), w.term, store.Put{SeenUID: seen, Document: store.Document{
 		Owner: owner, Generation: w.generation, Deployment: deployment, ID: id, Key: key, Hash: hash, Payload: payload,
 	}})
 	w.must(err)
@@ -519,7 +519,7 @@ func (w *world) signedDeployment() document.Deployment {
 // withdraw deletes a document as the operator does.
 func (w *world) withdraw(kind, name string) {
 	w.t.Helper()
-	w.must(w.store.Delete(w.t.Context(), w.tenure, store.Owner{Identity: store.Identity{Kind: kind, Namespace: "acme", Name: name}, UID: "uid-" + name}))
+	w.must(w.store.Delete(w.t.Context(), w.term, store.Owner{Identity: store.Identity{Kind: kind, Namespace: "acme", Name: name}, UID: "uid-" + name}))
 }
 
 // deleteWorkspaceMembership takes a row away that no operation takes away alone.

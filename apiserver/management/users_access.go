@@ -37,22 +37,29 @@ func (p *peopleRequest) hash(secret string) (string, error) {
 // setPassword sets or replaces a user's password. Whoever signed in with the old one is signed out everywhere.
 func (a *API) setPassword(c *call) (reply, error) {
 	p := c.people()
+	if !p.Settings.EffectiveSignIn().Password {
+		return reply{}, peopleError(errPasswordsDisabled)
+	}
+	var secret string
+	read := func(own ...string) func(*body.Object) {
+		return func(o *body.Object) {
+			o.Require("password")
+			secret = p.readPassword(o, own...)
+		}
+	}
+	if err := p.parse(read()); err != nil {
+		return reply{}, err
+	}
 	id, err := c.userID()
 	if err != nil {
 		return reply{}, err
-	}
-	if !p.Settings.EffectiveSignIn().Password {
-		return reply{}, peopleError(errPasswordsDisabled)
 	}
 	var user people.User
 	if err := p.view(func(u *account.Unit) error { user, err = findUser(u, id); return err }); err != nil {
 		return reply{}, err
 	}
-	var secret string
-	if err := p.parse(func(o *body.Object) {
-		o.Require("password")
-		secret = p.readPassword(o, user.Email, user.FirstName, user.LastName)
-	}); err != nil {
+	// Once more, now that it is known whose names it must not be.
+	if err := p.parse(read(user.Email, user.FirstName, user.LastName)); err != nil {
 		return reply{}, err
 	}
 	encoded, err := p.hash(secret)

@@ -90,7 +90,7 @@ type world struct {
 	t        *testing.T
 	url      string
 	store    store.Store
-	tenure   store.Tenure
+	term     store.Term
 	keyring  *seal.Keyring
 	carrier  *carrier.Carrier
 	clock    *clock
@@ -114,7 +114,7 @@ func newWorldOver(t *testing.T, url string) *world {
 	w.store = w.openStore()
 	w.must(w.store.Migrate(t.Context()))
 	var err error
-	w.tenure, err = w.store.Take(t.Context(), "test", time.Second)
+	w.term, err = w.store.Acquire(t.Context(), "test", time.Second)
 	w.must(err)
 	keyFile := filepath.Join(t.TempDir(), "root.key")
 	w.must(os.WriteFile(keyFile, bytes.Repeat([]byte{7}, 32), 0o600))
@@ -178,13 +178,13 @@ func (w *world) declare(deployment string, d document.Deployment) {
 	payload, err := document.Encode(document.Meta{CreatedAt: w.clock.Now(), UpdatedAt: w.clock.Now()}, d)
 	w.must(err)
 	o := owner(deployment)
-	held, err := w.store.Held(w.t.Context(), o.Identity)
+	held, err := w.store.Stored(w.t.Context(), o.Identity)
 	w.must(err)
 	seen := ""
 	if held.Found {
 		seen = o.UID
 	}
-	_, err = w.store.Put(w.t.Context(), w.tenure, store.Put{SeenUID: seen, Document: store.Document{
+	_, err = w.store.Put(w.t.Context(), w.term, store.Put{SeenUID: seen, Document: store.Document{
 		Owner: o, Generation: w.generation, Deployment: deployment, ID: ids.Derive(o.Kind, o.Namespace, o.Name), Key: o.Name, Hash: hash, Payload: payload,
 	}})
 	w.must(err)
@@ -192,7 +192,7 @@ func (w *world) declare(deployment string, d document.Deployment) {
 
 func (w *world) withdraw(deployment string) {
 	w.t.Helper()
-	w.must(w.store.Delete(w.t.Context(), w.tenure, owner(deployment)))
+	w.must(w.store.Delete(w.t.Context(), w.term, owner(deployment)))
 	w.eventually("the deployment is gone", func() bool {
 		_, found := w.follower.Current().Deployment(deployment)
 		return !found

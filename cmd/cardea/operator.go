@@ -115,7 +115,7 @@ func newLock(config *rest.Config, lease leaseOptions) (*resourcelock.LeaseLock, 
 // controllerOptions are what the controllers need.
 func controllerOptions(st store.Store, keyring *seal.Keyring, opts operatorOptions) controllers.Options {
 	return controllers.Options{
-		Store: st, Keyring: keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Beat: beat, Workers: opts.workers,
+		Store: st, Keyring: keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Heartbeat: beat, Workers: opts.workers,
 		RequireHostGrants: opts.requireHostGrants,
 	}
 }

@@ -52,18 +52,18 @@ func (e *Engine) referrers(ctx context.Context, id store.Identity) ([]string, er
 
 // withdraw takes the document out of the store, or marks it as retained, as the deletion policy says.
 func (r *reconciler) withdraw(ctx context.Context, s *state) error {
-	tenure, err := r.tenure.Current(ctx)
+	term, err := r.term.Current(ctx)
 	if err != nil {
 		return &storeError{err}
 	}
 	owner := store.Owner{Identity: s.identity(r.kind.name()), UID: string(s.obj.GetUID())}
 	if r.retains(s.obj) {
-		err = r.documents.Retain(ctx, tenure, owner)
+		err = r.documents.Retain(ctx, term, owner)
 	} else {
-		err = r.documents.Delete(ctx, tenure, owner)
+		err = r.documents.Delete(ctx, term, owner)
 	}
 	if err != nil {
-		return r.refusedWrite(tenure, err)
+		return r.refusedWrite(term, err)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (r *reconciler) removeFinalizer(ctx context.Context, s *state) error {
 // by hand, or the cluster was lost. Whether it is gone is asked of the API server itself. What is still in use
 // stays in force, as in an ordinary deletion.
 func (r *reconciler) sweep(ctx context.Context, id store.Identity) error {
-	stored, err := r.documents.Held(ctx, id)
+	stored, err := r.documents.Stored(ctx, id)
 	if err != nil {
 		return &storeError{err}
 	}
@@ -104,14 +104,14 @@ func (r *reconciler) sweep(ctx context.Context, id store.Identity) error {
 	if err != nil || len(referrers) > 0 {
 		return err
 	}
-	tenure, err := r.tenure.Current(ctx)
+	term, err := r.term.Current(ctx)
 	if err != nil {
 		return &storeError{err}
 	}
-	if err := r.documents.Delete(ctx, tenure, stored.Document.Owner); err != nil {
-		return r.refusedWrite(tenure, err)
+	if err := r.documents.Delete(ctx, term, stored.Document.Owner); err != nil {
+		return r.refusedWrite(term, err)
 	}
 	log.FromContext(ctx).Info("Removed the document of a resource that is gone", "kind", id.Kind)
-	r.wakeCompetitors(ctx, r.kind, stored.Claims)
+	r.wakeCompetitors(ctx, r.kind, stored.Reservations)
 	return nil
 }

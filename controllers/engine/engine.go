@@ -26,12 +26,12 @@ type Options struct {
 	// Store is the operator's side of the runtime store.
 	Store interface {
 		store.Documents
-		store.Tenures
+		store.Terms
 		store.Schema
 	}
-	// Tenure and API are kept by the caller's manager.
-	Tenure *Tenure
-	API    *APIServer
+	// Term and API are kept by the caller's manager.
+	Term *Term
+	API  *APIServer
 	// Clock tells the time.
 	Clock func() time.Time
 	// Resync is the time between two reconciles of an unchanged resource, before jitter of 10 % either way.
@@ -48,7 +48,7 @@ type Engine struct {
 	client    client.Client // reads the cache, and its own writes in it
 	live      client.Reader // asks the API server itself
 	documents store.Documents
-	tenure    *Tenure
+	term      *Term
 	api       *APIServer
 	clock     func() time.Time
 	resync    time.Duration
@@ -63,7 +63,7 @@ type Engine struct {
 // New returns an Engine over a manager.
 func New(mgr manager.Manager, opts Options) *Engine {
 	e := &Engine{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), documents: opts.Store, tenure: opts.Tenure, api: opts.API, clock: opts.Clock,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), documents: opts.Store, term: opts.Term, api: opts.API, clock: opts.Clock,
 		resync: opts.Resync, workers: opts.Workers, hook: opts.Hook, kinds: map[string]kind{}, wake: map[string]chan event.GenericEvent{},
 	}
 	if e.hook == nil {
@@ -101,15 +101,15 @@ func (e *Engine) Start(ctx context.Context, mgr manager.Manager) error {
 		}
 	}
 	sweeper := newSweeper(e)
-	e.tenure.onTaken = func(ctx context.Context, taken Taken) {
-		if taken.Again {
+	e.term.onAcquired = func(ctx context.Context, acquired Acquired) {
+		if acquired.Again {
 			e.wakeAll(ctx) // the store may have lost what it held
 		}
-		if !taken.Rebuilt {
+		if !acquired.Rebuilt {
 			sweeper.soon()
 		}
 	}
-	e.tenure.onBack = e.wakeWaiters
+	e.term.onBack = e.wakeWaiters
 	e.api.onBack = func(ctx context.Context) {
 		sweeper.soon()
 		e.wakeWaiters(ctx)

@@ -43,7 +43,7 @@ func (r *reconciler) translate(_ context.Context, s *state) error {
 
 // updatedAt returns when the content with this hash came into being: what the store says of the same content, else what
 // the status says, so that neither a lost store nor a lost status changes it; else now.
-func updatedAt(hash string, stored store.Held, status *v1alpha1.CommonStatus, now time.Time) time.Time {
+func updatedAt(hash string, stored store.Stored, status *v1alpha1.CommonStatus, now time.Time) time.Time {
 	if stored.Found && stored.Document.Hash == hash {
 		if meta, err := document.DecodeMeta(stored.Document.Payload); err == nil {
 			return meta.UpdatedAt
@@ -65,40 +65,40 @@ func (r *reconciler) put(ctx context.Context, s *state) error {
 	if holds(s.stored, s.document, s.reservations) {
 		return nil
 	}
-	tenure, err := r.tenure.Current(ctx)
+	term, err := r.term.Current(ctx)
 	if err != nil {
 		return &storeError{err}
 	}
-	put := store.Put{Document: s.document, Claims: s.reservations, Displace: s.displace}
+	put := store.Put{Document: s.document, Reservations: s.reservations, Displace: s.displace}
 	if s.stored.Found {
 		put.SeenUID = s.stored.Document.UID
 	}
-	revision, err := r.documents.Put(ctx, tenure, put)
+	revision, err := r.documents.Put(ctx, term, put)
 	if err != nil {
-		return r.refusedWrite(tenure, err)
+		return r.refusedWrite(term, err)
 	}
 	s.document.Revision = revision
-	s.stored = store.Held{Document: s.document, Found: true, Claims: s.reservations}
+	s.stored = store.Stored{Document: s.document, Found: true, Reservations: s.reservations}
 	return nil
 }
 
-// refusedWrite sorts the store's refusals: a lost race is looked at again, a lost tenure is told to who keeps it.
-func (r *reconciler) refusedWrite(tenure store.Tenure, err error) error {
-	var taken *store.ClaimHeldError
+// refusedWrite sorts the store's refusals: a lost race is looked at again, a lost term is told to who keeps it.
+func (r *reconciler) refusedWrite(term store.Term, err error) error {
+	var taken *store.ReservedError
 	switch {
 	case errors.As(err, &taken), errors.Is(err, store.ErrStale):
 		return errAgain
 	case errors.Is(err, store.ErrFenced):
-		r.tenure.Lost(tenure)
+		r.term.Lost(term)
 		return err // no condition: the operator that took over tells the story now
 	}
 	return &storeError{err}
 }
 
 // holds tells whether the store holds exactly this document with exactly these reservations.
-func holds(stored store.Held, doc store.Document, reservations []string) bool {
+func holds(stored store.Stored, doc store.Document, reservations []string) bool {
 	have := stored.Document
 	return stored.Found && !have.Retained && have.UID == doc.UID && have.Generation == doc.Generation && have.Hash == doc.Hash &&
 		have.Deployment == doc.Deployment && have.ID == doc.ID && have.Key == doc.Key && string(have.Payload) == string(doc.Payload) &&
-		slices.Equal(stored.Claims, reservations)
+		slices.Equal(stored.Reservations, reservations)
 }

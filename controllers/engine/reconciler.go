@@ -72,7 +72,7 @@ type state struct {
 	unresolved error
 	// leftOut is the first reference that was left out of the content, nil if none was.
 	leftOut      *WaitingError
-	stored       store.Held
+	stored       store.Stored
 	reservations []string
 	displace     []store.Owner
 	prepared     Prepared
@@ -143,7 +143,7 @@ func (r *reconciler) check(_ context.Context, s *state) error {
 
 // observe reads what the store holds.
 func (r *reconciler) observe(ctx context.Context, s *state) error {
-	stored, err := r.documents.Held(ctx, s.identity(r.kind.name()))
+	stored, err := r.documents.Stored(ctx, s.identity(r.kind.name()))
 	if err != nil {
 		return &storeError{err}
 	}
@@ -186,7 +186,7 @@ func (r *reconciler) prepare(ctx context.Context, s *state) error {
 	return nil
 }
 
-func storedPayload(stored store.Held) []byte {
+func storedPayload(stored store.Stored) []byte {
 	if !stored.Found {
 		return nil
 	}

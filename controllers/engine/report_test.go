@@ -98,20 +98,20 @@ func TestUpdatedAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	holding := store.Held{Found: true, Document: store.Document{Hash: "same", Payload: payload}}
+	holding := store.Stored{Found: true, Document: store.Document{Hash: "same", Payload: payload}}
 	status := &v1alpha1.CommonStatus{ContentHash: "same", UpdatedAt: &metav1.MicroTime{Time: inStatus}}
 	for name, tc := range map[string]struct {
 		hash   string
-		held   store.Held
+		held   store.Stored
 		status *v1alpha1.CommonStatus
 		want   time.Time
 	}{
 		"the store holds the content":           {"same", holding, status, inStore},
-		"the store was lost":                    {"same", store.Held{}, status, inStatus},
+		"the store was lost":                    {"same", store.Stored{}, status, inStatus},
 		"the status was lost":                   {"same", holding, &v1alpha1.CommonStatus{}, inStore},
-		"both were lost":                        {"same", store.Held{}, &v1alpha1.CommonStatus{}, now},
+		"both were lost":                        {"same", store.Stored{}, &v1alpha1.CommonStatus{}, now},
 		"the content changed":                   {"other", holding, status, now},
-		"a backup with older content came back": {"same", store.Held{Found: true, Document: store.Document{Hash: "older", Payload: payload}}, status, inStatus},
+		"a backup with older content came back": {"same", store.Stored{Found: true, Document: store.Document{Hash: "older", Payload: payload}}, status, inStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := updatedAt(tc.hash, tc.held, tc.status, now); !got.Equal(tc.want) {

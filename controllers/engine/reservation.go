@@ -137,14 +137,14 @@ func (r *reconciler) reserve(ctx context.Context, s *state) error {
 func (r *reconciler) resolveConflicts(ctx context.Context, s *state, needed []string) error {
 	var missing []string
 	for _, key := range needed {
-		if _, recorded := slices.BinarySearch(s.stored.Claims, key); !recorded {
+		if _, recorded := slices.BinarySearch(s.stored.Reservations, key); !recorded {
 			missing = append(missing, key)
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	owners, err := r.documents.Holders(ctx, missing)
+	owners, err := r.documents.ReservationOwners(ctx, missing)
 	if err != nil {
 		return &storeError{err}
 	}

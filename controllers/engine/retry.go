@@ -46,7 +46,7 @@ func (r *reconciler) result(ctx context.Context, req reconcile.Request, err erro
 		return reconcile.Result{RequeueAfter: r.backoff.When(req)}, nil
 	case isStoreError(err):
 		r.waiters.add(r.kind.name(), req)
-		r.tenure.failed()
+		r.term.failed()
 		return reconcile.Result{RequeueAfter: r.backoff.When(req)}, nil
 	case r.api.concerns(err):
 		r.waiters.add(r.kind.name(), req)

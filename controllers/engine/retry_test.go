@@ -18,7 +18,7 @@ import (
 )
 
 func testReconciler() *reconciler {
-	e := &Engine{resync: time.Hour, tenure: NewTenure(TenureOptions{}), api: NewAPIServer(nil), clock: time.Now}
+	e := &Engine{resync: time.Hour, term: NewTerm(TermOptions{}), api: NewAPIServer(nil), clock: time.Now}
 	return &reconciler{Engine: e, kind: Kind[*v1alpha1.RateLimitScheme]{Name: v1alpha1.KindRateLimitScheme}, backoff: newBackoff()}
 }
 
@@ -42,9 +42,9 @@ func TestCHAOS3WhatWaitsIsLookedAtWithinSeconds(t *testing.T) {
 		t.Errorf("to be woken when the store is back: %v", waiting)
 	}
 	select {
-	case <-r.tenure.away:
+	case <-r.term.away:
 	default:
-		t.Error("the tenure does not know")
+		t.Error("the term does not know")
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// People looks for and erases people's rows, and tells the tenure to do so under.
+// People looks for and erases people's rows, and tells the term to do so under.
 type People struct {
 	Store interface {
 		store.Erasure
 		store.Tenants
 	}
-	Tenure func(context.Context) (store.Tenure, error)
+	Term func(context.Context) (store.Term, error)
 }
 
 const (
@@ -76,11 +76,11 @@ func (p People) eraseAll(ctx context.Context, deployment string) error {
 
 func (p People) eraseWhatIs(ctx context.Context, deployment string) error {
 	for {
-		tenure, err := p.Tenure(ctx)
+		term, err := p.Term(ctx)
 		if err != nil {
 			return err
 		}
-		erased, err := p.Store.Erase(ctx, tenure, deployment, eraseBatch)
+		erased, err := p.Store.Erase(ctx, term, deployment, eraseBatch)
 		if err != nil {
 			return fmt.Errorf("erase people's rows: %w", err)
 		}

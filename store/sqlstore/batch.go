@@ -19,20 +19,20 @@ func (s *Store) commitBatch(ctx context.Context, ops []op) []result {
 	var results []result
 	var changed bool
 	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
-		held, err := readPicture(ctx, tx, row, ops)
+		held, err := readBatchState(ctx, tx, row, ops)
 		if err != nil {
 			return false, err
 		}
 		results = results[:0]
 		for _, o := range ops {
-			verdict := decide(held, o)
-			results = append(results, result{held.draw(verdict, o.put.Identity, rand.Text), verdict.err})
+			decided := decide(held, o)
+			results = append(results, result{held.apply(decided, o.put.Identity, rand.Text), decided.err})
 		}
 		changed = len(held.feed) > 0
 		if !changed {
 			return false, nil
 		}
-		return true, s.writePicture(ctx, tx, held)
+		return true, s.writeBatchState(ctx, tx, held)
 	})
 	if err != nil {
 		results = make([]result, len(ops))
@@ -50,29 +50,29 @@ func (s *Store) commitBatch(ctx context.Context, ops []op) []result {
 // announce tells this process's readers of a change; where others may read too, the engine tells all.
 func (s *Store) announce() {
 	if s.engine.listen == nil {
-		s.bell.ring()
+		s.notifier.notify()
 	}
 }
 
-// readPicture reads what the ops are decided against.
-func readPicture(ctx context.Context, tx session, row storeRow, ops []op) (*picture, error) {
-	ids, claims := wanted(ops)
+// readBatchState reads what the ops are decided against.
+func readBatchState(ctx context.Context, tx session, row storeRow, ops []op) (*batchState, error) {
+	ids, reservations := wanted(ops)
 	documents, owners := map[store.Identity]store.Document{}, map[string]store.Owner{}
 	if err := readDocuments(ctx, tx, ids, documents); err != nil {
 		return nil, err
 	}
-	if err := readClaims(ctx, tx, claims, owners); err != nil {
+	if err := readReservations(ctx, tx, reservations, owners); err != nil {
 		return nil, err
 	}
-	if err := readClaimsOf(ctx, tx, ids, owners); err != nil {
+	if err := readReservationsOf(ctx, tx, ids, owners); err != nil {
 		return nil, err
 	}
-	return newPicture(row, documents, owners), nil
+	return newBatchState(row, documents, owners), nil
 }
 
-// wanted lists the identities and the claims the ops touch, each once.
-func wanted(ops []op) (ids []store.Identity, claims []string) {
-	seenIDs, seenClaims := map[store.Identity]bool{}, map[string]bool{}
+// wanted lists the identities and the reservations the ops touch, each once.
+func wanted(ops []op) (ids []store.Identity, reservations []string) {
+	seenIDs, seenKeys := map[store.Identity]bool{}, map[string]bool{}
 	want := func(id store.Identity) {
 		if !seenIDs[id] {
 			seenIDs[id] = true
@@ -84,23 +84,23 @@ func wanted(ops []op) (ids []store.Identity, claims []string) {
 		for _, owner := range o.put.Displace {
 			want(owner.Identity)
 		}
-		for _, claim := range o.put.Claims {
-			if !seenClaims[claim] {
-				seenClaims[claim] = true
-				claims = append(claims, claim)
+		for _, key := range o.put.Reservations {
+			if !seenKeys[key] {
+				seenKeys[key] = true
+				reservations = append(reservations, key)
 			}
 		}
 	}
-	return ids, claims
+	return ids, reservations
 }
 
-// writePicture writes what changed in a picture and the new head of the feed.
-func (s *Store) writePicture(ctx context.Context, tx session, held *picture) error {
+// writeBatchState writes what changed in a batch state and the new head of the feed.
+func (s *Store) writeBatchState(ctx context.Context, tx session, held *batchState) error {
 	diff := held.difference()
 	if err := writeDocuments(ctx, tx, diff); err != nil {
 		return err
 	}
-	if err := writeClaims(ctx, tx, diff); err != nil {
+	if err := writeReservations(ctx, tx, diff); err != nil {
 		return err
 	}
 	now := s.clock().UnixMicro()
@@ -146,7 +146,7 @@ func writeDocuments(ctx context.Context, tx session, diff difference) error {
 	})
 }
 
-func writeClaims(ctx context.Context, tx session, diff difference) error {
+func writeReservations(ctx context.Context, tx session, diff difference) error {
 	err := inChunks(tx, diff.released, 1, func(part []string) error {
 		_, err := tx.exec(ctx, `DELETE FROM claims WHERE claim IN `+rowsOf(1, len(part)),
 			tx.dialect.variable(anys(part))...)
@@ -155,10 +155,10 @@ func writeClaims(ctx context.Context, tx session, diff difference) error {
 	if err != nil {
 		return err
 	}
-	return inChunks(tx, diff.claimed, 5, func(part []claimRow) error {
+	return inChunks(tx, diff.reserved, 5, func(part []reservationRow) error {
 		args := make([]any, 0, 5*len(part))
 		for _, c := range part {
-			args = append(args, c.claim, c.owner.Kind, c.owner.Namespace, c.owner.Name, c.owner.UID)
+			args = append(args, c.key, c.owner.Kind, c.owner.Namespace, c.owner.Name, c.owner.UID)
 		}
 		_, err := tx.exec(ctx, `INSERT INTO claims (claim, kind, namespace, name, uid) VALUES `+rowsOf(len(part), 5)+`
 			ON CONFLICT (claim) DO UPDATE SET kind = excluded.kind, namespace = excluded.namespace,

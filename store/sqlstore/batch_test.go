@@ -19,7 +19,7 @@ func TestRebind(t *testing.T) {
 	}
 }
 
-// TestBatchWiderThanAStatement claims more than fits into one statement's parameters, and gives it up again.
+// TestBatchWiderThanAStatement reservations more than fits into one statement's parameters, and gives it up again.
 func TestBatchWiderThanAStatement(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range engines {
@@ -27,30 +27,30 @@ func TestBatchWiderThanAStatement(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newURL(t), Options{})
 			s.engine.dialect.maxParameters = 100
-			tenure, err := s.Take(t.Context(), "install", 0)
+			term, err := s.Acquire(t.Context(), "install", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			ops := make([]op, 40)
-			var claims []string
+			var reservations []string
 			for i := range ops {
 				put := numbered(fmt.Sprint("d", i), 1)
-				put.Claims = nil
+				put.Reservations = nil
 				for j := range 30 {
-					put.Claims = append(put.Claims, fmt.Sprintf("slug/%d/%d", i, j))
+					put.Reservations = append(put.Reservations, fmt.Sprintf("slug/%d/%d", i, j))
 				}
-				claims = append(claims, put.Claims...)
-				ops[i] = op{verbPut, tenure, put}
+				reservations = append(reservations, put.Reservations...)
+				ops[i] = op{verbPut, term, put}
 			}
-			expectHolders(t, s, ops, claims, len(claims))
+			expectHolders(t, s, ops, reservations, len(reservations))
 			for i := range ops {
-				ops[i].put.SeenUID, ops[i].put.Claims = "u", ops[i].put.Claims[:1]
+				ops[i].put.SeenUID, ops[i].put.Reservations = "u", ops[i].put.Reservations[:1]
 			}
-			expectHolders(t, s, ops, claims, len(ops))
+			expectHolders(t, s, ops, reservations, len(ops))
 			for i := range ops {
 				ops[i].verb = verbDelete
 			}
-			expectHolders(t, s, ops, claims, 0)
+			expectHolders(t, s, ops, reservations, 0)
 			if got := contentOf(t, s); len(got.documents) != 0 || got.position.Revision != int64(3*len(ops)) {
 				t.Errorf("left %d documents at %v", len(got.documents), got.position)
 			}
@@ -58,16 +58,16 @@ func TestBatchWiderThanAStatement(t *testing.T) {
 	}
 }
 
-// expectHolders commits ops and counts which of the claims are held then.
-func expectHolders(t *testing.T, s *Store, ops []op, claims []string, want int) {
+// expectHolders commits ops and counts which of the reservations are held then.
+func expectHolders(t *testing.T, s *Store, ops []op, reservations []string, want int) {
 	t.Helper()
 	for _, r := range s.commitBatch(t.Context(), ops) {
 		if r.err != nil {
 			t.Fatal(r.err)
 		}
 	}
-	holders, err := s.Holders(t.Context(), claims)
+	holders, err := s.ReservationOwners(t.Context(), reservations)
 	if err != nil || len(holders) != want {
-		t.Errorf("%d claims are held, want %d (%v)", len(holders), want, err)
+		t.Errorf("%d reservations are held, want %d (%v)", len(holders), want, err)
 	}
 }

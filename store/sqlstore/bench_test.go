@@ -10,15 +10,15 @@ import (
 )
 
 // onEngines runs a benchmark on a migrated store of each engine.
-func onEngines(b *testing.B, run func(b *testing.B, s *Store, tenure store.Tenure)) {
+func onEngines(b *testing.B, run func(b *testing.B, s *Store, term store.Term)) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		b.Run(engine, func(b *testing.B) {
 			s := migrated(b, engines[engine](b), Options{})
-			tenure, err := s.Take(b.Context(), "install", 0)
+			term, err := s.Acquire(b.Context(), "install", 0)
 			if err != nil {
 				b.Fatal(err)
 			}
-			run(b, s, tenure)
+			run(b, s, term)
 		})
 	}
 }
@@ -26,14 +26,14 @@ func onEngines(b *testing.B, run func(b *testing.B, s *Store, tenure store.Tenur
 func BenchmarkPut(b *testing.B) {
 	for _, writers := range []int{1, 8, 32} {
 		b.Run(fmt.Sprint("writers=", writers), func(b *testing.B) {
-			onEngines(b, func(b *testing.B, s *Store, tenure store.Tenure) {
+			onEngines(b, func(b *testing.B, s *Store, term store.Term) {
 				var next atomic.Int64
 				var group sync.WaitGroup
 				b.ResetTimer()
 				for range writers {
 					group.Go(func() {
 						for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-							if _, err := s.Put(b.Context(), tenure, numbered(fmt.Sprint("d", n), n)); err != nil {
+							if _, err := s.Put(b.Context(), term, numbered(fmt.Sprint("d", n), n)); err != nil {
 								b.Error(err)
 							}
 						}
@@ -47,10 +47,10 @@ func BenchmarkPut(b *testing.B) {
 }
 
 func BenchmarkHeld(b *testing.B) {
-	onEngines(b, func(b *testing.B, s *Store, tenure store.Tenure) {
-		fill(b, s, tenure, 1000)
+	onEngines(b, func(b *testing.B, s *Store, term store.Term) {
+		fill(b, s, term, 1000)
 		for n := 0; b.Loop(); n++ {
-			if held, err := s.Held(b.Context(), numbered(fmt.Sprint("d", n%1000), 0).Identity); err != nil || !held.Found {
+			if held, err := s.Stored(b.Context(), numbered(fmt.Sprint("d", n%1000), 0).Identity); err != nil || !held.Found {
 				b.Fatal(held, err)
 			}
 		}
@@ -58,8 +58,8 @@ func BenchmarkHeld(b *testing.B) {
 }
 
 func BenchmarkChangesNothing(b *testing.B) {
-	onEngines(b, func(b *testing.B, s *Store, tenure store.Tenure) {
-		fill(b, s, tenure, 1000)
+	onEngines(b, func(b *testing.B, s *Store, term store.Term) {
+		fill(b, s, term, 1000)
 		_, position, err := s.Load(b.Context())
 		if err != nil {
 			b.Fatal(err)
@@ -73,8 +73,8 @@ func BenchmarkChangesNothing(b *testing.B) {
 }
 
 func BenchmarkLoad10000(b *testing.B) {
-	onEngines(b, func(b *testing.B, s *Store, tenure store.Tenure) {
-		fill(b, s, tenure, 10_000)
+	onEngines(b, func(b *testing.B, s *Store, term store.Term) {
+		fill(b, s, term, 10_000)
 		for b.Loop() {
 			if documents, _, err := s.Load(b.Context()); err != nil || len(documents) != 10_000 {
 				b.Fatal(len(documents), err)
@@ -84,13 +84,13 @@ func BenchmarkLoad10000(b *testing.B) {
 }
 
 // fill writes documents d0, d1, ... of about 1 KiB.
-func fill(b *testing.B, s *Store, tenure store.Tenure, count int) {
+func fill(b *testing.B, s *Store, term store.Term, count int) {
 	b.Helper()
 	ops := make([]op, count)
 	for i := range ops {
 		put := numbered(fmt.Sprint("d", i), 1)
 		put.Payload = make([]byte, 1024)
-		ops[i] = op{verb: verbPut, tenure: tenure, put: put}
+		ops[i] = op{verb: verbPut, term: term, put: put}
 	}
 	for _, r := range s.commitBatch(b.Context(), ops) {
 		if r.err != nil {

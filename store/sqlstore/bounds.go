@@ -11,18 +11,18 @@ import (
 
 // The bounds of store.Put.
 const (
-	maxClaims     = 256
-	maxClaimBytes = 512
+	maxReservations     = 256
+	maxReservationBytes = 512
 )
 
-// checkedPut returns the put with its claims sorted and single and with memory of its own, since a caller that gave
+// checkedPut returns the put with its reservations sorted and single and with memory of its own, since a caller that gave
 // up may reuse its memory while the write still waits. What an engine would refuse is refused here: inside a shared
 // transaction it would take the writes of others along.
 func checkedPut(put store.Put) (store.Put, error) {
 	if err := checkOwner(put.Owner); err != nil {
 		return put, err
 	}
-	put.Claims = slices.Compact(slices.Sorted(slices.Values(put.Claims)))
+	put.Reservations = slices.Compact(slices.Sorted(slices.Values(put.Reservations)))
 	put.Displace = slices.Clone(put.Displace)
 	// An empty payload is not NULL.
 	put.Payload = append([]byte{}, put.Payload...)
@@ -30,19 +30,19 @@ func checkedPut(put store.Put) (store.Put, error) {
 	switch {
 	case put.ID <= 0:
 		return put, fmt.Errorf("%w: %s: id %d is not positive", store.ErrInvalid, put.Identity, put.ID)
-	case len(put.Claims) > maxClaims:
-		return put, fmt.Errorf("%w: %s: %d claims, at most %d", store.ErrInvalid, put.Identity, len(put.Claims), maxClaims)
+	case len(put.Reservations) > maxReservations:
+		return put, fmt.Errorf("%w: %s: %d reservations, at most %d", store.ErrInvalid, put.Identity, len(put.Reservations), maxReservations)
 	}
-	for _, claim := range put.Claims {
-		if claim == "" || len(claim) > maxClaimBytes {
-			return put, fmt.Errorf("%w: %s: a claim of %d bytes, must be 1 to %d",
-				store.ErrInvalid, put.Identity, len(claim), maxClaimBytes)
+	for _, key := range put.Reservations {
+		if key == "" || len(key) > maxReservationBytes {
+			return put, fmt.Errorf("%w: %s: a reservation of %d bytes, must be 1 to %d",
+				store.ErrInvalid, put.Identity, len(key), maxReservationBytes)
 		}
 	}
 	if err := checkText(put.Identity, put.Deployment, put.Key, put.Hash); err != nil {
 		return put, err
 	}
-	if err := checkText(put.Identity, put.Claims...); err != nil {
+	if err := checkText(put.Identity, put.Reservations...); err != nil {
 		return put, err
 	}
 	for _, owner := range put.Displace {

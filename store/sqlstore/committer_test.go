@@ -131,25 +131,25 @@ func TestBatchEqualsOneByOne(t *testing.T) {
 		g := gomega.NewWithT(rt)
 		g.Expect(a.documents).To(gomega.Equal(b.documents))
 		g.Expect(a.position.Revision).To(gomega.Equal(b.position.Revision))
-		claims := []string{fmt.Sprint(run, "x"), fmt.Sprint(run, "y"), fmt.Sprint(run, "z")}
-		holders, err := shared.Holders(t.Context(), claims)
-		others, failed := single.Holders(t.Context(), claims)
+		reservations := []string{fmt.Sprint(run, "x"), fmt.Sprint(run, "y"), fmt.Sprint(run, "z")}
+		holders, err := shared.ReservationOwners(t.Context(), reservations)
+		others, failed := single.ReservationOwners(t.Context(), reservations)
 		g.Expect(errors.Join(err, failed)).NotTo(gomega.HaveOccurred())
 		g.Expect(holders).To(gomega.Equal(others))
-		deleteAll(t, shared, one[0].tenure, a)
-		deleteAll(t, single, other[0].tenure, b)
+		deleteAll(t, shared, one[0].term, a)
+		deleteAll(t, single, other[0].term, b)
 	})
 }
 
-// takenFor begins a tenure and gives it to copies of the ops.
+// takenFor begins a term and gives it to copies of the ops.
 func takenFor(rt *rapid.T, s *Store, ops []op) []op {
-	tenure, err := s.Take(context.Background(), "install", 0)
+	term, err := s.Acquire(context.Background(), "install", 0)
 	if err != nil {
 		rt.Fatal(err)
 	}
 	copies := make([]op, len(ops))
 	for i, o := range ops {
-		o.tenure = tenure
+		o.term = term
 		copies[i] = o
 	}
 	return copies
@@ -166,9 +166,9 @@ func anyOp(rt *rapid.T, run int) op {
 	put := numbered("", rapid.Int64Range(1, 2).Draw(rt, "generation"))
 	put.Owner = owner("owner")
 	put.SeenUID = rapid.SampledFrom([]string{"", "u", "u2"}).Draw(rt, "seen")
-	put.Claims = nil
-	for _, claim := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 2, rapid.ID).Draw(rt, "claims") {
-		put.Claims = append(put.Claims, fmt.Sprint(run, claim))
+	put.Reservations = nil
+	for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 2, rapid.ID).Draw(rt, "reservations") {
+		put.Reservations = append(put.Reservations, fmt.Sprint(run, key))
 	}
 	for range rapid.IntRange(0, 3).Draw(rt, "displaced") {
 		put.Displace = append(put.Displace, owner("displaced"))

@@ -21,7 +21,7 @@ func numbered(name string, n int64) store.Put {
 			Owner:      store.Owner{Identity: store.Identity{Kind: "Role", Namespace: "apps", Name: name}, UID: "u"},
 			Generation: n, Deployment: "apps/main", ID: n + 1, Key: name, Hash: fmt.Sprint(n), Payload: []byte(`{"v":1}`),
 		},
-		Claims: []string{"slug/" + name},
+		Reservations: []string{"slug/" + name},
 	}
 }
 
@@ -32,16 +32,16 @@ func crashChild() int {
 	if err == nil {
 		err = s.Migrate(ctx)
 	}
-	var tenure store.Tenure
+	var term store.Term
 	if err == nil {
-		tenure, err = s.Take(ctx, "install", 0)
+		term, err = s.Acquire(ctx, "install", 0)
 	}
 	var group sync.WaitGroup
 	for writer := range 8 {
 		group.Go(func() {
 			for n := int64(0); err == nil; n++ {
 				name := fmt.Sprintf("w%d-%d", writer, n)
-				if _, failed := s.Put(ctx, tenure, numbered(name, n)); failed != nil {
+				if _, failed := s.Put(ctx, term, numbered(name, n)); failed != nil {
 					fmt.Fprintln(os.Stderr, failed)
 					return
 				}
@@ -71,9 +71,9 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 				if document.Revision > position.Revision {
 					t.Errorf("%s has revision %d, above the feed's %d", document.Name, document.Revision, position.Revision)
 				}
-				whole, err := s.Held(t.Context(), document.Identity)
-				if err != nil || len(whole.Claims) != 1 {
-					t.Errorf("%s is half written: claims %v, %v", document.Name, whole.Claims, err)
+				whole, err := s.Stored(t.Context(), document.Identity)
+				if err != nil || len(whole.Reservations) != 1 {
+					t.Errorf("%s is half written: reservations %v, %v", document.Name, whole.Reservations, err)
 				}
 			}
 			for _, name := range acknowledged {
@@ -81,11 +81,11 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 					t.Errorf("%s was acknowledged and is gone", name)
 				}
 			}
-			tenure, err := s.Take(t.Context(), "install", 0)
+			term, err := s.Acquire(t.Context(), "install", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			deleteAll(t, s, tenure, contentOf(t, s))
+			deleteAll(t, s, term, contentOf(t, s))
 		})
 	}
 }
@@ -120,11 +120,11 @@ func runUntilKilled(t *testing.T, url string, after int) []string {
 }
 
 // deleteAll deletes what a store holds.
-func deleteAll(t *testing.T, s *Store, tenure store.Tenure, held content) {
+func deleteAll(t *testing.T, s *Store, term store.Term, held content) {
 	t.Helper()
 	var ops []op
 	for _, h := range held.documents {
-		ops = append(ops, op{verb: verbDelete, tenure: tenure, put: store.Put{Document: h.Document}})
+		ops = append(ops, op{verb: verbDelete, term: term, put: store.Put{Document: h.Document}})
 	}
 	for _, r := range s.commitBatch(t.Context(), ops) {
 		if r.err != nil {

@@ -18,9 +18,9 @@ const (
 
 // op is one write as a caller asked for it. Delete and Retain use the owner of the put alone.
 type op struct {
-	verb   verb
-	tenure store.Tenure
-	put    store.Put
+	verb verb
+	term store.Term
+	put  store.Put
 }
 
 // decision is what becomes of an op. The zero decision changes nothing and is a success.
@@ -29,23 +29,23 @@ type decision struct {
 	err error
 	// revision is that of the content a put found as it wants it.
 	revision int64
-	// displace lists the documents that are deleted to free their claims, in order.
+	// displace lists the documents that are deleted to free their reservations, in order.
 	displace []store.Identity
 	// remove deletes the op's own document.
 	remove bool
-	// write is the document to keep, nil for none. It holds the claims and no other then; with keepClaims, those it
+	// write is the document to keep, nil for none. It holds the reservations and no other then; with keepReservations, those it
 	// held before.
-	write      *store.Document
-	claims     []string
-	keepClaims bool
+	write            *store.Document
+	reservations     []string
+	keepReservations bool
 }
 
 // changes tells whether the decision leads to a new revision.
 func (d decision) changes() bool { return d.remove || d.write != nil || len(d.displace) > 0 }
 
 // decide says what becomes of an op over what is held. It changes nothing.
-func decide(held *picture, o op) decision {
-	if o.tenure != held.tenure {
+func decide(held *batchState, o op) decision {
+	if o.term != held.term {
 		return decision{err: store.ErrFenced}
 	}
 	document, found := held.documents[o.put.Identity]
@@ -62,47 +62,47 @@ func decide(held *picture, o op) decision {
 		return decision{}
 	default:
 		document.Retained = true
-		return decision{write: &document, keepClaims: true}
+		return decision{write: &document, keepReservations: true}
 	}
 }
 
 // decidePut decides about a put; the recorded document is the zero document if there is none.
-func decidePut(held *picture, put store.Put, recorded store.Document) decision {
+func decidePut(held *batchState, put store.Put, recorded store.Document) decision {
 	if recorded.UID != put.SeenUID {
 		return decision{err: store.ErrStale}
 	}
 	if recorded.UID == put.UID && recorded.Generation > put.Generation {
 		return decision{err: store.ErrStale}
 	}
-	if sameContent(recorded, put.Document) && held.ownsExactly(put.Identity, put.Claims) {
+	if sameContent(recorded, put.Document) && held.ownsExactly(put.Identity, put.Reservations) {
 		return decision{revision: recorded.Revision}
 	}
 	refused := map[string]store.Owner{}
 	var displace []store.Identity
-	for _, claim := range put.Claims {
-		holder, taken := held.claims[claim]
+	for _, key := range put.Reservations {
+		holder, taken := held.reservations[key]
 		switch {
 		case !taken || holder.Identity == put.Identity:
 			// Free, or held by the document this put replaces.
-		case !slices.Contains(put.Displace, holder) || !mayDisplace(put.Identity, holder.Identity, claim):
-			refused[claim] = holder
+		case !slices.Contains(put.Displace, holder) || !mayDisplace(put.Identity, holder.Identity, key):
+			refused[key] = holder
 		case !slices.Contains(displace, holder.Identity):
 			displace = append(displace, holder.Identity)
 		}
 	}
 	if len(refused) > 0 {
-		return decision{err: &store.ClaimHeldError{Claims: refused}}
+		return decision{err: &store.ReservedError{Reservations: refused}}
 	}
-	return decision{displace: displace, write: &put.Document, claims: put.Claims}
+	return decision{displace: displace, write: &put.Document, reservations: put.Reservations}
 }
 
-// mayDisplace tells whether a document may take a claim over from another at all: nothing crosses namespaces, but for what
+// mayDisplace tells whether a document may take a reservation over from another at all: nothing crosses namespaces, but for what
 // belongs to the taker by its name alone. The writer's proof that the other yields is no proof across tenants.
-func mayDisplace(taker, holder store.Identity, claim string) bool {
-	return taker.Namespace == holder.Namespace || reservation.Innate(claim, taker.Kind, taker.Namespace, taker.Name)
+func mayDisplace(taker, holder store.Identity, key string) bool {
+	return taker.Namespace == holder.Namespace || reservation.Innate(key, taker.Kind, taker.Namespace, taker.Name)
 }
 
-// sameContent tells whether a put would leave the recorded document as it is, its claims aside.
+// sameContent tells whether a put would leave the recorded document as it is, its reservations aside.
 func sameContent(recorded, put store.Document) bool {
 	return recorded.Owner == put.Owner && recorded.Generation == put.Generation &&
 		recorded.Deployment == put.Deployment && recorded.ID == put.ID && recorded.Key == put.Key &&

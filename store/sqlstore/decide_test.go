@@ -9,19 +9,19 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-var here = store.Tenure{StoreID: "s", Epoch: 3}
+var here = store.Term{StoreID: "s", Epoch: 3}
 
 // pictureOf holds the puts, each with revision 7.
-func pictureOf(puts ...store.Put) *picture {
-	documents, claims := map[store.Identity]store.Document{}, map[string]store.Owner{}
+func pictureOf(puts ...store.Put) *batchState {
+	documents, reservations := map[store.Identity]store.Document{}, map[string]store.Owner{}
 	for _, put := range puts {
 		put.Revision = 7
 		documents[put.Identity] = put.Document
-		for _, claim := range put.Claims {
-			claims[claim] = put.Owner
+		for _, key := range put.Reservations {
+			reservations[key] = put.Owner
 		}
 	}
-	return newPicture(storeRow{tenure: here, position: store.Position{Revision: 7, Tag: "t"}}, documents, claims)
+	return newBatchState(storeRow{term: here, position: store.Position{Revision: 7, Tag: "t"}}, documents, reservations)
 }
 
 // with changes a copy of a put.
@@ -35,40 +35,40 @@ func TestDecide(t *testing.T) {
 	a, b := numbered("a", 5), numbered("b", 5)
 	seen := func(p *store.Put) { p.SeenUID = "u" }
 	retained := with(a, func(p *store.Put) { p.Retained = true })
-	held := func(claim string, by store.Put) error {
-		return &store.ClaimHeldError{Claims: map[string]store.Owner{claim: by.Owner}}
+	held := func(key string, by store.Put) error {
+		return &store.ReservedError{Reservations: map[string]store.Owner{key: by.Owner}}
 	}
 	next := with(numbered("a", 6), seen)
-	steal := with(a, func(p *store.Put) { p.Claims = []string{"slug/a", "slug/b"} })
+	steal := with(a, func(p *store.Put) { p.Reservations = []string{"slug/a", "slug/b"} })
 	stealing := with(steal, func(p *store.Put) { p.Displace = []store.Owner{b.Owner} })
 	newLife := with(a, func(p *store.Put) { p.UID, p.SeenUID = "u2", "u" })
-	bare := with(next, func(p *store.Put) { p.Claims = nil })
+	bare := with(next, func(p *store.Put) { p.Reservations = nil })
 	for name, c := range map[string]struct {
 		holds []store.Put
 		op    op
 		want  decision
 	}{
-		"put of another epoch is fenced":     {nil, op{verbPut, store.Tenure{StoreID: "s", Epoch: 2}, a}, decision{err: store.ErrFenced}},
-		"put on another store is fenced":     {nil, op{verbPut, store.Tenure{StoreID: "r", Epoch: 3}, a}, decision{err: store.ErrFenced}},
-		"delete of nothing is fenced too":    {nil, op{verbDelete, store.Tenure{}, a}, decision{err: store.ErrFenced}},
-		"first put writes":                   {nil, op{verbPut, here, a}, decision{write: &a.Document, claims: a.Claims}},
+		"put of another epoch is fenced":     {nil, op{verbPut, store.Term{StoreID: "s", Epoch: 2}, a}, decision{err: store.ErrFenced}},
+		"put on another store is fenced":     {nil, op{verbPut, store.Term{StoreID: "r", Epoch: 3}, a}, decision{err: store.ErrFenced}},
+		"delete of nothing is fenced too":    {nil, op{verbDelete, store.Term{}, a}, decision{err: store.ErrFenced}},
+		"first put writes":                   {nil, op{verbPut, here, a}, decision{write: &a.Document, reservations: a.Reservations}},
 		"put that saw nothing is stale":      {[]store.Put{a}, op{verbPut, here, a}, decision{err: store.ErrStale}},
 		"put that saw what is gone is stale": {nil, op{verbPut, here, next}, decision{err: store.ErrStale}},
 		"older generation is stale":          {[]store.Put{a}, op{verbPut, here, with(numbered("a", 4), seen)}, decision{err: store.ErrStale}},
 		"older generation of a new life writes": {[]store.Put{a}, op{verbPut, here, with(newLife, func(p *store.Put) { p.Generation = 1 })},
-			decision{write: &ofGeneration(newLife, 1).Document, claims: a.Claims}},
+			decision{write: &ofGeneration(newLife, 1).Document, reservations: a.Reservations}},
 		"equal put is unchanged":         {[]store.Put{a}, op{verbPut, here, with(a, seen)}, decision{revision: 7}},
-		"equal put over retained writes": {[]store.Put{retained}, op{verbPut, here, with(a, seen)}, decision{write: &a.Document, claims: a.Claims}},
-		"newer generation writes":        {[]store.Put{a}, op{verbPut, here, next}, decision{write: &next.Document, claims: next.Claims}},
-		"claims may end":                 {[]store.Put{a}, op{verbPut, here, bare}, decision{write: &bare.Document}},
-		"held claim refuses":             {[]store.Put{b}, op{verbPut, here, steal}, decision{err: held("slug/b", b)}},
-		"held claim of the displaced moves": {[]store.Put{b}, op{verbPut, here, stealing},
-			decision{displace: []store.Identity{b.Identity}, write: &stealing.Document, claims: stealing.Claims}},
-		"displacing nobody needs nothing": {nil, op{verbPut, here, stealing}, decision{write: &stealing.Document, claims: stealing.Claims}},
+		"equal put over retained writes": {[]store.Put{retained}, op{verbPut, here, with(a, seen)}, decision{write: &a.Document, reservations: a.Reservations}},
+		"newer generation writes":        {[]store.Put{a}, op{verbPut, here, next}, decision{write: &next.Document, reservations: next.Reservations}},
+		"reservations may end":           {[]store.Put{a}, op{verbPut, here, bare}, decision{write: &bare.Document}},
+		"held reservation refuses":       {[]store.Put{b}, op{verbPut, here, steal}, decision{err: held("slug/b", b)}},
+		"held reservation of the displaced moves": {[]store.Put{b}, op{verbPut, here, stealing},
+			decision{displace: []store.Identity{b.Identity}, write: &stealing.Document, reservations: stealing.Reservations}},
+		"displacing nobody needs nothing": {nil, op{verbPut, here, stealing}, decision{write: &stealing.Document, reservations: stealing.Reservations}},
 		"delete removes":                  {[]store.Put{a}, op{verbDelete, here, a}, decision{remove: true}},
 		"delete of another life":          {[]store.Put{a}, op{verbDelete, here, newLife}, decision{}},
 		"delete of nothing":               {nil, op{verbDelete, here, a}, decision{}},
-		"retain marks":                    {[]store.Put{a}, op{verbRetain, here, a}, decision{write: marked(a), keepClaims: true}},
+		"retain marks":                    {[]store.Put{a}, op{verbRetain, here, a}, decision{write: marked(a), keepReservations: true}},
 		"retain twice":                    {[]store.Put{retained}, op{verbRetain, here, a}, decision{}},
 		"retain of another life":          {[]store.Put{a}, op{verbRetain, here, newLife}, decision{}},
 	} {
@@ -94,10 +94,10 @@ func TestPictureShowsEachOpToTheNext(t *testing.T) {
 	t.Parallel()
 	a, b := numbered("a", 1), numbered("b", 1)
 	thief := with(numbered("c", 1), func(p *store.Put) {
-		p.Claims, p.Displace = []string{"slug/a"}, []store.Owner{a.Owner}
+		p.Reservations, p.Displace = []string{"slug/a"}, []store.Owner{a.Owner}
 	})
 	held := pictureOf(a)
-	held.claimsBefore["slug/more"], held.claims["slug/more"] = a.Owner, a.Owner
+	held.reservationsBefore["slug/more"], held.reservations["slug/more"] = a.Owner, a.Owner
 	held.own("slug/more", a.Owner)
 	var tags int
 	tag := func() string { tags++; return fmt.Sprint("t", tags) }
@@ -108,24 +108,24 @@ func TestPictureShowsEachOpToTheNext(t *testing.T) {
 	}{
 		{op{verbPut, here, thief}, 9, false},
 		{op{verbPut, here, b}, 10, false},
-		{op{verbPut, here, with(numbered("d", 1), func(p *store.Put) { p.Claims = []string{"slug/more"} })}, 11, false},
-		{op{verbPut, here, with(numbered("e", 1), func(p *store.Put) { p.Claims = []string{"slug/b"} })}, 0, true},
+		{op{verbPut, here, with(numbered("d", 1), func(p *store.Put) { p.Reservations = []string{"slug/more"} })}, 11, false},
+		{op{verbPut, here, with(numbered("e", 1), func(p *store.Put) { p.Reservations = []string{"slug/b"} })}, 0, true},
 		{op{verbDelete, here, b}, 12, false},
 		{op{verbDelete, here, b}, 0, false},
 	} {
-		verdict := decide(held, step.op)
-		revision := held.draw(verdict, step.op.put.Identity, tag)
-		var refused *store.ClaimHeldError
-		if revision != step.revision || errors.As(verdict.err, &refused) != step.refused {
-			t.Errorf("step %d: revision %d, %v", i, revision, verdict.err)
+		decided := decide(held, step.op)
+		revision := held.apply(decided, step.op.put.Identity, tag)
+		var refused *store.ReservedError
+		if revision != step.revision || errors.As(decided.err, &refused) != step.refused {
+			t.Errorf("step %d: revision %d, %v", i, revision, decided.err)
 		}
 	}
 	diff := held.difference()
 	if len(diff.written) != 2 || len(diff.deleted) != 1 || diff.deleted[0] != a.Identity {
 		t.Errorf("wrote %v, deleted %v", diff.written, diff.deleted)
 	}
-	if len(diff.claimed) != 2 || len(diff.released) != 0 {
-		t.Errorf("claimed %v, released %v: slug/a and slug/more move, slug/b came and went", diff.claimed, diff.released)
+	if len(diff.reserved) != 2 || len(diff.released) != 0 {
+		t.Errorf("reserved %v, released %v: slug/a and slug/more move, slug/b came and went", diff.reserved, diff.released)
 	}
 	if len(diff.feed) != 5 || diff.feed[4].position != held.position || held.position.Revision != 12 {
 		t.Errorf("feed %v at %v", diff.feed, held.position)
@@ -134,28 +134,28 @@ func TestPictureShowsEachOpToTheNext(t *testing.T) {
 
 func TestDecideTake(t *testing.T) {
 	t.Parallel()
-	mine := claimant{install: "mine"}
-	watching := claimant{install: "mine", watched: true, foreignInstall: "other", foreignBeat: 4}
+	mine := candidate{install: "mine"}
+	watching := candidate{install: "mine", watched: true, foreignInstall: "other", foreignBeat: 4}
 	patient := watching
 	patient.patient = true
 	for name, c := range map[string]struct {
 		row  storeRow
-		by   claimant
-		want taking
+		by   candidate
+		want acquiring
 	}{
-		"new store":                         {storeRow{}, mine, takeStore},
-		"own store":                         {storeRow{install: "mine", beat: 9}, mine, takeStore},
-		"released store":                    {storeRow{install: "other", released: true}, mine, takeStore},
+		"new store":                         {storeRow{}, mine, acquireStore},
+		"own store":                         {storeRow{install: "mine", beat: 9}, mine, acquireStore},
+		"released store":                    {storeRow{install: "other", released: true}, mine, acquireStore},
 		"foreign store":                     {storeRow{install: "other", beat: 4}, mine, watchBeat},
 		"silent so far":                     {storeRow{install: "other", beat: 4}, watching, watchBeat},
-		"silent all along":                  {storeRow{install: "other", beat: 4}, patient, takeStore},
+		"silent all along":                  {storeRow{install: "other", beat: 4}, patient, acquireStore},
 		"beats":                             {storeRow{install: "other", beat: 5}, watching, refuseStore},
 		"beats at the last moment":          {storeRow{install: "other", beat: 5}, patient, refuseStore},
 		"a third install came":              {storeRow{install: "third", beat: 4}, watching, refuseStore},
-		"released while watched":            {storeRow{install: "other", beat: 5, released: true}, watching, takeStore},
-		"a sibling took it while we looked": {storeRow{install: "mine", beat: 5}, watching, takeStore},
+		"released while watched":            {storeRow{install: "other", beat: 5, released: true}, watching, acquireStore},
+		"a sibling took it while we looked": {storeRow{install: "mine", beat: 5}, watching, acquireStore},
 	} {
-		if got := decideTake(c.row, c.by); got != c.want {
+		if got := decideAcquire(c.row, c.by); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}

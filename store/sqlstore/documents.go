@@ -23,38 +23,38 @@ func scanDocument(row *sql.Rows, more ...any) (store.Document, error) {
 	return d, err
 }
 
-// Held returns what the store holds for an identity. One statement reads both tables, so that the claims are those
+// Stored returns what the store holds for an identity. One statement reads both tables, so that the reservations are those
 // of the document returned.
-func (s *Store) Held(ctx context.Context, id store.Identity) (store.Held, error) {
-	var held store.Held
+func (s *Store) Stored(ctx context.Context, id store.Identity) (store.Stored, error) {
+	var held store.Stored
 	err := s.reads().query(ctx, func(row *sql.Rows) error {
-		var claims string
-		document, err := scanDocument(row, &claims)
+		var reservations string
+		document, err := scanDocument(row, &reservations)
 		if err != nil {
 			return err
 		}
 		held.Document, held.Found = document, true
-		return json.Unmarshal([]byte(claims), &held.Claims)
+		return json.Unmarshal([]byte(reservations), &held.Reservations)
 	}, `SELECT `+documentColumns+`, COALESCE(CAST((
 			SELECT `+s.engine.dialect.jsonList+`(c.claim) FROM claims c
 			WHERE c.kind = d.kind AND c.namespace = d.namespace AND c.name = d.name
 		) AS TEXT), '[]')
 		FROM documents d WHERE kind = ? AND namespace = ? AND name = ?`, id.Kind, id.Namespace, id.Name)
 	if err != nil {
-		return store.Held{}, fmt.Errorf("read %s: %w", id, err)
+		return store.Stored{}, fmt.Errorf("read %s: %w", id, err)
 	}
-	slices.Sort(held.Claims)
+	slices.Sort(held.Reservations)
 	return held, nil
 }
 
-// Holders returns the owner of each of the claims that has one.
-func (s *Store) Holders(ctx context.Context, claims []string) (map[string]store.Owner, error) {
-	if err := checkText(store.Identity{}, claims...); err != nil {
+// ReservationOwners returns the owner of each of the reservations that has one.
+func (s *Store) ReservationOwners(ctx context.Context, reservations []string) (map[string]store.Owner, error) {
+	if err := checkText(store.Identity{}, reservations...); err != nil {
 		return nil, err
 	}
 	holders := map[string]store.Owner{}
-	if err := readClaims(ctx, s.reads(), claims, holders); err != nil {
-		return nil, fmt.Errorf("read the holders of claims: %w", err)
+	if err := readReservations(ctx, s.reads(), reservations, holders); err != nil {
+		return nil, fmt.Errorf("read the holders of reservations: %w", err)
 	}
 	return holders, nil
 }
@@ -74,35 +74,35 @@ func (s *Store) Owners(ctx context.Context) ([]store.Owner, error) {
 	return owners, nil
 }
 
-// Put writes a document and its claims; see store.Documents.
-func (s *Store) Put(ctx context.Context, tenure store.Tenure, put store.Put) (int64, error) {
+// Put writes a document and its reservations; see store.Documents.
+func (s *Store) Put(ctx context.Context, term store.Term, put store.Put) (int64, error) {
 	checked, err := checkedPut(put)
 	if err != nil {
 		return 0, err
 	}
-	revision, err := s.committer.submit(ctx, op{verb: verbPut, tenure: tenure, put: checked})
+	revision, err := s.committer.submit(ctx, op{verb: verbPut, term: term, put: checked})
 	if err != nil {
 		return 0, fmt.Errorf("put %s: %w", put.Identity, err)
 	}
 	return revision, nil
 }
 
-// Delete removes the document of an owner with its claims; see store.Documents.
-func (s *Store) Delete(ctx context.Context, tenure store.Tenure, owner store.Owner) error {
-	return s.submitOwner(ctx, verbDelete, tenure, owner)
+// Delete removes the document of an owner with its reservations; see store.Documents.
+func (s *Store) Delete(ctx context.Context, term store.Term, owner store.Owner) error {
+	return s.submitOwner(ctx, verbDelete, term, owner)
 }
 
 // Retain marks the document of an owner as retained; see store.Documents.
-func (s *Store) Retain(ctx context.Context, tenure store.Tenure, owner store.Owner) error {
-	return s.submitOwner(ctx, verbRetain, tenure, owner)
+func (s *Store) Retain(ctx context.Context, term store.Term, owner store.Owner) error {
+	return s.submitOwner(ctx, verbRetain, term, owner)
 }
 
-func (s *Store) submitOwner(ctx context.Context, verb verb, tenure store.Tenure, owner store.Owner) error {
+func (s *Store) submitOwner(ctx context.Context, verb verb, term store.Term, owner store.Owner) error {
 	if err := checkOwner(owner); err != nil {
 		return err
 	}
 	_, err := s.committer.submit(ctx, op{
-		verb: verb, tenure: tenure, put: store.Put{Document: store.Document{Owner: owner}},
+		verb: verb, term: term, put: store.Put{Document: store.Document{Owner: owner}},
 	})
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", verb, owner.Identity, err)
@@ -110,31 +110,31 @@ func (s *Store) submitOwner(ctx context.Context, verb verb, tenure store.Tenure,
 	return nil
 }
 
-// readClaims adds the owners of the claims that have one.
-func readClaims(ctx context.Context, on session, claims []string, into map[string]store.Owner) error {
-	return inChunks(on, claims, 1, func(part []string) error {
-		return on.query(ctx, claimInto(into),
+// readReservations adds the owners of the reservations that have one.
+func readReservations(ctx context.Context, on session, reservations []string, into map[string]store.Owner) error {
+	return inChunks(on, reservations, 1, func(part []string) error {
+		return on.query(ctx, reservationInto(into),
 			`SELECT claim, kind, namespace, name, uid FROM claims WHERE claim IN `+rowsOf(1, len(part)),
 			on.dialect.variable(anys(part))...)
 	})
 }
 
-// readClaimsOf adds every claim of the identities.
-func readClaimsOf(ctx context.Context, on session, ids []store.Identity, into map[string]store.Owner) error {
+// readReservationsOf adds every reservation of the identities.
+func readReservationsOf(ctx context.Context, on session, ids []store.Identity, into map[string]store.Owner) error {
 	return inChunks(on, ids, 3, func(part []store.Identity) error {
-		return on.query(ctx, claimInto(into),
+		return on.query(ctx, reservationInto(into),
 			`SELECT claim, kind, namespace, name, uid FROM claims
 			WHERE (kind, namespace, name) IN (VALUES `+rowsOf(len(part), 3)+`)`,
 			on.dialect.variable(identityColumns(part))...)
 	})
 }
 
-func claimInto(into map[string]store.Owner) func(*sql.Rows) error {
+func reservationInto(into map[string]store.Owner) func(*sql.Rows) error {
 	return func(row *sql.Rows) error {
-		var claim string
+		var key string
 		var o store.Owner
-		err := row.Scan(&claim, &o.Kind, &o.Namespace, &o.Name, &o.UID)
-		into[claim] = o
+		err := row.Scan(&key, &o.Kind, &o.Namespace, &o.Name, &o.UID)
+		into[key] = o
 		return err
 	}
 }

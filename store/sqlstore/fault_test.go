@@ -20,7 +20,7 @@ const maxCalls = 40
 
 // content is all that readers can see of a store.
 type content struct {
-	documents map[store.Identity]store.Held
+	documents map[store.Identity]store.Stored
 	position  store.Position
 	users     []people.User
 }
@@ -31,7 +31,7 @@ func contentOf(t *testing.T, s *Store) content {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := content{documents: map[store.Identity]store.Held{}, position: position}
+	c := content{documents: map[store.Identity]store.Stored{}, position: position}
 	err = s.View(t.Context(), "apps/main", func(tx people.Tx) (err error) {
 		c.users, _, err = tx.ListUsers("", 100, 0)
 		return err
@@ -40,7 +40,7 @@ func contentOf(t *testing.T, s *Store) content {
 		t.Fatal(err)
 	}
 	for _, document := range documents {
-		held, err := s.Held(t.Context(), document.Identity)
+		held, err := s.Stored(t.Context(), document.Identity)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,74 +49,74 @@ func contentOf(t *testing.T, s *Store) content {
 	return c
 }
 
-func openFaulty(t *testing.T, url string) (*Store, *faults, store.Tenure) {
+func openFaulty(t *testing.T, url string) (*Store, *faults, store.Term) {
 	t.Helper()
 	f := &faults{}
 	s := openAt(t, url, Options{wrapConnector: func(c driver.Connector) driver.Connector { return faultConnector{c, f} }})
 	if err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	tenure, err := s.Take(t.Context(), "install", 0)
+	term, err := s.Acquire(t.Context(), "install", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, f, tenure
+	return s, f, term
 }
 
 // faultyCalls is every operation; all change or read something at the state prepare leaves.
-var faultyCalls = map[string]func(ctx context.Context, s *Store, tenure store.Tenure) error{
-	"Held": func(ctx context.Context, s *Store, _ store.Tenure) error {
-		_, err := s.Held(ctx, numbered("a", 1).Identity)
+var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term) error{
+	"Held": func(ctx context.Context, s *Store, _ store.Term) error {
+		_, err := s.Stored(ctx, numbered("a", 1).Identity)
 		return err
 	},
-	"Holders": func(ctx context.Context, s *Store, _ store.Tenure) error {
-		_, err := s.Holders(ctx, []string{"slug/a"})
+	"Holders": func(ctx context.Context, s *Store, _ store.Term) error {
+		_, err := s.ReservationOwners(ctx, []string{"slug/a"})
 		return err
 	},
-	"Owners": func(ctx context.Context, s *Store, _ store.Tenure) error {
+	"Owners": func(ctx context.Context, s *Store, _ store.Term) error {
 		_, err := s.Owners(ctx)
 		return err
 	},
-	"Put": func(ctx context.Context, s *Store, tenure store.Tenure) error {
+	"Put": func(ctx context.Context, s *Store, term store.Term) error {
 		put := numbered("new", 1)
-		put.Claims = append(put.Claims, "slug/a")
+		put.Reservations = append(put.Reservations, "slug/a")
 		put.Displace = []store.Owner{numbered("a", 1).Owner}
-		_, err := s.Put(ctx, tenure, put)
+		_, err := s.Put(ctx, term, put)
 		return err
 	},
-	"Delete": func(ctx context.Context, s *Store, tenure store.Tenure) error {
-		return s.Delete(ctx, tenure, numbered("b", 1).Owner)
+	"Delete": func(ctx context.Context, s *Store, term store.Term) error {
+		return s.Delete(ctx, term, numbered("b", 1).Owner)
 	},
-	"Retain": func(ctx context.Context, s *Store, tenure store.Tenure) error {
-		return s.Retain(ctx, tenure, numbered("c", 1).Owner)
+	"Retain": func(ctx context.Context, s *Store, term store.Term) error {
+		return s.Retain(ctx, term, numbered("c", 1).Owner)
 	},
-	"Load": func(ctx context.Context, s *Store, _ store.Tenure) error {
+	"Load": func(ctx context.Context, s *Store, _ store.Term) error {
 		_, _, err := s.Load(ctx)
 		return err
 	},
-	"Changes": func(ctx context.Context, s *Store, _ store.Tenure) error {
+	"Changes": func(ctx context.Context, s *Store, _ store.Term) error {
 		_, _, err := s.Changes(ctx, store.Position{Revision: 1})
 		if errors.Is(err, store.ErrFeedLost) {
 			return nil
 		}
 		return err
 	},
-	"Take": func(ctx context.Context, s *Store, _ store.Tenure) error {
-		_, err := s.Take(ctx, "install", 0)
+	"Take": func(ctx context.Context, s *Store, _ store.Term) error {
+		_, err := s.Acquire(ctx, "install", 0)
 		return err
 	},
-	"Beat": func(ctx context.Context, s *Store, tenure store.Tenure) error { return s.Beat(ctx, tenure) },
-	"Prune": func(ctx context.Context, s *Store, tenure store.Tenure) error {
-		return s.Prune(ctx, tenure, 0)
+	"Beat": func(ctx context.Context, s *Store, term store.Term) error { return s.Heartbeat(ctx, term) },
+	"Prune": func(ctx context.Context, s *Store, term store.Term) error {
+		return s.Prune(ctx, term, 0)
 	},
-	"CheckSchema": func(ctx context.Context, s *Store, _ store.Tenure) error { return s.CheckSchema(ctx) },
-	"View": func(ctx context.Context, s *Store, _ store.Tenure) error {
+	"CheckSchema": func(ctx context.Context, s *Store, _ store.Term) error { return s.CheckSchema(ctx) },
+	"View": func(ctx context.Context, s *Store, _ store.Term) error {
 		return s.View(ctx, "apps/main", func(tx people.Tx) error {
 			_, _, err := tx.SessionByToken([]byte("hash"))
 			return err
 		})
 	},
-	"Change": func(ctx context.Context, s *Store, _ store.Tenure) error {
+	"Change": func(ctx context.Context, s *Store, _ store.Term) error {
 		return s.Change(ctx, "apps/main", func(tx people.Tx) error {
 			if err := tx.InsertUser(people.User{ID: 1}, people.Email{ID: 2, Address: "x@example.com", Primary: true}); err != nil {
 				return err
@@ -126,35 +126,35 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, tenure store.Te
 		})
 	},
 	// Most callers pass an error on; one that does not must not lead to half a change.
-	"Change that keeps errors to itself": func(ctx context.Context, s *Store, _ store.Tenure) error {
+	"Change that keeps errors to itself": func(ctx context.Context, s *Store, _ store.Term) error {
 		return s.Change(ctx, "apps/main", func(tx people.Tx) error {
 			_ = tx.InsertUser(people.User{ID: 1}, people.Email{ID: 2, Address: "x@example.com", Primary: true})
 			_ = tx.InsertUser(people.User{ID: 3}, people.Email{ID: 4, Address: "y@example.com", Primary: true})
 			return nil
 		})
 	},
-	"LeaseMessages": func(ctx context.Context, s *Store, _ store.Tenure) error {
+	"LeaseMessages": func(ctx context.Context, s *Store, _ store.Term) error {
 		_, err := s.LeaseMessages(ctx, time.UnixMicro(1), time.Minute, 1)
 		return err
 	},
-	"AckMessage": func(ctx context.Context, s *Store, _ store.Tenure) error {
+	"AckMessage": func(ctx context.Context, s *Store, _ store.Term) error {
 		_, err := s.AckMessage(ctx, people.Message{ID: 1}, people.Outcome{State: people.MessageSent})
 		return err
 	},
-	"Purge": func(ctx context.Context, s *Store, _ store.Tenure) error {
+	"Purge": func(ctx context.Context, s *Store, _ store.Term) error {
 		_, err := s.Purge(ctx, time.UnixMicro(1), time.Hour, 1)
 		return err
 	},
-	"Erase": func(ctx context.Context, s *Store, tenure store.Tenure) error {
-		_, err := s.Erase(ctx, tenure, "apps/other", 1)
+	"Erase": func(ctx context.Context, s *Store, term store.Term) error {
+		_, err := s.Erase(ctx, term, "apps/other", 1)
 		return err
 	},
-	"Summarize": func(ctx context.Context, s *Store, _ store.Tenure) error {
+	"Summarize": func(ctx context.Context, s *Store, _ store.Term) error {
 		period := people.Period{From: time.UnixMicro(1), To: time.UnixMicro(2)}
 		_, err := s.Summarize(ctx, "apps/main", period, period, 1)
 		return err
 	},
-	"Release": func(ctx context.Context, s *Store, tenure store.Tenure) error { return s.Release(ctx, tenure) },
+	"Release": func(ctx context.Context, s *Store, term store.Term) error { return s.Release(ctx, term) },
 }
 
 // TestFaultAtEveryCallSite fails each operation at its first, second, ... call to the database, until one attempt
@@ -174,17 +174,17 @@ func TestFaultAtEveryCallSite(t *testing.T) {
 	}
 }
 
-func failAtEachSite(t *testing.T, url string, call func(context.Context, *Store, store.Tenure) error) {
-	s, f, tenure := openFaulty(t, url)
+func failAtEachSite(t *testing.T, url string, call func(context.Context, *Store, store.Term) error) {
+	s, f, term := openFaulty(t, url)
 	for _, name := range []string{"a", "b", "c"} {
-		if _, err := s.Put(t.Context(), tenure, numbered(name, 1)); err != nil {
+		if _, err := s.Put(t.Context(), term, numbered(name, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for nth := int64(1); nth <= maxCalls; nth++ {
 		before := contentOf(t, s)
 		f.arm(nth, errInjected)
-		err := call(t.Context(), s, tenure)
+		err := call(t.Context(), s, term)
 		f.left.Store(0)
 		if !f.fired.Load() {
 			if err != nil {
@@ -245,10 +245,10 @@ func TestFailedCommitFailsTheWholeBatch(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprint(engine, " done ", after), func(t *testing.T) {
 				t.Parallel()
-				s, f, tenure := openFaulty(t, newURL(t))
+				s, f, term := openFaulty(t, newURL(t))
 				ops := make([]op, 5)
 				for i := range ops {
-					ops[i] = op{verbPut, tenure, numbered(fmt.Sprint("d", i), 1)}
+					ops[i] = op{verbPut, term, numbered(fmt.Sprint("d", i), 1)}
 				}
 				f.armCommit(errInjected, after)
 				for i, r := range s.commitBatch(t.Context(), ops) {
@@ -273,10 +273,10 @@ func TestUndoneTransactionIsTriedAgain(t *testing.T) {
 	for _, code := range []string{"40001", "40P01"} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			s, f, tenure := openFaulty(t, engines["postgres"](t))
+			s, f, term := openFaulty(t, engines["postgres"](t))
 			for nth := int64(2); nth <= 9; nth++ {
 				f.arm(nth, &pgconn.PgError{Code: code})
-				if _, err := s.Put(t.Context(), tenure, numbered(fmt.Sprint("d", nth), 1)); err != nil {
+				if _, err := s.Put(t.Context(), term, numbered(fmt.Sprint("d", nth), 1)); err != nil {
 					t.Errorf("call %d: %v", nth, err)
 				}
 				if !f.fired.Load() {
@@ -310,16 +310,16 @@ func TestWriterGivesUpWithItsContext(t *testing.T) {
 	for engine, newURL := range engines {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			s, _, tenure := openFaulty(t, newURL(t))
+			s, _, term := openFaulty(t, newURL(t))
 			err := s.write(t.Context(), func(session, storeRow) (bool, error) {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
-				_, err := s.Put(ctx, tenure, numbered("a", 1))
+				_, err := s.Put(ctx, term, numbered("a", 1))
 				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrUnavailable) {
 					t.Errorf("put: %v", err)
 				}
-				if err := s.Beat(ctx, tenure); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("beat: %v", err)
+				if err := s.Heartbeat(ctx, term); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("heartbeat: %v", err)
 				}
 				return false, nil
 			})

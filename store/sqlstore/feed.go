@@ -104,9 +104,9 @@ func readChanges(ctx context.Context, tx session, after store.Position) ([]store
 
 // Prune forgets feed entries older than the age, never the newest one. It cuts the log at one revision, whatever the
 // clocks of the writers said: a log with a hole would lose changes for a reader before the hole.
-func (s *Store) Prune(ctx context.Context, tenure store.Tenure, age time.Duration) error {
+func (s *Store) Prune(ctx context.Context, term store.Term, age time.Duration) error {
 	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
-		if row.tenure != tenure {
+		if row.term != term {
 			return false, store.ErrFenced
 		}
 		pruned, err := tx.exec(ctx, `DELETE FROM feed WHERE revision <

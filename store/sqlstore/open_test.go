@@ -183,12 +183,12 @@ func TestPruneLeavesNoHole(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(-2 * time.Hour)
-	tenure := putNumbered(t, s, "b", 1)
-	if err := s.Delete(t.Context(), tenure, numbered("b", 1).Owner); err != nil {
+	term := putNumbered(t, s, "b", 1)
+	if err := s.Delete(t.Context(), term, numbered("b", 1).Owner); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(2 * time.Hour)
-	if err := s.Prune(t.Context(), tenure, time.Hour); err != nil {
+	if err := s.Prune(t.Context(), term, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	changes, _, err := s.Changes(t.Context(), reader)
@@ -231,15 +231,15 @@ func migrated(t testing.TB, url string, opts Options) *Store {
 	return s
 }
 
-// putNumbered puts a new document under a new tenure, which it returns.
-func putNumbered(t testing.TB, s *Store, name string, n int64) store.Tenure {
+// putNumbered puts a new document under a new term, which it returns.
+func putNumbered(t testing.TB, s *Store, name string, n int64) store.Term {
 	t.Helper()
-	tenure, err := s.Take(context.Background(), "install", 0)
+	term, err := s.Acquire(context.Background(), "install", 0)
 	if err == nil {
-		_, err = s.Put(context.Background(), tenure, numbered(name, n))
+		_, err = s.Put(context.Background(), term, numbered(name, n))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tenure
+	return term
 }

@@ -22,10 +22,10 @@ var peopleTables = []struct{ name, key string }{
 }
 
 // Erase implements store.Erasure.
-func (s *Store) Erase(ctx context.Context, tenure store.Tenure, deployment string, limit int) (erased int64, err error) {
+func (s *Store) Erase(ctx context.Context, term store.Term, deployment string, limit int) (erased int64, err error) {
 	err = s.write(ctx, func(on session, row storeRow) (bool, error) {
 		erased = 0
-		if row.tenure != tenure {
+		if row.term != term {
 			return false, store.ErrFenced
 		}
 		for _, table := range peopleTables {

@@ -99,7 +99,7 @@ func openPostgres(url string, opts Options) (engine, error) {
 			patient.RuntimeParams["statement_timeout"] = "0"
 			return sql.OpenDB(opts.wrapConnector(stdlib.GetConnector(*patient)))
 		},
-		listen: func(ctx context.Context, logger logr.Logger, ring func()) { listen(ctx, config, logger, ring) },
+		listen: func(ctx context.Context, logger logr.Logger, notify func()) { listen(ctx, config, logger, notify) },
 	}, nil
 }
 
@@ -113,12 +113,12 @@ const (
 
 // listen rings for each notification until the context ends, and after each connect, since what was committed
 // meanwhile was not heard.
-func listen(ctx context.Context, config *pgx.ConnConfig, logger logr.Logger, ring func()) {
+func listen(ctx context.Context, config *pgx.ConnConfig, logger logr.Logger, notify func()) {
 	delay := minReconnect
 	for ctx.Err() == nil {
 		err := listenOnce(ctx, config, func() {
 			delay = minReconnect
-			ring()
+			notify()
 		})
 		if ctx.Err() != nil {
 			return
@@ -132,7 +132,7 @@ func listen(ctx context.Context, config *pgx.ConnConfig, logger logr.Logger, rin
 }
 
 // listenOnce listens on one connection until it fails.
-func listenOnce(ctx context.Context, config *pgx.ConnConfig, ring func()) error {
+func listenOnce(ctx context.Context, config *pgx.ConnConfig, notify func()) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func listenOnce(ctx context.Context, config *pgx.ConnConfig, ring func()) error 
 	if _, err := conn.Exec(ctx, "LISTEN "+feedChannel); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	ring()
+	notify()
 	for {
 		wait, cancel := context.WithTimeout(ctx, listenCheck)
 		_, err := conn.WaitForNotification(wait)
@@ -154,7 +154,7 @@ func listenOnce(ctx context.Context, config *pgx.ConnConfig, ring func()) error 
 		cancel()
 		switch {
 		case err == nil:
-			ring()
+			notify()
 		case quiet:
 			if err := pingBriefly(ctx, conn); err != nil {
 				return err

@@ -148,7 +148,7 @@ func pause(ctx context.Context, delay time.Duration) error {
 
 // storeRow is the one row of the table store.
 type storeRow struct {
-	tenure   store.Tenure
+	term     store.Term
 	install  string
 	beat     int64
 	released bool
@@ -158,7 +158,7 @@ type storeRow struct {
 func readStoreRow(ctx context.Context, on session, forUpdate string) (storeRow, error) {
 	var row storeRow
 	found, err := on.row(ctx, []any{
-		&row.tenure.StoreID, &row.tenure.Epoch, &row.install, &row.beat, &row.released,
+		&row.term.StoreID, &row.term.Epoch, &row.install, &row.beat, &row.released,
 		&row.position.Revision, &row.position.Tag,
 	}, `SELECT store_id, epoch, install, install_beat, install_released, revision, tag FROM store WHERE id = 1`+forUpdate)
 	if err == nil && !found {

@@ -48,7 +48,7 @@ type Store struct {
 	clock  func() time.Time
 	logger logr.Logger
 
-	bell      *bell
+	notifier  *notifier
 	committer *committer
 	stop      context.CancelFunc
 	// closing makes a second Close wait for the first and repeat its answer.
@@ -64,9 +64,9 @@ type engine struct {
 	read, write *sql.DB
 	// openMigrate opens a pool for long schema changes, which the caller closes; nil if write serves.
 	openMigrate func() *sql.DB
-	// listen blocks, calling ring when another process may have changed the feed, until its context ends; nil if
+	// listen blocks, calling notify when another process may have changed the feed, until its context ends; nil if
 	// there can be no other process.
-	listen func(ctx context.Context, logger logr.Logger, ring func())
+	listen func(ctx context.Context, logger logr.Logger, notify func())
 	// lock is held until the pools are closed; nil if the engine needs none.
 	lock io.Closer
 }
@@ -105,9 +105,9 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	}
 	opened.dialect.trace = opts.Trace
 	running, stop := context.WithCancel(context.Background())
-	s := &Store{engine: opened, clock: opts.Clock, logger: opts.Logger, bell: newBell(), stop: stop}
+	s := &Store{engine: opened, clock: opts.Clock, logger: opts.Logger, notifier: newNotifier(), stop: stop}
 	if opened.listen != nil {
-		s.bell.source = func() { opened.listen(running, opts.Logger, s.bell.ring) }
+		s.notifier.source = func() { opened.listen(running, opts.Logger, s.notifier.notify) }
 	}
 	s.committer = newCommitter(s.commitBatch)
 	s.closing = sync.OnceValue(s.closeAll)
@@ -122,7 +122,7 @@ func (s *Store) Close() error { return s.closing() }
 func (s *Store) closeAll() error {
 	s.stop()
 	s.committer.waitStopped()
-	s.bell.close()
+	s.notifier.close()
 	err := s.engine.read.Close()
 	if s.engine.write != s.engine.read {
 		err = errors.Join(err, s.engine.write.Close())

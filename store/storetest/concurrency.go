@@ -26,11 +26,11 @@ func together(n int, do func(i int)) {
 }
 
 var concurrencyStories = []story{
-	{name: "of puts that want one claim at once exactly one wins", run: func(e *env) {
+	{name: "of puts that want one reservation at once exactly one wins", run: func(e *env) {
 		e.begin()
 		race(e, e.store, e.store)
 	}},
-	{name: "of puts of two processes that want one claim at once exactly one wins", pair: true, run: func(e *env) {
+	{name: "of puts of two processes that want one reservation at once exactly one wins", pair: true, run: func(e *env) {
 		e.begin()
 		race(e, e.store, e.suite.second(e.t, e.store))
 	}},
@@ -43,7 +43,7 @@ var concurrencyStories = []story{
 			revisions[i] = map[string]int64{}
 			for j := range each {
 				name := fmt.Sprintf("w%d-%d", i, j)
-				revision, err := e.store.Put(e.ctx, e.tenure, putOf(name, "u1", 1, "slug/"+name))
+				revision, err := e.store.Put(e.ctx, e.term, putOf(name, "u1", 1, "slug/"+name))
 				if err != nil {
 					failed.Add(1)
 				}
@@ -70,21 +70,21 @@ var concurrencyStories = []story{
 		e.put(putOf("holder", "u0", 5, "slug/held"))
 		errs := make([]error, 40)
 		together(len(errs), func(i int) {
-			put, tenure := putOf(fmt.Sprintf("d%d", i), "u1", 1), e.tenure
+			put, term := putOf(fmt.Sprintf("d%d", i), "u1", 1), e.term
 			switch i % 5 {
 			case 1:
-				put.Claims = []string{"slug/held"}
+				put.Reservations = []string{"slug/held"}
 			case 2:
 				put.SeenUID = "nobody"
 			case 3:
-				tenure.Epoch--
+				term.Epoch--
 			case 4:
 				put.Key = "zero\x00byte"
 			}
-			_, errs[i] = e.store.Put(e.ctx, tenure, put)
+			_, errs[i] = e.store.Put(e.ctx, term, put)
 		})
 		for i, err := range errs {
-			var refused *store.ClaimHeldError
+			var refused *store.ReservedError
 			switch i % 5 {
 			case 0:
 				e.ok(err)
@@ -105,7 +105,7 @@ var concurrencyStories = []story{
 		e.put(putOf("a", "u0", 1))
 		var won, stale atomic.Int64
 		together(8, func(i int) {
-			_, err := e.store.Put(e.ctx, e.tenure, again(putOf("a", fmt.Sprintf("u%d", i+1), 1), "u0"))
+			_, err := e.store.Put(e.ctx, e.term, again(putOf("a", fmt.Sprintf("u%d", i+1), 1), "u0"))
 			if err == nil {
 				won.Add(1)
 			} else if errors.Is(err, store.ErrStale) {
@@ -117,7 +117,7 @@ var concurrencyStories = []story{
 	}},
 }
 
-// race lets pairs of writers want one claim each, and expects one winner and one refusal that names it.
+// race lets pairs of writers want one reservation each, and expects one winner and one refusal that names it.
 func race(e *env, one, other store.Store) {
 	const races = 12
 	names := make([]string, 2*races)
@@ -128,7 +128,7 @@ func race(e *env, one, other store.Store) {
 			handle = other
 		}
 		names[i] = fmt.Sprintf("racer%d", i)
-		_, errs[i] = handle.Put(e.ctx, e.tenure, putOf(names[i], "u1", 1, fmt.Sprintf("slug/%d", i/2)))
+		_, errs[i] = handle.Put(e.ctx, e.term, putOf(names[i], "u1", 1, fmt.Sprintf("slug/%d", i/2)))
 	})
 	for i := 0; i < len(errs); i += 2 {
 		winner, loser := i, i+1
@@ -136,8 +136,8 @@ func race(e *env, one, other store.Store) {
 			winner, loser = i+1, i
 		}
 		e.ok(errs[winner])
-		var refused *store.ClaimHeldError
+		var refused *store.ReservedError
 		e.Expect(errors.As(errs[loser], &refused)).To(gomega.BeTrue(), "%v", errs[loser])
-		e.Expect(refused.Claims).To(gomega.HaveKeyWithValue(fmt.Sprintf("slug/%d", i/2), owner(names[winner], "u1")))
+		e.Expect(refused.Reservations).To(gomega.HaveKeyWithValue(fmt.Sprintf("slug/%d", i/2), owner(names[winner], "u1")))
 	}
 }

@@ -38,33 +38,33 @@ var schemaStories = []story{
 }
 
 var documentStories = []story{
-	{name: "what was put is held, with its claims, until it is deleted", run: func(e *env) {
+	{name: "what was put is held, with its reservations, until it is deleted", run: func(e *env) {
 		e.begin()
-		e.Expect(e.held(owner("a", "").Identity)).To(gomega.Equal(store.Held{}))
+		e.Expect(e.held(owner("a", "").Identity)).To(gomega.Equal(store.Stored{}))
 		first := putOf("a", "u1", 1, "slug/b", "slug/a", "slug/b")
 		revision := e.put(first)
-		e.Expect(e.held(first.Identity)).To(gomega.Equal(store.Held{
-			Document: written(first, revision), Found: true, Claims: []string{"slug/a", "slug/b"},
+		e.Expect(e.held(first.Identity)).To(gomega.Equal(store.Stored{
+			Document: written(first, revision), Found: true, Reservations: []string{"slug/a", "slug/b"},
 		}))
 		second := again(putOf("a", "u1", 2, "slug/b"), "u1")
 		e.Expect(e.put(second)).To(gomega.Equal(revision + 1))
 		e.Expect(e.held(first.Identity).Document).To(gomega.Equal(written(second, revision+1)))
-		e.Expect(e.held(first.Identity).Claims).To(gomega.Equal([]string{"slug/b"}))
+		e.Expect(e.held(first.Identity).Reservations).To(gomega.Equal([]string{"slug/b"}))
 
-		e.ok(e.store.Delete(e.ctx, e.tenure, second.Owner))
-		e.Expect(e.held(first.Identity)).To(gomega.Equal(store.Held{}))
+		e.ok(e.store.Delete(e.ctx, e.term, second.Owner))
+		e.Expect(e.held(first.Identity)).To(gomega.Equal(store.Stored{}))
 		e.Expect(e.position().Revision).To(gomega.Equal(revision + 2))
 	}},
-	{name: "a put without claims or payload is held as such", run: func(e *env) {
+	{name: "a put without reservations or payload is held as such", run: func(e *env) {
 		e.begin()
 		e.put(putOf("a", "u1", 1, "slug/a"))
 		bare := again(putOf("a", "u1", 2), "u1")
 		bare.Payload = nil
 		e.put(bare)
 		held := e.held(bare.Identity)
-		e.Expect(held.Claims).To(gomega.BeEmpty())
+		e.Expect(held.Reservations).To(gomega.BeEmpty())
 		e.Expect(held.Document.Payload).To(gomega.BeEmpty())
-		holders, err := e.store.Holders(e.ctx, []string{"slug/a"})
+		holders, err := e.store.ReservationOwners(e.ctx, []string{"slug/a"})
 		e.ok(err)
 		e.Expect(holders).To(gomega.BeEmpty())
 	}},
@@ -82,8 +82,8 @@ var documentStories = []story{
 			func(p *store.Put) { p.Deployment += "'" },
 			func(p *store.Put) { p.ID++ },
 			func(p *store.Put) { p.Key += "'" },
-			func(p *store.Put) { p.Claims = append(p.Claims, "slug/b") },
-			func(p *store.Put) { p.Claims = nil },
+			func(p *store.Put) { p.Reservations = append(p.Reservations, "slug/b") },
+			func(p *store.Put) { p.Reservations = nil },
 		} {
 			change(&base)
 			revision++
@@ -95,24 +95,24 @@ var documentStories = []story{
 		e.begin()
 		e.put(putOf("a", "u1", 1, "slug/a"))
 		before := e.position()
-		e.ok(e.store.Delete(e.ctx, e.tenure, owner("a", "u0")))
-		e.ok(e.store.Delete(e.ctx, e.tenure, owner("b", "u1")))
-		e.ok(e.store.Retain(e.ctx, e.tenure, owner("a", "u0")))
-		e.ok(e.store.Retain(e.ctx, e.tenure, owner("b", "u1")))
+		e.ok(e.store.Delete(e.ctx, e.term, owner("a", "u0")))
+		e.ok(e.store.Delete(e.ctx, e.term, owner("b", "u1")))
+		e.ok(e.store.Retain(e.ctx, e.term, owner("a", "u0")))
+		e.ok(e.store.Retain(e.ctx, e.term, owner("b", "u1")))
 		e.Expect(e.position()).To(gomega.Equal(before))
-		e.Expect(e.held(owner("a", "").Identity).Claims).To(gomega.Equal([]string{"slug/a"}))
+		e.Expect(e.held(owner("a", "").Identity).Reservations).To(gomega.Equal([]string{"slug/a"}))
 	}},
-	{name: "a retained document keeps its claims and is owned by nobody; a new life takes it over", run: func(e *env) {
+	{name: "a retained document keeps its reservations and is owned by nobody; a new life takes it over", run: func(e *env) {
 		e.begin()
 		e.put(putOf("a", "u1", 1, "slug/a"))
 		e.put(putOf("b", "u2", 1))
-		e.ok(e.store.Retain(e.ctx, e.tenure, owner("a", "u1")))
+		e.ok(e.store.Retain(e.ctx, e.term, owner("a", "u1")))
 		after := e.position()
-		e.ok(e.store.Retain(e.ctx, e.tenure, owner("a", "u1")))
+		e.ok(e.store.Retain(e.ctx, e.term, owner("a", "u1")))
 		e.Expect(e.position()).To(gomega.Equal(after), "retaining twice changes nothing")
 		held := e.held(owner("a", "").Identity)
 		e.Expect(held.Document.Retained).To(gomega.BeTrue())
-		e.Expect(held.Claims).To(gomega.Equal([]string{"slug/a"}))
+		e.Expect(held.Reservations).To(gomega.Equal([]string{"slug/a"}))
 		owners, err := e.store.Owners(e.ctx)
 		e.ok(err)
 		e.Expect(owners).To(gomega.Equal([]store.Owner{owner("b", "u2")}))
@@ -126,17 +126,17 @@ var documentStories = []story{
 	{name: "an equal put over a retained document ends the retention", run: func(e *env) {
 		e.begin()
 		revision := e.put(putOf("a", "u1", 1))
-		e.ok(e.store.Retain(e.ctx, e.tenure, owner("a", "u1")))
+		e.ok(e.store.Retain(e.ctx, e.term, owner("a", "u1")))
 		e.Expect(e.put(again(putOf("a", "u1", 1), "u1"))).To(gomega.Equal(revision + 2))
 		e.Expect(e.held(owner("a", "").Identity).Document.Retained).To(gomega.BeFalse())
 	}},
 	{name: "what breaks a bound is refused as invalid and disturbs nothing", run: func(e *env) {
 		e.begin()
 		for _, spoil := range []func(*store.Put){
-			func(p *store.Put) { p.Claims = make([]string, 0, 257); addClaims(p, 257) },
-			func(p *store.Put) { p.Claims = []string{strings.Repeat("x", 513)} },
-			func(p *store.Put) { p.Claims = []string{""} },
-			func(p *store.Put) { p.Claims = []string{"zero\x00byte"} },
+			func(p *store.Put) { p.Reservations = make([]string, 0, 257); addReservations(p, 257) },
+			func(p *store.Put) { p.Reservations = []string{strings.Repeat("x", 513)} },
+			func(p *store.Put) { p.Reservations = []string{""} },
+			func(p *store.Put) { p.Reservations = []string{"zero\x00byte"} },
 			func(p *store.Put) { p.Key = "not\xffUTF-8" },
 			func(p *store.Put) { p.ID = 0 },
 			func(p *store.Put) { p.UID = "" },
@@ -144,19 +144,19 @@ var documentStories = []story{
 		} {
 			put := putOf("a", "u1", 1)
 			spoil(&put)
-			_, err := e.store.Put(e.ctx, e.tenure, put)
+			_, err := e.store.Put(e.ctx, e.term, put)
 			e.fails(err, store.ErrInvalid)
 		}
 		e.Expect(e.position().Revision).To(gomega.BeZero())
 		widest := putOf("a", "u1", 1, strings.Repeat("x", 512))
-		addClaims(&widest, 255)
+		addReservations(&widest, 255)
 		e.put(widest)
-		e.Expect(e.held(widest.Identity).Claims).To(gomega.HaveLen(256))
+		e.Expect(e.held(widest.Identity).Reservations).To(gomega.HaveLen(256))
 	}},
 }
 
-func addClaims(put *store.Put, n int) {
+func addReservations(put *store.Put, n int) {
 	for i := range n {
-		put.Claims = append(put.Claims, "c"+strings.Repeat("i", i))
+		put.Reservations = append(put.Reservations, "c"+strings.Repeat("i", i))
 	}
 }

@@ -13,29 +13,29 @@ import (
 )
 
 // everyCall calls every operation of a store but Close.
-func everyCall(ctx context.Context, s store.Store, tenure store.Tenure) map[string]error {
-	_, held := s.Held(ctx, owner("a", "").Identity)
-	_, holders := s.Holders(ctx, []string{"slug/a"})
+func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]error {
+	_, held := s.Stored(ctx, owner("a", "").Identity)
+	_, holders := s.ReservationOwners(ctx, []string{"slug/a"})
 	_, owners := s.Owners(ctx)
-	_, put := s.Put(ctx, tenure, putOf("b", "u2", 1))
+	_, put := s.Put(ctx, term, putOf("b", "u2", 1))
 	_, _, load := s.Load(ctx)
 	_, _, changes := s.Changes(ctx, store.Position{Revision: 1, Tag: "x"})
-	_, take := s.Take(ctx, "install", 0)
+	_, take := s.Acquire(ctx, "install", 0)
 	_, installed := s.Installed(ctx)
 	_, oldest := s.OldestUser(ctx, home)
 	_, lease := s.LeaseMessages(ctx, born, time.Minute, 1)
 	_, ack := s.AckMessage(ctx, people.Message{Deployment: home, ID: 1, Lease: "x"}, people.Outcome{State: people.MessageSent})
 	_, purge := s.Purge(ctx, born, time.Hour, 1)
-	_, erase := s.Erase(ctx, tenure, home, 1)
+	_, erase := s.Erase(ctx, term, home, 1)
 	_, summarize := s.Summarize(ctx, home, people.Period{From: born, To: after(time.Hour)}, people.Period{}, 1)
 	return map[string]error{
 		"Held": held, "Holders": holders, "Owners": owners, "Put": put, "Load": load, "Changes": changes, "Take": take,
 		"Installed": installed, "OldestUser": oldest,
-		"Delete":      s.Delete(ctx, tenure, owner("a", "u1")),
-		"Retain":      s.Retain(ctx, tenure, owner("a", "u1")),
-		"Beat":        s.Beat(ctx, tenure),
-		"Release":     s.Release(ctx, tenure),
-		"Prune":       s.Prune(ctx, tenure, 0),
+		"Delete":      s.Delete(ctx, term, owner("a", "u1")),
+		"Retain":      s.Retain(ctx, term, owner("a", "u1")),
+		"Beat":        s.Heartbeat(ctx, term),
+		"Release":     s.Release(ctx, term),
+		"Prune":       s.Prune(ctx, term, 0),
 		"Migrate":     s.Migrate(ctx),
 		"CheckSchema": s.CheckSchema(ctx),
 		"View": s.View(ctx, home, func(tx people.Tx) error {
@@ -52,7 +52,7 @@ var faultStories = []story{
 		e.begin()
 		signals := e.store.Signals(e.ctx)
 		e.ok(e.store.Close())
-		for name, err := range everyCall(e.ctx, e.store, e.tenure) {
+		for name, err := range everyCall(e.ctx, e.store, e.term) {
 			e.Expect(err).To(gomega.MatchError(store.ErrUnavailable), name)
 		}
 		e.Eventually(signals).Should(gomega.BeClosed())
@@ -65,12 +65,12 @@ var faultStories = []story{
 		ctx, cancel := context.WithCancel(e.ctx)
 		signals := e.store.Signals(ctx)
 		cancel()
-		for name, err := range everyCall(ctx, e.store, e.tenure) {
+		for name, err := range everyCall(ctx, e.store, e.term) {
 			e.Expect(err).To(gomega.MatchError(context.Canceled), name)
 		}
 		e.Eventually(signals).Should(gomega.BeClosed())
 		e.Expect(e.position()).To(gomega.Equal(before))
-		e.ok(e.store.Beat(e.ctx, e.tenure))
+		e.ok(e.store.Heartbeat(e.ctx, e.term))
 	}},
 	{name: "writes cancelled under way are done whole or not at all", run: func(e *env) {
 		e.begin()
@@ -82,7 +82,7 @@ var faultStories = []story{
 				go cancel()
 			}
 			name := fmt.Sprintf("w%d", i)
-			if _, err := e.store.Put(ctx, e.tenure, putOf(name, "u1", 1, "slug/"+name)); err != nil {
+			if _, err := e.store.Put(ctx, e.term, putOf(name, "u1", 1, "slug/"+name)); err != nil {
 				unclear.Add(1)
 				if i%2 == 1 {
 					e.t.Errorf("an uncancelled put failed with the others: %v", err)
@@ -95,7 +95,7 @@ var faultStories = []story{
 		e.Expect(len(documents)).To(gomega.BeNumerically(">=", 33-int(unclear.Load())))
 		for i := range 32 {
 			held := e.held(owner(fmt.Sprintf("w%d", i), "").Identity)
-			e.Expect(len(held.Claims) == 1).To(gomega.Equal(held.Found))
+			e.Expect(len(held.Reservations) == 1).To(gomega.Equal(held.Found))
 			e.Expect(held.Found || i%2 == 0).To(gomega.BeTrue())
 		}
 	}},
@@ -110,7 +110,7 @@ var faultStories = []story{
 				}
 				return
 			}
-			_, errs[i] = other.Put(e.ctx, e.tenure, putOf(fmt.Sprintf("w%d", i), "u1", 1))
+			_, errs[i] = other.Put(e.ctx, e.term, putOf(fmt.Sprintf("w%d", i), "u1", 1))
 		})
 		for i, err := range errs {
 			if err != nil {

@@ -30,7 +30,7 @@ var feedStories = []story{
 		e.begin()
 		e.put(putOf("a", "u1", 1))
 		before := e.position()
-		e.ok(e.store.Delete(e.ctx, e.tenure, owner("a", "u1")))
+		e.ok(e.store.Delete(e.ctx, e.term, owner("a", "u1")))
 		changes, middle := e.changes(before)
 		e.Expect(changes).To(gomega.Equal([]store.Change{
 			{Document: store.Document{Owner: store.Owner{Identity: owner("a", "").Identity}}, Deleted: true},
@@ -46,7 +46,7 @@ var feedStories = []story{
 		e.begin()
 		e.put(putOf("a", "u1", 1))
 		before := e.position()
-		e.ok(e.store.Retain(e.ctx, e.tenure, owner("a", "u1")))
+		e.ok(e.store.Retain(e.ctx, e.term, owner("a", "u1")))
 		changes, _ := e.changes(before)
 		e.Expect(changes).To(gomega.HaveLen(1))
 		e.Expect(changes[0].Document.Retained).To(gomega.BeTrue())
@@ -75,11 +75,11 @@ var feedStories = []story{
 		middle := e.position()
 		e.put(putOf("b", "u1", 1))
 		last := e.position()
-		e.ok(e.store.Prune(e.ctx, e.tenure, 24*patience))
+		e.ok(e.store.Prune(e.ctx, e.term, 24*patience))
 		changes, _ := e.changes(first)
 		e.Expect(changes).To(gomega.HaveLen(2), "nothing is that old")
 		for range 2 {
-			e.ok(e.store.Prune(e.ctx, e.tenure, -patience))
+			e.ok(e.store.Prune(e.ctx, e.term, -patience))
 			expectLost(e, first, "a pruned position")
 			expectLost(e, middle, "a pruned position")
 			changes, position := e.changes(last)
@@ -166,14 +166,14 @@ func churn(e *env, writer store.Store, i int) {
 		name := fmt.Sprintf("f%d-%d", i, random.IntN(3))
 		uid := seen[name]
 		if uid != "" && random.IntN(3) == 0 {
-			if err := writer.Delete(e.ctx, e.tenure, owner(name, uid)); err != nil {
+			if err := writer.Delete(e.ctx, e.term, owner(name, uid)); err != nil {
 				e.t.Errorf("delete: %v", err)
 			}
 			delete(seen, name)
 			continue
 		}
 		put := again(putOf(name, "u", int64(step), "slug/"+name), uid)
-		if _, err := writer.Put(e.ctx, e.tenure, put); err != nil {
+		if _, err := writer.Put(e.ctx, e.term, put); err != nil {
 			e.t.Errorf("put: %v", err)
 		}
 		seen[name] = "u"

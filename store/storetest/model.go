@@ -30,7 +30,7 @@ var modelStories = []story{
 	}},
 }
 
-// model is the contract in its plainest words: documents by name, each with its claims. It plays in a namespace of
+// model is the contract in its plainest words: documents by name, each with its reservations. It plays in a namespace of
 // its own, so that runs share a store.
 type model struct {
 	space     string
@@ -38,18 +38,18 @@ type model struct {
 }
 
 type modelled struct {
-	document store.Document
-	claims   []string
+	document     store.Document
+	reservations []string
 }
 
 func (m *model) owner(name, uid string) store.Owner {
 	return store.Owner{Identity: store.Identity{Kind: "Role", Namespace: m.space, Name: name}, UID: uid}
 }
 
-// holder returns the name of the document that holds a claim.
-func (m *model) holder(claim string) string {
+// holder returns the name of the document that holds a reservation.
+func (m *model) holder(key string) string {
 	for name, d := range m.documents {
-		if slices.Contains(d.claims, claim) {
+		if slices.Contains(d.reservations, key) {
 			return name
 		}
 	}
@@ -66,12 +66,12 @@ func (m *model) step(e *env, rt *rapid.T) {
 	case "put":
 		m.put(e, rt, name, uid, uids)
 	case "delete":
-		m.expect(rt, e.store.Delete(e.ctx, e.tenure, m.owner(name, uid)), nil)
+		m.expect(rt, e.store.Delete(e.ctx, e.term, m.owner(name, uid)), nil)
 		if found && recorded.document.UID == uid {
 			delete(m.documents, name)
 		}
 	case "retain":
-		m.expect(rt, e.store.Retain(e.ctx, e.tenure, m.owner(name, uid)), nil)
+		m.expect(rt, e.store.Retain(e.ctx, e.term, m.owner(name, uid)), nil)
 		if found && recorded.document.UID == uid {
 			recorded.document.Retained = true
 			m.documents[name] = recorded
@@ -87,8 +87,8 @@ func (m *model) put(e *env, rt *rapid.T, name, uid string, uids *rapid.Generator
 	if rapid.IntRange(0, 5).Draw(rt, "blind") == 0 {
 		put.SeenUID = rapid.SampledFrom([]string{"", "u1", "u2"}).Draw(rt, "seen")
 	}
-	for _, claim := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 2, rapid.ID).Draw(rt, "claims") {
-		put.Claims = append(put.Claims, m.space+"/"+claim)
+	for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 2, rapid.ID).Draw(rt, "reservations") {
+		put.Reservations = append(put.Reservations, m.space+"/"+key)
 	}
 	for _, other := range []string{"a", "b", "c"} {
 		if other != name && rapid.IntRange(0, 2).Draw(rt, "displace") == 0 {
@@ -96,7 +96,7 @@ func (m *model) put(e *env, rt *rapid.T, name, uid string, uids *rapid.Generator
 		}
 	}
 	displaced, want := m.judge(put, recorded)
-	revision, err := e.store.Put(e.ctx, e.tenure, put)
+	revision, err := e.store.Put(e.ctx, e.term, put)
 	m.expect(rt, err, want)
 	if want != nil {
 		return
@@ -106,7 +106,7 @@ func (m *model) put(e *env, rt *rapid.T, name, uid string, uids *rapid.Generator
 	}
 	document := put.Document
 	document.Revision = revision
-	m.documents[name] = modelled{document, slices.Sorted(slices.Values(put.Claims))}
+	m.documents[name] = modelled{document, slices.Sorted(slices.Values(put.Reservations))}
 }
 
 // judge says how a put must end, and which documents it displaces.
@@ -114,29 +114,29 @@ func (m *model) judge(put store.Put, recorded store.Document) (displaced []strin
 	if recorded.UID != put.SeenUID || (recorded.UID == put.UID && recorded.Generation > put.Generation) {
 		return nil, store.ErrStale
 	}
-	held := &store.ClaimHeldError{Claims: map[string]store.Owner{}}
-	for _, claim := range put.Claims {
-		other := m.holder(claim)
+	held := &store.ReservedError{Reservations: map[string]store.Owner{}}
+	for _, key := range put.Reservations {
+		other := m.holder(key)
 		if other == "" || other == put.Name {
 			continue
 		}
 		if owner := m.documents[other].document.Owner; slices.Contains(put.Displace, owner) {
 			displaced = append(displaced, other)
 		} else {
-			held.Claims[claim] = owner
+			held.Reservations[key] = owner
 		}
 	}
-	if len(held.Claims) > 0 {
+	if len(held.Reservations) > 0 {
 		return nil, held
 	}
 	return displaced, nil
 }
 
 func (m *model) expect(rt *rapid.T, err, want error) {
-	var held, wantHeld *store.ClaimHeldError
+	var held, wantHeld *store.ReservedError
 	switch {
 	case errors.As(want, &wantHeld):
-		if !errors.As(err, &held) || !maps.Equal(held.Claims, wantHeld.Claims) {
+		if !errors.As(err, &held) || !maps.Equal(held.Reservations, wantHeld.Reservations) {
 			rt.Fatalf("got %v, want %v", err, want)
 		}
 	case !errors.Is(err, want):
@@ -144,17 +144,17 @@ func (m *model) expect(rt *rapid.T, err, want error) {
 	}
 }
 
-// compare looks at each document and claim.
+// compare looks at each document and reservation.
 func (m *model) compare(e *env, rt *rapid.T) {
 	g := gomega.NewWithT(rt)
 	for _, name := range []string{"a", "b", "c"} {
-		held, err := e.store.Held(e.ctx, m.owner(name, "").Identity)
+		held, err := e.store.Stored(e.ctx, m.owner(name, "").Identity)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		want, found := m.documents[name]
 		g.Expect(held.Found).To(gomega.Equal(found))
-		g.Expect(held.Claims).To(gomega.HaveLen(len(want.claims)))
-		for _, claim := range want.claims {
-			g.Expect(held.Claims).To(gomega.ContainElement(claim))
+		g.Expect(held.Reservations).To(gomega.HaveLen(len(want.reservations)))
+		for _, key := range want.reservations {
+			g.Expect(held.Reservations).To(gomega.ContainElement(key))
 		}
 		// The revision of a retained document is that of its mark, which Retain does not tell.
 		if want.document.Retained {

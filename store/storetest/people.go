@@ -295,7 +295,7 @@ var peopleStories = []story{
 		summary, err := e.store.Summarize(e.ctx, home, people.Period{From: born, To: after(time.Hour)}, people.Period{}, 10)
 		e.ok(err)
 		e.Expect(summary.RecentSignIns).To(gomega.HaveLen(1))
-		erased, err := e.store.Erase(e.ctx, e.tenure, home, 100)
+		erased, err := e.store.Erase(e.ctx, e.term, home, 100)
 		e.ok(err)
 		e.Expect(erased).To(gomega.BeEquivalentTo(21), "one row of every table")
 	}},

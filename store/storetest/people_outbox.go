@@ -81,7 +81,7 @@ var outboxStories = []story{
 			e.Expect(second[0].Tries).To(gomega.Equal(2))
 			e.settle(true, second[0], people.Outcome{State: state})
 			e.Expect(e.claim(now.Add(24*time.Hour), 1)).To(gomega.BeEmpty(), state)
-			_, err := e.store.Erase(e.ctx, e.tenure, home, 10)
+			_, err := e.store.Erase(e.ctx, e.term, home, 10)
 			e.ok(err)
 		}
 	}},

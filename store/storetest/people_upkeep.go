@@ -33,7 +33,7 @@ var upkeepStories = []story{
 		empty := e.pictureOf("apps/empty")
 		var sum int64
 		for batches := 1; ; batches++ {
-			n, err := e.store.Erase(e.ctx, e.tenure, home, 10)
+			n, err := e.store.Erase(e.ctx, e.term, home, 10)
 			e.ok(err)
 			if sum += n; n == 0 {
 				e.Expect(batches).To(gomega.Equal(4), "26 rows of three tables take three batches, and one that finds none")
@@ -43,7 +43,7 @@ var upkeepStories = []story{
 		e.Expect(sum).To(gomega.BeEquivalentTo(21 + 3*25))
 		e.Expect(e.pictureOf(home)).To(gomega.Equal(empty))
 		e.Expect(e.pictureOf("apps/other")).To(gomega.Equal(other))
-		n, err := e.store.Erase(e.ctx, e.tenure, "apps/other", 10)
+		n, err := e.store.Erase(e.ctx, e.term, "apps/other", 10)
 		e.ok(err)
 		e.Expect(n).To(gomega.BeEquivalentTo(21), "one row of every table")
 	}},
@@ -63,7 +63,7 @@ var upkeepStories = []story{
 		e.Expect(e.purged(after(2*time.Hour), time.Hour, 10)).To(gomega.BeEquivalentTo(expired))
 		e.Expect(tokensLeft(e, 100)).To(gomega.Equal([]int64{100}))
 		e.Expect(all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.SignInsOf(1) })).To(gomega.Equal([]people.SignIn{signIn(100, 100, 1)}))
-		erased, err := e.store.Erase(e.ctx, e.tenure, "apps/other", 100)
+		erased, err := e.store.Erase(e.ctx, e.term, "apps/other", 100)
 		e.ok(err)
 		e.Expect(erased).To(gomega.BeZero())
 	}},
@@ -95,7 +95,7 @@ var upkeepStories = []story{
 			e.Expect(e.purged(born.Add(step.now+time.Microsecond), step.retention, 1)).To(gomega.Equal(step.purged), step.what)
 		}
 		e.Expect(e.claim(after(time.Hour), 10)).To(gomega.HaveLen(1))
-		erased, err := e.store.Erase(e.ctx, e.tenure, home, 100)
+		erased, err := e.store.Erase(e.ctx, e.term, home, 100)
 		e.ok(err)
 		e.Expect(erased).To(gomega.BeEquivalentTo(21-9+1), "all but what was purged, and the pending message")
 	}},

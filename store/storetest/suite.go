@@ -56,8 +56,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 		name    string
 		stories []story
 	}{
-		{"schema", schemaStories}, {"documents", documentStories}, {"fences", fenceStories}, {"claims", claimStories},
-		{"concurrency", concurrencyStories}, {"feed", feedStories}, {"tenure", tenureStories}, {"faults", faultStories},
+		{"schema", schemaStories}, {"documents", documentStories}, {"fences", fenceStories}, {"reservations", reservationStories},
+		{"concurrency", concurrencyStories}, {"feed", feedStories}, {"term", termStories}, {"faults", faultStories},
 		{"model", modelStories}, {"people", peopleStories}, {"users", userStories}, {"sessions", sessionStories}, {"challenges", challengeStories},
 		{"organizations", organizationStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories},
 	} {
@@ -79,14 +79,14 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 	}
 }
 
-// env is what a story works with: a store, and after begin its tables and a tenure.
+// env is what a story works with: a store, and after begin its tables and a term.
 type env struct {
 	*gomega.WithT
-	t      *testing.T
-	ctx    context.Context
-	suite  suite
-	store  store.Store
-	tenure store.Tenure
+	t     *testing.T
+	ctx   context.Context
+	suite suite
+	store store.Store
+	term  store.Term
 }
 
 func newEnv(t *testing.T, s suite) *env {
@@ -101,14 +101,14 @@ func newEnv(t *testing.T, s suite) *env {
 func (e *env) begin() {
 	e.t.Helper()
 	e.ok(e.store.Migrate(e.ctx))
-	e.tenure = e.take(e.store, "install")
+	e.term = e.acquire(e.store, "install")
 }
 
-func (e *env) take(s store.Store, install string) store.Tenure {
+func (e *env) acquire(s store.Store, install string) store.Term {
 	e.t.Helper()
-	tenure, err := s.Take(e.ctx, install, patience)
+	term, err := s.Acquire(e.ctx, install, patience)
 	e.ok(err)
-	return tenure
+	return term
 }
 
 func (e *env) ok(err error) {
@@ -127,14 +127,14 @@ func owner(name, uid string) store.Owner {
 }
 
 // putOf is a put of a document nobody wrote yet; the content follows from the arguments.
-func putOf(name, uid string, generation int64, claims ...string) store.Put {
+func putOf(name, uid string, generation int64, reservations ...string) store.Put {
 	content := fmt.Sprintf("%s/%s/%d", name, uid, generation)
 	return store.Put{
 		Document: store.Document{
 			Owner: owner(name, uid), Generation: generation, Deployment: "apps/main", ID: 1 + int64(len(name)),
 			Key: name, Hash: "hash of " + content, Payload: []byte(`{"v":1,"content":"` + content + `"}`),
 		},
-		Claims: claims,
+		Reservations: reservations,
 	}
 }
 
@@ -146,14 +146,14 @@ func again(put store.Put, seen string) store.Put {
 
 func (e *env) put(put store.Put) int64 {
 	e.t.Helper()
-	revision, err := e.store.Put(e.ctx, e.tenure, put)
+	revision, err := e.store.Put(e.ctx, e.term, put)
 	e.ok(err)
 	return revision
 }
 
-func (e *env) held(id store.Identity) store.Held {
+func (e *env) held(id store.Identity) store.Stored {
 	e.t.Helper()
-	held, err := e.store.Held(e.ctx, id)
+	held, err := e.store.Stored(e.ctx, id)
 	e.ok(err)
 	return held
 }

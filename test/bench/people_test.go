@@ -116,7 +116,7 @@ func newPeopleWorld(t *testing.T, engine string) *peopleWorld {
 	t.Cleanup(func() { report(t, st.Close()) })
 	check(t, st.Migrate(t.Context()))
 	f := &filler{store: st, created: time.Unix(1_700_000_000, 0)}
-	f.tenure, err = st.Take(t.Context(), "bench", time.Second)
+	f.term, err = st.Acquire(t.Context(), "bench", time.Second)
 	check(t, err)
 	check(t, f.put(t.Context(), v1alpha1.KindIdentityDeployment, deployment, deployment, 1, document.Deployment{Mode: "Staging", FrontendHosts: []string{benchHost}}))
 	check(t, f.put(t.Context(), v1alpha1.KindB2BSettings, "b2b", "b2b", 2, document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5}))
@@ -341,9 +341,9 @@ func renewed(s statement) []any {
 	switch {
 	case strings.HasPrefix(s.query, "INSERT INTO session_tokens"):
 		_, hash, _ := session.Mint(strings.NewReader(fmt.Sprintf("%032d", fresh.Add(1))))
-		args[1], args[2] = hash, int64(1) // of no session, so that the sessions that are measured stay as they are
+		args[0], args[1] = hash, int64(1) // of no session, so that the sessions that are measured stay as they are
 	case strings.HasPrefix(s.query, "INSERT INTO audit"):
-		args[2] = fresh.Add(1)
+		args[1] = fresh.Add(1)
 	}
 	return args
 }

@@ -35,7 +35,7 @@ const (
 // filler puts documents of one deployment into a store, as an operator would.
 type filler struct {
 	store   store.Store
-	tenure  store.Tenure
+	term    store.Term
 	created time.Time
 }
 
@@ -45,7 +45,7 @@ func (w *world) fill(t *testing.T, url string) (f *filler, key, token string) {
 	f = &filler{store: openStore(t, url), created: time.Unix(1_700_000_000, 0)}
 	check(t, f.store.Migrate(t.Context()))
 	var err error
-	f.tenure, err = f.store.Take(t.Context(), "bench", time.Second)
+	f.term, err = f.store.Acquire(t.Context(), "bench", time.Second)
 	check(t, err)
 	minted, err := apikey.Mint(rand.Reader, "ck")
 	check(t, err)
@@ -76,7 +76,7 @@ func (f *filler) put(ctx context.Context, kind, name, key string, id int64, cont
 	if err != nil {
 		return err
 	}
-	_, err = f.store.Put(ctx, f.tenure, store.Put{Document: store.Document{
+	_, err = f.store.Put(ctx, f.term, store.Put{Document: store.Document{
 		Owner:      store.Owner{Identity: store.Identity{Kind: kind, Namespace: "bench", Name: name}, UID: "uid-" + kind + name},
 		Generation: 1, Deployment: "bench/" + deployment, ID: id, Key: key, Payload: payload,
 	}})

@@ -20,9 +20,9 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-func (w *world) held(ctx context.Context, kind, name string) store.Held {
+func (w *world) held(ctx context.Context, kind, name string) store.Stored {
 	GinkgoHelper()
-	held, err := w.store.Store.Held(ctx, store.Identity{Kind: kind, Namespace: w.namespace, Name: name})
+	held, err := w.store.Store.Stored(ctx, store.Identity{Kind: kind, Namespace: w.namespace, Name: name})
 	Expect(err).NotTo(HaveOccurred())
 	return held
 }
@@ -103,7 +103,7 @@ var _ = Describe("The reconcile engine", func() {
 			d.Spec.FrontendHosts = []v1alpha1.Hostname{"www.example.com", "app.example.com"}
 		})
 		Eventually(condition(ctx, deployment, v1alpha1.ConditionAccepted)).Should(Equal("False/Conflict"))
-		Expect(w.held(ctx, "IdentityDeployment", "acme").Claims).To(ContainElement("host/www.example.com"), "what was accepted stays in force")
+		Expect(w.held(ctx, "IdentityDeployment", "acme").Reservations).To(ContainElement("host/www.example.com"), "what was accepted stays in force")
 	})
 
 	It("refuses an id that is taken, whoever asks", func(ctx context.Context) {
@@ -319,9 +319,9 @@ var _ = Describe("The resync", func() {
 		Consistently(versions).WithTimeout(3 * time.Second).Should(Equal(before))
 		Expect(w.store.Writes()).To(Equal(writes))
 
-		tenure, err := w.store.Store.Take(ctx, "somebody else", time.Minute)
+		term, err := w.store.Store.Acquire(ctx, "somebody else", time.Minute)
 		Expect(err).To(MatchError(store.ErrForeignInstall), "a live install is not displaced")
-		Expect(tenure).To(BeZero())
+		Expect(term).To(BeZero())
 		w.expectAccepted(plain)
 	})
 
@@ -331,7 +331,7 @@ var _ = Describe("The resync", func() {
 		create(ctx, deployment, scheme)
 		expectReady(ctx, scheme)
 		before := w.held(ctx, "RateLimitScheme", "free")
-		Expect(w.store.Store.Delete(ctx, w.store.Tenure(), before.Document.Owner)).To(Succeed())
+		Expect(w.store.Store.Delete(ctx, w.store.Term(), before.Document.Owner)).To(Succeed())
 		Eventually(func() bool { return w.held(ctx, "RateLimitScheme", "free").Found }).Should(BeTrue())
 		after := w.held(ctx, "RateLimitScheme", "free")
 		after.Document.Revision = before.Document.Revision

@@ -249,6 +249,45 @@ var _ = Describe("Users, over the backend API,", Ordered, ContinueOnFailure, fun
 		Expect(w.ok("POST", "/users/"+id+"/sessions/revoke-all", key, `{}`)).To(HaveKeyWithValue("revoked", 0.0))
 	})
 
+	It("M9: have their leaked password replaced or taken away, which ends their sessions, and their sessions listed", func() {
+		id := w.newUser(key, "leaked@people.example")
+		_, cookie := w.signIn(host, "leaked@people.example")
+		sessions := w.ok("GET", "/users/"+id+"/sessions", key, "")["data"].([]any)
+		Expect(sessions).To(HaveLen(1))
+		Expect(sessions[0]).To(And(HaveKeyWithValue("method", "password"), HaveKey("last_active_at"), HaveKey("expires_at"), HaveKey("ip_address"), HaveKey("user_agent")))
+
+		path, fresh := "/users/"+id+"/password", "an entirely different passphrase"
+		answer := w.ask("PUT", path, key, fmt.Sprintf(`{"password":%q}`, fresh))
+		Expect(answer.Status).To(Equal(204), string(answer.Raw))
+		status, _, _ := w.visit("GET", host, "/me", cookie, "")
+		Expect(status).To(Equal(401))
+		Expect(w.ok("GET", "/users/"+id+"/sessions", key, "")).To(HaveKeyWithValue("data", BeEmpty()))
+		status, _ = w.signIn(host, "leaked@people.example")
+		Expect(status).To(Equal(401), "the leaked one")
+		status, _, cookie = w.visit("POST", host, "/auth/signin", "", fmt.Sprintf(`{"strategy":"password","email":"leaked@people.example","password":%q}`, fresh))
+		Expect(status).To(Equal(200))
+
+		Expect(w.ask("DELETE", path, key, "").Status).To(Equal(204))
+		status, _, _ = w.visit("GET", host, "/me", cookie, "")
+		Expect(status).To(Equal(401))
+		status, _, _ = w.visit("POST", host, "/auth/signin", "", fmt.Sprintf(`{"strategy":"password","email":"leaked@people.example","password":%q}`, fresh))
+		Expect(status).To(Equal(401))
+		Expect(w.ask("DELETE", path, key, "").Status).To(Equal(404), "there is none any more")
+		for body, at := range map[string]string{`{}`: "/password", `{"password":"short"}`: "/password", `{"password":"leaked@people.example"}`: "/password", `{"password":null,"x":1}`: "/password /x"} {
+			answer := w.ask("PUT", path, key, body)
+			Expect(answer.Status).To(Equal(400), string(answer.Raw))
+			Expect(faultsAt(answer)).To(Equal(at))
+			Expect(string(answer.Raw)).NotTo(ContainSubstring("short\""), "the password is not echoed")
+		}
+		for _, missing := range []string{"1", "x"} {
+			Expect(w.ask("PUT", "/users/"+missing+"/password", key, fmt.Sprintf(`{"password":%q}`, fresh)).Status).To(Equal(404))
+			Expect(w.ask("DELETE", "/users/"+missing+"/password", key, "").Status).To(Equal(404))
+			Expect(w.ask("GET", "/users/"+missing+"/sessions", key, "").Status).To(Equal(404))
+		}
+		Expect(w.rows(`SELECT action FROM audit WHERE object = ? AND actor LIKE 'key:%' ORDER BY at, id`, "user:"+id)).To(
+			Equal([]string{"user.created", "user.password_set", "user.password_removed"}))
+	})
+
 	It("are deleted with all that is theirs, and the address is free again", func() {
 		id := w.newUser(key, "gone@people.example")
 		_, cookie := w.signIn(host, "gone@people.example")
@@ -404,6 +443,8 @@ var _ = Describe("Organizations, over the backend API,", Ordered, ContinueOnFail
 // peopleOperations are the operations on people, with what each needs.
 var peopleOperations = []struct{ method, path, body, permission string }{
 	{"GET", "/users", "", "users:read"}, {"GET", "/users/{user}", "", "users:read"}, {"PATCH", "/users/{user}", `{"first_name":"Ada"}`, "users:write"},
+	{"PUT", "/users/{user}/password", `{"password":"an entirely different passphrase"}`, "users:write"}, {"DELETE", "/users/{user}/password", "", "users:write"},
+	{"GET", "/users/{user}/sessions", "", "users:read"},
 	{"POST", "/users", `{"email":"new@people.example"}`, "users:write"}, {"POST", "/users/{user}/sessions/revoke-all", "", "users:write"},
 	{"POST", "/organizations", `{"name":"New"}`, "organizations:write"}, {"POST", "/organizations/{organization}/members", `{"user_id":"{user}"}`, "organizations:write"},
 	{"DELETE", "/organizations/{organization}/members/{user}", "", "organizations:write"}, {"DELETE", "/users/{user}", "", "users:write"},

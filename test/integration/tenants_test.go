@@ -31,9 +31,9 @@ func (w *world) neighbour(ctx context.Context, deployment string) string {
 	return namespace
 }
 
-func (w *world) heldIn(ctx context.Context, kind, namespace, name string) store.Held {
+func (w *world) heldIn(ctx context.Context, kind, namespace, name string) store.Stored {
 	GinkgoHelper()
-	held, err := w.store.Store.Held(ctx, store.Identity{Kind: kind, Namespace: namespace, Name: name})
+	held, err := w.store.Store.Stored(ctx, store.Identity{Kind: kind, Namespace: namespace, Name: name})
 	Expect(err).NotTo(HaveOccurred())
 	return held
 }
@@ -59,7 +59,7 @@ var _ = Describe("Between tenants", func() {
 		create(ctx, evil)
 		Eventually(condition(ctx, evil, v1alpha1.ConditionAccepted)).Should(Equal("False/Conflict"))
 		Expect(lazyConditions{evil}.String()).NotTo(ContainSubstring(w.namespace), "the holder is not named")
-		Consistently(func() store.Held { return w.held(ctx, v1alpha1.KindB2BSettings, "acme") }).Should(Equal(before))
+		Consistently(func() store.Stored { return w.held(ctx, v1alpha1.KindB2BSettings, "acme") }).Should(Equal(before))
 		expectReady(ctx, victim)
 	})
 

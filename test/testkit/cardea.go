@@ -58,7 +58,7 @@ func StartOperator(config *rest.Config, st store.Store, opts OperatorOptions) (*
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := controllers.NewManager(ctx, config, nil, opts.Log, controllers.Options{
-		Store: st, Clock: opts.Clock, Random: rand.Reader, Resync: opts.Resync, Beat: 300 * time.Millisecond, Workers: 8, Hook: opts.Hook,
+		Store: st, Clock: opts.Clock, Random: rand.Reader, Resync: opts.Resync, Heartbeat: 300 * time.Millisecond, Workers: 8, Hook: opts.Hook,
 		Keyring: opts.Keyring, RequireHostGrants: opts.RequireHostGrants,
 	})
 	if err != nil {

@@ -17,11 +17,11 @@ type Interruptible struct {
 	away   atomic.Bool
 	writes atomic.Int64
 	looks  atomic.Int64
-	tenure atomic.Pointer[store.Tenure]
+	term   atomic.Pointer[store.Term]
 }
 
-// Tenure returns the tenure the operator writes under.
-func (s *Interruptible) Tenure() store.Tenure { return *s.tenure.Load() }
+// Term returns the term the operator writes under.
+func (s *Interruptible) Term() store.Term { return *s.term.Load() }
 
 // Interrupt makes every call fail, or succeed again.
 func (s *Interruptible) Interrupt(away bool) { s.away.Store(away) }
@@ -39,48 +39,48 @@ func (s *Interruptible) reach() error {
 	return nil
 }
 
-// Held implements store.Documents.
-func (s *Interruptible) Held(ctx context.Context, id store.Identity) (store.Held, error) {
+// Stored implements store.Documents.
+func (s *Interruptible) Stored(ctx context.Context, id store.Identity) (store.Stored, error) {
 	s.looks.Add(1)
 	if err := s.reach(); err != nil {
-		return store.Held{}, err
+		return store.Stored{}, err
 	}
-	return s.Store.Held(ctx, id)
+	return s.Store.Stored(ctx, id)
 }
 
-// Holders implements store.Documents.
-func (s *Interruptible) Holders(ctx context.Context, claims []string) (map[string]store.Owner, error) {
+// ReservationOwners implements store.Documents.
+func (s *Interruptible) ReservationOwners(ctx context.Context, reservations []string) (map[string]store.Owner, error) {
 	if err := s.reach(); err != nil {
 		return nil, err
 	}
-	return s.Store.Holders(ctx, claims)
+	return s.Store.ReservationOwners(ctx, reservations)
 }
 
 // Put implements store.Documents.
-func (s *Interruptible) Put(ctx context.Context, tenure store.Tenure, put store.Put) (int64, error) {
+func (s *Interruptible) Put(ctx context.Context, term store.Term, put store.Put) (int64, error) {
 	if err := s.reach(); err != nil {
 		return 0, err
 	}
 	s.writes.Add(1)
-	return s.Store.Put(ctx, tenure, put)
+	return s.Store.Put(ctx, term, put)
 }
 
 // Delete implements store.Documents.
-func (s *Interruptible) Delete(ctx context.Context, tenure store.Tenure, owner store.Owner) error {
+func (s *Interruptible) Delete(ctx context.Context, term store.Term, owner store.Owner) error {
 	if err := s.reach(); err != nil {
 		return err
 	}
 	s.writes.Add(1)
-	return s.Store.Delete(ctx, tenure, owner)
+	return s.Store.Delete(ctx, term, owner)
 }
 
 // Retain implements store.Documents.
-func (s *Interruptible) Retain(ctx context.Context, tenure store.Tenure, owner store.Owner) error {
+func (s *Interruptible) Retain(ctx context.Context, term store.Term, owner store.Owner) error {
 	if err := s.reach(); err != nil {
 		return err
 	}
 	s.writes.Add(1)
-	return s.Store.Retain(ctx, tenure, owner)
+	return s.Store.Retain(ctx, term, owner)
 }
 
 // Load implements store.Feed.
@@ -99,19 +99,19 @@ func (s *Interruptible) Changes(ctx context.Context, after store.Position) ([]st
 	return s.Store.Changes(ctx, after)
 }
 
-// Take implements store.Tenures.
-func (s *Interruptible) Take(ctx context.Context, install string, patience time.Duration) (store.Tenure, error) {
+// Acquire implements store.Terms.
+func (s *Interruptible) Acquire(ctx context.Context, install string, patience time.Duration) (store.Term, error) {
 	if err := s.reach(); err != nil {
-		return store.Tenure{}, err
+		return store.Term{}, err
 	}
-	tenure, err := s.Store.Take(ctx, install, patience)
+	term, err := s.Store.Acquire(ctx, install, patience)
 	if err == nil {
-		s.tenure.Store(&tenure)
+		s.term.Store(&term)
 	}
-	return tenure, err
+	return term, err
 }
 
-// Installed implements store.Tenures.
+// Installed implements store.Terms.
 func (s *Interruptible) Installed(ctx context.Context) (string, error) {
 	if err := s.reach(); err != nil {
 		return "", err
@@ -135,12 +135,12 @@ func (s *Interruptible) Owners(ctx context.Context) ([]store.Owner, error) {
 	return s.Store.Owners(ctx)
 }
 
-// Beat implements store.Tenures.
-func (s *Interruptible) Beat(ctx context.Context, tenure store.Tenure) error {
+// Heartbeat implements store.Terms.
+func (s *Interruptible) Heartbeat(ctx context.Context, term store.Term) error {
 	if err := s.reach(); err != nil {
 		return err
 	}
-	return s.Store.Beat(ctx, tenure)
+	return s.Store.Heartbeat(ctx, term)
 }
 
 // Migrate implements store.Schema.
@@ -200,11 +200,11 @@ func (s *Interruptible) Purge(ctx context.Context, now time.Time, auditRetention
 }
 
 // Erase implements store.Erasure.
-func (s *Interruptible) Erase(ctx context.Context, tenure store.Tenure, deployment string, limit int) (int64, error) {
+func (s *Interruptible) Erase(ctx context.Context, term store.Term, deployment string, limit int) (int64, error) {
 	if err := s.reach(); err != nil {
 		return 0, err
 	}
-	return s.Store.Erase(ctx, tenure, deployment, limit)
+	return s.Store.Erase(ctx, term, deployment, limit)
 }
 
 // Summarize implements people.Analytics.

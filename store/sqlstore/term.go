@@ -14,8 +14,8 @@ const (
 	maxWatch = time.Second
 )
 
-// claimant is an install that wants the store, and what it saw of the one that has it.
-type claimant struct {
+// candidate is an install that wants the store, and what it saw of the one that has it.
+type candidate struct {
 	install string
 	// watched tells that the foreign install was seen before, with this beat.
 	watched        bool
@@ -25,24 +25,24 @@ type claimant struct {
 	patient bool
 }
 
-// taking is what a claimant does next.
-type taking int
+// acquiring is what a candidate does next.
+type acquiring int
 
 const (
-	takeStore taking = iota
+	acquireStore acquiring = iota
 	watchBeat
 	refuseStore
 )
 
-// decideTake judges whether a store may be taken, from its row now and what the claimant saw before.
-func decideTake(row storeRow, c claimant) taking {
+// decideAcquire says whether a store may be acquired, from its row now and what the candidate saw before.
+func decideAcquire(row storeRow, c candidate) acquiring {
 	switch {
 	case row.install == "" || row.install == c.install || row.released:
-		return takeStore
+		return acquireStore
 	case c.watched && (row.install != c.foreignInstall || row.beat != c.foreignBeat):
 		return refuseStore
 	case c.patient:
-		return takeStore
+		return acquireStore
 	default:
 		return watchBeat
 	}
@@ -57,18 +57,18 @@ func (s *Store) Installed(ctx context.Context) (string, error) {
 	return row.install, nil
 }
 
-// Take ends every earlier tenure and begins one for an install; see store.Tenures.
-func (s *Store) Take(ctx context.Context, install string, patience time.Duration) (store.Tenure, error) {
+// Acquire ends every earlier term and begins one for an install; see store.Terms.
+func (s *Store) Acquire(ctx context.Context, install string, patience time.Duration) (store.Term, error) {
 	if install == "" {
-		return store.Tenure{}, fmt.Errorf("take the store: %w: the install has no name", store.ErrInvalid)
+		return store.Term{}, fmt.Errorf("acquire the store: %w: the install has no name", store.ErrInvalid)
 	}
 	if err := checkText(store.Identity{}, install); err != nil {
-		return store.Tenure{}, err
+		return store.Term{}, err
 	}
 	began := time.Now()
-	look := claimant{install: install, patient: patience <= 0}
+	look := candidate{install: install, patient: patience <= 0}
 	for {
-		tenure, seen, next, err := s.tryTake(ctx, look)
+		term, seen, next, err := s.tryAcquire(ctx, look)
 		if err == nil && next == refuseStore {
 			err = fmt.Errorf("%w (it is marked by %q)", store.ErrForeignInstall, seen.install)
 		}
@@ -79,50 +79,50 @@ func (s *Store) Take(ctx context.Context, install string, patience time.Duration
 			look.patient = time.Since(began) >= patience
 		}
 		if err != nil {
-			return store.Tenure{}, fmt.Errorf("take the store: %w", err)
+			return store.Term{}, fmt.Errorf("acquire the store: %w", err)
 		}
-		if next == takeStore {
-			return tenure, nil
+		if next == acquireStore {
+			return term, nil
 		}
 	}
 }
 
-// tryTake takes the store if it may, and returns what it saw. A take counts as a beat, for whoever watches.
-func (s *Store) tryTake(ctx context.Context, c claimant) (tenure store.Tenure, seen storeRow, next taking, err error) {
+// tryAcquire acquires the store if it may, and returns what it saw. An acquisition counts as a heartbeat, for whoever watches.
+func (s *Store) tryAcquire(ctx context.Context, c candidate) (term store.Term, seen storeRow, next acquiring, err error) {
 	err = s.write(ctx, func(tx session, row storeRow) (bool, error) {
-		seen, next = row, decideTake(row, c)
-		if next != takeStore {
+		seen, next = row, decideAcquire(row, c)
+		if next != acquireStore {
 			return false, nil
 		}
 		// Microseconds of today are above every epoch before a backup that was restored since: an epoch is never
 		// handed out twice, and a leader from the lost history stays fenced.
-		tenure = store.Tenure{StoreID: row.tenure.StoreID, Epoch: max(row.tenure.Epoch+1, s.clock().UnixMicro())}
+		term = store.Term{StoreID: row.term.StoreID, Epoch: max(row.term.Epoch+1, s.clock().UnixMicro())}
 		_, err := tx.exec(ctx, `UPDATE store SET epoch = ?, install = ?, install_beat = ?, install_released = 0 WHERE id = 1`,
-			tenure.Epoch, c.install, row.beat+1)
+			term.Epoch, c.install, row.beat+1)
 		return true, err
 	})
-	return tenure, seen, next, err
+	return term, seen, next, err
 }
 
-// Beat shows that the tenure's install lives.
-func (s *Store) Beat(ctx context.Context, tenure store.Tenure) error {
+// Heartbeat shows that the term's install lives.
+func (s *Store) Heartbeat(ctx context.Context, term store.Term) error {
 	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
-		if row.tenure != tenure {
+		if row.term != term {
 			return false, store.ErrFenced
 		}
 		_, err := tx.exec(ctx, `UPDATE store SET install_beat = ? WHERE id = 1`, row.beat+1)
 		return true, err
 	})
 	if err != nil {
-		return fmt.Errorf("beat: %w", err)
+		return fmt.Errorf("heartbeat: %w", err)
 	}
 	return nil
 }
 
-// Release marks the install as gone; under a fenced tenure it does nothing.
-func (s *Store) Release(ctx context.Context, tenure store.Tenure) error {
+// Release marks the install as gone; under a fenced term it does nothing.
+func (s *Store) Release(ctx context.Context, term store.Term) error {
 	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
-		if row.tenure != tenure || row.released {
+		if row.term != term || row.released {
 			return false, nil
 		}
 		_, err := tx.exec(ctx, `UPDATE store SET install_released = 1 WHERE id = 1`)

@@ -12,10 +12,10 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// TenureOptions are what a Tenure needs.
-type TenureOptions struct {
+// TermOptions are what a Term needs.
+type TermOptions struct {
 	Store interface {
-		store.Tenures
+		store.Terms
 		store.Schema
 	}
 	// Install returns the id of this cluster; it may fail while the API server is away.
@@ -24,27 +24,27 @@ type TenureOptions struct {
 	// not is over.
 	StillLeader func(context.Context) (bool, error)
 	// Beat is the time between two signs of life, and half the patience with a silent other install.
-	Beat time.Duration
+	Heartbeat time.Duration
 }
 
-// Tenure wins the right to write on becoming leader, keeps it, and notices when the store was replaced, went away or came back.
-type Tenure struct {
-	opts TenureOptions
-	// onTaken is called when the store was taken, onBack when it answers again after an outage.
-	onTaken func(context.Context, Taken)
-	onBack  func(context.Context)
-	lost    chan store.Tenure
-	away    chan struct{}
+// Term wins the right to write on becoming leader, keeps it, and notices when the store was replaced, went away or came back.
+type Term struct {
+	opts TermOptions
+	// onAcquired is called when the store was acquired, onBack when it answers again after an outage.
+	onAcquired func(context.Context, Acquired)
+	onBack     func(context.Context)
+	lost       chan store.Term
+	away       chan struct{}
 
 	mu      sync.Mutex
-	current store.Tenure
+	current store.Term
 	err     error
 	tried   chan struct{} // closed after the first try
 }
 
-// Taken says how a store was found that was taken.
-type Taken struct {
-	// Again tells that this process had taken it before: it was replaced or emptied, or another operator was between.
+// Acquired says how a store was found that was acquired.
+type Acquired struct {
+	// Again tells that this process had acquired it before: it was replaced or emptied, or another operator was between.
 	Again bool
 	// Rebuilt tells that another install had it: this cluster's resources may not all have been applied yet.
 	Rebuilt bool
@@ -55,29 +55,29 @@ const (
 	feedAge = time.Hour
 	// probeEvery is the time between two looks whether the store is back.
 	probeEvery = 500 * time.Millisecond
-	// beatTimeout bounds a sign of life: a store that keeps it waiting is away.
-	beatTimeout = 5 * time.Second
+	// heartbeatTimeout bounds a sign of life: a store that keeps it waiting is away.
+	heartbeatTimeout = 5 * time.Second
 )
 
 // ErrDeposed ends an operator whose lease another one holds.
 var ErrDeposed = errors.New("another operator holds the lease and writes the store: this one ends")
 
-// NewTenure returns a Tenure to be added to a manager.
-func NewTenure(opts TenureOptions) *Tenure {
-	return &Tenure{
-		opts: opts, lost: make(chan store.Tenure, 1), away: make(chan struct{}, 1), tried: make(chan struct{}),
-		err:     errors.New("the store was not taken yet"),
-		onTaken: func(context.Context, Taken) {}, onBack: func(context.Context) {},
+// NewTerm returns a Term to be added to a manager.
+func NewTerm(opts TermOptions) *Term {
+	return &Term{
+		opts: opts, lost: make(chan store.Term, 1), away: make(chan struct{}, 1), tried: make(chan struct{}),
+		err:        errors.New("the store was not acquired yet"),
+		onAcquired: func(context.Context, Acquired) {}, onBack: func(context.Context) {},
 	}
 }
 
-// Current returns the tenure to write with. It waits for the first try to take the store and then answers at once, with an
+// Current returns the term to write with. It waits for the first try to acquire the store and then answers at once, with an
 // error while the store cannot be had.
-func (t *Tenure) Current(ctx context.Context) (store.Tenure, error) {
+func (t *Term) Current(ctx context.Context) (store.Term, error) {
 	select {
 	case <-t.tried:
 	case <-ctx.Done():
-		return store.Tenure{}, ctx.Err()
+		return store.Term{}, ctx.Err()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,32 +85,32 @@ func (t *Tenure) Current(ctx context.Context) (store.Tenure, error) {
 }
 
 // Lost tells that a write was refused with ErrFenced.
-func (t *Tenure) Lost(tenure store.Tenure) {
+func (t *Term) Lost(term store.Term) {
 	select {
-	case t.lost <- tenure:
+	case t.lost <- term:
 	default: // one report is enough
 	}
 }
 
 // failed tells that the store did not answer.
-func (t *Tenure) failed() {
+func (t *Term) failed() {
 	select {
 	case t.away <- struct{}{}:
 	default: // one report is enough
 	}
 }
 
-// NeedLeaderElection makes the manager start the tenure with the lease.
-func (t *Tenure) NeedLeaderElection() bool { return true }
+// NeedLeaderElection makes the manager start the term with the lease.
+func (t *Term) NeedLeaderElection() bool { return true }
 
-// Start takes the store and keeps it until ctx ends. It returns ErrDeposed when another operator took over.
-func (t *Tenure) Start(ctx context.Context) error {
+// Start acquires the store and keeps it until ctx ends. It returns ErrDeposed when another operator took over.
+func (t *Term) Start(ctx context.Context) error {
 	defer t.release()
-	if err := t.take(ctx, false); err != nil {
+	if err := t.acquire(ctx, false); err != nil {
 		return err
 	}
 	logger := log.FromContext(ctx).WithName("store")
-	ticker := time.NewTicker(t.opts.Beat)
+	ticker := time.NewTicker(t.opts.Heartbeat)
 	defer ticker.Stop()
 	var pruned time.Time
 	away := false
@@ -120,17 +120,17 @@ func (t *Tenure) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case lost := <-t.lost:
-			if lost != t.taken() {
-				continue // about an earlier tenure
+			if lost != t.acquired() {
+				continue // about an earlier term
 			}
 			err = store.ErrFenced
 		case <-t.away:
 			err = store.ErrUnavailable
 		case <-ticker.C:
-			err = t.beat(ctx, &pruned)
+			err = t.heartbeat(ctx, &pruned)
 		}
 		if lost := errors.Is(err, store.ErrFenced) || t.emptied(ctx); lost {
-			if err := t.take(ctx, true); err != nil {
+			if err := t.acquire(ctx, true); err != nil {
 				return err
 			}
 			err = nil
@@ -139,11 +139,11 @@ func (t *Tenure) Start(ctx context.Context) error {
 		case errors.Is(err, store.ErrUnavailable) && !away:
 			away = true
 			logger.Info("The store does not answer; what is declared waits", "cause", err.Error())
-			ticker.Reset(min(probeEvery, t.opts.Beat))
+			ticker.Reset(min(probeEvery, t.opts.Heartbeat))
 		case err == nil && away:
 			away = false
 			logger.Info("The store answers")
-			ticker.Reset(t.opts.Beat)
+			ticker.Reset(t.opts.Heartbeat)
 			t.drain()
 			t.onBack(ctx)
 		}
@@ -151,47 +151,47 @@ func (t *Tenure) Start(ctx context.Context) error {
 }
 
 // drain forgets a report about an outage that is over.
-func (t *Tenure) drain() {
+func (t *Term) drain() {
 	select {
 	case <-t.away:
 	default:
 	}
 }
 
-// beat gives the sign of life, and forgets old entries of the feed once a minute.
-func (t *Tenure) beat(ctx context.Context, pruned *time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+// heartbeat gives the sign of life, and forgets old entries of the feed once a minute.
+func (t *Term) heartbeat(ctx context.Context, pruned *time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
-	if err := t.opts.Store.Beat(ctx, t.taken()); err != nil {
+	if err := t.opts.Store.Heartbeat(ctx, t.acquired()); err != nil {
 		return err
 	}
 	if time.Since(*pruned) < time.Minute {
 		return nil
 	}
 	*pruned = time.Now()
-	return t.opts.Store.Prune(ctx, t.taken(), feedAge)
+	return t.opts.Store.Prune(ctx, t.acquired(), feedAge)
 }
 
 // emptied tells that the store answers and has no tables of ours any more.
-func (t *Tenure) emptied(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+func (t *Term) emptied(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
 	return errors.Is(t.opts.Store.CheckSchema(ctx), store.ErrSchema)
 }
 
-// take tries to take the store until it succeeds, the operator is deposed, or ctx ends. What waited meanwhile is woken.
-func (t *Tenure) take(ctx context.Context, again bool) error {
-	logger := log.FromContext(ctx).WithName("tenure")
+// take tries to acquire the store until it succeeds, the operator is deposed, or ctx ends. What waited meanwhile is woken.
+func (t *Term) acquire(ctx context.Context, again bool) error {
+	logger := log.FromContext(ctx).WithName("term")
 	pause := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 4, Cap: time.Second}
 	for failures := 0; ; failures++ {
-		tenure, rebuilt, err := t.try(ctx)
+		term, rebuilt, err := t.try(ctx)
 		if errors.Is(err, ErrDeposed) {
 			return err
 		}
-		t.set(tenure, err)
+		t.set(term, err)
 		if err == nil {
-			logger.Info("Took the store", "store", tenure.StoreID, "epoch", tenure.Epoch)
-			t.onTaken(ctx, Taken{Again: again, Rebuilt: rebuilt})
+			logger.Info("Acquired the store", "store", term.StoreID, "epoch", term.Epoch)
+			t.onAcquired(ctx, Acquired{Again: again, Rebuilt: rebuilt})
 			t.drain()
 			if failures > 0 {
 				t.onBack(ctx)
@@ -202,7 +202,7 @@ func (t *Tenure) take(ctx context.Context, again bool) error {
 			return nil
 		}
 		if failures == 0 {
-			logger.Info("The store cannot be taken; trying until it can", "cause", err.Error())
+			logger.Info("The store cannot be acquired; trying until it can", "cause", err.Error())
 		}
 		select {
 		case <-time.After(pause.Step()):
@@ -212,33 +212,33 @@ func (t *Tenure) take(ctx context.Context, again bool) error {
 	}
 }
 
-func (t *Tenure) try(ctx context.Context) (tenure store.Tenure, rebuilt bool, err error) {
+func (t *Term) try(ctx context.Context) (term store.Term, rebuilt bool, err error) {
 	leader, err := t.opts.StillLeader(ctx)
 	if err != nil {
-		return store.Tenure{}, false, err
+		return store.Term{}, false, err
 	}
 	if !leader {
-		return store.Tenure{}, false, ErrDeposed
+		return store.Term{}, false, ErrDeposed
 	}
 	install, err := t.opts.Install(ctx)
 	if err != nil {
-		return store.Tenure{}, false, err
+		return store.Term{}, false, err
 	}
 	if err := t.opts.Store.Migrate(ctx); err != nil {
-		return store.Tenure{}, false, err
+		return store.Term{}, false, err
 	}
 	before, err := t.opts.Store.Installed(ctx)
 	if err != nil {
-		return store.Tenure{}, false, err
+		return store.Term{}, false, err
 	}
-	tenure, err = t.opts.Store.Take(ctx, install, 2*t.opts.Beat)
-	return tenure, before != "" && before != install, err
+	term, err = t.opts.Store.Acquire(ctx, install, 2*t.opts.Heartbeat)
+	return term, before != "" && before != install, err
 }
 
-func (t *Tenure) set(tenure store.Tenure, err error) {
+func (t *Term) set(term store.Term, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.current, t.err = tenure, err
+	t.current, t.err = term, err
 	select {
 	case <-t.tried:
 	default:
@@ -246,20 +246,20 @@ func (t *Tenure) set(tenure store.Tenure, err error) {
 	}
 }
 
-func (t *Tenure) taken() store.Tenure {
+func (t *Term) acquired() store.Term {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.current
 }
 
 // release marks the install as gone, so that another cluster need not wait for silence.
-func (t *Tenure) release() {
-	tenure := t.taken()
-	if tenure == (store.Tenure{}) {
+func (t *Term) release() {
+	term := t.acquired()
+	if term == (store.Term{}) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	// A store that is away now is found silent later.
-	_ = t.opts.Store.Release(ctx, tenure)
+	_ = t.opts.Store.Release(ctx, term)
 }

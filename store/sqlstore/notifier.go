@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// bell tells every subscriber that the feed may have changed. Rings that nobody took yet are one.
-type bell struct {
+// notifier tells every subscriber that the feed may have changed. Notices that nobody took yet are one.
+type notifier struct {
 	// source runs in a goroutine from the first subscription on, until the store is closed; nil for none.
 	source func()
 
@@ -17,13 +17,13 @@ type bell struct {
 	running     sync.WaitGroup
 }
 
-func newBell() *bell { return &bell{subscribers: map[chan struct{}]struct{}{}} }
+func newNotifier() *notifier { return &notifier{subscribers: map[chan struct{}]struct{}{}} }
 
 // Signals returns a channel that receives after commits that changed the feed; see store.Feed.
-func (s *Store) Signals(ctx context.Context) <-chan struct{} { return s.bell.subscribe(ctx) }
+func (s *Store) Signals(ctx context.Context) <-chan struct{} { return s.notifier.subscribe(ctx) }
 
-// subscribe returns a channel that is closed when the context ends or the bell is closed.
-func (b *bell) subscribe(ctx context.Context) <-chan struct{} {
+// subscribe returns a channel that is closed when the context ends or the notifier is closed.
+func (b *notifier) subscribe(ctx context.Context) <-chan struct{} {
 	ch := make(chan struct{}, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,7 +40,7 @@ func (b *bell) subscribe(ctx context.Context) <-chan struct{} {
 	return ch
 }
 
-func (b *bell) unsubscribe(ch chan struct{}) {
+func (b *notifier) unsubscribe(ch chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, subscribed := b.subscribers[ch]; subscribed {
@@ -49,7 +49,7 @@ func (b *bell) unsubscribe(ch chan struct{}) {
 	}
 }
 
-func (b *bell) ring() {
+func (b *notifier) notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for ch := range b.subscribers {
@@ -61,7 +61,7 @@ func (b *bell) ring() {
 }
 
 // close ends every subscription and waits for the source, whose context must have ended.
-func (b *bell) close() {
+func (b *notifier) close() {
 	b.mu.Lock()
 	b.closed = true
 	for ch := range b.subscribers {

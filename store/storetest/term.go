@@ -12,52 +12,52 @@ import (
 // brief is a patience a test can sit out.
 const brief = 300 * time.Millisecond
 
-var tenureStories = []story{
-	{name: "each take by the same install begins a new tenure at once", run: func(e *env) {
+var termStories = []story{
+	{name: "each take by the same install begins a new term at once", run: func(e *env) {
 		e.begin()
-		next := e.take(e.store, "install")
-		e.Expect(next.StoreID).To(gomega.Equal(e.tenure.StoreID))
-		e.Expect(next.Epoch).To(gomega.BeNumerically(">", e.tenure.Epoch))
-		e.ok(e.store.Beat(e.ctx, next))
+		next := e.acquire(e.store, "install")
+		e.Expect(next.StoreID).To(gomega.Equal(e.term.StoreID))
+		e.Expect(next.Epoch).To(gomega.BeNumerically(">", e.term.Epoch))
+		e.ok(e.store.Heartbeat(e.ctx, next))
 	}},
 	{name: "a foreign install that beats keeps the store", run: func(e *env) {
 		e.begin()
-		before := e.tenure
+		before := e.term
 		stop := beating(e)
-		_, err := e.store.Take(e.ctx, "foreign", patience)
+		_, err := e.store.Acquire(e.ctx, "foreign", patience)
 		stop()
 		e.fails(err, store.ErrForeignInstall)
-		e.ok(e.store.Beat(e.ctx, before))
+		e.ok(e.store.Heartbeat(e.ctx, before))
 	}},
 	{name: "a foreign install that is silent for the patience loses the store", run: func(e *env) {
 		e.begin()
 		began := time.Now()
-		tenure, err := e.store.Take(e.ctx, "foreign", brief)
+		term, err := e.store.Acquire(e.ctx, "foreign", brief)
 		e.ok(err)
 		e.Expect(time.Since(began)).To(gomega.BeNumerically(">=", brief))
-		e.Expect(tenure.Epoch).To(gomega.BeNumerically(">", e.tenure.Epoch))
-		e.fails(e.store.Beat(e.ctx, e.tenure), store.ErrFenced)
-		e.ok(e.store.Beat(e.ctx, tenure))
+		e.Expect(term.Epoch).To(gomega.BeNumerically(">", e.term.Epoch))
+		e.fails(e.store.Heartbeat(e.ctx, e.term), store.ErrFenced)
+		e.ok(e.store.Heartbeat(e.ctx, term))
 	}},
 	{name: "a released store is taken at once", run: func(e *env) {
 		e.begin()
-		e.ok(e.store.Release(e.ctx, e.tenure))
+		e.ok(e.store.Release(e.ctx, e.term))
 		began := time.Now()
-		tenure, err := e.store.Take(e.ctx, "foreign", patience)
+		term, err := e.store.Acquire(e.ctx, "foreign", patience)
 		e.ok(err)
 		e.Expect(time.Since(began)).To(gomega.BeNumerically("<", patience))
-		e.fails(e.store.Beat(e.ctx, e.tenure), store.ErrFenced)
+		e.fails(e.store.Heartbeat(e.ctx, e.term), store.ErrFenced)
 
-		e.ok(e.store.Release(e.ctx, e.tenure))
-		e.ok(e.store.Beat(e.ctx, tenure))
+		e.ok(e.store.Release(e.ctx, e.term))
+		e.ok(e.store.Heartbeat(e.ctx, term))
 	}},
-	{name: "a fenced release leaves the next tenure's mark", run: func(e *env) {
+	{name: "a fenced release leaves the next term's mark", run: func(e *env) {
 		e.begin()
-		old := e.tenure
-		e.tenure = e.take(e.store, "install")
+		old := e.term
+		e.term = e.acquire(e.store, "install")
 		e.ok(e.store.Release(e.ctx, old))
 		stop := beating(e)
-		_, err := e.store.Take(e.ctx, "foreign", patience)
+		_, err := e.store.Acquire(e.ctx, "foreign", patience)
 		stop()
 		e.fails(err, store.ErrForeignInstall)
 	}},
@@ -68,11 +68,11 @@ var tenureStories = []story{
 		ctx, cancel := context.WithCancel(e.ctx)
 		defer cancel()
 		go func() {
-			_, err := other.Take(ctx, "foreign", patience)
+			_, err := other.Acquire(ctx, "foreign", patience)
 			answer <- err
 		}()
 		e.Eventually(func() error {
-			e.take(e.store, "install")
+			e.acquire(e.store, "install")
 			select {
 			case err := <-answer:
 				return err
@@ -85,9 +85,9 @@ var tenureStories = []story{
 		e.begin()
 		ctx, cancel := context.WithTimeout(e.ctx, brief)
 		defer cancel()
-		_, err := e.store.Take(ctx, "foreign", 100*patience)
+		_, err := e.store.Acquire(ctx, "foreign", 100*patience)
 		e.fails(err, context.DeadlineExceeded)
-		e.ok(e.store.Beat(e.ctx, e.tenure))
+		e.ok(e.store.Heartbeat(e.ctx, e.term))
 	}},
 	{name: "the store tells which install marked it last", run: func(e *env) {
 		e.begin()
@@ -97,9 +97,9 @@ var tenureStories = []story{
 			return install
 		}
 		e.Expect(installed()).To(gomega.Equal("install"))
-		e.ok(e.store.Release(e.ctx, e.tenure))
+		e.ok(e.store.Release(e.ctx, e.term))
 		e.Expect(installed()).To(gomega.Equal("install"), "it may come back")
-		e.take(e.store, "foreign")
+		e.acquire(e.store, "foreign")
 		e.Expect(installed()).To(gomega.Equal("foreign"))
 	}},
 	{name: "the oldest person of a deployment is found, and no other deployment's", run: func(e *env) {
@@ -117,9 +117,9 @@ var tenureStories = []story{
 	}},
 	{name: "an install without a name takes nothing", run: func(e *env) {
 		e.begin()
-		_, err := e.store.Take(e.ctx, "", 0)
+		_, err := e.store.Acquire(e.ctx, "", 0)
 		e.fails(err, store.ErrInvalid)
-		e.ok(e.store.Beat(e.ctx, e.tenure))
+		e.ok(e.store.Heartbeat(e.ctx, e.term))
 	}},
 }
 
@@ -130,7 +130,7 @@ func beating(e *env) (stop func()) {
 	go func() {
 		for ctx.Err() == nil {
 			// A beat that was under way at the end may fail with its context.
-			if err := e.store.Beat(ctx, e.tenure); err != nil && ctx.Err() == nil {
+			if err := e.store.Heartbeat(ctx, e.term); err != nil && ctx.Err() == nil {
 				done <- err
 				return
 			}
