@@ -23,6 +23,9 @@ var Accepted = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jos
 // forbiddenHeaders would let a token bring its own key, or change what is verified.
 var forbiddenHeaders = []string{"jwk", "jku", "x5u", "x5c", "crit", "b64"}
 
+// strict reads base64url in its one spelling: no token has two.
+var strict = base64.RawURLEncoding.Strict()
+
 // ErrForm is every reason a text is no token of the accepted form; none is told.
 var ErrForm = errors.New("the token has not the accepted form")
 
@@ -46,6 +49,9 @@ func Parse(raw string) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := strict.DecodeString(raw[strings.LastIndexByte(raw, '.')+1:]); err != nil {
+		return nil, ErrForm
+	}
 	signature, err := jose.ParseSignedCompact(raw, Accepted)
 	if err != nil {
 		return nil, ErrForm
@@ -67,7 +73,7 @@ func Parse(raw string) (*Token, error) {
 }
 
 func readHeader(encoded string) (map[string]any, error) {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+	raw, err := strict.DecodeString(encoded)
 	if err != nil {
 		return nil, ErrForm
 	}
