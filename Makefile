@@ -22,6 +22,12 @@ TEST_FLAGS ?=
 TEST_TIMEOUT ?= 20m
 # Packages tested at once; each may start a control plane.
 PROCS ?= 2
+# How long each fuzz target runs: in test, and by itself in fuzz.
+FUZZ_TIME ?= 2s
+FUZZ_LONG ?= 60s
+# The parsers: bodies, cookies, tokens, keys, phones, rules, schema fields. What imports more is fuzzed by `make fuzz` alone, for go test
+# builds all that a target imports once more.
+FUZZ_PACKAGES = ./apiserver/body ./apiserver/session ./apiserver/authn/unverified ./internal/apikey ./internal/phone ./internal/scheme ./internal/schemafield
 # Repetitions of deflake.
 COUNT ?= 10
 BENCH ?= .
@@ -35,6 +41,7 @@ KUBECTL ?= $(or $(shell command -v kubectl),bin/k8s/kubectl)
 GO_FOLDERS := $(wildcard api apiserver cmd controllers hack internal store test)
 # What `make verify` regenerates and compares.
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
+	apiserver/openapi/enduserapi/zz_generated.go \
 	config/crd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
 # operator and server in their own process, and the carrier is one of goroutines.
@@ -102,7 +109,12 @@ test: deps k8s build ## Run every test, with all its set-up.
 	@{ status=0; \
 		$(GO_TEST) $(RACE) $(RACE_PACKAGES) || status=$$?; \
 		$(GO_TEST) $(PLAIN_PACKAGES) || status=$$?; \
+		$(if $(RUN),,hack/fuzz.sh $(FUZZ_TIME) $(FUZZ_PACKAGES) || status=$$?;) \
 		exit $$status; } | $(SUMMARIZE)
+
+.PHONY: fuzz
+fuzz: ## Fuzz every parser for FUZZ_LONG each.
+	@hack/fuzz.sh $(FUZZ_LONG) ./...
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need neither a control plane nor PostgreSQL.
@@ -136,10 +148,15 @@ vet: ## Run go vet.
 	@go vet ./...
 
 .PHONY: lint
-lint: vet bin/tools/staticcheck ## Check format, code and the text of the API.
+lint: vet bin/tools/staticcheck bin/tools/depguard bin/tools/vacuum ## Check format, code, imports, the text of the API and the HTTP contract.
 	@unformatted=$$(gofmt -l $(GO_FOLDERS)); [[ -z $$unformatted ]] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }
 	@bin/tools/staticcheck ./...
 	@go run ./hack/lint-api
+	@bin/tools/depguard ./...
+	@for document in backend enduser; do \
+		bin/tools/vacuum lint -b -d -q --no-clip --no-update-check --ignore-array-circle-ref --fail-severity warn -r hack/vacuum.yaml apiserver/openapi/$$document.yaml >bin/vacuum.log || \
+			{ cat bin/vacuum.log; exit 1; }; \
+	done
 
 .PHONY: verify
 verify: generate manifests docs ## Regenerate everything, and fail on any difference from the tree.
@@ -152,7 +169,8 @@ verify: generate manifests docs ## Regenerate everything, and fail on any differ
 .PHONY: generate
 generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepcopy, apply configurations, HTTP types.
 	@bin/tools/controller-gen object applyconfiguration paths=./api/...
-	@cd apiserver/openapi && ../../bin/tools/oapi-codegen -config codegen.yaml openapi.yaml
+	@cd apiserver/openapi && ../../bin/tools/oapi-codegen -config codegen.yaml backend.yaml && \
+		../../bin/tools/oapi-codegen -config enduserapi/codegen.yaml enduser.yaml
 
 .PHONY: manifests
 manifests: bin/tools/controller-gen ## Generate the CRDs, the operator's role, and what names every kind.
@@ -186,7 +204,7 @@ RENDER = $(KUBECTL) kustomize $(1) | sed 's|image: cardea:latest$$|image: $(IMAG
 
 ##@ Tools
 
-TOOLS := controller-gen oapi-codegen staticcheck crd-ref-docs
+TOOLS := controller-gen oapi-codegen staticcheck crd-ref-docs depguard vacuum
 .PHONY: tools
 tools: $(addprefix bin/tools/,$(TOOLS)) ## Build the tools of hack/tools/go.mod into bin/tools.
 
@@ -194,6 +212,8 @@ bin/tools/controller-gen: package := sigs.k8s.io/controller-tools/cmd/controller
 bin/tools/oapi-codegen: package := github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 bin/tools/staticcheck: package := honnef.co/go/tools/cmd/staticcheck
 bin/tools/crd-ref-docs: package := github.com/elastic/crd-ref-docs
+bin/tools/depguard: package := github.com/OpenPeeDeeP/depguard/v2/cmd/depguard
+bin/tools/vacuum: package := github.com/daveshanley/vacuum
 $(addprefix bin/tools/,$(TOOLS)): hack/tools/go.mod hack/tools/go.sum
 	@cd hack/tools && CGO_ENABLED=0 go build -trimpath -o ../../$@ $(package)
 

@@ -40,7 +40,7 @@ type issuerKeys struct {
 	foreign *rsa.PrivateKey
 }
 
-func newKeys(t *testing.T) issuerKeys {
+func newKeys(t testing.TB) issuerKeys {
 	t.Helper()
 	first, err1 := rsa.GenerateKey(rand.Reader, 2048)
 	second, err2 := rsa.GenerateKey(rand.Reader, 2048)
@@ -52,7 +52,7 @@ func newKeys(t *testing.T) issuerKeys {
 	return issuerKeys{rsa: first, ec: ec, ed: ed, foreign: second}
 }
 
-func (k issuerKeys) set(t *testing.T) json.RawMessage {
+func (k issuerKeys) set(t testing.TB) json.RawMessage {
 	t.Helper()
 	raw, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
 		{Key: k.rsa.Public(), KeyID: "rsa"}, {Key: k.ec.Public(), KeyID: "ec"}, {Key: k.ed.Public(), KeyID: "ed"},
@@ -65,7 +65,7 @@ func (k issuerKeys) set(t *testing.T) json.RawMessage {
 }
 
 // snapshots holds two deployments: acme with two issuers and the Kubernetes API, and other.
-func testSnapshot(t *testing.T, keys issuerKeys) *snapshot.Snapshot {
+func testSnapshot(t testing.TB, keys issuerKeys) *snapshot.Snapshot {
 	t.Helper()
 	deployment := func(name string, id int64, issuers ...document.JWTIssuer) store.Document {
 		payload, err := document.Encode(document.Meta{}, document.Deployment{ManagementWrites: "Enabled", JWTIssuers: issuers})

@@ -67,7 +67,7 @@ func TestM3FewTokensBecomeReviews(t *testing.T) {
 		begun := time.Now()
 		valid := inCluster()
 		for i := range 1000 {
-			token := valid[:len(valid)-4] + fmt.Sprintf("%04d", i)
+			token := valid[:len(valid)-8] + fmt.Sprintf("%04d", i) + valid[len(valid)-4:]
 			group.Go(func() { authenticate(tokens, token) })
 		}
 		group.Wait()

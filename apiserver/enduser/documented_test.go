@@ -23,16 +23,13 @@ var pathParameter = regexp.MustCompile(`\{[^}]*\}`)
 
 // documentedOperations are the end-user operations of the document.
 var documentedOperations = sync.OnceValue(func() (all []documentedOperation) {
-	document, err := openapi.Load()
+	document, err := openapi.LoadEndUser()
 	if err != nil {
 		panic(err)
 	}
 	for key, item := range document.Spec().Paths.Map() {
 		for method, op := range item.Operations() {
-			if op.Extensions["x-cardea-listener"] != openapi.EndUserListener {
-				continue
-			}
-			parts := pathParameter.Split(openapi.PathOf(key), -1)
+			parts := pathParameter.Split(key, -1)
 			for i := range parts {
 				parts[i] = regexp.QuoteMeta(parts[i])
 			}

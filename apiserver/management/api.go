@@ -4,6 +4,7 @@ package management
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -50,8 +51,9 @@ type API struct {
 
 // New returns the handler of the backend listener.
 func New(opts Options) (http.Handler, error) {
-	document, err := openapi.Load()
-	if err != nil {
+	document, err1 := openapi.Load()
+	endUser, err2 := openapi.LoadEndUser()
+	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
 	api := &API{Options: opts, writer: &writer{
@@ -71,6 +73,8 @@ func New(opts Options) (http.Handler, error) {
 	}
 	pipeline.handlePublic("GET /openapi.json", document.ServeJSON)
 	pipeline.handlePublic("GET /docs", document.ServePage)
+	pipeline.handlePublic("GET /end-user/openapi.json", endUser.ServeJSON)
+	pipeline.handlePublic("GET /end-user/docs", endUser.ServePage)
 	return pipeline, nil
 }
 

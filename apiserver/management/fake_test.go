@@ -129,8 +129,8 @@ func serve(t testing.TB, kubernetes Kubernetes) served {
 	return serveWith(t, kubernetes, nil)
 }
 
-// serveWith is serve, with what end users did.
-func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics) served {
+// serveWith is serve, with what end users did, and with more documents.
+func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, more ...store.Document) served {
 	t.Helper()
 	all, reader := mint(t), mint(t)
 	created := time.Unix(1700000000, 0)
@@ -143,6 +143,7 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics) 
 			Slug: "free", Name: "Free", Rules: []scheme.Rule{{Unit: "minute", Duration: 1, MaxRequests: 60}},
 		}),
 	}
+	feed = append(feed, more...)
 	follower := snapshot.NewFollower(feed, time.Hour, time.Now, logr.Discard())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -1,5 +1,5 @@
-// Package openapi holds the HTTP contract: openapi.yaml is the one source; types and routing are generated from it, the
-// server serves it, and its x-cardea-* extensions say what each operation needs.
+// Package openapi holds the HTTP contract: backend.yaml and enduser.yaml, a document a listener, are the one source. Types are generated
+// from them, the server serves them, and their x-cardea-* extensions say what each operation needs.
 package openapi
 
 import (
@@ -15,10 +15,14 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-//go:generate go tool -modfile=../../hack/tools/go.mod oapi-codegen -config codegen.yaml openapi.yaml
+//go:generate go tool -modfile=../../hack/tools/go.mod oapi-codegen -config codegen.yaml backend.yaml
+//go:generate go tool -modfile=../../hack/tools/go.mod oapi-codegen -config enduserapi/codegen.yaml enduser.yaml
 
-//go:embed openapi.yaml
-var source []byte
+//go:embed backend.yaml
+var backend []byte
+
+//go:embed enduser.yaml
+var endUser []byte
 
 // Document is the parsed contract.
 type Document struct {
@@ -37,14 +41,19 @@ type Route struct {
 	HasBody bool
 }
 
-// Load parses and validates the embedded document.
-func Load() (*Document, error) {
+// Load parses and validates the document of the backend listener.
+func Load() (*Document, error) { return load("backend.yaml", backend) }
+
+// LoadEndUser parses and validates the document of the end-user listener.
+func LoadEndUser() (*Document, error) { return load("enduser.yaml", endUser) }
+
+func load(name string, source []byte) (*Document, error) {
 	spec, err := openapi3.NewLoader().LoadFromData(source)
 	if err != nil {
-		return nil, fmt.Errorf("openapi.yaml: %w", err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := spec.Validate(context.Background()); err != nil {
-		return nil, fmt.Errorf("openapi.yaml: %w", err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	raw, err := spec.MarshalJSON()
 	if err != nil {
@@ -60,14 +69,11 @@ func Load() (*Document, error) {
 // Spec returns the parsed document, for tests that hold answers against it.
 func (d *Document) Spec() *openapi3.T { return d.spec }
 
-// Routes returns every operation of the backend listener by its "METHOD /path/{parameter}".
+// Routes returns every operation by its "METHOD /path/{parameter}".
 func (d *Document) Routes() map[string]Route {
 	routes := map[string]Route{}
 	for path, item := range d.spec.Paths.Map() {
 		for method, op := range item.Operations() {
-			if listenerOf(op) != "" {
-				continue
-			}
 			permission, _ := op.Extensions["x-cardea-permission"].(string)
 			write, _ := op.Extensions["x-cardea-write"].(bool)
 			routes[method+" "+path] = Route{Permission: permission, Write: write, HasBody: op.RequestBody != nil}
@@ -76,21 +82,7 @@ func (d *Document) Routes() map[string]Route {
 	return routes
 }
 
-// EndUserListener is the x-cardea-listener of operations that the end-user listener serves; those of the backend listener have none.
-const EndUserListener = "end-user"
-
-func listenerOf(op *openapi3.Operation) string {
-	listener, _ := op.Extensions["x-cardea-listener"].(string)
-	return listener
-}
-
-// PathOf returns the path a request carries. In the document a fragment tells apart what two listeners serve under one path.
-func PathOf(key string) string {
-	path, _, _ := strings.Cut(key, "#")
-	return path
-}
-
-// ServeJSON serves the document as /openapi.json.
+// ServeJSON serves the document for machines.
 func (d *Document) ServeJSON(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(d.json)
@@ -113,7 +105,7 @@ func renderPage(spec *openapi3.T) ([]byte, error) {
 	}
 	sort.Slice(view.Operations, func(i, j int) bool {
 		a, b := view.Operations[i], view.Operations[j]
-		return cmp.Or(cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method)) < 0
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method)) < 0
 	})
 	for name, schema := range spec.Components.Schemas {
 		view.Schemas = append(view.Schemas, newSchemaView(name, schema.Value))

@@ -17,9 +17,9 @@ type pageView struct {
 }
 
 type operationView struct {
-	ID, Method, Path, Summary, Description, Permission, Listener, Body string
-	Parameters                                                         []memberView
-	Answers                                                            []memberView
+	ID, Method, Path, Summary, Description, Permission, Body string
+	Parameters                                               []memberView
+	Answers                                                  []memberView
 }
 
 type schemaView struct {
@@ -35,7 +35,7 @@ type memberView struct {
 func newOperationView(method, path string, item *openapi3.PathItem, op *openapi3.Operation) operationView {
 	permission, _ := op.Extensions["x-cardea-permission"].(string)
 	view := operationView{
-		ID: op.OperationID, Method: method, Path: PathOf(path), Summary: op.Summary, Description: op.Description, Permission: permission, Listener: listenerOf(op),
+		ID: op.OperationID, Method: method, Path: path, Summary: op.Summary, Description: op.Description, Permission: permission,
 	}
 	for _, parameter := range append(slices.Clone(item.Parameters), op.Parameters...) {
 		p := parameter.Value
@@ -82,9 +82,6 @@ func typeOf(ref *openapi3.SchemaRef) string {
 	if s.Format != "" {
 		words += " (" + s.Format + ")"
 	}
-	if s.Nullable {
-		words += " or null"
-	}
 	if len(s.Enum) > 0 {
 		values := make([]string, len(s.Enum))
 		for i, value := range s.Enum {
@@ -114,12 +111,12 @@ p.text { white-space: pre-line; } nav a { display: block; text-decoration: none;
 <body>
 <h1>{{.Title}} <small>{{.Version}}</small></h1>
 <p class="text">{{.Description}}</p>
-<p>For machines: <a href="/openapi.json">/openapi.json</a></p>
-<nav>{{range .Operations}}<a href="#{{.ID}}"><span class="method">{{.Method}}</span> <span class="path">{{.Path}}</span> {{.Summary}}{{if .Listener}} ({{.Listener}} listener){{end}}</a>
+<p>For backends: <a href="/docs">page</a>, <a href="/openapi.json">document</a>. For end users: <a href="/end-user/docs">page</a>, <a href="/end-user/openapi.json">document</a>.</p>
+<nav>{{range .Operations}}<a href="#{{.ID}}"><span class="method">{{.Method}}</span> <span class="path">{{.Path}}</span> {{.Summary}}</a>
 {{end}}</nav>
 <h2>Operations</h2>
 {{range .Operations}}<h3 id="{{.ID}}"><span class="method">{{.Method}}</span> <span class="path">{{.Path}}</span></h3>
-<p><strong>{{.Summary}}.</strong>{{if .Listener}} On the {{.Listener}} listener.{{end}}{{if .Permission}} Permission: <code>{{.Permission}}</code>.{{end}}{{if .Body}} Body: <a href="#{{.Body}}">{{.Body}}</a>.{{end}}</p>
+<p><strong>{{.Summary}}.</strong>{{if .Permission}} Permission: <code>{{.Permission}}</code>.{{end}}{{if .Body}} Body: <a href="#{{.Body}}">{{.Body}}</a>.{{end}}</p>
 {{if .Description}}<p class="text">{{.Description}}</p>{{end}}
 {{if .Parameters}}<table><tr><th>Parameter</th><th>Type</th><th>Meaning</th></tr>
 {{range .Parameters}}<tr><td><code>{{.Name}}</code>{{if .Required}} *{{end}}</td><td>{{.Type}}</td><td>{{.Description}}</td></tr>

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
@@ -76,7 +77,18 @@ func fieldsOf(fields []schemafield.Field) []schemafield.Field {
 type Agent struct {
 	document.AIAgent
 	before, after []byte
+	// served is the whole view, as it was last served.
+	served atomic.Pointer[servedAgent]
 }
+
+// servedAgent is an agent's view by one state of the tools.
+type servedAgent struct {
+	tools *generation
+	body  []byte
+}
+
+// generation is one state of all entries of a kind: while none changes, snapshots have the same one.
+type generation struct{ _ byte }
 
 func (a *Agent) render(e *Entry) error {
 	agent := openapi.AIAgent{
@@ -109,9 +121,19 @@ func (a *Agent) render(e *Entry) error {
 	return nil
 }
 
-// AppendAgent appends the served JSON object of an agent.
+// AppendAgent appends the served JSON object of an agent. It is made once for each state of the tools.
 func (s *Snapshot) AppendAgent(to []byte, e *Entry) []byte {
-	agent := e.Content.(*Agent)
+	agent := ContentOf[Agent](e)
+	if known := agent.served.Load(); known != nil && known.tools == s.tools {
+		return append(to, known.body...)
+	}
+	start := len(to)
+	to = s.appendAgent(to, e, agent)
+	agent.served.Store(&servedAgent{tools: s.tools, body: bytes.Clone(to[start:])})
+	return to
+}
+
+func (s *Snapshot) appendAgent(to []byte, e *Entry, agent *Agent) []byte {
 	to = append(to, agent.before...)
 	first := true
 	s.Tools(e, func(tool *Entry) bool {
@@ -129,7 +151,7 @@ func (s *Snapshot) AppendAgent(to []byte, e *Entry) []byte {
 
 // Tools calls visit for the tools of an agent that exist, in declared order, until it returns false.
 func (s *Snapshot) Tools(agent *Entry, visit func(*Entry) bool) {
-	for _, name := range agent.Content.(*Agent).Tools {
+	for _, name := range ContentOf[Agent](agent).Tools {
 		tool, found := s.Get(store.Identity{Kind: v1alpha1.KindAITool, Namespace: agent.Namespace, Name: name})
 		if found && tool.Deployment == agent.Deployment && !visit(tool) {
 			return

@@ -6,6 +6,7 @@ import (
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 )
@@ -21,19 +22,20 @@ type builder struct {
 	ids       *iradix.Txn[*Entry]
 	issuers   *iradix.Txn[*Issuer]
 	counts    *iradix.Txn[int]
+	tools     *generation
 }
 
 func newBuilder(from *Snapshot) *builder {
 	return &builder{
 		entries: from.entries.Txn(), slugs: from.slugs.Txn(), hosts: from.hosts.Txn(), keys: from.keys.Txn(),
-		ordered: from.ordered.Txn(), referrers: from.referrers.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(),
+		ordered: from.ordered.Txn(), referrers: from.referrers.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(), tools: from.tools,
 	}
 }
 
 func (b *builder) commit(position store.Position) *Snapshot {
 	return &Snapshot{
 		position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), keys: b.keys.Commit(),
-		ordered: b.ordered.Commit(), referrers: b.referrers.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), next: make(chan struct{}),
+		ordered: b.ordered.Commit(), referrers: b.referrers.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), tools: b.tools, next: make(chan struct{}),
 	}
 }
 
@@ -77,6 +79,7 @@ func (b *builder) put(doc *store.Document) error {
 	if e == nil {
 		return nil
 	}
+	b.changed(e.Kind)
 	b.entries.Insert(identityKey(e.Identity), e)
 	b.ordered.Insert(orderKey(e), e)
 	b.ids.Insert(idKey(e.Kind, e.ID), e)
@@ -122,11 +125,19 @@ func (b *builder) putIssuers(e *Entry, content *document.Deployment) error {
 	return errors.Join(faults...)
 }
 
+// changed notes that an entry of a kind came, went or changed.
+func (b *builder) changed(kind string) {
+	if kind == v1alpha1.KindAITool {
+		b.tools = &generation{}
+	}
+}
+
 func (b *builder) remove(id store.Identity) {
 	e, found := b.entries.Delete(identityKey(id))
 	if !found {
 		return
 	}
+	b.changed(e.Kind)
 	b.ordered.Delete(orderKey(e))
 	b.ids.Delete(idKey(e.Kind, e.ID))
 	b.count(e, -1)

@@ -51,6 +51,8 @@ type Snapshot struct {
 	ids       *iradix.Tree[*Entry]  // by kind and id
 	issuers   *iradix.Tree[*Issuer] // by issuer and audience
 	counts    *iradix.Tree[int]     // by kind and deployment; of active agents besides
+	// tools is the state of all AI tools.
+	tools *generation
 	// next is closed when a newer snapshot is current.
 	next chan struct{}
 }
@@ -58,7 +60,7 @@ type Snapshot struct {
 func empty() *Snapshot {
 	return &Snapshot{
 		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), keys: iradix.New[*Key](),
-		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), next: make(chan struct{}),
+		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), tools: &generation{}, next: make(chan struct{}),
 	}
 }
 

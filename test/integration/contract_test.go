@@ -144,7 +144,7 @@ func expectForm(at, form string, raw json.RawMessage) {
 	}
 }
 
-// expectAnswer holds an answer against openapi.yaml, the contract's form and the values that are known before.
+// expectAnswer holds an answer against backend.yaml, the contract's form and the values that are known before.
 func expectAnswer(answer testkit.Answer, form, values string) {
 	GinkgoHelper()
 	Expect(answer.Status).To(Equal(200), string(answer.Raw))

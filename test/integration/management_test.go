@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// ask requests a path and holds the answer against openapi.yaml.
+// ask requests a path and holds the answer against backend.yaml.
 func (w *world) ask(method, path, key, body string, header ...[2]string) testkit.Answer {
 	GinkgoHelper()
 	answer := w.do(method, path, key, body, header...)
@@ -27,7 +27,7 @@ func (w *world) ask(method, path, key, body string, header ...[2]string) testkit
 	return answer
 }
 
-// expectDocumented holds an answer against openapi.yaml and against what every answer must be.
+// expectDocumented holds an answer against backend.yaml and against what every answer must be.
 func expectDocumented(method, path string, answer testkit.Answer) {
 	GinkgoHelper()
 	what := fmt.Sprintf("%s %.100s: %d %s", method, path, answer.Status, answer.Raw)
@@ -67,7 +67,7 @@ func answerSchema(method, path string) *openapi3.Schema {
 	return operation.Responses.Status(200).Value.Content.Get("application/json").Schema.Value
 }
 
-// documented returns what openapi.yaml says of a path, as it was sent.
+// documented returns what backend.yaml says of a path, as it was sent.
 func documented(path string) *openapi3.PathItem {
 	GinkgoHelper()
 	path, _, _ = strings.Cut(path, "?")

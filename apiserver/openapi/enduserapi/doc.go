@@ -1,0 +1,2 @@
+// Package enduserapi holds the types of the end-user API, generated from enduser.yaml.
+package enduserapi

@@ -1,0 +1,49 @@
+package snapshot
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// An agent's view is made once, and again whenever a tool came or went; older snapshots go on with theirs.
+func TestAgentsAreServedWithTheToolsOfTheirSnapshot(t *testing.T) {
+	start := time.Unix(1700000000, 0)
+	tool := func(name string, id int64) store.Document {
+		return doc(t, "AITool", name, id, "", start, document.AITool{Name: name, Type: "api", Method: "GET"})
+	}
+	first, err := build([]store.Document{
+		doc(t, "AIAgent", "agent", 1, "", start, document.AIAgent{Name: "Agent", Tools: []string{"a", "b"}}), tool("a", 11),
+	}, store.Position{Revision: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := first.apply([]store.Change{{Document: tool("b", 12)}}, store.Position{Revision: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := both.apply([]store.Change{{Document: store.Document{Owner: store.Owner{Identity: store.Identity{Kind: "AITool", Namespace: "ns", Name: "a"}}}, Deleted: true}}, store.Position{Revision: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := func(s *Snapshot) string {
+		e, _ := s.Get(store.Identity{Kind: "AIAgent", Namespace: "ns", Name: "agent"})
+		_, tools, _ := strings.Cut(string(s.AppendAgent([]byte("before"), e)), `"tools":`)
+		tools, _, _ = strings.Cut(tools, "]")
+		return tools + "]"
+	}
+	for range 2 {
+		if got := served(first); got != `["11"]` {
+			t.Errorf("with one tool: %s", got)
+		}
+		if got := served(both); got != `["11","12"]` {
+			t.Errorf("with both: %s", got)
+		}
+		if got := served(one); got != `["12"]` {
+			t.Errorf("with the other: %s", got)
+		}
+	}
+}
