@@ -67,7 +67,7 @@ func (r *Request) NewID() (int64, error) { return ids.New(r.Now, r.Random) }
 
 // View runs do on the deployment's rows. The unit neither writes nor locks.
 func (r *Request) View(ctx context.Context, do func(*Unit) error) error {
-	return r.Store.View(ctx, r.Key(), func(tx people.Tx) error { return do(&Unit{Tx: tx, Request: r}) })
+	return r.Store.View(ctx, r.Key(), func(tx people.Tx) error { return do(&Unit{Tx: tx, Request: r, Actor: r.Actor}) })
 }
 
 // Change runs do in one transaction, once or several times, each time on a fresh unit: what do decides is to be adopted only after
@@ -75,7 +75,7 @@ func (r *Request) View(ctx context.Context, do func(*Unit) error) error {
 func (r *Request) Change(ctx context.Context, do func(*Unit) error) error {
 	posted := false
 	err := r.Store.Change(ctx, r.Key(), func(tx people.Tx) error {
-		u := &Unit{Tx: tx, Request: r}
+		u := &Unit{Tx: tx, Request: r, Actor: r.Actor}
 		err := do(u)
 		posted = u.posted
 		return err
@@ -92,10 +92,12 @@ type Unit struct {
 	*Request
 	// Session is the id of the session that the request belongs to, 0: none.
 	Session int64
-	posted  bool
+	// Actor is who auditors are told of: the request's, unless the transaction finds that it is somebody else by now.
+	Actor  string
+	posted bool
 }
 
-// Audit records what the request's actor did to an object, such as "user:1".
+// Audit records what the actor did to an object, such as "user:1".
 func (u *Unit) Audit(action, object string) error {
 	return u.AuditAs(u.Actor, action, object, u.Session)
 }
