@@ -58,3 +58,15 @@ CREATE INDEX invitations_inviter ON invitations (deployment, invited_by, created
 INSERT INTO sends (deployment, id, purpose, channel, user_id, recipient, client, neighbourhood, region, known, sent, created_at)
 SELECT deployment, id, purpose, channel, user_id, recipient, address, address, region, 0, sent, created_at FROM challenges
 WHERE purpose <> 'invitation';
+
+-- So do the clients of the last 90 days: sign-ins have IPv4 addresses as they are counted, and live sessions the /64 of an IPv6 one.
+INSERT INTO known_clients (deployment, user_id, client, seen_at)
+SELECT deployment, user_id, address, MAX(at) FROM events
+WHERE kind = 'signin' AND user_id <> 0 AND address LIKE '%.%' AND address NOT LIKE '%:%' AND at > (SELECT MAX(at) FROM events) - 7776000000000
+GROUP BY deployment, user_id, address;
+
+INSERT INTO known_clients (deployment, user_id, client, seen_at)
+SELECT g.deployment, g.user_id, s.address, MAX(g.created_at) FROM signins g
+JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id
+WHERE s.address LIKE '%/64'
+GROUP BY g.deployment, g.user_id, s.address;

@@ -1,0 +1,76 @@
+package sqlstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// What the version before wrote counts after the upgrade: the codes it sent, and the clients that accounts signed in from. Without
+// those an owner would be a stranger to the limits on strangers.
+func TestLimitsGoOnFromWhatTheVersionBeforeWrote(t *testing.T) {
+	t.Parallel()
+	for engine, url := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			s := openAt(t, url(t), Options{})
+			db := s.engine.write
+			if s.engine.openMigrate != nil {
+				db = s.engine.openMigrate()
+				defer func() { _ = db.Close() }()
+			}
+			provider, err := s.migrations(db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := provider.UpTo(t.Context(), 2); err != nil {
+				t.Fatal(err)
+			}
+			now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+			on := session{s.engine.dialect, s.engine.write}
+			for _, row := range []struct {
+				statement string
+				args      []any
+			}{
+				{`INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent) VALUES (?, 'signin', ?, 1, 7, 'password', '192.0.2.1', '')`,
+					[]any{"acme/home", micros(now.Add(-time.Hour))}},
+				{`INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent) VALUES (?, 'signin', ?, 2, 7, 'password', '192.0.2.2', '')`,
+					[]any{"acme/home", micros(now.Add(-91 * 24 * time.Hour))}},
+				{`INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent) VALUES (?, 'signin', ?, 3, 7, 'password', '2001:db8::1', '')`,
+					[]any{"acme/home", micros(now)}},
+				{`INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent) VALUES (?, 'signup', ?, 4, 7, 'password', '192.0.2.3', '')`,
+					[]any{"acme/home", micros(now)}},
+				{`INSERT INTO sessions (deployment, id, anonymous, active_signin, attempting, address, user_agent, created_at, used_at, expires_at)
+					VALUES (?, 1, 0, 1, 0, '2001:db8::/64', '', ?, ?, ?)`, []any{"acme/home", micros(now), micros(now), micros(now.Add(time.Hour))}},
+				{`INSERT INTO signins (deployment, id, session_id, user_id, method, organization_id, workspace_id, created_at) VALUES (?, 1, 1, 7, 'password', 0, 0, ?)`,
+					[]any{"acme/home", micros(now)}},
+				{`INSERT INTO challenges (deployment, ` + challengeColumns + `, superseded, consumed_at)
+					VALUES (?, 1, 'signin', 'mail', 2, 1, 0, 'ada@example.com', '', '192.0.2.9', 1, ?, ?, 'k', 0, ?, ?, 0, 0)`,
+					[]any{"acme/home", []byte{1}, []byte{1}, micros(now.Add(-time.Minute)), micros(now)}},
+			} {
+				if _, err := on.exec(t.Context(), row.statement, row.args...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			err = s.View(t.Context(), "acme/home", func(tx people.Tx) error {
+				for client, want := range map[string]bool{"192.0.2.1": true, "192.0.2.2": false, "192.0.2.3": false, "2001:db8::/64": true, "2001:db8::1": false} {
+					if known, err := tx.KnownClient(7, client, now.Add(-people.KnownFor)); err != nil || known != want {
+						t.Errorf("%s is known: %t, %v, want %t", client, known, err, want)
+					}
+				}
+				sends, err := tx.Sends(people.SendFilter{Channel: "mail", Purpose: "signin", Recipient: "ada@example.com", Client: "192.0.2.9"}, now.Add(-time.Hour))
+				if err != nil || len(sends) != 1 || !sends[0].Equal(now.Add(-time.Minute)) {
+					t.Errorf("sends %v, %v", sends, err)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
