@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -279,4 +281,41 @@ func TestCreatingAnOrganizationLocksTheNameThenTheOwner(t *testing.T) {
 		_, err := u.CreateOrganization(owner.ID+1, "Nobody's", "")
 		return err
 	})
+}
+
+func (l locking) Member(organization, user int64) (people.Member, bool, error) {
+	*l.order = append(*l.order, "member")
+	return l.Tx.Member(organization, user)
+}
+
+func (l locking) DeleteSignIn(id int64) error {
+	*l.order = append(*l.order, "sign-in")
+	return l.Tx.DeleteSignIn(id)
+}
+
+// Who is removed from an organization while signing in again waits, or is waited for: both lock the member, then the sign-ins.
+func TestSigningInAgainLocksTheMemberBeforeTheSignIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings(enabled))
+	created := w.organization("org")
+	user := created.Member.User
+	policy := session.Policy{Idle: time.Hour, Lifetime: time.Hour, MaxSignIns: 5}
+	var order []string
+	w.change(func(u *account.Unit) error {
+		if err := u.SetLastOrganization(user, created.Member.Organization.ID); err != nil {
+			return err
+		}
+		s, err := u.NewSession(policy, false)
+		if err != nil {
+			return err
+		}
+		if err := u.SignIn(s, policy, user, people.MethodPassword); err != nil {
+			return err
+		}
+		u.Tx = locking{u.Tx, &order}
+		return u.SignIn(s, policy, user, people.MethodPassword)
+	})
+	if want := []string{"name sign-in", "user", "member", "sign-in"}; !slices.Equal(order, want) {
+		t.Errorf("locked %q, want %q", order, want)
+	}
 }

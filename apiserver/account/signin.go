@@ -76,16 +76,17 @@ func (u *Unit) evictSessions(s *people.Session, user int64) error {
 }
 
 func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.User, method string) error {
-	kept, err := u.evictOldest(s, policy, user.ID)
-	if err != nil {
-		return err
-	}
 	id, err := u.NewID()
 	if err != nil {
 		return err
 	}
 	g := people.SignIn{ID: id, Session: s.ID, User: user.ID, Method: method, CreatedAt: u.Now}
+	// The member is locked before sign-ins are written, as where a member is removed.
 	if g.Organization, g.Workspace, err = u.lastActive(user); err != nil {
+		return err
+	}
+	kept, err := u.evictOldest(s, policy, user.ID)
+	if err != nil {
 		return err
 	}
 	if err := u.InsertSignIn(g); err != nil {
