@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
 // What the version before wrote counts after the upgrade: the codes it sent, and the clients that accounts signed in from. Without
@@ -72,5 +73,50 @@ func TestLimitsGoOnFromWhatTheVersionBeforeWrote(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// What is used again while the purge waits for it stays.
+func TestPurgePassesOverWhatIsUsedAgainMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, pgtest.ForTest(t), Options{})
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	remember := func(tx people.Tx, at time.Time) error { return tx.RememberClient(7, "192.0.2.1", at) }
+	if err := s.Change(t.Context(), "acme/home", func(tx people.Tx) error { return remember(tx, now.Add(-91*24*time.Hour)) }); err != nil {
+		t.Fatal(err)
+	}
+	purged := make(chan error, 1)
+	err := s.Change(t.Context(), "acme/home", func(tx people.Tx) error {
+		if err := remember(tx, now); err != nil {
+			return err
+		}
+		go func() {
+			_, err := s.Purge(t.Context(), now, time.Hour, 100)
+			purged <- err
+		}()
+		for waiting := int64(0); waiting == 0; {
+			if _, err := s.reads().row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-purged; err != nil {
+		t.Fatal(err)
+	}
+	err = s.View(t.Context(), "acme/home", func(tx people.Tx) error {
+		if known, err := tx.KnownClient(7, "192.0.2.1", now.Add(-people.KnownFor)); err != nil || !known {
+			t.Errorf("known: %t, %v", known, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -63,8 +63,9 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		{"outbox", "deployment, id", "state <> '" + people.MessagePending + "' AND created_at < ?", forgotten},
 		{"audit", "deployment, at, id", "at < ?", micros(now.Add(-auditRetention))},
 	} {
-		n, err := on.exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT ?)`,
-			over.table, over.key, over.where), over.before, limit)
+		// Twice: PostgreSQL, which waited for a row, looks once more at what stands outside of the list alone.
+		n, err := on.exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE %[3]s AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT ?)`,
+			over.table, over.key, over.where), over.before, over.before, limit)
 		if err != nil {
 			return purged, err
 		}
