@@ -51,6 +51,18 @@ func (t *Tenant) RequireB2B() error {
 	return nil
 }
 
+// RequireOwnable refuses an organization of a new user's own where nobody could own it: with ErrOrganizationsDisabled, or with a
+// LimitError where users own none.
+func (t *Tenant) RequireOwnable() error {
+	if err := t.RequireB2B(); err != nil {
+		return err
+	}
+	if most := t.B2B.OrganizationsPerUser(); most < 1 {
+		return &LimitError{Reason: ErrTooManyOrganizations, Most: most}
+	}
+	return nil
+}
+
 // RequireOrganization returns ErrOrganizationRequired where a sign-up must bring an organization or an invitation and brings neither.
 func (t *Tenant) RequireOrganization(brings bool) error {
 	if t.B2B.Enabled && t.B2B.RequireOrgForSignup && !brings {

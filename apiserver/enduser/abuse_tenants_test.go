@@ -251,3 +251,15 @@ func TestL1ListingInvitationsIsNoMoreWorkForMoreOfThem(t *testing.T) {
 		}
 	})
 }
+
+// M8: a sign-up that could not bring its organization is refused before a code is sent, not after.
+func TestM8ASignUpBringsNoOrganizationWhereUsersOwnNone(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		none := int64(0)
+		w.declareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &none})
+		b := w.browser()
+		w.eventually("the settings are in force", func() bool {
+			return b.do("POST", "/auth/signup", fmt.Sprintf(`{"email":"ada@example.com","password":%q,"organization_name":"Org"}`, goodPassword)).code() == "ORGANIZATION_LIMIT_REACHED"
+		})
+	})
+}

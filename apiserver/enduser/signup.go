@@ -53,7 +53,7 @@ func signUp(c *call) (reply, error) {
 	}
 	tenant := c.request.Tenant
 	if q.organization != "" {
-		if err := tenant.RequireB2B(); err != nil {
+		if err := tenant.RequireOwnable(); err != nil {
 			return reply{}, c.answerTo(err)
 		}
 	}
