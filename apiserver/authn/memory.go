@@ -8,6 +8,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/cardea-iam/cardea/apiserver/authn/unverified"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
@@ -54,9 +55,9 @@ func (m *memory) get(key digest, s *snapshot.Snapshot, now time.Time) (*Principa
 	return known.principal, true
 }
 
-func (m *memory) put(key digest, token *parsed, issuer *snapshot.Issuer, principal *Principal, until time.Time) {
+func (m *memory) put(key digest, token *unverified.Token, issuer *snapshot.Issuer, principal *Principal, until time.Time) {
 	m.tokens.Add(key, verified{
-		tokenIssuer: token.claims.Issuer, audiences: token.claims.Audience, issuer: issuer, principal: principal, until: until,
+		tokenIssuer: token.Claims.Issuer, audiences: token.Claims.Audience, issuer: issuer, principal: principal, until: until,
 	})
 }
 

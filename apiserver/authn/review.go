@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/authn/unverified"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
@@ -134,11 +135,11 @@ func (r *Reviews) wait(ctx context.Context) error {
 
 // plausible tells whether a token could be the Kubernetes API's: whether it has a key's id, a signature as long as its
 // algorithm's are, and an issuer that the server's own token has or had.
-func (r *Reviews) plausible(token *parsed) bool {
-	if token.keyID == "" {
+func (r *Reviews) plausible(token *unverified.Token) bool {
+	if token.KeyID == "" {
 		return false
 	}
-	switch size := len(token.signature.Signatures[0].Signature); token.algorithm {
+	switch size := len(token.Signature.Signatures[0].Signature); token.Algorithm {
 	case "RS256", "PS256": // as long as the modulus, which has 2048 to 8192 bits
 		if size < 256 || size > 1024 {
 			return false
@@ -149,7 +150,7 @@ func (r *Reviews) plausible(token *parsed) bool {
 		}
 	}
 	issuers := r.ownIssuers()
-	return len(issuers) == 0 || slices.Contains(issuers, token.claims.Issuer)
+	return len(issuers) == 0 || slices.Contains(issuers, token.Claims.Issuer)
 }
 
 // ownIssuers returns the issuers that the server's own token had since the start. A cluster that changes its issuer accepts the
@@ -172,7 +173,7 @@ func (r *Reviews) ownIssuers() []string {
 // unverifiedIssuer returns the iss of a token, "" for what is none.
 func unverifiedIssuer(raw string) string {
 	var claims jwt.Claims
-	token, err := jwt.ParseSigned(raw, accepted)
+	token, err := jwt.ParseSigned(raw, unverified.Accepted)
 	if err != nil || token.UnsafeClaimsWithoutVerification(&claims) != nil {
 		return ""
 	}
@@ -181,12 +182,12 @@ func unverifiedIssuer(raw string) string {
 
 // review authenticates the token of a ServiceAccount. One of another namespace than the deployment's is granted something only
 // by an expression that names it: whoever can create ServiceAccounts elsewhere must not thereby get in here.
-func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *parsed, key digest) (*Principal, error) {
+func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *unverified.Token, key digest) (*Principal, error) {
 	if !t.reviews.plausible(token) {
 		return nil, apierror.InvalidToken()
 	}
-	audience := token.claims.Audience[slices.IndexFunc(token.claims.Audience, func(a string) bool { return slices.Contains(issuer.Audiences, a) })]
-	answer, err := t.reviews.username(ctx, token.raw, audience)
+	audience := token.Claims.Audience[slices.IndexFunc(token.Claims.Audience, func(a string) bool { return slices.Contains(issuer.Audiences, a) })]
+	answer, err := t.reviews.username(ctx, token.Raw, audience)
 	if err != nil {
 		return nil, unreviewed(err)
 	}
@@ -194,7 +195,7 @@ func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *par
 	if !isServiceAccount {
 		return nil, apierror.InvalidToken()
 	}
-	permissions, err := t.permissions(ctx, issuer, token.payload)
+	permissions, err := t.permissions(ctx, issuer, token.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +205,7 @@ func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *par
 	}
 	principal := newTokenPrincipal(issuer, answer.username, permissions)
 	until := answer.at.Add(reviewAge)
-	if ends := token.claims.Expiry.Time().Add(leeway(issuer)); ends.Before(until) {
+	if ends := token.Claims.Expiry.Time().Add(leeway(issuer)); ends.Before(until) {
 		until = ends
 	}
 	t.verified.put(key, token, issuer, principal, until)

@@ -259,3 +259,16 @@ func TestOTP15RegionBudget(t *testing.T) {
 		}
 	}
 }
+
+// FuzzNormalize: what people type is six ASCII digits in the end, or nothing.
+func FuzzNormalize(f *testing.F) {
+	for _, seed := range []string{"123456", " 123 456 ", "123-456", "１２３４５６", "12 34 56", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, typed string) {
+		code, ok := Normalize(typed)
+		if ok != (len(code) == digits) || strings.Trim(code, "0123456789") != "" {
+			t.Fatalf("%q became %q, %v", typed, code, ok)
+		}
+	})
+}

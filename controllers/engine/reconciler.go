@@ -3,16 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/store"
@@ -199,8 +197,4 @@ func (r *reconciler) afterCommit(ctx context.Context, s *state) error {
 		return nil
 	}
 	return s.prepared.Committed(ctx)
-}
-
-func requestOf(id store.Identity) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: id.Namespace, Name: id.Name}}
 }

@@ -79,3 +79,23 @@ func TestParseOfAnything(t *testing.T) {
 		}
 	})
 }
+
+// FuzzParse: a number that is accepted is in E.164 form and is read as itself again; an error never holds what was typed.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"+12025550123", " +4915112345678 ", "+1", "tel:+12025550123", "+１２０２５５５０１２３", "+12025550123;ext=1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, typed string) {
+		number, err := Parse(typed, nil)
+		if err != nil {
+			if text := strings.TrimSpace(typed); len(text) > 6 && strings.Contains(err.Error(), text) {
+				t.Fatalf("%q is echoed: %v", typed, err)
+			}
+			return
+		}
+		again, err := Parse(number.E164, &[]string{number.Region})
+		if err != nil || again != number || !form.MatchString(number.E164) {
+			t.Fatalf("%q became %+v, then %+v, %v", typed, number, again, err)
+		}
+	})
+}

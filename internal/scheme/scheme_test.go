@@ -92,3 +92,22 @@ func TestEqualEffective(t *testing.T) {
 		t.Error("different rules must differ")
 	}
 }
+
+// FuzzRule: a rule without a fault is within every bound, and stays one with its effective values.
+func FuzzRule(f *testing.F) {
+	f.Add("minute", int64(1), int64(60), "per_key", "POST /v1/*", int64(0))
+	f.Add("calendar_month", int64(2), int64(0), "", "*", int64(-1))
+	f.Add("", int64(-1), int64(1<<62), "per_ip", "/a//b", int64(1<<40))
+	f.Fuzz(func(t *testing.T, unit string, duration, most int64, mode, endpoint string, priority int64) {
+		rule := Rule{Unit: unit, Duration: duration, MaxRequests: most, Mode: mode, Endpoints: []string{endpoint}, Priority: &priority}
+		if len(rule.Validate()) > 0 {
+			return
+		}
+		if duration < 1 || duration > maxDuration[unit] || most < 1 || most > 1<<31-1 || len(endpoint) == 0 || len(endpoint) > 256 {
+			t.Fatalf("accepted %+v", rule)
+		}
+		if faults := rule.Effective().Validate(); len(faults) > 0 {
+			t.Fatalf("the effective form of %+v has faults: %v", rule, faults)
+		}
+	})
+}

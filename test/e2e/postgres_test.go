@@ -300,7 +300,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 	})
 
 	It("serves on while PostgreSQL is away, tells so, and converges after", func(ctx context.Context) {
-		currentLeader()
+		leads := currentLeader()
 		Expect(db.Halt()).To(Succeed())
 		scheme := testkit.Scheme(namespace, "acme", name(0))
 		Expect(setLimit(ctx, name(0), 4000)).To(Succeed())
@@ -321,6 +321,13 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		}
 		expectAllReady(ctx, namespace)
 		Eventually(func() (int64, error) { limits, err := db.limits(ctx, namespace); return limits[name(0)], err }).Should(Equal(int64(4000)))
+
+		// CHAOS-9: an outage is a line when it begins and one when it ends, and no error of each resource.
+		log, err := os.ReadFile(leads.LogPath)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(strings.Count(string(log), "The store does not answer")).To(Equal(1), string(log))
+		Expect(strings.Count(string(log), `"The store answers"`)).To(Equal(1), string(log))
+		Expect(string(log)).NotTo(ContainSubstring("Reconciler error"))
 	})
 
 	It("refuses a second cluster over the same store while the first lives", func(ctx context.Context) {

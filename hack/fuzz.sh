@@ -1,0 +1,19 @@
+#!/bin/sh
+# Runs every fuzz target of packages for so long each (go test -fuzztime), one after the other: fuzz.sh 3s ./internal/...
+set -eu
+
+time=${1:?how long each target runs, such as 3s}
+shift
+cd "$(dirname "$0")/.."
+
+# "package target" a line. A package is tested once a target: go test fuzzes one at a time.
+targets=$(go list -f '{{$dir := .Dir}}{{range .TestGoFiles}}{{$dir}}/{{.}} {{$.ImportPath}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$dir}}/{{.}} {{$.ImportPath}}{{"\n"}}{{end}}' "$@" |
+	while read -r file package; do
+		[ -n "$file" ] || continue
+		sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(f \*testing.F).*/\1/p' "$file" | while read -r target; do echo "$package $target"; done
+	done)
+[ -n "$targets" ] || { echo "no fuzz target was found in $*" >&2; exit 1; }
+
+echo "$targets" | while read -r package target; do
+	go test "$package" -v -run "^$target\$" -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 1s
+done

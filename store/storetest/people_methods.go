@@ -1,0 +1,163 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// writes are the methods of a Tx that change something, each by a call that does where a deployment is furnished.
+var writes = map[string]func(tx people.Tx) error{
+	"InsertUser": func(tx people.Tx) error { return tx.InsertUser(user(2)) },
+	"UpdateUser": func(tx people.Tx) error {
+		return tx.UpdateUser(people.User{ID: 1, FirstName: "New", Disabled: true, UpdatedAt: born})
+	},
+	"SetLastOrganization": func(tx people.Tx) error { return tx.SetLastOrganization(1, 5) },
+	"DeleteUser":          func(tx people.Tx) error { return tx.DeleteUser(1) },
+	"PutCredential":       func(tx people.Tx) error { return tx.PutCredential(1, people.CredentialPassword, "new", born) },
+	"DeleteCredential":    func(tx people.Tx) error { _, err := tx.DeleteCredential(1, people.CredentialPassword); return err },
+
+	"InsertPhone": func(tx people.Tx) error { return tx.InsertPhone(phone(2, 1)) },
+	"VerifyPhone": func(tx people.Tx) error { return tx.VerifyPhone(1, born) },
+	"MakePrimary": func(tx people.Tx) error { return tx.MakePrimary(1, 1) },
+	"DeletePhone": func(tx people.Tx) error { return tx.DeletePhone(1) },
+
+	"InsertSession": func(tx people.Tx) error { s := session(2); s.Anonymous = true; return tx.InsertSession(s) },
+	"UpdateSession": func(tx people.Tx) error {
+		return tx.UpdateSession(people.Session{ID: 1, ExpiresAt: after(time.Minute)})
+	},
+	"EndSession":            func(tx people.Tx) error { return tx.EndSession(1) },
+	"EndSessionsOf":         func(tx people.Tx) error { _, err := tx.EndSessionsOf(1); return err },
+	"LeaveSession":          func(tx people.Tx) error { return tx.LeaveSession(signIn(1, 1, 1)) },
+	"InsertToken":           func(tx people.Tx) error { return tx.InsertToken(tokenOf(2, 1)) },
+	"UseToken":              func(tx people.Tx) error { return tx.UseToken(tokenOf(1, 1), born, born) },
+	"ReplaceTokens":         func(tx people.Tx) error { return tx.ReplaceTokens(1, born) },
+	"TrimTokens":            func(tx people.Tx) error { return tx.TrimTokens(1, nil, 0, born, born) },
+	"InsertSignIn":          func(tx people.Tx) error { return tx.InsertSignIn(signIn(2, 1, 2)) },
+	"DeleteSignIn":          func(tx people.Tx) error { return tx.DeleteSignIn(1) },
+	"SetActiveOrganization": func(tx people.Tx) error { return tx.SetActiveOrganization(1, 5, 6) },
+	"LeaveOrganization":     func(tx people.Tx) error { return tx.LeaveOrganization(1, 1) },
+
+	"InsertAttempt":   func(tx people.Tx) error { return tx.InsertAttempt(attempt(2, 1)) },
+	"CompleteAttempt": func(tx people.Tx) error { _, err := tx.CompleteAttempt(1); return err },
+
+	"InsertChallenge":  func(tx people.Tx) error { return tx.InsertChallenge(challenge(2, 1)) },
+	"CountTry":         func(tx people.Tx) error { _, err := tx.CountTry(1, 5, born); return err },
+	"ConsumeChallenge": func(tx people.Tx) error { _, err := tx.ConsumeChallenge(1, born); return err },
+	"VoidChallenges":   func(tx people.Tx) error { return tx.VoidChallenges(people.PurposePhone, 1) },
+	"LockFailure":      func(tx people.Tx) error { _, err := tx.LockFailure("password", "2", after(time.Hour)); return err },
+	"PutFailure": func(tx people.Tx) error {
+		return tx.PutFailure(people.Failure{Scope: "password", Subject: "1", Count: 99, UpdatedAt: born})
+	},
+	"InsertMessage": func(tx people.Tx) error { return tx.InsertMessage(message(2)) },
+	"Count": func(tx people.Tx) error {
+		_, err := tx.Count("mail", "1", born, after(time.Hour))
+		return err
+	},
+	"Uncount":        func(tx people.Tx) error { return tx.Uncount("mail", "1", born) },
+	"RecordSend":     func(tx people.Tx) error { return tx.RecordSend(send(2)) },
+	"RememberClient": func(tx people.Tx) error { return tx.RememberClient(1, "192.0.2.2", born) },
+
+	"InsertOrganization":    func(tx people.Tx) error { return tx.InsertOrganization(organization(2)) },
+	"SetDefaultWorkspace":   func(tx people.Tx) error { return tx.SetDefaultWorkspace(1, 5) },
+	"InsertWorkspace":       func(tx people.Tx) error { return tx.InsertWorkspace(workspace(2, 1)) },
+	"InsertMember":          func(tx people.Tx) error { return tx.InsertMember(member(2, 1, 2)) },
+	"SetMemberWorkspace":    func(tx people.Tx) error { return tx.SetMemberWorkspace(1, 1, 5) },
+	"DeleteMember":          func(tx people.Tx) error { _, err := tx.DeleteMember(1, 1); return err },
+	"InsertWorkspaceMember": func(tx people.Tx) error { return tx.InsertWorkspaceMember(workspaceMember(2, 1, 1, 2)) },
+	"InsertInvitation":      func(tx people.Tx) error { return tx.InsertInvitation(invitation(2, 1)) },
+	"AcceptInvitation":      func(tx people.Tx) error { _, err := tx.AcceptInvitation(1, born); return err },
+	"RevokeInvitation":      func(tx people.Tx) error { _, err := tx.RevokeInvitation(1, born); return err },
+
+	"RecordEvent": func(tx people.Tx) error { return tx.RecordEvent(event(2, people.EventSignIn, 1)) },
+	"RecordAudit": func(tx people.Tx) error { return tx.RecordAudit(audit(2)) },
+}
+
+// unseen are the writes whose rows no method of a Tx reads.
+var unseen = []string{"InsertMessage", "RecordEvent", "RecordAudit"}
+
+// optional is a row that may be there.
+func optional[T any](row T, found bool, err error) (any, error) {
+	if !found {
+		return nil, err
+	}
+	return row, err
+}
+
+func value[T any](v T, err error) (any, error) { return v, err }
+
+// reads are the methods of a Tx that read, each by calls that find what furnish and the writes leave.
+var reads = map[string]func(tx people.Tx) (any, error){
+	"User":        func(tx people.Tx) (any, error) { return optional(tx.User(1)) },
+	"UserByEmail": func(tx people.Tx) (any, error) { return optional(tx.UserByEmail("person2@example.com")) },
+	"ListUsers": func(tx people.Tx) (any, error) {
+		users, total, err := tx.ListUsers("", 10, 0)
+		return []any{users, total}, err
+	},
+	"Credential":     func(tx people.Tx) (any, error) { return optional(tx.Credential(1, people.CredentialPassword)) },
+	"Phone":          func(tx people.Tx) (any, error) { return optional(tx.Phone(1)) },
+	"PhonesOf":       func(tx people.Tx) (any, error) { return value(tx.PhonesOf(1)) },
+	"PhoneOwner":     func(tx people.Tx) (any, error) { return optional(tx.PhoneOwner(phone(1, 1).Number)) },
+	"SessionByToken": func(tx people.Tx) (any, error) { return both(tx.SessionByToken) },
+	"PendingFrom":    func(tx people.Tx) (any, error) { return value(tx.PendingFrom("192.0.2.1", born)) },
+	"SignInsOf": func(tx people.Tx) (any, error) {
+		first, err := tx.SignInsOf(1)
+		second, more := tx.SignInsOf(2)
+		return append(first, second...), errors.Join(err, more)
+	},
+	"Attempt":       func(tx people.Tx) (any, error) { return optional(tx.Attempt(1)) },
+	"AttemptsOf":    func(tx people.Tx) (any, error) { return value(tx.AttemptsOf(1, born)) },
+	"LiveChallenge": func(tx people.Tx) (any, error) { return optional(tx.LiveChallenge(people.PurposePhone, 1)) },
+	"Failure":       func(tx people.Tx) (any, error) { return value(tx.Failure("password", "1")) },
+	"Counted":       func(tx people.Tx) (any, error) { return value(tx.Counted("mail", "1", born)) },
+	"Sends": func(tx people.Tx) (any, error) {
+		return value(tx.Sends(people.SendFilter{Channel: people.ChannelSMS}, born))
+	},
+	"SendsOn": func(tx people.Tx) (any, error) { return value(tx.SendsOn(people.ChannelSMS, "US", born)) },
+	"KnownClient": func(tx people.Tx) (any, error) {
+		return value(tx.KnownClient(1, "192.0.2.2", born.Add(-time.Hour)))
+	},
+	"Organization":  func(tx people.Tx) (any, error) { return optional(tx.Organization(1)) },
+	"SlugTaken":     func(tx people.Tx) (any, error) { return value(tx.SlugTaken(organization(2).Slug)) },
+	"Workspace":     func(tx people.Tx) (any, error) { return optional(tx.Workspace(1)) },
+	"WorkspacesIn":  func(tx people.Tx) (any, error) { return value(tx.WorkspacesIn(1)) },
+	"Member":        func(tx people.Tx) (any, error) { return optional(tx.Member(1, 2)) },
+	"MembershipsOf": func(tx people.Tx) (any, error) { return value(tx.MembershipsOf(1)) },
+	"WorkspaceMember": func(tx people.Tx) (any, error) {
+		return optional(tx.WorkspaceMember(1, 2))
+	},
+	"WorkspaceMembershipsOf": func(tx people.Tx) (any, error) { return value(tx.WorkspaceMembershipsOf(1, 0)) },
+	"InvitationByToken":      func(tx people.Tx) (any, error) { return optional(tx.InvitationByToken(hashOf(2))) },
+	"Invitation":             func(tx people.Tx) (any, error) { return optional(tx.Invitation(1)) },
+	"OpenInvitations":        func(tx people.Tx) (any, error) { return value(tx.OpenInvitations(1, born)) },
+	"OwnedOrganizations":     func(tx people.Tx) (any, error) { return value(tx.OwnedOrganizations(1)) },
+	"SessionsOf":             func(tx people.Tx) (any, error) { return value(tx.SessionsOf(1)) },
+	"InvitationsSince": func(tx people.Tx) (any, error) {
+		to, by, err := tx.InvitationsSince("guest1@example.com", 1, born)
+		return []int{to, by}, err
+	},
+}
+
+// locks are the methods of a Tx that read and lock a row there is.
+var locks = map[string]func(tx people.Tx) (any, error){
+	"LockUser":         func(tx people.Tx) (any, error) { return optional(tx.LockUser(1)) },
+	"LockSession":      func(tx people.Tx) (any, error) { return both(tx.LockSession) },
+	"LockOrganization": func(tx people.Tx) (any, error) { return optional(tx.LockOrganization(1)) },
+	"Lock":             func(tx people.Tx) (any, error) { return nil, tx.Lock("name") },
+}
+
+// both reads the sessions of the two tokens there may be.
+func both(read func([]byte) (people.Session, bool, error)) (any, error) {
+	var found []people.Session
+	for n := range int64(2) {
+		s, ok, err := read(hashOf(n + 1))
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found = append(found, s)
+		}
+	}
+	return found, nil
+}
