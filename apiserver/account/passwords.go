@@ -54,7 +54,7 @@ func (u *Unit) CheckPasswordTry(email string) error {
 	if err != nil {
 		return err
 	}
-	return u.judgePasswordTry(t)
+	return u.checkWaits(t)
 }
 
 // CountPasswordTry counts a try as wrong, before it is compared: of many at once, each is counted before anything is learnt from it.
@@ -63,7 +63,7 @@ func (u *Unit) CountPasswordTry(email string) (PasswordTry, error) {
 	if err != nil {
 		return t, err
 	}
-	if err := u.judgePasswordTry(t); err != nil {
+	if err := u.checkWaits(t); err != nil {
 		return t, err
 	}
 	t.failure.Count, t.failure.UpdatedAt = t.failure.Count+1, u.Now
@@ -110,11 +110,11 @@ func (u *Unit) readPasswordTry(email string, failure func(scope, subject string)
 	return t, err
 }
 
-// judgePasswordTry refuses a try that has to wait:
+// checkWaits refuses a try that has to wait:
 //   - for the failures of this client at this account;
 //   - for those of all clients the account does not know, where this is one of them;
 //   - for those of the neighbourhood over all accounts, where the account does not know the client.
-func (u *Unit) judgePasswordTry(t PasswordTry) error {
+func (u *Unit) checkWaits(t PasswordTry) error {
 	around, err := u.Counted(scopePasswordAround, u.Client.Neighbourhood, u.Now)
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ func (u *Unit) evictSessions(s *people.Session, user int64) error {
 }
 
 func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.User, method string) error {
-	kept, err := u.makeRoom(s, policy, user.ID)
+	kept, err := u.evictOldest(s, policy, user.ID)
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.U
 	return u.UpdateSession(*s)
 }
 
-// makeRoom takes an account's own earlier sign-in out of a session, and the oldest others beyond its bound. It returns what is left.
-func (u *Unit) makeRoom(s *people.Session, policy session.Policy, user int64) ([]people.SignIn, error) {
+// evictOldest takes an account's own earlier sign-in out of a session, and the oldest others beyond its bound. It returns what is left.
+func (u *Unit) evictOldest(s *people.Session, policy session.Policy, user int64) ([]people.SignIn, error) {
 	var kept []people.SignIn
 	for _, other := range s.SignIns {
 		if other.User != user {

@@ -34,6 +34,9 @@ func (c *call) plainLocalhost() bool {
 
 func localhost(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
 
+// maxPlantedPath is the longest path, in bytes, for which planted cookies are taken away.
+const maxPlantedPath = 128
+
 // clearPlanted takes away the cookies of our name that the browser may have sent: our own, and those that a page of a sibling host
 // planted for a parent domain or a path above this one. The browser keeps cookies by domain and path, and tells neither.
 func (c *call) clearPlanted() {
@@ -49,13 +52,16 @@ func (c *call) clearPlanted() {
 	if strings.Contains(c.host, ".") {
 		domains = append(domains, c.host)
 	}
-	paths := []string{"/"}
-	for at, r := range c.r.URL.Path {
+	paths, asked := []string{"/"}, c.r.URL.Path
+	if len(asked) > maxPlantedPath {
+		asked = "/" // nobody plants a cookie for a path that names no operation; the answer stays short
+	}
+	for at, r := range asked {
 		if r == '/' && at > 0 {
-			paths = append(paths, c.r.URL.Path[:at], c.r.URL.Path[:at+1])
+			paths = append(paths, asked[:at], asked[:at+1])
 		}
 	}
-	paths = append(paths, c.r.URL.Path)
+	paths = append(paths, asked)
 	for _, domain := range domains[:min(len(domains), 4)] {
 		for _, path := range paths[:min(len(paths), 8)] {
 			cookie := http.Cookie{Name: cookieName, Path: path, Domain: domain, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: !c.plainLocalhost(), MaxAge: -1}

@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// envelope is the form of every answer, whatever its data.
+// envelope is the form of every answer (data, session and errors of every operation; the document has its schema).
 type envelope struct {
 	Status  int                        `json:"status"`
 	Message string                     `json:"message"`

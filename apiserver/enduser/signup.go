@@ -38,7 +38,7 @@ func readSignUp(c *call) (q signUpRequest, err error) {
 	if err != nil || !q.hasPassword {
 		return q, err
 	}
-	if err := password.Judge(q.password, settings.PasswordMinLength, q.email, q.firstName, q.lastName); err != nil {
+	if err := password.Validate(q.password, settings.PasswordMinLength, q.email, q.firstName, q.lastName); err != nil {
 		return q, apierror.Bad("WEAK_PASSWORD", "%s", err)
 	}
 	return q, nil

@@ -71,8 +71,38 @@ type world struct {
 	clock   *clock
 	server  *httptest.Server
 	logs    *logBuffer
+	traced  statements
 	// generation makes each document newer than the one before.
 	generation int64
+}
+
+// statements records the texts of what the store is asked while it is on.
+type statements struct {
+	mu   sync.Mutex
+	on   bool
+	list []string
+}
+
+func (s *statements) add(query string, _ []any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.on {
+		s.list = append(s.list, query)
+	}
+}
+
+// of returns the statements of do.
+func (s *statements) of(do func()) []string {
+	set := func(on bool) []string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		list := s.list
+		s.on, s.list = on, nil
+		return list
+	}
+	set(true)
+	do()
+	return set(false)
 }
 
 const (
@@ -123,7 +153,7 @@ func newWorld(t *testing.T, storeURL string) *world {
 	t.Helper()
 	w := &world{t: t, url: storeURL, clock: &clock{now: time.Now().UTC().Truncate(time.Microsecond)}, logs: &logBuffer{}}
 	var err error
-	w.store, err = sqlstore.Open(t.Context(), storeURL, sqlstore.Options{Clock: w.clock.Now, MaxConns: 8})
+	w.store, err = sqlstore.Open(t.Context(), storeURL, sqlstore.Options{Clock: w.clock.Now, MaxConns: 8, Trace: w.traced.add})
 	w.must(err)
 	t.Cleanup(func() { _ = w.store.Close() })
 	w.must(w.store.Migrate(t.Context()))

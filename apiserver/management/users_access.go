@@ -20,7 +20,7 @@ func (p *peopleRequest) readPassword(o *body.Object, own ...string) string {
 	case !settings.Password:
 		o.Fault("password", "is not enabled in this deployment: leave it out")
 	default:
-		if err := password.Judge(typed, settings.PasswordMinLength, own...); err != nil {
+		if err := password.Validate(typed, settings.PasswordMinLength, own...); err != nil {
 			o.Fault("password", "is refused: %v", err)
 		}
 	}

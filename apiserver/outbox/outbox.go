@@ -52,10 +52,10 @@ type Options struct {
 // Dispatcher sends what waits in the outbox.
 type Dispatcher struct {
 	Options
-	nudge   chan struct{}
-	senders senders
-	brakes  brakes
-	ended   *prometheus.CounterVec
+	nudge    chan struct{}
+	senders  senders
+	breakers breakers
+	ended    *prometheus.CounterVec
 }
 
 // New returns a Dispatcher. It does nothing before Run.
@@ -164,30 +164,30 @@ func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Outcome 
 		return people.Outcome{State: people.MessageFailed, Reason: err.Error()}
 	}
 	provider := m.Deployment + " " + m.Channel
-	if wait := d.brakes.enter(provider, now); wait > 0 {
+	if wait := d.breakers.enter(provider, now); wait > 0 {
 		return again(m, now, wait, "the provider is busy or given a rest")
 	}
 	receipt, err := sender.Send(ctx, delivery.Message{ID: m.ID, To: m.Recipient, Subject: mail.Subject, Body: mail.Body, ExpiresAt: m.ExpiresAt})
-	return d.judge(m, provider, receipt, err)
+	return d.outcomeOf(m, provider, receipt, err)
 }
 
-// judge tells what is to become of a message, and of its provider, by what its sender said.
-func (d *Dispatcher) judge(m people.Message, provider string, receipt delivery.Receipt, err error) people.Outcome {
+// outcomeOf tells what is to become of a message, and of its provider, by what its sender said.
+func (d *Dispatcher) outcomeOf(m people.Message, provider string, receipt delivery.Receipt, err error) people.Outcome {
 	now := d.Clock()
 	var permanent *delivery.PermanentError
 	var throttled *delivery.ThrottledError
 	switch {
 	case err == nil:
-		d.brakes.leave(provider, now, true, time.Time{})
+		d.breakers.leave(provider, now, true, time.Time{})
 		return people.Outcome{State: people.MessageSent, ProviderID: receipt.ProviderID}
 	case errors.As(err, &permanent):
-		d.brakes.leave(provider, now, true, time.Time{})
+		d.breakers.leave(provider, now, true, time.Time{})
 		return people.Outcome{State: people.MessageFailed, Reason: permanent.Error()}
 	case errors.As(err, &throttled):
-		d.brakes.leave(provider, now, false, now.Add(throttled.After))
+		d.breakers.leave(provider, now, false, now.Add(throttled.After))
 		return again(m, now, throttled.After, throttled.Error())
 	}
-	d.brakes.leave(provider, now, false, time.Time{})
+	d.breakers.leave(provider, now, false, time.Time{})
 	return again(m, now, pause(m.Tries), err.Error())
 }
 

@@ -50,27 +50,27 @@ const (
 	restFor            = 3 * time.Second
 )
 
-// brakes hold back messages to providers that are busy, fail or throttle.
-type brakes struct {
+// breakers hold back messages to providers that are busy, fail or throttle.
+type breakers struct {
 	mu    sync.Mutex
-	state map[string]*brake
+	state map[string]*breaker
 }
 
-type brake struct {
+type breaker struct {
 	inFlight, failures int
 	until              time.Time
 }
 
 // enter lets a message pass to a provider, or tells how long it is to wait. Whoever passed must leave.
-func (b *brakes) enter(key string, now time.Time) (wait time.Duration) {
+func (b *breakers) enter(key string, now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	state := b.state[key]
 	if state == nil {
 		if b.state == nil {
-			b.state = map[string]*brake{}
+			b.state = map[string]*breaker{}
 		}
-		state = &brake{}
+		state = &breaker{}
 		b.state[key] = state
 	}
 	switch {
@@ -84,7 +84,7 @@ func (b *brakes) enter(key string, now time.Time) (wait time.Duration) {
 }
 
 // leave ends a send, with what becomes of the provider: it worked, it failed, or it wants to be left alone until a time.
-func (b *brakes) leave(key string, now time.Time, worked bool, until time.Time) {
+func (b *breakers) leave(key string, now time.Time, worked bool, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	state := b.state[key]
@@ -99,7 +99,7 @@ func (b *brakes) leave(key string, now time.Time, worked bool, until time.Time) 
 			state.until = now.Add(restFor)
 		}
 	}
-	if *state == (brake{}) {
+	if *state == (breaker{}) {
 		delete(b.state, key)
 	}
 }

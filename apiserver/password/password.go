@@ -1,4 +1,4 @@
-// Package password hashes passwords, by Argon2id and never many at once, and judges new ones.
+// Package password hashes passwords, by Argon2id and never many at once, and validates new ones.
 package password
 
 import (

@@ -190,7 +190,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestValidate(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		password string
@@ -226,7 +226,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := Judge(tc.password, tc.min, tc.own...)
+			err := Validate(tc.password, tc.min, tc.own...)
 			switch {
 			case tc.want == "" && err != nil:
 				t.Error(err)
@@ -251,7 +251,7 @@ func TestNoPasswordIsRefusedForItsComposition(t *testing.T) {
 			folded := strings.ToLower(p)
 			return utf8.ValidString(p) && !common()[folded] && !repeats(folded)
 		}).Draw(t, "password")
-		if err := Judge(password, minLength, "somebody@acme.example", "Some", "Body"); err != nil {
+		if err := Validate(password, minLength, "somebody@acme.example", "Some", "Body"); err != nil {
 			t.Fatalf("%q: %v", password, err)
 		}
 	})

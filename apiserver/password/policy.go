@@ -30,8 +30,8 @@ var common = sync.OnceValue(func() map[string]bool {
 	return set
 })
 
-// Judge returns what is wrong with a new password, nil if nothing is. There are no composition rules (NIST SP 800-63B).
-func Judge(password string, minLength int, own ...string) error {
+// Validate returns what is wrong with a new password, nil if nothing is. There are no composition rules (NIST SP 800-63B).
+func Validate(password string, minLength int, own ...string) error {
 	switch n := utf8.RuneCountInString(password); {
 	case !utf8.ValidString(password):
 		return errors.New("the password is not valid UTF-8: send UTF-8 text")

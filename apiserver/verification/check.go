@@ -62,7 +62,7 @@ func (c *Codes) Begin(u *account.Unit, t Target) (Try, error) {
 	if err := waitForTries(u, failure.Until); err != nil {
 		return Try{}, err
 	}
-	if err := c.judgeStrangers(u, t); err != nil {
+	if err := c.checkStrangers(u, t); err != nil {
 		return Try{}, err
 	}
 	live, found, err := u.LiveChallenge(t.Purpose, t.Subject)
@@ -100,9 +100,9 @@ func nextSend(u *account.Unit, t Target) (time.Time, error) {
 	return NextSend(sends, u.Now), err
 }
 
-// judgeStrangers bounds the wrong codes for an email from clients its account does not know, and those of a neighbourhood over all
+// checkStrangers bounds the wrong codes for an email from clients its account does not know, and those of a neighbourhood over all
 // emails. Clients the account knows are not held back by others.
-func (c *Codes) judgeStrangers(u *account.Unit, t Target) error {
+func (c *Codes) checkStrangers(u *account.Unit, t Target) error {
 	if t.Channel != people.ChannelMail {
 		return nil
 	}

@@ -53,7 +53,7 @@ func (c *Codes) Send(u *account.Unit, m Message) error {
 	if err := lockSends(u, m.Target); err != nil {
 		return err
 	}
-	known, err := c.judgeSend(u, m.Target)
+	known, err := c.checkSend(u, m.Target)
 	if err != nil {
 		return err
 	}
@@ -88,9 +88,9 @@ func (c *Codes) Send(u *account.Unit, m Message) error {
 	return u.Post(people.Message{Challenge: id, Channel: m.Channel, Recipient: m.To, ExpiresAt: ch.ExpiresAt, Void: m.Void}, m.Write(code))
 }
 
-// MaySend returns why a code could not be sent to a target now, nil if it could. It locks and writes nothing: Send judges again.
+// MaySend returns why a code could not be sent to a target now, nil if it could. It locks and writes nothing: Send checks again.
 func (c *Codes) MaySend(u *account.Unit, t Target) error {
-	_, err := c.judgeSend(u, t)
+	_, err := c.checkSend(u, t)
 	return err
 }
 
@@ -109,16 +109,16 @@ func lockSends(u *account.Unit, t Target) error {
 	return nil
 }
 
-func (c *Codes) judgeSend(u *account.Unit, t Target) (known bool, err error) {
+func (c *Codes) checkSend(u *account.Unit, t Target) (known bool, err error) {
 	if t.Channel == people.ChannelSMS {
-		return c.judgeText(u, t)
+		return c.checkText(u, t)
 	}
-	return judgeMail(u, t)
+	return checkMail(u, t)
 }
 
-// judgeMail holds a mail with a code to its limits, and tells whether the account knows the client. The same is read for an
+// checkMail holds a mail with a code to its limits, and tells whether the account knows the client. The same is read for an
 // account that is not there.
-func judgeMail(u *account.Unit, t Target) (known bool, err error) {
+func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	if known, err = u.Known(t.Account); err != nil {
 		return false, err
 	}
@@ -141,8 +141,8 @@ func judgeMail(u *account.Unit, t Target) (known bool, err error) {
 	return known, wait(u, next)
 }
 
-// judgeText holds a text to its limits and to the deployment's budget, and tells whether the user has a verified phone.
-func (c *Codes) judgeText(u *account.Unit, t Target) (known bool, err error) {
+// checkText holds a text to its limits and to the deployment's budget, and tells whether the user has a verified phone.
+func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 	user, _, err := u.User(t.User)
 	if err != nil {
 		return false, err

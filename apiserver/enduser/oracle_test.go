@@ -1,0 +1,65 @@
+package enduser_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// OTP-08, SES-13: what is told apart by its answer alone is not told apart by what the store is asked either, so that time can only tell
+// by noise. `go test ./test/bench -run TestBenchTiming` looks at time itself.
+func TestOTP08AndSES13StatementsTellNobodyWhatExists(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		owner, _ := w.signedUp("ada@example.com")
+		phone := owner.addPhone(number)
+		other, _ := w.signedUp("eve@example.com")
+		fresh := func(n int) *browser { return w.stranger(n) }
+		for what, ask := range map[string]struct{ exists, unknown func() answer }{
+			"a wrong password": {
+				func() answer { return fresh(1).password("ada@example.com", "wrong wrong wrong wrong") },
+				func() answer { return fresh(2).password("nobody@example.com", "wrong wrong wrong wrong") },
+			},
+			"a sign-in by code": {
+				func() answer { return fresh(3).otp("ada@example.com") }, func() answer { return fresh(4).otp("nobody2@example.com") },
+			},
+			"a sign-up": {
+				func() answer {
+					return fresh(5).do("POST", "/auth/signup", `{"email":"ada@example.com","password":"`+goodPassword+`"}`)
+				},
+				func() answer {
+					return fresh(6).do("POST", "/auth/signup", `{"email":"new@example.com","password":"`+goodPassword+`"}`)
+				},
+			},
+			"a code for a phone": {
+				func() answer { return other.do("POST", verifyPath(phone), codeBody("123456")) },
+				func() answer { return other.do("POST", verifyPath("1234567890"), codeBody("123456")) },
+			},
+			"a text to a phone": {
+				func() answer { return other.do("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`) },
+				func() answer { return other.do("POST", "/me/phone-numbers/1234567890/prepare-verification", `{}`) },
+			},
+		} {
+			w.clock.Advance(2 * time.Minute) // the use of a session is written down before what is compared
+			other.ok("GET", "/me", "")
+			var of [2]answer
+			known := w.traced.of(func() { of[0] = ask.exists() })
+			unknown := w.traced.of(func() { of[1] = ask.unknown() })
+			if of[0].Status != of[1].Status || of[0].code() != of[1].code() {
+				t.Errorf("%s: answered %s and %s", what, of[0].Raw, of[1].Raw)
+			}
+			if len(known) < 2 || !slices.Equal(known, unknown) {
+				t.Errorf("%s: %d statements where it exists, %d where it does not:\n%s", what, len(known), len(unknown), firstDifference(known, unknown))
+			}
+		}
+	})
+}
+
+func firstDifference(a, b []string) string {
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) || a[i] != b[i] {
+			return fmt.Sprintf("number %d: %q and %q", i, a[min(i, len(a)-1)], b[min(i, len(b)-1)])
+		}
+	}
+	return ""
+}
