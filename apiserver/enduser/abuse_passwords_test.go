@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -103,6 +104,8 @@ func TestM2ANeighbourhoodSpraysNoPasswords(t *testing.T) {
 // M2: what was refused without a hash leaves no row.
 func TestM2NoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
 	onSQLite(t, func(w *world) {
+		w.cost = password.DefaultCost // as long as in production, so that there is a queue
+		w.server = w.serve(w.store)
 		var mu sync.Mutex
 		statuses := map[int]int{}
 		var all sync.WaitGroup

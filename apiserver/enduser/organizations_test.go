@@ -247,7 +247,7 @@ func TestORG08SwitchesAreNoSignInsButAudited(t *testing.T) {
 		if count() != before || before != 1 {
 			t.Errorf("%d sign-ins, before %d", count(), before)
 		}
-		if n := strings.Count(w.dump(), " session.switched_organization"); n != 1 {
+		if n := w.audited("session.switched_organization"); n != 1 {
 			t.Errorf("%d switches in the audit, want 1", n)
 		}
 	})

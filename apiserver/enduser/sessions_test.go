@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -590,6 +591,8 @@ func TestSES13ManyGuessesAtOnceAreAllCounted(t *testing.T) {
 
 func TestSES14Passwords(t *testing.T) {
 	onSQLite(t, func(w *world) {
+		w.cost = password.DefaultCost
+		w.server = w.serve(w.store)
 		b := w.browser()
 		weak := []string{"short", "exactly14chars", strings.Repeat("x", 129), strings.Repeat("password", 3), "passwordpassword", "aaaaaaaaaaaaaaaaaaaa", "abababababababababab"}
 		for _, password := range weak {

@@ -30,6 +30,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver"
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/hack/carrier"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/seal"
@@ -72,6 +73,8 @@ type world struct {
 	server  *httptest.Server
 	logs    *logBuffer
 	traced  statements
+	// cost is that of the passwords of servers that start: little, for hundreds are hashed here.
+	cost password.Cost
 	// generation makes each document newer than the one before.
 	generation int64
 }
@@ -151,7 +154,7 @@ func onSQLite(t *testing.T, story func(w *world)) {
 
 func newWorld(t *testing.T, storeURL string) *world {
 	t.Helper()
-	w := &world{t: t, url: storeURL, clock: &clock{now: time.Now().UTC().Truncate(time.Microsecond)}, logs: &logBuffer{}}
+	w := &world{t: t, url: storeURL, clock: &clock{now: time.Now().UTC().Truncate(time.Microsecond)}, logs: &logBuffer{}, cost: password.Cost{MemoryKiB: 64, Passes: 1}}
 	var err error
 	w.store, err = sqlstore.Open(t.Context(), storeURL, sqlstore.Options{Clock: w.clock.Now, MaxConns: 8, Trace: w.traced.add})
 	w.must(err)
@@ -182,7 +185,7 @@ func (w *world) serve(st store.Store) *httptest.Server {
 	w.must(err)
 	server, err := apiserver.New(apiserver.Options{
 		Feed: st, People: st, Keyring: w.keyring, TrustedProxies: proxies, Clock: w.clock.Now, Log: funcr.New(w.logs.add, funcr.Options{Verbosity: 1}),
-		Registry: prometheus.NewRegistry(), EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Registry: prometheus.NewRegistry(), PasswordCost: w.cost, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	})
 	w.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
