@@ -22,7 +22,7 @@ func serverCommand() *cobra.Command {
 	var rootKey rootKeyOptions
 	cmd := &cobra.Command{
 		Use:   "server",
-		Short: "Serve the backend and the end-user API (stateless; run any number)",
+		Short: "Serve the backend API and the end-user API (stateless; run any number)",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runServer(cmd.Context(), common, opts, rootKey)

@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Kind is everything that differs between kinds. Its functions are pure but for Prepare and Cleanup; a nil one does nothing.
+// Kind is everything that differs between kinds. Its functions are pure but for Permit, Prepare and Cleanup; a nil one does nothing.
 type Kind[T v1alpha1.Resource] struct {
 	// Name is the kind's name in the table of kinds.
 	Name string
@@ -27,6 +27,8 @@ type Kind[T v1alpha1.Resource] struct {
 	Reserves func(T) []string
 	// Check returns a TerminalError for what schema and CEL cannot say. Missing referents are absent.
 	Check func(T, ResolvedRefs) error
+	// Permit returns a TerminalError for what the resource may not declare where it is, before it reserves anything.
+	Permit func(context.Context, T) error
 	// Translate returns the content to serve. It is never nil.
 	Translate func(T, ResolvedRefs, Prepared) Content
 	// Retention says what deletionPolicy Retain keeps of the document.
@@ -115,6 +117,7 @@ type kind interface {
 	references(v1alpha1.Resource) []Reference
 	reserves(v1alpha1.Resource) []string
 	check(v1alpha1.Resource, ResolvedRefs) error
+	permit(context.Context, v1alpha1.Resource) error
 	translate(v1alpha1.Resource, ResolvedRefs, Prepared) Content
 	retention() Retention
 	prepare(ctx context.Context, obj v1alpha1.Resource, refs ResolvedRefs, stored []byte) (Prepared, error)
@@ -150,6 +153,13 @@ func (k Kind[T]) check(obj v1alpha1.Resource, refs ResolvedRefs) error {
 		return nil
 	}
 	return k.Check(obj.(T), refs)
+}
+
+func (k Kind[T]) permit(ctx context.Context, obj v1alpha1.Resource) error {
+	if k.Permit == nil {
+		return nil
+	}
+	return k.Permit(ctx, obj.(T))
 }
 
 func (k Kind[T]) translate(obj v1alpha1.Resource, refs ResolvedRefs, prepared Prepared) Content {

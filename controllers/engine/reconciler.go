@@ -135,8 +135,11 @@ func (r *reconciler) runSteps(ctx context.Context, s *state, steps []step) error
 }
 
 // check decides what the API server could not.
-func (r *reconciler) check(_ context.Context, s *state) error {
-	return r.kind.check(s.obj, s.refs)
+func (r *reconciler) check(ctx context.Context, s *state) error {
+	if err := r.kind.check(s.obj, s.refs); err != nil {
+		return err
+	}
+	return r.kind.permit(ctx, s.obj)
 }
 
 // observe reads what the store holds.

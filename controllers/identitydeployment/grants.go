@@ -30,8 +30,8 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 	return namespace
 }
 
-// check refuses a frontend host that the deployment's namespace has no grant of.
-func (g *HostGrants) check(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
+// permit refuses a frontend host that the deployment's namespace has no grant of.
+func (g *HostGrants) permit(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
 	if g == nil || len(d.Spec.FrontendHosts) == 0 {
 		return nil
 	}

@@ -54,6 +54,7 @@ func Kind(opts Options) engine.Kind[*v1alpha1.IdentityDeployment] {
 		References: references,
 		Reserves:   needed,
 		Check:      check,
+		Permit:     opts.Grants.permit,
 		Prepare: func(ctx context.Context, p engine.Preparation[*v1alpha1.IdentityDeployment]) (engine.Prepared, error) {
 			return prepare(ctx, opts, p.Object)
 		},
@@ -120,9 +121,6 @@ func needed(d *v1alpha1.IdentityDeployment) []string {
 func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) (engine.Prepared, error) {
 	keys := translation.Keys{}
 	var prepared engine.Prepared
-	if err := opts.Grants.check(ctx, d); err != nil {
-		return prepared, err
-	}
 	var err error
 	if keys.Sets, err = readKeySets(ctx, opts, d); err != nil {
 		return prepared, err

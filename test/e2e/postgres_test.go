@@ -277,7 +277,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 				return setLimit(ctx, name(i), int64(2000+i))
 			})
 		}()
-		// In the midst of its passes, with writes under way.
+		// In the midst of its reconciles, with writes under way.
 		Eventually(done.Load).WithPolling(time.Millisecond).Should(BeNumerically(">=", schemes/3))
 		Expect(syscall.Kill(sleeper.PID(), syscall.SIGSTOP)).To(Succeed())
 		Expect(<-finished).To(Succeed())

@@ -215,7 +215,7 @@ var _ = Describe("The reconcile engine", func() {
 		Expect(w.held(ctx, "RateLimitScheme", "free").Document).To(And(HaveField("Retained", false), HaveField("UID", string(again.UID))))
 	})
 
-	It("answers a requested pass and writes nothing when nothing changed", func(ctx context.Context) {
+	It("answers a requested reconcile and writes nothing when nothing changed", func(ctx context.Context) {
 		scheme := testkit.Scheme(w.namespace, "acme", "free")
 		create(ctx, deployment, scheme)
 		expectReady(ctx, scheme)

@@ -110,7 +110,7 @@ var _ = Describe("A crash", func() {
 				}
 				select {
 				case <-crashed:
-					crashed <- struct{}{} // once crashed, no pass of this operator gets any further
+					crashed <- struct{}{} // once crashed, no reconcile of this operator gets any further
 					return engine.ErrCrash
 				default:
 					return nil

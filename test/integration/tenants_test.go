@@ -171,6 +171,7 @@ var _ = Describe("Where hosts are granted", func() {
 		Eventually(condition(ctx, acme, v1alpha1.ConditionAccepted)).Should(Equal("False/HostNotGranted"))
 		Expect(lazyConditions{acme}.String()).To(ContainSubstring(v1alpha1.AnnotationAllowedHosts))
 		Expect(w.held(ctx, v1alpha1.KindIdentityDeployment, "acme").Found).To(BeFalse())
+		Expect(acme.Finalizers).To(BeEmpty(), "what owns nothing holds nothing")
 
 		grant := func(list string) {
 			update(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}, func(n *corev1.Namespace) {

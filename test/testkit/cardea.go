@@ -33,7 +33,7 @@ type Operator struct {
 
 // OperatorOptions change what StartOperator does; the zero value is a plain operator.
 type OperatorOptions struct {
-	// Hook is called before each step of each pass.
+	// Hook is called before each step of each reconcile.
 	Hook func(kind, step string) error
 	// Resync between two looks at an unchanged resource; 0: an hour, so that a test sees events only.
 	Resync time.Duration
