@@ -104,13 +104,16 @@ func (u *Unit) ListInvitations(member people.Member) ([]people.Invitation, error
 	if err != nil {
 		return nil, err
 	}
-	var failed error
-	open = slices.DeleteFunc(open, func(i people.Invitation) bool {
-		stands, err := u.inviterStands(i)
-		failed = firstOf(failed, err)
-		return !stands
-	})
-	return open, failed
+	inviters := map[int64]*people.Member{} // each is read once, however many there are of theirs
+	for _, i := range open {
+		if _, read := inviters[i.InvitedBy]; read {
+			continue
+		}
+		if inviters[i.InvitedBy], err = u.inviter(i); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(open, func(i people.Invitation) bool { return !u.stands(inviters[i.InvitedBy], i) }), nil
 }
 
 // RevokeInvitationOf ends an open invitation into a member's organization. ErrInvitationUnknown: there is no such one.
@@ -154,15 +157,26 @@ func (u *Unit) OpenInvitation(token, email string) (people.Invitation, error) {
 // inviterStands tells whether an invitation is still worth something: it is worth what its inviter may do now. Who was removed,
 // disabled, or lost the permission lets nobody in.
 func (u *Unit) inviterStands(i people.Invitation) (bool, error) {
+	inviter, err := u.inviter(i)
+	return u.stands(inviter, i), err
+}
+
+// inviter returns the membership of an invitation's inviter, nil for one who was removed or disabled.
+func (u *Unit) inviter(i people.Invitation) (*people.Member, error) {
 	member, found, err := u.Member(i.Organization, i.InvitedBy)
 	if err != nil || !found {
-		return false, err
+		return nil, err
 	}
 	user, found, err := u.User(i.InvitedBy)
 	if err != nil || !found || user.Disabled {
-		return false, err
+		return nil, err
 	}
-	return u.May(member, PermissionInvite) && u.mayGrant(member, i.Role) == nil, nil
+	return &member, nil
+}
+
+// stands tells whether an invitation's inviter could invite so now.
+func (u *Unit) stands(inviter *people.Member, i people.Invitation) bool {
+	return inviter != nil && u.May(*inviter, PermissionInvite) && u.mayGrant(*inviter, i.Role) == nil
 }
 
 // Accept makes a user a member by an invitation and places the user there. It tells whether this transaction accepted it; whether

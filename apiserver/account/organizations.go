@@ -47,8 +47,8 @@ type Created struct {
 }
 
 // CreateOrganization creates an organization whose owner is the user, with a default workspace where workspaces may be created.
-// User 0 is nobody: the organization has no member then, and Created tells the organization alone in its Member. A LimitError: the
-// user owns as many as the B2B settings let one user own.
+// User 0 is nobody: the organization has no member then, and Created tells the organization alone in its Member. ErrUserUnknown:
+// there is no such user. A LimitError: the user owns as many as the B2B settings let one user own.
 func (u *Unit) CreateOrganization(user int64, name, description string) (Created, error) {
 	if err := u.RequireB2B(); err != nil {
 		return Created{}, err
@@ -91,10 +91,14 @@ func (u *Unit) CreateOrganization(user int64, name, description string) (Created
 	return created, u.SetDefaultWorkspace(o.ID, w.Workspace.ID)
 }
 
-// mayOwnOneMore holds a user to the bound on owned organizations. The lock makes those created at once count each other.
+// mayOwnOneMore holds a user, whom it locks, to the bound on owned organizations. The lock of the name makes those created at once
+// count each other; it comes before the user's, as everywhere.
 func (u *Unit) mayOwnOneMore(user int64) error {
 	if err := u.Lock(object("owner", user)); err != nil {
 		return err
+	}
+	if _, found, err := u.LockUser(user); err != nil || !found {
+		return firstOf(err, ErrUserUnknown)
 	}
 	owned, err := u.OwnedOrganizations(user)
 	if err != nil {

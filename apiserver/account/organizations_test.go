@@ -238,3 +238,45 @@ func TestAnAccountIsCreatedOnceForAnAddress(t *testing.T) {
 		return err
 	})
 }
+
+// locking records which locks a unit takes, and when it writes the organization.
+type locking struct {
+	people.Tx
+	order *[]string
+}
+
+func (l locking) Lock(name string) error {
+	kind, _, _ := strings.Cut(name, ":")
+	*l.order = append(*l.order, "name "+kind)
+	return l.Tx.Lock(name)
+}
+
+func (l locking) LockUser(id int64) (people.User, bool, error) {
+	*l.order = append(*l.order, "user")
+	return l.Tx.LockUser(id)
+}
+
+func (l locking) InsertOrganization(o people.Organization) error {
+	*l.order = append(*l.order, "organization")
+	return l.Tx.InsertOrganization(o)
+}
+
+// A backend and the owner who create organizations at once wait for each other, and never for good: both lock in one order.
+func TestCreatingAnOrganizationLocksTheNameThenTheOwner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings(enabled))
+	owner := w.account("owner@example.com")
+	var order []string
+	w.change(func(u *account.Unit) error {
+		u.Tx = locking{u.Tx, &order}
+		_, err := u.CreateOrganization(owner.ID, "Org", "")
+		return err
+	})
+	if want := []string{"name owner", "user", "organization"}; !slices.Equal(order, want) {
+		t.Errorf("locked %q, want %q", order, want)
+	}
+	w.refuses(account.ErrUserUnknown, func(u *account.Unit) error {
+		_, err := u.CreateOrganization(owner.ID+1, "Nobody's", "")
+		return err
+	})
+}

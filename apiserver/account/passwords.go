@@ -35,8 +35,10 @@ type PasswordTry struct {
 	email   string
 	known   bool
 	failure people.Failure
-	// strangers counts the wrong passwords of clients the account does not know.
+	// strangers counts the wrong passwords of clients the account does not know, and waited is when they had waited long enough
+	// before this try.
 	strangers people.Failure
+	waited    time.Time
 }
 
 // Wait is how long a try that turns out wrong makes the next one wait; 0: not at all.
@@ -71,6 +73,7 @@ func (u *Unit) CountPasswordTry(email string) (PasswordTry, error) {
 	if err := u.PutFailure(t.failure); err != nil {
 		return t, err
 	}
+	t.waited = t.strangers.Until
 	if !t.known {
 		t.strangers.Count++
 		t.strangers.UpdatedAt = u.Now
@@ -150,8 +153,10 @@ func (u *Unit) AcceptPassword(t PasswordTry) error {
 		return err
 	}
 	if !t.known {
-		// The wait that others brought stays.
 		strangers.Count = max(strangers.Count-1, 0)
+		if strangers.Until.Equal(t.strangers.Until) {
+			strangers.Until = t.waited // the wait that others brought meanwhile stays
+		}
 	}
 	if err := u.PutFailure(strangers); err != nil {
 		return err
@@ -159,9 +164,8 @@ func (u *Unit) AcceptPassword(t PasswordTry) error {
 	if err := u.Uncount(scopePasswordAround, u.Client.Neighbourhood, u.Now); err != nil {
 		return err
 	}
-	now, _, err := u.Credential(t.User.ID, people.CredentialPassword)
-	if err != nil || now != t.Encoded {
-		return firstOf(err, ErrInvalidCredentials)
+	if err := u.ConfirmPassword(t); err != nil {
+		return err
 	}
 	user, found, err := u.User(t.User.ID)
 	if err != nil || !found {
@@ -171,6 +175,17 @@ func (u *Unit) AcceptPassword(t PasswordTry) error {
 		return ErrUserDisabled
 	}
 	return nil
+}
+
+// ConfirmPassword returns ErrInvalidCredentials where the account's password is no longer the one that was compared. Whoever is
+// signed in by it is to be asked once more after SignIn, which locks the user: a password that was replaced or taken away before
+// signs nobody in, and one that is after ends the new session with all others.
+func (u *Unit) ConfirmPassword(t PasswordTry) error {
+	now, _, err := u.Credential(t.User.ID, people.CredentialPassword)
+	if err == nil && now != t.Encoded {
+		err = ErrInvalidCredentials
+	}
+	return err
 }
 
 // noticeFailures tells the owner of an account that sign-ins fail. For somebody unknown, or told already, the same is written and

@@ -46,7 +46,7 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, me
 	if err := u.addSignIn(s, policy, user, method); err != nil {
 		return err
 	}
-	if err := u.RememberClient(user.ID, u.Client.Network, u.Now); err != nil {
+	if err := u.rememberClient(user.ID); err != nil {
 		return err
 	}
 	if err := u.recordEvent(people.EventSignIn, user.ID, method); err != nil {

@@ -16,7 +16,7 @@ import (
 
 // Client is where a request came from.
 type Client struct {
-	// Address is the client's, "" for a backend's own.
+	// Address is the client's, "" where it is unknown, and for a backend's own.
 	Address string
 	// Network is what limits count a client as: an IPv4 address or an IPv6 /64, of which a client can pick any address.
 	Network string
@@ -25,12 +25,15 @@ type Client struct {
 	UserAgent     string
 }
 
+// unknownClient stands for all whose address is unknown: they count as one, and are known to nobody.
+const unknownClient = "unknown"
+
 // NewClient returns the client of an address.
 func NewClient(address netip.Addr, userAgent string) Client {
-	c := Client{UserAgent: userAgent}
 	if !address.IsValid() {
-		return c
+		return Client{Network: unknownClient, Neighbourhood: unknownClient, UserAgent: userAgent}
 	}
+	c := Client{UserAgent: userAgent}
 	network, neighbourhood := 32, 24
 	if address.Is6() {
 		network, neighbourhood = 64, 48
@@ -67,7 +70,7 @@ func (r *Request) NewID() (int64, error) { return ids.New(r.Now, r.Random) }
 
 // View runs do on the deployment's rows. The unit neither writes nor locks.
 func (r *Request) View(ctx context.Context, do func(*Unit) error) error {
-	return r.Store.View(ctx, r.Key(), func(tx people.Tx) error { return do(&Unit{Tx: tx, Request: r}) })
+	return r.Store.View(ctx, r.Key(), func(tx people.Tx) error { return do(&Unit{Tx: tx, Request: r, Actor: r.Actor}) })
 }
 
 // Change runs do in one transaction, once or several times, each time on a fresh unit: what do decides is to be adopted only after
@@ -75,7 +78,7 @@ func (r *Request) View(ctx context.Context, do func(*Unit) error) error {
 func (r *Request) Change(ctx context.Context, do func(*Unit) error) error {
 	posted := false
 	err := r.Store.Change(ctx, r.Key(), func(tx people.Tx) error {
-		u := &Unit{Tx: tx, Request: r}
+		u := &Unit{Tx: tx, Request: r, Actor: r.Actor}
 		err := do(u)
 		posted = u.posted
 		return err
@@ -92,10 +95,12 @@ type Unit struct {
 	*Request
 	// Session is the id of the session that the request belongs to, 0: none.
 	Session int64
-	posted  bool
+	// Actor is who auditors are told of: the request's, unless the transaction finds that it is somebody else by now.
+	Actor  string
+	posted bool
 }
 
-// Audit records what the request's actor did to an object, such as "user:1".
+// Audit records what the actor did to an object, such as "user:1".
 func (u *Unit) Audit(action, object string) error {
 	return u.AuditAs(u.Actor, action, object, u.Session)
 }
@@ -131,6 +136,14 @@ func (u *Unit) Post(m people.Message, mail delivery.Mail) error {
 // Known tells whether the request's client is known to an account: whether it signed in from there within 90 days.
 func (u *Unit) Known(user int64) (bool, error) {
 	return u.KnownClient(user, u.Client.Network, u.Now.Add(-people.KnownFor))
+}
+
+// rememberClient makes the request's client known to an account.
+func (u *Unit) rememberClient(user int64) error {
+	if u.Client.Network == unknownClient {
+		return nil
+	}
+	return u.RememberClient(user, u.Client.Network, u.Now)
 }
 
 // maxUserAgent bounds what is kept of a user agent, in bytes.

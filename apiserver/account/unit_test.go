@@ -34,7 +34,8 @@ func TestAClientCountsByItsNetworkAndItsNeighbourhood(t *testing.T) {
 			t.Errorf("%s: %+v", address, c)
 		}
 	}
-	if c := NewClient(netip.Addr{}, "agent"); c.Address != "" || c.Network != "" || c.UserAgent != "agent" {
+	// All whose address is unknown are one client: an empty name would let a filter of sends through for everybody's.
+	if c := NewClient(netip.Addr{}, "agent"); c.Address != "" || c.Network == "" || c.Neighbourhood == "" || c.UserAgent != "agent" {
 		t.Errorf("an unknown address: %+v", c)
 	}
 }

@@ -135,3 +135,24 @@ func TestM2NoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
 		}
 	})
 }
+
+// M2: a right password brings nobody else a wait.
+func TestM2ARightPasswordOfAnUnknownClientBringsNoWait(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.signedUp("ada@example.com")
+		w.tx(func(tx people.Tx) error {
+			f, err := tx.LockFailure("password-strangers", "ada@example.com", w.clock.Now())
+			if err != nil {
+				return err
+			}
+			f.Count = 100
+			return tx.PutFailure(f)
+		})
+		if a := w.stranger(1).password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Fatalf("the owner at a new client: %s", a.Raw)
+		}
+		if a := w.stranger(2).password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("the owner at another new client: %s", a.Raw)
+		}
+	})
+}

@@ -226,3 +226,28 @@ func TestORG01ARemovalAtTheSameTimeLeavesNobodyInside(t *testing.T) {
 		}
 	})
 }
+
+// L1: who lists invitations reads each inviter once, not once an invitation.
+func TestL1ListingInvitationsIsNoMoreWorkForMoreOfThem(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		b, _ := w.signedUp("ada@example.com")
+		organization := b.organization("Org")
+		listed := func(want int) int {
+			return len(w.traced.of(func() {
+				if got := b.list("/organizations/" + organization + "/invitations"); len(got) != want {
+					t.Fatalf("%d invitations, want %d", len(got), want)
+				}
+			}))
+		}
+		for n := range 2 {
+			b.ok("POST", "/organizations/"+organization+"/invitations", fmt.Sprintf(`{"email":"one%d@example.com"}`, n))
+		}
+		few := listed(2)
+		for n := range 6 {
+			b.ok("POST", "/organizations/"+organization+"/invitations", fmt.Sprintf(`{"email":"more%d@example.com"}`, n))
+		}
+		if many := listed(8); many > few {
+			t.Errorf("%d statements for 8 invitations, %d for 2", many, few)
+		}
+	})
+}

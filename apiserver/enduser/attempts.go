@@ -199,5 +199,5 @@ func (u *unit) completeAttempt(id int64, kind string) (reply, error) {
 	if kind == people.AttemptSignUp {
 		return reply{}, u.completeSignUp(a)
 	}
-	return u.signInOrRefuse(a.User, people.MethodEmailOTP)
+	return u.signInByProof(a.User)
 }

@@ -192,11 +192,11 @@ func verifyPhone(c *call) (reply, error) {
 // acceptPhone marks a phone as verified; the first one of its user is primary. Only here, after proof, does somebody learn that
 // the number is another user's.
 func (u *unit) acceptPhone(id int64) (people.Phone, reply, error) {
-	p, err := u.ownPhone(id)
-	if err != nil {
-		return p, reply{}, err
-	}
 	user, err := u.lockOwnUser()
+	if err != nil {
+		return people.Phone{}, reply{}, err
+	}
+	p, err := u.ownPhone(id)
 	if err != nil {
 		return p, reply{}, err
 	}

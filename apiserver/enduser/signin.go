@@ -94,7 +94,13 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 		} else if err != nil {
 			return reply{}, err
 		}
-		return u.signInOrRefuse(try.User.ID, people.MethodPassword)
+		switch err := u.signIn(try.User.ID, people.MethodPassword); {
+		case errors.Is(err, account.ErrUserUnknown):
+			return reply{}, account.ErrInvalidCredentials
+		case err != nil:
+			return reply{}, err // disabled since: nothing is kept, not even the session that was begun
+		}
+		return reply{}, u.ConfirmPassword(try)
 	})
 	out.data = c.sessionSnapshot()
 	return out, err
@@ -108,9 +114,9 @@ func wrongPassword(c *call, try account.PasswordTry) error {
 	return c.answerTo(account.ErrInvalidCredentials)
 }
 
-// signInOrRefuse signs a proven account in. One that is disabled is refused, and told so: the proof is used up all the same.
-func (u *unit) signInOrRefuse(user int64, method string) (reply, error) {
-	err := u.signIn(user, method)
+// signInByProof signs the account of a right code in. One that is disabled is refused, and told so: the code is used up all the same.
+func (u *unit) signInByProof(user int64) (reply, error) {
+	err := u.signIn(user, people.MethodEmailOTP)
 	switch {
 	case errors.Is(err, account.ErrUserDisabled):
 		return reply{refused: err}, nil

@@ -21,8 +21,8 @@ type unit struct {
 var errEnded = errors.New("the session ended meanwhile")
 
 // transact runs do in one transaction, in which the session, if there is one, is locked and still lives. A run's outcome is adopted
-// only after the commit; an error undoes all of it, and the session is as it was. Signed-in operations keep their active sign-in: a
-// session that was signed out meanwhile is refused.
+// only after the commit; an error undoes all of it, and the session is as it was. What a signed-in operation does it does for the
+// account that is active in the transaction; a session that was signed out meanwhile is refused.
 func transact[T any](c *call, do func(u *unit) (T, error)) (T, error) {
 	var out T
 	var after browser
@@ -76,7 +76,10 @@ func (u *unit) lockSession(c *call) error {
 		return errEnded
 	}
 	u.session, u.Unit.Session = &s, s.ID
-	if c.signedIn() != nil && u.signedIn() == nil {
+	switch g := u.signedIn(); {
+	case g != nil:
+		u.Actor = actorOf(g) // another tab may have switched the account meanwhile
+	case c.signedIn() != nil:
 		return apierror.NotAuthenticated()
 	}
 	return u.use()
@@ -190,11 +193,14 @@ func (c *call) resolve(value string, changes bool) error {
 		return c.answerTo(err)
 	}
 	if g := c.signedIn(); g != nil {
-		c.request.Actor = "user:" + ids.Format(g.User)
+		c.request.Actor = actorOf(g)
 	}
 	c.clear = c.session == nil && !justReplaced
 	return nil
 }
+
+// actorOf is whom auditors are told of.
+func actorOf(g *people.SignIn) string { return "user:" + ids.Format(g.User) }
 
 // useDue tells whether there is something to write down about the use of a session.
 func (c *call) useDue(s people.Session) bool {

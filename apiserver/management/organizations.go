@@ -1,6 +1,8 @@
 package management
 
 import (
+	"errors"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -31,12 +33,10 @@ func (a *API) createOrganization(c *call) (reply, error) {
 	}
 	var served openapi.CreatedOrganization
 	err = p.change(func(u *account.Unit) error {
-		if owner != 0 {
-			if err := lockNamed(u, owner, "/owner_id"); err != nil {
-				return err
-			}
-		}
 		created, err := u.CreateOrganization(owner, name, description)
+		if errors.Is(err, account.ErrUserUnknown) {
+			return unknownUser("/owner_id")
+		}
 		if err != nil {
 			return err
 		}
@@ -79,8 +79,10 @@ func (a *API) addOrganizationMember(c *call) (reply, error) {
 	}
 	var served openapi.OrganizationMembership
 	err = p.change(func(u *account.Unit) error {
-		if err := lockNamed(u, user, "/user_id"); err != nil {
+		if _, found, err := u.LockUser(user); err != nil {
 			return err
+		} else if !found {
+			return unknownUser("/user_id")
 		}
 		organization, err := findOrganization(u, c.r.PathValue("organization_id"))
 		if err != nil {

@@ -105,13 +105,9 @@ func (p *peopleRequest) parse(read func(*body.Object)) error {
 	return o.Err()
 }
 
-// lockNamed locks the user that a body's member names; an id of none is a fault of that member.
-func lockNamed(u *account.Unit, id int64, field string) error {
-	_, found, err := u.LockUser(id)
-	if err == nil && !found {
-		err = apierror.Invalid(apierror.Fault{Pointer: field, Message: "is the id of no user of the deployment: list them to see which there are"})
-	}
-	return err
+// unknownUser is the answer to a body whose member names no user.
+func unknownUser(field string) error {
+	return apierror.Invalid(apierror.Fault{Pointer: field, Message: "is the id of no user of the deployment: list them to see which there are"})
 }
 
 // membership is the served form of a membership.

@@ -5,6 +5,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -37,14 +38,17 @@ func (p *peopleRequest) hash(secret string) (string, error) {
 // setPassword sets or replaces a user's password. Whoever signed in with the old one is signed out everywhere.
 func (a *API) setPassword(c *call) (reply, error) {
 	p := c.people()
-	if !p.Settings.EffectiveSignIn().Password {
-		return reply{}, peopleError(errPasswordsDisabled)
-	}
+	enabled := p.Settings.EffectiveSignIn().Password
 	var secret string
 	read := func(own ...string) func(*body.Object) {
 		return func(o *body.Object) {
-			o.Require("password")
-			secret = p.readPassword(o, own...)
+			switch {
+			case !o.Require("password"):
+			case enabled:
+				secret = p.readPassword(o, own...)
+			default:
+				_, _ = o.String("password") // what it is matters no more: it is refused below
+			}
 		}
 	}
 	if err := p.parse(read()); err != nil {
@@ -57,6 +61,9 @@ func (a *API) setPassword(c *call) (reply, error) {
 	var user people.User
 	if err := p.view(func(u *account.Unit) error { user, err = findUser(u, id); return err }); err != nil {
 		return reply{}, err
+	}
+	if !enabled {
+		return reply{}, peopleError(errPasswordsDisabled)
 	}
 	// Once more, now that it is known whose names it must not be.
 	if err := p.parse(read(user.Email, user.FirstName, user.LastName)); err != nil {
@@ -96,14 +103,16 @@ func (a *API) listUserSessions(c *call) (reply, error) {
 		return reply{}, err
 	}
 	list := openapi.UserSessionList{Data: []openapi.UserSession{}}
-	err = c.people().view(func(u *account.Unit) error {
+	p := c.people()
+	policy := session.Policy{Idle: p.Settings.EffectiveSession().IdleTimeout()}
+	err = p.view(func(u *account.Unit) error {
 		if _, err := findUser(u, id); err != nil {
 			return err
 		}
 		sessions, err := u.SessionsOf(id)
 		for _, s := range sessions {
-			if !u.Now.Before(s.ExpiresAt) {
-				continue
+			if session.Evaluate(s, policy, u.Now) != session.Live {
+				continue // nobody can use it any more
 			}
 			signIn := s.SignIns[0]
 			list.Data = append(list.Data, openapi.UserSession{

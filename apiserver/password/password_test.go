@@ -317,3 +317,22 @@ func TestM1TurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
 		t.Errorf("a second turn of one client as number %d, want after 20 clients and 2 others", at)
 	}
 }
+
+// M1: a client that is refused leaves nothing behind, or refused ones would fill the memory while the queue is full.
+func TestM1RefusedClientsAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	h := NewHasher()
+	for n := range maxPerNeighbourhood {
+		if _, err := h.enter(Client{fmt.Sprint("client ", n/maxPerClient), "around"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 100 {
+		if _, err := h.enter(Client{fmt.Sprint("refused ", n), "around"}); !errors.Is(err, ErrBusy) {
+			t.Fatalf("one more of the neighbourhood: %v", err)
+		}
+	}
+	if n := len(h.neighbourhoods["around"].clients); n != maxPerNeighbourhood/maxPerClient {
+		t.Errorf("%d clients are remembered, want those with hashes under way or waiting", n)
+	}
+}

@@ -88,16 +88,16 @@ func (h *Hasher) enter(of Client) (*Turn, error) {
 	n := h.neighbourhoods[of.Neighbourhood]
 	if n == nil {
 		n = &neighbourhood{name: of.Neighbourhood, clients: map[string]*client{}}
-		h.neighbourhoods[of.Neighbourhood] = n
 	}
 	c := n.clients[of.Network]
 	if c == nil {
 		c = &client{name: of.Network}
-		n.clients[of.Network] = c
 	}
 	if c.held >= maxPerClient || n.held >= maxPerNeighbourhood {
 		return nil, ErrBusy
 	}
+	// Only who gets in is remembered: of those who are refused there may be any number.
+	h.neighbourhoods[of.Neighbourhood], n.clients[of.Network] = n, c
 	turn := &Turn{hasher: h, of: of, granted: make(chan struct{})}
 	n.held++
 	c.held++

@@ -1,0 +1,178 @@
+package enduser_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+// meanwhile is a store in whose transactions something else happens at a step, once.
+type meanwhile struct {
+	store.Store
+	// step names when: "change" before a transaction, "user" after a user was read, "credential" after a credential was read,
+	// "lock" before a user is locked. after is how many of these steps pass before.
+	step  string
+	after atomic.Int64
+	do    func()
+}
+
+func (m *meanwhile) at(step string) {
+	if m.do != nil && m.step == step && m.after.Add(-1) == -1 {
+		m.do()
+	}
+}
+
+func (m *meanwhile) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	m.at("change")
+	return m.Store.Change(ctx, deployment, func(tx people.Tx) error { return do(meanwhileTx{tx, m}) })
+}
+
+type meanwhileTx struct {
+	people.Tx
+	m *meanwhile
+}
+
+func (tx meanwhileTx) Credential(user int64, kind string) (string, bool, error) {
+	secret, found, err := tx.Tx.Credential(user, kind)
+	tx.m.at("credential")
+	return secret, found, err
+}
+
+func (tx meanwhileTx) User(id int64) (people.User, bool, error) {
+	user, found, err := tx.Tx.User(id)
+	tx.m.at("user")
+	return user, found, err
+}
+
+func (tx meanwhileTx) LockUser(id int64) (people.User, bool, error) {
+	tx.m.at("lock")
+	return tx.Tx.LockUser(id)
+}
+
+// onPostgres runs a story of transactions side by side, which SQLite, with its one writer, does not have.
+func onPostgres(t *testing.T, story func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	story(t, newWorld(t, pgtest.ForTest(t)))
+}
+
+// count is the number a query returns.
+func (w *world) count(query string) (n int) {
+	w.t.Helper()
+	db := w.open()
+	defer func() { _ = db.Close() }()
+	w.must(db.QueryRowContext(w.t.Context(), query).Scan(&n))
+	return n
+}
+
+// M9: whoever takes a leaked password away signs its user out everywhere, also from where a sign-in was under way.
+func TestM9APasswordTakenAwayDuringASignInSignsNobodyIn(t *testing.T) {
+	onPostgres(t, func(t *testing.T, w *world) {
+		_, user := w.signedUp("ada@example.com")
+		m := &meanwhile{Store: w.store, step: "credential", do: func() {
+			w.tx(func(tx people.Tx) error {
+				if _, err := tx.EndSessionsOf(parseID(user)); err != nil {
+					return err
+				}
+				if _, _, err := tx.LockUser(parseID(user)); err != nil {
+					return err
+				}
+				_, err := tx.DeleteCredential(parseID(user), people.CredentialPassword)
+				return err
+			})
+		}}
+		m.after.Store(1) // when the try is counted it is read once
+		thief := w.browser()
+		thief.base = w.serve(m).URL
+		if a := thief.password("ada@example.com", goodPassword); a.Status != 401 || a.code() != "INVALID_CREDENTIALS" {
+			t.Errorf("%s", a.Raw)
+		}
+		if m.after.Load() >= 0 {
+			t.Fatal("nothing happened meanwhile")
+		}
+		if n := w.count(`SELECT COUNT(*) FROM signins`); n != 0 {
+			t.Errorf("%d sign-ins outlive the password", n)
+		}
+	})
+}
+
+func TestAUserDisabledDuringASignInLeavesNoSession(t *testing.T) {
+	onPostgres(t, func(t *testing.T, w *world) {
+		b, user := w.signedUp("ada@example.com")
+		b.ok("POST", "/session/sign-out", `{}`)
+		m := &meanwhile{Store: w.store, step: "user", do: func() {
+			w.tx(func(tx people.Tx) error {
+				u, _, err := tx.LockUser(parseID(user))
+				if err != nil {
+					return err
+				}
+				u.Disabled = true
+				return tx.UpdateUser(u)
+			})
+		}}
+		b = w.browser()
+		b.base = w.serve(m).URL
+		if a := b.password("ada@example.com", goodPassword); a.Status != 403 || a.code() != "USER_DISABLED" || b.cookie() != "" {
+			t.Errorf("%s", a.Raw)
+		}
+		if m.after.Load() >= 0 {
+			t.Fatal("nothing happened meanwhile")
+		}
+		if n := w.count(`SELECT COUNT(*) FROM sessions`); n != 0 {
+			t.Errorf("%d sessions are left that nobody has a token of", n)
+		}
+	})
+}
+
+func TestAPhoneRemovedDuringItsVerificationIsNotVerified(t *testing.T) {
+	onPostgres(t, func(t *testing.T, w *world) {
+		m := &meanwhile{Store: w.store, step: "lock"}
+		b, _ := w.signedUp("ada@example.com")
+		phone := b.addPhone(number)
+		code := b.prepare(phone, number, 1)
+		m.do = func() { w.tx(func(tx people.Tx) error { return tx.DeletePhone(parseID(phone)) }) }
+		there := b.as(b.cookie())
+		there.base = w.serve(m).URL
+		there.refused(404, "PHONE_NOT_FOUND", "POST", verifyPath(phone), codeBody(code))
+		if m.after.Load() >= 0 {
+			t.Fatal("nothing happened meanwhile")
+		}
+	})
+}
+
+// The audit names who an operation was done for, also when another tab switched the account while it was under way.
+func TestTheAuditNamesTheAccountThatIsActiveInTheTransaction(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "sqlite://"+filepath.Join(t.TempDir(), "cardea.db"))
+	b, ada := w.signedUp("ada@example.com")
+	first := b.last.Body.Session.ActiveSignIn["id"].(string)
+	w.signedUp("bob@example.com")
+	b.signIn("bob@example.com")
+	m := &meanwhile{Store: w.store, step: "change", do: func() {
+		b.as(b.cookie()).ok("POST", "/session/switch-sign-in", fmt.Sprintf(`{"signin_id":%q}`, first))
+	}}
+	there := b.as(b.cookie())
+	there.base = w.serve(m).URL
+	m.after.Store(0)
+	id := there.addPhone(number)
+	w.tx(func(tx people.Tx) error {
+		p, _, err := tx.Phone(parseID(id))
+		if p.User != parseID(ada) {
+			t.Errorf("added for %d, want ada, %s", p.User, ada)
+		}
+		return err
+	})
+	db := w.open()
+	defer func() { _ = db.Close() }()
+	actor := ""
+	w.must(db.QueryRowContext(t.Context(), `SELECT actor FROM audit WHERE action = 'phone.added'`).Scan(&actor))
+	if actor != "user:"+ada {
+		t.Errorf("the audit names %s, want user:%s", actor, ada)
+	}
+}
