@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -63,6 +64,8 @@ type Options struct {
 	EgressDenied []netip.Prefix
 	// MaxStaleness bounds how long authenticated requests are answered without contact to the store; 0: unlimited.
 	MaxStaleness time.Duration
+	// PasswordCost is that of new password hashes; the zero Cost is password.DefaultCost. Only tests, which hash hundreds, ask for less.
+	PasswordCost password.Cost
 	Clock        func() time.Time
 	Log          logr.Logger
 	Registry     prometheus.Registerer
@@ -85,7 +88,7 @@ func New(opts Options) (*Server, error) {
 	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
 	tokens := authn.NewTokens(jwks.New(opts.Clock, policy), authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
 	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
-	hasher := password.NewHasher() // one for both listeners: the machine is one
+	hasher := password.NewHasher(cmp.Or(opts.PasswordCost, password.DefaultCost)) // one for both listeners: the machine is one
 	backend, err := management.New(management.Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend"),

@@ -264,3 +264,32 @@ func TestKEY08TheChallengeSaysWhetherACredentialWasSent(t *testing.T) {
 		})
 	}
 }
+
+func TestM6ExpressionsOfADeploymentAreEvaluatedOneAtATime(t *testing.T) {
+	var turns turns
+	first, err := turns.take(context.Background(), "ns/acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, leave := context.WithCancel(context.Background())
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := turns.take(gone, "ns/acme")
+		waiting <- err
+	}()
+	if other, err := turns.take(context.Background(), "ns/other"); err != nil {
+		t.Errorf("another deployment waits: %v", err)
+	} else {
+		other()
+	}
+	leave()
+	if err := <-waiting; !errors.Is(err, context.Canceled) {
+		t.Errorf("a second evaluation began beside the first: %v", err)
+	}
+	first()
+	if again, err := turns.take(context.Background(), "ns/acme"); err != nil {
+		t.Error(err)
+	} else {
+		again()
+	}
+}

@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
 func (b *browser) password(email, typed string) answer {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	return b.do("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%s,"password":%s}`, quote(email), quote(typed)))
 }
 
@@ -43,7 +44,7 @@ func TestM2StrangersAreDelayedTogetherAndTheOwnerIsTold(t *testing.T) {
 			}
 			return n
 		}
-		w.eventually("the owner is told", func() bool { return told() == 1 })
+		w.Eventually("the owner is told", func() bool { return told() == 1 })
 		// The owner, at a client the account knows, does not wait.
 		if a := owner.password("ada@example.com", goodPassword); a.Status != 200 {
 			t.Errorf("the owner: %s", a.Raw)
@@ -54,7 +55,7 @@ func TestM2StrangersAreDelayedTogetherAndTheOwnerIsTold(t *testing.T) {
 			t.Errorf("another account: %s", a.Raw)
 		}
 		// The wait ends, as that of one client's failures does.
-		w.clock.Advance(2 * time.Second)
+		w.Clock.Advance(2 * time.Second)
 		if a := w.stranger(2).password("ada@example.com", goodPassword); a.Status != 200 {
 			t.Errorf("after the wait: %s", a.Raw)
 		}
@@ -72,7 +73,7 @@ func TestM2ANeighbourhoodSpraysNoPasswords(t *testing.T) {
 		// All but the last two of the hour's share, as 198 tries would leave it.
 		w.tx(func(tx people.Tx) error {
 			for range 198 {
-				if _, err := tx.Count("password-neighbourhood", "203.0.113.0/24", w.clock.Now(), w.clock.Now().Add(time.Hour)); err != nil {
+				if _, err := tx.Count("password-neighbourhood", "203.0.113.0/24", w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
 					return err
 				}
 			}
@@ -93,7 +94,7 @@ func TestM2ANeighbourhoodSpraysNoPasswords(t *testing.T) {
 		if a := w.browserAt("203.0.114.1").password("user1@example.com", "wrong wrong wrong wrong"); a.code() != "INVALID_CREDENTIALS" {
 			t.Errorf("another neighbourhood: %s", a.Raw)
 		}
-		w.clock.Advance(time.Hour)
+		w.Clock.Advance(time.Hour)
 		if a := w.browserAt("203.0.113.9").password("user9@example.com", "wrong wrong wrong wrong"); a.code() != "INVALID_CREDENTIALS" {
 			t.Errorf("an hour later: %s", a.Raw)
 		}
@@ -103,6 +104,8 @@ func TestM2ANeighbourhoodSpraysNoPasswords(t *testing.T) {
 // M2: what was refused without a hash leaves no row.
 func TestM2NoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
 	onSQLite(t, func(w *world) {
+		w.cost = password.DefaultCost // as long as in production, so that there is a queue
+		w.server = w.serve(w.Store)
 		var mu sync.Mutex
 		statuses := map[int]int{}
 		var all sync.WaitGroup
@@ -123,10 +126,10 @@ func TestM2NoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
 		if statuses[401]+statuses[503] != 40 || statuses[503] == 0 {
 			t.Fatalf("statuses %v, want some 503", statuses)
 		}
-		db := w.open()
+		db := w.Open()
 		defer func() { _ = db.Close() }()
 		rows := 0
-		w.must(db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM failures WHERE scope = 'password'`).Scan(&rows))
+		w.Must(db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM failures WHERE scope = 'password'`).Scan(&rows))
 		if rows != statuses[401] {
 			t.Errorf("%d rows for %d tries that were hashed, of 40", rows, statuses[401])
 		}
@@ -138,7 +141,7 @@ func TestM2ARightPasswordOfAnUnknownClientBringsNoWait(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		w.tx(func(tx people.Tx) error {
-			f, err := tx.LockFailure("password-strangers", "ada@example.com", w.clock.Now())
+			f, err := tx.LockFailure("password-strangers", "ada@example.com", w.Clock.Now())
 			if err != nil {
 				return err
 			}

@@ -12,16 +12,16 @@ import (
 )
 
 func (b *browser) invites(organization, email string) answer {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	return b.do("POST", "/organizations/"+organization+"/invitations", fmt.Sprintf(`{"email":%q}`, email))
 }
 
 // audited counts the audit records of an action.
 func (w *world) audited(action string) (n int) {
-	w.t.Helper()
-	db := w.open()
+	w.T.Helper()
+	db := w.Open()
 	defer func() { _ = db.Close() }()
-	w.must(db.QueryRowContext(w.t.Context(), `SELECT COUNT(*) FROM audit WHERE action = '`+action+`'`).Scan(&n))
+	w.Must(db.QueryRowContext(w.T.Context(), `SELECT COUNT(*) FROM audit WHERE action = '`+action+`'`).Scan(&n))
 	return n
 }
 
@@ -63,7 +63,7 @@ func TestM8AUserOwnsAtMostTwentyOrganizations(t *testing.T) {
 		// The settings say otherwise.
 		most := int64(21)
 		w.declareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &most})
-		w.eventually("the bound is 21", func() bool { return b.do("POST", "/organizations", `{"name":"The last"}`).Status == 200 })
+		w.Eventually("the bound is 21", func() bool { return b.do("POST", "/organizations", `{"name":"The last"}`).Status == 200 })
 		b.refused(400, "ORGANIZATION_LIMIT_REACHED", "POST", "/organizations", `{"name":"One more"}`)
 	})
 }
@@ -79,7 +79,7 @@ func TestM8SwitchesAreAuditedOnceAnHourAndSession(t *testing.T) {
 		if got := w.audited("session.switched_organization"); got != 1 {
 			t.Errorf("six switches in an hour left %d audit records, want 1", got)
 		}
-		w.clock.Advance(time.Hour + time.Second)
+		w.Clock.Advance(time.Hour + time.Second)
 		b.switchTo(one)
 		other, _ := w.signedUp("bob@example.com")
 		other.switchTo(other.organization("Other"))
@@ -114,10 +114,10 @@ func TestM8InvitationsAreBounded(t *testing.T) {
 		if sent != 100 {
 			t.Errorf("one inviter invited %d in a day, want 100", sent)
 		}
-		w.clock.Advance(23*time.Hour + 59*time.Minute)
+		w.Clock.Advance(23*time.Hour + 59*time.Minute)
 		b.signIn("greedy@example.com")
 		b.refused(429, "RATE_LIMITED", "POST", "/organizations/"+organization+"/invitations", `{"email":"again@example.com"}`)
-		w.clock.Advance(2 * time.Minute)
+		w.Clock.Advance(2 * time.Minute)
 		b.ok("POST", "/organizations/"+organization+"/invitations", `{"email":"again@example.com"}`)
 	})
 }
@@ -128,7 +128,7 @@ func TestM8AndL1InvitationsAreListedAndRevoked(t *testing.T) {
 		organization := owner.organization("Org")
 		path := "/organizations/" + organization + "/invitations"
 		first := owner.ok("POST", path, `{"email":"bob@example.com"}`)["id"].(string)
-		w.clock.Advance(time.Second)
+		w.Clock.Advance(time.Second)
 		owner.ok("POST", path, `{"email":"eve@example.com"}`)
 		if open := owner.list(path); len(open) != 2 || open[0]["id"] != first || open[0]["email"] != "bob@example.com" {
 			t.Errorf("open invitations %v", open)
@@ -159,7 +159,7 @@ func TestL1AnInvitationEndsWithItsInviter(t *testing.T) {
 		token := w.invitation("bob@example.com", 1)
 		disable := func(disabled bool) {
 			w.tx(func(tx people.Tx) error {
-				return tx.UpdateUser(people.User{ID: parseID(user), Disabled: disabled, UpdatedAt: w.clock.Now()})
+				return tx.UpdateUser(people.User{ID: parseID(user), Disabled: disabled, UpdatedAt: w.Clock.Now()})
 			})
 		}
 		accept := fmt.Sprintf(`{"token":%q}`, token)
@@ -184,7 +184,7 @@ func TestL3AWorkspaceRoleGrantsNoPermissionOfTheOrganization(t *testing.T) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
 		role := w.role("builder", "Organization", "workspace:create")
-		w.eventually("the role and the catalog are known", func() bool {
+		w.Eventually("the role and the catalog are known", func() bool {
 			return owner.do("POST", "/organizations/"+organization+"/invitations", fmt.Sprintf(`{"email":"bob@example.com","role_id":%q}`, role)).Status == 200
 		})
 		bob, _ := w.signedUp("bob@example.com")
@@ -206,17 +206,17 @@ func TestORG01ARemovalAtTheSameTimeLeavesNobodyInside(t *testing.T) {
 		b, user := w.signedUp("bob@example.com")
 		for round := range int64(10) {
 			w.tx(func(tx people.Tx) error {
-				return tx.InsertMember(people.Member{ID: 7000 + round, User: parseID(user), Organization: people.Organization{ID: parseID(organization)}, CreatedAt: w.clock.Now()})
+				return tx.InsertMember(people.Member{ID: 7000 + round, User: parseID(user), Organization: people.Organization{ID: parseID(organization)}, CreatedAt: w.Clock.Now()})
 			})
 			removed := make(chan error, 1)
 			go func() {
-				removed <- w.store.Change(t.Context(), deploymentName, func(tx people.Tx) error {
+				removed <- w.Store.Change(t.Context(), deploymentName, func(tx people.Tx) error {
 					_, err := tx.DeleteMember(parseID(organization), parseID(user))
 					return err
 				})
 			}()
 			switched := b.do("POST", "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, organization))
-			w.must(<-removed)
+			w.Must(<-removed)
 			if switched.Status != 200 && switched.code() != "INVALID_ORGANIZATION" {
 				t.Fatal(switched.Raw)
 			}

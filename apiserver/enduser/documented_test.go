@@ -42,7 +42,7 @@ var documentedOperations = sync.OnceValue(func() (all []documentedOperation) {
 
 // checkDocumented holds every answer of a documented operation to the document: its status and its schema.
 func (b *browser) checkDocumented(method, path string) {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	for _, d := range documentedOperations() {
 		if d.method != method || !d.path.MatchString(path) {
 			continue
@@ -52,12 +52,12 @@ func (b *browser) checkDocumented(method, path string) {
 			response = d.op.Responses.Default()
 		}
 		if response == nil {
-			b.w.t.Fatalf("%s %s: the status %d is not documented: %s", method, path, b.last.Status, b.last.Raw)
+			b.w.T.Fatalf("%s %s: the status %d is not documented: %s", method, path, b.last.Status, b.last.Raw)
 		}
 		var body any
-		b.w.must(json.Unmarshal([]byte(b.last.Raw), &body))
+		b.w.Must(json.Unmarshal([]byte(b.last.Raw), &body))
 		if err := response.Value.Content.Get("application/json").Schema.Value.VisitJSON(body, openapi3.VisitAsResponse()); err != nil {
-			b.w.t.Fatalf("%s %s: the answer is not as documented: %v\n%s", method, path, err, b.last.Raw)
+			b.w.T.Fatalf("%s %s: the answer is not as documented: %v\n%s", method, path, err, b.last.Raw)
 		}
 		return
 	}

@@ -12,37 +12,37 @@ import (
 
 // open opens the store's database beside Cardea.
 func (w *world) open() *sql.DB {
-	w.t.Helper()
-	if path, isSQLite := strings.CutPrefix(w.url, "sqlite://"); isSQLite {
+	w.T.Helper()
+	if path, isSQLite := strings.CutPrefix(w.URL, "sqlite://"); isSQLite {
 		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
-		w.must(err)
+		w.Must(err)
 		return db
 	}
-	config, err := pgx.ParseConfig(w.url)
-	w.must(err)
+	config, err := pgx.ParseConfig(w.URL)
+	w.Must(err)
 	return stdlib.OpenDB(*config)
 }
 
 // dump is every row of people in the store as text, blobs also in hexadecimal: where secrets must not be.
 func (w *world) dump() string {
-	w.t.Helper()
-	db := w.open()
+	w.T.Helper()
+	db := w.Open()
 	defer func() { _ = db.Close() }()
 	var out strings.Builder
 	for _, table := range []string{
 		"users", "emails", "phones", "credentials", "sessions", "session_tokens", "signins", "attempts", "challenges", "failures", "counters", "sends", "known_clients", "outbox",
 		"organizations", "workspaces", "organization_memberships", "workspace_memberships", "invitations", "events", "audit",
 	} {
-		rows, err := db.QueryContext(w.t.Context(), "SELECT * FROM "+table)
-		w.must(err)
+		rows, err := db.QueryContext(w.T.Context(), "SELECT * FROM "+table)
+		w.Must(err)
 		columns, err := rows.Columns()
-		w.must(err)
+		w.Must(err)
 		for rows.Next() {
 			values := make([]any, len(columns))
 			for i := range values {
 				values[i] = new(any)
 			}
-			w.must(rows.Scan(values...))
+			w.Must(rows.Scan(values...))
 			fmt.Fprintf(&out, "%s:", table)
 			for _, value := range values {
 				if blob, isBlob := (*value.(*any)).([]byte); isBlob {
@@ -53,8 +53,8 @@ func (w *world) dump() string {
 			}
 			out.WriteByte('\n')
 		}
-		w.must(rows.Err())
-		w.must(rows.Close())
+		w.Must(rows.Err())
+		w.Must(rows.Close())
 	}
 	return out.String()
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
@@ -61,16 +62,16 @@ func TestOrderOfChecks(t *testing.T) {
 func TestGarbageCookies(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		unknown, _, err := session.Mint(strings.NewReader(strings.Repeat("y", 32)))
-		w.must(err)
+		w.Must(err)
 		for _, value := range []string{"x", "", "%00", strings.Repeat("a", 5000), "null", "../../etc", unknown, unknown + "=", "eyJhbGciOiJub25lIn0.e30."} {
 			for path, want := range map[string]int{"/session": 200, "/me": 401} {
 				req, err := http.NewRequest("GET", w.server.URL+path, nil)
-				w.must(err)
+				w.Must(err)
 				req.Host = "localhost"
 				req.Header.Set("Cookie", "__session="+value)
 				resp, err := http.DefaultClient.Do(req)
-				w.must(err)
-				w.must(resp.Body.Close())
+				w.Must(err)
+				w.Must(resp.Body.Close())
 				cleared := strings.Contains(resp.Header.Get("Set-Cookie"), "Max-Age=0")
 				if resp.StatusCode != want || !cleared {
 					t.Errorf("cookie %.20q on %s: %d, cleared: %v", value, path, resp.StatusCode, cleared)
@@ -87,7 +88,7 @@ func TestSignUpIsExactlyOneAccount(t *testing.T) {
 		one.ok("POST", "/auth/signup", `{"email":"ada@example.com"}`)
 		first := one.last.Body.Session.SignUpAttempts[0]["id"]
 		codes := []string{w.codeFor("ada@example.com", 1)}
-		w.clock.Advance(31 * time.Second)
+		w.Clock.Advance(31 * time.Second)
 		two.ok("POST", "/auth/signup", `{"email":"ADA@example.com"}`)
 		second := two.last.Body.Session.SignUpAttempts[0]["id"]
 		codes = append(codes, w.codeFor("ada@example.com", 2))
@@ -100,12 +101,12 @@ func TestSignUpIsExactlyOneAccount(t *testing.T) {
 		two.refused(400, "INVALID_ATTEMPT", "POST", "/auth/attempt-verification", body(second, codes[1]))
 		one.refused(400, "EMAIL_EXISTS", "POST", "/auth/attempt-verification", body(first, codes[0]))
 		// An address that was taken meanwhile is told after proof only.
-		w.clock.Advance(time.Hour)
+		w.Clock.Advance(time.Hour)
 		three := w.browser()
 		three.ok("POST", "/auth/signup", `{"email":"bob@example.com"}`)
 		attempt := three.last.Body.Session.SignUpAttempts[0]["id"]
 		w.tx(func(tx people.Tx) error {
-			return tx.InsertUser(people.User{ID: 5, CreatedAt: w.clock.Now()}, people.Email{ID: 5, User: 5, Address: "Bob@Example.com", Primary: true, CreatedAt: w.clock.Now()})
+			return tx.InsertUser(people.User{ID: 5, CreatedAt: w.Clock.Now()}, people.Email{ID: 5, User: 5, Address: "Bob@Example.com", Primary: true, CreatedAt: w.Clock.Now()})
 		})
 		three.refused(400, "EMAIL_EXISTS", "POST", "/auth/attempt-verification", body(attempt, w.codeFor("bob@example.com", 1)))
 		for _, bad := range []string{`{"code":"123456"}`, `{"signup_attempt_id":"1","signin_attempt_id":"1","code":"123456"}`, `{"signup_attempt_id":"x","code":"123456"}`, `{"signup_attempt_id":"1"}`} {
@@ -135,20 +136,20 @@ func TestSignUpAndSignInBodies(t *testing.T) {
 		d := w.deployment()
 		d.SignIn = &document.SignInSettings{Password: false, PasswordMinLength: 15, EmailCode: true}
 		w.declare(d)
-		w.eventually("passwords are off", func() bool {
+		w.Eventually("passwords are off", func() bool {
 			return w.browser().do("POST", "/auth/signup", fmt.Sprintf(`{"email":"a@example.com","password":%q}`, goodPassword)).code() == "VALIDATION_ERROR"
 		})
 		w.browser().refused(400, "VALIDATION_ERROR", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"a@example.com","password":%q}`, goodPassword))
 		d.SignIn = &document.SignInSettings{Password: true, PasswordMinLength: 8, EmailCode: false}
 		w.declare(d)
-		w.eventually("codes are off", func() bool {
+		w.Eventually("codes are off", func() bool {
 			return w.browser().do("POST", "/auth/signin", `{"strategy":"email_otp","email":"a@example.com"}`).code() == "VALIDATION_ERROR"
 		})
 		w.browser().refused(400, "VALIDATION_ERROR", "POST", "/auth/signup", `{"email":"a@example.com"}`)
 		w.browser().ok("POST", "/auth/signup", `{"email":"eight@example.com","password":"8 chars!"}`)
 		d.Email = nil
 		w.declare(d)
-		w.eventually("no mail", func() bool {
+		w.Eventually("no mail", func() bool {
 			return w.browser().do("POST", "/auth/signup", `{"email":"b@example.com","password":"8 chars!"}`).code() == "EMAIL_DISABLED"
 		})
 	})
@@ -173,15 +174,15 @@ func TestSignInByCodeAndDisabledUsers(t *testing.T) {
 		// A second account joins the session, by a code as well.
 		w.signedUp("bob@example.com")
 		b.signIn("bob@example.com")
-		w.clock.Advance(time.Hour)
+		w.Clock.Advance(time.Hour)
 		if a := byCode(b, 3); a.Status != 200 || len(a.Body.Session.SignIns) != 2 {
 			t.Fatalf("a known account again: %s", a.Raw)
 		}
 		w.tx(func(tx people.Tx) error {
-			return tx.UpdateUser(people.User{ID: parseID(user), Disabled: true, UpdatedAt: w.clock.Now()})
+			return tx.UpdateUser(people.User{ID: parseID(user), Disabled: true, UpdatedAt: w.Clock.Now()})
 		})
 		// Disabled is told after proof only.
-		w.clock.Advance(time.Hour)
+		w.Clock.Advance(time.Hour)
 		c := w.browser()
 		c.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", `{"strategy":"password","email":"ada@example.com","password":"a wrong password of length"}`)
 		c.refused(403, "USER_DISABLED", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"ada@example.com","password":%q}`, goodPassword))
@@ -207,7 +208,7 @@ func TestPendingSessionsOfAnAddressAreBounded(t *testing.T) {
 		for range 3 { // a failed password leaves none
 			w.browserAt(address).refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", `{"strategy":"password","email":"x@example.com","password":"a wrong password of length"}`)
 		}
-		w.clock.Advance(time.Hour)
+		w.Clock.Advance(time.Hour)
 		b := w.browserAt(address)
 		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"more@example.com"}`)
 		// An IPv6 client is its /64.
@@ -241,7 +242,7 @@ func (a *away) Change(ctx context.Context, deployment string, do func(people.Tx)
 
 func TestStoreGoneInMidFlow(t *testing.T) {
 	onSQLite(t, func(w *world) {
-		st := &away{Store: w.store}
+		st := &away{Store: w.Store}
 		server := w.serve(st)
 		b := w.browser()
 		b.base = server.URL
@@ -274,14 +275,14 @@ func TestStoreGoneInMidFlow(t *testing.T) {
 
 func TestClocksAMinuteApart(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		slow := &clock{now: w.clock.Now().Add(-time.Minute)}
+		slow := servertest.NewClock(w.Clock.Now().Add(-time.Minute))
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
 		code := b.prepare(phone, number, 1)
-		original := w.clock
-		w.clock = slow
-		server := w.serve(w.store)
-		w.clock = original
+		original := w.Clock
+		w.Clock = slow
+		server := w.serve(w.Store)
+		w.Clock = original
 		there := b.as(b.cookie())
 		there.base = server.URL
 		if !there.alive() {
@@ -308,7 +309,7 @@ func TestContractMembers(t *testing.T) {
 			"id": "id", "phone_number": "string", "verified": "bool", "primary": "bool", "created_at": "time", "verified_at": "time",
 		})
 		var envelope map[string]any
-		w.must(json.Unmarshal([]byte(b.last.Raw), &envelope))
+		w.Must(json.Unmarshal([]byte(b.last.Raw), &envelope))
 		expectMembers(t, "envelope", envelope, map[string]string{"status": "number", "message": "string", "data": "object", "session": "object", "errors": "array"})
 		s := envelope["session"].(map[string]any)
 		expectMembers(t, "session", s, map[string]string{"signin_attempts": "array", "signins": "array", "signup_attempts": "array", "active_signin": "object"})
@@ -321,16 +322,16 @@ func TestContractMembers(t *testing.T) {
 		expectMembers(t, "organization", switched["organization"].(map[string]any), map[string]string{"id": "id", "name": "string", "slug": "string", "image_url": "string"})
 		expectMembers(t, "workspace", switched["workspace"].(map[string]any), map[string]string{"id": "id", "name": "string", "slug": "string"})
 		refused := b.refused(400, "INVALID_ORGANIZATION", "POST", "/session/switch-organization", `{"organization_id":"1"}`)
-		w.must(json.Unmarshal([]byte(refused.Raw), &envelope))
+		w.Must(json.Unmarshal([]byte(refused.Raw), &envelope))
 		expectMembers(t, "error", envelope["errors"].([]any)[0].(map[string]any), map[string]string{"code": "string", "message": "string"})
 		me := b.ok("GET", "/me", "")
 		expectMembers(t, "user", me, map[string]string{"id": "id", "email": "string", "first_name": "string", "last_name": "string", "primary_phone_number": "string", "created_at": "time"})
 		out := w.browser()
 		out.ok("POST", "/auth/signup", `{"email":"x@example.com"}`)
-		w.must(json.Unmarshal([]byte(out.last.Raw), &envelope))
+		w.Must(json.Unmarshal([]byte(out.last.Raw), &envelope))
 		expectMembers(t, "sign-up attempt", envelope["session"].(map[string]any)["signup_attempts"].([]any)[0].(map[string]any), map[string]string{"id": "id", "email": "string", "current_step": "string", "created_at": "time"})
 		out.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"y@example.com"}`)
-		w.must(json.Unmarshal([]byte(out.last.Raw), &envelope))
+		w.Must(json.Unmarshal([]byte(out.last.Raw), &envelope))
 		expectMembers(t, "sign-in attempt", envelope["session"].(map[string]any)["signin_attempts"].([]any)[0].(map[string]any), map[string]string{"id": "id", "method": "string", "current_step": "string", "completed": "bool", "created_at": "time"})
 	})
 }

@@ -5,79 +5,49 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
 // envelope is the form of every answer (data, session and errors of every operation; the document has its schema).
 type envelope struct {
-	Status  int             `json:"status"`
-	Message string          `json:"message"`
-	Data    any             `json:"data"`
-	Session sessionSnapshot `json:"session"`
-	Errors  []errorView     `json:"errors"`
-}
-
-type errorView struct {
-	Code              string `json:"code"`
-	Message           string `json:"message"`
-	RetryAfterSeconds *int   `json:"retry_after_seconds,omitempty"`
-	AttemptsRemaining *int   `json:"attempts_remaining,omitempty"`
-}
-
-type sessionSnapshot struct {
-	SignInAttempts []signInAttemptView `json:"signin_attempts"`
-	SignIns        []signInView        `json:"signins"`
-	SignUpAttempts []signUpAttemptView `json:"signup_attempts"`
-	ActiveSignIn   *signInView         `json:"active_signin"`
-}
-
-type signInAttemptView struct {
-	ID          string    `json:"id"`
-	Method      string    `json:"method"`
-	CurrentStep string    `json:"current_step"`
-	Completed   bool      `json:"completed"`
-	CreatedAt   time.Time `json:"created_at"`
-}
-
-type signUpAttemptView struct {
-	ID          string    `json:"id"`
-	Email       string    `json:"email"`
-	CurrentStep string    `json:"current_step"`
-	CreatedAt   time.Time `json:"created_at"`
-}
-
-type signInView struct {
-	ID        string    `json:"id"`
-	UserID    string    `json:"user_id"`
-	CreatedAt time.Time `json:"created_at"`
+	Status  int                        `json:"status"`
+	Message string                     `json:"message"`
+	Data    any                        `json:"data"`
+	Session enduserapi.SessionSnapshot `json:"session"`
+	Errors  []enduserapi.EndUserFault  `json:"errors"`
 }
 
 func format(id int64) string { return ids.Format(id) }
 
 // sessionSnapshot is the session as its browser may see it: its own attempts and sign-ins, nothing of other sessions.
-func (c *call) sessionSnapshot() sessionSnapshot {
-	out := sessionSnapshot{SignInAttempts: []signInAttemptView{}, SignIns: []signInView{}, SignUpAttempts: []signUpAttemptView{}}
+func (c *call) sessionSnapshot() enduserapi.SessionSnapshot {
+	out := enduserapi.SessionSnapshot{
+		SigninAttempts: []enduserapi.SignInAttempt{}, Signins: []enduserapi.SignInEntry{}, SignupAttempts: []enduserapi.SignUpAttempt{},
+	}
 	if c.session == nil {
 		return out
 	}
 	for _, a := range c.attempts {
 		if a.Kind == people.AttemptSignUp {
-			out.SignUpAttempts = append(out.SignUpAttempts, signUpAttemptView{format(a.ID), a.Email, "verify_email", a.CreatedAt})
+			out.SignupAttempts = append(out.SignupAttempts, enduserapi.SignUpAttempt{Id: format(a.ID), Email: a.Email, CurrentStep: "verify_email", CreatedAt: a.CreatedAt})
 			continue
 		}
-		out.SignInAttempts = append(out.SignInAttempts, signInAttemptView{format(a.ID), a.Method, "verify_email_otp", a.Completed, a.CreatedAt})
+		out.SigninAttempts = append(out.SigninAttempts, enduserapi.SignInAttempt{
+			Id: format(a.ID), Method: a.Method, CurrentStep: "verify_email_otp", Completed: a.Completed, CreatedAt: a.CreatedAt,
+		})
 	}
 	for _, g := range c.session.SignIns {
-		view := signInView{format(g.ID), format(g.User), g.CreatedAt}
-		out.SignIns = append(out.SignIns, view)
+		view := enduserapi.SignInEntry{Id: format(g.ID), UserId: format(g.User), CreatedAt: g.CreatedAt}
+		out.Signins = append(out.Signins, view)
 		if g.ID == c.session.ActiveSignIn {
-			out.ActiveSignIn = &view
+			out.ActiveSignin = &view
 		}
 	}
 	return out
@@ -85,7 +55,7 @@ func (c *call) sessionSnapshot() sessionSnapshot {
 
 // answer sends a success.
 func (c *call) answer(data any) {
-	c.send(envelope{Status: http.StatusOK, Data: data, Session: c.sessionSnapshot(), Errors: []errorView{}})
+	c.send(envelope{Status: http.StatusOK, Data: data, Session: c.sessionSnapshot(), Errors: []enduserapi.EndUserFault{}})
 }
 
 // refuse sends a failure. An error that is no answer is a bare 500: what it says is for the log.
@@ -103,30 +73,32 @@ func (c *call) refuse(err error) {
 	if refused.RetryAfter > 0 {
 		c.Header().Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
 	}
-	if refused.Status >= 500 && c.r.Context().Err() == nil {
+	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
 		c.Log.Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", c.id)
 	}
 	c.send(out)
 }
 
 // errorViews are an answer's errors, at least one. The first carries what is told once.
-func errorViews(refused *apierror.Error) []errorView {
+func errorViews(refused *apierror.Error) []enduserapi.EndUserFault {
 	code := refused.EffectiveCode()
-	views := []errorView{}
+	views := []enduserapi.EndUserFault{}
 	for _, fault := range refused.Faults {
 		message := fault.Message
 		if fault.Pointer != "" {
 			message = strings.TrimPrefix(fault.Pointer, "/") + " " + message
 		}
-		views = append(views, errorView{Code: code, Message: message})
+		views = append(views, enduserapi.EndUserFault{Code: code, Message: message})
 	}
 	if len(views) == 0 {
-		views = append(views, errorView{Code: code, Message: refused.Text()})
+		views = append(views, enduserapi.EndUserFault{Code: code, Message: refused.Text()})
 	}
 	if refused.RetryAfter > 0 {
-		views[0].RetryAfterSeconds = ptr.To(refused.RetrySeconds())
+		views[0].RetryAfterSeconds = ptr.To(int64(refused.RetrySeconds()))
 	}
-	views[0].AttemptsRemaining = refused.AttemptsLeft
+	if refused.AttemptsLeft != nil {
+		views[0].AttemptsRemaining = ptr.To(int64(*refused.AttemptsLeft))
+	}
 	return views
 }
 

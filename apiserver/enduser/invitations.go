@@ -3,6 +3,8 @@ package enduser
 import (
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/input"
+	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
@@ -11,8 +13,8 @@ func invite(c *call) (reply, error) {
 	var email string
 	var role int64
 	err := c.parse(func(o *body.Object) {
-		email = readEmail(o, "email")
-		role = readID(o, "role_id", false)
+		email = required(o, "email", input.Email)
+		role = input.ID(o, "role_id")
 	})
 	if err != nil {
 		return reply{}, err
@@ -46,7 +48,7 @@ func listInvitations(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	out := []invitationView{}
+	out := []enduserapi.Invitation{}
 	err = c.view(func(u *account.Unit) error {
 		member, err := u.RequireMember(organization, c.signedIn().User)
 		if err != nil {
@@ -114,6 +116,6 @@ func acceptInvitation(c *call) (reply, error) {
 			return reply{}, account.ErrInvalidInvitation
 		}
 		member, err := u.RequireMember(i.Organization, user.ID)
-		return reply{data: acceptedView{viewMember(u.Tenant, member)}}, err
+		return reply{data: enduserapi.AcceptedInvitation{Membership: viewMember(u.Tenant, member)}}, err
 	})
 }

@@ -64,10 +64,10 @@ func onPostgres(t *testing.T, story func(t *testing.T, w *world)) {
 
 // count is the number a query returns.
 func (w *world) count(query string) (n int) {
-	w.t.Helper()
-	db := w.open()
+	w.T.Helper()
+	db := w.Open()
 	defer func() { _ = db.Close() }()
-	w.must(db.QueryRowContext(w.t.Context(), query).Scan(&n))
+	w.Must(db.QueryRowContext(w.T.Context(), query).Scan(&n))
 	return n
 }
 
@@ -75,7 +75,7 @@ func (w *world) count(query string) (n int) {
 func TestM9APasswordTakenAwayDuringASignInSignsNobodyIn(t *testing.T) {
 	onPostgres(t, func(t *testing.T, w *world) {
 		_, user := w.signedUp("ada@example.com")
-		m := &meanwhile{Store: w.store, step: "credential", do: func() {
+		m := &meanwhile{Store: w.Store, step: "credential", do: func() {
 			w.tx(func(tx people.Tx) error {
 				if _, err := tx.EndSessionsOf(parseID(user)); err != nil {
 					return err
@@ -106,7 +106,7 @@ func TestAUserDisabledDuringASignInLeavesNoSession(t *testing.T) {
 	onPostgres(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		b.ok("POST", "/session/sign-out", `{}`)
-		m := &meanwhile{Store: w.store, step: "user", do: func() {
+		m := &meanwhile{Store: w.Store, step: "user", do: func() {
 			w.tx(func(tx people.Tx) error {
 				u, _, err := tx.LockUser(parseID(user))
 				if err != nil {
@@ -132,7 +132,7 @@ func TestAUserDisabledDuringASignInLeavesNoSession(t *testing.T) {
 
 func TestAPhoneRemovedDuringItsVerificationIsNotVerified(t *testing.T) {
 	onPostgres(t, func(t *testing.T, w *world) {
-		m := &meanwhile{Store: w.store, step: "lock"}
+		m := &meanwhile{Store: w.Store, step: "lock"}
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
 		code := b.prepare(phone, number, 1)
@@ -154,7 +154,7 @@ func TestTheAuditNamesTheAccountThatIsActiveInTheTransaction(t *testing.T) {
 	first := b.last.Body.Session.ActiveSignIn["id"].(string)
 	w.signedUp("bob@example.com")
 	b.signIn("bob@example.com")
-	m := &meanwhile{Store: w.store, step: "change", do: func() {
+	m := &meanwhile{Store: w.Store, step: "change", do: func() {
 		b.as(b.cookie()).ok("POST", "/session/switch-sign-in", fmt.Sprintf(`{"signin_id":%q}`, first))
 	}}
 	there := b.as(b.cookie())
@@ -168,10 +168,10 @@ func TestTheAuditNamesTheAccountThatIsActiveInTheTransaction(t *testing.T) {
 		}
 		return err
 	})
-	db := w.open()
+	db := w.Open()
 	defer func() { _ = db.Close() }()
 	actor := ""
-	w.must(db.QueryRowContext(t.Context(), `SELECT actor FROM audit WHERE action = 'phone.added'`).Scan(&actor))
+	w.Must(db.QueryRowContext(t.Context(), `SELECT actor FROM audit WHERE action = 'phone.added'`).Scan(&actor))
 	if actor != "user:"+ada {
 		t.Errorf("the audit names %s, want user:%s", actor, ada)
 	}

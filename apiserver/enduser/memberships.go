@@ -4,13 +4,14 @@ import (
 	"errors"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
 // listOrganizationMemberships lists the user's organizations; they stay readable while B2B is off.
 func listOrganizationMemberships(c *call) (reply, error) {
-	out := []organizationMembershipView{}
+	out := []enduserapi.OrganizationMembership{}
 	err := c.view(func(u *account.Unit) error {
 		members, err := u.MembershipsOf(c.signedIn().User)
 		for _, m := range members {
@@ -23,7 +24,7 @@ func listOrganizationMemberships(c *call) (reply, error) {
 
 // listWorkspaceMemberships lists the user's workspaces, of all organizations.
 func listWorkspaceMemberships(c *call) (reply, error) {
-	out := []workspaceMembershipView{}
+	out := []enduserapi.WorkspaceMembership{}
 	err := c.view(func(u *account.Unit) error {
 		organizations := map[int64]people.Organization{}
 		members, err := u.MembershipsOf(c.signedIn().User)

@@ -40,7 +40,7 @@ func TestOTP08AndSES13StatementsTellNobodyWhatExists(t *testing.T) {
 				func() answer { return other.do("POST", "/me/phone-numbers/1234567890/prepare-verification", `{}`) },
 			},
 		} {
-			w.clock.Advance(2 * time.Minute) // the use of a session is written down before what is compared
+			w.Clock.Advance(2 * time.Minute) // the use of a session is written down before what is compared
 			other.ok("GET", "/me", "")
 			var of [2]answer
 			known := w.traced.of(func() { of[0] = ask.exists() })

@@ -3,8 +3,12 @@ package enduser
 import (
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/input"
+	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
@@ -17,7 +21,7 @@ func (c *call) requireB2B() error { return c.answerTo(c.request.RequireB2B()) }
 // the session, so that a removal either comes first or is seen by the next request.
 func switchOrganization(c *call) (reply, error) {
 	var id int64
-	if err := c.parse(func(o *body.Object) { id = readID(o, "organization_id", true) }); err != nil {
+	if err := c.parse(func(o *body.Object) { id = required(o, "organization_id", input.ID) }); err != nil {
 		return reply{}, err
 	}
 	if err := c.requireB2B(); err != nil {
@@ -39,10 +43,10 @@ func switchOrganization(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		data := switchedView{Organization: viewOrganization(member.Organization)}
+		data := enduserapi.ActiveOrganization{Organization: viewOrganization(member.Organization)}
 		w, active := session.Workspace(member, memberships)
 		if active {
-			data.Workspace = viewWorkspace(w)
+			data.Workspace = ptr.To(viewWorkspace(w))
 		}
 		if err := u.activate(g, id, w.ID); err != nil {
 			return reply{}, err
@@ -78,7 +82,7 @@ func (u *unit) auditSwitch(action, object string) error {
 // switchWorkspace makes another workspace of the active organization the active one. The token stays: the organization does.
 func switchWorkspace(c *call) (reply, error) {
 	var id int64
-	if err := c.parse(func(o *body.Object) { id = readID(o, "workspace_id", true) }); err != nil {
+	if err := c.parse(func(o *body.Object) { id = required(o, "workspace_id", input.ID) }); err != nil {
 		return reply{}, err
 	}
 	if err := c.requireB2B(); err != nil {
@@ -106,7 +110,7 @@ func switchWorkspace(c *call) (reply, error) {
 		if err := u.SetMemberWorkspace(g.Organization, g.User, id); err != nil {
 			return reply{}, err
 		}
-		return reply{data: activeWorkspaceView{viewWorkspace(m.Workspace)}}, u.auditSwitch("session.switched_workspace", "workspace:"+format(id))
+		return reply{data: enduserapi.ActiveWorkspace{Workspace: viewWorkspace(m.Workspace)}}, u.auditSwitch("session.switched_workspace", "workspace:"+format(id))
 	})
 }
 
@@ -114,8 +118,8 @@ func switchWorkspace(c *call) (reply, error) {
 func createOrganization(c *call) (reply, error) {
 	var name, description string
 	err := c.parse(func(o *body.Object) {
-		name = readOrganizationName(o, "name", true)
-		description = readDescription(o)
+		name = ptr.Deref(required(o, "name", input.Name), "")
+		description = ptr.Deref(input.Description(o, "description"), "")
 	})
 	if err != nil {
 		return reply{}, err
@@ -136,7 +140,7 @@ func createOrganization(c *call) (reply, error) {
 		if err := u.activate(g, organization.ID, workspace); err != nil {
 			return reply{}, err
 		}
-		data := createdOrganizationView{viewOrganization(organization), viewMember(u.Tenant, created.Member)}
+		data := enduserapi.OwnOrganization{Organization: viewOrganization(organization), Membership: viewMember(u.Tenant, created.Member)}
 		return reply{data: data}, u.Audit("organization.created", "organization:"+format(organization.ID))
 	})
 }
@@ -146,8 +150,8 @@ func createWorkspace(c *call) (reply, error) {
 	var name string
 	var organization int64
 	err := c.parse(func(o *body.Object) {
-		name = readOrganizationName(o, "name", true)
-		organization = readID(o, "organization_id", true)
+		name = ptr.Deref(required(o, "name", input.Name), "")
+		organization = required(o, "organization_id", input.ID)
 	})
 	if err != nil {
 		return reply{}, err
@@ -171,7 +175,7 @@ func createWorkspace(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		return reply{data: activeWorkspaceView{viewWorkspace(created.Workspace)}}, u.Audit("workspace.created", "workspace:"+format(created.Workspace.ID))
+		return reply{data: enduserapi.ActiveWorkspace{Workspace: viewWorkspace(created.Workspace)}}, u.Audit("workspace.created", "workspace:"+format(created.Workspace.ID))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
+	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/apiserver/verification"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/phone"
@@ -49,7 +50,7 @@ func (u *unit) phoneTarget(p people.Phone) verification.Target {
 }
 
 func listPhones(c *call) (reply, error) {
-	out := []phoneView{}
+	out := []enduserapi.PhoneNumber{}
 	err := c.view(func(u *account.Unit) error {
 		phones, err := u.PhonesOf(c.signedIn().User)
 		for _, p := range phones {
@@ -153,7 +154,7 @@ func preparePhone(c *call) (reply, error) {
 				return delivery.Mail{Body: delivery.CodeText(code, u.AppName(), c.host)}
 			},
 		})
-		return reply{data: sentView{Sent: true, PhoneNumber: p.Number, ExpiresIn: int(verification.PhoneLifetime.Seconds())}}, err
+		return reply{data: enduserapi.PhoneCodeSent{Sent: true, PhoneNumber: p.Number, ExpiresIn: int64(verification.PhoneLifetime.Seconds())}}, err
 	})
 }
 
@@ -217,7 +218,7 @@ func (u *unit) acceptPhone(id int64) (people.Phone, reply, error) {
 	if err := u.VoidChallenges(people.PurposePhone, id); err != nil {
 		return p, reply{}, err
 	}
-	return p, reply{data: verifiedView{Verified: true, PhoneNumber: viewPhone(p)}}, u.Audit("phone.verified", "phone:"+format(id))
+	return p, reply{data: enduserapi.PhoneVerified{Verified: true, PhoneNumber: viewPhone(p)}}, u.Audit("phone.verified", "phone:"+format(id))
 }
 
 // makePhonePrimary makes a verified number the user's primary one.

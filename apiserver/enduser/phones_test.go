@@ -19,10 +19,10 @@ const number = "+12025550123"
 
 // prepare asks for a code and returns it, the nth sent to the number.
 func (b *browser) prepare(phone, number string, nth int) string {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	data := b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
 	if data["sent"] != true || data["phone_number"] != number || data["expires_in"] != 300.0 {
-		b.w.t.Fatalf("prepared: %v", data)
+		b.w.T.Fatalf("prepared: %v", data)
 	}
 	return b.w.codeFor(number, nth)
 }
@@ -52,7 +52,7 @@ func TestOTP02CodesAreNowhereInTheClear(t *testing.T) {
 		expectNone("sent")
 		b.ok("POST", verifyPath(phone), codeBody(code))
 		expectNone("verified")
-		w.eventually("no message keeps its body", func() bool { return !strings.Contains(w.dump(), "v1.") })
+		w.Eventually("no message keeps its body", func() bool { return !strings.Contains(w.dump(), "v1.") })
 	})
 }
 
@@ -127,18 +127,18 @@ func TestOTP05ANewCodeKillsTheOld(t *testing.T) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
 		old := b.prepare(phone, number, 1)
-		w.clock.Advance(31 * time.Second)
+		w.Clock.Advance(31 * time.Second)
 		newer := b.prepare(phone, number, 2)
 		if old != newer {
 			b.refused(400, "INVALID_CODE", "POST", verifyPath(phone), codeBody(old))
 		}
 		// The resend did not lengthen anything but its own code.
-		w.clock.Advance(299 * time.Second)
+		w.Clock.Advance(299 * time.Second)
 		b.ok("POST", verifyPath(phone), codeBody(newer))
-		w.clock.Advance(time.Hour)
+		w.Clock.Advance(time.Hour)
 		second := b.addPhone("+12025550124")
 		code := b.prepare(second, "+12025550124", 1)
-		w.clock.Advance(301 * time.Second)
+		w.Clock.Advance(301 * time.Second)
 		b.refused(400, "EXPIRED_CODE", "POST", verifyPath(second), codeBody(code))
 	})
 }
@@ -216,14 +216,14 @@ func TestOTP10And11LocksAndLimits(t *testing.T) {
 			t.Errorf("the sixth try may send again in %d s, want 30", got)
 		}
 		for i := 2; i <= 4; i++ {
-			w.clock.Advance(2 * time.Minute)
+			w.Clock.Advance(2 * time.Minute)
 			code = b.prepare(phone, number, i)
 			for range 5 {
 				b.refused(400, "INVALID_CODE", "POST", verifyPath(phone), codeBody(wrong(code)))
 			}
 		}
 		// Twenty wrong ones in a row: locked, over all the user's phones, sending included.
-		w.clock.Advance(2 * time.Minute)
+		w.Clock.Advance(2 * time.Minute)
 		second := b.addPhone("+12025550124")
 		retry(b.refused(429, "TOO_MANY_ATTEMPTS", "POST", "/me/phone-numbers/"+second+"/prepare-verification", `{}`))
 		if got := retry(b.refused(429, "TOO_MANY_ATTEMPTS", "POST", prepare, `{}`)); got < 3400 || got > 3600 {
@@ -234,7 +234,7 @@ func TestOTP10And11LocksAndLimits(t *testing.T) {
 		owner, _ := w.signedUp("owner@example.com")
 		own := owner.addPhone(number)
 		owner.ok("POST", verifyPath(own), codeBody(owner.prepare(own, number, 5)))
-		w.clock.Advance(time.Hour)
+		w.Clock.Advance(time.Hour)
 		b.ok("POST", verifyPath(second), codeBody(b.prepare(second, "+12025550124", 1)))
 	})
 }
@@ -246,18 +246,18 @@ func TestOTP11SendsAreBounded(t *testing.T) {
 		path := "/me/phone-numbers/" + phone + "/prepare-verification"
 		for range 5 {
 			b.ok("POST", path, `{}`)
-			w.clock.Advance(121 * time.Second)
+			w.Clock.Advance(121 * time.Second)
 		}
 		b.refused(429, "RATE_LIMITED", "POST", path, `{}`)
-		w.clock.Advance(time.Hour)
+		w.Clock.Advance(time.Hour)
 		for range 5 {
 			b.ok("POST", path, `{}`)
-			w.clock.Advance(13 * time.Minute)
+			w.Clock.Advance(13 * time.Minute)
 		}
-		w.clock.Advance(time.Hour)
+		w.Clock.Advance(time.Hour)
 		b.refused(429, "RATE_LIMITED", "POST", path, `{}`)
 		// Twenty an hour for an address, over users and numbers; asked for at once, too.
-		w.clock.Advance(25 * time.Hour)
+		w.Clock.Advance(25 * time.Hour)
 		b.signIn("ada@example.com")
 		var phones []string
 		for i := range 8 {
@@ -399,7 +399,7 @@ func (tx failingTx) CompleteAttempt(id int64) (ok bool, err error) {
 
 // untilWhole lets an operation die at every statement in turn, until it gets through, and calls torn after each death.
 func untilWhole(w *world, f *failing, run func() answer, torn func()) {
-	w.t.Helper()
+	w.T.Helper()
 	for n := int64(0); ; n++ {
 		f.left.Store(n)
 		f.armed.Store(true)
@@ -407,12 +407,12 @@ func untilWhole(w *world, f *failing, run func() answer, torn func()) {
 		f.armed.Store(false)
 		if a.Status == 200 {
 			if n < 4 {
-				w.t.Fatalf("only %d statements were stepped through", n)
+				w.T.Fatalf("only %d statements were stepped through", n)
 			}
 			return
 		}
 		if a.Status != 500 {
-			w.t.Fatalf("died at step %d: %s", n, a.Raw)
+			w.T.Fatalf("died at step %d: %s", n, a.Raw)
 		}
 		torn()
 	}
@@ -420,7 +420,7 @@ func untilWhole(w *world, f *failing, run func() answer, torn func()) {
 
 func TestOTP13DyingBetweenStatementsIsAllOrNothing(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		f := &failing{Store: w.store}
+		f := &failing{Store: w.Store}
 		server := w.serve(f)
 		b := w.browser()
 		b.base = server.URL
@@ -432,7 +432,7 @@ func TestOTP13DyingBetweenStatementsIsAllOrNothing(t *testing.T) {
 		untilWhole(w, f, func() answer {
 			f.armed.Store(false)
 			if tries := w.tries(phone); tries < 0 || tries >= 5 {
-				w.clock.Advance(25 * time.Hour)
+				w.Clock.Advance(25 * time.Hour)
 				b.signIn("ada@example.com")
 				sends++
 				code = b.prepare(phone, number, sends)
@@ -467,7 +467,7 @@ func TestOTP13DyingBetweenStatementsIsAllOrNothing(t *testing.T) {
 		other := w.browser()
 		other.base = server.URL
 		untilWhole(w, f, func() answer {
-			w.clock.Advance(time.Hour)
+			w.Clock.Advance(time.Hour)
 			return other.do("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"ada@example.com","password":%q}`, goodPassword))
 		}, func() {
 			if n := strings.Count(w.dump(), "events: "+deploymentName+" signin"); n != events || other.do("GET", "/me", "").Status != 401 {
@@ -481,7 +481,7 @@ func TestOTP13DyingBetweenStatementsIsAllOrNothing(t *testing.T) {
 func (w *world) tries(phone string) (tries int) {
 	w.tx(func(tx people.Tx) error {
 		c, found, err := tx.LiveChallenge(people.PurposePhone, parseID(phone))
-		if tries = c.Tries; !found || !w.clock.Now().Before(c.ExpiresAt) {
+		if tries = c.Tries; !found || !w.Clock.Now().Before(c.ExpiresAt) {
 			tries = -1
 		}
 		return err
@@ -507,7 +507,7 @@ func TestOTP15TollFraud(t *testing.T) {
 		w.declare(d)
 		b.prepare(phone, number, 1)
 		var refused answer
-		w.eventually("the budget binds", func() bool {
+		w.Eventually("the budget binds", func() bool {
 			refused = b.do("POST", "/me/phone-numbers/"+other+"/prepare-verification", `{}`)
 			return refused.code() == "RATE_LIMITED" && *refused.Body.Errors[0].RetryAfterSeconds > 120 || refused.Status == 200
 		})
@@ -517,14 +517,14 @@ func TestOTP15TollFraud(t *testing.T) {
 		// A country that is no longer allowed.
 		d.SMS.DailyBudget, d.SMS.AllowedCountries = 1000, &[]string{}
 		w.declare(d)
-		w.eventually("no country is allowed", func() bool {
+		w.Eventually("no country is allowed", func() bool {
 			return b.do("POST", "/me/phone-numbers/"+other+"/prepare-verification", `{}`).code() == "INVALID_PHONE"
 		})
 		b.refused(400, "INVALID_PHONE", "POST", "/me/phone-numbers", `{"phone_number":"+12025550199"}`)
 		// No texts at all.
 		d.SMS = nil
 		w.declare(d)
-		w.eventually("nothing is sent", func() bool {
+		w.Eventually("nothing is sent", func() bool {
 			return b.do("POST", "/me/phone-numbers/"+other+"/prepare-verification", `{}`).code() == "SMS_DISABLED"
 		})
 	})
@@ -586,24 +586,24 @@ func TestPhonesTheCarrierRefusesOrFails(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
-		w.must(w.carrier.Fail(faultServerErrors(2)))
+		w.Must(w.carrier.Fail(faultServerErrors(2)))
 		b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
 		// The clock stands still: what is tried again is due when it moves.
-		w.eventually("the text arrives after failures", func() bool {
-			w.clock.Advance(200 * time.Millisecond)
+		w.Eventually("the text arrives after failures", func() bool {
+			w.Clock.Advance(200 * time.Millisecond)
 			return len(w.carrier.Messages(number)) == 1
 		})
-		w.must(w.carrier.Fail(faultThrottled(1)))
-		w.clock.Advance(time.Minute)
+		w.Must(w.carrier.Fail(faultThrottled(1)))
+		w.Clock.Advance(time.Minute)
 		b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
-		w.eventually("the text arrives after the throttle's wait", func() bool {
-			w.clock.Advance(200 * time.Millisecond)
+		w.Eventually("the text arrives after the throttle's wait", func() bool {
+			w.Clock.Advance(200 * time.Millisecond)
 			return len(w.carrier.Messages(number)) == 2
 		})
-		w.must(w.carrier.Fail(faultPermanent(1)))
-		w.clock.Advance(3 * time.Minute)
+		w.Must(w.carrier.Fail(faultPermanent(1)))
+		w.Clock.Advance(3 * time.Minute)
 		b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
-		w.eventually("a refusal for good ends the message", func() bool { return strings.Contains(w.dump(), " failed ") })
+		w.Eventually("a refusal for good ends the message", func() bool { return strings.Contains(w.dump(), " failed ") })
 		if n := len(w.carrier.Messages(number)); n != 2 {
 			t.Errorf("%d texts arrived, want 2", n)
 		}

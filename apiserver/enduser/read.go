@@ -1,89 +1,18 @@
 package enduser
 
 import (
-	"strings"
-
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/verification"
-	"github.com/cardea-iam/cardea/internal/ids"
-	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// readEmail reads a required email member.
-func readEmail(o *body.Object, name string) string {
-	if !o.Require(name) {
-		return ""
+// required reads a member that must be there by one of the shared rules.
+func required[T any](o *body.Object, member string, read func(*body.Object, string) T) (value T) {
+	if o.Require(member) {
+		value = read(o, member)
 	}
-	sent, ok := o.String(name)
-	if !ok {
-		return ""
-	}
-	email, err := text.Email(sent)
-	if err != nil {
-		o.Fault(name, "%s", err)
-	}
-	return email
-}
-
-// readName reads an optional name member of a person: "" if absent.
-func readName(o *body.Object, name string) string {
-	value, ok := o.String(name)
-	if !ok || strings.TrimSpace(value) == "" {
-		return ""
-	}
-	trimmed, err := text.Name(value)
-	if err != nil {
-		o.Fault(name, "%s", err)
-	}
-	return trimmed
-}
-
-// readOrganizationName reads the name of an organization or workspace.
-func readOrganizationName(o *body.Object, name string, required bool) string {
-	if required {
-		o.Require(name)
-	}
-	value, ok := o.String(name)
-	if !ok {
-		return ""
-	}
-	trimmed, err := text.Name(value)
-	if err != nil {
-		o.Fault(name, "%s", err)
-	}
-	return trimmed
-}
-
-func readDescription(o *body.Object) string {
-	value, ok := o.String("description")
-	if !ok {
-		return ""
-	}
-	trimmed, err := text.Description(value)
-	if err != nil {
-		o.Fault("description", "%s", err)
-	}
-	return trimmed
-}
-
-// readID reads a member that is an id. Required ones that are absent are a fault.
-func readID(o *body.Object, name string, required bool) int64 {
-	if !required && !o.Has(name) {
-		return 0
-	}
-	if !o.Require(name) {
-		return 0
-	}
-	value, ok := o.String(name)
-	if !ok {
-		return 0
-	}
-	id, err := ids.Parse(value)
-	if err != nil {
-		o.Fault(name, "must be an id: a string with a decimal integer, such as \"123\"")
-	}
-	return id
+	return value
 }
 
 // readAttemptID reads the one id of an attempt that a request names.
@@ -94,9 +23,9 @@ func readAttemptID(o *body.Object) (id int64, kind string) {
 		o.Fault("signup_attempt_id", "or signin_attempt_id is required, exactly one of them")
 		return 0, ""
 	case up:
-		return readID(o, "signup_attempt_id", true), people.AttemptSignUp
+		return required(o, "signup_attempt_id", input.ID), people.AttemptSignUp
 	}
-	return readID(o, "signin_attempt_id", true), people.AttemptSignIn
+	return required(o, "signin_attempt_id", input.ID), people.AttemptSignIn
 }
 
 // readCode reads a code as people type it. An ill-formed one spends no try.

@@ -3,8 +3,12 @@ package enduser
 import (
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/input"
+	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -38,9 +42,9 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 func getSession(c *call) (reply, error) {
 	g := c.signedIn()
 	if g == nil {
-		return reply{data: sessionView{}}, nil
+		return reply{data: enduserapi.ActiveSession{}}, nil
 	}
-	var out sessionView
+	var out enduserapi.ActiveSession
 	err := c.view(func(u *account.Unit) error {
 		user, found, err := u.User(g.User)
 		if err != nil || !found {
@@ -52,10 +56,10 @@ func getSession(c *call) (reply, error) {
 		}
 		out.User = viewUser(user)
 		if at.member != nil {
-			out.Organization = viewOrganization(at.member.Organization)
+			out.Organization = ptr.To(viewOrganization(at.member.Organization))
 		}
 		if at.workspace != nil {
-			out.Workspace = viewWorkspace(at.workspace.Workspace)
+			out.Workspace = ptr.To(viewWorkspace(at.workspace.Workspace))
 		}
 		return nil
 	})
@@ -64,7 +68,7 @@ func getSession(c *call) (reply, error) {
 
 // me tells who is signed in.
 func me(c *call) (reply, error) {
-	var out *userView
+	var out *enduserapi.EndUser
 	err := c.view(func(u *account.Unit) error {
 		user, found, err := u.User(c.signedIn().User)
 		if err == nil && !found {
@@ -79,7 +83,7 @@ func me(c *call) (reply, error) {
 // signOut takes one account out of the session, or ends it.
 func signOut(c *call) (reply, error) {
 	var id int64
-	if err := c.parse(func(o *body.Object) { id = readID(o, "signin_id", false) }); err != nil {
+	if err := c.parse(func(o *body.Object) { id = input.ID(o, "signin_id") }); err != nil {
 		return reply{}, err
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {
@@ -129,7 +133,7 @@ func (u *unit) removeSignIn(id int64) error {
 // switchSignIn makes another account of the session the active one.
 func switchSignIn(c *call) (reply, error) {
 	var id int64
-	if err := c.parse(func(o *body.Object) { id = readID(o, "signin_id", true) }); err != nil {
+	if err := c.parse(func(o *body.Object) { id = required(o, "signin_id", input.ID) }); err != nil {
 		return reply{}, err
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -17,19 +18,19 @@ import (
 
 // signedUp returns a browser that is signed in to a new account, and the user's id.
 func (w *world) signedUp(email string) (*browser, string) {
-	w.t.Helper()
+	w.T.Helper()
 	b := w.browser()
 	return b, b.signUp(email)
 }
 
 // organization creates an organization and returns its id.
 func (b *browser) organization(name string) string {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	return b.ok("POST", "/organizations", fmt.Sprintf(`{"name":%q}`, name))["organization"].(map[string]any)["id"].(string)
 }
 
 func (b *browser) switchTo(organization string) map[string]any {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	return b.ok("POST", "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, organization))
 }
 
@@ -41,7 +42,7 @@ func (b *browser) as(token string) *browser {
 }
 
 func (b *browser) alive() bool {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	return b.do("GET", "/me", "").Status == 200
 }
 
@@ -86,10 +87,10 @@ func TestSES02CookieAttributes(t *testing.T) {
 		d := w.deployment()
 		d.Mode, d.FrontendHosts = "Production", []string{"app.example.com"}
 		d.SMS = nil
-		w.put("IdentityDeployment", "production", "acme/production", "production", d)
+		w.Put("IdentityDeployment", "production", "acme/production", "production", d)
 		p := w.browser()
 		p.host = "app.example.com"
-		w.eventually("the new host is served", func() bool { return p.do("GET", "/session", "").Status == 200 })
+		w.Eventually("the new host is served", func() bool { return p.do("GET", "/session", "").Status == 200 })
 		p.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"ada@example.com"}`)
 		if c := cookie(p.last); !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.MaxAge != 600 {
 			t.Errorf("in production: %s", c.Raw)
@@ -100,12 +101,12 @@ func TestSES02CookieAttributes(t *testing.T) {
 		// Two cookies: one was set by somebody else.
 		for _, path := range []string{"/session", "/me"} {
 			req, err := http.NewRequest("GET", w.server.URL+path, nil)
-			w.must(err)
+			w.Must(err)
 			req.Host = "localhost"
 			req.Header.Set("Cookie", "__session="+b.cookie()+"; __session="+b.cookie())
 			resp, err := http.DefaultClient.Do(req)
-			w.must(err)
-			w.must(resp.Body.Close())
+			w.Must(err)
+			w.Must(resp.Body.Close())
 			if resp.StatusCode != 401 {
 				t.Errorf("two cookies on %s: %d", path, resp.StatusCode)
 			}
@@ -141,7 +142,7 @@ func TestSES04RotationGraceAndReuse(t *testing.T) {
 			t.Fatal("a switch gave no new token")
 		}
 		// Nothing used the successor yet: the old one lives on, however long, and siblings do not kill each other.
-		w.clock.Advance(time.Hour)
+		w.Clock.Advance(time.Hour)
 		sibling := b.as(old)
 		sibling.switchTo(two)
 		if !b.as(old).alive() {
@@ -151,11 +152,11 @@ func TestSES04RotationGraceAndReuse(t *testing.T) {
 			t.Fatal("the successor does not work")
 		}
 		// Now it dies in 10 s.
-		w.clock.Advance(9 * time.Second)
+		w.Clock.Advance(9 * time.Second)
 		if !b.as(old).alive() || !sibling.alive() {
 			t.Fatal("a parallel tab lost its session within the grace, or a sibling was killed")
 		}
-		w.clock.Advance(2 * time.Second)
+		w.Clock.Advance(2 * time.Second)
 		if !sibling.alive() || !b.alive() {
 			t.Fatal("successors died with the one they replaced")
 		}
@@ -179,7 +180,7 @@ func TestSES04AtMostEightTokensLive(t *testing.T) {
 		old := b.cookie()
 		var siblings []*browser
 		for i := range 12 {
-			w.clock.Advance(time.Second)
+			w.Clock.Advance(time.Second)
 			tab := b.as(old)
 			tab.switchTo([]string{one, two}[i%2])
 			siblings = append(siblings, tab)
@@ -241,7 +242,7 @@ func TestSES04FixationTokensBeforeASignInNeverSurviveIt(t *testing.T) {
 		// A token of no session is ignored, and never becomes one.
 		victim = w.browser()
 		made, _, err := session.Mint(strings.NewReader(strings.Repeat("x", 32)))
-		w.must(err)
+		w.Must(err)
 		victim.setCookie(made)
 		victim.signIn("ada@example.com")
 		if victim.cookie() == made {
@@ -253,34 +254,34 @@ func TestSES04FixationTokensBeforeASignInNeverSurviveIt(t *testing.T) {
 func TestSES05IdleAndAbsoluteBounds(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
-		w.clock.Advance(24*time.Hour - time.Second)
+		w.Clock.Advance(24*time.Hour - time.Second)
 		if !b.alive() {
 			t.Fatal("idle for less than 24 h")
 		}
-		w.clock.Advance(24 * time.Hour)
+		w.Clock.Advance(24 * time.Hour)
 		b.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 		if b.cookie() != "" {
 			t.Error("the dead cookie was not cleared")
 		}
 		b.signIn("ada@example.com")
 		for range 7*2 - 1 {
-			w.clock.Advance(12 * time.Hour)
+			w.Clock.Advance(12 * time.Hour)
 			if !b.alive() {
 				t.Fatal("in use, and less than 7 days old")
 			}
 		}
-		w.clock.Advance(12 * time.Hour)
+		w.Clock.Advance(12 * time.Hour)
 		b.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 
 		d := w.deployment()
 		d.Session = &document.SessionSettings{IdleTimeoutSeconds: 120, LifetimeSeconds: 600, MaxSignIns: 5}
 		w.declare(d)
-		w.eventually("declared bounds bind", func() bool {
+		w.Eventually("declared bounds bind", func() bool {
 			b = w.browser()
 			b.signIn("ada@example.com")
 			return strings.Contains(b.last.Header.Get("Set-Cookie"), "Max-Age=600")
 		})
-		w.clock.Advance(121 * time.Second)
+		w.Clock.Advance(121 * time.Second)
 		b.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 	})
 }
@@ -299,22 +300,22 @@ func TestSES06UseIsWrittenAtMostOnceAMinuteAndResurrectsNothing(t *testing.T) {
 		}
 		start := used()
 		for range 59 {
-			w.clock.Advance(time.Second)
+			w.Clock.Advance(time.Second)
 			b.alive()
 		}
 		if !used().Equal(start) {
 			t.Error("use was written within a minute")
 		}
-		w.clock.Advance(20 * time.Second)
+		w.Clock.Advance(20 * time.Second)
 		b.alive()
 		if used().Equal(start) {
 			t.Error("use was not written after a minute and the jitter")
 		}
-		w.clock.Advance(25 * time.Hour)
+		w.Clock.Advance(25 * time.Hour)
 		b.do("GET", "/me", "")
 		b.do("GET", "/session", "")
-		w.clock.Advance(-25 * time.Hour)
-		if used().After(w.clock.Now()) {
+		w.Clock.Advance(-25 * time.Hour)
+		if used().After(w.Clock.Now()) {
 			t.Error("a session that was over was written to")
 		}
 	})
@@ -322,7 +323,7 @@ func TestSES06UseIsWrittenAtMostOnceAMinuteAndResurrectsNothing(t *testing.T) {
 
 func TestSES07WhatEndsASessionEndsItOnEveryServer(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		second := w.serve(w.store)
+		second := w.serve(w.Store)
 		b, user := w.signedUp("ada@example.com")
 		there := b.as(b.cookie())
 		there.base = second.URL
@@ -341,7 +342,7 @@ func TestSES07WhatEndsASessionEndsItOnEveryServer(t *testing.T) {
 				if _, err := tx.EndSessionsOf(parseID(user)); err != nil {
 					return err
 				}
-				return tx.UpdateUser(people.User{ID: parseID(user), Disabled: disabled, UpdatedAt: w.clock.Now()})
+				return tx.UpdateUser(people.User{ID: parseID(user), Disabled: disabled, UpdatedAt: w.Clock.Now()})
 			})
 		}
 		disable(true)
@@ -366,7 +367,7 @@ func TestSES08BoundsOfSignInsAndSessions(t *testing.T) {
 		}
 		b := w.browser()
 		for i := range 6 {
-			w.clock.Advance(time.Second)
+			w.Clock.Advance(time.Second)
 			b.signIn(fmt.Sprintf("user%d@example.com", i))
 		}
 		if got := b.last.Body.Session.SignIns; len(got) != 5 {
@@ -384,7 +385,7 @@ func TestSES08BoundsOfSignInsAndSessions(t *testing.T) {
 		// A user's 21st session makes the oldest give way.
 		var tabs []*browser
 		for range session.MaxPerUser + 1 {
-			w.clock.Advance(time.Second)
+			w.Clock.Advance(time.Second)
 			tab := w.browser()
 			tab.signIn("user0@example.com")
 			tabs = append(tabs, tab)
@@ -496,13 +497,13 @@ func TestSES13FailuresTellNothingAndSlowDown(t *testing.T) {
 				if email == "ada@example.com" {
 					b.refused(429, "RATE_LIMITED", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%q,"password":%q}`, email, goodPassword))
 				}
-				w.clock.Advance(time.Duration(wait) * time.Second)
+				w.Clock.Advance(time.Duration(wait) * time.Second)
 			}
 		}
 		// Another address is not held back; a success resets.
 		other := w.browser()
 		other.signIn("ada@example.com")
-		w.eventually("the owner is told", func() bool {
+		w.Eventually("the owner is told", func() bool {
 			for _, m := range w.carrier.Messages("ada@example.com") {
 				if strings.Contains(strings.ToLower(m.Subject), "sign-in") && sixDigits.FindString(m.Body) == "" {
 					return true
@@ -539,7 +540,7 @@ func TestSES13UnknownAccountsAreAnsweredAlike(t *testing.T) {
 			var shapes []string
 			for _, email := range []string{"ada@example.com", "new@example.com"} {
 				b := w.browser()
-				w.clock.Advance(2 * time.Hour) // what was sent before does not count
+				w.Clock.Advance(2 * time.Hour) // what was sent before does not count
 				first := shape(b.do("POST", request[0], fmt.Sprintf(request[1], email)))
 				kind, attempts := "signin_attempt_id", b.last.Body.Session.SignInAttempts
 				if len(attempts) == 0 {
@@ -553,7 +554,7 @@ func TestSES13UnknownAccountsAreAnsweredAlike(t *testing.T) {
 				t.Errorf("%s tells accounts apart:\n%s\n%s", request[0], shapes[0], shapes[1])
 			}
 		}
-		w.eventually("the owner of a taken address is told", func() bool {
+		w.Eventually("the owner of a taken address is told", func() bool {
 			for _, m := range w.carrier.Messages("ada@example.com") {
 				if strings.Contains(m.Body, "already") {
 					return true
@@ -590,6 +591,8 @@ func TestSES13ManyGuessesAtOnceAreAllCounted(t *testing.T) {
 
 func TestSES14Passwords(t *testing.T) {
 	onSQLite(t, func(w *world) {
+		w.cost = password.DefaultCost
+		w.server = w.serve(w.Store)
 		b := w.browser()
 		weak := []string{"short", "exactly14chars", strings.Repeat("x", 129), strings.Repeat("password", 3), "passwordpassword", "aaaaaaaaaaaaaaaaaaaa", "abababababababababab"}
 		for _, password := range weak {
@@ -629,7 +632,7 @@ func TestSES13TheOwnerIsToldOnceADayFromWhereverItComes(t *testing.T) {
 				b.do("POST", "/auth/signin", `{"strategy":"password","email":"Ada@example.com","password":"a wrong password of length"}`)
 			}
 		}
-		w.eventually("a notice arrives", func() bool { return mails() > 0 })
+		w.Eventually("a notice arrives", func() bool { return mails() > 0 })
 		if n := strings.Count(w.dump(), " void "); n != 2 || mails() != 1 {
 			t.Errorf("%d notices went out and %d were void, want 1 and 2", mails(), n)
 		}
@@ -638,7 +641,7 @@ func TestSES13TheOwnerIsToldOnceADayFromWhereverItComes(t *testing.T) {
 
 func TestAFailedSignOutKeepsTheCookie(t *testing.T) {
 	onSQLite(t, func(w *world) {
-		f := &failing{Store: w.store}
+		f := &failing{Store: w.Store}
 		server := w.serve(f)
 		b := w.browser()
 		b.base = server.URL
@@ -677,7 +680,7 @@ func TestARefusedRequestIsAUseOfItsToken(t *testing.T) {
 		old := b.cookie()
 		b.switchTo(one)
 		b.refused(400, "INVALID_ORGANIZATION", "POST", "/session/switch-organization", `{"organization_id":"1"}`)
-		w.clock.Advance(11 * time.Second)
+		w.Clock.Advance(11 * time.Second)
 		b.as(old).refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 	})
 }
@@ -696,7 +699,7 @@ func TestADoubleSubmitDoesNotTakeTheNewCookieAway(t *testing.T) {
 		if before.alive() || !b.alive() {
 			t.Error("the old cookie lives, or the new one does not")
 		}
-		w.clock.Advance(session.Grace)
+		w.Clock.Advance(session.Grace)
 		if a := before.refused(401, "NOT_AUTHENTICATED", "GET", "/me", ""); !strings.Contains(a.Header.Get("Set-Cookie"), "Max-Age=0") {
 			t.Error("a dead cookie is not cleared")
 		}
@@ -709,7 +712,7 @@ func TestADoubleSubmitDoesNotTakeTheNewCookieAway(t *testing.T) {
 func TestSES13ATryThatWasNeverComparedIsNotCounted(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		address, round := w.browser().address, 0
-		w.eventually("one client finds the queue of hashes full", func() bool {
+		w.Eventually("one client finds the queue of hashes full", func() bool {
 			round++
 			statuses := make([]int, 24)
 			email := func(i int) string { return fmt.Sprintf("user%d-%d@example.com", round, i) }
@@ -724,7 +727,7 @@ func TestSES13ATryThatWasNeverComparedIsNotCounted(t *testing.T) {
 			for i, status := range statuses {
 				want := map[int]int{401: 1, 503: 0}[status]
 				w.tx(func(tx people.Tx) error {
-					failure, err := tx.LockFailure("password", email(i)+" "+address, w.clock.Now())
+					failure, err := tx.LockFailure("password", email(i)+" "+address, w.Clock.Now())
 					if failure.Count != want {
 						t.Errorf("a try answered %d counts %d, want %d", status, failure.Count, want)
 					}

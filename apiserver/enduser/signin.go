@@ -6,6 +6,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -14,7 +15,7 @@ func signIn(c *call) (reply, error) {
 	settings := c.request.Settings.EffectiveSignIn()
 	var strategy, email, typed string
 	err := c.parse(func(o *body.Object) {
-		email = readEmail(o, "email")
+		email = required(o, "email", input.Email)
 		o.Require("strategy")
 		typed, _ = o.String("password")
 		sent := false

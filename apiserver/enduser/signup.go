@@ -1,9 +1,12 @@
 package enduser
 
 import (
+	"k8s.io/utils/ptr"
+
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/verification"
 	"github.com/cardea-iam/cardea/store/people"
@@ -18,9 +21,9 @@ type signUpRequest struct {
 func readSignUp(c *call) (q signUpRequest, err error) {
 	settings := c.request.Settings.EffectiveSignIn()
 	err = c.parse(func(o *body.Object) {
-		q.email = readEmail(o, "email")
-		q.firstName, q.lastName = readName(o, "first_name"), readName(o, "last_name")
-		q.organization = readOrganizationName(o, "organization_name", false)
+		q.email = required(o, "email", input.Email)
+		q.firstName, q.lastName = ptr.Deref(input.PersonName(o, "first_name"), ""), ptr.Deref(input.PersonName(o, "last_name"), "")
+		q.organization = ptr.Deref(input.Name(o, "organization_name"), "")
 		q.invitation, _ = o.String("invitation_token")
 		if o.Has("organization_name") && o.Has("invitation_token") {
 			o.Fault("invitation_token", "and organization_name exclude each other: send one of them")

@@ -16,6 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -64,7 +65,7 @@ func issueToken(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("sign a session token: %w", err)
 	}
-	return reply{data: tokenView{token, expires}}, nil
+	return reply{data: enduserapi.SessionToken{Token: token, ExpiresAt: expires}}, nil
 }
 
 // place writes where somebody is active, and what their roles permit there. The list is flat: a name that stands in the catalog of

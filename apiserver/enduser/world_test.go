@@ -16,7 +16,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -30,50 +29,26 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver"
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/hack/carrier"
-	"github.com/cardea-iam/cardea/internal/ids"
-	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
-	"github.com/cardea-iam/cardea/store/sqlstore"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// clock is a clock that tests move.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // world is a store with a Staging deployment on localhost, a server over real HTTP, and the local carrier.
 type world struct {
-	t       *testing.T
-	url     string
-	store   store.Store
-	term    store.Term
-	keyring *seal.Keyring
+	*servertest.World
 	carrier *carrier.Carrier
-	clock   *clock
 	server  *httptest.Server
 	logs    *logBuffer
 	traced  statements
-	// generation makes each document newer than the one before.
-	generation int64
+	// cost is that of the passwords of servers that start: little, for hundreds are hashed here.
+	cost password.Cost
 }
 
 // statements records the texts of what the store is asked while it is on.
@@ -131,10 +106,7 @@ func (l *logBuffer) String() string {
 func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	for engine, open := range map[string]func(testing.TB) string{
-		"sqlite":   func(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "cardea.db") },
-		"postgres": pgtest.ForTest,
-	} {
+	for engine, open := range servertest.Engines {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			story(t, newWorld(t, open(t)))
@@ -146,61 +118,52 @@ func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
 func onSQLite(t *testing.T, story func(w *world)) {
 	t.Helper()
 	t.Parallel()
-	story(newWorld(t, "sqlite://"+filepath.Join(t.TempDir(), "cardea.db")))
+	story(newWorld(t, ""))
 }
 
 func newWorld(t *testing.T, storeURL string) *world {
 	t.Helper()
-	w := &world{t: t, url: storeURL, clock: &clock{now: time.Now().UTC().Truncate(time.Microsecond)}, logs: &logBuffer{}}
+	w := &world{logs: &logBuffer{}, cost: password.Cost{MemoryKiB: 64, Passes: 1}}
+	w.World = servertest.New(t, storeURL, w.traced.add)
 	var err error
-	w.store, err = sqlstore.Open(t.Context(), storeURL, sqlstore.Options{Clock: w.clock.Now, MaxConns: 8, Trace: w.traced.add})
-	w.must(err)
-	t.Cleanup(func() { _ = w.store.Close() })
-	w.must(w.store.Migrate(t.Context()))
-	w.term, err = w.store.Acquire(t.Context(), "test", time.Second)
-	w.must(err)
-	keyFile := filepath.Join(t.TempDir(), "root.key")
-	w.must(os.WriteFile(keyFile, bytes.Repeat([]byte{7}, 32), 0o600))
-	w.keyring, err = seal.Load([]string{keyFile})
-	w.must(err)
 	w.carrier, err = carrier.Start(carrier.Options{})
-	w.must(err)
+	w.Must(err)
 	t.Cleanup(func() { _ = w.carrier.Close() })
 	w.declare(w.deployment())
 	w.declareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5})
 	other := w.deployment()
 	other.FrontendHosts, other.DisplayName = []string{"other.localhost"}, "Other"
-	w.put(v1alpha1.KindIdentityDeployment, "other", anotherName, "other", other)
-	w.server = w.serve(w.store)
+	w.Put(v1alpha1.KindIdentityDeployment, "other", anotherName, "other", other)
+	w.server = w.serve(w.Store)
 	return w
 }
 
 // serve starts a server over a store.
 func (w *world) serve(st store.Store) *httptest.Server {
-	w.t.Helper()
+	w.T.Helper()
 	proxies, err := authn.ParseProxies([]string{"127.0.0.0/8"})
-	w.must(err)
+	w.Must(err)
 	server, err := apiserver.New(apiserver.Options{
-		Feed: st, People: st, Keyring: w.keyring, TrustedProxies: proxies, Clock: w.clock.Now, Log: funcr.New(w.logs.add, funcr.Options{Verbosity: 1}),
-		Registry: prometheus.NewRegistry(), EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Feed: st, People: st, Keyring: w.Keyring, TrustedProxies: proxies, Clock: w.Clock.Now, Log: funcr.New(w.logs.add, funcr.Options{Verbosity: 1}),
+		Registry: prometheus.NewRegistry(), PasswordCost: w.cost, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	})
-	w.must(err)
+	w.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
 	following.Go(func() { _ = server.Follow(ctx) })
 	served := httptest.NewServer(server.Frontend())
-	w.t.Cleanup(func() {
+	w.T.Cleanup(func() {
 		served.Close()
 		cancel()
 		following.Wait()
 	})
-	w.eventually("the configuration is loaded", func() bool { return server.Ready() })
+	w.Eventually("the configuration is loaded", func() bool { return server.Ready() })
 	return served
 }
 
 // deployment is a Staging deployment that sends through the carrier.
 func (w *world) deployment() document.Deployment {
-	token := w.keyring.Seal(document.SealedTwilioToken, document.SecretID(deploymentName, document.SealedTwilioToken), []byte(carrier.DefaultAuthToken))
+	token := w.Keyring.Seal(document.SealedTwilioToken, document.SecretID(deploymentName, document.SealedTwilioToken), []byte(carrier.DefaultAuthToken))
 	return document.Deployment{
 		DisplayName: "Acme", Mode: "Staging", FrontendHosts: []string{"localhost", "app.localhost"}, FieldConflicts: "Reject", ManagementWrites: "Enabled",
 		AllowedOrigins: []string{"https://app.example.com"}, OrganizationPermissions: []string{"organization:invite", "billing:read"}, WorkspacePermissions: []string{"documents:read"},
@@ -214,65 +177,19 @@ func (w *world) deployment() document.Deployment {
 
 // declare puts the deployment's document and waits until servers have it.
 func (w *world) declare(d document.Deployment) {
-	w.t.Helper()
-	w.put(v1alpha1.KindIdentityDeployment, "staging", deploymentName, "staging", d)
+	w.T.Helper()
+	w.Put(v1alpha1.KindIdentityDeployment, "staging", deploymentName, "staging", d)
 }
 
 func (w *world) declareB2B(b document.B2BSettings) {
-	w.t.Helper()
-	w.put(v1alpha1.KindB2BSettings, "b2b", deploymentName, "b2b", b)
-}
-
-// put writes a document as the operator does.
-func (w *world) put(kind, name, deployment, key string, content any) int64 {
-	w.t.Helper()
-	w.generation++
-	hash, err := document.Hash(kind, content)
-	w.must(err)
-	payload, err := document.Encode(document.Meta{CreatedAt: w.clock.Now(), UpdatedAt: w.clock.Now()}, content)
-	w.must(err)
-	owner := store.Owner{Identity: store.Identity{Kind: kind, Namespace: "acme", Name: name}, UID: "uid-" + name}
-	held, err := w.store.Stored(w.t.Context(), owner.Identity)
-	w.must(err)
-	seen := ""
-	if held.Found {
-		seen = owner.UID
-	}
-	id := ids.Derive(kind, "acme", name)
-	_, err = w.store.Put(w.t.Context(), w.term, store.Put{SeenUID: seen, Document: store.Document{
-		Owner: owner, Generation: w.generation, Deployment: deployment, ID: id, Key: key, Hash: hash, Payload: payload,
-	}})
-	w.must(err)
-	return id
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// eventually waits for a condition.
-func (w *world) eventually(what string, holds func() bool) {
-	w.t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			w.t.Fatalf("waited in vain: %s", what)
-		case <-tick.C:
-		}
-	}
+	w.T.Helper()
+	w.Put(v1alpha1.KindB2BSettings, "b2b", deploymentName, "b2b", b)
 }
 
 // tx runs do on the deployment's rows.
 func (w *world) tx(do func(people.Tx) error) {
-	w.t.Helper()
-	w.must(w.store.Change(w.t.Context(), deploymentName, do))
+	w.T.Helper()
+	w.Must(w.Store.Change(w.T.Context(), deploymentName, do))
 }
 
 // browser is a client with a cookie jar, at an address of its own.
@@ -339,19 +256,19 @@ func (w *world) browser() *browser {
 
 func (w *world) browserAt(address string) *browser {
 	jar, err := cookiejar.New(nil)
-	w.must(err)
+	w.Must(err)
 	return &browser{w: w, base: w.server.URL, host: "localhost", address: address, client: &http.Client{Jar: jar, Timeout: 60 * time.Second}}
 }
 
 // do sends a request and checks that the answer is a well-formed envelope.
 func (b *browser) do(method, path, body string, header ...string) answer {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	var reader io.Reader
 	if body != "" {
 		reader = strings.NewReader(body)
 	}
 	req, err := http.NewRequest(method, b.base+path, reader)
-	b.w.must(err)
+	b.w.Must(err)
 	req.Host = b.host
 	req.Header.Set("X-Forwarded-For", b.address)
 	req.Header.Set("User-Agent", "test browser")
@@ -369,15 +286,15 @@ func (b *browser) do(method, path, body string, header ...string) answer {
 		req.Host = req.Header.Get("Host")
 	}
 	resp, err := b.client.Do(req)
-	b.w.must(err)
+	b.w.Must(err)
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	b.w.must(err)
+	b.w.Must(err)
 	b.last = answer{Status: resp.StatusCode, Header: resp.Header, Raw: string(raw)}
 	if path == "/.well-known/jwks.json" && resp.StatusCode == 200 || resp.StatusCode == http.StatusNoContent {
 		return b.last
 	}
-	b.w.must(json.Unmarshal(raw, &b.last.Body))
+	b.w.Must(json.Unmarshal(raw, &b.last.Body))
 	b.checkEnvelope()
 	b.checkDocumented(method, path)
 	return b.last
@@ -385,18 +302,18 @@ func (b *browser) do(method, path, body string, header ...string) answer {
 
 // checkEnvelope holds every answer to the contract's 2.8.
 func (b *browser) checkEnvelope() {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	var members map[string]json.RawMessage
-	b.w.must(json.Unmarshal([]byte(b.last.Raw), &members))
+	b.w.Must(json.Unmarshal([]byte(b.last.Raw), &members))
 	for _, name := range []string{"status", "message", "data", "session", "errors"} {
 		if _, found := members[name]; !found {
-			b.w.t.Fatalf("the envelope lacks %s: %s", name, b.last.Raw)
+			b.w.T.Fatalf("the envelope lacks %s: %s", name, b.last.Raw)
 		}
 	}
 	success := b.last.Status == 200
 	if len(members) != 5 || b.last.Body.Status != b.last.Status || success != (b.last.Body.Message == "") || success != (len(b.last.Body.Errors) == 0) ||
 		!success && string(members["data"]) != "null" || b.last.Header.Get("Cache-Control") != "no-store" {
-		b.w.t.Fatalf("HTTP status %d, envelope %s", b.last.Status, b.last.Raw)
+		b.w.T.Fatalf("HTTP status %d, envelope %s", b.last.Status, b.last.Raw)
 	}
 	active := b.last.Body.Session.ActiveSignIn
 	for _, g := range b.last.Body.Session.SignIns {
@@ -405,7 +322,7 @@ func (b *browser) checkEnvelope() {
 		}
 	}
 	if active != nil {
-		b.w.t.Fatalf("the active sign-in is none of the session's: %s", b.last.Raw)
+		b.w.T.Fatalf("the active sign-in is none of the session's: %s", b.last.Raw)
 	}
 }
 
@@ -423,18 +340,18 @@ func (b *browser) raw(method, path, body string) (*http.Response, error) {
 
 // ok is do for what must succeed; it returns the data.
 func (b *browser) ok(method, path, body string, header ...string) map[string]any {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	if a := b.do(method, path, body, header...); a.Status != 200 {
-		b.w.t.Fatalf("%s %s %s: %s", method, path, body, a.Raw)
+		b.w.T.Fatalf("%s %s %s: %s", method, path, body, a.Raw)
 	}
 	return b.last.data()
 }
 
 // refused is do for what must be refused.
 func (b *browser) refused(status int, code, method, path, body string, header ...string) answer {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	if a := b.do(method, path, body, header...); a.Status != status || a.code() != code {
-		b.w.t.Fatalf("%s %s %s: want %d %s, got %s", method, path, body, status, code, a.Raw)
+		b.w.T.Fatalf("%s %s %s: want %d %s, got %s", method, path, body, status, code, a.Raw)
 	}
 	return b.last
 }
@@ -461,9 +378,9 @@ var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 
 // codeFor waits for the newest code sent to a recipient, the nth.
 func (w *world) codeFor(to string, nth int) string {
-	w.t.Helper()
+	w.T.Helper()
 	var code string
-	w.eventually(fmt.Sprintf("message %d to %s", nth, to), func() bool {
+	w.Eventually(fmt.Sprintf("message %d to %s", nth, to), func() bool {
 		var codes []string
 		for _, m := range w.carrier.Messages(to) {
 			if found := sixDigits.FindString(m.Body); found != "" {
@@ -489,7 +406,7 @@ func quote(text string) string {
 
 // signUp signs somebody up by password and code, and returns the user's id.
 func (b *browser) signUp(email string, more ...string) string {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	body := fmt.Sprintf(`{"email":%s,"password":%s%s}`, quote(email), quote(goodPassword), strings.Join(more, ""))
 	b.ok("POST", "/auth/signup", body)
 	b.completeSignUp(email)
@@ -498,20 +415,20 @@ func (b *browser) signUp(email string, more ...string) string {
 
 // completeSignUp sends the emailed code of the pending sign-up.
 func (b *browser) completeSignUp(email string) {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	attempt := b.last.Body.Session.SignUpAttempts[0]["id"].(string)
 	b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, attempt, b.w.codeFor(email, 1)))
 }
 
 // signIn signs in by password.
 func (b *browser) signIn(email string) {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	b.ok("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%s,"password":%s}`, quote(email), quote(goodPassword)))
 }
 
 // addPhone adds a number and returns its id.
 func (b *browser) addPhone(number string) string {
-	b.w.t.Helper()
+	b.w.T.Helper()
 	return b.ok("POST", "/me/phone-numbers", fmt.Sprintf(`{"phone_number":%q}`, number))["id"].(string)
 }
 
@@ -525,38 +442,38 @@ func wrong(code string) string {
 
 // sign gives the deployment a signing key, as the operator makes it.
 func (w *world) sign() {
-	w.t.Helper()
+	w.T.Helper()
 	w.declare(w.signedDeployment())
-	w.eventually("the key is published", func() bool {
+	w.Eventually("the key is published", func() bool {
 		return strings.Contains(w.browser().do("GET", "/.well-known/jwks.json", "").Raw, "k1")
 	})
 }
 
 // signedDeployment is the deployment with a signing key of its own.
 func (w *world) signedDeployment() document.Deployment {
-	w.t.Helper()
+	w.T.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	w.must(err)
+	w.Must(err)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
-	w.must(err)
+	w.Must(err)
 	public, err := json.Marshal(jose.JSONWebKey{Key: key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"})
-	w.must(err)
+	w.Must(err)
 	d := w.deployment()
-	d.SigningKeys = []document.SigningKey{{ID: "k1", Public: public, Sealed: w.keyring.Seal(document.SealedSigningKey, "k1", der)}}
+	d.SigningKeys = []document.SigningKey{{ID: "k1", Public: public, Sealed: w.Keyring.Seal(document.SealedSigningKey, "k1", der)}}
 	return d
 }
 
 // withdraw deletes a document as the operator does.
 func (w *world) withdraw(kind, name string) {
-	w.t.Helper()
-	w.must(w.store.Delete(w.t.Context(), w.term, store.Owner{Identity: store.Identity{Kind: kind, Namespace: "acme", Name: name}, UID: "uid-" + name}))
+	w.T.Helper()
+	w.Withdraw(kind, "acme", name)
 }
 
 // deleteWorkspaceMembership takes a row away that no operation takes away alone.
 func (w *world) deleteWorkspaceMembership(id string) {
-	w.t.Helper()
-	db := w.open()
+	w.T.Helper()
+	db := w.Open()
 	defer func() { _ = db.Close() }()
-	_, err := db.ExecContext(w.t.Context(), "DELETE FROM workspace_memberships WHERE id = "+id)
-	w.must(err)
+	_, err := db.ExecContext(w.T.Context(), "DELETE FROM workspace_memberships WHERE id = "+id)
+	w.Must(err)
 }

@@ -2,14 +2,12 @@ package management
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/outage"
-	"github.com/cardea-iam/cardea/store"
 )
 
 // operation serves one documented operation: it answers, or says why not.
@@ -86,7 +84,7 @@ func (c *call) send(answer reply) {
 // refuse answers with an error and logs what is the server's own fault.
 func (c *call) refuse(err error) {
 	refused, id := apierror.Of(err), c.id[0]
-	if refused.Status >= 500 && !quiet(refused) && c.r.Context().Err() == nil {
+	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
 		c.api.Log.Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", id)
 	}
 	header := c.Header()
@@ -103,13 +101,6 @@ func (c *call) refuse(err error) {
 	if c.r.Method != http.MethodHead {
 		_, _ = c.Write(raw) // the client is gone
 	}
-}
-
-// quiet tells what needs no line in the log for each request: an outage has one when it begins and one when it ends, and what has no
-// cause says itself what is the matter.
-func quiet(refused *apierror.Error) bool {
-	return refused.Status == http.StatusServiceUnavailable &&
-		(refused.Cause == nil || errors.Is(refused.Cause, outage.ErrAway) || errors.Is(refused.Cause, store.ErrUnavailable))
 }
 
 // errorBody is the documented form of an error.

@@ -169,7 +169,7 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, 
 	}
 	handler, err := New(Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now, Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
-		People: rows, Hasher: password.NewHasher(), Random: rand.Reader, patience: 10 * time.Millisecond, // nothing here comes into force
+		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // nothing here comes into force
 	})
 	if err != nil {
 		t.Fatal(err)

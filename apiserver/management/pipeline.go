@@ -27,9 +27,27 @@ type call struct {
 	snapshot  *snapshot.Snapshot
 	principal *authn.Principal
 	body      []byte
+
+	context callContext
+	// head is where the beginning of a short answer is written.
+	head [48]byte
 }
 
 type callKey struct{}
+
+// callContext is the request's context that knows the call; it is part of the call, because this is the hottest path there is.
+type callContext struct {
+	context.Context
+	call *call
+}
+
+// Value implements context.Context.
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c.call
+	}
+	return c.Context.Value(key)
+}
 
 func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
 
@@ -82,8 +100,8 @@ func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Recorder: route.Recorder{ResponseWriter: w, Status: http.StatusOK}, api: p.api, received: p.api.Clock()}
 	c.id[0] = route.RequestID(r)
 	w.Header()["X-Request-Id"] = c.id[:]
-	// One copy of the request for all that is known of it: this is the hottest path there is.
-	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+	c.context = callContext{Context: r.Context(), call: c}
+	r = r.WithContext(&c.context) // one copy of the request for all that is known of it
 	c.r = r
 	defer func() {
 		if fault := recover(); fault != nil {

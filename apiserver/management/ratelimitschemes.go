@@ -58,7 +58,7 @@ func (a *API) getScheme(c *call) (reply, error) {
 	if !found {
 		return reply{}, noSuchScheme()
 	}
-	return raw(snapshot.AppendObject(make([]byte, 0, 48), c.principal.Deployment.ID, nil), entry.Body), nil
+	return raw(snapshot.AppendObject(c.head[:0], c.principal.Deployment.ID, nil), entry.Body), nil
 }
 
 // createScheme creates a RateLimitScheme resource and answers when it is in force here.

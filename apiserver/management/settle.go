@@ -30,7 +30,7 @@ func (w *writer) settle(ctx context.Context, kind string, obj v1alpha1.Resource)
 }
 
 // await waits for a condition of the snapshot, looking at the live resource meanwhile.
-func (w *writer) await(ctx context.Context, obj v1alpha1.Resource, done func(*snapshot.Snapshot) bool, judge func(v1alpha1.Resource) error) (bool, error) {
+func (w *writer) await(ctx context.Context, obj v1alpha1.Resource, done func(*snapshot.Snapshot) bool, refused func(v1alpha1.Resource) error) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.patience)
 	defer cancel()
 	for {
@@ -46,7 +46,7 @@ func (w *writer) await(ctx context.Context, obj v1alpha1.Resource, done func(*sn
 		live := obj.DeepCopyObject().(v1alpha1.Resource)
 		// A look that fails proves nothing: the write itself was acknowledged.
 		if w.kubernetes.Get(ctx, client.ObjectKeyFromObject(obj), live) == nil && live.GetUID() == obj.GetUID() {
-			if err := judge(live); err != nil {
+			if err := refused(live); err != nil {
 				return false, err
 			}
 		}

@@ -102,7 +102,7 @@ func TestKubernetesError(t *testing.T) {
 		retryAfter bool
 	}{
 		{"a problem passes", mine, http.StatusTeapot, "mine", false},
-		{"a lost contest", &refusal{v1alpha1.ReasonConflict, "slug x is held by y"}, 409, "slug x is held by y", false},
+		{"what another has", &refusal{v1alpha1.ReasonConflict, "slug x is held by y"}, 409, "slug x is held by y", false},
 		{"superseded", &refusal{v1alpha1.ReasonSuperseded, "slug x is declared"}, 409, "slug x is declared", false},
 		{"invalid", &refusal{v1alpha1.ReasonInvalid, "spec.rules"}, 400, "spec.rules", false},
 		{"refused by the API server", errRefused, 400, "spec.slug is odd", false},

@@ -52,7 +52,8 @@ func load(name string, source []byte) (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if err := spec.Validate(context.Background()); err != nil {
+	// The tests hold the examples against their schemas: a server that starts need not.
+	if err := spec.Validate(context.Background(), openapi3.DisableExamplesValidation()); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	raw, err := spec.MarshalJSON()

@@ -6,9 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/store"
 )
 
 // ErrAway marks the errors of what is out of reach: the outage has its line in the log, each request needs none.
@@ -40,4 +44,11 @@ func (w *Watch) Note(answered bool, err error) error {
 		w.log.Error(err, "Out of reach; what needs it is refused until it is back", "what", w.what)
 	}
 	return fmt.Errorf("%w: %w", ErrAway, err)
+}
+
+// Quiet tells which refusals need no line in the log of their own: a 503 of an outage, which has its two, and one without a cause, which
+// says itself what is the matter.
+func Quiet(refused *apierror.Error) bool {
+	return refused.Status == http.StatusServiceUnavailable &&
+		(refused.Cause == nil || errors.Is(refused.Cause, ErrAway) || errors.Is(refused.Cause, store.ErrUnavailable))
 }

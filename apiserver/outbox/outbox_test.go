@@ -16,7 +16,7 @@ const number = "+12025550101"
 func TestAMessageIsSentOnceAndForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := w.dispatcher(w.store)
+	d := w.dispatcher(w.Store)
 	text := w.text(home, number)
 	mail := w.message(home, "somebody@acme.example")
 	mail.Channel = people.ChannelMail
@@ -63,8 +63,8 @@ func TestTheWaitGrowsFromTryToTryWithAJitter(t *testing.T) {
 func TestATransientFailureIsTriedAgainUntilHalfAMinuteBeforeTheCodesEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := w.dispatcher(w.store)
-	w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultError, Count: 10_000}))
+	d := w.dispatcher(w.Store)
+	w.Must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultError, Count: 10_000}))
 	m := w.text(home, number)
 	var r row
 	for tries := 1; ; tries++ {
@@ -74,23 +74,23 @@ func TestATransientFailureIsTriedAgainUntilHalfAMinuteBeforeTheCodesEnd(t *testi
 		if r = w.row(m); r.State != people.MessagePending {
 			break
 		}
-		wait := r.NextAt.Sub(w.clock.Now())
+		wait := r.NextAt.Sub(w.Clock.Now())
 		whole := min(firstRetry<<min(tries-1, 5), maxRetry)
 		if r.Tries != tries || wait < whole/2 || wait > whole || r.Sealed == "" || !strings.Contains(r.Reason, "500") {
 			t.Fatalf("after try %d: %+v, due after %s", tries, r, wait)
 		}
-		w.clock.Advance(wait - time.Microsecond)
+		w.Clock.Advance(wait - time.Microsecond)
 		if n := w.turn(d); n != 0 {
 			t.Fatalf("tried again too early")
 		}
-		w.clock.Advance(time.Microsecond)
+		w.Clock.Advance(time.Microsecond)
 	}
 	w.expect(m, people.MessageExpired)
 	// The next try would have come within the last 30 s, which are left for reading and typing.
-	if left := m.ExpiresAt.Sub(w.clock.Now()); left <= margin || left > margin+maxRetry || r.Tries < 30 {
+	if left := m.ExpiresAt.Sub(w.Clock.Now()); left <= margin || left > margin+maxRetry || r.Tries < 30 {
 		t.Errorf("given up %s before the end, after %d tries", left, r.Tries)
 	}
-	w.clock.Advance(life)
+	w.Clock.Advance(life)
 	if n := w.turn(d); n != 0 {
 		t.Error("tried after its end")
 	}
@@ -113,8 +113,8 @@ func TestAMessageThatWaitedTooLongIsGivenUpUnsent(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			m := w.text(home, number)
-			w.clock.Advance(life - tc.left)
-			w.turn(w.dispatcher(w.store))
+			w.Clock.Advance(life - tc.left)
+			w.turn(w.dispatcher(w.Store))
 			w.expect(m, tc.state)
 			w.received(number, tc.sent)
 		})
@@ -124,19 +124,19 @@ func TestAMessageThatWaitedTooLongIsGivenUpUnsent(t *testing.T) {
 func TestAThrottledProviderIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := w.dispatcher(w.store)
-	w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultThrottle, RetryAfter: "7"}))
+	d := w.dispatcher(w.Store)
+	w.Must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultThrottle, RetryAfter: "7"}))
 	first, second := w.text(home, number), w.text(home, "+12025550102")
 	elsewhere := w.text(other, "+12025550103")
 	w.turn(d)
 	for _, m := range []people.Message{first, second} {
-		if r := w.expect(m, people.MessagePending); !r.NextAt.Equal(w.clock.Now().Add(7 * time.Second)) {
-			t.Errorf("message %d is due after %s", m.ID, r.NextAt.Sub(w.clock.Now()))
+		if r := w.expect(m, people.MessagePending); !r.NextAt.Equal(w.Clock.Now().Add(7 * time.Second)) {
+			t.Errorf("message %d is due after %s", m.ID, r.NextAt.Sub(w.Clock.Now()))
 		}
 	}
 	w.expect(elsewhere, people.MessageSent)
 	w.received(second.Recipient, 0)
-	w.clock.Advance(7*time.Second - time.Microsecond)
+	w.Clock.Advance(7*time.Second - time.Microsecond)
 	if n := w.turn(d); n != 0 {
 		t.Fatalf("%d claimed before the time", n)
 	}
@@ -144,7 +144,7 @@ func TestAThrottledProviderIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 	third := w.text(home, "+12025550104")
 	w.turn(d)
 	w.received(third.Recipient, 0)
-	w.clock.Advance(time.Microsecond)
+	w.Clock.Advance(time.Microsecond)
 	w.turn(d)
 	for _, m := range []people.Message{first, second, third} {
 		w.expect(m, people.MessageSent)
@@ -155,24 +155,24 @@ func TestAThrottledProviderIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 func TestWhatIsThrottledBeyondTheCodesEndIsGivenUpAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultThrottle, RetryAfter: "60"}))
+	w.Must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultThrottle, RetryAfter: "60"}))
 	m := w.text(home, number)
-	w.clock.Advance(life - margin - time.Minute)
-	w.turn(w.dispatcher(w.store))
+	w.Clock.Advance(life - margin - time.Minute)
+	w.turn(w.dispatcher(w.Store))
 	w.expect(m, people.MessageExpired)
 }
 
 func TestAPermanentRefusalIsFinal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := w.dispatcher(w.store)
+	d := w.dispatcher(w.Store)
 	m := w.text(home, "+15005550001")
 	w.turn(d)
 	r := w.expect(m, people.MessageFailed)
 	if r.Tries != 1 || !strings.Contains(r.Reason, "21211") || strings.Contains(r.Reason, m.Recipient) {
 		t.Errorf("%+v", r)
 	}
-	w.clock.Advance(lease)
+	w.Clock.Advance(lease)
 	if n := w.turn(d); n != 0 {
 		t.Error("tried again")
 	}
@@ -181,9 +181,9 @@ func TestAPermanentRefusalIsFinal(t *testing.T) {
 func TestAWrongTokenFailsMessagesAtOnceUntilItIsMended(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := w.dispatcher(w.store)
+	d := w.dispatcher(w.Store)
 	wrong := w.deployment(home)
-	wrong.SMS.Twilio.SealedAuthToken = w.keyring.Seal(document.SealedTwilioToken, document.SecretID(home, document.SealedTwilioToken), []byte("not the token"))
+	wrong.SMS.Twilio.SealedAuthToken = w.Keyring.Seal(document.SealedTwilioToken, document.SecretID(home, document.SealedTwilioToken), []byte("not the token"))
 	w.redeclare(home, wrong)
 	m := w.text(home, number)
 	w.turn(d)
@@ -200,11 +200,11 @@ func TestACodeThatWasReplacedIsNotSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	replaced, used, last := w.text(home, number), w.text(home, "+12025550102"), w.text(home, number)
-	w.must(w.store.Change(t.Context(), home, func(tx people.Tx) error {
-		_, err := tx.ConsumeChallenge(used.Challenge, w.clock.Now())
+	w.Must(w.Store.Change(t.Context(), home, func(tx people.Tx) error {
+		_, err := tx.ConsumeChallenge(used.Challenge, w.Clock.Now())
 		return err
 	}))
-	w.turn(w.dispatcher(w.store))
+	w.turn(w.dispatcher(w.Store))
 	w.expect(replaced, people.MessageVoid)
 	w.expect(used, people.MessageVoid)
 	w.expect(last, people.MessageSent)
@@ -220,28 +220,28 @@ func TestWhatADeadDispatcherClaimedIsSentByAnotherAfterTheLease(t *testing.T) {
 	for name, died := range map[string]func(w *world, d *Dispatcher, m people.Message){
 		"before it sent": func(*world, *Dispatcher, people.Message) {},
 		"before it settled": func(w *world, d *Dispatcher, m people.Message) {
-			if to := d.send(w.t.Context(), m); to.State != people.MessageSent {
-				w.t.Fatalf("%+v", to)
+			if to := d.send(w.T.Context(), m); to.State != people.MessageSent {
+				w.T.Fatalf("%+v", to)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			dead, alive := w.dispatcher(w.store), w.dispatcher(w.store)
+			dead, alive := w.dispatcher(w.Store), w.dispatcher(w.Store)
 			m := w.text(home, number)
 			claimed, err := dead.claim(t.Context(), maxInFlight)
-			w.must(err)
+			w.Must(err)
 			if len(claimed) != 1 {
 				t.Fatalf("%d claimed", len(claimed))
 			}
 			died(w, dead, claimed[0])
 			before := len(w.carrier.Messages(number))
-			w.clock.Advance(15*time.Second - time.Microsecond)
+			w.Clock.Advance(15*time.Second - time.Microsecond)
 			if n := w.turn(alive); n != 0 {
 				t.Fatal("claimed within the lease")
 			}
-			w.clock.Advance(time.Microsecond)
+			w.Clock.Advance(time.Microsecond)
 			if n := w.turn(alive); n != 1 {
 				t.Fatalf("%d claimed after the lease", n)
 			}
@@ -257,11 +257,11 @@ func TestWhatADeadDispatcherClaimedIsSentByAnotherAfterTheLease(t *testing.T) {
 func TestAProviderThatFailsIsGivenARestWhileOthersGoOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := w.dispatcher(w.store)
+	d := w.dispatcher(w.Store)
 	var failing []people.Message
 	for n := range failuresBeforeRest {
 		to := fmt.Sprintf("+1202555020%d", n)
-		w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultHangUp, To: to}))
+		w.Must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultHangUp, To: to}))
 		failing = append(failing, w.text(home, to))
 	}
 	w.turn(d)
@@ -274,11 +274,11 @@ func TestAProviderThatFailsIsGivenARestWhileOthersGoOn(t *testing.T) {
 	w.turn(d)
 	w.expect(elsewhere, people.MessageSent)
 	w.expect(mail, people.MessageSent)
-	if r := w.expect(rested, people.MessagePending); !r.NextAt.Equal(w.clock.Now().Add(restFor)) || !strings.Contains(r.Reason, "rest") {
+	if r := w.expect(rested, people.MessagePending); !r.NextAt.Equal(w.Clock.Now().Add(restFor)) || !strings.Contains(r.Reason, "rest") {
 		t.Errorf("%+v", r)
 	}
 	w.received(number, 0)
-	w.clock.Advance(restFor)
+	w.Clock.Advance(restFor)
 	w.turn(d)
 	for _, m := range append(failing, rested) {
 		w.expect(m, people.MessageSent)
@@ -289,18 +289,18 @@ func TestAProviderThatFailsIsGivenARestWhileOthersGoOn(t *testing.T) {
 func TestOneSuccessEndsTheCountOfFailures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := w.dispatcher(w.store)
+	d := w.dispatcher(w.Store)
 	for range 3 {
 		for n := range failuresBeforeRest - 1 {
 			to := fmt.Sprintf("+1202555020%d", n)
-			w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultError, To: to}))
+			w.Must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultError, To: to}))
 			w.text(home, to)
 		}
 		w.turn(d)
 		m := w.text(home, number)
 		w.turn(d)
 		w.expect(m, people.MessageSent)
-		w.clock.Advance(maxRetry)
+		w.Clock.Advance(maxRetry)
 		w.turn(d)
 	}
 }
@@ -321,7 +321,7 @@ func TestWhatADeploymentDoesNotSendAnyMoreFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			d := w.dispatcher(w.store)
+			d := w.dispatcher(w.Store)
 			m, elsewhere := w.text(home, number), w.text(other, "+12025550102")
 			tc.change(w)
 			w.turn(d)
@@ -330,8 +330,8 @@ func TestWhatADeploymentDoesNotSendAnyMoreFails(t *testing.T) {
 			if r := w.expect(m, people.MessagePending); !strings.Contains(r.Reason, tc.reason) {
 				t.Errorf("%+v", r)
 			}
-			w.clock.Advance(follows)
-			w.eventually("the configuration is newer than the message", func() bool { return w.follower.Staleness() == 0 })
+			w.Clock.Advance(follows)
+			w.Eventually("the configuration is newer than the message", func() bool { return w.follower.Staleness() == 0 })
 			w.turn(d)
 			if r := w.expect(m, people.MessageFailed); !strings.Contains(r.Reason, tc.reason) {
 				t.Errorf("%+v", r)
@@ -344,16 +344,16 @@ func TestWhatADeploymentDoesNotSendAnyMoreFails(t *testing.T) {
 func TestAMessageThatIsAheadOfTheConfigurationWaitsForIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := w.dispatcher(w.store)
+	d := w.dispatcher(w.Store)
 	m := w.text("acme/new", number)
 	w.turn(d)
 	w.expect(m, people.MessagePending)
 	w.declare("acme/new", w.deployment("acme/new"))
-	w.eventually("the deployment is known", func() bool {
+	w.Eventually("the deployment is known", func() bool {
 		_, found := w.follower.Current().Deployment("acme/new")
 		return found
 	})
-	w.clock.Advance(firstRetry)
+	w.Clock.Advance(firstRetry)
 	w.turn(d)
 	w.expect(m, people.MessageSent)
 }
@@ -366,7 +366,7 @@ func TestAnUnreadableBodyFails(t *testing.T) {
 	broken := w.message(home, "+12025550102")
 	broken.Sealed = "nonsense"
 	w.post(foreign, broken)
-	w.turn(w.dispatcher(w.store))
+	w.turn(w.dispatcher(w.Store))
 	for _, m := range []people.Message{foreign, broken} {
 		w.expect(m, people.MessageFailed)
 		w.received(m.Recipient, 0)
@@ -375,8 +375,8 @@ func TestAnUnreadableBodyFails(t *testing.T) {
 
 // redeclare declares a deployment anew and waits until it is known.
 func (w *world) redeclare(deployment string, d document.Deployment) {
-	w.t.Helper()
+	w.T.Helper()
 	before := w.follower.Current().Position()
 	w.declare(deployment, d)
-	w.eventually("the change is known", func() bool { return w.follower.Current().Position() != before })
+	w.Eventually("the change is known", func() bool { return w.follower.Current().Position() != before })
 }

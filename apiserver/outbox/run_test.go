@@ -15,7 +15,7 @@ func TestNothingIsClaimedBeforeTheConfigurationIsLoaded(t *testing.T) {
 	t.Parallel()
 	w := newWorldOver(t, "sqlite://"+t.TempDir()+"/cardea.db")
 	m := w.text(home, number)
-	d := w.dispatcher(&messages{Messages: w.store, watch: func() {
+	d := w.dispatcher(&messages{Messages: w.Store, watch: func() {
 		select {
 		case <-w.follower.Loaded():
 		default:
@@ -24,32 +24,32 @@ func TestNothingIsClaimedBeforeTheConfigurationIsLoaded(t *testing.T) {
 	}})
 	w.run(d)
 	d.Nudge()
-	w.follow()
-	w.eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
+	w.Follow(w.follower)
+	w.Eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
 
 	// Nor does a dispatcher whose configuration never comes outlive its context.
 	idle := newWorldOver(t, "sqlite://"+t.TempDir()+"/cardea.db")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w.must(idle.dispatcher(idle.store).Run(ctx))
+	w.Must(idle.dispatcher(idle.Store).Run(ctx))
 }
 
 func TestANudgeSendsAtOnceAndManyAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := w.dispatcher(w.store)
+	d := w.dispatcher(w.Store)
 	w.run(d)
 	const many = 3 * maxInFlight
 	// Most are held up for a moment, so that everything in flight is taken.
-	w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: 50 * time.Millisecond, Count: many}))
+	w.Must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: 50 * time.Millisecond, Count: many}))
 	var all []people.Message
 	for n := range many {
 		all = append(all, w.message(home, fmt.Sprintf("+1202555%04d", n)))
 	}
 	w.post(all...)
 	d.Nudge()
-	w.eventually("all are sent and settled", func() bool {
-		w.clock.Advance(fullWait / 10) // those that found the provider busy are due again
+	w.Eventually("all are sent and settled", func() bool {
+		w.Clock.Advance(fullWait / 10) // those that found the provider busy are due again
 		d.Nudge()
 		return w.count(people.MessageSent) == many
 	})
@@ -61,49 +61,49 @@ func TestANudgeSendsAtOnceAndManyAtOnce(t *testing.T) {
 func TestItGoesOnWhenTheStoreIsBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	st := &messages{Messages: w.store}
+	st := &messages{Messages: w.Store}
 	st.away.Store(true)
 	d := w.dispatcher(st)
 	w.run(d)
 	m := w.text(home, number)
 	d.Nudge()
-	w.eventually("the store is asked in vain", func() bool { return st.refused.Load() > 0 })
+	w.Eventually("the store is asked in vain", func() bool { return st.refused.Load() > 0 })
 	w.expect(m, people.MessagePending)
 	st.away.Store(false)
-	w.eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
+	w.Eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
 
 	// The store goes while a message is sent: nobody knows then that it was, so it is sent once more.
-	w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: time.Second}))
+	w.Must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: time.Second}))
 	m = w.text(home, "+12025550102")
 	d.Nudge()
-	w.eventually("the carrier has it", func() bool { return len(w.carrier.Messages(m.Recipient)) == 1 })
+	w.Eventually("the carrier has it", func() bool { return len(w.carrier.Messages(m.Recipient)) == 1 })
 	refused := st.refused.Load()
 	st.away.Store(true)
-	w.eventually("it is not settled", func() bool { return st.refused.Load() > refused })
+	w.Eventually("it is not settled", func() bool { return st.refused.Load() > refused })
 	st.away.Store(false)
 	w.expect(m, people.MessagePending)
-	w.clock.Advance(lease)
+	w.Clock.Advance(lease)
 	d.Nudge()
-	w.eventually("it is settled", func() bool { return w.row(m).State == people.MessageSent })
+	w.Eventually("it is settled", func() bool { return w.row(m).State == people.MessageSent })
 	w.received(m.Recipient, 2)
 }
 
 func TestAProviderThatHangsHoldsNobodyElse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := w.dispatcher(w.store)
+	d := w.dispatcher(w.Store)
 	var burst []people.Message
 	for n := range 3 * maxInFlight {
 		to := fmt.Sprintf("+1202556%04d", n)
-		w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: time.Minute, To: to}))
+		w.Must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: time.Minute, To: to}))
 		burst = append(burst, w.message(home, to))
 	}
 	w.post(burst...)
 	w.run(d)
-	w.eventually("the provider is full", func() bool { return len(w.carrier.Messages("")) == maxPerProvider })
+	w.Eventually("the provider is full", func() bool { return len(w.carrier.Messages("")) == maxPerProvider })
 	m := w.text(other, number)
 	d.Nudge()
-	w.eventually("another deployment's text is sent", func() bool { return w.count(people.MessageSent) == 1 })
+	w.Eventually("another deployment's text is sent", func() bool { return w.count(people.MessageSent) == 1 })
 	w.expect(m, people.MessageSent)
 	if got := len(w.carrier.Messages("")); got != maxPerProvider+1 {
 		t.Errorf("%d texts were handed over, want %d of the one that hangs", got-1, maxPerProvider)
@@ -113,27 +113,27 @@ func TestAProviderThatHangsHoldsNobodyElse(t *testing.T) {
 func TestItEndsPromptlyWhileTheCarrierIsSlow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: time.Minute}))
-	d := w.dispatcher(w.store)
+	w.Must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultSlow, Delay: time.Minute}))
+	d := w.dispatcher(w.Store)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
 	m := w.text(home, number)
 	d.Nudge()
-	w.eventually("it is under way", func() bool { return len(w.carrier.Messages(number)) == 1 })
+	w.Eventually("it is under way", func() bool { return len(w.carrier.Messages(number)) == 1 })
 	cancel()
 	select {
 	case err := <-ended:
-		w.must(err)
+		w.Must(err)
 	case <-time.After(5 * time.Second):
 		t.Fatal("it waits for the carrier")
 	}
 	// Another dispatcher takes over without waiting for the lease.
-	if r := w.expect(m, people.MessagePending); r.Lease != "" || r.NextAt.Sub(w.clock.Now()) > firstRetry {
+	if r := w.expect(m, people.MessagePending); r.Lease != "" || r.NextAt.Sub(w.Clock.Now()) > firstRetry {
 		t.Errorf("%+v", r)
 	}
-	w.clock.Advance(firstRetry)
-	w.turn(w.dispatcher(w.store))
+	w.Clock.Advance(firstRetry)
+	w.turn(w.dispatcher(w.Store))
 	w.expect(m, people.MessageSent)
 }
 
@@ -143,7 +143,7 @@ func TestTwoDispatchersOnOneDatabaseSendEachMessageOnce(t *testing.T) {
 		t.Skip("needs PostgreSQL")
 	}
 	w := newWorldOver(t, pgtest.ForTest(t))
-	w.follow()
+	w.Follow(w.follower)
 	const many = 200
 	var all []people.Message
 	for n := range many {
@@ -151,11 +151,11 @@ func TestTwoDispatchersOnOneDatabaseSendEachMessageOnce(t *testing.T) {
 		all = append(all, w.message(deployment, fmt.Sprintf("+1202555%04d", n)))
 	}
 	for range 2 {
-		w.run(w.dispatcher(w.openStore()))
+		w.run(w.dispatcher(w.OpenStore()))
 	}
 	w.post(all...)
-	w.eventually("all are settled", func() bool {
-		w.clock.Advance(fullWait / 10) // those that found the provider busy are due again
+	w.Eventually("all are settled", func() bool {
+		w.Clock.Advance(fullWait / 10) // those that found the provider busy are due again
 		return w.count(people.MessageSent) == many
 	})
 	for _, m := range all {
@@ -166,9 +166,9 @@ func TestTwoDispatchersOnOneDatabaseSendEachMessageOnce(t *testing.T) {
 
 // count is how many messages are in a state.
 func (w *world) count(state string) (n int) {
-	w.t.Helper()
-	db := w.open()
+	w.T.Helper()
+	db := w.Open()
 	defer func() { _ = db.Close() }()
-	w.must(db.QueryRowContext(w.t.Context(), "SELECT COUNT(*) FROM outbox WHERE state = '"+state+"'").Scan(&n))
+	w.Must(db.QueryRowContext(w.T.Context(), "SELECT COUNT(*) FROM outbox WHERE state = '"+state+"'").Scan(&n))
 	return n
 }

@@ -10,11 +10,23 @@ import (
 	"github.com/alexedwards/argon2id"
 )
 
-// cost is that of a new hash: 19 MiB, 2 passes, 1 lane (the OWASP minimum for Argon2id).
-var cost = argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+// Cost is that of a new hash.
+type Cost struct {
+	// MemoryKiB is in KiB, Passes is how often it is gone over.
+	MemoryKiB, Passes uint32
+}
+
+// DefaultCost is the OWASP minimum for Argon2id: 19 MiB, 2 passes, 1 lane.
+var DefaultCost = Cost{MemoryKiB: 19 * 1024, Passes: 2}
+
+func (c Cost) params() *argon2id.Params {
+	return &argon2id.Params{Memory: c.MemoryKiB, Iterations: c.Passes, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+}
 
 // dummy is a hash that no password is right for, at the cost of a new one.
-const dummy = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+func (c Cost) dummy() string {
+	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=1$%s$%s", c.MemoryKiB, c.Passes, strings.Repeat("A", 22), strings.Repeat("A", 43))
+}
 
 // ErrBusy: the queue of hashes did not move in time, or a client has too many in it.
 var ErrBusy = errors.New("too many passwords are being checked at once")
@@ -22,15 +34,15 @@ var ErrBusy = errors.New("too many passwords are being checked at once")
 var errForm = errors.New("a stored password hash has not the form this binary reads")
 
 // Hash returns a password's hash in the PHC string format.
-func (*Turn) Hash(password string) (string, error) {
-	return argon2id.CreateHash(password, &cost)
+func (t *Turn) Hash(password string) (string, error) {
+	return argon2id.CreateHash(password, t.hasher.cost.params())
 }
 
 // Verify compares a password with its hash; with "", which no password matches, in the same time.
-func (*Turn) Verify(password, encoded string) (bool, error) {
+func (t *Turn) Verify(password, encoded string) (bool, error) {
 	known := encoded != ""
 	if !known {
-		encoded = dummy
+		encoded = t.hasher.cost.dummy()
 	}
 	if err := checkForm(encoded); err != nil {
 		return false, err

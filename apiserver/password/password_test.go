@@ -17,7 +17,7 @@ import (
 
 func TestAHashIsInPHCFormAndVerifies(t *testing.T) {
 	t.Parallel()
-	h := NewHasher()
+	h := NewHasher(DefaultCost)
 	first, err := h.Hash(t.Context(), Client{}, "correct horse battery staple")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func verify(ctx context.Context, h *Hasher, password, encoded string) (bool, err
 
 func TestHashesOfOthersAreVerifiedByTheirOwnCost(t *testing.T) {
 	t.Parallel()
-	h := NewHasher()
+	h := NewHasher(DefaultCost)
 	// Test vectors of the reference implementation of Argon2.
 	for _, vector := range []string{
 		"$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4",
@@ -92,7 +92,7 @@ func TestWrongFormsAreErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ok, err := verify(t.Context(), NewHasher(), "password", encoded)
+			ok, err := verify(t.Context(), NewHasher(DefaultCost), "password", encoded)
 			if ok || err == nil || strings.Contains(err.Error(), hash) {
 				t.Errorf("%t, %v", ok, err)
 			}
@@ -103,9 +103,9 @@ func TestWrongFormsAreErrors(t *testing.T) {
 // What takes no account takes the same work: the dummy has the cost of every new hash, and waits for its turn like one.
 func TestAnUnknownAccountIsAsMuchWorkAsAKnownOne(t *testing.T) {
 	t.Parallel()
-	h := NewHasher()
-	p, salt, key, err := argon2id.DecodeHash(dummy)
-	if err != nil || *p != cost || len(salt) != int(cost.SaltLength) || len(key) != int(cost.KeyLength) {
+	h := NewHasher(DefaultCost)
+	p, salt, key, err := argon2id.DecodeHash(DefaultCost.dummy())
+	if err != nil || *p != *DefaultCost.params() || len(salt) != 16 || len(key) != 32 {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	for _, password := range []string{"", "anything"} {
@@ -135,7 +135,7 @@ func hold(t *testing.T, h *Hasher) (turns []*Turn) {
 
 func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
 	t.Parallel()
-	h := NewHasher()
+	h := NewHasher(DefaultCost)
 	if h.wait != 2*time.Second {
 		t.Errorf("a hash waits %s", h.wait)
 	}
@@ -259,7 +259,7 @@ func TestNoPasswordIsRefusedForItsComposition(t *testing.T) {
 
 func TestOneClientDoesNotTakeEverybodysTurns(t *testing.T) {
 	t.Parallel()
-	h := NewHasher()
+	h := NewHasher(DefaultCost)
 	greedy := Client{"greedy", "around"}
 	for range maxPerClient {
 		if _, err := h.enter(greedy); err != nil {
@@ -277,7 +277,7 @@ func TestOneClientDoesNotTakeEverybodysTurns(t *testing.T) {
 // M1: who asks from many networks of one neighbourhood waits for themselves; others get every other turn.
 func TestM1TurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
 	t.Parallel()
-	h := NewHasher()
+	h := NewHasher(DefaultCost)
 	held := hold(t, h)
 	enter := func(network, neighbourhood string) *Turn {
 		turn, err := h.enter(Client{network, neighbourhood})

@@ -22,6 +22,7 @@ type Client struct{ Network, Neighbourhood string }
 // wait get their turns round-robin by neighbourhood, and within one by client: who asks from many addresses of one network waits
 // for themselves.
 type Hasher struct {
+	cost Cost
 	// wait is how long a hash waits for its turn.
 	wait time.Duration
 
@@ -53,9 +54,9 @@ type Turn struct {
 	release sync.Once
 }
 
-// NewHasher returns a Hasher.
-func NewHasher() *Hasher {
-	return &Hasher{wait: maxWait, free: runtime.GOMAXPROCS(0), neighbourhoods: map[string]*neighbourhood{}}
+// NewHasher returns a Hasher that makes new hashes at a cost.
+func NewHasher(cost Cost) *Hasher {
+	return &Hasher{cost: cost, wait: maxWait, free: runtime.GOMAXPROCS(0), neighbourhoods: map[string]*neighbourhood{}}
 }
 
 // Acquire waits for a turn, which the caller releases. It fails with ErrBusy, or when ctx ends.

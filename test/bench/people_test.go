@@ -122,7 +122,7 @@ func newPeopleWorld(t *testing.T, engine string) *peopleWorld {
 	check(t, f.put(t.Context(), v1alpha1.KindB2BSettings, "b2b", "b2b", 2, document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5}))
 	w.serve(t, st)
 	w.openBare(t, url)
-	hash, err := password.NewHasher().Hash(t.Context(), password.Client{}, benchPassword)
+	hash, err := password.NewHasher(password.DefaultCost).Hash(t.Context(), password.Client{}, benchPassword)
 	check(t, err)
 	for i := range people8 {
 		w.persons = append(w.persons, w.person(t, st, i, hash))

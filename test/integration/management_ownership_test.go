@@ -210,6 +210,25 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 		Expect(w.ask("DELETE", schemesPath+"/wanted", key, "").Status).To(Equal(204))
 	})
 
+	It("GITOPS-6: names its deployment as owner, which goes without waiting for it", func(ctx context.Context) {
+		w.post(key, "owned", "")
+		deployment := testkit.Deployment(w.namespace, "acme")
+		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
+		owners := w.live(ctx, "acme.owned").OwnerReferences
+		Expect(owners).To(HaveLen(1))
+		Expect(owners[0]).To(And(HaveField("Kind", "IdentityDeployment"), HaveField("Name", "acme"), HaveField("UID", deployment.UID),
+			HaveField("Controller", BeNil()), HaveField("BlockOwnerDeletion", BeNil())))
+	})
+
+	It("CHAOS-6: has a slug that is free as soon as its deletion was answered", func(ctx context.Context) {
+		for range 10 {
+			w.post(key, "again", "")
+			answer := w.ask("DELETE", schemesPath+"/again", key, "")
+			Expect(answer.Status).To(Equal(204))
+		}
+		w.post(key, "again", "")
+	})
+
 	It("is not deleted while somebody uses it", func(ctx context.Context) {
 		w.post(key, "used", "")
 		app := testkit.App(w.namespace, "acme", "user")

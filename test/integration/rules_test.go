@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// minimal is the smallest valid spec of each kind.
+// minimal is the smallest valid spec of each kind of which it is more than a deploymentRef.
 var minimal = map[string]string{
 	v1alpha1.KindIdentityDeployment: `{}`,
 	v1alpha1.KindRateLimitScheme: `
@@ -30,8 +30,6 @@ slug: backend`,
 	v1alpha1.KindAPIKey: `
 appRef: {name: backend}
 secretTemplate: {}`,
-	v1alpha1.KindB2BSettings: `
-deploymentRef: {name: acme}`,
 	v1alpha1.KindMembershipRole: `
 deploymentRef: {name: acme}
 level: Organization`,
@@ -44,8 +42,6 @@ scope: read:users`,
 	v1alpha1.KindAITool: `
 deploymentRef: {name: acme}
 type: API`,
-	v1alpha1.KindAIAgent: `
-deploymentRef: {name: acme}`,
 }
 
 // declare returns a resource as YAML tells it: the minimal spec of the kind, each member of overlay put over it, null
@@ -53,7 +49,11 @@ deploymentRef: {name: acme}`,
 func declare(kind, namespace, name, overlay string) *unstructured.Unstructured {
 	GinkgoHelper()
 	spec, over := map[string]any{}, map[string]any{}
-	Expect(yaml.Unmarshal([]byte(minimal[kind]), &spec)).To(Succeed())
+	smallest, declared := minimal[kind]
+	if !declared {
+		smallest = "deploymentRef: {name: acme}"
+	}
+	Expect(yaml.Unmarshal([]byte(smallest), &spec)).To(Succeed())
 	Expect(yaml.Unmarshal([]byte(overlay), &over)).To(Succeed())
 	maps.Copy(spec, over)
 	maps.DeleteFunc(spec, func(_ string, value any) bool { return value == nil })

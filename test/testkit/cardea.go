@@ -19,6 +19,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver"
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/controllers"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
@@ -123,7 +124,8 @@ func StartServer(config *rest.Config, st store.Store, opts ServerOptions) (*Serv
 		return nil, err
 	}
 	server, err := apiserver.New(apiserver.Options{
-		Feed: st, People: st, Kubernetes: kubernetes, Clock: opts.Clock, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
+		PasswordCost: password.Cost{MemoryKiB: 64, Passes: 1},
+		Feed:         st, People: st, Kubernetes: kubernetes, Clock: opts.Clock, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
 		TrustedProxies: proxies, MaxStaleness: opts.MaxStaleness, Keyring: opts.Keyring, EgressAllowed: opts.EgressAllowed,
 	})
 	if err != nil {

@@ -1,0 +1,187 @@
+// Package servertest is the world that tests of the server's rooms share: a store with documents in it as the operator puts them, a snapshot
+// that follows, a root key, and a clock that tests move.
+package servertest
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+// patience is how long Eventually waits.
+const patience = 20 * time.Second
+
+// Clock is a clock that tests move, to the microsecond.
+type Clock struct{ micros atomic.Int64 }
+
+// NewClock returns a clock at a time.
+func NewClock(at time.Time) *Clock {
+	c := &Clock{}
+	c.micros.Store(at.UnixMicro())
+	return c
+}
+
+// Now returns the clock's time.
+func (c *Clock) Now() time.Time { return time.UnixMicro(c.micros.Load()).UTC() }
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+
+// World is a store in the hands of a test.
+type World struct {
+	T testing.TB
+	// URL is the store's.
+	URL     string
+	Store   store.Store
+	Term    store.Term
+	Keyring *seal.Keyring
+	Clock   *Clock
+	// generation makes each document newer than the one before.
+	generation atomic.Int64
+	trace      func(query string, args []any)
+}
+
+// New returns a world over an empty store of a URL; "" is SQLite in a folder of the test. trace is told of every statement on
+// people's rows; nil: nobody is.
+func New(t testing.TB, url string, trace func(query string, args []any)) *World {
+	t.Helper()
+	if url == "" {
+		url = SQLite(t)
+	}
+	w := &World{T: t, URL: url, Clock: NewClock(time.Now()), trace: trace}
+	w.Store = w.OpenStore()
+	w.Must(w.Store.Migrate(t.Context()))
+	var err error
+	w.Term, err = w.Store.Acquire(t.Context(), "test", time.Second)
+	w.Must(err)
+	file := filepath.Join(t.TempDir(), "root.key")
+	w.Must(os.WriteFile(file, bytes.Repeat([]byte{7}, 32), 0o600))
+	w.Keyring, err = seal.Load([]string{file})
+	w.Must(err)
+	return w
+}
+
+// SQLite returns the URL of a store in a folder of the test.
+func SQLite(t testing.TB) string {
+	return "sqlite://" + filepath.Join(t.TempDir(), "cardea.db")
+}
+
+// Engines are the stores a story runs on, each by what makes one for a test.
+var Engines = map[string]func(testing.TB) string{"sqlite": SQLite, "postgres": pgtest.ForTest}
+
+// OpenStore opens the store once more, as another process does; SQLite permits one at a time.
+func (w *World) OpenStore() store.Store {
+	w.T.Helper()
+	st, err := sqlstore.Open(w.T.Context(), w.URL, sqlstore.Options{Clock: w.Clock.Now, Logger: logr.Discard(), MaxConns: 8, Trace: w.trace})
+	w.Must(err)
+	w.T.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
+// Open opens the database beside the store; who asks closes it.
+func (w *World) Open() *sql.DB {
+	w.T.Helper()
+	if path, isSQLite := strings.CutPrefix(w.URL, "sqlite://"); isSQLite {
+		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+		w.Must(err)
+		return db
+	}
+	config, err := pgx.ParseConfig(w.URL)
+	w.Must(err)
+	return stdlib.OpenDB(*config)
+}
+
+func ownerOf(kind, namespace, name string) store.Owner {
+	return store.Owner{Identity: store.Identity{Kind: kind, Namespace: namespace, Name: name}, UID: "uid-" + name}
+}
+
+// Put writes a document as the operator does, and returns its id. deployment is "namespace/name"; its namespace is the document's.
+func (w *World) Put(kind, name, deployment, key string, content any) int64 {
+	w.T.Helper()
+	namespace, _, _ := strings.Cut(deployment, "/")
+	hash, err := document.Hash(kind, content)
+	w.Must(err)
+	payload, err := document.Encode(document.Meta{CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()}, content)
+	w.Must(err)
+	owner, id := ownerOf(kind, namespace, name), ids.Derive(kind, namespace, name)
+	stored, err := w.Store.Stored(w.T.Context(), owner.Identity)
+	w.Must(err)
+	seen := ""
+	if stored.Found {
+		seen = owner.UID
+	}
+	_, err = w.Store.Put(w.T.Context(), w.Term, store.Put{SeenUID: seen, Document: store.Document{
+		Owner: owner, Generation: w.generation.Add(1), Deployment: deployment, ID: id, Key: key, Hash: hash, Payload: payload,
+	}})
+	w.Must(err)
+	return id
+}
+
+// Withdraw deletes a document as the operator does.
+func (w *World) Withdraw(kind, namespace, name string) {
+	w.T.Helper()
+	w.Must(w.Store.Delete(w.T.Context(), w.Term, ownerOf(kind, namespace, name)))
+}
+
+// Follow keeps a follower's snapshot current until the test ends.
+func (w *World) Follow(follower *snapshot.Follower) {
+	w.T.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { _ = follower.Run(ctx) })
+	w.T.Cleanup(func() {
+		cancel()
+		following.Wait()
+	})
+	w.Eventually("the configuration is loaded", func() bool {
+		select {
+		case <-follower.Loaded():
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// Must ends the test on an error.
+func (w *World) Must(err error) {
+	w.T.Helper()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Eventually waits for a condition.
+func (w *World) Eventually(what string, holds func() bool) {
+	w.T.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			w.T.Fatalf("waited in vain: %s", what)
+		case <-tick.C:
+		}
+	}
+}
