@@ -258,7 +258,7 @@ func TestM8ASignUpBringsNoOrganizationWhereUsersOwnNone(t *testing.T) {
 		none := int64(0)
 		w.declareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &none})
 		b := w.browser()
-		w.eventually("the settings are in force", func() bool {
+		w.Eventually("the settings are in force", func() bool {
 			return b.do("POST", "/auth/signup", fmt.Sprintf(`{"email":"ada@example.com","password":%q,"organization_name":"Org"}`, goodPassword)).code() == "ORGANIZATION_LIMIT_REACHED"
 		})
 	})

@@ -321,7 +321,7 @@ func TestM1TurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
 // M1: a client that is refused leaves nothing behind, or refused ones would fill the memory while the queue is full.
 func TestM1RefusedClientsAreNotRemembered(t *testing.T) {
 	t.Parallel()
-	h := NewHasher()
+	h := NewHasher(DefaultCost)
 	for n := range maxPerNeighbourhood {
 		if _, err := h.enter(Client{fmt.Sprint("client ", n/maxPerClient), "around"}); err != nil {
 			t.Fatal(err)
