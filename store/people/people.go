@@ -53,7 +53,8 @@ type Upkeep interface {
 
 // Tx is one deployment's rows within a View or a Change. It ends with the callback. "Lock" in a name means: the row is read,
 // and nobody else changes it before the transaction ends. Locks are taken in the order session, name, failure or counter,
-// other sessions, user, organization, member.
+// other sessions, user, organization, member, as far as a rule knows what it will need. Where two wait for each other all the same, the
+// engine undoes one after a second, and Change runs it again.
 type Tx interface {
 	Users
 	Phones

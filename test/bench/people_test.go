@@ -101,6 +101,9 @@ func TestBenchPeople(t *testing.T) {
 		w := newPeopleWorld(t, engine)
 		w.compare(t, engine, "GET /session", func(t *testing.T, p *person) { w.getSession(t, p) })
 		w.compare(t, engine, "switch-organization", func(t *testing.T, p *person) { w.switchOrganization(t, p) })
+		besideBusyLoops(t, func() {
+			w.compare(t, engine+", beside two busy loops", "GET /session", func(t *testing.T, p *person) { w.getSession(t, p) })
+		})
 	}
 }
 
