@@ -73,7 +73,8 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 		`DELETE FROM outbox WHERE deployment = :deployment AND challenge_id IN (SELECT c.id FROM challenges c
 			WHERE c.deployment = outbox.deployment AND c.user_id = ?)`,
 		`DELETE FROM challenges WHERE deployment = :deployment AND user_id = ?`,
-		`UPDATE sends SET user_id = 0, recipient = '', client = '', neighbourhood = '' WHERE deployment = :deployment AND user_id = ?`,
+		`UPDATE sends SET user_id = 0, recipient = '', client = '', neighbourhood = '' WHERE deployment = :deployment
+			AND channel = '`+people.ChannelSMS+`' AND user_id = ?`, // mails have no user
 		`DELETE FROM known_clients WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND user_id = ?`,
