@@ -74,7 +74,7 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 			WHERE c.deployment = outbox.deployment AND c.user_id = ?)`,
 		`DELETE FROM challenges WHERE deployment = :deployment AND user_id = ?`,
 		`UPDATE sends SET user_id = 0, recipient = '', client = '', neighbourhood = '' WHERE deployment = :deployment
-			AND channel = '`+people.ChannelSMS+`' AND user_id = ?`, // mails have no user
+			AND channel = '` + people.ChannelSMS + `' AND user_id = ?`, // mails have no user
 		`DELETE FROM known_clients WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND user_id = ?`,
