@@ -1,8 +1,8 @@
 #!/bin/sh
-# Runs every fuzz target of packages for so long each (go test -fuzztime), one after the other: fuzz.sh 3s ./internal/...
+# Runs every fuzz target of packages with so many inputs each (go test -fuzztime), one after the other: fuzz.sh 50000x ./internal/...
 set -eu
 
-time=${1:?how long each target runs, such as 3s}
+inputs=${1:?how many inputs each target gets, such as 50000x}
 shift
 cd "$(dirname "$0")/.."
 
@@ -15,5 +15,5 @@ targets=$(go list -f '{{$dir := .Dir}}{{range .TestGoFiles}}{{$dir}}/{{.}} {{$.I
 [ -n "$targets" ] || { echo "no fuzz target was found in $*" >&2; exit 1; }
 
 echo "$targets" | while read -r package target; do
-	go test "$package" -v -run "^$target\$" -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 1s
+	go test "$package" -v -run "^$target\$" -fuzz "^$target\$" -fuzztime "$inputs" -fuzzminimizetime 1s
 done
