@@ -1,27 +1,10 @@
 package enduser_test
 
 import (
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 )
-
-// open opens the store's database beside Cardea.
-func (w *world) open() *sql.DB {
-	w.T.Helper()
-	if path, isSQLite := strings.CutPrefix(w.URL, "sqlite://"); isSQLite {
-		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
-		w.Must(err)
-		return db
-	}
-	config, err := pgx.ParseConfig(w.URL)
-	w.Must(err)
-	return stdlib.OpenDB(*config)
-}
 
 // dump is every row of people in the store as text, blobs also in hexadecimal: where secrets must not be.
 func (w *world) dump() string {
