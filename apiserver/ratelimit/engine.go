@@ -1,0 +1,206 @@
+package ratelimit
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cardea-iam/cardea/internal/scheme"
+)
+
+// DefaultMaxBytes bounds the counters' memory where nothing else is said: about two million of the usual size.
+const DefaultMaxBytes = 512 << 20
+
+const (
+	shardCount = 256
+	// Every sweepEvery-th use of a shard looks at sweepSlots of its slots: 64 slots for 1,024 decisions.
+	sweepEvery = 16
+	sweepSlots = 1
+)
+
+// Engine counts. It is safe for concurrent use.
+//
+// Its memory is bounded: where it is full, a new block takes the place of the one idle for longest (Stats.Evicted tells of
+// those that still counted something). Blocks of addresses take at most half: an address beyond it shares one strict counter
+// with all others that came too late, so a flood of addresses neither frees itself of its limits nor pushes out anybody's quota.
+type Engine struct {
+	seed     uint64
+	maxShard int64
+	layouts  atomic.Uint32
+	// schemes are all by their id. What is deleted stays: it is small, and its counters may be asked for again.
+	schemes sync.Map
+	shards  [shardCount]shard
+}
+
+// NewEngine returns an engine whose counters take at most maxBytes.
+func NewEngine(maxBytes int64) *Engine {
+	return &Engine{seed: rand.Uint64(), maxShard: max(maxBytes/shardCount, 32<<10)}
+}
+
+// Scheme puts a scheme's rules in force, which internal/scheme has found valid, and returns it. A scheme that the engine has
+// met before, though it was deleted meanwhile, goes on with its counters wherever identities are the same.
+func (e *Engine) Scheme(id uint64, rules []scheme.Rule) *Scheme {
+	made := &Scheme{ID: id, numbers: &e.layouts}
+	made.replacing.Lock()
+	known, found := e.schemes.LoadOrStore(id, made)
+	if !found {
+		made.replace(rules)
+		made.replacing.Unlock()
+		return made
+	}
+	of := known.(*Scheme)
+	of.Replace(rules)
+	return of
+}
+
+// Stats are what the engine holds.
+type Stats struct {
+	// Blocks is how many subjects have counters, and Bytes what these take without the table.
+	Blocks, Bytes int64
+	// Evicted counts blocks that gave way though they still counted something, and Shared decisions over an address that had no
+	// room of its own.
+	Evicted, Shared uint64
+}
+
+// Stats adds up all shards.
+func (e *Engine) Stats() Stats {
+	var all Stats
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.Lock()
+		all.Blocks += int64(s.blocks)
+		all.Bytes += s.bytes
+		all.Evicted += s.evicted
+		all.Shared += s.shared
+		s.Unlock()
+	}
+	return all
+}
+
+// Decide judges one request: it charges every rule that matches, or none.
+func (e *Engine) Decide(now Instant, r *Request, out *Result) {
+	e.judge(now, r, out, 1)
+}
+
+// Peek tells how Decide would judge a request, and charges nothing.
+func (e *Engine) Peek(now Instant, r *Request, out *Result) {
+	e.judge(now, r, out, 0)
+}
+
+func (e *Engine) judge(now Instant, r *Request, out *Result, cost int64) {
+	out.Allowed, out.Blocked, out.RetryAfter, out.Rules = true, -1, 0, out.Rules[:0]
+	d := &out.work
+	d.now = now
+	for {
+		d.count = 0
+		e.plan(d, r.Scheme, r, false)
+		if r.AppScheme != r.Scheme {
+			e.plan(d, r.AppScheme, r, true)
+		}
+		if d.count == 0 {
+			return
+		}
+		e.lock(d)
+		if e.open(d) {
+			break
+		}
+		e.unlock(d) // a newer program took a block over: judge by it
+	}
+	d.check(out)
+	if out.Allowed && cost > 0 {
+		d.charge(out)
+	}
+	if cost > 0 {
+		d.countDecisions(out)
+	}
+	for _, at := range d.locked[:d.locks] {
+		s := &e.shards[at]
+		if s.uses++; s.uses%sweepEvery == 0 {
+			s.sweep(now.Steady, sweepSlots)
+		}
+	}
+	e.unlock(d)
+}
+
+// plan notes the blocks that a scheme's matching rules need, or its rules for the whole app alone.
+func (e *Engine) plan(d *decision, s *Scheme, r *Request, ofApp bool) {
+	if s == nil {
+		return
+	}
+	p := s.program.Load()
+	mask := p.matcher.match(r.Method, r.Path)
+	if ofApp {
+		mask &= p.appRules
+	}
+	for mode := Mode(0); mask != 0 && mode < modeCount; mode++ {
+		rules := p.ofMode[mode] & mask
+		if rules == 0 {
+			continue
+		}
+		mask &^= rules
+		part := &d.parts[d.count]
+		d.count++
+		part.scheme, part.program, part.rules = s, p, rules
+		of, address := mode.subject(r)
+		part.key = blockKey{s.ID, of, address, mode}
+		part.place(e)
+	}
+}
+
+func (p *part) place(e *Engine) {
+	p.hash = p.key.hash(e.seed)
+	p.shard = int32(p.hash & (shardCount - 1))
+}
+
+// lock locks the shards of all parts in ascending order, each once.
+func (e *Engine) lock(d *decision) {
+	d.locks = 0
+	for i := range d.count {
+		d.hold(d.parts[i].shard)
+	}
+	for _, at := range d.locked[:d.locks] {
+		e.shards[at].Lock()
+	}
+}
+
+// hold adds a shard to those to lock.
+func (d *decision) hold(shard int32) {
+	at := d.locks
+	for at > 0 && d.locked[at-1] >= shard {
+		at--
+	}
+	if at < d.locks && d.locked[at] == shard {
+		return
+	}
+	copy(d.locked[at+1:d.locks+1], d.locked[at:d.locks])
+	d.locked[at] = shard
+	d.locks++
+}
+
+func (e *Engine) unlock(d *decision) {
+	for _, at := range d.locked[:d.locks] {
+		e.shards[at].Unlock()
+	}
+}
+
+// open finds or makes the block of every part, in the layout of its program. It answers false where a block is of a newer one.
+func (e *Engine) open(d *decision) bool {
+	for i := range d.count {
+		part := &d.parts[i]
+		s := &e.shards[part.shard]
+		layout := part.program.layout
+		b := s.find(&part.key, part.hash)
+		if b == nil {
+			b = e.own(s, part, d.now)
+		}
+		switch number := layoutNumber(b); {
+		case number > layout.number:
+			return false
+		case number < layout.number:
+			b = e.migrate(s, part, b, d.now)
+		}
+		b[wordUsed] = uint64(d.now.Steady)
+		part.words = b
+	}
+	return true
+}
