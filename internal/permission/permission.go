@@ -28,3 +28,20 @@ func (s Set) Allows(name string) bool {
 	_, found := slices.BinarySearch(s.names, name)
 	return found
 }
+
+// Within returns the names that both sets grant, sorted. All in one of them leaves the other's names, All in both is All.
+func (s Set) Within(ceiling Set) []string {
+	switch {
+	case s.all && ceiling.all:
+		return []string{All}
+	case s.all:
+		return slices.Clone(ceiling.names)
+	}
+	within := []string{}
+	for _, name := range s.names {
+		if ceiling.Allows(name) {
+			within = append(within, name)
+		}
+	}
+	return within
+}

@@ -1,0 +1,86 @@
+package limiter
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/cardea-iam/cardea/apiserver/ratelimit"
+)
+
+// The fields of draft-ietf-httpapi-ratelimit-headers, and Retry-After.
+const (
+	FieldLimit      = "Ratelimit"
+	FieldPolicy     = "Ratelimit-Policy"
+	FieldRetryAfter = "Retry-After"
+)
+
+// WriteFields writes what is left of each rule that matched, and when to try again, into a header. Nothing is written where no
+// rule matched.
+func WriteFields(header http.Header, r *ratelimit.Result) {
+	if len(r.Rules) == 0 {
+		return
+	}
+	header[FieldLimit], header[FieldPolicy] = []string{Limit(r)}, []string{Policy(r)}
+	if !r.Allowed {
+		header[FieldRetryAfter] = []string{strconv.FormatInt(RetrySeconds(r), 10)}
+	}
+}
+
+// Limit is the value of RateLimit: for each rule what remains, and the seconds until used quota comes back.
+func Limit(r *ratelimit.Result) string {
+	var buffer [256]byte
+	out := buffer[:0]
+	for i := range r.Rules {
+		state := &r.Rules[i]
+		out = appendName(out, r, i)
+		out = append(out, ";r="...)
+		out = strconv.AppendInt(out, state.Remaining, 10)
+		if state.Returns > 0 {
+			out = append(out, ";t="...)
+			out = strconv.AppendInt(out, seconds(state.Returns), 10)
+		}
+	}
+	return string(out)
+}
+
+// Policy is the value of RateLimit-Policy: for each rule its limit and its window in seconds. The window of a calendar rule, and
+// of one that is no whole number of seconds, is not told: the field knows whole seconds only.
+func Policy(r *ratelimit.Result) string {
+	var buffer [256]byte
+	out := buffer[:0]
+	for i := range r.Rules {
+		rule := r.Rules[i].Rule
+		out = appendName(out, r, i)
+		out = append(out, ";q="...)
+		out = strconv.AppendInt(out, rule.Limit, 10)
+		if rule.Length > 0 && rule.Length%1e6 == 0 {
+			out = append(out, ";w="...)
+			out = strconv.AppendInt(out, rule.Length/1e6, 10)
+		}
+	}
+	return string(out)
+}
+
+// appendName writes a rule's text as a name that is its own: where two rules that matched read alike, the later has a number.
+func appendName(out []byte, r *ratelimit.Result, i int) []byte {
+	if i > 0 {
+		out = append(out, ", "...)
+	}
+	alike := 1
+	for j := range i {
+		if r.Rules[j].Rule.Text == r.Rules[i].Rule.Text {
+			alike++
+		}
+	}
+	out = append(append(out, '"'), r.Rules[i].Rule.Text...)
+	if alike > 1 {
+		out = append(out, '#')
+		out = strconv.AppendInt(out, int64(alike), 10)
+	}
+	return append(out, '"')
+}
+
+// RetrySeconds is when to try again, in whole seconds, never early.
+func RetrySeconds(r *ratelimit.Result) int64 { return seconds(r.RetryAfter) }
+
+func seconds(microseconds int64) int64 { return (microseconds + 1e6 - 1) / 1e6 }

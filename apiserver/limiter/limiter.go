@@ -1,0 +1,114 @@
+// Package limiter puts the declared rate-limit schemes in force: it tells which schemes bind a credential, keeps them compiled as
+// the configuration changes, and asks the engine.
+package limiter
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/ratelimit"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// Limiter decides by the schemes of the configuration. It is safe for concurrent use.
+type Limiter struct {
+	engine *ratelimit.Engine
+	clock  func() ratelimit.Instant
+
+	mu sync.RWMutex
+	// schemes are those in force, by the id of their resource.
+	schemes map[int64]*inForce
+}
+
+// inForce is a scheme's program and what it was compiled from.
+type inForce struct {
+	scheme *ratelimit.Scheme
+	entry  *snapshot.Entry
+	// revision is the newest position of the feed at which the entry was seen.
+	revision int64
+}
+
+// New returns a Limiter that counts in an engine.
+func New(engine *ratelimit.Engine, clock func() ratelimit.Instant) *Limiter {
+	return &Limiter{engine: engine, clock: clock, schemes: map[int64]*inForce{}}
+}
+
+// Binding is what limits a credential: the schemes, and the subjects that count for it.
+type Binding struct {
+	// Scheme limits the credential, nil if nothing does. Of App the rules for the whole app hold beside it.
+	Scheme, App *ratelimit.Scheme
+	// Key and AppID are the subjects of per_key and per_app rules.
+	Key, AppID uint64
+}
+
+// MissingError says that a scheme is referred to and not known here: it never means that nothing limits.
+type MissingError struct{ Scheme string }
+
+// Error implements error.
+func (e *MissingError) Error() string { return fmt.Sprintf("the rate-limit scheme %q is not known yet", e.Scheme) }
+
+// Bind returns the schemes that bind a credential: its own, else its app's, else the deployment's default; and beside one of
+// its own, the app's. Names are those of resources in the deployment's namespace, "" for none. The error is a MissingError.
+func (l *Limiter) Bind(s *snapshot.Snapshot, deployment *snapshot.Entry, own, app string) (b Binding, err error) {
+	name := own
+	if name == "" {
+		name = app
+	}
+	if name == "" {
+		name = snapshot.ContentOf[document.Deployment](deployment).DefaultScheme
+	}
+	if b.Scheme, err = l.byName(s, deployment.Namespace, name); err != nil || own == "" || app == "" {
+		return b, err
+	}
+	b.App, err = l.byName(s, deployment.Namespace, app)
+	return b, err
+}
+
+func (l *Limiter) byName(s *snapshot.Snapshot, namespace, name string) (*ratelimit.Scheme, error) {
+	if name == "" {
+		return nil, nil
+	}
+	entry, found := s.Get(store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: namespace, Name: name})
+	if !found {
+		return nil, &MissingError{name}
+	}
+	return l.scheme(entry, s.Position().Revision), nil
+}
+
+// scheme returns an entry's program. An older state of the configuration than the one in force changes nothing: it is that of
+// a request which began earlier.
+func (l *Limiter) scheme(entry *snapshot.Entry, revision int64) *ratelimit.Scheme {
+	l.mu.RLock()
+	known := l.schemes[entry.ID]
+	l.mu.RUnlock()
+	if known != nil && (known.entry == entry || known.revision >= revision) {
+		return known.scheme
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known = l.schemes[entry.ID]; known != nil && (known.entry == entry || known.revision >= revision) {
+		return known.scheme
+	}
+	compiled := l.engine.Scheme(uint64(entry.ID), snapshot.ContentOf[document.RateLimitScheme](entry).Rules)
+	l.schemes[entry.ID] = &inForce{scheme: compiled, entry: entry, revision: revision}
+	return compiled
+}
+
+// Decide judges a request of a credential. Path is canonical; address is that of ratelimit.AddressOf.
+func (l *Limiter) Decide(b *Binding, method, path string, address uint64, out *ratelimit.Result) {
+	l.engine.Decide(l.clock(), b.request(method, path, address), out)
+}
+
+// Peek tells how Decide would judge, and charges nothing.
+func (l *Limiter) Peek(b *Binding, method, path string, address uint64, out *ratelimit.Result) {
+	l.engine.Peek(l.clock(), b.request(method, path, address), out)
+}
+
+func (b *Binding) request(method, path string, address uint64) *ratelimit.Request {
+	return &ratelimit.Request{
+		Method: method, Path: path, Key: b.Key, App: b.AppID, Address: address, Scheme: b.Scheme, AppScheme: b.App,
+	}
+}
