@@ -24,6 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/apiserver/enduser"
+	"github.com/cardea-iam/cardea/apiserver/keycache"
 	"github.com/cardea-iam/cardea/apiserver/management"
 	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/apiserver/outbox"
@@ -78,6 +79,7 @@ type Server struct {
 	backend    http.Handler
 	frontend   http.Handler
 	dispatcher *outbox.Dispatcher
+	keys       *keycache.Cache
 }
 
 // New composes a server.
@@ -87,7 +89,10 @@ func New(opts Options) (*Server, error) {
 	policy := egress.NewPolicy(opts.EgressAllowed, opts.EgressDenied)
 	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
 	tokens := authn.NewTokens(jwks.New(opts.Clock, policy), authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
-	authenticator := &authn.Authenticator{Tokens: tokens, Proxies: opts.TrustedProxies, Clock: opts.Clock}
+	keys := keycache.New(keycache.Options{
+		Store: opts.People, MaxStaleness: opts.MaxStaleness, Clock: opts.Clock, Log: opts.Log.WithName("api-keys"), Registry: opts.Registry,
+	})
+	authenticator := &authn.Authenticator{Tokens: tokens, Keys: keys, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher(cmp.Or(opts.PasswordCost, password.DefaultCost)) // one for both listeners: the machine is one
 	backend, err := management.New(management.Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
@@ -112,7 +117,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher,
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys,
 		backend: guarded("backend", backend), frontend: guarded("end-user", frontend),
 	}, nil
 }
@@ -123,6 +128,9 @@ func (s *Server) Backend() http.Handler { return s.backend }
 // Frontend returns the handler of the end-user listener, for tests and benchmarks in process.
 func (s *Server) Frontend() http.Handler { return s.frontend }
 
+// Keys returns the cache of the keys that applications gave away.
+func (s *Server) Keys() *keycache.Cache { return s.keys }
+
 // Follow does what needs no listener until ctx ends: it keeps the configuration current, sends what waits in the outbox, and deletes
 // what is over. Run does it as well.
 func (s *Server) Follow(ctx context.Context) error {
@@ -130,6 +138,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.follower.Run(ctx) })
 	group.Go(func() error { return s.dispatcher.Run(ctx) })
 	group.Go(func() error { return s.keepUp(ctx) })
+	group.Go(func() error { return s.keys.Run(ctx) })
 	return group.Wait()
 }
 

@@ -1,6 +1,8 @@
 package authn
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -8,8 +10,10 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/keycache"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/permission"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
@@ -20,8 +24,10 @@ type Principal struct {
 	// Deployment is the credential's own deployment, and Settings its content.
 	Deployment *snapshot.Entry
 	Settings   *document.Deployment
-	// KeyID is the public id of the API key, "" for a token.
+	// KeyID is the public id of the API key, "" for a token; of an imported key, which has none, its id.
 	KeyID string
+	// Bound tells that the key acts for a person, an organization or a workspace: it manages nothing.
+	Bound bool
 	// Subject is a token's, "" for a key.
 	Subject string
 
@@ -29,12 +35,22 @@ type Principal struct {
 }
 
 // Allows tells whether the principal has a permission: its key's, within its app's.
-func (p *Principal) Allows(name string) bool { return p.granted.Allows(name) && p.ceiling.Allows(name) }
+func (p *Principal) Allows(name string) bool {
+	return !p.Bound && p.granted.Allows(name) && p.ceiling.Allows(name)
+}
+
+// Keys finds the keys that applications gave away.
+type Keys interface {
+	Find(ctx context.Context, key apikey.Key) (*keycache.Key, error)
+	Used(key *keycache.Key, at time.Time)
+}
 
 // Authenticator authenticates requests by API key or token.
 type Authenticator struct {
 	// Tokens authenticates what is no API key; nil accepts API keys only.
 	Tokens *Tokens
+	// Keys finds the keys that applications gave away; nil knows declared ones only.
+	Keys Keys
 	// Proxies tell the client's address.
 	Proxies Proxies
 	Clock   func() time.Time
@@ -58,14 +74,42 @@ func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Pr
 	if a.Tokens != nil && strings.IndexByte(token, '.') > 0 { // no API key has a dot, and every token has two
 		return a.Tokens.Authenticate(r.Context(), s, token)
 	}
-	return byKey(s, token, a.Proxies.ClientAddress(r), a.Clock())
-}
-
-func byKey(s *snapshot.Snapshot, plain string, client netip.Addr, now time.Time) (*Principal, error) {
-	key, err := apikey.Parse(plain)
+	key, err := apikey.Read(token)
 	if err != nil {
 		return nil, apierror.InvalidToken()
 	}
+	if _, declared := s.APIKey(key.ID()); !declared && a.Keys != nil {
+		return a.byGivenKey(r.Context(), s, key)
+	}
+	return byDeclaredKey(s, key, a.Proxies.ClientAddress(r), a.Clock())
+}
+
+// byGivenKey authenticates by a key that an application gave away.
+func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key) (*Principal, error) {
+	known, err := a.Keys.Find(ctx, key)
+	if errors.Is(err, keycache.ErrUnknown) {
+		return nil, apierror.InvalidToken()
+	}
+	if err != nil {
+		return nil, apierror.Unavailable(err, "the store is out of reach, and this API key is not known here without it: try again")
+	}
+	now := a.Clock()
+	grant, served := keycache.Resolve(s, known)
+	if !served || !known.Live(now) {
+		return nil, apierror.InvalidToken()
+	}
+	a.Keys.Used(known, now)
+	principal := &Principal{
+		Deployment: grant.Deployment, Settings: grant.Settings, KeyID: known.PublicID, Bound: known.Bound(),
+		granted: known.Permissions.Set, ceiling: grant.Content.Ceiling,
+	}
+	if principal.KeyID == "" {
+		principal.KeyID = ids.Format(known.ID)
+	}
+	return principal, nil
+}
+
+func byDeclaredKey(s *snapshot.Snapshot, key apikey.Key, client netip.Addr, now time.Time) (*Principal, error) {
 	// The digest is computed for unknown ids as well: both take the same time.
 	digest := key.Digest()
 	known, found := s.APIKey(key.ID())

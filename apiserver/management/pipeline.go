@@ -137,6 +137,9 @@ func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 			return err
 		}
 	}
+	if c.principal.Bound {
+		return apierror.New(http.StatusForbidden, "the key acts for a person, an organization or a workspace alone: use one of the application's own")
+	}
 	if !c.principal.Allows(needs.Permission) {
 		return apierror.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", needs.Permission)
 	}

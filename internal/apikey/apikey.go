@@ -37,7 +37,11 @@ var prefixForm = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
 var ErrForm = errors.New("not an API key of the form <prefix>_<50 letters and digits> with a matching checksum")
 
 // Key is an API key in plain text. Its String and Format never reveal it.
-type Key struct{ plain string }
+type Key struct {
+	plain string
+	// foreign: of another form than ours.
+	foreign bool
+}
 
 // Mint makes a key with about 190 bits from random. The prefix is 1 to 20 lower-case letters and digits in words joined by
 // `_`.
@@ -73,28 +77,70 @@ func Parse(s string) (Key, error) {
 	return Key{plain: s}, nil
 }
 
+// maxForeign is the longest key of another form, in bytes: a prefix of 255 characters and as much again.
+const maxForeign = 512
+
+// Foreign returns a key of another form than ours, which may have been imported by its hash: 1 to 512 visible ASCII characters. It has
+// neither prefix nor public id, and nothing tells a typo before the look-up.
+func Foreign(s string) (Key, error) {
+	if s == "" || len(s) > maxForeign {
+		return Key{}, ErrForm
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return Key{}, ErrForm
+		}
+	}
+	return Key{plain: s, foreign: true}, nil
+}
+
+// Read is Parse, and Foreign for what Parse refuses.
+func Read(s string) (Key, error) {
+	if key, err := Parse(s); err == nil {
+		return key, nil
+	}
+	return Foreign(s)
+}
+
+// IsForeign tells whether the key is of another form than ours.
+func (k Key) IsForeign() bool { return k.foreign }
+
 // Plain returns the key itself. It belongs in the target Secret and in the Authorization header, nowhere else.
 func (k Key) Plain() string { return k.plain }
 
-// Prefix returns the part before the last underscore.
-func (k Key) Prefix() string { return k.plain[:len(k.plain)-bodyLength-1] }
+// Prefix returns the part before the last underscore, "" of a foreign key.
+func (k Key) Prefix() string {
+	if k.foreign {
+		return ""
+	}
+	return k.plain[:len(k.plain)-bodyLength-1]
+}
 
-// ID returns the 12-character public id.
+// ID returns the 12-character public id, "" of a foreign key.
 func (k Key) ID() string {
+	if k.foreign {
+		return ""
+	}
 	start := len(k.plain) - bodyLength
 	return k.plain[start : start+idLength]
 }
 
 // Last4 returns the last four characters.
-func (k Key) Last4() string { return k.plain[len(k.plain)-4:] }
+func (k Key) Last4() string { return k.plain[max(len(k.plain)-4, 0):] }
 
 // Digest returns the SHA-256 of the whole key.
-func (k Key) Digest() Digest { return sha256.Sum256([]byte(k.plain)) }
+func (k Key) Digest() Digest {
+	var buffer [maxForeign]byte // on the stack: every request computes one
+	return sha256.Sum256(buffer[:copy(buffer[:], k.plain)])
+}
 
 // String returns the prefix and the public id only.
 func (k Key) String() string {
 	if k.plain == "" {
 		return "(no key)"
+	}
+	if k.foreign {
+		return "(a foreign key)"
 	}
 	return k.Prefix() + "_" + k.ID() + "…"
 }

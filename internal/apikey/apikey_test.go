@@ -2,6 +2,7 @@ package apikey
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -107,5 +108,29 @@ func BenchmarkParse(b *testing.B) {
 		if _, err := Parse(key.Plain()); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestForeignKeysHaveBoundsAndShowNothing(t *testing.T) {
+	for _, good := range []string{"x", "sk_live_51H.abc/def+ghi==", strings.Repeat("k", 512)} {
+		key, err := Foreign(good)
+		if err != nil || key.Plain() != good || !key.IsForeign() || key.ID() != "" || key.Prefix() != "" {
+			t.Errorf("%d characters: %v, %v", len(good), key, err)
+		}
+		if shown := fmt.Sprintf("%s %v %#v", key, key, key); strings.Contains(shown, good) && good != "x" {
+			t.Errorf("a foreign key shows: %s", shown)
+		}
+	}
+	for _, bad := range []string{"", "two words", "line\nbreak", "käse", strings.Repeat("k", 513), "nul\x00"} {
+		if _, err := Foreign(bad); !errors.Is(err, ErrForm) {
+			t.Errorf("%q is a key: %v", bad, err)
+		}
+	}
+	own, err := Mint(rand.Reader, "ck")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read, err := Read(own.Plain()); err != nil || read.IsForeign() || read.ID() != own.ID() {
+		t.Errorf("a key of our form is read as %v, %v", read, err)
 	}
 }

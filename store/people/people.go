@@ -28,6 +28,7 @@ type Store interface {
 	Messages
 	Upkeep
 	Analytics
+	Keys
 }
 
 // Messages is the dispatcher's side of the outbox, over all deployments.
@@ -46,7 +47,8 @@ type Upkeep interface {
 	//   - sessions, attempts and counters past their end;
 	//   - challenges, sends, failures, ended messages and expired invitations older than 25 hours;
 	//   - clients that an account did not sign in from for 90 days;
-	//   - audit records older than the retention.
+	//   - audit records older than the retention;
+	//   - entries of the feed of changed API keys older than an hour, never the newest ones, which are not counted.
 	// It returns how many it deleted.
 	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
 }
@@ -63,6 +65,7 @@ type Tx interface {
 	Challenges
 	Limits
 	Organizations
+	APIKeys
 	Records
 }
 
@@ -73,7 +76,7 @@ type Users interface {
 	LockUser(id int64) (User, bool, error)
 	// UserByEmail finds the account an address belongs to, as FoldEmail compares it.
 	UserByEmail(folded string) (User, bool, error)
-	// UpdateUser writes the names and the disabled flag.
+	// UpdateUser writes the names and the disabled flag. The user's API keys are told to have changed.
 	UpdateUser(User) error
 	// SetLastOrganization remembers the organization a user was active in last.
 	SetLastOrganization(user, organization int64) error

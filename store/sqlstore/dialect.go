@@ -22,6 +22,8 @@ type dialect struct {
 	advisoryLock string
 	// publish follows the UPDATE of the store row that ends a change and tells other processes of it on commit.
 	publish string
+	// publishKeys tells other processes on commit that the feed of API keys changed; empty where there can be none.
+	publishKeys string
 	// jsonList is the aggregate function that makes a JSON list.
 	jsonList string
 	// tableExists takes a table name and returns a row if there is such a table.

@@ -22,6 +22,19 @@ func newNotifier() *notifier { return &notifier{subscribers: map[chan struct{}]s
 // Signals returns a channel that receives after commits that changed the feed; see store.Feed.
 func (s *Store) Signals(ctx context.Context) <-chan struct{} { return s.notifier.subscribe(ctx) }
 
+// heard is what another process may have changed.
+type heard struct{ documents, keys bool }
+
+// hear tells the subscribers of what was heard.
+func (s *Store) hear(what heard) {
+	if what.documents {
+		s.notifier.notify()
+	}
+	if what.keys {
+		s.keyNotifier.notify()
+	}
+}
+
 // subscribe returns a channel that is closed when the context ends or the notifier is closed.
 func (b *notifier) subscribe(ctx context.Context) <-chan struct{} {
 	ch := make(chan struct{}, 1)

@@ -53,8 +53,15 @@ func (s *Store) changeOnce(ctx context.Context, deployment string, do func(peopl
 	if on.lost != nil {
 		return on.lost
 	}
+	if err := on.keys.publish(ctx, on.session, s.clock()); err != nil {
+		return err
+	}
 	s.engine.dialect.traced("COMMIT", nil)
-	return on.failed(unavailable(ctx, tx.Commit()))
+	if err := on.failed(unavailable(ctx, tx.Commit())); err != nil {
+		return err
+	}
+	s.told(&on.keys)
+	return nil
 }
 
 // peopleTx reaches one deployment's rows. It carries its context: it lives no longer than the call it was made for.
@@ -65,6 +72,8 @@ type peopleTx struct {
 	readOnly   bool
 	// lost is why nothing of the transaction may be committed, whatever its callback made of the error.
 	lost error
+	// keys is what the feed of changed keys is told with the commit.
+	keys pendingKeys
 }
 
 var errReadOnly = errors.New("a View neither writes nor locks")

@@ -101,6 +101,9 @@ func (tx *peopleTx) DeleteMember(organization, user int64) (bool, error) {
 	if err := tx.exec(`DELETE FROM workspace_memberships WHERE deployment = :deployment AND organization_id = ? AND user_id = ?`, organization, user); err != nil {
 		return false, err
 	}
+	if err := tx.deleteKeysIn(organization, user); err != nil {
+		return false, err
+	}
 	return true, tx.LeaveOrganization(user, organization)
 }
 

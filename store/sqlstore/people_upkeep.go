@@ -18,13 +18,14 @@ var peopleTables = []struct{ name, key string }{
 	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
 	{"failures", "scope, subject"}, {"counters", "scope, subject"}, {"sends", "id"}, {"known_clients", "user_id, client"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
 	{"workspaces", "id"}, {"organizations", "id"}, {"credentials", "user_id, kind"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
-	{"events", "kind, at, id"}, {"audit", "at, id"},
+	{"events", "kind, at, id"}, {"audit", "at, id"}, {"api_keys", "id"},
 }
 
 // Erase implements store.Erasure.
 func (s *Store) Erase(ctx context.Context, term store.Term, deployment string, limit int) (erased int64, err error) {
+	var keys pendingKeys
 	err = s.write(ctx, func(on session, row storeRow) (bool, error) {
-		erased = 0
+		erased, keys = 0, pendingKeys{}
 		if row.term != term {
 			return false, store.ErrFenced
 		}
@@ -35,9 +36,13 @@ func (s *Store) Erase(ctx context.Context, term store.Term, deployment string, l
 				return false, err
 			}
 			erased += n
+			keys.all = keys.all || table.name == "api_keys" && n > 0
 		}
-		return true, nil
+		return true, keys.publish(ctx, on, s.clock())
 	})
+	if err == nil {
+		s.told(&keys)
+	}
 	return erased, err
 }
 
@@ -71,7 +76,7 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		}
 		purged += n
 	}
-	return purged, nil
+	return purged, s.pruneKeyLog(ctx, now)
 }
 
 // purgeSessions ends sessions that expired, each with all its rows.

@@ -53,6 +53,9 @@ func (tx *peopleTx) UserByEmail(folded string) (people.User, bool, error) {
 }
 
 func (tx *peopleTx) UpdateUser(u people.User) error {
+	if err := tx.noteKeysOf(u.ID); err != nil {
+		return err
+	}
 	return tx.exec(`UPDATE users SET first_name = ?, last_name = ?, disabled = ?, updated_at = ? WHERE id = ? AND deployment = :deployment`,
 		u.FirstName, u.LastName, flag(u.Disabled), micros(u.UpdatedAt), u.ID)
 }
@@ -63,6 +66,9 @@ func (tx *peopleTx) SetLastOrganization(user, organization int64) error {
 
 func (tx *peopleTx) DeleteUser(id int64) error {
 	if _, err := tx.EndSessionsOf(id); err != nil {
+		return err
+	}
+	if err := tx.deleteKeysOf(id); err != nil {
 		return err
 	}
 	for _, statement := range []string{

@@ -20,6 +20,8 @@ import (
 const (
 	// feedChannel is the NOTIFY channel of the change feed.
 	feedChannel = "cardea_feed"
+	// keysPayload tells the feed of API keys from that of configuration there.
+	keysPayload = "keys"
 	// statementTimeout bounds a statement and its wait for a lock, in milliseconds; an idle transaction, whose process
 	// hangs, is ended after idleTimeout, since it holds the lock all writers wait for.
 	statementTimeout = "10000"
@@ -37,6 +39,7 @@ var postgresDialect = dialect{
 	skipLocked:   " FOR UPDATE SKIP LOCKED",
 	advisoryLock: `SELECT pg_advisory_xact_lock($1)`,
 	publish:      " RETURNING pg_notify('" + feedChannel + "', '')",
+	publishKeys:  `SELECT pg_notify('` + feedChannel + `', '` + keysPayload + `')`,
 	jsonList:     "json_agg",
 	tableExists:  `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
 	readTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
@@ -99,7 +102,7 @@ func openPostgres(url string, opts Options) (engine, error) {
 			patient.RuntimeParams["statement_timeout"] = "0"
 			return sql.OpenDB(opts.wrapConnector(stdlib.GetConnector(*patient)))
 		},
-		listen: func(ctx context.Context, logger logr.Logger, notify func()) { listen(ctx, config, logger, notify) },
+		listen: func(ctx context.Context, logger logr.Logger, notify func(heard)) { listen(ctx, config, logger, notify) },
 	}, nil
 }
 
@@ -113,12 +116,12 @@ const (
 
 // listen rings for each notification until the context ends, and after each connect, since what was committed
 // meanwhile was not heard.
-func listen(ctx context.Context, config *pgx.ConnConfig, logger logr.Logger, notify func()) {
+func listen(ctx context.Context, config *pgx.ConnConfig, logger logr.Logger, notify func(heard)) {
 	delay := minReconnect
 	for ctx.Err() == nil {
-		err := listenOnce(ctx, config, func() {
+		err := listenOnce(ctx, config, func(what heard) {
 			delay = minReconnect
-			notify()
+			notify(what)
 		})
 		if ctx.Err() != nil {
 			return
@@ -132,7 +135,7 @@ func listen(ctx context.Context, config *pgx.ConnConfig, logger logr.Logger, not
 }
 
 // listenOnce listens on one connection until it fails.
-func listenOnce(ctx context.Context, config *pgx.ConnConfig, notify func()) error {
+func listenOnce(ctx context.Context, config *pgx.ConnConfig, notify func(heard)) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -146,15 +149,15 @@ func listenOnce(ctx context.Context, config *pgx.ConnConfig, notify func()) erro
 	if _, err := conn.Exec(ctx, "LISTEN "+feedChannel); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	notify()
+	notify(heard{documents: true, keys: true})
 	for {
 		wait, cancel := context.WithTimeout(ctx, listenCheck)
-		_, err := conn.WaitForNotification(wait)
+		notice, err := conn.WaitForNotification(wait)
 		quiet := wait.Err() != nil && ctx.Err() == nil && !conn.IsClosed()
 		cancel()
 		switch {
 		case err == nil:
-			notify()
+			notify(heard{documents: notice.Payload != keysPayload, keys: notice.Payload == keysPayload})
 		case quiet:
 			if err := pingBriefly(ctx, conn); err != nil {
 				return err

@@ -48,9 +48,11 @@ type Store struct {
 	clock  func() time.Time
 	logger logr.Logger
 
-	notifier  *notifier
-	committer *committer
-	stop      context.CancelFunc
+	notifier *notifier
+	// keyNotifier is that of the feed of API keys.
+	keyNotifier *notifier
+	committer   *committer
+	stop        context.CancelFunc
 	// closing makes a second Close wait for the first and repeat its answer.
 	closing func() error
 }
@@ -64,9 +66,9 @@ type engine struct {
 	read, write *sql.DB
 	// openMigrate opens a pool for long schema changes, which the caller closes; nil if write serves.
 	openMigrate func() *sql.DB
-	// listen blocks, calling notify when another process may have changed the feed, until its context ends; nil if
+	// listen blocks, calling notify when another process may have changed a feed, until its context ends; nil if
 	// there can be no other process.
-	listen func(ctx context.Context, logger logr.Logger, notify func())
+	listen func(ctx context.Context, logger logr.Logger, notify func(heard))
 	// lock is held until the pools are closed; nil if the engine needs none.
 	lock io.Closer
 }
@@ -105,9 +107,11 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	}
 	opened.dialect.trace = opts.Trace
 	running, stop := context.WithCancel(context.Background())
-	s := &Store{engine: opened, clock: opts.Clock, logger: opts.Logger, notifier: newNotifier(), stop: stop}
+	s := &Store{engine: opened, clock: opts.Clock, logger: opts.Logger, notifier: newNotifier(), keyNotifier: newNotifier(), stop: stop}
 	if opened.listen != nil {
-		s.notifier.source = func() { opened.listen(running, opts.Logger, s.notifier.notify) }
+		// One connection hears both feeds, whichever is subscribed to first.
+		listening := sync.OnceFunc(func() { opened.listen(running, opts.Logger, s.hear) })
+		s.notifier.source, s.keyNotifier.source = listening, listening
 	}
 	s.committer = newCommitter(s.commitBatch)
 	s.closing = sync.OnceValue(s.closeAll)
@@ -123,6 +127,7 @@ func (s *Store) closeAll() error {
 	s.stop()
 	s.committer.waitStopped()
 	s.notifier.close()
+	s.keyNotifier.close()
 	err := s.engine.read.Close()
 	if s.engine.write != s.engine.read {
 		err = errors.Join(err, s.engine.write.Close())

@@ -70,6 +70,10 @@ var writes = map[string]func(tx people.Tx) error{
 	"AcceptInvitation":      func(tx people.Tx) error { _, err := tx.AcceptInvitation(1, born); return err },
 	"RevokeInvitation":      func(tx people.Tx) error { _, err := tx.RevokeInvitation(1, born); return err },
 
+	"InsertAPIKey": func(tx people.Tx) error { return tx.InsertAPIKey(apiKey(2, "two")) },
+	"UpdateAPIKey": func(tx people.Tx) error { k := apiKey(1, ""); k.Name = "new"; return tx.UpdateAPIKey(k) },
+	"DeleteAPIKey": func(tx people.Tx) error { _, err := tx.DeleteAPIKey(1); return err },
+
 	"RecordEvent": func(tx people.Tx) error { return tx.RecordEvent(event(2, people.EventSignIn, 1)) },
 	"RecordAudit": func(tx people.Tx) error { return tx.RecordAudit(audit(2)) },
 }
@@ -133,6 +137,10 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"OpenInvitations":        func(tx people.Tx) (any, error) { return value(tx.OpenInvitations(1, born)) },
 	"OwnedOrganizations":     func(tx people.Tx) (any, error) { return value(tx.OwnedOrganizations(1)) },
 	"SessionsOf":             func(tx people.Tx) (any, error) { return value(tx.SessionsOf(1)) },
+	"APIKey":                 func(tx people.Tx) (any, error) { return optional(tx.APIKey(1)) },
+	"ListAPIKeys": func(tx people.Tx) (any, error) {
+		return value(tx.ListAPIKeys(people.APIKeyFilter{App: "shop"}, 10))
+	},
 	"InvitationsSince": func(tx people.Tx) (any, error) {
 		to, by, err := tx.InvitationsSince("guest1@example.com", 1, born)
 		return []int{to, by}, err
@@ -143,6 +151,7 @@ var reads = map[string]func(tx people.Tx) (any, error){
 var locks = map[string]func(tx people.Tx) (any, error){
 	"LockUser":         func(tx people.Tx) (any, error) { return optional(tx.LockUser(1)) },
 	"LockSession":      func(tx people.Tx) (any, error) { return both(tx.LockSession) },
+	"LockAPIKey":       func(tx people.Tx) (any, error) { return optional(tx.LockAPIKey(1)) },
 	"LockOrganization": func(tx people.Tx) (any, error) { return optional(tx.LockOrganization(1)) },
 	"Lock":             func(tx people.Tx) (any, error) { return nil, tx.Lock("name") },
 }

@@ -1,0 +1,440 @@
+package keycache
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// rows is a store in the hands of a test.
+type rows struct {
+	mu       sync.Mutex
+	keys     map[apikey.Digest]people.BoundKey
+	log      []apikey.Digest
+	imported bool
+	lost     bool
+	away     error
+	uses     []people.KeyUse
+	writes   int
+
+	reads, looks atomic.Int64
+	// during, if set, is called in the middle of a read: the row is read before, and answered after.
+	during  func()
+	signals chan struct{}
+}
+
+func newRows() *rows {
+	return &rows{keys: map[apikey.Digest]people.BoundKey{}, signals: make(chan struct{}, 1)}
+}
+
+func (r *rows) add(keys ...apikey.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range keys {
+		r.keys[k.Digest()] = people.BoundKey{
+			APIKey:     people.APIKey{ID: int64(len(r.keys) + 1), PublicID: k.ID(), Digest: k.Digest(), App: "shop", Name: "key", Permissions: []string{"orders:read"}},
+			Deployment: "apps/acme",
+		}
+	}
+}
+
+// revoke revokes a key and tells the feed.
+func (r *rows) revoke(k apikey.Key) {
+	r.mu.Lock()
+	row := r.keys[k.Digest()]
+	row.RevokedAt = time.Now()
+	r.keys[k.Digest()] = row
+	r.log = append(r.log, k.Digest())
+	r.mu.Unlock()
+	select {
+	case r.signals <- struct{}{}:
+	default:
+	}
+}
+
+func (r *rows) set(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	do()
+}
+
+func (r *rows) APIKeyByDigest(_ context.Context, digest apikey.Digest) (people.BoundKey, bool, error) {
+	r.reads.Add(1)
+	r.mu.Lock()
+	row, found := r.keys[digest]
+	err, during := r.away, r.during
+	r.mu.Unlock()
+	if during != nil {
+		during()
+	}
+	return row, found, err
+}
+
+func (r *rows) KeyPosition(context.Context) (people.KeyPosition, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return people.KeyPosition{Revision: int64(len(r.log))}, r.away
+}
+
+func (r *rows) KeyChanges(_ context.Context, after people.KeyPosition) (people.KeyChanges, error) {
+	defer r.looks.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost {
+		r.lost = false
+		return people.KeyChanges{}, people.ErrKeyFeedLost
+	}
+	return people.KeyChanges{
+		Position: people.KeyPosition{Revision: int64(len(r.log))}, Digests: r.log[after.Revision:], Imported: r.imported,
+	}, r.away
+}
+
+func (r *rows) KeySignals(context.Context) <-chan struct{} { return r.signals }
+
+func (r *rows) RecordKeyUses(_ context.Context, uses []people.KeyUse) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.away != nil {
+		return r.away
+	}
+	r.writes++
+	r.uses = append(r.uses, uses...)
+	return nil
+}
+
+// clock is a clock that tests move.
+type clock struct{ at atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Unix(1_700_000_000, c.at.Load()) }
+func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
+
+type world struct {
+	*testing.T
+	rows  *rows
+	clock *clock
+	cache *Cache
+	at    *people.KeyPosition
+}
+
+// newWorld is a cache that looks at its feed when the test says so.
+func newWorld(t *testing.T, opts Options) *world {
+	w := &world{T: t, rows: newRows(), clock: &clock{}}
+	opts.Store, opts.Clock, opts.Log = w.rows, w.clock.now, logr.Discard()
+	w.cache = New(opts)
+	_ = w.look()
+	return w
+}
+
+// look looks at the feed once.
+func (w *world) look() error { return w.cache.look(w.Context(), &w.at) }
+
+func (w *world) find(key apikey.Key) (*Key, error) { return w.cache.Find(w.Context(), key) }
+
+// finds expects a key, and tells whether it lives.
+func (w *world) finds(key apikey.Key) bool {
+	w.Helper()
+	found, err := w.find(key)
+	if err != nil {
+		w.Fatalf("a key is not found: %v", err)
+	}
+	return found.Live(w.clock.now())
+}
+
+func (w *world) reads(want int64) {
+	w.Helper()
+	if got := w.rows.reads.Load(); got != want {
+		w.Errorf("the store was read %d times, want %d", got, want)
+	}
+}
+
+func mint(t testing.TB) apikey.Key {
+	t.Helper()
+	key, err := apikey.Mint(rand.Reader, "ck")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestAKeyIsReadOnceAndHeld(t *testing.T) {
+	w, key := newWorld(t, Options{}), mint(t)
+	w.rows.add(key)
+	if _, held := w.cache.Cached(key); held {
+		t.Error("a key is held that was never read")
+	}
+	for range 3 {
+		found, err := w.find(key)
+		if err != nil || found.PublicID != key.ID() || found.App != "shop" || found.Deployment != "apps/acme" || !found.Permissions.Allows("orders:read") {
+			t.Fatalf("found %+v, %v", found, err)
+		}
+	}
+	if _, held := w.cache.Cached(key); !held {
+		t.Error("a key that was read is not held")
+	}
+	w.reads(1)
+}
+
+func TestManyWhoAskAtOnceReadOnce(t *testing.T) {
+	w, key := newWorld(t, Options{}), mint(t)
+	w.rows.add(key)
+	entered, release := make(chan struct{}, 100), make(chan struct{})
+	w.rows.during = func() { entered <- struct{}{}; <-release }
+	var asking sync.WaitGroup
+	for range 50 {
+		asking.Go(func() {
+			if _, err := w.find(key); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-entered
+	close(release)
+	asking.Wait()
+	w.reads(1)
+}
+
+func TestARevocationInTheFeedDropsAKey(t *testing.T) {
+	w, key, other := newWorld(t, Options{}), mint(t), mint(t)
+	w.rows.add(key, other)
+	if !w.finds(key) || !w.finds(other) {
+		t.Fatal("a key is dead")
+	}
+	w.rows.revoke(key)
+	_ = w.look()
+	if w.finds(key) {
+		t.Error("a revoked key lives")
+	}
+	if !w.finds(other) {
+		t.Error("another key is dead")
+	}
+	w.reads(3)
+}
+
+func TestAReadThatBeganBeforeARevocationLoses(t *testing.T) {
+	w, key := newWorld(t, Options{}), mint(t)
+	w.rows.add(key)
+	var once sync.Once
+	w.rows.during = func() {
+		once.Do(func() { // the row is read already, and lives
+			w.rows.revoke(key)
+			_ = w.look()
+		})
+	}
+	if w.finds(key) {
+		t.Error("a read from before a revocation that is known by now was answered")
+	}
+	w.reads(2)
+	if w.finds(key) {
+		t.Error("a read from before a revocation was kept")
+	}
+}
+
+func TestReadsRacingRevocationsNeverKeepADeadKey(t *testing.T) {
+	w := newWorld(t, Options{Capacity: 64})
+	for range 200 {
+		key := mint(t)
+		w.rows.add(key)
+		var racing sync.WaitGroup
+		for range 4 {
+			racing.Go(func() {
+				if _, err := w.find(key); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		w.rows.revoke(key)
+		_ = w.look()
+		if w.finds(key) {
+			t.Fatal("a key that the feed told to be revoked lives")
+		}
+		racing.Wait()
+		if w.finds(key) {
+			t.Fatal("a dead key was kept")
+		}
+	}
+}
+
+func TestAKeyIsReadAgainWhenTheFeedIsOld(t *testing.T) {
+	w, key := newWorld(t, Options{}), mint(t)
+	w.rows.add(key)
+	w.finds(key)
+	w.clock.advance(trust)
+	w.finds(key)
+	w.reads(1)
+	w.rows.revoke(key) // and nobody looks at the feed
+	w.clock.advance(1)
+	if w.finds(key) {
+		t.Error("a key goes on although the feed is silent for more than a second")
+	}
+	w.reads(2)
+}
+
+func TestWhileTheStoreIsAwayHeldKeysGoOnAndOthersAreUnavailable(t *testing.T) {
+	w, key := newWorld(t, Options{MaxStaleness: time.Minute}), mint(t)
+	w.rows.add(key)
+	w.finds(key)
+	w.rows.set(func() { w.rows.away = fmt.Errorf("%w: test", store.ErrUnavailable) })
+	w.clock.advance(30 * time.Second)
+	if !w.finds(key) { // the read again fails, and tells that the store is away
+		t.Error("a held key is dead")
+	}
+	w.reads(2)
+	w.finds(key)
+	w.reads(2)
+	if _, held := w.cache.Cached(key); !held {
+		t.Error("a held key is not told as held while the store is away")
+	}
+	if _, err := w.find(mint(t)); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a key that is not held: %v, want unavailable", err)
+	}
+	w.reads(2)
+	w.clock.advance(30*time.Second + 1)
+	if _, err := w.find(key); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a key held for longer than the staleness allows: %v, want unavailable", err)
+	}
+	if _, held := w.cache.Cached(key); held {
+		t.Error("a key held for longer than the staleness allows is told as held")
+	}
+	w.rows.set(func() { w.rows.away = nil })
+	w.rows.revoke(key)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	if w.finds(key) {
+		t.Error("a key that was revoked in the outage lives")
+	}
+}
+
+func TestUnknownKeysAreRememberedBrieflyAndBounded(t *testing.T) {
+	w, late := newWorld(t, Options{}), mint(t)
+	for range 3 {
+		if _, err := w.find(late); !errors.Is(err, ErrUnknown) {
+			t.Fatalf("an unknown key: %v", err)
+		}
+	}
+	w.reads(1)
+	w.rows.add(late)
+	w.clock.advance(unknownFor + 1)
+	_ = w.look()
+	if !w.finds(late) {
+		t.Error("a new key that was tried too early stays unknown")
+	}
+	s := newShard(1)
+	for i := range 10 * maxUnknown {
+		digest := apikey.Digest{1: byte(i), 2: byte(i >> 8), 3: byte(i >> 16)}
+		f, _ := s.board(digest)
+		f.err = ErrUnknown
+		s.land(digest, f, int64(i), 100)
+	}
+	if len(s.unknown) > maxUnknown || len(s.flights) > 0 {
+		t.Errorf("%d unknown keys are remembered, at most %d should; %d reads are under way", len(s.unknown), maxUnknown, len(s.flights))
+	}
+}
+
+func TestEvictionKeepsTheBoundAndWhatIsInUse(t *testing.T) {
+	const capacity = 1024
+	w, hot := newWorld(t, Options{Capacity: capacity}), mint(t)
+	w.rows.add(hot)
+	w.finds(hot)
+	for range 8 * capacity {
+		key := mint(t)
+		w.rows.add(key)
+		w.finds(key)
+		if _, held := w.cache.Cached(hot); !held {
+			t.Fatal("a key that is asked for all the time was evicted")
+		}
+	}
+	if n := w.cache.Len(); n > capacity || n < capacity/2 {
+		t.Errorf("%d keys are held, the bound is %d", n, capacity)
+	}
+}
+
+func TestALostPlaceInTheFeedDropsEverything(t *testing.T) {
+	w, key := newWorld(t, Options{}), mint(t)
+	w.rows.add(key)
+	w.finds(key)
+	w.rows.set(func() { w.rows.lost = true })
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.cache.Len(); n != 0 {
+		t.Errorf("%d keys are held", n)
+	}
+}
+
+func TestForeignKeysAreAskedForOnlyWhereSomeWereImported(t *testing.T) {
+	w := newWorld(t, Options{})
+	foreign, err := apikey.Foreign("sk_live_51H.abc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.rows.add(foreign)
+	if _, err := w.find(foreign); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a foreign key: %v", err)
+	}
+	w.reads(0)
+	w.rows.set(func() { w.rows.imported = true })
+	_ = w.look()
+	if found, err := w.find(foreign); err != nil || found.PublicID != "" {
+		t.Errorf("an imported key: %v, %v", found, err)
+	}
+}
+
+func TestUsesAreWrittenOnceAMinuteAndAtTheEnd(t *testing.T) {
+	w, key, other := newWorld(t, Options{}), mint(t), mint(t)
+	w.rows.add(key, other)
+	found, _ := w.find(key)
+	at := w.clock.now()
+	for i := range 100 {
+		w.cache.Used(found, at.Add(time.Duration(i)*500*time.Millisecond)) // within 50 s
+	}
+	w.rows.set(func() { w.rows.away = errors.New("away") })
+	if err := w.cache.flush(t.Context()); err == nil {
+		t.Error("a failed write was not told")
+	}
+	w.cache.Used(found, at.Add(time.Minute)) // a minute later while the first still waits
+	w.rows.set(func() { w.rows.away = nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.cache.flushUses(ctx); err != nil {
+		t.Fatal(err)
+	}
+	want := people.KeyUse{Deployment: "apps/acme", ID: found.ID, At: at.Add(time.Minute)}
+	if len(w.rows.uses) != 1 || w.rows.uses[0] != want {
+		t.Errorf("written at the end: %+v, want %+v", w.rows.uses, want)
+	}
+}
+
+func TestRunFollowsSignals(t *testing.T) {
+	w, key := newWorld(t, Options{}), mint(t)
+	w.rows.add(key)
+	w.finds(key)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.cache.Run(ctx) }()
+	w.rows.revoke(key)
+	for looked := w.rows.looks.Load(); w.rows.looks.Load() < looked+2; {
+		select {
+		case w.rows.signals <- struct{}{}:
+		default:
+		}
+	}
+	if w.finds(key) {
+		t.Error("a revoked key lives after the feed was looked at")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,109 @@
+package keycache
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// flushEvery is how often uses are written: the first of a key is there within 5 s.
+	flushEvery = 2 * time.Second
+	// flushBatch bounds one write.
+	flushBatch = 500
+	// flushPatience bounds the writes at the end.
+	flushPatience = 3 * time.Second
+	// maxUses bounds what waits while the store is away: later uses are forgotten then.
+	maxUses = 1_000_000
+)
+
+// uses are those that wait to be written, each key at most once a minute.
+type uses struct {
+	mu      sync.Mutex
+	waiting []people.KeyUse
+}
+
+// Used notes that a key was used. It costs next to nothing, waits for nothing, and never fails; of the uses of one minute one is written.
+func (c *Cache) Used(k *Key, at time.Time) {
+	now, noted := at.UnixMicro(), k.noted.Load()
+	if now-noted < people.KeyUseEvery.Microseconds() || !k.noted.CompareAndSwap(noted, now) {
+		return
+	}
+	c.uses.add(people.KeyUse{Deployment: k.Deployment, ID: k.ID, At: at})
+}
+
+func (u *uses) add(more ...people.KeyUse) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.waiting = append(u.waiting, more[:min(len(more), maxUses-len(u.waiting))]...)
+}
+
+func (u *uses) take() []people.KeyUse {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	taken := u.waiting
+	u.waiting = nil
+	return taken
+}
+
+// flushUses writes what waits until ctx ends, and then once more.
+func (c *Cache) flushUses(ctx context.Context) error {
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushPatience)
+			defer cancel()
+			if err := c.flush(last); err != nil {
+				c.opts.Log.Error(err, "When some API keys were used last was not written")
+			}
+			return nil
+		case <-ticker.C:
+		}
+		err := c.flush(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			c.opts.Log.Error(err, "When API keys were used last cannot be written; trying again later")
+		}
+		failing = err != nil
+	}
+}
+
+// flush writes what waits. What could not be written waits on.
+func (c *Cache) flush(ctx context.Context) error {
+	waiting := c.uses.take()
+	for done := 0; done < len(waiting); {
+		batch := waiting[done:min(done+flushBatch, len(waiting))]
+		if err := c.opts.Store.RecordKeyUses(ctx, latest(batch)); err != nil {
+			c.uses.add(waiting[done:]...)
+			return err
+		}
+		done += len(batch)
+	}
+	return nil
+}
+
+// latest leaves each key once, with its latest use: two may wait while the store is away.
+func latest(batch []people.KeyUse) []people.KeyUse {
+	type row struct {
+		deployment string
+		id         int64
+	}
+	seen := make(map[row]int, len(batch))
+	var kept []people.KeyUse
+	for _, use := range batch {
+		at, known := seen[row{use.Deployment, use.ID}]
+		switch {
+		case !known:
+			seen[row{use.Deployment, use.ID}] = len(kept)
+			kept = append(kept, use)
+		case use.At.After(kept[at].At):
+			kept[at] = use
+		}
+	}
+	return slices.Clip(kept)
+}
