@@ -130,11 +130,11 @@ func (a *API) listToolsOfAgent(c *call) (reply, error) {
 		size, skip = &limit, &offset
 	}
 	l.begin(`{"data":[`)
-	c.snapshot.Tools(agent, func(tool *snapshot.Entry) bool {
-		return l.add(func(to []byte) []byte {
+	for _, tool := range c.snapshot.Tools(agent) {
+		l.add(func(to []byte) []byte {
 			return snapshot.AppendObject(to, c.principal.Deployment.ID, snapshot.ContentOf[snapshot.Tool](tool).InAgent)
 		})
-	})
+	}
 	l.more(l.seen)
 	*l.out = appendNullable(append(*l.out, `,"limit":`...), size)
 	*l.out = appendNullable(append(*l.out, `,"offset":`...), skip)

@@ -79,12 +79,20 @@ type Agent struct {
 	before, after []byte
 	// served is the whole view, as it was last served.
 	served atomic.Pointer[servedAgent]
+	// resolved are the tools that exist, as they were last listed.
+	resolved atomic.Pointer[resolvedTools]
 }
 
 // servedAgent is an agent's view by one state of the tools.
 type servedAgent struct {
 	tools *generation
 	body  []byte
+}
+
+// resolvedTools are an agent's tools by one state of the tools.
+type resolvedTools struct {
+	tools   *generation
+	entries []*Entry
 }
 
 // generation is one state of all entries of a kind: while none changes, snapshots have the same one.
@@ -135,26 +143,31 @@ func (s *Snapshot) AppendAgent(to []byte, e *Entry) []byte {
 
 func (s *Snapshot) appendAgent(to []byte, e *Entry, agent *Agent) []byte {
 	to = append(to, agent.before...)
-	first := true
-	s.Tools(e, func(tool *Entry) bool {
-		if !first {
+	for i, tool := range s.Tools(e) {
+		if i > 0 {
 			to = append(to, ',')
 		}
-		first = false
 		to = append(to, '"')
 		to = strconv.AppendInt(to, tool.ID, 10)
 		to = append(to, '"')
-		return true
-	})
+	}
 	return append(to, agent.after...)
 }
 
-// Tools calls visit for the tools of an agent that exist, in declared order, until it returns false.
-func (s *Snapshot) Tools(agent *Entry, visit func(*Entry) bool) {
-	for _, name := range ContentOf[Agent](agent).Tools {
-		tool, found := s.Get(store.Identity{Kind: v1alpha1.KindAITool, Namespace: agent.Namespace, Name: name})
-		if found && tool.Deployment == agent.Deployment && !visit(tool) {
-			return
+// Tools returns the tools of an agent that exist, in declared order, not to be changed. They are looked up once for each state of the
+// tools.
+func (s *Snapshot) Tools(e *Entry) []*Entry {
+	agent := ContentOf[Agent](e)
+	if known := agent.resolved.Load(); known != nil && known.tools == s.tools {
+		return known.entries
+	}
+	entries := make([]*Entry, 0, len(agent.Tools))
+	for _, name := range agent.Tools {
+		tool, found := s.Get(store.Identity{Kind: v1alpha1.KindAITool, Namespace: e.Namespace, Name: name})
+		if found && tool.Deployment == e.Deployment {
+			entries = append(entries, tool)
 		}
 	}
+	agent.resolved.Store(&resolvedTools{tools: s.tools, entries: entries})
+	return entries
 }

@@ -35,6 +35,14 @@ func TestAgentsAreServedWithTheToolsOfTheirSnapshot(t *testing.T) {
 		tools, _, _ = strings.Cut(tools, "]")
 		return tools + "]"
 	}
+	listed := func(s *Snapshot) string {
+		e, _ := s.Get(store.Identity{Kind: "AIAgent", Namespace: "ns", Name: "agent"})
+		var names []string
+		for _, tool := range s.Tools(e) {
+			names = append(names, tool.Name)
+		}
+		return strings.Join(names, " ")
+	}
 	for range 2 {
 		if got := served(first); got != `["11"]` {
 			t.Errorf("with one tool: %s", got)
@@ -44,6 +52,9 @@ func TestAgentsAreServedWithTheToolsOfTheirSnapshot(t *testing.T) {
 		}
 		if got := served(one); got != `["12"]` {
 			t.Errorf("with the other: %s", got)
+		}
+		if got := listed(first) + ", " + listed(both) + ", " + listed(one); got != "a, a b, b" {
+			t.Errorf("listed: %s", got)
 		}
 	}
 }

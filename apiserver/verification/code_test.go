@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/welch"
 )
 
 func TestOTP01CodesAreUniform(t *testing.T) {
@@ -150,48 +150,26 @@ func TestOTP09ComparingTellsNothingByItsTime(t *testing.T) {
 	const rounds, samples = 5, 20_000
 	signals := 0
 	for range rounds {
-		var first, last []float64
+		var first, last []time.Duration
 		for range samples {
 			for _, guess := range []struct {
 				code string
-				to   *[]float64
+				to   *[]time.Duration
 			}{{"055555", &first}, {"555550", &last}} {
 				start := time.Now()
 				if b.Matches(7, salt, mac, key, guess.code) {
 					t.Fatal("a wrong code matches")
 				}
-				*guess.to = append(*guess.to, float64(time.Since(start)))
+				*guess.to = append(*guess.to, time.Since(start))
 			}
 		}
-		if math.Abs(welch(trim(first), trim(last))) > 4.5 {
+		if math.Abs(welch.T(first, last)) > welch.Limit {
 			signals++
 		}
 	}
 	if signals == rounds {
 		t.Errorf("Welch's t told wrong first digits from wrong last digits in all of %d rounds", rounds)
 	}
-}
-
-// trim drops the slowest tenth: interrupts, collections.
-func trim(values []float64) []float64 {
-	sort.Float64s(values)
-	return values[:len(values)*9/10]
-}
-
-func welch(a, b []float64) float64 {
-	moments := func(values []float64) (mean, variance float64) {
-		for _, v := range values {
-			mean += v
-		}
-		mean /= float64(len(values))
-		for _, v := range values {
-			variance += (v - mean) * (v - mean)
-		}
-		return mean, variance / float64(len(values)-1)
-	}
-	ma, va := moments(a)
-	mb, vb := moments(b)
-	return (ma - mb) / math.Sqrt(va/float64(len(a))+vb/float64(len(b)))
 }
 
 func TestNextSend(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/cardea-iam/cardea/store/people"
@@ -31,8 +30,7 @@ func (s *Store) Change(ctx context.Context, deployment string, do func(people.Tx
 		case attempt >= maxAttempts || !s.engine.dialect.retryable(err):
 			return err
 		}
-		delay := firstRetry << (attempt - 1)
-		if pause(ctx, delay+rand.N(delay)) != nil {
+		if pauseAfter(ctx, attempt) != nil {
 			return err
 		}
 	}

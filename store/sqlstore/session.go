@@ -108,11 +108,16 @@ func (s *Store) write(ctx context.Context, do func(tx session, row storeRow) (co
 		if err == nil || attempt == maxAttempts || !s.engine.dialect.retryable(err) {
 			return err
 		}
-		delay := firstRetry << (attempt - 1)
-		if pause(ctx, delay+rand.N(delay)) != nil {
+		if pauseAfter(ctx, attempt) != nil {
 			return err
 		}
 	}
+}
+
+// pauseAfter waits before the attempt that follows the numbered one, or for the end of the context, which it returns.
+func pauseAfter(ctx context.Context, attempt int) error {
+	delay := firstRetry << (attempt - 1)
+	return pause(ctx, delay+rand.N(delay))
 }
 
 func (s *Store) writeOnce(ctx context.Context, do func(session, storeRow) (bool, error)) error {

@@ -2,16 +2,15 @@ package bench
 
 import (
 	"fmt"
-	"math"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
+
+	"github.com/cardea-iam/cardea/internal/welch"
 )
 
 // TestBenchTiming looks for what the time of an answer tells of what exists: wrong passwords for accounts and for nobody, phones of others
-// and of nobody. Requests alternate; the row is Welch's t over the fastest nine tenths of each, which noise rarely takes beyond 4.5
-// and a difference always does with enough samples. The order is swapped from one pair to the next.
+// and of nobody. Requests alternate, and the order is swapped from one pair to the next.
 func TestBenchTiming(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for a minute")
@@ -46,35 +45,13 @@ func TestBenchTiming(t *testing.T) {
 
 // pairs measures two things in turn and returns Welch's t of the times they take.
 func pairs(n int, first, second func(i int) time.Duration) float64 {
-	var a, b []float64
+	var a, b []time.Duration
 	for i := range n {
 		if i%2 == 0 {
-			a, b = append(a, float64(first(i))), append(b, float64(second(i)))
+			a, b = append(a, first(i)), append(b, second(i))
 			continue
 		}
-		b, a = append(b, float64(second(i))), append(a, float64(first(i)))
+		b, a = append(b, second(i)), append(a, first(i))
 	}
-	return welch(trim(a), trim(b))
-}
-
-// trim drops the slowest tenth: interrupts, collections.
-func trim(values []float64) []float64 {
-	slices.Sort(values)
-	return values[:len(values)*9/10]
-}
-
-func welch(a, b []float64) float64 {
-	moments := func(values []float64) (mean, variance float64) {
-		for _, v := range values {
-			mean += v
-		}
-		mean /= float64(len(values))
-		for _, v := range values {
-			variance += (v - mean) * (v - mean)
-		}
-		return mean, variance / float64(len(values)-1)
-	}
-	ma, va := moments(a)
-	mb, vb := moments(b)
-	return (ma - mb) / math.Sqrt(va/float64(len(a))+vb/float64(len(b)))
+	return welch.T(a, b)
 }
