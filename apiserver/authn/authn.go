@@ -2,20 +2,15 @@ package authn
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/keycache"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
-	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/permission"
-	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -26,22 +21,44 @@ type Principal struct {
 	Settings   *document.Deployment
 	// KeyID is the public id of the API key, "" for a token; of an imported key, which has none, its id.
 	KeyID string
+	// App is the key's app, and Declared or Given the key; nil for a token.
+	App      *snapshot.Entry
+	Declared *snapshot.Key
+	Given    *keycache.Key
 	// Bound tells that the key acts for a person, an organization or a workspace: it manages nothing.
 	Bound bool
 	// Subject is a token's, "" for a key.
 	Subject string
 
 	granted, ceiling permission.Set
+	// grant is what a key that an application gave away may do there.
+	grant keycache.Grant
 }
 
-// Allows tells whether the principal has a permission: its key's, within its app's.
-func (p *Principal) Allows(name string) bool {
-	return !p.Bound && p.granted.Allows(name) && p.ceiling.Allows(name)
+// Allows tells whether the principal may do something here: what its key grants, within its app's ceiling.
+func (p *Principal) Allows(name string) bool { return !p.Bound && p.Grants(name) }
+
+// Grants tells whether the principal has a permission where the application asks: within its app's ceiling, and within its role
+// if it is bound.
+func (p *Principal) Grants(name string) bool {
+	if p.Given != nil {
+		return p.grant.Allows(name)
+	}
+	return p.granted.Allows(name) && p.ceiling.Allows(name)
+}
+
+// Permissions are the names of all that the principal has, sorted.
+func (p *Principal) Permissions() []string {
+	if p.Given != nil {
+		return p.grant.Names()
+	}
+	return p.granted.Within(p.ceiling)
 }
 
 // Keys finds the keys that applications gave away.
 type Keys interface {
 	Find(ctx context.Context, key apikey.Key) (*keycache.Key, error)
+	Cached(key apikey.Key) (*keycache.Key, bool)
 	Used(key *keycache.Key, at time.Time)
 }
 
@@ -78,70 +95,5 @@ func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Pr
 	if err != nil {
 		return nil, apierror.InvalidToken()
 	}
-	if _, declared := s.APIKey(key.ID()); !declared && a.Keys != nil {
-		return a.byGivenKey(r.Context(), s, key)
-	}
-	return byDeclaredKey(s, key, a.Proxies.ClientAddress(r), a.Clock())
-}
-
-// byGivenKey authenticates by a key that an application gave away.
-func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key) (*Principal, error) {
-	known, err := a.Keys.Find(ctx, key)
-	if errors.Is(err, keycache.ErrUnknown) {
-		return nil, apierror.InvalidToken()
-	}
-	if err != nil {
-		return nil, apierror.Unavailable(err, "the store is out of reach, and this API key is not known here without it: try again")
-	}
-	now := a.Clock()
-	grant, served := keycache.Resolve(s, known)
-	if !served || !known.Live(now) {
-		return nil, apierror.InvalidToken()
-	}
-	a.Keys.Used(known, now)
-	principal := &Principal{
-		Deployment: grant.Deployment, Settings: grant.Settings, KeyID: known.PublicID, Bound: known.Bound(),
-		granted: known.Permissions.Set, ceiling: grant.Content.Ceiling,
-	}
-	if principal.KeyID == "" {
-		principal.KeyID = ids.Format(known.ID)
-	}
-	return principal, nil
-}
-
-func byDeclaredKey(s *snapshot.Snapshot, key apikey.Key, client netip.Addr, now time.Time) (*Principal, error) {
-	// The digest is computed for unknown ids as well: both take the same time.
-	digest := key.Digest()
-	known, found := s.APIKey(key.ID())
-	if !found || !known.Verifier.Digest.Equal(digest) {
-		return nil, apierror.InvalidToken()
-	}
-	if expires := known.Verifier.ExpiresAt; expires != nil && !now.Before(*expires) {
-		return nil, apierror.InvalidToken()
-	}
-	if !known.Credential.AllowsFrom(client) {
-		return nil, apierror.InvalidToken()
-	}
-	principal, found := resolve(s, known)
-	if !found {
-		return nil, apierror.InvalidToken()
-	}
-	return principal, nil
-}
-
-// resolve finds the key's app and deployment. A key whose app or deployment is not served is not served either.
-func resolve(s *snapshot.Snapshot, key *snapshot.Key) (*Principal, bool) {
-	entry, found := s.Get(store.Identity{Kind: v1alpha1.KindAPIAuthApp, Namespace: key.Entry.Namespace, Name: key.Content.App})
-	if !found {
-		return nil, false
-	}
-	app := entry.Content.(*snapshot.App)
-	deployment, found := s.Deployment(key.Entry.Deployment)
-	if !found || !app.Active || entry.Deployment != key.Entry.Deployment {
-		return nil, false
-	}
-	return &Principal{
-		Deployment: deployment, Settings: deployment.Content.(*document.Deployment), KeyID: key.Verifier.ID,
-		granted: key.Credential.Permissions, ceiling: app.Ceiling,
-	}, true
+	return a.ByAPIKey(r.Context(), s, key, a.Proxies.ClientAddress(r))
 }

@@ -325,6 +325,15 @@ func (o *Object) Strings(name string) ([]string, bool) {
 	return out, whole
 }
 
+// Object returns a member that is an object.
+func (o *Object) Object(name string) (*Object, bool) {
+	v := o.take(name, '{', "an object")
+	if v == nil {
+		return nil, false
+	}
+	return newObject(v, o.at(name), o.faults), true
+}
+
 // Objects returns a member that is an array of objects. An element that is none is a fault and left out.
 func (o *Object) Objects(name string) ([]*Object, bool) {
 	v := o.take(name, '[', "an array of objects")

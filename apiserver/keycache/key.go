@@ -68,6 +68,9 @@ func (k *Key) Live(now time.Time) bool {
 // Bound tells whether the key acts for a person, an organization or a workspace.
 func (k *Key) Bound() bool { return k.OwnerUserID != 0 || k.OrganizationID != 0 || k.WorkspaceID != 0 }
 
+// NewKey makes of a row what a cache would hold of it, for who looks at one key once.
+func NewKey(row people.BoundKey) *Key { return newKey(row, &sharedPermissions{}, 0) }
+
 // newKey makes of a row what is held of it. Texts that many keys share are held once.
 func newKey(row people.BoundKey, shared *sharedPermissions, readAt int64) *Key {
 	k := &Key{

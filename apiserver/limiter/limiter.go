@@ -3,10 +3,13 @@
 package limiter
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"sync"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store"
@@ -42,40 +45,83 @@ type Binding struct {
 	Scheme, App *ratelimit.Scheme
 	// Key and AppID are the subjects of per_key and per_app rules.
 	Key, AppID uint64
+	// SchemeSlug and AppSlug name the schemes, and SchemeFrom says what Scheme is attached to: key, app or deployment.
+	SchemeSlug, AppSlug, SchemeFrom string
 }
 
 // MissingError says that a scheme is referred to and not known here: it never means that nothing limits.
 type MissingError struct{ Scheme string }
 
 // Error implements error.
-func (e *MissingError) Error() string { return fmt.Sprintf("the rate-limit scheme %q is not known yet", e.Scheme) }
-
-// Bind returns the schemes that bind a credential: its own, else its app's, else the deployment's default; and beside one of
-// its own, the app's. Names are those of resources in the deployment's namespace, "" for none. The error is a MissingError.
-func (l *Limiter) Bind(s *snapshot.Snapshot, deployment *snapshot.Entry, own, app string) (b Binding, err error) {
-	name := own
-	if name == "" {
-		name = app
-	}
-	if name == "" {
-		name = snapshot.ContentOf[document.Deployment](deployment).DefaultScheme
-	}
-	if b.Scheme, err = l.byName(s, deployment.Namespace, name); err != nil || own == "" || app == "" {
-		return b, err
-	}
-	b.App, err = l.byName(s, deployment.Namespace, app)
-	return b, err
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the rate-limit scheme %q is not known yet", e.Scheme)
 }
 
-func (l *Limiter) byName(s *snapshot.Snapshot, namespace, name string) (*ratelimit.Scheme, error) {
+// Bind returns what limits a principal: the scheme of its key, else that of the key's app, else the deployment's default; beside a
+// key's own scheme the app's rules for the whole app hold. The error is a MissingError.
+func (l *Limiter) Bind(s *snapshot.Snapshot, p *authn.Principal) (b Binding, err error) {
+	var own, app *snapshot.Entry
+	switch {
+	case p.Declared != nil:
+		b.Key = uint64(p.Declared.Entry.ID)
+		own, err = byName(s, p.Deployment, p.Declared.Content.Scheme)
+	case p.Given != nil:
+		b.Key = uint64(p.Given.ID)
+		own, err = bySlug(s, p.Deployment, p.Given.Scheme)
+	default:
+		b.Key = subjectOf(p.Subject)
+	}
+	if err == nil && p.App != nil {
+		b.AppID = uint64(p.App.ID)
+		app, err = byName(s, p.Deployment, snapshot.ContentOf[snapshot.App](p.App).Scheme)
+	}
+	scheme, from := own, "key"
+	if err == nil && scheme == nil {
+		scheme, from, app = app, "app", nil
+	}
+	if err == nil && scheme == nil {
+		from = "deployment"
+		scheme, err = byName(s, p.Deployment, p.Settings.DefaultScheme)
+	}
+	if err != nil {
+		return Binding{}, err
+	}
+	revision := s.Position().Revision
+	if scheme != nil {
+		b.Scheme, b.SchemeSlug, b.SchemeFrom = l.scheme(scheme, revision), scheme.Key, from
+	}
+	if app != nil {
+		b.App, b.AppSlug = l.scheme(app, revision), app.Key
+	}
+	return b, nil
+}
+
+// subjectOf is the counting subject of a token: its subject's digest. The highest bit keeps it apart from keys' ids.
+func subjectOf(subject string) uint64 {
+	sum := sha256.Sum256([]byte(subject))
+	return binary.BigEndian.Uint64(sum[:8]) | 1<<63
+}
+
+func byName(s *snapshot.Snapshot, deployment *snapshot.Entry, name string) (*snapshot.Entry, error) {
 	if name == "" {
 		return nil, nil
 	}
-	entry, found := s.Get(store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: namespace, Name: name})
+	entry, found := s.Get(store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: deployment.Namespace, Name: name})
 	if !found {
 		return nil, &MissingError{name}
 	}
-	return l.scheme(entry, s.Position().Revision), nil
+	return entry, nil
+}
+
+func bySlug(s *snapshot.Snapshot, deployment *snapshot.Entry, slug string) (*snapshot.Entry, error) {
+	if slug == "" {
+		return nil, nil
+	}
+	entry, found := s.BySlug(v1alpha1.KindRateLimitScheme, deployment.Deployment, slug)
+	if !found {
+		return nil, &MissingError{slug}
+	}
+	return entry, nil
 }
 
 // scheme returns an entry's program. An older state of the configuration than the one in force changes nothing: it is that of

@@ -94,33 +94,11 @@ func (c *call) refuse(err error) {
 	if refused.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
 	}
-	raw, _ := json.Marshal(errorBody(refused, id)) // strings and integers: cannot fail
+	raw, _ := json.Marshal(openapi.NewError(refused, id)) // strings and integers: cannot fail
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(raw)))
 	c.WriteHeader(refused.Status)
 	if c.r.Method != http.MethodHead {
 		_, _ = c.Write(raw) // the client is gone
 	}
-}
-
-// errorBody is the documented form of an error.
-func errorBody(refused *apierror.Error, requestID string) openapi.Error {
-	body := openapi.Error{Message: refused.Text(), Errors: []openapi.ErrorItem{}, RequestId: requestID}
-	faults := refused.Faults
-	if len(faults) == 0 {
-		faults = []apierror.Fault{{Message: refused.Text()}}
-	}
-	for _, fault := range faults {
-		body.Errors = append(body.Errors, openapi.ErrorItem{
-			Message: fault.Message, Code: refused.Status, Field: optional(fault.Pointer), Manager: optional(fault.Manager), ResourcePath: optional(fault.ResourcePath),
-		})
-	}
-	return body
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -30,6 +30,16 @@ var modes = map[string]Mode{
 	"per_key": PerKey, "per_app": PerApp, "per_ip": PerIP, "per_key_and_ip": PerKeyAndIP, "per_app_and_ip": PerAppAndIP,
 }
 
+// String is the mode's name in a scheme.
+func (m Mode) String() string {
+	for name, mode := range modes {
+		if mode == m {
+			return name
+		}
+	}
+	return ""
+}
+
 // subject is what a mode counts by: of the key or the app, and the address.
 func (m Mode) subject(r *Request) (of, address uint64) {
 	switch m {

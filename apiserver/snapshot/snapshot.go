@@ -90,6 +90,15 @@ func (s *Snapshot) ByHost(host string) (*Entry, bool) { return s.hosts.Get([]byt
 // APIKey returns the accepted API key with a public id.
 func (s *Snapshot) APIKey(publicID string) (*Key, bool) { return s.keys.Get([]byte(publicID)) }
 
+// KeyOf returns the current key of an APIKey's entry.
+func (s *Snapshot) KeyOf(e *Entry) (*Key, bool) {
+	content := ContentOf[document.APIKey](e)
+	if len(content.Verifiers) == 0 {
+		return nil, false
+	}
+	return s.APIKey(content.Verifiers[0].ID)
+}
+
 // Issuer returns the issuer of tokens that is declared for an issuer ("" for the Kubernetes API) and an audience.
 func (s *Snapshot) Issuer(issuer, audience string) (*Issuer, bool) {
 	return s.issuers.Get(joined(issuer, audience))

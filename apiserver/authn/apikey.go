@@ -1,0 +1,99 @@
+package authn
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/keycache"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// ByAPIKey authenticates by an API key, declared or given away by an application, that a client presents. The error is a 401, or
+// a 503 where the store must be asked and does not answer.
+func (a *Authenticator) ByAPIKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key, client netip.Addr) (*Principal, error) {
+	if _, declared := s.APIKey(key.ID()); !declared && a.Keys != nil {
+		return a.byGivenKey(ctx, s, key)
+	}
+	return byDeclaredKey(s, key, client, a.Clock())
+}
+
+// byGivenKey authenticates by a key that an application gave away.
+func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key) (*Principal, error) {
+	known, err := a.Keys.Find(ctx, key)
+	if errors.Is(err, keycache.ErrUnknown) {
+		return nil, apierror.InvalidToken()
+	}
+	if err != nil {
+		return nil, apierror.Unavailable(err, "the store is out of reach, and this API key is not known here without it: try again")
+	}
+	now := a.Clock()
+	principal, served := OfGiven(s, known)
+	if !served || !known.Live(now) {
+		return nil, apierror.InvalidToken()
+	}
+	a.Keys.Used(known, now)
+	return principal, nil
+}
+
+// OfGiven is the principal of a key that an application gave away, whether or not it is live. false: its app or deployment is not
+// served.
+func OfGiven(s *snapshot.Snapshot, known *keycache.Key) (*Principal, bool) {
+	grant, served := keycache.Resolve(s, known)
+	if !served {
+		return nil, false
+	}
+	principal := &Principal{
+		Deployment: grant.Deployment, Settings: grant.Settings, KeyID: known.PublicID, Bound: known.Bound(),
+		App: grant.App, Given: known, grant: grant,
+	}
+	if principal.KeyID == "" {
+		principal.KeyID = ids.Format(known.ID)
+	}
+	return principal, true
+}
+
+func byDeclaredKey(s *snapshot.Snapshot, key apikey.Key, client netip.Addr, now time.Time) (*Principal, error) {
+	// The digest is computed for unknown ids as well: both take the same time.
+	digest := key.Digest()
+	known, found := s.APIKey(key.ID())
+	if !found || !known.Verifier.Digest.Equal(digest) {
+		return nil, apierror.InvalidToken()
+	}
+	if expires := known.Verifier.ExpiresAt; expires != nil && !now.Before(*expires) {
+		return nil, apierror.InvalidToken()
+	}
+	if !known.Credential.AllowsFrom(client) {
+		return nil, apierror.InvalidToken()
+	}
+	principal, found := OfDeclared(s, known)
+	if !found {
+		return nil, apierror.InvalidToken()
+	}
+	return principal, nil
+}
+
+// OfDeclared is the principal of a declared key, whether or not it has expired. false: its app or deployment is not served, and
+// so it is not either.
+func OfDeclared(s *snapshot.Snapshot, key *snapshot.Key) (*Principal, bool) {
+	entry, found := s.Get(store.Identity{Kind: v1alpha1.KindAPIAuthApp, Namespace: key.Entry.Namespace, Name: key.Content.App})
+	if !found {
+		return nil, false
+	}
+	app := entry.Content.(*snapshot.App)
+	deployment, found := s.Deployment(key.Entry.Deployment)
+	if !found || !app.Active || entry.Deployment != key.Entry.Deployment {
+		return nil, false
+	}
+	return &Principal{
+		Deployment: deployment, Settings: deployment.Content.(*document.Deployment), KeyID: key.Verifier.ID,
+		App: entry, Declared: key, granted: key.Credential.Permissions, ceiling: app.Ceiling,
+	}, true
+}

@@ -1,0 +1,210 @@
+package decision
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/limiter"
+)
+
+// Bounds of a check.
+const (
+	maxBody        = 16 << 10
+	maxPermissions = 64
+)
+
+// check serves POST /v1/authz/check.
+func (a *API) check(c *call) error {
+	if err := body.RequireJSON(c.r); err != nil {
+		return err
+	}
+	raw, err := body.Read(c.r, maxBody)
+	if err != nil {
+		return err
+	}
+	q, err := readCheck(raw)
+	if err != nil {
+		return err
+	}
+	if !q.client.IsValid() {
+		q.client = a.Authenticator.Proxies.ClientAddress(c.r)
+	}
+	mirror, err := mirrorsStatus(c.r)
+	if err != nil {
+		return err
+	}
+	v := a.verdicts.Get().(*verdict)
+	defer a.verdicts.Put(v)
+	if err := a.judge(c.r.Context(), &q, v); err != nil {
+		if refused := apierror.Of(err); refused.Status == http.StatusUnauthorized {
+			c.sendCheck(refused.Status, unauthenticated(c.id[0], refused.Text()), refused.Header)
+			return nil
+		}
+		return err
+	}
+	a.Journal.note(c.received, c.id[0], &q, v)
+	status := http.StatusOK
+	if mirror {
+		status = v.status()
+	}
+	c.sendCheck(status, v.appendJSON(make([]byte, 0, 1024), c.id[0]), nil)
+	return nil
+}
+
+// mirrorsStatus reads ?status=http, which asks for 401, 403 and 429 instead of 200.
+func mirrorsStatus(r *http.Request) (bool, error) {
+	if r.URL.RawQuery == "" {
+		return false, nil
+	}
+	switch asked := r.URL.Query()["status"]; {
+	case len(asked) == 0:
+		return false, nil
+	case len(asked) == 1 && asked[0] == "http":
+		return true, nil
+	}
+	refused := apierror.New(http.StatusBadRequest, "")
+	refused.Faults = []apierror.Fault{{Pointer: "?status", Message: "must be http, sent once, or absent"}}
+	return false, refused
+}
+
+// readCheck reads the body of a check and tells all that is wrong with it.
+func readCheck(raw []byte) (q question, err error) {
+	o, err := body.Parse(raw)
+	if err != nil {
+		return q, err
+	}
+	if o.Require("principal") {
+		if principal, ok := o.Object("principal"); ok {
+			readPrincipal(principal, &q)
+		}
+	}
+	q.path = require(o, "resource")
+	q.method = require(o, "method")
+	if q.method != "" && !validMethod(q.method) {
+		o.Fault("method", "must be an HTTP method in upper case, such as GET")
+	}
+	if text, ok := o.String("client_ip"); ok {
+		address, err := netip.ParseAddr(text)
+		if err != nil || address.Zone() != "" {
+			o.Fault("client_ip", "must be an IPv4 or IPv6 address")
+		}
+		q.client = address.Unmap()
+	}
+	o.String("user_agent")
+	if q.permissions, _ = o.Strings("required_permissions"); len(q.permissions) > maxPermissions {
+		o.Fault("required_permissions", "has %d entries: at most %d are allowed", len(q.permissions), maxPermissions)
+	}
+	o.Close()
+	return q, o.Err()
+}
+
+func readPrincipal(o *body.Object, q *question) {
+	switch kind := require(o, "type"); kind {
+	case "", typeAPIKey:
+	case typeSessionToken:
+		q.session = true
+	default:
+		o.Fault("type", "must be %s or %s", typeAPIKey, typeSessionToken)
+	}
+	q.credential = require(o, "value")
+	o.Close()
+}
+
+// require reads a member that must be sent and not be empty.
+func require(o *body.Object, member string) string {
+	if !o.Require(member) {
+		return ""
+	}
+	text, ok := o.String(member)
+	if ok && text == "" {
+		o.Fault(member, "must not be empty")
+	}
+	return text
+}
+
+// validMethod tells whether a method is a token of at most 32 capital letters and dashes: those of RFC 9110 are, and WebDAV's.
+func validMethod(method string) bool {
+	if method == "" || len(method) > 32 {
+		return false
+	}
+	return strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
+}
+
+// unauthenticated is the answer to a credential that is not accepted: the same for every reason.
+func unauthenticated(requestID, message string) []byte {
+	out := append([]byte(`{"request_id":`), quoted(requestID)...)
+	out = append(out, `,"allowed":false,"reason":null,"blocked_rule":null,"identity":null,"permissions":[],"metadata":{},"rate_limits":[],"retry_after":null,"headers":{},"message":`...)
+	return append(append(out, quoted(message)...), '}')
+}
+
+// appendJSON writes the answer to a check.
+func (v *verdict) appendJSON(out []byte, requestID string) []byte {
+	out = append(append(out, `{"request_id":`...), quoted(requestID)...)
+	out = strconv.AppendBool(append(out, `,"allowed":`...), v.allowed)
+	out = append(out, `,"reason":`...)
+	if v.reason == "" {
+		out = append(out, "null"...)
+	} else {
+		out = append(append(append(out, '"'), v.reason...), '"')
+	}
+	out = append(out, `,"blocked_rule":`...)
+	if v.reason == rateLimited {
+		out = append(append(append(out, '"'), v.limits.Rules[v.limits.Blocked].Rule.Text...), '"')
+	} else {
+		out = append(out, "null"...)
+	}
+	out = append(append(out, `,"identity":`...), v.subject.identity...)
+	out = append(append(out, `,"permissions":`...), v.subject.permissions...)
+	out = append(append(out, `,"metadata":`...), v.subject.metadata...)
+	out = v.appendLimits(append(out, `,"rate_limits":[`...))
+	out = append(out, `],"retry_after":`...)
+	if v.reason == rateLimited {
+		out = strconv.AppendInt(out, limiter.RetrySeconds(&v.limits), 10)
+	} else {
+		out = append(out, "null"...)
+	}
+	out = v.appendHeaders(append(out, `,"headers":{`...))
+	out = append(out, '}')
+	if message := v.message(); message != "" {
+		out = append(append(out, `,"message":`...), quoted(message)...)
+	}
+	return append(out, '}')
+}
+
+func (v *verdict) appendLimits(out []byte) []byte {
+	for i := range v.limits.Rules {
+		state := &v.limits.Rules[i]
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, `{"rule":"`...), state.Rule.Text...) // digits, letters, a slash and an underscore
+		out = strconv.AppendInt(append(out, `","limit":`...), state.Rule.Limit, 10)
+		out = strconv.AppendInt(append(out, `,"remaining":`...), state.Remaining, 10)
+		out = append(out, '}')
+	}
+	return out
+}
+
+// appendHeaders writes what the application may send on to its client.
+func (v *verdict) appendHeaders(out []byte) []byte {
+	if len(v.limits.Rules) == 0 {
+		return out
+	}
+	out = append(append(out, `"RateLimit":`...), quoted(limiter.Limit(&v.limits))...)
+	out = append(append(out, `,"RateLimit-Policy":`...), quoted(limiter.Policy(&v.limits))...)
+	if v.reason == rateLimited {
+		out = append(out, `,"Retry-After":"`...)
+		out = append(strconv.AppendInt(out, limiter.RetrySeconds(&v.limits), 10), '"')
+	}
+	return out
+}
+
+func quoted(s string) []byte {
+	raw, _ := json.Marshal(s) // a string cannot fail
+	return raw
+}

@@ -1,0 +1,228 @@
+// Package decision serves the decision API: may this credential make this request now? An application asks by
+// POST /v1/authz/check, a gateway by the convention it knows (forward.go), Envoy by ext_authz (extauthz.go). All ways meet in
+// judge: authenticate, then permissions, then limits, of which a refusal consumes nothing.
+package decision
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/limiter"
+	"github.com/cardea-iam/cardea/apiserver/ratelimit"
+	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// Options are what an API needs.
+type Options struct {
+	Snapshots     *snapshot.Follower
+	Authenticator *authn.Authenticator
+	Limiter       *limiter.Limiter
+	// People finds the keys of run time that an explanation is asked about.
+	People people.Store
+	// MaxStaleness turns decisions into 503 when the snapshot was not known to be current for longer; 0: never.
+	MaxStaleness time.Duration
+	Clock        func() time.Time
+	Log          logr.Logger
+	Metrics      *route.Metrics
+	Registry     prometheus.Registerer
+	// Journal takes samples of decisions, nil: none are kept.
+	Journal *Journal
+}
+
+// API decides.
+type API struct {
+	Options
+	subjects *subjects
+	guesses  *guesses
+	outcomes *outcomes
+	verdicts sync.Pool
+}
+
+// New returns an API.
+func New(opts Options) *API {
+	return &API{
+		Options: opts, subjects: newSubjects(), guesses: newGuesses(), outcomes: newOutcomes(opts.Registry),
+		verdicts: sync.Pool{New: func() any { return &verdict{} }},
+	}
+}
+
+// question is what a decision is asked for.
+type question struct {
+	// credential is an API key, or a session's token where session says so; "" is none.
+	credential string
+	session    bool
+	method     string
+	// path is as the client sent it.
+	path   string
+	client netip.Addr
+	// permissions must all be granted.
+	permissions []string
+}
+
+// reason tells why a request is refused.
+type reason string
+
+const (
+	permissionDenied reason = "permission_denied"
+	rateLimited      reason = "rate_limited"
+)
+
+// verdict is a decision.
+type verdict struct {
+	allowed bool
+	reason  reason
+	subject *subject
+	limits  ratelimit.Result
+	// missing is the first permission that was asked for and is not granted.
+	missing string
+}
+
+// status is the HTTP status that says the same.
+func (v *verdict) status() int {
+	switch v.reason {
+	case permissionDenied:
+		return http.StatusForbidden
+	case rateLimited:
+		return http.StatusTooManyRequests
+	}
+	return http.StatusOK
+}
+
+// message says a refusal in a sentence.
+func (v *verdict) message() string {
+	switch v.reason {
+	case permissionDenied:
+		return "the credential lacks the permission " + v.missing + ": grant it to the key and to its app"
+	case rateLimited:
+		return "the limit " + v.limits.Rules[v.limits.Blocked].Rule.Text + " is used up: try again after the seconds that Retry-After says"
+	}
+	return ""
+}
+
+// judge decides. The error is a 400, 401, 429 (too many bad keys) or 503.
+func (a *API) judge(ctx context.Context, q *question, v *verdict) error {
+	s := a.Snapshots.Current()
+	if err := a.fresh(); err != nil {
+		return err
+	}
+	path, err := ratelimit.CanonicalPath(q.path)
+	if err != nil {
+		refused := apierror.New(http.StatusBadRequest, "%s", err.Error())
+		refused.Code = pathRefused
+		return refused
+	}
+	if v.subject, err = a.authenticate(ctx, s, q); err != nil {
+		return err
+	}
+	v.allowed, v.reason, v.limits.Rules = true, "", v.limits.Rules[:0]
+	for _, permission := range q.permissions {
+		if !v.subject.principal.Grants(permission) {
+			v.allowed, v.reason, v.missing = false, permissionDenied, permission
+			a.outcomes.denied.Inc()
+			return nil
+		}
+	}
+	a.Limiter.Decide(&v.subject.binding, q.method, path, ratelimit.AddressOf(q.client), &v.limits)
+	if !v.limits.Allowed {
+		v.allowed, v.reason = false, rateLimited
+		a.outcomes.limited.Inc()
+		return nil
+	}
+	a.outcomes.allowed.Inc()
+	return nil
+}
+
+// pathRefused is the code of a path that is refused: proxies turn it into what they understand.
+const pathRefused = "PATH_REFUSED"
+
+// fresh refuses to decide on a snapshot that was never loaded, or is older than the operator of this server allows.
+func (a *API) fresh() error {
+	select {
+	case <-a.Snapshots.Loaded():
+	default:
+		return apierror.Unavailable(nil, "the configuration is not loaded yet: try again")
+	}
+	if a.MaxStaleness > 0 && a.Snapshots.Staleness() > a.MaxStaleness {
+		return apierror.Unavailable(nil, "the configuration could not be refreshed for too long (--max-staleness): try again")
+	}
+	return nil
+}
+
+// authenticate finds who presents a credential, by the shortest way: a key that was met under the same configuration is known.
+func (a *API) authenticate(ctx context.Context, s *snapshot.Snapshot, q *question) (*subject, error) {
+	if q.credential == "" {
+		a.outcomes.unauthenticated.Inc()
+		return nil, apierror.Unauthorized()
+	}
+	found, err := a.find(ctx, s, q)
+	switch refused := apierror.Of(err); {
+	case err == nil:
+		return found, nil
+	case refused.Status == http.StatusUnauthorized:
+		a.guesses.count(q.client)
+		a.outcomes.unauthenticated.Inc()
+	default:
+		a.outcomes.unavailable.Inc()
+	}
+	return nil, err
+}
+
+func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*subject, error) {
+	if q.session {
+		return a.bySession(ctx, s, q.credential)
+	}
+	key, err := apikey.Read(q.credential)
+	if err != nil {
+		return nil, apierror.InvalidToken()
+	}
+	now := a.Clock()
+	known := a.subjects.get(key.Digest(), s)
+	if known != nil && known.principal.Declared != nil {
+		if !known.live(now) || !known.principal.Declared.Credential.AllowsFrom(q.client) {
+			return nil, apierror.InvalidToken()
+		}
+		return known, nil
+	}
+	given, held := a.Authenticator.Keys.Cached(key)
+	if known != nil && held && known.principal.Given == given {
+		if !known.live(now) {
+			return nil, apierror.InvalidToken()
+		}
+		a.Authenticator.Keys.Used(given, now)
+		return known, nil
+	}
+	if _, declared := s.APIKey(key.ID()); !declared && !held && a.guesses.tooMany(q.client) {
+		return nil, tooManyGuesses()
+	}
+	principal, err := a.Authenticator.ByAPIKey(ctx, s, key, q.client)
+	if err != nil {
+		return nil, err
+	}
+	return a.meet(s, key.Digest(), principal)
+}
+
+// meet prepares a principal for its further requests.
+func (a *API) meet(s *snapshot.Snapshot, digest apikey.Digest, principal *authn.Principal) (*subject, error) {
+	binding, err := a.Limiter.Bind(s, principal)
+	if missing := (*limiter.MissingError)(nil); errors.As(err, &missing) {
+		return nil, apierror.Unavailable(err, "the credential's limits are not known here yet: try again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := newSubject(s, principal, binding)
+	a.subjects.put(digest, found)
+	return found, nil
+}

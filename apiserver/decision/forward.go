@@ -1,0 +1,188 @@
+package decision
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/limiter"
+)
+
+// A convention is how a proxy tells which request it asks about. Each has a path of its own: a convention that is guessed from the
+// headers is one that a client can choose.
+type convention struct {
+	// method and uri are the headers that name the request; both must be there exactly once. Without them the proxy's request has
+	// the method itself, and the path after the convention's.
+	method, uri string
+	// refused is the status of a request that the convention does not allow: nginx understands 401 and 403 alone.
+	refused int
+}
+
+const envoyPrefix = "/v1/forward/envoy"
+
+var conventions = map[string]*convention{
+	"/v1/forward/nginx":   {method: "X-Original-Method", uri: "X-Original-Uri", refused: http.StatusForbidden},
+	"/v1/forward/traefik": {method: "X-Forwarded-Method", uri: "X-Forwarded-Uri", refused: http.StatusBadRequest},
+	"/v1/forward/caddy":   {method: "X-Forwarded-Method", uri: "X-Forwarded-Uri", refused: http.StatusBadRequest},
+	envoyPrefix:           {refused: http.StatusBadRequest},
+}
+
+// The identity headers of an allowed request. A gateway that copies them overwrites what a client sent under these names: all are
+// always answered.
+const (
+	headerKeyID       = "X-Cardea-Key-Id"
+	headerApp         = "X-Cardea-App"
+	headerDeployment  = "X-Cardea-Deployment-Id"
+	headerPermissions = "X-Cardea-Permissions"
+	headerOwner       = "X-Cardea-Owner-User-Id"
+	// headerStatus is the status that is meant, where the proxy understands fewer.
+	headerStatus = "X-Auth-Status"
+)
+
+// options are a gateway's own, from the query of the path that it is configured with.
+type forwardOptions struct {
+	permissions []string
+	// deny403 answers 403 for every refusal but 401.
+	deny403 bool
+	// unavailable is what to do while a decision is not possible: "" is 503, or allow, or deny.
+	unavailable string
+}
+
+// forward serves a convention.
+func (a *API) forward(c *call, as *convention) error {
+	options, err := as.options(c.r)
+	if err != nil {
+		return err
+	}
+	q, err := as.question(c.r)
+	if err == nil {
+		q.permissions, q.client = options.permissions, a.Authenticator.Proxies.ClientAddress(c.r)
+		v := a.verdicts.Get().(*verdict)
+		defer a.verdicts.Put(v)
+		if err = a.judge(c.r.Context(), &q, v); err == nil {
+			a.Journal.note(c.received, c.id[0], &q, v)
+			c.sendVerdict(v, options)
+			return nil
+		}
+	}
+	return c.notJudged(apierror.Of(err), as, options)
+}
+
+// options reads what the gateway's configuration says. What it does not know is refused: a misspelt option must not open a way.
+func (as *convention) options(r *http.Request) (o forwardOptions, err error) {
+	if as.uri == "" || r.URL.RawQuery == "" { // Envoy's query is the client's
+		return o, nil
+	}
+	values, parseErr := url.ParseQuery(r.URL.RawQuery)
+	if parseErr != nil {
+		return o, apierror.New(as.refused, "the query of the gateway's configuration is malformed")
+	}
+	for name, sent := range values {
+		switch {
+		case name == "permission" && len(sent) <= maxPermissions:
+			o.permissions = sent
+		case name == "deny" && len(sent) == 1 && sent[0] == "403":
+			o.deny403 = true
+		case name == "unavailable" && len(sent) == 1 && (sent[0] == "allow" || sent[0] == "deny"):
+			o.unavailable = sent[0]
+		default:
+			return o, apierror.New(as.refused, "the gateway's configuration asks for ?%s, which is none of permission=..., deny=403, unavailable=allow|deny", name)
+		}
+	}
+	return o, nil
+}
+
+// question reads which request is asked about, and with which credential.
+func (as *convention) question(r *http.Request) (q question, err error) {
+	if as.uri == "" {
+		q.method, q.path = r.Method, strings.TrimPrefix(r.RequestURI, envoyPrefix)
+	} else {
+		method, uri := r.Header[as.method], r.Header[as.uri]
+		if len(method) != 1 || len(uri) != 1 {
+			return q, apierror.New(as.refused, "the gateway must send %s and %s exactly once", as.method, as.uri)
+		}
+		q.method, q.path = method[0], uri[0]
+	}
+	if !validMethod(q.method) {
+		return q, apierror.New(as.refused, "the request's method is none")
+	}
+	q.credential, q.session, err = credential(r.Header)
+	return q, err
+}
+
+// credential reads `Authorization: Bearer` or `X-API-Key`. More than one credential is none: which of them the application would
+// take is a guess.
+func credential(header http.Header) (value string, session bool, err error) {
+	authorization, apiKey := header["Authorization"], header["X-Api-Key"]
+	switch {
+	case len(authorization)+len(apiKey) == 0:
+		return "", false, nil
+	case len(authorization)+len(apiKey) > 1:
+		return "", false, apierror.InvalidToken()
+	case len(apiKey) == 1:
+		return apiKey[0], false, nil
+	}
+	scheme, token, found := strings.Cut(authorization[0], " ")
+	if !found || !strings.EqualFold(scheme, "Bearer") {
+		return "", false, nil
+	}
+	return token, isToken(token), nil
+}
+
+// isToken tells a JSON web token from an API key: it has three parts, and its first is a JSON object in base64.
+func isToken(s string) bool { return strings.HasPrefix(s, "eyJ") && strings.Count(s, ".") == 2 }
+
+// sendVerdict answers a gateway.
+func (c *call) sendVerdict(v *verdict, o forwardOptions) {
+	header := c.Header()
+	limiter.WriteFields(header, &v.limits)
+	if !v.allowed {
+		refused := apierror.New(v.status(), "%s", v.message())
+		c.deny(refused, o)
+		return
+	}
+	v.subject.writeIdentity(header)
+	c.WriteHeader(http.StatusOK)
+}
+
+func (s *subject) writeIdentity(header http.Header) {
+	header[headerKeyID], header[headerApp], header[headerDeployment] = s.keyID, s.app, s.deployment
+	header[headerPermissions], header[headerOwner] = s.permissionList, s.owner
+}
+
+// notJudged answers where no decision was reached.
+func (c *call) notJudged(refused *apierror.Error, as *convention, o forwardOptions) error {
+	if refused.Code == pathRefused {
+		refused.Status = as.refused
+	}
+	if refused.Status >= 500 {
+		switch o.unavailable {
+		case "allow":
+			c.Header()[headerStatus] = []string{"503"}
+			nobody.writeIdentity(c.Header())
+			c.WriteHeader(http.StatusOK)
+			return nil
+		case "deny":
+			denied := *refused
+			denied.Status = http.StatusForbidden
+			refused = &denied
+		}
+	}
+	c.deny(refused, o)
+	return nil
+}
+
+// nobody stands for a request that was let through unknown: its identity headers are empty, so that no client sets them.
+var nobody = &subject{keyID: []string{""}, app: []string{""}, deployment: []string{""}, permissionList: []string{""}, owner: []string{""}}
+
+// deny refuses in the form of errors, with what the proxy's own words cannot say in X-Auth-Status.
+func (c *call) deny(refused *apierror.Error, o forwardOptions) {
+	if o.deny403 && refused.Status != http.StatusUnauthorized {
+		c.Header()[headerStatus] = []string{statusText(refused.Status)}
+		as403 := *refused
+		as403.Status = http.StatusForbidden
+		refused = &as403
+	}
+	c.refuse(refused)
+}

@@ -1,0 +1,114 @@
+package decision
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/apiserver/outage"
+	"github.com/cardea-iam/cardea/apiserver/route"
+)
+
+// call is one request of the decision listener.
+type call struct {
+	route.Recorder
+	api *API
+	r   *http.Request
+	// id is the request's, as the value of its header.
+	id       [1]string
+	received time.Time
+}
+
+// handler is what serves a path.
+type handler struct {
+	// methods are those it takes, "" for any.
+	methods string
+	serve   func(a *API, c *call) error
+}
+
+var handlers = func() map[string]handler {
+	all := map[string]handler{
+		"/v1/authz/check":   {http.MethodPost, (*API).check},
+		"/v1/authz/explain": {http.MethodGet, (*API).explain},
+	}
+	for path, as := range conventions {
+		all[path] = handler{"", func(a *API, c *call) error { return a.forward(c, as) }}
+	}
+	return all
+}()
+
+// ServeHTTP routes by the escaped path as it came: what follows Envoy's prefix is somebody else's path, and no router may clean it.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{Recorder: route.Recorder{ResponseWriter: w, Status: http.StatusOK}, api: a, r: r, received: a.Clock()}
+	c.id[0] = route.RequestID(r)
+	w.Header()["X-Request-Id"] = c.id[:]
+	path, found, pattern := r.URL.EscapedPath(), false, ""
+	if strings.HasPrefix(path, envoyPrefix+"/") {
+		path = envoyPrefix
+	}
+	var h handler
+	if h, found = handlers[path]; found {
+		pattern = path
+	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			c.refuse(fmt.Errorf("panic: %v", fault))
+		}
+		r.Pattern = pattern
+		a.Metrics.Observe(r, c.Status, a.Clock().Sub(c.received))
+	}()
+	switch {
+	case !found:
+		c.refuse(apierror.New(http.StatusNotFound, "there is no such path: see docs/decisions.md for those there are"))
+	case h.methods != "" && h.methods != r.Method:
+		refused := apierror.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, h.methods)
+		refused.Header = http.Header{"Allow": {h.methods}}
+		c.refuse(refused)
+	default:
+		if err := h.serve(a, c); err != nil {
+			c.refuse(err)
+		}
+	}
+}
+
+var contentTypeJSON = []string{"application/json"}
+
+// sendCheck sends the answer to a check.
+func (c *call) sendCheck(status int, raw []byte, header http.Header) {
+	to := c.Header()
+	for name, values := range header {
+		to[name] = values
+	}
+	to["Content-Type"] = contentTypeJSON
+	c.WriteHeader(status)
+	_, _ = c.Write(raw) // the client is gone
+}
+
+// refuse answers with an error and logs what is the server's own fault.
+func (c *call) refuse(err error) {
+	refused, id := apierror.Of(err), c.id[0]
+	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
+		c.api.Log.Error(refused, "A decision failed", "method", c.r.Method, "path", c.r.Pattern, "request_id", id)
+	}
+	header := c.Header()
+	for name, values := range refused.Header {
+		header[name] = values
+	}
+	if refused.RetryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
+	}
+	raw, _ := json.Marshal(openapi.NewError(refused, id)) // strings and integers: cannot fail
+	header["Content-Type"] = contentTypeJSON
+	header.Set("Content-Length", strconv.Itoa(len(raw)))
+	c.WriteHeader(refused.Status)
+	if c.r.Method != http.MethodHead {
+		_, _ = c.Write(raw) // the client is gone
+	}
+}
+
+func statusText(status int) string { return strconv.Itoa(status) }
