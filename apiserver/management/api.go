@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -47,6 +48,8 @@ type Options struct {
 type API struct {
 	Options
 	writer *writer
+	// builtIn are the permissions that the operations ask for, sorted.
+	builtIn []string
 }
 
 // New returns the handler of the backend listener.
@@ -61,6 +64,11 @@ func New(opts Options) (http.Handler, error) {
 	}}
 	pipeline := newPipeline(api)
 	documented, served := document.Routes(), api.operations()
+	for _, needs := range documented {
+		api.builtIn = append(api.builtIn, needs.Permission)
+	}
+	slices.Sort(api.builtIn)
+	api.builtIn = slices.Compact(api.builtIn)
 	for pattern, needs := range documented {
 		serve, found := served[pattern]
 		if !found {
@@ -88,6 +96,18 @@ func (a *API) operations() map[string]operation {
 		"GET /api-auth/rate-limit-schemes/{slug}":    a.getScheme,
 		"PATCH /api-auth/rate-limit-schemes/{slug}":  a.updateScheme,
 		"DELETE /api-auth/rate-limit-schemes/{slug}": a.deleteScheme,
+
+		"GET /api-auth/apps":                          a.listAuthApps,
+		"POST /api-auth/apps":                         a.createAuthApp,
+		"GET /api-auth/apps/{slug}":                   a.getAuthApp,
+		"PATCH /api-auth/apps/{slug}":                 a.updateAuthApp,
+		"DELETE /api-auth/apps/{slug}":                a.deleteAuthApp,
+		"GET /api-auth/apps/{slug}/keys":              a.listKeys,
+		"POST /api-auth/apps/{slug}/keys":             a.createKey,
+		"GET /api-auth/apps/{slug}/keys/{id}":         a.getKey,
+		"PATCH /api-auth/apps/{slug}/keys/{id}":       a.updateKey,
+		"POST /api-auth/apps/{slug}/keys/{id}/rotate": a.rotateKey,
+		"POST /api-auth/apps/{slug}/keys/{id}/revoke": a.revokeKey,
 
 		"GET /oauth/apps":                                   a.listOAuthApps,
 		"GET /oauth/apps/{oauth_app_slug}":                  a.getOAuthApp,
