@@ -6,10 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"time"
@@ -17,18 +13,20 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
+	"github.com/cardea-iam/cardea/apiserver/decision"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/apiserver/enduser"
 	"github.com/cardea-iam/cardea/apiserver/keycache"
+	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/management"
 	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/apiserver/outbox"
 	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/seal"
@@ -54,6 +52,12 @@ type Options struct {
 	BackendAddress string
 	// FrontendAddress is where the end-user API listens, host:port.
 	FrontendAddress string
+	// DecisionAddress is where the decision API listens, host:port, and EnvoyAddress its gRPC for Envoy.
+	DecisionAddress, EnvoyAddress string
+	// LimiterBytes bounds the memory of rate limits' counters; 0: ratelimit.DefaultMaxBytes.
+	LimiterBytes int64
+	// Journal takes a sample of the decisions; nil: none.
+	Journal *decision.Journal
 	// TLSCert and TLSKey are files, reloaded when they change; both empty: TLS ends at the ingress.
 	TLSCert, TLSKey string
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
@@ -80,6 +84,8 @@ type Server struct {
 	frontend   http.Handler
 	dispatcher *outbox.Dispatcher
 	keys       *keycache.Cache
+	decisions  *decision.API
+	decision   http.Handler
 }
 
 // New composes a server.
@@ -94,8 +100,10 @@ func New(opts Options) (*Server, error) {
 	})
 	authenticator := &authn.Authenticator{Tokens: tokens, Keys: keys, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher(cmp.Or(opts.PasswordCost, password.DefaultCost)) // one for both listeners: the machine is one
+	limits := limiter.New(ratelimit.NewEngine(cmp.Or(opts.LimiterBytes, ratelimit.DefaultMaxBytes)), ratelimit.NewClock(opts.Clock).Now)
+	opts.Registry.MustRegister(limits)
 	backend, err := management.New(management.Options{
-		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, Limiter: limits, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend"),
 		People: opts.People, Hasher: hasher, Random: rand.Reader,
 	})
@@ -110,6 +118,11 @@ func New(opts Options) (*Server, error) {
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		Posted: dispatcher.Nudge, Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry),
 	})
+	decisions := decision.New(decision.Options{
+		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, MaxStaleness: opts.MaxStaleness,
+		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision"), Registry: opts.Registry,
+		Journal: opts.Journal,
+	})
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {
 		return &guard{
@@ -117,7 +130,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys,
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, decisions: decisions, decision: guarded("decision", decisions),
 		backend: guarded("backend", backend), frontend: guarded("end-user", frontend),
 	}, nil
 }
@@ -127,6 +140,9 @@ func (s *Server) Backend() http.Handler { return s.backend }
 
 // Frontend returns the handler of the end-user listener, for tests and benchmarks in process.
 func (s *Server) Frontend() http.Handler { return s.frontend }
+
+// Decision returns the handler of the decision listener, for tests and benchmarks in process.
+func (s *Server) Decision() http.Handler { return s.decision }
 
 // Keys returns the cache of the keys that applications gave away.
 func (s *Server) Keys() *keycache.Cache { return s.keys }
@@ -139,6 +155,9 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.dispatcher.Run(ctx) })
 	group.Go(func() error { return s.keepUp(ctx) })
 	group.Go(func() error { return s.keys.Run(ctx) })
+	if s.opts.Journal != nil {
+		group.Go(func() error { return s.opts.Journal.Run(ctx) })
+	}
 	return group.Wait()
 }
 
@@ -158,42 +177,11 @@ func (s *Server) Run(ctx context.Context) error {
 	group.Go(func() error { return s.Follow(ctx) })
 	group.Go(func() error { return s.listen(ctx, "backend", s.opts.BackendAddress, s.backend) })
 	group.Go(func() error { return s.listen(ctx, "end-user", s.opts.FrontendAddress, s.frontend) })
+	group.Go(func() error { return s.listen(ctx, "decision", s.opts.DecisionAddress, s.decision) })
+	if s.opts.EnvoyAddress != "" {
+		group.Go(func() error { return s.listenEnvoy(ctx, s.opts.EnvoyAddress) })
+	}
 	return group.Wait()
-}
-
-// listen serves one address until ctx ends.
-func (s *Server) listen(ctx context.Context, name, address string, handler http.Handler) error {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("%s listener: %w", name, err)
-	}
-	if s.opts.TLSCert != "" {
-		watcher, err := certwatcher.New(s.opts.TLSCert, s.opts.TLSKey)
-		if err != nil {
-			return errors.Join(fmt.Errorf("--tls-cert, --tls-key: %w", err), listener.Close())
-		}
-		go func() {
-			if err := watcher.Start(ctx); err != nil {
-				s.opts.Log.Error(err, "The TLS certificate is no longer watched; restart to load a new one")
-			}
-		}()
-		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"}})
-	}
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-	}
-	s.opts.Log.Info("Serving", "api", name, "address", listener.Addr().String(), "tls", s.opts.TLSCert != "")
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	return server.Shutdown(drain)
 }
 
 func registerSnapshotMetrics(registry prometheus.Registerer, follower *snapshot.Follower) {

@@ -334,6 +334,20 @@ func (o *Object) Object(name string) (*Object, bool) {
 	return newObject(v, o.at(name), o.faults), true
 }
 
+// Raw returns a member that is an object, as JSON without blanks.
+func (o *Object) Raw(name string) ([]byte, bool) {
+	v := o.take(name, '{', "an object")
+	if v == nil {
+		return nil, false
+	}
+	v = v.Clone()
+	if err := v.Compact(); err != nil {
+		o.Fault(name, "must be an object")
+		return nil, false
+	}
+	return v, true
+}
+
 // Objects returns a member that is an array of objects. An element that is none is a fault and left out.
 func (o *Object) Objects(name string) ([]*Object, bool) {
 	v := o.take(name, '[', "an array of objects")

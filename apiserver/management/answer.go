@@ -102,3 +102,10 @@ func (c *call) refuse(err error) {
 		_, _ = c.Write(raw) // the client is gone
 	}
 }
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/route"
@@ -27,6 +29,8 @@ type Options struct {
 	Kubernetes Kubernetes
 	// Authenticator tells who a request comes from.
 	Authenticator *authn.Authenticator
+	// Limiter limits the requests of API keys by their schemes.
+	Limiter *limiter.Limiter
 	// MaxStaleness turns authenticated requests into 503 when the snapshot was not known to be current for longer; 0: never.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
@@ -47,6 +51,8 @@ type Options struct {
 type API struct {
 	Options
 	writer *writer
+	// builtIn are the permissions that the operations ask for, sorted.
+	builtIn []string
 }
 
 // New returns the handler of the backend listener.
@@ -61,6 +67,11 @@ func New(opts Options) (http.Handler, error) {
 	}}
 	pipeline := newPipeline(api)
 	documented, served := document.Routes(), api.operations()
+	for _, needs := range documented {
+		api.builtIn = append(api.builtIn, needs.Permission)
+	}
+	slices.Sort(api.builtIn)
+	api.builtIn = slices.Compact(api.builtIn)
 	for pattern, needs := range documented {
 		serve, found := served[pattern]
 		if !found {
@@ -88,6 +99,18 @@ func (a *API) operations() map[string]operation {
 		"GET /api-auth/rate-limit-schemes/{slug}":    a.getScheme,
 		"PATCH /api-auth/rate-limit-schemes/{slug}":  a.updateScheme,
 		"DELETE /api-auth/rate-limit-schemes/{slug}": a.deleteScheme,
+
+		"GET /api-auth/apps":                          a.listAuthApps,
+		"POST /api-auth/apps":                         a.createAuthApp,
+		"GET /api-auth/apps/{slug}":                   a.getAuthApp,
+		"PATCH /api-auth/apps/{slug}":                 a.updateAuthApp,
+		"DELETE /api-auth/apps/{slug}":                a.deleteAuthApp,
+		"GET /api-auth/apps/{slug}/keys":              a.listKeys,
+		"POST /api-auth/apps/{slug}/keys":             a.createKey,
+		"GET /api-auth/apps/{slug}/keys/{id}":         a.getKey,
+		"PATCH /api-auth/apps/{slug}/keys/{id}":       a.updateKey,
+		"POST /api-auth/apps/{slug}/keys/{id}/rotate": a.rotateKey,
+		"POST /api-auth/apps/{slug}/keys/{id}/revoke": a.revokeKey,
 
 		"GET /oauth/apps":                                   a.listOAuthApps,
 		"GET /oauth/apps/{oauth_app_slug}":                  a.getOAuthApp,

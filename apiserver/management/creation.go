@@ -81,6 +81,22 @@ func create[T any, P resource[T]](ctx context.Context, a *API, n creation[P]) (s
 	return synced, err
 }
 
+// freeSlug refuses a slug that a resource of a kind has here. One that is being deleted, or is gone already, is waited for.
+func freeSlug[T any, P resource[T]](a *API, c *call, kind, slug string, taken func(slug string) error) error {
+	entry, found := c.snapshot.BySlug(kind, c.tenant(), slug)
+	if !found {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), writeDeadline)
+	defer cancel()
+	live := P(new(T))
+	err := a.writer.kubernetes.Get(ctx, client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}, live)
+	if apierrors.IsNotFound(err) || err == nil && live.GetDeletionTimestamp() != nil && leaves[T](ctx, a.writer, live) {
+		return nil
+	}
+	return taken(slug)
+}
+
 // place creates the resource under the first name that is free.
 func place[T any, P resource[T]](ctx context.Context, w *writer, n creation[P]) error {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)

@@ -24,7 +24,12 @@ func exampleWorld(t *testing.T) served {
 	k := newCluster()
 	k.put("free", "free", nil)
 	k.objects["scope"] = `{"metadata":{"namespace":"ns","name":"scope","uid":"uid-11","resourceVersion":"1","generation":1},"spec":{"oauthAppRef":{"name":"shop"},"scope":"read:orders"}}`
+	for _, app := range []string{"shop", "idle"} {
+		k.objects["app-"+app] = `{"metadata":{"namespace":"ns","name":"app-` + app + `","uid":"uid-` + app + `","resourceVersion":"1","generation":1},"spec":{"deploymentRef":{"name":"acme"},"slug":"` + app + `"}}`
+	}
 	return serveWith(t, k, nil,
+		fixed(t, "APIAuthApp", "app-shop", "uid-shop", 17, "shop", at, document.APIAuthApp{Slug: "shop", Name: "Shop", Active: true, Permissions: []string{"orders:read"}}),
+		fixed(t, "APIAuthApp", "app-idle", "uid-idle", 18, "idle", at, document.APIAuthApp{Slug: "idle", Name: "Idle", Active: true}),
 		fixed(t, "OAuthApp", "shop", "uid-10", 10, "shop", at, document.OAuthApp{Slug: "shop", Name: "Shop", Active: true}),
 		fixed(t, "OAuthScope", "scope", "uid-11", 11, document.ScopeKey("shop", "read:orders"), at, document.OAuthScope{App: "shop", Scope: "read:orders", DisplayName: "Read orders"}),
 		fixed(t, "AITool", "tool", "uid-12", 12, "", at, document.AITool{Name: "Weather", Type: "api", Active: true, Method: "GET", TimeoutSeconds: 30}),
@@ -58,7 +63,7 @@ func TestTheDocumentsExamplesWork(t *testing.T) {
 	values := strings.NewReplacer(
 		"{slug}", "free", "{oauth_app_slug}", "shop", "{scope}", "read:orders", "{deployment_id}", "7", "{tool_id}", "12", "{agent_id}", "13",
 		"{user_id}", user, "{organization_id}", organization,
-		`"7306112409600000001"`, strconv.Quote(user), `"slug":"free"`, `"slug":"new"`,
+		`"7306112409600000001"`, strconv.Quote(user), `"slug":"free"`, `"slug":"new"`, `"app_slug":"shop"`, `"app_slug":"fresh"`,
 	)
 	// What makes comes before what changes, and what deletes comes last.
 	order := func(pattern string) int {
@@ -75,6 +80,16 @@ func TestTheDocumentsExamplesWork(t *testing.T) {
 		t.Run(pattern, func(t *testing.T) {
 			method, path, _ := strings.Cut(pattern, " ")
 			op := contract.Spec().Paths.Find(path).GetOperation(method)
+			switch {
+			case method == "DELETE" && path == "/api-auth/apps/{slug}":
+				path = "/api-auth/apps/idle"
+			case strings.HasPrefix(path, "/api-auth/apps"):
+				path = strings.ReplaceAll(path, "{slug}", "shop")
+			}
+			if strings.Contains(path, "{id}") { // a key of its own for each
+				key, _ := backend.creates(t, "shop", `{"name":"key"}`)
+				path = strings.ReplaceAll(path, "{id}", key.ID)
+			}
 			if path == "/analytics" {
 				path += "?from=2026-05-01T00:00:00Z&to=2026-06-01T00:00:00Z"
 			}

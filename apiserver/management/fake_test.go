@@ -109,6 +109,8 @@ type served struct {
 	// keyID is the public id of key.
 	keyID string
 	rows  *sqlstore.Store
+	// authenticator is the handler's.
+	authenticator *authn.Authenticator
 	// path is where rows are.
 	path string
 }
@@ -167,14 +169,15 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, 
 	if analytics != nil {
 		rows = counted{Store: sqlite, Analytics: analytics}
 	}
+	authenticator := &authn.Authenticator{Clock: time.Now}
 	handler, err := New(Options{
-		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now, Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
+		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, Clock: time.Now, Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
 		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // nothing here comes into force
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return served{Handler: handler, key: all.Plain(), reader: reader.Plain(), keyID: all.ID(), rows: sqlite, path: path}
+	return served{Handler: handler, key: all.Plain(), reader: reader.Plain(), keyID: all.ID(), rows: sqlite, path: path, authenticator: authenticator}
 }
 
 func mint(t testing.TB) apikey.Key {

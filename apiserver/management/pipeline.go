@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
@@ -146,8 +149,41 @@ func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 	if needs.Write && c.principal.Settings.ManagementWrites == string(v1alpha1.ManagementWritesDisabled) {
 		return apierror.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
 	}
-	return nil
+	return c.limit()
 }
+
+// limit counts a request of an API key by the scheme that binds it, and refuses it with 429 where that is used up. Tokens are
+// not limited: what issues them is the platform's own.
+func (c *call) limit() error {
+	if c.principal.KeyID == "" {
+		return nil
+	}
+	binding, err := c.api.Limiter.Bind(c.snapshot, c.principal)
+	if err != nil {
+		return apierror.Unavailable(err, "the key's limits are not known here yet: try again")
+	}
+	if binding.Scheme == nil {
+		return nil
+	}
+	path := c.r.URL.EscapedPath()
+	if canonical, err := ratelimit.CanonicalPath(path); err == nil { // a scope's name may be an encoded slash: then the path is as sent
+		path = canonical
+	}
+	limits := results.Get().(*ratelimit.Result)
+	defer results.Put(limits)
+	c.api.Limiter.Decide(&binding, c.r.Method, path, ratelimit.AddressOf(c.api.Authenticator.Proxies.ClientAddress(c.r)), limits)
+	limiter.WriteFields(c.Header(), limits)
+	if limits.Allowed {
+		return nil
+	}
+	refused := apierror.New(http.StatusTooManyRequests, "the limit %s of the key's rate-limit scheme is used up: try again after the seconds that Retry-After says",
+		limits.Rules[limits.Blocked].Rule.Text)
+	refused.RetryAfter = time.Duration(limits.RetryAfter) * time.Microsecond
+	return refused
+}
+
+// results are used again: they are long.
+var results = sync.Pool{New: func() any { return &ratelimit.Result{} }}
 
 // fresh refuses to authenticate on a snapshot that was never loaded, or is older than the operator of this server allows.
 func (a *API) fresh() error {

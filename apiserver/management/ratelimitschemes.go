@@ -1,7 +1,6 @@
 package management
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,7 +66,7 @@ func (a *API) createScheme(c *call) (reply, error) {
 		return reply{}, err
 	}
 	slug := string(obj.Spec.Slug)
-	if err := a.freeSlug(c, slug); err != nil {
+	if err := freeSlug[v1alpha1.RateLimitScheme](a, c, v1alpha1.KindRateLimitScheme, slug, slugTaken); err != nil {
 		return reply{}, err
 	}
 	synced, err := create(c.r.Context(), a, creation[*v1alpha1.RateLimitScheme]{
@@ -85,22 +83,6 @@ func (a *API) createScheme(c *call) (reply, error) {
 		return reply{}, kubernetesError(err)
 	}
 	return a.answerScheme(c, obj, synced)
-}
-
-// freeSlug refuses a slug that a scheme has here. One that is being deleted, or is gone already, is waited for.
-func (a *API) freeSlug(c *call, slug string) error {
-	entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.tenant(), slug)
-	if !found {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), writeDeadline)
-	defer cancel()
-	live := &v1alpha1.RateLimitScheme{}
-	err := a.writer.kubernetes.Get(ctx, client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}, live)
-	if apierrors.IsNotFound(err) || err == nil && live.DeletionTimestamp != nil && leaves(ctx, a.writer, live) {
-		return nil
-	}
-	return slugTaken(slug)
 }
 
 func slugTaken(slug string) error {

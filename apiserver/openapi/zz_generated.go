@@ -4,6 +4,7 @@
 package openapi
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/schemafield"
@@ -24,6 +25,24 @@ func (e AIToolType) Valid() bool {
 	case Function:
 		return true
 	case Webhook:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ApiKeySource.
+const (
+	ApiKeySourceDeclared ApiKeySource = "declared"
+	ApiKeySourceRuntime  ApiKeySource = "runtime"
+)
+
+// Valid indicates whether the value is a known member of the ApiKeySource enum.
+func (e ApiKeySource) Valid() bool {
+	switch e {
+	case ApiKeySourceDeclared:
+		return true
+	case ApiKeySourceRuntime:
 		return true
 	default:
 		return false
@@ -409,6 +428,255 @@ type AnalyticsSummary struct {
 
 	// RecentSignins The 10 newest of the deployment, in the period or not, newest first, without those of deleted users.
 	RecentSignins []RecentSignIn `json:"recent_signins"`
+}
+
+// ApiAuthApp A family of API keys.
+type ApiAuthApp struct {
+	// DeploymentId Id of the deployment.
+	DeploymentId string `json:"deployment_id"`
+
+	// AppSlug Unique identifier of the app in the deployment.
+	AppSlug string `json:"app_slug"`
+
+	// Name Display name.
+	Name string `json:"name"`
+
+	// KeyPrefix What its keys begin with.
+	KeyPrefix string `json:"key_prefix"`
+
+	// Description What it is for, null if not said.
+	Description *string `json:"description"`
+
+	// IsActive Whether its keys are accepted.
+	IsActive bool `json:"is_active"`
+
+	// Permissions The most any key of it may have.
+	Permissions []string `json:"permissions"`
+
+	// Resources Always empty.
+	Resources []string `json:"resources"`
+
+	// RateLimits The rules of its scheme.
+	RateLimits []RateLimitRule `json:"rate_limits"`
+
+	// RateLimitSchemeSlug The scheme of its keys that have none of their own, null: the deployment's default.
+	RateLimitSchemeSlug *string `json:"rate_limit_scheme_slug"`
+
+	// CreatedAt When the resource was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When the served content last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// ApiAuthAppCreate The app to create.
+type ApiAuthAppCreate struct {
+	// AppSlug Unique identifier in the deployment; immutable.
+	AppSlug string `json:"app_slug"`
+
+	// Description What it is for; null is as absent.
+	Description *string `json:"description,omitempty"`
+
+	// KeyPrefix What its keys begin with. Absent, ck.
+	KeyPrefix *string `json:"key_prefix,omitempty"`
+
+	// Name Display name, on one line.
+	Name string `json:"name"`
+
+	// Permissions The most any key of it may have. Absent at creation: none.
+	Permissions *[]string `json:"permissions,omitempty"`
+
+	// RateLimitSchemeSlug The scheme of its keys that have none of their own; null is as absent.
+	RateLimitSchemeSlug *string `json:"rate_limit_scheme_slug,omitempty"`
+
+	// Resources Must be empty.
+	Resources *[]string `json:"resources,omitempty"`
+}
+
+// ApiAuthAppList The apps.
+type ApiAuthAppList struct {
+	// Apps The apps.
+	Apps []ApiAuthApp `json:"apps"`
+}
+
+// ApiAuthAppUpdate What to change.
+type ApiAuthAppUpdate struct {
+	// Description New description, null to clear it.
+	Description *string `json:"description,omitempty"`
+
+	// IsActive Whether its keys are accepted.
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// KeyPrefix What new keys begin with.
+	KeyPrefix *string `json:"key_prefix,omitempty"`
+
+	// Name New display name.
+	Name *string `json:"name,omitempty"`
+
+	// Permissions The most any key of it may have. Absent at creation: none.
+	Permissions *[]string `json:"permissions,omitempty"`
+
+	// RateLimitSchemeSlug Another scheme, null for the deployment's default.
+	RateLimitSchemeSlug *string `json:"rate_limit_scheme_slug,omitempty"`
+
+	// Resources Must be empty.
+	Resources *[]string `json:"resources,omitempty"`
+}
+
+// ApiKey A key, without what it is verified by.
+type ApiKey struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// DeploymentId Id of the deployment.
+	DeploymentId string `json:"deployment_id"`
+
+	// AppSlug The app it belongs to.
+	AppSlug string `json:"app_slug"`
+
+	// Name Its name for people.
+	Name string `json:"name"`
+
+	// KeyPrefix What the key begins with.
+	KeyPrefix string `json:"key_prefix"`
+
+	// KeySuffix What the key ends with.
+	KeySuffix string `json:"key_suffix"`
+
+	// Permissions Its own permissions, within those of its app.
+	Permissions []string `json:"permissions"`
+
+	// OrgRolePermissions What the owner's role in the organization grants now; empty for a key that no organization bounds.
+	OrgRolePermissions []string `json:"org_role_permissions"`
+
+	// WorkspaceRolePermissions What the owner's role in the workspace grants now; empty for a key that no workspace bounds.
+	WorkspaceRolePermissions []string `json:"workspace_role_permissions"`
+
+	// Metadata What the application keeps with it.
+	Metadata json.RawMessage `json:"metadata"`
+
+	// OwnerUserId The user it acts for, null: none.
+	OwnerUserId *string `json:"owner_user_id"`
+
+	// OrganizationId The organization whose membership bounds it, null: none.
+	OrganizationId *string `json:"organization_id"`
+
+	// WorkspaceId The workspace whose membership bounds it, null: none.
+	WorkspaceId *string `json:"workspace_id"`
+
+	// RateLimitSchemeSlug Its own scheme, null: the app's.
+	RateLimitSchemeSlug *string `json:"rate_limit_scheme_slug"`
+
+	// ExpiresAt When it ends, null: never.
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// LastUsedAt When it was used last, to about a minute; null: never, or a declared key, of which it is not kept.
+	LastUsedAt *time.Time `json:"last_used_at"`
+
+	// IsActive Whether it is neither revoked nor expired.
+	IsActive bool `json:"is_active"`
+
+	// CreatedAt When it was made.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When it last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// RevokedAt When it was revoked, null: it was not.
+	RevokedAt *time.Time `json:"revoked_at"`
+
+	// RevokedReason Why, null if not said.
+	RevokedReason *string `json:"revoked_reason"`
+
+	// RotatedFrom Id of the key it replaced, null: none.
+	RotatedFrom *string `json:"rotated_from"`
+
+	// Source declared: by an APIKey resource, and changed there only.
+	Source ApiKeySource `json:"source"`
+
+	// Resource The name of that resource, null of a runtime key.
+	Resource *string `json:"resource"`
+}
+
+// ApiKeySource declared: by an APIKey resource, and changed there only.
+type ApiKeySource string
+
+// ApiKeyCreate The key to create.
+type ApiKeyCreate struct {
+	// ExpiresAt When it ends, in the future. Absent or null: never.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Metadata What the application keeps with it, at most 4096 bytes of JSON.
+	Metadata *map[string]interface{} `json:"metadata,omitempty"`
+
+	// Name Its name for people, on one line.
+	Name string `json:"name"`
+
+	// OrganizationId The organization whose membership bounds it.
+	OrganizationId *string `json:"organization_id,omitempty"`
+
+	// OwnerUserId The user it acts for.
+	OwnerUserId *string `json:"owner_user_id,omitempty"`
+
+	// Permissions Its permissions, within those of its app; `*` for all of these. Absent at creation: none.
+	Permissions *[]string `json:"permissions,omitempty"`
+
+	// RateLimitSchemeSlug Its own scheme. Absent or null: the app's.
+	RateLimitSchemeSlug *string `json:"rate_limit_scheme_slug,omitempty"`
+
+	// WorkspaceId The workspace whose membership bounds it.
+	WorkspaceId *string `json:"workspace_id,omitempty"`
+}
+
+// ApiKeyList A page of keys.
+type ApiKeyList struct {
+	// HasMore Whether more follow.
+	HasMore bool `json:"has_more"`
+
+	// Keys The page.
+	Keys []ApiKey `json:"keys"`
+
+	// NextCursor What to send as cursor for the next page, null at the end.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// ApiKeyRevoke Why.
+type ApiKeyRevoke struct {
+	// Reason Why it is revoked.
+	Reason *string `json:"reason,omitempty"`
+}
+
+// ApiKeyRotate How to end the old key.
+type ApiKeyRotate struct {
+	// OverlapSeconds For how long the old key is accepted beside the new one. Absent, 0.
+	OverlapSeconds *int64 `json:"overlap_seconds,omitempty"`
+}
+
+// ApiKeyUpdate What to change.
+type ApiKeyUpdate struct {
+	// ExpiresAt When it ends, in the future; null: never.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Metadata New metadata as a whole, null for none.
+	Metadata *map[string]interface{} `json:"metadata,omitempty"`
+
+	// Name New name.
+	Name *string `json:"name,omitempty"`
+
+	// Permissions Its permissions, within those of its app; `*` for all of these. Absent at creation: none.
+	Permissions *[]string `json:"permissions,omitempty"`
+
+	// RateLimitSchemeSlug Another scheme, null for the app's.
+	RateLimitSchemeSlug *string `json:"rate_limit_scheme_slug,omitempty"`
+}
+
+// ApiKeyWithSecret A key with the key itself.
+type ApiKeyWithSecret struct {
+	// Key A key, without what it is verified by.
+	Key ApiKey `json:"key"`
+
+	// Secret The key itself, the value of `Authorization: Bearer`. It is seen here only.
+	Secret string `json:"secret"`
 }
 
 // B2BSettings Organization and workspace settings.
@@ -1101,6 +1369,9 @@ type BadBody = Error
 // BadRequest Every error.
 type BadRequest = Error
 
+// Declared Every error.
+type Declared = Error
+
 // InUse Every error.
 type InUse = Error
 
@@ -1185,6 +1456,30 @@ type GetAnalyticsParams struct {
 	To string `form:"to" json:"to"`
 }
 
+// ListApiAuthAppsParams defines parameters for ListApiAuthApps.
+type ListApiAuthAppsParams struct {
+	// IncludeInactive true lists inactive apps as well. Absent, false.
+	IncludeInactive *bool `form:"include_inactive,omitempty" json:"include_inactive,omitempty"`
+}
+
+// ListApiKeysParams defines parameters for ListApiKeys.
+type ListApiKeysParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where to go on: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// OwnerUserId Only keys of this user.
+	OwnerUserId *string `form:"owner_user_id,omitempty" json:"owner_user_id,omitempty"`
+
+	// OrganizationId Only keys that are bound to this organization, or a workspace of it.
+	OrganizationId *string `form:"organization_id,omitempty" json:"organization_id,omitempty"`
+
+	// IncludeInactive true lists revoked and expired keys as well. Absent, false.
+	IncludeInactive *bool `form:"include_inactive,omitempty" json:"include_inactive,omitempty"`
+}
+
 // ListRateLimitSchemesParams defines parameters for ListRateLimitSchemes.
 type ListRateLimitSchemesParams struct {
 	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
@@ -1205,6 +1500,24 @@ type ListUsersParams struct {
 	// Search Text that the name or the email contains, in any case.
 	Search *string `form:"search,omitempty" json:"search,omitempty"`
 }
+
+// CreateApiAuthAppJSONRequestBody defines body for CreateApiAuthApp for application/json ContentType.
+type CreateApiAuthAppJSONRequestBody = ApiAuthAppCreate
+
+// UpdateApiAuthAppJSONRequestBody defines body for UpdateApiAuthApp for application/json ContentType.
+type UpdateApiAuthAppJSONRequestBody = ApiAuthAppUpdate
+
+// CreateApiKeyJSONRequestBody defines body for CreateApiKey for application/json ContentType.
+type CreateApiKeyJSONRequestBody = ApiKeyCreate
+
+// UpdateApiKeyJSONRequestBody defines body for UpdateApiKey for application/json ContentType.
+type UpdateApiKeyJSONRequestBody = ApiKeyUpdate
+
+// RevokeApiKeyJSONRequestBody defines body for RevokeApiKey for application/json ContentType.
+type RevokeApiKeyJSONRequestBody = ApiKeyRevoke
+
+// RotateApiKeyJSONRequestBody defines body for RotateApiKey for application/json ContentType.
+type RotateApiKeyJSONRequestBody = ApiKeyRotate
 
 // CreateRateLimitSchemeJSONRequestBody defines body for CreateRateLimitScheme for application/json ContentType.
 type CreateRateLimitSchemeJSONRequestBody = RateLimitSchemeCreate

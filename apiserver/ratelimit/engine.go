@@ -8,8 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// DefaultMaxBytes bounds the counters' memory where nothing else is said: about two million of the usual size.
-const DefaultMaxBytes = 512 << 20
+// DefaultMaxBytes bounds the counters' memory where nothing else is said: about half a million of the usual size.
+const DefaultMaxBytes = 128 << 20
 
 const (
 	shardCount = 256

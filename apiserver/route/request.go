@@ -30,6 +30,11 @@ func RequestID(r *http.Request) string {
 	if sent := r.Header["X-Request-Id"]; len(sent) == 1 && len(sent[0]) > 0 && len(sent[0]) <= 128 && strings.Trim(sent[0], requestIDAlphabet) == "" {
 		return sent[0]
 	}
+	return NewRequestID()
+}
+
+// NewRequestID makes an id of 128 random bits.
+func NewRequestID() string {
 	var id [16]byte // unique, not secret
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
 	binary.BigEndian.PutUint64(id[8:], rand.Uint64())

@@ -17,15 +17,20 @@ import (
 func RenderScheme(meta document.Meta, content *document.RateLimitScheme) ([]byte, error) {
 	rules := make([]openapi.RateLimitRule, len(content.Rules))
 	for i, rule := range scheme.Effective(content.Rules) {
-		rules[i] = openapi.RateLimitRule{
-			Unit: openapi.RateLimitUnit(rule.Unit), Duration: rule.Duration, MaxRequests: rule.MaxRequests,
-			Mode: openapi.RateLimitMode(rule.Mode), Endpoints: rule.Endpoints, Priority: *rule.Priority,
-		}
+		rules[i] = ServedRule(rule)
 	}
 	return renderInDeployment(openapi.RateLimitScheme{
 		Slug: content.Slug, Name: content.Name, Description: content.Description, Rules: rules,
 		CreatedAt: meta.CreatedAt.UTC().Truncate(time.Microsecond), UpdatedAt: meta.UpdatedAt.UTC().Truncate(time.Microsecond),
 	})
+}
+
+// ServedRule is the served form of a rule with effective values.
+func ServedRule(rule scheme.Rule) openapi.RateLimitRule {
+	return openapi.RateLimitRule{
+		Unit: openapi.RateLimitUnit(rule.Unit), Duration: rule.Duration, MaxRequests: rule.MaxRequests,
+		Mode: openapi.RateLimitMode(rule.Mode), Endpoints: rule.Endpoints, Priority: *rule.Priority,
+	}
 }
 
 // renderInDeployment writes an object whose first member is deployment_id, without that.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/internal/seal"
 )
 
@@ -90,6 +91,11 @@ func (o *operatorOptions) validate() error {
 type serverOptions struct {
 	backendAddress  string
 	frontendAddress string
+	decisionAddress string
+	envoyAddress    string
+	limiterMemory   int64
+	decisionLog     string
+	decisionShare   float64
 	trustedProxies  []string
 	egressAllowed   []string
 	egressDenied    []string
@@ -101,6 +107,11 @@ type serverOptions struct {
 func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.backendAddress, "backend-address", ":8080", "address of the backend API")
 	flags.StringVar(&o.frontendAddress, "frontend-address", ":8081", "address of the end-user API")
+	flags.StringVar(&o.decisionAddress, "decision-address", ":8082", "address of the decision API")
+	flags.StringVar(&o.envoyAddress, "envoy-address", ":8083", "address of the decisions for Envoy (ext_authz over gRPC); empty: none")
+	flags.Int64Var(&o.limiterMemory, "limiter-memory", ratelimit.DefaultMaxBytes, "bytes that the counters of rate limits may take")
+	flags.StringVar(&o.decisionLog, "decision-log", "", "file that a sample of the decisions is appended to as JSON Lines, - for the standard output; absent: none")
+	flags.Float64Var(&o.decisionShare, "decision-log-share", 0.01, "share of the decisions that --decision-log takes, above 0 and up to 1")
 	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is believed; absent: none")
 	flags.StringSliceVar(&o.egressAllowed, "egress-allowed-cidrs", nil, "private CIDRs that token issuers, carriers, webhooks and mail servers may be reached in; absent: none")
 	flags.StringSliceVar(&o.egressDenied, "egress-denied-cidrs", nil, "CIDRs that they may not be reached in, though public or allowed; absent: none beside what clouds use inside")
@@ -108,6 +119,9 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
 }
+
+// minLimiterMemory holds some ten thousand counters.
+const minLimiterMemory = 8 << 20
 
 // ranges are the address ranges of serverOptions, read.
 type ranges struct{ trusted, egressAllowed, egressDenied authn.Proxies }
@@ -118,6 +132,12 @@ func (o *serverOptions) validate() (ranges, error) {
 	}
 	if o.maxStaleness < 0 {
 		return ranges{}, fmt.Errorf("--max-staleness is %s: give 0 or more", o.maxStaleness)
+	}
+	if o.limiterMemory < minLimiterMemory {
+		return ranges{}, fmt.Errorf("--limiter-memory is %d: give at least %d", o.limiterMemory, minLimiterMemory)
+	}
+	if o.decisionShare <= 0 || o.decisionShare > 1 {
+		return ranges{}, fmt.Errorf("--decision-log-share is %v: give a number above 0 and up to 1", o.decisionShare)
 	}
 	var read ranges
 	for _, list := range []struct {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/cardea-iam/cardea/apiserver"
+	"github.com/cardea-iam/cardea/apiserver/decision"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
 )
@@ -22,7 +25,7 @@ func serverCommand() *cobra.Command {
 	var rootKey rootKeyOptions
 	cmd := &cobra.Command{
 		Use:   "server",
-		Short: "Serve the backend API and the end-user API (stateless; run any number)",
+		Short: "Serve the backend API, the end-user API and the decision API (stateless; run any number)",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runServer(cmd.Context(), common, opts, rootKey)
@@ -67,12 +70,17 @@ func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *se
 	if err != nil {
 		return nil, err
 	}
+	journal, err := opts.journal()
+	if err != nil {
+		return nil, err
+	}
 	kubernetes, err := apiserver.NewKubernetes(config)
 	if err != nil {
 		return nil, err
 	}
 	return apiserver.New(apiserver.Options{
-		Feed: st, People: st, Kubernetes: kubernetes, OwnToken: apiserver.OwnToken(config), Keyring: keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
+		Feed: st, People: st, Kubernetes: kubernetes, OwnToken: apiserver.OwnToken(config), Keyring: keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress,
+		DecisionAddress: opts.decisionAddress, EnvoyAddress: opts.envoyAddress, LimiterBytes: opts.limiterMemory, Journal: journal, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
 		TrustedProxies: read.trusted, EgressAllowed: read.egressAllowed, EgressDenied: read.egressDenied, MaxStaleness: opts.maxStaleness, Clock: time.Now, Log: log, Registry: metrics.Registry,
 	})
 }
@@ -84,4 +92,19 @@ func loaded(server *apiserver.Server) func() error {
 		}
 		return nil
 	}
+}
+
+// journal opens the decision log, nil where none is asked for. The file is the process' until it ends.
+func (o *serverOptions) journal() (*decision.Journal, error) {
+	switch o.decisionLog {
+	case "":
+		return nil, nil
+	case "-":
+		return decision.NewJournal(os.Stdout, o.decisionShare), nil
+	}
+	file, err := os.OpenFile(o.decisionLog, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("--decision-log: %w", err)
+	}
+	return decision.NewJournal(file, o.decisionShare), nil
 }

@@ -47,6 +47,8 @@ func (r *localRun) listeners() []string {
 	return []string{
 		"--backend-address=" + address(r.ports.Backend),
 		"--frontend-address=" + address(r.ports.Frontend),
+		"--decision-address=" + address(r.ports.Decision),
+		"--envoy-address=" + address(r.ports.Envoy),
 		"--metrics-address=" + address(r.ports.Metrics),
 		"--egress-allowed-cidrs=127.0.0.0/8", // where the carrier is
 	}

@@ -31,13 +31,14 @@ type env struct {
 	// The people's API, and what it sends them, both without path.
 	frontendURL string
 	inboxURL    string
+	decisionURL string // without path
 	binDir      string // put in front of PATH, for kubectl
 }
 
 func (r *localRun) environment(ctx context.Context) (env, error) {
 	e := env{
 		kubeconfig: r.kubeconfig(), baseURL: "http://" + address(r.ports.Backend), binDir: filepath.Dir(r.cluster.Kubectl()),
-		frontendURL: fmt.Sprintf("http://localhost:%d", r.ports.Frontend), inboxURL: r.carrier.URL(),
+		frontendURL: fmt.Sprintf("http://localhost:%d", r.ports.Frontend), inboxURL: r.carrier.URL(), decisionURL: "http://" + address(r.ports.Decision),
 	}
 	var err error
 	if e.deploymentID, e.apiKey, err = r.credentials(ctx, r.tenant); err != nil {
@@ -95,6 +96,7 @@ func (e env) render() string {
 		{"CARDEA_JWT", e.jwt},
 		{"CARDEA_FRONTEND_URL", e.frontendURL},
 		{"CARDEA_INBOX_URL", e.inboxURL},
+		{"CARDEA_DECISION_URL", e.decisionURL},
 	} {
 		fmt.Fprintf(&script, "export %s=%s\n", variable.name, quote(variable.value))
 	}

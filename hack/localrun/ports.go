@@ -15,6 +15,8 @@ type ports struct {
 	Etcd            int `json:"etcd"`
 	Backend         int `json:"backend"`
 	Frontend        int `json:"frontend"`
+	Decision        int `json:"decision"`
+	Envoy           int `json:"envoy"`
 	Metrics         int `json:"metrics"`
 	OperatorMetrics int `json:"operatorMetrics"`
 	CarrierHTTP     int `json:"carrierHTTP"`
@@ -24,7 +26,7 @@ type ports struct {
 // preferred are the documented ones of Cardea, and those of the carrier that the samples name, where they are free.
 var preferred = ports{
 	APIServer: 26443, Etcd: 22379,
-	Backend: 8080, Frontend: 8081, Metrics: 8090, OperatorMetrics: 8091,
+	Backend: 8080, Frontend: 8081, Decision: 8082, Envoy: 8083, Metrics: 8090, OperatorMetrics: 8091,
 	CarrierHTTP: 8084, CarrierSMTP: 8085,
 }
 
@@ -38,7 +40,7 @@ func choosePorts(file string, free func(int) bool) (ports, error) {
 	}
 	var taken []int
 	for _, port := range []*int{
-		&p.APIServer, &p.Etcd, &p.Backend, &p.Frontend, &p.Metrics, &p.OperatorMetrics, &p.CarrierHTTP, &p.CarrierSMTP,
+		&p.APIServer, &p.Etcd, &p.Backend, &p.Frontend, &p.Decision, &p.Envoy, &p.Metrics, &p.OperatorMetrics, &p.CarrierHTTP, &p.CarrierSMTP,
 	} {
 		if !free(*port) {
 			another, err := controlplane.FreePort(taken...)

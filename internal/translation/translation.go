@@ -139,6 +139,7 @@ func APIAuthApp(a *v1alpha1.APIAuthApp) document.APIAuthApp {
 		Permissions: words(a.Spec.Permissions),
 		Active:      ptr.Deref(a.Spec.Active, true),
 		Scheme:      schemeName(a.Spec.RateLimitSchemeRef),
+		KeyPrefix:   string(ptr.Deref(a.Spec.KeyPrefix, "")),
 	}
 }
 

@@ -78,6 +78,16 @@ type APIAuthApp struct {
 	Active      bool     `json:"active"`
 	// Scheme is the name of the RateLimitScheme resource, "" if none.
 	Scheme string `json:"scheme,omitempty"`
+	// KeyPrefix begins the app's keys, "" if none is declared; read it through EffectiveKeyPrefix.
+	KeyPrefix string `json:"key_prefix,omitempty"`
+}
+
+// EffectiveKeyPrefix is what the app's keys begin with.
+func (a APIAuthApp) EffectiveKeyPrefix() string {
+	if a.KeyPrefix == "" {
+		return apikey.DefaultPrefix
+	}
+	return a.KeyPrefix
 }
 
 // APIKey is the content of an APIKey: what is needed to verify the key, never the key.

@@ -89,8 +89,10 @@ type Launch struct {
 // Cardea is a running process and where it listens.
 type Cardea struct {
 	*process.Process
-	// Backend, Frontend and Metrics are URLs without a path; the first two are "" for an operator.
-	Backend, Frontend, Metrics string
+	// Backend, Frontend, Decision and Metrics are URLs without a path; all but the last are "" for an operator.
+	Backend, Frontend, Decision, Metrics string
+	// Envoy is host:port of the decisions for Envoy, "" for an operator.
+	Envoy string
 }
 
 // Start runs a role on free ports. The log is named after the role and the number of starts so far.
@@ -111,13 +113,24 @@ func (p *Processes) Start(ctx context.Context, launch Launch) (*Cardea, error) {
 	if err != nil {
 		return nil, err
 	}
+	decision, err := controlplane.FreePort(metrics, backend, frontend)
+	if err != nil {
+		return nil, err
+	}
+	envoy, err := controlplane.FreePort(metrics, backend, frontend, decision)
+	if err != nil {
+		return nil, err
+	}
 	c := &Cardea{Metrics: fmt.Sprintf("http://127.0.0.1:%d", metrics)}
 	settings := [][2]string{{"kubeconfig", kubeconfig}, {"metrics-address", fmt.Sprintf("127.0.0.1:%d", metrics)}, {"root-key", p.rootKey()}}
 	if launch.Role == "operator" {
 		settings = append(settings, [2]string{"lease-namespace", System})
 	} else {
-		settings = append(settings, [2]string{"backend-address", fmt.Sprintf("127.0.0.1:%d", backend)}, [2]string{"frontend-address", fmt.Sprintf("127.0.0.1:%d", frontend)})
+		settings = append(settings,
+			[2]string{"backend-address", fmt.Sprintf("127.0.0.1:%d", backend)}, [2]string{"frontend-address", fmt.Sprintf("127.0.0.1:%d", frontend)},
+			[2]string{"decision-address", fmt.Sprintf("127.0.0.1:%d", decision)}, [2]string{"envoy-address", fmt.Sprintf("127.0.0.1:%d", envoy)})
 		c.Backend, c.Frontend = fmt.Sprintf("http://127.0.0.1:%d", backend), fmt.Sprintf("http://127.0.0.1:%d", frontend)
+		c.Decision, c.Envoy = fmt.Sprintf("http://127.0.0.1:%d", decision), fmt.Sprintf("127.0.0.1:%d", envoy)
 	}
 	// The URL may hold a password, so it is never on the command line.
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "CARDEA_STORE=" + launch.Store}

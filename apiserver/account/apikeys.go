@@ -1,0 +1,143 @@
+package account
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// MaxKeyOverlap is the longest time for which a rotated key may be accepted beside its successor.
+const MaxKeyOverlap = 30 * 24 * time.Hour
+
+// What the rules over API keys refuse.
+var (
+	ErrKeyUnknown       = errors.New("there is no such API key")
+	ErrKeyEnded         = errors.New("the API key was revoked, has expired, or was rotated already")
+	ErrWorkspaceUnknown = errors.New("the user is not a member of the workspace")
+	ErrTooManyKeys      = errors.New("the user has too many API keys")
+)
+
+// CreateKey makes an API key as the request asks for it, with a secret of its own, which is nowhere else. A key that is bound to a membership
+// needs that membership.
+func (u *Unit) CreateKey(asked people.APIKey, prefix string) (people.APIKey, apikey.Key, error) {
+	if err := u.bindKey(&asked); err != nil {
+		return people.APIKey{}, apikey.Key{}, err
+	}
+	return u.insertKey(asked, prefix)
+}
+
+// bindKey finds what a key is bound to, so that none of it ends unseen before the key is there.
+func (u *Unit) bindKey(k *people.APIKey) error {
+	if k.Owner == 0 {
+		return nil
+	}
+	if _, found, err := u.LockUser(k.Owner); err != nil {
+		return err
+	} else if !found {
+		return ErrUserUnknown
+	}
+	if k.Workspace != 0 {
+		workspace, found, err := u.Workspace(k.Workspace)
+		if err != nil {
+			return err
+		}
+		if !found || k.Organization != 0 && k.Organization != workspace.Organization {
+			return ErrWorkspaceUnknown
+		}
+		k.Organization = workspace.Organization
+	}
+	if k.Organization == 0 {
+		return nil
+	}
+	if _, found, err := u.Member(k.Organization, k.Owner); err != nil {
+		return err
+	} else if !found {
+		return ErrNotMember
+	}
+	if k.Workspace == 0 {
+		return nil
+	}
+	_, found, err := u.WorkspaceMember(k.Workspace, k.Owner)
+	if err == nil && !found {
+		err = ErrWorkspaceUnknown
+	}
+	return err
+}
+
+func (u *Unit) insertKey(k people.APIKey, prefix string) (people.APIKey, apikey.Key, error) {
+	secret, err := apikey.Mint(u.Random, prefix)
+	if err != nil {
+		return people.APIKey{}, apikey.Key{}, err
+	}
+	if k.ID, err = u.NewID(); err != nil {
+		return people.APIKey{}, apikey.Key{}, err
+	}
+	k.PublicID, k.Digest, k.Prefix, k.Suffix = secret.ID(), secret.Digest(), secret.Prefix(), secret.Last4()
+	k.CreatedAt, k.UpdatedAt = u.Now, u.Now
+	return k, secret, u.InsertAPIKey(k)
+}
+
+// LockKey locks a key of an app.
+func (u *Unit) LockKey(app string, id int64) (people.APIKey, error) {
+	k, found, err := u.LockAPIKey(id)
+	if err == nil && (!found || k.App != app) {
+		err = ErrKeyUnknown
+	}
+	return k, err
+}
+
+// RotateKey makes a key that may do the same in the place of one, which ends after an overlap.
+func (u *Unit) RotateKey(old people.APIKey, prefix string, overlap time.Duration) (people.APIKey, apikey.Key, error) {
+	if !old.Active(u.Now) || !old.RetiresAt.IsZero() {
+		return people.APIKey{}, apikey.Key{}, ErrKeyEnded
+	}
+	next := old
+	next.RotatedFrom, next.LastUsedAt = old.ID, time.Time{}
+	next, secret, err := u.insertKey(next, prefix)
+	if err != nil {
+		return people.APIKey{}, apikey.Key{}, err
+	}
+	old.UpdatedAt = u.Now
+	if overlap > 0 {
+		old.RetiresAt = u.Now.Add(overlap)
+	} else {
+		old.RevokedAt, old.RevokedReason = u.Now, "rotated"
+	}
+	return next, secret, u.UpdateAPIKey(old)
+}
+
+// RevokeKey ends a key for good. It tells whether this call did.
+func (u *Unit) RevokeKey(k *people.APIKey, reason string) (bool, error) {
+	if !k.RevokedAt.IsZero() {
+		return false, nil
+	}
+	k.RevokedAt, k.RevokedReason, k.UpdatedAt = u.Now, reason, u.Now
+	return true, u.UpdateAPIKey(*k)
+}
+
+// KeyRoles are what the owner's roles in a key's organization and workspace grant now, empty for what the key is not bound to.
+func (u *Unit) KeyRoles(k people.APIKey) (organization, workspace []string, err error) {
+	organization, workspace = []string{}, []string{}
+	if k.Organization != 0 {
+		m, found, err := u.Member(k.Organization, k.Owner)
+		if err != nil {
+			return nil, nil, err
+		}
+		if role := u.RoleOf(v1alpha1.RoleLevelOrganization, m.Owner, m.Role); found && role != nil {
+			organization = append(organization, role.Permissions...)
+		}
+	}
+	if k.Workspace != 0 {
+		m, found, err := u.WorkspaceMember(k.Workspace, k.Owner)
+		if err != nil {
+			return nil, nil, err
+		}
+		if role := u.RoleOf(v1alpha1.RoleLevelWorkspace, m.Owner, m.Role); found && role != nil {
+			workspace = append(workspace, role.Permissions...)
+		}
+	}
+	return organization, workspace, nil
+}

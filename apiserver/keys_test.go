@@ -1,0 +1,159 @@
+package apiserver_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+const acme = "apps/acme"
+
+// replicas are servers over one store.
+type replicas struct {
+	*servertest.World
+	servers []*apiserver.Server
+	// admin may do everything.
+	admin string
+}
+
+// newReplicas starts servers over a new PostgreSQL database, each with connections of its own.
+func newReplicas(t *testing.T, n int) *replicas {
+	t.Helper()
+	w := &replicas{World: servertest.New(t, pgtest.ForTest(t), nil)}
+	admin, err := apikey.Mint(rand.Reader, "ck")
+	w.Must(err)
+	w.admin = admin.Plain()
+	w.Put(v1alpha1.KindIdentityDeployment, "acme", acme, "", document.Deployment{ManagementWrites: "Enabled", FieldConflicts: "Reject"})
+	w.Put(v1alpha1.KindAPIAuthApp, "app", acme, "app", document.APIAuthApp{Slug: "app", Name: "App", Active: true, Permissions: []string{"*"}})
+	w.Put(v1alpha1.KindAPIKey, "admin", acme, "", document.APIKey{App: "app", Permissions: []string{"*"}, Verifiers: []document.Verifier{{ID: admin.ID(), Digest: admin.Digest()}}})
+	for range n {
+		st := w.OpenStore()
+		w.servers = append(w.servers, w.start(st))
+	}
+	return w
+}
+
+func (w *replicas) start(st store.Store) *apiserver.Server {
+	w.T.Helper()
+	server, err := apiserver.New(apiserver.Options{
+		Feed: st, People: st, Keyring: w.Keyring, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
+	})
+	w.Must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { _ = server.Follow(ctx) })
+	w.T.Cleanup(func() {
+		cancel()
+		following.Wait()
+	})
+	w.Eventually("a server is ready", server.Ready)
+	return server
+}
+
+// ask sends a request to a replica and returns the status and the body.
+func (w *replicas) ask(server int, credential, method, path, body string) (int, string) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+credential)
+	r.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	w.servers[server].Backend().ServeHTTP(answer, r)
+	return answer.Code, answer.Body.String()
+}
+
+// accepts tells whether a replica accepts a key.
+func (w *replicas) accepts(server int, key string) bool {
+	status, body := w.ask(server, key, "GET", "/api-auth/apps", "")
+	if status != http.StatusOK && status != http.StatusUnauthorized {
+		w.T.Errorf("%d %s", status, body)
+	}
+	return status == http.StatusOK
+}
+
+// makes makes a key that every replica holds, and returns its id and its secret.
+func (w *replicas) makes(body string) (id, secret string) {
+	w.T.Helper()
+	status, answer := w.ask(0, w.admin, "POST", "/api-auth/apps/app/keys", body)
+	var made struct {
+		Key    struct{ ID string }
+		Secret string
+	}
+	if err := json.Unmarshal([]byte(answer), &made); err != nil || status != http.StatusOK {
+		w.T.Fatalf("%d %s", status, answer)
+	}
+	for server := range w.servers {
+		if !w.accepts(server, made.Secret) {
+			w.T.Fatalf("replica %d refuses a new key", server)
+		}
+	}
+	return made.Key.ID, made.Secret
+}
+
+// deadWithin expects that every replica refuses a key within a time.
+func (w *replicas) deadWithin(bound time.Duration, what, key string) {
+	w.T.Helper()
+	deadline := time.Now().Add(bound)
+	for server := range w.servers {
+		for w.accepts(server, key) {
+			if time.Now().After(deadline) {
+				w.T.Fatalf("%s: replica %d accepts the key after %s", what, server, bound)
+			}
+		}
+	}
+}
+
+func TestADeadKeyIsRefusedOnEveryReplicaWithinASecond(t *testing.T) {
+	t.Parallel()
+	w := newReplicas(t, 2)
+	const body = `{"name":"key","permissions":["api_auth_apps:read"]}`
+	for range 5 {
+		id, secret := w.makes(body)
+		if status, answer := w.ask(0, w.admin, "POST", "/api-auth/apps/app/keys/"+id+"/revoke", `{}`); status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+		w.deadWithin(time.Second, "revoked", secret)
+	}
+	id, secret := w.makes(body)
+	if status, answer := w.ask(1, w.admin, "POST", "/api-auth/apps/app/keys/"+id+"/rotate", `{}`); status != http.StatusOK {
+		t.Fatalf("%d %s", status, answer)
+	}
+	w.deadWithin(time.Second, "rotated", secret)
+	id, secret = w.makes(body)
+	if status, answer := w.ask(1, w.admin, "PATCH", "/api-auth/apps/app/keys/"+id, `{"expires_at":"`+time.Now().Add(300*time.Millisecond).UTC().Format(time.RFC3339Nano)+`"}`); status != http.StatusOK {
+		t.Fatalf("%d %s", status, answer)
+	}
+	w.deadWithin(2*time.Second, "expired", secret)
+}
+
+func TestWhenAKeyWasUsedIsWrittenWithinSeconds(t *testing.T) {
+	t.Parallel()
+	w := newReplicas(t, 2)
+	id, _ := w.makes(`{"name":"key","permissions":["api_auth_apps:read"]}`)
+	w.Eventually("the use is written", func() bool {
+		_, answer := w.ask(1, w.admin, "GET", "/api-auth/apps/app/keys/"+id, "")
+		var key struct {
+			LastUsedAt *time.Time `json:"last_used_at"`
+		}
+		w.Must(json.Unmarshal([]byte(answer), &key))
+		return key.LastUsedAt != nil && time.Since(*key.LastUsedAt) < time.Minute
+	})
+}

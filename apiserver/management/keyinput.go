@@ -1,0 +1,162 @@
+package management
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/input"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// maxMetadata is the most JSON that is kept with a key, in bytes.
+const maxMetadata = 4096
+
+// readNewKey reads the body of a creation.
+func (p *peopleRequest) readNewKey(o *body.Object, app *snapshot.App, k *people.APIKey) {
+	if o.Require("name") {
+		if name := input.Name(o, "name"); name != nil {
+			k.Name = *name
+		}
+	}
+	k.Permissions, _ = readKeyPermissions(o, app.Ceiling, app.Slug)
+	k.Metadata, _ = readMetadata(o)
+	k.ExpiresAt, _ = p.readExpiry(o)
+	k.Scheme, _ = p.c.readScheme(o)
+	k.Owner, k.Organization, k.Workspace = nullableID(o, "owner_user_id"), nullableID(o, "organization_id"), nullableID(o, "workspace_id")
+	if k.Owner == 0 && (k.Organization != 0 || k.Workspace != 0) && !o.Faulty("owner_user_id") {
+		o.Fault("owner_user_id", "is required with organization_id and workspace_id: the key may do what that member may")
+	}
+}
+
+// keyUpdate is a PATCH: what was sent, and of what null may be whether it was.
+type keyUpdate struct {
+	name                                                     *string
+	permissions                                              []string
+	metadata                                                 []byte
+	expiresAt                                                time.Time
+	scheme                                                   string
+	setsPermissions, setsMetadata, setsExpiresAt, setsScheme bool
+}
+
+func (p *peopleRequest) readKeyUpdate(o *body.Object, app *snapshot.App) (sent keyUpdate) {
+	sent.name = input.Name(o, "name")
+	sent.permissions, sent.setsPermissions = readKeyPermissions(o, app.Ceiling, app.Slug)
+	sent.metadata, sent.setsMetadata = readMetadata(o)
+	sent.expiresAt, sent.setsExpiresAt = p.readExpiry(o)
+	sent.scheme, sent.setsScheme = p.c.readScheme(o)
+	return sent
+}
+
+// apply changes a key, and tells whether it did.
+func (s *keyUpdate) apply(k *people.APIKey) bool {
+	before := *k
+	if s.name != nil {
+		k.Name = *s.name
+	}
+	if s.setsPermissions {
+		k.Permissions = s.permissions
+	}
+	if s.setsMetadata {
+		k.Metadata = s.metadata
+	}
+	if s.setsExpiresAt {
+		k.ExpiresAt = s.expiresAt
+	}
+	if s.setsScheme {
+		k.Scheme = s.scheme
+	}
+	return k.Name != before.Name || !slices.Equal(k.Permissions, before.Permissions) || string(k.Metadata) != string(before.Metadata) ||
+		!k.ExpiresAt.Equal(before.ExpiresAt) || k.Scheme != before.Scheme
+}
+
+// readMetadata reads the member metadata, nil for null and an empty object; false: it was not sent.
+func readMetadata(o *body.Object) ([]byte, bool) {
+	if o.IsNull("metadata") {
+		return nil, true
+	}
+	raw, sent := o.Raw("metadata")
+	if len(raw) > maxMetadata {
+		o.Fault("metadata", "has %d bytes of JSON: at most %d are kept", len(raw), maxMetadata)
+	}
+	if string(raw) == "{}" {
+		raw = nil
+	}
+	return raw, sent
+}
+
+// readExpiry reads the member expires_at, zero for null; false: it was not sent.
+func (p *peopleRequest) readExpiry(o *body.Object) (time.Time, bool) {
+	if o.IsNull("expires_at") {
+		return time.Time{}, true
+	}
+	text, sent := o.String("expires_at")
+	if !sent {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	switch {
+	case err != nil || at.Year() > 9999:
+		o.Fault("expires_at", "must be a time as RFC 3339 writes it, such as 2030-01-02T15:04:05Z")
+	case !at.After(p.Now):
+		o.Fault("expires_at", "must be in the future")
+	}
+	return at.UTC().Truncate(time.Microsecond), true
+}
+
+// readScheme reads the member rate_limit_scheme_slug, "" for null; false: it was not sent.
+func (c *call) readScheme(o *body.Object) (string, bool) {
+	if o.IsNull("rate_limit_scheme_slug") {
+		return "", true
+	}
+	slug, sent := o.String("rate_limit_scheme_slug")
+	if !sent {
+		return "", false
+	}
+	if _, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.tenant(), slug); !found {
+		o.Fault("rate_limit_scheme_slug", "names no rate-limit scheme of the deployment: list them to see which there are")
+	}
+	return slug, true
+}
+
+// schemeSlug is the slug of a scheme's resource, "" if there is none.
+func (c *call) schemeSlug(namespace, name string) string {
+	entry, found := c.snapshot.Get(store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: namespace, Name: name})
+	if !found {
+		return ""
+	}
+	return snapshot.ContentOf[document.RateLimitScheme](entry).Slug
+}
+
+// nullableID reads an id, 0 if it is absent or null.
+func nullableID(o *body.Object, member string) int64 {
+	if o.IsNull(member) {
+		return 0
+	}
+	return input.ID(o, member)
+}
+
+// elementOf names an element of a list.
+func elementOf(member string, i int) string { return member + "/" + strconv.Itoa(i) }
+
+// unboundKey is the answer to a creation whose key cannot be bound to what it names.
+func unboundKey(err error) error {
+	for refused, fault := range map[error]apierror.Fault{
+		account.ErrUserUnknown:      {Pointer: "/owner_user_id", Message: "is the id of no user of the deployment: list them to see which there are"},
+		account.ErrNotMember:        {Pointer: "/owner_user_id", Message: "is the id of no member of the organization: make the user a member first"},
+		account.ErrWorkspaceUnknown: {Pointer: "/workspace_id", Message: "is the id of no workspace of the organization that the owner is a member of"},
+	} {
+		if errors.Is(err, refused) {
+			return apierror.Invalid(fault)
+		}
+	}
+	return err
+}
