@@ -28,6 +28,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/sharedlimit"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
@@ -56,6 +57,10 @@ type Options struct {
 	DecisionAddress, EnvoyAddress string
 	// LimiterBytes bounds the memory of rate limits' counters; 0: ratelimit.DefaultMaxBytes.
 	LimiterBytes int64
+	// RedisURL is where replicas share the counters of rate limits; "": this server counts alone. Replicas is how many there are taken to
+	// be until Redis was heard of.
+	RedisURL string
+	Replicas int
 	// Journal takes a sample of the decisions; nil: none.
 	Journal *decision.Journal
 	// TLSCert and TLSKey are files, reloaded when they change; both empty: TLS ends at the ingress.
@@ -84,8 +89,10 @@ type Server struct {
 	frontend   http.Handler
 	dispatcher *outbox.Dispatcher
 	keys       *keycache.Cache
-	decisions  *decision.API
-	decision   http.Handler
+	// counters are those that replicas share, nil where this server counts alone.
+	counters  *sharedlimit.Counters
+	decisions *decision.API
+	decision  http.Handler
 }
 
 // New composes a server.
@@ -100,8 +107,10 @@ func New(opts Options) (*Server, error) {
 	})
 	authenticator := &authn.Authenticator{Tokens: tokens, Keys: keys, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher(cmp.Or(opts.PasswordCost, password.DefaultCost)) // one for both listeners: the machine is one
-	limits := limiter.New(ratelimit.NewEngine(cmp.Or(opts.LimiterBytes, ratelimit.DefaultMaxBytes)), ratelimit.NewClock(opts.Clock).Now)
-	opts.Registry.MustRegister(limits)
+	limits, counters, err := newLimiter(opts)
+	if err != nil {
+		return nil, err
+	}
 	backend, err := management.New(management.Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, Limiter: limits, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend"),
@@ -130,7 +139,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, decisions: decisions, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, counters: counters, decisions: decisions, decision: guarded("decision", decisions),
 		backend: guarded("backend", backend), frontend: guarded("end-user", frontend),
 	}, nil
 }
@@ -155,6 +164,9 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.dispatcher.Run(ctx) })
 	group.Go(func() error { return s.keepUp(ctx) })
 	group.Go(func() error { return s.keys.Run(ctx) })
+	if s.counters != nil {
+		group.Go(func() error { return s.counters.Run(ctx) })
+	}
 	if s.opts.Journal != nil {
 		group.Go(func() error { return s.opts.Journal.Run(ctx) })
 	}
@@ -196,4 +208,21 @@ func registerSnapshotMetrics(registry prometheus.Registerer, follower *snapshot.
 			Name: "cardea_snapshot_revision", Help: "Feed revision of the configuration held in memory.",
 		}, func() float64 { return float64(follower.Current().Position().Revision) }),
 	)
+}
+
+// newLimiter returns what limits, and the counters that replicas share, nil without Redis.
+func newLimiter(opts Options) (*limiter.Limiter, *sharedlimit.Counters, error) {
+	engine, clock := ratelimit.NewEngine(cmp.Or(opts.LimiterBytes, ratelimit.DefaultMaxBytes)), ratelimit.NewClock(opts.Clock)
+	if opts.RedisURL == "" {
+		limits := limiter.New(engine, clock.Now, nil)
+		return limits, nil, opts.Registry.Register(limits)
+	}
+	counters, err := sharedlimit.New(sharedlimit.Options{
+		URL: opts.RedisURL, Engine: engine, Clock: clock.Now, Replicas: opts.Replicas, Log: opts.Log.WithName("shared-limits"), Registry: opts.Registry,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	limits := limiter.New(engine, clock.Now, counters)
+	return limits, counters, opts.Registry.Register(limits)
 }

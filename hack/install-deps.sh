@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the tests need beside Go and is missing: PostgreSQL's server programs, curl, git, make, a C compiler (for
+# Installs what the tests need beside Go and is missing: PostgreSQL's server programs, Redis, curl, git, make, a C compiler (for
 # the race detector alone) and the certificates of authorities. On Debian and Ubuntu as root it uses apt; elsewhere it says what to install.
 set -eu
 
@@ -19,6 +19,7 @@ has_postgres || missing="$missing postgresql"
 for tool in curl git make; do
 	has "$tool" || missing="$missing $tool"
 done
+has redis-server || missing="$missing redis-server"
 has gcc || has clang || missing="$missing gcc libc6-dev"
 # /etc/ssl/cert.pem: macOS and others have their own.
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||

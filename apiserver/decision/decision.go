@@ -134,7 +134,7 @@ func (a *API) judge(ctx context.Context, q *question, v *verdict) error {
 			return nil
 		}
 	}
-	a.Limiter.Decide(&v.subject.binding, q.method, path, ratelimit.AddressOf(q.client), &v.limits)
+	a.Limiter.Decide(ctx, &v.subject.binding, q.method, path, ratelimit.AddressOf(q.client), &v.limits)
 	if !v.limits.Allowed {
 		v.allowed, v.reason = false, rateLimited
 		a.outcomes.limited.Inc()

@@ -3,6 +3,7 @@
 package limiter
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 type Limiter struct {
 	engine *ratelimit.Engine
 	clock  func() ratelimit.Instant
+	// shared counts with other replicas, nil where this is the only one.
+	shared Shared
 
 	mu sync.RWMutex
 	// schemes are those in force, by the id of their resource.
@@ -34,9 +37,15 @@ type inForce struct {
 	revision int64
 }
 
-// New returns a Limiter that counts in an engine.
-func New(engine *ratelimit.Engine, clock func() ratelimit.Instant) *Limiter {
-	return &Limiter{engine: engine, clock: clock, schemes: map[int64]*inForce{}}
+// Shared judges by counters that replicas share.
+type Shared interface {
+	Decide(ctx context.Context, r *ratelimit.Request, out *ratelimit.Result)
+	Peek(r *ratelimit.Request, out *ratelimit.Result)
+}
+
+// New returns a Limiter that counts in an engine, and together with other replicas where shared is not nil.
+func New(engine *ratelimit.Engine, clock func() ratelimit.Instant, shared Shared) *Limiter {
+	return &Limiter{engine: engine, clock: clock, shared: shared, schemes: map[int64]*inForce{}}
 }
 
 // Binding is what limits a credential: the schemes, and the subjects that count for it.
@@ -144,17 +153,27 @@ func (l *Limiter) scheme(entry *snapshot.Entry, revision int64) *ratelimit.Schem
 }
 
 // Decide judges a request of a credential. Path is canonical; address is that of ratelimit.AddressOf.
-func (l *Limiter) Decide(b *Binding, method, path string, address uint64, out *ratelimit.Result) {
-	l.engine.Decide(l.clock(), b.request(method, path, address), out)
+func (l *Limiter) Decide(ctx context.Context, b *Binding, method, path string, address uint64, out *ratelimit.Result) {
+	request := b.request(method, path, address)
+	if l.shared != nil {
+		l.shared.Decide(ctx, &request, out)
+		return
+	}
+	l.engine.Decide(l.clock(), &request, out)
 }
 
 // Peek tells how Decide would judge, and charges nothing.
 func (l *Limiter) Peek(b *Binding, method, path string, address uint64, out *ratelimit.Result) {
-	l.engine.Peek(l.clock(), b.request(method, path, address), out)
+	request := b.request(method, path, address)
+	if l.shared != nil {
+		l.shared.Peek(&request, out)
+		return
+	}
+	l.engine.Peek(l.clock(), &request, out)
 }
 
-func (b *Binding) request(method, path string, address uint64) *ratelimit.Request {
-	return &ratelimit.Request{
+func (b *Binding) request(method, path string, address uint64) ratelimit.Request {
+	return ratelimit.Request{
 		Method: method, Path: path, Key: b.Key, App: b.AppID, Address: address, Scheme: b.Scheme, AppScheme: b.App,
 	}
 }

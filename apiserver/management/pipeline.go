@@ -171,7 +171,7 @@ func (c *call) limit() error {
 	}
 	limits := results.Get().(*ratelimit.Result)
 	defer results.Put(limits)
-	c.api.Limiter.Decide(&binding, c.r.Method, path, ratelimit.AddressOf(c.api.Authenticator.Proxies.ClientAddress(c.r)), limits)
+	c.api.Limiter.Decide(c.r.Context(), &binding, c.r.Method, path, ratelimit.AddressOf(c.api.Authenticator.Proxies.ClientAddress(c.r)), limits)
 	limiter.WriteFields(c.Header(), limits)
 	if limits.Allowed {
 		return nil

@@ -29,7 +29,7 @@ type decision struct {
 }
 
 // check judges by every rule, in the order of priorities, and reports each.
-func (d *decision) check(out *Result) {
+func (d *decision) check(out *Result, limits []int64) {
 	for from := 0; from < d.count; {
 		to := from
 		var rules uint64
@@ -39,7 +39,11 @@ func (d *decision) check(out *Result) {
 		p := d.parts[from].program
 		for ; rules != 0; rules &= rules - 1 {
 			rule := &p.rules[bits.TrailingZeros64(rules)]
-			d.checkRule(out, rule, d.rowOf(rule, from, to))
+			limit := rule.Limit
+			if at := len(out.Rules); at < len(limits) {
+				limit = limits[at]
+			}
+			d.checkRule(out, rule, limit, d.rowOf(rule, from, to))
 		}
 		from = to
 	}
@@ -53,19 +57,22 @@ func (d *decision) rowOf(rule *Rule, from, to int) []uint64 {
 	return d.parts[from].words[rule.offset : rule.offset+rule.window.words()]
 }
 
-func (d *decision) checkRule(out *Result, rule *Rule, row []uint64) {
+// leastWait is the least that a refusal tells to wait: a part of a limit that is nothing has no end of its own.
+const leastWait = 1000
+
+func (d *decision) checkRule(out *Result, rule *Rule, limit int64, row []uint64) {
 	at := len(out.Rules)
 	d.counters[at] = row
 	used := rule.window.used(row, d.now)
-	state := RuleState{Rule: rule, Remaining: max(0, rule.Limit-used)}
+	state := RuleState{Rule: rule, Remaining: max(0, limit-used)}
 	if used > 0 {
 		state.Returns = rule.window.wait(row, d.now, used)
 	}
-	if used >= rule.Limit {
+	if used >= limit {
 		if out.Allowed {
 			out.Allowed, out.Blocked = false, at
 		}
-		state.Returns = rule.window.wait(row, d.now, rule.Limit)
+		state.Returns = max(rule.window.wait(row, d.now, max(limit, 1)), leastWait)
 		out.RetryAfter = max(out.RetryAfter, state.Returns)
 	}
 	out.Rules = append(out.Rules, state)
@@ -78,7 +85,7 @@ func (d *decision) charge(out *Result) {
 		state := &out.Rules[i]
 		w := &state.Rule.window
 		w.charge(d.counters[i], d.now, 1)
-		state.Remaining--
+		state.Remaining = max(0, state.Remaining-1)
 		lasts := w.over(d.now)
 		over = max(over, lasts)
 		if state.Returns == 0 {

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -78,16 +79,75 @@ func (e *Engine) Stats() Stats {
 }
 
 // Decide judges one request: it charges every rule that matches, or none.
-func (e *Engine) Decide(now Instant, r *Request, out *Result) {
-	e.judge(now, r, out, 1)
-}
+func (e *Engine) Decide(now Instant, r *Request, out *Result) { e.judge(now, r, out, deciding) }
 
 // Peek tells how Decide would judge a request, and charges nothing.
-func (e *Engine) Peek(now Instant, r *Request, out *Result) {
-	e.judge(now, r, out, 0)
+func (e *Engine) Peek(now Instant, r *Request, out *Result) { e.judge(now, r, out, peeking) }
+
+// Record charges every rule that matches, also beyond its limit: the request was admitted elsewhere. The result tells what was
+// left before.
+func (e *Engine) Record(now Instant, r *Request, out *Result) { e.judge(now, r, out, recording) }
+
+// purpose is what a judgement is for.
+type purpose uint8
+
+const (
+	deciding purpose = iota
+	peeking
+	recording
+)
+
+// Used is how many requests of a counter are in its window.
+func (e *Engine) Used(now Instant, c *Counter) int64 {
+	known, found := e.schemes.Load(c.Scheme)
+	if !found {
+		return 0
+	}
+	p := known.(*Scheme).program.Load()
+	key := blockKey{c.Scheme, c.Of, c.Address, c.Rule.Mode}
+	hash := key.hash(e.seed)
+	s := &e.shards[hash&(shardCount-1)]
+	s.Lock()
+	defer s.Unlock()
+	b := s.find(&key, hash)
+	if b == nil || layoutNumber(b) != p.layout.number {
+		return 0
+	}
+	for i := range p.layout.modes[c.Rule.Mode].rows {
+		if row := &p.layout.modes[c.Rule.Mode].rows[i]; row.identity == c.Rule.Identity {
+			return row.window.used(row.of(b), now)
+		}
+	}
+	return 0
 }
 
-func (e *Engine) judge(now Instant, r *Request, out *Result, cost int64) {
+// Applying appends the counters that a request would charge, in the order in which Result.Rules reports their rules.
+func Applying(r *Request, to []Counter) []Counter {
+	to = applying(r, r.Scheme, false, to)
+	if r.AppScheme != r.Scheme {
+		to = applying(r, r.AppScheme, true, to)
+	}
+	return to
+}
+
+func applying(r *Request, s *Scheme, ofApp bool, to []Counter) []Counter {
+	if s == nil {
+		return to
+	}
+	p := s.program.Load()
+	mask := p.matcher.match(r.Method, r.Path)
+	if ofApp {
+		mask &= p.appRules
+	}
+	for ; mask != 0; mask &= mask - 1 {
+		rule := &p.rules[bits.TrailingZeros64(mask)]
+		of, address := rule.Mode.subject(r)
+		to = append(to, Counter{Rule: rule, Scheme: s.ID, Of: of, Address: address, OfApp: ofApp})
+	}
+	return to
+}
+
+func (e *Engine) judge(now Instant, r *Request, out *Result, why purpose) {
 	out.Allowed, out.Blocked, out.RetryAfter, out.Rules = true, -1, 0, out.Rules[:0]
 	d := &out.work
 	d.now = now
@@ -106,11 +166,11 @@ func (e *Engine) judge(now Instant, r *Request, out *Result, cost int64) {
 		}
 		e.unlock(d) // a newer program took a block over: judge by it
 	}
-	d.check(out)
-	if out.Allowed && cost > 0 {
+	d.check(out, r.Limits)
+	if why == recording || out.Allowed && why == deciding {
 		d.charge(out)
 	}
-	if cost > 0 {
+	if why != peeking {
 		d.countDecisions(out)
 	}
 	for _, at := range d.locked[:d.locks] {

@@ -30,6 +30,21 @@ var modes = map[string]Mode{
 	"per_key": PerKey, "per_app": PerApp, "per_ip": PerIP, "per_key_and_ip": PerKeyAndIP, "per_app_and_ip": PerAppAndIP,
 }
 
+// Shared describes the rule's counter to those who keep it elsewhere, at a moment of Unix time in microseconds:
+//   - kind w: size is the length of a cell in microseconds, of which a window and its leases last 66;
+//   - kind c: size is the end of the present calendar period.
+//
+// A lease of it lasts term microseconds at most: a fiftieth of the window, a second at most.
+func (r *Rule) Shared(wall int64) (kind string, size, term int64) {
+	if r.Length == 0 {
+		return "c", r.window.end(r.window.period(wall)), 1e6
+	}
+	return "w", ceil(r.Length, cellCount-1), min(r.Length/50, 1e6)
+}
+
+// CountDenied counts a denial that the engine was not asked about.
+func (d *Decisions) CountDenied() { d.stripes[0].denied.Add(1) }
+
 // String is the mode's name in a scheme.
 func (m Mode) String() string {
 	for name, mode := range modes {
@@ -181,6 +196,20 @@ func (s *Scheme) layoutOf(number uint32) *layout {
 		}
 	}
 	return nil
+}
+
+// Group names what the counters of a request have in common: the scheme where a rule counts by the address alone, else the app where a
+// rule counts by the app, else the key. All counters of one decision by this scheme are in it.
+func (s *Scheme) Group(r *Request) string {
+	p := s.program.Load()
+	id := strconv.FormatUint(s.ID, 36)
+	switch {
+	case p.ofMode[PerIP] != 0:
+		return "s" + id
+	case p.appRules != 0:
+		return "a" + id + "." + strconv.FormatUint(r.App, 36)
+	}
+	return "k" + id + "." + strconv.FormatUint(r.Key, 36)
 }
 
 // Rules are the scheme's compiled rules in the order of their priority.

@@ -52,6 +52,18 @@ type Request struct {
 	// Scheme limits the request; nil does not. Of AppScheme, which may be nil, only the per_app and per_app_and_ip rules hold:
 	// it is the app's scheme where the key has one of its own.
 	Scheme, AppScheme *Scheme
+	// Limits replace those of the rules, in the order of Applying; nil: each rule's own. They are this process' part of limits that
+	// it shares with others.
+	Limits []int64
+}
+
+// Counter is one counter that a request would charge.
+type Counter struct {
+	Rule *Rule
+	// Scheme, Of, Address and the rule's mode and identity tell it from every other: Of is a key or an app, Address a client's.
+	Scheme, Of, Address uint64
+	// OfApp tells that it belongs to the app's scheme, not the request's own.
+	OfApp bool
 }
 
 // AddressOf is the counting subject of a client's address: an IPv4 address, or an IPv6 /64. IPv4 addresses lie where no IPv6

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
+	"github.com/cardea-iam/cardea/apiserver/sharedlimit"
 	"github.com/cardea-iam/cardea/internal/seal"
 )
 
@@ -94,6 +95,8 @@ type serverOptions struct {
 	decisionAddress string
 	envoyAddress    string
 	limiterMemory   int64
+	redis           string
+	replicas        int
 	decisionLog     string
 	decisionShare   float64
 	trustedProxies  []string
@@ -110,6 +113,8 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.decisionAddress, "decision-address", ":8082", "address of the decision API")
 	flags.StringVar(&o.envoyAddress, "envoy-address", ":8083", "address of the decisions for Envoy (ext_authz over gRPC); empty: none")
 	flags.Int64Var(&o.limiterMemory, "limiter-memory", ratelimit.DefaultMaxBytes, "bytes that the counters of rate limits may take")
+	flags.StringVar(&o.redis, "redis", "", "redis:// or rediss:// URL where replicas share the counters of rate limits (give one with a password as CARDEA_REDIS); absent: each server counts alone")
+	flags.IntVar(&o.replicas, "replicas", 1, "servers that share a limit until Redis was heard of")
 	flags.StringVar(&o.decisionLog, "decision-log", "", "file that a sample of the decisions is appended to as JSON Lines, - for the standard output; absent: none")
 	flags.Float64Var(&o.decisionShare, "decision-log-share", 0.01, "share of the decisions that --decision-log takes, above 0 and up to 1")
 	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is believed; absent: none")
@@ -135,6 +140,12 @@ func (o *serverOptions) validate() (ranges, error) {
 	}
 	if o.limiterMemory < minLimiterMemory {
 		return ranges{}, fmt.Errorf("--limiter-memory is %d: give at least %d", o.limiterMemory, minLimiterMemory)
+	}
+	if o.replicas < 1 {
+		return ranges{}, fmt.Errorf("--replicas is %d: give at least 1", o.replicas)
+	}
+	if o.redis != "" && sharedlimit.CheckURL(o.redis) != nil { // what is wrong may hold a password
+		return ranges{}, errors.New("--redis is no URL of the form redis://host:port, rediss://host:port or unix:///path")
 	}
 	if o.decisionShare <= 0 || o.decisionShare > 1 {
 		return ranges{}, fmt.Errorf("--decision-log-share is %v: give a number above 0 and up to 1", o.decisionShare)

@@ -1,0 +1,246 @@
+package sharedlimit
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/cardea-iam/cardea/apiserver/ratelimit"
+)
+
+// A group is what one call can ask about: the counters of one scheme, which have one hash tag, so that a cluster keeps them in one
+// slot.
+type group struct {
+	tag      string
+	counters []int
+}
+
+// groups divides the counters that are not taken. A request has one scheme, or beside it its app's.
+func groups(r *ratelimit.Request, counters []ratelimit.Counter, wanted func(i int) bool) (all []group) {
+	for _, ofApp := range []bool{false, true} {
+		g := group{}
+		for i := range counters {
+			if counters[i].OfApp == ofApp && wanted(i) {
+				g.counters = append(g.counters, i)
+			}
+		}
+		if len(g.counters) > 0 {
+			s := r.Scheme
+			if ofApp {
+				s = r.AppScheme
+			}
+			g.tag = s.Group(r)
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// ask asks for the counters that are not taken. It tells whether every counter gave one; if not, all are given back, and the
+// decision knows how long to wait. An error means that Redis did not answer: all are given back.
+func (c *Counters) ask(ctx context.Context, r *ratelimit.Request, d *decision) (bool, error) {
+	for _, g := range groups(r, d.counters, func(i int) bool { return !d.taken[i] }) {
+		granted, err := c.call(ctx, g, d, true)
+		if err != nil || !granted {
+			c.leases.release(d)
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// refill asks for more of the counters whose leases are nearly spent.
+func (c *Counters) refill(counters []ratelimit.Counter, r *ratelimit.Request) {
+	d := decision{now: c.opts.Clock(), counters: counters}
+	low := func(i int) bool {
+		key := keyOf(&counters[i])
+		s := c.leases.shard(&key)
+		s.Lock()
+		defer s.Unlock()
+		held := s.of(key, d.now.Steady)
+		return held.flight == nil && held.low(d.now.Steady)
+	}
+	for _, g := range groups(r, counters, low) {
+		if _, err := c.call(context.Background(), g, &d, false); err != nil {
+			c.failed(err)
+			return
+		}
+	}
+}
+
+// call asks Redis once. Where spend says so, one request of every counter is the caller's at once, and marked as taken.
+func (c *Counters) call(ctx context.Context, g group, d *decision, spend bool) (bool, error) {
+	client := c.client.Load()
+	if client == nil {
+		return false, fmt.Errorf("redis was not reached yet")
+	}
+	keys, args := make([]string, 0, 2*len(g.counters)), make([]string, 1, 1+9*len(g.counters))
+	args[0] = strconv.Itoa(c.peers.Load().count)
+	flight := make(chan struct{})
+	for _, i := range g.counters {
+		key := c.redisKey(g.tag, &d.counters[i])
+		keys = append(keys, key)
+		args = c.leases.begin(args, g.tag, &d.counters[i], d.now, c.offset.Load(), flight)
+	}
+	for _, key := range keys[:len(g.counters)] {
+		keys = append(keys, key+":"+c.node)
+	}
+	sent := c.opts.Clock().Steady
+	bounded, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	raw, err := c.grant.Exec(bounded, *client, keys, args).ToArray()
+	answers, granted, err := readAnswer(raw, err, len(g.counters))
+	if err != nil {
+		if ctx.Err() != nil { // the client left: that says nothing about Redis
+			err = nil
+		}
+		c.calls.WithLabelValues("failed").Inc()
+	}
+	for n, i := range g.counters {
+		var a *answer
+		if answers != nil {
+			a = &answers[n]
+		}
+		took := c.leases.finish(&d.counters[i], a, granted, spend, sent, flight)
+		if took {
+			d.taken[i], d.from[i] = true, a.cell
+		}
+		if a != nil && !granted {
+			d.waits[i] = a.refusal(&d.counters[i])
+		}
+	}
+	close(flight)
+	if err == nil {
+		c.failures.Store(0)
+		outcome := "denied"
+		if granted {
+			outcome = "granted"
+		}
+		c.calls.WithLabelValues(outcome).Inc()
+	}
+	return granted, err
+}
+
+// answer is what grant.lua says of one counter.
+type answer struct {
+	granted, remaining, wait, lease int64
+	cell                            string
+}
+
+// refusal is how long the counter refuses, 0 where it is not the one that does.
+func (a *answer) refusal(of *ratelimit.Counter) int64 {
+	if a.remaining > 0 {
+		return 0
+	}
+	return max(a.wait, 1000)
+}
+
+func readAnswer(raw []rueidis.RedisMessage, err error, counters int) ([]answer, bool, error) {
+	if err != nil {
+		return nil, false, err
+	}
+	if len(raw) != 2+5*counters {
+		return nil, false, fmt.Errorf("redis answered %d values, want %d", len(raw), 2+5*counters)
+	}
+	number := func(m *rueidis.RedisMessage) int64 {
+		if n, intErr := m.AsInt64(); intErr == nil {
+			return n
+		} else if err == nil {
+			err = intErr
+		}
+		return 0
+	}
+	answers := make([]answer, counters)
+	for i := range answers {
+		of := raw[2+5*i:]
+		answers[i] = answer{granted: number(&of[0]), remaining: number(&of[1]), wait: number(&of[2]), lease: number(&of[4])}
+		if text, textErr := of[3].ToString(); textErr == nil {
+			answers[i].cell = text
+		}
+	}
+	return answers, number(&raw[0]) == 1, err
+}
+
+// redisKey names a counter: at most 64 bytes beside the prefix, without anything a client chose.
+func (c *Counters) redisKey(tag string, of *ratelimit.Counter) string {
+	h := fnv.New128a()
+	fmt.Fprintf(h, "%x %x %x %x", of.Rule.Identity[0], of.Rule.Identity[1], of.Of, of.Address)
+	return c.opts.Prefix + ":{" + tag + "}:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// begin marks a counter as being asked for and appends what Redis is told.
+func (l *leases) begin(args []string, tag string, of *ratelimit.Counter, now ratelimit.Instant, offset int64, flight chan struct{}) []string {
+	key := keyOf(of)
+	s := l.shard(&key)
+	s.Lock()
+	defer s.Unlock()
+	held := s.of(key, now.Steady)
+	held.counter, held.tag = *of, tag
+	kind, size, term := of.Rule.Shared(now.Wall + offset)
+	back := held.expired(now.Steady)
+	held.ask(back.tokens, term)
+	if held.pending == 0 && held.spent > 0 {
+		held.pending, held.spent = held.spent, 0
+		held.batch++
+	}
+	if held.flight == nil && held.want > 1 { // nobody waits for a single request that is somebody else's
+		held.flight = flight
+	}
+	if back.cell == "" {
+		back.cell = "0"
+	}
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	return append(args, kind, number(of.Rule.Limit), number(size), number(term), number(held.want), number(back.tokens), back.cell,
+		number(held.pending), strconv.FormatUint(held.batch, 10))
+}
+
+// ask chooses how many to want: twice as many where the last lease was spent in time, half where half of it came back.
+func (held *lease) ask(back, term int64) {
+	switch {
+	case term < int64(shortestLease/time.Microsecond):
+		held.want = 1
+	case held.granted == 0:
+		held.want = max(held.want, firstWant)
+	case back*2 > held.granted:
+		held.want = max(firstWant, held.want/2)
+	case back == 0:
+		held.want = min(mostWant, held.want*2)
+	}
+}
+
+// shortestLease is the shortest time that a lease is worth having: rules of less than 2.5 s are asked about each time.
+const shortestLease = 50 * time.Millisecond
+
+// finish takes an answer in, nil where there was none. It tells whether a request of the counter is the caller's.
+func (l *leases) finish(of *ratelimit.Counter, a *answer, granted, spend bool, sent int64, flight chan struct{}) bool {
+	key := keyOf(of)
+	s := l.shard(&key)
+	s.Lock()
+	defer s.Unlock()
+	held := s.of(key, sent)
+	if held.flight == flight {
+		held.flight = nil
+	}
+	if a == nil {
+		return false
+	}
+	held.pending, held.remaining, held.answered = 0, a.remaining, true
+	if !granted {
+		if a.remaining == 0 {
+			held.deniedUntil, held.deniedLimit = sent+max(a.wait, 1000), of.Rule.Limit
+		}
+		return false
+	}
+	tokens := a.granted
+	if spend {
+		tokens--
+	}
+	held.granted, held.deniedUntil = tokens, 0
+	held.add(batch{tokens: tokens, deadline: sent + a.lease, cell: a.cell})
+	return spend
+}

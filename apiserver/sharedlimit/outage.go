@@ -1,0 +1,282 @@
+package sharedlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/cardea-iam/cardea/apiserver/ratelimit"
+)
+
+const (
+	// beatEvery is how often replicas say that they live, and look whether Redis does.
+	beatEvery = 250 * time.Millisecond
+	// silence is after when a replica counts no longer.
+	silence = 3 * time.Second
+	// failuresMost is how many calls may fail one after another before none is made.
+	failuresMost = 3
+	// settle is how long after its return Redis is only told of what was admitted without it: every replica tells before any leases.
+	settle = 3 * beatEvery
+	// idle is how long an unused lease is remembered.
+	idle = 2 * time.Minute
+)
+
+// failed notes a call that Redis did not answer.
+func (c *Counters) failed(err error) {
+	if err != nil && c.failures.Add(1) >= failuresMost {
+		c.leave(err)
+	}
+}
+
+// leave begins an outage.
+func (c *Counters) leave(err error) {
+	if !c.away.Swap(true) {
+		c.outage.Add(1)
+		c.opts.Log.Info("Redis is out of reach: limits are kept by each replica's share until it is back", "error", err.Error())
+	}
+}
+
+// alone judges by this replica's part of each limit: what it had admitted when Redis went away, and its share of what was left then.
+// Over all replicas that is the limit, as far as each knew of the others.
+func (c *Counters) alone(r *ratelimit.Request, out *ratelimit.Result, d *decision) {
+	c.leases.release(d)
+	c.opts.Engine.Peek(d.now, r, out)
+	if len(out.Rules) != len(d.counters) { // the scheme changed meanwhile
+		d.counters = ratelimit.Applying(r, nil)
+	}
+	var buffer [8]int64
+	limits := buffer[:0]
+	peers, outage := c.peers.Load(), c.outage.Load()
+	for i := range d.counters {
+		own := int64(0)
+		if i < len(out.Rules) {
+			own = d.counters[i].Rule.Limit - out.Rules[i].Remaining
+		}
+		limits = append(limits, c.leases.localLimit(&d.counters[i], d.now.Steady, own, outage, peers))
+	}
+	mine := *r
+	mine.Limits = limits
+	c.opts.Engine.Decide(d.now, &mine, out)
+	if !out.Allowed {
+		return
+	}
+	for _, g := range groups(r, d.counters, func(int) bool { return true }) {
+		for _, i := range g.counters {
+			key := keyOf(&d.counters[i])
+			s := c.leases.shard(&key)
+			s.Lock()
+			held := s.of(key, d.now.Steady)
+			held.counter, held.tag = d.counters[i], g.tag
+			held.spent++
+			s.Unlock()
+		}
+	}
+}
+
+// localLimit is this replica's part of a counter's limit during an outage.
+func (l *leases) localLimit(of *ratelimit.Counter, now, own int64, outage uint64, p *peers) int64 {
+	key := keyOf(of)
+	s := l.shard(&key)
+	s.Lock()
+	defer s.Unlock()
+	held := s.of(key, now)
+	if held.outage == outage && held.limit == of.Rule.Limit {
+		return held.localLimit
+	}
+	left := of.Rule.Limit - own
+	if held.answered {
+		left = min(left, held.remaining+held.tokens(now))
+	}
+	share := left / int64(p.count)
+	if left%int64(p.count) > int64(p.rank) {
+		share++
+	}
+	held.outage, held.limit, held.localLimit = outage, of.Rule.Limit, own+share
+	return held.localLimit
+}
+
+// Run keeps in touch with Redis until ctx ends.
+func (c *Counters) Run(ctx context.Context) error {
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	defer func() {
+		if client := c.client.Load(); client != nil {
+			(*client).Close()
+		}
+	}()
+	back := time.Time{}
+	for shard := 0; ; shard++ {
+		err := c.heartbeat(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			back = time.Time{}
+			c.failed(err)
+			if c.client.Load() == nil {
+				c.opts.Log.V(1).Info("Redis is not reached yet", "error", err.Error())
+			}
+		case c.away.Load():
+			if back.IsZero() {
+				back = time.Now()
+			}
+			c.tell(ctx)
+			if time.Since(back) >= settle {
+				back = time.Time{}
+				c.failures.Store(0)
+				c.away.Store(false)
+				c.tell(ctx)
+				c.opts.Log.Info("Redis is back: limits are shared again", "replicas", c.peers.Load().count)
+			}
+		}
+		c.leases.sweep(shard, c.opts.Clock().Steady-idle.Microseconds())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-beat.C:
+		}
+	}
+}
+
+// connect makes the client where there is none yet: a Redis that is late must not keep the server from starting.
+func (c *Counters) connect() (rueidis.Client, error) {
+	if known := c.client.Load(); known != nil {
+		return *known, nil
+	}
+	options, err := rueidis.ParseURL(c.opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	options.DisableCache, options.DisableRetry = true, true
+	options.Dialer.Timeout, options.ConnWriteTimeout = time.Second, time.Second
+	made, err := rueidis.NewClient(options)
+	if err != nil {
+		return nil, err
+	}
+	c.client.Store(&made)
+	return made, nil
+}
+
+// heartbeat says that this replica lives and hears who else does. Data with another mark than before has lost every counter: then what
+// is known here is told anew.
+func (c *Counters) heartbeat(ctx context.Context) error {
+	client, err := c.connect()
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, 4*callWithin)
+	defer cancel()
+	before := c.opts.Clock()
+	keys := []string{c.opts.Prefix + ":{nodes}", c.opts.Prefix + ":{nodes}:mark"}
+	args := []string{c.node, strconv.FormatInt(silence.Milliseconds(), 10), c.node + strconv.FormatInt(before.Wall, 36)}
+	raw, err := c.beat.Exec(bounded, client, keys, args).AsStrSlice()
+	if err != nil {
+		return err
+	}
+	return c.heard(raw, before)
+}
+
+// heard takes a heartbeat's answer in: the time, the mark, the living replicas.
+func (c *Counters) heard(raw []string, before ratelimit.Instant) error {
+	if len(raw) < 3 {
+		return fmt.Errorf("redis answered %d values to a heartbeat", len(raw))
+	}
+	wall, err := strconv.ParseInt(raw[0], 10, 64)
+	if err != nil {
+		return fmt.Errorf("redis tells no time: %w", err)
+	}
+	c.offset.Store(wall - before.Wall)
+	nodes := slices.Sorted(slices.Values(raw[2:]))
+	c.peers.Store(&peers{count: len(nodes), rank: max(0, slices.Index(nodes, c.node))})
+	if c.mark != "" && c.mark != raw[1] {
+		c.leave(errors.New("its data was lost"))
+		c.recount()
+	}
+	c.mark = raw[1]
+	return nil
+}
+
+// recount takes all that this replica admitted in the windows that still run for not known to Redis.
+func (c *Counters) recount() {
+	for i := range c.leases.shards {
+		s := &c.leases.shards[i]
+		s.Lock()
+		for _, held := range s.held {
+			held.pending, held.lost = 0, true
+			held.batches, held.answered, held.deniedUntil = [2]batch{}, false, 0
+		}
+		s.Unlock()
+	}
+}
+
+// tell lets Redis know what was admitted without it, counter by counter, and leases nothing.
+func (c *Counters) tell(ctx context.Context) {
+	now := c.opts.Clock()
+	for i := range c.leases.shards {
+		for _, key := range c.leases.shards[i].untold() {
+			if ctx.Err() != nil || !c.tellOne(ctx, i, key, now) {
+				return
+			}
+		}
+	}
+}
+
+// untold are the counters of which Redis does not know all.
+func (s *leaseShard) untold() (keys []counterKey) {
+	s.Lock()
+	defer s.Unlock()
+	for key, held := range s.held {
+		if held.spent > 0 || held.pending > 0 || held.lost {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// tellOne tells of one counter, once: the batch has a number. Of what was admitted only what is still in the window counts. It
+// answers false where Redis does not.
+func (c *Counters) tellOne(ctx context.Context, shard int, key counterKey, now ratelimit.Instant) bool {
+	client := c.client.Load()
+	s := &c.leases.shards[shard]
+	s.Lock()
+	held := s.held[key]
+	if held == nil || client == nil || held.tag == "" {
+		s.Unlock()
+		return client != nil
+	}
+	own := c.opts.Engine.Used(now, &held.counter)
+	if held.lost {
+		held.pending, held.spent, held.lost = own, 0, false
+		held.batch++
+	} else if held.pending == 0 {
+		held.pending, held.spent = min(held.spent, own), 0
+		held.batch++
+	}
+	of, tag, amount := held.counter, held.tag, held.pending
+	if amount == 0 {
+		s.Unlock()
+		return true
+	}
+	kind, size, term := of.Rule.Shared(now.Wall + c.offset.Load())
+	name := c.redisKey(tag, &of)
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	args := []string{"1", kind, number(of.Rule.Limit), number(size), number(term), "0", "0", "0", number(amount), strconv.FormatUint(held.batch, 10)}
+	s.Unlock()
+	bounded, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	if err := c.grant.Exec(bounded, *client, []string{name, name + ":" + c.node}, args).Error(); err != nil {
+		c.failed(err)
+		return false
+	}
+	s.Lock()
+	defer s.Unlock()
+	if held.pending == amount {
+		held.pending = 0
+	}
+	return true
+}
