@@ -11,6 +11,26 @@ import (
 // +kubebuilder:validation:Pattern=`^[a-z0-9]+(_[a-z0-9]+)*$`
 type KeyPrefix string
 
+// KeySelfService lets users make keys of their own.
+type KeySelfService struct {
+	// enabled lets every signed-in user of the deployment make keys of this app through the end-user API. Such a key acts for
+	// its user, manages nothing, and dies with the user. Switching it off ends no key. Absent: false.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// maxKeysPerUser is how many keys of this app a user may have, revoked ones aside, 1 to 1000. Absent: 10.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxKeysPerUser *int32 `json:"maxKeysPerUser,omitempty"`
+
+	// permissions are what users may give their keys, as far as the app has them; `*` stands for all of the app's. Absent: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	Permissions []Permission `json:"permissions,omitempty"`
+}
+
 // APIAuthAppSpec declares a family of API keys.
 type APIAuthAppSpec struct {
 	CommonSpec `json:",inline"`
@@ -52,6 +72,10 @@ type APIAuthAppSpec struct {
 	// every key. Absent: the deployment's default.
 	// +optional
 	RateLimitSchemeRef *RateLimitSchemeReference `json:"rateLimitSchemeRef,omitempty"`
+
+	// selfService says whether, and which, keys of this app the deployment's users make for themselves. Absent: none.
+	// +optional
+	SelfService *KeySelfService `json:"selfService,omitempty"`
 }
 
 // APIAuthAppStatus is what the operator observed.

@@ -23,14 +23,14 @@ var (
 // CreateKey makes an API key as the request asks for it, with a secret of its own, which is nowhere else. A key that is bound to a membership
 // needs that membership.
 func (u *Unit) CreateKey(asked people.APIKey, prefix string) (people.APIKey, apikey.Key, error) {
-	if err := u.bindKey(&asked); err != nil {
+	if err := u.BindKey(&asked); err != nil {
 		return people.APIKey{}, apikey.Key{}, err
 	}
 	return u.insertKey(asked, prefix)
 }
 
-// bindKey finds what a key is bound to, so that none of it ends unseen before the key is there.
-func (u *Unit) bindKey(k *people.APIKey) error {
+// BindKey finds what a key is bound to, so that none of it ends unseen before the key is there.
+func (u *Unit) BindKey(k *people.APIKey) error {
 	if k.Owner == 0 {
 		return nil
 	}

@@ -119,3 +119,16 @@ func (t *Tenant) assigned(name string) int64 {
 	}
 	return entry.ID
 }
+
+// SelfServiceApp returns the app of a slug if it is active and lets users make keys of their own, else nil.
+func (t *Tenant) SelfServiceApp(slug string) *snapshot.App {
+	entry, found := t.snapshot.BySlug(v1alpha1.KindAPIAuthApp, t.Key(), slug)
+	if !found {
+		return nil
+	}
+	app := snapshot.ContentOf[snapshot.App](entry)
+	if !app.Active || app.SelfService == nil {
+		return nil
+	}
+	return app
+}

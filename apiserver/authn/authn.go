@@ -88,7 +88,7 @@ func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Pr
 	if !found || len(header) > 1 {
 		return nil, apierror.InvalidToken()
 	}
-	if a.Tokens != nil && strings.IndexByte(token, '.') > 0 { // no API key has a dot, and every token has two
+	if a.Tokens != nil && strings.Count(token, ".") == 2 { // no API key of ours has a dot, and every token has two
 		return a.Tokens.Authenticate(r.Context(), s, token)
 	}
 	key, err := apikey.Read(token)

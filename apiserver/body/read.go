@@ -16,10 +16,15 @@ const (
 )
 
 // RequireJSON refuses with 415 what does not say that its body is JSON in UTF-8.
-func RequireJSON(r *http.Request) error {
+func RequireJSON(r *http.Request) error { return require(r, "application/json") }
+
+// RequireLines refuses with 415 what does not say that its body is JSON Lines in UTF-8.
+func RequireLines(r *http.Request) error { return require(r, "application/x-ndjson") }
+
+func require(r *http.Request, wanted string) error {
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || mediaType != "application/json" || len(r.Header.Values("Content-Type")) > 1 {
-		return apierror.New(http.StatusUnsupportedMediaType, "the Content-Type is not application/json: send JSON and say so")
+	if err != nil || mediaType != wanted || len(r.Header.Values("Content-Type")) > 1 {
+		return apierror.New(http.StatusUnsupportedMediaType, "the Content-Type is not %s: send that and say so", wanted)
 	}
 	if charset, given := params["charset"]; given && !strings.EqualFold(charset, "utf-8") {
 		return apierror.New(http.StatusUnsupportedMediaType, "the charset is not UTF-8: send JSON in UTF-8")

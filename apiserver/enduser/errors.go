@@ -54,6 +54,10 @@ var wordings = []struct {
 	{errPhoneUnverified, http.StatusBadRequest, "PHONE_NOT_VERIFIED", "this phone number is not verified yet: verify it first"},
 	{errPhonePrimary, http.StatusBadRequest, "PRIMARY_PHONE_REMOVAL", "this is your primary phone number: make another one primary first"},
 	{errTooManyPhones, http.StatusBadRequest, "PHONE_LIMIT_REACHED", "you have as many phone numbers as one user may: remove one first"},
+	{account.ErrKeyUnknown, http.StatusNotFound, "API_KEY_NOT_FOUND", "you have no such API key: /me/api-keys lists yours"},
+	{account.ErrTooManyKeys, http.StatusBadRequest, "API_KEY_LIMIT_REACHED", "you have as many API keys of this app as one user may: delete one first"},
+	{errKeysOften, http.StatusTooManyRequests, "RATE_LIMITED", "you made too many API keys today: wait before you make another"},
+	{errAppClosed, http.StatusBadRequest, "INVALID_APP", "there is no such app that you can make API keys of"},
 	{errSignInUnknown, http.StatusBadRequest, "INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every answer"},
 	{errNotInOrganization, http.StatusBadRequest, "INVALID_ORGANIZATION", "you are not a member of such an organization: /me/organization-memberships lists yours"},
 	{errNotInWorkspace, http.StatusBadRequest, "INVALID_WORKSPACE", "you are not a member of such a workspace in the active organization: /me/workspace-memberships lists yours"},
@@ -73,6 +77,8 @@ var (
 	errPhoneUnverified     = errors.New("the phone number is not verified")
 	errPhonePrimary        = errors.New("the phone number is the primary one")
 	errTooManyPhones       = errors.New("too many phone numbers")
+	errKeysOften           = errors.New("the user made too many API keys today")
+	errAppClosed           = errors.New("no app whose keys users make")
 	errSignInUnknown       = errors.New("no sign-in of the session")
 	errNotInOrganization   = errors.New("not a member of the organization to switch to")
 	errNotInWorkspace      = errors.New("not a member of the workspace to switch to")

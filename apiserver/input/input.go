@@ -4,6 +4,7 @@ package input
 
 import (
 	"strings"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -75,4 +76,23 @@ func read(o *body.Object, member string, rule func(string) (string, error)) *str
 		o.Fault(member, "%v", err)
 	}
 	return &value
+}
+
+// Future reads a time that is still to come, zero if it is absent or null.
+func Future(o *body.Object, member string, now time.Time) time.Time {
+	if o.IsNull(member) {
+		return time.Time{}
+	}
+	sent, ok := o.String(member)
+	if !ok {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339Nano, sent)
+	switch {
+	case err != nil || at.Year() > 9999:
+		o.Fault(member, "must be a time as RFC 3339 writes it, such as 2030-01-02T15:04:05Z")
+	case !at.After(now):
+		o.Fault(member, "must be in the future")
+	}
+	return at.UTC().Truncate(time.Microsecond)
 }

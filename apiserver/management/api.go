@@ -112,6 +112,9 @@ func (a *API) operations() map[string]operation {
 		"POST /api-auth/apps/{slug}/keys/{id}/rotate": a.rotateKey,
 		"POST /api-auth/apps/{slug}/keys/{id}/revoke": a.revokeKey,
 
+		"GET /imports/{file}":          a.getImport,
+		"POST /imports/{file}/batches": a.importBatch,
+
 		"GET /oauth/apps":                                   a.listOAuthApps,
 		"GET /oauth/apps/{oauth_app_slug}":                  a.getOAuthApp,
 		"PATCH /oauth/apps/{oauth_app_slug}/scopes/{scope}": a.updateScope,

@@ -95,21 +95,7 @@ func readMetadata(o *body.Object) ([]byte, bool) {
 
 // readExpiry reads the member expires_at, zero for null; false: it was not sent.
 func (p *peopleRequest) readExpiry(o *body.Object) (time.Time, bool) {
-	if o.IsNull("expires_at") {
-		return time.Time{}, true
-	}
-	text, sent := o.String("expires_at")
-	if !sent {
-		return time.Time{}, false
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	switch {
-	case err != nil || at.Year() > 9999:
-		o.Fault("expires_at", "must be a time as RFC 3339 writes it, such as 2030-01-02T15:04:05Z")
-	case !at.After(p.Now):
-		o.Fault("expires_at", "must be in the future")
-	}
-	return at.UTC().Truncate(time.Microsecond), true
+	return input.Future(o, "expires_at", p.Now), o.Has("expires_at")
 }
 
 // readScheme reads the member rate_limit_scheme_slug, "" for null; false: it was not sent.

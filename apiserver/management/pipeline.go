@@ -136,7 +136,7 @@ func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 		return err
 	}
 	if needs.HasBody {
-		if c.body, err = readBody(c.r); err != nil {
+		if c.body, err = readBody(c.r, needs.Lines); err != nil {
 			return err
 		}
 	}
@@ -198,8 +198,12 @@ func (a *API) fresh() error {
 	return nil
 }
 
-func readBody(r *http.Request) ([]byte, error) {
-	if err := body.RequireJSON(r); err != nil {
+func readBody(r *http.Request, lines bool) ([]byte, error) {
+	require := body.RequireJSON
+	if lines {
+		require = body.RequireLines
+	}
+	if err := require(r); err != nil {
 		return nil, err
 	}
 	return body.Read(r, body.MaxBackendBytes)

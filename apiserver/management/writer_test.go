@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cardea-iam/cardea/apiserver/openapi"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -26,6 +28,9 @@ func (s served) send(method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+s.key)
 	r.Header.Set("Content-Type", "application/json")
+	if strings.HasPrefix(path, "/imports/") {
+		r.Header.Set("Content-Type", openapi.MediaTypeLines)
+	}
 	rec := httptest.NewRecorder()
 	s.ServeHTTP(rec, r)
 	return rec

@@ -37,9 +37,14 @@ type Route struct {
 	Permission string
 	// Write tells that the operation changes resources.
 	Write bool
-	// HasBody tells that the operation reads a JSON body.
+	// HasBody tells that the operation reads a body.
 	HasBody bool
+	// Lines tells that the body is JSON Lines, in place of one JSON object.
+	Lines bool
 }
+
+// MediaTypeLines is the media type of JSON Lines.
+const MediaTypeLines = "application/x-ndjson"
 
 // Load parses and validates the document of the backend listener.
 func Load() (*Document, error) { return load("backend.yaml", backend) }
@@ -77,7 +82,10 @@ func (d *Document) Routes() map[string]Route {
 		for method, op := range item.Operations() {
 			permission, _ := op.Extensions["x-cardea-permission"].(string)
 			write, _ := op.Extensions["x-cardea-write"].(bool)
-			routes[method+" "+path] = Route{Permission: permission, Write: write, HasBody: op.RequestBody != nil}
+			hasBody := op.RequestBody != nil
+			routes[method+" "+path] = Route{
+				Permission: permission, Write: write, HasBody: hasBody, Lines: hasBody && op.RequestBody.Value.Content.Get(MediaTypeLines) != nil,
+			}
 		}
 	}
 	return routes

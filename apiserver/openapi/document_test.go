@@ -45,6 +45,9 @@ func TestEveryOperationIsDescribedAndShown(t *testing.T) {
 func expectExamples(t *testing.T, at string, content openapi3.Content, how openapi3.SchemaValidationOption) {
 	t.Helper()
 	media := content.Get("application/json")
+	if media == nil {
+		media = content.Get(MediaTypeLines)
+	}
 	if media == nil || len(media.Examples) == 0 {
 		t.Errorf("%s: no example", at)
 		return

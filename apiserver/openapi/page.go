@@ -44,7 +44,11 @@ func newOperationView(method, path string, item *openapi3.PathItem, op *openapi3
 		})
 	}
 	if op.RequestBody != nil {
-		view.Body = shortRef(op.RequestBody.Value.Content.Get("application/json").Schema.Ref)
+		content := op.RequestBody.Value.Content.Get("application/json")
+		if content == nil {
+			content = op.RequestBody.Value.Content.Get(MediaTypeLines)
+		}
+		view.Body = shortRef(content.Schema.Ref)
 	}
 	for status, response := range op.Responses.Map() {
 		answer := memberView{Name: status, Description: *response.Value.Description}

@@ -775,6 +775,60 @@ type ErrorItem struct {
 	ResourcePath *string `json:"resource_path,omitempty"`
 }
 
+// Import How far the import of a file came.
+type Import struct {
+	// Offset How many bytes of the file are done.
+	Offset int64 `json:"offset"`
+
+	// Imported Lines that became rows.
+	Imported int64 `json:"imported"`
+
+	// Present Lines that were there already.
+	Present int64 `json:"present"`
+
+	// Rejected Lines that were refused.
+	Rejected int64 `json:"rejected"`
+
+	// CompletedAt When the file was done, null: not yet.
+	CompletedAt *time.Time `json:"completed_at"`
+}
+
+// ImportLines JSON Lines in UTF-8.
+type ImportLines = string
+
+// ImportRejection What is wrong with a line.
+type ImportRejection struct {
+	// Line Which line of the batch, from 1.
+	Line int64 `json:"line"`
+
+	// Field A JSON pointer into the line, null: the line as a whole.
+	Field *string `json:"field"`
+
+	// Message What is wrong and how to mend it.
+	Message string `json:"message"`
+}
+
+// ImportedBatch How far the import of a file came, with the lines of the batch that were rejected.
+type ImportedBatch struct {
+	// Offset How many bytes of the file are done.
+	Offset int64 `json:"offset"`
+
+	// Imported Lines that became rows.
+	Imported int64 `json:"imported"`
+
+	// Present Lines that were there already.
+	Present int64 `json:"present"`
+
+	// Rejected Lines that were refused.
+	Rejected int64 `json:"rejected"`
+
+	// CompletedAt When the file was done, null: not yet.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// Rejections Why lines of the batch were rejected, in order; without their values.
+	Rejections []ImportRejection `json:"rejections"`
+}
+
 // MemberCreate The member to add.
 type MemberCreate struct {
 	// RoleId Id of a role of level Organization.
@@ -1372,6 +1426,9 @@ type BadRequest = Error
 // Declared Every error.
 type Declared = Error
 
+// ElsewhereInFile Every error.
+type ElsewhereInFile = Error
+
 // InUse Every error.
 type InUse = Error
 
@@ -1487,6 +1544,15 @@ type ListRateLimitSchemesParams struct {
 
 	// Offset How many to skip, at least 0. Absent, 0.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+}
+
+// ImportBatchParams defines parameters for ImportBatch.
+type ImportBatchParams struct {
+	// Offset Where the batch begins in the file, in bytes: as far as the import came.
+	Offset int64 `form:"offset" json:"offset"`
+
+	// Complete true: the batch ends the file. Absent, false.
+	Complete *bool `form:"complete,omitempty" json:"complete,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.

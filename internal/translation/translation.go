@@ -140,7 +140,19 @@ func APIAuthApp(a *v1alpha1.APIAuthApp) document.APIAuthApp {
 		Active:      ptr.Deref(a.Spec.Active, true),
 		Scheme:      schemeName(a.Spec.RateLimitSchemeRef),
 		KeyPrefix:   string(ptr.Deref(a.Spec.KeyPrefix, "")),
+		SelfService: keySelfService(a.Spec.SelfService),
 	}
+}
+
+// defaultKeysPerUser is how many keys of an app a user may have where nobody says.
+const defaultKeysPerUser = 10
+
+// keySelfService translates what keys users make for themselves, nil for none.
+func keySelfService(s *v1alpha1.KeySelfService) *document.KeySelfService {
+	if s == nil || !ptr.Deref(s.Enabled, false) {
+		return nil
+	}
+	return &document.KeySelfService{MaxKeysPerUser: int(ptr.Deref(s.MaxKeysPerUser, defaultKeysPerUser)), Permissions: words(s.Permissions)}
 }
 
 // APIKey translates an APIKey with the verifiers of its keys.

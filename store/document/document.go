@@ -80,6 +80,14 @@ type APIAuthApp struct {
 	Scheme string `json:"scheme,omitempty"`
 	// KeyPrefix begins the app's keys, "" if none is declared; read it through EffectiveKeyPrefix.
 	KeyPrefix string `json:"key_prefix,omitempty"`
+	// SelfService is nil where users make no keys of their own.
+	SelfService *KeySelfService `json:"self_service,omitempty"`
+}
+
+// KeySelfService is what keys of an app users make for themselves, with effective values.
+type KeySelfService struct {
+	MaxKeysPerUser int      `json:"max_keys_per_user"`
+	Permissions    []string `json:"permissions,omitempty"`
 }
 
 // EffectiveKeyPrefix is what the app's keys begin with.

@@ -66,6 +66,7 @@ type Tx interface {
 	Limits
 	Organizations
 	APIKeys
+	Imports
 	Records
 }
 

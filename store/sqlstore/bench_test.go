@@ -1,12 +1,16 @@
 package sqlstore
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // onEngines runs a benchmark on a migrated store of each engine.
@@ -97,4 +101,68 @@ func fill(b *testing.B, s *Store, term store.Term, count int) {
 			b.Fatal(r.err)
 		}
 	}
+}
+
+// BenchmarkCreateAPIKey makes keys as the backend API does, with an audit record each, by writers at once.
+func BenchmarkCreateAPIKey(b *testing.B) {
+	for _, writers := range []int{1, 16} {
+		b.Run(fmt.Sprint("writers=", writers), func(b *testing.B) {
+			onEngines(b, func(b *testing.B, s *Store, _ store.Term) {
+				var next atomic.Int64
+				var group sync.WaitGroup
+				b.ResetTimer()
+				for range writers {
+					group.Go(func() {
+						for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+							if err := s.Change(b.Context(), "apps/main", func(tx people.Tx) error { return createNumberedKey(tx, n) }); err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				}
+				group.Wait()
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "keys/s")
+			})
+		})
+	}
+}
+
+func createNumberedKey(tx people.Tx, n int64) error {
+	name := fmt.Sprint("key ", n)
+	at := time.UnixMicro(n)
+	err := tx.InsertAPIKey(people.APIKey{
+		ID: n, PublicID: name, Digest: sha256.Sum256([]byte(name)), Prefix: "shop", Suffix: "wxyz", App: "shop", Name: name,
+		Permissions: []string{"orders:read"}, Metadata: []byte(`{"plan":"gold"}`), CreatedAt: at, UpdatedAt: at,
+	})
+	if err != nil {
+		return err
+	}
+	return tx.RecordAudit(people.Audit{ID: n, At: at, Actor: "key:x", Action: "api_key.created", Object: name})
+}
+
+// BenchmarkAPIKeyByDigest is the first use of a key, among many.
+func BenchmarkAPIKeyByDigest(b *testing.B) {
+	onEngines(b, func(b *testing.B, s *Store, _ store.Term) {
+		const keys = 100_000
+		for from := int64(1); from < keys; from += 1000 {
+			if err := s.Change(b.Context(), "apps/main", func(tx people.Tx) error {
+				for n := from; n < from+1000; n++ {
+					if err := createNumberedKey(tx, n); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		n := int64(0)
+		for b.Loop() {
+			n = (n + 7919) % keys
+			digest := apikey.Digest(sha256.Sum256([]byte(fmt.Sprint("key ", n+1))))
+			if _, found, err := s.APIKeyByDigest(b.Context(), digest); err != nil || !found {
+				b.Fatal(found, err)
+			}
+		}
+	})
 }

@@ -29,7 +29,7 @@ var overAll = map[string]string{
 func peopleSchema(t *testing.T) map[string]string {
 	t.Helper()
 	tables := map[string]string{}
-	for _, migration := range []string{"00002_people.sql", "00003_abuse.sql", "00004_api_keys.sql"} {
+	for _, migration := range []string{"00002_people.sql", "00003_abuse.sql", "00004_api_keys.sql", "00005_imports.sql"} {
 		text, err := os.ReadFile(filepath.Join("migrations", migration))
 		if err != nil {
 			t.Fatal(err)

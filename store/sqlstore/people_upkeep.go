@@ -18,7 +18,8 @@ var peopleTables = []struct{ name, key string }{
 	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
 	{"failures", "scope, subject"}, {"counters", "scope, subject"}, {"sends", "id"}, {"known_clients", "user_id, client"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
 	{"workspaces", "id"}, {"organizations", "id"}, {"credentials", "user_id, kind"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
-	{"events", "kind, at, id"}, {"audit", "at, id"}, {"api_keys", "id"},
+	{"events", "kind, at, id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
+	{"imported_rows", "kind, external_id"},
 }
 
 // Erase implements store.Erasure.

@@ -34,7 +34,7 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 	return map[string]error{
 		"APIKeyByDigest": lookUp, "KeyPosition": keyPosition, "KeyChanges": keyChanges,
 		"RecordKeyUses": s.RecordKeyUses(ctx, []people.KeyUse{{Deployment: home, ID: 1, At: born}}),
-		"Held": held, "Holders": holders, "Owners": owners, "Put": put, "Load": load, "Changes": changes, "Take": take,
+		"Held":          held, "Holders": holders, "Owners": owners, "Put": put, "Load": load, "Changes": changes, "Take": take,
 		"Installed": installed, "OldestUser": oldest,
 		"Delete":      s.Delete(ctx, term, owner("a", "u1")),
 		"Retain":      s.Retain(ctx, term, owner("a", "u1")),

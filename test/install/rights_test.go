@@ -92,6 +92,7 @@ func testRights(t *testing.T, c *cluster) {
 	server := []right{
 		{"get,create,patch,delete", "ratelimitschemes.iam.cardea.dev", "acme", ""},
 		{"get,create,patch,delete", "b2bsettings.iam.cardea.dev", "acme", ""},
+		{"get,create,patch,delete", "apiauthapps.iam.cardea.dev", "acme", ""},
 		{"get,patch", "oauthscopes.iam.cardea.dev", "acme", ""},
 		{"create", "tokenreviews.authentication.k8s.io", "", ""},
 	}
@@ -101,7 +102,7 @@ func testRights(t *testing.T, c *cluster) {
 		{"get,create,patch", "apikeys.iam.cardea.dev", "acme", ""},
 		{"get,patch,update", "ratelimitschemes.iam.cardea.dev/status", "acme", ""},
 		{"get,list,watch,create,patch,delete", "identitydeployments.iam.cardea.dev", "acme", ""},
-		{"get,list,watch,create,patch,delete", "apiauthapps.iam.cardea.dev", "acme", ""},
+		{"list,watch,update,deletecollection", "apiauthapps.iam.cardea.dev", "acme", ""},
 		{"get,list,watch,create,patch,delete", "apikeys.iam.cardea.dev", "acme", ""},
 		{"get,list,watch,create,update,patch,delete,deletecollection", "secrets", "acme", ""},
 		{"get,list,watch,create,update,patch,delete,deletecollection", "secrets", system, ""},
@@ -274,7 +275,7 @@ func TestRoles(t *testing.T) {
 			}
 			if role.Name == "cardea-server" {
 				want := []rbacv1.PolicyRule{
-					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"ratelimitschemes", "b2bsettings"}, Verbs: []string{"get", "create", "patch", "delete"}},
+					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"ratelimitschemes", "b2bsettings", "apiauthapps"}, Verbs: []string{"get", "create", "patch", "delete"}},
 					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"oauthscopes"}, Verbs: []string{"get", "patch"}},
 					{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 				}

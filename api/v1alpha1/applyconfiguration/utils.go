@@ -76,6 +76,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.JWTIssuerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("KeyRotation"):
 		return &apiv1alpha1.KeyRotationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("KeySelfService"):
+		return &apiv1alpha1.KeySelfServiceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ManagementPolicy"):
 		return &apiv1alpha1.ManagementPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MembershipRole"):

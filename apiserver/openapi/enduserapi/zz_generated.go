@@ -142,6 +142,51 @@ func (e OrganizationMembershipsEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for OwnApiKeyEnvelopeMessage.
+const (
+	OwnApiKeyEnvelopeMessageEmpty OwnApiKeyEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OwnApiKeyEnvelopeMessage enum.
+func (e OwnApiKeyEnvelopeMessage) Valid() bool {
+	switch e {
+	case OwnApiKeyEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OwnApiKeyWithSecretEnvelopeMessage.
+const (
+	OwnApiKeyWithSecretEnvelopeMessageEmpty OwnApiKeyWithSecretEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OwnApiKeyWithSecretEnvelopeMessage enum.
+func (e OwnApiKeyWithSecretEnvelopeMessage) Valid() bool {
+	switch e {
+	case OwnApiKeyWithSecretEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OwnApiKeysEnvelopeMessage.
+const (
+	OwnApiKeysEnvelopeMessageEmpty OwnApiKeysEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OwnApiKeysEnvelopeMessage enum.
+func (e OwnApiKeysEnvelopeMessage) Valid() bool {
+	switch e {
+	case OwnApiKeysEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OwnOrganizationEnvelopeMessage.
 const (
 	OwnOrganizationEnvelopeMessageEmpty OwnOrganizationEnvelopeMessage = ""
@@ -676,6 +721,123 @@ type OrganizationMembershipsEnvelope struct {
 // OrganizationMembershipsEnvelopeMessage Empty.
 type OrganizationMembershipsEnvelopeMessage string
 
+// OwnApiKey An API key of a user.
+type OwnApiKey struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// AppSlug The app it is a key of.
+	AppSlug string `json:"app_slug"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// KeyPrefix What the key begins with.
+	KeyPrefix string `json:"key_prefix"`
+
+	// KeySuffix What the key ends with.
+	KeySuffix string `json:"key_suffix"`
+
+	// Permissions What it may do.
+	Permissions []string `json:"permissions"`
+
+	// ExpiresAt When it ends, null: never.
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// LastUsedAt When it was used last, to about a minute; null: never.
+	LastUsedAt *time.Time `json:"last_used_at"`
+
+	// CreatedAt When it was made.
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// OwnApiKeyCreate The API key to make.
+type OwnApiKeyCreate struct {
+	// AppSlug An app that lets users make keys.
+	AppSlug string `json:"app_slug"`
+
+	// ExpiresAt When it ends, in the future. Absent or null: never.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Name Its name, on one line.
+	Name string `json:"name"`
+
+	// Permissions What it may do, of what the app lets users give. Absent: nothing.
+	Permissions *[]string `json:"permissions,omitempty"`
+}
+
+// OwnApiKeyEnvelope An answer with an API key.
+type OwnApiKeyEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message OwnApiKeyEnvelopeMessage `json:"message"`
+
+	// Data The API key.
+	Data OwnApiKey `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OwnApiKeyEnvelopeMessage Empty.
+type OwnApiKeyEnvelopeMessage string
+
+// OwnApiKeyWithSecret An API key with the key itself.
+type OwnApiKeyWithSecret struct {
+	// Key The API key.
+	Key OwnApiKey `json:"key"`
+
+	// Secret The key itself. It is seen here only.
+	Secret string `json:"secret"`
+}
+
+// OwnApiKeyWithSecretEnvelope An answer with an API key and the key itself.
+type OwnApiKeyWithSecretEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message OwnApiKeyWithSecretEnvelopeMessage `json:"message"`
+
+	// Data The API key.
+	Data OwnApiKeyWithSecret `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OwnApiKeyWithSecretEnvelopeMessage Empty.
+type OwnApiKeyWithSecretEnvelopeMessage string
+
+// OwnApiKeysEnvelope An answer with a list.
+type OwnApiKeysEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message OwnApiKeysEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []OwnApiKey `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OwnApiKeysEnvelopeMessage Empty.
+type OwnApiKeysEnvelopeMessage string
+
 // OwnOrganization A created organization.
 type OwnOrganization struct {
 	// Organization The organization.
@@ -1104,6 +1266,9 @@ type EndUserSignInJSONRequestBody = SignIn
 
 // EndUserSignUpJSONRequestBody defines body for EndUserSignUp for application/json ContentType.
 type EndUserSignUpJSONRequestBody = SignUp
+
+// EndUserAddApiKeyJSONRequestBody defines body for EndUserAddApiKey for application/json ContentType.
+type EndUserAddApiKeyJSONRequestBody = OwnApiKeyCreate
 
 // EndUserAddPhoneNumberJSONRequestBody defines body for EndUserAddPhoneNumber for application/json ContentType.
 type EndUserAddPhoneNumberJSONRequestBody = PhoneNumberCreate

@@ -312,6 +312,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: rateLimitSchemeRef
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitSchemeReference
+    - name: selfService
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.KeySelfService
     - name: slug
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.Slug
@@ -813,6 +816,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: overlapSeconds
       type:
         scalar: numeric
+- name: com.github.cardea-iam.cardea.api.v1alpha1.KeySelfService
+  map:
+    fields:
+    - name: enabled
+      type:
+        scalar: boolean
+    - name: maxKeysPerUser
+      type:
+        scalar: numeric
+    - name: permissions
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.Permission
+          elementRelationship: associative
 - name: com.github.cardea-iam.cardea.api.v1alpha1.KubernetesIssuer
   map:
     elementType:

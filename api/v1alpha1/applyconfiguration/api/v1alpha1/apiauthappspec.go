@@ -31,6 +31,8 @@ type APIAuthAppSpecApplyConfiguration struct {
 	// rateLimitSchemeRef names the scheme of the app's keys that name none of their own; its per_app rules hold for
 	// every key. Absent: the deployment's default.
 	RateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"rateLimitSchemeRef,omitempty"`
+	// selfService says whether, and which, keys of this app the deployment's users make for themselves. Absent: none.
+	SelfService *KeySelfServiceApplyConfiguration `json:"selfService,omitempty"`
 }
 
 // APIAuthAppSpecApplyConfiguration constructs a declarative configuration of the APIAuthAppSpec type for use with
@@ -126,5 +128,13 @@ func (b *APIAuthAppSpecApplyConfiguration) WithActive(value bool) *APIAuthAppSpe
 // If called multiple times, the RateLimitSchemeRef field is set to the value of the last call.
 func (b *APIAuthAppSpecApplyConfiguration) WithRateLimitSchemeRef(value *RateLimitSchemeReferenceApplyConfiguration) *APIAuthAppSpecApplyConfiguration {
 	b.RateLimitSchemeRef = value
+	return b
+}
+
+// WithSelfService sets the SelfService field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SelfService field is set to the value of the last call.
+func (b *APIAuthAppSpecApplyConfiguration) WithSelfService(value *KeySelfServiceApplyConfiguration) *APIAuthAppSpecApplyConfiguration {
+	b.SelfService = value
 	return b
 }

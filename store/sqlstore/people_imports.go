@@ -1,0 +1,50 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const importColumns = `file, done, imported, present, rejected, created_at, completed_at`
+
+func readImport(row *sql.Rows, i *people.Import) error {
+	return row.Scan(&i.File, &i.Done, &i.Imported, &i.Present, &i.Rejected, moment{&i.CreatedAt}, moment{&i.CompletedAt})
+}
+
+func (tx *peopleTx) Import(file string) (people.Import, bool, error) {
+	return first(tx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`, file)
+}
+
+// LockImport inserts first: two who begin at once then wait for each other.
+func (tx *peopleTx) LockImport(file string, now time.Time) (people.Import, error) {
+	err := tx.exec(`INSERT INTO imports (deployment, file, done, imported, present, rejected, created_at, completed_at)
+		VALUES (:deployment, ?, 0, 0, 0, 0, ?, 0) ON CONFLICT (deployment, file) DO NOTHING`, file, micros(now))
+	if err != nil {
+		return people.Import{}, err
+	}
+	i, _, err := first(tx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`+tx.lock(), file)
+	return i, err
+}
+
+func (tx *peopleTx) PutImport(i people.Import) error {
+	return tx.exec(`UPDATE imports SET done = ?, imported = ?, present = ?, rejected = ?, completed_at = ? WHERE file = ? AND deployment = :deployment`,
+		i.Done, i.Imported, i.Present, i.Rejected, micros(i.CompletedAt), i.File)
+}
+
+func (tx *peopleTx) ImportedAs(kind, externalID string) (int64, bool, error) {
+	var id int64
+	found, err := tx.get([]any{&id}, `SELECT id FROM imported_rows WHERE deployment = :deployment AND kind = ? AND external_id = ?`, kind, externalID)
+	return id, found, err
+}
+
+func (tx *peopleTx) RecordImported(kind, externalID string, id int64) error {
+	return tx.exec(`INSERT INTO imported_rows (deployment, kind, external_id, id) VALUES (:deployment, ?, ?, ?)`, kind, externalID, id)
+}
+
+func (tx *peopleTx) DigestTaken(digest apikey.Digest) (bool, error) {
+	var own int64
+	return tx.get([]any{&own}, `SELECT CASE WHEN deployment = :deployment THEN 1 ELSE 0 END FROM api_keys WHERE digest = ?`, digest[:])
+}
