@@ -177,6 +177,10 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		Eventually(get(servers[0], schemesPath+"/s", key)).WithTimeout(time.Second).Should(haveMember("name", "Changed"))
 
 		kubectl(ctx, "patch", "ratelimitscheme", "acme.s", "-n", namespace, "--type=merge", "-p", `{"spec":{"displayName":"By kubectl"}}`)
+		// Servers follow the commit, which the operator makes when it has its turn and then reports.
+		byKubectl := testkit.Scheme(namespace, "acme", "s")
+		byKubectl.Name = "acme.s"
+		Eventually(func() (bool, error) { return cluster.Ready(ctx, byKubectl) }).Should(BeTrue())
 		for _, server := range servers {
 			Eventually(get(server, schemesPath+"/s", key)).WithTimeout(time.Second).Should(haveMember("name", "By kubectl"))
 		}
