@@ -21,7 +21,7 @@ const (
 
 func (r *localRun) startCluster(ctx context.Context) (err error) {
 	begin := time.Now()
-	if r.ports, err = choosePorts(r.path("ports.json"), freeSoon); err != nil {
+	if r.ports, err = choosePorts(r.path("ports.json"), r.reserved.takeSoon); err != nil {
 		return err
 	}
 	r.cluster, err = controlplane.Start(ctx, controlplane.Options{

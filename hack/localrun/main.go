@@ -119,12 +119,14 @@ func run(ctx context.Context, o options, out io.Writer) error {
 // localRun is what runs.
 type localRun struct {
 	options
-	out     io.Writer
-	ports   ports
-	group   *process.Group
-	cluster *controlplane.ControlPlane
-	carrier *carrier.Carrier
-	cardea  []*process.Process
+	out   io.Writer
+	ports ports
+	// reserved are held as long as the process lives.
+	reserved *reservations
+	group    *process.Group
+	cluster  *controlplane.ControlPlane
+	carrier  *carrier.Carrier
+	cardea   []*process.Process
 }
 
 func open(o options, out io.Writer) (*localRun, error) {
@@ -132,7 +134,7 @@ func open(o options, out io.Writer) (*localRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &localRun{options: o, out: out, group: group}
+	r := &localRun{options: o, out: out, group: group, reserved: newReservations()}
 	// The file's existence means that everything is ready.
 	if err := os.Remove(r.path("env")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, errors.Join(err, group.Close())

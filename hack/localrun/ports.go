@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/cardea-iam/cardea/hack/controlplane"
 )
@@ -30,43 +29,32 @@ var preferred = ports{
 	CarrierHTTP: 8084, CarrierSMTP: 8085,
 }
 
-// choosePorts returns the ports remembered in file, each replaced by a free one if it is taken now, and remembers
-// the result.
-func choosePorts(file string, free func(int) bool) (ports, error) {
+// choosePorts takes the ports remembered in file, another one for each that cannot be had now, and remembers the result.
+func choosePorts(file string, take func(int) bool) (ports, error) {
 	p := preferred
 	// A file that cannot be read is as good as none: ports are no data.
 	if content, err := os.ReadFile(file); err == nil {
 		_ = json.Unmarshal(content, &p)
 	}
-	var taken []int
+	var passed []int
 	for _, port := range []*int{
 		&p.APIServer, &p.Etcd, &p.Backend, &p.Frontend, &p.Decision, &p.Envoy, &p.Metrics, &p.OperatorMetrics, &p.CarrierHTTP, &p.CarrierSMTP,
 	} {
-		if !free(*port) {
-			another, err := controlplane.FreePort(taken...)
+		passed = append(passed, *port)
+		for !take(*port) {
+			another, err := controlplane.FreePort(passed...)
 			if err != nil {
 				return ports{}, err
 			}
 			*port = another
+			passed = append(passed, another)
 		}
-		taken = append(taken, *port)
 	}
 	content, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return ports{}, err
 	}
 	return p, os.WriteFile(file, append(content, '\n'), 0o600)
-}
-
-// freeSoon forgives a port that the processes of a killed run are still letting go of.
-func freeSoon(port int) bool {
-	for range 20 {
-		if controlplane.PortIsFree(port) {
-			return true
-		}
-		time.Sleep(25 * time.Millisecond)
-	}
-	return false
 }
 
 func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/cardea-iam/cardea/hack/controlplane"
+)
+
+// reservations keep a user's other runs, in other folders, from the ports of this one: seconds pass between the choice of a port
+// and the moment somebody listens on it. They are locks on files, which the kernel lets go of when this process ends, however it ends.
+type reservations struct {
+	dir  string
+	held []*os.File
+}
+
+// newReservations returns what the runs of one user share.
+func newReservations() *reservations {
+	return &reservations{dir: filepath.Join(os.TempDir(), "cardea-ports-"+strconv.Itoa(os.Getuid()))}
+}
+
+// take reserves a port. It returns false where another run has it. Where files cannot be made nothing is reserved.
+func (r *reservations) take(port int) bool {
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return true
+	}
+	file, err := os.OpenFile(filepath.Join(r.dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return true
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = file.Close() // nothing was written
+		return false
+	}
+	r.held = append(r.held, file)
+	return true
+}
+
+// takeSoon reserves a port on which nobody listens. It forgives one that the processes of a killed run are still letting go of.
+func (r *reservations) takeSoon(port int) bool {
+	for range 20 {
+		if controlplane.PortIsFree(port) && r.take(port) {
+			return true
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	return false
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/cardea-iam/cardea/hack/controlplane"
+)
+
+// Two runs that begin at once find the same ports free, seconds before either listens on them.
+func TestRunsThatBeginAtOnceTakeDifferentPorts(t *testing.T) {
+	t.Parallel()
+	port, err := controlplane.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "ports")
+	one, other := &reservations{dir: dir}, &reservations{dir: dir}
+	if !one.take(port) || other.take(port) {
+		t.Error("both have the port, or neither")
+	}
+	first, err := choosePorts(filepath.Join(t.TempDir(), "ports.json"), one.take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := choosePorts(filepath.Join(t.TempDir(), "ports.json"), other.take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first != preferred {
+		t.Errorf("the first: %+v", first)
+	}
+	has := map[int]bool{}
+	for _, p := range []ports{first, second} {
+		for _, port := range []int{p.APIServer, p.Etcd, p.Backend, p.Frontend, p.Metrics, p.OperatorMetrics, p.CarrierHTTP, p.CarrierSMTP} {
+			if has[port] {
+				t.Errorf("both have %d", port)
+			}
+			has[port] = true
+		}
+	}
+	for _, file := range one.held { // as the end of a process does
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !other.take(port) {
+		t.Error("the port of a run that ended cannot be had")
+	}
+}
