@@ -106,6 +106,7 @@ type Spec struct {
 	Path string
 	Args []string
 	Env  []string
+	Dir  string // working directory; "": this process'
 	// Ends says that the child ends by itself: its end is no death. See Run.
 	Ends bool
 }
@@ -118,7 +119,7 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 	}
 	defer logFile.Close() //nolint:errcheck // the child holds its own descriptor
 	cmd := exec.Command(spec.Path, spec.Args...)
-	cmd.Env = spec.Env
+	cmd.Env, cmd.Dir = spec.Env, spec.Dir
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.SysProcAttr = childAttributes()
 

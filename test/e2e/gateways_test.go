@@ -1,0 +1,239 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/hack/process"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// A gateway is a program in front of an application, with the configuration that docs/gateways shows.
+type gateway struct {
+	// folder of docs/gateways, which becomes its working directory.
+	folder string
+	// program is looked for in bin/gateways and in PATH.
+	program string
+	args    []string
+	// away is the status that its clients get while the decision server is away: never the application's.
+	away []int
+}
+
+var gateways = []gateway{
+	{"nginx", "nginx", []string{"-p", ".", "-c", "nginx.conf", "-g", "daemon off;"}, []int{500}},
+	{"haproxy", "haproxy", []string{"-f", "haproxy.cfg"}, []int{503}},
+	{"caddy", "caddy", []string{"run", "--config", "Caddyfile", "--adapter", "caddyfile"}, []int{502, 503}},
+	{"traefik", "traefik", []string{"--configfile=traefik.yaml"}, []int{500, 502, 503}},
+}
+
+// gatewayTenant limits everybody's POSTs: five in ten seconds, thirty in a day.
+const gatewayTenant = `
+apiVersion: iam.cardea.dev/v1alpha1
+kind: IdentityDeployment
+metadata: {name: acme, namespace: %[1]s}
+spec: {displayName: Acme}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: RateLimitScheme
+metadata: {name: limits, namespace: %[1]s}
+spec:
+  deploymentRef: {name: acme}
+  slug: limits
+  rules:
+  - {unit: second, duration: 30, maxRequests: 5, endpoints: ["POST /v1/*"]}
+  - {unit: calendar_day, duration: 1, maxRequests: 100, endpoints: ["POST /v1/*"]}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: APIAuthApp
+metadata: {name: shop, namespace: %[1]s}
+spec:
+  deploymentRef: {name: acme}
+  slug: shop
+  permissions: ["orders:read"]
+  rateLimitSchemeRef: {name: limits}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: cardea-operator-secrets, namespace: %[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cardea-operator-secrets}
+subjects:
+- {kind: ServiceAccount, name: cardea-standalone, namespace: cardea-system}
+`
+
+const gatewayKey = `
+apiVersion: iam.cardea.dev/v1alpha1
+kind: APIKey
+metadata: {name: %[2]s, namespace: %[1]s}
+spec: {appRef: {name: shop}, permissions: ["orders:read"], secretTemplate: {name: %[2]s}}
+`
+
+// application answers with the headers it got.
+func application() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(r.Header)
+	}))
+}
+
+// launch starts a gateway in front of an application, and returns its URL. Of the files in docs only the three addresses change.
+func (g gateway) launch(ctx context.Context, decision, application string) string {
+	GinkgoHelper()
+	program := filepath.Join(testkit.Root(), "bin", "gateways", g.program)
+	if _, err := os.Stat(program); err != nil {
+		if program, err = exec.LookPath(g.program); err != nil {
+			Skip(g.program + " is not here: `make gateways` builds Traefik and the newest Caddy, hack/install-deps.sh installs the others")
+		}
+	}
+	port, err := controlplane.FreePort()
+	Expect(err).NotTo(HaveOccurred())
+	own := fmt.Sprintf("127.0.0.1:%d", port)
+	folder := GinkgoT().TempDir()
+	Expect(os.Chmod(folder, 0o755)).To(Succeed())
+	files, err := os.ReadDir(filepath.Join(testkit.Root(), "docs", "gateways", g.folder))
+	Expect(err).NotTo(HaveOccurred())
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "gateways", g.folder, file.Name()))
+		Expect(err).NotTo(HaveOccurred())
+		text := strings.NewReplacer("127.0.0.1:8000", own, "127.0.0.1:8082", strings.TrimPrefix(decision, "http://"), "127.0.0.1:9000", strings.TrimPrefix(application, "http://")).Replace(string(content))
+		Expect(os.WriteFile(filepath.Join(folder, file.Name()), []byte(text), 0o644)).To(Succeed())
+	}
+	started, err := processes.Group().Start(process.Spec{
+		Name: "gateway-" + g.folder, Path: program, Args: g.args, Dir: folder, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(started.Kill)
+	Eventually(ctx, func() error {
+		conn, err := net.Dial("tcp", own)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}).Should(Succeed())
+	return "http://" + own
+}
+
+// visit sends a request through a gateway.
+func visit(method, url string, headers ...string) (*http.Response, http.Header) {
+	GinkgoHelper()
+	request, err := http.NewRequest(method, url, nil)
+	Expect(err).NotTo(HaveOccurred())
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		request.Header.Add(name, value)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	Expect(err).NotTo(HaveOccurred())
+	seen := http.Header{}
+	if answer.StatusCode == http.StatusOK {
+		Expect(json.Unmarshal(raw, &seen)).To(Succeed(), string(raw))
+	}
+	return answer, seen
+}
+
+var _ = Describe("A gateway", Ordered, func() {
+	var namespace string
+	var cardea *testkit.Cardea
+	var behind *httptest.Server
+	BeforeAll(func(ctx context.Context) {
+		var err error
+		namespace, err = cluster.Namespace(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		apply(ctx, fmt.Sprintf(gatewayTenant, namespace))
+		for _, g := range gateways {
+			apply(ctx, fmt.Sprintf(gatewayKey, namespace, g.folder))
+		}
+		store := "sqlite://" + filepath.Join(GinkgoT().TempDir(), "cardea.db")
+		cardea = start(ctx, testkit.Launch{Role: "standalone", Store: store, Flags: []string{"--trusted-proxies=127.0.0.1/32"}})
+		DeferCleanup(func() { cardea.Kill() })
+		expectAllReady(ctx, namespace)
+		behind = application()
+		DeferCleanup(behind.Close)
+	})
+
+	for _, g := range gateways {
+		It("lets "+g.folder+" admit, refuse and limit as declared, whatever the client claims", func(ctx context.Context) {
+			url := g.launch(ctx, cardea.Decision, behind.URL)
+			plain := cluster.APIKey(ctx, namespace, g.folder)
+			key := "Authorization: Bearer " + plain
+			Eventually(func() int { answer, _ := visit("GET", url+"/v1/orders", key); return answer.StatusCode }).Should(Equal(200))
+
+			answer, _ := visit("GET", url+"/v1/orders")
+			Expect(answer).To(HaveHTTPStatus(401))
+			Expect(answer.Header).To(HaveKey("Www-Authenticate"))
+			answer, _ = visit("GET", url+"/v1/orders", key+"x")
+			Expect(answer).To(HaveHTTPStatus(401))
+			answer, _ = visit("GET", url+"/v1/orders", "X-API-Key: "+plain, key)
+			Expect(answer).To(HaveHTTPStatus(401), "two credentials are none")
+			answer, _ = visit("GET", url+"/admin/", key)
+			Expect(answer).To(HaveHTTPStatus(403), "the permission admin is missing")
+
+			forged := []string{
+				key, "X-Cardea-Key-Id: forged", "X-Cardea-Owner-User-Id: 1", "X-Original-Method: GET", "X-Original-URI: /free", "X-Forwarded-Method: GET",
+				"X-Forwarded-Uri: /free", "X-Auth-Status: 200",
+			}
+			for i := range 5 {
+				answer, seen := visit("POST", url+"/v1/orders", forged...)
+				Expect(answer).To(HaveHTTPStatus(200), "request %d", i)
+				Expect(seen["X-Cardea-App"]).To(Equal([]string{"shop"}))
+				Expect(seen["X-Cardea-Permissions"]).To(Equal([]string{"orders:read"}))
+				Expect(seen["X-Cardea-Key-Id"]).To(Equal([]string{strings.Split(plain, "_")[1][:12]}))
+				Expect(strings.Join(seen["X-Cardea-Owner-User-Id"], "")).To(BeEmpty())
+			}
+			answer, _ = visit("POST", url+"/v1/orders", forged...)
+			Expect(answer).To(HaveHTTPStatus(429))
+			Expect(answer.Header.Get("Retry-After")).To(MatchRegexp(`^([1-9]|[12][0-9]|30)$`))
+			Expect(answer.Header.Get("RateLimit")).To(HavePrefix(`"5/30s";r=0;t=`))
+			answer, _ = visit("GET", url+"/v1/orders", key)
+			Expect(answer).To(HaveHTTPStatus(200), "a GET is not limited")
+			for _, path := range []string{"/v1/%6Frders", "/v1/./orders", "/v1//orders", "/x/../v1/orders"} {
+				answer = raw(url, "POST", path, key)
+				Expect(answer.StatusCode).To(BeElementOf(429, 400, 301, 308), "%s is the same path", path)
+			}
+		})
+	}
+
+	It("refuses everything while the decision server is away", func(ctx context.Context) {
+		cardea.Kill()
+		for _, g := range gateways {
+			if _, err := exec.LookPath(g.program); err != nil {
+				continue
+			}
+			url := g.launch(ctx, cardea.Decision, behind.URL)
+			answer, _ := visit("GET", url+"/v1/orders", "Authorization: Bearer "+cluster.APIKey(ctx, namespace, g.folder))
+			Expect(answer.StatusCode).To(BeElementOf(g.away), g.folder)
+		}
+	})
+})
+
+// raw sends a path as it is written, and follows no redirect.
+func raw(url, method, path, header string) *http.Response {
+	GinkgoHelper()
+	request, err := http.NewRequest(method, url, nil)
+	Expect(err).NotTo(HaveOccurred())
+	request.URL.Opaque = path
+	name, value, _ := strings.Cut(header, ": ")
+	request.Header.Set(name, value)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: 10 * time.Second}
+	answer, err := client.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	_, _ = io.Copy(io.Discard, answer.Body)
+	Expect(answer.Body.Close()).To(Succeed())
+	return answer
+}
