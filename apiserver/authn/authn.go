@@ -78,10 +78,11 @@ func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Pr
 	if err != nil {
 		return nil, apierror.InvalidToken()
 	}
-	if _, declared := s.APIKey(key.ID()); !declared && a.Keys != nil {
+	declared, found := s.APIKey(key.ID())
+	if !found && a.Keys != nil {
 		return a.byGivenKey(r.Context(), s, key)
 	}
-	return byDeclaredKey(s, key, a.Proxies.ClientAddress(r), a.Clock())
+	return byDeclaredKey(s, key, declared, a.Proxies.ClientAddress(r), a.Clock())
 }
 
 // byGivenKey authenticates by a key that an application gave away.
@@ -109,11 +110,11 @@ func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, ke
 	return principal, nil
 }
 
-func byDeclaredKey(s *snapshot.Snapshot, key apikey.Key, client netip.Addr, now time.Time) (*Principal, error) {
+// byDeclaredKey authenticates by a key of a resource, nil if there is none.
+func byDeclaredKey(s *snapshot.Snapshot, key apikey.Key, known *snapshot.Key, client netip.Addr, now time.Time) (*Principal, error) {
 	// The digest is computed for unknown ids as well: both take the same time.
 	digest := key.Digest()
-	known, found := s.APIKey(key.ID())
-	if !found || !known.Verifier.Digest.Equal(digest) {
+	if known == nil || !known.Verifier.Digest.Equal(digest) {
 		return nil, apierror.InvalidToken()
 	}
 	if expires := known.Verifier.ExpiresAt; expires != nil && !now.Before(*expires) {
