@@ -19,10 +19,11 @@ import (
 // ByAPIKey authenticates by an API key, declared or given away by an application, that a client presents. The error is a 401, or
 // a 503 where the store must be asked and does not answer.
 func (a *Authenticator) ByAPIKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key, client netip.Addr) (*Principal, error) {
-	if _, declared := s.APIKey(key.ID()); !declared && a.Keys != nil {
+	declared, found := s.APIKey(key.ID())
+	if !found && a.Keys != nil {
 		return a.byGivenKey(ctx, s, key)
 	}
-	return byDeclaredKey(s, key, client, a.Clock())
+	return byDeclaredKey(s, key, declared, client, a.Clock())
 }
 
 // byGivenKey authenticates by a key that an application gave away.
@@ -60,11 +61,11 @@ func OfGiven(s *snapshot.Snapshot, known *keycache.Key) (*Principal, bool) {
 	return principal, true
 }
 
-func byDeclaredKey(s *snapshot.Snapshot, key apikey.Key, client netip.Addr, now time.Time) (*Principal, error) {
+// byDeclaredKey authenticates by a key of a resource, nil if there is none.
+func byDeclaredKey(s *snapshot.Snapshot, key apikey.Key, known *snapshot.Key, client netip.Addr, now time.Time) (*Principal, error) {
 	// The digest is computed for unknown ids as well: both take the same time.
 	digest := key.Digest()
-	known, found := s.APIKey(key.ID())
-	if !found || !known.Verifier.Digest.Equal(digest) {
+	if known == nil || !known.Verifier.Digest.Equal(digest) {
 		return nil, apierror.InvalidToken()
 	}
 	if expires := known.Verifier.ExpiresAt; expires != nil && !now.Before(*expires) {

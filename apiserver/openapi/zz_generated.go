@@ -672,7 +672,7 @@ type ApiKeyUpdate struct {
 
 // ApiKeyWithSecret A key with the key itself.
 type ApiKeyWithSecret struct {
-	// Key A key, without what it is verified by.
+	// Key The key.
 	Key ApiKey `json:"key"`
 
 	// Secret The key itself, the value of `Authorization: Bearer`. It is seen here only.

@@ -74,6 +74,7 @@ var writes = map[string]func(tx people.Tx) error{
 	"UpdateAPIKey": func(tx people.Tx) error { k := apiKey(1, ""); k.Name = "new"; return tx.UpdateAPIKey(k) },
 	"DeleteAPIKey": func(tx people.Tx) error { _, err := tx.DeleteAPIKey(1); return err },
 
+	"LockImport":     func(tx people.Tx) error { _, err := tx.LockImport("two", born); return err },
 	"PutImport":      func(tx people.Tx) error { return tx.PutImport(people.Import{File: "file", Done: 99}) },
 	"RecordImported": func(tx people.Tx) error { return tx.RecordImported(people.ImportedAPIKey, "two", 2) },
 
@@ -144,7 +145,11 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"ListAPIKeys": func(tx people.Tx) (any, error) {
 		return value(tx.ListAPIKeys(people.APIKeyFilter{App: "shop"}, 10))
 	},
-	"Import":     func(tx people.Tx) (any, error) { return optional(tx.Import("file")) },
+	"Import": func(tx people.Tx) (any, error) {
+		one, _, err := tx.Import("file")
+		two, _, more := tx.Import("two")
+		return []people.Import{one, two}, errors.Join(err, more)
+	},
 	"ImportedAs": func(tx people.Tx) (any, error) { return optional(tx.ImportedAs(people.ImportedAPIKey, "two")) },
 	// It looks beyond the deployment, so not for a key that a story makes.
 	"DigestTaken": func(tx people.Tx) (any, error) { return value(tx.DigestTaken(apiKey(9, "nobody's").Digest)) },
@@ -158,7 +163,6 @@ var reads = map[string]func(tx people.Tx) (any, error){
 var locks = map[string]func(tx people.Tx) (any, error){
 	"LockUser":         func(tx people.Tx) (any, error) { return optional(tx.LockUser(1)) },
 	"LockSession":      func(tx people.Tx) (any, error) { return both(tx.LockSession) },
-	"LockImport":       func(tx people.Tx) (any, error) { return value(tx.LockImport("file", born)) },
 	"LockAPIKey":       func(tx people.Tx) (any, error) { return optional(tx.LockAPIKey(1)) },
 	"LockOrganization": func(tx people.Tx) (any, error) { return optional(tx.LockOrganization(1)) },
 	"Lock":             func(tx people.Tx) (any, error) { return nil, tx.Lock("name") },

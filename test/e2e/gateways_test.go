@@ -81,6 +81,40 @@ metadata: {name: %[2]s, namespace: %[1]s}
 spec: {appRef: {name: shop}, permissions: ["orders:read"], secretTemplate: {name: %[2]s}}
 `
 
+// customerTenant is an app whose keys are made at run time, and a key that makes them.
+const customerTenant = `
+apiVersion: iam.cardea.dev/v1alpha1
+kind: RateLimitScheme
+metadata: {name: customers, namespace: %[1]s}
+spec:
+  deploymentRef: {name: acme}
+  slug: customers
+  rules:
+  - {unit: second, duration: 1, maxRequests: 5, endpoints: ["POST /v1/*"]}
+  - {unit: calendar_day, duration: 1, maxRequests: 100, endpoints: ["POST /v1/*"]}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: APIAuthApp
+metadata: {name: customers, namespace: %[1]s}
+spec:
+  deploymentRef: {name: acme}
+  slug: customers
+  rateLimitSchemeRef: {name: customers}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: APIAuthApp
+metadata: {name: manager, namespace: %[1]s}
+spec:
+  deploymentRef: {name: acme}
+  slug: manager
+  permissions: ["api_keys:write"]
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: APIKey
+metadata: {name: manager, namespace: %[1]s}
+spec: {appRef: {name: manager}, permissions: ["api_keys:write"], secretTemplate: {name: manager}}
+`
+
 // application answers with the headers it got.
 func application() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -208,6 +242,53 @@ var _ = Describe("A gateway", Ordered, func() {
 			}
 		})
 	}
+
+	It("enforces five a second and a hundred a day on a real client, through changes of the scheme", func(ctx context.Context) {
+		apply(ctx, fmt.Sprintf(customerTenant, namespace))
+		expectAllReady(ctx, namespace)
+		url := gateways[0].launch(ctx, cardea.Decision, behind.URL)
+		manager := cluster.APIKey(ctx, namespace, "manager")
+		var created testkit.Answer
+		Eventually(func() int {
+			created = do(cardea, "POST", "/api-auth/apps/customers/keys", manager, `{"name":"Globex"}`)
+			return created.Status
+		}).Should(Equal(200))
+		customer := created.JSON["secret"].(string)
+		id := created.JSON["key"].(map[string]any)["id"].(string)
+		key := "Authorization: Bearer " + customer
+		Eventually(func() int { answer, _ := visit("GET", url+"/v1/things", key); return answer.StatusCode }).Should(Equal(200))
+
+		var admitted []time.Time
+		post := func() *http.Response {
+			before := time.Now()
+			answer, _ := visit("POST", url+"/v1/things", key)
+			Expect(answer.StatusCode).To(BeElementOf(200, 429))
+			if answer.StatusCode == 200 {
+				admitted = append(admitted, before)
+			}
+			return answer
+		}
+		began := time.Now()
+		Eventually(func() bool { post(); return time.Since(began) > 3*time.Second }).WithPolling(time.Millisecond).WithTimeout(30 * time.Second).Should(BeTrue())
+		for i := range admitted {
+			if i >= 5 { // the sixth begins no earlier than a second after the first began; its answer came later still
+				Expect(admitted[i].Sub(admitted[i-5])).To(BeNumerically(">", 900*time.Millisecond), "six within a second")
+			}
+		}
+		Expect(len(admitted)).To(BeNumerically(">=", 10), "at least what two seconds admit")
+
+		used := len(admitted)
+		kubectl(ctx, "patch", "ratelimitscheme", "customers", "-n", namespace, "--type=json", `-p=[{"op":"replace","path":"/spec/rules/0/maxRequests","value":1000}]`)
+		Eventually(func() string { return post().Header.Get("RateLimit-Policy") }).WithTimeout(time.Second).WithPolling(20 * time.Millisecond).Should(HavePrefix(`"1000/1s"`))
+		Expect(post().Header.Get("RateLimit")).To(ContainSubstring(fmt.Sprintf(`"100/calendar_day";r=%d`, 100-len(admitted))), "no counter was lost: %d were used before", used)
+		var last *http.Response
+		Eventually(func() int { last = post(); return last.StatusCode }).WithTimeout(20 * time.Second).WithPolling(time.Millisecond).Should(Equal(429))
+		Expect(admitted).To(HaveLen(100), "a hundred a day, whatever the second's rule says")
+		Expect(last.Header.Get("RateLimit")).To(ContainSubstring(`"100/calendar_day";r=0`))
+
+		Expect(do(cardea, "POST", "/api-auth/apps/customers/keys/"+id+"/revoke", manager, `{}`).Status).To(Equal(200))
+		Eventually(func() int { answer, _ := visit("GET", url+"/v1/things", key); return answer.StatusCode }).WithTimeout(time.Second).Should(Equal(401))
+	})
 
 	It("refuses everything while the decision server is away", func(ctx context.Context) {
 		cardea.Kill()

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// backend imports lines as the backend API does: those that contain "bad" are rejected.
+type backend struct {
+	mu sync.Mutex
+	// got is what was imported, and done whether it was all.
+	got  bytes.Buffer
+	done bool
+	// batches counts them; lose is the one whose answer is lost, and busy the one that is answered with 503 once.
+	batches, lose, busy int
+	imported, rejected  int
+}
+
+func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.Header.Get("Authorization") != "Bearer secret" {
+		http.Error(w, `{"message":"no accepted credential"}`, http.StatusUnauthorized)
+		return
+	}
+	rejections := ""
+	if r.Method == http.MethodPost {
+		raw, _ := io.ReadAll(r.Body)
+		b.batches++
+		if b.batches == b.busy {
+			http.Error(w, `{}`, http.StatusServiceUnavailable)
+			return
+		}
+		if r.URL.Query().Get("offset") != fmt.Sprint(b.got.Len()) {
+			http.Error(w, `{"message":"elsewhere"}`, http.StatusConflict)
+			return
+		}
+		b.got.Write(raw)
+		b.done = r.URL.Query().Get("complete") == "true"
+		for i, line := range strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n") {
+			if strings.Contains(line, "bad") {
+				b.rejected++
+				rejections += fmt.Sprintf(`{"line":%d,"field":"/x","message":"is bad"},`, i+1)
+				continue
+			}
+			b.imported++
+		}
+		if b.batches == b.lose {
+			panic(http.ErrAbortHandler)
+		}
+	} else if b.got.Len() == 0 {
+		http.Error(w, `{}`, http.StatusNotFound)
+		return
+	}
+	completed := "null"
+	if b.done {
+		completed = `"2026-01-01T00:00:00Z"`
+	}
+	_, _ = fmt.Fprintf(w, `{"offset":%d,"imported":%d,"present":0,"rejected":%d,"completed_at":%s,"rejections":[%s]}`,
+		b.got.Len(), b.imported, b.rejected, completed, strings.TrimSuffix(rejections, ","))
+}
+
+// runImport runs the command over a file's content.
+func runImport(t *testing.T, b *backend, content string) (out, problems string, err error) {
+	t.Helper()
+	server := httptest.NewServer(b)
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "keys.jsonl")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CARDEA_API_KEY", "secret")
+	t.Setenv("CARDEA_BASE_URL", server.URL)
+	root := newRoot()
+	var stdout, stderr bytes.Buffer
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	root.SetArgs([]string{"import", file})
+	err = root.ExecuteContext(t.Context())
+	return strings.ReplaceAll(stdout.String(), file, "FILE"), strings.ReplaceAll(stderr.String(), file, "FILE"), err
+}
+
+func TestImportSendsAFileWhole(t *testing.T) {
+	content := strings.Repeat(strings.Repeat("x", 999)+"\n", 1000) + "last"
+	for name, b := range map[string]*backend{"at once": {}, "an answer is lost": {lose: 2}, "busy": {busy: 3}} {
+		t.Run(name, func(t *testing.T) {
+			out, problems, err := runImport(t, b, content)
+			if err != nil || problems != "" || out != "FILE: 1001 imported, 0 present, 0 rejected\n" {
+				t.Errorf("%q, %q, %v", out, problems, err)
+			}
+			if b.got.String() != content || !b.done {
+				t.Errorf("%d bytes came, of %d; complete: %t", b.got.Len(), len(content), b.done)
+			}
+		})
+	}
+}
+
+func TestImportTellsRejectedLinesByTheirNumbers(t *testing.T) {
+	content := strings.Repeat(strings.Repeat("x", 999)+"\n", 600) + "bad\nfine\nbad\n"
+	out, problems, err := runImport(t, &backend{}, content)
+	if exitCode(err) != 1 || out != "FILE: 601 imported, 0 present, 2 rejected\n" || problems != "FILE:601: /x: is bad\nFILE:603: /x: is bad\n" {
+		t.Errorf("%q, %q, %v", out, problems, err)
+	}
+}
+
+func TestImportGoesOnAndEnds(t *testing.T) {
+	b := &backend{}
+	b.got.WriteString("first\n")
+	b.imported = 1
+	if out, _, err := runImport(t, b, "first\nsecond\n"); err != nil || out != "FILE: 2 imported, 0 present, 0 rejected\n" || b.got.String() != "first\nsecond\n" {
+		t.Errorf("%q, %v, %q", out, err, b.got.String())
+	}
+	if out, _, err := runImport(t, b, "first\nsecond\n"); err != nil || out != "FILE: was imported already\n" {
+		t.Errorf("again: %q, %v", out, err)
+	}
+}
+
+func TestImportThatCannotRunEndsWithTwo(t *testing.T) {
+	if _, _, err := runImport(t, &backend{}, strings.Repeat("x", 2<<20)); exitCode(err) != 2 {
+		t.Errorf("a line without end: %v", err)
+	}
+	root := newRoot()
+	t.Setenv("CARDEA_API_KEY", "")
+	root.SetArgs([]string{"import", "nothing.jsonl"})
+	if err := root.ExecuteContext(t.Context()); exitCode(err) != 2 {
+		t.Errorf("without a key: %v", err)
+	}
+}

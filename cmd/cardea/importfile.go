@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+const (
+	// importBatch is the size of a batch, in bytes, unless one line is longer: well below what the API takes, so that none takes long.
+	importBatch = 256 << 10
+	// maxImportBatch is what the API takes.
+	maxImportBatch = 1 << 20
+	// importTries bounds how often a request is sent that was not answered, or with "later".
+	importTries = 8
+)
+
+// importer sends files of JSON Lines to the backend API.
+type importer struct {
+	baseURL, key  string
+	client        *http.Client
+	out, problems io.Writer
+	// retryAfter is the wait before a second try; it doubles.
+	retryAfter time.Duration
+}
+
+// importState is how far the import of a file came, as the API answers.
+type importState struct {
+	Offset                      int64
+	Imported, Present, Rejected int64
+	CompletedAt                 *time.Time `json:"completed_at"`
+	Rejections                  []struct {
+		Line           int64
+		Field, Message string
+	}
+}
+
+// file imports one file and returns its counts.
+func (i *importer) file(ctx context.Context, name string) (importState, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return importState{}, err
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	size, err := io.Copy(sum, f)
+	if err != nil {
+		return importState{}, err
+	}
+	path := "/imports/" + hex.EncodeToString(sum.Sum(nil))
+	state, err := i.state(ctx, path)
+	if err == nil && state.CompletedAt != nil {
+		_, err = fmt.Fprintf(i.out, "%s: was imported already\n", name)
+		return importState{}, err
+	}
+	if err != nil {
+		return state, err
+	}
+	if state, err = i.rest(ctx, name, path, f, size, state); err != nil {
+		return state, err
+	}
+	_, err = fmt.Fprintf(i.out, "%s: %d imported, %d present, %d rejected\n", name, state.Imported, state.Present, state.Rejected)
+	return state, err
+}
+
+// rest sends what is left of a file.
+func (i *importer) rest(ctx context.Context, name, path string, f io.ReadSeeker, size int64, state importState) (importState, error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return state, err
+	}
+	reader := bufio.NewReaderSize(f, importBatch)
+	done := &lineCounter{}
+	if _, err := io.CopyN(done, reader, state.Offset); err != nil {
+		return state, fmt.Errorf("go on at byte %d: %w", state.Offset, err)
+	}
+	for state.CompletedAt == nil {
+		batch, err := nextBatch(reader)
+		if err != nil {
+			return state, fmt.Errorf("line %d: %w", done.lines+1, err)
+		}
+		query := fmt.Sprintf("/batches?offset=%d", state.Offset)
+		if state.Offset+int64(len(batch)) >= size {
+			query += "&complete=true"
+		}
+		next, err := i.send(ctx, path, query, batch, state.Offset)
+		if err != nil {
+			return state, err
+		}
+		for _, rejection := range next.Rejections {
+			at := fmt.Sprintf("%s:%d: ", name, done.lines+rejection.Line)
+			if rejection.Field != "" {
+				at += rejection.Field + ": "
+			}
+			_, _ = fmt.Fprintln(i.problems, at+rejection.Message)
+		}
+		_, _ = done.Write(batch)
+		state = next
+	}
+	return state, nil
+}
+
+// lineCounter counts the lines that are written to it.
+type lineCounter struct{ lines int64 }
+
+func (c *lineCounter) Write(p []byte) (int, error) {
+	c.lines += int64(bytes.Count(p, []byte{'\n'}))
+	return len(p), nil
+}
+
+// nextBatch reads whole lines; at the end of the file the last one may lack its end.
+func nextBatch(reader *bufio.Reader) (batch []byte, err error) {
+	for len(batch) < importBatch {
+		line, err := reader.ReadBytes('\n')
+		if len(line) > maxImportBatch-importBatch {
+			return nil, errors.New("is far longer than a line may be (16 KiB)")
+		}
+		batch = append(batch, line...)
+		if err == io.EOF {
+			return batch, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return batch, nil
+}
+
+// state asks how far the import of a file came.
+func (i *importer) state(ctx context.Context, path string) (state importState, err error) {
+	err = i.retried(ctx, func() (int, error) {
+		status, err := i.do(ctx, http.MethodGet, path, nil, &state)
+		if status == http.StatusNotFound {
+			state, err = importState{}, nil
+		}
+		return status, err
+	})
+	return state, err
+}
+
+// send sends a batch. One that was not answered may have been imported: how far the file came tells.
+func (i *importer) send(ctx context.Context, path, query string, batch []byte, offset int64) (state importState, err error) {
+	sent := false
+	err = i.retried(ctx, func() (int, error) {
+		if sent {
+			if status, err := i.do(ctx, http.MethodGet, path, nil, &state); err != nil && status != http.StatusNotFound {
+				return status, err
+			}
+			if state.Offset > offset || state.CompletedAt != nil {
+				return http.StatusOK, nil
+			}
+		}
+		sent = true
+		return i.do(ctx, http.MethodPost, path+query, batch, &state)
+	})
+	return state, err
+}
+
+// retried does a request again while it is not answered, or answered with "later".
+func (i *importer) retried(ctx context.Context, do func() (status int, err error)) error {
+	wait := i.retryAfter
+	for try := 1; ; try++ {
+		status, err := do()
+		later := status == 0 || status == http.StatusTooManyRequests || status >= 500
+		if err == nil || !later || try == importTries || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		wait *= 2
+	}
+}
+
+// do sends one request and reads its answer; the status is 0 where there was none.
+func (i *importer) do(ctx context.Context, method, path string, body []byte, into *importState) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, method, i.baseURL+path, bytes.NewReader(body))
+	if err != nil {
+		return http.StatusBadRequest, err
+	}
+	request.Header.Set("Authorization", "Bearer "+i.key)
+	request.Header.Set("Content-Type", "application/x-ndjson")
+	response, err := i.client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))
+	if err != nil {
+		return 0, err
+	}
+	if response.StatusCode != http.StatusOK {
+		var refused struct{ Message string }
+		_ = json.Unmarshal(raw, &refused) // what is no JSON has no message
+		return response.StatusCode, fmt.Errorf("the backend API answers %d: %s", response.StatusCode, refused.Message)
+	}
+	*into = importState{}
+	return response.StatusCode, json.Unmarshal(raw, into)
+}
