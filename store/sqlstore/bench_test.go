@@ -76,6 +76,25 @@ func BenchmarkChangesNothing(b *testing.B) {
 	})
 }
 
+// BenchmarkChangesOne is what a reader pays for a change of one document among 10,000.
+func BenchmarkChangesOne(b *testing.B) {
+	onEngines(b, func(b *testing.B, s *Store, term store.Term) {
+		fill(b, s, term, 10_000)
+		_, before, err := s.Load(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.Put(b.Context(), term, numbered("one more", 1)); err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if changes, _, err := s.Changes(b.Context(), before); err != nil || len(changes) != 1 {
+				b.Fatal(len(changes), err)
+			}
+		}
+	})
+}
+
 func BenchmarkLoad10000(b *testing.B) {
 	onEngines(b, func(b *testing.B, s *Store, term store.Term) {
 		fill(b, s, term, 10_000)

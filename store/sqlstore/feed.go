@@ -40,66 +40,70 @@ func (s *Store) Changes(ctx context.Context, after store.Position) ([]store.Chan
 		return nil, after, nil
 	}
 	var changes []store.Change
+	position := row.position
 	if err == nil {
-		err = s.snapshot(ctx, func(tx session) error {
-			if row, err = readStoreRow(ctx, tx, ""); err != nil {
-				return err
-			}
-			changes, err = readChanges(ctx, tx, after)
-			return err
-		})
+		changes, position, err = readChanges(ctx, s.reads(), after)
 	}
 	if err != nil {
 		return nil, store.Position{}, fmt.Errorf("read the changes: %w", err)
 	}
-	return changes, row.position, nil
+	return changes, position, nil
 }
 
-// readChanges reads what changed after a position of the log. The documents themselves tell their newest revision, so
-// the log is asked for deletions alone, of what was not created again.
-func readChanges(ctx context.Context, tx session, after store.Position) ([]store.Change, error) {
-	var one int
-	known, err := tx.row(ctx, []any{&one}, `SELECT 1 FROM feed WHERE revision = ? AND tag = ?`, after.Revision, after.Tag)
-	if err != nil {
-		return nil, err
-	}
-	if !known {
-		return nil, store.ErrFeedLost
-	}
+// What a row of selectChanges is.
+const (
+	rowWritten = iota
+	rowDeleted
+	rowPosition
+)
+
+// selectChanges reads what changed after a position of the log, and the newest position, in one statement: that is one moment, and
+// one round trip. The documents themselves tell their newest revision, so the log is asked for deletions alone, of what was not created
+// again. Where the log does not know the position, there are no changes. Parameters: the position, and its revision twice.
+const selectChanges = `WITH known AS (SELECT 1 FROM feed WHERE revision = ? AND tag = ?)
+	SELECT ` + documentColumns + `, 0 AS what FROM documents WHERE revision > ? AND EXISTS (SELECT 1 FROM known)
+	UNION ALL SELECT f.kind, f.namespace, f.name, '', 0, '', 0, '', '', '', 0, MAX(f.revision), 1 FROM feed f
+	WHERE f.revision > ? AND f.deleted = 1 AND EXISTS (SELECT 1 FROM known) AND NOT EXISTS (
+		SELECT 1 FROM documents d WHERE d.kind = f.kind AND d.namespace = f.namespace AND d.name = f.name)
+	GROUP BY f.kind, f.namespace, f.name
+	UNION ALL SELECT '', '', tag, '', 0, '', 0, '', '', '', CASE WHEN EXISTS (SELECT 1 FROM known) THEN 1 ELSE 0 END, revision, 2
+	FROM store WHERE id = 1`
+
+// readChanges reads what changed after a position of the log, in the order of revisions, and the newest position.
+func readChanges(ctx context.Context, on session, after store.Position) ([]store.Change, store.Position, error) {
 	var changes []store.Change
-	err = tx.query(ctx, func(row *sql.Rows) error {
-		document, err := scanDocument(row)
-		changes = append(changes, store.Change{Document: document})
-		return err
-	}, `SELECT `+documentColumns+` FROM documents WHERE revision > ?`, after.Revision)
-	if err != nil {
-		return nil, err
-	}
-	deletedAt := map[store.Identity]int64{}
-	err = tx.query(ctx, func(row *sql.Rows) error {
-		var id store.Identity
-		var revision int64
-		err := row.Scan(&id.Kind, &id.Namespace, &id.Name, &revision)
-		changes = append(changes, store.Change{
-			Document: store.Document{Owner: store.Owner{Identity: id}}, Deleted: true,
-		})
-		deletedAt[id] = revision
-		return err
-	}, `SELECT f.kind, f.namespace, f.name, MAX(f.revision) FROM feed f
-		WHERE f.revision > ? AND f.deleted = 1 AND NOT EXISTS (
-			SELECT 1 FROM documents d WHERE d.kind = f.kind AND d.namespace = f.namespace AND d.name = f.name)
-		GROUP BY f.kind, f.namespace, f.name`, after.Revision)
-	if err != nil {
-		return nil, err
-	}
-	revisionOf := func(c store.Change) int64 {
-		if c.Deleted {
-			return deletedAt[c.Document.Identity]
+	var newest store.Position
+	initialized, known := false, false
+	err := on.query(ctx, func(row *sql.Rows) error {
+		var what int
+		document, err := scanDocument(row, &what)
+		switch what {
+		case rowPosition:
+			newest = store.Position{Revision: document.Revision, Tag: document.Name}
+			initialized, known = true, document.Retained
+		case rowDeleted:
+			gone := store.Document{Owner: store.Owner{Identity: document.Identity}, Revision: document.Revision}
+			changes = append(changes, store.Change{Document: gone, Deleted: true})
+		default:
+			changes = append(changes, store.Change{Document: document})
 		}
-		return c.Document.Revision
+		return err
+	}, selectChanges, after.Revision, after.Tag, after.Revision, after.Revision)
+	switch {
+	case err != nil:
+		return nil, store.Position{}, err
+	case !initialized:
+		return nil, store.Position{}, store.ErrSchema
+	case !known:
+		return nil, store.Position{}, store.ErrFeedLost
 	}
-	slices.SortFunc(changes, func(a, b store.Change) int { return cmp.Compare(revisionOf(a), revisionOf(b)) })
-	return changes, nil
+	slices.SortFunc(changes, func(a, b store.Change) int { return cmp.Compare(a.Document.Revision, b.Document.Revision) })
+	for i := range changes {
+		if changes[i].Deleted {
+			changes[i].Document.Revision = 0 // a deletion has no content
+		}
+	}
+	return changes, newest, nil
 }
 
 // Prune forgets feed entries older than the age, never the newest one. It cuts the log at one revision, whatever the
