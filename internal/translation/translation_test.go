@@ -84,3 +84,24 @@ func TestRulesAreStoredAsSent(t *testing.T) {
 		}
 	}
 }
+
+func TestSelfServiceIsServedWhereItIsEnabled(t *testing.T) {
+	for name, c := range map[string]struct {
+		declared *v1alpha1.KeySelfService
+		want     *document.KeySelfService
+	}{
+		"absent":   {nil, nil},
+		"disabled": {&v1alpha1.KeySelfService{MaxKeysPerUser: ptr.To(int32(3))}, nil},
+		"defaults": {&v1alpha1.KeySelfService{Enabled: ptr.To(true)}, &document.KeySelfService{MaxKeysPerUser: 10}},
+		"whole": {
+			&v1alpha1.KeySelfService{Enabled: ptr.To(true), MaxKeysPerUser: ptr.To(int32(3)), Permissions: []v1alpha1.Permission{"orders:read"}},
+			&document.KeySelfService{MaxKeysPerUser: 3, Permissions: []string{"orders:read"}},
+		},
+	} {
+		app := &v1alpha1.APIAuthApp{Spec: v1alpha1.APIAuthAppSpec{Slug: "shop", KeyPrefix: ptr.To(v1alpha1.KeyPrefix("shop")), SelfService: c.declared}}
+		got := APIAuthApp(app)
+		if !reflect.DeepEqual(got.SelfService, c.want) || got.KeyPrefix != "shop" {
+			t.Errorf("%s: %+v, want %+v", name, got.SelfService, c.want)
+		}
+	}
+}

@@ -47,6 +47,10 @@ var _ = DescribeTable("The schema of APIAuthApp judges", judged(v1alpha1.KindAPI
 			Entry("a prefix with two underscores", `keyPrefix: a__b`, "should match"), Entry("a prefix that ends with one", `keyPrefix: a_`, "should match"),
 			Entry("a prefix with a dash", `keyPrefix: a-b`, "should match"),
 			Entry("inactive", `active: false`), Entry("active as a word", `active: "no"`, "spec.active", "must be of type boolean"),
+			Entry("keys of users", `selfService: {enabled: true, maxKeysPerUser: 1000, permissions: [orders:read, "*"]}`), Entry("no keys of users", `selfService: {}`),
+			Entry("0 keys a user", `selfService: {maxKeysPerUser: 0}`, "spec.selfService.maxKeysPerUser", "greater than or equal to 1"),
+			Entry("1001 keys a user", `selfService: {maxKeysPerUser: 1001}`, "spec.selfService.maxKeysPerUser", "less than or equal to 1000"),
+			Entry("a permission of users with a blank", `selfService: {permissions: ["a b"]}`, "spec.selfService.permissions[0]", "should match"),
 		}))
 
 func permissionEntries() []TableEntry {
