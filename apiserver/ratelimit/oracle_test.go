@@ -19,11 +19,11 @@ type oracle struct {
 }
 
 type counterOf struct {
-	scheme                uint64
-	unit                  string
-	duration              int64
-	mode, endpoints       string
-	of, address, lifetime uint64
+	scheme          uint64
+	unit            string
+	duration        int64
+	mode, endpoints string
+	of, address     uint64
 }
 
 func counterFor(id uint64, rule scheme.Rule, r *Request) counterOf {

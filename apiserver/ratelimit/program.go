@@ -70,8 +70,6 @@ func (m Mode) subject(r *Request) (of, address uint64) {
 	return r.App, r.Address
 }
 
-func (m Mode) byAddress() bool { return m == PerIP || m == PerKeyAndIP || m == PerAppAndIP }
-
 // Rule is one compiled rule. Rules of one identity (unit, duration, mode, endpoints) are one, with the smallest limit.
 type Rule struct {
 	// Text is `<max>/<duration><unit>`, as in `5/1s` or `100/calendar_day`.
