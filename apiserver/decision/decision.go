@@ -52,6 +52,9 @@ type API struct {
 
 // New returns an API.
 func New(opts Options) *API {
+	for path := range handlers {
+		opts.Metrics.Expect(path)
+	}
 	return &API{
 		Options: opts, subjects: newSubjects(), guesses: newGuesses(), outcomes: newOutcomes(opts.Registry),
 		verdicts: sync.Pool{New: func() any { return &verdict{} }},

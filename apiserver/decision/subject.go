@@ -11,12 +11,14 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store"
 )
 
 // subject is a credential that was accepted under one state of the configuration, with all that its decisions need ready to be
 // sent.
 type subject struct {
-	snapshot  *snapshot.Snapshot
+	// under is the state of the configuration: its position alone, so that no old state is kept.
+	under     store.Position
 	principal *authn.Principal
 	binding   limiter.Binding
 	// expires is when the credential ends, zero: never.
@@ -48,7 +50,7 @@ const (
 
 func newSubject(s *snapshot.Snapshot, p *authn.Principal, binding limiter.Binding) *subject {
 	who := identity{KeyID: p.KeyID, DeploymentID: ids.Format(p.Deployment.ID), AppSlug: p.App.Key}
-	found := &subject{snapshot: s, principal: p, binding: binding}
+	found := &subject{under: s.Position(), principal: p, binding: binding}
 	metadata := json.RawMessage("{}")
 	switch {
 	case p.Declared != nil:
@@ -69,7 +71,7 @@ func newSubject(s *snapshot.Snapshot, p *authn.Principal, binding limiter.Bindin
 
 // newSessionSubject is newSubject for a session's token.
 func newSessionSubject(s *snapshot.Snapshot, token *authn.SessionToken, binding limiter.Binding) *subject {
-	found := &subject{snapshot: s, principal: token.Principal, binding: binding, expires: token.ExpiresAt}
+	found := &subject{under: s.Position(), principal: token.Principal, binding: binding, expires: token.ExpiresAt}
 	found.describe(identity{
 		DeploymentID: ids.Format(token.Principal.Deployment.ID), OwnerUserID: token.Principal.Subject,
 		OrganizationID: token.Organization, WorkspaceID: token.Workspace,
@@ -123,7 +125,7 @@ func (s *subjects) get(digest apikey.Digest, under *snapshot.Snapshot) *subject 
 	shard.RLock()
 	found := shard.known[digest]
 	shard.RUnlock()
-	if found == nil || found.snapshot != under {
+	if found == nil || found.under != under.Position() {
 		return nil
 	}
 	return found

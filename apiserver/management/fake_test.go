@@ -19,7 +19,9 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
@@ -171,7 +173,8 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, 
 	}
 	authenticator := &authn.Authenticator{Clock: time.Now}
 	handler, err := New(Options{
-		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, Clock: time.Now, Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
+		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, Clock: time.Now,
+		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), ratelimit.NewClock(time.Now).Now, nil), Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
 		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // nothing here comes into force
 	})
 	if err != nil {

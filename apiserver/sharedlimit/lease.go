@@ -1,6 +1,7 @@
 package sharedlimit
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
@@ -174,6 +175,11 @@ type decision struct {
 	refill bool
 }
 
+// refusedBy tells whether a counter is known to refuse.
+func (d *decision) refusedBy() bool {
+	return slices.ContainsFunc(d.waits[:len(d.counters)], func(wait int64) bool { return wait > 0 })
+}
+
 type state int
 
 const (
@@ -254,7 +260,7 @@ func (l *leases) release(d *decision) {
 
 // report fills in what is known of the remaining requests.
 func (l *leases) report(out *ratelimit.Result, d *decision) {
-	for i := range out.Rules {
+	for i := range min(len(out.Rules), len(d.counters)) { // a scheme that changed meanwhile has others
 		key := keyOf(&d.counters[i])
 		if known, found := l.remaining(key); found {
 			out.Rules[i].Remaining = known

@@ -156,6 +156,8 @@ func (c *Counters) Decide(ctx context.Context, r *ratelimit.Request, out *rateli
 			c.alone(r, out, &d)
 		case granted:
 			c.admit(r, out, &d)
+		case tries < patience && !d.refusedBy():
+			continue // a calendar period ended between the clocks: ask about the next
 		default:
 			c.deny(out, &d)
 		}
