@@ -79,13 +79,14 @@ func (c *Counters) call(ctx context.Context, g group, d *decision, spend bool) (
 	if client == nil {
 		return false, fmt.Errorf("redis was not reached yet")
 	}
-	keys, args := make([]string, 0, 2*len(g.counters)), make([]string, 1, 1+9*len(g.counters))
+	keys, args := make([]string, 0, 2*len(g.counters)), make([]string, 1, 1+12*len(g.counters))
 	args[0] = strconv.Itoa(c.peers.Load().count)
 	flight := make(chan struct{})
 	for _, i := range g.counters {
 		key := c.redisKey(g.tag, &d.counters[i])
 		keys = append(keys, key)
-		args = c.leases.begin(args, g.tag, &d.counters[i], d.now, c.offset.Load(), flight)
+		own := c.opts.Engine.Used(d.now, &d.counters[i])
+		args = c.leases.begin(args, g.tag, &d.counters[i], d.now, own, c.offset.Load(), flight)
 	}
 	for _, key := range keys[:len(g.counters)] {
 		keys = append(keys, key+":"+c.node)
@@ -174,7 +175,7 @@ func (c *Counters) redisKey(tag string, of *ratelimit.Counter) string {
 }
 
 // begin marks a counter as being asked for and appends what Redis is told.
-func (l *leases) begin(args []string, tag string, of *ratelimit.Counter, now ratelimit.Instant, offset int64, flight chan struct{}) []string {
+func (l *leases) begin(args []string, tag string, of *ratelimit.Counter, now ratelimit.Instant, own, offset int64, flight chan struct{}) []string {
 	key := keyOf(of)
 	s := l.shard(&key)
 	s.Lock()
@@ -194,10 +195,36 @@ func (l *leases) begin(args []string, tag string, of *ratelimit.Counter, now rat
 	if back.cell == "" {
 		back.cell = "0"
 	}
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return append(args, kind, number(of.Rule.Limit), number(size), number(term), number(held.want), number(back.tokens), back.cell,
-		number(held.pending), strconv.FormatUint(held.batch, 10))
+	return held.arguments(args, of, now, request{kind, size, term, held.want, back, own, offset})
 }
+
+// request is what Redis is told of a counter beside what the lease knows.
+type request struct {
+	kind             string
+	size, term, want int64
+	back             batch
+	own, offset      int64
+}
+
+// arguments appends the twelve values of grant.lua.
+func (held *lease) arguments(args []string, of *ratelimit.Counter, now ratelimit.Instant, r request) []string {
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	window := of.Rule.Length
+	if r.kind == "c" {
+		window = max(0, r.size-now.Wall-r.offset)
+	}
+	known := "0"
+	if now.Steady < held.markedUntil {
+		known = "1"
+	} else {
+		held.marking = now.Steady + window
+	}
+	return append(args, r.kind, number(of.Rule.Limit), number(r.size), number(r.term), number(r.want), number(r.back.tokens), r.back.cell,
+		number(held.pending), strconv.FormatUint(held.batch, 10), number(r.own+held.tokens(now.Steady)), known, number(window/1000+markSpare.Milliseconds()))
+}
+
+// markSpare is how much longer than the window a mark lives: a replica never takes one for lost that merely ended.
+const markSpare = time.Hour
 
 // ask chooses how many to want: twice as many where the last lease was spent in time, half where half of it came back.
 func (held *lease) ask(back, term int64) {
@@ -230,6 +257,7 @@ func (l *leases) finish(of *ratelimit.Counter, a *answer, granted, spend bool, s
 		return false
 	}
 	held.pending, held.remaining, held.answered = 0, a.remaining, true
+	held.marked()
 	if !granted {
 		if a.remaining == 0 {
 			held.deniedUntil, held.deniedLimit = sent+max(a.wait, 1000), of.Rule.Limit

@@ -1,14 +1,17 @@
 -- Grants leases of one group's counters: every counter that is asked for gets at least one request, or none is charged at all.
 --
--- KEYS: the counters of one slot, then for each the mark of this node's last batch. ARGV: the number of nodes, and for each counter
--- nine values:
+-- KEYS: the counters of one slot, then for each the mark that this node leaves: the number of its last batch. ARGV: the number of
+-- nodes, and for each counter twelve values:
 --   1 kind: "w" for a window of cells, "c" for a calendar period
 --   2 limit
 --   3 w: length of a cell in microseconds; c: end of the present period, in microseconds of Unix time
 --   4 w: how long a lease may be spent, in microseconds; c: the same
 --   5 the most that is wanted; 0 asks for nothing and is never denied
 --   6 how many of an earlier lease come back, and 7 the cell (w) or the period's end (c) that they were charged to
---   8 how many were admitted here while Redis was away, and 9 the number of that batch, 0 for none
+--   8 how many were admitted here while Redis was away, and 9 the number of that batch
+--   10 how many this node holds or admitted in the window, and 11 whether it left its mark there already: a mark that is gone means that
+--      the counter was lost with it, and what the node holds is charged anew
+--   12 how long the mark lives, in milliseconds
 --
 -- Answer: {1 if granted, the time, then for each counter: granted, remaining, wait in microseconds, cell or period's end, lease in
 -- microseconds}. Redis' clock is the only one; a denial writes nothing but what came back.
@@ -40,16 +43,20 @@ end
 
 local all, granted = {}, 1
 for i = 1, count do
-  local key, a = KEYS[i], 1 + (i - 1) * 9
+  local key, a = KEYS[i], 1 + (i - 1) * 12
   local c = {
     kind = ARGV[a + 1], limit = tonumber(ARGV[a + 2]), size = tonumber(ARGV[a + 3]), lease = tonumber(ARGV[a + 4]),
     want = tonumber(ARGV[a + 5]), back = tonumber(ARGV[a + 6]), from = tonumber(ARGV[a + 7]), add = tonumber(ARGV[a + 8]), batch = ARGV[a + 9],
     key = key, dirty = false, granted = 0, wait = 0,
   }
-  if c.add > 0 then -- once, however often it is asked
-    local mark = KEYS[count + i]
-    if redis.call('GET', mark) == c.batch then c.add = 0 else c.mark = mark end
+  local mark = redis.call('GET', KEYS[count + i])
+  if not mark then
+    c.mark = KEYS[count + i]
+    if ARGV[a + 11] == '1' then c.add = tonumber(ARGV[a + 10]) end
+  elseif c.add > 0 then -- once, however often it is asked
+    if mark == c.batch then c.add = 0 else c.mark = KEYS[count + i] end
   end
+  c.lives = ARGV[a + 12]
   if c.kind == 'w' then
     c.cells, c.total, c.at = load(key, math.floor(now / c.size))
     if c.back > 0 and c.from > c.at - CELLS and c.from <= c.at then
@@ -107,7 +114,7 @@ for _, c in ipairs(all) do
       redis.call('SET', c.key, string.format('%.0f', c.total), 'PX', math.max(1, math.ceil((c.size - now) / 1000)) + 3600000)
     end
   end
-  if c.mark then redis.call('SET', c.mark, c.batch, 'PX', 86400000) end
+  if c.mark then redis.call('SET', c.mark, c.batch, 'PX', c.lives) end
   answer[#answer + 1] = c.granted
   answer[#answer + 1] = string.format('%.0f', math.max(0, c.limit - c.total))
   answer[#answer + 1] = string.format('%.0f', c.wait)

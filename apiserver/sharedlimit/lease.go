@@ -44,8 +44,17 @@ type lease struct {
 	// pending of batch is what Redis is being told of.
 	pending int64
 	batch   uint64
-	// lost: Redis forgot what this replica admitted.
+	// lost: Redis may have forgotten what this replica admitted.
 	lost bool
+	// markedUntil is until when Redis must know this replica's mark, and marking what it becomes when Redis has answered.
+	markedUntil, marking int64
+}
+
+// marked notes that Redis has the mark.
+func (held *lease) marked() {
+	if held.marking > 0 {
+		held.markedUntil, held.marking = held.marking, 0
+	}
 }
 
 // batch is what one grant left: tokens may be spent until deadline, and were charged to cell.

@@ -201,14 +201,15 @@ func (c *Counters) heard(raw []string, before ratelimit.Instant) error {
 	return nil
 }
 
-// recount takes all that this replica admitted in the windows that still run for not known to Redis.
+// recount lets Redis be told of every counter: where this replica's mark is gone, what it admitted in the window that still runs is
+// charged anew.
 func (c *Counters) recount() {
 	for i := range c.leases.shards {
 		s := &c.leases.shards[i]
 		s.Lock()
 		for _, held := range s.held {
-			held.pending, held.lost = 0, true
-			held.batches, held.answered, held.deniedUntil = [2]batch{}, false, 0
+			held.lost = true
+			held.batches = [2]batch{}
 		}
 		s.Unlock()
 	}
@@ -250,22 +251,18 @@ func (c *Counters) tellOne(ctx context.Context, shard int, key counterKey, now r
 		return client != nil
 	}
 	own := c.opts.Engine.Used(now, &held.counter)
-	if held.lost {
-		held.pending, held.spent, held.lost = own, 0, false
-		held.batch++
-	} else if held.pending == 0 {
+	if held.pending == 0 && held.spent > 0 {
 		held.pending, held.spent = min(held.spent, own), 0
 		held.batch++
 	}
 	of, tag, amount := held.counter, held.tag, held.pending
-	if amount == 0 {
+	if amount == 0 && !held.lost {
 		s.Unlock()
 		return true
 	}
 	kind, size, term := of.Rule.Shared(now.Wall + c.offset.Load())
 	name := c.redisKey(tag, &of)
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	args := []string{"1", kind, number(of.Rule.Limit), number(size), number(term), "0", "0", "0", number(amount), strconv.FormatUint(held.batch, 10)}
+	args := held.arguments([]string{"1"}, &of, now, request{kind, size, term, 0, batch{cell: "0"}, own, c.offset.Load()})
 	s.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -278,5 +275,7 @@ func (c *Counters) tellOne(ctx context.Context, shard int, key counterKey, now r
 	if held.pending == amount {
 		held.pending = 0
 	}
+	held.lost = false
+	held.marked()
 	return true
 }

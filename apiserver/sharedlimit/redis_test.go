@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/rueidis"
 
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/internal/scheme"
@@ -25,16 +26,18 @@ import (
 type server struct {
 	t    *testing.T
 	port int
+	more []string
 	cmd  *exec.Cmd
 }
 
-func newServer(t *testing.T) *server {
+// newServer starts one, with more arguments.
+func newServer(t *testing.T, more ...string) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, port: listener.Addr().(*net.TCPAddr).Port}
+	s := &server{t: t, more: more, port: listener.Addr().(*net.TCPAddr).Port}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,9 @@ func newServer(t *testing.T) *server {
 
 func (s *server) start() {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.t.TempDir())
+	s.cmd = exec.Command("redis-server", append([]string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.t.TempDir(),
+	}, s.more...)...)
 	s.cmd.Stderr = os.Stderr
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server (hack/install-deps.sh installs it): %v", err)
@@ -71,6 +76,19 @@ func (s *server) signal(what syscall.Signal) {
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	_, _ = s.cmd.Process.Wait()
+}
+
+// do sends it a command.
+func (s *server) do(command ...string) {
+	s.t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", s.port)}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.Do(s.t.Context(), client.B().Arbitrary(command...).Build()).Error(); err != nil {
+		s.t.Fatalf("%v: %v", command, err)
+	}
 }
 
 func (s *server) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.port) }
@@ -302,5 +320,67 @@ func TestRedisAway(t *testing.T) {
 				t.Errorf("a decision took %v", time.Duration(slowest.Load()))
 			}
 		})
+	}
+}
+
+// TestRedisFlushed: data that is lost under load is told anew by every replica: the limit holds again at once, and the scripts, which
+// were lost too, are loaded again.
+func TestRedisFlushed(t *testing.T) {
+	redis := newServer(t)
+	const limit = 200
+	all := replicas(t, redis.url(), 3, scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: limit})
+	shared(t, all)
+	log, _, stop := load(all, 2, 1)
+	eventually(t, "the limit is used up", func() bool { return log.count() >= limit })
+	redis.do("FLUSHALL")
+	redis.do("SCRIPT", "FLUSH")
+	mark := all[0].outage.Load()
+	eventually(t, "every replica noticed", func() bool { return all[0].outage.Load() > mark })
+	shared(t, all)
+	before := log.count()
+	began := time.Now()
+	eventually(t, "they go on for a while", func() bool { return time.Since(began) > time.Second })
+	stop()
+	t.Logf("%d of %d, %d of them after the loss", log.count(), limit, log.count()-limit)
+	if after := log.count(); after != before {
+		t.Errorf("%d were admitted once all had told what they knew", after-before)
+	}
+	if before > limit*3/2 { // what three replicas could lease in the quarter of a second before they noticed
+		t.Errorf("%d of %d before all had told", before, limit)
+	}
+}
+
+// TestRedisCluster: one call touches one slot, whatever the schemes: a cluster refuses everything else.
+func TestRedisCluster(t *testing.T) {
+	redis := newServer(t, "--cluster-enabled", "yes")
+	redis.do("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	all := replicas(t, redis.url(), 2)
+	for _, r := range all {
+		r.scheme.Replace([]scheme.Rule{
+			{Unit: "hour", Duration: 1, MaxRequests: 30}, {Unit: "calendar_month", Duration: 1, MaxRequests: 40, Mode: "per_app"},
+			{Unit: "day", Duration: 1, MaxRequests: 50, Mode: "per_app_and_ip"},
+		})
+	}
+	shared(t, all)
+	var out ratelimit.Result
+	admitted := 0
+	for i := range 200 {
+		r := all[i%2]
+		request := r.request(uint64(i % 3))
+		request.AppScheme = r.engine.Scheme(8, []scheme.Rule{{Unit: "hour", Duration: 1, MaxRequests: 20, Mode: "per_app"}})
+		if r.Decide(t.Context(), request, &out); out.Allowed {
+			admitted++
+		}
+		if len(out.Rules) != 4 {
+			t.Fatalf("request %d: %d rules", i, len(out.Rules))
+		}
+	}
+	for _, r := range all {
+		if failed := testutil.ToFloat64(r.calls.WithLabelValues("failed")); failed > 0 || r.Degraded() {
+			t.Fatalf("%v calls failed", failed)
+		}
+	}
+	if admitted < 17 || admitted > 20 { // the last ones may be leased to the replica that does not ask
+		t.Errorf("%d were admitted, want the app's 20", admitted)
 	}
 }
