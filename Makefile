@@ -154,7 +154,7 @@ lint: vet bin/tools/staticcheck bin/tools/depguard bin/tools/vacuum ## Check for
 	@bin/tools/staticcheck ./...
 	@go run ./hack/lint-api
 	@bin/tools/depguard ./...
-	@for document in backend enduser; do \
+	@for document in backend enduser decision; do \
 		bin/tools/vacuum lint -b -d -q --no-clip --no-update-check --ignore-array-circle-ref --fail-severity warn -r hack/vacuum.yaml apiserver/openapi/$$document.yaml >bin/vacuum.log || \
 			{ cat bin/vacuum.log; exit 1; }; \
 	done

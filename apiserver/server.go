@@ -127,11 +127,14 @@ func New(opts Options) (*Server, error) {
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		Posted: dispatcher.Nudge, Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry),
 	})
-	decisions := decision.New(decision.Options{
+	decisions, err := decision.New(decision.Options{
 		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision"), Registry: opts.Registry,
 		Journal: opts.Journal,
 	})
+	if err != nil {
+		return nil, err
+	}
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {
 		return &guard{

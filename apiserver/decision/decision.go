@@ -17,6 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
+	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -48,17 +49,22 @@ type API struct {
 	guesses  *guesses
 	outcomes *outcomes
 	verdicts sync.Pool
+	document *openapi.Document
 }
 
 // New returns an API.
-func New(opts Options) *API {
+func New(opts Options) (*API, error) {
+	document, err := openapi.LoadDecision()
+	if err != nil {
+		return nil, err
+	}
 	for path := range handlers {
 		opts.Metrics.Expect(path)
 	}
 	return &API{
 		Options: opts, subjects: newSubjects(), guesses: newGuesses(), outcomes: newOutcomes(opts.Registry),
-		verdicts: sync.Pool{New: func() any { return &verdict{} }},
-	}
+		verdicts: sync.Pool{New: func() any { return &verdict{} }}, document: document,
+	}, nil
 }
 
 // question is what a decision is asked for.

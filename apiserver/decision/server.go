@@ -63,8 +63,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.Metrics.Observe(r, c.Status, a.Clock().Sub(c.received))
 	}()
 	switch {
+	case path == "/openapi.json" && r.Method == http.MethodGet:
+		a.document.ServeJSON(c, r)
+	case path == "/docs" && r.Method == http.MethodGet:
+		a.document.ServePage(c, r)
 	case !found:
-		c.refuse(apierror.New(http.StatusNotFound, "there is no such path: see docs/decisions.md for those there are"))
+		c.refuse(apierror.New(http.StatusNotFound, "there is no such path: see /docs for those there are"))
 	case h.methods != "" && h.methods != r.Method:
 		refused := apierror.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, h.methods)
 		refused.Header = http.Header{"Allow": {h.methods}}

@@ -69,7 +69,8 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	for _, change := range change {
 		change(&opts)
 	}
-	w.api = New(opts)
+	w.api, err = New(opts)
+	w.Must(err)
 	return w
 }
 

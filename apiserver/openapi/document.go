@@ -1,4 +1,4 @@
-// Package openapi holds the HTTP contract: backend.yaml and enduser.yaml, a document a listener, are the one source. Types are generated
+// Package openapi holds the HTTP contract: backend.yaml, enduser.yaml and decision.yaml, a document a listener, are the one source. Types are generated
 // from them, the server serves them, and their x-cardea-* extensions say what each operation needs.
 package openapi
 
@@ -23,6 +23,9 @@ var backend []byte
 
 //go:embed enduser.yaml
 var endUser []byte
+
+//go:embed decision.yaml
+var decision []byte
 
 // Document is the parsed contract.
 type Document struct {
@@ -51,6 +54,9 @@ func Load() (*Document, error) { return load("backend.yaml", backend) }
 
 // LoadEndUser parses and validates the document of the end-user listener.
 func LoadEndUser() (*Document, error) { return load("enduser.yaml", endUser) }
+
+// LoadDecision parses and validates the document of the decision listener.
+func LoadDecision() (*Document, error) { return load("decision.yaml", decision) }
 
 func load(name string, source []byte) (*Document, error) {
 	spec, err := openapi3.NewLoader().LoadFromData(source)
