@@ -82,7 +82,7 @@ SUMMARIZE = awk "$$SUMMARY"
 help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-zA-Z0-9_-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-zA-Z0-9_-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 ##@ Run
 
@@ -124,6 +124,14 @@ test-unit: ## Run the tests that need neither a control plane nor PostgreSQL.
 .PHONY: test-race
 test-race: k8s ## Run the tests of Cardea's own packages under the race detector.
 	@$(GO_TEST) -race $(RACE_PACKAGES) | $(SUMMARIZE)
+
+.PHONY: test-gateways
+test-gateways: k8s build gateways ## Run the stories of gateways, Traefik's among them.
+	@$(GO_TEST) ./test/e2e -ginkgo.focus 'A gateway' | $(SUMMARIZE)
+
+.PHONY: gateways
+gateways: ## Build Traefik and Caddy into bin/gateways.
+	@hack/build-gateways.sh
 
 .PHONY: deflake
 deflake: k8s build ## Run tests until one fails (RUN=..., COUNT=...).

@@ -217,6 +217,10 @@ var _ = Describe("A gateway", Ordered, func() {
 			Expect(answer).To(HaveHTTPStatus(401), "two credentials are none")
 			answer, _ = visit("GET", url+"/admin/", key)
 			Expect(answer).To(HaveHTTPStatus(403), "the permission admin is missing")
+			for _, path := range []string{"/%61dmin/x", "/.//admin/x", "/./admin/x", "/x/../admin/x", "/x/%2e%2e/admin/x"} {
+				answer = raw(url, "GET", path, key)
+				Expect(answer.StatusCode).To(BeElementOf(403, 400, 301, 307, 308), "%s is below /admin/ as well", path)
+			}
 
 			forged := []string{
 				key, "X-Cardea-Key-Id: forged", "X-Cardea-Owner-User-Id: 1", "X-Original-Method: GET", "X-Original-URI: /free", "X-Forwarded-Method: GET",

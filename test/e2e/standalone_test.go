@@ -48,10 +48,10 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 		expectAllReady(ctx, "acme")
 		key = cluster.APIKey(ctx, "acme", "acme-backend-key")
 		remember(ctx)
-		Eventually(get(cardea, schemesPath, key)).Should(haveMember("total", 2.0))
+		Eventually(get(cardea, schemesPath, key)).Should(haveMember("total", 3.0))
 		answer := do(cardea, "GET", schemesPath, key, "")
 		Expect(answer.JSON).To(HaveKey("data"))
-		Expect(answer.JSON["data"]).To(ConsistOf(HaveKeyWithValue("slug", "free"), HaveKeyWithValue("slug", "partner")))
+		Expect(answer.JSON["data"]).To(ConsistOf(HaveKeyWithValue("slug", "free"), HaveKeyWithValue("slug", "partner"), HaveKeyWithValue("slug", "internal")))
 		Expect(kubectl(ctx, "get", "cardea", "-A")).To(ContainSubstring("acme-backend"))
 	})
 
