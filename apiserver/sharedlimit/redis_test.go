@@ -24,14 +24,14 @@ import (
 
 // server is a real Redis of the test's own.
 type server struct {
-	t    *testing.T
+	t    testing.TB
 	port int
 	more []string
 	cmd  *exec.Cmd
 }
 
 // newServer starts one, with more arguments.
-func newServer(t *testing.T, more ...string) *server {
+func newServer(t testing.TB, more ...string) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *server) do(command ...string) {
 
 func (s *server) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.port) }
 
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -110,7 +110,7 @@ type replica struct {
 }
 
 // replicas starts some on one Redis, and waits until they know each other.
-func replicas(t *testing.T, url string, count int, rules ...scheme.Rule) []*replica {
+func replicas(t testing.TB, url string, count int, rules ...scheme.Rule) []*replica {
 	t.Helper()
 	var all []*replica
 	for range count {
@@ -128,7 +128,7 @@ func replicas(t *testing.T, url string, count int, rules ...scheme.Rule) []*repl
 	return all
 }
 
-func shared(t *testing.T, all []*replica) {
+func shared(t testing.TB, all []*replica) {
 	t.Helper()
 	eventually(t, "every replica shares", func() bool {
 		for _, r := range all {
