@@ -234,7 +234,8 @@ type IdentityDeploymentSpec struct {
 	// +optional
 	SMS *SMSSettings `json:"sms,omitempty"`
 
-	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none. Absent: they are not limited.
+	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none, also of keys that manage the deployment over HTTP,
+	// and of people who call with a session token. Absent: they are not limited.
 	// +optional
 	DefaultRateLimitSchemeRef *RateLimitSchemeReference `json:"defaultRateLimitSchemeRef,omitempty"`
 

@@ -123,14 +123,21 @@ func application() *httptest.Server {
 	}))
 }
 
+// path finds the gateway's program.
+func (g gateway) path() (string, error) {
+	built := filepath.Join(testkit.Root(), "bin", "gateways", g.program)
+	if _, err := os.Stat(built); err == nil {
+		return built, nil
+	}
+	return exec.LookPath(g.program)
+}
+
 // launch starts a gateway in front of an application, and returns its URL. Of the files in docs only the three addresses change.
 func (g gateway) launch(ctx context.Context, decision, application string) string {
 	GinkgoHelper()
-	program := filepath.Join(testkit.Root(), "bin", "gateways", g.program)
-	if _, err := os.Stat(program); err != nil {
-		if program, err = exec.LookPath(g.program); err != nil {
-			Skip(g.program + " is not here: `make gateways` builds Traefik and the newest Caddy, hack/install-deps.sh installs the others")
-		}
+	program, err := g.path()
+	if err != nil {
+		Skip(g.program + " is not here: `make gateways` builds Traefik and the newest Caddy, hack/install-deps.sh installs the others")
 	}
 	port, err := controlplane.FreePort()
 	Expect(err).NotTo(HaveOccurred())
@@ -297,7 +304,7 @@ var _ = Describe("A gateway", Ordered, func() {
 	It("refuses everything while the decision server is away", func(ctx context.Context) {
 		cardea.Kill()
 		for _, g := range gateways {
-			if _, err := exec.LookPath(g.program); err != nil {
+			if _, err := g.path(); err != nil {
 				continue
 			}
 			url := g.launch(ctx, cardea.Decision, behind.URL)

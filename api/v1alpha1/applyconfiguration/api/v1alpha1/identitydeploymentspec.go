@@ -32,7 +32,8 @@ type IdentityDeploymentSpecApplyConfiguration struct {
 	Email *EmailSettingsApplyConfiguration `json:"email,omitempty"`
 	// sms says how text messages to end users are sent. Absent: none are sent, and phone numbers cannot be verified.
 	SMS *SMSSettingsApplyConfiguration `json:"sms,omitempty"`
-	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none. Absent: they are not limited.
+	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none, also of keys that manage the deployment over HTTP,
+	// and of people who call with a session token. Absent: they are not limited.
 	DefaultRateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"defaultRateLimitSchemeRef,omitempty"`
 	// management rules what the management API may do with this deployment's resources. Absent: each of its fields
 	// has its own meaning when absent.
