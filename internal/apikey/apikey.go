@@ -191,7 +191,8 @@ func checksum(head string) string {
 }
 
 func writeChecksum(sum *[crcLength]byte, head string) {
-	crc := crc32.ChecksumIEEE([]byte(head))
+	var buffer [maxPrefix + 1 + bodyLength]byte // on the stack: every request computes one
+	crc := crc32.ChecksumIEEE(buffer[:copy(buffer[:], head)])
 	for i := crcLength - 1; i >= 0; i-- {
 		sum[i] = alphabet[crc%uint32(len(alphabet))]
 		crc /= uint32(len(alphabet))
