@@ -142,6 +142,10 @@ bench: k8s build ## Measure what docs/benchmarks.md states.
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m $(BENCH_PACKAGES)
 	$(BENCH_END_TO_END)
 
+.PHONY: peers
+peers: ## Measure the limiter's engine beside other limiters for Go.
+	cd test/peers && go test -v -run . -bench . -benchmem -timeout 30m
+
 .PHONY: deps
 deps: ## Install what the tests need beside Go.
 	@hack/install-deps.sh

@@ -137,14 +137,14 @@ func validMethod(method string) bool {
 
 // unauthenticated is the answer to a credential that is not accepted: the same for every reason.
 func unauthenticated(requestID, message string) []byte {
-	out := append([]byte(`{"request_id":`), quoted(requestID)...)
+	out := appendQuoted([]byte(`{"request_id":`), requestID)
 	out = append(out, `,"allowed":false,"reason":null,"blocked_rule":null,"identity":null,"permissions":[],"metadata":{},"rate_limits":[],"retry_after":null,"headers":{},"message":`...)
-	return append(append(out, quoted(message)...), '}')
+	return append(appendQuoted(out, message), '}')
 }
 
 // appendJSON writes the answer to a check.
 func (v *verdict) appendJSON(out []byte, requestID string) []byte {
-	out = append(append(out, `{"request_id":`...), quoted(requestID)...)
+	out = appendQuoted(append(out, `{"request_id":`...), requestID)
 	out = strconv.AppendBool(append(out, `,"allowed":`...), v.allowed)
 	out = append(out, `,"reason":`...)
 	if v.reason == "" {
@@ -171,7 +171,7 @@ func (v *verdict) appendJSON(out []byte, requestID string) []byte {
 	out = v.appendHeaders(append(out, `,"headers":{`...))
 	out = append(out, '}')
 	if message := v.message(); message != "" {
-		out = append(append(out, `,"message":`...), quoted(message)...)
+		out = appendQuoted(append(out, `,"message":`...), message)
 	}
 	return append(out, '}')
 }
@@ -195,8 +195,9 @@ func (v *verdict) appendHeaders(out []byte) []byte {
 	if len(v.limits.Rules) == 0 {
 		return out
 	}
-	out = append(append(out, `"RateLimit":`...), quoted(limiter.Limit(&v.limits))...)
-	out = append(append(out, `,"RateLimit-Policy":`...), quoted(limiter.Policy(&v.limits))...)
+	var buffer [256]byte
+	out = appendQuoted(append(out, `"RateLimit":`...), limiter.AppendLimit(buffer[:0], &v.limits))
+	out = appendQuoted(append(out, `,"RateLimit-Policy":`...), limiter.AppendPolicy(buffer[:0], &v.limits))
 	if v.reason == rateLimited {
 		out = append(out, `,"Retry-After":"`...)
 		out = append(strconv.AppendInt(out, limiter.RetrySeconds(&v.limits), 10), '"')
@@ -204,7 +205,20 @@ func (v *verdict) appendHeaders(out []byte) []byte {
 	return out
 }
 
-func quoted(s string) []byte {
-	raw, _ := json.Marshal(s) // a string cannot fail
-	return raw
+// appendQuoted writes text as a JSON string. What is not plain ASCII goes the library's way.
+func appendQuoted[T string | []byte](out []byte, text T) []byte {
+	begin := len(out)
+	out = append(out, '"')
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c < ' ' || c > '~' || c == '<' || c == '>' || c == '&':
+			raw, _ := json.Marshal(string(text)) // a string cannot fail
+			return append(out[:begin], raw...)
+		case c == '"' || c == '\\':
+			out = append(out, '\\', c)
+		default:
+			out = append(out, c)
+		}
+	}
+	return append(out, '"')
 }

@@ -176,13 +176,13 @@ func (a *API) authenticate(ctx context.Context, s *snapshot.Snapshot, q *questio
 		return nil, apierror.Unauthorized()
 	}
 	found, err := a.find(ctx, s, q)
-	switch refused := apierror.Of(err); {
-	case err == nil:
+	if err == nil {
 		return found, nil
-	case refused.Status == http.StatusUnauthorized:
+	}
+	if apierror.Of(err).Status == http.StatusUnauthorized {
 		a.guesses.count(q.client)
 		a.outcomes.unauthenticated.Inc()
-	default:
+	} else {
 		a.outcomes.unavailable.Inc()
 	}
 	return nil, err

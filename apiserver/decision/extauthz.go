@@ -115,12 +115,10 @@ func answerEnvoy(v *verdict, id string) *authv3.CheckResponse {
 	if !v.allowed {
 		return refuseEnvoy(apierror.New(v.status(), "%s", v.message()), id, limits)
 	}
-	identity := http.Header{}
-	v.subject.writeIdentity(identity)
 	return &authv3.CheckResponse{
 		Status: &status.Status{Code: int32(codes.OK)},
 		HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{
-			Headers: headersOf(identity), ResponseHeadersToAdd: headersOf(limits),
+			Headers: v.subject.envoy, ResponseHeadersToAdd: headersOf(limits),
 		}},
 	}
 }

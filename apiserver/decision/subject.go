@@ -2,9 +2,12 @@ package decision
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
@@ -27,6 +30,8 @@ type subject struct {
 	identity, permissions, metadata []byte
 	// Of the identity headers, each in the form of a header's values.
 	keyID, app, deployment, permissionList, owner []string
+	// envoy are the identity headers as Envoy is answered.
+	envoy []*corev3.HeaderValueOption
 }
 
 func (s *subject) live(now time.Time) bool { return s.expires.IsZero() || now.Before(s.expires) }
@@ -86,6 +91,9 @@ func (s *subject) describe(who identity, permissions []string, metadata json.Raw
 	s.metadata = metadata
 	s.keyID, s.app, s.deployment = []string{who.KeyID}, []string{who.AppSlug}, []string{who.DeploymentID}
 	s.permissionList, s.owner = []string{strings.Join(permissions, ",")}, []string{who.OwnerUserID}
+	header := http.Header{}
+	s.writeIdentity(header)
+	s.envoy = headersOf(header)
 }
 
 func idOrNone(id int64) string {

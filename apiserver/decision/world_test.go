@@ -44,7 +44,7 @@ type world struct {
 	rows int64
 }
 
-func newWorld(t *testing.T, change ...func(*Options)) *world {
+func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w := &world{World: servertest.New(t, "", nil)}
 	w.Put(v1alpha1.KindIdentityDeployment, "acme", tenant, "", document.Deployment{
 		DisplayName: "Acme", Mode: "Production", FrontendHosts: []string{"app.acme.test"}, OrganizationPermissions: []string{"orders:read"},

@@ -20,16 +20,19 @@ func WriteFields(header http.Header, r *ratelimit.Result) {
 	if len(r.Rules) == 0 {
 		return
 	}
-	header[FieldLimit], header[FieldPolicy] = []string{Limit(r)}, []string{Policy(r)}
+	var buffer [512]byte
+	out := AppendLimit(buffer[:0], r)
+	limit := len(out)
+	both := string(AppendPolicy(out, r))
+	values := &[2]string{both[:limit], both[limit:]}
+	header[FieldLimit], header[FieldPolicy] = values[0:1:1], values[1:2:2]
 	if !r.Allowed {
 		header[FieldRetryAfter] = []string{strconv.FormatInt(RetrySeconds(r), 10)}
 	}
 }
 
-// Limit is the value of RateLimit: for each rule what remains, and the seconds until used quota comes back.
-func Limit(r *ratelimit.Result) string {
-	var buffer [256]byte
-	out := buffer[:0]
+// AppendLimit appends the value of RateLimit: for each rule what remains, and the seconds until used quota comes back.
+func AppendLimit(out []byte, r *ratelimit.Result) []byte {
 	for i := range r.Rules {
 		state := &r.Rules[i]
 		out = appendName(out, r, i)
@@ -40,14 +43,12 @@ func Limit(r *ratelimit.Result) string {
 			out = strconv.AppendInt(out, seconds(state.Returns), 10)
 		}
 	}
-	return string(out)
+	return out
 }
 
-// Policy is the value of RateLimit-Policy: for each rule its limit and its window in seconds. The window of a calendar rule, and
-// of one that is no whole number of seconds, is not told: the field knows whole seconds only.
-func Policy(r *ratelimit.Result) string {
-	var buffer [256]byte
-	out := buffer[:0]
+// AppendPolicy appends the value of RateLimit-Policy: for each rule its limit and its window in seconds. The window of a calendar
+// rule, and of one that is no whole number of seconds, is not told: the field knows whole seconds only.
+func AppendPolicy(out []byte, r *ratelimit.Result) []byte {
 	for i := range r.Rules {
 		rule := r.Rules[i].Rule
 		out = appendName(out, r, i)
@@ -58,7 +59,7 @@ func Policy(r *ratelimit.Result) string {
 			out = strconv.AppendInt(out, rule.Length/1e6, 10)
 		}
 	}
-	return string(out)
+	return out
 }
 
 // appendName writes a rule's text as a name that is its own: where two rules that matched read alike, the later has a number.

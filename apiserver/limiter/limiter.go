@@ -154,11 +154,12 @@ func (l *Limiter) scheme(entry *snapshot.Entry, revision int64) *ratelimit.Schem
 
 // Decide judges a request of a credential. Path is canonical; address is that of ratelimit.AddressOf.
 func (l *Limiter) Decide(ctx context.Context, b *Binding, method, path string, address uint64, out *ratelimit.Result) {
-	request := b.request(method, path, address)
 	if l.shared != nil {
+		request := b.request(method, path, address)
 		l.shared.Decide(ctx, &request, out)
 		return
 	}
+	request := b.request(method, path, address) // one of its own, which stays on the stack
 	l.engine.Decide(l.clock(), &request, out)
 }
 

@@ -66,6 +66,9 @@ func (w *window) cellsWait(row []uint64, now, limit int64) int64 {
 		return 0
 	}
 	index := cellsOldest(row)
+	if used == limit { // the oldest cell alone decides, and counts something: it need not be read
+		return (index+cellCount)*w.cell - now
+	}
 	for ; index < current; index++ {
 		if used -= w.cellAt(row, int(index&(cellCount-1))); used < limit {
 			break

@@ -24,6 +24,8 @@ type decision struct {
 	// locked are the shards held, in ascending order.
 	locked [partsMost]int32
 	locks  int
+	// fetched is nothing of interest: see fetch.
+	fetched uint64
 	// counters are the rows of the rules in Result.Rules.
 	counters [2 * 64][]uint64
 }
@@ -55,6 +57,18 @@ func (d *decision) rowOf(rule *Rule, from, to int) []uint64 {
 		from++
 	}
 	return d.parts[from].words[rule.offset : rule.offset+rule.window.words()]
+}
+
+// fetch reads of a block what the decision will read, before any of it is needed: so the processor waits for memory once, not
+// for one rule after another.
+func (p *part) fetch() (sum uint64) {
+	for rules := p.rules; rules != 0; rules &= rules - 1 {
+		rule := &p.program.rules[bits.TrailingZeros64(rules)]
+		for at := rule.offset; at < rule.offset+rule.window.words(); at += 8 {
+			sum += p.words[at]
+		}
+	}
+	return sum
 }
 
 // leastWait is the least that a refusal tells to wait: a part of a limit that is nothing has no end of its own.
@@ -100,7 +114,7 @@ func (d *decision) charge(out *Result) {
 
 // countDecisions adds the decision to the rules' totals: a denial to those of the rules that denied.
 func (d *decision) countDecisions(out *Result) {
-	stripe := d.parts[0].shard & 3
+	stripe := d.parts[0].shard & (stripeCount - 1)
 	for i := range out.Rules {
 		of := &out.Rules[i].Rule.Decisions.stripes[stripe]
 		switch {

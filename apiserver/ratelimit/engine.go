@@ -261,6 +261,7 @@ func (e *Engine) open(d *decision) bool {
 		}
 		b[wordUsed] = uint64(d.now.Steady)
 		part.words = b
+		d.fetched += part.fetch()
 	}
 	return true
 }

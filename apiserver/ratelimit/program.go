@@ -92,11 +92,13 @@ type Rule struct {
 	offset int
 }
 
+const stripeCount = 8
+
 // Decisions counts a rule's decisions, over all subjects, in stripes that processors seldom share.
 type Decisions struct {
-	stripes [4]struct {
+	stripes [stripeCount]struct {
 		allowed, denied atomic.Uint64
-		_               [48]byte
+		_               [112]byte // processors fetch lines of 64 bytes in pairs
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // DefaultPrefix is the prefix of an app that declares none.
@@ -190,8 +191,14 @@ func checksum(head string) string {
 	return string(sum[:])
 }
 
+// checked are buffers for what is checked: the library's function would take one of the stack to the heap, on every request.
+var checked = sync.Pool{New: func() any { return &[maxPrefix + 1 + bodyLength]byte{} }}
+
 func writeChecksum(sum *[crcLength]byte, head string) {
-	crc := crc32.ChecksumIEEE([]byte(head))
+	buffer := checked.Get().(*[maxPrefix + 1 + bodyLength]byte)
+	crc := crc32.ChecksumIEEE(buffer[:copy(buffer[:], head)])
+	clear(buffer[:])
+	checked.Put(buffer)
 	for i := crcLength - 1; i >= 0; i-- {
 		sum[i] = alphabet[crc%uint32(len(alphabet))]
 		crc /= uint32(len(alphabet))

@@ -1,0 +1,277 @@
+package decision
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cardea-iam/cardea/apiserver/limiter"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/scheme"
+)
+
+// threeRules bind what is measured and refuse nothing of it.
+func threeRules(w *world) {
+	w.limit(
+		scheme.Rule{Unit: "second", Duration: 1, MaxRequests: 1 << 30}, scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: 1 << 30},
+		scheme.Rule{Unit: "calendar_day", Duration: 1, MaxRequests: 1 << 30},
+	)
+}
+
+// BenchmarkKnown is how a credential that was met before is found: the key's form and checksum, its digest, and who it is.
+func BenchmarkKnown(b *testing.B) {
+	w := newWorld(b)
+	threeRules(w)
+	q := question{credential: w.plain, method: "GET", path: "/v1/things", client: netip.MustParseAddr("192.0.2.9")}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := w.api.authenticate(b.Context(), w.api.Snapshots.Current(), &q); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkJudge is a whole decision by three rules, without its way in and out; with its header's values; and of 50,000 keys.
+func BenchmarkJudge(b *testing.B) {
+	w := newWorld(b)
+	threeRules(w)
+	ctx, v := b.Context(), &verdict{}
+	judge := func(b *testing.B, q *question) {
+		if err := w.api.judge(ctx, q, v); err != nil || !v.allowed {
+			b.Fatal(err, v.reason)
+		}
+	}
+	q := question{credential: w.plain, method: "GET", path: "/v1/things", client: netip.MustParseAddr("192.0.2.9")}
+	b.Run("one key", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			w.Clock.Advance(100)
+			judge(b, &q)
+		}
+	})
+	b.Run("one key, with its headers", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			judge(b, &q)
+			limiter.WriteFields(http.Header{}, &v.limits)
+		}
+	})
+	b.Run("50,000 keys", func(b *testing.B) {
+		keys := manyMet(b, w, 50_000)
+		for _, q.credential = range keys { // their counters are made
+			judge(b, &q)
+		}
+		b.ReportAllocs()
+		at := 0
+		for b.Loop() {
+			w.Clock.Advance(100)
+			at = (at + 7919) % len(keys)
+			q.credential = keys[at]
+			judge(b, &q)
+		}
+	})
+}
+
+// manyMet lets the API meet many keys: each stands for the declared one, and counts for itself.
+func manyMet(b *testing.B, w *world, count int) []string {
+	b.Helper()
+	known, err := w.api.authenticate(b.Context(), w.api.Snapshots.Current(), &question{credential: w.plain})
+	w.Must(err)
+	keys := make([]string, count)
+	for i := range keys {
+		key, err := apikey.Mint(rand.Reader, "ck")
+		w.Must(err)
+		keys[i] = key.Plain()
+		met := *known
+		met.binding.Key = uint64(i) << 20
+		w.api.subjects.put(key.Digest(), &met)
+	}
+	return keys
+}
+
+// served is a server on loopback with clients that ask it the same over and over, each on a kept connection.
+type served struct {
+	b       *testing.B
+	conns   []*bufio.ReadWriter
+	request string
+}
+
+const clients = 8
+
+func serve(b *testing.B, handler http.Handler, request string) *served {
+	b.Helper()
+	server := httptest.NewServer(handler)
+	b.Cleanup(server.Close)
+	s := &served{b: b, request: request}
+	for range clients {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = conn.Close() })
+		s.conns = append(s.conns, bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn)))
+	}
+	return s
+}
+
+// ask sends a number of requests over each connection and reads the answers to their ends.
+func (s *served) ask(each int) error {
+	var group errgroup.Group
+	for _, conn := range s.conns {
+		group.Go(func() error {
+			for range each {
+				if err := askOnce(conn, s.request); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func askOnce(conn *bufio.ReadWriter, request string) error {
+	_, _ = conn.WriteString(request) // Flush tells
+	if err := conn.Flush(); err != nil {
+		return err
+	}
+	first, length := true, 0
+	for {
+		line, err := conn.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return err
+		case first && string(line) != "HTTP/1.1 200 OK\r\n":
+			return fmt.Errorf("answered %s", line)
+		case bytes.HasPrefix(line, []byte("Content-Length: ")):
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len("Content-Length: "):]))); err != nil {
+				return err
+			}
+		case len(line) == 2:
+			_, err = conn.Discard(length)
+			return err
+		}
+		first = false
+	}
+}
+
+// beside measures rounds of ours and of the bare thing in turn, and reports the median of their ratios: what ours gets done in the
+// time in which the bare thing does one, the clients' own cost in both.
+func beside(b *testing.B, ours, bare func() error, round int) {
+	b.Helper()
+	var ratios []float64
+	var spent [2]time.Duration
+	for b.Loop() {
+		var took [2]time.Duration
+		for i, ask := range []func() error{ours, bare} {
+			began := time.Now()
+			if err := ask(); err != nil {
+				b.Fatal(err)
+			}
+			took[i] = time.Since(began)
+			spent[i] += took[i]
+		}
+		ratios = append(ratios, float64(took[1])/float64(took[0]))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "of-bare")
+	for i, name := range []string{"ours-ns", "bare-ns"} {
+		b.ReportMetric(float64(spent[i].Nanoseconds())/float64(len(ratios)*round), name)
+	}
+}
+
+// besideHTTP compares an answer of the API with a bare handler that reads the body and answers the very same bytes.
+func besideHTTP(b *testing.B, w *world, request string) {
+	b.Helper()
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(request)))
+	w.Must(err)
+	r.RemoteAddr = "127.0.0.1:4000"
+	recorder := httptest.NewRecorder()
+	w.api.ServeHTTP(recorder, r)
+	answer := recorder.Result()
+	fixed := recorder.Body.Bytes()
+	bare := http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		header := to.Header()
+		for name, values := range answer.Header {
+			header[name] = values
+		}
+		to.WriteHeader(http.StatusOK)
+		_, _ = to.Write(fixed)
+	})
+	const each = 500
+	a, z := serve(b, w.api, request), serve(b, bare, request)
+	beside(b, func() error { return a.ask(each) }, func() error { return z.ask(each) }, clients*each)
+}
+
+// BenchmarkForward is nginx's auth_request beside a bare net/http handler that answers the same headers.
+func BenchmarkForward(b *testing.B) {
+	w := newWorld(b)
+	threeRules(w)
+	besideHTTP(b, w, "GET /v1/forward/nginx HTTP/1.1\r\nHost: cardea\r\nX-Original-Method: GET\r\nX-Original-URI: /v1/things?page=2\r\n"+
+		"X-Forwarded-For: 198.51.100.7\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\nAuthorization: Bearer "+w.plain+"\r\n\r\n")
+}
+
+// BenchmarkCheck is the JSON check beside a bare net/http handler that reads the body and answers the same bytes.
+func BenchmarkCheck(b *testing.B) {
+	w := newWorld(b)
+	threeRules(w)
+	body := `{"principal":{"type":"api_key","value":"` + w.plain + `"},"method":"GET","resource":"/v1/things","client_ip":"198.51.100.7","required_permissions":["orders:read"]}`
+	besideHTTP(b, w, "POST /v1/authz/check HTTP/1.1\r\nHost: cardea\r\nContent-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+}
+
+// echo answers every check with the same.
+type echo struct {
+	authv3.UnimplementedAuthorizationServer
+	answer *authv3.CheckResponse
+}
+
+func (e *echo) Check(context.Context, *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	return e.answer, nil
+}
+
+// BenchmarkExtAuthz is Envoy's check beside a grpc-go server that answers the same message.
+func BenchmarkExtAuthz(b *testing.B) {
+	w := newWorld(b)
+	threeRules(w)
+	headers := map[string]string{"authorization": "Bearer " + w.plain}
+	for i := range 20 {
+		headers["x-header-of-a-client-"+strconv.Itoa(i)] = "a value of some length, as clients send them"
+	}
+	in := asked("GET", "/v1/things", "198.51.100.7", headers, nil)
+	answer, err := w.api.ExtAuthz().Check(b.Context(), in)
+	w.Must(err)
+	ask := func(server authv3.AuthorizationServer) func() error {
+		client := w.dial(server)
+		return func() error {
+			var group errgroup.Group
+			for range clients {
+				group.Go(func() error {
+					for range 250 {
+						if got, err := client.Check(b.Context(), in); err != nil || got.GetOkResponse() == nil {
+							return fmt.Errorf("%v: %w", got, err)
+						}
+					}
+					return nil
+				})
+			}
+			return group.Wait()
+		}
+	}
+	beside(b, ask(w.api.ExtAuthz()), ask(&echo{answer: answer}), clients*250)
+}
