@@ -147,7 +147,7 @@ func TestPorts(t *testing.T) {
 			named[template.Labels[component]] = ports
 		}
 		for serving, ports := range named {
-			want := map[string]int32{"backend": 8080, "frontend": 8081, "metrics": 8090}
+			want := map[string]int32{"backend": 8080, "frontend": 8081, "decision": 8082, "grpc-envoy": 8083, "metrics": 8090}
 			if serving == "operator" {
 				want = map[string]int32{"metrics": 8090}
 			}
