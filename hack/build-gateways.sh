@@ -27,7 +27,7 @@ current() {
 
 # build NAME VERSION FLAGS builds cmd/NAME of the module in the folder NAME.
 build() {
-	echo "Building $1 $2 into bin/gateways; this takes some minutes, once."
+	echo "Building $1 $2 into bin/gateways; this takes minutes, Traefik ten of them, once."
 	mkdir -p "$out"
 	rm -f "$out/.$1" # an interrupted build must not pass for a finished one
 	(cd "$work/$1" && go build -p 2 -trimpath -ldflags "-s -w $3" -o "$out/$1" "./cmd/$1")

@@ -308,8 +308,12 @@ var _ = Describe("A gateway", Ordered, func() {
 				continue
 			}
 			url := g.launch(ctx, cardea.Decision, behind.URL)
-			answer, _ := visit("GET", url+"/v1/orders", "Authorization: Bearer "+cluster.APIKey(ctx, namespace, g.folder))
-			Expect(answer.StatusCode).To(BeElementOf(g.away), g.folder)
+			key := "Authorization: Bearer " + cluster.APIKey(ctx, namespace, g.folder)
+			Eventually(func() int { // Traefik listens before it has read its routes
+				answer, _ := visit("GET", url+"/v1/orders", key)
+				Expect(answer).NotTo(HaveHTTPStatus(200), g.folder)
+				return answer.StatusCode
+			}).Should(BeElementOf(g.away), g.folder)
 		}
 	})
 })
