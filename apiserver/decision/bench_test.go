@@ -71,8 +71,8 @@ func BenchmarkJudge(b *testing.B) {
 			limiter.WriteFields(http.Header{}, &v.limits)
 		}
 	})
+	keys := manyMet(b, w, 50_000)
 	b.Run("50,000 keys", func(b *testing.B) {
-		keys := manyMet(b, w, 50_000)
 		for _, q.credential = range keys { // their counters are made
 			judge(b, &q)
 		}

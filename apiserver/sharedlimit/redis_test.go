@@ -227,16 +227,13 @@ func TestReplicasShareStrictly(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			all := replicas(t, redis.url(), 3, tc.rule)
 			shared(t, all)
+			calm := outages(all)
 			log, _, stop := load(all, 4, uint64(len(tc.name)))
 			began := time.Now()
 			eventually(t, "the load has lasted", func() bool { return time.Since(began) > tc.lasts })
 			stop()
-			failed := 0 // on a machine that is too busy: what follows is decided alone, once for each
-			for _, r := range all {
-				failed += int(testutil.ToFloat64(r.calls.WithLabelValues("failed")))
-			}
-			if most := log.most(tc.length); most > int(tc.rule.MaxRequests)+failed {
-				t.Errorf("%d within one window, the limit is %d, and %d calls failed", most, tc.rule.MaxRequests, failed)
+			if most, bound := log.most(tc.length), strictly(t, all, calm, tc.rule.MaxRequests); most > bound {
+				t.Errorf("%d within one window, the limit is %d, and at most %d was to be expected", most, tc.rule.MaxRequests, bound)
 			}
 			// Every window of the load could admit its limit, the first one at once.
 			full := float64(tc.rule.MaxRequests) * float64(tc.lasts) / float64(tc.length)
@@ -246,6 +243,32 @@ func TestReplicasShareStrictly(t *testing.T) {
 		})
 	}
 }
+
+// outages is how often replicas lost Redis up to now.
+func outages(all []*replica) (n uint32) {
+	for _, r := range all {
+		n += uint32(r.outage.Load())
+	}
+	return n
+}
+
+// strictly is the most that one window may admit: the limit, where every call was answered in time. On a machine so busy that Redis
+// is not, each such call is decided alone; and where several in a row are not, that is an outage, which has the bound of TestRedisAway.
+func strictly(t *testing.T, all []*replica, calm uint32, limit int64) int {
+	t.Helper()
+	if n := outages(all) - calm; n > 0 {
+		t.Logf("Redis was too slow %d times: judged as an outage", n)
+		return int(limit) * outageMost / 10
+	}
+	failed := 0
+	for _, r := range all {
+		failed += int(testutil.ToFloat64(r.calls.WithLabelValues("failed")))
+	}
+	return int(limit) + failed
+}
+
+// outageMost is what replicas may admit together around an outage, in tenths of the limit.
+const outageMost = 13
 
 // TestDenialConsumesNothing: what one rule refuses costs the other nothing, over all replicas.
 func TestDenialConsumesNothing(t *testing.T) {
@@ -313,7 +336,7 @@ func TestRedisAway(t *testing.T) {
 			stop()
 			most := log.most(5 * time.Second)
 			t.Logf("at most %d in a window of %d; sharing again after %v; the slowest decision took %v", most, limit, took, time.Duration(slowest.Load()))
-			if most > limit*13/10 {
+			if most > limit*outageMost/10 {
 				t.Errorf("%d within one window, the limit is %d", most, limit)
 			}
 			if time.Duration(slowest.Load()) > time.Second {
