@@ -42,7 +42,7 @@ func (a *API) check(c *call) error {
 	defer a.verdicts.Put(v)
 	if err := a.judge(c.r.Context(), &q, v); err != nil {
 		if refused := apierror.Of(err); refused.Status == http.StatusUnauthorized {
-			c.sendCheck(refused.Status, unauthenticated(c.id[0], refused.Text()), refused.Header)
+			c.sendCheck(refused.Status, unauthenticated(c.id[0], notAccepted), refused.Header)
 			return nil
 		}
 		return err
@@ -55,6 +55,9 @@ func (a *API) check(c *call) error {
 	c.sendCheck(status, v.appendJSON(make([]byte, 0, 1024), c.id[0]), nil)
 	return nil
 }
+
+// notAccepted is said of every credential that is not accepted.
+const notAccepted = "the principal's credential is not accepted: it must be known, active, not expired, and used from where it may be"
 
 // mirrorsStatus reads ?status=http, which asks for 401, 403 and 429 instead of 200.
 func mirrorsStatus(r *http.Request) (bool, error) {
