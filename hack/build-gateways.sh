@@ -40,7 +40,7 @@ if ! current caddy $version; then
 	build caddy $version "-X github.com/caddyserver/caddy/v2.CustomVersion=$version"
 fi
 
-# 3.7 asks for modules that not every proxy of modules serves; what it makes of forwardAuth is the same.
+# 3.7 asks for modules that not every proxy of modules serves. Whether its forwardAuth behaves as that of 3.6 was not tried.
 version=v3.6.12
 if ! current traefik $version; then
 	fetch github.com/traefik/traefik/v3 $version h1:6pe4s7aaDTQs+AsF7KP3sM/xnq7zOVvibRQe5tw9eFo= "$work/traefik"
