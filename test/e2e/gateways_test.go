@@ -156,7 +156,7 @@ func (g gateway) launch(ctx context.Context, decision, application string) strin
 		Name: "gateway-" + g.folder, Path: program, Args: g.args, Dir: folder, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder},
 	})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(started.Kill)
+	DeferCleanup(func() error { return started.Stop(stopsWithin) }) // a killed nginx leaves its workers behind
 	Eventually(ctx, func() error {
 		conn, err := net.Dial("tcp", own)
 		if err != nil {
