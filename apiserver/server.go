@@ -107,7 +107,7 @@ func New(opts Options) (*Server, error) {
 	})
 	authenticator := &authn.Authenticator{Tokens: tokens, Keys: keys, Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher(cmp.Or(opts.PasswordCost, password.DefaultCost)) // one for both listeners: the machine is one
-	limits, counters, err := newLimiter(opts)
+	limits, counters, err := newLimiter(opts, follower.Current)
 	if err != nil {
 		return nil, err
 	}
@@ -214,10 +214,10 @@ func registerSnapshotMetrics(registry prometheus.Registerer, follower *snapshot.
 }
 
 // newLimiter returns what limits, and the counters that replicas share, nil without Redis.
-func newLimiter(opts Options) (*limiter.Limiter, *sharedlimit.Counters, error) {
+func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limiter.Limiter, *sharedlimit.Counters, error) {
 	engine, clock := ratelimit.NewEngine(cmp.Or(opts.LimiterBytes, ratelimit.DefaultMaxBytes)), ratelimit.NewClock(opts.Clock)
 	if opts.RedisURL == "" {
-		limits := limiter.New(engine, clock.Now, nil)
+		limits := limiter.New(engine, clock.Now, nil, current)
 		return limits, nil, opts.Registry.Register(limits)
 	}
 	counters, err := sharedlimit.New(sharedlimit.Options{
@@ -226,6 +226,6 @@ func newLimiter(opts Options) (*limiter.Limiter, *sharedlimit.Counters, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	limits := limiter.New(engine, clock.Now, counters)
+	limits := limiter.New(engine, clock.Now, counters, current)
 	return limits, counters, opts.Registry.Register(limits)
 }

@@ -63,7 +63,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	tokens := authn.NewTokens(jwks.New(w.Clock.Now, egress.NewPolicy(nil, nil)), authn.NewReviews(nil, nil, w.Clock.Now), w.Clock.Now)
 	opts := Options{
 		Snapshots: follower, Authenticator: &authn.Authenticator{Tokens: tokens, Keys: w.keys, Proxies: proxies, Clock: w.Clock.Now},
-		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), w.instant, nil), People: w.Store, Clock: w.Clock.Now, Log: logr.Discard(),
+		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), w.instant, nil, follower.Current), People: w.Store, Clock: w.Clock.Now, Log: logr.Discard(),
 		Metrics: route.NewMetrics(prometheus.NewRegistry(), "decision"), Registry: prometheus.NewRegistry(),
 	}
 	for _, change := range change {

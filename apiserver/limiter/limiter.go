@@ -23,6 +23,8 @@ type Limiter struct {
 	clock  func() ratelimit.Instant
 	// shared counts with other replicas, nil where this is the only one.
 	shared Shared
+	// current is the newest state of the configuration.
+	current func() *snapshot.Snapshot
 
 	mu sync.RWMutex
 	// schemes are those in force, by the id of their resource.
@@ -33,8 +35,6 @@ type Limiter struct {
 type inForce struct {
 	scheme *ratelimit.Scheme
 	entry  *snapshot.Entry
-	// revision is the newest position of the feed at which the entry was seen.
-	revision int64
 }
 
 // Shared judges by counters that replicas share.
@@ -43,9 +43,10 @@ type Shared interface {
 	Peek(r *ratelimit.Request, out *ratelimit.Result)
 }
 
-// New returns a Limiter that counts in an engine, and together with other replicas where shared is not nil.
-func New(engine *ratelimit.Engine, clock func() ratelimit.Instant, shared Shared) *Limiter {
-	return &Limiter{engine: engine, clock: clock, shared: shared, schemes: map[int64]*inForce{}}
+// New returns a Limiter that counts in an engine, and together with other replicas where shared is not nil. current is the newest
+// state of the configuration.
+func New(engine *ratelimit.Engine, clock func() ratelimit.Instant, shared Shared, current func() *snapshot.Snapshot) *Limiter {
+	return &Limiter{engine: engine, clock: clock, shared: shared, current: current, schemes: map[int64]*inForce{}}
 }
 
 // Binding is what limits a credential: the schemes, and the subjects that count for it.
@@ -95,12 +96,11 @@ func (l *Limiter) Bind(s *snapshot.Snapshot, p *authn.Principal) (b Binding, err
 	if err != nil {
 		return Binding{}, err
 	}
-	revision := s.Position().Revision
 	if scheme != nil {
-		b.Scheme, b.SchemeSlug, b.SchemeFrom = l.scheme(scheme, revision), scheme.Key, from
+		b.Scheme, b.SchemeSlug, b.SchemeFrom = l.scheme(s, scheme), scheme.Key, from
 	}
 	if app != nil {
-		b.App, b.AppSlug = l.scheme(app, revision), app.Key
+		b.App, b.AppSlug = l.scheme(s, app), app.Key
 	}
 	return b, nil
 }
@@ -133,22 +133,22 @@ func bySlug(s *snapshot.Snapshot, deployment *snapshot.Entry, slug string) (*sna
 	return entry, nil
 }
 
-// scheme returns an entry's program. An older state of the configuration than the one in force changes nothing: it is that of
-// a request which began earlier.
-func (l *Limiter) scheme(entry *snapshot.Entry, revision int64) *ratelimit.Scheme {
+// scheme returns an entry's program. Another state of the configuration than the newest changes nothing: it is that of a request
+// which began earlier. Positions of the feed do not tell which is newer: those of a restored store begin anew.
+func (l *Limiter) scheme(s *snapshot.Snapshot, entry *snapshot.Entry) *ratelimit.Scheme {
 	l.mu.RLock()
 	known := l.schemes[entry.ID]
 	l.mu.RUnlock()
-	if known != nil && (known.entry == entry || known.revision >= revision) {
+	if known != nil && known.entry == entry {
 		return known.scheme
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known = l.schemes[entry.ID]; known != nil && (known.entry == entry || known.revision >= revision) {
+	if known = l.schemes[entry.ID]; known != nil && (known.entry == entry || l.current() != s) {
 		return known.scheme
 	}
 	compiled := l.engine.Scheme(uint64(entry.ID), snapshot.ContentOf[document.RateLimitScheme](entry).Rules)
-	l.schemes[entry.ID] = &inForce{scheme: compiled, entry: entry, revision: revision}
+	l.schemes[entry.ID] = &inForce{scheme: compiled, entry: entry}
 	return compiled
 }
 

@@ -24,7 +24,8 @@ func (l *Limiter) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Rules that read alike are one series: no label names a key, an address or a path.
+// Collect implements prometheus.Collector. Rules that read alike are one series: no label names a key, an address or a path. Of a
+// scheme that is gone nothing is told: another may have its slug.
 func (l *Limiter) Collect(to chan<- prometheus.Metric) {
 	stats := l.engine.Stats()
 	to <- prometheus.MustNewConstMetric(counterBlocks, prometheus.GaugeValue, float64(stats.Blocks))
@@ -33,7 +34,11 @@ func (l *Limiter) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(shared, prometheus.CounterValue, float64(stats.Shared))
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	for _, known := range l.schemes {
+	now := l.current()
+	for id, known := range l.schemes {
+		if entry, found := now.BySlug(known.entry.Kind, known.entry.Deployment, known.entry.Key); !found || entry.ID != id {
+			continue
+		}
 		for text, total := range totals(known.scheme) {
 			labels := []string{known.entry.Deployment, known.entry.Key, text}
 			to <- prometheus.MustNewConstMetric(decisionsOfRule, prometheus.CounterValue, total[0], append(labels, "allowed")...)

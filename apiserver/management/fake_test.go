@@ -174,7 +174,7 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, 
 	authenticator := &authn.Authenticator{Clock: time.Now}
 	handler, err := New(Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, Clock: time.Now,
-		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), ratelimit.NewClock(time.Now).Now, nil), Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
+		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), ratelimit.NewClock(time.Now).Now, nil, follower.Current), Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
 		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // nothing here comes into force
 	})
 	if err != nil {
