@@ -123,7 +123,7 @@ func (v *verdict) message() string {
 // judge decides. The error is a 400, 401, 429 (too many bad keys) or 503.
 func (a *API) judge(ctx context.Context, q *question, v *verdict) error {
 	s := a.Snapshots.Current()
-	if err := a.fresh(); err != nil {
+	if err := authn.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
 		return err
 	}
 	path, err := ratelimit.CanonicalPath(q.path)
@@ -155,19 +155,6 @@ func (a *API) judge(ctx context.Context, q *question, v *verdict) error {
 
 // pathRefused is the code of a path that is refused: proxies turn it into what they understand.
 const pathRefused = "PATH_REFUSED"
-
-// fresh refuses to decide on a snapshot that was never loaded, or is older than the operator of this server allows.
-func (a *API) fresh() error {
-	select {
-	case <-a.Snapshots.Loaded():
-	default:
-		return apierror.Unavailable(nil, "the configuration is not loaded yet: try again")
-	}
-	if a.MaxStaleness > 0 && a.Snapshots.Staleness() > a.MaxStaleness {
-		return apierror.Unavailable(nil, "the configuration could not be refreshed for too long (--max-staleness): try again")
-	}
-	return nil
-}
 
 // authenticate finds who presents a credential, by the shortest way: a key that was met under the same configuration is known.
 func (a *API) authenticate(ctx context.Context, s *snapshot.Snapshot, q *question) (*subject, error) {

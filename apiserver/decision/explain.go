@@ -49,7 +49,7 @@ type explainRule struct {
 // explain serves GET /v1/authz/explain. Its credential is one of the management API.
 func (a *API) explain(c *call) error {
 	s := a.Snapshots.Current()
-	if err := a.fresh(); err != nil {
+	if err := authn.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
 		return err
 	}
 	asker, err := a.Authenticator.Authenticate(s, c.r)

@@ -129,7 +129,7 @@ func (p *pipeline) unrouted(_ http.ResponseWriter, r *http.Request, allow string
 // check authenticates and authorizes a request and reads its body.
 func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 	c.snapshot = p.api.Snapshots.Current()
-	if err := p.api.fresh(); err != nil {
+	if err := authn.Fresh(p.api.Snapshots, p.api.MaxStaleness); err != nil {
 		return err
 	}
 	if c.principal, err = p.api.Authenticator.Authenticate(c.snapshot, c.r); err != nil {
@@ -184,19 +184,6 @@ func (c *call) limit() error {
 
 // results are used again: they are long.
 var results = sync.Pool{New: func() any { return &ratelimit.Result{} }}
-
-// fresh refuses to authenticate on a snapshot that was never loaded, or is older than the operator of this server allows.
-func (a *API) fresh() error {
-	select {
-	case <-a.Snapshots.Loaded():
-	default:
-		return apierror.Unavailable(nil, "the configuration is not loaded yet: try again")
-	}
-	if a.MaxStaleness > 0 && a.Snapshots.Staleness() > a.MaxStaleness {
-		return apierror.Unavailable(nil, "the configuration could not be refreshed for too long (--max-staleness): try again")
-	}
-	return nil
-}
 
 func readBody(r *http.Request, lines bool) ([]byte, error) {
 	require := body.RequireJSON
