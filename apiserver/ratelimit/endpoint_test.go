@@ -94,6 +94,7 @@ func FuzzCanonicalPath(f *testing.F) {
 	for _, seed := range []string{"/v1/%2e%2e/x", "//a/./b/..", "/%41%2f", "/a?b", "/ä/%zz"} {
 		f.Add(seed)
 	}
+	f.Add("/" + strings.Repeat("\xff", MaxPath/3+1)) // longer than a path may be once it is escaped
 	f.Fuzz(func(t *testing.T, in string) {
 		out, err := CanonicalPath(in)
 		if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// MaxPath is the longest path in bytes that a decision takes.
+// MaxPath is the longest path in bytes that a decision takes, as it comes and with its bytes beyond ASCII escaped.
 const MaxPath = 8192
 
 // What CanonicalPath refuses.
@@ -50,6 +50,9 @@ func CanonicalPath(path string) (string, error) {
 			return "", err
 		}
 		path = decoded
+	}
+	if len(path) > MaxPath {
+		return "", ErrPathForm
 	}
 	path, err := resolveDots(path)
 	return mergeSlashes(path), err
