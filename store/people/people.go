@@ -28,6 +28,7 @@ type Store interface {
 	Messages
 	Upkeep
 	Analytics
+	Sealing
 	Keys
 }
 

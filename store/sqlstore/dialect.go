@@ -31,6 +31,11 @@ type dialect struct {
 	// readTx begins a transaction whose statements all see one snapshot, writeTx one that sees what the lock
 	// awaited.
 	readTx, writeTx *sql.TxOptions
+	// sealTx begins a transaction that writes, and whose statements all see one snapshot.
+	sealTx *sql.TxOptions
+	// newPart makes the part of past_events for a month, by its name and the microseconds it begins and ends at; empty where there are
+	// no parts.
+	newPart string
 	// maxParameters is how many a statement may have.
 	maxParameters int
 	// variable prepares the arguments of a statement whose text depends on their number.
@@ -41,6 +46,8 @@ type dialect struct {
 	duplicate func(err error) bool
 	// trace is Options.Trace.
 	trace func(query string, args []any)
+	// migrations is the folder of what this engine alone migrates.
+	migrations string
 	// goose is the dialect's name there, and locker its lock for migrations, nil where the engine is alone.
 	goose  goose.Dialect
 	locker func() (lock.SessionLocker, error)

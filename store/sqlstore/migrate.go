@@ -14,7 +14,9 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-//go:embed migrations/*.sql
+// migrationFiles are one text for both engines in migrations, and what really differs in the folder of an engine.
+//
+//go:embed migrations/*.sql migrations/sqlite/*.sql migrations/postgres/*.sql
 var migrationFiles embed.FS
 
 // versionTable is where goose records what it applied.
@@ -43,7 +45,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 
 // migrations returns the migrator of this binary. It touches no database by itself.
 func (s *Store) migrations(db *sql.DB) (*goose.Provider, error) {
-	files, err := fs.Sub(migrationFiles, "migrations")
+	common, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	own, err := fs.Sub(common, s.engine.dialect.migrations)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +61,7 @@ func (s *Store) migrations(db *sql.DB) (*goose.Provider, error) {
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	return goose.NewProvider(s.engine.dialect.goose, db, files, options...)
+	return goose.NewProvider(s.engine.dialect.goose, db, layered{common, own}, options...)
 }
 
 // found writes the store row if there is none. Its revision 0 is in the feed's log, so that a reader of the empty

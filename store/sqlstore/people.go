@@ -18,9 +18,14 @@ func (s *Store) View(ctx context.Context, deployment string, do func(people.Tx) 
 
 // Change implements people.Store. Unlike config writes, changes of people lock only the rows they touch.
 func (s *Store) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return s.change(ctx, deployment, s.engine.dialect.writeTx, do)
+}
+
+// change is Change in a transaction of some kind.
+func (s *Store) change(ctx context.Context, deployment string, options *sql.TxOptions, do func(people.Tx) error) error {
 	collided := false
 	for attempt := 1; ; attempt++ {
-		err := s.changeOnce(ctx, deployment, do)
+		err := s.changeOnce(ctx, deployment, options, do)
 		switch {
 		case err == nil:
 			return nil
@@ -36,8 +41,8 @@ func (s *Store) Change(ctx context.Context, deployment string, do func(people.Tx
 	}
 }
 
-func (s *Store) changeOnce(ctx context.Context, deployment string, do func(people.Tx) error) error {
-	tx, err := s.engine.write.BeginTx(ctx, s.engine.dialect.writeTx)
+func (s *Store) changeOnce(ctx context.Context, deployment string, options *sql.TxOptions, do func(people.Tx) error) error {
+	tx, err := s.engine.write.BeginTx(ctx, options)
 	if err != nil {
 		return unavailable(ctx, err)
 	}

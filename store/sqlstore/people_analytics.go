@@ -1,40 +1,27 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/daylog"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-const (
-	// dayOf is which UTC day since 1970 an event is of. Stored times are not negative: both engines divide them alike.
-	dayOf      = `at / 86400000000`
-	microsADay = 86400000000
-)
-
-// Summarize implements people.Analytics by counting the events themselves, each kind along its primary key.
+// Summarize implements people.Analytics: days and months that lie in a period whole by their sets of users, the days at its edges by
+// their logs, and what is not sealed yet by its rows. All of it is read in one snapshot, in which an event is sealed or waits.
 func (s *Store) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
 	var summary people.Summary
-	err := s.snapshot(ctx, func(on session) (err error) {
+	err := s.snapshot(ctx, func(on session) error {
 		tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
-		if summary.Period, err = tx.countEvents(period); err != nil {
-			return err
+		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}}
+		err := count.run(period, before, &summary)
+		if err == nil {
+			summary.RecentSignUps, summary.RecentSignIns, err = tx.recents(recent)
 		}
-		if summary.Before, err = tx.countEvents(before); err != nil {
-			return err
-		}
-		if _, err = tx.get([]any{&summary.SignUps}, `SELECT COUNT(*) FROM events WHERE deployment = :deployment AND kind = '`+people.EventSignUp+`'`); err != nil {
-			return err
-		}
-		if summary.Days, err = tx.countDays(period); err != nil {
-			return err
-		}
-		if summary.RecentSignUps, err = tx.recentEvents(people.EventSignUp, recent); err != nil {
-			return err
-		}
-		summary.RecentSignIns, err = tx.recentEvents(people.EventSignIn, recent)
 		return err
 	})
 	if err != nil {
@@ -43,41 +30,330 @@ func (s *Store) Summarize(ctx context.Context, deployment string, period, before
 	return summary, nil
 }
 
-func (tx *peopleTx) countEvents(period people.Period) (people.Counts, error) {
-	var c people.Counts
-	for _, of := range []struct {
-		to         *int64
-		what, kind string
-	}{
-		{&c.SignInUsers, "DISTINCT user_id", people.EventSignIn}, {&c.SignUps, "*", people.EventSignUp},
-		{&c.Organizations, "*", people.EventOrganization}, {&c.Workspaces, "*", people.EventWorkspace},
-	} {
-		_, err := tx.get([]any{of.to}, `SELECT COUNT(`+of.what+`) FROM events WHERE deployment = :deployment AND kind = ? AND at >= ? AND at < ?`,
-			of.kind, period.From.UnixMicro(), period.To.UnixMicro())
-		if err != nil {
-			return people.Counts{}, err
+// span is a period in microseconds since 1970.
+type span struct{ from, to int64 }
+
+func spanOf(p people.Period) span {
+	return span{max(p.From.UnixMicro(), 0), max(p.To.UnixMicro(), 0)}
+}
+
+func (s span) has(at int64) bool { return at >= s.from && at < s.to }
+
+// days returns the first day that is touched, and the one behind the last.
+func (s span) days() (first, behind int64) {
+	if s.from >= s.to {
+		return 0, 0
+	}
+	return s.from / microsADay, (s.to-1)/microsADay + 1
+}
+
+// covers tells whether all of a day is in the span.
+func (s span) covers(day int64) bool { return s.from <= day*microsADay && s.to >= (day+1)*microsADay }
+
+// summing is one run of Summarize.
+type summing struct {
+	tx    *peopleTx
+	sets  *setCache
+	spans []span
+	// days are the sealed days that a span touches, late what is not sealed of a day, and months the sealed months.
+	days   map[int64]*sealedDay
+	late   map[int64]*lateDay
+	months []sealedMonth
+	// strangers are numbers for users who have none yet, beyond all that were given.
+	strangers map[int64]uint32
+	next      int64
+}
+
+// lateDay is the events of a day that are not sealed, with times of day. Of a day that lies in the spans whole, the users are enough.
+type lateDay struct {
+	signIns []daylog.SignIn
+	users   *daylog.Users
+	rest    daylog.Day
+}
+
+func (c *summing) run(period, before people.Period, to *people.Summary) error {
+	now, then := spanOf(period), spanOf(before)
+	c.spans = []span{now, then}
+	if err := c.readTotals(to); err != nil {
+		return err
+	}
+	for _, part := range apart(now, then) {
+		if err := c.readSpan(part); err != nil {
+			return err
 		}
 	}
-	return c, nil
-}
-
-func (tx *peopleTx) countDays(period people.Period) ([]people.Day, error) {
-	return list(tx, func(row *sql.Rows, d *people.Day) error {
-		var day int64
-		err := row.Scan(&day, &d.SignInUsers, &d.SignUps)
-		d.Start = time.UnixMicro(day * microsADay).UTC()
+	var err error
+	if to.Period, to.Days, err = c.count(now, true); err != nil {
 		return err
-	}, `SELECT `+dayOf+`, COUNT(DISTINCT CASE WHEN kind = '`+people.EventSignIn+`' THEN user_id END),
-			COUNT(CASE WHEN kind = '`+people.EventSignUp+`' THEN 1 END)
-		FROM events WHERE deployment = :deployment AND kind IN ('`+people.EventSignIn+`', '`+people.EventSignUp+`') AND at >= ? AND at < ?
-		GROUP BY 1 ORDER BY 1`, period.From.UnixMicro(), period.To.UnixMicro())
+	}
+	to.Before, _, err = c.count(then, false)
+	return err
 }
 
+// apart returns spans that reach what two do, and nothing twice.
+func apart(a, b span) []span {
+	if a.from > b.from {
+		a, b = b, a
+	}
+	switch {
+	case b.from >= b.to:
+		return []span{a}
+	case a.from >= a.to:
+		return []span{b}
+	case b.from <= a.to:
+		return []span{{a.from, max(a.to, b.to)}}
+	}
+	return []span{a, b}
+}
+
+// readTotals reads how many numbers users have, and how many sign-ups there were ever.
+func (c *summing) readTotals(to *people.Summary) error {
+	var waiting int64
+	totals, err := c.tx.sealedTotals("")
+	if err != nil {
+		return err
+	}
+	c.next = totals.ordinals
+	_, err = c.tx.get([]any{&waiting}, `SELECT COUNT(*) FROM events WHERE deployment = :deployment AND kind = '`+people.EventSignUp+`'`)
+	to.SignUps = totals.signUps + waiting
+	return err
+}
+
+// readSpan reads the heads of sealed days and months, and the events that wait.
+func (c *summing) readSpan(part span) error {
+	first, behind := part.days()
+	days, err := c.tx.sealedDays(first, behind)
+	if err != nil {
+		return err
+	}
+	for i := range days {
+		c.days[days[i].day] = &days[i]
+	}
+	months, err := c.tx.sealedMonths(monthOf(first), monthOf(behind)+1)
+	if err != nil {
+		return err
+	}
+	c.months = append(c.months, months...)
+	return c.readLate(first*microsADay, behind*microsADay)
+}
+
+// readLate reads the events that wait, of whole days: a day's number of users needs them all.
+func (c *summing) readLate(from, to int64) error {
+	query, args := c.tx.bind(`SELECT e.kind, e.at, e.user_id, COALESCE(o.ordinal, -1) FROM events e
+		LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id
+		WHERE e.deployment = :deployment AND e.kind IN (`+kindList+`) AND e.at >= ? AND e.at < ?`, []any{from, to})
+	err := c.tx.query(c.tx.ctx, func(row *sql.Rows) error {
+		var kind string
+		var at, user, ordinal int64
+		if err := row.Scan(&kind, &at, &user, &ordinal); err != nil {
+			return err
+		}
+		c.addLate(kind, at, c.number(kind, user, ordinal))
+		return nil
+	}, query, args...)
+	return c.tx.failed(err)
+}
+
+func (c *summing) addLate(kind string, at int64, user uint32) {
+	day := at / microsADay
+	late := c.late[day]
+	if late == nil {
+		late = &lateDay{users: daylog.NewUsers()}
+		c.late[day] = late
+	}
+	at %= microsADay
+	switch {
+	case kind != people.EventSignIn:
+		addEvent(&late.rest, kind, at, 0)
+	case c.isEdge(day):
+		late.signIns = append(late.signIns, daylog.SignIn{At: at, User: user})
+	default:
+		late.users.Add(user)
+	}
+}
+
+// isEdge tells whether a span touches a day and does not cover it.
+func (c *summing) isEdge(day int64) bool {
+	for _, s := range c.spans {
+		if first, behind := s.days(); day >= first && day < behind && !s.covers(day) {
+			return true
+		}
+	}
+	return false
+}
+
+// number returns the number of a user who signed in, one for this run alone where none was given.
+func (c *summing) number(kind string, user, ordinal int64) uint32 {
+	if ordinal >= 0 || kind != people.EventSignIn {
+		return uint32(max(ordinal, 0))
+	}
+	number, known := c.strangers[user]
+	if !known {
+		if c.strangers == nil {
+			c.strangers = map[int64]uint32{}
+		}
+		number = uint32(c.next)
+		c.next++
+		c.strangers[user] = number
+	}
+	return number
+}
+
+// count counts a span, and its days one by one if they are asked for.
+func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error) {
+	var counts people.Counts
+	var days []people.Day
+	users := daylog.NewUsers()
+	whole, err := c.addMonths(s, users)
+	if err != nil {
+		return counts, nil, err
+	}
+	for _, day := range c.touched(s) {
+		one, err := c.countDay(s, day, users, whole[monthOf(day)], daily)
+		if err != nil {
+			return counts, nil, err
+		}
+		counts.SignUps += one.SignUps
+		counts.Organizations += one.Organizations
+		counts.Workspaces += one.Workspaces
+		if daily && one != (people.Day{}) { // an edge may have nothing
+			one.Start = time.UnixMicro(day * microsADay).UTC()
+			days = append(days, one)
+		}
+	}
+	counts.SignInUsers = int64(users.GetCardinality())
+	return counts, days, nil
+}
+
+// touched returns the days a span touches that have an event, in order.
+func (c *summing) touched(s span) []int64 {
+	first, behind := s.days()
+	var days []int64
+	for day := range c.days {
+		days = append(days, day)
+	}
+	for day := range c.late {
+		if c.days[day] == nil {
+			days = append(days, day)
+		}
+	}
+	days = slices.DeleteFunc(days, func(day int64) bool { return day < first || day >= behind })
+	slices.Sort(days)
+	return days
+}
+
+// addMonths adds the users of months that lie in a span whole, and returns which those are.
+func (c *summing) addMonths(s span, users *daylog.Users) (map[int64]bool, error) {
+	whole := map[int64]bool{}
+	for _, m := range c.months {
+		if first := firstDayOf(m.month); s.from > first*microsADay || s.to < firstDayOf(m.month+1)*microsADay {
+			continue
+		}
+		set, err := c.sets.month(c.tx, m)
+		if err != nil {
+			return nil, err
+		}
+		users.Or(set)
+		whole[m.month] = true
+	}
+	return whole, nil
+}
+
+// countDay counts the part of a day that is in a span and adds its users, but for the sealed ones where they are in already.
+func (c *summing) countDay(s span, day int64, users *daylog.Users, in, daily bool) (people.Day, error) {
+	var one people.Day
+	sealed, late := c.days[day], c.late[day]
+	here := daylog.NewUsers() // who signed in, of what is sealed
+	switch {
+	case sealed == nil:
+	case s.covers(day):
+		one = people.Day{SignInUsers: sealed.users, SignUps: sealed.signUps, Organizations: sealed.organizations, Workspaces: sealed.workspaces}
+		if !in || daily && late != nil {
+			set, err := c.sets.day(c.tx, *sealed)
+			if err != nil {
+				return one, err
+			}
+			here = set
+		}
+	default:
+		log, err := c.tx.dayLog(*sealed)
+		if err != nil {
+			return one, err
+		}
+		counts, err := daylog.Between(log, s.from-day*microsADay, s.to-day*microsADay, func(user uint32) { here.Add(user) })
+		if err != nil {
+			return one, err
+		}
+		one = people.Day{SignInUsers: int64(here.GetCardinality()), SignUps: counts.SignUps, Organizations: counts.Organizations, Workspaces: counts.Workspaces}
+	}
+	if !in {
+		users.Or(here)
+	}
+	if late != nil {
+		late.count(s, day, &one, here, users)
+	}
+	return one, nil
+}
+
+// count adds what is not sealed of the part of a day that is in a span.
+func (l *lateDay) count(s span, day int64, to *people.Day, sealed, users *daylog.Users) {
+	fresh := daylog.NewUsers()
+	fresh.Or(l.users) // empty at an edge
+	for _, signIn := range l.signIns {
+		if s.has(day*microsADay + signIn.At) {
+			fresh.Add(signIn.User)
+		}
+	}
+	users.Or(fresh)
+	fresh.AndNot(sealed)
+	to.SignInUsers += int64(fresh.GetCardinality())
+	for _, of := range []struct {
+		times []int64
+		to    *int64
+	}{{l.rest.SignUps, &to.SignUps}, {l.rest.Organizations, &to.Organizations}, {l.rest.Workspaces, &to.Workspaces}} {
+		for _, at := range of.times {
+			if s.has(day*microsADay + at) {
+				*of.to++
+			}
+		}
+	}
+}
+
+// recents returns the newest sign-ups and sign-ins of users who are there.
+func (tx *peopleTx) recents(most int) (signUps, signIns []people.Recent, err error) {
+	if signUps, err = tx.recentEvents(people.EventSignUp, most); err == nil {
+		signIns, err = tx.recentEvents(people.EventSignIn, most)
+	}
+	return signUps, signIns, err
+}
+
+// recentEvents looks into each table by itself, along its key: over both at once the engines would sort them whole.
 func (tx *peopleTx) recentEvents(kind string, most int) ([]people.Recent, error) {
-	return list(tx, func(row *sql.Rows, r *people.Recent) error {
-		return row.Scan(&r.User, &r.Email, &r.FirstName, &r.LastName, moment{&r.At}, &r.Method, &r.Address, &r.UserAgent)
-	}, `SELECT u.id, COALESCE((SELECT e.address FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.is_primary = 1), ''),
-			u.first_name, u.last_name, v.at, v.method, v.address, v.user_agent
-		FROM events v JOIN users u ON u.deployment = v.deployment AND u.id = v.user_id
-		WHERE v.deployment = :deployment AND v.kind = ? ORDER BY v.at DESC, v.id DESC LIMIT ?`, kind, most)
+	type dated struct {
+		people.Recent
+		id int64
+	}
+	var all []dated
+	for _, query := range []string{recentsOf("events"), recentsOf("recent_events")} {
+		some, err := list(tx, func(row *sql.Rows, r *dated) error {
+			return row.Scan(&r.User, &r.Email, &r.FirstName, &r.LastName, moment{&r.At}, &r.id, &r.Method, &r.Address, &r.UserAgent)
+		}, query, kind, most)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	slices.SortFunc(all, func(a, b dated) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.id, a.id)) })
+	var recent []people.Recent
+	for _, one := range all[:min(most, len(all))] {
+		recent = append(recent, one.Recent)
+	}
+	return recent, nil
+}
+
+func recentsOf(table string) string {
+	return `SELECT u.id, COALESCE((SELECT e.address FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.is_primary = 1), ''),
+			u.first_name, u.last_name, v.at, v.id, v.method, v.address, v.user_agent
+		FROM ` + table + ` v JOIN users u ON u.deployment = v.deployment AND u.id = v.user_id
+		WHERE v.deployment = :deployment AND v.kind = ? ORDER BY v.at DESC, v.id DESC LIMIT ?`
 }

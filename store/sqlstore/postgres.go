@@ -44,6 +44,8 @@ var postgresDialect = dialect{
 	tableExists:  `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
 	readTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	writeTx:      &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+	sealTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
+	newPart:      `CREATE TABLE IF NOT EXISTS %s PARTITION OF past_events FOR VALUES FROM (%d) TO (%d)`,
 	// The protocol's limit is 65535.
 	maxParameters: 60000,
 	variable:      unpreparedIfLarge,
@@ -55,7 +57,8 @@ var postgresDialect = dialect{
 		var refused *pgconn.PgError
 		return errors.As(err, &refused) && refused.Code == "23505"
 	},
-	goose: goose.DialectPostgres,
+	migrations: "postgres",
+	goose:      goose.DialectPostgres,
 	locker: func() (lock.SessionLocker, error) {
 		return lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, migrationTurn))
 	},

@@ -31,7 +31,8 @@ var sqliteDialect = dialect{
 		var refused *sqlitedriver.Error
 		return errors.As(err, &refused) && (refused.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || refused.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 	},
-	goose: goose.DialectSQLite3,
+	migrations: "sqlite",
+	goose:      goose.DialectSQLite3,
 }
 
 // openSQLite opens or creates the file of a URL without its "sqlite:".

@@ -52,7 +52,10 @@ type Store struct {
 	// keyNotifier is that of the feed of API keys.
 	keyNotifier *notifier
 	committer   *committer
-	stop        context.CancelFunc
+	// sets are the users that analytics counted last, parts the months of events that there is a partition of.
+	sets  setCache
+	parts sync.Map
+	stop  context.CancelFunc
 	// closing makes a second Close wait for the first and repeat its answer.
 	closing func() error
 }

@@ -118,17 +118,20 @@ var analyticsStories = []story{
 			}
 		})
 	}},
-	{name: "any summary is what counting the events one by one says", run: func(e *env) {
+	{name: "any summary is what counting the events one by one says, whatever is sealed", run: func(e *env) {
 		e.begin()
 		var runs atomic.Int64
 		rapid.Check(e.t, func(rt *rapid.T) {
 			run := runs.Add(1)
-			histories := map[string]history{}
+			histories := map[string]*history{}
 			for _, name := range []string{"a", "b"} {
-				deployment := fmt.Sprintf("run%d/%s", run, name)
-				histories[deployment] = drawHistory(e, rt, deployment)
+				histories[fmt.Sprintf("run%d/%s", run, name)] = newHistory(e, rt, fmt.Sprintf("run%d/%s", run, name))
 			}
-			for range 4 {
+			for range 3 {
+				for deployment, h := range histories {
+					h.goOn(e, rt, deployment)
+				}
+				sealSome(e, rt, histories)
 				from := drawTime(rt, "from")
 				period := people.Period{From: from, To: drawEnd(rt, from)}
 				before := people.Period{From: from.Add(from.Sub(period.To)), To: from}
@@ -140,6 +143,17 @@ var analyticsStories = []story{
 					}
 					if want := h.summarize(period, before, recent); fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 						rt.Fatalf("%s, %v:\n got %+v\nwant %+v", deployment, period, got, want)
+					}
+				}
+			}
+			for deployment := range histories {
+				checks, err := e.store.VerifySeals(e.ctx, deployment, time.UnixMicro(0), 1000)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				for _, check := range checks {
+					if check.Fault != "" {
+						rt.Fatalf("%s: %+v", deployment, check)
 					}
 				}
 			}
@@ -180,16 +194,9 @@ type history struct {
 	users  map[int64]people.User
 }
 
-// drawHistory writes random events of five users, of whom the fourth is deleted then and the fifth never was.
-func drawHistory(e *env, rt *rapid.T, deployment string) history {
-	h := history{users: map[int64]people.User{}}
-	for n := range rapid.IntRange(0, 25).Draw(rt, "events") {
-		h.events = append(h.events, people.Event{
-			ID: int64(n + 1), At: drawTime(rt, "at"), User: rapid.Int64Range(1, 5).Draw(rt, "user"), Method: rapid.SampledFrom([]string{people.MethodPassword, people.MethodEmailOTP}).Draw(rt, "method"),
-			Kind:    rapid.SampledFrom([]string{people.EventSignIn, people.EventSignIn, people.EventSignUp, people.EventOrganization, people.EventWorkspace}).Draw(rt, "kind"),
-			Address: fmt.Sprintf("192.0.2.%d", n), UserAgent: deployment,
-		})
-	}
+// newHistory begins a history with five users, of whom the fifth never was.
+func newHistory(e *env, rt *rapid.T, deployment string) *history {
+	h := &history{users: map[int64]people.User{}}
 	err := e.store.Change(e.ctx, deployment, func(tx people.Tx) error {
 		for n := range int64(4) {
 			u, address := user(n + 1)
@@ -199,21 +206,61 @@ func drawHistory(e *env, rt *rapid.T, deployment string) history {
 				return err
 			}
 		}
-		for _, event := range h.events {
-			if err := tx.RecordEvent(event); err != nil {
-				return err
-			}
-		}
-		return tx.DeleteUser(4)
+		return nil
 	})
 	if err != nil {
 		rt.Fatal(err)
 	}
-	delete(h.users, 4)
 	return h
 }
 
-func (h history) summarize(period, before people.Period, recent int) people.Summary {
+// goOn records random events at any time, and now and then deletes a user.
+func (h *history) goOn(e *env, rt *rapid.T, deployment string) {
+	var fresh []people.Event
+	for range rapid.IntRange(0, 15).Draw(rt, "events") {
+		n := len(h.events) + len(fresh)
+		fresh = append(fresh, people.Event{
+			ID: int64(n + 1), At: drawTime(rt, "at"), User: rapid.Int64Range(1, 5).Draw(rt, "user"), Method: rapid.SampledFrom([]string{people.MethodPassword, people.MethodEmailOTP}).Draw(rt, "method"),
+			Kind:    rapid.SampledFrom([]string{people.EventSignIn, people.EventSignIn, people.EventSignUp, people.EventOrganization, people.EventWorkspace}).Draw(rt, "kind"),
+			Address: fmt.Sprintf("192.0.2.%d", n), UserAgent: deployment,
+		})
+	}
+	gone := rapid.Int64Range(1, 12).Draw(rt, "deleted")
+	err := e.store.Change(e.ctx, deployment, func(tx people.Tx) error {
+		for _, event := range fresh {
+			if err := tx.RecordEvent(event); err != nil {
+				return err
+			}
+		}
+		if h.users[gone].ID == 0 {
+			return nil
+		}
+		return tx.DeleteUser(gone)
+	})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	h.events = append(h.events, fresh...)
+	delete(h.users, gone)
+}
+
+// sealSome seals some of the days that wait in the deployments, some of them in part.
+func sealSome(e *env, rt *rapid.T, of map[string]*history) {
+	waiting, err := e.store.Waiting(e.ctx)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	for _, w := range waiting {
+		if of[w.Deployment] == nil || rapid.Bool().Draw(rt, "waits on") {
+			continue
+		}
+		if _, err := e.store.Seal(e.ctx, w, time.UnixMicro(0), rapid.IntRange(1, 6).Draw(rt, "limit")); err != nil {
+			rt.Fatal(err)
+		}
+	}
+}
+
+func (h *history) summarize(period, before people.Period, recent int) people.Summary {
 	s := people.Summary{
 		Period: h.count(period), Before: h.count(before), RecentSignUps: h.recent(people.EventSignUp, recent), RecentSignIns: h.recent(people.EventSignIn, recent),
 	}
@@ -222,7 +269,7 @@ func (h history) summarize(period, before people.Period, recent int) people.Summ
 		if event.Kind == people.EventSignUp {
 			s.SignUps++
 		}
-		if within(period, event.At) && (event.Kind == people.EventSignUp || event.Kind == people.EventSignIn) {
+		if within(period, event.At) {
 			days[event.At.Truncate(day)] = true
 		}
 	}
@@ -235,7 +282,7 @@ func (h history) summarize(period, before people.Period, recent int) people.Summ
 			part.To = period.To
 		}
 		c := h.count(part)
-		s.Days = append(s.Days, people.Day{Start: start, SignInUsers: c.SignInUsers, SignUps: c.SignUps})
+		s.Days = append(s.Days, people.Day{Start: start, SignInUsers: c.SignInUsers, SignUps: c.SignUps, Organizations: c.Organizations, Workspaces: c.Workspaces})
 	}
 	slices.SortFunc(s.Days, func(a, b people.Day) int { return a.Start.Compare(b.Start) })
 	return s
@@ -243,7 +290,7 @@ func (h history) summarize(period, before people.Period, recent int) people.Summ
 
 func within(p people.Period, at time.Time) bool { return !at.Before(p.From) && at.Before(p.To) }
 
-func (h history) count(p people.Period) people.Counts {
+func (h *history) count(p people.Period) people.Counts {
 	var c people.Counts
 	signedIn := map[int64]bool{}
 	for _, event := range h.events {
@@ -265,7 +312,7 @@ func (h history) count(p people.Period) people.Counts {
 	return c
 }
 
-func (h history) recent(kind string, most int) []people.Recent {
+func (h *history) recent(kind string, most int) []people.Recent {
 	events := slices.Clone(h.events)
 	slices.SortFunc(events, func(a, b people.Event) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) })
 	var recent []people.Recent

@@ -215,5 +215,37 @@ func (s *Interruptible) Summarize(ctx context.Context, deployment string, period
 	return s.Store.Summarize(ctx, deployment, period, before, recent)
 }
 
+// Waiting implements people.Sealing.
+func (s *Interruptible) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
+	return s.Store.Waiting(ctx)
+}
+
+// Seal implements people.Sealing.
+func (s *Interruptible) Seal(ctx context.Context, w people.WaitingEvents, linkedSince time.Time, limit int) (int64, error) {
+	if err := s.reach(); err != nil {
+		return 0, err
+	}
+	return s.Store.Seal(ctx, w, linkedSince, limit)
+}
+
+// Unlink implements people.Sealing.
+func (s *Interruptible) Unlink(ctx context.Context, deployment string, before time.Time, limit int) (int64, error) {
+	if err := s.reach(); err != nil {
+		return 0, err
+	}
+	return s.Store.Unlink(ctx, deployment, before, limit)
+}
+
+// VerifySeals implements people.Sealing.
+func (s *Interruptible) VerifySeals(ctx context.Context, deployment string, from time.Time, limit int) ([]people.SealCheck, error) {
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
+	return s.Store.VerifySeals(ctx, deployment, from, limit)
+}
+
 // Swap exchanges the store under its users, as when a database is replaced behind one address.
 func (s *Interruptible) Swap(with store.Store) { s.Store = with }

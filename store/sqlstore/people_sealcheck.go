@@ -1,0 +1,122 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/daylog"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// VerifySeals implements people.Sealing, each day in a snapshot of its own.
+func (s *Store) VerifySeals(ctx context.Context, deployment string, from time.Time, limit int) ([]people.SealCheck, error) {
+	var checks []people.SealCheck
+	first := max(from.UnixMicro(), 0) / microsADay
+	for len(checks) < limit {
+		var check people.SealCheck
+		found := false
+		err := s.snapshot(ctx, func(on session) (err error) {
+			tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
+			check, found, err = tx.checkSeal(first)
+			return err
+		})
+		if err != nil || !found {
+			return checks, err
+		}
+		checks = append(checks, check)
+		first = check.Day.UnixMicro()/microsADay + 1
+	}
+	return checks, nil
+}
+
+// checkSeal checks the first sealed day from a day on, and tells whether there is one.
+func (tx *peopleTx) checkSeal(from int64) (people.SealCheck, bool, error) {
+	var day int64
+	found, err := tx.get([]any{&day}, `SELECT day FROM sealed_days WHERE deployment = :deployment AND day >= ? ORDER BY day LIMIT 1`, from)
+	if err != nil || !found {
+		return people.SealCheck{}, false, err
+	}
+	check := people.SealCheck{Day: time.UnixMicro(day * microsADay).UTC()}
+	heads, err := tx.sealedDays(day, day+1)
+	if err != nil {
+		return check, false, err
+	}
+	events, err := tx.pastEvents(day)
+	if err != nil {
+		return check, false, err
+	}
+	check.Events = int64(events.Len())
+	check.Fault, err = tx.sealFault(heads[0], events)
+	return check, err == nil, err
+}
+
+// sealFault tells how a sealed day differs from its events, "" if it does not.
+func (tx *peopleTx) sealFault(d sealedDay, events *daylog.Day) (string, error) {
+	log, err := tx.dayLog(d)
+	if errors.Is(err, errSealBroken) {
+		return "its log is damaged: the checksum is another", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	users, err := tx.daySet(d)
+	if errors.Is(err, errSealBroken) || errors.Is(err, daylog.ErrCorrupt) {
+		return "its set of users is damaged", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	sealed, err := daylog.Decode(log)
+	if err != nil {
+		return "its log is damaged", nil
+	}
+	counts := sealed.Counts()
+	if (sealedDay{d.day, d.version, int64(len(sealed.SignIns)), int64(users.GetCardinality()), counts.SignUps, counts.Organizations, counts.Workspaces, d.usersSum, d.logSum}) != d {
+		return "its numbers are not those of its log", nil
+	}
+	if !users.Equals(sealed.Users()) {
+		return "its set of users is not that of its log", nil
+	}
+	if events.Len() > 0 && !bytes.Equal(events.Encode(), log) {
+		return "its log is not that of its events", nil
+	}
+	return tx.monthFault(d, users)
+}
+
+func (tx *peopleTx) monthFault(d sealedDay, users *daylog.Users) (string, error) {
+	months, err := tx.sealedMonths(monthOf(d.day), monthOf(d.day)+1)
+	if err != nil {
+		return "", err
+	}
+	if len(months) == 0 {
+		return "its month is missing", nil
+	}
+	all, err := tx.monthSet(months[0])
+	switch {
+	case errors.Is(err, errSealBroken) || errors.Is(err, daylog.ErrCorrupt):
+		return "its month's set of users is damaged", nil
+	case err != nil:
+		return "", err
+	case users.AndCardinality(all) != users.GetCardinality():
+		return "its month lacks users of it", nil
+	}
+	return "", nil
+}
+
+// pastEvents reads the sealed events of a day. Where the part of its month was dropped there are none.
+func (tx *peopleTx) pastEvents(day int64) (*daylog.Day, error) {
+	events := &daylog.Day{}
+	query, args := tx.bind(`SELECT kind, at, ordinal FROM past_events WHERE deployment = :deployment AND kind IN (`+kindList+`) AND at >= ? AND at < ?`,
+		[]any{day * microsADay, (day + 1) * microsADay})
+	err := tx.query(tx.ctx, func(row *sql.Rows) error {
+		var kind string
+		var at, ordinal int64
+		err := row.Scan(&kind, &at, &ordinal)
+		addEvent(events, kind, at%microsADay, uint32(ordinal))
+		return err
+	}, query, args...)
+	return events, tx.failed(err)
+}

@@ -1,0 +1,265 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/daylog"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// linkedKinds are the kinds of events that are users'.
+var linkedKinds = []string{people.EventSignIn, people.EventSignUp}
+
+// Waiting implements people.Sealing.
+func (s *Store) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
+	var all []people.WaitingEvents
+	err := s.reads().query(ctx, func(row *sql.Rows) error {
+		var w people.WaitingEvents
+		var day int64
+		err := row.Scan(&w.Deployment, &day, &w.Events, &w.Sealed)
+		w.Day = time.UnixMicro(day * microsADay).UTC()
+		all = append(all, w)
+		return err
+	}, `SELECT w.deployment, w.day, w.waiting, COALESCE(d.signins + d.signups + d.organizations + d.workspaces, 0)
+		FROM (SELECT deployment, `+dayOf+` AS day, COUNT(*) AS waiting FROM events GROUP BY 1, 2) w
+		LEFT JOIN sealed_days d ON d.deployment = w.deployment AND d.day = w.day ORDER BY 1, 2`)
+	return all, err
+}
+
+// Seal implements people.Sealing.
+func (s *Store) Seal(ctx context.Context, w people.WaitingEvents, linkedSince time.Time, limit int) (int64, error) {
+	day := w.Day.UnixMicro() / microsADay
+	s.makePart(ctx, monthOf(day))
+	var sealed int64
+	err := s.change(ctx, w.Deployment, s.engine.dialect.sealTx, func(tx people.Tx) (err error) {
+		run := &sealing{tx: tx.(*peopleTx), day: day, linkedSince: linkedSince.UnixMicro(), limit: limit}
+		sealed, err = run.seal()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("seal %s of %s: %w", w.Day.Format(time.DateOnly), w.Deployment, err)
+	}
+	return sealed, nil
+}
+
+// makePart makes the partition of a month. Where it cannot, because the role may not or the last part has events of the month, these go
+// there: nothing but the convenience of dropping a month depends on it.
+func (s *Store) makePart(ctx context.Context, month int64) {
+	if s.engine.dialect.newPart == "" {
+		return
+	}
+	if _, tried := s.parts.LoadOrStore(month, true); tried {
+		return
+	}
+	name := "past_events_" + time.Date(1970, time.January+time.Month(month), 1, 0, 0, 0, 0, time.UTC).Format("2006_01")
+	statement := fmt.Sprintf(s.engine.dialect.newPart, name, firstDayOf(month)*microsADay, firstDayOf(month+1)*microsADay)
+	if _, err := s.engine.write.ExecContext(ctx, statement); err != nil {
+		s.logger.V(1).Info("no partition was made: its events go into past_events_others", "partition", name, "reason", err.Error())
+	}
+}
+
+// sealing is one transaction of Seal. All its statements see one snapshot: what is recorded meanwhile waits for the next.
+type sealing struct {
+	tx          *peopleTx
+	day         int64
+	linkedSince int64
+	limit       int
+	totals      totals
+	fresh       daylog.Day
+}
+
+func (r *sealing) seal() (int64, error) {
+	if turn, err := r.takeTurn(); err != nil || !turn {
+		return 0, err
+	}
+	for _, kind := range []string{people.EventSignIn, people.EventSignUp, people.EventOrganization, people.EventWorkspace} {
+		if err := r.sealKind(kind); err != nil {
+			return 0, err
+		}
+	}
+	if r.fresh.Len() == 0 {
+		return 0, nil
+	}
+	users, err := r.putDay()
+	if err != nil {
+		return 0, err
+	}
+	if err := r.putMonth(users); err != nil {
+		return 0, err
+	}
+	r.totals.signUps += int64(len(r.fresh.SignUps))
+	return int64(r.fresh.Len()), r.putTotals()
+}
+
+// takeTurn holds the deployment against others who seal, and tells whether it could.
+func (r *sealing) takeTurn() (bool, error) {
+	err := r.tx.exec(`INSERT INTO sealed_totals (deployment, what, total) VALUES (:deployment, '` + totalOrdinals + `', 0), (:deployment, '` + totalSignUps + `', 0)
+		ON CONFLICT (deployment, what) DO NOTHING`)
+	if err != nil {
+		return false, err
+	}
+	var held int64
+	got, err := r.tx.get([]any{&held}, `SELECT total FROM sealed_totals WHERE deployment = :deployment AND what = '`+totalOrdinals+`'`+r.tx.dialect.skipLocked)
+	if err != nil || !got {
+		return false, err
+	}
+	r.totals, err = r.tx.sealedTotals("")
+	return err == nil, err
+}
+
+// sealKind moves the oldest events of a kind of the day.
+func (r *sealing) sealKind(kind string) error {
+	from, to := r.day*microsADay, (r.day+1)*microsADay
+	var bound int64
+	// Events of one microsecond go together: a few more than the limit.
+	beyond, err := r.tx.get([]any{&bound}, `SELECT at FROM events WHERE deployment = :deployment AND kind = ? AND at >= ? AND at < ? ORDER BY at LIMIT 1 OFFSET ?`,
+		kind, from, to, r.limit-1)
+	if err != nil {
+		return err
+	}
+	if beyond {
+		to = bound + 1
+	}
+	if kind == people.EventSignIn || kind == people.EventSignUp {
+		if err := r.numberUsers(kind, from, to); err != nil {
+			return err
+		}
+		if err := r.link(kind, from, to); err != nil {
+			return err
+		}
+	}
+	if err := r.read(kind, from, to); err != nil {
+		return err
+	}
+	err = r.tx.exec(`INSERT INTO past_events (deployment, kind, at, id, ordinal, method)
+		SELECT e.deployment, e.kind, e.at, e.id, COALESCE(o.ordinal, -1), e.method FROM events e
+		LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id
+		WHERE e.deployment = :deployment AND e.kind = ? AND e.at >= ? AND e.at < ?`, kind, from, to)
+	if err != nil {
+		return err
+	}
+	return r.tx.exec(`DELETE FROM events WHERE deployment = :deployment AND kind = ? AND at >= ? AND at < ?`, kind, from, to)
+}
+
+// numberUsers gives users their numbers who have none yet.
+func (r *sealing) numberUsers(kind string, from, to int64) error {
+	given, err := r.tx.affected(`INSERT INTO user_ordinals (deployment, user_id, ordinal)
+		SELECT u.deployment, u.user_id, CAST(? AS BIGINT) + ROW_NUMBER() OVER (ORDER BY u.user_id) - 1 FROM (
+			SELECT DISTINCT e.deployment, e.user_id FROM events e LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id
+			WHERE e.deployment = :deployment AND e.kind = ? AND e.at >= ? AND e.at < ? AND o.user_id IS NULL) u`, r.totals.ordinals, kind, from, to)
+	if err != nil {
+		return err
+	}
+	if r.totals.ordinals += given; r.totals.ordinals > math.MaxUint32 {
+		return fmt.Errorf("analytics: a deployment cannot have more than %d users", int64(math.MaxUint32))
+	}
+	return nil
+}
+
+// link keeps whose the events are that are young enough, or among the newest.
+func (r *sealing) link(kind string, from, to int64) error {
+	const columns = `deployment, kind, at, id, user_id, method, `
+	const there = ` AND EXISTS (SELECT 1 FROM users u WHERE u.deployment = e.deployment AND u.id = e.user_id)`
+	if young := max(from, r.linkedSince); young < to {
+		err := r.tx.exec(`INSERT INTO recent_events (`+columns+`address, user_agent) SELECT `+columns+`address, user_agent FROM events e
+			WHERE e.deployment = :deployment AND kind = ? AND at >= ? AND at < ?`+there, kind, young, to)
+		if err != nil {
+			return err
+		}
+	}
+	old := min(to, r.linkedSince)
+	if from >= old {
+		return nil
+	}
+	var oldest int64
+	_, err := r.tx.get([]any{&oldest}, `SELECT at FROM recent_events WHERE deployment = :deployment AND kind = ? ORDER BY at DESC, id DESC LIMIT 1 OFFSET ?`,
+		kind, people.KeepsNewest-1)
+	if err != nil {
+		return err
+	}
+	return r.tx.exec(`INSERT INTO recent_events (`+columns+`address, user_agent) SELECT `+columns+`'', '' FROM events e
+		WHERE e.deployment = :deployment AND kind = ? AND at >= ? AND at < ?`+there+` ORDER BY at DESC, id DESC LIMIT ?`, kind, max(from, oldest), old, people.KeepsNewest)
+}
+
+// read reads the events into what is to be sealed.
+func (r *sealing) read(kind string, from, to int64) error {
+	query, args := r.tx.bind(`SELECT e.at, COALESCE(o.ordinal, 0) FROM events e
+		LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id
+		WHERE e.deployment = :deployment AND e.kind = ? AND e.at >= ? AND e.at < ?`, []any{kind, from, to})
+	err := r.tx.query(r.tx.ctx, func(row *sql.Rows) error {
+		var at, ordinal int64
+		err := row.Scan(&at, &ordinal)
+		addEvent(&r.fresh, kind, at%microsADay, uint32(ordinal))
+		return err
+	}, query, args...)
+	return r.tx.failed(err)
+}
+
+// addEvent adds an event of a kind to a day.
+func addEvent(to *daylog.Day, kind string, at int64, user uint32) {
+	switch kind {
+	case people.EventSignIn:
+		to.SignIns = append(to.SignIns, daylog.SignIn{At: at, User: user})
+	case people.EventSignUp:
+		to.SignUps = append(to.SignUps, at)
+	case people.EventOrganization:
+		to.Organizations = append(to.Organizations, at)
+	case people.EventWorkspace:
+		to.Workspaces = append(to.Workspaces, at)
+	}
+}
+
+// putDay adds the events to the sealed day and returns its users.
+func (r *sealing) putDay() (*daylog.Users, error) {
+	held, err := r.tx.sealedDays(r.day, r.day+1)
+	if err != nil {
+		return nil, err
+	}
+	d, whole := sealedDay{day: r.day}, &daylog.Day{}
+	if len(held) == 1 {
+		d = held[0]
+		log, err := r.tx.dayLog(d)
+		if err != nil {
+			return nil, err
+		}
+		if whole, err = daylog.Decode(log); err != nil {
+			return nil, err
+		}
+	}
+	whole.Add(&r.fresh)
+	users := whole.Users()
+	d.version++
+	return users, r.tx.putSealedDay(d, whole, users)
+}
+
+// putMonth adds the users of the day to its month.
+func (r *sealing) putMonth(users *daylog.Users) error {
+	m := sealedMonth{month: monthOf(r.day)}
+	held, err := r.tx.sealedMonths(m.month, m.month+1)
+	if err != nil {
+		return err
+	}
+	all := users
+	if len(held) == 1 {
+		m = held[0]
+		if all, err = r.tx.monthSet(m); err != nil {
+			return err
+		}
+		all.Or(users)
+	}
+	m.version++
+	return r.tx.putSealedMonth(m, all)
+}
+
+func (r *sealing) putTotals() error {
+	for what, total := range map[string]int64{totalOrdinals: r.totals.ordinals, totalSignUps: r.totals.signUps} {
+		if err := r.tx.exec(`UPDATE sealed_totals SET total = ? WHERE what = ? AND deployment = :deployment`, total, what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
