@@ -127,7 +127,7 @@ var analyticsStories = []story{
 			for _, name := range []string{"a", "b"} {
 				histories[fmt.Sprintf("run%d/%s", run, name)] = newHistory(e, rt, fmt.Sprintf("run%d/%s", run, name))
 			}
-			for range 3 {
+			for range 2 {
 				for deployment, h := range histories {
 					h.goOn(e, rt, deployment)
 				}
@@ -250,11 +250,10 @@ func sealSome(e *env, rt *rapid.T, of map[string]*history) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	for _, w := range waiting {
-		if of[w.Deployment] == nil || rapid.Bool().Draw(rt, "waits on") {
-			continue
-		}
-		if _, err := e.store.Seal(e.ctx, w, time.UnixMicro(0), rapid.IntRange(1, 6).Draw(rt, "limit")); err != nil {
+	waiting = slices.DeleteFunc(waiting, func(w people.WaitingEvents) bool { return of[w.Deployment] == nil })
+	for range min(4, len(waiting)) {
+		w := rapid.SampledFrom(waiting).Draw(rt, "sealed")
+		if _, err := e.store.Seal(e.ctx, w, ever, rapid.IntRange(1, 6).Draw(rt, "limit")); err != nil {
 			rt.Fatal(err)
 		}
 	}
