@@ -70,9 +70,11 @@ type Sealing interface {
 	// sealed: 0 where none wait or another process seals the deployment. Of those at linkedSince or later, and of the newest
 	// KeepsNewest, it keeps whose they are; addresses and user agents of those at linkedSince or later alone.
 	Seal(ctx context.Context, w WaitingEvents, linkedSince time.Time, limit int) (int64, error)
-	// Unlink forgets whose sealed events are, and from where, that are older than a time, up to limit of each kind, and returns how many
-	// it was. Of the newest KeepsNewest it forgets from where alone. Events that wait lose their addresses and user agents as well.
+	// Unlink forgets whose sealed events are, and from where, that are older than a time, up to limit of each kind at once, and
+	// returns how many it was. Of the newest KeepsNewest it forgets from where alone. Events that wait lose their addresses and user agents as well.
 	Unlink(ctx context.Context, deployment string, before time.Time, limit int) (int64, error)
+	// Linked returns the deployments that have sealed events of which it is known whose they are.
+	Linked(ctx context.Context) ([]string, error)
 	// VerifySeals compares up to limit sealed days, from a day on, with their events, and tells what it found of each.
 	VerifySeals(ctx context.Context, deployment string, from time.Time, limit int) ([]SealCheck, error)
 }

@@ -25,12 +25,18 @@ func numbered(name string, n int64) store.Put {
 	}
 }
 
+// crashSealEnv makes the child one that seals.
+const crashSealEnv = "CARDEA_TEST_CRASH_SEAL"
+
 // crashChild writes from several goroutines until it is killed, and prints the name of each acknowledged document.
 func crashChild() int {
 	ctx := context.Background()
 	s, err := Open(ctx, os.Getenv(crashChildEnv), Options{})
 	if err == nil {
 		err = s.Migrate(ctx)
+	}
+	if err == nil && os.Getenv(crashSealEnv) != "" {
+		return sealUntilNothingWaits(ctx, s)
 	}
 	var term store.Term
 	if err == nil {
@@ -91,9 +97,9 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 }
 
 // runUntilKilled kills a child after so many acknowledgements and returns all it printed.
-func runUntilKilled(t *testing.T, url string, after int) []string {
+func runUntilKilled(t *testing.T, url string, after int, env ...string) []string {
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), crashChildEnv+"="+url)
+	child.Env = append(append(os.Environ(), crashChildEnv+"="+url), env...)
 	child.Stderr = os.Stderr
 	output, err := child.StdoutPipe()
 	if err != nil {

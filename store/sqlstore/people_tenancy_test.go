@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	createTable = regexp.MustCompile(`(?s)CREATE TABLE (\w+) \((.*?)\n\);`)
+	createTable = regexp.MustCompile(`(?s)CREATE TABLE (\w+) \((.*?)\n\)(?: WITHOUT ROWID)?;`)
 	// tableAt is where a statement reaches a table; %[1]s stands for one in the statements of the upkeep.
 	tableAt = regexp.MustCompile(`\b(?:FROM|JOIN|INTO|UPDATE|DELETE FROM)\s+([a-z_]+|%\[1\]s)`)
 	named   = regexp.MustCompile(`\bdeployment\b`)
@@ -22,15 +22,28 @@ var (
 
 // overAll are the functions that go over the rows of all deployments.
 var overAll = map[string]string{
-	"Purge": "takes what is over wherever it is; its keys name the deployment",
+	"Purge":   "takes what is over wherever it is; its keys name the deployment",
+	"Waiting": "tells of every deployment how many events wait, and of none what they are",
+	"Linked":  "tells which deployments there are",
 }
 
 // peopleSchema returns the tables of people with their definitions.
 func peopleSchema(t *testing.T) map[string]string {
 	t.Helper()
 	tables := map[string]string{}
-	for _, migration := range []string{"00002_people.sql", "00003_abuse.sql", "00004_api_keys.sql", "00005_imports.sql"} {
-		text, err := os.ReadFile(filepath.Join("migrations", migration))
+	common, err := filepath.Glob("migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := filepath.Glob("migrations/sqlite/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, migration := range append(common, own...) {
+		if strings.HasSuffix(migration, "00001_config.sql") {
+			continue
+		}
+		text, err := os.ReadFile(migration)
 		if err != nil {
 			t.Fatal(err)
 		}

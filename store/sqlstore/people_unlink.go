@@ -2,23 +2,43 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/cardea-iam/cardea/store/people"
 )
 
+// Linked implements people.Sealing, by one step along the key for each deployment.
+func (s *Store) Linked(ctx context.Context) ([]string, error) {
+	var all []string
+	err := s.reads().query(ctx, func(row *sql.Rows) error {
+		var deployment string
+		err := row.Scan(&deployment)
+		all = append(all, deployment)
+		return err
+	}, `WITH RECURSIVE linked(deployment) AS (
+			SELECT MIN(deployment) FROM recent_events
+			UNION ALL SELECT (SELECT MIN(r.deployment) FROM recent_events r WHERE r.deployment > l.deployment) FROM linked l WHERE l.deployment IS NOT NULL
+		) SELECT deployment FROM linked WHERE deployment IS NOT NULL`)
+	return all, err
+}
+
 // Unlink implements people.Sealing.
 func (s *Store) Unlink(ctx context.Context, deployment string, before time.Time, limit int) (int64, error) {
-	forgotten := int64(0)
-	for _, kind := range linkedKinds {
-		err := s.Change(ctx, deployment, func(tx people.Tx) error {
+	var forgotten int64
+	err := s.Change(ctx, deployment, func(tx people.Tx) error {
+		forgotten = 0
+		for _, kind := range linkedKinds {
 			n, err := tx.(*peopleTx).unlink(kind, before.UnixMicro(), limit)
-			forgotten = max(forgotten, n)
-			return err
-		})
-		if err != nil {
-			return forgotten, err
+			if err != nil {
+				return err
+			}
+			forgotten += n
 		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
 	return forgotten, nil
 }

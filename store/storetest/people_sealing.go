@@ -163,6 +163,24 @@ var sealingStories = []story{
 		e.Expect(e.signedInFrom(10)).To(gomega.Equal([]string{"2 192.0.2.1agent", "1 "}))
 		e.Expect(e.unlink(event(2, "", 0).At, 100)).To(gomega.BeZero())
 	}},
+	{name: "the deployments whose sealed events are still somebody's are told, each once", run: func(e *env) {
+		e.begin()
+		linked := func() []string {
+			all, err := e.store.Linked(e.ctx)
+			e.ok(err)
+			return all
+		}
+		e.Expect(linked()).To(gomega.BeEmpty())
+		for _, deployment := range []string{"apps/c", "apps/a", "apps/b"} {
+			e.change(deployment, func(tx people.Tx) error { return furnish(tx, deployment) })
+			e.change(deployment, func(tx people.Tx) error { return tx.RecordEvent(event(2, people.EventSignIn, 1)) })
+		}
+		for _, deployment := range []string{"apps/c", "apps/a"} {
+			_, err := e.store.Seal(e.ctx, people.WaitingEvents{Deployment: deployment, Day: born.Truncate(day)}, ever, 10)
+			e.ok(err)
+		}
+		e.Expect(linked()).To(gomega.Equal([]string{"apps/a", "apps/c"}))
+	}},
 	{name: "a deleted user is listed no more, and stays counted once, also by what was not sealed", run: func(e *env) {
 		e.begin()
 		e.records(event(1, people.EventSignIn, 1), event(2, people.EventSignIn, 2))

@@ -239,6 +239,14 @@ func (s *Interruptible) Unlink(ctx context.Context, deployment string, before ti
 	return s.Store.Unlink(ctx, deployment, before, limit)
 }
 
+// Linked implements people.Sealing.
+func (s *Interruptible) Linked(ctx context.Context) ([]string, error) {
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
+	return s.Store.Linked(ctx)
+}
+
 // VerifySeals implements people.Sealing.
 func (s *Interruptible) VerifySeals(ctx context.Context, deployment string, from time.Time, limit int) ([]people.SealCheck, error) {
 	if err := s.reach(); err != nil {

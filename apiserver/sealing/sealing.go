@@ -1,0 +1,149 @@
+// Package sealing keeps analytics fast and its traces short: it seals events by and by, and forgets, after the retention, whose they were
+// and from where. Every server does it; they take turns by the deployment, in the store. Nothing that is counted depends on it.
+package sealing
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// passEvery is how often events that wait are looked at, before jitter.
+	passEvery = 20 * time.Second
+	// wholeEvery is how often all that wait are sealed, however few: what a summary reads of today stays this short.
+	wholeEvery = 10 * time.Minute
+	// DefaultRetention is how long addresses and user agents are kept where a deployment does not say.
+	DefaultRetention = 30 * 24 * time.Hour
+	// step bounds one transaction, in events of a kind: others write between two.
+	step = 10_000
+	// fewest is how many events of a day make it worth sealing at once.
+	fewest = 2_000
+)
+
+// Options are what a Sealer needs.
+type Options struct {
+	Store people.Sealing
+	// Retention returns how long a deployment keeps addresses and user agents.
+	Retention func(deployment string) time.Duration
+	Clock     func() time.Time
+	Log       logr.Logger
+	Registry  prometheus.Registerer
+}
+
+// Sealer seals and forgets.
+type Sealer struct {
+	Options
+	waiting prometheus.Gauge
+}
+
+// New returns a Sealer and registers how many events wait.
+func New(opts Options) *Sealer {
+	s := &Sealer{Options: opts, waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "cardea_analytics_waiting_events", Help: "Events that were not sealed yet when this server looked last. They are counted all the same, more slowly.",
+	})}
+	opts.Registry.MustRegister(s.waiting)
+	return s
+}
+
+// Run works until ctx ends.
+func (s *Sealer) Run(ctx context.Context) error {
+	last := s.Clock() // a server that was just started has others to answer first
+	for {
+		timer := time.NewTimer(passEvery/2 + rand.N(passEvery))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		now := s.Clock()
+		whole := now.Sub(last) >= wholeEvery || now.Before(last)
+		if whole {
+			last = now
+		}
+		if err := s.Pass(ctx, whole); err != nil && ctx.Err() == nil {
+			s.Log.Error(err, "Events were not sealed; they are counted all the same, and trying goes on")
+		}
+	}
+}
+
+// Pass seals what is worth it, or whatever waits if whole is true, which forgets what is past its retention too.
+func (s *Sealer) Pass(ctx context.Context, whole bool) error {
+	waiting, err := s.Store.Waiting(ctx)
+	if err != nil {
+		return err
+	}
+	left := int64(0)
+	for _, w := range waiting {
+		if !whole && !worthIt(w) {
+			left += w.Events
+			continue
+		}
+		if err := s.sealDay(ctx, w); err != nil {
+			return err
+		}
+	}
+	s.waiting.Set(float64(left))
+	if !whole {
+		return nil
+	}
+	return s.forget(ctx)
+}
+
+// worthIt tells whether so many events wait for a day that writing it anew, with all that is sealed of it, is cheap for each. A day that
+// grows is so written a few dozen times, not once a pass.
+func worthIt(w people.WaitingEvents) bool { return w.Events >= max(fewest, w.Sealed/8) }
+
+// sealDay seals what waited of a day. Between two steps it rests as long as the last one took: on SQLite nobody else writes meanwhile.
+func (s *Sealer) sealDay(ctx context.Context, w people.WaitingEvents) error {
+	for sealed := int64(0); sealed < w.Events; {
+		began := time.Now()
+		n, err := s.Store.Seal(ctx, w, s.Clock().Add(-s.Retention(w.Deployment)), step)
+		if err != nil || n == 0 {
+			return err
+		}
+		if sealed += n; sealed < w.Events && rest(ctx, time.Since(began)) != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// forget forgets in all deployments what is past the retention.
+func (s *Sealer) forget(ctx context.Context) error {
+	linked, err := s.Store.Linked(ctx)
+	if err != nil {
+		return err
+	}
+	for _, deployment := range linked {
+		for {
+			began := time.Now()
+			n, err := s.Store.Unlink(ctx, deployment, s.Clock().Add(-s.Retention(deployment)), step)
+			if err != nil {
+				return err
+			}
+			if n < step || rest(ctx, time.Since(began)) != nil {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// rest waits, or for the end of the context, which it returns.
+func rest(ctx context.Context, delay time.Duration) error {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

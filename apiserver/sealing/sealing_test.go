@@ -1,0 +1,142 @@
+package sealing
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+)
+
+var now = time.Date(2026, time.May, 2, 12, 0, 0, 0, time.UTC)
+
+func newSealer(t *testing.T) (*Sealer, *sqlstore.Store) {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), "sqlite://"+t.TempDir()+"/cardea.db", sqlstore.Options{})
+	if err == nil {
+		t.Cleanup(func() { _ = s.Close() })
+		err = s.Migrate(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	retention := func(deployment string) time.Duration {
+		if deployment == "acme/short" {
+			return 24 * time.Hour
+		}
+		return DefaultRetention
+	}
+	return New(Options{Store: s, Retention: retention, Clock: func() time.Time { return now }, Log: logr.Discard(), Registry: prometheus.NewRegistry()}), s
+}
+
+// signIns records sign-ins of user 1, so many ago each.
+func signIns(t *testing.T, s *sqlstore.Store, deployment string, ago ...time.Duration) {
+	t.Helper()
+	err := s.Change(t.Context(), deployment, func(tx people.Tx) error {
+		if _, there, err := tx.User(1); err != nil || !there {
+			err := errors.Join(err, tx.InsertUser(people.User{ID: 1, CreatedAt: now}, people.Email{ID: 1, Address: "ada@example.com", Primary: true, CreatedAt: now}))
+			if err != nil {
+				return err
+			}
+		}
+		for i, ago := range ago {
+			err := tx.RecordEvent(people.Event{ID: int64(i + 1), Kind: people.EventSignIn, At: now.Add(-ago), User: 1, Method: people.MethodPassword, Address: "192.0.2.1"})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func waiting(t *testing.T, s *sqlstore.Store) (n int64) {
+	t.Helper()
+	all, err := s.Waiting(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range all {
+		n += w.Events
+	}
+	return n
+}
+
+func TestFewEventsWaitForAWholePass(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	signIns(t, s, "acme/home", time.Hour, 2*time.Hour, 48*time.Hour)
+	many := make([]time.Duration, fewest)
+	for i := range many {
+		many[i] = time.Duration(i) * time.Second
+	}
+	signIns(t, s, "acme/busy", many...)
+	for _, step := range []struct {
+		whole bool
+		left  int64
+	}{{false, 3}, {true, 0}} {
+		if err := sealer.Pass(t.Context(), step.whole); err != nil {
+			t.Fatal(err)
+		}
+		if left := waiting(t, s); left != step.left {
+			t.Errorf("%d wait, want %d", left, step.left)
+		}
+		if told := testutil.ToFloat64(sealer.waiting); told != float64(step.left) {
+			t.Errorf("%v are told to wait, want %d", told, step.left)
+		}
+	}
+}
+
+func TestADayIsWrittenAnewWhenAnEighthIsNew(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		events, sealed int64
+		want           bool
+	}{{fewest - 1, 0, false}, {fewest, 0, true}, {fewest, 8 * fewest, true}, {fewest, 8*fewest + 8, false}, {125_000, 1_000_000, true}} {
+		if got := worthIt(people.WaitingEvents{Events: tc.events, Sealed: tc.sealed}); got != tc.want {
+			t.Errorf("%d more than %d: %t", tc.events, tc.sealed, got)
+		}
+	}
+}
+
+// TestAddressesAreForgottenAfterTheRetention of each deployment, whether they were sealed before it passed or after.
+func TestAddressesAreForgottenAfterTheRetention(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	for _, deployment := range []string{"acme/home", "acme/short"} {
+		signIns(t, s, deployment, time.Hour, 23*time.Hour, 48*time.Hour, 31*24*time.Hour)
+	}
+	addresses := func(deployment string) string {
+		summary, err := s.Summarize(t.Context(), deployment, people.Period{}, people.Period{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, r := range summary.RecentSignIns {
+			all = append(all, fmt.Sprint(r.Address != ""))
+		}
+		return strings.Join(all, " ")
+	}
+	for _, step := range []struct {
+		later       time.Duration
+		home, short string
+	}{{0, "true true true false", "true true false false"}, {2 * time.Hour, "true true true false", "true false false false"}, {29 * 24 * time.Hour, "true true false false", "false false false false"}} {
+		at := now.Add(step.later)
+		sealer.Clock = func() time.Time { return at }
+		if err := sealer.Pass(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if home, short := addresses("acme/home"), addresses("acme/short"); home != step.home || short != step.short {
+			t.Errorf("%v later: %q and %q, want %q and %q", step.later, home, short, step.home, step.short)
+		}
+	}
+}

@@ -1,0 +1,357 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const analyzed = "apps/main"
+
+// firstDay is the first day of drawnEvents: the days after it have a leap day and a month's end among them.
+var firstDay = time.Date(2024, time.February, 26, 0, 0, 0, 0, time.UTC)
+
+// record writes events of so many users, some of whom are there, over a week. They are the same for one seed.
+func record(t testing.TB, s *Store, seed uint64, events, users int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 0))
+	err := s.Change(t.Context(), analyzed, func(tx people.Tx) error {
+		for n := range events {
+			e := people.Event{
+				ID: int64(seed)*1_000_000 + int64(n) + 1, Kind: people.EventSignIn, Method: people.MethodPassword, User: random.Int64N(int64(users)) + 1, Address: "192.0.2.1",
+				At: firstDay.Add(time.Duration(random.Int64N(7*microsADay)) * time.Microsecond),
+			}
+			if of := random.IntN(10); of < 3 {
+				e.Kind = []string{people.EventSignUp, people.EventOrganization, people.EventWorkspace}[of]
+			}
+			if err := tx.RecordEvent(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sealedRows is all that sealing keeps, to the byte.
+func sealedRows(t testing.TB, s *Store) (rows []string) {
+	t.Helper()
+	for _, query := range []string{
+		`SELECT 'day', day, signins, users, signups + organizations * 1000 + workspaces * 1000000, user_set, log FROM sealed_days WHERE deployment = ? ORDER BY day`,
+		`SELECT 'month', month, users_sum, 0, 0, user_set, user_set FROM sealed_months WHERE deployment = ? ORDER BY month`,
+		`SELECT kind, at, id, ordinal, 0, NULL, NULL FROM past_events WHERE deployment = ? ORDER BY kind, at, id`,
+		`SELECT kind, at, id, user_id, 0, NULL, NULL FROM recent_events WHERE deployment = ? ORDER BY kind, at, id`,
+		`SELECT what, total, 0, 0, 0, NULL, NULL FROM sealed_totals WHERE deployment = ? ORDER BY what`,
+		`SELECT 'ordinal', user_id, ordinal, 0, 0, NULL, NULL FROM user_ordinals WHERE deployment = ? ORDER BY user_id`,
+	} {
+		err := s.reads().query(t.Context(), func(row *sql.Rows) error {
+			var what string
+			var n [4]int64
+			var blobs [2][]byte
+			err := row.Scan(&what, &n[0], &n[1], &n[2], &n[3], &blobs[0], &blobs[1])
+			rows = append(rows, fmt.Sprintf("%s %d %x", what, n, blobs))
+			return err
+		}, query, analyzed)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rows
+}
+
+// longAgo keeps whose every event is.
+var longAgo = time.UnixMicro(0)
+
+// sealUntilNothingWaits seals in small steps, and prints a line after each.
+func sealUntilNothingWaits(ctx context.Context, s *Store) int {
+	for {
+		waiting, err := s.Waiting(ctx)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		if len(waiting) == 0 {
+			return 0
+		}
+		if _, err := s.Seal(ctx, waiting[0], longAgo, 5); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		fmt.Println("sealed")
+	}
+}
+
+func sealWhole(t testing.TB, s *Store) {
+	t.Helper()
+	if sealUntilNothingWaits(t.Context(), s) != 0 {
+		t.Fatal("sealing failed")
+	}
+}
+
+func summaryOf(t testing.TB, from people.Analytics, period people.Period) people.Summary {
+	t.Helper()
+	before := people.Period{From: period.From.Add(-period.To.Sub(period.From)), To: period.From}
+	got, err := from.Summarize(t.Context(), analyzed, period, before, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+var wholeWeek = people.Period{From: firstDay.Add(time.Hour), To: firstDay.Add(6 * 24 * time.Hour)}
+
+// TestSealingFailedAtEveryCall fails a sealing at its first, second, ... call to the database, and its commit before and after its work:
+// no answer changes, and what is sealed in the end is what a sealing without faults leaves.
+func TestSealingFailedAtEveryCall(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			smooth, _, _ := openFaulty(t, newURL(t))
+			record(t, smooth, 1, 60, 9)
+			sealWhole(t, smooth)
+			s, f, _ := openFaulty(t, newURL(t))
+			record(t, s, 1, 60, 9)
+			want := summaryOf(t, s, wholeWeek)
+			fail := func(arm func(), applied bool) (reached bool) {
+				waiting, err := s.Waiting(t.Context())
+				if err != nil || len(waiting) == 0 {
+					t.Fatal(err, "nothing waits any more")
+				}
+				before := sealedRows(t, s)
+				arm()
+				_, err = s.Seal(t.Context(), waiting[0], longAgo, 5)
+				f.left.Store(0)
+				if f.fired.Load() && err == nil && s.engine.dialect.newPart == "" {
+					t.Error("a fault was passed over")
+				}
+				if err != nil && (!errors.Is(err, errInjected) || reflect.DeepEqual(before, sealedRows(t, s)) == applied) {
+					t.Errorf("%v; done: %t, want %t", err, !applied, applied)
+				}
+				if got := summaryOf(t, s, wholeWeek); !reflect.DeepEqual(got, want) {
+					t.Errorf("after a fault: %+v, want %+v", got, want)
+				}
+				return f.fired.Load()
+			}
+			nth := int64(1)
+			for ; fail(func() { f.arm(nth, errInjected) }, false); nth++ {
+			}
+			if nth < 20 {
+				t.Errorf("a sealing made %d calls: too few for this test to mean anything", nth)
+			}
+			fail(func() { f.armCommit(errInjected, false) }, false)
+			fail(func() { f.armCommit(errInjected, true) }, true)
+			sealWhole(t, s)
+			if got := summaryOf(t, s, wholeWeek); !reflect.DeepEqual(got, want) {
+				t.Errorf("at the end: %+v, want %+v", got, want)
+			}
+			if got := sealedRows(t, s); !reflect.DeepEqual(got, sealedRows(t, smooth)) {
+				t.Error("what is sealed is not what a sealing without faults leaves")
+			}
+		})
+	}
+}
+
+func TestKilledWhileSealing(t *testing.T) {
+	t.Parallel()
+	smooth := openAt(t, newSQLite(t), Options{})
+	url := newSQLite(t)
+	for _, at := range []string{"smooth", url} {
+		s := smooth
+		if at == url {
+			s = openAt(t, url, Options{})
+		}
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		record(t, s, 1, 300, 40)
+		if at == url {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := summaryOf(t, smooth, wholeWeek)
+	sealWhole(t, smooth)
+	for round := range 4 {
+		runUntilKilled(t, url, 5, crashSealEnv+"=1")
+		s, err := Open(t.Context(), url, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := summaryOf(t, s, wholeWeek); !reflect.DeepEqual(got, want) {
+			t.Errorf("round %d: %+v, want %+v", round, got, want)
+		}
+		if round == 3 {
+			sealWhole(t, s)
+			if !reflect.DeepEqual(sealedRows(t, s), sealedRows(t, smooth)) {
+				t.Error("what is sealed is not what a sealing that nobody killed leaves")
+			}
+			if got := summaryOf(t, s, wholeWeek); !reflect.DeepEqual(got, want) {
+				t.Errorf("at the end: %+v, want %+v", got, want)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestThreeFormulasAgree: the index, counting distinct users, and counting sign-ins whose user had none before in the period, are three
+// ways to one number.
+func TestThreeFormulasAgree(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			s := openAt(t, newURL(t), Options{})
+			if err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			random := rand.New(rand.NewPCG(7, 7))
+			for round := range uint64(3) {
+				record(t, s, round+1, 400, 60)
+				for range 12 {
+					from := firstDay.Add(time.Duration(random.Int64N(8*microsADay)-microsADay) * time.Microsecond)
+					period := people.Period{From: from, To: from.Add(time.Duration(random.Int64N(5*microsADay)+1) * time.Microsecond)}
+					got := summaryOf(t, s, period)
+					if want := summaryOf(t, s.Counting(), period); !reflect.DeepEqual(got, want) {
+						t.Fatalf("%v: %+v, counted one by one %+v", period, got, want)
+					}
+					if want := firstOfTheirs(t, s, period); got.Period.SignInUsers != want {
+						t.Fatalf("%v: %d users, by their sign-ins before %d", period, got.Period.SignInUsers, want)
+					}
+				}
+				waiting, err := s.Waiting(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, w := range waiting[:5] { // two days wait on
+					if _, err := s.Seal(t.Context(), w, longAgo, 1000); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// firstOfTheirs counts the sign-ins in a period whose user's previous one was not in it.
+func firstOfTheirs(t testing.TB, s *Store, period people.Period) (n int64) {
+	t.Helper()
+	_, err := s.reads().row(t.Context(), []any{&n}, `SELECT COUNT(*) FROM (
+		SELECT at, LAG(at) OVER (PARTITION BY who ORDER BY at) AS previous FROM analytics_events WHERE deployment = ? AND kind = 'signin') v
+		WHERE at >= ? AND at < ? AND (previous IS NULL OR previous < ?)`, analyzed, micros(period.From), micros(period.To), micros(period.From))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestTheViewOfDaysIsTheSummarysDays: whoever charts in SQL sees what operation 4.2 answers.
+func TestTheViewOfDaysIsTheSummarysDays(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			s := openAt(t, newURL(t), Options{})
+			if err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			record(t, s, 1, 200, 20)
+			sealWhole(t, s)
+			record(t, s, 2, 5, 30) // some days are sealed in part
+			var days []people.Day
+			err := s.reads().query(t.Context(), func(row *sql.Rows) error {
+				var d people.Day
+				var day int64
+				err := row.Scan(&day, &d.SignInUsers, &d.SignUps, &d.Organizations, &d.Workspaces)
+				d.Start = time.UnixMicro(day * microsADay).UTC()
+				days = append(days, d)
+				return err
+			}, `SELECT day, signins, signups, organizations, workspaces FROM analytics_days WHERE deployment = ? ORDER BY day`, analyzed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := summaryOf(t, s, people.Period{From: firstDay, To: firstDay.AddDate(0, 0, 9)}).Days; !reflect.DeepEqual(days, want) {
+				t.Errorf("%+v, want %+v", days, want)
+			}
+		})
+	}
+}
+
+// TestEventsOfAMonthHaveAPartition on PostgreSQL, and one that cannot be made stops nothing.
+func TestEventsOfAMonthHaveAPartition(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, engines["postgres"](t), Options{})
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	record(t, s, 1, 100, 9)
+	s.parts.Store(monthOf(firstDay.UnixMicro()/microsADay), true) // February's was tried, and could not be made
+	sealWhole(t, s)
+	counts := map[string]int64{}
+	err := s.reads().query(t.Context(), func(row *sql.Rows) error {
+		var part string
+		var n int64
+		err := row.Scan(&part, &n)
+		counts[part] = n
+		return err
+	}, `SELECT CAST(tableoid::regclass AS TEXT), COUNT(*) FROM past_events GROUP BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(counts) != 2 || counts["past_events_others"] == 0 || counts["past_events_2024_03"] == 0 {
+		t.Errorf("%v", counts)
+	}
+}
+
+// TestWhatIsDamagedIsNamed changes what is sealed behind Cardea's back.
+func TestWhatIsDamagedIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]string{
+		"its log is damaged: the checksum is another": `UPDATE sealed_days SET log = user_set WHERE deployment = ? AND day = ?`,
+		"its set of users is damaged":                 `UPDATE sealed_days SET user_set = log WHERE deployment = ? AND day = ?`,
+		"its numbers are not those of its log":        `UPDATE sealed_days SET signups = signups + 1 WHERE deployment = ? AND day = ?`,
+		"its log is not that of its events": `UPDATE past_events SET at = at + 1 WHERE deployment = ? AND kind = 'signup' AND at = (
+			SELECT MIN(p.at) FROM past_events p WHERE p.deployment = past_events.deployment AND p.kind = 'signup' AND p.at / 86400000000 = ?)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openAt(t, newSQLite(t), Options{})
+			if err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			record(t, s, 1, 200, 20)
+			sealWhole(t, s)
+			day := firstDay.UnixMicro()/microsADay + 2
+			changed, err := session{s.engine.dialect, s.engine.write}.exec(t.Context(), damage, analyzed, day)
+			if err != nil || changed != 1 {
+				t.Fatal(changed, err)
+			}
+			checks, err := s.VerifySeals(t.Context(), analyzed, longAgo, 100)
+			if err != nil || len(checks) != 7 {
+				t.Fatal(checks, err)
+			}
+			for _, check := range checks {
+				want := ""
+				if check.Day.UnixMicro()/microsADay == day {
+					want = name
+				}
+				if check.Fault != want {
+					t.Errorf("%s: %q, want %q", check.Day.Format(time.DateOnly), check.Fault, want)
+				}
+			}
+		})
+	}
+}
