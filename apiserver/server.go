@@ -28,6 +28,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/sealing"
 	"github.com/cardea-iam/cardea/apiserver/sharedlimit"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/seal"
@@ -89,6 +90,7 @@ type Server struct {
 	frontend   http.Handler
 	dispatcher *outbox.Dispatcher
 	keys       *keycache.Cache
+	sealer     *sealing.Sealer
 	// counters are those that replicas share, nil where this server counts alone.
 	counters  *sharedlimit.Counters
 	decisions *decision.API
@@ -135,6 +137,9 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	sealer := sealing.New(sealing.Options{
+		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("sealing"), Registry: opts.Registry,
+	})
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {
 		return &guard{
@@ -142,7 +147,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, counters: counters, decisions: decisions, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, decision: guarded("decision", decisions),
 		backend: guarded("backend", backend), frontend: guarded("end-user", frontend),
 	}, nil
 }
@@ -160,13 +165,14 @@ func (s *Server) Decision() http.Handler { return s.decision }
 func (s *Server) Keys() *keycache.Cache { return s.keys }
 
 // Follow does what needs no listener until ctx ends: it keeps the configuration current, sends what waits in the outbox, and deletes
-// what is over. Run does it as well.
+// what is over, and seals what analytics counts. Run does it as well.
 func (s *Server) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.follower.Run(ctx) })
 	group.Go(func() error { return s.dispatcher.Run(ctx) })
 	group.Go(func() error { return s.keepUp(ctx) })
 	group.Go(func() error { return s.keys.Run(ctx) })
+	group.Go(func() error { return s.sealer.Run(ctx) })
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })
 	}

@@ -41,6 +41,20 @@ func ParsePeriod(query url.Values) (people.Period, []apierror.Fault) {
 	return people.Period{From: from, To: to}, nil
 }
 
+// ParseDays is ParsePeriod for the whole UTC days that a period touches.
+func ParseDays(query url.Values) (people.Period, []apierror.Fault) {
+	period, faults := ParsePeriod(query)
+	if faults != nil {
+		return period, faults
+	}
+	period.From = period.From.Truncate(day)
+	period.To = period.To.Add(day - time.Microsecond).Truncate(day)
+	if period.To.Sub(period.From) > maxDays*day {
+		return people.Period{}, []apierror.Fault{{Pointer: "?to", Message: fmt.Sprintf("must leave at most %d days touched: ask for shorter periods", maxDays)}}
+	}
+	return period, nil
+}
+
 func parseTime(query url.Values, name string) (time.Time, []apierror.Fault) {
 	fault := func(message string) (time.Time, []apierror.Fault) {
 		return time.Time{}, []apierror.Fault{{Pointer: "?" + name, Message: message}}

@@ -27,16 +27,25 @@ func (a *API) getAnalytics(c *call) (reply, error) {
 	if faults != nil {
 		return reply{}, apierror.Invalid(faults...)
 	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
-	defer cancel()
-	summary, err := a.People.Summarize(ctx, c.tenant(), period, analytics.Before(period), recentEntries)
-	if errors.Is(err, store.ErrUnavailable) {
-		err = apierror.Unavailable(err, "the store cannot be asked at the moment: try again")
-	}
+	summary, err := a.summarize(c, period, analytics.Before(period), recentEntries)
 	if err != nil {
 		return reply{}, err
 	}
 	return object(analyticsView(period, summary)), nil
+}
+
+func (a *API) summarize(c *call, period, before people.Period, recent int) (people.Summary, error) {
+	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
+	defer cancel()
+	summary, err := a.People.Summarize(ctx, c.tenant(), period, before, recent)
+	return summary, storeAway(err)
+}
+
+func storeAway(err error) error {
+	if errors.Is(err, store.ErrUnavailable) {
+		return apierror.Unavailable(err, "the store cannot be asked at the moment: try again")
+	}
+	return err
 }
 
 func analyticsView(period people.Period, s people.Summary) openapi.AnalyticsSummary {

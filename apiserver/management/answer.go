@@ -19,6 +19,8 @@ type reply struct {
 	parts [2][]byte
 	// value is sent as JSON, if there are no parts.
 	value any
+	// contentType is that of parts that are no JSON, "" for those that are.
+	contentType string
 	// synced is the header Cardea-Synced, "" of what writes no configuration.
 	synced string
 	// pooled is given back when the answer is sent.
@@ -68,6 +70,9 @@ func (c *call) send(answer reply) {
 		answer.parts[0] = body
 	}
 	header["Content-Type"] = contentTypeJSON
+	if answer.contentType != "" {
+		header["Content-Type"] = []string{answer.contentType}
+	}
 	if size := len(answer.parts[0]) + len(answer.parts[1]); size > unchunked {
 		header["Content-Length"] = []string{strconv.Itoa(size)}
 	}

@@ -92,7 +92,9 @@ func New(opts Options) (http.Handler, error) {
 // operations are what serves each documented operation. The document says what each needs of a request.
 func (a *API) operations() map[string]operation {
 	return map[string]operation{
-		"GET /analytics": a.getAnalytics,
+		"GET /analytics":              a.getAnalytics,
+		"GET /analytics/export":       a.exportAnalytics,
+		"GET /analytics/verification": a.verifyAnalytics,
 
 		"GET /api-auth/rate-limit-schemes":           a.listSchemes,
 		"POST /api-auth/rate-limit-schemes":          a.createScheme,

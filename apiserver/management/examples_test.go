@@ -94,7 +94,7 @@ func TestTheDocumentsExamplesWork(t *testing.T) {
 			if strings.HasSuffix(path, "/batches") {
 				path += "?offset=0"
 			}
-			if path == "/analytics" {
+			if path == "/analytics" || path == "/analytics/export" {
 				path += "?from=2026-05-01T00:00:00Z&to=2026-06-01T00:00:00Z"
 			}
 			expectExample(t, op, backend.send(method, values.Replace(path), values.Replace(exampleBody(t, op))))

@@ -172,6 +172,24 @@ func (e ListAIAgentsNestedParamsIsActive) Valid() bool {
 	}
 }
 
+// Defines values for ExportAnalyticsParamsFormat.
+const (
+	Csv  ExportAnalyticsParamsFormat = "csv"
+	Json ExportAnalyticsParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ExportAnalyticsParamsFormat enum.
+func (e ExportAnalyticsParamsFormat) Valid() bool {
+	switch e {
+	case Csv:
+		return true
+	case Json:
+		return true
+	default:
+		return false
+	}
+}
+
 // AIAgent An AI agent.
 type AIAgent struct {
 	// Id Its id.
@@ -391,6 +409,30 @@ type AnalyticsDay struct {
 	Signups int64 `json:"signups"`
 }
 
+// AnalyticsExport Days in numbers.
+type AnalyticsExport struct {
+	// Data Every day that was touched, the oldest first.
+	Data []AnalyticsExportDay `json:"data"`
+}
+
+// AnalyticsExportDay A whole day in numbers.
+type AnalyticsExportDay struct {
+	// Day The calendar day, UTC.
+	Day string `json:"day"`
+
+	// Signins How many users signed in on it.
+	Signins int64 `json:"signins"`
+
+	// Signups How many accounts were created on it.
+	Signups int64 `json:"signups"`
+
+	// OrganizationsCreated How many organizations were created on it.
+	OrganizationsCreated int64 `json:"organizations_created"`
+
+	// WorkspacesCreated How many workspaces were created on it.
+	WorkspacesCreated int64 `json:"workspaces_created"`
+}
+
 // AnalyticsSummary A period in numbers.
 type AnalyticsSummary struct {
 	// UniqueSignins How many users signed in.
@@ -428,6 +470,27 @@ type AnalyticsSummary struct {
 
 	// RecentSignins The 10 newest of the deployment, in the period or not, newest first, without those of deleted users.
 	RecentSignins []RecentSignIn `json:"recent_signins"`
+}
+
+// AnalyticsVerification What a verification found.
+type AnalyticsVerification struct {
+	// Data The days, the oldest first.
+	Data []AnalyticsVerifiedDay `json:"data"`
+
+	// Next Where to go on, null: there are no more.
+	Next *string `json:"next"`
+}
+
+// AnalyticsVerifiedDay A sealed day beside its events.
+type AnalyticsVerifiedDay struct {
+	// Day The calendar day, UTC.
+	Day string `json:"day"`
+
+	// Events How many sealed events it was compared with, 0 where they are kept no more: then it was compared with its own log.
+	Events int64 `json:"events"`
+
+	// Fault How it differs, null: it does not.
+	Fault *string `json:"fault"`
 }
 
 // ApiAuthApp A family of API keys.
@@ -1511,6 +1574,30 @@ type GetAnalyticsParams struct {
 
 	// To The end of the period, later than from by at most 1,100 days.
 	To string `form:"to" json:"to"`
+}
+
+// ExportAnalyticsParams defines parameters for ExportAnalytics.
+type ExportAnalyticsParams struct {
+	// From A time on the first day, RFC 3339 with its offset, 1970 or later.
+	From string `form:"from" json:"from"`
+
+	// To The end of the period, later than from. At most 1,100 days may be touched.
+	To string `form:"to" json:"to"`
+
+	// Format `json`, or `csv` with a line of names first. Absent, json.
+	Format *ExportAnalyticsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// ExportAnalyticsParamsFormat defines parameters for ExportAnalytics.
+type ExportAnalyticsParamsFormat string
+
+// VerifyAnalyticsParams defines parameters for VerifyAnalytics.
+type VerifyAnalyticsParams struct {
+	// From The first day to look at, such as 2026-05-10. Absent, the first there is.
+	From *string `form:"from,omitempty" json:"from,omitempty"`
+
+	// Limit How many days at most, 1 to 100; more are cut to 100. Absent, 50.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // ListApiAuthAppsParams defines parameters for ListApiAuthApps.

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// errDiffers: sealed days were found that differ from their events, and were named already.
+var errDiffers = errors.New("some sealed days differ from their events: keep the store as it is, and a backup of it, and report it")
+
+func analyticsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "analytics", Short: "Look after what analytics counts", Args: cobra.NoArgs}
+	cmd.AddCommand(verifyCommand())
+	return cmd
+}
+
+func verifyCommand() *cobra.Command {
+	var baseURL, keyFile, from string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Count sealed days anew from their events, and name those that differ",
+		Long: "Verify asks the backend API, as the key in CARDEA_API_KEY or --api-key-file may (analytics:read), to compare each sealed day of the key's deployment with " +
+			"its events. A day that differs is named on standard output.\n\n" +
+			"It ends with 0, with 1 if any day differs, and with 2 if it could not run.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			key, err := importKey(keyFile)
+			if err != nil {
+				return &exitError{2, err}
+			}
+			if baseURL == "" {
+				return &exitError{2, errors.New("--base-url or CARDEA_BASE_URL is required: where the backend API is, such as https://api.example.com")}
+			}
+			v := &verifier{
+				baseURL: strings.TrimSuffix(baseURL, "/"), key: key, client: &http.Client{Timeout: importRequestTimeout}, out: cmd.OutOrStdout(), retryAfter: time.Second,
+			}
+			differs, err := v.run(cmd.Context(), from)
+			switch {
+			case err != nil:
+				return &exitError{2, err}
+			case differs > 0:
+				return &exitError{1, errDiffers}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&baseURL, "base-url", "", "where the backend API is, such as https://api.example.com")
+	cmd.Flags().StringVar(&keyFile, "api-key-file", "", "file with the API key; absent: CARDEA_API_KEY")
+	cmd.Flags().StringVar(&from, "from", "", "the first day to look at, such as 2026-05-10; absent: the first there is")
+	return cmd
+}
+
+// verifier asks for the verification of sealed days, page by page.
+type verifier struct {
+	baseURL, key string
+	client       *http.Client
+	out          io.Writer
+	retryAfter   time.Duration
+}
+
+// verification is a page of the answer.
+type verification struct {
+	Data []struct {
+		Day    string
+		Events int64
+		Fault  *string
+	}
+	Next *string
+}
+
+// run names the days that differ, and returns how many there are.
+func (v *verifier) run(ctx context.Context, from string) (differs int, err error) {
+	days := 0
+	for next := &from; next != nil; {
+		page, err := v.page(ctx, *next)
+		if err != nil {
+			return differs, err
+		}
+		for _, day := range page.Data {
+			days++
+			if day.Fault != nil {
+				differs++
+				_, _ = fmt.Fprintf(v.out, "%s: %s\n", day.Day, *day.Fault)
+			}
+		}
+		if page.Next != nil && *page.Next == *next {
+			return differs, errors.New("the backend API does not get on: it asks for the same day again")
+		}
+		next = page.Next
+	}
+	_, err = fmt.Fprintf(v.out, "%d sealed days verified, %d differ\n", days, differs)
+	return differs, err
+}
+
+func (v *verifier) page(ctx context.Context, from string) (page verification, err error) {
+	path := v.baseURL + "/analytics/verification"
+	if from != "" {
+		path += "?" + url.Values{"from": {from}}.Encode()
+	}
+	patient := &importer{retryAfter: v.retryAfter}
+	err = patient.retried(ctx, func() (int, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+		if err != nil {
+			return http.StatusBadRequest, err
+		}
+		request.Header.Set("Authorization", "Bearer "+v.key)
+		response, err := v.client.Do(request)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = response.Body.Close() }()
+		raw, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+		if err != nil {
+			return 0, err
+		}
+		if response.StatusCode != http.StatusOK {
+			var refused struct{ Message string }
+			_ = json.Unmarshal(raw, &refused) // what is no JSON has no message
+			return response.StatusCode, fmt.Errorf("the backend API answers %d: %s", response.StatusCode, refused.Message)
+		}
+		page = verification{}
+		return response.StatusCode, json.Unmarshal(raw, &page)
+	})
+	return page, err
+}
