@@ -172,7 +172,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.dispatcher.Run(ctx) })
 	group.Go(func() error { return s.keepUp(ctx) })
 	group.Go(func() error { return s.keys.Run(ctx) })
-	group.Go(func() error { return s.sealer.Run(ctx) })
+	group.Go(func() error { return s.seal(ctx) })
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })
 	}

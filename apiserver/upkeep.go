@@ -4,6 +4,9 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/store/document"
 )
 
 const (
@@ -14,6 +17,27 @@ const (
 	// auditRetention is how long audit records are kept.
 	auditRetention = 400 * 24 * time.Hour
 )
+
+// seal seals what analytics counts until ctx ends, from when the configuration, which says how long addresses are kept, is there.
+func (s *Server) seal(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.follower.Loaded():
+		return s.sealer.Run(ctx)
+	}
+}
+
+// retentionIn tells how long deployments keep addresses. One that is not there now may come back and keep them longer.
+func retentionIn(follower *snapshot.Follower) func(deployment string) (time.Duration, bool) {
+	return func(deployment string) (time.Duration, bool) {
+		entry, found := follower.Current().Deployment(deployment)
+		if !found {
+			return 0, false
+		}
+		return snapshot.ContentOf[document.Deployment](entry).AddressRetention(), true
+	}
+}
 
 // keepUp deletes sessions, codes and messages that are over until ctx ends.
 func (s *Server) keepUp(ctx context.Context) error {

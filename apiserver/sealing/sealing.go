@@ -18,8 +18,6 @@ const (
 	passEvery = 20 * time.Second
 	// wholeEvery is how often all that wait are sealed, however few: what a summary reads of today stays this short.
 	wholeEvery = 10 * time.Minute
-	// DefaultRetention is how long addresses and user agents are kept where a deployment does not say.
-	DefaultRetention = 30 * 24 * time.Hour
 	// step bounds one transaction, in events of a kind: others write between two.
 	step = 10_000
 	// fewest is how many events of a day make it worth sealing at once.
@@ -29,8 +27,8 @@ const (
 // Options are what a Sealer needs.
 type Options struct {
 	Store people.Sealing
-	// Retention returns how long a deployment keeps addresses and user agents.
-	Retention func(deployment string) time.Duration
+	// Retention returns how long a deployment keeps addresses and user agents; false: it is not known now, and everything is kept.
+	Retention func(deployment string) (time.Duration, bool)
 	Clock     func() time.Time
 	Log       logr.Logger
 	Registry  prometheus.Registerer
@@ -104,7 +102,8 @@ func worthIt(w people.WaitingEvents) bool { return w.Events >= max(fewest, w.Sea
 func (s *Sealer) sealDay(ctx context.Context, w people.WaitingEvents) error {
 	for sealed := int64(0); sealed < w.Events; {
 		began := time.Now()
-		n, err := s.Store.Seal(ctx, w, s.Clock().Add(-s.Retention(w.Deployment)), step)
+		since, _ := s.keptSince(w.Deployment)
+		n, err := s.Store.Seal(ctx, w, since, step)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -123,8 +122,12 @@ func (s *Sealer) forget(ctx context.Context) error {
 	}
 	for _, deployment := range linked {
 		for {
+			since, known := s.keptSince(deployment)
+			if !known {
+				break
+			}
 			began := time.Now()
-			n, err := s.Store.Unlink(ctx, deployment, s.Clock().Add(-s.Retention(deployment)), step)
+			n, err := s.Store.Unlink(ctx, deployment, since, step)
 			if err != nil {
 				return err
 			}
@@ -134,6 +137,15 @@ func (s *Sealer) forget(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// keptSince returns since when addresses are kept; 1970 where it is not known.
+func (s *Sealer) keptSince(deployment string) (time.Time, bool) {
+	retention, known := s.Retention(deployment)
+	if !known {
+		return time.UnixMicro(0), false
+	}
+	return s.Clock().Add(-retention), true
 }
 
 // rest waits, or for the end of the context, which it returns.

@@ -27,11 +27,11 @@ func newSealer(t *testing.T) (*Sealer, *sqlstore.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	retention := func(deployment string) time.Duration {
+	retention := func(deployment string) (time.Duration, bool) {
 		if deployment == "acme/short" {
-			return 24 * time.Hour
+			return 24 * time.Hour, true
 		}
-		return DefaultRetention
+		return 30 * 24 * time.Hour, deployment != "acme/gone"
 	}
 	return New(Options{Store: s, Retention: retention, Clock: func() time.Time { return now }, Log: logr.Discard(), Registry: prometheus.NewRegistry()}), s
 }
@@ -112,7 +112,7 @@ func TestADayIsWrittenAnewWhenAnEighthIsNew(t *testing.T) {
 func TestAddressesAreForgottenAfterTheRetention(t *testing.T) {
 	t.Parallel()
 	sealer, s := newSealer(t)
-	for _, deployment := range []string{"acme/home", "acme/short"} {
+	for _, deployment := range []string{"acme/home", "acme/short", "acme/gone"} {
 		signIns(t, s, deployment, time.Hour, 23*time.Hour, 48*time.Hour, 31*24*time.Hour)
 	}
 	addresses := func(deployment string) string {
@@ -137,6 +137,9 @@ func TestAddressesAreForgottenAfterTheRetention(t *testing.T) {
 		}
 		if home, short := addresses("acme/home"), addresses("acme/short"); home != step.home || short != step.short {
 			t.Errorf("%v later: %q and %q, want %q and %q", step.later, home, short, step.home, step.short)
+		}
+		if gone := addresses("acme/gone"); gone != "true true true true" {
+			t.Errorf("%v later: of a deployment that is not known now: %q", step.later, gone)
 		}
 	}
 }
