@@ -31,6 +31,16 @@ type SessionSettings struct {
 	MaxSignIns *int32 `json:"maxSignIns,omitempty"`
 }
 
+// AnalyticsSettings say what analytics keeps of sign-ins and sign-ups.
+type AnalyticsSettings struct {
+	// addressRetentionDays is for how many days the client's address and user agent are kept of a sign-in or sign-up, 1 to 3650; what
+	// is counted stays. An import of older ones brings neither. Absent: 30.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3650
+	AddressRetentionDays *int32 `json:"addressRetentionDays,omitempty"`
+}
+
 // PasswordSignIn rules signing in by password.
 type PasswordSignIn struct {
 	// enabled says whether end users may have a password and sign in by it. Absent: true.

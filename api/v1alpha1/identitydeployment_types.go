@@ -234,6 +234,10 @@ type IdentityDeploymentSpec struct {
 	// +optional
 	SMS *SMSSettings `json:"sms,omitempty"`
 
+	// analytics says what analytics keeps of sign-ins and sign-ups. Absent: each of its fields has its own meaning when absent.
+	// +optional
+	Analytics *AnalyticsSettings `json:"analytics,omitempty"`
+
 	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none, also of keys that manage the deployment over HTTP,
 	// and of people who call with a session token. Absent: they are not limited.
 	// +optional

@@ -26,6 +26,14 @@ func session(declared *v1alpha1.SessionSettings) *document.SessionSettings {
 	return &content
 }
 
+// addressRetentionDays is 0 where nothing is declared, so that documents from before stay as they are.
+func addressRetentionDays(declared *v1alpha1.AnalyticsSettings) int {
+	if declared == nil {
+		return 0
+	}
+	return int(ptr.Deref(declared.AddressRetentionDays, 0))
+}
+
 func signIn(declared *v1alpha1.SignInSettings) *document.SignInSettings {
 	content := document.AbsentSignIn()
 	if declared != nil && declared.Password != nil {

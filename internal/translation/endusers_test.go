@@ -39,6 +39,9 @@ func TestWhatConcernsEndUsers(t *testing.T) {
 			Session: &document.SessionSettings{IdleTimeoutSeconds: 60, LifetimeSeconds: 300, MaxSignIns: 1},
 			SignIn:  &document.SignInSettings{PasswordMinLength: 8, EmailCode: true},
 		}},
+		{"analytics that say nothing", v1alpha1.IdentityDeploymentSpec{Analytics: &v1alpha1.AnalyticsSettings{}}, document.Deployment{Session: &session, SignIn: &signIn}},
+		{"addresses kept for a week", v1alpha1.IdentityDeploymentSpec{Analytics: &v1alpha1.AnalyticsSettings{AddressRetentionDays: ptr.To[int32](7)}},
+			document.Deployment{Session: &session, SignIn: &signIn, AddressRetentionDays: 7}},
 		{"the least mail", v1alpha1.IdentityDeploymentSpec{Email: &v1alpha1.EmailSettings{From: "a@b", SMTP: &v1alpha1.SMTPServer{Host: "mail"}}},
 			document.Deployment{Session: &session, SignIn: &signIn, Email: &document.Email{
 				From: "a@b", FromName: "Acme", SMTP: &document.SMTP{Host: "mail", Port: 587, Security: "StartTLS", SealedPassword: "p"},

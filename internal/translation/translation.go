@@ -45,6 +45,8 @@ func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 		SignIn:  signIn(d.Spec.SignIn),
 		Email:   email(d, keys.Sealed),
 		SMS:     sms(d.Spec.SMS, keys.Sealed),
+
+		AddressRetentionDays: addressRetentionDays(d.Spec.Analytics),
 	}
 }
 

@@ -48,6 +48,18 @@ func AbsentSignIn() SignInSettings {
 	return SignInSettings{Password: true, PasswordMinLength: 15, EmailCode: true}
 }
 
+// absentAddressRetentionDays is for how many days addresses are kept where a deployment does not say.
+const absentAddressRetentionDays = 30
+
+// AddressRetention is for how long the address and user agent of a sign-in or sign-up are kept.
+func (d *Deployment) AddressRetention() time.Duration {
+	days := d.AddressRetentionDays
+	if days == 0 {
+		days = absentAddressRetentionDays
+	}
+	return time.Duration(days) * 24 * time.Hour
+}
+
 // EffectiveSession returns the settings of sessions, whichever version of Cardea wrote the document.
 func (d *Deployment) EffectiveSession() SessionSettings {
 	if d.Session == nil {

@@ -35,6 +35,14 @@ func TestEffectiveSettings(t *testing.T) {
 	}
 }
 
+func TestAddressesAreKeptForThirtyDaysUnlessDeclared(t *testing.T) {
+	for days, want := range map[int]time.Duration{0: 720 * time.Hour, 1: 24 * time.Hour, 3650: 87600 * time.Hour} {
+		if got := (&Deployment{AddressRetentionDays: days}).AddressRetention(); got != want {
+			t.Errorf("%d days: %s, want %s", days, got, want)
+		}
+	}
+}
+
 // No country and any country are not the same.
 func TestCountriesSurviveTheStore(t *testing.T) {
 	for _, want := range []*[]string{nil, {}, {"US"}} {

@@ -58,6 +58,12 @@ var _ = DescribeTable("The schema of a deployment's session judges", judged(v1al
 	}
 }())
 
+var _ = DescribeTable("The schema of a deployment's analytics judges", judged(v1alpha1.KindIdentityDeployment),
+	Entry("nothing", `analytics: {}`), Entry("the least", `analytics: {addressRetentionDays: 1}`), Entry("the most", `analytics: {addressRetentionDays: 3650}`),
+	Entry("no day", `analytics: {addressRetentionDays: 0}`, "spec.analytics.addressRetentionDays", "1"),
+	Entry("a day too many", `analytics: {addressRetentionDays: 3651}`, "spec.analytics.addressRetentionDays", "3650"),
+)
+
 var _ = DescribeTable("The schema of a deployment's signIn judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
 	const nobody = "with both password and emailCode disabled nobody could sign in: enable one of them"
 	return []TableEntry{

@@ -30,6 +30,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AIToolSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AIToolStatus"):
 		return &apiv1alpha1.AIToolStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AnalyticsSettings"):
+		return &apiv1alpha1.AnalyticsSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("APIAuthApp"):
 		return &apiv1alpha1.APIAuthAppApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("APIAuthAppReference"):

@@ -471,6 +471,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AnalyticsSettings
+  map:
+    fields:
+    - name: addressRetentionDays
+      type:
+        scalar: numeric
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AnnotationValue
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Audience
@@ -667,6 +673,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.cardea-iam.cardea.api.v1alpha1.Origin
           elementRelationship: associative
+    - name: analytics
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AnalyticsSettings
     - name: defaultRateLimitSchemeRef
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitSchemeReference
