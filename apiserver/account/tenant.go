@@ -108,6 +108,14 @@ func (t *Tenant) HasRole(level v1alpha1.RoleLevel, id int64) bool {
 	return id != 0 && t.RoleOf(level, false, id) != nil
 }
 
+// RoleNamed returns the id of the role of a level that a resource declares, 0 if there is none.
+func (t *Tenant) RoleNamed(level v1alpha1.RoleLevel, name string) int64 {
+	if id := t.assigned(name); t.HasRole(level, id) {
+		return id
+	}
+	return 0
+}
+
 // assigned returns the id of a role that the B2B settings name, 0 if it is not there.
 func (t *Tenant) assigned(name string) int64 {
 	if name == "" {

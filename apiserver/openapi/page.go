@@ -33,9 +33,8 @@ type memberView struct {
 }
 
 func newOperationView(method, path string, item *openapi3.PathItem, op *openapi3.Operation) operationView {
-	permission, _ := op.Extensions["x-cardea-permission"].(string)
 	view := operationView{
-		ID: op.OperationID, Method: method, Path: path, Summary: op.Summary, Description: op.Description, Permission: permission,
+		ID: op.OperationID, Method: method, Path: path, Summary: op.Summary, Description: op.Description, Permission: strings.Join(permissions(op), " or "),
 	}
 	for _, parameter := range append(slices.Clone(item.Parameters), op.Parameters...) {
 		p := parameter.Value

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/alexedwards/argon2id"
 )
@@ -25,7 +26,12 @@ func (c Cost) params() *argon2id.Params {
 
 // dummy is a hash that no password is right for, at the cost of a new one.
 func (c Cost) dummy() string {
-	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=1$%s$%s", c.MemoryKiB, c.Passes, strings.Repeat("A", 22), strings.Repeat("A", 43))
+	return c.head() + strings.Repeat("A", 22) + "$" + strings.Repeat("A", 43)
+}
+
+// head begins the hashes of a cost.
+func (c Cost) head() string {
+	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=1$", c.MemoryKiB, c.Passes)
 }
 
 // ErrBusy: the queue of hashes did not move in time, or a client has too many in it.
@@ -35,18 +41,24 @@ var errForm = errors.New("a stored password hash has not the form this binary re
 
 // Hash returns a password's hash in the PHC string format.
 func (t *Turn) Hash(password string) (string, error) {
+	defer t.hasher.measure(time.Now())
 	return argon2id.CreateHash(password, t.hasher.cost.params())
 }
 
-// Verify compares a password with its hash; with "", which no password matches, in the same time.
+// Verify compares a password with its hash; with "", which no password matches, in the same time. A hash of another system takes that
+// time or longer: how much longer its own costs say. ErrBusy: too many hashes that take much memory are being compared.
 func (t *Turn) Verify(password, encoded string) (bool, error) {
 	known := encoded != ""
 	if !known {
 		encoded = t.hasher.cost.dummy()
 	}
+	if t.Outdated(encoded) {
+		return t.verifyForeign(password, encoded)
+	}
 	if err := checkForm(encoded); err != nil {
 		return false, err
 	}
+	defer t.hasher.measure(time.Now())
 	right, err := argon2id.ComparePasswordAndHash(password, encoded)
 	if err != nil {
 		return false, errForm // the library's may tell parts of the hash

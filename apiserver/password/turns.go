@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +26,10 @@ type Hasher struct {
 	cost Cost
 	// wait is how long a hash waits for its turn.
 	wait time.Duration
+
+	// heavy bounds the hashes of other systems that take much memory, and usual is how long one of ours took lately, in nanoseconds.
+	heavy chan struct{}
+	usual atomic.Int64
 
 	mu   sync.Mutex
 	free int
@@ -56,7 +61,7 @@ type Turn struct {
 
 // NewHasher returns a Hasher that makes new hashes at a cost.
 func NewHasher(cost Cost) *Hasher {
-	return &Hasher{cost: cost, wait: maxWait, free: runtime.GOMAXPROCS(0), neighbourhoods: map[string]*neighbourhood{}}
+	return &Hasher{cost: cost, wait: maxWait, heavy: make(chan struct{}, maxHeavy), free: runtime.GOMAXPROCS(0), neighbourhoods: map[string]*neighbourhood{}}
 }
 
 // Acquire waits for a turn, which the caller releases. It fails with ErrBusy, or when ctx ends.

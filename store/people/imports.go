@@ -19,8 +19,23 @@ type Import struct {
 	CompletedAt time.Time
 }
 
-// ImportedAPIKey is the kind of imported keys.
-const ImportedAPIKey = "api_key"
+// The kinds of imported rows.
+const (
+	ImportedUser         = "user"
+	ImportedEmail        = "email"
+	ImportedPhone        = "phone"
+	ImportedOrganization = "organization"
+	ImportedWorkspace    = "workspace"
+	ImportedMembership   = "membership"
+	ImportedSignIn       = "signin"
+	ImportedAPIKey       = "api_key"
+)
+
+// ImportedRow is the row that a line of a kind became.
+type ImportedRow struct {
+	Kind, ExternalID string
+	ID               int64
+}
 
 // Imports are files of rows that are moved in from elsewhere.
 type Imports interface {
@@ -29,10 +44,10 @@ type Imports interface {
 	LockImport(file string, now time.Time) (Import, error)
 	Import(file string) (Import, bool, error)
 	PutImport(Import) error
-	// ImportedAs returns the id of the row that a line of a kind became.
-	ImportedAs(kind, externalID string) (int64, bool, error)
-	// RecordImported remembers it. ErrDuplicate: another line became a row under the same external id.
-	RecordImported(kind, externalID string, id int64) error
+	// ImportedAs returns the ids of the rows that lines of a kind became, by their external ids, as far as there are such.
+	ImportedAs(kind string, externalIDs []string) (map[string]int64, error)
+	// RecordImported remembers them. ErrDuplicate: another line became a row under the same external id.
+	RecordImported([]ImportedRow) error
 	// DigestTaken tells whether any deployment has a key of a digest.
 	DigestTaken(digest apikey.Digest) (bool, error)
 }

@@ -68,16 +68,22 @@ type Tx interface {
 	Organizations
 	APIKeys
 	Imports
+	Bulk
 	Records
 }
 
 // Users are accounts, their emails and their credentials.
 type Users interface {
+	// InsertUser inserts an account with an email that was proven.
 	InsertUser(User, Email) error
 	User(id int64) (User, bool, error)
 	LockUser(id int64) (User, bool, error)
 	// UserByEmail finds the account an address belongs to, as FoldEmail compares it.
 	UserByEmail(folded string) (User, bool, error)
+	// EmailsOf returns a user's emails, the oldest first.
+	EmailsOf(user int64) ([]Email, error)
+	// VerifyEmail marks an email as verified.
+	VerifyEmail(id int64, now time.Time) error
 	// UpdateUser writes the names and the disabled flag. The user's API keys are told to have changed.
 	UpdateUser(User) error
 	// SetLastOrganization remembers the organization a user was active in last.
@@ -264,5 +270,7 @@ type Organizations interface {
 // Records are what analytics counts and what auditors read.
 type Records interface {
 	RecordEvent(Event) error
+	// RecordEvents is RecordEvent for many, in a few statements.
+	RecordEvents([]Event) error
 	RecordAudit(Audit) error
 }

@@ -19,12 +19,14 @@ type User struct {
 	Email, Phone string
 }
 
-// Email is an address that was proven.
+// Email is an address of a user.
 type Email struct {
 	ID, User  int64
 	Address   string
 	Primary   bool
 	CreatedAt time.Time
+	// VerifiedAt is zero until the user proved to hold the address: one that was imported may be somebody else's.
+	VerifiedAt time.Time
 }
 
 // FoldEmail returns an address as addresses compare.

@@ -24,6 +24,12 @@ type dialect struct {
 	publish string
 	// publishKeys tells other processes on commit that the feed of API keys changed; empty where there can be none.
 	publishKeys string
+	// oneOf follows a column that is to be one of a list, a parameter made by listOf.
+	oneOf  string
+	listOf func(list any) (any, error)
+	// insertMany writes the statement, but for its values, that inserts rows from lists, and rowsFrom the parameter or parameters for them.
+	insertMany func(into string, columns []column) string
+	rowsFrom   func(columns []column) ([]any, error)
 	// jsonList is the aggregate function that makes a JSON list.
 	jsonList string
 	// tableExists takes a table name and returns a row if there is such a table.

@@ -63,6 +63,17 @@ func (tx *peopleTx) RecordEvent(e people.Event) error {
 		e.Kind, micros(e.At), e.ID, e.User, e.Method, e.Address, e.UserAgent)
 }
 
+func (tx *peopleTx) RecordEvents(events []people.Event) error {
+	return insertMany(tx, "events", events,
+		texts("kind", func(e *people.Event) string { return e.Kind }),
+		numbers("at", func(e *people.Event) int64 { return micros(e.At) }),
+		numbers("id", func(e *people.Event) int64 { return e.ID }),
+		numbers("user_id", func(e *people.Event) int64 { return e.User }),
+		texts("method", func(e *people.Event) string { return e.Method }),
+		texts("address", func(e *people.Event) string { return e.Address }),
+		texts("user_agent", func(e *people.Event) string { return e.UserAgent }))
+}
+
 func (tx *peopleTx) RecordAudit(a people.Audit) error {
 	return tx.exec(`INSERT INTO audit (deployment, at, id, actor, action, object, session_id, address) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		micros(a.At), a.ID, a.Actor, a.Action, a.Object, a.Session, a.Address)

@@ -34,14 +34,15 @@ func (tx *peopleTx) PutImport(i people.Import) error {
 		i.Done, i.Imported, i.Present, i.Rejected, micros(i.CompletedAt), i.File)
 }
 
-func (tx *peopleTx) ImportedAs(kind, externalID string) (int64, bool, error) {
-	var id int64
-	found, err := tx.get([]any{&id}, `SELECT id FROM imported_rows WHERE deployment = :deployment AND kind = ? AND external_id = ?`, kind, externalID)
-	return id, found, err
+func (tx *peopleTx) ImportedAs(kind string, externalIDs []string) (map[string]int64, error) {
+	return mapOf[string, int64](tx, `SELECT external_id, id FROM imported_rows WHERE deployment = :deployment AND kind = ? AND external_id`+tx.dialect.oneOf, externalIDs, kind)
 }
 
-func (tx *peopleTx) RecordImported(kind, externalID string, id int64) error {
-	return tx.exec(`INSERT INTO imported_rows (deployment, kind, external_id, id) VALUES (:deployment, ?, ?, ?)`, kind, externalID, id)
+func (tx *peopleTx) RecordImported(rows []people.ImportedRow) error {
+	return insertMany(tx, "imported_rows", rows,
+		texts("kind", func(r *people.ImportedRow) string { return r.Kind }),
+		texts("external_id", func(r *people.ImportedRow) string { return r.ExternalID }),
+		numbers("id", func(r *people.ImportedRow) int64 { return r.ID }))
 }
 
 func (tx *peopleTx) DigestTaken(digest apikey.Digest) (bool, error) {

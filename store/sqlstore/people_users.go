@@ -52,6 +52,20 @@ func (tx *peopleTx) UserByEmail(folded string) (people.User, bool, error) {
 		WHERE f.deployment = :deployment AND f.folded = ?`, folded)
 }
 
+const emailColumns = `id, user_id, address, is_primary, created_at, verified_at`
+
+func readEmail(row *sql.Rows, e *people.Email) error {
+	return row.Scan(&e.ID, &e.User, &e.Address, &e.Primary, moment{&e.CreatedAt}, moment{&e.VerifiedAt})
+}
+
+func (tx *peopleTx) EmailsOf(user int64) ([]people.Email, error) {
+	return list(tx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
+}
+
+func (tx *peopleTx) VerifyEmail(id int64, now time.Time) error {
+	return tx.exec(`UPDATE emails SET verified_at = ? WHERE id = ? AND deployment = :deployment`, micros(now), id)
+}
+
 func (tx *peopleTx) UpdateUser(u people.User) error {
 	if err := tx.noteKeysOf(u.ID); err != nil {
 		return err

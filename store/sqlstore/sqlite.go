@@ -21,6 +21,10 @@ const sqliteReaders = 4
 
 // sqliteDialect: a write transaction is alone, and a read transaction sees the snapshot of its first statement.
 var sqliteDialect = dialect{
+	oneOf:       " IN (SELECT value FROM json_each(?))",
+	listOf:      jsonOf,
+	insertMany:  insertFromJSON,
+	rowsFrom:    jsonRows,
 	jsonList:    "json_group_array",
 	tableExists: `SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?`,
 	// SQLITE_MAX_VARIABLE_NUMBER is 32766.
@@ -65,7 +69,8 @@ func openSQLite(ctx context.Context, location string, opts Options) (_ engine, e
 	if err := file.Close(); err != nil {
 		return engine{}, fmt.Errorf("open the store: %w", err)
 	}
-	opened.write = openPool(path, 1, opts, "_txlock=immediate", "_pragma=journal_mode(WAL)")
+	// An import touches pages all over the indexes: with the 2 MB cache of a connection they would be written and read again and again.
+	opened.write = openPool(path, 1, opts, "_txlock=immediate", "_pragma=journal_mode(WAL)", "_pragma=cache_size(-65536)")
 	var journal string
 	if err := opened.write.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err != nil {
 		return engine{}, fmt.Errorf("open the store %s: %w", path, unavailable(ctx, err))

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -32,13 +34,33 @@ var importStories = []story{
 	}},
 	{name: "a line becomes one row of its kind", run: func(e *env) {
 		e.begin()
-		e.insert(func(tx people.Tx) error { return tx.RecordImported("user", "1", 7) }, func(tx people.Tx) error { return tx.RecordImported("email", "1", 8) })
-		id, _ := one(e, func(tx people.Tx) (int64, bool, error) { return tx.ImportedAs("user", "1") })
-		e.Expect(id).To(gomega.BeEquivalentTo(7))
-		_, found := one(e, func(tx people.Tx) (int64, bool, error) { return tx.ImportedAs("user", "2") })
-		e.Expect(found).To(gomega.BeFalse())
-		e.refuses(people.ErrDuplicate, func(tx people.Tx) error { return tx.RecordImported("user", "1", 9) })
-		e.change("apps/other", func(tx people.Tx) error { return tx.RecordImported("user", "1", 9) })
+		row := func(kind, externalID string, id int64) func(people.Tx) error {
+			return func(tx people.Tx) error {
+				return tx.RecordImported([]people.ImportedRow{{Kind: kind, ExternalID: externalID, ID: id}})
+			}
+		}
+		e.insert(row("user", "1", 7), row("email", "1", 8), row("user", `a "quoted" 'ü`, 9))
+		found := all(e, func(tx people.Tx) (map[string]int64, error) {
+			return tx.ImportedAs("user", []string{"1", "2", `a "quoted" 'ü`})
+		})
+		e.Expect(found).To(gomega.Equal(map[string]int64{"1": 7, `a "quoted" 'ü`: 9}))
+		e.Expect(all(e, func(tx people.Tx) (map[string]int64, error) { return tx.ImportedAs("user", nil) })).To(gomega.BeEmpty())
+		e.refuses(people.ErrDuplicate, row("user", "1", 9))
+		e.change("apps/other", row("user", "1", 9))
+	}},
+	{name: "more rows than a statement takes are written, or none", run: func(e *env) {
+		e.begin()
+		rows, ids := make([]people.ImportedRow, 25_000), make([]string, 25_000)
+		for i := range rows {
+			ids[i] = strconv.Itoa(i)
+			rows[i] = people.ImportedRow{Kind: "user", ExternalID: ids[i], ID: int64(i)}
+		}
+		twice := append(slices.Clone(rows), rows[0])
+		e.refuses(people.ErrDuplicate, func(tx people.Tx) error { return tx.RecordImported(twice) })
+		e.insert(func(tx people.Tx) error { return tx.RecordImported(rows) }, func(tx people.Tx) error { return tx.RecordImported(nil) })
+		found := all(e, func(tx people.Tx) (map[string]int64, error) { return tx.ImportedAs("user", ids) })
+		e.Expect(found).To(gomega.HaveLen(len(rows)))
+		e.Expect(found["24999"]).To(gomega.BeEquivalentTo(24999))
 	}},
 	{name: "a digest is taken by a key of any deployment", run: func(e *env) {
 		e.begin()

@@ -20,7 +20,7 @@ var writes = map[string]func(tx people.Tx) error{
 
 	"InsertPhone": func(tx people.Tx) error { return tx.InsertPhone(phone(2, 1)) },
 	"VerifyPhone": func(tx people.Tx) error { return tx.VerifyPhone(1, born) },
-	"MakePrimary": func(tx people.Tx) error { return tx.MakePrimary(1, 1) },
+	"MakePrimary": func(tx people.Tx) error { return tx.MakePrimary(1, 5) },
 	"DeletePhone": func(tx people.Tx) error { return tx.DeletePhone(1) },
 
 	"InsertSession": func(tx people.Tx) error { s := session(2); s.Anonymous = true; return tx.InsertSession(s) },
@@ -74,16 +74,35 @@ var writes = map[string]func(tx people.Tx) error{
 	"UpdateAPIKey": func(tx people.Tx) error { k := apiKey(1, ""); k.Name = "new"; return tx.UpdateAPIKey(k) },
 	"DeleteAPIKey": func(tx people.Tx) error { _, err := tx.DeleteAPIKey(1); return err },
 
-	"LockImport":     func(tx people.Tx) error { _, err := tx.LockImport("two", born); return err },
-	"PutImport":      func(tx people.Tx) error { return tx.PutImport(people.Import{File: "file", Done: 99}) },
-	"RecordImported": func(tx people.Tx) error { return tx.RecordImported(people.ImportedAPIKey, "two", 2) },
+	"LockImport": func(tx people.Tx) error { _, err := tx.LockImport("two", born); return err },
+	"PutImport":  func(tx people.Tx) error { return tx.PutImport(people.Import{File: "file", Done: 99}) },
+	"RecordImported": func(tx people.Tx) error {
+		return tx.RecordImported([]people.ImportedRow{{Kind: people.ImportedAPIKey, ExternalID: "two", ID: 2}})
+	},
+
+	"InsertUsers":  func(tx people.Tx) error { u, _ := user(2); return tx.InsertUsers([]people.User{u}) },
+	"InsertEmails": func(tx people.Tx) error { _, e := user(2); return tx.InsertEmails([]people.Email{e}) },
+	"VerifyEmail":  func(tx people.Tx) error { return tx.VerifyEmail(1001, after(time.Hour)) },
+	"InsertPasswords": func(tx people.Tx) error {
+		return tx.InsertPasswords([]people.Password{{User: 2, Encoded: "hash", CreatedAt: born}})
+	},
+	"DemoteEmails":        func(tx people.Tx) error { return tx.DemoteEmails([]int64{1001}) },
+	"InsertPhones":        func(tx people.Tx) error { return tx.InsertPhones([]people.Phone{phone(2, 1)}) },
+	"DemotePhones":        func(tx people.Tx) error { return tx.DemotePhones([]int64{1}) },
+	"InsertOrganizations": func(tx people.Tx) error { return tx.InsertOrganizations([]people.Organization{organization(2)}) },
+	"InsertWorkspaces":    func(tx people.Tx) error { return tx.InsertWorkspaces([]people.Workspace{workspace(2, 1)}) },
+	"InsertMembers":       func(tx people.Tx) error { return tx.InsertMembers([]people.Member{member(2, 1, 2)}) },
+	"InsertWorkspaceMembers": func(tx people.Tx) error {
+		return tx.InsertWorkspaceMembers([]people.WorkspaceMember{workspaceMember(2, 1, 1, 2)})
+	},
+	"RecordEvents": func(tx people.Tx) error { return tx.RecordEvents([]people.Event{event(2, people.EventSignIn, 1)}) },
 
 	"RecordEvent": func(tx people.Tx) error { return tx.RecordEvent(event(2, people.EventSignIn, 1)) },
 	"RecordAudit": func(tx people.Tx) error { return tx.RecordAudit(audit(2)) },
 }
 
 // unseen are the writes whose rows no method of a Tx reads.
-var unseen = []string{"InsertMessage", "RecordEvent", "RecordAudit"}
+var unseen = []string{"InsertMessage", "RecordEvent", "RecordEvents", "RecordAudit"}
 
 // optional is a row that may be there.
 func optional[T any](row T, found bool, err error) (any, error) {
@@ -103,7 +122,11 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		users, total, err := tx.ListUsers("", 10, 0)
 		return []any{users, total}, err
 	},
-	"Credential":     func(tx people.Tx) (any, error) { return optional(tx.Credential(1, people.CredentialPassword)) },
+	"Credential": func(tx people.Tx) (any, error) {
+		one, _, err := tx.Credential(1, people.CredentialPassword)
+		two, _, more := tx.Credential(2, people.CredentialPassword)
+		return []string{one, two}, errors.Join(err, more)
+	},
 	"Phone":          func(tx people.Tx) (any, error) { return optional(tx.Phone(1)) },
 	"PhonesOf":       func(tx people.Tx) (any, error) { return value(tx.PhonesOf(1)) },
 	"PhoneOwner":     func(tx people.Tx) (any, error) { return optional(tx.PhoneOwner(phone(1, 1).Number)) },
@@ -150,7 +173,28 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		two, _, more := tx.Import("two")
 		return []people.Import{one, two}, errors.Join(err, more)
 	},
-	"ImportedAs": func(tx people.Tx) (any, error) { return optional(tx.ImportedAs(people.ImportedAPIKey, "two")) },
+	"ImportedAs": func(tx people.Tx) (any, error) {
+		return value(tx.ImportedAs(people.ImportedAPIKey, []string{"two"}))
+	},
+	"EmailsOf": func(tx people.Tx) (any, error) {
+		first, err := tx.EmailsOf(1)
+		second, more := tx.EmailsOf(2)
+		return append(first, second...), errors.Join(err, more)
+	},
+	"UsersAmong": func(tx people.Tx) (any, error) { return value(tx.UsersAmong([]int64{1, 2})) },
+	"EmailOwners": func(tx people.Tx) (any, error) {
+		return value(tx.EmailOwners([]string{"person1@example.com", "person2@example.com"}))
+	},
+	"PrimaryEmails":      func(tx people.Tx) (any, error) { return value(tx.PrimaryEmails([]int64{1, 2})) },
+	"PhonesAmong":        func(tx people.Tx) (any, error) { return value(tx.PhonesAmong([]int64{1}, nil)) },
+	"OrganizationsAmong": func(tx people.Tx) (any, error) { return value(tx.OrganizationsAmong([]int64{1, 2})) },
+	"SlugsTaken":         func(tx people.Tx) (any, error) { return value(tx.SlugsTaken([]string{organization(2).Slug})) },
+	"WorkspacesAmong":    func(tx people.Tx) (any, error) { return value(tx.WorkspacesAmong([]int64{1, 2})) },
+	"WorkspacesOf":       func(tx people.Tx) (any, error) { return value(tx.WorkspacesOf([]int64{1})) },
+	"MembershipsAmong": func(tx people.Tx) (any, error) {
+		organizations, workspaces, err := tx.MembershipsAmong([]int64{1, 2})
+		return []any{organizations, workspaces}, err
+	},
 	// It looks beyond the deployment, so not for a key that a story makes.
 	"DigestTaken": func(tx people.Tx) (any, error) { return value(tx.DigestTaken(apiKey(9, "nobody's").Digest)) },
 	"InvitationsSince": func(tx people.Tx) (any, error) {
@@ -161,6 +205,7 @@ var reads = map[string]func(tx people.Tx) (any, error){
 
 // locks are the methods of a Tx that read and lock a row there is.
 var locks = map[string]func(tx people.Tx) (any, error){
+	"LockUsers":        func(tx people.Tx) (any, error) { return value(tx.LockUsers([]int64{2, 1})) },
 	"LockUser":         func(tx people.Tx) (any, error) { return optional(tx.LockUser(1)) },
 	"LockSession":      func(tx people.Tx) (any, error) { return both(tx.LockSession) },
 	"LockAPIKey":       func(tx people.Tx) (any, error) { return optional(tx.LockAPIKey(1)) },

@@ -111,7 +111,8 @@ var userStories = []story{
 			func(tx people.Tx) error { m := message(3); m.Challenge = 1; return tx.InsertMessage(m) })
 		e.insert(func(tx people.Tx) error { return tx.DeleteUser(1) })
 		for name, read := range map[string]func(tx people.Tx) (any, error){
-			"user": reads["User"], "credential": reads["Credential"], "phone": reads["Phone"],
+			"user": reads["User"], "phone": reads["Phone"],
+			"credential": func(tx people.Tx) (any, error) { return optional(tx.Credential(1, people.CredentialPassword)) },
 			"challenge": reads["LiveChallenge"], "member": func(tx people.Tx) (any, error) { return optional(tx.Member(1, 1)) },
 			"workspace member": func(tx people.Tx) (any, error) { return optional(tx.WorkspaceMember(1, 1)) },
 		} {

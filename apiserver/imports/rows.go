@@ -1,0 +1,78 @@
+package imports
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// rows are what a batch writes.
+type rows struct {
+	users            []people.User
+	passwords        []people.Password
+	emails           []people.Email
+	phones           []people.Phone
+	organizations    []people.Organization
+	workspaces       []people.Workspace
+	members          []people.Member
+	workspaceMembers []people.WorkspaceMember
+	events           []people.Event
+	imported         []people.ImportedRow
+	// demotedEmails and demotedPhones are primary ones that gave way, written by this batch or before.
+	demotedEmails, demotedPhones map[int64]bool
+	// freshOrganizations are the places in organizations, and defaults the default workspaces of those that were there.
+	freshOrganizations map[int64]int
+	defaults           map[int64]int64
+}
+
+func newRows() rows {
+	return rows{demotedEmails: map[int64]bool{}, demotedPhones: map[int64]bool{}, freshOrganizations: map[int64]int{}, defaults: map[int64]int64{}}
+}
+
+// setDefault notes the default workspace of an organization.
+func (r *rows) setDefault(o people.Organization) {
+	if at, fresh := r.freshOrganizations[o.ID]; fresh {
+		r.organizations[at].Workspace = o.Workspace
+		return
+	}
+	r.defaults[o.ID] = o.Workspace
+}
+
+// write writes all rows but those of keys, each after what it refers to.
+func (b *batch) write() error {
+	for i := range b.rows.emails {
+		b.rows.emails[i].Primary = b.rows.emails[i].Primary && !b.rows.demotedEmails[b.rows.emails[i].ID]
+	}
+	for i := range b.rows.phones {
+		b.rows.phones[i].Primary = b.rows.phones[i].Primary && !b.rows.demotedPhones[b.rows.phones[i].ID]
+	}
+	for _, write := range []func() error{
+		func() error { return b.InsertUsers(b.rows.users) },
+		func() error { return b.InsertPasswords(b.rows.passwords) },
+		func() error { return b.DemoteEmails(slices.Sorted(maps.Keys(b.rows.demotedEmails))) },
+		func() error { return b.InsertEmails(b.rows.emails) },
+		func() error { return b.DemotePhones(slices.Sorted(maps.Keys(b.rows.demotedPhones))) },
+		func() error { return b.InsertPhones(b.rows.phones) },
+		func() error { return b.InsertOrganizations(b.rows.organizations) },
+		func() error { return b.InsertWorkspaces(b.rows.workspaces) },
+		b.writeDefaults,
+		func() error { return b.InsertMembers(b.rows.members) },
+		func() error { return b.InsertWorkspaceMembers(b.rows.workspaceMembers) },
+		func() error { return b.RecordEvents(b.rows.events) },
+	} {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batch) writeDefaults() error {
+	for _, organization := range slices.Sorted(maps.Keys(b.rows.defaults)) {
+		if err := b.SetDefaultWorkspace(organization, b.rows.defaults[organization]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package password
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	light     = "$pbkdf2-sha256$i=1$c2FsdA$EgtjRcn4EG9OPXTNfgBsI1Y0FpMVLkM8ukE2rIFBxvk"
+	oldScrypt = "$scrypt$ln=15,r=8,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	heavyHash = "$scrypt$ln=16,r=8,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+)
+
+func TestAHashOfAnotherSystemIsVerifiedAndIsOutdated(t *testing.T) {
+	t.Parallel()
+	h := NewHasher(DefaultCost)
+	turn, err := h.Acquire(t.Context(), Client{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Release()
+	const bcrypt = "$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
+	for password, want := range map[string]bool{"U*U": true, "U*V": false} {
+		if right, err := turn.Verify(password, bcrypt); err != nil || right != want {
+			t.Errorf("%s: %t, %v", password, right, err)
+		}
+	}
+	ours, err := turn.Hash("U*U")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for encoded, want := range map[string]bool{bcrypt: true, ours: false, strings.Replace(ours, "t=2", "t=3", 1): true, oldScrypt: true} {
+		if turn.Outdated(encoded) != want {
+			t.Errorf("%.20s: outdated %t, want %t", encoded, !want, want)
+		}
+	}
+	if CheckImported(bcrypt) != nil || CheckImported("$1$a$b") == nil {
+		t.Error("what is imported is judged by another rule than what is verified")
+	}
+}
+
+// The time of an answer must not tell a cheap hash of another system from ours: both take at least as long.
+func TestACheapHashIsNotAnsweredSooner(t *testing.T) {
+	t.Parallel()
+	h := NewHasher(DefaultCost)
+	turn, err := h.Acquire(t.Context(), Client{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Release()
+	quickest := func(encoded string) time.Duration {
+		least := time.Hour
+		for range 5 {
+			began := time.Now()
+			if _, err := turn.Verify("wrong", encoded); err != nil {
+				t.Fatal(err)
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	unknown := quickest("")
+	h.usual.Store(int64(unknown)) // a machine that is busy now makes no difference
+	if cheap := quickest(light); cheap < unknown {
+		t.Errorf("a cheap hash took %s, an unknown account %s", cheap, unknown)
+	}
+}
+
+func TestMemoryOfHashesOfOthersIsBounded(t *testing.T) {
+	t.Parallel()
+	h := NewHasher(DefaultCost)
+	h.wait = 10 * time.Millisecond
+	for range maxHeavy {
+		if !h.enterHeavy() {
+			t.Fatal("no room")
+		}
+	}
+	turn, err := h.Acquire(t.Context(), Client{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Release()
+	if _, err := turn.Verify("x", heavyHash); !errors.Is(err, ErrBusy) {
+		t.Errorf("%v, want ErrBusy", err)
+	}
+	if _, err := turn.Verify("x", oldScrypt); err != nil {
+		t.Errorf("a light one waits as well: %v", err)
+	}
+	<-h.heavy
+	if _, err := turn.Verify("x", heavyHash); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+	if len(h.heavy) != maxHeavy-1 {
+		t.Errorf("%d places are taken, want %d", len(h.heavy), maxHeavy-1)
+	}
+}

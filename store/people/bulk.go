@@ -1,0 +1,50 @@
+package people
+
+import "time"
+
+// Bulk reads and writes many rows at once, for imports: each method costs a statement or a few, however many rows it is about. Who writes
+// checked before that the rows break no uniqueness; that others write them meanwhile is ErrDuplicate, and loses the transaction.
+type Bulk interface {
+	// UsersAmong returns which ids are of users.
+	UsersAmong(ids []int64) (map[int64]bool, error)
+	// LockUsers is UsersAmong, locking the users in the order of their ids.
+	LockUsers(ids []int64) (map[int64]bool, error)
+	InsertUsers([]User) error
+	InsertPasswords([]Password) error
+
+	// EmailOwners returns whose the addresses are that belong to a user, as FoldEmail compares them.
+	EmailOwners(folded []string) (map[string]int64, error)
+	// PrimaryEmails returns the id of the primary email of each user that has one.
+	PrimaryEmails(users []int64) (map[int64]int64, error)
+	InsertEmails([]Email) error
+	// DemoteEmails makes emails not primary.
+	DemoteEmails(ids []int64) error
+
+	// PhonesAmong returns the phones of users, and those that others verified of numbers.
+	PhonesAmong(users []int64, numbers []string) ([]Phone, error)
+	InsertPhones([]Phone) error
+	// DemotePhones makes phones not primary.
+	DemotePhones(ids []int64) error
+
+	OrganizationsAmong(ids []int64) (map[int64]Organization, error)
+	// SlugsTaken returns which slugs are those of organizations.
+	SlugsTaken(slugs []string) (map[string]bool, error)
+	InsertOrganizations([]Organization) error
+
+	WorkspacesAmong(ids []int64) (map[int64]Workspace, error)
+	// WorkspacesOf returns the workspaces of organizations.
+	WorkspacesOf(organizations []int64) ([]Workspace, error)
+	InsertWorkspaces([]Workspace) error
+
+	// MembershipsAmong returns what the users are members of: of each pair the organization or workspace first, then the user.
+	MembershipsAmong(users []int64) (organizations, workspaces map[[2]int64]bool, err error)
+	InsertMembers([]Member) error
+	InsertWorkspaceMembers([]WorkspaceMember) error
+}
+
+// Password is a user's password, by its encoded hash.
+type Password struct {
+	User      int64
+	Encoded   string
+	CreatedAt time.Time
+}

@@ -1,0 +1,227 @@
+package sqlstore
+
+import (
+	"database/sql"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// among runs a query whose first parameter but for the earlier ones is a list, and reads each row.
+func among[T, E any](tx *peopleTx, read func(*sql.Rows, *T) error, query string, of []E, earlier ...any) ([]T, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	whole, err := tx.dialect.listOf(of)
+	if err != nil {
+		return nil, err
+	}
+	return list(tx, read, query, append(earlier, whole)...)
+}
+
+type pair[K comparable, V any] struct {
+	key   K
+	value V
+}
+
+// mapOf is among for a query of two columns.
+func mapOf[K comparable, V, E any](tx *peopleTx, query string, of []E, earlier ...any) (map[K]V, error) {
+	rows, err := among(tx, func(row *sql.Rows, p *pair[K, V]) error { return row.Scan(&p.key, &p.value) }, query, of, earlier...)
+	found := make(map[K]V, len(rows))
+	for _, row := range rows {
+		found[row.key] = row.value
+	}
+	return found, err
+}
+
+// setOf is among for a query of one column.
+func setOf[K comparable](tx *peopleTx, query string, of []K) (map[K]bool, error) {
+	rows, err := among(tx, func(row *sql.Rows, k *K) error { return row.Scan(k) }, query, of)
+	found := make(map[K]bool, len(rows))
+	for _, row := range rows {
+		found[row] = true
+	}
+	return found, err
+}
+
+func (tx *peopleTx) UsersAmong(ids []int64) (map[int64]bool, error) {
+	return setOf(tx, `SELECT id FROM users WHERE deployment = :deployment AND id`+tx.dialect.oneOf, ids)
+}
+
+func (tx *peopleTx) LockUsers(ids []int64) (map[int64]bool, error) {
+	if tx.readOnly {
+		return nil, errReadOnly
+	}
+	return setOf(tx, `SELECT id FROM users WHERE deployment = :deployment AND id`+tx.dialect.oneOf+` ORDER BY id`+tx.lock(), ids)
+}
+
+func (tx *peopleTx) InsertUsers(users []people.User) error {
+	return insertMany(tx, "users", users,
+		numbers("id", func(u *people.User) int64 { return u.ID }),
+		texts("first_name", func(u *people.User) string { return u.FirstName }),
+		texts("last_name", func(u *people.User) string { return u.LastName }),
+		numbers("disabled", func(u *people.User) int64 { return flag(u.Disabled) }),
+		numbers("organization_id", func(u *people.User) int64 { return u.Organization }),
+		numbers("created_at", func(u *people.User) int64 { return micros(u.CreatedAt) }),
+		numbers("updated_at", func(u *people.User) int64 { return micros(u.CreatedAt) }))
+}
+
+func (tx *peopleTx) InsertPasswords(passwords []people.Password) error {
+	return insertMany(tx, "credentials", passwords,
+		numbers("user_id", func(p *people.Password) int64 { return p.User }),
+		texts("kind", func(*people.Password) string { return people.CredentialPassword }),
+		texts("secret", func(p *people.Password) string { return p.Encoded }),
+		numbers("created_at", func(p *people.Password) int64 { return micros(p.CreatedAt) }),
+		numbers("updated_at", func(p *people.Password) int64 { return micros(p.CreatedAt) }))
+}
+
+func (tx *peopleTx) EmailOwners(folded []string) (map[string]int64, error) {
+	return mapOf[string, int64](tx, `SELECT folded, user_id FROM emails WHERE deployment = :deployment AND folded`+tx.dialect.oneOf, folded)
+}
+
+func (tx *peopleTx) PrimaryEmails(users []int64) (map[int64]int64, error) {
+	return mapOf[int64, int64](tx, `SELECT user_id, id FROM emails WHERE deployment = :deployment AND is_primary = 1 AND user_id`+tx.dialect.oneOf, users)
+}
+
+func (tx *peopleTx) InsertEmails(emails []people.Email) error {
+	return insertMany(tx, "emails", emails,
+		numbers("id", func(e *people.Email) int64 { return e.ID }),
+		numbers("user_id", func(e *people.Email) int64 { return e.User }),
+		texts("address", func(e *people.Email) string { return e.Address }),
+		texts("folded", func(e *people.Email) string { return people.FoldEmail(e.Address) }),
+		numbers("is_primary", func(e *people.Email) int64 { return flag(e.Primary) }),
+		numbers("verified_at", func(e *people.Email) int64 { return micros(e.VerifiedAt) }),
+		numbers("created_at", func(e *people.Email) int64 { return micros(e.CreatedAt) }))
+}
+
+func (tx *peopleTx) DemoteEmails(ids []int64) error {
+	return tx.execAmong(`UPDATE emails SET is_primary = 0 WHERE id`+tx.dialect.oneOf+` AND deployment = :deployment`, ids)
+}
+
+// execAmong runs a statement whose parameter is a list.
+func (tx *peopleTx) execAmong(query string, ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	whole, err := tx.dialect.listOf(ids)
+	if err != nil {
+		return err
+	}
+	return tx.exec(query, whole)
+}
+
+func (tx *peopleTx) PhonesAmong(users []int64, numbers []string) ([]people.Phone, error) {
+	own, err := among(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id`+tx.dialect.oneOf, users)
+	if err != nil {
+		return nil, err
+	}
+	verified, err := among(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND verified_at > 0 AND number`+tx.dialect.oneOf, numbers)
+	known := byID(own, func(p people.Phone) int64 { return p.ID })
+	for _, p := range verified {
+		if _, twice := known[p.ID]; !twice {
+			own = append(own, p)
+		}
+	}
+	return own, err
+}
+
+func (tx *peopleTx) InsertPhones(phones []people.Phone) error {
+	return insertMany(tx, "phones", phones,
+		numbers("id", func(p *people.Phone) int64 { return p.ID }),
+		numbers("user_id", func(p *people.Phone) int64 { return p.User }),
+		texts("number", func(p *people.Phone) string { return p.Number }),
+		texts("region", func(p *people.Phone) string { return p.Region }),
+		numbers("is_primary", func(p *people.Phone) int64 { return flag(p.Primary) }),
+		numbers("verified_at", func(p *people.Phone) int64 { return micros(p.VerifiedAt) }),
+		numbers("created_at", func(p *people.Phone) int64 { return micros(p.CreatedAt) }))
+}
+
+func (tx *peopleTx) DemotePhones(ids []int64) error {
+	return tx.execAmong(`UPDATE phones SET is_primary = 0 WHERE id`+tx.dialect.oneOf+` AND deployment = :deployment`, ids)
+}
+
+func (tx *peopleTx) OrganizationsAmong(ids []int64) (map[int64]people.Organization, error) {
+	rows, err := among(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id`+tx.dialect.oneOf, ids)
+	return byID(rows, func(o people.Organization) int64 { return o.ID }), err
+}
+
+func byID[T any](rows []T, id func(T) int64) map[int64]T {
+	found := make(map[int64]T, len(rows))
+	for _, row := range rows {
+		found[id(row)] = row
+	}
+	return found
+}
+
+func (tx *peopleTx) SlugsTaken(slugs []string) (map[string]bool, error) {
+	return setOf(tx, `SELECT slug FROM organizations WHERE deployment = :deployment AND slug`+tx.dialect.oneOf, slugs)
+}
+
+func (tx *peopleTx) InsertOrganizations(organizations []people.Organization) error {
+	return insertMany(tx, "organizations", organizations,
+		numbers("id", func(o *people.Organization) int64 { return o.ID }),
+		texts("name", func(o *people.Organization) string { return o.Name }),
+		texts("slug", func(o *people.Organization) string { return o.Slug }),
+		texts("description", func(o *people.Organization) string { return o.Description }),
+		texts("image_url", func(o *people.Organization) string { return o.ImageURL }),
+		numbers("workspace_id", func(o *people.Organization) int64 { return o.Workspace }),
+		numbers("created_at", func(o *people.Organization) int64 { return micros(o.CreatedAt) }))
+}
+
+func readWorkspace(row *sql.Rows, w *people.Workspace) error { return row.Scan(workspaceFields(w)...) }
+
+func (tx *peopleTx) WorkspacesAmong(ids []int64) (map[int64]people.Workspace, error) {
+	rows, err := among(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id`+tx.dialect.oneOf, ids)
+	return byID(rows, func(w people.Workspace) int64 { return w.ID }), err
+}
+
+func (tx *peopleTx) WorkspacesOf(organizations []int64) ([]people.Workspace, error) {
+	return among(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.organization_id`+tx.dialect.oneOf, organizations)
+}
+
+func (tx *peopleTx) InsertWorkspaces(workspaces []people.Workspace) error {
+	return insertMany(tx, "workspaces", workspaces,
+		numbers("id", func(w *people.Workspace) int64 { return w.ID }),
+		numbers("organization_id", func(w *people.Workspace) int64 { return w.Organization }),
+		texts("name", func(w *people.Workspace) string { return w.Name }),
+		texts("slug", func(w *people.Workspace) string { return w.Slug }),
+		numbers("created_at", func(w *people.Workspace) int64 { return micros(w.CreatedAt) }))
+}
+
+func (tx *peopleTx) MembershipsAmong(users []int64) (organizations, workspaces map[[2]int64]bool, err error) {
+	read := func(row *sql.Rows, member *[2]int64) error { return row.Scan(&member[0], &member[1]) }
+	in := func(query string) (map[[2]int64]bool, error) {
+		rows, err := among(tx, read, query+tx.dialect.oneOf, users)
+		found := make(map[[2]int64]bool, len(rows))
+		for _, row := range rows {
+			found[row] = true
+		}
+		return found, err
+	}
+	if organizations, err = in(`SELECT organization_id, user_id FROM organization_memberships WHERE deployment = :deployment AND user_id`); err != nil {
+		return nil, nil, err
+	}
+	workspaces, err = in(`SELECT workspace_id, user_id FROM workspace_memberships WHERE deployment = :deployment AND user_id`)
+	return organizations, workspaces, err
+}
+
+func (tx *peopleTx) InsertMembers(members []people.Member) error {
+	return insertMany(tx, "organization_memberships", members,
+		numbers("id", func(m *people.Member) int64 { return m.ID }),
+		numbers("organization_id", func(m *people.Member) int64 { return m.Organization.ID }),
+		numbers("user_id", func(m *people.Member) int64 { return m.User }),
+		numbers("role_id", func(m *people.Member) int64 { return m.Role }),
+		numbers("owner", func(m *people.Member) int64 { return flag(m.Owner) }),
+		numbers("workspace_id", func(m *people.Member) int64 { return m.Workspace }),
+		numbers("created_at", func(m *people.Member) int64 { return micros(m.CreatedAt) }))
+}
+
+func (tx *peopleTx) InsertWorkspaceMembers(members []people.WorkspaceMember) error {
+	return insertMany(tx, "workspace_memberships", members,
+		numbers("id", func(m *people.WorkspaceMember) int64 { return m.ID }),
+		numbers("workspace_id", func(m *people.WorkspaceMember) int64 { return m.Workspace.ID }),
+		numbers("organization_id", func(m *people.WorkspaceMember) int64 { return m.Workspace.Organization }),
+		numbers("user_id", func(m *people.WorkspaceMember) int64 { return m.User }),
+		numbers("role_id", func(m *people.WorkspaceMember) int64 { return m.Role }),
+		numbers("owner", func(m *people.WorkspaceMember) int64 { return flag(m.Owner) }),
+		numbers("created_at", func(m *people.WorkspaceMember) int64 { return micros(m.CreatedAt) }))
+}

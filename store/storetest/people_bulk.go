@@ -1,0 +1,59 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+var bulkStories = []story{
+	{name: "rows that are written together are as if written one by one", run: func(e *env) {
+		e.begin()
+		one, two := "apps/one", "apps/two"
+		ada, address := user(1)
+		address.VerifiedAt = address.CreatedAt
+		number, org, space, m, wm := phone(1, 1), organization(1), workspace(1, 1), member(1, 1, 1), workspaceMember(1, 1, 1, 1)
+		e.change(one, func(tx people.Tx) error {
+			return errors.Join(tx.InsertUser(ada, address), tx.PutCredential(1, people.CredentialPassword, "hash", born), tx.InsertPhone(number),
+				tx.InsertOrganization(org), tx.InsertWorkspace(space), tx.InsertMember(m), tx.InsertWorkspaceMember(wm), tx.RecordEvent(event(1, people.EventSignUp, 1)))
+		})
+		e.change(two, func(tx people.Tx) error {
+			return errors.Join(tx.InsertUsers([]people.User{ada}), tx.InsertEmails([]people.Email{address}),
+				tx.InsertPasswords([]people.Password{{User: 1, Encoded: "hash", CreatedAt: born}}), tx.InsertPhones([]people.Phone{number}),
+				tx.InsertOrganizations([]people.Organization{org}), tx.InsertWorkspaces([]people.Workspace{space}), tx.InsertMembers([]people.Member{m}),
+				tx.InsertWorkspaceMembers([]people.WorkspaceMember{wm}), tx.RecordEvents([]people.Event{event(1, people.EventSignUp, 1)}))
+		})
+		e.Expect(e.pictureOf(two)).To(gomega.Equal(e.pictureOf(one)))
+		period := people.Period{From: born, To: after(time.Hour)}
+		want, err := e.store.Summarize(e.ctx, one, period, people.Period{}, 10)
+		e.ok(err)
+		got, err := e.store.Summarize(e.ctx, two, period, people.Period{}, 10)
+		e.ok(err)
+		e.Expect(got).To(gomega.Equal(want))
+	}},
+	{name: "an email is proven once it is verified, and one of them is primary", run: func(e *env) {
+		e.begin()
+		ada, address := user(1)
+		second := people.Email{ID: 2, User: 1, Address: "second@example.com", CreatedAt: after(time.Hour)}
+		e.insert(func(tx people.Tx) error {
+			return errors.Join(tx.InsertUsers([]people.User{ada}), tx.InsertEmails([]people.Email{address, second}))
+		})
+		e.insert(func(tx people.Tx) error { return tx.VerifyEmail(2, after(2*time.Hour)) }, func(tx people.Tx) error { return tx.DemoteEmails([]int64{address.ID}) })
+		second.VerifiedAt, address.Primary = after(2*time.Hour), false
+		e.Expect(all(e, func(tx people.Tx) ([]people.Email, error) { return tx.EmailsOf(1) })).To(gomega.Equal([]people.Email{address, second}))
+		e.Expect(all(e, func(tx people.Tx) (map[int64]int64, error) { return tx.PrimaryEmails([]int64{1}) })).To(gomega.BeEmpty())
+	}},
+	{name: "phones are found by their users and, verified, by their numbers, each once", run: func(e *env) {
+		e.begin()
+		own, others, unverified := phone(1, 1), phone(2, 2), phone(3, 3)
+		others.VerifiedAt, own.VerifiedAt = born, born
+		e.insert(func(tx people.Tx) error { return tx.InsertPhones([]people.Phone{own, others, unverified}) })
+		found := all(e, func(tx people.Tx) ([]people.Phone, error) {
+			return tx.PhonesAmong([]int64{1}, []string{own.Number, others.Number, unverified.Number})
+		})
+		e.Expect(found).To(gomega.ConsistOf(own, others))
+	}},
+}
