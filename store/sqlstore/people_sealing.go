@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/daylog"
@@ -124,40 +126,69 @@ func (r *sealing) sealKind(kind string) error {
 	if beyond {
 		to = bound + 1
 	}
-	if kind == people.EventSignIn || kind == people.EventSignUp {
-		if err := r.numberUsers(kind, from, to); err != nil {
+	events, err := r.read(kind, from, to)
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	if slices.Contains(linkedKinds, kind) {
+		if err := r.numberUsers(events); err != nil {
 			return err
 		}
 		if err := r.link(kind, from, to); err != nil {
 			return err
 		}
 	}
-	if err := r.read(kind, from, to); err != nil {
-		return err
-	}
-	err = r.tx.exec(`INSERT INTO past_events (deployment, kind, at, id, ordinal, method)
-		SELECT e.deployment, e.kind, e.at, e.id, COALESCE(o.ordinal, -1), e.method FROM events e
-		LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id
-		WHERE e.deployment = :deployment AND e.kind = ? AND e.at >= ? AND e.at < ?`, kind, from, to)
+	err = insertMany(r.tx, "past_events", events,
+		texts("kind", func(*waitingEvent) string { return kind }), numbers("at", func(e *waitingEvent) int64 { return e.at }),
+		numbers("id", func(e *waitingEvent) int64 { return e.id }), numbers("ordinal", func(e *waitingEvent) int64 { return e.ordinal }),
+		texts("method", func(e *waitingEvent) string { return e.method }))
 	if err != nil {
 		return err
+	}
+	for _, e := range events {
+		addEvent(&r.fresh, kind, e.at%microsADay, uint32(max(e.ordinal, 0)))
 	}
 	return r.tx.exec(`DELETE FROM events WHERE deployment = :deployment AND kind = ? AND at >= ? AND at < ?`, kind, from, to)
 }
 
-// numberUsers gives users their numbers who have none yet.
-func (r *sealing) numberUsers(kind string, from, to int64) error {
-	given, err := r.tx.affected(`INSERT INTO user_ordinals (deployment, user_id, ordinal)
-		SELECT u.deployment, u.user_id, CAST(? AS BIGINT) + ROW_NUMBER() OVER (ORDER BY u.user_id) - 1 FROM (
-			SELECT DISTINCT e.deployment, e.user_id FROM events e LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id
-			WHERE e.deployment = :deployment AND e.kind = ? AND e.at >= ? AND e.at < ? AND o.user_id IS NULL) u`, r.totals.ordinals, kind, from, to)
-	if err != nil {
-		return err
+// waitingEvent is an event that waits, with its user's number, -1 where none was given.
+type waitingEvent struct {
+	at, id, user, ordinal int64
+	method                string
+}
+
+// read reads the events of a kind from a time to another.
+func (r *sealing) read(kind string, from, to int64) ([]waitingEvent, error) {
+	return list(r.tx, func(row *sql.Rows, e *waitingEvent) error {
+		return row.Scan(&e.at, &e.id, &e.user, &e.method, &e.ordinal)
+	}, `SELECT e.at, e.id, e.user_id, e.method, COALESCE(o.ordinal, -1) FROM events e
+		LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id
+		WHERE e.deployment = :deployment AND e.kind = ? AND e.at >= ? AND e.at < ? ORDER BY e.at, e.id`, kind, from, to)
+}
+
+// numberUsers gives users their numbers who have none yet, the users with the lower ids the lower ones.
+func (r *sealing) numberUsers(events []waitingEvent) error {
+	given := map[int64]int64{}
+	for _, e := range events {
+		if e.ordinal < 0 {
+			given[e.user] = 0
+		}
 	}
-	if r.totals.ordinals += given; r.totals.ordinals > math.MaxUint32 {
+	fresh := slices.Sorted(maps.Keys(given))
+	if r.totals.ordinals+int64(len(fresh)) > math.MaxUint32 {
 		return fmt.Errorf("analytics: a deployment cannot have more than %d users", int64(math.MaxUint32))
 	}
-	return nil
+	for _, user := range fresh {
+		given[user] = r.totals.ordinals
+		r.totals.ordinals++
+	}
+	for i, e := range events {
+		if e.ordinal < 0 {
+			events[i].ordinal = given[e.user]
+		}
+	}
+	return insertMany(r.tx, "user_ordinals", fresh, numbers("user_id", func(user *int64) int64 { return *user }),
+		numbers("ordinal", func(user *int64) int64 { return given[*user] }))
 }
 
 // link keeps whose the events are that are young enough, or among the newest.
@@ -183,20 +214,6 @@ func (r *sealing) link(kind string, from, to int64) error {
 	}
 	return r.tx.exec(`INSERT INTO recent_events (`+columns+`address, user_agent) SELECT `+columns+`'', '' FROM events e
 		WHERE e.deployment = :deployment AND kind = ? AND at >= ? AND at < ?`+there+` ORDER BY at DESC, id DESC LIMIT ?`, kind, max(from, oldest), old, people.KeepsNewest)
-}
-
-// read reads the events into what is to be sealed.
-func (r *sealing) read(kind string, from, to int64) error {
-	query, args := r.tx.bind(`SELECT e.at, COALESCE(o.ordinal, 0) FROM events e
-		LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id
-		WHERE e.deployment = :deployment AND e.kind = ? AND e.at >= ? AND e.at < ?`, []any{kind, from, to})
-	err := r.tx.query(r.tx.ctx, func(row *sql.Rows) error {
-		var at, ordinal int64
-		err := row.Scan(&at, &ordinal)
-		addEvent(&r.fresh, kind, at%microsADay, uint32(ordinal))
-		return err
-	}, query, args...)
-	return r.tx.failed(err)
 }
 
 // addEvent adds an event of a kind to a day.

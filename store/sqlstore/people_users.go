@@ -98,7 +98,7 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 		`DELETE FROM known_clients WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND user_id = ?`,
-		`UPDATE events SET address = '', user_agent = '' WHERE deployment = :deployment AND user_id = ?`,
+		`UPDATE events SET address = '', user_agent = '' WHERE deployment = :deployment AND user_id = ? AND (address <> '' OR user_agent <> '')`,
 		`DELETE FROM recent_events WHERE deployment = :deployment AND user_id = ?`, // after events: sealing moves from there to here
 		`DELETE FROM users WHERE deployment = :deployment AND id = ?`,
 	} {

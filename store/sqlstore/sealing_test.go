@@ -355,3 +355,42 @@ func TestWhatIsDamagedIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// TestEventsOfTheVersionBeforeCount: what was recorded before there was sealing waits to be sealed, and counts meanwhile.
+func TestEventsOfTheVersionBeforeCount(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			s := openAt(t, newURL(t), Options{})
+			db := s.engine.write
+			if s.engine.openMigrate != nil {
+				db = s.engine.openMigrate()
+				defer func() { _ = db.Close() }()
+			}
+			provider, err := s.migrations(db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := provider.UpTo(t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+			for n := range int64(10) {
+				_, err := session{s.engine.dialect, s.engine.write}.exec(t.Context(), `INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent)
+					VALUES (?, 'signin', ?, ?, ?, 'password', '', '')`, analyzed, micros(firstDay.Add(time.Duration(n)*time.Hour)), n+1, n%4+1)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if got := summaryOf(t, s, people.Period{From: firstDay, To: firstDay.Add(3 * time.Hour)}).Period.SignInUsers; got != 3 {
+					t.Errorf("%d users signed in, want 3", got)
+				}
+				sealWhole(t, s)
+			}
+		})
+	}
+}

@@ -1,17 +1,8 @@
 -- Analytics beside the events: the table events keeps those that are not sealed yet; sealing moves them into the day they are of. What
--- is counted of any moment is what is sealed and what is in events, whatever comes late. past_events, which the engines keep
--- differently, is in the folders beside this file.
+-- is counted of any moment is what is sealed and what is in events, whatever comes late. What the engines keep differently is in
+-- the folders beside this file.
 
 -- +goose Up
-
--- The number of a user in the sets and logs below: dense from 0 on within a deployment, and never given to another. That of a deleted
--- user stays, and names nobody.
-CREATE TABLE user_ordinals (
-    deployment TEXT   NOT NULL,
-    user_id    BIGINT NOT NULL,
-    ordinal    BIGINT NOT NULL,
-    PRIMARY KEY (deployment, user_id)
-);
 
 -- What is counted over all that is sealed: "ordinals" that were given, which is the next one, and "signups". The row of ordinals is what
 -- those who seal a deployment take turns with.

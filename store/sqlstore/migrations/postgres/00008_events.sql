@@ -1,4 +1,5 @@
--- Sealed events: for ever, and nobody's. ordinal is -1 where an event is no user's.
+-- Sealed events: for ever, and nobody's. ordinal is -1 where an event is no user's. The parts are months, which sealing makes as it
+-- needs them; where it may not, events go into the last one.
 
 -- +goose Up
 CREATE TABLE past_events (
@@ -9,7 +10,26 @@ CREATE TABLE past_events (
     ordinal    BIGINT NOT NULL,
     method     TEXT   NOT NULL,
     PRIMARY KEY (deployment, kind, at, id)
-) WITHOUT ROWID;
+) PARTITION BY RANGE (at);
+
+CREATE TABLE past_events_others PARTITION OF past_events DEFAULT;
+
+-- Sets and logs are compact already.
+ALTER TABLE sealed_days ALTER COLUMN user_set SET STORAGE EXTERNAL, ALTER COLUMN log SET STORAGE EXTERNAL;
+ALTER TABLE sealed_months ALTER COLUMN user_set SET STORAGE EXTERNAL;
+
+-- The number of a user in the sets and logs below: dense from 0 on within a deployment, and never given to another. That of a deleted
+-- user stays, and names nobody.
+CREATE TABLE user_ordinals (
+    deployment TEXT   NOT NULL,
+    user_id    BIGINT NOT NULL,
+    ordinal    BIGINT NOT NULL,
+    PRIMARY KEY (deployment, user_id)
+);
+
+-- Of the events that wait, those with an address are found by their user, to forget it.
+DROP INDEX events_user;
+CREATE INDEX events_traces ON events (deployment, user_id) WHERE address <> '' OR user_agent <> '';
 
 -- For those who chart elsewhere (docs/analytics.md). who tells users apart and names nobody: sealed ones by their numbers, others below -1.
 CREATE VIEW analytics_events AS

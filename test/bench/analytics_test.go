@@ -1,0 +1,340 @@
+package bench
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/apiserver/sealing"
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+const (
+	// analyticsEvents is how many sign-ins a year has, of a tenth as many users; CARDEA_BENCH_EVENTS replaces it. A hundred million take
+	// an hour and 15 GB on an engine, which CARDEA_BENCH_ENGINE names.
+	analyticsEvents = 1_000_000
+	// recordedAtOnce is how many events a transaction records: what a batch of an import has.
+	recordedAtOnce = 8_000
+)
+
+// yearBegins is when the sign-ins begin; the year has a leap day.
+var yearBegins = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// TestBenchAnalytics measures operation 4.2 over a year of sign-ins, beside the engine's own COUNT(DISTINCT) over the same rows.
+func TestBenchAnalytics(t *testing.T) {
+	events := analyticsEvents
+	if n, err := strconv.Atoi(os.Getenv("CARDEA_BENCH_EVENTS")); err == nil {
+		events = n
+	}
+	for _, engine := range []string{"SQLite", "PostgreSQL"} {
+		if only := os.Getenv("CARDEA_BENCH_ENGINE"); only != "" && !strings.EqualFold(only, engine) {
+			continue
+		}
+		y := newYear(t, engine, events)
+		empty := y.signInCost(t)
+		y.fill(t)
+		full := y.signInCost(t)
+		y.say("a sign-in's event in a full history to an empty one, p50", "<= 1.05", "%.2f (%s, %s)", float64(full)/float64(empty), ms(empty), ms(full))
+		y.sizes(t)
+		y.ask(t)
+		y.busy(t)
+		y.close(t)
+	}
+}
+
+// year is a store with a year of sign-ins.
+type year struct {
+	engine, url, path string
+	events, users     int
+	store             *sqlstore.Store
+	sealer            *sealing.Sealer
+	sealed            atomic.Int64
+	sealingTook       atomic.Int64
+	next              atomic.Int64
+}
+
+func newYear(t *testing.T, engine string, events int) *year {
+	t.Helper()
+	y := &year{engine: engine, events: events, users: max(events/10, 1)}
+	if engine == "SQLite" {
+		y.path = filepath.Join(t.TempDir(), "cardea.db")
+		y.url = "sqlite://" + y.path
+	} else {
+		y.url = pgtest.ForTest(t)
+	}
+	y.open(t)
+	check(t, y.store.Migrate(t.Context()))
+	return y
+}
+
+func (y *year) open(t *testing.T) {
+	t.Helper()
+	var err error
+	y.store, err = sqlstore.Open(t.Context(), y.url, sqlstore.Options{Clock: time.Now, Logger: logr.Discard()})
+	check(t, err)
+	y.sealer = sealing.New(sealing.Options{
+		Store: timedSealing{y.store, y}, Retention: func(string) (time.Duration, bool) { return 30 * 24 * time.Hour, true }, Clock: time.Now, Log: logr.Discard(),
+		Registry: prometheus.NewRegistry(),
+	})
+}
+
+func (y *year) close(t *testing.T) {
+	t.Helper()
+	check(t, y.store.Close())
+	if y.path != "" {
+		check(t, os.Remove(y.path))
+	}
+}
+
+func (y *year) say(what, target, format string, args ...any) {
+	row(fmt.Sprintf("%s, %s, %d sign-ins", what, y.engine, y.events), target, format, args...)
+}
+
+// timedSealing counts what sealing does and takes.
+type timedSealing struct {
+	people.Sealing
+	of *year
+}
+
+func (s timedSealing) Seal(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
+	began := time.Now()
+	n, err := s.Sealing.Seal(ctx, w, since, limit)
+	s.of.sealed.Add(n)
+	s.of.sealingTook.Add(int64(time.Since(began)))
+	return n, err
+}
+
+// fill records the year in the order of time, as an import does, while a server's sealer works beside; then it seals what is left.
+func (y *year) fill(t *testing.T) {
+	t.Helper()
+	var beside sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	beside.Go(func() {
+		for ctx.Err() == nil {
+			if err := y.sealer.Pass(ctx, false); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the sealer's own pauses are longer than a small run
+		}
+	})
+	random := rand.New(rand.NewPCG(1, 1))
+	batch := make([]people.Event, 0, recordedAtOnce)
+	began := time.Now()
+	for n := range y.events {
+		at := yearBegins.Add(time.Duration(float64(n)/float64(y.events)*366*24*3600*1e6) * time.Microsecond)
+		batch = append(batch, people.Event{ID: y.next.Add(1), Kind: people.EventSignIn, At: at, User: 1 + random.Int64N(int64(y.users)), Method: people.MethodImport})
+		if len(batch) == recordedAtOnce || n == y.events-1 {
+			check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.RecordEvents(batch) }))
+			batch = batch[:0]
+		}
+	}
+	took := time.Since(began)
+	stop()
+	beside.Wait()
+	check(t, y.sealer.Pass(t.Context(), true))
+	all := time.Since(began)
+	y.say("events recorded in batches, sealing beside", "50,000/s", "%.0f/s (%.0f/s until all was sealed)", float64(y.events)/took.Seconds(), float64(y.events)/all.Seconds())
+	y.say("sealing, while it is at it", "", "%.0f/s", float64(y.sealed.Load())/time.Duration(y.sealingTook.Load()).Seconds())
+}
+
+// signInCost is what recording one event takes in a transaction of its own, at the median.
+func (y *year) signInCost(t *testing.T) time.Duration {
+	t.Helper()
+	var took []time.Duration
+	for range 1000 {
+		began := time.Now()
+		check(t, y.signIn(t.Context()))
+		took = append(took, time.Since(began))
+	}
+	return quantile(took, 0.5)
+}
+
+// signIn records the sign-in of a user at the end of the year.
+func (y *year) signIn(ctx context.Context) error {
+	id := y.next.Add(1)
+	return y.store.Change(ctx, benchDeployment, func(tx people.Tx) error {
+		return tx.RecordEvent(people.Event{
+			ID: id, Kind: people.EventSignIn, At: yearBegins.AddDate(1, 0, 0).Add(time.Duration(id) * time.Microsecond), User: 1 + id%int64(y.users), Method: people.MethodPassword,
+		})
+	})
+}
+
+// sizes tells how much a sign-in takes on the disk.
+func (y *year) sizes(t *testing.T) {
+	t.Helper()
+	db := y.plain(t)
+	defer db.Close() //nolint:errcheck // only read from
+	var sealed, whole int64
+	check(t, db.QueryRowContext(t.Context(), `SELECT (SELECT SUM(LENGTH(user_set) + LENGTH(log)) FROM sealed_days) + (SELECT SUM(LENGTH(user_set)) FROM sealed_months)`).Scan(&sealed))
+	if y.path != "" {
+		var pages, size int64
+		check(t, db.QueryRowContext(t.Context(), `PRAGMA page_count`).Scan(&pages))
+		check(t, db.QueryRowContext(t.Context(), `PRAGMA page_size`).Scan(&size))
+		whole = pages * size
+	} else {
+		check(t, db.QueryRowContext(t.Context(), `SELECT pg_database_size(current_database())`).Scan(&whole))
+	}
+	y.say("bytes a sign-in: sets and logs, and all with its row", "", "%.1f, %.0f", float64(sealed)/float64(y.events), float64(whole)/float64(y.events))
+}
+
+// plain opens the database without Cardea's limits on time.
+func (y *year) plain(t *testing.T) *sql.DB {
+	t.Helper()
+	if y.path != "" {
+		db, err := sql.Open("sqlite", y.path)
+		check(t, err)
+		return db
+	}
+	config, err := pgx.ParseConfig(y.url)
+	check(t, err)
+	return stdlib.OpenDB(*config)
+}
+
+// ask asks for summaries: warm, and by a server that was just started, and counts the same by COUNT(DISTINCT).
+func (y *year) ask(t *testing.T) {
+	t.Helper()
+	db := y.plain(t)
+	defer db.Close() //nolint:errcheck // only read from
+	for _, of := range []struct {
+		name string
+		from time.Time
+		days float64
+	}{
+		{"1 day", yearBegins.AddDate(0, 6, 10), 1}, {"30 days", yearBegins.AddDate(0, 6, 10), 30}, {"37.5 days from 07:13:05", yearBegins.AddDate(0, 6, 10).Add(7*time.Hour + 13*time.Minute + 5*time.Second), 37.5},
+		{"365 days", yearBegins.AddDate(0, 0, 1), 365},
+	} {
+		period := people.Period{From: of.from, To: of.from.Add(time.Duration(of.days * 24 * float64(time.Hour)))}
+		cold := y.summaries(t, 3, period, true)
+		var heap heapPeak
+		heap.watch()
+		warm := y.summaries(t, 60, period, false)
+		y.say("4.2 of "+of.name+": warm p50 and p99, cold", "p99 150 ms, cold 500 ms", "%s, %s; %s (heap at most %d MiB)", ms(quantile(warm, 0.5)), ms(quantile(warm, 0.99)), ms(slices.Max(cold)), heap.stop()>>20)
+		began := time.Now()
+		var users int64
+		check(t, db.QueryRowContext(t.Context(), fmt.Sprintf(`SELECT COUNT(DISTINCT ordinal) FROM past_events WHERE deployment = '%s' AND kind = 'signin' AND at >= %d AND at < %d`,
+			benchDeployment, period.From.UnixMicro(), period.To.UnixMicro())).Scan(&users))
+		took := time.Since(began)
+		if got := y.summarize(t, period).Period.SignInUsers; got != users {
+			t.Errorf("%s: %d users, counted one by one %d", of.name, got, users)
+		}
+		y.say("... COUNT(DISTINCT) over the period alone", "100 times at 30 days", "%s: %.0f times", ms(took), float64(took)/float64(quantile(warm, 0.5)))
+	}
+}
+
+func (y *year) summarize(t *testing.T, period people.Period) people.Summary {
+	t.Helper()
+	s, err := y.store.Summarize(t.Context(), benchDeployment, period, people.Period{From: period.From.Add(period.From.Sub(period.To)), To: period.From}, 10)
+	check(t, err)
+	return s
+}
+
+// summaries asks so many times, each time with a store that was just opened if they are to be cold.
+func (y *year) summaries(t *testing.T, times int, period people.Period, cold bool) (took []time.Duration) {
+	t.Helper()
+	for range times {
+		if cold {
+			check(t, y.store.Close())
+			y.open(t)
+		}
+		began := time.Now()
+		y.summarize(t, period)
+		took = append(took, time.Since(began))
+	}
+	return took
+}
+
+// busy counts sign-ins while nothing else is done, and while somebody asks for the year without end and an import is sealed.
+func (y *year) busy(t *testing.T) {
+	t.Helper()
+	alone := y.signInsFor(t, 3*time.Second)
+	random := rand.New(rand.NewPCG(2, 2))
+	for range 10 {
+		var batch []people.Event
+		for range recordedAtOnce {
+			at := yearBegins.AddDate(0, 3, 0).Add(time.Duration(random.Int64N(4 * 24 * int64(time.Hour))))
+			batch = append(batch, people.Event{ID: y.next.Add(1), Kind: people.EventSignIn, At: at, User: 1 + random.Int64N(int64(y.users)), Method: people.MethodImport})
+		}
+		check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.RecordEvents(batch) }))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		period := people.Period{From: yearBegins, To: yearBegins.AddDate(1, 0, 0)}
+		for ctx.Err() == nil {
+			_, err := y.store.Summarize(ctx, benchDeployment, period, people.Period{}, 10)
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	})
+	sealed := y.sealed.Load()
+	beside.Go(func() {
+		if err := y.sealer.Pass(ctx, true); err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+	})
+	together := y.signInsFor(t, 3*time.Second)
+	stop()
+	beside.Wait()
+	y.say("sign-ins' events a second beside endless queries of the year and the sealing of an import, to those alone", "", "%.2f (%.0f, %.0f; %d sealed meanwhile)", together/alone, together, alone, y.sealed.Load()-sealed)
+}
+
+func (y *year) signInsFor(t *testing.T, length time.Duration) float64 {
+	t.Helper()
+	began, n := time.Now(), 0
+	for ; time.Since(began) < length; n++ {
+		check(t, y.signIn(t.Context()))
+	}
+	return float64(n) / time.Since(began).Seconds()
+}
+
+// heapPeak is the largest heap seen between watch and stop.
+type heapPeak struct {
+	most uint64
+	end  chan struct{}
+	done chan struct{}
+}
+
+func (h *heapPeak) watch() {
+	runtime.GC()
+	h.end, h.done = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(h.done)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			h.most = max(h.most, m.HeapAlloc)
+			select {
+			case <-h.end:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+}
+
+func (h *heapPeak) stop() uint64 {
+	close(h.end)
+	<-h.done
+	return h.most
+}
