@@ -113,7 +113,7 @@ var userStories = []story{
 		for name, read := range map[string]func(tx people.Tx) (any, error){
 			"user": reads["User"], "phone": reads["Phone"],
 			"credential": func(tx people.Tx) (any, error) { return optional(tx.Credential(1, people.CredentialPassword)) },
-			"challenge": reads["LiveChallenge"], "member": func(tx people.Tx) (any, error) { return optional(tx.Member(1, 1)) },
+			"challenge":  reads["LiveChallenge"], "member": func(tx people.Tx) (any, error) { return optional(tx.Member(1, 1)) },
 			"workspace member": func(tx people.Tx) (any, error) { return optional(tx.WorkspaceMember(1, 1)) },
 		} {
 			e.Expect(all(e, read)).To(gomega.BeNil(), name)
