@@ -177,7 +177,9 @@ func TestWithoutMailAnUnprovenAddressCannotSignIn(t *testing.T) {
 func TestADisabledUserIsToldSoOnlyAfterTheOldPassword(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.importUser(1, oldHash, "ada@example.com")
-		w.tx(func(tx people.Tx) error { return tx.UpdateUser(people.User{ID: 1, Disabled: true, UpdatedAt: w.Clock.Now()}) })
+		w.tx(func(tx people.Tx) error {
+			return tx.UpdateUser(people.User{ID: 1, Disabled: true, UpdatedAt: w.Clock.Now()})
+		})
 		w.browser().refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", byPassword("ada@example.com", "wrong"))
 		w.browser().refused(403, "USER_DISABLED", "POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
 	})
