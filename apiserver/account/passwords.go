@@ -32,6 +32,8 @@ type PasswordTry struct {
 	User people.User
 	// Encoded is the hash to compare with, "" if there is none.
 	Encoded string
+	// Address is the account's email that was typed. One that is not verified proves nothing: a code sent there has to come as well.
+	Address people.Email
 	email   string
 	known   bool
 	failure people.Failure
@@ -104,6 +106,9 @@ func (u *Unit) readPasswordTry(email string, failure func(scope, subject string)
 		t.strangers.Count = 0 // they count by the UTC day
 	}
 	if t.User, _, err = u.UserByEmail(t.email); err != nil {
+		return t, err
+	}
+	if t.Address, _, err = u.Email(t.email); err != nil {
 		return t, err
 	}
 	if t.Encoded, _, err = u.Credential(t.User.ID, people.CredentialPassword); err != nil {
@@ -186,6 +191,15 @@ func (u *Unit) ConfirmPassword(t PasswordTry) error {
 		err = ErrInvalidCredentials
 	}
 	return err
+}
+
+// RenewPassword replaces the hash of a password that was right by one that is made as of now, "": the one it has stays. It is for after
+// ConfirmPassword.
+func (u *Unit) RenewPassword(t PasswordTry, encoded string) error {
+	if encoded == "" {
+		return nil
+	}
+	return u.PutCredential(t.User.ID, people.CredentialPassword, encoded, u.Now)
 }
 
 // noticeFailures tells the owner of an account that sign-ins fail. For somebody unknown, or told already, the same is written and

@@ -61,40 +61,28 @@ func targetOf(a people.Attempt) verification.Target {
 	}
 }
 
-// beginWithCode begins an attempt and sends its first code. complete adds what only the transaction can tell.
-func beginWithCode(c *call, begun people.Attempt, complete func(u *account.Unit, a *people.Attempt) error) (reply, error) {
-	out, err := transact(c, func(u *unit) (reply, error) {
-		a := begun
-		if err := complete(u.Unit, &a); err != nil {
-			return reply{}, err
-		}
-		owner, _, err := u.UserByEmail(people.FoldEmail(a.Email))
-		if err != nil {
-			return reply{}, err
-		}
-		a.User = owner.ID // 0 for somebody unknown
-		if err := u.beginAttempt(c.presented); err != nil {
-			return reply{}, err
-		}
-		if a.ID, err = u.NewID(); err != nil {
-			return reply{}, err
-		}
-		a.Session, a.CreatedAt, a.ExpiresAt = u.session.ID, u.Now, u.Now.Add(attemptLifetime)
-		if err := u.InsertAttempt(a); err != nil {
-			return reply{}, err
-		}
-		return reply{}, c.sendAttemptCode(u.Unit, a, owner)
-	})
-	out.data = c.sessionSnapshot()
-	return out, err
+// begin begins an attempt and sends its first code. e is the email whose account it is about, the zero Email for somebody unknown.
+func (c *call) begin(u *unit, a people.Attempt, e people.Email) (err error) {
+	a.User = e.User
+	if err := u.beginAttempt(c.presented); err != nil {
+		return err
+	}
+	if a.ID, err = u.NewID(); err != nil {
+		return err
+	}
+	a.Session, a.CreatedAt, a.ExpiresAt = u.session.ID, u.Now, u.Now.Add(attemptLifetime)
+	if err := u.InsertAttempt(a); err != nil {
+		return err
+	}
+	return c.sendAttemptCode(u.Unit, a, e)
 }
 
-// sendAttemptCode sends an attempt's code. What the message says depends on whether there is an account, whose own address it
-// goes to; nothing else does.
-func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, owner people.User) error {
+// sendAttemptCode sends an attempt's code. What the message says depends on whether the address is an account's, to which it goes as
+// that account has it; nothing else does.
+func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, e people.Email) error {
 	m := verification.Message{Target: targetOf(a), To: a.Email, Lifetime: verification.MailLifetime}
-	if owner.ID != 0 {
-		m.To = owner.Email
+	if e.User != 0 {
+		m.To = e.Address
 	}
 	switch {
 	case a.Kind == people.AttemptSignUp && a.User == 0:
@@ -147,11 +135,14 @@ func prepareAttempt(c *call) (reply, error) {
 		if err := u.beginAttempt(c.presented); err != nil {
 			return reply{}, err
 		}
-		owner, _, err := u.User(a.User)
+		e, _, err := u.Email(people.FoldEmail(a.Email))
 		if err != nil {
 			return reply{}, err
 		}
-		return reply{}, c.sendAttemptCode(u.Unit, a, owner)
+		if e.User != a.User {
+			e = people.Email{} // since the attempt began the address became, or ceased to be, an account's
+		}
+		return reply{}, c.sendAttemptCode(u.Unit, a, e)
 	})
 	out.data = c.sessionSnapshot()
 	return out, err
@@ -199,5 +190,5 @@ func (u *unit) completeAttempt(id int64, kind string) (reply, error) {
 	if kind == people.AttemptSignUp {
 		return reply{}, u.completeSignUp(a)
 	}
-	return u.signInByProof(a.User)
+	return u.signInByProof(a)
 }

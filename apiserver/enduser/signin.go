@@ -1,6 +1,7 @@
 package enduser
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
@@ -57,8 +58,15 @@ func signInByCode(c *call, email string) (reply, error) {
 	if err := c.requireEmail(); err != nil {
 		return reply{}, err
 	}
-	a := people.Attempt{Kind: people.AttemptSignIn, Method: people.MethodEmailOTP, Email: email}
-	return beginWithCode(c, a, func(*account.Unit, *people.Attempt) error { return nil })
+	out, err := transact(c, func(u *unit) (reply, error) {
+		e, err := u.AddressForCode(email)
+		if err != nil {
+			return reply{}, err
+		}
+		return reply{}, c.begin(u, people.Attempt{Kind: people.AttemptSignIn, Method: people.MethodEmailOTP, Email: email}, e)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
 }
 
 // signInByPassword compares a password. Unknown and wrong take the same time and get the same answer:
@@ -66,7 +74,7 @@ func signInByCode(c *call, email string) (reply, error) {
 //  2. a turn of the hasher is waited for, so that no row is written for a try that is not hashed;
 //  3. the try is counted as wrong and committed;
 //  4. the password is compared;
-//  5. a right one takes the count back and signs in, in one transaction.
+//  5. a right one takes the count back and signs in, in one transaction. Where its address is not verified, a code is sent there instead.
 func signInByPassword(c *call, email, typed string) (reply, error) {
 	if err := c.view(func(u *account.Unit) error { return u.CheckPasswordTry(email) }); err != nil {
 		return reply{}, err
@@ -84,9 +92,19 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	turn.Release()
 	if !right {
+		turn.Release()
 		return reply{}, wrongPassword(c, try)
+	}
+	renewed := ""
+	if turn.Outdated(try.Encoded) {
+		if renewed, err = turn.Hash(typed); err != nil {
+			return reply{}, err
+		}
+	}
+	turn.Release()
+	if try.Address.VerifiedAt.IsZero() {
+		return proveAddress(c, try, renewed)
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {
 		if err := u.AcceptPassword(try); errors.Is(err, account.ErrUserDisabled) {
@@ -100,7 +118,41 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 		case err != nil:
 			return reply{}, err // disabled since: nothing is kept, not even the session that was begun
 		}
-		return reply{}, u.ConfirmPassword(try)
+		if err := u.ConfirmPassword(try); err != nil {
+			return reply{}, err
+		}
+		return reply{}, u.RenewPassword(try, renewed)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// proveAddress begins a sign-in whose password was right, and whose address nobody proved yet: the code that is sent there does.
+func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, error) {
+	out, err := transact(c, func(u *unit) (reply, error) {
+		if err := u.AcceptPassword(try); errors.Is(err, account.ErrUserDisabled) {
+			return reply{refused: err}, nil
+		} else if err != nil {
+			return reply{}, err
+		}
+		refused := c.requireEmail()
+		if refused == nil {
+			err := c.begin(u, people.Attempt{
+				Kind: people.AttemptSignIn, Method: people.MethodPassword, Email: try.Address.Address, PasswordHash: cmp.Or(renewed, try.Encoded),
+			}, try.Address)
+			if err != nil {
+				return reply{}, err
+			}
+		}
+		if _, found, err := u.LockUser(try.User.ID); err != nil {
+			return reply{}, err
+		} else if !found {
+			return reply{}, account.ErrInvalidCredentials
+		}
+		if err := u.ConfirmPassword(try); err != nil {
+			return reply{}, err
+		}
+		return reply{refused: refused}, u.RenewPassword(try, renewed)
 	})
 	out.data = c.sessionSnapshot()
 	return out, err
@@ -114,14 +166,17 @@ func wrongPassword(c *call, try account.PasswordTry) error {
 	return c.answerTo(account.ErrInvalidCredentials)
 }
 
-// signInByProof signs the account of a right code in. One that is disabled is refused, and told so: the code is used up all the same.
-func (u *unit) signInByProof(user int64) (reply, error) {
-	err := u.signIn(user, people.MethodEmailOTP)
+// signInByProof signs the account of a right code in, whose address that proves. One that is disabled is refused, and told so: the code is
+// used up all the same.
+func (u *unit) signInByProof(a people.Attempt) (reply, error) {
+	err := u.signIn(a.User, a.Method)
 	switch {
 	case errors.Is(err, account.ErrUserDisabled):
 		return reply{refused: err}, nil
 	case errors.Is(err, account.ErrUserUnknown):
 		return reply{}, account.ErrInvalidCredentials
+	case err != nil:
+		return reply{}, err
 	}
-	return reply{}, err
+	return reply{}, u.ProveEmail(a)
 }

@@ -73,14 +73,23 @@ func signUp(c *call) (reply, error) {
 			return reply{}, err
 		}
 	}
-	return beginWithCode(c, a, func(u *account.Unit, a *people.Attempt) error {
-		if q.invitation == "" {
-			return nil
+	out, err := transact(c, func(u *unit) (reply, error) {
+		begun := a
+		if q.invitation != "" {
+			invitation, err := u.OpenInvitation(q.invitation, q.email)
+			if err != nil {
+				return reply{}, err
+			}
+			begun.Invitation = invitation.ID
 		}
-		invitation, err := u.OpenInvitation(q.invitation, q.email)
-		a.Invitation = invitation.ID
-		return err
+		e, _, err := u.Email(people.FoldEmail(q.email))
+		if err != nil {
+			return reply{}, err
+		}
+		return reply{}, c.begin(u, begun, e)
 	})
+	out.data = c.sessionSnapshot()
+	return out, err
 }
 
 // hashFor hashes the password of a sign-up. Who is refused anyway costs no hash; the transaction judges once more.

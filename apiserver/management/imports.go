@@ -164,12 +164,8 @@ func (r *importRun) batch(u *account.Unit, state *people.Import) (imports.Result
 func rejections(refused []*imports.Line) []openapi.ImportRejection {
 	told := []openapi.ImportRejection{}
 	for _, line := range refused {
-		faults := line.Refused.Faults
-		if len(faults) == 0 {
-			faults = []apierror.Fault{{Message: line.Refused.Text()}}
-		}
-		for _, fault := range faults {
-			told = append(told, openapi.ImportRejection{Line: line.Number, Field: optional(fault.Pointer), Message: fault.Message})
+		for _, fault := range line.Faults() {
+			told = append(told, openapi.ImportRejection{Line: line.Number, Field: optional(fault[0]), Message: fault[1]})
 		}
 	}
 	return told

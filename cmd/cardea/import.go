@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cardea-iam/cardea/apiserver/imports/exports"
 )
 
 // exitError ends the process with a code of its own.
@@ -37,44 +40,84 @@ var errRejected = errors.New("some lines were rejected: correct them, and import
 // importRequestTimeout bounds one request of an import.
 const importRequestTimeout = time.Minute
 
+// importOptions are the flags of import.
+type importOptions struct {
+	baseURL, keyFile, from string
+	dryRun                 bool
+}
+
 func importCommand() *cobra.Command {
-	var baseURL, keyFile string
+	var o importOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Import files of JSON Lines over the backend API: API keys of other systems, by their hash",
-		Long: "Import sends each file to the backend API, batch by batch, as the key in CARDEA_API_KEY or --api-key-file may (api_keys:write). It goes on where the file's " +
-			"import came to; lines that were imported before change nothing. A line that is rejected is told on standard error.\n\n" +
+		Short: "Import files of JSON Lines over the backend API: people, organizations, sign-ins, and API keys by their hash",
+		Long: "Import sends each file to the backend API, batch by batch, as the key in CARDEA_API_KEY or --api-key-file may (users:write, organizations:write, api_keys:write, " +
+			"as the lines need). It goes on where the file's import came to; lines that were imported before change nothing. A line that is rejected is told on standard error.\n\n" +
+			"With --from the files are exports of another system, which it makes lines of; what these leave out is told on standard error. With --dry-run it judges form and " +
+			"references, and sends nothing.\n\n" +
 			"It ends with 0, with 1 if any line was rejected, and with 2 if it could not run.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			key, err := importKey(keyFile)
-			if err != nil {
+			rejected, err := importAll(cmd, o, files)
+			switch {
+			case err != nil:
 				return &exitError{2, err}
-			}
-			if baseURL == "" {
-				return &exitError{2, errors.New("--base-url or CARDEA_BASE_URL is required: where the backend API is, such as https://api.example.com")}
-			}
-			importer := &importer{
-				baseURL: strings.TrimSuffix(baseURL, "/"), key: key, client: &http.Client{Timeout: importRequestTimeout},
-				out: cmd.OutOrStdout(), problems: cmd.ErrOrStderr(), retryAfter: time.Second,
-			}
-			rejected := false
-			for _, file := range files {
-				counts, err := importer.file(cmd.Context(), file)
-				if err != nil {
-					return &exitError{2, fmt.Errorf("%s: %w", file, err)}
-				}
-				rejected = rejected || counts.Rejected > 0
-			}
-			if rejected {
+			case rejected:
 				return &exitError{1, errRejected}
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&baseURL, "base-url", "", "where the backend API is, such as https://api.example.com")
-	cmd.Flags().StringVar(&keyFile, "api-key-file", "", "file with the API key; absent: CARDEA_API_KEY")
+	cmd.Flags().StringVar(&o.baseURL, "base-url", "", "where the backend API is, such as https://api.example.com")
+	cmd.Flags().StringVar(&o.keyFile, "api-key-file", "", "file with the API key; absent: CARDEA_API_KEY")
+	cmd.Flags().StringVar(&o.from, "from", "", "the system whose exports the files are: "+strings.Join(exports.Systems(), ", ")+"; absent: the files hold lines")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "judge form and references within the files, and send nothing")
 	return cmd
+}
+
+// importAll imports the files, and tells whether any line was rejected.
+func importAll(cmd *cobra.Command, o importOptions, names []string) (rejected bool, err error) {
+	take := dryRun(cmd)
+	if !o.dryRun {
+		if take, err = sending(cmd, o); err != nil {
+			return false, err
+		}
+	}
+	files, done, err := openImports(cmd, o.from, names)
+	defer done()
+	if err != nil {
+		return false, err
+	}
+	for _, file := range files {
+		some, err := take(cmd.Context(), file)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", file.name, err)
+		}
+		rejected = rejected || some
+	}
+	return rejected, nil
+}
+
+// taker does with a file what the command is for, and tells whether any of its lines was rejected.
+type taker func(ctx context.Context, file importFile) (bool, error)
+
+// sending is the taker that sends files to the backend API.
+func sending(cmd *cobra.Command, o importOptions) (taker, error) {
+	key, err := importKey(o.keyFile)
+	if err != nil {
+		return nil, err
+	}
+	if o.baseURL == "" {
+		return nil, errors.New("--base-url or CARDEA_BASE_URL is required: where the backend API is, such as https://api.example.com")
+	}
+	i := &importer{
+		baseURL: strings.TrimSuffix(o.baseURL, "/"), key: key, client: &http.Client{Timeout: importRequestTimeout},
+		out: cmd.OutOrStdout(), problems: cmd.ErrOrStderr(), retryAfter: time.Second,
+	}
+	return func(ctx context.Context, file importFile) (bool, error) {
+		counts, err := i.file(ctx, file)
+		return counts.Rejected > 0, err
+	}, nil
 }
 
 // importKey returns the API key: it is no flag, for others see those of a process.
@@ -88,7 +131,7 @@ func importKey(file string) (string, error) {
 		key = string(raw)
 	}
 	if key = strings.TrimSpace(key); key == "" {
-		return "", errors.New("CARDEA_API_KEY or --api-key-file is required: a key with api_keys:write")
+		return "", errors.New("CARDEA_API_KEY or --api-key-file is required: a key with users:write, organizations:write or api_keys:write, as the lines need")
 	}
 	return key, nil
 }

@@ -11,18 +11,22 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"time"
 )
 
 const (
-	// importBatch is the size of a batch, in bytes, unless one line is longer: well below what the API takes, so that none takes long.
-	importBatch = 256 << 10
-	// maxImportBatch is what the API takes.
-	maxImportBatch = 1 << 20
+	// importBatch is the most that a batch holds, in bytes: what the API takes.
+	importBatch = 1 << 20
+	// maxImportLine is far more than a line may have, in bytes: the API rejects longer ones than it takes, and the rest of the file goes on.
+	maxImportLine = importBatch / 2
+	// progressEvery is the time between two words about how far a file came.
+	progressEvery = 5 * time.Second
 	// importTries bounds how often a request is sent that was not answered, or with "later".
 	importTries = 8
 )
+
+// errElsewhere: the file came further than was sent: somebody else imports it too.
+var errElsewhere = errors.New("somebody else imports this file too")
 
 // importer sends files of JSON Lines to the backend API.
 type importer struct {
@@ -45,12 +49,7 @@ type importState struct {
 }
 
 // file imports one file and returns its counts.
-func (i *importer) file(ctx context.Context, name string) (importState, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return importState{}, err
-	}
-	defer func() { _ = f.Close() }()
+func (i *importer) file(ctx context.Context, f importFile) (importState, error) {
 	sum := sha256.New()
 	size, err := io.Copy(sum, f)
 	if err != nil {
@@ -59,51 +58,59 @@ func (i *importer) file(ctx context.Context, name string) (importState, error) {
 	path := "/imports/" + hex.EncodeToString(sum.Sum(nil))
 	state, err := i.state(ctx, path)
 	if err == nil && state.CompletedAt != nil {
-		_, err = fmt.Fprintf(i.out, "%s: was imported already\n", name)
+		_, err = fmt.Fprintf(i.out, "%s: was imported already\n", f.name)
 		return importState{}, err
+	}
+	for err == nil && state.CompletedAt == nil {
+		// Where another imports the same file, the way on is as far as both came.
+		from := state.Offset
+		if state, err = i.rest(ctx, f, path, size, state); errors.Is(err, errElsewhere) {
+			if state, err = i.state(ctx, path); err == nil && state.Offset <= from && state.CompletedAt == nil {
+				err = errElsewhere
+			}
+		}
 	}
 	if err != nil {
 		return state, err
 	}
-	if state, err = i.rest(ctx, name, path, f, size, state); err != nil {
-		return state, err
-	}
-	_, err = fmt.Fprintf(i.out, "%s: %d imported, %d present, %d rejected\n", name, state.Imported, state.Present, state.Rejected)
+	_, err = fmt.Fprintf(i.out, "%s: %d imported, %d present, %d rejected\n", f.name, state.Imported, state.Present, state.Rejected)
 	return state, err
 }
 
-// rest sends what is left of a file.
-func (i *importer) rest(ctx context.Context, name, path string, f io.ReadSeeker, size int64, state importState) (importState, error) {
+// rest sends what is left of a file, until all is sent or somebody else sent a part of it.
+func (i *importer) rest(ctx context.Context, f importFile, path string, size int64, state importState) (importState, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return state, err
 	}
-	reader := bufio.NewReaderSize(f, importBatch)
 	done := &lineCounter{}
-	if _, err := io.CopyN(done, reader, state.Offset); err != nil {
+	if _, err := io.CopyN(done, f, state.Offset); err != nil {
 		return state, fmt.Errorf("go on at byte %d: %w", state.Offset, err)
 	}
+	batches, told := newBatches(f), time.Now()
 	for state.CompletedAt == nil {
-		batch, err := nextBatch(reader)
+		batch, last, err := batches.next()
 		if err != nil {
 			return state, fmt.Errorf("line %d: %w", done.lines+1, err)
 		}
 		query := fmt.Sprintf("/batches?offset=%d", state.Offset)
-		if state.Offset+int64(len(batch)) >= size {
+		if last {
 			query += "&complete=true"
 		}
-		next, err := i.send(ctx, path, query, batch, state.Offset)
-		if err != nil {
+		sent := state.Offset + int64(len(batch))
+		if state, err = i.send(ctx, path, query, batch, state.Offset); err != nil {
 			return state, err
 		}
-		for _, rejection := range next.Rejections {
-			at := fmt.Sprintf("%s:%d: ", name, done.lines+rejection.Line)
-			if rejection.Field != "" {
-				at += rejection.Field + ": "
-			}
-			_, _ = fmt.Fprintln(i.problems, at+rejection.Message)
+		for _, rejection := range state.Rejections {
+			f.tell(i.problems, done.lines+rejection.Line, rejection.Field, rejection.Message)
+		}
+		if state.CompletedAt == nil && state.Offset != sent {
+			return state, errElsewhere
 		}
 		_, _ = done.Write(batch)
-		state = next
+		if time.Since(told) >= progressEvery {
+			told = time.Now()
+			_, _ = fmt.Fprintf(i.problems, "%s: %d of %d bytes; %d imported, %d present, %d rejected\n", f.name, state.Offset, size, state.Imported, state.Present, state.Rejected)
+		}
 	}
 	return state, nil
 }
@@ -116,22 +123,39 @@ func (c *lineCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// nextBatch reads whole lines; at the end of the file the last one may lack its end.
-func nextBatch(reader *bufio.Reader) (batch []byte, err error) {
-	for len(batch) < importBatch {
-		line, err := reader.ReadBytes('\n')
-		if len(line) > maxImportBatch-importBatch {
-			return nil, errors.New("is far longer than a line may be (16 KiB)")
+// batches reads whole lines, as many at once as a batch holds.
+type batches struct {
+	reader *bufio.Reader
+	// line was read, and had no room in the batch before.
+	line  []byte
+	ended bool
+}
+
+func newBatches(from io.Reader) *batches {
+	return &batches{reader: bufio.NewReaderSize(from, importBatch)}
+}
+
+// next returns the next lines, and tells whether they are the last. The last one of a file may lack its end.
+func (b *batches) next() (batch []byte, last bool, err error) {
+	batch = make([]byte, 0, importBatch)
+	for {
+		batch = append(batch, b.line...)
+		b.line = nil
+		if b.ended {
+			return batch, true, nil
 		}
-		batch = append(batch, line...)
-		if err == io.EOF {
-			return batch, nil
+		line, err := b.reader.ReadBytes('\n')
+		if len(line) > maxImportLine {
+			return nil, false, errors.New("is far longer than a line may be (16 KiB)")
 		}
-		if err != nil {
-			return nil, err
+		if err != nil && err != io.EOF {
+			return nil, false, err
+		}
+		b.line, b.ended = line, err == io.EOF
+		if len(batch) > 0 && len(batch)+len(line) > importBatch {
+			return batch, false, nil
 		}
 	}
-	return batch, nil
 }
 
 // state asks how far the import of a file came.
@@ -159,7 +183,11 @@ func (i *importer) send(ctx context.Context, path, query string, batch []byte, o
 			}
 		}
 		sent = true
-		return i.do(ctx, http.MethodPost, path+query, batch, &state)
+		status, err := i.do(ctx, http.MethodPost, path+query, batch, &state)
+		if status == http.StatusConflict {
+			err = errElsewhere
+		}
+		return status, err
 	})
 	return state, err
 }

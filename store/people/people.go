@@ -80,6 +80,8 @@ type Users interface {
 	LockUser(id int64) (User, bool, error)
 	// UserByEmail finds the account an address belongs to, as FoldEmail compares it.
 	UserByEmail(folded string) (User, bool, error)
+	// Email finds an address that belongs to an account, as FoldEmail compares it.
+	Email(folded string) (Email, bool, error)
 	// EmailsOf returns a user's emails, the oldest first.
 	EmailsOf(user int64) ([]Email, error)
 	// VerifyEmail marks an email as verified.

@@ -58,6 +58,10 @@ func readEmail(row *sql.Rows, e *people.Email) error {
 	return row.Scan(&e.ID, &e.User, &e.Address, &e.Primary, moment{&e.CreatedAt}, moment{&e.VerifiedAt})
 }
 
+func (tx *peopleTx) Email(folded string) (people.Email, bool, error) {
+	return first(tx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND folded = ?`, folded)
+}
+
 func (tx *peopleTx) EmailsOf(user int64) ([]people.Email, error) {
 	return list(tx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
 }

@@ -176,6 +176,7 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"ImportedAs": func(tx people.Tx) (any, error) {
 		return value(tx.ImportedAs(people.ImportedAPIKey, []string{"two"}))
 	},
+	"Email": func(tx people.Tx) (any, error) { return optional(tx.Email("person2@example.com")) },
 	"EmailsOf": func(tx people.Tx) (any, error) {
 		first, err := tx.EmailsOf(1)
 		second, more := tx.EmailsOf(2)

@@ -1,0 +1,186 @@
+package enduser_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// oldPassword is shorter than new ones may be, and oldHash is its hash in another system.
+const (
+	oldPassword = "U*U"
+	oldHash     = "$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
+)
+
+// importUser writes a user as an import does. Each address that ends in "!" is verified.
+func (w *world) importUser(id int64, hash string, addresses ...string) {
+	w.T.Helper()
+	at := w.Clock.Now().UTC().Truncate(time.Microsecond)
+	w.tx(func(tx people.Tx) error {
+		var emails []people.Email
+		for i, address := range addresses {
+			e := people.Email{ID: 10*id + int64(i), User: id, Primary: i == 0, CreatedAt: at}
+			if e.Address = strings.TrimSuffix(address, "!"); e.Address != address {
+				e.VerifiedAt = at
+			}
+			emails = append(emails, e)
+		}
+		err := errors.Join(tx.InsertUsers([]people.User{{ID: id, CreatedAt: at}}), tx.InsertEmails(emails))
+		if hash != "" {
+			err = errors.Join(err, tx.InsertPasswords([]people.Password{{User: id, Encoded: hash, CreatedAt: at}}))
+		}
+		return err
+	})
+}
+
+func (w *world) password(user int64) (encoded string) {
+	w.T.Helper()
+	w.tx(func(tx people.Tx) (err error) {
+		encoded, _, err = tx.Credential(user, people.CredentialPassword)
+		return err
+	})
+	return encoded
+}
+
+func (w *world) verifiedEmail(address string) (verified bool) {
+	w.T.Helper()
+	w.tx(func(tx people.Tx) error {
+		e, _, err := tx.Email(address)
+		verified = !e.VerifiedAt.IsZero()
+		return err
+	})
+	return verified
+}
+
+func byPassword(email, password string) string {
+	return fmt.Sprintf(`{"strategy":"password","email":%q,"password":%q}`, email, password)
+}
+
+// sendCode answers the pending sign-in with a code.
+func (b *browser) sendCode(code string) string {
+	return fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, b.last.Body.Session.SignInAttempts[0]["id"], code)
+}
+
+func TestAnImportedPasswordSignsInAndIsHashedAnew(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "ada@example.com!")
+		b := w.browser()
+		b.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", byPassword("ada@example.com", "wrong"))
+		if w.password(1) != oldHash {
+			w.T.Error("a wrong password changed the hash")
+		}
+		b.ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		renewed := w.password(1)
+		if !strings.HasPrefix(renewed, "$argon2id$") {
+			w.T.Errorf("the hash is %.10s", renewed)
+		}
+		w.browser().ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		if w.password(1) != renewed {
+			w.T.Error("a hash of ours was made anew")
+		}
+	})
+}
+
+func TestAnAddressNobodyProvedAsksForItsCodeAfterThePassword(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "Ada@example.com")
+		b := w.browser()
+		b.ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		pending := b.last.Body.Session
+		if pending.ActiveSignIn != nil || len(pending.SignInAttempts) != 1 || pending.SignInAttempts[0]["method"] != "password" || pending.SignInAttempts[0]["current_step"] != "verify_email_otp" {
+			w.T.Fatalf("%+v", pending)
+		}
+		if w.verifiedEmail("ada@example.com") {
+			w.T.Error("the password proved the address")
+		}
+		b.ok("POST", "/auth/attempt-verification", b.sendCode(w.codeFor("Ada@example.com", 1)))
+		if b.last.Body.Session.ActiveSignIn == nil || !w.verifiedEmail("ada@example.com") {
+			w.T.Errorf("not signed in, or not verified: %s", b.last.Raw)
+		}
+		if !strings.HasPrefix(w.password(1), "$argon2id$") {
+			w.T.Error("the password was dropped, or not hashed anew")
+		}
+		w.browser().ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+	})
+}
+
+func TestACodeAloneDropsAPasswordThatCameWithTheAccount(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "ada@example.com")
+		b := w.browser()
+		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"ada@example.com"}`)
+		b.ok("POST", "/auth/attempt-verification", b.sendCode(w.codeFor("ada@example.com", 1)))
+		if !w.verifiedEmail("ada@example.com") || w.password(1) != "" {
+			w.T.Errorf("verified %t, password %q", w.verifiedEmail("ada@example.com"), w.password(1))
+		}
+		w.browser().refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		w.importUser(2, oldHash, "bob@example.com!")
+		other := w.browser()
+		other.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"bob@example.com"}`)
+		other.ok("POST", "/auth/attempt-verification", other.sendCode(w.codeFor("bob@example.com", 1)))
+		if w.password(2) != oldHash {
+			w.T.Error("the password of a proven address was dropped")
+		}
+	})
+}
+
+// Who reads an address that nobody proved is not let into an account that has a proven one.
+func TestACodeToASecondAddressNobodyProvedSignsNobodyIn(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "ada@example.com!", "second@example.com")
+		b := w.browser()
+		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"second@example.com"}`)
+		b.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", b.sendCode("000000"))
+		// The password tells that it is the account's owner: the code goes to the address it is to prove.
+		owner := w.browser()
+		owner.ok("POST", "/auth/signin", byPassword("second@example.com", oldPassword))
+		owner.ok("POST", "/auth/attempt-verification", owner.sendCode(w.codeFor("second@example.com", 1)))
+		if !w.verifiedEmail("second@example.com") || w.password(1) == "" {
+			w.T.Error("the second address is not verified, or the password is gone")
+		}
+		if len(w.carrier.Messages("ada@example.com")) != 0 {
+			w.T.Error("a code for the second address went to the first")
+		}
+	})
+}
+
+// A password that was taken away after it was compared signs nobody in by the code that followed.
+func TestAPasswordThatIsGoneMeanwhileDoesNotSignIn(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "ada@example.com")
+		b := w.browser()
+		b.ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		w.tx(func(tx people.Tx) error { _, err := tx.DeleteCredential(1, people.CredentialPassword); return err })
+		b.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/attempt-verification", b.sendCode(w.codeFor("ada@example.com", 1)))
+		if w.verifiedEmail("ada@example.com") {
+			w.T.Error("the address counts as proven by a sign-in that was refused")
+		}
+	})
+}
+
+func TestWithoutMailAnUnprovenAddressCannotSignIn(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		silent := w.deployment()
+		silent.Email = nil
+		w.declare(silent)
+		w.importUser(1, oldHash, "ada@example.com")
+		w.importUser(2, oldHash, "bob@example.com!")
+		w.browser().refused(403, "EMAIL_DISABLED", "POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		w.browser().ok("POST", "/auth/signin", byPassword("bob@example.com", oldPassword))
+	})
+}
+
+func TestADisabledUserIsToldSoOnlyAfterTheOldPassword(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.importUser(1, oldHash, "ada@example.com")
+		w.tx(func(tx people.Tx) error {
+			return tx.UpdateUser(people.User{ID: 1, Disabled: true, UpdatedAt: w.Clock.Now()})
+		})
+		w.browser().refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", byPassword("ada@example.com", "wrong"))
+		w.browser().refused(403, "USER_DISABLED", "POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+	})
+}

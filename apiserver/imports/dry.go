@@ -1,0 +1,63 @@
+package imports
+
+import (
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// Dry judges the lines of files by their form and by the lines before them, as far as that can be told without the deployment.
+type Dry struct {
+	// seen are the external ids of what other lines may refer to, by kind.
+	seen map[string]map[string]bool
+	// parents are the organizations of workspaces, and members the pairs of an organization and a user.
+	parents map[string]string
+	members map[[2]string]bool
+}
+
+// NewDry returns a Dry that has seen nothing.
+func NewDry() *Dry {
+	return &Dry{
+		seen:    map[string]map[string]bool{people.ImportedUser: {}, people.ImportedOrganization: {}, people.ImportedWorkspace: {}},
+		parents: map[string]string{}, members: map[[2]string]bool{},
+	}
+}
+
+// Judge notes what is wrong with a line in it.
+func (d *Dry) Judge(line *Line) {
+	if line.Refused != nil {
+		return
+	}
+	for _, reference := range [][2]string{{people.ImportedUser, line.User}, {people.ImportedOrganization, line.Organization}, {people.ImportedWorkspace, line.Workspace}} {
+		if kind, externalID := reference[0], reference[1]; externalID != "" && !d.seen[kind][externalID] {
+			line.fault(kind, "is the external_id of no "+kind+" in the lines before: put its line before this one, unless it was imported earlier")
+			return
+		}
+	}
+	if seen, referable := d.seen[line.Kind]; referable {
+		seen[line.ExternalID] = true
+	}
+	switch line.Content.(type) {
+	case *Workspace:
+		d.parents[line.ExternalID] = line.Organization
+	case *Membership:
+		if line.Workspace != "" && !d.members[[2]string{d.parents[line.Workspace], line.User}] {
+			line.fault("user", "is no member of the workspace's organization in the lines before: put that membership's line before this one")
+			return
+		}
+		d.members[[2]string{line.Organization, line.User}] = true
+	}
+}
+
+// Faults are what is wrong with a line, each with its member, "" for the line as a whole.
+func (l *Line) Faults() [][2]string {
+	if l.Refused == nil {
+		return nil
+	}
+	var told [][2]string
+	for _, fault := range l.Refused.Faults {
+		told = append(told, [2]string{fault.Pointer, fault.Message})
+	}
+	if len(told) == 0 {
+		told = append(told, [2]string{"", l.Refused.Text()})
+	}
+	return told
+}

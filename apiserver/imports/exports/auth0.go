@@ -1,0 +1,134 @@
+package exports
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+)
+
+// auth0Record is a user of the users export, or a line of the export of password hashes.
+type auth0Record struct {
+	UserID        string `json:"user_id"`
+	Email         string `json:"email"`
+	EmailVerified bool   `json:"email_verified"`
+	GivenName     string `json:"given_name"`
+	FamilyName    string `json:"family_name"`
+	Username      string `json:"username"`
+	PhoneNumber   string `json:"phone_number"`
+	PhoneVerified bool   `json:"phone_verified"`
+	CreatedAt     string `json:"created_at"`
+	Blocked       bool   `json:"blocked"`
+	Identities    []struct {
+		Provider string `json:"provider"`
+	} `json:"identities"`
+	Multifactor []json.RawMessage `json:"multifactor"`
+	Guardian    []json.RawMessage `json:"guardian_authenticators"`
+	AppMetadata json.RawMessage   `json:"app_metadata"`
+	Metadata    json.RawMessage   `json:"user_metadata"`
+
+	// Of the export of password hashes.
+	ID struct {
+		OID string `json:"$oid"`
+	} `json:"_id"`
+	AltID        string `json:"alt_id"`
+	PasswordHash string `json:"passwordHash"`
+}
+
+// auth0Database begins the ids of users with a password.
+const auth0Database = "auth0|"
+
+// maxRecord is the longest line of an export, in bytes.
+const maxRecord = 4 << 20
+
+// auth0 reads the users export and, beside it, the export of password hashes, which Auth0's support makes: both are JSON, a user a line.
+// Password hashes are held in memory until their users come, so their file may stand before or behind the other.
+func auth0(files []File, to *Lines) error {
+	hashes := map[string]string{}
+	for _, f := range files { // two readings: of the hashes, and of the users
+		err := to.records(f, func(r *auth0Record) error {
+			if r.PasswordHash != "" {
+				hashes[auth0Database+cmp.Or(r.AltID, r.ID.OID)] = r.PasswordHash
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	users := 0
+	for _, f := range files {
+		err := to.records(f, func(r *auth0Record) error {
+			if r.UserID == "" && r.ID.OID != "" {
+				return nil // a hash
+			}
+			users++
+			hash := hashes[r.UserID]
+			delete(hashes, r.UserID)
+			return to.auth0User(r, hash)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if users == 0 {
+		return errors.New("the files hold no user of Auth0's users export: give that file, and the one with the password hashes beside it")
+	}
+	to.at = Source{}
+	for range hashes {
+		to.leave("a password hash without its user")
+	}
+	return nil
+}
+
+// records reads JSON a line.
+func (l *Lines) records(f File, each func(*auth0Record) error) error {
+	l.at = Source{File: f.Name}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxRecord)
+	for lines.Scan() {
+		l.at.Record++
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		var r auth0Record
+		if err := json.Unmarshal(text, &r); err != nil {
+			return l.broken(errors.New("is no JSON of a user"))
+		}
+		if err := each(&r); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (l *Lines) auth0User(r *auth0Record, hash string) error {
+	p := person{id: r.UserID, firstName: r.GivenName, lastName: r.FamilyName, password: hash, disabled: r.Blocked}
+	if r.Email != "" {
+		p.emails = []address{{r.Email, r.EmailVerified}}
+	}
+	if r.PhoneNumber != "" {
+		p.phones = []address{{r.PhoneNumber, r.PhoneVerified}}
+	}
+	p.created, _ = time.Parse(time.RFC3339Nano, r.CreatedAt) // without it the account counts as of the import
+	for _, identity := range r.Identities {
+		if identity.Provider != "auth0" && identity.Provider != "email" && identity.Provider != "sms" {
+			l.leave("a login by " + identity.Provider)
+		}
+	}
+	for what, there := range map[string]bool{
+		"a second factor": len(r.Multifactor)+len(r.Guardian) > 0, "a user name": r.Username != "", "metadata": len(r.AppMetadata)+len(r.Metadata) > len("{}{}"),
+	} {
+		if there {
+			l.leave(what)
+		}
+	}
+	return l.person(p)
+}

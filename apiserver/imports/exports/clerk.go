@@ -1,0 +1,102 @@
+package exports
+
+import (
+	"encoding/csv"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clerk reads the CSV of users that Clerk's dashboard exports.
+func clerk(files []File, to *Lines) error {
+	for _, f := range files {
+		to.at = Source{File: f.Name, Record: 1}
+		rows := csv.NewReader(f)
+		rows.FieldsPerRecord = -1
+		head, err := rows.Read()
+		if err != nil {
+			return to.broken(err)
+		}
+		columns := map[string]int{}
+		for i, name := range head {
+			columns[strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))] = i
+		}
+		for _, needed := range []string{"id", "primary_email_address"} {
+			if _, found := columns[needed]; !found {
+				return to.broken(errors.New("the first line names no column " + needed + ": is it Clerk's export of users?"))
+			}
+		}
+		for {
+			row, err := rows.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return to.broken(err)
+			}
+			to.at.Record, _ = rows.FieldPos(0)
+			cell := func(name string) string {
+				i, found := columns[name]
+				if !found || i >= len(row) {
+					return ""
+				}
+				return strings.TrimSpace(row[i])
+			}
+			if err := clerkUser(cell, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func clerkUser(cell func(string) string, to *Lines) error {
+	p := person{
+		id: cell("id"), firstName: cell("first_name"), lastName: cell("last_name"), password: cell("password_digest"),
+		disabled: cell("banned") == "true", created: clerkTime(cell("created_at")),
+	}
+	p.emails = clerkAddresses(cell, "primary_email_address", "verified_email_addresses", "unverified_email_addresses")
+	p.phones = clerkAddresses(cell, "primary_phone_number", "verified_phone_numbers", "unverified_phone_numbers")
+	if cell("totp_secret") != "" {
+		to.leave("a second factor")
+	}
+	if cell("username") != "" {
+		to.leave("a user name")
+	}
+	if p.created.IsZero() {
+		to.leave("when the account was created: it counts as of the import")
+	}
+	return to.person(p)
+}
+
+// clerkAddresses are the primary address, then the others, verified ones first.
+func clerkAddresses(cell func(string) string, primary, verified, unverified string) []address {
+	var others []address
+	for _, column := range []struct {
+		name     string
+		verified bool
+	}{{verified, true}, {unverified, false}} {
+		for _, value := range strings.FieldsFunc(cell(column.name), func(r rune) bool { return strings.ContainsRune("|,; ", r) }) {
+			others = append(others, address{value, column.verified})
+		}
+	}
+	first := address{value: cell(primary)}
+	for _, other := range others {
+		first.verified = first.verified || other.verified && strings.EqualFold(other.value, first.value)
+	}
+	return eachOnce(append([]address{first}, others...))
+}
+
+// clerkTime reads a time as RFC 3339 or in milliseconds, zero where there is none.
+func clerkTime(text string) time.Time {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return millis(n)
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}

@@ -1,0 +1,157 @@
+package exports
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// firebaseUser is a user as `firebase auth:export` writes one.
+type firebaseUser struct {
+	LocalID       string `json:"localId"`
+	Email         string `json:"email"`
+	EmailVerified bool   `json:"emailVerified"`
+	PasswordHash  string `json:"passwordHash"`
+	Salt          string `json:"salt"`
+	DisplayName   string `json:"displayName"`
+	CreatedAt     string `json:"createdAt"`
+	Disabled      bool   `json:"disabled"`
+	PhoneNumber   string `json:"phoneNumber"`
+	Providers     []struct {
+		ProviderID string `json:"providerId"`
+	} `json:"providerUserInfo"`
+	SecondFactors    []json.RawMessage `json:"mfaInfo"`
+	CustomAttributes string            `json:"customAttributes"`
+}
+
+// firebaseHash are a project's password hash parameters.
+type firebaseHash struct{ signer, separator, rounds, memCost string }
+
+// firebase reads the JSON of `firebase auth:export` and, beside it, a file with the password hash parameters as the console shows them.
+func firebase(files []File, to *Lines) error {
+	var hash *firebaseHash
+	var exports []File
+	for _, f := range files {
+		head := make([]byte, 64)
+		n, err := io.ReadFull(f, head)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if !bytes.HasPrefix(bytes.TrimSpace(head[:n]), []byte("hash_config")) {
+			exports = append(exports, f)
+			continue
+		}
+		to.at = Source{File: f.Name}
+		if hash, err = readFirebaseHash(f); err != nil {
+			return to.broken(err)
+		}
+	}
+	for _, f := range exports {
+		err := users(f, to, func(u *firebaseUser) error { return to.firebaseUser(u, hash) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var firebaseParameter = regexp.MustCompile(`(?m)^\s*(\w+):\s*([^,\s]+),?\s*$`)
+
+func readFirebaseHash(text io.Reader) (*firebaseHash, error) {
+	raw, err := io.ReadAll(io.LimitReader(text, 64<<10))
+	if err != nil {
+		return nil, err
+	}
+	sent := map[string]string{}
+	for _, match := range firebaseParameter.FindAllSubmatch(raw, -1) {
+		sent[string(match[1])] = string(match[2])
+	}
+	hash := &firebaseHash{sent["base64_signer_key"], sent["base64_salt_separator"], sent["rounds"], sent["mem_cost"]}
+	if sent["algorithm"] != "SCRYPT" || hash.signer == "" || hash.rounds == "" || hash.memCost == "" {
+		return nil, errors.New("is no hash_config with algorithm SCRYPT, base64_signer_key, base64_salt_separator, rounds and mem_cost")
+	}
+	return hash, nil
+}
+
+func (l *Lines) firebaseUser(u *firebaseUser, hash *firebaseHash) error {
+	p := person{id: u.LocalID, disabled: u.Disabled}
+	p.firstName, p.lastName, _ = strings.Cut(strings.TrimSpace(u.DisplayName), " ")
+	if created, err := strconv.ParseInt(u.CreatedAt, 10, 64); err == nil {
+		p.created = millis(created)
+	}
+	if u.Email != "" {
+		p.emails = []address{{u.Email, u.EmailVerified}}
+	}
+	if u.PhoneNumber != "" {
+		p.phones = []address{{u.PhoneNumber, true}} // Firebase has no number that was not verified
+	}
+	switch {
+	case u.PasswordHash == "":
+	case hash == nil:
+		l.leave("a password, because the file with the hash_config is missing")
+	default:
+		p.password = fmt.Sprintf("$firescrypt$ln=%s,r=%s,p=1$%s$%s$%s$%s", hash.memCost, hash.rounds, plain(u.Salt), plain(u.PasswordHash), hash.separator, hash.signer)
+	}
+	for _, provider := range u.Providers {
+		if provider.ProviderID != "password" && provider.ProviderID != "phone" {
+			l.leave("a login by " + provider.ProviderID)
+		}
+	}
+	if len(u.SecondFactors) > 0 {
+		l.leave("a second factor")
+	}
+	if u.CustomAttributes != "" && u.CustomAttributes != "{}" {
+		l.leave("custom claims")
+	}
+	return l.person(p)
+}
+
+// plain writes base64 for URLs as standard base64.
+func plain(text string) string { return strings.NewReplacer("-", "+", "_", "/").Replace(text) }
+
+// users reads the list "users" of a JSON object, one user at a time.
+func users[T any](f File, to *Lines, each func(*T) error) error {
+	to.at = Source{File: f.Name}
+	dec := json.NewDecoder(f)
+	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
+		return to.broken(errors.New("is no JSON object"))
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return to.broken(errors.New("is no JSON"))
+		}
+		if name != "users" {
+			var skipped json.RawMessage
+			if err := dec.Decode(&skipped); err != nil {
+				return to.broken(errors.New("is no JSON"))
+			}
+			continue
+		}
+		if token, err := dec.Token(); err != nil || token != json.Delim('[') {
+			return to.broken(errors.New("its users are no list"))
+		}
+		for dec.More() {
+			to.at.Record++
+			var one T
+			if err := dec.Decode(&one); err != nil {
+				return to.broken(errors.New("is no JSON of a user"))
+			}
+			if err := each(&one); err != nil {
+				return err
+			}
+		}
+		if _, err := dec.Token(); err != nil {
+			return to.broken(errors.New("is no JSON"))
+		}
+	}
+	return nil
+}

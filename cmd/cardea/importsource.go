@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cardea-iam/cardea/apiserver/imports"
+	"github.com/cardea-iam/cardea/apiserver/imports/exports"
+)
+
+// importFile is a file of lines.
+type importFile struct {
+	name string
+	*os.File
+	// sources are where the lines came from, of a file that was made of exports.
+	sources []exports.Source
+}
+
+// at names a line for people, by its number from 1.
+func (f importFile) at(line int64) string {
+	if line > 0 && line <= int64(len(f.sources)) {
+		source := f.sources[line-1]
+		return fmt.Sprintf("%s:%d", source.File, source.Record)
+	}
+	return fmt.Sprintf("%s:%d", f.name, line)
+}
+
+// tell tells what is wrong with a line.
+func (f importFile) tell(problems io.Writer, line int64, member, reason string) {
+	if member != "" {
+		member += ": "
+	}
+	_, _ = fmt.Fprintf(problems, "%s: %s%s\n", f.at(line), member, reason)
+}
+
+// openImports opens the files, or makes lines of them in a file of its own. done closes all, also after an error.
+func openImports(cmd *cobra.Command, from string, names []string) (files []importFile, done func(), err error) {
+	done = func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return files, done, err
+		}
+		files = append(files, importFile{name: name, File: f})
+	}
+	if from == "" {
+		return files, done, nil
+	}
+	made, err := convertExports(cmd, from, files)
+	if err != nil {
+		return files, done, err
+	}
+	done()
+	files = []importFile{made}
+	return files, done, nil
+}
+
+// convertExports makes lines of exports, in a file that nobody else reads and that has no name any more.
+func convertExports(cmd *cobra.Command, from string, files []importFile) (importFile, error) {
+	out, err := os.CreateTemp("", "cardea-import-*.jsonl")
+	if err != nil {
+		return importFile{}, err
+	}
+	if err := os.Remove(out.Name()); err != nil {
+		_ = out.Close()
+		return importFile{}, err
+	}
+	inputs := make([]exports.File, len(files))
+	for i, f := range files {
+		inputs[i] = exports.File{Name: f.name, ReadSeeker: f.File}
+	}
+	lines := exports.NewLines(out)
+	if err := exports.Convert(from, inputs, lines); err != nil {
+		_ = out.Close()
+		return importFile{}, err
+	}
+	for _, left := range lines.LeftOut() {
+		where := left.First.File
+		if left.First.Record > 0 {
+			where = fmt.Sprintf("%s:%d", left.First.File, left.First.Record)
+		}
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: left out: %s (of %d users, this one the first)\n", where, left.What, left.Users)
+	}
+	_, err = out.Seek(0, io.SeekStart)
+	return importFile{name: files[0].name, File: out, sources: lines.Sources}, err
+}
+
+// dryRun is the taker that judges lines and sends nothing. Files may refer to lines of earlier ones.
+func dryRun(cmd *cobra.Command) taker {
+	judge, now := imports.NewDry(), time.Now()
+	return func(ctx context.Context, file importFile) (bool, error) {
+		batches := newBatches(file.File)
+		good, rejected, done := 0, 0, int64(0)
+		for ctx.Err() == nil {
+			batch, last, err := batches.next()
+			if err != nil {
+				return false, fmt.Errorf("line %d: %w", done+1, err)
+			}
+			lines := imports.ReadAll(batch, now)
+			for i := range lines {
+				judge.Judge(&lines[i])
+				if lines[i].Refused == nil {
+					good++
+					continue
+				}
+				rejected++
+				for _, fault := range lines[i].Faults() {
+					file.tell(cmd.ErrOrStderr(), done+lines[i].Number, fault[0], fault[1])
+				}
+			}
+			done += int64(bytes.Count(batch, []byte{'\n'}))
+			if last {
+				break
+			}
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d good, %d rejected; nothing was sent\n", file.name, good, rejected)
+		if err == nil {
+			err = ctx.Err()
+		}
+		return rejected > 0, err
+	}
+}
