@@ -56,7 +56,7 @@ func (c *Counters) ask(ctx context.Context, r *ratelimit.Request, d *decision) (
 
 // refill asks for more of the counters whose leases are nearly spent.
 func (c *Counters) refill(counters []ratelimit.Counter, r *ratelimit.Request) {
-	d := decision{now: c.opts.Clock(), counters: counters}
+	d := decision{now: c.opts.Clock(), counters: counters, until: time.Now().Add(callWithin)}
 	low := func(i int) bool {
 		key := keyOf(&counters[i])
 		s := c.leases.shard(&key)
@@ -89,7 +89,7 @@ func (c *Counters) call(ctx context.Context, g group, d *decision, spend bool) (
 		keys[n], keys[len(g.counters)+n] = name.counter, name.mark
 	}
 	sent := c.opts.Clock().Steady
-	bounded, cancel := context.WithTimeout(ctx, callWithin)
+	bounded, cancel := context.WithDeadline(ctx, d.until)
 	defer cancel()
 	raw, err := c.grant.Exec(bounded, *client, keys, args).ToArray()
 	answers, granted, err := readAnswer(raw, err, len(g.counters))

@@ -3,6 +3,7 @@ package sharedlimit
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 )
@@ -173,6 +174,8 @@ func (s *leaseShard) makeRoom() {
 type decision struct {
 	now      ratelimit.Instant
 	counters []ratelimit.Counter
+	// until is before when Redis must have answered.
+	until time.Time
 	// taken are the counters of which a token is reserved.
 	taken [128]bool
 	// from are the cells that the reserved tokens were charged to.
