@@ -145,8 +145,12 @@ bench: k8s build ## Measure what docs/benchmarks.md states.
 	$(BENCH_END_TO_END)
 
 .PHONY: peers
-peers: ## Measure the limiter's engine beside other limiters for Go.
+peers: k8s build bin/peers/ratelimit ## Measure the limiter beside others: for Go in process, and envoyproxy/ratelimit over gRPC.
 	cd test/peers && go test -v -run . -bench . -benchmem -timeout 30m
+	go test ./test/bench -v -count=1 -run TestBenchBesideRatelimit -timeout 30m
+
+bin/peers/ratelimit: test/peers/ratelimit/go.mod test/peers/ratelimit/go.sum
+	@cd test/peers/ratelimit && CGO_ENABLED=0 go build -trimpath -o ../../../$@ github.com/envoyproxy/ratelimit/src/service_cmd
 
 .PHONY: deps
 deps: ## Install what the tests need beside Go.

@@ -42,13 +42,17 @@ func (s *Server) listen(ctx context.Context, name, address string, handler http.
 // envoyMessage is the longest request of Envoy that is read, in bytes: headers, and a body that nobody should send here.
 const envoyMessage = 1 << 20
 
+// envoyWorkers is how many goroutines stay to answer Envoy one request after another, with stacks that have grown already; what comes
+// while all are busy gets one of its own.
+const envoyWorkers = 64
+
 // listenEnvoy serves Envoy's external authorization at one address until ctx ends.
 func (s *Server) listenEnvoy(ctx context.Context, address string) error {
 	listener, err := s.bind(ctx, "ext_authz", address)
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(envoyMessage), grpc.ConnectionTimeout(10*time.Second),
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(envoyMessage), grpc.ConnectionTimeout(10*time.Second), grpc.NumStreamWorkers(envoyWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * time.Minute}))
 	authv3.RegisterAuthorizationServer(server, s.decisions.ExtAuthz())
 	healthpb.RegisterHealthServer(server, health.NewServer())

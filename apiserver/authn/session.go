@@ -2,6 +2,7 @@ package authn
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -22,8 +23,11 @@ type SessionToken struct {
 	ExpiresAt               time.Time
 }
 
+// ErrExpired is the cause of a 401 where a token would have been looked at, had its time not been over: nobody guesses with these.
+var ErrExpired = errors.New("the token has expired")
+
 // SessionToken verifies a token that a deployment issued to a session of its own. It needs no entry among the deployment's issuers: such
-// an entry is about what tokens manage. The error is a 401.
+// an entry is about what tokens manage. The error is a 401, whose cause may be ErrExpired.
 func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw string) (SessionToken, error) {
 	token, err := unverified.Parse(raw)
 	if err != nil {
@@ -35,6 +39,9 @@ func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw str
 		return SessionToken{}, apierror.InvalidToken()
 	}
 	issuer, err := sessionIssuer(deployment, t.clock())
+	if err == nil && token.Claims.Expiry != nil && !t.clock().Before(token.Claims.Expiry.Time()) {
+		return SessionToken{}, Expired()
+	}
 	if err != nil || !token.Claims.Audience.Contains(issuer.Audiences[0]) || token.Claims.Subject == "" || !timely(issuer, &token.Claims, t.clock()) {
 		return SessionToken{}, apierror.InvalidToken()
 	}
@@ -49,6 +56,13 @@ func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw str
 		Principal:    newTokenPrincipal(issuer, token.Claims.Subject, grant.FromClaim(token.Payload, "permissions")),
 		Organization: text("organization"), Workspace: text("workspace"), ExpiresAt: token.Claims.Expiry.Time(),
 	}, nil
+}
+
+// Expired is the refusal of a token whose time is over.
+func Expired() error {
+	refused := apierror.InvalidToken()
+	refused.Cause = ErrExpired
+	return refused
 }
 
 // sessionIssuer is a deployment as the issuer of its sessions' tokens, with the keys that it accepts at a time.

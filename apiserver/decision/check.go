@@ -75,8 +75,16 @@ func mirrorsStatus(r *http.Request) (bool, error) {
 	return false, refused
 }
 
-// readCheck reads the body of a check and tells all that is wrong with it.
-func readCheck(raw []byte) (q question, err error) {
+// readCheck reads the body of a check.
+func readCheck(raw []byte) (question, error) {
+	if q, usual := readQuickly(raw); usual {
+		return q, nil
+	}
+	return readStrictly(raw)
+}
+
+// readStrictly reads any body of a check and tells all that is wrong with it.
+func readStrictly(raw []byte) (q question, err error) {
 	o, err := body.Parse(raw)
 	if err != nil {
 		return q, err

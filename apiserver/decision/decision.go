@@ -166,10 +166,15 @@ func (a *API) authenticate(ctx context.Context, s *snapshot.Snapshot, q *questio
 	if err == nil {
 		return found, nil
 	}
-	if apierror.Of(err).Status == http.StatusUnauthorized {
-		a.guesses.count(q.client)
+	switch apierror.Of(err).Status {
+	case http.StatusUnauthorized:
+		if !errors.Is(err, authn.ErrExpired) {
+			a.guesses.count(q.client)
+		}
 		a.outcomes.unauthenticated.Inc()
-	} else {
+	case http.StatusTooManyRequests:
+		a.outcomes.unauthenticated.Inc()
+	default:
 		a.outcomes.unavailable.Inc()
 	}
 	return nil, err
@@ -177,7 +182,7 @@ func (a *API) authenticate(ctx context.Context, s *snapshot.Snapshot, q *questio
 
 func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*subject, error) {
 	if q.session {
-		return a.bySession(ctx, s, q.credential)
+		return a.bySession(ctx, s, q.credential, q.client)
 	}
 	key, err := apikey.Read(q.credential)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 // guesses bounds how often one client may present bad credentials: 100 a minute, an IPv4 address or an IPv6 /64. Beyond it
-// look-ups are refused; keys that need none pass, so that nobody behind one proxy is locked out by a guesser there.
+// look-ups of keys are refused, and tokens that are not good; keys that need no look-up and good tokens pass, so that nobody behind one
+// proxy is locked out by a guesser there.
 type guesses struct {
 	engine *ratelimit.Engine
 	scheme *ratelimit.Scheme

@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -99,20 +98,7 @@ func (c *call) refuse(err error) {
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
 		c.api.Log.Error(refused, "A decision failed", "method", c.r.Method, "path", c.r.Pattern, "request_id", id)
 	}
-	header := c.Header()
-	for name, values := range refused.Header {
-		header[name] = values
-	}
-	if refused.RetryAfter > 0 {
-		header.Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
-	}
-	raw, _ := json.Marshal(openapi.NewError(refused, id)) // strings and integers: cannot fail
-	header["Content-Type"] = contentTypeJSON
-	header.Set("Content-Length", strconv.Itoa(len(raw)))
-	c.WriteHeader(refused.Status)
-	if c.r.Method != http.MethodHead {
-		_, _ = c.Write(raw) // the client is gone
-	}
+	openapi.SendError(c, c.r, refused, id)
 }
 
 func statusText(status int) string { return strconv.Itoa(status) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/keycache"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/scheme"
@@ -126,5 +127,33 @@ func TestMetricsOfASlugThatMoved(t *testing.T) {
 		if series != 2 {
 			t.Errorf("scrape %d: %d series of the rule, want allowed and denied", i, series)
 		}
+	}
+}
+
+// TestBindingsFollowTheConfiguration: a key is bound once a state of the configuration, and anew where the state, or the scheme in its
+// own row, is another.
+func TestBindingsFollowTheConfiguration(t *testing.T) {
+	w := newWorld(t)
+	bindings := NewBindings(w.Limiter)
+	before, after := state(t, 10, "free", 4, 5), state(t, 11, "free", 4, 6)
+	of := func(s *snapshot.Snapshot, key *keycache.Key) *Binding {
+		w.now = s
+		entry, _ := s.Deployment("ns/acme")
+		b, err := bindings.Of(s, &authn.Principal{Deployment: entry, Settings: snapshot.ContentOf[document.Deployment](entry), KeyID: "k", Given: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	plain, own := &keycache.Key{ID: 1}, &keycache.Key{ID: 1, Scheme: "free"}
+	first := of(before, plain)
+	if first.SchemeFrom != "deployment" || first.Scheme.Rules()[0].Limit != 5 || of(before, plain) != first {
+		t.Errorf("%+v, want the deployment's scheme, bound once", first)
+	}
+	if b := of(before, own); b.SchemeFrom != "key" {
+		t.Errorf("%+v, want the key's own scheme", b)
+	}
+	if b := of(after, plain); b == first || b.Scheme.Rules()[0].Limit != 6 {
+		t.Errorf("the limit is %d, want that of the newer state", b.Scheme.Rules()[0].Limit)
 	}
 }

@@ -92,20 +92,7 @@ func (c *call) refuse(err error) {
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
 		c.api.Log.Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", id)
 	}
-	header := c.Header()
-	for name, values := range refused.Header {
-		header[name] = values
-	}
-	if refused.RetryAfter > 0 {
-		header.Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
-	}
-	raw, _ := json.Marshal(openapi.NewError(refused, id)) // strings and integers: cannot fail
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(raw)))
-	c.WriteHeader(refused.Status)
-	if c.r.Method != http.MethodHead {
-		_, _ = c.Write(raw) // the client is gone
-	}
+	openapi.SendError(c, c.r, refused, id)
 }
 
 func optional(s string) *string {

@@ -50,7 +50,8 @@ type Options struct {
 // API implements the operations of the OpenAPI document.
 type API struct {
 	Options
-	writer *writer
+	writer   *writer
+	bindings *limiter.Bindings
 	// builtIn are the permissions that the operations ask for, sorted.
 	builtIn []string
 }
@@ -62,7 +63,7 @@ func New(opts Options) (http.Handler, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	api := &API{Options: opts, writer: &writer{
+	api := &API{Options: opts, bindings: limiter.NewBindings(opts.Limiter), writer: &writer{
 		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
 	}}
 	pipeline := newPipeline(api)

@@ -165,7 +165,7 @@ func (c *call) limit() error {
 	if c.principal.KeyID == "" {
 		return nil
 	}
-	binding, err := c.api.Limiter.Bind(c.snapshot, c.principal)
+	binding, err := c.api.bindings.Of(c.snapshot, c.principal)
 	if err != nil {
 		return apierror.Unavailable(err, "the key's limits are not known here yet: try again")
 	}
@@ -178,7 +178,7 @@ func (c *call) limit() error {
 	}
 	limits := results.Get().(*ratelimit.Result)
 	defer results.Put(limits)
-	c.api.Limiter.Decide(c.r.Context(), &binding, c.r.Method, path, ratelimit.AddressOf(c.api.Authenticator.Proxies.ClientAddress(c.r)), limits)
+	c.api.Limiter.Decide(c.r.Context(), binding, c.r.Method, path, ratelimit.AddressOf(c.api.Authenticator.Proxies.ClientAddress(c.r)), limits)
 	limiter.WriteFields(c.Header(), limits)
 	if limits.Allowed {
 		return nil

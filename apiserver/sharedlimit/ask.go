@@ -56,7 +56,7 @@ func (c *Counters) ask(ctx context.Context, r *ratelimit.Request, d *decision) (
 
 // refill asks for more of the counters whose leases are nearly spent.
 func (c *Counters) refill(counters []ratelimit.Counter, r *ratelimit.Request) {
-	d := decision{now: c.opts.Clock(), counters: counters}
+	d := decision{now: c.opts.Clock(), counters: counters, until: time.Now().Add(callWithin)}
 	low := func(i int) bool {
 		key := keyOf(&counters[i])
 		s := c.leases.shard(&key)
@@ -79,20 +79,17 @@ func (c *Counters) call(ctx context.Context, g group, d *decision, spend bool) (
 	if client == nil {
 		return false, fmt.Errorf("redis was not reached yet")
 	}
-	keys, args := make([]string, 0, 2*len(g.counters)), make([]string, 1, 1+12*len(g.counters))
+	keys, args := make([]string, 2*len(g.counters)), make([]string, 1, 1+12*len(g.counters))
 	args[0] = strconv.Itoa(c.peers.Load().count)
 	flight := make(chan struct{})
-	for _, i := range g.counters {
-		key := c.redisKey(g.tag, &d.counters[i])
-		keys = append(keys, key)
+	for n, i := range g.counters {
 		own := c.opts.Engine.Used(d.now, &d.counters[i])
-		args = c.leases.begin(args, g.tag, &d.counters[i], d.now, own, c.offset.Load(), flight)
-	}
-	for _, key := range keys[:len(g.counters)] {
-		keys = append(keys, key+":"+c.node)
+		var name names
+		name, args = c.begin(args, g.tag, &d.counters[i], d.now, own, flight)
+		keys[n], keys[len(g.counters)+n] = name.counter, name.mark
 	}
 	sent := c.opts.Clock().Steady
-	bounded, cancel := context.WithTimeout(ctx, callWithin)
+	bounded, cancel := context.WithDeadline(ctx, d.until)
 	defer cancel()
 	raw, err := c.grant.Exec(bounded, *client, keys, args).ToArray()
 	answers, granted, err := readAnswer(raw, err, len(g.counters))
@@ -128,10 +125,7 @@ func (c *Counters) call(ctx context.Context, g group, d *decision, spend bool) (
 }
 
 // answer is what grant.lua says of one counter.
-type answer struct {
-	granted, remaining, wait, lease int64
-	cell                            string
-}
+type answer struct{ granted, remaining, wait, cell, lease int64 }
 
 // refusal is how long the counter refuses, 0 where it is not the one that does.
 func (a *answer) refusal(of *ratelimit.Counter) int64 {
@@ -159,29 +153,33 @@ func readAnswer(raw []rueidis.RedisMessage, err error, counters int) ([]answer, 
 	answers := make([]answer, counters)
 	for i := range answers {
 		of := raw[2+5*i:]
-		answers[i] = answer{granted: number(&of[0]), remaining: number(&of[1]), wait: number(&of[2]), lease: number(&of[4])}
-		if text, textErr := of[3].ToString(); textErr == nil {
-			answers[i].cell = text
-		}
+		answers[i] = answer{granted: number(&of[0]), remaining: number(&of[1]), wait: number(&of[2]), cell: number(&of[3]), lease: number(&of[4])}
 	}
 	return answers, number(&raw[0]) == 1, err
 }
 
-// redisKey names a counter: at most 64 bytes beside the prefix, without anything a client chose.
-func (c *Counters) redisKey(tag string, of *ratelimit.Counter) string {
+// names are a counter's keys in Redis: its own, and that of the mark which this replica leaves beside it.
+type names struct{ counter, mark string }
+
+// namesOf names a counter: at most 64 bytes beside the prefix, without anything a client chose.
+func (c *Counters) namesOf(tag string, of *ratelimit.Counter) names {
 	h := fnv.New128a()
 	fmt.Fprintf(h, "%x %x %x %x", of.Rule.Identity[0], of.Rule.Identity[1], of.Of, of.Address)
-	return c.opts.Prefix + ":{" + tag + "}:" + hex.EncodeToString(h.Sum(nil))
+	counter := c.opts.Prefix + ":{" + tag + "}:" + hex.EncodeToString(h.Sum(nil))
+	return names{counter, counter + ":" + c.node}
 }
 
-// begin marks a counter as being asked for and appends what Redis is told.
-func (l *leases) begin(args []string, tag string, of *ratelimit.Counter, now ratelimit.Instant, own, offset int64, flight chan struct{}) []string {
-	key := keyOf(of)
-	s := l.shard(&key)
+// begin marks a counter as being asked for, names it, and appends what Redis is told.
+func (c *Counters) begin(args []string, tag string, of *ratelimit.Counter, now ratelimit.Instant, own int64, flight chan struct{}) (names, []string) {
+	key, offset := keyOf(of), c.offset.Load()
+	s := c.leases.shard(&key)
 	s.Lock()
 	defer s.Unlock()
 	held := s.of(key, now.Steady)
-	held.counter, held.tag = *of, tag
+	held.counter = *of
+	if held.tag != tag || held.names.counter == "" {
+		held.tag, held.names = tag, c.namesOf(tag, of)
+	}
 	kind, size, term := of.Rule.Shared(now.Wall + offset)
 	back := held.expired(now.Steady)
 	held.ask(back.tokens, term)
@@ -192,10 +190,7 @@ func (l *leases) begin(args []string, tag string, of *ratelimit.Counter, now rat
 	if held.flight == nil && held.want > 1 { // nobody waits for a single request that is somebody else's
 		held.flight = flight
 	}
-	if back.cell == "" {
-		back.cell = "0"
-	}
-	return held.arguments(args, of, now, request{kind, size, term, held.want, back, own, offset})
+	return held.names, held.arguments(args, of, now, request{kind, size, term, held.want, back, own, offset})
 }
 
 // request is what Redis is told of a counter beside what the lease knows.
@@ -219,7 +214,7 @@ func (held *lease) arguments(args []string, of *ratelimit.Counter, now ratelimit
 	} else {
 		held.marking = now.Steady + window
 	}
-	return append(args, r.kind, number(of.Rule.Limit), number(r.size), number(r.term), number(r.want), number(r.back.tokens), r.back.cell,
+	return append(args, r.kind, number(of.Rule.Limit), number(r.size), number(r.term), number(r.want), number(r.back.tokens), number(r.back.cell),
 		number(held.pending), strconv.FormatUint(held.batch, 10), number(r.own+held.tokens(now.Steady)), known, number(window/1000+markSpare.Milliseconds()))
 }
 

@@ -15,30 +15,42 @@
 --
 -- Answer: {1 if granted, the time, then for each counter: granted, remaining, wait in microseconds, cell or period's end, lease in
 -- microseconds}. Redis' clock is the only one; a denial writes nothing but what came back.
-local CELLS = 66
+--
+-- A window is one string: the newest cell and the sum of all as doubles, then CELLS counts of 32 bits, each at its cell's index modulo
+-- CELLS. Most calls come in the newest cell: they read and write that one alone.
+local CELLS, HEAD = 66, 16
 local nodes, count = tonumber(ARGV[1]), #KEYS / 2
 local t = redis.call('TIME')
 local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
-local format = '>d' .. string.rep('I4', CELLS)
+local unused = string.rep('\0', 4 * CELLS)
 
--- load returns a window's cells, by their index modulo CELLS, as they are at the cell `at`.
-local function load(key, at)
-  local cells, total = {}, 0
-  for i = 0, CELLS - 1 do cells[i] = 0 end
-  local raw = redis.call('GET', key)
-  if raw and #raw == 8 + 4 * CELLS then
-    local values = { struct.unpack(format, raw) }
-    local newest = values[1]
-    if newest > at then at = newest end -- the clock went back: stay at the newest cell
-    for i = newest - CELLS + 1, newest do
-      if i > at - CELLS then
-        local n = values[2 + i % CELLS]
-        cells[i % CELLS] = n
-        total = total + n
-      end
-    end
+-- cell returns what was charged to one cell of a window.
+local function cell(c, at)
+  return (struct.unpack('>I4', c.cells, 1 + 4 * (at % CELLS)))
+end
+
+-- charge adds to one cell, or takes away from it.
+local function charge(c, at, n)
+  local from, before = 4 * (at % CELLS), cell(c, at)
+  local after = math.min(4294967295, before + n)
+  c.cells = c.cells:sub(1, from) .. struct.pack('>I4', after) .. c.cells:sub(from + 5)
+  c.total, c.dirty = c.total + after - before, true
+end
+
+-- load reads a window as it is at the cell `at`.
+local function load(c, at)
+  local raw = redis.call('GET', c.key)
+  c.at, c.total, c.cells = at, 0, unused
+  if not raw or #raw ~= HEAD + 4 * CELLS then return end
+  local newest, total = struct.unpack('>dd', raw)
+  if newest > at then c.at = newest end -- the clock went back: stay at the newest cell
+  if at - newest >= CELLS then return end
+  c.total, c.cells = total, raw:sub(HEAD + 1)
+  for i = newest + 1, at do
+    local gone = cell(c, i)
+    if gone > 0 then charge(c, i, -gone) end
   end
-  return cells, total, at
+  c.dirty = false -- who reads it next sees the same
 end
 
 local all, granted = {}, 1
@@ -58,21 +70,16 @@ for i = 1, count do
   end
   c.lives = ARGV[a + 12]
   if c.kind == 'w' then
-    c.cells, c.total, c.at = load(key, math.floor(now / c.size))
+    load(c, math.floor(now / c.size))
     if c.back > 0 and c.from > c.at - CELLS and c.from <= c.at then
-      local n = math.min(c.back, c.cells[c.from % CELLS])
-      c.cells[c.from % CELLS] = c.cells[c.from % CELLS] - n
-      c.total = c.total - n
-      c.dirty = n > 0
+      local n = math.min(c.back, cell(c, c.from))
+      if n > 0 then charge(c, c.from, -n) end
     end
-    if c.add > 0 then
-      c.cells[c.at % CELLS] = math.min(4294967295, c.cells[c.at % CELLS] + c.add)
-      c.total, c.dirty = c.total + c.add, true
-    end
+    if c.add > 0 then charge(c, c.at, c.add) end
     if c.total >= c.limit then
       local left = c.total
       for j = c.at - CELLS + 1, c.at do
-        left = left - c.cells[j % CELLS]
+        left = left - cell(c, j)
         if left < c.limit then
           c.wait = (j + CELLS) * c.size - now
           break
@@ -98,27 +105,24 @@ for i = 1, count do
   all[i] = c
 end
 
-local answer = { granted, string.format('%.0f', now) }
+local answer = { granted, now }
 for _, c in ipairs(all) do
   if granted == 1 and c.want > 0 then
     c.granted = math.max(1, math.min(c.want, math.floor((c.limit - c.total) / (2 * nodes))))
-    c.total, c.dirty = c.total + c.granted, true
-    if c.kind == 'w' then c.cells[c.at % CELLS] = c.cells[c.at % CELLS] + c.granted end
+    if c.kind == 'w' then charge(c, c.at, c.granted) else c.total, c.dirty = c.total + c.granted, true end
   end
   if c.dirty then
     if c.kind == 'w' then
-      local values = {}
-      for i = 0, CELLS - 1 do values[i + 1] = c.cells[i] end
-      redis.call('SET', c.key, struct.pack(format, c.at, unpack(values)), 'PX', math.ceil(c.size * (CELLS + 1) / 1000) + 1000)
+      redis.call('SET', c.key, struct.pack('>dd', c.at, c.total) .. c.cells, 'PX', math.ceil(c.size * (CELLS + 1) / 1000) + 1000)
     else
       redis.call('SET', c.key, string.format('%.0f', c.total), 'PX', math.max(1, math.ceil((c.size - now) / 1000)) + 3600000)
     end
   end
   if c.mark then redis.call('SET', c.mark, c.batch, 'PX', c.lives) end
   answer[#answer + 1] = c.granted
-  answer[#answer + 1] = string.format('%.0f', math.max(0, c.limit - c.total))
-  answer[#answer + 1] = string.format('%.0f', c.wait)
-  answer[#answer + 1] = string.format('%.0f', c.at)
-  answer[#answer + 1] = string.format('%.0f', math.max(0, c.lease))
+  answer[#answer + 1] = math.max(0, c.limit - c.total)
+  answer[#answer + 1] = c.wait
+  answer[#answer + 1] = c.at
+  answer[#answer + 1] = math.max(0, c.lease)
 end
 return answer

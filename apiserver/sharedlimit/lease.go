@@ -3,6 +3,7 @@ package sharedlimit
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 )
@@ -29,9 +30,10 @@ type lease struct {
 	answered  bool
 	// deniedUntil is before when asking is in vain, for the limit deniedLimit.
 	deniedUntil, deniedLimit int64
-	// counter and tag name it in Redis, once it was asked for or spent without.
+	// counter and tag name it in Redis, once it was asked for or spent without; names are its keys there, once they were needed.
 	counter ratelimit.Counter
 	tag     string
+	names   names
 	// flight is closed when the call under way is over, nil without one.
 	flight chan struct{}
 	// used is the moment of the last use.
@@ -59,8 +61,7 @@ func (held *lease) marked() {
 
 // batch is what one grant left: tokens may be spent until deadline, and were charged to cell.
 type batch struct {
-	tokens, deadline int64
-	cell             string
+	tokens, deadline, cell int64
 }
 
 // tokens are all that may be spent at a moment.
@@ -173,10 +174,12 @@ func (s *leaseShard) makeRoom() {
 type decision struct {
 	now      ratelimit.Instant
 	counters []ratelimit.Counter
+	// until is before when Redis must have answered.
+	until time.Time
 	// taken are the counters of which a token is reserved.
 	taken [128]bool
 	// from are the cells that the reserved tokens were charged to.
-	from [128]string
+	from [128]int64
 	// waits are the refusals' times, by counter.
 	waits  [128]int64
 	flight <-chan struct{}

@@ -71,7 +71,10 @@ func (c *Counters) alone(r *ratelimit.Request, out *ratelimit.Result, d *decisio
 			s := c.leases.shard(&key)
 			s.Lock()
 			held := s.of(key, d.now.Steady)
-			held.counter, held.tag = d.counters[i], g.tag
+			held.counter = d.counters[i]
+			if held.tag != g.tag {
+				held.tag, held.names = g.tag, names{}
+			}
 			held.spent++
 			s.Unlock()
 		}
@@ -261,12 +264,12 @@ func (c *Counters) tellOne(ctx context.Context, shard int, key counterKey, now r
 		return true
 	}
 	kind, size, term := of.Rule.Shared(now.Wall + c.offset.Load())
-	name := c.redisKey(tag, &of)
-	args := held.arguments([]string{"1"}, &of, now, request{kind, size, term, 0, batch{cell: "0"}, own, c.offset.Load()})
+	name := c.namesOf(tag, &of)
+	args := held.arguments([]string{"1"}, &of, now, request{kind, size, term, 0, batch{}, own, c.offset.Load()})
 	s.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	if err := c.grant.Exec(bounded, *client, []string{name, name + ":" + c.node}, args).Error(); err != nil {
+	if err := c.grant.Exec(bounded, *client, []string{name.counter, name.mark}, args).Error(); err != nil {
 		c.failed(err)
 		return false
 	}

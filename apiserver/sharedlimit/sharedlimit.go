@@ -29,7 +29,7 @@ var grantSource string
 //go:embed heartbeat.lua
 var heartbeatSource string
 
-// callWithin bounds one call to Redis: a request never waits longer for it.
+// callWithin bounds the calls to Redis, its own and others', that one request waits for.
 const callWithin = 50 * time.Millisecond
 
 // Options are what Counters need.
@@ -132,7 +132,8 @@ func (c *Counters) Decide(ctx context.Context, r *ratelimit.Request, out *rateli
 	}
 	for tries := 0; ; tries++ {
 		d.now = c.opts.Clock()
-		switch state := c.leases.reserve(&d, tries < patience); {
+		state := c.leases.reserve(&d, tries < patience)
+		switch {
 		case state == reserved:
 			c.admit(r, out, &d)
 			if d.refill && !c.away.Load() {
@@ -145,9 +146,16 @@ func (c *Counters) Decide(ctx context.Context, r *ratelimit.Request, out *rateli
 		case c.away.Load():
 			c.alone(r, out, &d)
 			return
-		case state == waiting:
-			wait(ctx, d.flight)
-			continue
+		}
+		if d.until.IsZero() {
+			d.until = time.Now().Add(callWithin)
+		}
+		if state == waiting {
+			if wait(ctx, d.flight, d.until) {
+				continue
+			}
+			c.alone(r, out, &d) // who asked will tell that Redis does not answer
+			return
 		}
 		granted, err := c.ask(ctx, r, &d)
 		switch {
@@ -168,14 +176,17 @@ func (c *Counters) Decide(ctx context.Context, r *ratelimit.Request, out *rateli
 // patience is how often a request waits for what another has asked for, before it asks itself.
 const patience = 3
 
-func wait(ctx context.Context, flight <-chan struct{}) {
-	timer := time.NewTimer(callWithin)
+// wait tells whether a call that is under way was over in time, or need not be waited for because the client left.
+func wait(ctx context.Context, flight <-chan struct{}, until time.Time) bool {
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-flight:
-	case <-timer.C:
 	case <-ctx.Done():
+	case <-timer.C:
+		return false
 	}
+	return true
 }
 
 // admit notes what was spent and reports.

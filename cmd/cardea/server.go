@@ -38,6 +38,7 @@ func serverCommand() *cobra.Command {
 }
 
 func runServer(ctx context.Context, common commonOptions, opts serverOptions, rootKey rootKeyOptions) error {
+	giveHeapRoom()
 	log, err := newLogger(common.logLevel)
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ func standaloneCommand() *cobra.Command {
 
 // runStandalone needs no leader election: the store's file lock lets only one process in.
 func runStandalone(ctx context.Context, common commonOptions, operator operatorOptions, serve serverOptions, rootKey rootKeyOptions) error {
+	giveHeapRoom()
 	log, err := newLogger(common.logLevel)
 	if err != nil {
 		return err

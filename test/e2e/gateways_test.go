@@ -40,80 +40,19 @@ var gateways = []gateway{
 	{"traefik", "traefik", []string{"--configfile=traefik.yaml"}, []int{500, 502, 503}},
 }
 
-// gatewayTenant limits everybody's POSTs: five in ten seconds, thirty in a day.
-const gatewayTenant = `
-apiVersion: iam.cardea.dev/v1alpha1
-kind: IdentityDeployment
-metadata: {name: acme, namespace: %[1]s}
-spec: {displayName: Acme}
----
-apiVersion: iam.cardea.dev/v1alpha1
-kind: RateLimitScheme
-metadata: {name: limits, namespace: %[1]s}
-spec:
-  deploymentRef: {name: acme}
-  slug: limits
-  rules:
-  - {unit: second, duration: 30, maxRequests: 5, endpoints: ["POST /v1/*"]}
-  - {unit: calendar_day, duration: 1, maxRequests: 100, endpoints: ["POST /v1/*"]}
----
-apiVersion: iam.cardea.dev/v1alpha1
-kind: APIAuthApp
-metadata: {name: shop, namespace: %[1]s}
-spec:
-  deploymentRef: {name: acme}
-  slug: shop
-  permissions: ["orders:read"]
-  rateLimitSchemeRef: {name: limits}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: cardea-operator-secrets, namespace: %[1]s}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cardea-operator-secrets}
-subjects:
-- {kind: ServiceAccount, name: cardea-standalone, namespace: cardea-system}
-`
+// posts are rules that limit everybody's POSTs: five in so many seconds, a hundred in a day.
+func posts(seconds int) []string {
+	const to = `endpoints: ["POST /v1/*"]`
+	return []string{fmt.Sprintf("{unit: second, duration: %d, maxRequests: 5, %s}", seconds, to), "{unit: calendar_day, duration: 1, maxRequests: 100, " + to + "}"}
+}
 
-const gatewayKey = `
-apiVersion: iam.cardea.dev/v1alpha1
-kind: APIKey
-metadata: {name: %[2]s, namespace: %[1]s}
-spec: {appRef: {name: shop}, permissions: ["orders:read"], secretTemplate: {name: %[2]s}}
-`
-
-// customerTenant is an app whose keys are made at run time, and a key that makes them.
-const customerTenant = `
-apiVersion: iam.cardea.dev/v1alpha1
-kind: RateLimitScheme
-metadata: {name: customers, namespace: %[1]s}
-spec:
-  deploymentRef: {name: acme}
-  slug: customers
-  rules:
-  - {unit: second, duration: 1, maxRequests: 5, endpoints: ["POST /v1/*"]}
-  - {unit: calendar_day, duration: 1, maxRequests: 100, endpoints: ["POST /v1/*"]}
----
-apiVersion: iam.cardea.dev/v1alpha1
-kind: APIAuthApp
-metadata: {name: customers, namespace: %[1]s}
-spec:
-  deploymentRef: {name: acme}
-  slug: customers
-  rateLimitSchemeRef: {name: customers}
----
+// manager is an app whose key makes keys at run time.
+const manager = `
 apiVersion: iam.cardea.dev/v1alpha1
 kind: APIAuthApp
 metadata: {name: manager, namespace: %[1]s}
-spec:
-  deploymentRef: {name: acme}
-  slug: manager
-  permissions: ["api_keys:write"]
----
-apiVersion: iam.cardea.dev/v1alpha1
-kind: APIKey
-metadata: {name: manager, namespace: %[1]s}
-spec: {appRef: {name: manager}, permissions: ["api_keys:write"], secretTemplate: {name: manager}}
-`
+spec: {deploymentRef: {name: acme}, slug: manager, permissions: ["api_keys:write"]}
+---`
 
 // application answers with the headers it got.
 func application() *httptest.Server {
@@ -196,10 +135,11 @@ var _ = Describe("A gateway", Ordered, func() {
 		var err error
 		namespace, err = cluster.Namespace(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		apply(ctx, fmt.Sprintf(gatewayTenant, namespace))
+		declared := tenant(namespace) + limitedApp(namespace, "shop", `"orders:read"`, posts(30)...)
 		for _, g := range gateways {
-			apply(ctx, fmt.Sprintf(gatewayKey, namespace, g.folder))
+			declared += appKey(namespace, "shop", g.folder, `"orders:read"`)
 		}
+		apply(ctx, declared)
 		store := "sqlite://" + filepath.Join(GinkgoT().TempDir(), "cardea.db")
 		cardea = start(ctx, testkit.Launch{Role: "standalone", Store: store, Flags: []string{"--trusted-proxies=127.0.0.1/32"}})
 		DeferCleanup(func() { cardea.Kill() })
@@ -255,7 +195,7 @@ var _ = Describe("A gateway", Ordered, func() {
 	}
 
 	It("enforces five a second and a hundred a day on a real client, through changes of the scheme", func(ctx context.Context) {
-		apply(ctx, fmt.Sprintf(customerTenant, namespace))
+		apply(ctx, limitedApp(namespace, "customers", "", posts(1)...)+fmt.Sprintf(manager, namespace)+appKey(namespace, "manager", "manager", `"api_keys:write"`))
 		expectAllReady(ctx, namespace)
 		url := gateways[0].launch(ctx, cardea.Decision, behind.URL)
 		manager := cluster.APIKey(ctx, namespace, "manager")

@@ -18,40 +18,6 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// replicasTenant limits a key to 300 requests in any three seconds.
-const replicasTenant = `
-apiVersion: iam.cardea.dev/v1alpha1
-kind: IdentityDeployment
-metadata: {name: acme, namespace: %[1]s}
-spec: {displayName: Acme}
----
-apiVersion: iam.cardea.dev/v1alpha1
-kind: RateLimitScheme
-metadata: {name: hot, namespace: %[1]s}
-spec:
-  deploymentRef: {name: acme}
-  slug: hot
-  rules:
-  - {unit: second, duration: 3, maxRequests: 300}
----
-apiVersion: iam.cardea.dev/v1alpha1
-kind: APIAuthApp
-metadata: {name: hot, namespace: %[1]s}
-spec: {deploymentRef: {name: acme}, slug: hot, rateLimitSchemeRef: {name: hot}}
----
-apiVersion: iam.cardea.dev/v1alpha1
-kind: APIKey
-metadata: {name: hot, namespace: %[1]s}
-spec: {appRef: {name: hot}, secretTemplate: {name: hot}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: cardea-operator-secrets, namespace: %[1]s}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cardea-operator-secrets}
-subjects:
-- {kind: ServiceAccount, name: cardea-operator, namespace: cardea-system}
-`
-
 // redis is a private Redis without a disk.
 type redis struct {
 	port    int
@@ -162,7 +128,7 @@ var _ = Describe("Three servers on one Redis", Ordered, func() {
 		database, shared := startDatabase(ctx), startRedis(ctx)
 		operator := start(ctx, testkit.Launch{Role: "operator", Store: database.url})
 		DeferCleanup(operator.Kill)
-		apply(ctx, fmt.Sprintf(replicasTenant, namespace))
+		apply(ctx, tenant(namespace)+limitedApp(namespace, "hot", "", "{unit: second, duration: 3, maxRequests: 300}")+appKey(namespace, "hot", "hot", ""))
 		expectAllReady(ctx, namespace)
 		key := cluster.APIKey(ctx, namespace, "hot")
 		var servers []*testkit.Cardea

@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 )
@@ -171,6 +172,43 @@ func TestPorts(t *testing.T) {
 			if !slices.Equal(published[of], admitted[of]) {
 				t.Errorf("%s: %s publishes %v, and the policies admit %v", folder, of, published[of], admitted[of])
 			}
+		}
+	}
+}
+
+// TestWaysOut: the folders of policies for what only some installs have open one port, outwards, for the Pods that go there and no others.
+func TestWaysOut(t *testing.T) {
+	for folder, want := range map[string]struct {
+		port int
+		pods []string
+	}{
+		"postgresql": {5432, []string{"cardea-operator", "cardea-server"}},
+		"redis":      {6379, []string{"cardea-server", "cardea-standalone"}},
+	} {
+		objects := render(t, "network-policy/"+folder)
+		if len(objects) != 1 {
+			t.Fatalf("%s: %d objects, want its policy", folder, len(objects))
+		}
+		var policy networkingv1.NetworkPolicy
+		convert(t, objects[0].Object, &policy)
+		if !slices.Equal(policy.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}) || len(policy.Spec.Ingress) > 0 {
+			t.Errorf("%s: it says more than what goes out", folder)
+		}
+		if egress := policy.Spec.Egress; len(egress) != 1 || len(egress[0].Ports) != 1 || egress[0].Ports[0].Port.IntValue() != want.port {
+			t.Errorf("%s: %+v, want port %d alone", folder, egress, want.port)
+		}
+		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var selected []string
+		for _, pod := range workloads(t) {
+			if pod.Namespace == policy.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+				selected = append(selected, pod.Name)
+			}
+		}
+		if slices.Sort(selected); !slices.Equal(selected, want.pods) {
+			t.Errorf("%s: it opens the way for %v, want %v", folder, selected, want.pods)
 		}
 	}
 }

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+
+	"github.com/cardea-iam/cardea/internal/scheme"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// TestBenchDecisionLatency measures decisions by three rules at half of the most that a server with one processor answers, the clients
+// having the other, beside a bare net/http server that is asked as often: what that takes is the machine's part.
+func TestBenchDecisionLatency(t *testing.T) {
+	w := newWorld(t)
+	url := pgtest.ForTest(t)
+	f, _, _ := w.fill(t, url)
+	rule := func(unit string) scheme.Rule {
+		return scheme.Rule{Unit: unit, Duration: 1, MaxRequests: unlimited}
+	}
+	key := f.limited(t, 1, "three", rule("second"), rule("hour"), rule("calendar_day"))
+	server := w.start(t, testkit.Launch{Role: "server", Store: url, Env: []string{"GOMAXPROCS=1"}})
+	const callers = 16
+	bare := w.startBare(t, "bare net/http", &subject{path: "/", body: []byte("{}")})
+	if runtime.NumCPU() < 2 {
+		t.Skip("needs a processor for the server and one for the clients")
+	}
+	pin(t, server.PID(), "0")
+	pin(t, bare.pid, "0")
+	pin(t, os.Getpid(), "1")
+	defer pin(t, os.Getpid(), fmt.Sprintf("0-%d", runtime.NumCPU()-1))
+	load := func(name string, rate float64, ask func(ctx context.Context, caller int) error) {
+		took := pace(t, callers, 10*time.Second, rate, ask)
+		row("latency of "+name+", p50, p99 and p99.9", "p99 1 ms, p99.9 3 ms", "%s, %s, %s (%.0f a second)",
+			ms(quantile(took, 0.5)), ms(quantile(took, 0.99)), ms(quantile(took, 0.999)), float64(len(took))/10)
+	}
+	envoy := askEnvoy(authv3.NewAuthorizationClient(dial(t, server.Envoy)), key)
+	for _, side := range []struct {
+		name string
+		asks func() func(ctx context.Context, caller int) error
+	}{
+		{"forward-auth over HTTP", func() func(context.Context, int) error { return askForward(t, server, key, callers) }},
+		{"JSON check over HTTP", func() func(context.Context, int) error { return askCheck(t, server, key, callers) }},
+		{"ext_authz over gRPC", func() func(context.Context, int) error {
+			return func(ctx context.Context, _ int) error { return envoy(ctx, 1) }
+		}},
+	} {
+		ask := side.asks()
+		half := float64(len(pace(t, callers, 3*time.Second, 0, ask))) / 3 / 2
+		load(side.name+" at half of the most", half, ask)
+		load("... a bare handler as often", half, askHTTP(t, "http://"+bare.address, "GET / HTTP/1.1\r\nHost: bare\r\n\r\n", callers))
+	}
+	row("load average then", "-", "%s", loadAverage())
+}
+
+// pace lets callers ask for a time, at a rate a second altogether whatever the answers take, or in closed loops where the rate is 0.
+// It returns how long each answer took: from when the request was due, if its caller was late with the one before.
+func pace(t *testing.T, callers int, length time.Duration, rate float64, ask func(ctx context.Context, caller int) error) []time.Duration {
+	t.Helper()
+	took, faults := make([][]time.Duration, callers), make(chan error, callers)
+	var group sync.WaitGroup
+	began := time.Now()
+	for caller := range callers {
+		group.Go(func() {
+			due := began
+			for i := caller; ; i += callers {
+				free := time.Now()
+				start := free
+				if rate > 0 {
+					if due = began.Add(time.Duration(float64(i) / rate * float64(time.Second))); due.After(free) {
+						time.Sleep(time.Until(due))
+						due = time.Now() // how late this process wakes up is not the server's
+					}
+					start = due
+				}
+				if start.Sub(began) > length {
+					return
+				}
+				if err := ask(t.Context(), caller); err != nil {
+					faults <- err
+					return
+				}
+				took[caller] = append(took[caller], time.Since(start))
+			}
+		})
+	}
+	group.Wait()
+	close(faults)
+	check(t, <-faults)
+	var all []time.Duration
+	for _, of := range took {
+		all = append(all, of...)
+	}
+	return all
+}
+
+// askHTTP sends a request over a connection of each caller's own, and expects 200.
+func askHTTP(t *testing.T, url, request string, callers int) func(ctx context.Context, caller int) error {
+	t.Helper()
+	conns := make([]*bufio.ReadWriter, callers)
+	for i := range conns {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		check(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		conns[i] = bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn))
+	}
+	return func(_ context.Context, caller int) error {
+		conn := conns[caller]
+		_, _ = conn.WriteString(request) // Flush tells
+		if err := conn.Flush(); err != nil {
+			return err
+		}
+		return readAnswer(conn.Reader)
+	}
+}
+
+// readAnswer reads one answer with the least that can be, so that the clients are not what is measured, and expects 200.
+func readAnswer(from *bufio.Reader) error {
+	length := 0
+	for first := true; ; first = false {
+		line, err := from.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return err
+		case first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")):
+			return fmt.Errorf("answered %s", line)
+		case bytes.HasPrefix(line, []byte("Content-Length: ")):
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len("Content-Length: "):]))); err != nil {
+				return err
+			}
+		case len(line) == 2:
+			_, err = from.Discard(length)
+			return err
+		}
+	}
+}
+
+func askForward(t *testing.T, server *testkit.Cardea, key string, callers int) func(ctx context.Context, caller int) error {
+	return askHTTP(t, server.Decision, "GET /v1/forward/nginx HTTP/1.1\r\nHost: cardea\r\nX-Original-Method: GET\r\nX-Original-URI: /v1/things?page=2\r\n"+
+		"User-Agent: curl/8.5.0\r\nAccept: */*\r\nAuthorization: Bearer "+key+"\r\n\r\n", callers)
+}
+
+func askCheck(t *testing.T, server *testkit.Cardea, key string, callers int) func(ctx context.Context, caller int) error {
+	body := checkBody(key, clientName(1))
+	return askHTTP(t, server.Decision, fmt.Sprintf("POST /v1/authz/check?status=http HTTP/1.1\r\nHost: cardea\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body), callers)
+}
+
+func checkBody(key, client string) string {
+	return `{"principal":{"type":"api_key","value":"` + key + `"},"method":"GET","resource":"/v1/things","client_ip":"` + client + `"}`
+}
