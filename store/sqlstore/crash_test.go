@@ -36,7 +36,7 @@ func crashChild() int {
 		err = s.Migrate(ctx)
 	}
 	if err == nil && os.Getenv(crashSealEnv) != "" {
-		return sealUntilNothingWaits(ctx, s)
+		return sealUntilNothingWaits(ctx, s, os.Stdout)
 	}
 	var term store.Term
 	if err == nil {

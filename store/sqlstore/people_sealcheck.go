@@ -86,8 +86,10 @@ func (tx *peopleTx) sealFault(d sealedDay, events *daylog.Day) (string, error) {
 	return tx.monthFault(d, users)
 }
 
+// monthFault tells how the day's month differs from its days. All of them are looked at with the last one.
 func (tx *peopleTx) monthFault(d sealedDay, users *daylog.Users) (string, error) {
-	months, err := tx.sealedMonths(monthOf(d.day), monthOf(d.day)+1)
+	month := monthOf(d.day)
+	months, err := tx.sealedMonths(month, month+1)
 	if err != nil {
 		return "", err
 	}
@@ -103,7 +105,38 @@ func (tx *peopleTx) monthFault(d sealedDay, users *daylog.Users) (string, error)
 	case users.AndCardinality(all) != users.GetCardinality():
 		return "its month lacks users of it", nil
 	}
-	return "", nil
+	days, err := tx.sealedDays(firstDayOf(month), firstDayOf(month+1))
+	if err != nil || days[len(days)-1].day != d.day {
+		return "", err
+	}
+	union := daylog.NewUsers()
+	for _, day := range days {
+		set, err := tx.daySet(day)
+		if err != nil && !errors.Is(err, errSealBroken) && !errors.Is(err, daylog.ErrCorrupt) {
+			return "", err
+		}
+		if err != nil {
+			return "", nil // that day was named
+		}
+		union.Or(set)
+	}
+	if !union.Equals(all) {
+		return "its month has users that no day of it has", nil
+	}
+	return tx.totalFault(d)
+}
+
+// totalFault tells whether the sign-ups of all time are those of the days. It is looked at with the last one.
+func (tx *peopleTx) totalFault(d sealedDay) (string, error) {
+	var last, signUps int64
+	if _, err := tx.get([]any{&last, &signUps}, `SELECT COALESCE(MAX(day), 0), CAST(COALESCE(SUM(signups), 0) AS BIGINT) FROM sealed_days WHERE deployment = :deployment`); err != nil {
+		return "", err
+	}
+	totals, err := tx.sealedTotals("")
+	if err == nil && last == d.day && totals.signUps != signUps {
+		return "the sign-ups of all time are not those of all days", nil
+	}
+	return "", err
 }
 
 // pastEvents reads the sealed events of a day. Where the part of its month was dropped there are none.

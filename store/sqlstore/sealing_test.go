@@ -5,12 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/daylog"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -72,8 +75,8 @@ func sealedRows(t testing.TB, s *Store) (rows []string) {
 // longAgo keeps whose every event is.
 var longAgo = time.UnixMicro(0)
 
-// sealUntilNothingWaits seals in small steps, and prints a line after each.
-func sealUntilNothingWaits(ctx context.Context, s *Store) int {
+// sealUntilNothingWaits seals in small steps, writes a line after each, and returns an exit code.
+func sealUntilNothingWaits(ctx context.Context, s *Store, to io.Writer) int {
 	for {
 		waiting, err := s.Waiting(ctx)
 		if err != nil {
@@ -87,13 +90,13 @@ func sealUntilNothingWaits(ctx context.Context, s *Store) int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		fmt.Println("sealed")
+		_, _ = fmt.Fprintln(to, "sealed")
 	}
 }
 
 func sealWhole(t testing.TB, s *Store) {
 	t.Helper()
-	if sealUntilNothingWaits(t.Context(), s) != 0 {
+	if sealUntilNothingWaits(t.Context(), s, io.Discard) != 0 {
 		t.Fatal("sealing failed")
 	}
 }
@@ -316,13 +319,70 @@ func TestEventsOfAMonthHaveAPartition(t *testing.T) {
 	}
 }
 
+// TestAMonthAndTheTotalAreVerifiedWithTheLastDay of each: what they have too much is in no day.
+func TestAMonthAndTheTotalAreVerifiedWithTheLastDay(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, newSQLite(t), Options{})
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	record(t, s, 1, 200, 20)
+	sealWhole(t, s)
+	fault := func() string {
+		t.Helper()
+		checks, err := s.VerifySeals(t.Context(), analyzed, longAgo, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var faults []string
+		for _, check := range checks {
+			if check.Fault != "" {
+				faults = append(faults, check.Day.Format(time.DateOnly)+" "+check.Fault)
+			}
+		}
+		return strings.Join(faults, ", ")
+	}
+	change := func(do func(tx *peopleTx) error) {
+		t.Helper()
+		if err := s.Change(t.Context(), analyzed, func(tx people.Tx) error { return do(tx.(*peopleTx)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	february := sealedMonth{month: monthOf(firstDay.UnixMicro() / microsADay), version: 9}
+	change(func(tx *peopleTx) error {
+		all := daylog.NewUsers()
+		all.AddRange(0, 1000)
+		return tx.putSealedMonth(february, all)
+	})
+	if got := fault(); got != "2024-02-29 its month has users that no day of it has" {
+		t.Error(got)
+	}
+	change(func(tx *peopleTx) error { return tx.putSealedMonth(february, daylog.NewUsers()) })
+	if got := fault(); strings.Count(got, "its month lacks users of it") != 4 {
+		t.Error(got)
+	}
+	change(func(tx *peopleTx) error {
+		all := daylog.NewUsers()
+		days, err := tx.sealedDays(0, firstDayOf(february.month+1))
+		for _, day := range days {
+			set, failed := tx.daySet(day)
+			err = errors.Join(err, failed)
+			all.Or(set)
+		}
+		return errors.Join(err, tx.putSealedMonth(february, all), tx.exec(`UPDATE sealed_totals SET total = total + 1 WHERE deployment = :deployment AND what = 'signups'`))
+	})
+	if got := fault(); got != "2024-03-03 the sign-ups of all time are not those of all days" {
+		t.Error(got)
+	}
+}
+
 // TestWhatIsDamagedIsNamed changes what is sealed behind Cardea's back.
 func TestWhatIsDamagedIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
 		"its log is damaged: the checksum is another": `UPDATE sealed_days SET log = user_set WHERE deployment = ? AND day = ?`,
 		"its set of users is damaged":                 `UPDATE sealed_days SET user_set = log WHERE deployment = ? AND day = ?`,
-		"its numbers are not those of its log":        `UPDATE sealed_days SET signups = signups + 1 WHERE deployment = ? AND day = ?`,
+		"its numbers are not those of its log":        `UPDATE sealed_days SET organizations = organizations + 1 WHERE deployment = ? AND day = ?`,
 		"its log is not that of its events": `UPDATE past_events SET at = at + 1 WHERE deployment = ? AND kind = 'signup' AND at = (
 			SELECT MIN(p.at) FROM past_events p WHERE p.deployment = past_events.deployment AND p.kind = 'signup' AND p.at / 86400000000 = ?)`,
 	} {
