@@ -191,42 +191,50 @@ func open(encoded []byte) (log, error) {
 func (l *log) signIns(each func(SignIn)) error {
 	section := l.sections[0]
 	var last SignIn
-	for rest, i := section.bytes, 0; ; i++ {
-		if len(rest) == 0 || i == section.events {
-			if len(rest) != 0 || i != section.events {
-				return ErrCorrupt
-			}
-			return nil
-		}
-		delta, n := binary.Uvarint(rest)
-		if n <= 0 || delta >= Microseconds {
+	at := 0
+	for n := range section.events {
+		delta, behind := number(section.bytes, at)
+		user, end := number(section.bytes, behind)
+		at = end
+		now := last.At + int64(delta)
+		if end <= behind || delta >= Microseconds || now >= Microseconds || user > 1<<32-1 || delta == 0 && n > 0 && uint32(user) < last.User {
 			return ErrCorrupt
 		}
-		user, m := binary.Uvarint(rest[n:])
-		at := last.At + int64(delta)
-		if m <= 0 || user > 1<<32-1 || at >= Microseconds || delta == 0 && i > 0 && uint32(user) < last.User {
-			return ErrCorrupt
-		}
-		rest, last = rest[n+m:], SignIn{at, uint32(user)}
+		last = SignIn{now, uint32(user)}
 		each(last)
 	}
+	if at != len(section.bytes) {
+		return ErrCorrupt
+	}
+	return nil
 }
 
 func (l *log) times(of int, each func(at int64)) error {
 	section := l.sections[of]
-	last := int64(0)
-	for rest, i := section.bytes, 0; ; i++ {
-		if len(rest) == 0 || i == section.events {
-			if len(rest) != 0 || i != section.events {
-				return ErrCorrupt
-			}
-			return nil
-		}
-		delta, n := binary.Uvarint(rest)
-		if n <= 0 || delta >= Microseconds || last+int64(delta) >= Microseconds {
+	last, at := int64(0), 0
+	for range section.events {
+		delta, end := number(section.bytes, at)
+		if end <= at || delta >= Microseconds || last+int64(delta) >= Microseconds {
 			return ErrCorrupt
 		}
-		rest, last = rest[n:], last+int64(delta)
+		at, last = end, last+int64(delta)
 		each(last)
 	}
+	if at != len(section.bytes) {
+		return ErrCorrupt
+	}
+	return nil
+}
+
+// number reads a varint at a place and returns where the next one is, the place itself where there is none. It is read a byte at a time
+// here, and not by binary.Uvarint: a summary reads millions.
+func number(b []byte, at int) (n uint64, next int) {
+	for i, shift := at, 0; i < len(b) && shift < 42; i, shift = i+1, shift+7 {
+		c := b[i]
+		if c < 0x80 {
+			return n | uint64(c)<<shift, i + 1
+		}
+		n |= uint64(c&0x7f) << shift
+	}
+	return 0, at
 }
