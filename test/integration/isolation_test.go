@@ -173,7 +173,9 @@ var _ = Describe("The isolation matrix", func() {
 })
 
 // queries are what routes need beside their path.
-var queries = map[string]string{"/analytics": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z"}
+var queries = map[string]string{
+	"/analytics": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z", "/analytics/export": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z",
+}
 
 // premises are where the objects of one deployment are.
 type premises struct {
