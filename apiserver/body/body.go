@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -35,6 +35,9 @@ type faults struct {
 }
 
 func (f *faults) add(at, format string, args ...any) {
+	if f.at == nil {
+		f.at = map[string]bool{}
+	}
 	f.at[at] = true
 	if len(f.items) == maxFaults {
 		f.more++
@@ -48,9 +51,51 @@ func (f *faults) add(at, format string, args ...any) {
 type Object struct {
 	faults  *faults
 	pointer string
-	names   []string // in order, each once
-	members map[string]jsontext.Value
-	known   map[string]bool
+	members []member // in order, each once
+	// index finds members of an object that has many of them; nil: they are few, and looked through.
+	index map[string]int
+	// asked are the names that somebody read, some of them twice.
+	asked []string
+}
+
+type member struct {
+	name  string
+	value jsontext.Value
+	known bool
+}
+
+// fewMembers is how many members are looked through faster than they are found in a map.
+const fewMembers = 24
+
+// find returns the place of a member, -1 if it was not sent.
+func (o *Object) find(name string) int {
+	if o.index != nil {
+		if at, found := o.index[name]; found {
+			return at
+		}
+		return -1
+	}
+	for i := range o.members {
+		if o.members[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// add adds a member that was not sent before.
+func (o *Object) add(m member) {
+	o.members = append(o.members, m)
+	if o.index != nil {
+		o.index[m.name] = len(o.members) - 1
+		return
+	}
+	if len(o.members) > fewMembers {
+		o.index = make(map[string]int, 2*fewMembers)
+		for i := range o.members {
+			o.index[o.members[i].name] = i
+		}
+	}
 }
 
 // Parse reads a body that must be one JSON object, of at most 32 levels and 10,000 values. The error is an apierror.Error with
@@ -63,12 +108,13 @@ func Parse(raw []byte) (*Object, error) {
 	if whole.Kind() != '{' {
 		return nil, apierror.New(400, "the body is %s: send one JSON object", describe(whole))
 	}
-	return newObject(whole, "", &faults{at: map[string]bool{}}), nil
+	return newObject(whole, "", &faults{}), nil
 }
 
 // scan reads a whole body without keeping any of it. It returns the offset in bytes at which it stopped.
 func scan(raw []byte) (int64, error) {
 	dec := decoder(raw)
+	defer decoders.Put(dec)
 	for values := 0; ; {
 		token, err := dec.ReadToken()
 		if err != nil {
@@ -106,14 +152,21 @@ func isValue(dec *jsontext.Decoder, kind jsontext.Kind) bool {
 	return parent != '{' || read%2 == 0
 }
 
+// decoders are used again: making one costs as much as reading a small body.
+var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(bytes.NewBuffer(nil), jsontext.AllowDuplicateNames(true)) }}
+
+// decoder returns a decoder that its user puts back.
 func decoder(raw []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true))
+	dec := decoders.Get().(*jsontext.Decoder)
+	dec.Reset(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true))
+	return dec
 }
 
 // newObject reads the members of a scanned object.
 func newObject(raw jsontext.Value, pointer string, found *faults) *Object {
-	o := &Object{faults: found, pointer: pointer, members: map[string]jsontext.Value{}, known: map[string]bool{}}
+	o := &Object{faults: found, pointer: pointer, members: make([]member, 0, 8)}
 	dec := decoder(raw)
+	defer decoders.Put(dec)
 	_, _ = dec.ReadToken() // scan read it all before: nothing here can fail
 	for dec.PeekKind() != '}' {
 		token, err := dec.ReadToken()
@@ -125,12 +178,11 @@ func newObject(raw jsontext.Value, pointer string, found *faults) *Object {
 		if err != nil {
 			break
 		}
-		if _, twice := o.members[name]; twice {
+		if o.find(name) >= 0 {
 			o.Fault(escape(name), "appears more than once: send it once")
 			continue
 		}
-		o.members[name] = partOf(raw, dec, value)
-		o.names = append(o.names, name)
+		o.add(member{name: name, value: partOf(raw, dec, value)})
 	}
 	return o
 }
@@ -145,6 +197,7 @@ func partOf(raw []byte, dec *jsontext.Decoder, value jsontext.Value) jsontext.Va
 func elementsOf(raw jsontext.Value) []jsontext.Value {
 	var out []jsontext.Value
 	dec := decoder(raw)
+	defer decoders.Put(dec)
 	_, _ = dec.ReadToken()
 	for dec.PeekKind() != ']' {
 		value, err := dec.ReadValue()
@@ -217,11 +270,16 @@ func (o *Object) at(member string) string {
 
 // Close tells unknown members as faults, once all known ones were read.
 func (o *Object) Close() {
-	known := strings.Join(slices.Sorted(maps.Keys(o.known)), ", ")
-	for _, name := range o.names {
-		if !o.known[name] {
-			o.Fault(escape(name), "is not a member of this object: remove it; known members are %s", known)
+	known := ""
+	for i := range o.members {
+		if o.members[i].known {
+			continue
 		}
+		if known == "" {
+			slices.Sort(o.asked)
+			known = strings.Join(slices.Compact(o.asked), ", ")
+		}
+		o.Fault(escape(o.members[i].name), "is not a member of this object: remove it; known members are %s", known)
 	}
 }
 
@@ -236,16 +294,34 @@ func (o *Object) Err() error {
 	return apierror.Invalid(o.faults.items...)
 }
 
+// ask is find for somebody who reads the member: it is known from then on.
+func (o *Object) ask(name string) int {
+	at := o.find(name)
+	switch {
+	case at >= 0 && o.members[at].known:
+		return at
+	case at >= 0:
+		o.members[at].known = true
+	case len(o.asked) > 0 && o.asked[len(o.asked)-1] == name:
+		return at
+	case o.asked == nil:
+		o.asked = make([]string, 0, 16)
+	}
+	o.asked = append(o.asked, name)
+	return at
+}
+
+// value returns a member that was sent.
+func (o *Object) value(name string) jsontext.Value { return o.members[o.find(name)].value }
+
 // Has tells whether a member was sent, also as null.
 func (o *Object) Has(name string) bool {
-	o.known[name] = true
-	_, sent := o.members[name]
-	return sent
+	return o.ask(name) >= 0
 }
 
 // IsNull tells whether a member was sent as null.
 func (o *Object) IsNull(name string) bool {
-	return o.Has(name) && o.members[name].Kind() == 'n'
+	return o.Has(name) && o.value(name).Kind() == 'n'
 }
 
 // Require adds a fault if a member was not sent.
@@ -262,7 +338,7 @@ func (o *Object) take(name string, kind jsontext.Kind, want string) jsontext.Val
 	if !o.Has(name) {
 		return nil
 	}
-	v := o.members[name]
+	v := o.value(name)
 	if v.Kind() != kind {
 		o.Fault(name, "must be %s, not %s", want, describe(v))
 		return nil
@@ -284,7 +360,7 @@ func (o *Object) Bool(name string) (value, ok bool) {
 	if !o.Has(name) {
 		return false, false
 	}
-	v := o.members[name]
+	v := o.value(name)
 	if v.Kind() != 't' && v.Kind() != 'f' {
 		o.Fault(name, "must be true or false, not %s", describe(v))
 		return false, false

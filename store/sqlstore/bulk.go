@@ -17,6 +17,41 @@ type column struct {
 	name    string
 	numbers []int64
 	texts   []string
+	// same: all rows hold one value, which is told once.
+	same bool
+}
+
+// settle finds out which columns hold one value. The first never does: it tells how many rows there are.
+func settle(columns []column) {
+	for i := range columns[1:] {
+		c := &columns[i+1]
+		c.same = isOne(c.numbers) && isOne(c.texts)
+	}
+}
+
+func isOne[T comparable](values []T) bool {
+	for _, value := range values {
+		if value != values[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// one is the value of a column that holds one.
+func (c column) one() any {
+	if c.numbers != nil {
+		return c.numbers[0]
+	}
+	return c.texts[0]
+}
+
+// sql is the column's type.
+func (c column) sql() string {
+	if c.numbers != nil {
+		return "BIGINT"
+	}
+	return "TEXT"
 }
 
 // field makes a column of rows.
@@ -51,6 +86,7 @@ func insertMany[T any](tx *peopleTx, table string, rows []T, fields ...field[T])
 			columns[i] = field(part)
 			names[i] = columns[i].name
 		}
+		settle(columns)
 		args, err := tx.dialect.rowsFrom(columns)
 		if err != nil {
 			return err
@@ -62,50 +98,73 @@ func insertMany[T any](tx *peopleTx, table string, rows []T, fields ...field[T])
 	return nil
 }
 
-// listsOf are the parameters of insertFromLists: a list a column.
+// listsOf are the parameters of insertFromLists: the columns that hold one value, then a list for each of the others.
 func listsOf(columns []column) ([]any, error) {
-	args := make([]any, len(columns))
-	for i, c := range columns {
-		if args[i] = any(c.texts); c.numbers != nil {
-			args[i] = c.numbers
+	var ones, lists []any
+	for _, c := range columns {
+		switch {
+		case c.same:
+			ones = append(ones, c.one())
+		case c.numbers != nil:
+			lists = append(lists, c.numbers)
+		default:
+			lists = append(lists, c.texts)
 		}
 	}
-	return args, nil
+	return append(ones, lists...), nil
 }
 
 func insertFromLists(into string, columns []column) string {
-	lists := make([]string, len(columns))
-	for i, c := range columns {
-		if lists[i] = "?::TEXT[]"; c.numbers != nil {
-			lists[i] = "?::BIGINT[]"
+	var members, lists, names []string
+	for _, c := range columns {
+		if c.same {
+			members = append(members, "?::"+c.sql())
+			continue
 		}
+		members = append(members, "l."+c.name)
+		names = append(names, c.name)
+		lists = append(lists, "?::"+c.sql()+"[]")
 	}
-	return "INSERT INTO " + into + " SELECT :deployment, * FROM unnest(" + strings.Join(lists, ", ") + ")"
+	return "INSERT INTO " + into + " SELECT :deployment, " + strings.Join(members, ", ") + " FROM unnest(" + strings.Join(lists, ", ") + ") AS l (" + strings.Join(names, ", ") + ")"
 }
 
 // insertFromJSON needs no way back to the beginning of the statement: a row that is refused loses the transaction.
 func insertFromJSON(into string, columns []column) string {
-	members := make([]string, len(columns))
-	for i := range columns {
-		members[i] = "value ->> " + strconv.Itoa(i)
+	var members []string
+	place := 0
+	for _, c := range columns {
+		if c.same {
+			members = append(members, "?")
+			continue
+		}
+		members = append(members, "value ->> "+strconv.Itoa(place))
+		place++
 	}
 	return "INSERT OR FAIL INTO " + into + " SELECT :deployment, " + strings.Join(members, ", ") + " FROM json_each(?)"
 }
 
-// jsonRows is the parameter of insertFromJSON: a list of rows, each a list.
+// jsonRows are the parameters of insertFromJSON: the columns that hold one value, then a list of rows, each a list of the others.
 func jsonRows(columns []column) ([]any, error) {
+	var args []any
+	var lists []column
+	for _, c := range columns {
+		if c.same {
+			args = append(args, c.one())
+		} else {
+			lists = append(lists, c)
+		}
+	}
 	rows := len(columns[0].texts) + len(columns[0].numbers)
-	out := make([]byte, 0, rows*len(columns)*16)
+	out := append(make([]byte, 0, rows*len(lists)*16), '[')
 	var err error
 	for row := range rows {
-		for i, c := range columns {
-			switch {
-			case i > 0:
+		if row > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, '[')
+		for i, c := range lists {
+			if i > 0 {
 				out = append(out, ',')
-			case row > 0:
-				out = append(out, ",["...)
-			default:
-				out = append(out, "[["...)
 			}
 			if c.numbers != nil {
 				out = strconv.AppendInt(out, c.numbers[row], 10)
@@ -115,7 +174,7 @@ func jsonRows(columns []column) ([]any, error) {
 		}
 		out = append(out, ']')
 	}
-	return []any{string(append(out, ']'))}, nil
+	return append(args, string(append(out, ']'))), nil
 }
 
 // jsonOf is a list as SQLite's oneOf takes it.

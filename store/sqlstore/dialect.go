@@ -24,6 +24,9 @@ type dialect struct {
 	publish string
 	// publishKeys tells other processes on commit that the feed of API keys changed; empty where there can be none.
 	publishKeys string
+	// byIndex makes the transaction find rows by indexes, whatever the planner believes of tables that grow by thousands of rows between two
+	// of its looks at them; empty where no such thing is believed.
+	byIndex string
 	// oneOf follows a column that is to be one of a list, a parameter made by listOf.
 	oneOf  string
 	listOf func(list any) (any, error)

@@ -65,8 +65,8 @@ func (tx *peopleTx) RecordEvent(e people.Event) error {
 
 func (tx *peopleTx) RecordEvents(events []people.Event) error {
 	return insertMany(tx, "events", events,
-		texts("kind", func(e *people.Event) string { return e.Kind }),
 		numbers("at", func(e *people.Event) int64 { return micros(e.At) }),
+		texts("kind", func(e *people.Event) string { return e.Kind }),
 		numbers("id", func(e *people.Event) int64 { return e.ID }),
 		numbers("user_id", func(e *people.Event) int64 { return e.User }),
 		texts("method", func(e *people.Event) string { return e.Method }),

@@ -25,6 +25,11 @@ func (tx *peopleTx) LockImport(file string, now time.Time) (people.Import, error
 	if err != nil {
 		return people.Import{}, err
 	}
+	if tx.dialect.byIndex != "" {
+		if _, err := tx.session.exec(tx.ctx, tx.dialect.byIndex); err != nil {
+			return people.Import{}, tx.failed(err)
+		}
+	}
 	i, _, err := first(tx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`+tx.lock(), file)
 	return i, err
 }
@@ -40,8 +45,8 @@ func (tx *peopleTx) ImportedAs(kind string, externalIDs []string) (map[string]in
 
 func (tx *peopleTx) RecordImported(rows []people.ImportedRow) error {
 	return insertMany(tx, "imported_rows", rows,
-		texts("kind", func(r *people.ImportedRow) string { return r.Kind }),
 		texts("external_id", func(r *people.ImportedRow) string { return r.ExternalID }),
+		texts("kind", func(r *people.ImportedRow) string { return r.Kind }),
 		numbers("id", func(r *people.ImportedRow) int64 { return r.ID }))
 }
 
