@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -52,9 +51,8 @@ func (s *Server) listenEnvoy(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(envoyMessage), grpc.ConnectionTimeout(10*time.Second), grpc.NumStreamWorkers(envoyWorkers),
+	server := s.decisions.EnvoyServer(grpc.MaxRecvMsgSize(envoyMessage), grpc.ConnectionTimeout(10*time.Second), grpc.NumStreamWorkers(envoyWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * time.Minute}))
-	authv3.RegisterAuthorizationServer(server, s.decisions.ExtAuthz())
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

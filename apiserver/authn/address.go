@@ -39,8 +39,11 @@ func (p Proxies) TrustPeer(r *http.Request) bool {
 		return false
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && p.trusts(peer.Addr().Unmap().WithZone(""))
+	return err == nil && p.Trust(peer.Addr())
 }
+
+// Trust tells whether a peer's word about the client is taken.
+func (p Proxies) Trust(peer netip.Addr) bool { return p.trusts(peer.Unmap().WithZone("")) }
 
 // ClientAddress returns the rightmost hop of X-Forwarded-For that is no trusted proxy, else the peer: everything left of
 // that hop may have been written by the client itself. The zero Addr means that even the peer is unknown.
@@ -49,11 +52,16 @@ func (p Proxies) ClientAddress(r *http.Request) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	address := peer.Addr().Unmap().WithZone("")
+	return p.ClientBehind(peer.Addr(), r.Header.Values("X-Forwarded-For"))
+}
+
+// ClientBehind is ClientAddress for a peer and the lines of X-Forwarded-For that it sent.
+func (p Proxies) ClientBehind(peer netip.Addr, forwarded []string) netip.Addr {
+	address := peer.Unmap().WithZone("")
 	if len(p) == 0 || !p.trusts(address) {
 		return address
 	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	hops := strings.Split(strings.Join(forwarded, ","), ",")
 	for i := len(hops) - 1; i >= 0; i-- {
 		hop, err := parseHop(hops[i])
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/internal/apikey"
@@ -254,9 +255,11 @@ func BenchmarkExtAuthz(b *testing.B) {
 		headers["x-header-of-a-client-"+strconv.Itoa(i)] = "a value of some length, as clients send them"
 	}
 	in := asked("GET", "/v1/things", "198.51.100.7", headers, nil)
-	answer, err := w.api.ExtAuthz().Check(b.Context(), in)
+	answer, err := w.envoy().Check(b.Context(), in)
 	w.Must(err)
-	ask := func(server authv3.AuthorizationServer) func() error {
+	bare := grpc.NewServer()
+	authv3.RegisterAuthorizationServer(bare, &echo{answer: answer})
+	ask := func(server *grpc.Server) func() error {
 		client := w.dial(server)
 		return func() error {
 			var group errgroup.Group
@@ -273,5 +276,5 @@ func BenchmarkExtAuthz(b *testing.B) {
 			return group.Wait()
 		}
 	}
-	beside(b, ask(w.api.ExtAuthz()), ask(&echo{answer: answer}), clients*250)
+	beside(b, ask(w.api.EnvoyServer()), ask(bare), clients*250)
 }

@@ -3,6 +3,7 @@ package decision
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -13,8 +14,13 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/encoding/protowire"
+	protobuf "google.golang.org/protobuf/proto"
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
@@ -22,22 +28,34 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/route"
 )
 
-// ExtAuthz serves Envoy's external authorization, version 3, over gRPC: what Envoy, Envoy Gateway, Istio, Contour and the Gateway
+// extAuthz serves Envoy's external authorization, version 3, over gRPC: what Envoy, Envoy Gateway, Istio, Contour and the Gateway
 // API's ExternalAuth ask. A policy's refusal is always an answer, with its HTTP status in it; a fault of the server's own is
 // answered as one, so that the proxy's failure mode decides.
-type ExtAuthz struct {
-	authv3.UnimplementedAuthorizationServer
-	api *API
+type extAuthz struct{ api *API }
+
+// envoyService is authv3.Authorization with messages of our own (envoywire.go).
+var envoyService = grpc.ServiceDesc{
+	ServiceName: authv3.Authorization_ServiceDesc.ServiceName, HandlerType: (*any)(nil), Metadata: authv3.Authorization_ServiceDesc.Metadata,
+	Methods: []grpc.MethodDesc{{MethodName: "Check", Handler: func(service any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		var in envoyRequest
+		if err := read(&in); err != nil {
+			return nil, err
+		}
+		return service.(*extAuthz).check(ctx, &in)
+	}}},
 }
 
-// ExtAuthz returns the gRPC service.
-func (a *API) ExtAuthz() *ExtAuthz { return &ExtAuthz{api: a} }
+// EnvoyServer returns a gRPC server with the service, for others to be added.
+func (a *API) EnvoyServer(options ...grpc.ServerOption) *grpc.Server {
+	server := grpc.NewServer(append(options, grpc.ForceServerCodecV2(envoyCodec{encoding.GetCodecV2(proto.Name)}))...)
+	server.RegisterService(&envoyService, &extAuthz{api: a})
+	return server
+}
 
 // contextPermission is the route's context extension that names required permissions, divided by commas.
 const contextPermission = "permission"
 
-// Check implements authv3.AuthorizationServer.
-func (e *ExtAuthz) Check(ctx context.Context, in *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+func (e *extAuthz) check(ctx context.Context, in *envoyRequest) (*envoyAnswer, error) {
 	received := e.api.Clock()
 	id := route.NewRequestID()
 	q, err := e.question(ctx, in)
@@ -46,81 +64,88 @@ func (e *ExtAuthz) Check(ctx context.Context, in *authv3.CheckRequest) (*authv3.
 		defer e.api.verdicts.Put(v)
 		if err = e.api.judge(ctx, &q, v); err == nil {
 			e.api.Journal.note(received, id, &q, v)
-			return answerEnvoy(v, id), nil
+			return answerEnvoy(v, id)
 		}
 	}
 	refused := apierror.Of(err)
 	if refused.Status >= 500 {
 		e.api.Log.V(1).Info("A decision for Envoy was not possible", "request_id", id, "reason", refused.Error())
-		return &authv3.CheckResponse{
+		return written(&authv3.CheckResponse{
 			Status:       &status.Status{Code: int32(codes.Unavailable), Message: refused.Text()},
 			HttpResponse: &authv3.CheckResponse_ErrorResponse{ErrorResponse: deniedEnvoy(refused, id, nil)},
-		}, nil
+		})
 	}
-	return refuseEnvoy(refused, id, nil), nil
+	return written(refuseEnvoy(refused, id, nil))
 }
 
 // question reads which request Envoy asks about.
-func (e *ExtAuthz) question(ctx context.Context, in *authv3.CheckRequest) (q question, err error) {
-	request := in.GetAttributes().GetRequest().GetHttp()
-	if request == nil || request.GetPath() == "" || !validMethod(request.GetMethod()) {
+func (e *extAuthz) question(ctx context.Context, in *envoyRequest) (q question, err error) {
+	if in.path == "" || !validMethod(in.method) {
 		return q, apierror.New(http.StatusBadRequest, "the proxy must send the request's method and path")
 	}
-	q.method, q.path = request.GetMethod(), request.GetPath()
-	header := http.Header{}
-	for name, value := range request.GetHeaders() { // lower-case, and joined by commas where a header came twice
-		switch name {
-		case "authorization", "x-api-key", "x-forwarded-for":
-			header.Set(name, value)
-		}
+	q.method, q.path = in.method, in.path
+	q.client = e.clientAddress(ctx, in)
+	if in.permission != "" {
+		q.permissions = splitList(in.permission)
 	}
-	for _, h := range request.GetHeaderMap().GetHeaders() { // with encode_raw_headers, each as it came
-		switch h.GetKey() {
-		case "authorization", "x-api-key", "x-forwarded-for":
-			header.Add(h.GetKey(), string(h.GetRawValue())+h.GetValue())
-		}
-	}
-	q.client = e.clientAddress(ctx, in, header)
-	if required := in.GetAttributes().GetContextExtensions()[contextPermission]; required != "" {
-		q.permissions = splitList(required)
-	}
-	q.credential, q.session, err = credential(header)
+	q.credential, q.session, err = credential(in.headers[0].all(), in.headers[1].all())
 	return q, err
 }
 
 // clientAddress is the address that Envoy names where Envoy is a trusted proxy, and behind further trusted proxies the one that these
 // vouch for; else Envoy's own.
-func (e *ExtAuthz) clientAddress(ctx context.Context, in *authv3.CheckRequest, header http.Header) netip.Addr {
-	proxies := e.api.Authenticator.Proxies
-	asker := &http.Request{Header: http.Header{}}
-	if from, known := peer.FromContext(ctx); known {
-		asker.RemoteAddr = from.Addr.String()
+func (e *extAuthz) clientAddress(ctx context.Context, in *envoyRequest) netip.Addr {
+	proxies, envoy := e.api.Authenticator.Proxies, peerAddress(ctx)
+	if !proxies.Trust(envoy) {
+		return envoy
 	}
-	if !proxies.TrustPeer(asker) {
-		return proxies.ClientAddress(asker)
-	}
-	source := in.GetAttributes().GetSource().GetAddress().GetSocketAddress()
-	address, err := netip.ParseAddr(source.GetAddress())
+	source, err := netip.ParseAddr(in.source)
 	if err != nil {
-		return proxies.ClientAddress(asker)
+		return envoy
 	}
-	behind := &http.Request{Header: header, RemoteAddr: netip.AddrPortFrom(address, uint16(source.GetPortValue())).String()}
-	return proxies.ClientAddress(behind)
+	return proxies.ClientBehind(source, in.headers[2].all())
+}
+
+// peerAddress is who asks; the zero Addr: unknown.
+func peerAddress(ctx context.Context) netip.Addr {
+	from, known := peer.FromContext(ctx)
+	if !known {
+		return netip.Addr{}
+	}
+	if tcp, ok := from.Addr.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	address, err := netip.ParseAddrPort(from.Addr.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return address.Addr().Unmap().WithZone("")
 }
 
 // answerEnvoy writes a verdict.
-func answerEnvoy(v *verdict, id string) *authv3.CheckResponse {
-	limits := http.Header{}
-	limiter.WriteFields(limits, &v.limits)
+func answerEnvoy(v *verdict, id string) (*envoyAnswer, error) {
 	if !v.allowed {
-		return refuseEnvoy(apierror.New(v.status(), "%s", v.message()), id, limits)
+		limits := http.Header{}
+		limiter.WriteFields(limits, &v.limits)
+		return written(refuseEnvoy(apierror.New(v.status(), "%s", v.message()), id, limits))
 	}
-	return &authv3.CheckResponse{
-		Status: &status.Status{Code: int32(codes.OK)},
-		HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{
-			Headers: v.subject.envoy, ResponseHeadersToAdd: headersOf(limits),
-		}},
+	var text [512]byte
+	ok := append(make([]byte, 0, len(v.subject.envoy)+2*len(text)), v.subject.envoy...)
+	if len(v.limits.Rules) > 0 {
+		ok = appendHeaderOption(ok, 6, limiter.FieldLimit, limiter.AppendLimit(text[:0], &v.limits))
+		ok = appendHeaderOption(ok, 6, limiter.FieldPolicy, limiter.AppendPolicy(text[:0], &v.limits))
 	}
+	raw := make([]byte, 0, len(ok)+16)
+	raw = protowire.AppendTag(raw, 1, protowire.BytesType) // a status of zeros is OK
+	raw = protowire.AppendVarint(raw, 0)
+	raw = protowire.AppendTag(raw, 3, protowire.BytesType)
+	return &envoyAnswer{append(protowire.AppendVarint(raw, uint64(len(ok))), ok...)}, nil
+}
+
+// written is an answer that the library writes.
+func written(answer *authv3.CheckResponse) (*envoyAnswer, error) {
+	raw, err := protobuf.Marshal(answer)
+	return &envoyAnswer{raw}, err
 }
 
 func refuseEnvoy(refused *apierror.Error, id string, limits http.Header) *authv3.CheckResponse {

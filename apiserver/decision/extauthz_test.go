@@ -17,15 +17,13 @@ import (
 )
 
 // envoy is a client of the gRPC service, as Envoy is one.
-func (w *world) envoy() authv3.AuthorizationClient { return w.dial(w.api.ExtAuthz()) }
+func (w *world) envoy() authv3.AuthorizationClient { return w.dial(w.api.EnvoyServer()) }
 
-// dial is a client of a gRPC service that it serves.
-func (w *world) dial(service authv3.AuthorizationServer) authv3.AuthorizationClient {
+// dial is a client of a gRPC server, which it lets serve.
+func (w *world) dial(server *grpc.Server) authv3.AuthorizationClient {
 	w.T.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	w.Must(err)
-	server := grpc.NewServer()
-	authv3.RegisterAuthorizationServer(server, service)
 	go func() { _ = server.Serve(listener) }()
 	w.T.Cleanup(server.Stop)
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -107,14 +107,13 @@ func (as *convention) question(r *http.Request) (q question, err error) {
 	if !validMethod(q.method) {
 		return q, apierror.New(as.refused, "the request's method is none")
 	}
-	q.credential, q.session, err = credential(r.Header)
+	q.credential, q.session, err = credential(r.Header["Authorization"], r.Header["X-Api-Key"])
 	return q, err
 }
 
-// credential reads `Authorization: Bearer` or `X-API-Key`. More than one credential is none: which of them the application would
+// credential reads the lines of `Authorization: Bearer` or `X-API-Key`. More than one credential is none: which of them the application would
 // take is a guess.
-func credential(header http.Header) (value string, session bool, err error) {
-	authorization, apiKey := header["Authorization"], header["X-Api-Key"]
+func credential(authorization, apiKey []string) (value string, session bool, err error) {
 	switch {
 	case len(authorization)+len(apiKey) == 0:
 		return "", false, nil

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -30,8 +28,8 @@ type subject struct {
 	identity, permissions, metadata []byte
 	// Of the identity headers, each in the form of a header's values.
 	keyID, app, deployment, permissionList, owner []string
-	// envoy are the identity headers as Envoy is answered.
-	envoy []*corev3.HeaderValueOption
+	// envoy are the identity headers as fields of Envoy's answer.
+	envoy []byte
 }
 
 func (s *subject) live(now time.Time) bool { return s.expires.IsZero() || now.Before(s.expires) }
@@ -93,7 +91,9 @@ func (s *subject) describe(who identity, permissions []string, metadata json.Raw
 	s.permissionList, s.owner = []string{strings.Join(permissions, ",")}, []string{who.OwnerUserID}
 	header := http.Header{}
 	s.writeIdentity(header)
-	s.envoy = headersOf(header)
+	for name, values := range header {
+		s.envoy = appendHeaderOption(s.envoy, 2, name, values[0])
+	}
 }
 
 func idOrNone(id int64) string {
