@@ -18,8 +18,8 @@ const (
 	passEvery = 20 * time.Second
 	// wholeEvery is how often all that wait are sealed, however few: what a summary reads of today stays this short.
 	wholeEvery = 10 * time.Minute
-	// step bounds one transaction, in events of a kind: others write between two.
-	step = 10_000
+	// step bounds one transaction, in events of a kind: some tens of milliseconds, in which nobody else writes on SQLite.
+	step = 4_000
 	// fewest is how many events of a day make it worth sealing at once.
 	fewest = 2_000
 )
