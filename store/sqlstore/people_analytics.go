@@ -139,8 +139,7 @@ func (c *summing) readSpan(part span) error {
 
 // readLate reads the events that wait, of whole days: a day's number of users needs them all.
 func (c *summing) readLate(from, to int64) error {
-	query, args := c.tx.bind(`SELECT e.kind, e.at, e.user_id, COALESCE(o.ordinal, -1) FROM events e
-		LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id
+	query, args := c.tx.bind(`SELECT e.kind, e.at, e.user_id, `+ordinalOf+` FROM events e
 		WHERE e.deployment = :deployment AND e.kind IN (`+kindList+`) AND e.at >= ? AND e.at < ?`, []any{from, to})
 	err := c.tx.query(c.tx.ctx, func(row *sql.Rows) error {
 		var kind string

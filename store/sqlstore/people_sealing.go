@@ -157,12 +157,15 @@ type waitingEvent struct {
 	method                string
 }
 
+// ordinalOf is the number of an event's user, -1 where none was given. As a query for each row it goes by the key: of a join PostgreSQL
+// may make one that reads all numbers, for it does not know how many there are while they are being given.
+const ordinalOf = `COALESCE((SELECT o.ordinal FROM user_ordinals o WHERE o.deployment = e.deployment AND o.user_id = e.user_id), -1)`
+
 // read reads the events of a kind from a time to another.
 func (r *sealing) read(kind string, from, to int64) ([]waitingEvent, error) {
 	return list(r.tx, func(row *sql.Rows, e *waitingEvent) error {
 		return row.Scan(&e.at, &e.id, &e.user, &e.method, &e.ordinal)
-	}, `SELECT e.at, e.id, e.user_id, e.method, COALESCE(o.ordinal, -1) FROM events e
-		LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id
+	}, `SELECT e.at, e.id, e.user_id, e.method, `+ordinalOf+` FROM events e
 		WHERE e.deployment = :deployment AND e.kind = ? AND e.at >= ? AND e.at < ? ORDER BY e.at, e.id`, kind, from, to)
 }
 
