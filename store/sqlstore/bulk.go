@@ -182,3 +182,13 @@ func jsonOf(list any) (any, error) {
 	raw, err := json.Marshal(list)
 	return string(raw), err
 }
+
+func amongJSON(query, _, _ string) (string, bool) {
+	return query + " IN (SELECT value FROM json_each(?))", false
+}
+
+// amongLists looks each value up by its index. Of "= ANY" the planner, who knows nothing yet of a table that is being filled, makes a
+// filter over all rows; OFFSET 0 keeps it from making the look-ups one join of its own choice.
+func amongLists(query, kind, lock string) (string, bool) {
+	return "SELECT r.* FROM unnest(?::" + kind + "[]) AS k (v), LATERAL (" + query + " = k.v OFFSET 0" + lock + ") AS r", true
+}

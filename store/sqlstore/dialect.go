@@ -24,9 +24,9 @@ type dialect struct {
 	publish string
 	// publishKeys tells other processes on commit that the feed of API keys changed; empty where there can be none.
 	publishKeys string
-	// byIndex makes the transaction find rows by indexes, whatever the planner believes of tables that grow by thousands of rows between two
-	// of its looks at them; empty where no such thing is believed.
-	byIndex string
+	// among makes of a query that ends with a column the one for the rows where that is one of a list, made by listOf, of BIGINT or TEXT. It
+	// tells whether the list is the first parameter, else it is the last. lock is forUpdate, or empty.
+	among func(query, kind, lock string) (text string, listFirst bool)
 	// oneOf follows a column that is to be one of a list, a parameter made by listOf.
 	oneOf  string
 	listOf func(list any) (any, error)

@@ -2,12 +2,17 @@ package sqlstore
 
 import (
 	"database/sql"
+	"slices"
 
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// among runs a query whose first parameter but for the earlier ones is a list, and reads each row.
-func among[T, E any](tx *peopleTx, read func(*sql.Rows, *T) error, query string, of []E, earlier ...any) ([]T, error) {
+// among runs a query that ends with a column, for the rows where that is one of a list, and reads each row.
+func among[T, E any](tx *peopleTx, read func(*sql.Rows, *T) error, query string, of []E, args ...any) ([]T, error) {
+	return amongLocked(tx, "", read, query, of, args...)
+}
+
+func amongLocked[T, E any](tx *peopleTx, lock string, read func(*sql.Rows, *T) error, query string, of []E, args ...any) ([]T, error) {
 	if len(of) == 0 {
 		return nil, nil
 	}
@@ -15,7 +20,17 @@ func among[T, E any](tx *peopleTx, read func(*sql.Rows, *T) error, query string,
 	if err != nil {
 		return nil, err
 	}
-	return list(tx, read, query, append(earlier, whole)...)
+	kind := "BIGINT"
+	if _, texts := any(of).([]string); texts {
+		kind = "TEXT"
+	}
+	text, listFirst := tx.dialect.among(query, kind, lock)
+	if listFirst {
+		args = append([]any{whole}, args...)
+	} else {
+		args = append(args, whole)
+	}
+	return list(tx, read, text, args...)
 }
 
 type pair[K comparable, V any] struct {
@@ -44,14 +59,21 @@ func setOf[K comparable](tx *peopleTx, query string, of []K) (map[K]bool, error)
 }
 
 func (tx *peopleTx) UsersAmong(ids []int64) (map[int64]bool, error) {
-	return setOf(tx, `SELECT id FROM users WHERE deployment = :deployment AND id`+tx.dialect.oneOf, ids)
+	return setOf(tx, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
 }
 
 func (tx *peopleTx) LockUsers(ids []int64) (map[int64]bool, error) {
 	if tx.readOnly {
 		return nil, errReadOnly
 	}
-	return setOf(tx, `SELECT id FROM users WHERE deployment = :deployment AND id`+tx.dialect.oneOf+` ORDER BY id`+tx.lock(), ids)
+	// They are looked for, and locked, in the order of the list.
+	slices.Sort(ids)
+	rows, err := amongLocked(tx, tx.lock(), func(row *sql.Rows, id *int64) error { return row.Scan(id) }, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
+	found := make(map[int64]bool, len(rows))
+	for _, id := range rows {
+		found[id] = true
+	}
+	return found, err
 }
 
 func (tx *peopleTx) InsertUsers(users []people.User) error {
@@ -75,11 +97,11 @@ func (tx *peopleTx) InsertPasswords(passwords []people.Password) error {
 }
 
 func (tx *peopleTx) EmailOwners(folded []string) (map[string]int64, error) {
-	return mapOf[string, int64](tx, `SELECT folded, user_id FROM emails WHERE deployment = :deployment AND folded`+tx.dialect.oneOf, folded)
+	return mapOf[string, int64](tx, `SELECT folded, user_id FROM emails WHERE deployment = :deployment AND folded`, folded)
 }
 
 func (tx *peopleTx) PrimaryEmails(users []int64) (map[int64]int64, error) {
-	return mapOf[int64, int64](tx, `SELECT user_id, id FROM emails WHERE deployment = :deployment AND is_primary = 1 AND user_id`+tx.dialect.oneOf, users)
+	return mapOf[int64, int64](tx, `SELECT user_id, id FROM emails WHERE deployment = :deployment AND is_primary = 1 AND user_id`, users)
 }
 
 func (tx *peopleTx) InsertEmails(emails []people.Email) error {
@@ -110,11 +132,11 @@ func (tx *peopleTx) execAmong(query string, ids []int64) error {
 }
 
 func (tx *peopleTx) PhonesAmong(users []int64, numbers []string) ([]people.Phone, error) {
-	own, err := among(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id`+tx.dialect.oneOf, users)
+	own, err := among(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id`, users)
 	if err != nil {
 		return nil, err
 	}
-	verified, err := among(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND verified_at > 0 AND number`+tx.dialect.oneOf, numbers)
+	verified, err := among(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND verified_at > 0 AND number`, numbers)
 	known := byID(own, func(p people.Phone) int64 { return p.ID })
 	for _, p := range verified {
 		if _, twice := known[p.ID]; !twice {
@@ -140,7 +162,7 @@ func (tx *peopleTx) DemotePhones(ids []int64) error {
 }
 
 func (tx *peopleTx) OrganizationsAmong(ids []int64) (map[int64]people.Organization, error) {
-	rows, err := among(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id`+tx.dialect.oneOf, ids)
+	rows, err := among(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id`, ids)
 	return byID(rows, func(o people.Organization) int64 { return o.ID }), err
 }
 
@@ -153,7 +175,7 @@ func byID[T any](rows []T, id func(T) int64) map[int64]T {
 }
 
 func (tx *peopleTx) SlugsTaken(slugs []string) (map[string]bool, error) {
-	return setOf(tx, `SELECT slug FROM organizations WHERE deployment = :deployment AND slug`+tx.dialect.oneOf, slugs)
+	return setOf(tx, `SELECT slug FROM organizations WHERE deployment = :deployment AND slug`, slugs)
 }
 
 func (tx *peopleTx) InsertOrganizations(organizations []people.Organization) error {
@@ -170,12 +192,12 @@ func (tx *peopleTx) InsertOrganizations(organizations []people.Organization) err
 func readWorkspace(row *sql.Rows, w *people.Workspace) error { return row.Scan(workspaceFields(w)...) }
 
 func (tx *peopleTx) WorkspacesAmong(ids []int64) (map[int64]people.Workspace, error) {
-	rows, err := among(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id`+tx.dialect.oneOf, ids)
+	rows, err := among(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id`, ids)
 	return byID(rows, func(w people.Workspace) int64 { return w.ID }), err
 }
 
 func (tx *peopleTx) WorkspacesOf(organizations []int64) ([]people.Workspace, error) {
-	return among(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.organization_id`+tx.dialect.oneOf, organizations)
+	return among(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.organization_id`, organizations)
 }
 
 func (tx *peopleTx) InsertWorkspaces(workspaces []people.Workspace) error {
@@ -190,7 +212,7 @@ func (tx *peopleTx) InsertWorkspaces(workspaces []people.Workspace) error {
 func (tx *peopleTx) MembershipsAmong(users []int64) (organizations, workspaces map[[2]int64]bool, err error) {
 	read := func(row *sql.Rows, member *[2]int64) error { return row.Scan(&member[0], &member[1]) }
 	in := func(query string) (map[[2]int64]bool, error) {
-		rows, err := among(tx, read, query+tx.dialect.oneOf, users)
+		rows, err := among(tx, read, query, users)
 		found := make(map[[2]int64]bool, len(rows))
 		for _, row := range rows {
 			found[row] = true

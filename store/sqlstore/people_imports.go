@@ -25,11 +25,6 @@ func (tx *peopleTx) LockImport(file string, now time.Time) (people.Import, error
 	if err != nil {
 		return people.Import{}, err
 	}
-	if tx.dialect.byIndex != "" {
-		if _, err := tx.session.exec(tx.ctx, tx.dialect.byIndex); err != nil {
-			return people.Import{}, tx.failed(err)
-		}
-	}
 	i, _, err := first(tx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`+tx.lock(), file)
 	return i, err
 }
@@ -40,7 +35,7 @@ func (tx *peopleTx) PutImport(i people.Import) error {
 }
 
 func (tx *peopleTx) ImportedAs(kind string, externalIDs []string) (map[string]int64, error) {
-	return mapOf[string, int64](tx, `SELECT external_id, id FROM imported_rows WHERE deployment = :deployment AND kind = ? AND external_id`+tx.dialect.oneOf, externalIDs, kind)
+	return mapOf[string, int64](tx, `SELECT external_id, id FROM imported_rows WHERE deployment = :deployment AND kind = ? AND external_id`, externalIDs, kind)
 }
 
 func (tx *peopleTx) RecordImported(rows []people.ImportedRow) error {

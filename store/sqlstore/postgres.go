@@ -40,7 +40,7 @@ var postgresDialect = dialect{
 	advisoryLock: `SELECT pg_advisory_xact_lock($1)`,
 	publish:      " RETURNING pg_notify('" + feedChannel + "', '')",
 	publishKeys:  `SELECT pg_notify('` + feedChannel + `', '` + keysPayload + `')`,
-	byIndex:      `SET LOCAL enable_seqscan = off`,
+	among:        amongLists,
 	oneOf:        " = ANY(?)",
 	listOf:       func(list any) (any, error) { return list, nil },
 	insertMany:   insertFromLists,
