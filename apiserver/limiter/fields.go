@@ -46,18 +46,10 @@ func AppendLimit(out []byte, r *ratelimit.Result) []byte {
 	return out
 }
 
-// AppendPolicy appends the value of RateLimit-Policy: for each rule its limit and its window in seconds. The window of a calendar
-// rule, and of one that is no whole number of seconds, is not told: the field knows whole seconds only.
+// AppendPolicy appends the value of RateLimit-Policy: for each rule its limit and its window in seconds.
 func AppendPolicy(out []byte, r *ratelimit.Result) []byte {
 	for i := range r.Rules {
-		rule := r.Rules[i].Rule
-		out = appendName(out, r, i)
-		out = append(out, ";q="...)
-		out = strconv.AppendInt(out, rule.Limit, 10)
-		if rule.Length > 0 && rule.Length%1e6 == 0 {
-			out = append(out, ";w="...)
-			out = strconv.AppendInt(out, rule.Length/1e6, 10)
-		}
+		out = append(appendName(out, r, i), r.Rules[i].Rule.Policy...)
 	}
 	return out
 }

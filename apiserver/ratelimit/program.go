@@ -74,6 +74,9 @@ func (m Mode) subject(r *Request) (of, address uint64) {
 type Rule struct {
 	// Text is `<max>/<duration><unit>`, as in `5/1s` or `100/calendar_day`.
 	Text string
+	// Policy is the limit and the window in the words of RateLimit-Policy, without a name: `;q=5;w=1`. The window of a calendar rule, and of
+	// one that is no whole number of seconds, is not told: the field knows whole seconds only.
+	Policy string
 	// Limit is max_requests.
 	Limit int64
 	// Length is a rolling window's in microseconds; 0 for calendar periods.
@@ -271,6 +274,10 @@ func newRule(r scheme.Rule) Rule {
 	}
 	if unit := unitLength[r.Unit]; unit > 0 {
 		rule.Length = unit * r.Duration
+	}
+	rule.Policy = ";q=" + strconv.FormatInt(rule.Limit, 10)
+	if rule.Length > 0 && rule.Length%1e6 == 0 {
+		rule.Policy += ";w=" + strconv.FormatInt(rule.Length/1e6, 10)
 	}
 	rule.shape(r.Unit)
 	return rule
