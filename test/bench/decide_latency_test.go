@@ -74,12 +74,11 @@ func pace(t *testing.T, callers int, length time.Duration, rate float64, ask fun
 	began := time.Now()
 	for caller := range callers {
 		group.Go(func() {
-			due := began
 			for i := caller; ; i += callers {
-				free := time.Now()
-				start := free
+				start := time.Now()
 				if rate > 0 {
-					if due = began.Add(time.Duration(float64(i) / rate * float64(time.Second))); due.After(free) {
+					due := began.Add(time.Duration(float64(i) / rate * float64(time.Second)))
+					if due.After(start) {
 						time.Sleep(time.Until(due))
 						due = time.Now() // how late this process wakes up is not the server's
 					}
