@@ -49,7 +49,9 @@ func writeHistory(dir string, users int) history {
 	random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 1))
 	h := history{path: filepath.Join(dir, "people.jsonl")}
 	begin := time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
-	moment := func() time.Time { return begin.Add(time.Duration(random.Int64N(int64(366 * 24 * time.Hour)))).Truncate(time.Microsecond) }
+	moment := func() time.Time {
+		return begin.Add(time.Duration(random.Int64N(int64(366 * 24 * time.Hour)))).Truncate(time.Microsecond)
+	}
 	var out bytes.Buffer
 	write := func(format string, values ...any) {
 		fmt.Fprintf(&out, format+"\n", values...)
