@@ -28,7 +28,7 @@ FUZZ_INPUTS ?= 50000x
 FUZZ_MANY ?= 3000000x
 # The parsers: bodies, cookies, tokens, keys, phones, rules, schema fields. What imports more is fuzzed by `make fuzz` alone, for go test
 # builds all that a target imports once more.
-FUZZ_PACKAGES = ./apiserver/body ./apiserver/session ./apiserver/authn/unverified ./apiserver/ratelimit ./internal/apikey ./internal/phone ./internal/scheme ./internal/schemafield
+FUZZ_PACKAGES = ./apiserver/body ./apiserver/session ./apiserver/authn/unverified ./apiserver/password/foreign ./apiserver/ratelimit ./internal/apikey ./internal/phone ./internal/scheme ./internal/schemafield
 # Repetitions of deflake.
 COUNT ?= 10
 BENCH ?= .
@@ -143,6 +143,10 @@ deflake: k8s build ## Run tests until one fails (RUN=..., COUNT=...).
 bench: k8s build ## Measure what docs/benchmarks.md states.
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m $(BENCH_PACKAGES)
 	$(BENCH_END_TO_END)
+
+.PHONY: import-proof
+import-proof: k8s build ## Import a million users and five million sign-ins, killed on the way, and count them over the file alone.
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_IMPORT_USERS=1000000 go test ./test/e2e -v -count=1 -timeout 2h -ginkgo.focus 'Moving in' -ginkgo.timeout 2h
 
 .PHONY: peers
 peers: k8s build bin/peers/ratelimit ## Measure the limiter beside others: for Go in process, and envoyproxy/ratelimit over gRPC.

@@ -31,14 +31,14 @@ type batch struct {
 	rows   rows
 	keys   Keys
 	result Result
-	// made counts the ids that were made.
-	made int
+	// lines is how many there are, and made counts the ids that were made.
+	lines, made int
 }
 
 // Import writes the lines that are good, once each, and tells what became of all. It judges each by what is there and by the lines before
 // it. The lines are read only: the transaction may run again.
 func Import(u *account.Unit, lines []Line, keys Keys) (Result, error) {
-	b := &batch{Unit: u, random: bufio.NewReader(u.Random), keys: keys, rows: newRows()}
+	b := &batch{Unit: u, random: bufio.NewReader(u.Random), keys: keys, rows: newRows(), lines: len(lines)}
 	if err := b.load(lines); err != nil {
 		return Result{}, err
 	}
@@ -84,10 +84,10 @@ func (b *batch) done(line *Line) {
 	b.result.Imported++
 }
 
-// newID makes an id of its own millisecond: of thousands in one, some would be the same.
+// newID makes an id of its own millisecond, in the order of the lines: of thousands in one, some would be the same.
 func (b *batch) newID() (int64, error) {
 	b.made++
-	return ids.New(b.Now.Add(-time.Duration(b.made)*time.Millisecond), b.random)
+	return ids.New(b.Now.Add(time.Duration(b.made-b.lines)*time.Millisecond), b.random)
 }
 
 // accept remembers which row a line becomes.

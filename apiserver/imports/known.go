@@ -45,10 +45,9 @@ type slugIn struct {
 type wanted struct {
 	external map[string]map[string]bool
 	// changed are the external ids of users of whom rows are written that go with them, and named those of others.
-	changed, named            map[string]bool
-	emails, numbers, slugs    map[string]bool
-	organizations, workspaces bool
-	memberships               map[string]bool
+	changed, named         map[string]bool
+	emails, numbers, slugs map[string]bool
+	memberships            map[string]bool
 	// emailUsers, phoneUsers and workspaceParents are external ids.
 	emailUsers, phoneUsers, workspaceParents map[string]bool
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,7 +22,9 @@ type backend struct {
 	done bool
 	// batches counts them; lose is the one whose answer is lost, and busy the one that is answered with 503 once.
 	batches, lose, busy int
-	imported, rejected  int
+	// other is the batch that another command has sent when it comes.
+	other              int
+	imported, rejected int
 }
 
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -56,6 +59,10 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if b.batches == b.lose {
 			panic(http.ErrAbortHandler)
 		}
+		if b.batches == b.other {
+			http.Error(w, `{"message":"elsewhere"}`, http.StatusConflict)
+			return
+		}
 	} else if b.got.Len() == 0 {
 		http.Error(w, `{}`, http.StatusNotFound)
 		return
@@ -89,11 +96,11 @@ func runImport(t *testing.T, b *backend, content string) (out, problems string, 
 }
 
 func TestImportSendsAFileWhole(t *testing.T) {
-	content := strings.Repeat(strings.Repeat("x", 999)+"\n", 1000) + "last"
-	for name, b := range map[string]*backend{"at once": {}, "an answer is lost": {lose: 2}, "busy": {busy: 3}} {
+	content := strings.Repeat(strings.Repeat("x", 999)+"\n", 4000) + "last"
+	for name, b := range map[string]*backend{"at once": {}, "an answer is lost": {lose: 2}, "busy": {busy: 3}, "another imports it too": {other: 2}, "another ends it": {other: 4}} {
 		t.Run(name, func(t *testing.T) {
 			out, problems, err := runImport(t, b, content)
-			if err != nil || problems != "" || out != "FILE: 1001 imported, 0 present, 0 rejected\n" {
+			if err != nil || problems != "" || out != "FILE: 4001 imported, 0 present, 0 rejected\n" {
 				t.Errorf("%q, %q, %v", out, problems, err)
 			}
 			if b.got.String() != content || !b.done {
@@ -120,6 +127,52 @@ func TestImportGoesOnAndEnds(t *testing.T) {
 	}
 	if out, _, err := runImport(t, b, "first\nsecond\n"); err != nil || out != "FILE: was imported already\n" {
 		t.Errorf("again: %q, %v", out, err)
+	}
+}
+
+func TestAnImportThatAlwaysConflictsEnds(t *testing.T) {
+	b := &backend{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			http.Error(w, `{}`, http.StatusConflict)
+			return
+		}
+		b.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	i := &importer{baseURL: server.URL, key: "secret", client: server.Client(), out: io.Discard, problems: io.Discard}
+	f, err := os.Open(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := i.file(t.Context(), importFile{name: "f", File: f}); !errors.Is(err, errElsewhere) {
+		t.Errorf("%v, want errElsewhere", err)
+	}
+}
+
+func TestADryRunJudgesWithoutAServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lines.jsonl")
+	lines := `{"type":"user","external_id":"u"}` + "\n" + `{"type":"email","external_id":"e","user":"later","email":"a@example.com"}` + "\n\n" + `{"type":"organization","external_id":"o","name":"O"}` + "\n" +
+		`{"type":"workspace","external_id":"w","organization":"o","name":"W"}` + "\n" + `{"type":"membership","external_id":"m","user":"u","workspace":"w"}` + "\n" + `{"type":"user","external_id":"x","password_hash":"secret"}`
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CARDEA_API_KEY", "")
+	root := newRoot()
+	var out, problems bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&problems)
+	root.SetArgs([]string{"import", "--dry-run", file})
+	err := root.ExecuteContext(t.Context())
+	told := strings.ReplaceAll(problems.String(), file, "FILE")
+	if exitCode(err) != 1 || !strings.HasSuffix(out.String(), ": 3 good, 3 rejected; nothing was sent\n") || strings.Contains(told, "secret") {
+		t.Errorf("%v, %q, %q", err, out.String(), told)
+	}
+	for _, at := range []string{"FILE:2: /user: ", "FILE:6: /user: ", "FILE:7: /password_hash: "} {
+		if !strings.Contains(told, at) {
+			t.Errorf("%q lacks %q", told, at)
+		}
 	}
 }
 

@@ -1,0 +1,34 @@
+package imports
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// FuzzRead holds that a line is either good, with an external id of a bounded length, or told to be wrong, and that no line ends the reading.
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"user","external_id":"u1","password_hash":"$2b$12$x","created_at":"2024-02-29T12:00:00Z"}`, `{"type":"membership","external_id":"m","user":"u","workspace":null,"organization":"o"}`,
+		`{"type":"signin","external_id":"s","user":"u","signed_in_at":"1970-01-01T00:00:00Z","method":"sso:x","ip_address":"::ffff:1.2.3.4"}`,
+		`{"type":"api_key","external_id":"k","app":"a","name":"n","sha256":"00","permissions":[1],"metadata":{"a":[{}]}}`, `{"type":"email","type":"phone"}`, `[`, "\xff",
+	} {
+		f.Add([]byte(seed))
+	}
+	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		line := Read(Raw{1, raw}, now)
+		if line.Refused != nil {
+			if len(line.Faults()) == 0 {
+				t.Error("it is refused for no reason")
+			}
+			return
+		}
+		if line.Content == nil || line.ExternalID == "" || strings.ContainsAny(line.ExternalID, "\n\x00") || Permission(line.Kind) == "" {
+			t.Errorf("%+v passes", line)
+		}
+		if !line.At.IsZero() && (line.At.Unix() < 0 || line.At.After(now.Add(maxAhead))) {
+			t.Errorf("a time of %s passes", line.At)
+		}
+	})
+}
