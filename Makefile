@@ -28,7 +28,7 @@ FUZZ_INPUTS ?= 50000x
 FUZZ_MANY ?= 3000000x
 # The parsers: bodies, cookies, tokens, keys, phones, rules, schema fields. What imports more is fuzzed by `make fuzz` alone, for go test
 # builds all that a target imports once more.
-FUZZ_PACKAGES = ./apiserver/body ./apiserver/session ./apiserver/authn/unverified ./apiserver/password/foreign ./apiserver/ratelimit ./internal/apikey ./internal/phone ./internal/scheme ./internal/schemafield
+FUZZ_PACKAGES = ./apiserver/body ./apiserver/session ./apiserver/authn/unverified ./apiserver/password/foreign ./apiserver/ratelimit ./internal/apikey ./internal/daylog ./internal/phone ./internal/scheme ./internal/schemafield
 # Repetitions of deflake.
 COUNT ?= 10
 BENCH ?= .
