@@ -2,6 +2,7 @@ package management
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"strconv"
 	"time"
@@ -80,7 +81,7 @@ func (a *API) verifyAnalytics(c *call) (reply, error) {
 			view.Next = optional(from.Format(time.DateOnly))
 			return object(view), nil
 		}
-		checks, err := a.People.VerifySeals(c.r.Context(), c.tenant(), from, 1)
+		checks, err := a.verifyDay(c, from)
 		if err != nil {
 			return reply{}, storeAway(err)
 		}
@@ -89,6 +90,14 @@ func (a *API) verifyAnalytics(c *call) (reply, error) {
 		}
 		check := checks[0]
 		view.Data = append(view.Data, openapi.AnalyticsVerifiedDay{Day: check.Day.Format(time.DateOnly), Events: check.Events, Fault: optional(check.Fault)})
-		from = check.Day.AddDate(0, 0, 1)
+		if from = check.Day.AddDate(0, 0, 1); from.Year() > 9999 {
+			return object(view), nil
+		}
 	}
+}
+
+func (a *API) verifyDay(c *call, from time.Time) ([]people.SealCheck, error) {
+	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
+	defer cancel()
+	return a.People.VerifySeals(ctx, c.tenant(), from, 1)
 }

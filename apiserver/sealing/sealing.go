@@ -4,6 +4,7 @@ package sealing
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -18,8 +19,9 @@ const (
 	passEvery = 20 * time.Second
 	// wholeEvery is how often all that wait are sealed, however few: what a summary reads of today stays this short.
 	wholeEvery = 10 * time.Minute
-	// step bounds one transaction, in events of a kind: some tens of milliseconds, in which nobody else writes on SQLite.
-	step = 4_000
+	// step is how many events of a kind one transaction seals of a small day: some tens of milliseconds, in which nobody else writes on
+	// SQLite. Each writes the day anew, so that of a large one a step is an eighth, and at most maxStep.
+	step, maxStep = 4_000, 50_000
 	// fewest is how many events of a day make it worth sealing at once.
 	fewest = 2_000
 )
@@ -71,31 +73,31 @@ func (s *Sealer) Run(ctx context.Context) error {
 	}
 }
 
-// Pass seals what is worth it, or whatever waits if whole is true, which forgets what is past its retention too.
+// Pass seals what is worth it, or whatever waits if whole is true, which forgets what is past its retention too. What fails of one day
+// or deployment does not keep others from it.
 func (s *Sealer) Pass(ctx context.Context, whole bool) error {
 	waiting, err := s.Store.Waiting(ctx)
-	if err != nil {
-		return err
+	failed := []error{err}
+	if err == nil {
+		events := int64(0)
+		for _, w := range waiting {
+			events += w.Events
+		}
+		s.waiting.Set(float64(events))
 	}
-	left := int64(0)
 	for _, w := range waiting {
-		if !whole && !worthIt(w) {
-			left += w.Events
-			continue
-		}
-		if err := s.sealDay(ctx, w); err != nil {
-			return err
+		if ctx.Err() == nil && (whole || worthIt(w)) {
+			failed = append(failed, s.sealDay(ctx, w))
 		}
 	}
-	s.waiting.Set(float64(left))
-	if !whole {
-		return nil
+	if whole {
+		failed = append(failed, s.forget(ctx))
 	}
-	return s.forget(ctx)
+	return errors.Join(failed...)
 }
 
 // worthIt tells whether so many events wait for a day that writing it anew, with all that is sealed of it, is cheap for each. A day that
-// grows is so written a few dozen times, not once a pass.
+// grows is not written once a pass.
 func worthIt(w people.WaitingEvents) bool { return w.Events >= max(fewest, w.Sealed/8) }
 
 // sealDay seals what waited of a day. Between two steps it rests as long as the last one took: on SQLite nobody else writes meanwhile.
@@ -103,7 +105,7 @@ func (s *Sealer) sealDay(ctx context.Context, w people.WaitingEvents) error {
 	for sealed := int64(0); sealed < w.Events; {
 		began := time.Now()
 		since, _ := s.keptSince(w.Deployment)
-		n, err := s.Store.Seal(ctx, w, since, step)
+		n, err := s.Store.Seal(ctx, w, since, int(min(max(step, (w.Sealed+sealed)/8), maxStep)))
 		if err != nil || n == 0 {
 			return err
 		}
@@ -120,23 +122,25 @@ func (s *Sealer) forget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, deployment := range linked {
-		for {
-			since, known := s.keptSince(deployment)
-			if !known {
-				break
-			}
-			began := time.Now()
-			n, err := s.Store.Unlink(ctx, deployment, since, step)
-			if err != nil {
-				return err
-			}
-			if n < step || rest(ctx, time.Since(began)) != nil {
-				break
-			}
+		failed = append(failed, s.forgetIn(ctx, deployment))
+	}
+	return errors.Join(failed...)
+}
+
+func (s *Sealer) forgetIn(ctx context.Context, deployment string) error {
+	for {
+		since, known := s.keptSince(deployment)
+		if !known {
+			return nil
+		}
+		began := time.Now()
+		n, err := s.Store.Unlink(ctx, deployment, since, step)
+		if err != nil || n < step || rest(ctx, time.Since(began)) != nil {
+			return err
 		}
 	}
-	return nil
 }
 
 // keptSince returns since when addresses are kept; 1970 where it is not known.

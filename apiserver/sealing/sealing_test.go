@@ -1,6 +1,7 @@
 package sealing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -81,18 +82,54 @@ func TestFewEventsWaitForAWholePass(t *testing.T) {
 	}
 	signIns(t, s, "acme/busy", many...)
 	for _, step := range []struct {
-		whole bool
-		left  int64
-	}{{false, 3}, {true, 0}} {
+		whole       bool
+		found, left int64
+	}{{false, fewest + 3, 3}, {true, 3, 0}, {true, 0, 0}} {
 		if err := sealer.Pass(t.Context(), step.whole); err != nil {
 			t.Fatal(err)
 		}
 		if left := waiting(t, s); left != step.left {
 			t.Errorf("%d wait, want %d", left, step.left)
 		}
-		if told := testutil.ToFloat64(sealer.waiting); told != float64(step.left) {
-			t.Errorf("%v are told to wait, want %d", told, step.left)
+		if told := testutil.ToFloat64(sealer.waiting); told != float64(step.found) {
+			t.Errorf("%v are told to wait, want %d", told, step.found)
 		}
+	}
+}
+
+// brokenDay fails to seal one day.
+type brokenDay struct {
+	people.Sealing
+	day time.Time
+}
+
+func (b brokenDay) Seal(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
+	if w.Day.Equal(b.day) {
+		return 0, errors.New("broken")
+	}
+	return b.Sealing.Seal(ctx, w, since, limit)
+}
+
+func TestADayThatFailsKeepsNobodyElse(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	signIns(t, s, "acme/home", time.Hour, 31*24*time.Hour)
+	if err := sealer.Pass(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	signIns(t, s, "acme/a", 48*time.Hour, 25*time.Hour)
+	sealer.Store = brokenDay{s, now.Add(-48 * time.Hour).Truncate(24 * time.Hour)}
+	later := now.Add(60 * 24 * time.Hour)
+	sealer.Clock = func() time.Time { return later }
+	if err := sealer.Pass(t.Context(), true); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("%v", err)
+	}
+	if left := waiting(t, s); left != 1 {
+		t.Errorf("%d events wait, want that of the day that fails", left)
+	}
+	summary, err := s.Summarize(t.Context(), "acme/home", people.Period{}, people.Period{}, 10)
+	if err != nil || len(summary.RecentSignIns) != 2 || summary.RecentSignIns[0].Address != "" {
+		t.Errorf("addresses are kept past the retention: %+v, %v", summary.RecentSignIns, err)
 	}
 }
 

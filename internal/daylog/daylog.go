@@ -231,6 +231,9 @@ func (l *log) times(of int, each func(at int64)) error {
 func number(b []byte, at int) (n uint64, next int) {
 	for i, shift := at, 0; i < len(b) && shift < 42; i, shift = i+1, shift+7 {
 		c := b[i]
+		if c == 0 && i > at {
+			return 0, at // longer than it has to be
+		}
 		if c < 0x80 {
 			return n | uint64(c)<<shift, i + 1
 		}

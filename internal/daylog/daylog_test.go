@@ -92,13 +92,14 @@ func TestWhatIsNoEncodingIsRefused(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string][]byte{
-		"another version":                   append([]byte{2}, good[1:]...),
-		"something behind it":               append(slices.Clone(good), 0),
-		"more events than bytes":            {1, 200, 1, 1, 0, 0, 0, 0, 0, 0, 0},
-		"fewer events than bytes":           {1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0},
-		"a time beyond the day":             {1, 0, 0, 1, 6, 0x80, 0x80, 0xd0, 0xf0, 0xc1, 0x02, 0, 0, 0, 0},
-		"users out of order":                {1, 2, 4, 1, 5, 0, 4, 0, 0, 0, 0, 0, 0},
-		"a user's number that is too large": {1, 1, 7, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 0, 0, 0, 0, 0, 0},
+		"another version":                           append([]byte{2}, good[1:]...),
+		"something behind it":                       append(slices.Clone(good), 0),
+		"more events than bytes":                    {1, 200, 1, 1, 0, 0, 0, 0, 0, 0, 0},
+		"fewer events than bytes":                   {1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0},
+		"a time beyond the day":                     {1, 0, 0, 1, 6, 0x80, 0x80, 0xd0, 0xf0, 0xc1, 0x02, 0, 0, 0, 0},
+		"a number that is longer than it has to be": {1, 1, 3, 0x81, 0, 5, 0, 0, 0, 0, 0, 0},
+		"users out of order":                        {1, 2, 4, 1, 5, 0, 4, 0, 0, 0, 0, 0, 0},
+		"a user's number that is too large":         {1, 1, 7, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 0, 0, 0, 0, 0, 0},
 	} {
 		if _, err := Decode(bad); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)

@@ -84,7 +84,8 @@ type WaitingEvents struct {
 	Deployment string
 	// Day is a midnight, UTC.
 	Day time.Time
-	// Events counts those that wait, Sealed those that are sealed already: sealing costs as much as there are of both.
+	// Events counts those that wait, up to a million of a kind, Sealed those that are sealed already: sealing costs as much as there are
+	// of both.
 	Events, Sealed int64
 }
 

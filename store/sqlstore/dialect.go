@@ -40,6 +40,10 @@ type dialect struct {
 	// readTx begins a transaction whose statements all see one snapshot, writeTx one that sees what the lock
 	// awaited.
 	readTx, writeTx *sql.TxOptions
+	// waiting is the table waits of a WITH RECURSIVE: how many events wait, by deployment, kind and day.
+	waiting string
+	// keyShare follows a SELECT of users, as u, that must not be deleted before the transaction ends; empty where it is alone anyway.
+	keyShare string
 	// sealTx begins a transaction that writes, and whose statements all see one snapshot.
 	sealTx *sql.TxOptions
 	// newPart makes the part of past_events for a month, by its name and the microseconds it begins and ends at; empty where there are

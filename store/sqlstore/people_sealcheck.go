@@ -109,21 +109,34 @@ func (tx *peopleTx) monthFault(d sealedDay, users *daylog.Users) (string, error)
 	if err != nil || days[len(days)-1].day != d.day {
 		return "", err
 	}
-	union := daylog.NewUsers()
-	for _, day := range days {
-		set, err := tx.daySet(day)
-		if err != nil && !errors.Is(err, errSealBroken) && !errors.Is(err, daylog.ErrCorrupt) {
-			return "", err
-		}
-		if err != nil {
-			return "", nil // that day was named
-		}
-		union.Or(set)
+	union, err := tx.usersOfDays(month)
+	if errors.Is(err, errSealBroken) || errors.Is(err, daylog.ErrCorrupt) {
+		return "", nil // that day was named
+	}
+	if err != nil {
+		return "", err
 	}
 	if !union.Equals(all) {
 		return "its month has users that no day of it has", nil
 	}
 	return tx.totalFault(d)
+}
+
+// usersOfDays returns the users of all sealed days of a month.
+func (tx *peopleTx) usersOfDays(month int64) (*daylog.Users, error) {
+	days, err := tx.sealedDays(firstDayOf(month), firstDayOf(month+1))
+	if err != nil {
+		return nil, err
+	}
+	union := daylog.NewUsers()
+	for _, day := range days {
+		set, err := tx.daySet(day)
+		if err != nil {
+			return nil, err
+		}
+		union.Or(set)
+	}
+	return union, nil
 }
 
 // totalFault tells whether the sign-ups of all time are those of the days. It is looked at with the last one.

@@ -3,18 +3,27 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/cardea-iam/cardea/internal/daylog"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
+// lockNotAvailable is PostgreSQL's code for a lock that was not got in time.
+const lockNotAvailable = "55P03"
+
 // linkedKinds are the kinds of events that are users'.
 var linkedKinds = []string{people.EventSignIn, people.EventSignUp}
+
+// mostCounted is how many events that wait are counted for a day and kind.
+const mostCounted = 1_000_000
 
 // Waiting implements people.Sealing.
 func (s *Store) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
@@ -26,9 +35,9 @@ func (s *Store) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
 		w.Day = time.UnixMicro(day * microsADay).UTC()
 		all = append(all, w)
 		return err
-	}, `SELECT w.deployment, w.day, w.waiting, COALESCE(d.signins + d.signups + d.organizations + d.workspaces, 0)
-		FROM (SELECT deployment, `+dayOf+` AS day, COUNT(*) AS waiting FROM events GROUP BY 1, 2) w
-		LEFT JOIN sealed_days d ON d.deployment = w.deployment AND d.day = w.day ORDER BY 1, 2`)
+	}, `WITH RECURSIVE `+s.engine.dialect.waiting+`
+		SELECT w.deployment, w.day, CAST(SUM(w.waiting) AS BIGINT), MAX(COALESCE(d.signins + d.signups + d.organizations + d.workspaces, 0)) FROM waits w
+		LEFT JOIN sealed_days d ON d.deployment = w.deployment AND d.day = w.day GROUP BY 1, 2 ORDER BY 1, 2`)
 	return all, err
 }
 
@@ -54,13 +63,18 @@ func (s *Store) makePart(ctx context.Context, month int64) {
 	if s.engine.dialect.newPart == "" {
 		return
 	}
-	if _, tried := s.parts.LoadOrStore(month, true); tried {
+	if _, there := s.parts.Load(month); there {
 		return
 	}
 	name := "past_events_" + time.Date(1970, time.January+time.Month(month), 1, 0, 0, 0, 0, time.UTC).Format("2006_01")
 	statement := fmt.Sprintf(s.engine.dialect.newPart, name, firstDayOf(month)*microsADay, firstDayOf(month+1)*microsADay)
-	if _, err := s.engine.write.ExecContext(ctx, statement); err != nil {
-		s.logger.V(1).Info("no partition was made: its events go into past_events_others", "partition", name, "reason", err.Error())
+	_, err := s.engine.write.ExecContext(ctx, statement)
+	var refused *pgconn.PgError
+	if err == nil || errors.As(err, &refused) && refused.Code != lockNotAvailable {
+		s.parts.Store(month, true) // else the next step tries once more
+	}
+	if err != nil && ctx.Err() == nil {
+		s.logger.Info("No partition was made: events of the month go into past_events_others", "partition", name, "reason", err.Error())
 	}
 }
 
@@ -115,18 +129,12 @@ func (r *sealing) takeTurn() (bool, error) {
 
 // sealKind moves the oldest events of a kind of the day.
 func (r *sealing) sealKind(kind string) error {
-	from, to := r.day*microsADay, (r.day+1)*microsADay
-	var bound int64
-	// Events of one microsecond go together: a few more than the limit.
-	beyond, err := r.tx.get([]any{&bound}, `SELECT at FROM events WHERE deployment = :deployment AND kind = ? AND at >= ? AND at < ? ORDER BY at LIMIT 1 OFFSET ?`,
-		kind, from, to, r.limit-1)
+	part := eventRange{kind, r.day * microsADay, (r.day+1)*microsADay - 1, math.MaxInt64}
+	_, err := r.tx.get([]any{&part.last, &part.lastID}, `SELECT e.at, e.id FROM events e WHERE e.deployment = :deployment AND `+inRange+` ORDER BY e.at, e.id LIMIT 1 OFFSET ?`, append(part.args(), r.limit-1)...)
 	if err != nil {
 		return err
 	}
-	if beyond {
-		to = bound + 1
-	}
-	events, err := r.read(kind, from, to)
+	events, err := r.read(part)
 	if err != nil || len(events) == 0 {
 		return err
 	}
@@ -134,7 +142,7 @@ func (r *sealing) sealKind(kind string) error {
 		if err := r.numberUsers(events); err != nil {
 			return err
 		}
-		if err := r.link(kind, from, to); err != nil {
+		if err := r.link(part); err != nil {
 			return err
 		}
 	}
@@ -148,8 +156,19 @@ func (r *sealing) sealKind(kind string) error {
 	for _, e := range events {
 		addEvent(&r.fresh, kind, e.at%microsADay, uint32(max(e.ordinal, 0)))
 	}
-	return r.tx.exec(`DELETE FROM events WHERE deployment = :deployment AND kind = ? AND at >= ? AND at < ?`, kind, from, to)
+	return r.tx.exec(`DELETE FROM events AS e WHERE e.deployment = :deployment AND `+inRange, part.args()...)
 }
+
+// eventRange is the events of a kind from a time to the last one, included, by time and id.
+type eventRange struct {
+	kind               string
+	from, last, lastID int64
+}
+
+// inRange is the condition for an eventRange of events, as e, whose args are its parameters.
+const inRange = `e.kind = ? AND e.at >= ? AND e.at <= ? AND (e.at < ? OR e.id <= ?)`
+
+func (e eventRange) args() []any { return []any{e.kind, e.from, e.last, e.last, e.lastID} }
 
 // waitingEvent is an event that waits, with its user's number, -1 where none was given.
 type waitingEvent struct {
@@ -161,12 +180,11 @@ type waitingEvent struct {
 // may make one that reads all numbers, for it does not know how many there are while they are being given.
 const ordinalOf = `COALESCE((SELECT o.ordinal FROM user_ordinals o WHERE o.deployment = e.deployment AND o.user_id = e.user_id), -1)`
 
-// read reads the events of a kind from a time to another.
-func (r *sealing) read(kind string, from, to int64) ([]waitingEvent, error) {
+func (r *sealing) read(part eventRange) ([]waitingEvent, error) {
 	return list(r.tx, func(row *sql.Rows, e *waitingEvent) error {
 		return row.Scan(&e.at, &e.id, &e.user, &e.method, &e.ordinal)
 	}, `SELECT e.at, e.id, e.user_id, e.method, `+ordinalOf+` FROM events e
-		WHERE e.deployment = :deployment AND e.kind = ? AND e.at >= ? AND e.at < ? ORDER BY e.at, e.id`, kind, from, to)
+		WHERE e.deployment = :deployment AND `+inRange+` ORDER BY e.at, e.id`, part.args()...)
 }
 
 // numberUsers gives users their numbers who have none yet, the users with the lower ids the lower ones.
@@ -194,29 +212,33 @@ func (r *sealing) numberUsers(events []waitingEvent) error {
 		numbers("ordinal", func(user *int64) int64 { return given[*user] }))
 }
 
-// link keeps whose the events are that are young enough, or among the newest.
-func (r *sealing) link(kind string, from, to int64) error {
-	const columns = `deployment, kind, at, id, user_id, method, `
-	const there = ` AND EXISTS (SELECT 1 FROM users u WHERE u.deployment = e.deployment AND u.id = e.user_id)`
-	if young := max(from, r.linkedSince); young < to {
-		err := r.tx.exec(`INSERT INTO recent_events (`+columns+`address, user_agent) SELECT `+columns+`address, user_agent FROM events e
-			WHERE e.deployment = :deployment AND kind = ? AND at >= ? AND at < ?`+there, kind, young, to)
-		if err != nil {
+// link keeps whose the events are that are young enough, or among the newest. It holds the users against a deletion, which would not see
+// what is written here.
+func (r *sealing) link(part eventRange) error {
+	const columns = `e.deployment, e.kind, e.at, e.id, e.user_id, e.method, `
+	const into = `INSERT INTO recent_events (deployment, kind, at, id, user_id, method, address, user_agent) SELECT ` + columns
+	const from = ` FROM events e JOIN users u ON u.deployment = e.deployment AND u.id = e.user_id WHERE e.deployment = :deployment AND ` + inRange
+	young := part
+	if young.from = max(part.from, r.linkedSince); young.from <= young.last {
+		if err := r.tx.exec(into+`e.address, e.user_agent`+from+r.tx.dialect.keyShare, young.args()...); err != nil {
 			return err
 		}
 	}
-	old := min(to, r.linkedSince)
-	if from >= old {
+	old := part
+	if old.last >= r.linkedSince {
+		old.last, old.lastID = r.linkedSince-1, math.MaxInt64
+	}
+	if old.from > old.last {
 		return nil
 	}
 	var oldest int64
 	_, err := r.tx.get([]any{&oldest}, `SELECT at FROM recent_events WHERE deployment = :deployment AND kind = ? ORDER BY at DESC, id DESC LIMIT 1 OFFSET ?`,
-		kind, people.KeepsNewest-1)
+		part.kind, people.KeepsNewest-1)
 	if err != nil {
 		return err
 	}
-	return r.tx.exec(`INSERT INTO recent_events (`+columns+`address, user_agent) SELECT `+columns+`'', '' FROM events e
-		WHERE e.deployment = :deployment AND kind = ? AND at >= ? AND at < ?`+there+` ORDER BY at DESC, id DESC LIMIT ?`, kind, max(from, oldest), old, people.KeepsNewest)
+	old.from = max(old.from, oldest)
+	return r.tx.exec(into+`'', ''`+from+` ORDER BY e.at DESC, e.id DESC LIMIT ?`+r.tx.dialect.keyShare, append(old.args(), people.KeepsNewest)...)
 }
 
 // addEvent adds an event of a kind to a day.
@@ -239,24 +261,42 @@ func (r *sealing) putDay() (*daylog.Users, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, whole := sealedDay{day: r.day}, &daylog.Day{}
+	d, whole := sealedDay{day: r.day}, &r.fresh
 	if len(held) == 1 {
 		d = held[0]
-		log, err := r.tx.dayLog(d)
-		if err != nil {
-			return nil, err
-		}
-		if whole, err = daylog.Decode(log); err != nil {
+		if whole, err = r.grown(d); err != nil {
 			return nil, err
 		}
 	}
-	whole.Add(&r.fresh)
 	users := whole.Users()
 	d.version++
 	return users, r.tx.putSealedDay(d, whole, users)
 }
 
-// putMonth adds the users of the day to its month.
+// grown is the sealed day with the events. One whose log is damaged is made anew from the sealed events, if these are all there.
+func (r *sealing) grown(d sealedDay) (*daylog.Day, error) {
+	log, err := r.tx.dayLog(d)
+	if err == nil {
+		whole, err := daylog.Decode(log)
+		if err == nil {
+			whole.Add(&r.fresh)
+		}
+		return whole, err
+	}
+	if !errors.Is(err, errSealBroken) {
+		return nil, err
+	}
+	events, failed := r.tx.pastEvents(r.day) // the new ones were moved there
+	if failed != nil {
+		return nil, failed
+	}
+	if int64(events.Len()-r.fresh.Len()) != d.signIns+d.signUps+d.organizations+d.workspaces {
+		return nil, err
+	}
+	return events, nil
+}
+
+// putMonth adds the users of the day to its month. A damaged one is made anew from its days.
 func (r *sealing) putMonth(users *daylog.Users) error {
 	m := sealedMonth{month: monthOf(r.day)}
 	held, err := r.tx.sealedMonths(m.month, m.month+1)
@@ -266,7 +306,11 @@ func (r *sealing) putMonth(users *daylog.Users) error {
 	all := users
 	if len(held) == 1 {
 		m = held[0]
-		if all, err = r.tx.monthSet(m); err != nil {
+		all, err = r.tx.monthSet(m)
+		if errors.Is(err, errSealBroken) || errors.Is(err, daylog.ErrCorrupt) {
+			all, err = r.tx.usersOfDays(m.month)
+		}
+		if err != nil {
 			return err
 		}
 		all.Or(users)

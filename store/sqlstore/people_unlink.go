@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/store/people"
@@ -49,18 +50,32 @@ func (tx *peopleTx) unlink(kind string, before int64, limit int) (int64, error) 
 	if err != nil {
 		return 0, err
 	}
-	n, err := tx.affected(`DELETE FROM recent_events WHERE deployment = :deployment AND kind = ? AND (at, id) IN (
-		SELECT r.at, r.id FROM recent_events r WHERE r.deployment = recent_events.deployment AND r.kind = ? AND r.at < ? AND r.at < ? LIMIT ?)`, kind, kind, before, kept, limit)
+	n, err := tx.oldest("recent_events", kind, 0, min(before, kept), limit, `DELETE FROM recent_events WHERE deployment = :deployment`)
 	if err != nil {
 		return 0, err
 	}
-	for _, table := range []string{"events", "recent_events"} {
-		cleared, err := tx.affected(`UPDATE `+table+` SET address = '', user_agent = '' WHERE deployment = :deployment AND kind = ? AND at >= ? AND at < ?
-			AND (address <> '' OR user_agent <> '')`, kind, kept*flag(table == "recent_events"), before)
+	for table, from := range map[string]int64{"events": 0, "recent_events": min(before, kept)} {
+		cleared, err := tx.oldest(table, kind, from, before, limit, `UPDATE `+table+` SET address = '', user_agent = '' WHERE (address <> '' OR user_agent <> '') AND deployment = :deployment`)
 		if err != nil {
 			return 0, err
 		}
 		n += cleared
 	}
 	return n, nil
+}
+
+// oldest runs a statement over the rows of a kind from a time to another, and returns how many it changed: of those it is about, the
+// oldest, up to a limit and the others of the same microsecond.
+func (tx *peopleTx) oldest(table, kind string, from, to int64, limit int, statement string) (int64, error) {
+	_, about, _ := strings.Cut(statement, "WHERE")
+	bound := to
+	beyond, err := tx.get([]any{&bound}, `SELECT at FROM `+table+` WHERE`+about+` AND kind = ? AND at >= ? AND at < ? ORDER BY at LIMIT 1 OFFSET ?`,
+		kind, from, to, limit-1)
+	if err != nil {
+		return 0, err
+	}
+	if beyond {
+		to = bound + 1
+	}
+	return tx.affected(statement+` AND kind = ? AND at >= ? AND at < ?`, kind, from, to)
 }

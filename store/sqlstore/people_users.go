@@ -86,6 +86,10 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 	if _, err := tx.EndSessionsOf(id); err != nil {
 		return err
 	}
+	// Who seals events of the user holds it: what that writes is seen below.
+	if _, _, err := tx.LockUser(id); err != nil {
+		return err
+	}
 	if err := tx.deleteKeysOf(id); err != nil {
 		return err
 	}

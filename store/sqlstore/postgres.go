@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -49,8 +50,18 @@ var postgresDialect = dialect{
 	tableExists:  `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
 	readTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	writeTx:      &sql.TxOptions{Isolation: sql.LevelReadCommitted},
-	sealTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
-	newPart:      `CREATE TABLE IF NOT EXISTS %s PARTITION OF past_events FOR VALUES FROM (%d) TO (%d)`,
+	// From day to day along the key, whatever millions wait: a count of all would take longer than a statement may.
+	waiting: `step AS (
+			(SELECT e.deployment, e.kind, e.` + dayOf + ` AS day FROM events e ORDER BY e.deployment, e.kind, e.at LIMIT 1)
+			UNION ALL
+			SELECT n.deployment, n.kind, n.day FROM step s CROSS JOIN LATERAL (
+				SELECT e.deployment, e.kind, e.` + dayOf + ` AS day FROM events e
+				WHERE (e.deployment, e.kind, e.at) >= (s.deployment, s.kind, (s.day + 1) * 86400000000) ORDER BY e.deployment, e.kind, e.at LIMIT 1) n
+		), waits AS (SELECT s.deployment, s.kind, s.day, (SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.deployment = s.deployment AND e.kind = s.kind
+			AND e.at >= s.day * 86400000000 AND e.at < (s.day + 1) * 86400000000 LIMIT ` + strconv.Itoa(mostCounted) + `) c) AS waiting FROM step s)`,
+	keyShare: " FOR KEY SHARE OF u",
+	sealTx:   &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
+	newPart:  `CREATE TABLE IF NOT EXISTS %s PARTITION OF past_events FOR VALUES FROM (%d) TO (%d)`,
 	// The protocol's limit is 65535.
 	maxParameters: 60000,
 	variable:      unpreparedIfLarge,
@@ -93,6 +104,8 @@ func openPostgres(url string, opts Options) (engine, error) {
 	for name, value := range map[string]string{
 		"application_name": "cardea", "statement_timeout": statementTimeout, "lock_timeout": statementTimeout,
 		"idle_in_transaction_session_timeout": idleTimeout,
+		// No statement here is long enough to be worth compiling, and some are believed to be.
+		"jit": "off",
 	} {
 		if _, chosen := config.RuntimeParams[name]; !chosen {
 			config.RuntimeParams[name] = value

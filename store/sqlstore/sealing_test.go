@@ -10,6 +10,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ var firstDay = time.Date(2024, time.February, 26, 0, 0, 0, 0, time.UTC)
 func record(t testing.TB, s *Store, seed uint64, events, users int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
+	makeUsers(t, s, int64(users)/2)
 	err := s.Change(t.Context(), analyzed, func(tx people.Tx) error {
 		for n := range events {
 			e := people.Event{
@@ -36,6 +38,31 @@ func record(t testing.TB, s *Store, seed uint64, events, users int) {
 				e.Kind = []string{people.EventSignUp, people.EventOrganization, people.EventWorkspace}[of]
 			}
 			if err := tx.RecordEvent(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// makeUsers makes the users up to an id that are not there.
+func makeUsers(t testing.TB, s *Store, last int64) {
+	t.Helper()
+	err := s.Change(t.Context(), analyzed, func(tx people.Tx) error {
+		for user := int64(1); user <= last; user++ {
+			_, there, err := tx.User(user)
+			if err != nil {
+				return err
+			}
+			if there {
+				continue
+			}
+			err = tx.InsertUser(people.User{ID: user, FirstName: fmt.Sprint(user), CreatedAt: firstDay},
+				people.Email{ID: user, User: user, Address: fmt.Sprintf("%d@example.com", user), Primary: true, CreatedAt: firstDay})
+			if err != nil {
 				return err
 			}
 		}
@@ -185,6 +212,9 @@ func TestKilledWhileSealing(t *testing.T) {
 		}
 	}
 	want := summaryOf(t, smooth, wholeWeek)
+	if len(want.RecentSignIns) != 10 {
+		t.Fatalf("%d sign-ins are listed: this test would not see one that was lost", len(want.RecentSignIns))
+	}
 	sealWhole(t, smooth)
 	for round := range 4 {
 		runUntilKilled(t, url, 5, crashSealEnv+"=1")
@@ -452,5 +482,81 @@ func TestEventsOfTheVersionBeforeCount(t *testing.T) {
 				sealWhole(t, s)
 			}
 		})
+	}
+}
+
+// TestWhatIsDamagedIsMadeAnew when an event of the day comes: from the sealed events, and a month from its days.
+func TestWhatIsDamagedIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]string{
+		"a log":   `UPDATE sealed_days SET log = user_set WHERE deployment = ? AND day = ?`,
+		"a month": `UPDATE sealed_months SET user_set = x'00' WHERE deployment = ? AND month * 0 + 1 = ? * 0 + 1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openAt(t, newSQLite(t), Options{})
+			if err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			record(t, s, 1, 200, 20)
+			sealWhole(t, s)
+			want := sealedRows(t, s)
+			if _, err := (session{s.engine.dialect, s.engine.write}).exec(t.Context(), damage, analyzed, firstDay.UnixMicro()/microsADay+2); err != nil {
+				t.Fatal(err)
+			}
+			if reflect.DeepEqual(sealedRows(t, s), want) {
+				t.Fatal("nothing was damaged")
+			}
+			record(t, s, 2, 200, 20)
+			sealWhole(t, s)
+			checks, err := s.VerifySeals(t.Context(), analyzed, longAgo, 100)
+			if err != nil || len(checks) != 7 {
+				t.Fatal(checks, err)
+			}
+			for _, check := range checks {
+				if check.Fault != "" {
+					t.Errorf("%+v", check)
+				}
+			}
+		})
+	}
+}
+
+// TestNobodyWhoWasDeletedIsLinked however a deletion and a sealing meet.
+func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, engines["postgres"](t), Options{})
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const users = 60
+	makeUsers(t, s, users)
+	for user := int64(1); user <= users; user++ {
+		err := s.Change(t.Context(), analyzed, func(tx people.Tx) error { // as an import does: without an address
+			return tx.RecordEvent(people.Event{ID: user, Kind: people.EventSignIn, At: firstDay.Add(time.Duration(user) * time.Second), User: user, Method: people.MethodImport})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		both.Go(func() {
+			if _, err := s.Seal(t.Context(), people.WaitingEvents{Deployment: analyzed, Day: firstDay}, longAgo, 100); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			if err := s.Change(t.Context(), analyzed, func(tx people.Tx) error { return tx.DeleteUser(user) }); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+	}
+	sealWhole(t, s)
+	var linked int64
+	if _, err := s.reads().row(t.Context(), []any{&linked}, `SELECT COUNT(*) FROM recent_events WHERE deployment = ?`, analyzed); err != nil || linked != 0 {
+		t.Errorf("%d events are linked to nobody, %v", linked, err)
+	}
+	if got := summaryOf(t, s, people.Period{From: firstDay, To: firstDay.AddDate(0, 0, 1)}).Period.SignInUsers; got != users {
+		t.Errorf("%d users signed in, want %d", got, users)
 	}
 }

@@ -36,6 +36,7 @@ var sqliteDialect = dialect{
 		var refused *sqlitedriver.Error
 		return errors.As(err, &refused) && (refused.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || refused.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 	},
+	waiting:    `waits AS (SELECT deployment, kind, ` + dayOf + ` AS day, COUNT(*) AS waiting FROM events GROUP BY 1, 2, 3)`,
 	migrations: "sqlite",
 	goose:      goose.DialectSQLite3,
 }
