@@ -122,7 +122,8 @@ func (s timedSealing) Seal(ctx context.Context, w people.WaitingEvents, since ti
 	return n, err
 }
 
-// fill records the year in the order of time, as an import does, while a server's sealer works beside; then it seals what is left.
+// fill makes the users and records the year in the order of time, as an import does, while a server's sealer works beside; then it seals
+// what is left.
 func (y *year) fill(t *testing.T) {
 	t.Helper()
 	var beside sync.WaitGroup
@@ -135,6 +136,13 @@ func (y *year) fill(t *testing.T) {
 			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the sealer's own pauses are longer than a small run
 		}
 	})
+	for from := 1; from <= y.users; from += recordedAtOnce {
+		var some []people.User
+		for id := from; id < from+recordedAtOnce && id <= y.users; id++ {
+			some = append(some, people.User{ID: int64(id), FirstName: "First", LastName: "Last", CreatedAt: yearBegins})
+		}
+		check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.InsertUsers(some) }))
+	}
 	random := rand.New(rand.NewPCG(1, 1))
 	batch := make([]people.Event, 0, recordedAtOnce)
 	began := time.Now()
