@@ -50,6 +50,21 @@ func (u *Unit) ProveEmail(a people.Attempt) error {
 	return u.AuditAs(object("user", a.User), "email.verified", object("email", e.ID), u.Session)
 }
 
+// PrimaryAmongRest gives a user who lost an address a primary one, where that was it and there are others, and tells auditors of the loss.
+func (u *Unit) PrimaryAmongRest(user int64) error {
+	rest, err := u.EmailsOf(user)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 && !slices.ContainsFunc(rest, func(e people.Email) bool { return e.Primary }) {
+		next := max(slices.IndexFunc(rest, isVerified), 0)
+		if err := u.MakePrimaryEmail(user, rest[next].ID); err != nil {
+			return err
+		}
+	}
+	return u.AuditAs("system", "email.displaced", object("user", user), u.Session)
+}
+
 // dropUnproven drops the password of an account whose first proven address comes by a code alone.
 func (u *Unit) dropUnproven(e people.Email) error {
 	others, err := u.EmailsOf(e.User)

@@ -41,27 +41,47 @@ func (b *batch) judgeUser(line *Line, u *User, id int64) {
 	b.known.users[id] = true
 }
 
-// judgeEmail makes the first address of an account its primary one, and later ones that say so.
+// judgeEmail makes the first address of an account its primary one, and later ones that say so. What nobody proved comes second to what
+// somebody did: it is not primary beside that, and gives way where it is another account's.
 func (b *batch) judgeEmail(line *Line, e *Email, id int64) {
 	user, ok := b.user(line)
 	if !ok {
 		return
 	}
+	row := people.Email{ID: id, User: user, Address: e.Address, VerifiedAt: e.VerifiedAt, CreatedAt: b.Now}
 	folded := people.FoldEmail(e.Address)
-	if _, taken := b.known.emailOwners[folded]; taken {
-		line.fault("email", "is an address that an account has already")
-		return
-	}
-	b.known.emailOwners[folded] = user
-	former, has := b.known.primaryEmails[user]
-	primary := !has || ptr.Deref(e.Primary, false)
-	if primary {
-		if has {
-			b.rows.demotedEmails[former] = true
+	if other, taken := b.known.emails[folded]; taken {
+		if other.User == user || !proven(row) || proven(other) {
+			line.fault("email", "is an address that an account has already")
+			return
 		}
-		b.known.primaryEmails[user] = id
+		b.displace(other)
 	}
-	b.rows.emails = append(b.rows.emails, people.Email{ID: id, User: user, Address: e.Address, Primary: primary, VerifiedAt: e.VerifiedAt, CreatedAt: b.Now})
+	former, has := b.known.primaryEmails[user]
+	if row.Primary = !has || becomesPrimary(former, row, ptr.Deref(e.Primary, false)); row.Primary {
+		if has {
+			b.rows.demotedEmails[former.ID] = true
+		}
+		b.known.primaryEmails[user] = row
+	}
+	b.known.emails[folded] = row
+	b.rows.emails = append(b.rows.emails, row)
+}
+
+func proven(e people.Email) bool { return !e.VerifiedAt.IsZero() }
+
+// becomesPrimary tells whether an address takes the place of its account's primary one.
+func becomesPrimary(former, e people.Email, asked bool) bool {
+	return asked && proven(e) == proven(former) || proven(e) && !proven(former)
+}
+
+// displace takes an address that nobody proved from its account, for the account that proved it.
+func (b *batch) displace(e people.Email) {
+	b.rows.displacedEmails[e.ID] = true
+	if b.known.primaryEmails[e.User].ID == e.ID {
+		delete(b.known.primaryEmails, e.User)
+	}
+	b.rows.bereft[e.User] = true
 }
 
 // judgePhone makes the first verified number of an account its primary one, and later ones that say so.

@@ -14,9 +14,9 @@ type known struct {
 	as map[string]map[string]int64
 	// users are those that there are, of whom the batch speaks.
 	users map[int64]bool
-	// emailOwners are whose the addresses of the batch are, and primaryEmails the users' primary ones: row ids.
-	emailOwners   map[string]int64
-	primaryEmails map[int64]int64
+	// emails are the rows of the addresses of the batch, and primaryEmails the users' primary ones.
+	emails        map[string]people.Email
+	primaryEmails map[int64]people.Email
 	// phones are whose the numbers are that the batch speaks of, verified ones by number alone.
 	phones        map[numberOf]bool
 	verified      map[string]int64
@@ -47,6 +47,8 @@ type wanted struct {
 	// changed are the external ids of users of whom rows are written that go with them, and named those of others.
 	changed, named         map[string]bool
 	emails, numbers, slugs map[string]bool
+	// proven are the addresses of verified lines.
+	workspaceSlugs, proven map[string]bool
 	memberships            map[string]bool
 	// emailUsers, phoneUsers and workspaceParents are external ids.
 	emailUsers, phoneUsers, workspaceParents map[string]bool
@@ -66,7 +68,7 @@ func (w *wanted) reference(kind, externalID string) {
 func (b *batch) wants(lines []Line) *wanted {
 	w := &wanted{
 		external: map[string]map[string]bool{}, changed: map[string]bool{}, named: map[string]bool{}, emails: map[string]bool{}, numbers: map[string]bool{},
-		slugs: map[string]bool{}, memberships: map[string]bool{}, emailUsers: map[string]bool{}, phoneUsers: map[string]bool{}, workspaceParents: map[string]bool{},
+		slugs: map[string]bool{}, workspaceSlugs: map[string]bool{}, proven: map[string]bool{}, memberships: map[string]bool{}, emailUsers: map[string]bool{}, phoneUsers: map[string]bool{}, workspaceParents: map[string]bool{},
 	}
 	for i := range lines {
 		line := &lines[i]
@@ -81,12 +83,16 @@ func (b *batch) wants(lines []Line) *wanted {
 		switch content := line.Content.(type) {
 		case *Email:
 			w.emails[people.FoldEmail(content.Address)], w.emailUsers[line.User] = true, true
+			if !content.VerifiedAt.IsZero() {
+				w.proven[people.FoldEmail(content.Address)] = true
+			}
 		case *Phone:
 			w.numbers[content.Number], w.phoneUsers[line.User] = true, true
 		case *Organization:
 			w.slugs[wantedSlug(content.Slug, content.Name, "organization")] = true
 		case *Workspace:
 			w.workspaceParents[line.Organization] = true
+			w.workspaceSlugs[wantedSlug(content.Slug, content.Name, "workspace")] = true
 		case *Membership:
 			w.memberships[line.User] = true
 		case *SignIn:
@@ -146,10 +152,22 @@ func (b *batch) rowsOf(kind string, externalIDs map[string]bool) []int64 {
 	return found
 }
 
-// loadUsers finds which users there are still. Those of whom rows are written are locked: a deletion comes before, or takes these along.
+// loadUsers finds which users there are still. Those of whom rows are written, or taken, are locked: a deletion, or a proof, comes before
+// what is read next, or sees what is written.
 func (b *batch) loadUsers(w *wanted) (err error) {
 	b.known.users = map[int64]bool{}
-	if changed := b.rowsOf(people.ImportedUser, w.changed); len(changed) > 0 {
+	contested, err := b.EmailsAmong(slices.Collect(maps.Keys(w.proven)))
+	if err != nil {
+		return err
+	}
+	changed := b.rowsOf(people.ImportedUser, w.changed)
+	for _, e := range contested {
+		if e.VerifiedAt.IsZero() {
+			changed = append(changed, e.User)
+		}
+	}
+	slices.Sort(changed)
+	if changed = slices.Compact(changed); len(changed) > 0 {
 		if b.known.users, err = b.LockUsers(changed); err != nil {
 			return err
 		}
@@ -160,7 +178,7 @@ func (b *batch) loadUsers(w *wanted) (err error) {
 }
 
 func (b *batch) loadEmails(w *wanted) (err error) {
-	if b.known.emailOwners, err = b.EmailOwners(slices.Collect(maps.Keys(w.emails))); err != nil {
+	if b.known.emails, err = b.EmailsAmong(slices.Collect(maps.Keys(w.emails))); err != nil {
 		return err
 	}
 	b.known.primaryEmails, err = b.PrimaryEmails(b.rowsOf(people.ImportedUser, w.emailUsers))
@@ -197,7 +215,7 @@ func (b *batch) loadOrganizations(w *wanted) (err error) {
 		return err
 	}
 	b.known.workspaceSlugs = map[slugIn]bool{}
-	there, err := b.WorkspacesOf(b.rowsOf(people.ImportedOrganization, w.workspaceParents))
+	there, err := b.WorkspaceSlugsTaken(b.rowsOf(people.ImportedOrganization, w.workspaceParents), slices.Collect(maps.Keys(w.workspaceSlugs)))
 	for _, workspace := range there {
 		b.known.workspaceSlugs[slugIn{workspace.Organization, workspace.Slug}] = true
 	}

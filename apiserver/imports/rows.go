@@ -21,13 +21,18 @@ type rows struct {
 	imported         []people.ImportedRow
 	// demotedEmails and demotedPhones are primary ones that gave way, written by this batch or before.
 	demotedEmails, demotedPhones map[int64]bool
+	// displacedEmails are those that another account proved, written by this batch or before, and bereft the users who had them.
+	displacedEmails, bereft map[int64]bool
 	// freshOrganizations are the places in organizations, and defaults the default workspaces of those that were there.
 	freshOrganizations map[int64]int
 	defaults           map[int64]int64
 }
 
 func newRows() rows {
-	return rows{demotedEmails: map[int64]bool{}, demotedPhones: map[int64]bool{}, freshOrganizations: map[int64]int{}, defaults: map[int64]int64{}}
+	return rows{
+		demotedEmails: map[int64]bool{}, demotedPhones: map[int64]bool{}, displacedEmails: map[int64]bool{}, bereft: map[int64]bool{},
+		freshOrganizations: map[int64]int{}, defaults: map[int64]int64{},
+	}
 }
 
 // setDefault notes the default workspace of an organization.
@@ -41,6 +46,7 @@ func (r *rows) setDefault(o people.Organization) {
 
 // write writes all rows but those of keys, each after what it refers to.
 func (b *batch) write() error {
+	b.rows.emails = slices.DeleteFunc(b.rows.emails, func(e people.Email) bool { return b.rows.displacedEmails[e.ID] })
 	for i := range b.rows.emails {
 		b.rows.emails[i].Primary = b.rows.emails[i].Primary && !b.rows.demotedEmails[b.rows.emails[i].ID]
 	}
@@ -51,7 +57,9 @@ func (b *batch) write() error {
 		func() error { return b.InsertUsers(b.rows.users) },
 		func() error { return b.InsertPasswords(b.rows.passwords) },
 		func() error { return b.DemoteEmails(slices.Sorted(maps.Keys(b.rows.demotedEmails))) },
+		func() error { return b.DeleteUnproven(slices.Sorted(maps.Keys(b.rows.displacedEmails))) },
 		func() error { return b.InsertEmails(b.rows.emails) },
+		b.promoteRest,
 		func() error { return b.DemotePhones(slices.Sorted(maps.Keys(b.rows.demotedPhones))) },
 		func() error { return b.InsertPhones(b.rows.phones) },
 		func() error { return b.InsertOrganizations(b.rows.organizations) },
@@ -62,6 +70,16 @@ func (b *batch) write() error {
 		func() error { return b.RecordEvents(b.rows.events) },
 	} {
 		if err := write(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// promoteRest gives users who lost their primary address another, if they have one, and tells auditors.
+func (b *batch) promoteRest() error {
+	for _, user := range slices.Sorted(maps.Keys(b.rows.bereft)) {
+		if err := b.PrimaryAmongRest(user); err != nil {
 			return err
 		}
 	}

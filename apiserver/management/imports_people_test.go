@@ -258,6 +258,67 @@ func TestAFaultyLineAboutPeopleIsRejectedAlone(t *testing.T) {
 	}
 }
 
+// emailsOf are a user's addresses as "address primary verified".
+func (s served) emailsOf(t *testing.T, user string) (told []string) {
+	t.Helper()
+	id := s.rowOf(t, "user", user)
+	for _, e := range read(t, s, func(tx people.Tx) ([]people.Email, error) { return tx.EmailsOf(id) }) {
+		told = append(told, fmt.Sprint(e.Address, " ", e.Primary, " ", !e.VerifiedAt.IsZero()))
+	}
+	slices.Sort(told)
+	return told
+}
+
+func emailLine(id, user, address, more string) string {
+	return line(`"email","external_id":"` + id + `","user":"` + user + `","email":"` + address + `"` + more)
+}
+
+const isProven = `,"verified_at":"2024-01-01T00:00:00Z"`
+
+// Who proved an address has it, whoever else wrote it into their account before: in one batch, or in another.
+func TestAnAddressThatNobodyProvedGivesWayToItsOwner(t *testing.T) {
+	t.Parallel()
+	users := line(`"user","external_id":"thief"`) + line(`"user","external_id":"owner"`) + line(`"user","external_id":"late"`)
+	taken := emailLine("t1", "thief", "owner@example.com", "") + emailLine("t2", "thief", "thief@example.com", "")
+	own := emailLine("o1", "owner", "Owner@example.com", isProven)
+	later := emailLine("l1", "late", "owner@example.com", "") + emailLine("l2", "late", "owner@example.com", isProven)
+	for name, batches := range map[string][]string{"in one batch": {users + taken + own + later}, "in several": {users, taken, own, later}} {
+		s := keyWorld(t)
+		rejected := 0
+		for i, lines := range batches {
+			rejected += s.imports(t, fmt.Sprint(i), 0, lines, "&complete=true").Rejected
+		}
+		if got := s.emailsOf(t, "owner"); rejected != 2 || !slices.Equal(got, []string{"Owner@example.com true true"}) {
+			t.Errorf("%s: the owner has %q, rejected %d", name, got, rejected)
+		}
+		if got := s.emailsOf(t, "thief"); !slices.Equal(got, []string{"thief@example.com true false"}) {
+			t.Errorf("%s: the other has %q", name, got)
+		}
+		if got := s.emailsOf(t, "late"); got != nil {
+			t.Errorf("%s: who came late has %q", name, got)
+		}
+	}
+}
+
+func TestAnAddressThatNobodyProvedIsNotPrimaryBesideAProvenOne(t *testing.T) {
+	t.Parallel()
+	first, second := emailLine("a", "u", "a@example.com", ""), emailLine("b", "u", "b@example.com", isProven)
+	asked := emailLine("c", "u", "c@example.com", `,"primary":true`)
+	want := []string{"a@example.com false false", "b@example.com true true", "c@example.com false false"}
+	for name, batches := range map[string][]string{
+		"in one batch": {first + second + asked}, "in several": {first, second, asked}, "the proven one first": {second + asked + first}, "last": {first + asked + second},
+	} {
+		s := keyWorld(t)
+		s.imports(t, "user", 0, line(`"user","external_id":"u"`), "")
+		for i, lines := range batches {
+			s.imports(t, fmt.Sprint(i), 0, lines, "&complete=true")
+		}
+		if got := s.emailsOf(t, "u"); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 func TestADeletedUserIsNotImportedAgainNorReferredTo(t *testing.T) {
 	t.Parallel()
 	s := keyWorld(t)

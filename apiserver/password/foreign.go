@@ -22,7 +22,7 @@ func CheckImported(encoded string) error {
 
 // Outdated tells whether a hash is not what Hash makes now: it is to be replaced at the first success.
 func (t *Turn) Outdated(encoded string) bool {
-	return !strings.HasPrefix(encoded, t.hasher.cost.head())
+	return !strings.HasPrefix(encoded, t.hasher.cost.head()) || checkForm(encoded) != nil
 }
 
 // verifyForeign compares a password with a hash of another system. A cheap one is not answered sooner than one of ours: the time would

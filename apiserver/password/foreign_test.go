@@ -36,6 +36,12 @@ func TestAHashOfAnotherSystemIsVerifiedAndIsOutdated(t *testing.T) {
 			t.Errorf("%.20s: outdated %t, want %t", encoded, !want, want)
 		}
 	}
+	// Others pad the base64 of what is a hash of ours otherwise.
+	parts := strings.Split(ours, "$")
+	padded := strings.Join(parts[:4], "$") + "$" + parts[4] + "==$" + parts[5] + "="
+	if right, err := turn.Verify("U*U", padded); CheckImported(padded) != nil || !right || err != nil || !turn.Outdated(padded) {
+		t.Errorf("a padded hash at our own cost: %t, %v, outdated %t", right, err, turn.Outdated(padded))
+	}
 	if CheckImported(bcrypt) != nil || CheckImported("$1$a$b") == nil {
 		t.Error("what is imported is judged by another rule than what is verified")
 	}

@@ -12,11 +12,13 @@ type Bulk interface {
 	InsertUsers([]User) error
 	InsertPasswords([]Password) error
 
-	// EmailOwners returns whose the addresses are that belong to a user, as FoldEmail compares them.
-	EmailOwners(folded []string) (map[string]int64, error)
-	// PrimaryEmails returns the id of the primary email of each user that has one.
-	PrimaryEmails(users []int64) (map[int64]int64, error)
+	// EmailsAmong returns which addresses belong to users, as FoldEmail compares them.
+	EmailsAmong(folded []string) (map[string]Email, error)
+	// PrimaryEmails returns the primary email of each user that has one.
+	PrimaryEmails(users []int64) (map[int64]Email, error)
 	InsertEmails([]Email) error
+	// DeleteUnproven deletes those of the emails that are not verified.
+	DeleteUnproven(ids []int64) error
 	// DemoteEmails makes emails not primary.
 	DemoteEmails(ids []int64) error
 
@@ -32,8 +34,8 @@ type Bulk interface {
 	InsertOrganizations([]Organization) error
 
 	WorkspacesAmong(ids []int64) (map[int64]Workspace, error)
-	// WorkspacesOf returns the workspaces of organizations.
-	WorkspacesOf(organizations []int64) ([]Workspace, error)
+	// WorkspaceSlugsTaken returns which slugs are those of workspaces in organizations: of each only id, organization and slug.
+	WorkspaceSlugsTaken(organizations []int64, slugs []string) ([]Workspace, error)
 	InsertWorkspaces([]Workspace) error
 
 	// MembershipsAmong returns what the users are members of: of each pair the organization or workspace first, then the user.

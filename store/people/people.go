@@ -86,6 +86,8 @@ type Users interface {
 	EmailsOf(user int64) ([]Email, error)
 	// VerifyEmail marks an email as verified.
 	VerifyEmail(id int64, now time.Time) error
+	// MakePrimaryEmail makes an email its user's only primary one.
+	MakePrimaryEmail(user, id int64) error
 	// UpdateUser writes the names and the disabled flag. The user's API keys are told to have changed.
 	UpdateUser(User) error
 	// SetLastOrganization remembers the organization a user was active in last.

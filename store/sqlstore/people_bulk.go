@@ -96,12 +96,18 @@ func (tx *peopleTx) InsertPasswords(passwords []people.Password) error {
 		numbers("updated_at", func(p *people.Password) int64 { return micros(p.CreatedAt) }))
 }
 
-func (tx *peopleTx) EmailOwners(folded []string) (map[string]int64, error) {
-	return mapOf[string, int64](tx, `SELECT folded, user_id FROM emails WHERE deployment = :deployment AND folded`, folded)
+func (tx *peopleTx) EmailsAmong(folded []string) (map[string]people.Email, error) {
+	rows, err := among(tx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND folded`, folded)
+	return by(rows, func(e people.Email) string { return people.FoldEmail(e.Address) }), err
 }
 
-func (tx *peopleTx) PrimaryEmails(users []int64) (map[int64]int64, error) {
-	return mapOf[int64, int64](tx, `SELECT user_id, id FROM emails WHERE deployment = :deployment AND is_primary = 1 AND user_id`, users)
+func (tx *peopleTx) PrimaryEmails(users []int64) (map[int64]people.Email, error) {
+	rows, err := among(tx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND is_primary = 1 AND user_id`, users)
+	return by(rows, func(e people.Email) int64 { return e.User }), err
+}
+
+func (tx *peopleTx) DeleteUnproven(ids []int64) error {
+	return tx.execAmong(`DELETE FROM emails WHERE id`+tx.dialect.oneOf+` AND verified_at = 0 AND deployment = :deployment`, ids)
 }
 
 func (tx *peopleTx) InsertEmails(emails []people.Email) error {
@@ -137,7 +143,7 @@ func (tx *peopleTx) PhonesAmong(users []int64, numbers []string) ([]people.Phone
 		return nil, err
 	}
 	verified, err := among(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND verified_at > 0 AND number`, numbers)
-	known := byID(own, func(p people.Phone) int64 { return p.ID })
+	known := by(own, func(p people.Phone) int64 { return p.ID })
 	for _, p := range verified {
 		if _, twice := known[p.ID]; !twice {
 			own = append(own, p)
@@ -163,13 +169,13 @@ func (tx *peopleTx) DemotePhones(ids []int64) error {
 
 func (tx *peopleTx) OrganizationsAmong(ids []int64) (map[int64]people.Organization, error) {
 	rows, err := among(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id`, ids)
-	return byID(rows, func(o people.Organization) int64 { return o.ID }), err
+	return by(rows, func(o people.Organization) int64 { return o.ID }), err
 }
 
-func byID[T any](rows []T, id func(T) int64) map[int64]T {
-	found := make(map[int64]T, len(rows))
+func by[K comparable, T any](rows []T, key func(T) K) map[K]T {
+	found := make(map[K]T, len(rows))
 	for _, row := range rows {
-		found[id(row)] = row
+		found[key(row)] = row
 	}
 	return found
 }
@@ -193,11 +199,17 @@ func readWorkspace(row *sql.Rows, w *people.Workspace) error { return row.Scan(w
 
 func (tx *peopleTx) WorkspacesAmong(ids []int64) (map[int64]people.Workspace, error) {
 	rows, err := among(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id`, ids)
-	return byID(rows, func(w people.Workspace) int64 { return w.ID }), err
+	return by(rows, func(w people.Workspace) int64 { return w.ID }), err
 }
 
-func (tx *peopleTx) WorkspacesOf(organizations []int64) ([]people.Workspace, error) {
-	return among(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.organization_id`, organizations)
+func (tx *peopleTx) WorkspaceSlugsTaken(organizations []int64, slugs []string) ([]people.Workspace, error) {
+	wanted, err := tx.dialect.listOf(slugs)
+	if err != nil || len(slugs) == 0 {
+		return nil, err
+	}
+	read := func(row *sql.Rows, w *people.Workspace) error { return row.Scan(&w.ID, &w.Organization, &w.Slug) }
+	return among(tx, read, `SELECT id, organization_id, slug FROM workspaces
+		WHERE deployment = :deployment AND slug`+tx.dialect.oneOf+` AND organization_id`, organizations, wanted)
 }
 
 func (tx *peopleTx) InsertWorkspaces(workspaces []people.Workspace) error {

@@ -70,6 +70,10 @@ func (tx *peopleTx) VerifyEmail(id int64, now time.Time) error {
 	return tx.exec(`UPDATE emails SET verified_at = ? WHERE id = ? AND deployment = :deployment`, micros(now), id)
 }
 
+func (tx *peopleTx) MakePrimaryEmail(user, id int64) error {
+	return tx.exec(`UPDATE emails SET is_primary = CASE WHEN id = ? THEN 1 ELSE 0 END WHERE user_id = ? AND deployment = :deployment`, id, user)
+}
+
 func (tx *peopleTx) UpdateUser(u people.User) error {
 	if err := tx.noteKeysOf(u.ID); err != nil {
 		return err

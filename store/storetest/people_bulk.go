@@ -44,7 +44,31 @@ var bulkStories = []story{
 		e.insert(func(tx people.Tx) error { return tx.VerifyEmail(2, after(2*time.Hour)) }, func(tx people.Tx) error { return tx.DemoteEmails([]int64{address.ID}) })
 		second.VerifiedAt, address.Primary = after(2*time.Hour), false
 		e.Expect(all(e, func(tx people.Tx) ([]people.Email, error) { return tx.EmailsOf(1) })).To(gomega.Equal([]people.Email{address, second}))
-		e.Expect(all(e, func(tx people.Tx) (map[int64]int64, error) { return tx.PrimaryEmails([]int64{1}) })).To(gomega.BeEmpty())
+		primary := func(tx people.Tx) (map[int64]people.Email, error) { return tx.PrimaryEmails([]int64{1}) }
+		e.Expect(all(e, primary)).To(gomega.BeEmpty())
+		e.insert(func(tx people.Tx) error { return tx.MakePrimaryEmail(1, address.ID) }, func(tx people.Tx) error { return tx.MakePrimaryEmail(1, 2) })
+		second.Primary = true
+		e.Expect(all(e, primary)).To(gomega.Equal(map[int64]people.Email{1: second}))
+		e.insert(func(tx people.Tx) error { return tx.DeleteUnproven([]int64{address.ID, 2}) })
+		e.Expect(all(e, func(tx people.Tx) (map[string]people.Email, error) {
+			return tx.EmailsAmong([]string{people.FoldEmail(address.Address), people.FoldEmail(second.Address)})
+		})).To(gomega.Equal(map[string]people.Email{second.Address: second}))
+	}},
+	{name: "only those workspaces are read whose slugs are asked for", run: func(e *env) {
+		e.begin()
+		own, beside, others := workspace(1, 1), workspace(2, 1), workspace(3, 2)
+		others.Slug = own.Slug
+		e.insert(func(tx people.Tx) error { return tx.InsertWorkspaces([]people.Workspace{own, beside, others}) })
+		taken := func(organizations ...int64) []people.Workspace {
+			return all(e, func(tx people.Tx) ([]people.Workspace, error) {
+				return tx.WorkspaceSlugsTaken(organizations, []string{own.Slug, "free"})
+			})
+		}
+		row := func(w people.Workspace) people.Workspace {
+			return people.Workspace{ID: w.ID, Organization: w.Organization, Slug: w.Slug}
+		}
+		e.Expect(taken(1)).To(gomega.ConsistOf(row(own)))
+		e.Expect(taken(1, 2)).To(gomega.ConsistOf(row(own), row(others)))
 	}},
 	{name: "phones are found by their users and, verified, by their numbers, each once", run: func(e *env) {
 		e.begin()

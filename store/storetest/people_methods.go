@@ -86,6 +86,8 @@ var writes = map[string]func(tx people.Tx) error{
 	"InsertPasswords": func(tx people.Tx) error {
 		return tx.InsertPasswords([]people.Password{{User: 2, Encoded: "hash", CreatedAt: born}})
 	},
+	"MakePrimaryEmail":    func(tx people.Tx) error { return tx.MakePrimaryEmail(1, 0) },
+	"DeleteUnproven":      func(tx people.Tx) error { return tx.DeleteUnproven([]int64{1001}) },
 	"DemoteEmails":        func(tx people.Tx) error { return tx.DemoteEmails([]int64{1001}) },
 	"InsertPhones":        func(tx people.Tx) error { return tx.InsertPhones([]people.Phone{phone(2, 1)}) },
 	"DemotePhones":        func(tx people.Tx) error { return tx.DemotePhones([]int64{1}) },
@@ -183,15 +185,17 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		return append(first, second...), errors.Join(err, more)
 	},
 	"UsersAmong": func(tx people.Tx) (any, error) { return value(tx.UsersAmong([]int64{1, 2})) },
-	"EmailOwners": func(tx people.Tx) (any, error) {
-		return value(tx.EmailOwners([]string{"person1@example.com", "person2@example.com"}))
+	"EmailsAmong": func(tx people.Tx) (any, error) {
+		return value(tx.EmailsAmong([]string{"person1@example.com", "person2@example.com"}))
 	},
 	"PrimaryEmails":      func(tx people.Tx) (any, error) { return value(tx.PrimaryEmails([]int64{1, 2})) },
 	"PhonesAmong":        func(tx people.Tx) (any, error) { return value(tx.PhonesAmong([]int64{1}, nil)) },
 	"OrganizationsAmong": func(tx people.Tx) (any, error) { return value(tx.OrganizationsAmong([]int64{1, 2})) },
 	"SlugsTaken":         func(tx people.Tx) (any, error) { return value(tx.SlugsTaken([]string{organization(2).Slug})) },
 	"WorkspacesAmong":    func(tx people.Tx) (any, error) { return value(tx.WorkspacesAmong([]int64{1, 2})) },
-	"WorkspacesOf":       func(tx people.Tx) (any, error) { return value(tx.WorkspacesOf([]int64{1})) },
+	"WorkspaceSlugsTaken": func(tx people.Tx) (any, error) {
+		return value(tx.WorkspaceSlugsTaken([]int64{1}, []string{workspace(1, 1).Slug, workspace(2, 1).Slug}))
+	},
 	"MembershipsAmong": func(tx people.Tx) (any, error) {
 		organizations, workspaces, err := tx.MembershipsAmong([]int64{1, 2})
 		return []any{organizations, workspaces}, err
