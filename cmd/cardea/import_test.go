@@ -124,6 +124,25 @@ func TestImportTellsRejectedLinesByTheirNumbers(t *testing.T) {
 	}
 }
 
+func TestWhatOthersWroteDoesNotSteerTheTerminal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.json")
+	export := `{"users":[{"id":"u\u001b[2J","email":"x","federatedIdentities":[{"identityProvider":"\u001b]0;x\u0007"}]}]}`
+	if err := os.WriteFile(file, []byte(export), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot()
+	var problems bytes.Buffer
+	root.SetOut(io.Discard)
+	root.SetErr(&problems)
+	root.SetArgs([]string{"import", "--dry-run", "--from", "keycloak", file})
+	err := root.ExecuteContext(t.Context())
+	f := importFile{name: "f\x1b[2J"}
+	f.tell(&problems, 1, "/a\x1b[2J", "is\u009b bad")
+	if exitCode(err) != 1 || strings.ContainsAny(problems.String(), "\x1b\x07\u009b") || !strings.Contains(problems.String(), "left out: a login by another provider") {
+		t.Errorf("%v: %q", err, problems.String())
+	}
+}
+
 func TestImportGoesOnAndEnds(t *testing.T) {
 	b := &backend{}
 	b.got.WriteString("first\n")
@@ -217,10 +236,26 @@ func TestShortLinesAreSentInBatchesThatTheAPITakes(t *testing.T) {
 }
 
 func TestImportThatCannotRunEndsWithTwo(t *testing.T) {
-	root := newRoot()
-	t.Setenv("CARDEA_API_KEY", "")
-	root.SetArgs([]string{"import", "nothing.jsonl"})
-	if err := root.ExecuteContext(t.Context()); exitCode(err) != 2 {
-		t.Errorf("without a key: %v", err)
+	for name, tc := range map[string]struct {
+		args []string
+		dry  string
+	}{
+		"without a key":          {args: []string{"import", "nothing.jsonl"}},
+		"without a file":         {args: []string{"import"}},
+		"an unknown flag":        {args: []string{"import", "--fast", "nothing.jsonl"}},
+		"a flag of another kind": {args: []string{"import", "--dry-run=maybe", "nothing.jsonl"}},
+		"a wrong environment":    {args: []string{"import", "nothing.jsonl"}, dry: "maybe"},
+		"no file there":          {args: []string{"import", "--dry-run", "nothing.jsonl"}},
+		"a day too many":         {args: []string{"analytics", "verify", "2026-05-11"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("CARDEA_API_KEY", "")
+			t.Setenv("CARDEA_DRY_RUN", tc.dry)
+			root := newRoot()
+			root.SetArgs(tc.args)
+			if err := root.ExecuteContext(t.Context()); exitCode(err) != 2 {
+				t.Errorf("%v: ends with %d", err, exitCode(err))
+			}
+		})
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 const (
@@ -182,7 +184,7 @@ func (i *importer) do(ctx context.Context, method, path string, body []byte, int
 	if response.StatusCode != http.StatusOK {
 		var refused struct{ Message string }
 		_ = json.Unmarshal(raw, &refused) // what is no JSON has no message
-		return response.StatusCode, fmt.Errorf("the backend API answers %d: %s", response.StatusCode, refused.Message)
+		return response.StatusCode, fmt.Errorf("the backend API answers %d: %s", response.StatusCode, text.Printable(refused.Message))
 	}
 	*into = importState{}
 	return response.StatusCode, json.Unmarshal(raw, into)
