@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 const (
@@ -229,12 +230,13 @@ func reason(err error) string {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// escape writes a member's name as a part of a JSON pointer (RFC 6901). An over-long name is shortened: it is echoed.
+// escape writes a member's name as a part of a JSON pointer (RFC 6901). It is echoed, to terminals too: an over-long name is shortened, and
+// characters that no text may have are replaced.
 func escape(name string) string {
 	if len(name) > 100 {
 		name = strings.ToValidUTF8(name[:100], "") + "…"
 	}
-	return pointerEscapes.Replace(name)
+	return pointerEscapes.Replace(text.Printable(name))
 }
 
 func describe(v jsontext.Value) string {

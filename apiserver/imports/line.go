@@ -21,6 +21,12 @@ import (
 // MaxLine is the longest line of a file that is imported, in bytes.
 const MaxLine = 16 << 10
 
+// MaxLines is how many lines that are not empty a batch may have: what is remembered and told of a line may be far longer than the line.
+const MaxLines = 10_000
+
+// maxTold bounds the faults that are told of a line.
+const maxTold = 4
+
 // Line is a line of a file, as far as it can be judged by itself.
 type Line struct {
 	// Number counts the lines of the batch from 1, empty ones too.
@@ -116,6 +122,20 @@ var kinds = map[string]struct {
 // Permission is what a credential must have to import lines of a kind.
 func Permission(kind string) string { return kinds[kind].permission }
 
+// Count counts the lines of a batch that are not empty.
+func Count(batch []byte) int {
+	n := 0
+	for raw := range bytes.Lines(batch) {
+		if !Empty(raw) {
+			n++
+		}
+	}
+	return n
+}
+
+// Empty tells whether a line is skipped.
+func Empty(raw []byte) bool { return len(bytes.TrimSpace(raw)) == 0 }
+
 // Split returns the lines of a batch that are not empty, each with its number.
 func Split(batch []byte) []Raw {
 	lines := make([]Raw, 0, len(batch)/128)
@@ -191,11 +211,15 @@ func Kinds() []string {
 	return names
 }
 
-// refuse notes what is wrong with a line.
+// refuse notes what is wrong with a line: its first faults.
 func (l *Line) refuse(err error) {
 	var refused *apierror.Error
-	if errors.As(err, &refused) {
-		l.Refused = refused
+	if !errors.As(err, &refused) {
+		return
+	}
+	l.Refused = refused
+	if len(refused.Faults) > maxTold {
+		l.Refused = apierror.Invalid(append(slices.Clone(refused.Faults[:maxTold]), apierror.Fault{Message: "and more faults"})...)
 	}
 }
 

@@ -70,6 +70,9 @@ func (a *API) importBatch(c *call) (reply, error) {
 	if len(c.body) > 0 && c.body[len(c.body)-1] != '\n' && !complete {
 		return reply{}, apierror.New(http.StatusBadRequest, "the batch ends within a line: send whole lines, or complete=true with the last ones")
 	}
+	if n := imports.Count(c.body); n > imports.MaxLines {
+		return reply{}, apierror.New(http.StatusRequestEntityTooLarge, "the batch has %d lines: send at most %d", n, imports.MaxLines)
+	}
 	p := c.people()
 	lines := imports.ReadAll(c.body, p.Now)
 	if err := c.mayImport(lines); err != nil {

@@ -169,3 +169,25 @@ func TestManyKeysComeInOneBatch(t *testing.T) {
 		t.Errorf("%d of %d were imported: %.500v", got.Imported, n, got.Rejections)
 	}
 }
+
+func TestABatchOfTooManyLinesIsRefusedWhole(t *testing.T) {
+	s := keyWorld(t)
+	at := "/imports/" + hashOf("file")
+	s.says(t, "POST", at+"/batches?offset=0", strings.Repeat("{}\n", 10_001), 413, "10001 lines", "at most 10000")
+	s.says(t, "GET", at, "", 404)
+	if got := s.imports(t, "file", 0, strings.Repeat("{}\n\n", 10_000), ""); got.Rejected != 10_000 {
+		t.Errorf("%d were rejected", got.Rejected)
+	}
+}
+
+func TestFewFaultsOfALineAreTold(t *testing.T) {
+	s := keyWorld(t)
+	var members strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&members, `,"m%d":1`, i)
+	}
+	got := s.imports(t, "file", 0, strings.TrimSuffix(keyLine("k", "k", members.String()), "\n"), "&complete=true")
+	if n := len(got.Rejections); got.Rejected != 1 || n != 5 || got.Rejections[n-1].Message != "and more faults" {
+		t.Errorf("%d rejected: %+v", got.Rejected, got.Rejections)
+	}
+}

@@ -840,7 +840,7 @@ type ErrorItem struct {
 
 // Import How far the import of a file came.
 type Import struct {
-	// Offset How many bytes of the file are done.
+	// Offset How many bytes of the file were sent and are done.
 	Offset int64 `json:"offset"`
 
 	// Imported Lines that became rows.
@@ -873,7 +873,7 @@ type ImportRejection struct {
 
 // ImportedBatch How far the import of a file came, with the lines of the batch that were rejected.
 type ImportedBatch struct {
-	// Offset How many bytes of the file are done.
+	// Offset How many bytes of the file were sent and are done.
 	Offset int64 `json:"offset"`
 
 	// Imported Lines that became rows.
@@ -888,7 +888,7 @@ type ImportedBatch struct {
 	// CompletedAt When the file was done, null: not yet.
 	CompletedAt *time.Time `json:"completed_at"`
 
-	// Rejections Why lines of the batch were rejected, in order; without their values.
+	// Rejections Why lines of the batch were rejected, in order; without their values, and of each line the first few reasons.
 	Rejections []ImportRejection `json:"rejections"`
 }
 
@@ -1635,7 +1635,7 @@ type ListRateLimitSchemesParams struct {
 
 // ImportBatchParams defines parameters for ImportBatch.
 type ImportBatchParams struct {
-	// Offset Where the batch begins in the file, in bytes: as far as the import came.
+	// Offset Where the batch begins, in the bytes that were sent of the file: as far as the import came.
 	Offset int64 `form:"offset" json:"offset"`
 
 	// Complete true: the batch ends the file. Absent, false.

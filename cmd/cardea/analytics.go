@@ -53,6 +53,7 @@ func verifyCommand() *cobra.Command {
 			return nil
 		},
 	}
+	endsWithTwo(cmd)
 	cmd.Flags().StringVar(&baseURL, "base-url", "", "where the backend API is, such as https://api.example.com")
 	cmd.Flags().StringVar(&keyFile, "api-key-file", "", "file with the API key; absent: CARDEA_API_KEY")
 	cmd.Flags().StringVar(&from, "from", "", "the first day to look at, such as 2026-05-10; absent: the first there is")

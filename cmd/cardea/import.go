@@ -34,6 +34,20 @@ func exitCode(err error) int {
 	return 1
 }
 
+// endsWithTwo has a command whose 1 tells what it found end with 2 also where its flags, arguments or environment keep it from running.
+func endsWithTwo(cmd *cobra.Command) {
+	two := func(err error) error {
+		if err == nil {
+			return nil
+		}
+		return &exitError{2, err}
+	}
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, names []string) error { return two(args(cmd, names)) }
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return two(err) })
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return two(fromEnvironment(cmd, os.LookupEnv)) }
+}
+
 // errRejected: lines of a file were rejected, and told already.
 var errRejected = errors.New("some lines were rejected: correct them, and import the file again")
 
@@ -68,6 +82,7 @@ func importCommand() *cobra.Command {
 			return nil
 		},
 	}
+	endsWithTwo(cmd)
 	cmd.Flags().StringVar(&o.baseURL, "base-url", "", "where the backend API is, such as https://api.example.com")
 	cmd.Flags().StringVar(&o.keyFile, "api-key-file", "", "file with the API key; absent: CARDEA_API_KEY")
 	cmd.Flags().StringVar(&o.from, "from", "", "the system whose exports the files are: "+strings.Join(exports.Systems(), ", ")+"; absent: the files hold lines")

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/cardea-iam/cardea/apiserver/imports"
 )
 
 // backend imports lines as the backend API does: those that contain "bad" are rejected.
@@ -46,10 +48,14 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, `{"message":"elsewhere"}`, http.StatusConflict)
 			return
 		}
+		if imports.Count(raw) > imports.MaxLines || len(raw) > 1<<20 {
+			http.Error(w, `{"message":"too much"}`, http.StatusRequestEntityTooLarge)
+			return
+		}
 		b.got.Write(raw)
 		b.done = r.URL.Query().Get("complete") == "true"
 		for i, line := range strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n") {
-			if strings.Contains(line, "bad") {
+			if strings.Contains(line, "bad") || len(line) > imports.MaxLine {
 				b.rejected++
 				rejections += fmt.Sprintf(`{"line":%d,"field":"/x","message":"is bad"},`, i+1)
 				continue
@@ -118,6 +124,25 @@ func TestImportTellsRejectedLinesByTheirNumbers(t *testing.T) {
 	}
 }
 
+func TestWhatOthersWroteDoesNotSteerTheTerminal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.json")
+	export := `{"users":[{"id":"u\u001b[2J","email":"x","federatedIdentities":[{"identityProvider":"\u001b]0;x\u0007"}]}]}`
+	if err := os.WriteFile(file, []byte(export), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot()
+	var problems bytes.Buffer
+	root.SetOut(io.Discard)
+	root.SetErr(&problems)
+	root.SetArgs([]string{"import", "--dry-run", "--from", "keycloak", file})
+	err := root.ExecuteContext(t.Context())
+	f := importFile{name: "f\x1b[2J"}
+	f.tell(&problems, 1, "/a\x1b[2J", "is\u009b bad")
+	if exitCode(err) != 1 || strings.ContainsAny(problems.String(), "\x1b\x07\u009b") || !strings.Contains(problems.String(), "left out: a login by another provider") {
+		t.Errorf("%v: %q", err, problems.String())
+	}
+}
+
 func TestImportGoesOnAndEnds(t *testing.T) {
 	b := &backend{}
 	b.got.WriteString("first\n")
@@ -176,14 +201,61 @@ func TestADryRunJudgesWithoutAServer(t *testing.T) {
 	}
 }
 
-func TestImportThatCannotRunEndsWithTwo(t *testing.T) {
-	if _, _, err := runImport(t, &backend{}, strings.Repeat("x", 2<<20)); exitCode(err) != 2 {
-		t.Errorf("a line without end: %v", err)
+func TestAnEndlessLineIsRejectedAlone(t *testing.T) {
+	long := strings.Repeat("y", 3<<20)
+	b := &backend{lose: 2}
+	out, problems, err := runImport(t, b, "first\n"+long+"\nbad\n"+strings.Repeat("z", maxImportLine)+"\nlast\n"+long)
+	if exitCode(err) != 1 || out != "FILE: 2 imported, 0 present, 4 rejected\n" || strings.Contains(b.got.String(), "yy") {
+		t.Errorf("%q, %v", out, err)
 	}
-	root := newRoot()
-	t.Setenv("CARDEA_API_KEY", "")
-	root.SetArgs([]string{"import", "nothing.jsonl"})
-	if err := root.ExecuteContext(t.Context()); exitCode(err) != 2 {
-		t.Errorf("without a key: %v", err)
+	for _, at := range []string{"FILE:2: ", "FILE:3: "} {
+		if !strings.Contains(problems, at) {
+			t.Errorf("%q lacks %q", problems, at)
+		}
+	}
+	// An interrupted import goes on behind the line, in the bytes that were sent.
+	halfway := &backend{imported: 1, rejected: 1}
+	halfway.got.WriteString("first\n" + string(standIn))
+	out, problems, err = runImport(t, halfway, "first\n"+long+"\nlast\nbad\n")
+	if exitCode(err) != 1 || out != "FILE: 2 imported, 0 present, 2 rejected\n" || problems != "FILE:4: /x: is bad\n" {
+		t.Errorf("it went on with %q, %q, %v", out, problems, err)
+	}
+	within := &backend{}
+	within.got.WriteString("fir")
+	if _, _, err = runImport(t, within, "first\n"); !errors.Is(err, errWithinLine) || exitCode(err) != 2 {
+		t.Errorf("within a line: %v", err)
+	}
+}
+
+func TestShortLinesAreSentInBatchesThatTheAPITakes(t *testing.T) {
+	content := strings.Repeat("x\n\n", 25_000)
+	b := &backend{}
+	if _, problems, err := runImport(t, b, content); err != nil || problems != "" || b.got.String() != content || b.batches != 3 {
+		t.Errorf("%d bytes of %d in %d batches: %q, %v", b.got.Len(), len(content), b.batches, problems, err)
+	}
+}
+
+func TestImportThatCannotRunEndsWithTwo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		dry  string
+	}{
+		"without a key":          {args: []string{"import", "nothing.jsonl"}},
+		"without a file":         {args: []string{"import"}},
+		"an unknown flag":        {args: []string{"import", "--fast", "nothing.jsonl"}},
+		"a flag of another kind": {args: []string{"import", "--dry-run=maybe", "nothing.jsonl"}},
+		"a wrong environment":    {args: []string{"import", "nothing.jsonl"}, dry: "maybe"},
+		"no file there":          {args: []string{"import", "--dry-run", "nothing.jsonl"}},
+		"a day too many":         {args: []string{"analytics", "verify", "2026-05-11"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("CARDEA_API_KEY", "")
+			t.Setenv("CARDEA_DRY_RUN", tc.dry)
+			root := newRoot()
+			root.SetArgs(tc.args)
+			if err := root.ExecuteContext(t.Context()); exitCode(err) != 2 {
+				t.Errorf("%v: ends with %d", err, exitCode(err))
+			}
+		})
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -12,13 +11,11 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 const (
-	// importBatch is the most that a batch holds, in bytes: what the API takes.
-	importBatch = 1 << 20
-	// maxImportLine is far more than a line may have, in bytes: the API rejects longer ones than it takes, and the rest of the file goes on.
-	maxImportLine = importBatch / 2
 	// progressEvery is the time between two words about how far a file came.
 	progressEvery = 5 * time.Second
 	// importTries bounds how often a request is sent that was not answered, or with "later".
@@ -82,15 +79,15 @@ func (i *importer) rest(ctx context.Context, f importFile, path string, size int
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return state, err
 	}
-	done := &lineCounter{}
-	if _, err := io.CopyN(done, f, state.Offset); err != nil {
+	batches, told := newBatches(f), time.Now()
+	done, err := batches.skip(state.Offset)
+	if err != nil {
 		return state, fmt.Errorf("go on at byte %d: %w", state.Offset, err)
 	}
-	batches, told := newBatches(f), time.Now()
 	for state.CompletedAt == nil {
 		batch, last, err := batches.next()
 		if err != nil {
-			return state, fmt.Errorf("line %d: %w", done.lines+1, err)
+			return state, fmt.Errorf("line %d: %w", done+1, err)
 		}
 		query := fmt.Sprintf("/batches?offset=%d", state.Offset)
 		if last {
@@ -101,61 +98,18 @@ func (i *importer) rest(ctx context.Context, f importFile, path string, size int
 			return state, err
 		}
 		for _, rejection := range state.Rejections {
-			f.tell(i.problems, done.lines+rejection.Line, rejection.Field, rejection.Message)
+			f.tell(i.problems, done+rejection.Line, rejection.Field, rejection.Message)
 		}
 		if state.CompletedAt == nil && state.Offset != sent {
 			return state, errElsewhere
 		}
-		_, _ = done.Write(batch)
+		done += int64(bytes.Count(batch, []byte{'\n'}))
 		if time.Since(told) >= progressEvery {
 			told = time.Now()
-			_, _ = fmt.Fprintf(i.problems, "%s: %d of %d bytes; %d imported, %d present, %d rejected\n", f.name, state.Offset, size, state.Imported, state.Present, state.Rejected)
+			_, _ = fmt.Fprintf(i.problems, "%s: %d of %d bytes; %d imported, %d present, %d rejected\n", f.name, batches.read, size, state.Imported, state.Present, state.Rejected)
 		}
 	}
 	return state, nil
-}
-
-// lineCounter counts the lines that are written to it.
-type lineCounter struct{ lines int64 }
-
-func (c *lineCounter) Write(p []byte) (int, error) {
-	c.lines += int64(bytes.Count(p, []byte{'\n'}))
-	return len(p), nil
-}
-
-// batches reads whole lines, as many at once as a batch holds.
-type batches struct {
-	reader *bufio.Reader
-	// line was read, and had no room in the batch before.
-	line  []byte
-	ended bool
-}
-
-func newBatches(from io.Reader) *batches {
-	return &batches{reader: bufio.NewReaderSize(from, importBatch)}
-}
-
-// next returns the next lines, and tells whether they are the last. The last one of a file may lack its end.
-func (b *batches) next() (batch []byte, last bool, err error) {
-	batch = make([]byte, 0, importBatch)
-	for {
-		batch = append(batch, b.line...)
-		b.line = nil
-		if b.ended {
-			return batch, true, nil
-		}
-		line, err := b.reader.ReadBytes('\n')
-		if len(line) > maxImportLine {
-			return nil, false, errors.New("is far longer than a line may be (16 KiB)")
-		}
-		if err != nil && err != io.EOF {
-			return nil, false, err
-		}
-		b.line, b.ended = line, err == io.EOF
-		if len(batch) > 0 && len(batch)+len(line) > importBatch {
-			return batch, false, nil
-		}
-	}
 }
 
 // state asks how far the import of a file came.
@@ -230,7 +184,7 @@ func (i *importer) do(ctx context.Context, method, path string, body []byte, int
 	if response.StatusCode != http.StatusOK {
 		var refused struct{ Message string }
 		_ = json.Unmarshal(raw, &refused) // what is no JSON has no message
-		return response.StatusCode, fmt.Errorf("the backend API answers %d: %s", response.StatusCode, refused.Message)
+		return response.StatusCode, fmt.Errorf("the backend API answers %d: %s", response.StatusCode, text.Printable(refused.Message))
 	}
 	*into = importState{}
 	return response.StatusCode, json.Unmarshal(raw, into)

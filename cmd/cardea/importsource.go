@@ -12,6 +12,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/imports"
 	"github.com/cardea-iam/cardea/apiserver/imports/exports"
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 // importFile is a file of lines.
@@ -36,7 +37,7 @@ func (f importFile) tell(problems io.Writer, line int64, member, reason string) 
 	if member != "" {
 		member += ": "
 	}
-	_, _ = fmt.Fprintf(problems, "%s: %s%s\n", f.at(line), member, reason)
+	_, _ = fmt.Fprintln(problems, text.Printable(fmt.Sprintf("%s: %s%s", f.at(line), member, reason)))
 }
 
 // openImports opens the files, or makes lines of them in a file of its own. done closes all, also after an error.
@@ -89,7 +90,7 @@ func convertExports(cmd *cobra.Command, from string, files []importFile) (import
 		if left.First.Record > 0 {
 			where = fmt.Sprintf("%s:%d", left.First.File, left.First.Record)
 		}
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: left out: %s (of %d users, this one the first)\n", where, left.What, left.Users)
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), text.Printable(fmt.Sprintf("%s: left out: %s (of %d users, this one the first)", where, left.What, left.Users)))
 	}
 	_, err = out.Seek(0, io.SeekStart)
 	return importFile{name: files[0].name, File: out, sources: lines.Sources}, err

@@ -67,3 +67,13 @@ func Forbidden(r rune) bool {
 	}
 	return false
 }
+
+// Printable replaces what is refused everywhere by U+FFFD: what others wrote must not steer the terminal that it is told on.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if Forbidden(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}

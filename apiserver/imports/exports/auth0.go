@@ -120,7 +120,7 @@ func (l *Lines) auth0User(r *auth0Record, hash string) error {
 	p.created, _ = time.Parse(time.RFC3339Nano, r.CreatedAt) // without it the account counts as of the import
 	for _, identity := range r.Identities {
 		if identity.Provider != "auth0" && identity.Provider != "email" && identity.Provider != "sms" {
-			l.leave("a login by " + identity.Provider)
+			l.leaveLogin(identity.Provider)
 		}
 	}
 	for what, there := range map[string]bool{

@@ -102,7 +102,7 @@ func (l *Lines) firebaseUser(u *firebaseUser, hash *firebaseHash) error {
 	}
 	for _, provider := range u.Providers {
 		if provider.ProviderID != "password" && provider.ProviderID != "phone" {
-			l.leave("a login by " + provider.ProviderID)
+			l.leaveLogin(provider.ProviderID)
 		}
 	}
 	if len(u.SecondFactors) > 0 {

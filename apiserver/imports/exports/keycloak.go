@@ -63,7 +63,7 @@ func (l *Lines) keycloakUser(u *keycloakUser) error {
 		}
 	}
 	for _, federated := range u.Federated {
-		l.leave("a login by " + federated.Provider)
+		l.leaveLogin(federated.Provider)
 	}
 	for what, there := range map[string]bool{
 		"groups": len(u.Groups) > 0, "attributes": len(u.Attributes) > len("{}"), "a user name": u.Username != "" && !strings.EqualFold(u.Username, u.Email),

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/cardea-iam/cardea/apiserver/imports"
+)
+
+const (
+	// importBatch is the most that a batch holds, in bytes: what the API takes.
+	importBatch = 1 << 20
+	// maxImportLine is the longest line that is sent as it is, in bytes, with its end.
+	maxImportLine = importBatch / 2
+)
+
+// standIn is sent instead of a longer line. The API rejects it with the line's number, for it is too long as well.
+var standIn = []byte(strings.Repeat("x", imports.MaxLine+1) + "\n")
+
+// errWithinLine: the import came to a byte that no batch of this command ends at.
+var errWithinLine = errors.New("is within a line, or behind the end: the file was imported by something else")
+
+// batches reads whole lines, as many at once as a batch holds. How far a file came counts the bytes that were sent: those of the stand-in,
+// where a line had one. A file always has the same, so that an interrupted import goes on in the right place.
+type batches struct {
+	reader *bufio.Reader
+	// line was read, and had no room in the batch before. It is overwritten by the next that is read.
+	line  []byte
+	ended bool
+	// read counts the bytes of the file.
+	read int64
+}
+
+func newBatches(from io.Reader) *batches {
+	return &batches{reader: bufio.NewReaderSize(from, maxImportLine+1)}
+}
+
+// next returns the next lines, and tells whether they are the last. The last one of a file may lack its end.
+func (b *batches) next() (batch []byte, last bool, err error) {
+	batch = make([]byte, 0, importBatch)
+	for lines := 0; ; {
+		batch = append(batch, b.line...)
+		if !imports.Empty(b.line) {
+			lines++
+		}
+		b.line = nil
+		if b.ended {
+			return batch, true, nil
+		}
+		if err := b.readLine(); err != nil {
+			return nil, false, err
+		}
+		full := lines == imports.MaxLines && !imports.Empty(b.line)
+		if len(batch) > 0 && (full || len(batch)+len(b.line) > importBatch) {
+			return batch, false, nil
+		}
+	}
+}
+
+// readLine reads the next line, or its stand-in.
+func (b *batches) readLine() error {
+	line, err := b.reader.ReadSlice('\n')
+	b.read += int64(len(line))
+	long := len(line) > maxImportLine
+	for errors.Is(err, bufio.ErrBufferFull) {
+		var part []byte
+		part, err = b.reader.ReadSlice('\n')
+		b.read += int64(len(part))
+	}
+	if b.line = line; long {
+		b.line = standIn
+	}
+	b.ended = errors.Is(err, io.EOF)
+	if b.ended {
+		return nil
+	}
+	return err
+}
+
+// skip passes over what was sent already, and returns how many lines that were.
+func (b *batches) skip(sent int64) (lines int64, err error) {
+	for sent > 0 && !b.ended {
+		if err := b.readLine(); err != nil {
+			return lines, err
+		}
+		sent -= int64(len(b.line))
+		lines++
+	}
+	b.line = nil
+	if sent != 0 {
+		return lines, errWithinLine
+	}
+	return lines, nil
+}
