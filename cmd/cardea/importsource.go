@@ -19,15 +19,16 @@ import (
 type importFile struct {
 	name string
 	*os.File
-	// sources are where the lines came from, of a file that was made of exports.
-	sources []exports.Source
+	// source tells where a line came from, of a file that was made of exports.
+	source func(line int64) exports.Source
 }
 
 // at names a line for people, by its number from 1.
 func (f importFile) at(line int64) string {
-	if line > 0 && line <= int64(len(f.sources)) {
-		source := f.sources[line-1]
-		return fmt.Sprintf("%s:%d", source.File, source.Record)
+	if f.source != nil {
+		if source := f.source(line); source.File != "" {
+			return fmt.Sprintf("%s:%d", source.File, source.Record)
+		}
 	}
 	return fmt.Sprintf("%s:%d", f.name, line)
 }
@@ -93,7 +94,7 @@ func convertExports(cmd *cobra.Command, from string, files []importFile) (import
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), text.Printable(fmt.Sprintf("%s: left out: %s (of %d users, this one the first)", where, left.What, left.Users)))
 	}
 	_, err = out.Seek(0, io.SeekStart)
-	return importFile{name: files[0].name, File: out, sources: lines.Sources}, err
+	return importFile{name: files[0].name, File: out, source: lines.Source}, err
 }
 
 // dryRun is the taker that judges lines and sends nothing. Files may refer to lines of earlier ones.

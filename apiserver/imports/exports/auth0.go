@@ -1,8 +1,6 @@
 package exports
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -24,6 +22,8 @@ type auth0Record struct {
 	Blocked       bool   `json:"blocked"`
 	Identities    []struct {
 		Provider string `json:"provider"`
+		// UserID is a text, of some providers a number.
+		UserID json.RawMessage `json:"user_id"`
 	} `json:"identities"`
 	Multifactor []json.RawMessage `json:"multifactor"`
 	Guardian    []json.RawMessage `json:"guardian_authenticators"`
@@ -41,15 +41,12 @@ type auth0Record struct {
 // auth0Database begins the ids of users with a password.
 const auth0Database = "auth0|"
 
-// maxRecord is the longest line of an export, in bytes.
-const maxRecord = 4 << 20
-
 // auth0 reads the users export and, beside it, the export of password hashes, which Auth0's support makes: both are JSON, a user a line.
 // Password hashes are held in memory until their users come, so their file may stand before or behind the other.
 func auth0(files []File, to *Lines) error {
 	hashes := map[string]string{}
 	for _, f := range files { // two readings: of the hashes, and of the users
-		err := to.records(f, func(r *auth0Record) error {
+		err := jsonLines(f, to, func(string) {}, func(r *auth0Record) error { // what is left out is told by the second
 			if r.PasswordHash != "" {
 				hashes[auth0Database+cmp.Or(r.AltID, r.ID.OID)] = r.PasswordHash
 			}
@@ -64,14 +61,12 @@ func auth0(files []File, to *Lines) error {
 	}
 	users := 0
 	for _, f := range files {
-		err := to.records(f, func(r *auth0Record) error {
+		err := jsonLines(f, to, to.leave, func(r *auth0Record) error {
 			if r.UserID == "" && r.ID.OID != "" {
 				return nil // a hash
 			}
 			users++
-			hash := hashes[r.UserID]
-			delete(hashes, r.UserID)
-			return to.auth0User(r, hash)
+			return to.auth0User(r, to.auth0Hash(r, hashes))
 		})
 		if err != nil {
 			return err
@@ -87,26 +82,27 @@ func auth0(files []File, to *Lines) error {
 	return nil
 }
 
-// records reads JSON a line.
-func (l *Lines) records(f File, each func(*auth0Record) error) error {
-	l.at = Source{File: f.Name}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxRecord)
-	for lines.Scan() {
-		l.at.Record++
-		text := bytes.TrimSpace(lines.Bytes())
-		if len(text) == 0 {
-			continue
-		}
-		var r auth0Record
-		if err := json.Unmarshal(text, &r); err != nil {
-			return l.broken(errors.New("is no JSON of a user"))
-		}
-		if err := each(&r); err != nil {
-			return err
+// auth0Hash takes a user's password hash: the one by the user's id, or else that of an account with a password that was linked to it.
+func (l *Lines) auth0Hash(r *auth0Record, hashes map[string]string) string {
+	ids := []string{r.UserID}
+	for _, identity := range r.Identities {
+		var id string
+		if identity.Provider == "auth0" && json.Unmarshal(identity.UserID, &id) == nil {
+			ids = append(ids, auth0Database+id)
 		}
 	}
-	return lines.Err()
+	taken := ""
+	for _, id := range ids {
+		hash, found := hashes[id]
+		delete(hashes, id)
+		switch {
+		case found && taken == "":
+			taken = hash
+		case found:
+			l.leave("a second password, of a linked account")
+		}
+	}
+	return taken
 }
 
 func (l *Lines) auth0User(r *auth0Record, hash string) error {

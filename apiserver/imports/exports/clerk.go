@@ -3,6 +3,7 @@ package exports
 import (
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -13,11 +14,12 @@ import (
 func clerk(files []File, to *Lines) error {
 	for _, f := range files {
 		to.at = Source{File: f.Name, Record: 1}
-		rows := csv.NewReader(f)
+		input := &bounded{from: f, left: maxRecord}
+		rows := csv.NewReader(input)
 		rows.FieldsPerRecord = -1
 		head, err := rows.Read()
 		if err != nil {
-			return to.broken(err)
+			return to.noCSV(err)
 		}
 		columns := map[string]int{}
 		for i, name := range head {
@@ -29,12 +31,13 @@ func clerk(files []File, to *Lines) error {
 			}
 		}
 		for {
+			input.next()
 			row, err := rows.Read()
 			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
-				return to.broken(err)
+				return to.noCSV(err)
 			}
 			to.at.Record, _ = rows.FieldPos(0)
 			cell := func(name string) string {
@@ -50,6 +53,18 @@ func clerk(files []File, to *Lines) error {
 		}
 	}
 	return nil
+}
+
+// noCSV is the error of a file whose next record cannot be read.
+func (l *Lines) noCSV(err error) error {
+	var wrong *csv.ParseError
+	if errors.As(err, &wrong) {
+		l.at.Record, err = wrong.StartLine, wrong.Err
+	}
+	if errors.Is(err, errLongRecord) {
+		err = fmt.Errorf("the record after it %w", errLongRecord)
+	}
+	return l.broken(err)
 }
 
 func clerkUser(cell func(string) string, to *Lines) error {

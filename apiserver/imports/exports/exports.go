@@ -39,9 +39,8 @@ type LeftOut struct {
 
 // Lines are where a conversion writes to.
 type Lines struct {
-	out *bufio.Writer
-	// Sources are those of the lines, in their order.
-	Sources []Source
+	out     *bufio.Writer
+	sources sources
 	at      Source
 	left    map[string]*LeftOut
 }
@@ -50,6 +49,9 @@ type Lines struct {
 func NewLines(out io.Writer) *Lines {
 	return &Lines{out: bufio.NewWriterSize(out, 1<<20), left: map[string]*LeftOut{}}
 }
+
+// Source is where the line of a number, from 1, came from, zero: there is no such line.
+func (l *Lines) Source(number int64) Source { return l.sources.of(number) }
 
 // Flush ends the writing.
 func (l *Lines) Flush() error { return l.out.Flush() }
@@ -155,9 +157,10 @@ func (l *Lines) person(p person) error {
 		return err
 	}
 	write := func(of []address, line func(value string) line) error {
+		named := map[string]bool{}
 		for _, a := range of {
 			next := line(a.value)
-			next.ExternalID, next.User = bounded(p.id+"/"+strings.ToLower(a.value)), p.id
+			next.ExternalID, next.User = addressID(p.id, a.value, named), p.id
 			if a.verified {
 				next.VerifiedAt = stamp(verified)
 			}
@@ -167,21 +170,35 @@ func (l *Lines) person(p person) error {
 		}
 		return nil
 	}
-	if err := write(p.emails, func(value string) line { return line{Type: "email", Email: value} }); err != nil {
+	if err := write(l.proven(p.emails), func(value string) line { return line{Type: "email", Email: value} }); err != nil {
 		return err
 	}
 	return write(p.phones, func(value string) line { return line{Type: "phone", PhoneNumber: value} })
 }
 
-// maxExternalID is the longest external id, in bytes.
-const maxExternalID = 255
-
-// bounded is an external id, or what stands for one that is too long.
-func bounded(externalID string) string {
-	if len(externalID) <= maxExternalID {
-		return externalID
+// proven leaves unproven emails out beside a proven one: nobody needs them to sign in, and another may own them.
+func (l *Lines) proven(emails []address) []address {
+	proven := slices.DeleteFunc(slices.Clone(emails), func(a address) bool { return !a.verified })
+	if len(proven) == 0 || len(proven) == len(emails) {
+		return emails
 	}
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(externalID)))
+	l.leave("an unverified email beside a verified one")
+	return proven
+}
+
+// addressDigits is how much of an address's digest its external id has, in hexadecimal digits: few enough that many addresses share them,
+// because the external id stays in the store when the user is deleted.
+const addressDigits = 6
+
+// addressID is the external id of an address, the same in each conversion. named are those that the user has already.
+func addressID(user, value string, named map[string]bool) string {
+	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(user+"/"+strings.ToLower(value))))
+	digits := addressDigits
+	for digits < len(digest) && named[digest[:digits]] {
+		digits++
+	}
+	named[digest[:digits]] = true
+	return user + "/" + digest[:digits]
 }
 
 func (l *Lines) write(one line) error {
@@ -189,7 +206,7 @@ func (l *Lines) write(one line) error {
 	if err != nil {
 		return err
 	}
-	l.Sources = append(l.Sources, l.at)
+	l.sources.add(l.at)
 	_, err = l.out.Write(append(raw, '\n'))
 	return err
 }

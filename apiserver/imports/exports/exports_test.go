@@ -43,7 +43,8 @@ func convert(t *testing.T, system string, names ...string) (string, *Lines) {
 func report(text string, lines *Lines) string {
 	var b strings.Builder
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-		fmt.Fprintf(&b, "%s:%d %s\n", lines.Sources[i].File, lines.Sources[i].Record, line)
+		source := lines.Source(int64(i + 1))
+		fmt.Fprintf(&b, "%s:%d %s\n", source.File, source.Record, line)
 	}
 	for _, left := range lines.LeftOut() {
 		fmt.Fprintf(&b, "left out, of %d, first %s:%d: %s\n", left.Users, left.First.File, left.First.Record, left.What)
@@ -108,7 +109,9 @@ func TestWhatIsNoExportIsRefusedWithoutItsContent(t *testing.T) {
 		"only hashes":      {"auth0", `{"_id":{"$oid":"x"},"passwordHash":"secret"}`},
 		"a list":           {"firebase", "[1]"},
 		"users of no kind": {"firebase", `{"users":{"secret":1}}`},
-		"broken users":     {"keycloak", `{"users":[{"id":7,"x":"secret"}]}`},
+		"broken users":     {"keycloak", `{"users":[{"id":"7","x":secret}]}`},
+		"an endless user":  {"keycloak", `{"users":[{"id":"` + strings.Repeat("secret", maxRecord/5)},
+		"an endless row":   {"clerk", "id,primary_email_address\n\"" + strings.Repeat("secret,\n", maxRecord/5)},
 		"an end":           {"keycloak", `{"users":[{"id":"1"}`},
 		"no parameters":    {"firebase", "hash_config {\n  algorithm: BCRYPT,\n  base64_signer_key: secret,\n}"},
 		"another system":   {"okta", "secret"},

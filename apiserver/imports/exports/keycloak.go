@@ -3,6 +3,7 @@ package exports
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +22,8 @@ type keycloakUser struct {
 	Federated        []struct {
 		Provider string `json:"identityProvider"`
 	} `json:"federatedIdentities"`
+	Federation string          `json:"federationLink"`
+	Required   []string        `json:"requiredActions"`
 	Groups     []string        `json:"groups"`
 	Attributes json.RawMessage `json:"attributes"`
 }
@@ -54,19 +57,24 @@ func (l *Lines) keycloakUser(u *keycloakUser) error {
 		p.emails = []address{{u.Email, u.EmailVerified}}
 	}
 	for _, credential := range u.Credentials {
-		if credential.Type != "password" {
+		switch {
+		case credential.Type == "password-history":
+			l.leave("earlier passwords")
+		case credential.Type != "password":
 			l.leave("a second factor")
-			continue
-		}
-		if p.password = credential.encoded(); p.password == "" {
-			l.leave("a password whose hash has another form, or is beyond its bounds")
+		case slices.Contains(u.Required, "UPDATE_PASSWORD"):
+			l.leave("a temporary password: its user was to choose another")
+		default:
+			if p.password = credential.encoded(); p.password == "" {
+				l.leave("a password whose hash has another form, or is beyond its bounds")
+			}
 		}
 	}
 	for _, federated := range u.Federated {
 		l.leaveLogin(federated.Provider)
 	}
 	for what, there := range map[string]bool{
-		"groups": len(u.Groups) > 0, "attributes": len(u.Attributes) > len("{}"), "a user name": u.Username != "" && !strings.EqualFold(u.Username, u.Email),
+		"groups": len(u.Groups) > 0, "a password of a user federation, such as LDAP": u.Federation != "", "attributes": len(u.Attributes) > len("{}"), "a user name": u.Username != "" && !strings.EqualFold(u.Username, u.Email),
 	} {
 		if there {
 			l.leave(what)

@@ -1,0 +1,162 @@
+package exports
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+// maxRecord is the longest record of an export, in bytes.
+const maxRecord = 4 << 20
+
+// errLongRecord ends the reading of a file in which nobody can tell where the next record begins.
+var errLongRecord = errors.New("has more than 4 MiB: is its end missing?")
+
+// What is left out of a record that cannot be read, though the next one can.
+const (
+	otherForm = "a whole user, because the record has another form than the system's exports"
+	tooLong   = "a whole user, because the record has more than 4 MiB"
+)
+
+// bounded fails a reader that reads more than a record may have.
+type bounded struct {
+	from io.Reader
+	left int
+}
+
+// next allows another record.
+func (b *bounded) next() { b.left = maxRecord }
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, errLongRecord
+	}
+	n, err := b.from.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// formed decodes one JSON value, and tells whether it has the form that is expected. After one of another form the next can be decoded.
+func formed(err error) (bool, error) {
+	var otherType *json.UnmarshalTypeError
+	if errors.As(err, &otherType) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// notJSON is the error of a file, by what its decoder says: never with a part of the file.
+func (l *Lines) notJSON(err error, what string) error {
+	if errors.Is(err, errLongRecord) {
+		return l.broken(errLongRecord)
+	}
+	return l.broken(errors.New(what))
+}
+
+// jsonLines reads JSON a line; a bad record is noted by leave.
+func jsonLines[T any](f File, to *Lines, leave func(string), each func(*T) error) error {
+	to.at = Source{File: f.Name}
+	lines := bufio.NewReaderSize(f, maxRecord)
+	for {
+		to.at.Record++
+		text, err := lines.ReadSlice('\n')
+		long := errors.Is(err, bufio.ErrBufferFull)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = lines.ReadSlice('\n')
+		}
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
+			return to.broken(err)
+		}
+		if text = bytes.TrimSpace(text); long {
+			leave(tooLong)
+		} else if len(text) > 0 {
+			if err := jsonLine(text, to, leave, each); err != nil {
+				return err
+			}
+		}
+		if ended {
+			return nil
+		}
+	}
+}
+
+func jsonLine[T any](text []byte, to *Lines, leave func(string), each func(*T) error) error {
+	var one T
+	good, err := formed(json.Unmarshal(text, &one))
+	switch {
+	case err != nil:
+		return to.notJSON(err, "is no JSON of a user")
+	case !good:
+		leave(otherForm)
+		return nil
+	}
+	return each(&one)
+}
+
+// users reads the list "users" of a JSON object, one user at a time.
+func users[T any](f File, to *Lines, each func(*T) error) error {
+	to.at = Source{File: f.Name}
+	input := &bounded{from: f, left: maxRecord}
+	dec := json.NewDecoder(input)
+	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
+		return to.broken(errors.New("is no JSON object"))
+	}
+	for input.next(); dec.More(); input.next() {
+		name, err := dec.Token()
+		if err != nil {
+			return to.notJSON(err, "is no JSON")
+		}
+		if name != "users" {
+			if err := skip(dec, input); err != nil {
+				return to.notJSON(err, "is no JSON")
+			}
+			continue
+		}
+		if token, err := dec.Token(); err != nil || token != json.Delim('[') {
+			return to.broken(errors.New("its users are no list"))
+		}
+		for input.next(); dec.More(); input.next() {
+			to.at.Record++
+			var one T
+			good, err := formed(dec.Decode(&one))
+			switch {
+			case err != nil:
+				return to.notJSON(err, "is no JSON of a user")
+			case !good:
+				to.leave(otherForm)
+			default:
+				err = each(&one)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if _, err := dec.Token(); err != nil {
+			return to.notJSON(err, "is no JSON")
+		}
+	}
+	return nil
+}
+
+// skip passes over a value of any length.
+func skip(dec *json.Decoder, input *bounded) error {
+	for depth := 0; ; {
+		input.next()
+		token, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
