@@ -142,7 +142,8 @@ func TestACodeAloneDropsWhatMayBeAnothers(t *testing.T) {
 					tx.InsertPhones([]people.Phone{{ID: 70 + user, User: user, Number: fmt.Sprintf("+1415555267%d", user), Region: "US", Primary: true, VerifiedAt: at, CreatedAt: at}}),
 					tx.InsertAPIKey(people.APIKey{ID: 80 + user, App: "shop", Name: "Old", Digest: sha256.Sum256([]byte(fmt.Sprint("key", user))), Owner: user, CreatedAt: at, UpdatedAt: at}))
 			}
-			return err
+			return errors.Join(err, tx.InsertSession(people.Session{ID: 90, CreatedAt: at, UsedAt: at, ExpiresAt: at.Add(time.Hour)}),
+				tx.InsertSignIn(people.SignIn{ID: 91, Session: 90, User: 1, Method: people.MethodPassword, CreatedAt: at}))
 		})
 		for _, address := range []string{"ada@example.com", "bob@example.com"} {
 			b := w.browser()
@@ -157,6 +158,9 @@ func TestACodeAloneDropsWhatMayBeAnothers(t *testing.T) {
 			if err != nil || len(emails) != 1 || emails[0].Address != "ada@example.com" || !emails[0].Primary || emails[0].VerifiedAt.IsZero() {
 				w.T.Errorf("addresses %+v, %v", emails, err)
 			}
+			if signIns, err := tx.SignInsOf(1); err != nil || len(signIns) != 1 || signIns[0].ID == 91 {
+				w.T.Errorf("sign-ins %+v, %v", signIns, err)
+			}
 			for user := int64(1); user <= 2; user++ {
 				phones, err := tx.PhonesOf(user)
 				key, _, more := tx.APIKey(80 + user)
@@ -166,6 +170,26 @@ func TestACodeAloneDropsWhatMayBeAnothers(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+// An invitation is for who proved its address, be that the primary one or not.
+func TestAnInvitationIsAcceptedByAProvenAddressAlone(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		owner, _ := w.signedUp("owner@example.com")
+		organization := owner.organization("Org")
+		w.importUser(1, oldHash, "bob@example.com", "thief@example.com!")
+		w.importUser(2, oldHash, "carol@example.com!", "dave@example.com!")
+		accepts := func(invited, signsIn string) (*browser, string) {
+			owner.invites(organization, invited)
+			b := w.browser()
+			b.ok("POST", "/auth/signin", byPassword(signsIn, oldPassword))
+			return b, fmt.Sprintf(`{"token":%q}`, w.invitation(invited, 1))
+		}
+		b, token := accepts("bob@example.com", "thief@example.com")
+		b.refused(400, "INVALID_INVITATION", "POST", "/organizations/invitations/accept", token)
+		b, token = accepts("dave@example.com", "carol@example.com")
+		b.ok("POST", "/organizations/invitations/accept", token)
 	})
 }
 
