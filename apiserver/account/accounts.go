@@ -15,10 +15,8 @@ type NewAccount struct {
 
 // CreateAccount creates an account whose email was proven, and counts a sign-up. ErrEmailTaken: there is one.
 func (u *Unit) CreateAccount(from NewAccount) (people.User, error) {
-	if _, taken, err := u.UserByEmail(people.FoldEmail(from.Email)); err != nil {
+	if err := u.freeAddress(people.FoldEmail(from.Email)); err != nil {
 		return people.User{}, err
-	} else if taken {
-		return people.User{}, ErrEmailTaken
 	}
 	id, err := u.NewID()
 	if err != nil {

@@ -134,8 +134,9 @@ func (u *Unit) RevokeInvitationOf(member people.Member, id int64) (people.Invita
 	return i, u.Audit("organization.invitation_revoked", object("invitation", id))
 }
 
-// OpenInvitation returns the invitation of a token that an email may accept. ErrInvalidInvitation: there is none.
-func (u *Unit) OpenInvitation(token, email string) (people.Invitation, error) {
+// OpenInvitation returns the invitation of a token that somebody may accept who proved, or is to prove, these addresses.
+// ErrInvalidInvitation: there is none.
+func (u *Unit) OpenInvitation(token string, addresses ...string) (people.Invitation, error) {
 	hash, formed := session.Hash(token)
 	if !formed || !u.B2B.Enabled {
 		return people.Invitation{}, ErrInvalidInvitation
@@ -145,7 +146,8 @@ func (u *Unit) OpenInvitation(token, email string) (people.Invitation, error) {
 		return i, err
 	}
 	open := found && i.AcceptedAt.IsZero() && i.RevokedAt.IsZero() && u.Now.Before(i.ExpiresAt)
-	if !open || people.FoldEmail(i.Email) != people.FoldEmail(email) {
+	invited := func(address string) bool { return people.FoldEmail(address) == people.FoldEmail(i.Email) }
+	if !open || !slices.ContainsFunc(addresses, invited) {
 		return i, ErrInvalidInvitation
 	}
 	if stands, err := u.inviterStands(i); err != nil || !stands {

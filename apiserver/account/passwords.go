@@ -37,6 +37,8 @@ type PasswordTry struct {
 	email   string
 	known   bool
 	failure people.Failure
+	// until is how long the client had to wait before this try.
+	until time.Time
 	// strangers counts the wrong passwords of clients the account does not know, and waited is when they had waited long enough
 	// before this try.
 	strangers people.Failure
@@ -70,6 +72,7 @@ func (u *Unit) CountPasswordTry(email string) (PasswordTry, error) {
 	if err := u.checkWaits(t); err != nil {
 		return t, err
 	}
+	t.until = t.failure.Until
 	t.failure.Count, t.failure.UpdatedAt = t.failure.Count+1, u.Now
 	t.failure.Until = u.Now.Add(password.Delay(t.failure.Count))
 	if err := u.PutFailure(t.failure); err != nil {
@@ -153,20 +156,7 @@ func (u *Unit) AcceptPassword(t PasswordTry) error {
 	if err := u.PutFailure(people.Failure{Scope: scopePassword, Subject: t.failure.Subject, UpdatedAt: u.Now}); err != nil {
 		return err
 	}
-	strangers, err := u.LockFailure(scopePasswordStrangers, t.email, u.Now)
-	if err != nil {
-		return err
-	}
-	if !t.known {
-		strangers.Count = max(strangers.Count-1, 0)
-		if strangers.Until.Equal(t.strangers.Until) {
-			strangers.Until = t.waited // the wait that others brought meanwhile stays
-		}
-	}
-	if err := u.PutFailure(strangers); err != nil {
-		return err
-	}
-	if err := u.Uncount(scopePasswordAround, u.Client.Neighbourhood, u.Now); err != nil {
+	if err := u.uncountAmongOthers(t); err != nil {
 		return err
 	}
 	if err := u.ConfirmPassword(t); err != nil {
@@ -180,6 +170,42 @@ func (u *Unit) AcceptPassword(t PasswordTry) error {
 		return ErrUserDisabled
 	}
 	return nil
+}
+
+// TakeBackPasswordTry takes a try back whose password was not compared: it was neither right nor wrong.
+func (u *Unit) TakeBackPasswordTry(t PasswordTry) error {
+	failure, err := u.LockFailure(scopePassword, t.failure.Subject, u.Now)
+	if err != nil {
+		return err
+	}
+	if err := u.PutFailure(without(failure, t.failure.Until, t.until)); err != nil {
+		return err
+	}
+	return u.uncountAmongOthers(t)
+}
+
+// uncountAmongOthers takes a try back where those of others are counted with it.
+func (u *Unit) uncountAmongOthers(t PasswordTry) error {
+	strangers, err := u.LockFailure(scopePasswordStrangers, t.email, u.Now)
+	if err != nil {
+		return err
+	}
+	if !t.known {
+		strangers = without(strangers, t.strangers.Until, t.waited)
+	}
+	if err := u.PutFailure(strangers); err != nil {
+		return err
+	}
+	return u.Uncount(scopePasswordAround, u.Client.Neighbourhood, u.Now)
+}
+
+// without is a counter less one failure, which brought a wait until a time in the place of one before. The wait that others brought meanwhile stays.
+func without(f people.Failure, brought, before time.Time) people.Failure {
+	f.Count = max(f.Count-1, 0)
+	if f.Until.Equal(brought) {
+		f.Until = before
+	}
+	return f
 }
 
 // ConfirmPassword returns ErrInvalidCredentials where the account's password is no longer the one that was compared. Whoever is

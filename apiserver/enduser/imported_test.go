@@ -1,6 +1,7 @@
 package enduser_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -125,6 +126,102 @@ func TestACodeAloneDropsAPasswordThatCameWithTheAccount(t *testing.T) {
 		if w.password(2) != oldHash {
 			w.T.Error("the password of a proven address was dropped")
 		}
+	})
+}
+
+// What whoever typed the address left in the account is not theirs any more once a code alone proved it.
+func TestACodeAloneDropsWhatMayBeAnothers(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		at := w.Clock.Now().UTC().Truncate(time.Microsecond)
+		w.importUser(1, oldHash, "second@example.com", "ada@example.com")
+		w.importUser(2, oldHash, "bob@example.com!")
+		w.tx(func(tx people.Tx) error {
+			var err error
+			for user := int64(1); user <= 2; user++ {
+				err = errors.Join(err,
+					tx.InsertPhones([]people.Phone{{ID: 70 + user, User: user, Number: fmt.Sprintf("+1415555267%d", user), Region: "US", Primary: true, VerifiedAt: at, CreatedAt: at}}),
+					tx.InsertAPIKey(people.APIKey{ID: 80 + user, App: "shop", Name: "Old", Digest: sha256.Sum256([]byte(fmt.Sprint("key", user))), Owner: user, CreatedAt: at, UpdatedAt: at}))
+			}
+			return errors.Join(err, tx.InsertSession(people.Session{ID: 90, CreatedAt: at, UsedAt: at, ExpiresAt: at.Add(time.Hour)}),
+				tx.InsertSignIn(people.SignIn{ID: 91, Session: 90, User: 1, Method: people.MethodPassword, CreatedAt: at}))
+		})
+		for _, address := range []string{"ada@example.com", "bob@example.com"} {
+			b := w.browser()
+			b.ok("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"email_otp","email":%q}`, address))
+			b.ok("POST", "/auth/attempt-verification", b.sendCode(w.codeFor(address, 1)))
+			if b.ok("GET", "/session", ""); b.last.Body.Session.ActiveSignIn == nil && !strings.Contains(b.last.Raw, address) {
+				w.T.Errorf("%s is not signed in: %s", address, b.last.Raw)
+			}
+		}
+		w.tx(func(tx people.Tx) error {
+			emails, err := tx.EmailsOf(1)
+			if err != nil || len(emails) != 1 || emails[0].Address != "ada@example.com" || !emails[0].Primary || emails[0].VerifiedAt.IsZero() {
+				w.T.Errorf("addresses %+v, %v", emails, err)
+			}
+			if signIns, err := tx.SignInsOf(1); err != nil || len(signIns) != 1 || signIns[0].ID == 91 {
+				w.T.Errorf("sign-ins %+v, %v", signIns, err)
+			}
+			for user := int64(1); user <= 2; user++ {
+				phones, err := tx.PhonesOf(user)
+				key, _, more := tx.APIKey(80 + user)
+				if kept := user == 2; err != nil || more != nil || (len(phones) == 1) != kept || key.RevokedAt.IsZero() != kept {
+					w.T.Errorf("user %d: phones %+v, key %+v, %v, %v", user, phones, key, err, more)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// An invitation is for who proved its address, be that the primary one or not.
+func TestAnInvitationIsAcceptedByAProvenAddressAlone(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		owner, _ := w.signedUp("owner@example.com")
+		organization := owner.organization("Org")
+		w.importUser(1, oldHash, "bob@example.com", "thief@example.com!")
+		w.importUser(2, oldHash, "carol@example.com!", "dave@example.com!")
+		accepts := func(invited, signsIn string) (*browser, string) {
+			owner.invites(organization, invited)
+			b := w.browser()
+			b.ok("POST", "/auth/signin", byPassword(signsIn, oldPassword))
+			return b, fmt.Sprintf(`{"token":%q}`, w.invitation(invited, 1))
+		}
+		b, token := accepts("bob@example.com", "thief@example.com")
+		b.refused(400, "INVALID_INVITATION", "POST", "/organizations/invitations/accept", token)
+		b, token = accepts("dave@example.com", "carol@example.com")
+		b.ok("POST", "/organizations/invitations/accept", token)
+	})
+}
+
+// Somebody else's account holds an address that nobody proved beside one that it proved: the owner signs up all the same.
+func TestASignUpTakesAnAddressThatNobodyProvedFromAnAccountItDoesNotOpen(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "thief@example.com!", "ada@example.com")
+		w.importUser(2, oldHash, "bob@example.com")
+		b := w.browser()
+		b.ok("POST", "/auth/signup", `{"email":"ada@example.com","password":"correct horse battery staple"}`)
+		b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, b.last.Body.Session.SignUpAttempts[0]["id"], w.codeFor("ada@example.com", 1)))
+		w.tx(func(tx people.Tx) error {
+			e, found, err := tx.Email("ada@example.com")
+			if err != nil || !found || e.User == 1 || !e.Primary || e.VerifiedAt.IsZero() {
+				w.T.Errorf("%+v, %t, %v", e, found, err)
+			}
+			rest, err := tx.EmailsOf(1)
+			if err != nil || len(rest) != 1 || rest[0].Address != "thief@example.com" {
+				w.T.Errorf("the other account has %+v, %v", rest, err)
+			}
+			return nil
+		})
+		// An account that its address opens by a code is not doubled.
+		taken := w.browser()
+		taken.ok("POST", "/auth/signup", `{"email":"bob@example.com","password":"correct horse battery staple"}`)
+		taken.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":"000000"}`, taken.last.Body.Session.SignUpAttempts[0]["id"]))
+		w.tx(func(tx people.Tx) error {
+			if e, found, err := tx.Email("bob@example.com"); err != nil || !found || e.User != 2 {
+				w.T.Errorf("%+v, %t, %v", e, found, err)
+			}
+			return nil
+		})
 	})
 }
 

@@ -104,7 +104,11 @@ func acceptInvitation(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		i, err := u.OpenInvitation(token, user.Email)
+		addresses, err := u.ProvenAddresses(user.ID)
+		if err != nil {
+			return reply{}, err
+		}
+		i, err := u.OpenInvitation(token, addresses...)
 		if err != nil {
 			return reply{}, err
 		}

@@ -73,7 +73,7 @@ func signInByCode(c *call, email string) (reply, error) {
 //  1. who has to wait is refused, without a row or a turn of the hasher;
 //  2. a turn of the hasher is waited for, so that no row is written for a try that is not hashed;
 //  3. the try is counted as wrong and committed;
-//  4. the password is compared;
+//  4. the password is compared; where that cannot be, the count is taken back;
 //  5. a right one takes the count back and signs in, in one transaction. Where its address is not verified, a code is sent there instead.
 func signInByPassword(c *call, email, typed string) (reply, error) {
 	if err := c.view(func(u *account.Unit) error { return u.CheckPasswordTry(email) }); err != nil {
@@ -90,7 +90,8 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 	}
 	right, err := turn.Verify(typed, try.Encoded)
 	if err != nil {
-		return reply{}, err
+		turn.Release()
+		return reply{}, notCompared(c, try, err)
 	}
 	if !right {
 		turn.Release()
@@ -156,6 +157,15 @@ func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, erro
 	})
 	out.data = c.sessionSnapshot()
 	return out, err
+}
+
+// notCompared answers a try whose password could not be compared, which then does not count.
+func notCompared(c *call, try account.PasswordTry, reason error) error {
+	_, err := transact(c, func(u *unit) (reply, error) { return reply{}, u.TakeBackPasswordTry(try) })
+	if err != nil {
+		return err
+	}
+	return c.answerTo(reason)
 }
 
 // wrongPassword answers a failure, the eleventh in a row and later ones with a wait.

@@ -82,7 +82,7 @@ func signUp(c *call) (reply, error) {
 			}
 			begun.Invitation = invitation.ID
 		}
-		e, _, err := u.Email(people.FoldEmail(q.email))
+		e, err := u.AddressForCode(q.email) // one that opens no account is free for who proves it
 		if err != nil {
 			return reply{}, err
 		}
@@ -120,11 +120,11 @@ func (c *call) precheck(q signUpRequest) error {
 			}
 		}
 		folded := people.FoldEmail(q.email)
-		owner, _, err := u.UserByEmail(folded)
+		owner, err := u.AddressForCode(folded)
 		if err != nil {
 			return err
 		}
-		return c.codes.MaySend(u, verification.Target{Purpose: people.PurposeSignUp, Channel: people.ChannelMail, Account: owner.ID, Recipient: folded})
+		return c.codes.MaySend(u, verification.Target{Purpose: people.PurposeSignUp, Channel: people.ChannelMail, Account: owner.User, Recipient: folded})
 	})
 }
 

@@ -32,7 +32,7 @@ func (t *Turn) verifyForeign(password, encoded string) (bool, error) {
 	if err != nil {
 		return false, errForm
 	}
-	if h.Memory > heavyMemory {
+	if h.Memory > heavyMemory+foreign.Beside {
 		if !t.hasher.enterHeavy() {
 			return false, ErrBusy
 		}

@@ -86,8 +86,8 @@ var writes = map[string]func(tx people.Tx) error{
 	"InsertPasswords": func(tx people.Tx) error {
 		return tx.InsertPasswords([]people.Password{{User: 2, Encoded: "hash", CreatedAt: born}})
 	},
-	"MakePrimaryEmail":    func(tx people.Tx) error { return tx.MakePrimaryEmail(1, 0) },
-	"DeleteUnproven":      func(tx people.Tx) error { return tx.DeleteUnproven([]int64{1001}) },
+	"MakePrimaryEmail":    func(tx people.Tx) error { return tx.MakePrimaryEmail(1, 1003) },
+	"DeleteUnproven":      func(tx people.Tx) error { return tx.DeleteUnproven([]int64{1003}) },
 	"DemoteEmails":        func(tx people.Tx) error { return tx.DemoteEmails([]int64{1001}) },
 	"InsertPhones":        func(tx people.Tx) error { return tx.InsertPhones([]people.Phone{phone(2, 1)}) },
 	"DemotePhones":        func(tx people.Tx) error { return tx.DemotePhones([]int64{1}) },

@@ -14,7 +14,7 @@ import (
 const (
 	maxSalt          = 64
 	minHash, maxHash = 16, 64
-	// maxMemory is what one comparison may take.
+	// maxMemory is what one comparison may take, but for the little that Beside is.
 	maxMemory = 128 << 20
 	// maxEncoded is longer than any form within its bounds.
 	maxEncoded = 1024

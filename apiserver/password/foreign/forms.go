@@ -22,7 +22,7 @@ const (
 	// bcryptCounts is how many bytes of a password bcrypt looks at.
 	bcryptCounts                   = 72
 	bcryptLength                   = 60
-	maxLogN, maxScryptLanes, maxR  = 17, 4, maxMemory / 128 / 2
+	maxLogN, maxScryptLanes, maxR  = 17, 4, 64
 	maxIterations                  = 2_000_000
 	firebaseDerived                = 32
 	bcryptAlphabet                 = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -67,13 +67,16 @@ func parseBcrypt(encoded string) (*Hash, error) {
 // scryptCosts reads ln=,r=,p=.
 func scryptCosts(text string, maxLanes int) (logN, r, p int, ok bool) {
 	n, ok := settings(text, setting{"ln", maxLogN}, setting{"r", maxR}, setting{"p", maxLanes})
-	if !ok || scryptMemory(n[0], n[1]) > maxMemory {
+	if !ok || scryptMemory(n[0], n[1], n[2]) > maxMemory+Beside {
 		return 0, 0, 0, false
 	}
 	return n[0], n[1], n[2], true
 }
 
-func scryptMemory(logN, r int) int64 { return 128 * int64(r) << logN }
+// Beside is how many bytes scrypt may take beside its table: a block for each lane, and two to work in.
+const Beside = 128 * maxR * (maxScryptLanes + 2)
+
+func scryptMemory(logN, r, p int) int64 { return 128 * int64(r) * (1<<logN + int64(p) + 2) }
 
 // parseScrypt reads $scrypt$ln=,r=,p=$salt$hash.
 func parseScrypt(parts []string) (*Hash, error) {
@@ -86,7 +89,7 @@ func parseScrypt(parts []string) (*Hash, error) {
 	if !ok1 || !ok2 || !ok3 {
 		return nil, ErrForm
 	}
-	return &Hash{Memory: scryptMemory(logN, r), want: want, derive: func(password []byte) []byte {
+	return &Hash{Memory: scryptMemory(logN, r, p), want: want, derive: func(password []byte) []byte {
 		key, _ := scrypt.Key(password, salt, 1<<logN, r, p, len(want)) // the costs were checked: no error, or no match
 		return key
 	}}, nil
@@ -107,7 +110,7 @@ func parseFirebase(parts []string) (*Hash, error) {
 		return nil, ErrForm
 	}
 	salt = append(salt, separator...)
-	return &Hash{Memory: scryptMemory(logN, r), want: want, derive: func(password []byte) []byte {
+	return &Hash{Memory: scryptMemory(logN, r, p), want: want, derive: func(password []byte) []byte {
 		key, _ := scrypt.Key(password, salt, 1<<logN, r, p, firebaseDerived)
 		block, err := aes.NewCipher(key)
 		if err != nil {
