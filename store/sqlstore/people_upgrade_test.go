@@ -8,6 +8,25 @@ import (
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
+// migratedTo opens a store with the tables of a former version.
+func migratedTo(t testing.TB, url string, version int64) *Store {
+	t.Helper()
+	s := openAt(t, url, Options{})
+	db := s.engine.write
+	if s.engine.openMigrate != nil {
+		db = s.engine.openMigrate()
+		defer func() { _ = db.Close() }()
+	}
+	provider, err := s.migrations(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(t.Context(), version); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // What the version before wrote counts after the upgrade: the codes it sent, and the clients that accounts signed in from. Without
 // those an owner would be a stranger to the limits on strangers.
 func TestLimitsGoOnFromWhatTheVersionBeforeWrote(t *testing.T) {
@@ -15,19 +34,7 @@ func TestLimitsGoOnFromWhatTheVersionBeforeWrote(t *testing.T) {
 	for engine, url := range engines {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			s := openAt(t, url(t), Options{})
-			db := s.engine.write
-			if s.engine.openMigrate != nil {
-				db = s.engine.openMigrate()
-				defer func() { _ = db.Close() }()
-			}
-			provider, err := s.migrations(db)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := provider.UpTo(t.Context(), 2); err != nil {
-				t.Fatal(err)
-			}
+			s := migratedTo(t, url(t), 2)
 			now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 			on := session{s.engine.dialect, s.engine.write}
 			for _, row := range []struct {
@@ -57,7 +64,7 @@ func TestLimitsGoOnFromWhatTheVersionBeforeWrote(t *testing.T) {
 			if err := s.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			err = s.View(t.Context(), "acme/home", func(tx people.Tx) error {
+			err := s.View(t.Context(), "acme/home", func(tx people.Tx) error {
 				for client, want := range map[string]bool{"192.0.2.1": true, "192.0.2.2": false, "192.0.2.3": false, "2001:db8::/64": true, "2001:db8::1": false} {
 					if known, err := tx.KnownClient(7, client, now.Add(-people.KnownFor)); err != nil || known != want {
 						t.Errorf("%s is known: %t, %v, want %t", client, known, err, want)

@@ -40,24 +40,3 @@ DROP TABLE events_before;
 
 -- Of the events that wait, those with an address are found by their user, to forget it.
 CREATE INDEX events_traces ON events (deployment, user_id) WHERE address <> '' OR user_agent <> '';
-
--- For those who chart elsewhere (docs/analytics.md). who tells users apart: by their numbers, and where they have none yet by -1 less
--- their ids.
-CREATE VIEW analytics_events AS
-SELECT deployment, kind, at, ordinal AS who, method FROM past_events
-UNION ALL
-SELECT e.deployment, e.kind, e.at, COALESCE(o.ordinal, CASE WHEN e.user_id = 0 THEN -1 ELSE -1 - e.user_id END), e.method
-FROM events e LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id;
-
--- Days, UTC, in days since 1970. Those with events that wait to be sealed are counted anew.
-CREATE VIEW analytics_days AS
-SELECT d.deployment, d.day, d.users AS signins, d.signups, d.organizations, d.workspaces FROM sealed_days d
-WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.deployment = d.deployment AND e.kind IN ('signin', 'signup', 'organization', 'workspace')
-    AND e.at >= d.day * 86400000000 AND e.at < (d.day + 1) * 86400000000)
-UNION ALL
-SELECT v.deployment, v.at / 86400000000, COUNT(DISTINCT CASE WHEN v.kind = 'signin' THEN v.who END), COUNT(CASE WHEN v.kind = 'signup' THEN 1 END),
-    COUNT(CASE WHEN v.kind = 'organization' THEN 1 END), COUNT(CASE WHEN v.kind = 'workspace' THEN 1 END)
-FROM (SELECT DISTINCT deployment, at / 86400000000 AS day FROM events) w
-JOIN analytics_events v ON v.deployment = w.deployment AND v.kind IN ('signin', 'signup', 'organization', 'workspace')
-    AND v.at >= w.day * 86400000000 AND v.at < (w.day + 1) * 86400000000
-GROUP BY 1, 2;

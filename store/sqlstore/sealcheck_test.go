@@ -1,0 +1,190 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/daylog"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// TestTheViewOfDaysIsTheSummarysDays: whoever charts in SQL sees what operation 4.2 answers.
+func TestTheViewOfDaysIsTheSummarysDays(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			s := migrated(t, newURL(t), Options{})
+			record(t, s, 1, 200, 20)
+			sealWhole(t, s)
+			record(t, s, 2, 5, 30) // some days are sealed in part
+			var days []people.Day
+			err := s.reads().query(t.Context(), func(row *sql.Rows) error {
+				var d people.Day
+				var day int64
+				err := row.Scan(&day, &d.SignInUsers, &d.SignUps, &d.Organizations, &d.Workspaces)
+				d.Start = time.UnixMicro(day * microsADay).UTC()
+				days = append(days, d)
+				return err
+			}, `SELECT day, signins, signups, organizations, workspaces FROM analytics_days WHERE deployment = ? ORDER BY day`, analyzed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := summaryOf(t, s, people.Period{From: firstDay, To: firstDay.AddDate(0, 0, 9)}).Days; !reflect.DeepEqual(days, want) {
+				t.Errorf("%+v, want %+v", days, want)
+			}
+		})
+	}
+}
+
+// TestEventsOfAMonthHaveAPartition on PostgreSQL, and one that cannot be made stops nothing.
+func TestEventsOfAMonthHaveAPartition(t *testing.T) {
+	t.Parallel()
+	s := migrated(t, engines["postgres"](t), Options{})
+	record(t, s, 1, 100, 9)
+	s.parts.Store(monthOf(firstDay.UnixMicro()/microsADay), true) // February's was tried, and could not be made
+	sealWhole(t, s)
+	counts := map[string]int64{}
+	err := s.reads().query(t.Context(), func(row *sql.Rows) error {
+		var part string
+		var n int64
+		err := row.Scan(&part, &n)
+		counts[part] = n
+		return err
+	}, `SELECT CAST(tableoid::regclass AS TEXT), COUNT(*) FROM past_events GROUP BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(counts) != 2 || counts["past_events_others"] == 0 || counts["past_events_2024_03"] == 0 {
+		t.Errorf("%v", counts)
+	}
+}
+
+// TestAMonthAndTheTotalAreVerifiedWithTheLastDay of each: what they have too much is in no day.
+func TestAMonthAndTheTotalAreVerifiedWithTheLastDay(t *testing.T) {
+	t.Parallel()
+	s := migrated(t, newSQLite(t), Options{})
+	record(t, s, 1, 200, 20)
+	sealWhole(t, s)
+	fault := func() string {
+		t.Helper()
+		checks, err := s.VerifySeals(t.Context(), analyzed, longAgo, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var faults []string
+		for _, check := range checks {
+			if check.Fault != "" {
+				faults = append(faults, check.Day.Format(time.DateOnly)+" "+check.Fault)
+			}
+		}
+		return strings.Join(faults, ", ")
+	}
+	change := func(do func(tx *peopleTx) error) {
+		t.Helper()
+		if err := s.Change(t.Context(), analyzed, func(tx people.Tx) error { return do(tx.(*peopleTx)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	february := sealedMonth{month: monthOf(firstDay.UnixMicro() / microsADay), version: 9}
+	change(func(tx *peopleTx) error {
+		all := daylog.NewUsers()
+		all.AddRange(0, 1000)
+		return tx.putSealedMonth(february, all)
+	})
+	if got := fault(); got != "2024-02-29 its month has users that no day of it has" {
+		t.Error(got)
+	}
+	change(func(tx *peopleTx) error { return tx.putSealedMonth(february, daylog.NewUsers()) })
+	if got := fault(); strings.Count(got, "its month lacks users of it") != 4 {
+		t.Error(got)
+	}
+	change(func(tx *peopleTx) error {
+		all := daylog.NewUsers()
+		days, err := tx.sealedDays(0, firstDayOf(february.month+1))
+		for _, day := range days {
+			set, failed := tx.daySet(day)
+			err = errors.Join(err, failed)
+			all.Or(set)
+		}
+		return errors.Join(err, tx.putSealedMonth(february, all), tx.exec(`UPDATE sealed_totals SET total = total + 1 WHERE deployment = :deployment AND what = 'signups'`))
+	})
+	if got := fault(); got != "2024-03-03 the sign-ups of all time are not those of all days" {
+		t.Error(got)
+	}
+}
+
+// TestWhatIsDamagedIsNamed changes what is sealed behind Cardea's back.
+func TestWhatIsDamagedIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]string{
+		"its log is damaged: the checksum is another": `UPDATE sealed_days SET log = user_set WHERE deployment = ? AND day = ?`,
+		"its set of users is damaged":                 `UPDATE sealed_days SET user_set = log WHERE deployment = ? AND day = ?`,
+		"its numbers are not those of its log":        `UPDATE sealed_days SET organizations = organizations + 1 WHERE deployment = ? AND day = ?`,
+		"its log is not that of its events": `UPDATE past_events SET at = at + 1 WHERE deployment = ? AND kind = 'signup' AND at = (
+			SELECT MIN(p.at) FROM past_events p WHERE p.deployment = past_events.deployment AND p.kind = 'signup' AND p.at / 86400000000 = ?)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := migrated(t, newSQLite(t), Options{})
+			record(t, s, 1, 200, 20)
+			sealWhole(t, s)
+			day := firstDay.UnixMicro()/microsADay + 2
+			changed, err := session{s.engine.dialect, s.engine.write}.exec(t.Context(), damage, analyzed, day)
+			if err != nil || changed != 1 {
+				t.Fatal(changed, err)
+			}
+			checks, err := s.VerifySeals(t.Context(), analyzed, longAgo, 100)
+			if err != nil || len(checks) != 7 {
+				t.Fatal(checks, err)
+			}
+			for _, check := range checks {
+				want := ""
+				if check.Day.UnixMicro()/microsADay == day {
+					want = name
+				}
+				if check.Fault != want {
+					t.Errorf("%s: %q, want %q", check.Day.Format(time.DateOnly), check.Fault, want)
+				}
+			}
+		})
+	}
+}
+
+// TestWhatIsDamagedIsMadeAnew when an event of the day comes: from the sealed events, and a month from its days.
+func TestWhatIsDamagedIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]string{
+		"a log":   `UPDATE sealed_days SET log = user_set WHERE deployment = ? AND day = ?`,
+		"a month": `UPDATE sealed_months SET user_set = x'00' WHERE deployment = ? AND month * 0 + 1 = ? * 0 + 1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := migrated(t, newSQLite(t), Options{})
+			record(t, s, 1, 200, 20)
+			sealWhole(t, s)
+			want := sealedRows(t, s)
+			if _, err := (session{s.engine.dialect, s.engine.write}).exec(t.Context(), damage, analyzed, firstDay.UnixMicro()/microsADay+2); err != nil {
+				t.Fatal(err)
+			}
+			if reflect.DeepEqual(sealedRows(t, s), want) {
+				t.Fatal("nothing was damaged")
+			}
+			record(t, s, 2, 200, 20)
+			sealWhole(t, s)
+			checks, err := s.VerifySeals(t.Context(), analyzed, longAgo, 100)
+			if err != nil || len(checks) != 7 {
+				t.Fatal(checks, err)
+			}
+			for _, check := range checks {
+				if check.Fault != "" {
+					t.Errorf("%+v", check)
+				}
+			}
+		})
+	}
+}
