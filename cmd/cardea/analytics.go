@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
-	"time"
 
+	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/spf13/cobra"
 )
 
@@ -24,7 +22,8 @@ func analyticsCommand() *cobra.Command {
 }
 
 func verifyCommand() *cobra.Command {
-	var baseURL, keyFile, from string
+	var o backendOptions
+	var from string
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Count sealed days anew from their events, and name those that differ",
@@ -33,16 +32,11 @@ func verifyCommand() *cobra.Command {
 			"It ends with 0, with 1 if any day differs, and with 2 if it could not run.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			key, err := importKey(keyFile)
+			api, err := o.open("analytics:read")
 			if err != nil {
 				return &exitError{2, err}
 			}
-			if baseURL == "" {
-				return &exitError{2, errors.New("--base-url or CARDEA_BASE_URL is required: where the backend API is, such as https://api.example.com")}
-			}
-			v := &verifier{
-				baseURL: strings.TrimSuffix(baseURL, "/"), key: key, client: &http.Client{Timeout: importRequestTimeout}, out: cmd.OutOrStdout(), retryAfter: time.Second,
-			}
+			v := &verifier{backend: api, out: cmd.OutOrStdout()}
 			differs, err := v.run(cmd.Context(), from)
 			switch {
 			case err != nil:
@@ -54,18 +48,15 @@ func verifyCommand() *cobra.Command {
 		},
 	}
 	endsWithTwo(cmd)
-	cmd.Flags().StringVar(&baseURL, "base-url", "", "where the backend API is, such as https://api.example.com")
-	cmd.Flags().StringVar(&keyFile, "api-key-file", "", "file with the API key; absent: CARDEA_API_KEY")
+	o.addTo(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "the first day to look at, such as 2026-05-10; absent: the first there is")
 	return cmd
 }
 
 // verifier asks for the verification of sealed days, page by page.
 type verifier struct {
-	baseURL, key string
-	client       *http.Client
-	out          io.Writer
-	retryAfter   time.Duration
+	*backend
+	out io.Writer
 }
 
 // verification is a page of the answer.
@@ -90,7 +81,7 @@ func (v *verifier) run(ctx context.Context, from string) (differs int, err error
 			days++
 			if day.Fault != nil {
 				differs++
-				_, _ = fmt.Fprintf(v.out, "%s: %s\n", day.Day, *day.Fault)
+				_, _ = fmt.Fprintf(v.out, "%s: %s\n", text.Printable(day.Day), text.Printable(*day.Fault))
 			}
 		}
 		if page.Next != nil && *page.Next == *next {
@@ -103,33 +94,13 @@ func (v *verifier) run(ctx context.Context, from string) (differs int, err error
 }
 
 func (v *verifier) page(ctx context.Context, from string) (page verification, err error) {
-	path := v.baseURL + "/analytics/verification"
+	path := "/analytics/verification"
 	if from != "" {
 		path += "?" + url.Values{"from": {from}}.Encode()
 	}
-	patient := &importer{retryAfter: v.retryAfter}
-	err = patient.retried(ctx, func() (int, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
-		if err != nil {
-			return http.StatusBadRequest, err
-		}
-		request.Header.Set("Authorization", "Bearer "+v.key)
-		response, err := v.client.Do(request)
-		if err != nil {
-			return 0, err
-		}
-		defer func() { _ = response.Body.Close() }()
-		raw, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-		if err != nil {
-			return 0, err
-		}
-		if response.StatusCode != http.StatusOK {
-			var refused struct{ Message string }
-			_ = json.Unmarshal(raw, &refused) // what is no JSON has no message
-			return response.StatusCode, fmt.Errorf("the backend API answers %d: %s", response.StatusCode, refused.Message)
-		}
-		page = verification{}
-		return response.StatusCode, json.Unmarshal(raw, &page)
+	err = v.retried(ctx, func() (status int, err error) {
+		page, status, err = ask[verification](ctx, v.backend, http.MethodGet, path, nil)
+		return status, err
 	})
 	return page, err
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,13 +49,11 @@ func endsWithTwo(cmd *cobra.Command) {
 // errRejected: lines of a file were rejected, and told already.
 var errRejected = errors.New("some lines were rejected: correct them, and import the file again")
 
-// importRequestTimeout bounds one request of an import.
-const importRequestTimeout = time.Minute
-
 // importOptions are the flags of import.
 type importOptions struct {
-	baseURL, keyFile, from string
-	dryRun                 bool
+	backendOptions
+	from   string
+	dryRun bool
 }
 
 func importCommand() *cobra.Command {
@@ -83,8 +79,7 @@ func importCommand() *cobra.Command {
 		},
 	}
 	endsWithTwo(cmd)
-	cmd.Flags().StringVar(&o.baseURL, "base-url", "", "where the backend API is, such as https://api.example.com")
-	cmd.Flags().StringVar(&o.keyFile, "api-key-file", "", "file with the API key; absent: CARDEA_API_KEY")
+	o.addTo(cmd)
 	cmd.Flags().StringVar(&o.from, "from", "", "the system whose exports the files are: "+strings.Join(exports.Systems(), ", ")+"; absent: the files hold lines")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "judge form and references within the files, and send nothing")
 	return cmd
@@ -118,35 +113,13 @@ type taker func(ctx context.Context, file importFile) (bool, error)
 
 // sending is the taker that sends files to the backend API.
 func sending(cmd *cobra.Command, o importOptions) (taker, error) {
-	key, err := importKey(o.keyFile)
+	api, err := o.open("users:write, organizations:write or api_keys:write, as the lines need")
 	if err != nil {
 		return nil, err
 	}
-	if o.baseURL == "" {
-		return nil, errors.New("--base-url or CARDEA_BASE_URL is required: where the backend API is, such as https://api.example.com")
-	}
-	i := &importer{
-		baseURL: strings.TrimSuffix(o.baseURL, "/"), key: key, client: &http.Client{Timeout: importRequestTimeout},
-		out: cmd.OutOrStdout(), problems: cmd.ErrOrStderr(), retryAfter: time.Second,
-	}
+	i := &importer{backend: api, out: cmd.OutOrStdout(), problems: cmd.ErrOrStderr()}
 	return func(ctx context.Context, file importFile) (bool, error) {
 		counts, err := i.file(ctx, file)
 		return counts.Rejected > 0, err
 	}, nil
-}
-
-// importKey returns the API key: it is no flag, for others see those of a process.
-func importKey(file string) (string, error) {
-	key := os.Getenv("CARDEA_API_KEY")
-	if file != "" {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			return "", fmt.Errorf("--api-key-file: %w", err)
-		}
-		key = string(raw)
-	}
-	if key = strings.TrimSpace(key); key == "" {
-		return "", errors.New("CARDEA_API_KEY or --api-key-file is required: a key with users:write, organizations:write or api_keys:write, as the lines need")
-	}
-	return key, nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/imports"
 )
 
-// backend imports lines as the backend API does: those that contain "bad" are rejected.
-type backend struct {
+// importing imports lines as the backend API does: those that contain "bad" are rejected.
+type importing struct {
 	mu sync.Mutex
 	// got is what was imported, and done whether it was all.
 	got  bytes.Buffer
@@ -29,7 +29,7 @@ type backend struct {
 	imported, rejected int
 }
 
-func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (b *importing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r.Header.Get("Authorization") != "Bearer secret" {
@@ -82,7 +82,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // runImport runs the command over a file's content.
-func runImport(t *testing.T, b *backend, content string) (out, problems string, err error) {
+func runImport(t *testing.T, b *importing, content string) (out, problems string, err error) {
 	t.Helper()
 	server := httptest.NewServer(b)
 	defer server.Close()
@@ -103,7 +103,7 @@ func runImport(t *testing.T, b *backend, content string) (out, problems string, 
 
 func TestImportSendsAFileWhole(t *testing.T) {
 	content := strings.Repeat(strings.Repeat("x", 999)+"\n", 4000) + "last"
-	for name, b := range map[string]*backend{"at once": {}, "an answer is lost": {lose: 2}, "busy": {busy: 3}, "another imports it too": {other: 2}, "another ends it": {other: 4}} {
+	for name, b := range map[string]*importing{"at once": {}, "an answer is lost": {lose: 2}, "busy": {busy: 3}, "another imports it too": {other: 2}, "another ends it": {other: 4}} {
 		t.Run(name, func(t *testing.T) {
 			out, problems, err := runImport(t, b, content)
 			if err != nil || problems != "" || out != "FILE: 4001 imported, 0 present, 0 rejected\n" {
@@ -118,7 +118,7 @@ func TestImportSendsAFileWhole(t *testing.T) {
 
 func TestImportTellsRejectedLinesByTheirNumbers(t *testing.T) {
 	content := strings.Repeat(strings.Repeat("x", 999)+"\n", 600) + "bad\nfine\nbad\n"
-	out, problems, err := runImport(t, &backend{}, content)
+	out, problems, err := runImport(t, &importing{}, content)
 	if exitCode(err) != 1 || out != "FILE: 601 imported, 0 present, 2 rejected\n" || problems != "FILE:601: /x: is bad\nFILE:603: /x: is bad\n" {
 		t.Errorf("%q, %q, %v", out, problems, err)
 	}
@@ -144,7 +144,7 @@ func TestWhatOthersWroteDoesNotSteerTheTerminal(t *testing.T) {
 }
 
 func TestImportGoesOnAndEnds(t *testing.T) {
-	b := &backend{}
+	b := &importing{}
 	b.got.WriteString("first\n")
 	b.imported = 1
 	if out, _, err := runImport(t, b, "first\nsecond\n"); err != nil || out != "FILE: 2 imported, 0 present, 0 rejected\n" || b.got.String() != "first\nsecond\n" {
@@ -156,7 +156,7 @@ func TestImportGoesOnAndEnds(t *testing.T) {
 }
 
 func TestAnImportThatAlwaysConflictsEnds(t *testing.T) {
-	b := &backend{}
+	b := &importing{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			http.Error(w, `{}`, http.StatusConflict)
@@ -165,7 +165,7 @@ func TestAnImportThatAlwaysConflictsEnds(t *testing.T) {
 		b.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	i := &importer{baseURL: server.URL, key: "secret", client: server.Client(), out: io.Discard, problems: io.Discard}
+	i := &importer{backend: &backend{baseURL: server.URL, key: "secret", client: server.Client()}, out: io.Discard, problems: io.Discard}
 	f, err := os.Open(os.Args[0])
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestADryRunJudgesWithoutAServer(t *testing.T) {
 
 func TestAnEndlessLineIsRejectedAlone(t *testing.T) {
 	long := strings.Repeat("y", 3<<20)
-	b := &backend{lose: 2}
+	b := &importing{lose: 2}
 	out, problems, err := runImport(t, b, "first\n"+long+"\nbad\n"+strings.Repeat("z", maxImportLine)+"\nlast\n"+long)
 	if exitCode(err) != 1 || out != "FILE: 2 imported, 0 present, 4 rejected\n" || strings.Contains(b.got.String(), "yy") {
 		t.Errorf("%q, %v", out, err)
@@ -214,13 +214,13 @@ func TestAnEndlessLineIsRejectedAlone(t *testing.T) {
 		}
 	}
 	// An interrupted import goes on behind the line, in the bytes that were sent.
-	halfway := &backend{imported: 1, rejected: 1}
+	halfway := &importing{imported: 1, rejected: 1}
 	halfway.got.WriteString("first\n" + string(standIn))
 	out, problems, err = runImport(t, halfway, "first\n"+long+"\nlast\nbad\n")
 	if exitCode(err) != 1 || out != "FILE: 2 imported, 0 present, 2 rejected\n" || problems != "FILE:4: /x: is bad\n" {
 		t.Errorf("it went on with %q, %q, %v", out, problems, err)
 	}
-	within := &backend{}
+	within := &importing{}
 	within.got.WriteString("fir")
 	if _, _, err = runImport(t, within, "first\n"); !errors.Is(err, errWithinLine) || exitCode(err) != 2 {
 		t.Errorf("within a line: %v", err)
@@ -229,7 +229,7 @@ func TestAnEndlessLineIsRejectedAlone(t *testing.T) {
 
 func TestShortLinesAreSentInBatchesThatTheAPITakes(t *testing.T) {
 	content := strings.Repeat("x\n\n", 25_000)
-	b := &backend{}
+	b := &importing{}
 	if _, problems, err := runImport(t, b, content); err != nil || problems != "" || b.got.String() != content || b.batches != 3 {
 		t.Errorf("%d bytes of %d in %d batches: %q, %v", b.got.Len(), len(content), b.batches, problems, err)
 	}

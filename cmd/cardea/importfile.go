@@ -5,33 +5,23 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
-
-	"github.com/cardea-iam/cardea/internal/text"
 )
 
-const (
-	// progressEvery is the time between two words about how far a file came.
-	progressEvery = 5 * time.Second
-	// importTries bounds how often a request is sent that was not answered, or with "later".
-	importTries = 8
-)
+// progressEvery is the time between two words about how far a file came.
+const progressEvery = 5 * time.Second
 
 // errElsewhere: the file came further than was sent: somebody else imports it too.
 var errElsewhere = errors.New("somebody else imports this file too")
 
 // importer sends files of JSON Lines to the backend API.
 type importer struct {
-	baseURL, key  string
-	client        *http.Client
+	*backend
 	out, problems io.Writer
-	// retryAfter is the wait before a second try; it doubles.
-	retryAfter time.Duration
 }
 
 // importState is how far the import of a file came, as the API answers.
@@ -115,9 +105,10 @@ func (i *importer) rest(ctx context.Context, f importFile, path string, size int
 // state asks how far the import of a file came.
 func (i *importer) state(ctx context.Context, path string) (state importState, err error) {
 	err = i.retried(ctx, func() (int, error) {
-		status, err := i.do(ctx, http.MethodGet, path, nil, &state)
-		if status == http.StatusNotFound {
-			state, err = importState{}, nil
+		var status int
+		var err error
+		if state, status, err = ask[importState](ctx, i.backend, http.MethodGet, path, nil); status == http.StatusNotFound {
+			err = nil
 		}
 		return status, err
 	})
@@ -129,63 +120,20 @@ func (i *importer) send(ctx context.Context, path, query string, batch []byte, o
 	sent := false
 	err = i.retried(ctx, func() (int, error) {
 		if sent {
-			if status, err := i.do(ctx, http.MethodGet, path, nil, &state); err != nil && status != http.StatusNotFound {
+			came, status, err := ask[importState](ctx, i.backend, http.MethodGet, path, nil)
+			if err != nil && status != http.StatusNotFound {
 				return status, err
 			}
-			if state.Offset > offset || state.CompletedAt != nil {
+			if state = came; state.Offset > offset || state.CompletedAt != nil {
 				return http.StatusOK, nil
 			}
 		}
 		sent = true
-		status, err := i.do(ctx, http.MethodPost, path+query, batch, &state)
-		if status == http.StatusConflict {
+		came, status, err := ask[importState](ctx, i.backend, http.MethodPost, path+query, batch)
+		if state = came; status == http.StatusConflict {
 			err = errElsewhere
 		}
 		return status, err
 	})
 	return state, err
-}
-
-// retried does a request again while it is not answered, or answered with "later".
-func (i *importer) retried(ctx context.Context, do func() (status int, err error)) error {
-	wait := i.retryAfter
-	for try := 1; ; try++ {
-		status, err := do()
-		later := status == 0 || status == http.StatusTooManyRequests || status >= 500
-		if err == nil || !later || try == importTries || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
-		}
-		wait *= 2
-	}
-}
-
-// do sends one request and reads its answer; the status is 0 where there was none.
-func (i *importer) do(ctx context.Context, method, path string, body []byte, into *importState) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, method, i.baseURL+path, bytes.NewReader(body))
-	if err != nil {
-		return http.StatusBadRequest, err
-	}
-	request.Header.Set("Authorization", "Bearer "+i.key)
-	request.Header.Set("Content-Type", "application/x-ndjson")
-	response, err := i.client.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))
-	if err != nil {
-		return 0, err
-	}
-	if response.StatusCode != http.StatusOK {
-		var refused struct{ Message string }
-		_ = json.Unmarshal(raw, &refused) // what is no JSON has no message
-		return response.StatusCode, fmt.Errorf("the backend API answers %d: %s", response.StatusCode, text.Printable(refused.Message))
-	}
-	*into = importState{}
-	return response.StatusCode, json.Unmarshal(raw, into)
 }

@@ -73,7 +73,8 @@ type Sealing interface {
 	// Unlink forgets whose sealed events are, and from where, that are older than a time, up to limit of each kind at once, and
 	// returns how many it was. Of the newest KeepsNewest it forgets from where alone. Events that wait lose their addresses and user agents as well.
 	Unlink(ctx context.Context, deployment string, before time.Time, limit int) (int64, error)
-	// Linked returns the deployments that have sealed events of which it is known whose they are.
+	// Linked returns the deployments that have events of which it is known whose they are, sealed or not: what cannot be sealed is
+	// forgotten in time all the same.
 	Linked(ctx context.Context) ([]string, error)
 	// VerifySeals compares up to limit sealed days, from a day on, with their events, and tells what it found of each.
 	VerifySeals(ctx context.Context, deployment string, from time.Time, limit int) ([]SealCheck, error)

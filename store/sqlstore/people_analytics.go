@@ -77,8 +77,8 @@ func (c *summing) run(period, before people.Period, to *people.Summary) error {
 	if err := c.readTotals(to); err != nil {
 		return err
 	}
-	for _, part := range apart(now, then) {
-		if err := c.readSpan(part); err != nil {
+	for _, days := range apart(now, then) {
+		if err := c.readDays(days.from, days.to); err != nil {
 			return err
 		}
 	}
@@ -90,20 +90,18 @@ func (c *summing) run(period, before people.Period, to *people.Summary) error {
 	return err
 }
 
-// apart returns spans that reach what two do, and nothing twice.
+// apart returns the days that two spans touch, from the first to the one behind the last, none of them twice.
 func apart(a, b span) []span {
-	if a.from > b.from {
-		a, b = b, a
+	var days []span
+	for _, s := range []span{a, b} {
+		if first, behind := s.days(); first < behind {
+			days = append(days, span{first, behind})
+		}
 	}
-	switch {
-	case b.from >= b.to:
-		return []span{a}
-	case a.from >= a.to:
-		return []span{b}
-	case b.from <= a.to:
-		return []span{{a.from, max(a.to, b.to)}}
+	if len(days) < 2 || max(days[0].from, days[1].from) > min(days[0].to, days[1].to) {
+		return days
 	}
-	return []span{a, b}
+	return []span{{min(days[0].from, days[1].from), max(days[0].to, days[1].to)}}
 }
 
 // readTotals reads how many numbers users have, and how many sign-ups there were ever.
@@ -119,9 +117,8 @@ func (c *summing) readTotals(to *people.Summary) error {
 	return err
 }
 
-// readSpan reads the heads of sealed days and months, and the events that wait.
-func (c *summing) readSpan(part span) error {
-	first, behind := part.days()
+// readDays reads the heads of sealed days and of their months, and the events that wait.
+func (c *summing) readDays(first, behind int64) error {
 	days, err := c.tx.sealedDays(first, behind)
 	if err != nil {
 		return err
@@ -129,7 +126,7 @@ func (c *summing) readSpan(part span) error {
 	for i := range days {
 		c.days[days[i].day] = &days[i]
 	}
-	months, err := c.tx.sealedMonths(monthOf(first), monthOf(behind)+1)
+	months, err := c.tx.sealedMonths(monthOf(first), monthOf(behind-1)+1)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Linked implements people.Sealing, by one step along the key for each deployment.
+// Linked implements people.Sealing, by one step along each key for each deployment.
 func (s *Store) Linked(ctx context.Context) ([]string, error) {
 	var all []string
 	err := s.reads().query(ctx, func(row *sql.Rows) error {
@@ -20,7 +20,10 @@ func (s *Store) Linked(ctx context.Context) ([]string, error) {
 	}, `WITH RECURSIVE linked(deployment) AS (
 			SELECT MIN(deployment) FROM recent_events
 			UNION ALL SELECT (SELECT MIN(r.deployment) FROM recent_events r WHERE r.deployment > l.deployment) FROM linked l WHERE l.deployment IS NOT NULL
-		) SELECT deployment FROM linked WHERE deployment IS NOT NULL`)
+		), waiting(deployment) AS (
+			SELECT MIN(deployment) FROM events
+			UNION ALL SELECT (SELECT MIN(e.deployment) FROM events e WHERE e.deployment > w.deployment) FROM waiting w WHERE w.deployment IS NOT NULL
+		) SELECT deployment FROM linked WHERE deployment IS NOT NULL UNION SELECT deployment FROM waiting WHERE deployment IS NOT NULL ORDER BY 1`)
 	return all, err
 }
 
@@ -54,8 +57,11 @@ func (tx *peopleTx) unlink(kind string, before int64, limit int) (int64, error) 
 	if err != nil {
 		return 0, err
 	}
-	for table, from := range map[string]int64{"events": 0, "recent_events": min(before, kept)} {
-		cleared, err := tx.oldest(table, kind, from, before, limit, `UPDATE `+table+` SET address = '', user_agent = '' WHERE (address <> '' OR user_agent <> '') AND deployment = :deployment`)
+	for _, of := range []struct {
+		table string
+		from  int64
+	}{{"events", 0}, {"recent_events", min(before, kept)}} { // in the order in which a deletion goes
+		cleared, err := tx.oldest(of.table, kind, of.from, before, limit, `UPDATE `+of.table+` SET address = '', user_agent = '' WHERE (address <> '' OR user_agent <> '') AND deployment = :deployment`)
 		if err != nil {
 			return 0, err
 		}

@@ -71,6 +71,22 @@ var analyticsStories = []story{
 		e.ok(err)
 		e.Expect(summary).To(gomega.Equal(people.Summary{}))
 	}},
+	{name: "two periods apart within a day and month each have their own, sealed or not", run: func(e *env) {
+		e.begin()
+		midnight := born.Truncate(day)
+		e.records(
+			people.Event{ID: 1, Kind: people.EventSignUp, At: midnight.Add(time.Hour), User: 1}, people.Event{ID: 2, Kind: people.EventSignIn, At: midnight.Add(time.Hour), User: 1},
+			people.Event{ID: 3, Kind: people.EventSignUp, At: midnight.Add(5 * time.Hour), User: 2}, people.Event{ID: 4, Kind: people.EventSignUp, At: midnight.Add(9 * time.Hour), User: 3},
+			people.Event{ID: 5, Kind: people.EventSignIn, At: midnight.Add(9 * time.Hour), User: 1},
+		)
+		for range 2 {
+			s, err := e.store.Summarize(e.ctx, home, people.Period{From: midnight.Add(8 * time.Hour), To: midnight.Add(10 * time.Hour)}, people.Period{From: midnight, To: midnight.Add(2 * time.Hour)}, 0)
+			e.ok(err)
+			e.Expect(s.Period).To(gomega.Equal(people.Counts{SignInUsers: 1, SignUps: 1}))
+			e.Expect(s.Before).To(gomega.Equal(people.Counts{SignInUsers: 1, SignUps: 1}))
+			e.sealAll(ever, 100)
+		}
+	}},
 	{name: "a summary is of one moment, whatever is recorded meanwhile", run: func(e *env) {
 		e.begin()
 		var done atomic.Bool
