@@ -19,6 +19,8 @@ const (
 	passEvery = 20 * time.Second
 	// wholeEvery is how often all that wait are sealed, however few: what a summary reads of today stays this short.
 	wholeEvery = 10 * time.Minute
+	// passFor bounds the sealing of one pass: behind millions that wait, what is past its retention is forgotten in time all the same.
+	passFor = 5 * time.Minute
 	// step is how many events of a kind one transaction seals of a small day: some tens of milliseconds, in which nobody else writes on
 	// SQLite. Each writes the day anew, so that of a large one a step is an eighth, and at most maxStep.
 	step, maxStep = 4_000, 50_000
@@ -73,11 +75,16 @@ func (s *Sealer) Run(ctx context.Context) error {
 	}
 }
 
-// Pass seals what is worth it, or whatever waits if whole is true, which forgets what is past its retention too. What fails of one day
-// or deployment does not keep others from it.
+// Pass seals what is worth it, or whatever waits if whole is true, as far as it comes in passFor; a whole one first forgets what is past
+// its retention. What fails of one day or deployment does not keep others from it.
 func (s *Sealer) Pass(ctx context.Context, whole bool) error {
+	var failed []error
+	if whole {
+		failed = append(failed, s.forget(ctx))
+	}
+	until := s.Clock().Add(passFor)
 	waiting, err := s.Store.Waiting(ctx)
-	failed := []error{err}
+	failed = append(failed, err)
 	if err == nil {
 		events := int64(0)
 		for _, w := range waiting {
@@ -87,11 +94,8 @@ func (s *Sealer) Pass(ctx context.Context, whole bool) error {
 	}
 	for _, w := range waiting {
 		if ctx.Err() == nil && (whole || worthIt(w)) {
-			failed = append(failed, s.sealDay(ctx, w))
+			failed = append(failed, s.sealDay(ctx, w, until))
 		}
-	}
-	if whole {
-		failed = append(failed, s.forget(ctx))
 	}
 	return errors.Join(failed...)
 }
@@ -100,9 +104,9 @@ func (s *Sealer) Pass(ctx context.Context, whole bool) error {
 // grows is not written once a pass.
 func worthIt(w people.WaitingEvents) bool { return w.Events >= max(fewest, w.Sealed/8) }
 
-// sealDay seals what waited of a day. Between two steps it rests as long as the last one took: on SQLite nobody else writes meanwhile.
-func (s *Sealer) sealDay(ctx context.Context, w people.WaitingEvents) error {
-	for sealed := int64(0); sealed < w.Events; {
+// sealDay seals what waited of a day, up to a time. Between two steps it rests as long as the last one took: on SQLite nobody else writes meanwhile.
+func (s *Sealer) sealDay(ctx context.Context, w people.WaitingEvents, until time.Time) error {
+	for sealed := int64(0); sealed < w.Events && s.Clock().Before(until); {
 		began := time.Now()
 		since, _ := s.keptSince(w.Deployment)
 		n, err := s.Store.Seal(ctx, w, since, int(min(max(step, (w.Sealed+sealed)/8), maxStep)))

@@ -133,6 +133,32 @@ func TestADayThatFailsKeepsNobodyElse(t *testing.T) {
 	}
 }
 
+// TestAPassEndsInTimeAndTheNextGoesOn: behind a backlog nobody's retention waits.
+func TestAPassEndsInTimeAndTheNextGoesOn(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	var ago []time.Duration
+	for day := range 12 {
+		ago = append(ago, time.Duration(day)*24*time.Hour)
+	}
+	signIns(t, s, "acme/home", ago...)
+	minutes := 0
+	sealer.Clock = func() time.Time { // each look at it is a minute later
+		minutes++
+		return now.Add(time.Duration(minutes) * time.Minute)
+	}
+	left := []int64{12}
+	for left[len(left)-1] > 0 && len(left) < 20 {
+		if err := sealer.Pass(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, waiting(t, s))
+	}
+	if len(left) < 4 || left[len(left)-1] != 0 || left[1] == 12 {
+		t.Errorf("after each pass there waited %v", left)
+	}
+}
+
 func TestADayIsWrittenAnewWhenAnEighthIsNew(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
