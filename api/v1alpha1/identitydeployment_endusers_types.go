@@ -9,9 +9,26 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="!self.matches(':(6553[6-9]|655[4-9][0-9]|65[6-9][0-9]{2}|6[6-9][0-9]{3}|[7-9][0-9]{4})$')",message="a port is at most 65535: correct it"
 type Origin string
 
+// SessionPreset names lifetimes of sessions by the assurance level of NIST SP 800-63B-4 that they are the bounds of.
+// +kubebuilder:validation:Enum=AAL1;AAL2
+type SessionPreset string
+
+const (
+	// SessionPresetAAL1: 30 days in all, and as long without a request.
+	SessionPresetAAL1 SessionPreset = "AAL1"
+	// SessionPresetAAL2: 24 hours in all, one hour without a request.
+	SessionPresetAAL2 SessionPreset = "AAL2"
+)
+
 // SessionSettings say how long end users stay signed in, and with how many accounts.
+// +kubebuilder:validation:XValidation:rule="!has(self.preset) || !has(self.idleTimeoutSeconds) && !has(self.lifetimeSeconds)",message="preset stands for both idleTimeoutSeconds and lifetimeSeconds: remove it or them"
 // +kubebuilder:validation:XValidation:rule="(has(self.idleTimeoutSeconds) ? self.idleTimeoutSeconds : 86400) <= (has(self.lifetimeSeconds) ? self.lifetimeSeconds : 604800)",message="idleTimeoutSeconds (absent: 86400) must not be more than lifetimeSeconds (absent: 604800): shorten the one or lengthen the other"
 type SessionSettings struct {
+	// preset gives both lifetimes by an assurance level. `AAL1`: 30 days in all, and as long without a request. `AAL2`: 24 hours in
+	// all, one hour without a request. Absent: idleTimeoutSeconds and lifetimeSeconds say.
+	// +optional
+	Preset *SessionPreset `json:"preset,omitempty"`
+
 	// idleTimeoutSeconds is how long a session lives without a request, 60 to 2592000 seconds. Absent: 86400, a day.
 	// +optional
 	// +kubebuilder:validation:Minimum=60
@@ -29,6 +46,13 @@ type SessionSettings struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=20
 	MaxSignIns *int32 `json:"maxSignIns,omitempty"`
+
+	// requireReauthenticationSeconds is how old the proof of who somebody is may be for what changes a way into the account, such as
+	// adding an address or deleting the account, 60 to 86400 seconds. Absent: 600, ten minutes.
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=86400
+	RequireReauthenticationSeconds *int32 `json:"requireReauthenticationSeconds,omitempty"`
 }
 
 // AnalyticsSettings say what analytics keeps of sign-ins and sign-ups.
@@ -250,4 +274,27 @@ type SMSSettings struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000000
 	DailyBudget *int32 `json:"dailyBudget,omitempty"`
+
+	// testNumbers are numbers to which nothing is sent, and whose code is always the same, for tests of the deployment; with mode Staging
+	// only. Absent: none.
+	// +optional
+	// +listType=map
+	// +listMapKey=number
+	// +kubebuilder:validation:MaxItems=20
+	TestNumbers []TestNumber `json:"testNumbers,omitempty"`
+}
+
+// TestNumber is a number to which nothing is sent.
+type TestNumber struct {
+	// number is the number in E.164 form, such as `+12025550123`; end users add it like any other.
+	// +required
+	// +kubebuilder:validation:Pattern=`^\+[1-9][0-9]{6,14}$`
+	// +kubebuilder:validation:MaxLength=16
+	Number string `json:"number"`
+
+	// code is what verifies the number: six digits.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[0-9]{6}$`
+	// +kubebuilder:validation:MaxLength=6
+	Code string `json:"code"`
 }

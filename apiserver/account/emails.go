@@ -6,25 +6,41 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// freeAddress makes room for an account whose owner proved an address. ErrEmailTaken: the address is that of an account it opens. One that
-// nobody proved, in an account with a proven one, opens nothing, and gives way.
-func (u *Unit) freeAddress(folded string) error {
-	before, found, err := u.Email(folded)
-	if err != nil || !found {
-		return err
-	}
-	if _, _, err := u.LockUser(before.User); err != nil { // a proof comes before what is read next, or finds the address gone
-		return err
-	}
-	e, found, err := u.Email(folded)
-	if err != nil || !found {
-		return err
-	}
-	opens, err := u.AddressForCode(folded)
+// freeAddress makes room for an address that the owner of an account proved, 0: an account that is about to be made. It leaves every other
+// account where nobody proved it. ErrEmailTaken: the address is that of another account, which it opens.
+func (u *Unit) freeAddress(folded string, owner int64) error {
+	before, err := u.EmailsAt(folded)
 	if err != nil {
 		return err
 	}
-	if e.User != before.User || opens.User != 0 {
+	for _, e := range before { // a proof comes before what is read next, or finds the address gone
+		if e.User != owner {
+			if _, _, err := u.LockUser(e.User); err != nil {
+				return err
+			}
+		}
+	}
+	if before, err = u.EmailsAt(folded); err != nil {
+		return err
+	}
+	for _, e := range before {
+		if e.User == owner {
+			continue
+		}
+		if err := u.giveWay(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveWay takes an address that nobody proved off an account that has a proven one. ErrEmailTaken: it is proven, or all the account has.
+func (u *Unit) giveWay(e people.Email) error {
+	rest, err := u.EmailsOf(e.User)
+	if err != nil {
+		return err
+	}
+	if isVerified(e) || !slices.ContainsFunc(rest, isVerified) {
 		return ErrEmailTaken
 	}
 	if err := u.DeleteUnproven([]int64{e.ID}); err != nil {
@@ -92,6 +108,9 @@ func (u *Unit) ProveEmail(a people.Attempt) error {
 			return err
 		}
 	}
+	if err := u.freeAddress(people.FoldEmail(e.Address), e.User); err != nil {
+		return err
+	}
 	if err := u.VerifyEmail(e.ID, u.Now); err != nil {
 		return err
 	}
@@ -116,107 +135,4 @@ func (u *Unit) PrimaryAmongRest(user int64) error {
 		}
 	}
 	return u.AuditAs("system", "email.displaced", object("user", user), u.Session)
-}
-
-// dropUnproven drops what an account has that whoever typed its address there may have left for themselves, where its first proven address
-// comes by a code alone: the password, API keys, phone numbers, other addresses, and sign-ins other than this one.
-func (u *Unit) dropUnproven(e people.Email, emails []people.Email) error {
-	for _, drop := range []func() error{
-		func() error { return u.dropPassword(e.User) },
-		func() error { return u.revokeKeysOf(e.User) },
-		func() error { return u.dropPhones(e.User) },
-		func() error { return u.dropEmails(e, emails) },
-		func() error { return u.leaveOthers(e.User) },
-	} {
-		if err := drop(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (u *Unit) dropPassword(user int64) error {
-	dropped, err := u.DeleteCredential(user, people.CredentialPassword)
-	if err != nil || !dropped {
-		return err
-	}
-	return u.AuditAs("system", "user.password_removed", object("user", user), u.Session)
-}
-
-// keysAtOnce is how many keys are read at once.
-const keysAtOnce = 100
-
-func (u *Unit) revokeKeysOf(user int64) error {
-	for before := int64(0); ; {
-		keys, err := u.ListAPIKeys(people.APIKeyFilter{Owner: user, Before: before}, keysAtOnce)
-		if err != nil || len(keys) == 0 {
-			return err
-		}
-		for i := range keys {
-			revoked, err := u.RevokeKey(&keys[i], "owner_unproven")
-			if err != nil {
-				return err
-			}
-			if !revoked {
-				continue
-			}
-			if err := u.AuditAs("system", "api_key.revoked", object("api_key", keys[i].ID), u.Session); err != nil {
-				return err
-			}
-		}
-		before = keys[len(keys)-1].ID
-	}
-}
-
-func (u *Unit) dropPhones(user int64) error {
-	phones, err := u.PhonesOf(user)
-	if err != nil {
-		return err
-	}
-	for _, p := range phones {
-		if err := u.VoidChallenges(people.PurposePhone, p.ID); err != nil {
-			return err
-		}
-		if err := u.DeletePhone(p.ID); err != nil {
-			return err
-		}
-		if err := u.AuditAs("system", "phone.removed", object("phone", p.ID), u.Session); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (u *Unit) dropEmails(kept people.Email, emails []people.Email) error {
-	var dropped []int64
-	for _, e := range emails {
-		if e.ID == kept.ID {
-			continue
-		}
-		dropped = append(dropped, e.ID)
-		if err := u.AuditAs("system", "email.removed", object("email", e.ID), u.Session); err != nil {
-			return err
-		}
-	}
-	return u.DeleteUnproven(dropped)
-}
-
-// leaveOthers ends a user's sign-ins but that of the unit's session.
-func (u *Unit) leaveOthers(user int64) error {
-	signIns, err := u.SignInsOf(user)
-	if err != nil {
-		return err
-	}
-	for _, g := range signIns {
-		if g.Session == u.Session {
-			continue
-		}
-		if err := u.LeaveSession(g); err != nil {
-			return err
-		}
-		if err := u.AuditAs("system", "session.evicted", object("signin", g.ID), g.Session); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -137,6 +137,19 @@ func (u *Unit) RevokeInvitationOf(member people.Member, id int64) (people.Invita
 // OpenInvitation returns the invitation of a token that somebody may accept who proved, or is to prove, these addresses.
 // ErrInvalidInvitation: there is none.
 func (u *Unit) OpenInvitation(token string, addresses ...string) (people.Invitation, error) {
+	i, err := u.openByToken(token)
+	if err != nil {
+		return i, err
+	}
+	invited := func(address string) bool { return people.FoldEmail(address) == people.FoldEmail(i.Email) }
+	if !slices.ContainsFunc(addresses, invited) {
+		return i, ErrInvalidInvitation
+	}
+	return i, nil
+}
+
+// openByToken returns the invitation of a token that can still be accepted. ErrInvalidInvitation: there is none.
+func (u *Unit) openByToken(token string) (people.Invitation, error) {
 	hash, formed := session.Hash(token)
 	if !formed || !u.B2B.Enabled {
 		return people.Invitation{}, ErrInvalidInvitation
@@ -145,9 +158,7 @@ func (u *Unit) OpenInvitation(token string, addresses ...string) (people.Invitat
 	if err != nil {
 		return i, err
 	}
-	open := found && i.AcceptedAt.IsZero() && i.RevokedAt.IsZero() && u.Now.Before(i.ExpiresAt)
-	invited := func(address string) bool { return people.FoldEmail(address) == people.FoldEmail(i.Email) }
-	if !open || !slices.ContainsFunc(addresses, invited) {
+	if !found || !i.AcceptedAt.IsZero() || !i.RevokedAt.IsZero() || !u.Now.Before(i.ExpiresAt) {
 		return i, ErrInvalidInvitation
 	}
 	if stands, err := u.inviterStands(i); err != nil || !stands {

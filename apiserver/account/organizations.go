@@ -10,7 +10,9 @@ import (
 // The permissions the end-user API itself asks for.
 const (
 	PermissionInvite          = "organization:invite"
+	PermissionManage          = "organization:manage"
 	PermissionCreateWorkspace = "workspace:create"
+	PermissionManageWorkspace = "workspace:manage"
 )
 
 // May tells whether a member has a permission in the organization.
@@ -121,9 +123,13 @@ func (u *Unit) CreateWorkspace(organization, user int64, name string) (people.Wo
 	if !found {
 		return people.WorkspaceMember{}, ErrNotMember
 	}
-	slugs, err := u.WorkspacesIn(organization)
+	workspaces, err := u.WorkspacesOf(organization)
 	if err != nil {
 		return people.WorkspaceMember{}, err
+	}
+	slugs := make([]string, len(workspaces))
+	for i, w := range workspaces {
+		slugs[i] = w.Slug
 	}
 	if have, most := int64(len(slugs)), u.B2B.DefaultWorkspaceLimit; have >= most {
 		return people.WorkspaceMember{}, &LimitError{Reason: ErrTooManyWorkspaces, Have: have, Most: most}
@@ -194,8 +200,8 @@ func (u *Unit) Leave(user, membership int64) (people.Member, error) {
 		return people.Member{}, ErrNotMember
 	}
 	m := members[at]
-	if m.Owner {
-		return m, ErrOwnerLeaves
+	if err := u.keepOwner(m); err != nil {
+		return m, err
 	}
 	if _, err := u.DeleteMember(m.Organization.ID, user); err != nil {
 		return m, err

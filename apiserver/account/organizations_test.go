@@ -191,7 +191,11 @@ func TestWorkspacesAreLimited(t *testing.T) {
 		return err
 	})
 	w.change(func(u *account.Unit) error {
-		slugs, err := u.WorkspacesIn(o.Organization.ID)
+		workspaces, err := u.WorkspacesOf(o.Organization.ID)
+		var slugs []string
+		for _, w := range workspaces {
+			slugs = append(slugs, w.Slug)
+		}
 		slices.Sort(slugs)
 		if err != nil || len(slugs) != 3 || slugs[0] != "default" || slugs[1] != "two" || !strings.HasPrefix(slugs[2], "two-") {
 			t.Errorf("%q, %v", slugs, err)

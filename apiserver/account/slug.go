@@ -1,6 +1,7 @@
 package account
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -34,14 +35,17 @@ func Slug(name string) string {
 	return strings.TrimSuffix(b.String()[:min(b.Len(), maxSlug)], "-")
 }
 
-// freeSlug returns a slug for a name that is not taken: the name's own, else with a number of its own.
+// reserved slugs are never given out: pages have these names.
+var reserved = []string{"new", "invitations"}
+
+// freeSlug returns a slug for a name that is neither taken nor reserved: the name's own, else with a number of its own.
 func freeSlug(name, otherwise string, taken func(string) (bool, error), newID func() (int64, error)) (string, error) {
 	slug := Slug(name)
 	if slug == "" {
 		slug = otherwise
 	}
 	used, err := taken(slug)
-	if err != nil || !used {
+	if err != nil || !used && !slices.Contains(reserved, slug) {
 		return slug, err
 	}
 	id, err := newID()

@@ -4,6 +4,7 @@
 package account
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -101,6 +102,19 @@ func (t *Tenant) RoleOf(level v1alpha1.RoleLevel, owner bool, id int64) *Role {
 		return nil
 	}
 	return &Role{ID: id, Name: content.Name, Permissions: slices.Clone(content.Permissions)}
+}
+
+// Roles returns the roles of a level that the deployment declares, by name.
+func (t *Tenant) Roles(level v1alpha1.RoleLevel) []Role {
+	var roles []Role
+	t.snapshot.List(v1alpha1.KindMembershipRole, t.Key(), func(e *snapshot.Entry) bool {
+		if role := t.RoleOf(level, false, e.ID); role != nil {
+			roles = append(roles, *role)
+		}
+		return true
+	})
+	slices.SortFunc(roles, func(a, b Role) int { return cmp.Compare(a.Name, b.Name) })
+	return roles
 }
 
 // HasRole tells whether the deployment has a role of a level.

@@ -3,6 +3,7 @@ package delivery
 import (
 	"regexp"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -66,6 +67,64 @@ func FailedSignInsMail(app string) Mail {
 		Body: "Somebody has tried several times to sign in to your account on " + app + " with a wrong password. Nobody got in, and further tries are slowed down.\n\n" +
 			"If it was you, wait some minutes before the next try.\n" +
 			"If it was not you, your account is safe as long as your password is long and used nowhere else.\n",
+	}
+}
+
+// ResetPasswordMail brings the code that lets its owner choose a new password. The code is six digits.
+func ResetPasswordMail(app, code string) Mail {
+	app = plainName(app, "your account")
+	return Mail{
+		Subject: "Your code for a new password on " + app,
+		Body: "Your code to choose a new password on " + app + " is:\n\n" + code +
+			"\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n" +
+			"If you have not asked for it, ignore this mail; your password stays as it is.\n",
+	}
+}
+
+// ReauthenticationMail brings the code by which somebody who is signed in proves once more who they are. The code is six digits.
+func ReauthenticationMail(app, code string) Mail {
+	app = plainName(app, "your account")
+	return Mail{
+		Subject: "Your confirmation code for " + app,
+		Body: "Your code to confirm that it is you on " + app + " is:\n\n" + code +
+			"\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n" +
+			"If you have not asked for it, somebody else is signed in to your account: sign out everywhere, and choose a new password.\n",
+	}
+}
+
+// VerifyEmailMail brings the code that proves an address that was added to an account. The code is six digits.
+func VerifyEmailMail(app, code string) Mail {
+	app = plainName(app, "your account")
+	return Mail{
+		Subject: "Your code to verify this address for " + app,
+		Body: "Your code to add this address to your account on " + app + " is:\n\n" + code +
+			"\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n" +
+			"If you have not asked for it, ignore this mail; the address is added to no account without the code.\n",
+	}
+}
+
+// AccountChangeMail tells the owner of an account what was changed, a sentence, when and by which client. It holds nothing to follow: such
+// mails are what phishers imitate.
+func AccountChangeMail(app, change string, at time.Time, address string) Mail {
+	app = plainName(app, "the service")
+	from := ""
+	if address != "" {
+		from = "From: " + address + "\n"
+	}
+	return Mail{
+		Subject: "A change of your account on " + app,
+		Body: change + "\n\nWhere: " + app + "\nWhen: " + at.UTC().Format("2 January 2006, 15:04 MST") + "\n" + from +
+			"\nIf it was you, you need not do anything.\n" +
+			"If it was not you, sign in, sign out everywhere else, choose a new password, and tell whoever runs the service.\n",
+	}
+}
+
+// OrganizationDeletedMail tells a member that an organization is no more.
+func OrganizationDeletedMail(app, organization string) Mail {
+	app, organization = plainName(app, "the service"), plainName(organization, "an organization")
+	return Mail{
+		Subject: "“" + organization + "” on " + app + " was deleted",
+		Body:    "An owner has deleted the organization “" + organization + "” on " + app + ", with its workspaces. Your own account stays as it is.\n",
 	}
 }
 

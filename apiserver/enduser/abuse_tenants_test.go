@@ -134,8 +134,8 @@ func TestM8AndL1InvitationsAreListedAndRevoked(t *testing.T) {
 			t.Errorf("open invitations %v", open)
 		}
 		stranger, _ := w.signedUp("mallory@example.com")
-		stranger.refused(403, "NOT_MEMBER", "GET", path, "")
-		stranger.refused(403, "NOT_MEMBER", "DELETE", path+"/"+first, "")
+		stranger.refused(404, "ORGANIZATION_NOT_FOUND", "GET", path, "")
+		stranger.refused(404, "ORGANIZATION_NOT_FOUND", "DELETE", path+"/"+first, "")
 		elsewhere := stranger.organization("Elsewhere")
 		stranger.refused(404, "INVITATION_NOT_FOUND", "DELETE", "/organizations/"+elsewhere+"/invitations/"+first, "")
 		token := w.invitation("bob@example.com", 1)

@@ -94,13 +94,33 @@ func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, e people.Email
 	default:
 		// Somebody unknown costs the same work, and gets nothing.
 		m.Decoy, m.Void = a.User == 0, a.User == 0
-		m.Write = func(code string) delivery.Mail { return delivery.SignInMail(u.AppName(), code) }
+		m.Write = func(code string) delivery.Mail { return mailOf(a.Kind)(u.AppName(), code) }
 	}
 	return c.codes.Send(u, m)
 }
 
+// mailOf is the mail that brings the code of an attempt of a kind to an account's owner.
+func mailOf(kind string) func(app, code string) delivery.Mail {
+	switch kind {
+	case people.AttemptResetPassword:
+		return delivery.ResetPasswordMail
+	case people.AttemptReauthenticate:
+		return delivery.ReauthenticationMail
+	}
+	return delivery.SignInMail
+}
+
 // ownAttempt returns an attempt of the session that waits for a code.
-func (u *unit) ownAttempt(id int64, kind string) (people.Attempt, error) {
+func (u *unit) ownAttempt(id int64, signUp bool) (people.Attempt, error) {
+	a, err := u.attemptOf(id)
+	if err == nil && ((a.Kind == people.AttemptSignUp) != signUp || !a.ProvedAt.IsZero()) {
+		err = errInvalidAttempt
+	}
+	return a, err
+}
+
+// attemptOf returns an attempt of the session that is not over.
+func (u *unit) attemptOf(id int64) (people.Attempt, error) {
 	if u.session == nil {
 		return people.Attempt{}, errInvalidAttempt
 	}
@@ -108,7 +128,7 @@ func (u *unit) ownAttempt(id int64, kind string) (people.Attempt, error) {
 	if err != nil {
 		return a, err
 	}
-	if !found || a.Session != u.session.ID || a.Kind != kind || a.Completed || !u.Now.Before(a.ExpiresAt) {
+	if !found || a.Session != u.session.ID || a.Completed || !u.Now.Before(a.ExpiresAt) {
 		return a, errInvalidAttempt
 	}
 	return a, nil
@@ -117,15 +137,15 @@ func (u *unit) ownAttempt(id int64, kind string) (people.Attempt, error) {
 // prepareAttempt sends an attempt's code again.
 func prepareAttempt(c *call) (reply, error) {
 	var id int64
-	var kind string
-	if err := c.parse(func(o *body.Object) { id, kind = readAttemptID(o) }); err != nil {
+	var signUp bool
+	if err := c.parse(func(o *body.Object) { id, signUp = readAttemptID(o) }); err != nil {
 		return reply{}, err
 	}
 	if c.session == nil {
 		return reply{}, c.answerTo(errInvalidAttempt)
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {
-		a, err := u.ownAttempt(id, kind)
+		a, err := u.ownAttempt(id, signUp)
 		if err != nil {
 			return reply{}, err
 		}
@@ -135,7 +155,10 @@ func prepareAttempt(c *call) (reply, error) {
 		if err := u.beginAttempt(c.presented); err != nil {
 			return reply{}, err
 		}
-		e, _, err := u.Email(people.FoldEmail(a.Email))
+		e, err := u.AddressForCode(a.Email)
+		if a.Kind == people.AttemptReauthenticate || a.Method == people.MethodPassword && a.Kind == people.AttemptSignIn {
+			e, _, err = u.Email(people.FoldEmail(a.Email)) // who is signed in, or whose password was right
+		}
 		if err != nil {
 			return reply{}, err
 		}
@@ -148,12 +171,13 @@ func prepareAttempt(c *call) (reply, error) {
 	return out, err
 }
 
-// attemptVerification completes a sign-up or a sign-in by its code.
+// attemptVerification completes a sign-up, a sign-in or a reauthentication by its code, and lets who forgot their password choose a new one.
 func attemptVerification(c *call) (reply, error) {
 	var id int64
-	var kind, code string
+	var signUp bool
+	var code string
 	err := c.parse(func(o *body.Object) {
-		id, kind = readAttemptID(o)
+		id, signUp = readAttemptID(o)
 		code = readCode(o)
 	})
 	if err != nil {
@@ -165,20 +189,23 @@ func attemptVerification(c *call) (reply, error) {
 	out, err := submit(c, submission{
 		code: code,
 		find: func(u *unit) (verification.Target, error) {
-			a, err := u.ownAttempt(id, kind)
+			a, err := u.ownAttempt(id, signUp)
 			return targetOf(a), err
 		},
-		accept: func(u *unit) (reply, error) { return u.completeAttempt(id, kind) },
+		accept: func(u *unit) (reply, error) { return u.completeAttempt(id, signUp) },
 	})
 	out.data = c.sessionSnapshot()
 	return out, err
 }
 
-// completeAttempt does what the code of an attempt permits, once.
-func (u *unit) completeAttempt(id int64, kind string) (reply, error) {
-	a, err := u.ownAttempt(id, kind)
+// completeAttempt does what the code of an attempt permits, once. A reset of the password goes on with the new one.
+func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
+	a, err := u.ownAttempt(id, signUp)
 	if err != nil {
 		return reply{}, err
+	}
+	if a.Kind == people.AttemptResetPassword {
+		return reply{}, u.ProveAttempt(a.ID, u.Now)
 	}
 	first, err := u.CompleteAttempt(a.ID)
 	if err != nil {
@@ -187,8 +214,11 @@ func (u *unit) completeAttempt(id int64, kind string) (reply, error) {
 	if !first {
 		return reply{}, errInvalidAttempt
 	}
-	if kind == people.AttemptSignUp {
+	switch a.Kind {
+	case people.AttemptSignUp:
 		return reply{}, u.completeSignUp(a)
+	case people.AttemptReauthenticate:
+		return reply{}, u.prove(a.User)
 	}
 	return u.signInByProof(a)
 }

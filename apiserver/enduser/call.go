@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/session"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -29,6 +30,10 @@ type call struct {
 	host    string
 	policy  session.Policy
 	raw     []byte
+	// fresh requires that whoever is signed in proved it within the deployment's bound.
+	fresh bool
+	// asserted is the organization that the request says is active, nil where it says nothing.
+	asserted *int64
 
 	// presented is the cookie's value, and hash its hash; nil if it has not the form of a token.
 	presented string
@@ -155,6 +160,7 @@ func (a *API) serve(_ http.ResponseWriter, r *http.Request, e endpoint) {
 
 // check runs the checks in their order, up to 401.
 func (c *call) check(e endpoint) error {
+	c.fresh = e.fresh
 	cookies := c.r.CookiesNamed(cookieName)
 	if len(cookies) > 1 {
 		// One of them was set by somebody else, and nothing tells which: all are taken away, so that the next sign-in works.
@@ -175,7 +181,35 @@ func (c *call) check(e endpoint) error {
 	if e.signedIn && c.signedIn() == nil {
 		return apierror.NotAuthenticated()
 	}
+	if err := c.readAssertion(); err != nil {
+		return err
+	}
+	return c.answerTo(c.checkAssertion(c.signedIn()))
+}
+
+// activeOrganizationHeader asserts which organization is active: a tab that shows one does nothing in another, to which a tab beside it
+// switched.
+const activeOrganizationHeader = "X-Active-Organization"
+
+func (c *call) readAssertion() error {
+	asserted := c.r.Header.Get(activeOrganizationHeader)
+	if asserted == "" {
+		return nil
+	}
+	id, err := ids.Parse(asserted)
+	if err != nil {
+		return apierror.Bad("VALIDATION_ERROR", "the header %s must be the id of an organization: send the one that the page shows, or leave it out", activeOrganizationHeader)
+	}
+	c.asserted = &id
 	return nil
+}
+
+// checkAssertion refuses a request that says another organization is active than is.
+func (c *call) checkAssertion(g *people.SignIn) error {
+	if c.asserted == nil || g == nil || *c.asserted == g.Organization {
+		return nil
+	}
+	return errOtherOrganization
 }
 
 // readBody reads a body where the method has one or one was sent.

@@ -325,7 +325,7 @@ func TestContractMembers(t *testing.T) {
 		w.Must(json.Unmarshal([]byte(refused.Raw), &envelope))
 		expectMembers(t, "error", envelope["errors"].([]any)[0].(map[string]any), map[string]string{"code": "string", "message": "string"})
 		me := b.ok("GET", "/me", "")
-		expectMembers(t, "user", me, map[string]string{"id": "id", "email": "string", "first_name": "string", "last_name": "string", "primary_phone_number": "string", "created_at": "time"})
+		expectMembers(t, "user", me, map[string]string{"id": "id", "email": "string", "first_name": "string", "last_name": "string", "primary_phone_number": "string", "created_at": "time", "has_password": "bool"})
 		out := w.browser()
 		out.ok("POST", "/auth/signup", `{"email":"x@example.com"}`)
 		w.Must(json.Unmarshal([]byte(out.last.Raw), &envelope))

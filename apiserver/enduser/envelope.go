@@ -3,6 +3,7 @@ package enduser
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,13 +35,13 @@ func (c *call) sessionSnapshot() enduserapi.SessionSnapshot {
 	if c.session == nil {
 		return out
 	}
-	for _, a := range c.attempts {
+	for _, a := range slices.Backward(c.attempts) { // the newest first: the one that a request just began
 		if a.Kind == people.AttemptSignUp {
 			out.SignupAttempts = append(out.SignupAttempts, enduserapi.SignUpAttempt{Id: format(a.ID), Email: a.Email, CurrentStep: "verify_email", CreatedAt: a.CreatedAt})
 			continue
 		}
 		out.SigninAttempts = append(out.SigninAttempts, enduserapi.SignInAttempt{
-			Id: format(a.ID), Method: a.Method, CurrentStep: "verify_email_otp", Completed: a.Completed, CreatedAt: a.CreatedAt,
+			Id: format(a.ID), Method: a.Method, CurrentStep: stepOf(a), Completed: a.Completed, CreatedAt: a.CreatedAt,
 		})
 	}
 	for _, g := range c.session.SignIns {
@@ -51,6 +52,14 @@ func (c *call) sessionSnapshot() enduserapi.SessionSnapshot {
 		}
 	}
 	return out
+}
+
+// stepOf is what an attempt waits for.
+func stepOf(a people.Attempt) string {
+	if a.ProvedAt.IsZero() {
+		return "verify_email_otp"
+	}
+	return "new_password"
 }
 
 // answer sends a success.

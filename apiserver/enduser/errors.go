@@ -33,8 +33,31 @@ var wordings = []struct {
 	{account.ErrTooManyOrganizations, http.StatusBadRequest, "ORGANIZATION_LIMIT_REACHED", "you own as many organizations as one user may: use one of them"},
 	{account.ErrTooManyWorkspaces, http.StatusBadRequest, "WORKSPACE_LIMIT_REACHED", "the organization has as many workspaces as it may: use one of them"},
 	{account.ErrNotMember, http.StatusForbidden, "NOT_MEMBER", "you are not a member of this organization"},
+	{errOrganizationUnknown, http.StatusNotFound, "ORGANIZATION_NOT_FOUND", "you are in no such organization: /me/organization-memberships lists yours"},
 	{account.ErrAlreadyMember, http.StatusBadRequest, "ALREADY_MEMBER", "the user is a member of this organization already"},
-	{account.ErrOwnerLeaves, http.StatusBadRequest, "OWNER_REMOVAL", "the owner of an organization cannot leave it"},
+	{account.ErrOwnerLeaves, http.StatusBadRequest, "OWNER_REMOVAL", "the last owner of an organization cannot leave it: make another member an owner first"},
+	{account.ErrOnlyOwner, http.StatusBadRequest, "OWNER_REMOVAL", "you are the only owner of an organization that others are in: make another member an owner, or delete it, first"},
+	{account.ErrOwnersOnly, http.StatusForbidden, "PERMISSION_DENIED", "only an owner of the organization may do this"},
+	{account.ErrInvalidRole, http.StatusBadRequest, "INVALID_ROLE", "role_id is the id of no role of this level in the deployment: list the roles to see which there are"},
+	{account.ErrMembershipUnknown, http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "there is no such membership here: list the members to see which there are"},
+	{account.ErrWorkspaceUnknown, http.StatusNotFound, "WORKSPACE_NOT_FOUND", "there is no such workspace of yours: /me/workspace-memberships lists yours"},
+	{account.ErrEmailUnknown, http.StatusNotFound, "EMAIL_NOT_FOUND", "you have no such email address: /me/email-addresses lists yours"},
+	{account.ErrOwnEmail, http.StatusBadRequest, "EMAIL_EXISTS", "you have this email address already"},
+	{account.ErrEmailVerified, http.StatusBadRequest, "ALREADY_VERIFIED", "this email address is verified already"},
+	{account.ErrEmailUnverified, http.StatusBadRequest, "EMAIL_NOT_VERIFIED", "this email address is not verified yet: verify it first"},
+	{account.ErrEmailPrimary, http.StatusBadRequest, "CANNOT_REMOVE_PRIMARY_EMAIL", "this is your primary email address: make another one primary first"},
+	{account.ErrTooManyEmails, http.StatusBadRequest, "EMAIL_LIMIT_REACHED", "you have as many email addresses as one user may: remove one first"},
+	{account.ErrTooManyCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many codes were sent to your addresses today: wait before you ask for another"},
+	{errEmailTaken, http.StatusBadRequest, "EMAIL_EXISTS", "this email address is in use already"},
+	{errNotFresh, http.StatusForbidden, "REAUTHENTICATION_REQUIRED", "prove once more who you are, by POST /session/reauthenticate, and try again"},
+	{errOtherOrganization, http.StatusConflict, "ACTIVE_ORGANIZATION_CHANGED", "another organization is active by now, and nothing was done: read the session again"},
+	{errPasswordsDisabled, http.StatusForbidden, "PASSWORDS_DISABLED", "this deployment has no passwords: sign in by an emailed code"},
+	{errWrongCurrent, http.StatusBadRequest, "INVALID_CURRENT_PASSWORD", "the current password is wrong"},
+	{errSamePassword, http.StatusBadRequest, "SAME_PASSWORD", "this is your password already: choose another"},
+	{errNoOtherWayIn, http.StatusBadRequest, "NO_ALTERNATIVE_AUTH", "without a password you could not sign in: this deployment has no emailed codes"},
+	{errCurrentSignIn, http.StatusBadRequest, "CURRENT_SESSION_SIGNOUT", "this is the sign-in you are using: sign out by POST /session/sign-out"},
+	{errOwnSignInUnknown, http.StatusNotFound, "SIGNIN_NOT_FOUND", "you have no such sign-in that is not over: /me/signins lists yours"},
+	{errConfirmation, http.StatusBadRequest, "INVALID_CONFIRMATION", "confirmation is not what confirms this: send exactly what is asked for"},
 	{account.ErrWorkspacesClosed, http.StatusForbidden, "WORKSPACE_CREATION_DISABLED", "this deployment lets nobody create workspaces: its B2B settings allow it"},
 	{account.ErrRoleUnknown, http.StatusBadRequest, "VALIDATION_ERROR", "role_id is not the id of a role of organizations in this deployment"},
 	{account.ErrInvalidInvitation, http.StatusBadRequest, "INVALID_INVITATION", "this invitation is unknown, accepted or revoked already, expired, or meant for another email"},
@@ -62,7 +85,6 @@ var wordings = []struct {
 	{errNotInOrganization, http.StatusBadRequest, "INVALID_ORGANIZATION", "you are not a member of such an organization: /me/organization-memberships lists yours"},
 	{errNotInWorkspace, http.StatusBadRequest, "INVALID_WORKSPACE", "you are not a member of such a workspace in the active organization: /me/workspace-memberships lists yours"},
 	{errMembershipUnknown, http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "you have no such membership"},
-	{errOrganizationUnknown, http.StatusNotFound, "NOT_FOUND", "there is no such organization"},
 }
 
 // The end-user API's own refusals, beside those of the rules.
@@ -83,7 +105,17 @@ var (
 	errNotInOrganization   = errors.New("not a member of the organization to switch to")
 	errNotInWorkspace      = errors.New("not a member of the workspace to switch to")
 	errMembershipUnknown   = errors.New("no membership of the user")
-	errOrganizationUnknown = errors.New("no such organization")
+	errOrganizationUnknown = errors.New("no organization of the user")
+	errEmailTaken          = errors.New("the email is in use")
+	errNotFresh            = errors.New("the sign-in is proven too long ago")
+	errOtherOrganization   = errors.New("another organization is active")
+	errPasswordsDisabled   = errors.New("the deployment has no passwords")
+	errWrongCurrent        = errors.New("the current password is wrong")
+	errSamePassword        = errors.New("the new password is the current one")
+	errNoOtherWayIn        = errors.New("the password is the only way in")
+	errCurrentSignIn       = errors.New("the sign-in is the request's own")
+	errOwnSignInUnknown    = errors.New("no sign-in of the user")
+	errConfirmation        = errors.New("the confirmation is not right")
 )
 
 // answerTo returns the answer to an error: what is an answer already stays one, and what nobody foresaw stays as it is, for the log.
@@ -99,7 +131,7 @@ func (c *call) answerTo(err error) error {
 		answer.AttemptsLeft = ptr.To(wrong.Left)
 		return answer
 	case errors.As(err, &permission) && permission.Granting:
-		return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role lacks %s, which the invited role would have", permission.Permission)
+		return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role lacks %s, which the role has: who gives or takes a role has all its permissions", permission.Permission)
 	case errors.As(err, &permission):
 		return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role in the organization lacks the permission %s", permission.Permission)
 	case errors.Is(err, password.ErrBusy):

@@ -1,6 +1,7 @@
 package enduser
 
 import (
+	"errors"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -145,40 +146,6 @@ func createOrganization(c *call) (reply, error) {
 	})
 }
 
-// createWorkspace creates a workspace in an organization of the user. It does not become active.
-func createWorkspace(c *call) (reply, error) {
-	var name string
-	var organization int64
-	err := c.parse(func(o *body.Object) {
-		name = ptr.Deref(required(o, "name", input.Name), "")
-		organization = required(o, "organization_id", input.ID)
-	})
-	if err != nil {
-		return reply{}, err
-	}
-	if err := c.requireB2B(); err != nil {
-		return reply{}, err
-	}
-	return transact(c, func(u *unit) (reply, error) {
-		user := u.signedIn().User
-		member, err := u.RequireMember(organization, user)
-		if err != nil {
-			return reply{}, err
-		}
-		if !u.B2B.AllowWorkspaceCreation {
-			return reply{}, account.ErrWorkspacesClosed
-		}
-		if err := u.RequirePermission(member, account.PermissionCreateWorkspace); err != nil {
-			return reply{}, err
-		}
-		created, err := u.CreateWorkspace(organization, user, name)
-		if err != nil {
-			return reply{}, err
-		}
-		return reply{data: enduserapi.ActiveWorkspace{Workspace: viewWorkspace(created.Workspace)}}, u.Audit("workspace.created", "workspace:"+format(created.Workspace.ID))
-	})
-}
-
 // organizationID returns the id in the path.
 func (c *call) organizationID() (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
@@ -186,4 +153,108 @@ func (c *call) organizationID() (int64, error) {
 		return 0, c.answerTo(errOrganizationUnknown)
 	}
 	return id, nil
+}
+
+// memberOf returns a user's membership. Unknown and foreign organizations are one answer.
+func memberOf(u *account.Unit, organization, user int64) (people.Member, error) {
+	member, err := u.RequireMember(organization, user)
+	if errors.Is(err, account.ErrNotMember) {
+		err = errOrganizationUnknown
+	}
+	return member, err
+}
+
+// inOrganization reads something of the organization in the path for a member.
+func inOrganization(c *call, read func(*account.Unit, people.Member) (any, error)) (reply, error) {
+	if err := c.requireB2B(); err != nil {
+		return reply{}, err
+	}
+	id, err := c.organizationID()
+	if err != nil {
+		return reply{}, err
+	}
+	var data any
+	err = c.view(func(u *account.Unit) error {
+		member, err := memberOf(u, id, c.signedIn().User)
+		if err == nil {
+			data, err = read(u, member)
+		}
+		return err
+	})
+	return reply{data: data}, err
+}
+
+// changeOrganizationBy changes something of the organization in the path by a member.
+func changeOrganizationBy(c *call, change func(*unit, people.Member) (any, error)) (reply, error) {
+	if err := c.requireB2B(); err != nil {
+		return reply{}, err
+	}
+	id, err := c.organizationID()
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		member, err := memberOf(u.Unit, id, u.signedIn().User)
+		if err != nil {
+			return reply{}, err
+		}
+		data, err := change(u, member)
+		return reply{data: data}, err
+	})
+}
+
+// changeOrganization changes what is sent of an organization's name, description and picture; its slug stays.
+func changeOrganization(c *call) (reply, error) {
+	var name, description, image *string
+	err := c.parse(func(o *body.Object) {
+		name, description, image = input.Name(o, "name"), input.Description(o, "description"), input.ImageURL(o, "image_url")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return changeOrganizationBy(c, func(u *unit, member people.Member) (any, error) {
+		if err := u.RequirePermission(member, account.PermissionManage); err != nil {
+			return nil, err
+		}
+		o := member.Organization
+		o.Name, o.Description, o.ImageURL = ptr.Deref(name, o.Name), ptr.Deref(description, o.Description), ptr.Deref(image, o.ImageURL)
+		if o == member.Organization {
+			return viewOrganization(o), nil
+		}
+		if err := u.UpdateOrganization(o); err != nil {
+			return nil, err
+		}
+		return viewOrganization(o), u.Audit("organization.changed", "organization:"+format(o.ID))
+	})
+}
+
+// deleteOrganization deletes an organization, confirmed by its slug, and tells its members.
+func deleteOrganization(c *call) (reply, error) {
+	var confirmation string
+	err := c.parse(func(o *body.Object) {
+		o.Require("confirmation")
+		confirmation, _ = o.String("confirmation")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	out, err := changeOrganizationBy(c, func(u *unit, member people.Member) (any, error) {
+		if !member.Owner {
+			return nil, account.ErrOwnersOnly
+		}
+		if confirmation != member.Organization.Slug {
+			return nil, errConfirmation
+		}
+		if err := u.RemoveOrganization(member); err != nil {
+			return nil, err
+		}
+		g := u.signedIn()
+		if g.Organization == member.Organization.ID {
+			g.Organization, g.Workspace = 0, 0
+			return nil, u.rotate()
+		}
+		return nil, nil
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
 }

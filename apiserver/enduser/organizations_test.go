@@ -329,8 +329,8 @@ func TestInvitations(t *testing.T) {
 		owner.refused(400, "VALIDATION_ERROR", "POST", path, fmt.Sprintf(`{"email":"x@example.com","role_id":%q}`, wsRole))
 		owner.refused(400, "VALIDATION_ERROR", "POST", path, `{"email":"x@example.com","role_id":"123"}`)
 		owner.refused(400, "VALIDATION_ERROR", "POST", path, `{"email":"nobody"}`)
-		owner.refused(403, "NOT_MEMBER", "POST", "/organizations/123/invitations", `{"email":"x@example.com"}`)
-		owner.refused(404, "NOT_FOUND", "POST", "/organizations/x/invitations", `{"email":"x@example.com"}`)
+		owner.refused(404, "ORGANIZATION_NOT_FOUND", "POST", "/organizations/123/invitations", `{"email":"x@example.com"}`)
+		owner.refused(404, "ORGANIZATION_NOT_FOUND", "POST", "/organizations/x/invitations", `{"email":"x@example.com"}`)
 		owner.ok("POST", path, `{"email":"Bob@Example.com"}`)
 		token := w.invitation("Bob@Example.com", 1)
 

@@ -66,7 +66,7 @@ func (c *call) preflight(allow string) {
 		return
 	}
 	header.Set("Access-Control-Allow-Methods", allow)
-	header.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id")
+	header.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id, "+activeOrganizationHeader)
 	header.Set("Access-Control-Max-Age", "600")
 	c.WriteHeader(http.StatusNoContent)
 }

@@ -136,6 +136,7 @@ func TestOTP05ANewCodeKillsTheOld(t *testing.T) {
 		w.Clock.Advance(299 * time.Second)
 		b.ok("POST", verifyPath(phone), codeBody(newer))
 		w.Clock.Advance(time.Hour)
+		b.reauthenticate()
 		second := b.addPhone("+12025550124")
 		code := b.prepare(second, "+12025550124", 1)
 		w.Clock.Advance(301 * time.Second)

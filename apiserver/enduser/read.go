@@ -4,7 +4,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/verification"
-	"github.com/cardea-iam/cardea/store/people"
 )
 
 // required reads a member that must be there by one of the shared rules.
@@ -15,17 +14,17 @@ func required[T any](o *body.Object, member string, read func(*body.Object, stri
 	return value
 }
 
-// readAttemptID reads the one id of an attempt that a request names.
-func readAttemptID(o *body.Object) (id int64, kind string) {
+// readAttemptID reads the one id of an attempt that a request names, and whether it is that of a sign-up.
+func readAttemptID(o *body.Object) (id int64, signUp bool) {
 	up, in := o.Has("signup_attempt_id"), o.Has("signin_attempt_id")
 	switch {
 	case up == in:
 		o.Fault("signup_attempt_id", "or signin_attempt_id is required, exactly one of them")
-		return 0, ""
+		return 0, false
 	case up:
-		return required(o, "signup_attempt_id", input.ID), people.AttemptSignUp
+		return required(o, "signup_attempt_id", input.ID), true
 	}
-	return required(o, "signin_attempt_id", input.ID), people.AttemptSignIn
+	return required(o, "signin_attempt_id", input.ID), false
 }
 
 // readCode reads a code as people type it. An ill-formed one spends no try.

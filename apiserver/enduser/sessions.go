@@ -66,20 +66,6 @@ func getSession(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// me tells who is signed in.
-func me(c *call) (reply, error) {
-	var out *enduserapi.EndUser
-	err := c.view(func(u *account.Unit) error {
-		user, found, err := u.User(c.signedIn().User)
-		if err == nil && !found {
-			err = account.ErrUserUnknown
-		}
-		out = viewUser(user)
-		return err
-	})
-	return reply{data: out}, err
-}
-
 // signOut takes one account out of the session, or ends it.
 func signOut(c *call) (reply, error) {
 	var id int64

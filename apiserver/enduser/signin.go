@@ -8,6 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/input"
+	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -19,19 +21,7 @@ func signIn(c *call) (reply, error) {
 		email = required(o, "email", input.Email)
 		o.Require("strategy")
 		typed, _ = o.String("password")
-		sent := false
-		strategy, sent = o.String("strategy")
-		switch {
-		case !sent:
-		case strategy == people.MethodPassword && settings.Password:
-			o.Require("password")
-		case strategy == people.MethodEmailOTP && settings.EmailCode:
-			if o.Has("password") {
-				o.Fault("password", "is not a part of the strategy email_otp: remove it")
-			}
-		default:
-			o.Fault("strategy", "must be a strategy that this deployment enables: %s", strategies(settings.Password, settings.EmailCode))
-		}
+		strategy = readStrategy(o, settings)
 	})
 	if err != nil {
 		return reply{}, err
@@ -40,6 +30,23 @@ func signIn(c *call) (reply, error) {
 		return signInByPassword(c, email, typed)
 	}
 	return signInByCode(c, email)
+}
+
+// readStrategy reads how somebody proves who they are, and holds the password to it.
+func readStrategy(o *body.Object, settings document.SignInSettings) string {
+	strategy, sent := o.String("strategy")
+	switch {
+	case !sent:
+	case strategy == people.MethodPassword && settings.Password:
+		o.Require("password")
+	case strategy == people.MethodEmailOTP && settings.EmailCode:
+		if o.Has("password") {
+			o.Fault("password", "is not a part of the strategy email_otp: remove it")
+		}
+	default:
+		o.Fault("strategy", "must be a strategy that this deployment enables: %s", strategies(settings.Password, settings.EmailCode))
+	}
+	return strategy
 }
 
 func strategies(byPassword, byCode bool) string {
@@ -69,41 +76,52 @@ func signInByCode(c *call, email string) (reply, error) {
 	return out, err
 }
 
-// signInByPassword compares a password. Unknown and wrong take the same time and get the same answer:
+// comparePassword compares a password with that of the account of an email. Unknown and wrong take the same time and get the same answer:
 //  1. who has to wait is refused, without a row or a turn of the hasher;
 //  2. a turn of the hasher is waited for, so that no row is written for a try that is not hashed;
 //  3. the try is counted as wrong and committed;
 //  4. the password is compared; where that cannot be, the count is taken back;
-//  5. a right one takes the count back and signs in, in one transaction. Where its address is not verified, a code is sent there instead.
-func signInByPassword(c *call, email, typed string) (reply, error) {
+//  5. of a right one more is done while the turn lasts.
+//
+// The caller takes the count of a right one back, by AcceptPassword. wrong is what a wrong one is refused with.
+func comparePassword(c *call, email, typed string, wrong error, more func(*password.Turn, account.PasswordTry) error) (account.PasswordTry, error) {
+	var none account.PasswordTry
 	if err := c.view(func(u *account.Unit) error { return u.CheckPasswordTry(email) }); err != nil {
-		return reply{}, err
+		return none, err
 	}
 	turn, err := c.Hasher.Acquire(c.r.Context(), c.hashClient())
 	if err != nil {
-		return reply{}, c.answerTo(err)
+		return none, c.answerTo(err)
 	}
 	defer turn.Release()
 	try, err := transact(c, func(u *unit) (account.PasswordTry, error) { return u.CountPasswordTry(email) })
 	if err != nil {
-		return reply{}, err
+		return none, err
 	}
 	right, err := turn.Verify(typed, try.Encoded)
 	if err != nil {
 		turn.Release()
-		return reply{}, notCompared(c, try, err)
+		return none, notCompared(c, try, err)
 	}
 	if !right {
 		turn.Release()
-		return reply{}, wrongPassword(c, try)
+		return none, wrongPassword(c, try, wrong)
 	}
+	return try, more(turn, try)
+}
+
+// signInByPassword signs in by a password that is right; where its address is not verified, a code is sent there instead.
+func signInByPassword(c *call, email, typed string) (reply, error) {
 	renewed := ""
-	if turn.Outdated(try.Encoded) {
-		if renewed, err = turn.Hash(typed); err != nil {
-			return reply{}, err
+	try, err := comparePassword(c, email, typed, account.ErrInvalidCredentials, func(turn *password.Turn, try account.PasswordTry) (err error) {
+		if turn.Outdated(try.Encoded) {
+			renewed, err = turn.Hash(typed)
 		}
+		return err
+	})
+	if err != nil {
+		return reply{}, err
 	}
-	turn.Release()
 	if try.Address.VerifiedAt.IsZero() {
 		return proveAddress(c, try, renewed)
 	}
@@ -169,11 +187,11 @@ func notCompared(c *call, try account.PasswordTry, reason error) error {
 }
 
 // wrongPassword answers a failure, the eleventh in a row and later ones with a wait.
-func wrongPassword(c *call, try account.PasswordTry) error {
+func wrongPassword(c *call, try account.PasswordTry, wrong error) error {
 	if wait := try.Wait(c.now); wait > 0 {
 		return apierror.Later("RATE_LIMITED", wait, "the email or the password is wrong, too many times in a row: wait before you try again")
 	}
-	return c.answerTo(account.ErrInvalidCredentials)
+	return c.answerTo(wrong)
 }
 
 // signInByProof signs the account of a right code in, whose address that proves. One that is disabled is refused, and told so: the code is

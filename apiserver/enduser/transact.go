@@ -82,6 +82,14 @@ func (u *unit) lockSession(c *call) error {
 	case c.signedIn() != nil:
 		return apierror.NotAuthenticated()
 	}
+	if err := c.checkAssertion(u.signedIn()); err != nil {
+		return err
+	}
+	if c.fresh {
+		if err := u.requireFresh(); err != nil {
+			return err
+		}
+	}
 	return u.use()
 }
 

@@ -23,6 +23,30 @@ func viewPhone(p people.Phone) enduserapi.PhoneNumber {
 	return view
 }
 
+func viewEmail(e people.Email) enduserapi.EmailAddress {
+	view := enduserapi.EmailAddress{Id: format(e.ID), Email: e.Address, Verified: !e.VerifiedAt.IsZero(), Primary: e.Primary, CreatedAt: e.CreatedAt}
+	if view.Verified {
+		view.VerifiedAt = &e.VerifiedAt
+	}
+	return view
+}
+
+func viewAccount(a people.Account) enduserapi.MemberAccount {
+	return enduserapi.MemberAccount{Id: format(a.ID), FirstName: a.FirstName, LastName: a.LastName, Email: a.Email}
+}
+
+func viewMemberAccount(t *account.Tenant, m people.Member, a people.Account) enduserapi.OrganizationMember {
+	return enduserapi.OrganizationMember{
+		Id: format(m.ID), User: viewAccount(a), Owner: m.Owner, Role: viewRole(t.RoleOf(v1alpha1.RoleLevelOrganization, m.Owner, m.Role)), CreatedAt: m.CreatedAt,
+	}
+}
+
+func viewWorkspaceMemberAccount(t *account.Tenant, m people.WorkspaceMember, a people.Account) enduserapi.WorkspaceMember {
+	return enduserapi.WorkspaceMember{
+		Id: format(m.ID), User: viewAccount(a), Owner: m.Owner, Role: viewRole(t.RoleOf(v1alpha1.RoleLevelWorkspace, m.Owner, m.Role)), CreatedAt: m.CreatedAt,
+	}
+}
+
 func viewOrganization(o people.Organization) enduserapi.Organization {
 	return enduserapi.Organization{Id: format(o.ID), Name: o.Name, Slug: o.Slug, ImageUrl: o.ImageURL}
 }

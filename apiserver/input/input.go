@@ -3,6 +3,8 @@
 package input
 
 import (
+	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -46,6 +48,25 @@ func Name(o *body.Object, member string) *string {
 func Description(o *body.Object, member string) *string {
 	return read(o, member, text.Description)
 }
+
+// maxURL bounds an address of a picture, in bytes.
+const maxURL = 2048
+
+// ImageURL reads the address of a picture, "" for none, nil if it is absent. It is https: pages show it.
+func ImageURL(o *body.Object, member string) *string {
+	return read(o, member, func(sent string) (string, error) {
+		if sent == "" {
+			return "", nil
+		}
+		u, err := url.Parse(sent)
+		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || len(sent) > maxURL || strings.ContainsFunc(sent, unsafeInURL) {
+			return "", fmt.Errorf("must be an address such as https://cdn.example.com/logo.png, of at most %d bytes, or empty for none", maxURL)
+		}
+		return sent, nil
+	})
+}
+
+func unsafeInURL(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'<>\\`", r) }
 
 // PersonName reads a name of a person, which may be empty, nil if it is absent.
 func PersonName(o *body.Object, member string) *string {

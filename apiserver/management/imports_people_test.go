@@ -107,7 +107,10 @@ func TestOrganizationsComeAsTheFileSays(t *testing.T) {
 	if same := organization("o2"); !strings.HasPrefix(same.Slug, "acme-") {
 		t.Errorf("a taken slug becomes %q", same.Slug)
 	}
-	slugs := read(t, s, func(tx people.Tx) ([]string, error) { return tx.WorkspacesIn(acme.ID) })
+	var slugs []string
+	for _, w := range read(t, s, func(tx people.Tx) ([]people.Workspace, error) { return tx.WorkspacesOf(acme.ID) }) {
+		slugs = append(slugs, w.Slug)
+	}
 	slices.Sort(slugs)
 	if len(slugs) != 3 || slugs[0] != "best" || slugs[1] != "main" || !strings.HasPrefix(slugs[2], "main-") {
 		t.Errorf("%q", slugs)

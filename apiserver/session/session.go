@@ -97,6 +97,14 @@ func TouchDue(s people.Session, policy Policy, now time.Time) bool {
 	return !s.Anonymous && now.Sub(s.UsedAt) >= min(every, policy.Idle/4)
 }
 
+// EndsAt returns when a session that somebody is signed in to ends without a further request.
+func EndsAt(s people.Session, policy Policy) time.Time {
+	if idle := s.UsedAt.Add(policy.Idle); idle.Before(s.ExpiresAt) {
+		return idle
+	}
+	return s.ExpiresAt
+}
+
 // CookieAge returns how long the browser is to keep the cookie: until the session's absolute bound.
 func CookieAge(s people.Session, now time.Time) time.Duration { return max(s.ExpiresAt.Sub(now), 0) }
 

@@ -21,6 +21,13 @@ func session(declared *v1alpha1.SessionSettings) *document.SessionSettings {
 	if declared != nil {
 		content.IdleTimeoutSeconds = int64(ptr.Deref(declared.IdleTimeoutSeconds, int32(content.IdleTimeoutSeconds)))
 		content.LifetimeSeconds = int64(ptr.Deref(declared.LifetimeSeconds, int32(content.LifetimeSeconds)))
+		switch ptr.Deref(declared.Preset, "") {
+		case v1alpha1.SessionPresetAAL1:
+			content.IdleTimeoutSeconds, content.LifetimeSeconds = 30*24*60*60, 30*24*60*60
+		case v1alpha1.SessionPresetAAL2:
+			content.IdleTimeoutSeconds, content.LifetimeSeconds = 60*60, 24*60*60
+		}
+		content.ReauthenticateSeconds = int64(ptr.Deref(declared.RequireReauthenticationSeconds, 0))
 		content.MaxSignIns = int(ptr.Deref(declared.MaxSignIns, int32(content.MaxSignIns)))
 	}
 	return &content
@@ -69,6 +76,9 @@ func sms(declared *v1alpha1.SMSSettings, sealed map[string]string) *document.SMS
 		return nil
 	}
 	content := &document.SMS{Provider: string(declared.Provider), DailyBudget: int64(ptr.Deref(declared.DailyBudget, absentDailyBudget))}
+	for _, test := range declared.TestNumbers {
+		content.TestNumbers = append(content.TestNumbers, document.TestNumber{Number: test.Number, Code: test.Code})
+	}
 	if twilio := declared.Twilio; twilio != nil {
 		content.Twilio = &document.Twilio{
 			AccountSID: twilio.AccountSID, SealedAuthToken: sealed[document.SealedTwilioToken],

@@ -1,6 +1,9 @@
 package document
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // The kinds that a deployment's secrets are sealed for. A signing key is bound to its id, the others to SecretID.
 const (
@@ -18,6 +21,16 @@ type SessionSettings struct {
 	IdleTimeoutSeconds int64 `json:"idle_timeout_seconds"`
 	LifetimeSeconds    int64 `json:"lifetime_seconds"`
 	MaxSignIns         int   `json:"max_sign_ins"`
+	// ReauthenticateSeconds is 0 where nothing is declared, and in documents of before it was; read it through ReauthenticateWithin.
+	ReauthenticateSeconds int64 `json:"reauthenticate_seconds,omitempty"`
+}
+
+// absentReauthenticateSeconds is how old a proof may be where a deployment does not say.
+const absentReauthenticateSeconds = 600
+
+// ReauthenticateWithin is how old the proof of who somebody is may be for what changes a way into the account.
+func (s SessionSettings) ReauthenticateWithin() time.Duration {
+	return time.Duration(cmp.Or(s.ReauthenticateSeconds, absentReauthenticateSeconds)) * time.Second
 }
 
 // IdleTimeout is how long a session lives without a request.
@@ -107,6 +120,24 @@ type SMS struct {
 	AllowedCountries *[]string `json:"allowed_countries,omitempty"`
 	// DailyBudget is the number of messages that may be sent in one UTC day.
 	DailyBudget int64 `json:"daily_budget"`
+	// TestNumbers are there in Staging deployments alone.
+	TestNumbers []TestNumber `json:"test_numbers,omitempty"`
+}
+
+// TestNumber is a number to which nothing is sent, and whose code is always the same.
+type TestNumber struct {
+	Number string `json:"number"`
+	Code   string `json:"code"`
+}
+
+// TestCode returns the code of a test number.
+func (s *SMS) TestCode(number string) (string, bool) {
+	for _, test := range s.TestNumbers {
+		if test.Number == number {
+			return test.Code, true
+		}
+	}
+	return "", false
 }
 
 // Twilio is an account at Twilio. Messages come from From or from MessagingServiceSID.

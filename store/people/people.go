@@ -80,14 +80,18 @@ type Users interface {
 	LockUser(id int64) (User, bool, error)
 	// UserByEmail finds the account an address belongs to, as FoldEmail compares it.
 	UserByEmail(folded string) (User, bool, error)
-	// Email finds an address that belongs to an account, as FoldEmail compares it.
+	// Email finds an address that belongs to an account, as FoldEmail compares it. Where it stands in several accounts: the one it opens,
+	// for it is verified or primary there, else the one that had it first.
 	Email(folded string) (Email, bool, error)
+	// EmailsAt returns an address in every account where it stands, the one it opens first.
+	EmailsAt(folded string) ([]Email, error)
 	// EmailsOf returns a user's emails, the oldest first.
 	EmailsOf(user int64) ([]Email, error)
 	// VerifyEmail marks an email as verified.
 	VerifyEmail(id int64, now time.Time) error
 	// MakePrimaryEmail makes an email its user's only primary one.
 	MakePrimaryEmail(user, id int64) error
+	DeleteEmail(id int64) error
 	// UpdateUser writes the names and the disabled flag. The user's API keys are told to have changed.
 	UpdateUser(User) error
 	// SetLastOrganization remembers the organization a user was active in last.
@@ -153,7 +157,12 @@ type Sessions interface {
 	TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error
 
 	InsertSignIn(SignIn) error
+	// DeleteSignIn keeps what SessionsOf told of the sign-in for EndedSignIns, as every end of a session does.
 	DeleteSignIn(id int64) error
+	// ProveSignIn notes that whoever is signed in proved it anew.
+	ProveSignIn(id int64, now time.Time) error
+	// EndedSignIns returns up to limit sign-ins of a user that are over, the newest first.
+	EndedSignIns(user int64, limit int) ([]EndedSignIn, error)
 	// SetActiveOrganization writes a sign-in's active organization and workspace.
 	SetActiveOrganization(id, organization, workspace int64) error
 	// SignInsOf returns the sign-ins of a user in all sessions, the oldest first.
@@ -172,6 +181,10 @@ type Attempts interface {
 	AttemptsOf(session int64, now time.Time) ([]Attempt, error)
 	// CompleteAttempt marks an attempt as completed, and tells whether this call did.
 	CompleteAttempt(id int64) (bool, error)
+	// ProveAttempt notes that an attempt's code was right, of one that goes on then.
+	ProveAttempt(id int64, now time.Time) error
+	// EndAttemptsOf deletes the attempts on an account that are not completed, and makes their codes void.
+	EndAttemptsOf(user int64) error
 }
 
 // Challenges are codes, and the messages that carry them.
@@ -235,17 +248,33 @@ type Organizations interface {
 	OwnedOrganizations(user int64) (int, error)
 	// SetDefaultWorkspace makes a workspace the one members of its organization start in.
 	SetDefaultWorkspace(organization, workspace int64) error
+	// UpdateOrganization writes the name, description and image.
+	UpdateOrganization(Organization) error
+	// DeleteOrganization deletes an organization with its workspaces, memberships, invitations and the API keys in it, and takes it off
+	// every sign-in.
+	DeleteOrganization(id int64) error
+	// OwnersOf counts an organization's owners.
+	OwnersOf(organization int64) (int, error)
 
 	InsertWorkspace(Workspace) error
 	Workspace(id int64) (Workspace, bool, error)
-	// WorkspacesIn returns the slugs of an organization's workspaces.
-	WorkspacesIn(organization int64) ([]string, error)
+	// WorkspacesOf returns an organization's workspaces, the oldest first.
+	WorkspacesOf(organization int64) ([]Workspace, error)
+	// RenameWorkspace writes a workspace's name.
+	RenameWorkspace(id int64, name string) error
 
 	// InsertMember fails with ErrDuplicate where the user is a member already.
 	InsertMember(Member) error
 	Member(organization, user int64) (Member, bool, error)
 	// MembershipsOf returns a user's memberships with their organizations, the oldest first.
 	MembershipsOf(user int64) ([]Member, error)
+	// MembersOf returns up to limit members of an organization with their accounts, the oldest first, from those after a membership's id; 0:
+	// from the first.
+	MembersOf(organization, after int64, limit int) ([]MemberAccount, error)
+	// MemberByID finds a membership of an organization, locked in a Change as by Member.
+	MemberByID(organization, id int64) (Member, bool, error)
+	// UpdateMember writes a member's role and whether they own the organization.
+	UpdateMember(Member) error
 	// SetMemberWorkspace remembers a member's last active workspace.
 	SetMemberWorkspace(organization, user, workspace int64) error
 	// DeleteMember ends a membership and those in the organization's workspaces, and takes the organization off the member's
@@ -254,6 +283,13 @@ type Organizations interface {
 
 	InsertWorkspaceMember(WorkspaceMember) error
 	WorkspaceMember(workspace, user int64) (WorkspaceMember, bool, error)
+	// WorkspaceMembersOf is MembersOf for a workspace.
+	WorkspaceMembersOf(workspace, after int64, limit int) ([]WorkspaceMemberAccount, error)
+	WorkspaceMemberByID(workspace, id int64) (WorkspaceMember, bool, error)
+	// SetWorkspaceMemberRole writes the role of a membership.
+	SetWorkspaceMemberRole(id, role int64) error
+	// DeleteWorkspaceMember ends a membership and takes the workspace off the member's sign-ins.
+	DeleteWorkspaceMember(WorkspaceMember) error
 	// WorkspaceMembershipsOf returns a user's memberships with their workspaces, the oldest first; of one organization, or of
 	// all for 0.
 	WorkspaceMembershipsOf(user, organization int64) ([]WorkspaceMember, error)

@@ -98,6 +98,24 @@ type SignIn struct {
 	// Organization and Workspace are active for it, 0: none.
 	Organization, Workspace int64
 	CreatedAt               time.Time
+	// ProvedAt is when whoever is signed in last proved it anew, zero: not since CreatedAt.
+	ProvedAt time.Time
+}
+
+// ProvenAt is when whoever is signed in last proved who they are.
+func (g SignIn) ProvenAt() time.Time {
+	if g.ProvedAt.After(g.CreatedAt) {
+		return g.ProvedAt
+	}
+	return g.CreatedAt
+}
+
+// EndedSignIn is a sign-in that is over.
+type EndedSignIn struct {
+	ID, User           int64
+	Method             string
+	Address, UserAgent string
+	CreatedAt, UsedAt  time.Time
 }
 
 // The methods of sign-ins and sign-ups.
@@ -109,11 +127,13 @@ const (
 
 // The kinds of attempts.
 const (
-	AttemptSignUp = "signup"
-	AttemptSignIn = "signin"
+	AttemptSignUp         = "signup"
+	AttemptSignIn         = "signin"
+	AttemptResetPassword  = "reset_password"
+	AttemptReauthenticate = "reauthenticate"
 )
 
-// Attempt is a sign-up or sign-in that waits for a code.
+// Attempt is a sign-up, a sign-in, or another proof of who somebody is, that waits for a code.
 type Attempt struct {
 	ID, Session  int64
 	Kind, Method string
@@ -128,13 +148,16 @@ type Attempt struct {
 	Invitation           int64
 	Completed            bool
 	CreatedAt, ExpiresAt time.Time
+	// ProvedAt is when the code was right of an attempt that goes on then, zero: not yet.
+	ProvedAt time.Time
 }
 
-// The purposes of challenges.
+// The purposes of challenges, beside the kinds of attempts.
 const (
-	PurposeSignUp = "signup"
-	PurposeSignIn = "signin"
-	PurposePhone  = "phone"
+	PurposeSignUp      = AttemptSignUp
+	PurposeSignIn      = AttemptSignIn
+	PurposePhone       = "phone"
+	PurposeVerifyEmail = "verify_email"
 )
 
 // The channels of messages.
@@ -298,6 +321,24 @@ type WorkspaceMember struct {
 	Role      int64
 	Owner     bool
 	CreatedAt time.Time
+}
+
+// Account is what members see of each other.
+type Account struct {
+	ID                         int64
+	FirstName, LastName, Email string
+}
+
+// MemberAccount is a member with their account. Its organization has only its id.
+type MemberAccount struct {
+	Member
+	Account Account
+}
+
+// WorkspaceMemberAccount is a member of a workspace with their account.
+type WorkspaceMemberAccount struct {
+	WorkspaceMember
+	Account Account
 }
 
 // Invitation asks somebody into an organization.

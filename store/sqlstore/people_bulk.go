@@ -98,7 +98,15 @@ func (tx *peopleTx) InsertPasswords(passwords []people.Password) error {
 
 func (tx *peopleTx) EmailsAmong(folded []string) (map[string]people.Email, error) {
 	rows, err := among(tx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND folded`, folded)
-	return by(rows, func(e people.Email) string { return people.FoldEmail(e.Address) }), err
+	opens := func(e people.Email) bool { return e.Primary || !e.VerifiedAt.IsZero() }
+	found := make(map[string]people.Email, len(rows))
+	for _, e := range rows {
+		key := people.FoldEmail(e.Address)
+		if before, twice := found[key]; !twice || opens(e) || !opens(before) && e.ID < before.ID {
+			found[key] = e
+		}
+	}
+	return found, err
 }
 
 func (tx *peopleTx) PrimaryEmails(users []int64) (map[int64]people.Email, error) {

@@ -54,13 +54,11 @@ func (tx *peopleTx) InsertWorkspace(w people.Workspace) error {
 }
 
 func (tx *peopleTx) Workspace(id int64) (people.Workspace, bool, error) {
-	return first(tx, func(row *sql.Rows, w *people.Workspace) error { return row.Scan(workspaceFields(w)...) },
-		`SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id = ?`, id)
+	return first(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id = ?`, id)
 }
 
-func (tx *peopleTx) WorkspacesIn(organization int64) ([]string, error) {
-	return list(tx, func(row *sql.Rows, slug *string) error { return row.Scan(slug) },
-		`SELECT slug FROM workspaces WHERE deployment = :deployment AND organization_id = ? ORDER BY created_at, id`, organization)
+func (tx *peopleTx) WorkspacesOf(organization int64) ([]people.Workspace, error) {
+	return list(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.organization_id = ? ORDER BY w.created_at, w.id`, organization)
 }
 
 const memberQuery = `SELECT m.id, m.user_id, m.role_id, m.owner, m.workspace_id, m.created_at, ` + organizationColumns + `

@@ -11,7 +11,7 @@ import (
 const sessionByToken = `SELECT t.hash, t.parent, t.created_at, t.used_at, t.dies_at, t.replaced,
 		s.id, s.anonymous, s.active_signin, s.attempting, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
 		COALESCE(g.id, 0), COALESCE(g.user_id, 0), COALESCE(g.method, ''), COALESCE(g.organization_id, 0), COALESCE(g.workspace_id, 0),
-		COALESCE(g.created_at, 0)
+		COALESCE(g.created_at, 0), COALESCE(g.proved_at, 0)
 	FROM session_tokens t
 	JOIN sessions s ON s.deployment = t.deployment AND s.id = t.session_id
 	LEFT JOIN signins g ON g.deployment = s.deployment AND g.session_id = s.id
@@ -26,7 +26,7 @@ func (tx *peopleTx) SessionByToken(hash []byte) (people.Session, bool, error) {
 		err := row.Scan(&s.Token.Hash, &s.Token.Parent, moment{&s.Token.CreatedAt}, moment{&s.Token.UsedAt}, moment{&s.Token.DiesAt}, &s.Token.Replaced,
 			&s.ID, &s.Anonymous, &s.ActiveSignIn, &s.Attempting, &s.Address, &s.UserAgent,
 			moment{&s.CreatedAt}, moment{&s.UsedAt}, moment{&s.ExpiresAt},
-			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt})
+			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt}, moment{&g.ProvedAt})
 		if g.Session = s.ID; g.ID != 0 {
 			signIns = append(signIns, *g)
 		}
@@ -66,6 +66,9 @@ func (tx *peopleTx) UpdateSession(s people.Session) error {
 }
 
 func (tx *peopleTx) EndSession(id int64) error {
+	if err := tx.keepEnded(`g.session_id = ?`, id); err != nil {
+		return err
+	}
 	for _, statement := range []string{
 		`DELETE FROM sessions WHERE deployment = :deployment AND id = ?`,
 		`DELETE FROM session_tokens WHERE deployment = :deployment AND session_id = ?`,
@@ -170,19 +173,41 @@ func (tx *peopleTx) TrimTokens(session int64, presented []byte, most int, now, d
 	return nil
 }
 
-const signInColumns = `id, session_id, user_id, method, organization_id, workspace_id, created_at`
+const signInColumns = `id, session_id, user_id, method, organization_id, workspace_id, created_at, proved_at`
 
 func readSignIn(row *sql.Rows, g *people.SignIn) error {
-	return row.Scan(&g.ID, &g.Session, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt})
+	return row.Scan(&g.ID, &g.Session, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt}, moment{&g.ProvedAt})
 }
 
 func (tx *peopleTx) InsertSignIn(g people.SignIn) error {
-	return tx.exec(`INSERT INTO signins (deployment, `+signInColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
-		g.ID, g.Session, g.User, g.Method, g.Organization, g.Workspace, micros(g.CreatedAt))
+	return tx.exec(`INSERT INTO signins (deployment, `+signInColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		g.ID, g.Session, g.User, g.Method, g.Organization, g.Workspace, micros(g.CreatedAt), micros(g.ProvedAt))
+}
+
+func (tx *peopleTx) ProveSignIn(id int64, now time.Time) error {
+	return tx.exec(`UPDATE signins SET proved_at = ? WHERE id = ? AND deployment = :deployment`, micros(now), id)
 }
 
 func (tx *peopleTx) DeleteSignIn(id int64) error {
+	if err := tx.keepEnded(`g.id = ?`, id); err != nil {
+		return err
+	}
 	return tx.exec(`DELETE FROM signins WHERE deployment = :deployment AND id = ?`, id)
+}
+
+// keepEnded remembers the sign-ins that a condition on g finds, which are about to be deleted.
+func (tx *peopleTx) keepEnded(which string, of int64) error {
+	return tx.exec(`INSERT INTO ended_signins (deployment, user_id, id, method, address, user_agent, created_at, used_at)
+		SELECT g.deployment, g.user_id, g.id, g.method, s.address, s.user_agent, g.created_at, s.used_at
+		FROM signins g JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id WHERE g.deployment = :deployment AND `+which+`
+		ON CONFLICT (deployment, user_id, id) DO NOTHING`, of)
+}
+
+func (tx *peopleTx) EndedSignIns(user int64, limit int) ([]people.EndedSignIn, error) {
+	return list(tx, func(row *sql.Rows, g *people.EndedSignIn) error {
+		return row.Scan(&g.ID, &g.User, &g.Method, &g.Address, &g.UserAgent, moment{&g.CreatedAt}, moment{&g.UsedAt})
+	}, `SELECT id, user_id, method, address, user_agent, created_at, used_at FROM ended_signins
+		WHERE deployment = :deployment AND user_id = ? ORDER BY created_at DESC, id DESC LIMIT ?`, user, limit)
 }
 
 func (tx *peopleTx) SetActiveOrganization(id, organization, workspace int64) error {
@@ -197,12 +222,12 @@ func (tx *peopleTx) SessionsOf(user int64) ([]people.Session, error) {
 	return list(tx, func(row *sql.Rows, s *people.Session) error {
 		var g people.SignIn
 		err := row.Scan(&s.ID, &s.Address, &s.UserAgent, moment{&s.CreatedAt}, moment{&s.UsedAt}, moment{&s.ExpiresAt},
-			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt})
+			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt}, moment{&g.ProvedAt})
 		g.Session = s.ID
 		s.SignIns = []people.SignIn{g}
 		return err
 	}, `SELECT s.id, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
-			g.id, g.user_id, g.method, g.organization_id, g.workspace_id, g.created_at
+			g.id, g.user_id, g.method, g.organization_id, g.workspace_id, g.created_at, g.proved_at
 		FROM signins g JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id
 		WHERE g.deployment = :deployment AND g.user_id = ? ORDER BY g.created_at DESC, g.id DESC`, user)
 }
@@ -212,18 +237,18 @@ func (tx *peopleTx) LeaveOrganization(user, organization int64) error {
 }
 
 const attemptColumns = `id, session_id, kind, method, email, folded, user_id, first_name, last_name, password_hash, organization_name,
-	invitation_id, completed, created_at, expires_at`
+	invitation_id, completed, created_at, expires_at, proved_at`
 
 func readAttempt(row *sql.Rows, a *people.Attempt) error {
 	var folded string
 	return row.Scan(&a.ID, &a.Session, &a.Kind, &a.Method, &a.Email, &folded, &a.User, &a.FirstName, &a.LastName, &a.PasswordHash, &a.OrganizationName,
-		&a.Invitation, &a.Completed, moment{&a.CreatedAt}, moment{&a.ExpiresAt})
+		&a.Invitation, &a.Completed, moment{&a.CreatedAt}, moment{&a.ExpiresAt}, moment{&a.ProvedAt})
 }
 
 func (tx *peopleTx) InsertAttempt(a people.Attempt) error {
-	return tx.exec(`INSERT INTO attempts (deployment, `+attemptColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.exec(`INSERT INTO attempts (deployment, `+attemptColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		a.ID, a.Session, a.Kind, a.Method, a.Email, people.FoldEmail(a.Email), a.User, a.FirstName, a.LastName, a.PasswordHash, a.OrganizationName,
-		a.Invitation, flag(a.Completed), micros(a.CreatedAt), micros(a.ExpiresAt))
+		a.Invitation, flag(a.Completed), micros(a.CreatedAt), micros(a.ExpiresAt), micros(a.ProvedAt))
 }
 
 func (tx *peopleTx) Attempt(id int64) (people.Attempt, bool, error) {
@@ -238,4 +263,17 @@ func (tx *peopleTx) AttemptsOf(session int64, now time.Time) ([]people.Attempt, 
 func (tx *peopleTx) CompleteAttempt(id int64) (bool, error) {
 	n, err := tx.affected(`UPDATE attempts SET completed = 1, password_hash = '' WHERE completed = 0 AND id = ? AND deployment = :deployment`, id)
 	return n == 1, err
+}
+
+func (tx *peopleTx) ProveAttempt(id int64, now time.Time) error {
+	return tx.exec(`UPDATE attempts SET proved_at = ? WHERE id = ? AND deployment = :deployment`, micros(now), id)
+}
+
+func (tx *peopleTx) EndAttemptsOf(user int64) error {
+	err := tx.exec(`UPDATE challenges SET superseded = 1 WHERE superseded = 0 AND consumed_at = 0 AND channel = '`+people.ChannelMail+`' AND deployment = :deployment
+		AND subject_id IN (SELECT a.id FROM attempts a WHERE a.deployment = challenges.deployment AND a.user_id > 0 AND a.user_id = ?)`, user)
+	if err != nil {
+		return err
+	}
+	return tx.exec(`DELETE FROM attempts WHERE completed = 0 AND user_id > 0 AND user_id = ? AND deployment = :deployment`, user)
 }

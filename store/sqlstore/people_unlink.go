@@ -23,7 +23,11 @@ func (s *Store) Linked(ctx context.Context) ([]string, error) {
 		), waiting(deployment) AS (
 			SELECT MIN(deployment) FROM events
 			UNION ALL SELECT (SELECT MIN(e.deployment) FROM events e WHERE e.deployment > w.deployment) FROM waiting w WHERE w.deployment IS NOT NULL
-		) SELECT deployment FROM linked WHERE deployment IS NOT NULL UNION SELECT deployment FROM waiting WHERE deployment IS NOT NULL ORDER BY 1`)
+		), ended(deployment) AS (
+			SELECT MIN(deployment) FROM ended_signins
+			UNION ALL SELECT (SELECT MIN(s.deployment) FROM ended_signins s WHERE s.deployment > e.deployment) FROM ended e WHERE e.deployment IS NOT NULL
+		) SELECT deployment FROM linked WHERE deployment IS NOT NULL UNION SELECT deployment FROM waiting WHERE deployment IS NOT NULL
+			UNION SELECT deployment FROM ended WHERE deployment IS NOT NULL ORDER BY 1`)
 	return all, err
 }
 
@@ -39,7 +43,10 @@ func (s *Store) Unlink(ctx context.Context, deployment string, before time.Time,
 			}
 			forgotten += n
 		}
-		return nil
+		n, err := tx.(*peopleTx).affected(`DELETE FROM ended_signins WHERE deployment = :deployment AND (user_id, id) IN (SELECT e.user_id, e.id FROM ended_signins e
+			WHERE e.deployment = :deployment AND e.used_at < ? ORDER BY e.used_at LIMIT ?)`, before.UnixMicro(), limit)
+		forgotten += n
+		return err
 	})
 	if err != nil {
 		return 0, err

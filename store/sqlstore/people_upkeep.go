@@ -15,7 +15,7 @@ const forgetAfter = 25 * time.Hour
 
 // peopleTables are all tables of people's rows, with the columns that name a row beside the deployment.
 var peopleTables = []struct{ name, key string }{
-	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
+	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"ended_signins", "user_id, id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
 	{"failures", "scope, subject"}, {"counters", "scope, subject"}, {"sends", "id"}, {"known_clients", "user_id, client"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
 	{"workspaces", "id"}, {"organizations", "id"}, {"credentials", "user_id, kind"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
 	{"events", "kind, at, id"}, {"past_events", "kind, at, id"}, {"recent_events", "kind, at, id"}, {"sealed_days", "day"}, {"sealed_months", "month"},

@@ -49,8 +49,11 @@ func (tx *peopleTx) LockUser(id int64) (people.User, bool, error) {
 
 func (tx *peopleTx) UserByEmail(folded string) (people.User, bool, error) {
 	return first(tx, readUser, `SELECT `+userColumns+` FROM emails f JOIN users u ON u.deployment = f.deployment AND u.id = f.user_id
-		WHERE f.deployment = :deployment AND f.folded = ?`, folded)
+		WHERE f.deployment = :deployment AND f.folded = ? ORDER BY `+openingFirst+`, f.created_at, f.id LIMIT 1`, folded)
 }
+
+// openingFirst orders by whether an address opens the account where it stands: of those of one account at most.
+const openingFirst = `CASE WHEN f.verified_at > 0 OR f.is_primary = 1 THEN 0 ELSE 1 END`
 
 const emailColumns = `id, user_id, address, is_primary, created_at, verified_at`
 
@@ -59,7 +62,17 @@ func readEmail(row *sql.Rows, e *people.Email) error {
 }
 
 func (tx *peopleTx) Email(folded string) (people.Email, bool, error) {
-	return first(tx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND folded = ?`, folded)
+	return first(tx, readEmail, emailsAt+` LIMIT 1`, folded)
+}
+
+const emailsAt = `SELECT ` + emailColumns + ` FROM emails f WHERE f.deployment = :deployment AND f.folded = ? ORDER BY ` + openingFirst + `, f.created_at, f.id`
+
+func (tx *peopleTx) EmailsAt(folded string) ([]people.Email, error) {
+	return list(tx, readEmail, emailsAt, folded)
+}
+
+func (tx *peopleTx) DeleteEmail(id int64) error {
+	return tx.exec(`DELETE FROM emails WHERE deployment = :deployment AND id = ?`, id)
 }
 
 func (tx *peopleTx) EmailsOf(user int64) ([]people.Email, error) {
@@ -108,6 +121,7 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 		`UPDATE sends SET user_id = 0, recipient = '', client = '', neighbourhood = '' WHERE deployment = :deployment
 			AND channel = '` + people.ChannelSMS + `' AND user_id = ?`, // mails have no user
 		`DELETE FROM known_clients WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM ended_signins WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND user_id = ?`,
 		`UPDATE events SET address = '', user_agent = '' WHERE deployment = :deployment AND user_id = ? AND (address <> '' OR user_agent <> '')`,

@@ -20,7 +20,7 @@ func furnish(tx people.Tx, mark string) error {
 	u, address := user(1)
 	u.FirstName, u.Organization, address.Address = mark, 1, mark+"@example.com"
 	p, s, t, g, a, c, f := phone(1, 1), session(1), tokenOf(1, 1), signIn(1, 1, 1), attempt(1, 1), challenge(1, 1), people.Failure{Scope: "password", Subject: "1"}
-	p.Primary = true
+	p.Primary, a.User = true, 1
 	p.Region, s.UserAgent, s.ActiveSignIn, g.Method, a.FirstName, c.KeyID = mark, mark, 1, mark, mark, mark
 	g.Organization, g.Workspace = 1, 1
 	o, w, m, wm, i := organization(1), workspace(1, 1), member(1, 1, 1), workspaceMember(1, 1, 1, 1), invitation(1, 1)

@@ -36,11 +36,15 @@ var writes = map[string]func(tx people.Tx) error{
 	"TrimTokens":            func(tx people.Tx) error { return tx.TrimTokens(1, nil, 0, born, born) },
 	"InsertSignIn":          func(tx people.Tx) error { return tx.InsertSignIn(signIn(2, 1, 2)) },
 	"DeleteSignIn":          func(tx people.Tx) error { return tx.DeleteSignIn(1) },
+	"ProveSignIn":           func(tx people.Tx) error { return tx.ProveSignIn(1, after(time.Hour)) },
 	"SetActiveOrganization": func(tx people.Tx) error { return tx.SetActiveOrganization(1, 5, 6) },
 	"LeaveOrganization":     func(tx people.Tx) error { return tx.LeaveOrganization(1, 1) },
 
 	"InsertAttempt":   func(tx people.Tx) error { return tx.InsertAttempt(attempt(2, 1)) },
 	"CompleteAttempt": func(tx people.Tx) error { _, err := tx.CompleteAttempt(1); return err },
+
+	"ProveAttempt":  func(tx people.Tx) error { return tx.ProveAttempt(1, born) },
+	"EndAttemptsOf": func(tx people.Tx) error { return tx.EndAttemptsOf(1) },
 
 	"InsertChallenge":  func(tx people.Tx) error { return tx.InsertChallenge(challenge(2, 1)) },
 	"CountTry":         func(tx people.Tx) error { _, err := tx.CountTry(1, 5, born); return err },
@@ -59,8 +63,21 @@ var writes = map[string]func(tx people.Tx) error{
 	"RecordSend":     func(tx people.Tx) error { return tx.RecordSend(send(2)) },
 	"RememberClient": func(tx people.Tx) error { return tx.RememberClient(1, "192.0.2.2", born) },
 
-	"InsertOrganization":    func(tx people.Tx) error { return tx.InsertOrganization(organization(2)) },
-	"SetDefaultWorkspace":   func(tx people.Tx) error { return tx.SetDefaultWorkspace(1, 5) },
+	"InsertOrganization":  func(tx people.Tx) error { return tx.InsertOrganization(organization(2)) },
+	"SetDefaultWorkspace": func(tx people.Tx) error { return tx.SetDefaultWorkspace(1, 5) },
+	"UpdateOrganization": func(tx people.Tx) error {
+		return tx.UpdateOrganization(people.Organization{ID: 1, Name: "New"})
+	},
+	"DeleteOrganization": func(tx people.Tx) error { return tx.DeleteOrganization(1) },
+	"RenameWorkspace":    func(tx people.Tx) error { return tx.RenameWorkspace(1, "New") },
+	"UpdateMember": func(tx people.Tx) error {
+		m := member(1, 1, 1)
+		m.Role, m.Owner = 9, !m.Owner
+		return tx.UpdateMember(m)
+	},
+	"SetWorkspaceMemberRole": func(tx people.Tx) error { return tx.SetWorkspaceMemberRole(1, 9) },
+	"DeleteWorkspaceMember":  func(tx people.Tx) error { return tx.DeleteWorkspaceMember(workspaceMember(1, 1, 1, 1)) },
+
 	"InsertWorkspace":       func(tx people.Tx) error { return tx.InsertWorkspace(workspace(2, 1)) },
 	"InsertMember":          func(tx people.Tx) error { return tx.InsertMember(member(2, 1, 2)) },
 	"SetMemberWorkspace":    func(tx people.Tx) error { return tx.SetMemberWorkspace(1, 1, 5) },
@@ -87,6 +104,7 @@ var writes = map[string]func(tx people.Tx) error{
 		return tx.InsertPasswords([]people.Password{{User: 2, Encoded: "hash", CreatedAt: born}})
 	},
 	"MakePrimaryEmail":    func(tx people.Tx) error { return tx.MakePrimaryEmail(1, 1003) },
+	"DeleteEmail":         func(tx people.Tx) error { return tx.DeleteEmail(1001) },
 	"DeleteUnproven":      func(tx people.Tx) error { return tx.DeleteUnproven([]int64{1003}) },
 	"DemoteEmails":        func(tx people.Tx) error { return tx.DemoteEmails([]int64{1001}) },
 	"InsertPhones":        func(tx people.Tx) error { return tx.InsertPhones([]people.Phone{phone(2, 1)}) },
@@ -151,12 +169,21 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"KnownClient": func(tx people.Tx) (any, error) {
 		return value(tx.KnownClient(1, "192.0.2.2", born.Add(-time.Hour)))
 	},
-	"Organization":  func(tx people.Tx) (any, error) { return optional(tx.Organization(1)) },
-	"SlugTaken":     func(tx people.Tx) (any, error) { return value(tx.SlugTaken(organization(2).Slug)) },
-	"Workspace":     func(tx people.Tx) (any, error) { return optional(tx.Workspace(1)) },
-	"WorkspacesIn":  func(tx people.Tx) (any, error) { return value(tx.WorkspacesIn(1)) },
-	"Member":        func(tx people.Tx) (any, error) { return optional(tx.Member(1, 2)) },
-	"MembershipsOf": func(tx people.Tx) (any, error) { return value(tx.MembershipsOf(1)) },
+	"Organization": func(tx people.Tx) (any, error) { return optional(tx.Organization(1)) },
+	"SlugTaken":    func(tx people.Tx) (any, error) { return value(tx.SlugTaken(organization(2).Slug)) },
+	"Workspace":    func(tx people.Tx) (any, error) { return optional(tx.Workspace(1)) },
+	"WorkspacesOf": func(tx people.Tx) (any, error) { return value(tx.WorkspacesOf(1)) },
+	"OwnersOf":     func(tx people.Tx) (any, error) { return value(tx.OwnersOf(1)) },
+	"MembersOf":    func(tx people.Tx) (any, error) { return value(tx.MembersOf(1, 0, 10)) },
+	"MemberByID":   func(tx people.Tx) (any, error) { return optional(tx.MemberByID(1, 1)) },
+	"WorkspaceMembersOf": func(tx people.Tx) (any, error) {
+		return value(tx.WorkspaceMembersOf(1, 0, 10))
+	},
+	"WorkspaceMemberByID": func(tx people.Tx) (any, error) { return optional(tx.WorkspaceMemberByID(1, 1)) },
+	"EndedSignIns":        func(tx people.Tx) (any, error) { return value(tx.EndedSignIns(1, 10)) },
+	"EmailsAt":            func(tx people.Tx) (any, error) { return value(tx.EmailsAt("person2@example.com")) },
+	"Member":              func(tx people.Tx) (any, error) { return optional(tx.Member(1, 2)) },
+	"MembershipsOf":       func(tx people.Tx) (any, error) { return value(tx.MembershipsOf(1)) },
 	"WorkspaceMember": func(tx people.Tx) (any, error) {
 		return optional(tx.WorkspaceMember(1, 2))
 	},

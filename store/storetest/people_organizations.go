@@ -46,7 +46,7 @@ var organizationStories = []story{
 		e.refuses(people.ErrDuplicate, insert(workspace(1, 3)))
 		got, _ := one(e, func(tx people.Tx) (people.Workspace, bool, error) { return tx.Workspace(3) })
 		e.Expect(got).To(gomega.Equal(elsewhere))
-		e.Expect(all(e, func(tx people.Tx) ([]string, error) { return tx.WorkspacesIn(1) })).To(gomega.Equal([]string{"workspace-1", "workspace-2"}))
+		e.Expect(all(e, func(tx people.Tx) ([]people.Workspace, error) { return tx.WorkspacesOf(1) })).To(gomega.Equal([]people.Workspace{workspace(1, 1), workspace(2, 1)}))
 	}},
 	{name: "memberships are read with what they are in, the oldest first, one a user", run: func(e *env) {
 		e.begin()

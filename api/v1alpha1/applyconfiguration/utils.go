@@ -134,6 +134,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SMSWebhookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SMTPServer"):
 		return &apiv1alpha1.SMTPServerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TestNumber"):
+		return &apiv1alpha1.TestNumberApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolAuthorization"):
 		return &apiv1alpha1.ToolAuthorizationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolHeader"):

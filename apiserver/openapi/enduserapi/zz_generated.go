@@ -22,6 +22,21 @@ func (e AcceptedInvitationEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for AccountDeletionConfirmation.
+const (
+	DELETEMYACCOUNT AccountDeletionConfirmation = "DELETE_MY_ACCOUNT"
+)
+
+// Valid indicates whether the value is a known member of the AccountDeletionConfirmation enum.
+func (e AccountDeletionConfirmation) Valid() bool {
+	switch e {
+	case DELETEMYACCOUNT:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ActiveOrganizationEnvelopeMessage.
 const (
 	ActiveOrganizationEnvelopeMessageEmpty ActiveOrganizationEnvelopeMessage = ""
@@ -67,15 +82,60 @@ func (e ActiveWorkspaceEnvelopeMessage) Valid() bool {
 	}
 }
 
-// Defines values for EndUserEnvelopeMessage.
+// Defines values for EmailAddressEnvelopeMessage.
 const (
-	EndUserEnvelopeMessageEmpty EndUserEnvelopeMessage = ""
+	EmailAddressEnvelopeMessageEmpty EmailAddressEnvelopeMessage = ""
 )
 
-// Valid indicates whether the value is a known member of the EndUserEnvelopeMessage enum.
-func (e EndUserEnvelopeMessage) Valid() bool {
+// Valid indicates whether the value is a known member of the EmailAddressEnvelopeMessage enum.
+func (e EmailAddressEnvelopeMessage) Valid() bool {
 	switch e {
-	case EndUserEnvelopeMessageEmpty:
+	case EmailAddressEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EmailAddressesEnvelopeMessage.
+const (
+	EmailAddressesEnvelopeMessageEmpty EmailAddressesEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the EmailAddressesEnvelopeMessage enum.
+func (e EmailAddressesEnvelopeMessage) Valid() bool {
+	switch e {
+	case EmailAddressesEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EmailCodeSentEnvelopeMessage.
+const (
+	EmailCodeSentEnvelopeMessageEmpty EmailCodeSentEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the EmailCodeSentEnvelopeMessage enum.
+func (e EmailCodeSentEnvelopeMessage) Valid() bool {
+	switch e {
+	case EmailCodeSentEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EmailVerifiedEnvelopeMessage.
+const (
+	EmailVerifiedEnvelopeMessageEmpty EmailVerifiedEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the EmailVerifiedEnvelopeMessage enum.
+func (e EmailVerifiedEnvelopeMessage) Valid() bool {
+	switch e {
+	case EmailVerifiedEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -97,6 +157,21 @@ func (e InvitationEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for InvitationLookupEnvelopeMessage.
+const (
+	InvitationLookupEnvelopeMessageEmpty InvitationLookupEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the InvitationLookupEnvelopeMessage enum.
+func (e InvitationLookupEnvelopeMessage) Valid() bool {
+	switch e {
+	case InvitationLookupEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InvitationsEnvelopeMessage.
 const (
 	InvitationsEnvelopeMessageEmpty InvitationsEnvelopeMessage = ""
@@ -106,6 +181,66 @@ const (
 func (e InvitationsEnvelopeMessage) Valid() bool {
 	switch e {
 	case InvitationsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MemberRolesEnvelopeMessage.
+const (
+	MemberRolesEnvelopeMessageEmpty MemberRolesEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the MemberRolesEnvelopeMessage enum.
+func (e MemberRolesEnvelopeMessage) Valid() bool {
+	switch e {
+	case MemberRolesEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationEnvelopeMessage.
+const (
+	OrganizationEnvelopeMessageEmpty OrganizationEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OrganizationEnvelopeMessage enum.
+func (e OrganizationEnvelopeMessage) Valid() bool {
+	switch e {
+	case OrganizationEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationMemberEnvelopeMessage.
+const (
+	OrganizationMemberEnvelopeMessageEmpty OrganizationMemberEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OrganizationMemberEnvelopeMessage enum.
+func (e OrganizationMemberEnvelopeMessage) Valid() bool {
+	switch e {
+	case OrganizationMemberEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationMembersEnvelopeMessage.
+const (
+	OrganizationMembersEnvelopeMessageEmpty OrganizationMembersEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OrganizationMembersEnvelopeMessage enum.
+func (e OrganizationMembersEnvelopeMessage) Valid() bool {
+	switch e {
+	case OrganizationMembersEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -136,6 +271,21 @@ const (
 func (e OrganizationMembershipsEnvelopeMessage) Valid() bool {
 	switch e {
 	case OrganizationMembershipsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OwnAccountEnvelopeMessage.
+const (
+	OwnAccountEnvelopeMessageEmpty OwnAccountEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OwnAccountEnvelopeMessage enum.
+func (e OwnAccountEnvelopeMessage) Valid() bool {
+	switch e {
+	case OwnAccountEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -202,6 +352,51 @@ func (e OwnOrganizationEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for OwnSignInsEnvelopeMessage.
+const (
+	OwnSignInsEnvelopeMessageEmpty OwnSignInsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OwnSignInsEnvelopeMessage enum.
+func (e OwnSignInsEnvelopeMessage) Valid() bool {
+	switch e {
+	case OwnSignInsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PasswordRemovedEnvelopeMessage.
+const (
+	PasswordRemovedEnvelopeMessageEmpty PasswordRemovedEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the PasswordRemovedEnvelopeMessage enum.
+func (e PasswordRemovedEnvelopeMessage) Valid() bool {
+	switch e {
+	case PasswordRemovedEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PasswordUpdatedEnvelopeMessage.
+const (
+	PasswordUpdatedEnvelopeMessageEmpty PasswordUpdatedEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the PasswordUpdatedEnvelopeMessage enum.
+func (e PasswordUpdatedEnvelopeMessage) Valid() bool {
+	switch e {
+	case PasswordUpdatedEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PhoneCodeSentEnvelopeMessage.
 const (
 	PhoneCodeSentEnvelopeMessageEmpty PhoneCodeSentEnvelopeMessage = ""
@@ -262,6 +457,39 @@ func (e PhoneVerifiedEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for ReauthenticationStrategy.
+const (
+	ReauthenticationStrategyEmailOtp ReauthenticationStrategy = "email_otp"
+	ReauthenticationStrategyPassword ReauthenticationStrategy = "password"
+)
+
+// Valid indicates whether the value is a known member of the ReauthenticationStrategy enum.
+func (e ReauthenticationStrategy) Valid() bool {
+	switch e {
+	case ReauthenticationStrategyEmailOtp:
+		return true
+	case ReauthenticationStrategyPassword:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SessionSignInsEnvelopeMessage.
+const (
+	SessionSignInsEnvelopeMessageEmpty SessionSignInsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SessionSignInsEnvelopeMessage enum.
+func (e SessionSignInsEnvelopeMessage) Valid() bool {
+	switch e {
+	case SessionSignInsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionSnapshotEnvelopeMessage.
 const (
 	SessionSnapshotEnvelopeMessageEmpty SessionSnapshotEnvelopeMessage = ""
@@ -294,16 +522,91 @@ func (e SessionTokenEnvelopeMessage) Valid() bool {
 
 // Defines values for SignInStrategy.
 const (
-	EmailOtp SignInStrategy = "email_otp"
-	Password SignInStrategy = "password"
+	SignInStrategyEmailOtp SignInStrategy = "email_otp"
+	SignInStrategyPassword SignInStrategy = "password"
 )
 
 // Valid indicates whether the value is a known member of the SignInStrategy enum.
 func (e SignInStrategy) Valid() bool {
 	switch e {
-	case EmailOtp:
+	case SignInStrategyEmailOtp:
 		return true
-	case Password:
+	case SignInStrategyPassword:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SignInsRevokedEnvelopeMessage.
+const (
+	SignInsRevokedEnvelopeMessageEmpty SignInsRevokedEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SignInsRevokedEnvelopeMessage enum.
+func (e SignInsRevokedEnvelopeMessage) Valid() bool {
+	switch e {
+	case SignInsRevokedEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SignedOutEnvelopeMessage.
+const (
+	SignedOutEnvelopeMessageEmpty SignedOutEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SignedOutEnvelopeMessage enum.
+func (e SignedOutEnvelopeMessage) Valid() bool {
+	switch e {
+	case SignedOutEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkspaceEnvelopeMessage.
+const (
+	WorkspaceEnvelopeMessageEmpty WorkspaceEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the WorkspaceEnvelopeMessage enum.
+func (e WorkspaceEnvelopeMessage) Valid() bool {
+	switch e {
+	case WorkspaceEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkspaceMemberEnvelopeMessage.
+const (
+	WorkspaceMemberEnvelopeMessageEmpty WorkspaceMemberEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the WorkspaceMemberEnvelopeMessage enum.
+func (e WorkspaceMemberEnvelopeMessage) Valid() bool {
+	switch e {
+	case WorkspaceMemberEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkspaceMembersEnvelopeMessage.
+const (
+	WorkspaceMembersEnvelopeMessageEmpty WorkspaceMembersEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the WorkspaceMembersEnvelopeMessage enum.
+func (e WorkspaceMembersEnvelopeMessage) Valid() bool {
+	switch e {
+	case WorkspaceMembersEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -319,6 +622,21 @@ const (
 func (e WorkspaceMembershipsEnvelopeMessage) Valid() bool {
 	switch e {
 	case WorkspaceMembershipsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkspacesEnvelopeMessage.
+const (
+	WorkspacesEnvelopeMessageEmpty WorkspacesEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the WorkspacesEnvelopeMessage enum.
+func (e WorkspacesEnvelopeMessage) Valid() bool {
+	switch e {
+	case WorkspacesEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -351,6 +669,15 @@ type AcceptedInvitationEnvelope struct {
 
 // AcceptedInvitationEnvelopeMessage Empty.
 type AcceptedInvitationEnvelopeMessage string
+
+// AccountDeletion The confirmation.
+type AccountDeletion struct {
+	// Confirmation The words that confirm it.
+	Confirmation AccountDeletionConfirmation `json:"confirmation"`
+}
+
+// AccountDeletionConfirmation The words that confirm it.
+type AccountDeletionConfirmation string
 
 // ActiveOrganization Where the session is now.
 type ActiveOrganization struct {
@@ -469,6 +796,138 @@ type Code struct {
 	Code string `json:"code"`
 }
 
+// EmailAddress An email address of a user.
+type EmailAddress struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Email The address.
+	Email string `json:"email"`
+
+	// Verified Whether the user proved to hold it.
+	Verified bool `json:"verified"`
+
+	// Primary Whether it is the primary one.
+	Primary bool `json:"primary"`
+
+	// CreatedAt When it was added.
+	CreatedAt time.Time `json:"created_at"`
+
+	// VerifiedAt When it was verified, or null.
+	VerifiedAt *time.Time `json:"verified_at"`
+}
+
+// EmailAddressCreate The address to add.
+type EmailAddressCreate struct {
+	// Email The address.
+	Email string `json:"email"`
+}
+
+// EmailAddressEnvelope An answer.
+type EmailAddressEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message EmailAddressEnvelopeMessage `json:"message"`
+
+	// Data The address.
+	Data EmailAddress `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// EmailAddressEnvelopeMessage Empty.
+type EmailAddressEnvelopeMessage string
+
+// EmailAddressesEnvelope An answer with a list.
+type EmailAddressesEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message EmailAddressesEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []EmailAddress `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// EmailAddressesEnvelopeMessage Empty.
+type EmailAddressesEnvelopeMessage string
+
+// EmailCodeSent A code is on its way.
+type EmailCodeSent struct {
+	// Sent True.
+	Sent bool `json:"sent"`
+
+	// Email The address it goes to.
+	Email string `json:"email"`
+
+	// ExpiresIn For how many seconds it is valid.
+	ExpiresIn int64 `json:"expires_in"`
+}
+
+// EmailCodeSentEnvelope An answer.
+type EmailCodeSentEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message EmailCodeSentEnvelopeMessage `json:"message"`
+
+	// Data What was done.
+	Data EmailCodeSent `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// EmailCodeSentEnvelopeMessage Empty.
+type EmailCodeSentEnvelopeMessage string
+
+// EmailVerified A verified address.
+type EmailVerified struct {
+	// Verified True.
+	Verified bool `json:"verified"`
+
+	// Email The address.
+	Email EmailAddress `json:"email"`
+}
+
+// EmailVerifiedEnvelope An answer.
+type EmailVerifiedEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message EmailVerifiedEnvelopeMessage `json:"message"`
+
+	// Data The address.
+	Data EmailVerified `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// EmailVerifiedEnvelopeMessage Empty.
+type EmailVerifiedEnvelopeMessage string
+
 // Empty Nothing.
 type Empty = map[string]interface{}
 
@@ -492,27 +951,6 @@ type EndUser struct {
 	// CreatedAt When the account was created.
 	CreatedAt time.Time `json:"created_at"`
 }
-
-// EndUserEnvelope An answer with the user.
-type EndUserEnvelope struct {
-	// Status The HTTP status.
-	Status int `json:"status"`
-
-	// Message Empty.
-	Message EndUserEnvelopeMessage `json:"message"`
-
-	// Data The user.
-	Data EndUser `json:"data"`
-
-	// Session The session after the operation.
-	Session SessionSnapshot `json:"session"`
-
-	// Errors Empty.
-	Errors []map[string]interface{} `json:"errors"`
-}
-
-// EndUserEnvelopeMessage Empty.
-type EndUserEnvelopeMessage string
 
 // EndUserFault One fault.
 type EndUserFault struct {
@@ -545,6 +983,12 @@ type FailureEnvelope struct {
 
 	// Errors What is wrong, at least one.
 	Errors []EndUserFault `json:"errors"`
+}
+
+// ForgotPassword Whose password.
+type ForgotPassword struct {
+	// Email The address.
+	Email string `json:"email"`
 }
 
 // Invitation An invitation.
@@ -604,6 +1048,42 @@ type InvitationEnvelope struct {
 // InvitationEnvelopeMessage Empty.
 type InvitationEnvelopeMessage string
 
+// InvitationLookup What an invitation is to.
+type InvitationLookup struct {
+	// Organization The organization.
+	Organization InvitingOrganization `json:"organization"`
+
+	// Inviter Who invites.
+	Inviter Inviter `json:"inviter"`
+
+	// Email Whom it invites.
+	Email string `json:"email"`
+
+	// ExpiresAt When it ends.
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// InvitationLookupEnvelope An answer.
+type InvitationLookupEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message InvitationLookupEnvelopeMessage `json:"message"`
+
+	// Data The invitation.
+	Data InvitationLookup `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// InvitationLookupEnvelopeMessage Empty.
+type InvitationLookupEnvelopeMessage string
+
 // InvitationsEnvelope An answer with a list.
 type InvitationsEnvelope struct {
 	// Status The HTTP status.
@@ -613,7 +1093,7 @@ type InvitationsEnvelope struct {
 	Message InvitationsEnvelopeMessage `json:"message"`
 
 	// Data The list.
-	Data []Invitation `json:"data"`
+	Data []OpenInvitation `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
@@ -625,10 +1105,46 @@ type InvitationsEnvelope struct {
 // InvitationsEnvelopeMessage Empty.
 type InvitationsEnvelopeMessage string
 
+// Inviter Who invites.
+type Inviter struct {
+	// FirstName The first name.
+	FirstName string `json:"first_name"`
+
+	// LastName The last name.
+	LastName string `json:"last_name"`
+
+	// Email The primary address.
+	Email string `json:"email"`
+}
+
+// InvitingOrganization An organization as invited people see it.
+type InvitingOrganization struct {
+	// Name Its name.
+	Name string `json:"name"`
+
+	// ImageUrl Where its picture is, or empty.
+	ImageUrl string `json:"image_url"`
+}
+
 // JSONWebKeySet Keys (RFC 7517).
 type JSONWebKeySet struct {
 	// Keys The public keys.
 	Keys []map[string]interface{} `json:"keys"`
+}
+
+// MemberAccount A user as members see each other.
+type MemberAccount struct {
+	// Id Id of the user.
+	Id string `json:"id"`
+
+	// FirstName The first name.
+	FirstName string `json:"first_name"`
+
+	// LastName The last name.
+	LastName string `json:"last_name"`
+
+	// Email The primary address.
+	Email string `json:"email"`
 }
 
 // MemberRole What a member may do.
@@ -641,6 +1157,51 @@ type MemberRole struct {
 
 	// Permissions Its permissions.
 	Permissions []string `json:"permissions"`
+}
+
+// MemberRolesEnvelope An answer with a list.
+type MemberRolesEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message MemberRolesEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []MemberRole `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// MemberRolesEnvelopeMessage Empty.
+type MemberRolesEnvelopeMessage string
+
+// OpenInvitation An invitation that can still be accepted.
+type OpenInvitation struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// OrganizationId Id of the organization.
+	OrganizationId string `json:"organization_id"`
+
+	// Email Whom it invites.
+	Email string `json:"email"`
+
+	// RoleId Id of the role it brings, or null.
+	RoleId *string `json:"role_id"`
+
+	// Inviter Who invites.
+	Inviter MemberAccount `json:"inviter"`
+
+	// CreatedAt When it was sent.
+	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt When it ends.
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // Organization An organization.
@@ -663,6 +1224,102 @@ type OrganizationChoice struct {
 	// OrganizationId Its id.
 	OrganizationId string `json:"organization_id"`
 }
+
+// OrganizationDeletion The confirmation.
+type OrganizationDeletion struct {
+	// Confirmation The organization's slug.
+	Confirmation string `json:"confirmation"`
+}
+
+// OrganizationEnvelope An answer.
+type OrganizationEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message OrganizationEnvelopeMessage `json:"message"`
+
+	// Data The organization.
+	Data Organization `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OrganizationEnvelopeMessage Empty.
+type OrganizationEnvelopeMessage string
+
+// OrganizationMember Somebody in an organization.
+type OrganizationMember struct {
+	// Id The id of the membership.
+	Id string `json:"id"`
+
+	// User Who it is.
+	User MemberAccount `json:"user"`
+
+	// Role The role, null for none.
+	Role *MemberRole `json:"role"`
+
+	// Owner Whether they own the organization.
+	Owner bool `json:"owner"`
+
+	// CreatedAt When the membership began.
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// OrganizationMemberEnvelope An answer.
+type OrganizationMemberEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message OrganizationMemberEnvelopeMessage `json:"message"`
+
+	// Data The membership.
+	Data OrganizationMember `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OrganizationMemberEnvelopeMessage Empty.
+type OrganizationMemberEnvelopeMessage string
+
+// OrganizationMemberPatch What to change; what is absent stays.
+type OrganizationMemberPatch struct {
+	// Owner Whether they own the organization.
+	Owner *bool `json:"owner,omitempty"`
+
+	// RoleId Id of a role of level Organization, null for none.
+	RoleId *string `json:"role_id,omitempty"`
+}
+
+// OrganizationMembersEnvelope An answer with a list.
+type OrganizationMembersEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message OrganizationMembersEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []OrganizationMember `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OrganizationMembersEnvelopeMessage Empty.
+type OrganizationMembersEnvelopeMessage string
 
 // OrganizationMembership A membership in an organization.
 type OrganizationMembership struct {
@@ -720,6 +1377,72 @@ type OrganizationMembershipsEnvelope struct {
 
 // OrganizationMembershipsEnvelopeMessage Empty.
 type OrganizationMembershipsEnvelopeMessage string
+
+// OrganizationPatch What to change; what is absent stays.
+type OrganizationPatch struct {
+	// Description What it is for.
+	Description *string `json:"description,omitempty"`
+
+	// ImageUrl Where its picture is, by https; empty: none.
+	ImageUrl *string `json:"image_url,omitempty"`
+
+	// Name Its name, on one line.
+	Name *string `json:"name,omitempty"`
+}
+
+// OwnAccount The account of who asks.
+type OwnAccount struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Email The primary address.
+	Email string `json:"email"`
+
+	// FirstName The first name.
+	FirstName string `json:"first_name"`
+
+	// LastName The last name.
+	LastName string `json:"last_name"`
+
+	// PrimaryPhoneNumber The primary phone number, or null.
+	PrimaryPhoneNumber *string `json:"primary_phone_number"`
+
+	// CreatedAt When it was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// HasPassword Whether it has a password.
+	HasPassword bool `json:"has_password"`
+}
+
+// OwnAccountEnvelope An answer.
+type OwnAccountEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message OwnAccountEnvelopeMessage `json:"message"`
+
+	// Data The account.
+	Data OwnAccount `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OwnAccountEnvelopeMessage Empty.
+type OwnAccountEnvelopeMessage string
+
+// OwnAccountPatch Names; what is absent stays.
+type OwnAccountPatch struct {
+	// FirstName The first name.
+	FirstName *string `json:"first_name,omitempty"`
+
+	// LastName The last name.
+	LastName *string `json:"last_name,omitempty"`
+}
 
 // OwnApiKey An API key of a user.
 type OwnApiKey struct {
@@ -877,6 +1600,132 @@ type OwnOrganizationEnvelope struct {
 // OwnOrganizationEnvelopeMessage Empty.
 type OwnOrganizationEnvelopeMessage string
 
+// OwnSignIn Where one is, or was, signed in.
+type OwnSignIn struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// UserId Id of the user.
+	UserId string `json:"user_id"`
+
+	// Current Whether it is the one of this request.
+	Current bool `json:"current"`
+
+	// Method How it was proven.
+	Method string `json:"method"`
+
+	// CreatedAt When it began.
+	CreatedAt time.Time `json:"created_at"`
+
+	// LastActiveAt When it was last used, to about a minute.
+	LastActiveAt time.Time `json:"last_active_at"`
+
+	// ExpiresAt When it ends without a further request; of one that is over, about when it ended.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// IpAddress The client it came from; of IPv6 the /64.
+	IpAddress string `json:"ip_address"`
+
+	// UserAgent What the browser says of itself.
+	UserAgent string `json:"user_agent"`
+}
+
+// OwnSignInsEnvelope An answer with a list.
+type OwnSignInsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message OwnSignInsEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []OwnSignIn `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OwnSignInsEnvelopeMessage Empty.
+type OwnSignInsEnvelopeMessage string
+
+// PasswordRemoval The current password.
+type PasswordRemoval struct {
+	// CurrentPassword The current one.
+	CurrentPassword string `json:"current_password"`
+}
+
+// PasswordRemoved What was done.
+type PasswordRemoved struct {
+	// PasswordRemoved True.
+	PasswordRemoved bool `json:"password_removed"`
+}
+
+// PasswordRemovedEnvelope An answer.
+type PasswordRemovedEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message PasswordRemovedEnvelopeMessage `json:"message"`
+
+	// Data What was done.
+	Data PasswordRemoved `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// PasswordRemovedEnvelopeMessage Empty.
+type PasswordRemovedEnvelopeMessage string
+
+// PasswordUpdate The passwords.
+type PasswordUpdate struct {
+	// CurrentPassword The current one, of an account that has one.
+	CurrentPassword *string `json:"current_password,omitempty"`
+
+	// NewPassword The new one.
+	NewPassword string `json:"new_password"`
+
+	// SignOutOthers Whether the account's other sessions end; absent: they do.
+	SignOutOthers *bool `json:"sign_out_others,omitempty"`
+}
+
+// PasswordUpdated What was done.
+type PasswordUpdated struct {
+	// PasswordUpdated True.
+	PasswordUpdated bool `json:"password_updated"`
+
+	// UpdatedAt When.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// PasswordUpdatedEnvelope An answer.
+type PasswordUpdatedEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message PasswordUpdatedEnvelopeMessage `json:"message"`
+
+	// Data What was done.
+	Data PasswordUpdated `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// PasswordUpdatedEnvelopeMessage Empty.
+type PasswordUpdatedEnvelopeMessage string
+
 // PhoneCodeSent A code is on its way.
 type PhoneCodeSent struct {
 	// Sent True.
@@ -1009,6 +1858,66 @@ type PhoneVerifiedEnvelope struct {
 // PhoneVerifiedEnvelopeMessage Empty.
 type PhoneVerifiedEnvelopeMessage string
 
+// Reauthentication The proof.
+type Reauthentication struct {
+	// Password With strategy password.
+	Password *string `json:"password,omitempty"`
+
+	// Strategy How; one that the deployment enables.
+	Strategy ReauthenticationStrategy `json:"strategy"`
+}
+
+// ReauthenticationStrategy How; one that the deployment enables.
+type ReauthenticationStrategy string
+
+// ResetPassword The new password.
+type ResetPassword struct {
+	// Password The new password.
+	Password string `json:"password"`
+
+	// SignOutOthers Whether the account's other sessions end; absent: they do.
+	SignOutOthers *bool `json:"sign_out_others,omitempty"`
+
+	// SigninAttemptId Id of the attempt whose code was right.
+	SigninAttemptId string `json:"signin_attempt_id"`
+}
+
+// SessionSignIn An account of the session.
+type SessionSignIn struct {
+	// Id The id of the sign-in.
+	Id string `json:"id"`
+
+	// Active Whether requests are made for it.
+	Active bool `json:"active"`
+
+	// User The user.
+	User EndUser `json:"user"`
+
+	// CreatedAt When it was signed in.
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// SessionSignInsEnvelope An answer with a list.
+type SessionSignInsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message SessionSignInsEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []SessionSignIn `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SessionSignInsEnvelopeMessage Empty.
+type SessionSignInsEnvelopeMessage string
+
 // SessionSnapshot A session as its own browser may see it.
 type SessionSnapshot struct {
 	// SigninAttempts Sign-ins that wait for a code.
@@ -1126,6 +2035,33 @@ type SignInEntry struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// SignInsRevoked What was done.
+type SignInsRevoked struct {
+	// Revoked How many sign-ins ended.
+	Revoked int64 `json:"revoked"`
+}
+
+// SignInsRevokedEnvelope An answer.
+type SignInsRevokedEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message SignInsRevokedEnvelopeMessage `json:"message"`
+
+	// Data What was done.
+	Data SignInsRevoked `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SignInsRevokedEnvelopeMessage Empty.
+type SignInsRevokedEnvelopeMessage string
+
 // SignOut Whom to sign out.
 type SignOut struct {
 	// SigninId Id of a sign-in of the session; absent, all.
@@ -1168,6 +2104,33 @@ type SignUpAttempt struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// SignedOut What was done.
+type SignedOut struct {
+	// SignedOut True.
+	SignedOut bool `json:"signed_out"`
+}
+
+// SignedOutEnvelope An answer.
+type SignedOutEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message SignedOutEnvelopeMessage `json:"message"`
+
+	// Data What was done.
+	Data SignedOut `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SignedOutEnvelopeMessage Empty.
+type SignedOutEnvelopeMessage string
+
 // Workspace A workspace.
 type Workspace struct {
 	// Id Its id.
@@ -1194,6 +2157,102 @@ type WorkspaceCreate struct {
 	// OrganizationId Id of an organization of the user.
 	OrganizationId string `json:"organization_id"`
 }
+
+// WorkspaceEnvelope An answer.
+type WorkspaceEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message WorkspaceEnvelopeMessage `json:"message"`
+
+	// Data The workspace.
+	Data Workspace `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// WorkspaceEnvelopeMessage Empty.
+type WorkspaceEnvelopeMessage string
+
+// WorkspaceMember Somebody in a workspace.
+type WorkspaceMember struct {
+	// Id The id of the membership.
+	Id string `json:"id"`
+
+	// User Who it is.
+	User MemberAccount `json:"user"`
+
+	// Role The role, null for none.
+	Role *MemberRole `json:"role"`
+
+	// Owner Whether they own the workspace.
+	Owner bool `json:"owner"`
+
+	// CreatedAt When the membership began.
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// WorkspaceMemberCreate Whom to add.
+type WorkspaceMemberCreate struct {
+	// RoleId Id of a role of level Workspace.
+	RoleId *string `json:"role_id,omitempty"`
+
+	// UserId Id of a member of the organization.
+	UserId string `json:"user_id"`
+}
+
+// WorkspaceMemberEnvelope An answer.
+type WorkspaceMemberEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message WorkspaceMemberEnvelopeMessage `json:"message"`
+
+	// Data The membership.
+	Data WorkspaceMember `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// WorkspaceMemberEnvelopeMessage Empty.
+type WorkspaceMemberEnvelopeMessage string
+
+// WorkspaceMemberPatch The role.
+type WorkspaceMemberPatch struct {
+	// RoleId Id of a role of level Workspace, null for none.
+	RoleId *string `json:"role_id"`
+}
+
+// WorkspaceMembersEnvelope An answer with a list.
+type WorkspaceMembersEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message WorkspaceMembersEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []WorkspaceMember `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// WorkspaceMembersEnvelopeMessage Empty.
+type WorkspaceMembersEnvelopeMessage string
 
 // WorkspaceMembership A membership in a workspace.
 type WorkspaceMembership struct {
@@ -1234,6 +2293,33 @@ type WorkspaceMembershipsEnvelope struct {
 // WorkspaceMembershipsEnvelopeMessage Empty.
 type WorkspaceMembershipsEnvelopeMessage string
 
+// WorkspacePatch What to change.
+type WorkspacePatch struct {
+	// Name Its name, on one line.
+	Name string `json:"name"`
+}
+
+// WorkspacesEnvelope An answer with a list.
+type WorkspacesEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message WorkspacesEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []Workspace `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// WorkspacesEnvelopeMessage Empty.
+type WorkspacesEnvelopeMessage string
+
 // Elsewhere Every failure.
 type Elsewhere = FailureEnvelope
 
@@ -1255,11 +2341,41 @@ type WrongCode = FailureEnvelope
 // WrongCredentials Every failure.
 type WrongCredentials = FailureEnvelope
 
+// EndUserListOwnSignInsParams defines parameters for EndUserListOwnSignIns.
+type EndUserListOwnSignInsParams struct {
+	// IncludeExpired true: also those that are over, the newest 100.
+	IncludeExpired *bool `form:"include_expired,omitempty" json:"include_expired,omitempty"`
+}
+
+// EndUserListMembersParams defines parameters for EndUserListMembers.
+type EndUserListMembersParams struct {
+	// Limit How many to list, 1 to 200; absent: 200.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// After The id of the last membership of the list before; absent: from the first.
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+}
+
+// EndUserListWorkspaceMembersParams defines parameters for EndUserListWorkspaceMembers.
+type EndUserListWorkspaceMembersParams struct {
+	// Limit How many to list, 1 to 200; absent: 200.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// After The id of the last membership of the list before; absent: from the first.
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+}
+
 // EndUserAttemptVerificationJSONRequestBody defines body for EndUserAttemptVerification for application/json ContentType.
 type EndUserAttemptVerificationJSONRequestBody = AttemptCode
 
+// EndUserForgotPasswordJSONRequestBody defines body for EndUserForgotPassword for application/json ContentType.
+type EndUserForgotPasswordJSONRequestBody = ForgotPassword
+
 // EndUserPrepareVerificationJSONRequestBody defines body for EndUserPrepareVerification for application/json ContentType.
 type EndUserPrepareVerificationJSONRequestBody = AttemptChoice
+
+// EndUserResetPasswordJSONRequestBody defines body for EndUserResetPassword for application/json ContentType.
+type EndUserResetPasswordJSONRequestBody = ResetPassword
 
 // EndUserSignInJSONRequestBody defines body for EndUserSignIn for application/json ContentType.
 type EndUserSignInJSONRequestBody = SignIn
@@ -1267,8 +2383,29 @@ type EndUserSignInJSONRequestBody = SignIn
 // EndUserSignUpJSONRequestBody defines body for EndUserSignUp for application/json ContentType.
 type EndUserSignUpJSONRequestBody = SignUp
 
+// EndUserRenameMeJSONRequestBody defines body for EndUserRenameMe for application/json ContentType.
+type EndUserRenameMeJSONRequestBody = OwnAccountPatch
+
+// EndUserDeleteAccountJSONRequestBody defines body for EndUserDeleteAccount for application/json ContentType.
+type EndUserDeleteAccountJSONRequestBody = AccountDeletion
+
 // EndUserAddApiKeyJSONRequestBody defines body for EndUserAddApiKey for application/json ContentType.
 type EndUserAddApiKeyJSONRequestBody = OwnApiKeyCreate
+
+// EndUserAddEmailAddressJSONRequestBody defines body for EndUserAddEmailAddress for application/json ContentType.
+type EndUserAddEmailAddressJSONRequestBody = EmailAddressCreate
+
+// EndUserVerifyEmailAddressJSONRequestBody defines body for EndUserVerifyEmailAddress for application/json ContentType.
+type EndUserVerifyEmailAddressJSONRequestBody = Code
+
+// EndUserMakeEmailAddressPrimaryJSONRequestBody defines body for EndUserMakeEmailAddressPrimary for application/json ContentType.
+type EndUserMakeEmailAddressPrimaryJSONRequestBody = Empty
+
+// EndUserPrepareEmailVerificationJSONRequestBody defines body for EndUserPrepareEmailVerification for application/json ContentType.
+type EndUserPrepareEmailVerificationJSONRequestBody = Empty
+
+// EndUserRemovePasswordJSONRequestBody defines body for EndUserRemovePassword for application/json ContentType.
+type EndUserRemovePasswordJSONRequestBody = PasswordRemoval
 
 // EndUserAddPhoneNumberJSONRequestBody defines body for EndUserAddPhoneNumber for application/json ContentType.
 type EndUserAddPhoneNumberJSONRequestBody = PhoneNumberCreate
@@ -1282,14 +2419,41 @@ type EndUserMakePhoneNumberPrimaryJSONRequestBody = Empty
 // EndUserPreparePhoneVerificationJSONRequestBody defines body for EndUserPreparePhoneVerification for application/json ContentType.
 type EndUserPreparePhoneVerificationJSONRequestBody = Empty
 
+// EndUserSignOutOthersJSONRequestBody defines body for EndUserSignOutOthers for application/json ContentType.
+type EndUserSignOutOthersJSONRequestBody = Empty
+
+// EndUserSignOutElsewhereJSONRequestBody defines body for EndUserSignOutElsewhere for application/json ContentType.
+type EndUserSignOutElsewhereJSONRequestBody = Empty
+
+// EndUserUpdatePasswordJSONRequestBody defines body for EndUserUpdatePassword for application/json ContentType.
+type EndUserUpdatePasswordJSONRequestBody = PasswordUpdate
+
 // EndUserCreateOrganizationJSONRequestBody defines body for EndUserCreateOrganization for application/json ContentType.
 type EndUserCreateOrganizationJSONRequestBody = OwnOrganizationCreate
 
 // EndUserAcceptInvitationJSONRequestBody defines body for EndUserAcceptInvitation for application/json ContentType.
 type EndUserAcceptInvitationJSONRequestBody = InvitationAccept
 
+// EndUserLookUpInvitationJSONRequestBody defines body for EndUserLookUpInvitation for application/json ContentType.
+type EndUserLookUpInvitationJSONRequestBody = InvitationAccept
+
+// EndUserDeleteOrganizationJSONRequestBody defines body for EndUserDeleteOrganization for application/json ContentType.
+type EndUserDeleteOrganizationJSONRequestBody = OrganizationDeletion
+
+// EndUserChangeOrganizationJSONRequestBody defines body for EndUserChangeOrganization for application/json ContentType.
+type EndUserChangeOrganizationJSONRequestBody = OrganizationPatch
+
 // EndUserInviteJSONRequestBody defines body for EndUserInvite for application/json ContentType.
 type EndUserInviteJSONRequestBody = InvitationCreate
+
+// EndUserResendInvitationJSONRequestBody defines body for EndUserResendInvitation for application/json ContentType.
+type EndUserResendInvitationJSONRequestBody = Empty
+
+// EndUserChangeMemberJSONRequestBody defines body for EndUserChangeMember for application/json ContentType.
+type EndUserChangeMemberJSONRequestBody = OrganizationMemberPatch
+
+// EndUserReauthenticateJSONRequestBody defines body for EndUserReauthenticate for application/json ContentType.
+type EndUserReauthenticateJSONRequestBody = Reauthentication
 
 // EndUserSignOutJSONRequestBody defines body for EndUserSignOut for application/json ContentType.
 type EndUserSignOutJSONRequestBody = SignOut
@@ -1308,3 +2472,12 @@ type EndUserIssueTokenJSONRequestBody = Empty
 
 // EndUserCreateWorkspaceJSONRequestBody defines body for EndUserCreateWorkspace for application/json ContentType.
 type EndUserCreateWorkspaceJSONRequestBody = WorkspaceCreate
+
+// EndUserRenameWorkspaceJSONRequestBody defines body for EndUserRenameWorkspace for application/json ContentType.
+type EndUserRenameWorkspaceJSONRequestBody = WorkspacePatch
+
+// EndUserAddWorkspaceMemberJSONRequestBody defines body for EndUserAddWorkspaceMember for application/json ContentType.
+type EndUserAddWorkspaceMemberJSONRequestBody = WorkspaceMemberCreate
+
+// EndUserChangeWorkspaceMemberJSONRequestBody defines body for EndUserChangeWorkspaceMember for application/json ContentType.
+type EndUserChangeWorkspaceMemberJSONRequestBody = WorkspaceMemberPatch

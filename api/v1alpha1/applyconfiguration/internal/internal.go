@@ -1321,6 +1321,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: provider
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.SMSProvider
+    - name: testNumbers
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.TestNumber
+          elementRelationship: associative
+          keys:
+          - number
     - name: twilio
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.TwilioAccount
@@ -1447,6 +1455,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SessionPreset
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SessionSettings
   map:
     fields:
@@ -1457,6 +1467,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
     - name: maxSignIns
+      type:
+        scalar: numeric
+    - name: preset
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SessionPreset
+    - name: requireReauthenticationSeconds
       type:
         scalar: numeric
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SignInSettings
@@ -1470,6 +1486,15 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.PasswordSignIn
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Slug
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.TestNumber
+  map:
+    fields:
+    - name: code
+      type:
+        scalar: string
+    - name: number
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ToolAuthorization
   map:
     fields:

@@ -2,23 +2,41 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
 // SessionSettingsApplyConfiguration represents a declarative configuration of the SessionSettings type for use
 // with apply.
 //
 // SessionSettings say how long end users stay signed in, and with how many accounts.
 type SessionSettingsApplyConfiguration struct {
+	// preset gives both lifetimes by an assurance level. `AAL1`: 30 days in all, and as long without a request. `AAL2`: 24 hours in
+	// all, one hour without a request. Absent: idleTimeoutSeconds and lifetimeSeconds say.
+	Preset *apiv1alpha1.SessionPreset `json:"preset,omitempty"`
 	// idleTimeoutSeconds is how long a session lives without a request, 60 to 2592000 seconds. Absent: 86400, a day.
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
 	// lifetimeSeconds is how long a session lives in all, 300 to 2592000 seconds. Absent: 604800, a week.
 	LifetimeSeconds *int32 `json:"lifetimeSeconds,omitempty"`
 	// maxSignIns is how many accounts may be signed in to one session, 1 to 20. Absent: 5.
 	MaxSignIns *int32 `json:"maxSignIns,omitempty"`
+	// requireReauthenticationSeconds is how old the proof of who somebody is may be for what changes a way into the account, such as
+	// adding an address or deleting the account, 60 to 86400 seconds. Absent: 600, ten minutes.
+	RequireReauthenticationSeconds *int32 `json:"requireReauthenticationSeconds,omitempty"`
 }
 
 // SessionSettingsApplyConfiguration constructs a declarative configuration of the SessionSettings type for use with
 // apply.
 func SessionSettings() *SessionSettingsApplyConfiguration {
 	return &SessionSettingsApplyConfiguration{}
+}
+
+// WithPreset sets the Preset field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Preset field is set to the value of the last call.
+func (b *SessionSettingsApplyConfiguration) WithPreset(value apiv1alpha1.SessionPreset) *SessionSettingsApplyConfiguration {
+	b.Preset = &value
+	return b
 }
 
 // WithIdleTimeoutSeconds sets the IdleTimeoutSeconds field in the declarative configuration to the given value
@@ -42,5 +60,13 @@ func (b *SessionSettingsApplyConfiguration) WithLifetimeSeconds(value int32) *Se
 // If called multiple times, the MaxSignIns field is set to the value of the last call.
 func (b *SessionSettingsApplyConfiguration) WithMaxSignIns(value int32) *SessionSettingsApplyConfiguration {
 	b.MaxSignIns = &value
+	return b
+}
+
+// WithRequireReauthenticationSeconds sets the RequireReauthenticationSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RequireReauthenticationSeconds field is set to the value of the last call.
+func (b *SessionSettingsApplyConfiguration) WithRequireReauthenticationSeconds(value int32) *SessionSettingsApplyConfiguration {
+	b.RequireReauthenticationSeconds = &value
 	return b
 }

@@ -22,6 +22,9 @@ type SMSSettingsApplyConfiguration struct {
 	AllowedCountries *[]apiv1alpha1.CountryCode `json:"allowedCountries,omitempty"`
 	// dailyBudget is how many messages may be sent in one UTC day, 0 to 10000000; those beyond it are refused. Absent: 1000.
 	DailyBudget *int32 `json:"dailyBudget,omitempty"`
+	// testNumbers are numbers to which nothing is sent, and whose code is always the same, for tests of the deployment; with mode Staging
+	// only. Absent: none.
+	TestNumbers []TestNumberApplyConfiguration `json:"testNumbers,omitempty"`
 }
 
 // SMSSettingsApplyConfiguration constructs a declarative configuration of the SMSSettings type for use with
@@ -67,5 +70,18 @@ func (b *SMSSettingsApplyConfiguration) WithAllowedCountries(value []apiv1alpha1
 // If called multiple times, the DailyBudget field is set to the value of the last call.
 func (b *SMSSettingsApplyConfiguration) WithDailyBudget(value int32) *SMSSettingsApplyConfiguration {
 	b.DailyBudget = &value
+	return b
+}
+
+// WithTestNumbers adds the given value to the TestNumbers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the TestNumbers field.
+func (b *SMSSettingsApplyConfiguration) WithTestNumbers(values ...*TestNumberApplyConfiguration) *SMSSettingsApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTestNumbers")
+		}
+		b.TestNumbers = append(b.TestNumbers, *values[i])
+	}
 	return b
 }

@@ -1,0 +1,117 @@
+package account
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// maxEmails is how many addresses a user may have.
+	maxEmails = 10
+	// ownCodesPerDay is how many codes a day prove addresses of one account.
+	ownCodesPerDay = 20
+	scopeOwnCodes  = "codes-own-addresses"
+)
+
+// OwnEmail returns an address of a user by its id. ErrEmailUnknown: there is none, or it is somebody else's.
+func (u *Unit) OwnEmail(user, id int64) (people.Email, error) {
+	emails, err := u.EmailsOf(user)
+	if err != nil {
+		return people.Email{}, err
+	}
+	at := slices.IndexFunc(emails, func(e people.Email) bool { return e.ID == id })
+	if at < 0 {
+		return people.Email{}, ErrEmailUnknown
+	}
+	return emails[at], nil
+}
+
+// AddEmail adds an address that nobody proved to a user, who is locked. Nobody learns whether another user has it. ErrOwnEmail,
+// ErrTooManyEmails.
+func (u *Unit) AddEmail(user int64, address string) (people.Email, error) {
+	emails, err := u.EmailsOf(user)
+	if err != nil {
+		return people.Email{}, err
+	}
+	folded := people.FoldEmail(address)
+	if slices.ContainsFunc(emails, func(e people.Email) bool { return people.FoldEmail(e.Address) == folded }) {
+		return people.Email{}, ErrOwnEmail
+	}
+	if len(emails) >= maxEmails {
+		return people.Email{}, ErrTooManyEmails
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return people.Email{}, err
+	}
+	e := people.Email{ID: id, User: user, Address: address, CreatedAt: u.Now}
+	if err := u.InsertEmails([]people.Email{e}); err != nil {
+		return e, err
+	}
+	return e, u.Audit("email.added", object("email", id))
+}
+
+// CountOwnCode counts a code that is to prove an address of a user. A WaitError with ErrTooManyCodes: there were too many today.
+func (u *Unit) CountOwnCode(user int64) error {
+	n, err := u.Count(scopeOwnCodes, object("user", user), u.Now, u.Now.Add(24*time.Hour))
+	if err == nil && n.Count > ownCodesPerDay {
+		err = &WaitError{Reason: ErrTooManyCodes, Wait: n.Ends.Sub(u.Now)}
+	}
+	return err
+}
+
+// AcceptEmail marks an address as proven by its user, who is locked: it leaves every account where it stood unproven. ErrEmailTaken: it
+// is another account's.
+func (u *Unit) AcceptEmail(e people.Email) (people.Email, error) {
+	if err := u.freeAddress(people.FoldEmail(e.Address), e.User); err != nil {
+		return e, err
+	}
+	if err := u.VerifyEmail(e.ID, u.Now); err != nil {
+		return e, err
+	}
+	e.VerifiedAt = u.Now
+	if err := u.VoidChallenges(people.PurposeVerifyEmail, e.ID); err != nil {
+		return e, err
+	}
+	if err := u.Audit("email.verified", object("email", e.ID)); err != nil {
+		return e, err
+	}
+	return e, u.Notify(e.User, "The address "+e.Address+" was added to your account.")
+}
+
+// PromoteEmail makes a verified address a user's primary one.
+func (u *Unit) PromoteEmail(e people.Email) (people.Email, error) {
+	if !isVerified(e) {
+		return e, ErrEmailUnverified
+	}
+	if e.Primary {
+		return e, nil
+	}
+	if err := u.MakePrimaryEmail(e.User, e.ID); err != nil {
+		return e, err
+	}
+	e.Primary = true
+	if err := u.Audit("email.made_primary", object("email", e.ID)); err != nil {
+		return e, err
+	}
+	return e, u.Notify(e.User, "The address "+e.Address+" is the primary one of your account now.")
+}
+
+// RemoveEmail takes an address off an account, which keeps its primary one. ErrEmailPrimary.
+func (u *Unit) RemoveEmail(e people.Email) error {
+	if e.Primary {
+		return ErrEmailPrimary
+	}
+	if err := u.VoidChallenges(people.PurposeVerifyEmail, e.ID); err != nil {
+		return err
+	}
+	if err := u.DeleteEmail(e.ID); err != nil {
+		return err
+	}
+	if err := u.Audit("email.removed", object("email", e.ID)); err != nil || !isVerified(e) {
+		return err
+	}
+	return u.Notify(e.User, "The address "+e.Address+" was removed from your account.", e.Address)
+}

@@ -1,0 +1,112 @@
+package account
+
+import (
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// SetPassword gives a user, who is locked, a password by its hash. What waited for a code on the account ends, and with it every reset; the
+// user is told by mail. change is the sentence that tells what was done.
+func (u *Unit) SetPassword(user int64, encoded, action, change string) error {
+	if err := u.PutCredential(user, people.CredentialPassword, encoded, u.Now); err != nil {
+		return err
+	}
+	if err := u.EndAttemptsOf(user); err != nil {
+		return err
+	}
+	if err := u.Audit(action, object("user", user)); err != nil {
+		return err
+	}
+	return u.Notify(user, change)
+}
+
+// RemovePassword takes a user's password away. It tells whether there was one.
+func (u *Unit) RemovePassword(user int64) (bool, error) {
+	removed, err := u.DeleteCredential(user, people.CredentialPassword)
+	if err != nil || !removed {
+		return false, err
+	}
+	if err := u.EndAttemptsOf(user); err != nil {
+		return false, err
+	}
+	if err := u.Audit("user.password_removed", object("user", user)); err != nil {
+		return false, err
+	}
+	return true, u.Notify(user, "The password of your account was removed.")
+}
+
+// SignOutOthers ends a user's sign-ins in all sessions but the unit's, locks the user, and returns how many there were. A sign-in under way
+// comes before, and ends as well, or sees what the transaction did. ErrUserUnknown: there is no such user.
+func (u *Unit) SignOutOthers(id int64) (people.User, int64, error) {
+	before, err := u.leaveOthers(id, u.Actor, "session.signed_out") // sessions are locked before users
+	if err != nil {
+		return people.User{}, 0, err
+	}
+	user, found, err := u.LockUser(id)
+	if err != nil || !found {
+		return user, 0, firstOf(err, ErrUserUnknown)
+	}
+	meanwhile, err := u.leaveOthers(id, u.Actor, "session.signed_out")
+	return user, before + meanwhile, err
+}
+
+// LockAccount locks a user, after their other sessions where these are to end.
+func (u *Unit) LockAccount(id int64, signOutOthers bool) (people.User, error) {
+	if signOutOthers {
+		user, _, err := u.SignOutOthers(id)
+		return user, err
+	}
+	user, found, err := u.LockUser(id)
+	if err == nil && !found {
+		err = ErrUserUnknown
+	}
+	return user, err
+}
+
+// DeleteAccount deletes a user with all that is their own, and the organizations that are theirs alone. Others keep an owner: ErrOnlyOwner
+// where one would not. What analytics counted stays counted.
+func (u *Unit) DeleteAccount(id int64) error {
+	if _, _, err := u.SignOutOthers(id); err != nil {
+		return err
+	}
+	members, err := u.MembershipsOf(id)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if !m.Owner {
+			continue
+		}
+		if err := u.leaveOwned(m); err != nil {
+			return err
+		}
+	}
+	if err := u.Notify(id, "Your account was deleted, with all that was its own."); err != nil {
+		return err
+	}
+	if err := u.DeleteUser(id); err != nil {
+		return err
+	}
+	return u.Audit("user.deleted", object("user", id))
+}
+
+// leaveOwned lets an owner go: with the organization, where nobody else is in it.
+func (u *Unit) leaveOwned(m people.Member) error {
+	if _, _, err := u.LockOrganization(m.Organization.ID); err != nil {
+		return err
+	}
+	some, err := u.MembersOf(m.Organization.ID, 0, 2)
+	if err != nil {
+		return err
+	}
+	if len(some) < 2 {
+		if err := u.DeleteOrganization(m.Organization.ID); err != nil {
+			return err
+		}
+		return u.Audit("organization.deleted", object("organization", m.Organization.ID))
+	}
+	owners, err := u.OwnersOf(m.Organization.ID)
+	if err == nil && owners < 2 {
+		err = ErrOnlyOwner
+	}
+	return err
+}

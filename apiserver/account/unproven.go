@@ -1,0 +1,109 @@
+package account
+
+import (
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// dropUnproven drops what an account has that whoever typed its address there may have left for themselves, where its first proven address
+// comes by a code alone: the password, API keys, phone numbers, other addresses, and sign-ins other than this one.
+func (u *Unit) dropUnproven(e people.Email, emails []people.Email) error {
+	for _, drop := range []func() error{
+		func() error { return u.dropPassword(e.User) },
+		func() error { return u.revokeKeysOf(e.User) },
+		func() error { return u.dropPhones(e.User) },
+		func() error { return u.dropEmails(e, emails) },
+		func() error { _, err := u.leaveOthers(e.User, "system", "session.evicted"); return err },
+	} {
+		if err := drop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Unit) dropPassword(user int64) error {
+	dropped, err := u.DeleteCredential(user, people.CredentialPassword)
+	if err != nil || !dropped {
+		return err
+	}
+	return u.AuditAs("system", "user.password_removed", object("user", user), u.Session)
+}
+
+// keysAtOnce is how many keys are read at once.
+const keysAtOnce = 100
+
+func (u *Unit) revokeKeysOf(user int64) error {
+	for before := int64(0); ; {
+		keys, err := u.ListAPIKeys(people.APIKeyFilter{Owner: user, Before: before}, keysAtOnce)
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		for i := range keys {
+			revoked, err := u.RevokeKey(&keys[i], "owner_unproven")
+			if err != nil {
+				return err
+			}
+			if !revoked {
+				continue
+			}
+			if err := u.AuditAs("system", "api_key.revoked", object("api_key", keys[i].ID), u.Session); err != nil {
+				return err
+			}
+		}
+		before = keys[len(keys)-1].ID
+	}
+}
+
+func (u *Unit) dropPhones(user int64) error {
+	phones, err := u.PhonesOf(user)
+	if err != nil {
+		return err
+	}
+	for _, p := range phones {
+		if err := u.VoidChallenges(people.PurposePhone, p.ID); err != nil {
+			return err
+		}
+		if err := u.DeletePhone(p.ID); err != nil {
+			return err
+		}
+		if err := u.AuditAs("system", "phone.removed", object("phone", p.ID), u.Session); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Unit) dropEmails(kept people.Email, emails []people.Email) error {
+	var dropped []int64
+	for _, e := range emails {
+		if e.ID == kept.ID {
+			continue
+		}
+		dropped = append(dropped, e.ID)
+		if err := u.AuditAs("system", "email.removed", object("email", e.ID), u.Session); err != nil {
+			return err
+		}
+	}
+	return u.DeleteUnproven(dropped)
+}
+
+// leaveOthers ends a user's sign-ins but that of the unit's session, tells auditors so of each, and returns how many there were.
+func (u *Unit) leaveOthers(user int64, actor, action string) (ended int64, err error) {
+	signIns, err := u.SignInsOf(user)
+	if err != nil {
+		return 0, err
+	}
+	for _, g := range signIns {
+		if g.Session == u.Session {
+			continue
+		}
+		if err := u.LeaveSession(g); err != nil {
+			return ended, err
+		}
+		if err := u.AuditAs(actor, action, object("signin", g.ID), g.Session); err != nil {
+			return ended, err
+		}
+		ended++
+	}
+	return ended, nil
+}

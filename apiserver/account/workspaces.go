@@ -1,0 +1,159 @@
+package account
+
+import (
+	"slices"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// WorkspaceAccess is somebody's place in a workspace: as a member of its organization, and of itself if Member is not nil.
+type WorkspaceAccess struct {
+	Workspace people.Workspace
+	In        people.Member
+	Member    *people.WorkspaceMember
+}
+
+// ReachWorkspace returns a user's place in a workspace. ErrWorkspaceUnknown: there is none, or it is of an organization they are not in.
+func (u *Unit) ReachWorkspace(workspace, user int64) (WorkspaceAccess, error) {
+	w, found, err := u.Workspace(workspace)
+	if err != nil || !found {
+		return WorkspaceAccess{}, firstOf(err, ErrWorkspaceUnknown)
+	}
+	in, found, err := u.Member(w.Organization, user)
+	if err != nil || !found {
+		return WorkspaceAccess{}, firstOf(err, ErrWorkspaceUnknown)
+	}
+	access := WorkspaceAccess{Workspace: w, In: in}
+	m, found, err := u.WorkspaceMember(workspace, user)
+	if found {
+		access.Member = &m
+	}
+	return access, err
+}
+
+// owns tells whether somebody may do everything in a workspace.
+func (a WorkspaceAccess) owns() bool { return a.In.Owner || a.Member != nil && a.Member.Owner }
+
+// mayInWorkspace tells whether a role in the workspace, or in its organization, has a permission.
+func (t *Tenant) mayInWorkspace(a WorkspaceAccess, permission string) bool {
+	if a.owns() || t.May(a.In, permission) {
+		return true
+	}
+	if a.Member == nil {
+		return false
+	}
+	role := t.RoleOf(v1alpha1.RoleLevelWorkspace, false, a.Member.Role)
+	return role != nil && slices.Contains(role.Permissions, permission)
+}
+
+// RequireSeen returns ErrWorkspaceUnknown for who is neither in a workspace nor manages it.
+func (t *Tenant) RequireSeen(a WorkspaceAccess) error {
+	if a.Member == nil && !t.mayInWorkspace(a, PermissionManageWorkspace) {
+		return ErrWorkspaceUnknown
+	}
+	return nil
+}
+
+// RequireManaged returns a PermissionError where somebody does not manage a workspace, ErrWorkspaceUnknown where they do not see it.
+func (t *Tenant) RequireManaged(a WorkspaceAccess) error {
+	if t.mayInWorkspace(a, PermissionManageWorkspace) {
+		return nil
+	}
+	if err := t.RequireSeen(a); err != nil {
+		return err
+	}
+	return &PermissionError{Permission: PermissionManageWorkspace}
+}
+
+// mayGrantInWorkspace returns a PermissionError for a role with permissions that somebody does not have in the workspace.
+func (t *Tenant) mayGrantInWorkspace(a WorkspaceAccess, role int64) error {
+	granted := t.RoleOf(v1alpha1.RoleLevelWorkspace, false, role)
+	if granted == nil {
+		return nil
+	}
+	for _, permission := range granted.Permissions {
+		if !t.mayInWorkspace(a, permission) {
+			return &PermissionError{Permission: permission, Granting: true}
+		}
+	}
+	return nil
+}
+
+// AddToWorkspace makes a member of the organization one of the workspace. Role 0: the one the B2B settings assign. ErrNotMember: the user
+// is not in the organization; ErrAlreadyMember; ErrInvalidRole; a PermissionError.
+func (u *Unit) AddToWorkspace(a WorkspaceAccess, user, role int64) (people.WorkspaceMember, error) {
+	if err := u.RequireManaged(a); err != nil {
+		return people.WorkspaceMember{}, err
+	}
+	if role != 0 && !u.HasRole(v1alpha1.RoleLevelWorkspace, role) {
+		return people.WorkspaceMember{}, ErrInvalidRole
+	}
+	if err := u.mayGrantInWorkspace(a, role); err != nil {
+		return people.WorkspaceMember{}, err
+	}
+	if _, err := u.RequireMember(a.Workspace.Organization, user); err != nil {
+		return people.WorkspaceMember{}, err
+	}
+	if _, found, err := u.WorkspaceMember(a.Workspace.ID, user); err != nil || found {
+		return people.WorkspaceMember{}, firstOf(err, ErrAlreadyMember)
+	}
+	if role == 0 {
+		role = u.assigned(u.B2B.WorkspaceRole)
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return people.WorkspaceMember{}, err
+	}
+	m := people.WorkspaceMember{ID: id, User: user, Workspace: a.Workspace, Role: role, CreatedAt: u.Now}
+	if err := u.InsertWorkspaceMember(m); err != nil {
+		return m, err
+	}
+	return m, u.Audit("workspace.member_added", object("workspace_membership", id))
+}
+
+// workspaceMember returns a membership that somebody may change: one whose role they hold all permissions of, or own the workspace.
+func (u *Unit) workspaceMember(a WorkspaceAccess, membership int64) (people.WorkspaceMember, error) {
+	if err := u.RequireManaged(a); err != nil {
+		return people.WorkspaceMember{}, err
+	}
+	m, found, err := u.WorkspaceMemberByID(a.Workspace.ID, membership)
+	if err != nil || !found {
+		return m, firstOf(err, ErrMembershipUnknown)
+	}
+	if m.Owner && !a.owns() {
+		return m, ErrOwnersOnly
+	}
+	return m, u.mayGrantInWorkspace(a, m.Role)
+}
+
+// ChangeWorkspaceMember changes the role of a member of a workspace, 0: none.
+func (u *Unit) ChangeWorkspaceMember(a WorkspaceAccess, membership, role int64) (people.WorkspaceMember, error) {
+	m, err := u.workspaceMember(a, membership)
+	if err != nil {
+		return m, err
+	}
+	if role != 0 && !u.HasRole(v1alpha1.RoleLevelWorkspace, role) {
+		return m, ErrInvalidRole
+	}
+	if err := u.mayGrantInWorkspace(a, role); err != nil {
+		return m, err
+	}
+	if err := u.SetWorkspaceMemberRole(m.ID, role); err != nil {
+		return m, err
+	}
+	m.Role = role
+	return m, u.Audit("workspace.member_changed", object("workspace_membership", m.ID))
+}
+
+// RemoveFromWorkspace ends a membership of a workspace.
+func (u *Unit) RemoveFromWorkspace(a WorkspaceAccess, membership int64) (people.WorkspaceMember, error) {
+	m, err := u.workspaceMember(a, membership)
+	if err != nil {
+		return m, err
+	}
+	if err := u.DeleteWorkspaceMember(m); err != nil {
+		return m, err
+	}
+	return m, u.Audit("workspace.member_removed", object("workspace_membership", m.ID))
+}

@@ -1,0 +1,93 @@
+package sqlstore
+
+import (
+	"database/sql"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+func (tx *peopleTx) UpdateOrganization(o people.Organization) error {
+	return tx.exec(`UPDATE organizations SET name = ?, description = ?, image_url = ? WHERE id = ? AND deployment = :deployment`, o.Name, o.Description, o.ImageURL, o.ID)
+}
+
+func (tx *peopleTx) DeleteOrganization(id int64) error {
+	if err := tx.changeKeys(`DELETE FROM api_keys WHERE deployment = :deployment AND organization_id > 0 AND organization_id = ? RETURNING digest`, id); err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE deployment = :deployment AND organization_id = ? AND user_id IN (SELECT m.user_id
+			FROM organization_memberships m WHERE m.deployment = signins.deployment AND m.organization_id = signins.organization_id)`,
+		`DELETE FROM invitations WHERE deployment = :deployment AND organization_id = ?`,
+		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND organization_id = ?`,
+		`DELETE FROM workspaces WHERE deployment = :deployment AND organization_id = ?`,
+		`DELETE FROM organization_memberships WHERE deployment = :deployment AND organization_id = ?`,
+		`DELETE FROM organizations WHERE deployment = :deployment AND id = ?`,
+	} {
+		if err := tx.exec(statement, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (tx *peopleTx) OwnersOf(organization int64) (int, error) {
+	var n int
+	_, err := tx.get([]any{&n}, `SELECT COUNT(*) FROM organization_memberships WHERE deployment = :deployment AND organization_id = ? AND owner = 1`, organization)
+	return n, err
+}
+
+func (tx *peopleTx) RenameWorkspace(id int64, name string) error {
+	return tx.exec(`UPDATE workspaces SET name = ? WHERE id = ? AND deployment = :deployment`, name, id)
+}
+
+const accountColumns = `u.id, u.first_name, u.last_name,
+	COALESCE((SELECT e.address FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.is_primary = 1), '')`
+
+func accountFields(a *people.Account) []any { return []any{&a.ID, &a.FirstName, &a.LastName, &a.Email} }
+
+func (tx *peopleTx) MembersOf(organization, after int64, limit int) ([]people.MemberAccount, error) {
+	return list(tx, func(row *sql.Rows, m *people.MemberAccount) error {
+		return row.Scan(append([]any{&m.ID, &m.User, &m.Organization.ID, &m.Role, &m.Owner, &m.Workspace, moment{&m.CreatedAt}}, accountFields(&m.Account)...)...)
+	}, `SELECT m.id, m.user_id, m.organization_id, m.role_id, m.owner, m.workspace_id, m.created_at, `+accountColumns+`
+		FROM organization_memberships m JOIN users u ON u.deployment = m.deployment AND u.id = m.user_id
+		WHERE m.deployment = :deployment AND m.organization_id = ? AND m.id > ? ORDER BY m.id LIMIT ?`, organization, after, limit)
+}
+
+// MemberByID locks the membership's row in a Change, as Member does.
+func (tx *peopleTx) MemberByID(organization, id int64) (people.Member, bool, error) {
+	query := memberQuery + ` AND m.organization_id = ? AND m.id = ?`
+	if !tx.readOnly && tx.lock() != "" {
+		query += tx.lock() + ` OF m`
+	}
+	return first(tx, readMember, query, organization, id)
+}
+
+func (tx *peopleTx) UpdateMember(m people.Member) error {
+	return tx.exec(`UPDATE organization_memberships SET role_id = ?, owner = ? WHERE id = ? AND deployment = :deployment`, m.Role, flag(m.Owner), m.ID)
+}
+
+func (tx *peopleTx) WorkspaceMembersOf(workspace, after int64, limit int) ([]people.WorkspaceMemberAccount, error) {
+	return list(tx, func(row *sql.Rows, m *people.WorkspaceMemberAccount) error {
+		return row.Scan(append([]any{&m.ID, &m.User, &m.Workspace.ID, &m.Workspace.Organization, &m.Role, &m.Owner, moment{&m.CreatedAt}}, accountFields(&m.Account)...)...)
+	}, `SELECT m.id, m.user_id, m.workspace_id, m.organization_id, m.role_id, m.owner, m.created_at, `+accountColumns+`
+		FROM workspace_memberships m JOIN users u ON u.deployment = m.deployment AND u.id = m.user_id
+		WHERE m.deployment = :deployment AND m.workspace_id = ? AND m.id > ? ORDER BY m.id LIMIT ?`, workspace, after, limit)
+}
+
+func (tx *peopleTx) WorkspaceMemberByID(workspace, id int64) (people.WorkspaceMember, bool, error) {
+	return first(tx, readWorkspaceMember, workspaceMemberQuery+` AND m.workspace_id = ? AND m.id = ?`, workspace, id)
+}
+
+func (tx *peopleTx) SetWorkspaceMemberRole(id, role int64) error {
+	return tx.exec(`UPDATE workspace_memberships SET role_id = ? WHERE id = ? AND deployment = :deployment`, role, id)
+}
+
+func (tx *peopleTx) DeleteWorkspaceMember(m people.WorkspaceMember) error {
+	if err := tx.exec(`DELETE FROM workspace_memberships WHERE deployment = :deployment AND id = ?`, m.ID); err != nil {
+		return err
+	}
+	if err := tx.changeKeys(`DELETE FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND workspace_id = ? RETURNING digest`, m.User, m.Workspace.ID); err != nil {
+		return err
+	}
+	return tx.exec(`UPDATE signins SET workspace_id = 0 WHERE user_id = ? AND workspace_id = ? AND deployment = :deployment`, m.User, m.Workspace.ID)
+}
