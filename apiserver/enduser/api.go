@@ -34,6 +34,8 @@ type Options struct {
 	Clock   func() time.Time
 	// Random makes tokens, codes and ids; default crypto/rand.
 	Random io.Reader
+	// Languages are those of the pages, as BCP 47 writes them, the one of everybody else first.
+	Languages []string
 	// Posted is called after a message was put into the outbox, so that it need not wait for the dispatcher's next look.
 	Posted  func()
 	Log     logr.Logger
@@ -65,7 +67,9 @@ var endpoints = map[string]endpoint{
 	"POST /auth/signin":                                      {serve: signIn, changes: true},
 	"POST /auth/prepare-verification":                        {serve: prepareAttempt, changes: true},
 	"POST /auth/attempt-verification":                        {serve: attemptVerification, changes: true},
+	"GET /auth/config":                                       {serve: getConfig},
 	"GET /session":                                           {serve: getSession},
+	"GET /session/accounts":                                  {serve: listAccounts, signedIn: true},
 	"POST /session/token":                                    {serve: issueToken, signedIn: true},
 	"GET /.well-known/jwks.json":                             {public: keySet},
 	"POST /session/sign-out":                                 {serve: signOut, signedIn: true, changes: true},
@@ -82,6 +86,7 @@ var endpoints = map[string]endpoint{
 	"GET /me/api-keys":                                       {serve: listAPIKeys, signedIn: true},
 	"POST /me/api-keys":                                      {serve: addAPIKey, signedIn: true, changes: true},
 	"DELETE /me/api-keys/{id}":                               {serve: removeAPIKey, signedIn: true, changes: true},
+	"GET /me/api-key-apps":                                   {serve: listKeyApps, signedIn: true},
 	"GET /me/organization-memberships":                       {serve: listOrganizationMemberships, signedIn: true},
 	"DELETE /me/organization-memberships/{id}":               {serve: leaveOrganization, signedIn: true, changes: true},
 	"GET /me/workspace-memberships":                          {serve: listWorkspaceMemberships, signedIn: true},
