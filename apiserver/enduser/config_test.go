@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cardea-iam/cardea/store/document"
 )
@@ -81,6 +82,7 @@ func expectJSON(t *testing.T, got map[string]any, want string) {
 func TestTheAccountsOfASessionAreListedToItAlone(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, ada := w.signedUp("ada@example.com")
+		w.Clock.Advance(time.Second)
 		grace := b.signUp("grace@example.com", `,"first_name":"Grace"`)
 		accounts := func(b *browser) (emails []string, active string) {
 			for _, a := range b.list("/session/accounts") {

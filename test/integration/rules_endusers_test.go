@@ -76,7 +76,7 @@ var _ = DescribeTable("The schema of a deployment's pages judges", judged(v1alph
 		Entry("black", `pages: {accentColor: "#000000"}`), Entry("a red", `pages: {accentColor: "#c21807"}`), Entry("the lightest grey", `pages: {accentColor: "#767676"}`),
 		Entry("white", `pages: {accentColor: "#ffffff"}`, "spec.pages.accentColor", unreadable), Entry("yellow", `pages: {accentColor: "#ffff00"}`, "spec.pages.accentColor", unreadable),
 		Entry("red", `pages: {accentColor: "#ff0000"}`, "spec.pages.accentColor", unreadable), Entry("a light grey", `pages: {accentColor: "#7c7c7c"}`, "spec.pages.accentColor", unreadable),
-		Entry("upper case", `pages: {accentColor: "#1D4ED8"}`, "spec.pages.accentColor", "should match"), Entry("three digits", `pages: {accentColor: "#00f"}`, "spec.pages.accentColor", "should match"),
+		Entry("upper case", `pages: {accentColor: "#1D4ED8"}`, "spec.pages.accentColor", "should match"), Entry("three digits", `pages: {accentColor: "#00f"}`, "spec.pages.accentColor", "at least 7 chars"),
 		Entry("a word", `pages: {accentColor: "navyblu"}`, "spec.pages.accentColor", "should match"), Entry("no colour", `pages: {accentColor: ""}`, "spec.pages.accentColor"),
 	}
 	for _, member := range []string{"url", "logoURL", "privacyURL", "termsURL"} {
