@@ -25,6 +25,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/management"
 	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/apiserver/outbox"
+	"github.com/cardea-iam/cardea/apiserver/pages"
+	"github.com/cardea-iam/cardea/apiserver/pages/texts"
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/route"
@@ -127,8 +129,15 @@ func New(opts Options) (*Server, error) {
 	})
 	frontend := enduser.New(enduser.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
-		Posted: dispatcher.Nudge, Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry),
+		Posted: dispatcher.Nudge, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry),
 	})
+	pages, err := pages.New(pages.Options{
+		Snapshots: follower, API: frontend, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("pages"),
+		Metrics: route.NewMetrics(opts.Registry, "pages"),
+	})
+	if err != nil {
+		return nil, err
+	}
 	decisions, err := decision.New(decision.Options{
 		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision"), Registry: opts.Registry,
@@ -148,7 +157,7 @@ func New(opts Options) (*Server, error) {
 	}
 	return &Server{
 		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, decision: guarded("decision", decisions),
-		backend: guarded("backend", backend), frontend: guarded("end-user", frontend),
+		backend: guarded("backend", backend), frontend: guarded("end-user", pages),
 	}, nil
 }
 

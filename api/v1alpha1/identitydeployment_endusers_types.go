@@ -298,3 +298,53 @@ type TestNumber struct {
 	// +kubebuilder:validation:MaxLength=6
 	Code string `json:"code"`
 }
+
+// HTTPSURL is an https URL of at most 2048 printable ASCII characters, without user and fragment.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=2048
+// +kubebuilder:validation:Pattern=`^https://[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*(:[1-9][0-9]{0,4})?([/?][!$-;=?-Z_a-z~]*)?$`
+type HTTPSURL string
+
+// AccentColor is a colour of sRGB, `#` and six lower-case hexadecimal digits, on which white text can be read: the contrast of the
+// two is at least 4.5 (WCAG 2.2, 1.4.3).
+// +kubebuilder:validation:MinLength=7
+// +kubebuilder:validation:MaxLength=7
+// +kubebuilder:validation:Pattern=`^#[0-9a-f]{6}$`
+// +kubebuilder:validation:XValidation:rule="!self.matches('^#[0-9a-f]{6}$') || [[1, 3, 5].map(i, double('0123456789abcdef'.indexOf(self.substring(i, i + 1)) * 16 + '0123456789abcdef'.indexOf(self.substring(i + 1, i + 2))) / 255.0).map(c, c * (0.012522878 + c * (0.682171111 + c * 0.305306011)))].all(l, 0.2126 * l[0] + 0.7152 * l[1] + 0.0722 * l[2] <= 0.187)",message="white text cannot be read on this colour, the contrast is below 4.5: choose a darker one"
+type AccentColor string
+
+// PagesSettings are about the pages that end users see, and how they look.
+type PagesSettings struct {
+	// enabled says whether Cardea serves pages to sign in, sign up, and look after one's account on the deployment's hosts; `false`: the
+	// end-user API alone is served there. Absent: true.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// url is where the deployment's own pages are, without query; links in mails then begin with it, in place of the first of
+	// frontendHosts. Absent: they lead to the pages that Cardea serves.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.contains('?')",message="url has no query: paths are put behind it"
+	URL *HTTPSURL `json:"url,omitempty"`
+
+	// logoURL is a picture that the pages show above their forms, at most 48 pixels high; browsers fetch it from there. Absent: the
+	// deployment's displayName.
+	// +optional
+	LogoURL *HTTPSURL `json:"logoURL,omitempty"`
+
+	// accentColor is the colour of buttons, whose text is white, in both colour schemes; links have it too, darker in the light scheme
+	// and lighter in the dark one where they could not be read otherwise. Absent: a blue.
+	// +optional
+	AccentColor *AccentColor `json:"accentColor,omitempty"`
+
+	// supportEmail is the address that the pages name for help. Absent: none.
+	// +optional
+	SupportEmail *MailAddress `json:"supportEmail,omitempty"`
+
+	// privacyURL is the privacy policy that the pages link to. Absent: none.
+	// +optional
+	PrivacyURL *HTTPSURL `json:"privacyURL,omitempty"`
+
+	// termsURL are the terms of use that the pages link to. Absent: none.
+	// +optional
+	TermsURL *HTTPSURL `json:"termsURL,omitempty"`
+}

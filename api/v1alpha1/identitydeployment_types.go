@@ -235,6 +235,10 @@ type IdentityDeploymentSpec struct {
 	// +optional
 	SMS *SMSSettings `json:"sms,omitempty"`
 
+	// pages are about what end users see in a browser. Absent: each of its fields has its own meaning when absent.
+	// +optional
+	Pages *PagesSettings `json:"pages,omitempty"`
+
 	// analytics says what analytics keeps of sign-ins and sign-ups. Absent: each of its fields has its own meaning when absent.
 	// +optional
 	Analytics *AnalyticsSettings `json:"analytics,omitempty"`

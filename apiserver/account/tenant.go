@@ -148,6 +148,24 @@ func (t *Tenant) SelfServiceApp(slug string) *snapshot.App {
 	if !found {
 		return nil
 	}
+	return selfService(entry)
+}
+
+// SelfServiceApps returns the apps that are active and let users make keys of their own, by their slugs.
+func (t *Tenant) SelfServiceApps() []*snapshot.App {
+	var apps []*snapshot.App
+	t.snapshot.List(v1alpha1.KindAPIAuthApp, t.Key(), func(entry *snapshot.Entry) bool {
+		if app := selfService(entry); app != nil {
+			apps = append(apps, app)
+		}
+		return true
+	})
+	slices.SortFunc(apps, func(a, b *snapshot.App) int { return strings.Compare(a.Slug, b.Slug) })
+	return apps
+}
+
+// selfService returns an entry's app if it is active and lets users make keys of their own, else nil.
+func selfService(entry *snapshot.Entry) *snapshot.App {
 	app := snapshot.ContentOf[snapshot.App](entry)
 	if !app.Active || app.SelfService == nil {
 		return nil

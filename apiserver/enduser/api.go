@@ -34,6 +34,8 @@ type Options struct {
 	Clock   func() time.Time
 	// Random makes tokens, codes and ids; default crypto/rand.
 	Random io.Reader
+	// Languages are those of the pages, as BCP 47 writes them, the one of everybody else first.
+	Languages []string
 	// Posted is called after a message was put into the outbox, so that it need not wait for the dispatcher's next look.
 	Posted  func()
 	Log     logr.Logger
@@ -69,8 +71,9 @@ var endpoints = map[string]endpoint{
 	"POST /auth/attempt-verification":                             {serve: attemptVerification, changes: true},
 	"POST /auth/forgot-password":                                  {serve: forgotPassword, changes: true},
 	"POST /auth/reset-password":                                   {serve: resetPassword, changes: true},
+	"GET /auth/config":                                            {serve: getConfig},
 	"GET /session":                                                {serve: getSession},
-	"GET /session/sign-ins":                                       {serve: listSignIns},
+	"GET /session/accounts":                                       {serve: listAccounts, signedIn: true},
 	"POST /session/reauthenticate":                                {serve: reauthenticate, signedIn: true, changes: true},
 	"POST /session/token":                                         {serve: issueToken, signedIn: true},
 	"GET /.well-known/jwks.json":                                  {public: keySet},
@@ -101,6 +104,7 @@ var endpoints = map[string]endpoint{
 	"GET /me/api-keys":                                            {serve: listAPIKeys, signedIn: true},
 	"POST /me/api-keys":                                           {serve: addAPIKey, signedIn: true, changes: true},
 	"DELETE /me/api-keys/{id}":                                    {serve: removeAPIKey, signedIn: true, changes: true},
+	"GET /me/api-key-apps":                                        {serve: listKeyApps, signedIn: true},
 	"GET /me/organization-memberships":                            {serve: listOrganizationMemberships, signedIn: true},
 	"DELETE /me/organization-memberships/{id}":                    {serve: leaveOrganization, signedIn: true, changes: true},
 	"GET /me/workspace-memberships":                               {serve: listWorkspaceMemberships, signedIn: true},

@@ -2,10 +2,8 @@ package enduser
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
@@ -13,6 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/session"
+	"github.com/cardea-iam/cardea/apiserver/site"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -100,11 +99,7 @@ func (c *call) findDeployment() error {
 		return apierror.Unavailable(nil, "the configuration is not loaded yet: try again")
 	}
 	configuration := c.Snapshots.Current()
-	host := c.r.Host
-	if bare, _, err := net.SplitHostPort(host); err == nil {
-		host = bare
-	}
-	c.host = strings.TrimSuffix(strings.ToLower(host), ".")
+	c.host = site.Host(c.r)
 	entry, found := configuration.ByHost(c.host)
 	if !found {
 		return apierror.Coded(http.StatusNotFound, "DEPLOYMENT_NOT_FOUND", "no deployment has this host: declare it in frontendHosts")
@@ -161,11 +156,11 @@ func (a *API) serve(_ http.ResponseWriter, r *http.Request, e endpoint) {
 // check runs the checks in their order, up to 401.
 func (c *call) check(e endpoint) error {
 	c.fresh = e.fresh
-	cookies := c.r.CookiesNamed(cookieName)
+	cookies := c.r.CookiesNamed(site.SessionCookie)
 	if len(cookies) > 1 {
 		// One of them was set by somebody else, and nothing tells which: all are taken away, so that the next sign-in works.
-		c.clearPlanted()
-		return apierror.Coded(http.StatusUnauthorized, "NOT_AUTHENTICATED", "more than one %s cookie was sent: clear the cookies of this site and its parent domains", cookieName)
+		site.ClearPlanted(c.Header(), c.request.Settings, c.r)
+		return apierror.Coded(http.StatusUnauthorized, "NOT_AUTHENTICATED", "more than one %s cookie was sent: clear the cookies of this site and its parent domains", site.SessionCookie)
 	}
 	if err := c.readBody(); err != nil {
 		return err

@@ -1,13 +1,11 @@
 package enduser
 
 import (
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 
-	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/site"
 )
 
 // checkOrigin refuses what another site's page sent: the cookie comes along with such requests, the user's wish does not.
@@ -18,7 +16,7 @@ func (c *call) checkOrigin() error {
 		return refused
 	}
 	if len(origins) == 1 {
-		if !c.ownOrigin(origins[0]) && !c.allowedOrigin(origins[0]) {
+		if !site.OwnOrigin(c.request.Settings, c.r, origins[0]) && !c.allowedOrigin(origins[0]) {
 			return refused
 		}
 		return nil
@@ -32,19 +30,6 @@ func (c *call) checkOrigin() error {
 // allowedOrigin tells whether the deployment declares an origin.
 func (c *call) allowedOrigin(origin string) bool {
 	return c.request != nil && slices.Contains(c.request.Settings.AllowedOrigins, origin)
-}
-
-// ownOrigin tells whether an origin is one of the deployment's hosts, on the port the request came to or the scheme's own.
-func (c *call) ownOrigin(origin string) bool {
-	u, err := url.Parse(origin)
-	if err != nil || u.Path != "" || u.RawQuery != "" || u.User != nil || !slices.Contains(c.request.Settings.FrontendHosts, u.Hostname()) {
-		return false
-	}
-	if u.Scheme != "https" && !(u.Scheme == "http" && c.request.Settings.Mode == string(v1alpha1.DeploymentModeStaging) && localhost(u.Hostname())) {
-		return false
-	}
-	_, port, err := net.SplitHostPort(c.r.Host)
-	return u.Port() == "" || err == nil && u.Port() == port
 }
 
 // allowOrigin lets pages of declared origins read the answer, with the cookie: exact origins, never a wildcard.

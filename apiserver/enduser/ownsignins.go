@@ -2,7 +2,6 @@ package enduser
 
 import (
 	"slices"
-	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/body"
@@ -95,26 +94,4 @@ func signOutOthers(c *call) (reply, error) {
 		_, ended, err := u.SignOutOthers(u.signedIn().User)
 		return reply{data: enduserapi.SignInsRevoked{Revoked: ended}}, err
 	})
-}
-
-// listSignIns lists the accounts that are signed in to the session, so that a page can offer to switch between them.
-func listSignIns(c *call) (reply, error) {
-	out := []enduserapi.SessionSignIn{}
-	if c.signedIn() == nil {
-		return reply{data: out}, nil
-	}
-	err := c.view(func(u *account.Unit) error {
-		out = out[:0]
-		for _, g := range c.session.SignIns {
-			user, found, err := u.User(g.User)
-			if err != nil {
-				return err
-			}
-			if found {
-				out = append(out, enduserapi.SessionSignIn{Id: format(g.ID), Active: g.ID == c.session.ActiveSignIn, User: *viewUser(user), CreatedAt: g.CreatedAt.UTC().Truncate(time.Microsecond)})
-			}
-		}
-		return nil
-	})
-	return reply{data: out}, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/objectwatch"
+	"github.com/cardea-iam/cardea/internal/contrast"
 	"github.com/cardea-iam/cardea/internal/grant"
 	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/internal/reservation"
@@ -100,7 +102,28 @@ func check(d *v1alpha1.IdentityDeployment, refs engine.ResolvedRefs) error {
 			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.jwtIssuers[%d].permissionsExpression: %v", i, err)
 		}
 	}
+	if err := checkPages(d.Spec.Pages); err != nil {
+		return err
+	}
 	return engine.CheckScheme(defaultSchemeField, d.Name, refs)
+}
+
+// checkPages refuses an accent colour on which white text cannot be read. Admission judges it too, but by an approximation that lets
+// some through which are a little too light: CEL has no powers.
+func checkPages(pages *v1alpha1.PagesSettings) error {
+	if pages == nil || pages.AccentColor == nil {
+		return nil
+	}
+	colour, err := contrast.Parse(string(*pages.AccentColor))
+	if err != nil {
+		return engine.Terminal(v1alpha1.ReasonInvalid, "spec.pages.accentColor: %v", err)
+	}
+	if ratio := contrast.Ratio(colour, contrast.White); ratio < contrast.Minimum {
+		// Cut, not rounded: 4.496 is no 4.5.
+		return engine.Terminal(v1alpha1.ReasonInvalid, "spec.pages.accentColor: the contrast of white text on %s is %.2f, and must be at least %.1f: choose a darker colour",
+			colour, math.Floor(ratio*100)/100, contrast.Minimum)
+	}
+	return nil
 }
 
 // needed are the hosts, and the tokens by issuer and audience, that belong to one deployment of the install.

@@ -32,6 +32,31 @@ func TestM5AnAudienceThatCardeaNamesIsItsDeploymentsAlone(t *testing.T) {
 	}
 }
 
+func TestAnAccentColourCarriesWhiteText(t *testing.T) {
+	for colour, want := range map[v1alpha1.AccentColor]string{
+		"#1d4ed8": "",
+		"#767676": "",
+		"#777777": "spec.pages.accentColor: the contrast of white text on #777777 is 4.47, and must be at least 4.5: choose a darker colour",
+		"#ffff00": "spec.pages.accentColor: the contrast of white text on #ffff00 is 1.07, and must be at least 4.5: choose a darker colour",
+		"blue":    "spec.pages.accentColor: \"blue\" is not a colour: write # and six hexadecimal digits, such as #1d4ed8",
+	} {
+		d := &v1alpha1.IdentityDeployment{}
+		d.Spec.Pages = &v1alpha1.PagesSettings{AccentColor: &colour}
+		err := check(d, nil)
+		var terminal *engine.TerminalError
+		if got := errors.As(err, &terminal); got != (want != "") || got && terminal.Message != want {
+			t.Errorf("%s: %v, want %q", colour, err, want)
+		}
+	}
+	for _, pages := range []*v1alpha1.PagesSettings{nil, {}} {
+		d := &v1alpha1.IdentityDeployment{}
+		d.Spec.Pages = pages
+		if err := check(d, nil); err != nil {
+			t.Errorf("%v: %v", pages, err)
+		}
+	}
+}
+
 func TestM5Grants(t *testing.T) {
 	const list = "app.acme.example, *.Shop.example\nwww.example.com,*."
 	for host, want := range map[string]bool{

@@ -98,3 +98,22 @@ func sms(declared *v1alpha1.SMSSettings, sealed map[string]string) *document.SMS
 	}
 	return content
 }
+
+// pages is nil where nothing is declared, so that documents from before stay as they are.
+func pages(declared *v1alpha1.PagesSettings) *document.Pages {
+	if declared == nil {
+		return nil
+	}
+	return &document.Pages{
+		Disabled:     !ptr.Deref(declared.Enabled, true),
+		URL:          strings.TrimRight(word(declared.URL), "/"),
+		LogoURL:      word(declared.LogoURL),
+		AccentColor:  word(declared.AccentColor),
+		SupportEmail: word(declared.SupportEmail),
+		PrivacyURL:   word(declared.PrivacyURL),
+		TermsURL:     word(declared.TermsURL),
+	}
+}
+
+// word is "" where nothing is declared.
+func word[S ~string](declared *S) string { return string(ptr.Deref(declared, "")) }

@@ -42,6 +42,17 @@ func TestWhatConcernsEndUsers(t *testing.T) {
 		{"analytics that say nothing", v1alpha1.IdentityDeploymentSpec{Analytics: &v1alpha1.AnalyticsSettings{}}, document.Deployment{Session: &session, SignIn: &signIn}},
 		{"addresses kept for a week", v1alpha1.IdentityDeploymentSpec{Analytics: &v1alpha1.AnalyticsSettings{AddressRetentionDays: ptr.To[int32](7)}},
 			document.Deployment{Session: &session, SignIn: &signIn, AddressRetentionDays: 7}},
+		{"pages that say nothing", v1alpha1.IdentityDeploymentSpec{Pages: &v1alpha1.PagesSettings{}}, document.Deployment{Session: &session, SignIn: &signIn, Pages: &document.Pages{}}},
+		{"no pages", v1alpha1.IdentityDeploymentSpec{Pages: &v1alpha1.PagesSettings{Enabled: ptr.To(false), URL: ptr.To[v1alpha1.HTTPSURL]("https://acme.example/me/")}},
+			document.Deployment{Session: &session, SignIn: &signIn, Pages: &document.Pages{Disabled: true, URL: "https://acme.example/me"}}},
+		{"all of pages", v1alpha1.IdentityDeploymentSpec{Pages: &v1alpha1.PagesSettings{
+			Enabled: ptr.To(true), URL: ptr.To[v1alpha1.HTTPSURL]("https://acme.example"), LogoURL: ptr.To[v1alpha1.HTTPSURL]("https://cdn.example/l.svg"),
+			AccentColor: ptr.To[v1alpha1.AccentColor]("#1d4ed8"), SupportEmail: ptr.To[v1alpha1.MailAddress]("help@acme.example"),
+			PrivacyURL: ptr.To[v1alpha1.HTTPSURL]("https://acme.example/p"), TermsURL: ptr.To[v1alpha1.HTTPSURL]("https://acme.example/t"),
+		}}, document.Deployment{Session: &session, SignIn: &signIn, Pages: &document.Pages{
+			URL: "https://acme.example", LogoURL: "https://cdn.example/l.svg", AccentColor: "#1d4ed8", SupportEmail: "help@acme.example",
+			PrivacyURL: "https://acme.example/p", TermsURL: "https://acme.example/t",
+		}}},
 		{"the least mail", v1alpha1.IdentityDeploymentSpec{Email: &v1alpha1.EmailSettings{From: "a@b", SMTP: &v1alpha1.SMTPServer{Host: "mail"}}},
 			document.Deployment{Session: &session, SignIn: &signIn, Email: &document.Email{
 				From: "a@b", FromName: "Acme", SMTP: &document.SMTP{Host: "mail", Port: 587, Security: "StartTLS", SealedPassword: "p"},

@@ -45,6 +45,7 @@ func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 		SignIn:  signIn(d.Spec.SignIn),
 		Email:   email(d, keys.Sealed),
 		SMS:     sms(d.Spec.SMS, keys.Sealed),
+		Pages:   pages(d.Spec.Pages),
 
 		AddressRetentionDays: addressRetentionDays(d.Spec.Analytics),
 	}

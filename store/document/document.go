@@ -59,6 +59,8 @@ type Deployment struct {
 	// Email and SMS have effective values; nil: nothing is sent.
 	Email *Email `json:"email,omitempty"`
 	SMS   *SMS   `json:"sms,omitempty"`
+	// Pages are nil where nothing is declared; read them through EffectivePages.
+	Pages *Pages `json:"pages,omitempty"`
 	// AddressRetentionDays is 0 where none is declared; read it through AddressRetention.
 	AddressRetentionDays int `json:"address_retention_days,omitempty"`
 }

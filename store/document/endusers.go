@@ -157,3 +157,25 @@ type Webhook struct {
 	// SealedSigningSecret is sealed for kind SealedWebhookSecret.
 	SealedSigningSecret string `json:"sealed_signing_secret"`
 }
+
+// Pages say what end users see in a browser. What is "" is not declared.
+type Pages struct {
+	// Disabled tells that Cardea serves no pages.
+	Disabled bool `json:"disabled,omitempty"`
+	// URL is where the tenant's own pages are, without a slash at its end.
+	URL     string `json:"url,omitempty"`
+	LogoURL string `json:"logo_url,omitempty"`
+	// AccentColor is `#rrggbb`, in lower case.
+	AccentColor  string `json:"accent_color,omitempty"`
+	SupportEmail string `json:"support_email,omitempty"`
+	PrivacyURL   string `json:"privacy_url,omitempty"`
+	TermsURL     string `json:"terms_url,omitempty"`
+}
+
+// EffectivePages returns the settings of pages, whichever version of Cardea wrote the document.
+func (d *Deployment) EffectivePages() Pages {
+	if d.Pages == nil {
+		return Pages{}
+	}
+	return *d.Pages
+}

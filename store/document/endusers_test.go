@@ -35,6 +35,18 @@ func TestEffectiveSettings(t *testing.T) {
 	}
 }
 
+func TestPagesAreServedUnlessDeclaredOtherwise(t *testing.T) {
+	for content, want := range map[string]Pages{
+		`{"display_name":"Acme"}`:                       {},
+		`{"pages":{"disabled":true,"url":"https://a"}}`: {Disabled: true, URL: "https://a"},
+	} {
+		var d Deployment
+		if _, err := Decode([]byte(`{"v":1,"meta":{},"content":`+content+`}`), &d); err != nil || d.EffectivePages() != want {
+			t.Errorf("%s: %+v, want %+v (%v)", content, d.EffectivePages(), want, err)
+		}
+	}
+}
+
 func TestAddressesAreKeptForThirtyDaysUnlessDeclared(t *testing.T) {
 	for days, want := range map[int]time.Duration{0: 720 * time.Hour, 1: 24 * time.Hour, 3650: 87600 * time.Hour} {
 		if got := (&Deployment{AddressRetentionDays: days}).AddressRetention(); got != want {

@@ -64,6 +64,36 @@ var _ = DescribeTable("The schema of a deployment's analytics judges", judged(v1
 	Entry("a day too many", `analytics: {addressRetentionDays: 3651}`, "spec.analytics.addressRetentionDays", "3650"),
 )
 
+var _ = DescribeTable("The schema of a deployment's pages judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
+	const unreadable = "white text cannot be read on this colour, the contrast is below 4.5: choose a darker one"
+	entries := []TableEntry{
+		Entry("nothing", `pages: {}`), Entry("none", `pages: {enabled: false}`), Entry("pages elsewhere", `pages: {enabled: false, url: "https://acme.example/me"}`),
+		Entry("all", `pages: {enabled: true, url: "https://acme.example:8443", logoURL: "https://cdn.acme.example/logo.svg?v=2", accentColor: "#1d4ed8",
+  supportEmail: help@acme.example, privacyURL: "https://acme.example/privacy", termsURL: "https://acme.example/terms"}`),
+		Entry("enabled as a word", `pages: {enabled: "no"}`, "spec.pages.enabled", "must be of type boolean"),
+		Entry("a query in url", `pages: {url: "https://acme.example/?a"}`, "spec.pages.url", "url has no query: paths are put behind it"),
+		Entry("an address that is none", `pages: {supportEmail: "help"}`, "spec.pages.supportEmail", "should match"),
+		Entry("black", `pages: {accentColor: "#000000"}`), Entry("a red", `pages: {accentColor: "#c21807"}`), Entry("the lightest grey", `pages: {accentColor: "#767676"}`),
+		Entry("white", `pages: {accentColor: "#ffffff"}`, "spec.pages.accentColor", unreadable), Entry("yellow", `pages: {accentColor: "#ffff00"}`, "spec.pages.accentColor", unreadable),
+		Entry("red", `pages: {accentColor: "#ff0000"}`, "spec.pages.accentColor", unreadable), Entry("a light grey", `pages: {accentColor: "#7c7c7c"}`, "spec.pages.accentColor", unreadable),
+		Entry("upper case", `pages: {accentColor: "#1D4ED8"}`, "spec.pages.accentColor", "should match"), Entry("three digits", `pages: {accentColor: "#00f"}`, "spec.pages.accentColor", "at least 7 chars"),
+		Entry("a word", `pages: {accentColor: "navyblu"}`, "spec.pages.accentColor", "should match"), Entry("no colour", `pages: {accentColor: ""}`, "spec.pages.accentColor"),
+	}
+	for _, member := range []string{"url", "logoURL", "privacyURL", "termsURL"} {
+		at := "spec.pages." + member
+		for what, written := range map[string]string{
+			"http": "http://acme.example", "no scheme": "acme.example", "a script": "javascript:alert(1)", "data": "data:image/svg+xml,x", "a user": "https://me@acme.example",
+			"a fragment": "https://acme.example/#a", "a blank": "https://acme.example/a b", "a quote": `https://acme.example/'\"`, "upper case": "https://ACME.example", "nothing": "",
+			"markup": "https://acme.example/<script>", "a line's end": "https://acme.example/\n", "a backslash": `https://acme.example\a`, "no host": "https:///a",
+		} {
+			entries = append(entries, Entry(member+" with "+what, fmt.Sprintf("pages: {%s: %q}", member, written), at))
+		}
+		entries = append(entries, Entry("the longest "+member, fmt.Sprintf("pages: {%s: %q}", member, "https://a/"+letters(2038))),
+			Entry("a longer "+member, fmt.Sprintf("pages: {%s: %q}", member, "https://a/"+letters(2039)), at, "may not be more than 2048"))
+	}
+	return entries
+}())
+
 var _ = DescribeTable("The schema of a deployment's signIn judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
 	const nobody = "with both password and emailCode disabled nobody could sign in: enable one of them"
 	return []TableEntry{

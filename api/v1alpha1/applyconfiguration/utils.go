@@ -104,6 +104,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.OAuthScopeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthScopeStatus"):
 		return &apiv1alpha1.OAuthScopeStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PagesSettings"):
+		return &apiv1alpha1.PagesSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PasswordSignIn"):
 		return &apiv1alpha1.PasswordSignInApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PermissionCatalog"):

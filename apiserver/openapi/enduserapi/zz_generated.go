@@ -37,6 +37,21 @@ func (e AccountDeletionConfirmation) Valid() bool {
 	}
 }
 
+// Defines values for AccountsEnvelopeMessage.
+const (
+	AccountsEnvelopeMessageEmpty AccountsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the AccountsEnvelopeMessage enum.
+func (e AccountsEnvelopeMessage) Valid() bool {
+	switch e {
+	case AccountsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ActiveOrganizationEnvelopeMessage.
 const (
 	ActiveOrganizationEnvelopeMessageEmpty ActiveOrganizationEnvelopeMessage = ""
@@ -76,6 +91,39 @@ const (
 func (e ActiveWorkspaceEnvelopeMessage) Valid() bool {
 	switch e {
 	case ActiveWorkspaceEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthConfigEnvelopeMessage.
+const (
+	AuthConfigEnvelopeMessageEmpty AuthConfigEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the AuthConfigEnvelopeMessage enum.
+func (e AuthConfigEnvelopeMessage) Valid() bool {
+	switch e {
+	case AuthConfigEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConfigDeploymentMode.
+const (
+	Production ConfigDeploymentMode = "production"
+	Staging    ConfigDeploymentMode = "staging"
+)
+
+// Valid indicates whether the value is a known member of the ConfigDeploymentMode enum.
+func (e ConfigDeploymentMode) Valid() bool {
+	switch e {
+	case Production:
+		return true
+	case Staging:
 		return true
 	default:
 		return false
@@ -181,6 +229,21 @@ const (
 func (e InvitationsEnvelopeMessage) Valid() bool {
 	switch e {
 	case InvitationsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeyAppsEnvelopeMessage.
+const (
+	KeyAppsEnvelopeMessageEmpty KeyAppsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the KeyAppsEnvelopeMessage enum.
+func (e KeyAppsEnvelopeMessage) Valid() bool {
+	switch e {
+	case KeyAppsEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -475,21 +538,6 @@ func (e ReauthenticationStrategy) Valid() bool {
 	}
 }
 
-// Defines values for SessionSignInsEnvelopeMessage.
-const (
-	SessionSignInsEnvelopeMessageEmpty SessionSignInsEnvelopeMessage = ""
-)
-
-// Valid indicates whether the value is a known member of the SessionSignInsEnvelopeMessage enum.
-func (e SessionSignInsEnvelopeMessage) Valid() bool {
-	switch e {
-	case SessionSignInsEnvelopeMessageEmpty:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for SessionSnapshotEnvelopeMessage.
 const (
 	SessionSnapshotEnvelopeMessageEmpty SessionSnapshotEnvelopeMessage = ""
@@ -670,6 +718,18 @@ type AcceptedInvitationEnvelope struct {
 // AcceptedInvitationEnvelopeMessage Empty.
 type AcceptedInvitationEnvelopeMessage string
 
+// Account An account that is signed in.
+type Account struct {
+	// SigninId The id of its sign-in.
+	SigninId string `json:"signin_id"`
+
+	// Active Whether requests are made for it.
+	Active bool `json:"active"`
+
+	// User The user.
+	User EndUser `json:"user"`
+}
+
 // AccountDeletion The confirmation.
 type AccountDeletion struct {
 	// Confirmation The words that confirm it.
@@ -678,6 +738,27 @@ type AccountDeletion struct {
 
 // AccountDeletionConfirmation The words that confirm it.
 type AccountDeletionConfirmation string
+
+// AccountsEnvelope An answer with a list.
+type AccountsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message AccountsEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []Account `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// AccountsEnvelopeMessage Empty.
+type AccountsEnvelopeMessage string
 
 // ActiveOrganization Where the session is now.
 type ActiveOrganization struct {
@@ -790,10 +871,127 @@ type AttemptCode struct {
 	SignupAttemptId *string `json:"signup_attempt_id,omitempty"`
 }
 
+// AuthConfig How a deployment has people sign in.
+type AuthConfig struct {
+	// Deployment The deployment.
+	Deployment ConfigDeployment `json:"deployment"`
+
+	// Password Signing in by password.
+	Password ConfigPassword `json:"password"`
+
+	// EmailCode Signing in by a code that is sent by mail.
+	EmailCode ConfigEmailCode `json:"email_code"`
+
+	// Organizations Organizations.
+	Organizations ConfigOrganizations `json:"organizations"`
+
+	// Phone Phone numbers.
+	Phone ConfigPhone `json:"phone"`
+
+	// Pages The pages that people see.
+	Pages ConfigPages `json:"pages"`
+
+	// Languages The languages of those pages, as BCP 47 writes them, the one of everybody else first.
+	Languages []string `json:"languages"`
+}
+
+// AuthConfigEnvelope An answer with how the deployment has people sign in.
+type AuthConfigEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message AuthConfigEnvelopeMessage `json:"message"`
+
+	// Data How the deployment has people sign in.
+	Data AuthConfig `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// AuthConfigEnvelopeMessage Empty.
+type AuthConfigEnvelopeMessage string
+
 // Code A code.
 type Code struct {
 	// Code The six digits of the newest message.
 	Code string `json:"code"`
+}
+
+// ConfigDeployment A deployment.
+type ConfigDeployment struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Name Its name for people.
+	Name string `json:"name"`
+
+	// Mode Whether it serves real users.
+	Mode ConfigDeploymentMode `json:"mode"`
+}
+
+// ConfigDeploymentMode Whether it serves real users.
+type ConfigDeploymentMode string
+
+// ConfigEmailCode How codes by mail are used.
+type ConfigEmailCode struct {
+	// Enabled Whether one can sign in by such a code.
+	Enabled bool `json:"enabled"`
+}
+
+// ConfigOrganizations How organizations are used.
+type ConfigOrganizations struct {
+	// Enabled Whether there are any.
+	Enabled bool `json:"enabled"`
+
+	// RequiredForSignup Whether a sign-up must create one or come with an invitation.
+	RequiredForSignup bool `json:"required_for_signup"`
+}
+
+// ConfigPages Pages, and how they look. What is not declared is empty.
+type ConfigPages struct {
+	// Enabled Whether they are served on this host.
+	Enabled bool `json:"enabled"`
+
+	// Url Where the deployment's own are.
+	Url string `json:"url"`
+
+	// LogoUrl The picture above their forms.
+	LogoUrl string `json:"logo_url"`
+
+	// AccentColor The colour of their buttons, as #rrggbb.
+	AccentColor string `json:"accent_color"`
+
+	// SupportEmail The address for help.
+	SupportEmail string `json:"support_email"`
+
+	// PrivacyUrl The privacy policy.
+	PrivacyUrl string `json:"privacy_url"`
+
+	// TermsUrl The terms of use.
+	TermsUrl string `json:"terms_url"`
+}
+
+// ConfigPassword How passwords are used.
+type ConfigPassword struct {
+	// Enabled Whether one can sign in by password.
+	Enabled bool `json:"enabled"`
+
+	// MinLength The least number of characters of a new one.
+	MinLength int `json:"min_length"`
+}
+
+// ConfigPhone How phone numbers are used.
+type ConfigPhone struct {
+	// Enabled Whether one can be verified.
+	Enabled bool `json:"enabled"`
+
+	// Countries The countries whose numbers are taken, by ISO 3166-1; null: all.
+	Countries *[]string `json:"countries"`
 }
 
 // EmailAddress An email address of a user.
@@ -1131,6 +1329,45 @@ type JSONWebKeySet struct {
 	// Keys The public keys.
 	Keys []map[string]interface{} `json:"keys"`
 }
+
+// KeyApp An app that lets users make API keys.
+type KeyApp struct {
+	// Slug What a new key names it by.
+	Slug string `json:"slug"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Description What it is for, or empty.
+	Description string `json:"description"`
+
+	// Permissions What users may give to their keys.
+	Permissions []string `json:"permissions"`
+
+	// MaxKeys How many keys of it one user may have.
+	MaxKeys int `json:"max_keys"`
+}
+
+// KeyAppsEnvelope An answer with a list.
+type KeyAppsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message KeyAppsEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []KeyApp `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// KeyAppsEnvelopeMessage Empty.
+type KeyAppsEnvelopeMessage string
 
 // MemberAccount A user as members see each other.
 type MemberAccount struct {
@@ -1881,42 +2118,6 @@ type ResetPassword struct {
 	// SigninAttemptId Id of the attempt whose code was right.
 	SigninAttemptId string `json:"signin_attempt_id"`
 }
-
-// SessionSignIn An account of the session.
-type SessionSignIn struct {
-	// Id The id of the sign-in.
-	Id string `json:"id"`
-
-	// Active Whether requests are made for it.
-	Active bool `json:"active"`
-
-	// User The user.
-	User EndUser `json:"user"`
-
-	// CreatedAt When it was signed in.
-	CreatedAt time.Time `json:"created_at"`
-}
-
-// SessionSignInsEnvelope An answer with a list.
-type SessionSignInsEnvelope struct {
-	// Status The HTTP status.
-	Status int `json:"status"`
-
-	// Message Empty.
-	Message SessionSignInsEnvelopeMessage `json:"message"`
-
-	// Data The list.
-	Data []SessionSignIn `json:"data"`
-
-	// Session The session after the operation.
-	Session SessionSnapshot `json:"session"`
-
-	// Errors Empty.
-	Errors []map[string]interface{} `json:"errors"`
-}
-
-// SessionSignInsEnvelopeMessage Empty.
-type SessionSignInsEnvelopeMessage string
 
 // SessionSnapshot A session as its own browser may see it.
 type SessionSnapshot struct {

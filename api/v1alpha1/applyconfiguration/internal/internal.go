@@ -471,6 +471,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AccentColor
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AnalyticsSettings
   map:
     fields:
@@ -636,6 +638,8 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.HTTPMethod
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.HTTPSURL
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.HeaderValueSource
   map:
     fields:
@@ -711,6 +715,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: mode
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentMode
+    - name: pages
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.PagesSettings
     - name: permissionCatalog
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.PermissionCatalog
@@ -1160,6 +1167,30 @@ var schemaYAML = typed.YAMLObject(`types:
         elementType:
           namedType: __untyped_deduced_
         elementRelationship: separable
+- name: com.github.cardea-iam.cardea.api.v1alpha1.PagesSettings
+  map:
+    fields:
+    - name: accentColor
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AccentColor
+    - name: enabled
+      type:
+        scalar: boolean
+    - name: logoURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.HTTPSURL
+    - name: privacyURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.HTTPSURL
+    - name: supportEmail
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MailAddress
+    - name: termsURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.HTTPSURL
+    - name: url
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.HTTPSURL
 - name: com.github.cardea-iam.cardea.api.v1alpha1.PasswordSignIn
   map:
     fields:

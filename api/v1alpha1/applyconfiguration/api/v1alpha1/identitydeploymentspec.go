@@ -32,6 +32,8 @@ type IdentityDeploymentSpecApplyConfiguration struct {
 	Email *EmailSettingsApplyConfiguration `json:"email,omitempty"`
 	// sms says how text messages to end users are sent. Absent: none are sent, and phone numbers cannot be verified.
 	SMS *SMSSettingsApplyConfiguration `json:"sms,omitempty"`
+	// pages are about what end users see in a browser. Absent: each of its fields has its own meaning when absent.
+	Pages *PagesSettingsApplyConfiguration `json:"pages,omitempty"`
 	// analytics says what analytics keeps of sign-ins and sign-ups. Absent: each of its fields has its own meaning when absent.
 	Analytics *AnalyticsSettingsApplyConfiguration `json:"analytics,omitempty"`
 	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none, also of keys that manage the deployment over HTTP,
@@ -141,6 +143,14 @@ func (b *IdentityDeploymentSpecApplyConfiguration) WithEmail(value *EmailSetting
 // If called multiple times, the SMS field is set to the value of the last call.
 func (b *IdentityDeploymentSpecApplyConfiguration) WithSMS(value *SMSSettingsApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
 	b.SMS = value
+	return b
+}
+
+// WithPages sets the Pages field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pages field is set to the value of the last call.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithPages(value *PagesSettingsApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
+	b.Pages = value
 	return b
 }
 

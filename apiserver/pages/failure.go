@@ -1,0 +1,83 @@
+package pages
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// failurePage is what the page of a failure says.
+type failurePage struct {
+	Heading, Message, RequestID string
+	// Retry is where to try again, "" where that is of no use.
+	Retry string
+	// Home leads to where one can go on.
+	Home bool
+}
+
+// failure shows a page of what went wrong, in the catalogue's words for it.
+func (v *visit) failure(status int, key string) {
+	own := failurePage{Heading: v.text.Text("failure." + key + ".heading"), Message: v.text.Text("failure." + key + ".message")}
+	if status >= http.StatusInternalServerError {
+		own.Retry = v.retry()
+		v.Header().Set("Retry-After", "5")
+	}
+	v.fail(status, own)
+}
+
+// failed shows a page of an answer of the API that no form can show.
+func (v *visit) failed(refused *refusal) {
+	key := "refused"
+	switch {
+	case refused.Status == http.StatusServiceUnavailable:
+		key = "unavailable"
+	case refused.Status >= http.StatusInternalServerError:
+		key = "broken"
+	case refused.Code == "NOT_FOUND":
+		key = "not_found"
+	case refused.Status == http.StatusMethodNotAllowed:
+		key = "method"
+	case refused.Code == "DEPLOYMENT_NOT_FOUND":
+		key = "unknown_host"
+	}
+	if key != "refused" {
+		v.failure(refused.Status, key)
+		return
+	}
+	own := failurePage{Heading: v.text.Text("failure.refused.heading"), Message: v.word(refused)}
+	if refused.Wait > 0 {
+		own.Retry = v.retry()
+		v.Header().Set("Retry-After", strconv.Itoa(refused.Wait))
+	}
+	v.fail(refused.Status, own)
+}
+
+func (v *visit) fail(status int, own failurePage) {
+	own.RequestID, own.Home = v.id, v.tenant != nil
+	v.form, v.page = nil, page{}
+	raw, err := v.compose("failure", own.Heading, own)
+	if err != nil {
+		v.broken(err)
+		return
+	}
+	v.send(status, raw)
+}
+
+// retry is where what failed can be tried again: the page itself.
+func (v *visit) retry() string {
+	if v.r.URL.RawQuery == "" {
+		return v.r.URL.Path
+	}
+	return v.r.URL.Path + "?" + v.r.URL.RawQuery
+}
+
+// broken answers what nobody foresaw: bare words, for templates may be what is broken. What it says is for the log.
+func (v *visit) broken(err error) {
+	if v.r.Context().Err() == nil {
+		v.Log.Error(err, "A page failed", "method", v.r.Method, "route", v.r.Pattern, "request_id", v.id)
+	}
+	v.sendHeader()
+	v.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	v.WriteHeader(http.StatusInternalServerError)
+	_, _ = fmt.Fprintf(v, "%s\n%s\n\n%s\n", v.text.Text("failure.broken.heading"), v.text.Text("failure.broken.message"), v.text.Text("failure.request_id", "id", v.id))
+}

@@ -1,0 +1,29 @@
+package pages
+
+// pages is the one list of pages, by their paths.
+var pages = map[string]page{
+	"/{$}":                 {get: home},
+	"/sign-in":             {get: showSignIn, post: takeSignIn},
+	"/sign-in/password":    {get: showPassword, post: takePassword},
+	"/sign-in/code":        {get: showSignInCode, post: takeSignInCode},
+	"/sign-up":             {get: showSignUp, post: takeSignUp},
+	"/sign-up/code":        {get: showSignUpCode, post: takeSignUpCode},
+	"/sign-out":            {get: showSignOut, post: takeSignOut, signedIn: true},
+	"/invitations/{token}": {get: showInvitation, post: takeInvitation},
+	"/account":             {get: showAccount, post: takeAccount, signedIn: true},
+	"/account/phones":      {get: showPhones, post: takePhones, signedIn: true},
+	"/account/phones/{id}": {get: showPhone, post: takePhone, signedIn: true},
+	"/account/keys":        {get: showKeys, post: takeKeys, signedIn: true},
+	"/organizations":       {get: showOrganizations, post: takeOrganizations, signedIn: true},
+	"/organizations/new":   {get: showNewOrganization, post: takeNewOrganization, signedIn: true},
+	// The API has paths below this one, of other shapes and methods.
+	"/organizations/{slug}": {get: showOrganization, post: takeOrganization, signedIn: true},
+}
+
+// home leads to where one can go on.
+func home(v *visit) error {
+	if v.who.User == nil {
+		return v.redirect("", "/sign-in")
+	}
+	return v.redirect("", "/account")
+}

@@ -1,0 +1,81 @@
+package pages
+
+import (
+	"strconv"
+	"strings"
+)
+
+// The bounds, in seconds, up to which waits are told in seconds and in minutes.
+const (
+	tellSeconds = 120
+	tellMinutes = 2 * 60 * 60
+)
+
+// wait words how long somebody has to wait.
+func (v *visit) wait(seconds int) string {
+	switch {
+	case seconds <= tellSeconds:
+		return v.text.Count("wait.seconds", seconds)
+	case seconds <= tellMinutes:
+		return v.text.Count("wait.minutes", (seconds+59)/60)
+	}
+	return v.text.Count("wait.hours", (seconds+3599)/3600)
+}
+
+// word words a refusal by its code, in the catalogue's words where it has any, else in the API's.
+func (v *visit) word(refused *refusal) string {
+	message := refused.Message
+	if key := "error." + refused.Code; v.text.Has(key) {
+		message = v.text.Text(key, "min", v.minLength())
+	}
+	if len(refused.Errors) > 0 && refused.Errors[0].AttemptsRemaining != nil {
+		message += " " + v.text.Count("error.attempts_left", int(*refused.Errors[0].AttemptsRemaining))
+	}
+	if refused.Wait > 0 {
+		message += " " + v.text.Text("error.wait", "wait", v.wait(refused.Wait))
+	}
+	return message
+}
+
+// wordFaults notes in a form why it was refused: at the field where the code or the fault names one, else for the whole form.
+func (v *visit) wordFaults(sent *form, refused *refusal) {
+	if refused.Code != "VALIDATION_ERROR" {
+		message := v.word(refused)
+		for _, field := range fieldsOf[refused.Code] {
+			if _, there := sent.values[field]; there {
+				sent.fail(field, message)
+				return
+			}
+		}
+		sent.Message = message
+		return
+	}
+	for _, e := range refused.Errors {
+		member, _, _ := strings.Cut(e.Message, " ")
+		member, _, _ = strings.Cut(member, "/")
+		switch known := v.text.Has("invalid." + member); {
+		case known && sent.fault(member) == "":
+			sent.fail(member, v.text.Text("invalid."+member, "min", v.minLength()))
+		case known: // one sentence a field is enough
+		case sent.Message == "":
+			sent.Message = e.Message
+		}
+	}
+}
+
+// minLength is the least number of characters of a new password.
+func (v *visit) minLength() string {
+	return strconv.Itoa(v.tenant.Settings.EffectiveSignIn().PasswordMinLength)
+}
+
+// fieldsOf are the fields that a code is about: the first that the form has.
+var fieldsOf = map[string][]string{
+	"WEAK_PASSWORD":      {"password", "new_password"},
+	"INVALID_CODE":       {"code"},
+	"EXPIRED_CODE":       {"code"},
+	"INVALID_PHONE":      {"phone_number"},
+	"PHONE_EXISTS":       {"phone_number"},
+	"INVALID_INVITATION": {"invitation_token"},
+	"INVALID_APP":        {"app_slug"},
+	"ALREADY_MEMBER":     {"email"},
+}
