@@ -4,7 +4,6 @@ package management
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -58,15 +57,17 @@ type API struct {
 
 // New returns the handler of the backend listener.
 func New(opts Options) (http.Handler, error) {
-	document, err1 := openapi.Load()
-	endUser, err2 := openapi.LoadEndUser()
-	if err := errors.Join(err1, err2); err != nil {
+	document, err := openapi.Load()
+	if err != nil {
 		return nil, err
 	}
 	api := &API{Options: opts, bindings: limiter.NewBindings(opts.Limiter), writer: &writer{
 		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
 	}}
-	pipeline := newPipeline(api)
+	pipeline, err := newPipeline(api)
+	if err != nil {
+		return nil, err
+	}
 	documented, served := document.Routes(), api.operations()
 	for _, needs := range documented {
 		api.builtIn = append(api.builtIn, needs.Permissions...)
@@ -83,11 +84,7 @@ func New(opts Options) (http.Handler, error) {
 	if len(served) != len(documented) {
 		return nil, fmt.Errorf("%d operations are served, and %d documented", len(served), len(documented))
 	}
-	pipeline.handlePublic("GET /openapi.json", document.ServeJSON)
-	pipeline.handlePublic("GET /docs", document.ServePage)
-	pipeline.handlePublic("GET /end-user/openapi.json", endUser.ServeJSON)
-	pipeline.handlePublic("GET /end-user/docs", endUser.ServePage)
-	return pipeline, nil
+	return pipeline, pipeline.handlePages(document)
 }
 
 // operations are what serves each documented operation. The document says what each needs of a request.

@@ -3,14 +3,10 @@
 package openapi
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
 	"net/http"
-	"sort"
-	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -31,7 +27,6 @@ var decision []byte
 type Document struct {
 	spec *openapi3.T
 	json []byte
-	page []byte
 }
 
 // Route is what an operation needs of a request.
@@ -71,11 +66,7 @@ func load(name string, source []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := renderPage(spec)
-	if err != nil {
-		return nil, err
-	}
-	return &Document{spec: spec, json: raw, page: page}, nil
+	return &Document{spec: spec, json: raw}, nil
 }
 
 // Spec returns the parsed document, for tests that hold answers against it.
@@ -116,32 +107,3 @@ func (d *Document) ServeJSON(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(d.json)
 }
-
-// ServePage serves the document for people, as one page that needs no other host.
-func (d *Document) ServePage(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	_, _ = w.Write(d.page)
-}
-
-func renderPage(spec *openapi3.T) ([]byte, error) {
-	var out bytes.Buffer
-	view := pageView{Title: spec.Info.Title, Version: spec.Info.Version, Description: spec.Info.Description}
-	for path, item := range spec.Paths.Map() {
-		for method, op := range item.Operations() {
-			view.Operations = append(view.Operations, newOperationView(method, path, item, op))
-		}
-	}
-	sort.Slice(view.Operations, func(i, j int) bool {
-		a, b := view.Operations[i], view.Operations[j]
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method)) < 0
-	})
-	for name, schema := range spec.Components.Schemas {
-		view.Schemas = append(view.Schemas, newSchemaView(name, schema.Value))
-	}
-	sort.Slice(view.Schemas, func(i, j int) bool { return view.Schemas[i].Name < view.Schemas[j].Name })
-	err := pageTemplate.Execute(&out, view)
-	return out.Bytes(), err
-}
-
-func shortRef(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
