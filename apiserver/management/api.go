@@ -53,6 +53,8 @@ type API struct {
 	bindings *limiter.Bindings
 	// builtIn are the permissions that the operations ask for, sorted.
 	builtIn []string
+	// started is when this server began to count what rules decide.
+	started time.Time
 }
 
 // New returns the handler of the backend listener.
@@ -61,7 +63,7 @@ func New(opts Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	api := &API{Options: opts, bindings: limiter.NewBindings(opts.Limiter), writer: &writer{
+	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limiter.NewBindings(opts.Limiter), writer: &writer{
 		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
 	}}
 	pipeline, err := newPipeline(api)
@@ -93,6 +95,12 @@ func (a *API) operations() map[string]operation {
 		"GET /analytics":              a.getAnalytics,
 		"GET /analytics/export":       a.exportAnalytics,
 		"GET /analytics/verification": a.verifyAnalytics,
+
+		"GET /audit": a.listAudit,
+
+		"GET /decisions/summary": a.summarizeDecisions,
+
+		"GET /resources": a.listResources,
 
 		"GET /api-auth/rate-limit-schemes":           a.listSchemes,
 		"POST /api-auth/rate-limit-schemes":          a.createScheme,
@@ -143,6 +151,7 @@ func (a *API) operations() map[string]operation {
 		"GET /users/{user_id}/sessions":             a.listUserSessions,
 		"POST /users/{user_id}/sessions/revoke-all": a.revokeUserSessions,
 
+		"GET /organizations":                                        a.listOrganizations,
 		"POST /organizations":                                       a.createOrganization,
 		"POST /organizations/{organization_id}/members":             a.addOrganizationMember,
 		"DELETE /organizations/{organization_id}/members/{user_id}": a.removeOrganizationMember,

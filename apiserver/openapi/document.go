@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -44,14 +45,21 @@ type Route struct {
 // MediaTypeLines is the media type of JSON Lines.
 const MediaTypeLines = "application/x-ndjson"
 
-// Load parses and validates the document of the backend listener.
-func Load() (*Document, error) { return load("backend.yaml", backend) }
+// Load returns the document of the backend listener, parsed and validated once. Nobody changes it.
+func Load() (*Document, error) { return loadBackend() }
 
-// LoadEndUser parses and validates the document of the end-user listener.
-func LoadEndUser() (*Document, error) { return load("enduser.yaml", endUser) }
+// LoadEndUser is Load for the end-user listener.
+func LoadEndUser() (*Document, error) { return loadEndUser() }
 
-// LoadDecision parses and validates the document of the decision listener.
-func LoadDecision() (*Document, error) { return load("decision.yaml", decision) }
+// LoadDecision is Load for the decision listener.
+func LoadDecision() (*Document, error) { return loadDecision() }
+
+// What is embedded never changes, and parsing it takes a tenth of a second.
+var (
+	loadBackend  = sync.OnceValues(func() (*Document, error) { return load("backend.yaml", backend) })
+	loadEndUser  = sync.OnceValues(func() (*Document, error) { return load("enduser.yaml", endUser) })
+	loadDecision = sync.OnceValues(func() (*Document, error) { return load("decision.yaml", decision) })
+)
 
 func load(name string, source []byte) (*Document, error) {
 	spec, err := openapi3.NewLoader().LoadFromData(source)

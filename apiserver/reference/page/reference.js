@@ -23,6 +23,12 @@ function withPermissions(spec) {
   return spec;
 }
 
+// byPath puts a path's operations together, reading before writing.
+const methods = ["get", "post", "put", "patch", "delete"];
+function byPath(a, b) {
+  return a.get("path").localeCompare(b.get("path")) || methods.indexOf(a.get("method")) - methods.indexOf(b.get("method"));
+}
+
 function say(text) {
   const line = document.createElement("p");
   line.className = "elsewhere";
@@ -48,6 +54,7 @@ async function show() {
     defaultModelRendering: "example",
     displayRequestDuration: true,
     filter: true,
+    operationsSorter: byPath,
     supportedSubmitMethods: tries ? ["get", "put", "post", "delete", "patch"] : [],
     validatorUrl: null,
   });
