@@ -19,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
+	"github.com/cardea-iam/cardea/apiserver/reference"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
@@ -50,6 +51,7 @@ type API struct {
 	outcomes *outcomes
 	verdicts sync.Pool
 	document *openapi.Document
+	pages    *reference.Pages
 }
 
 // New returns an API.
@@ -58,12 +60,16 @@ func New(opts Options) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
+	pages, err := reference.New([]reference.Document{{Name: "Decisions", Page: reference.Page, JSON: "/openapi.json"}})
+	if err != nil {
+		return nil, err
+	}
 	for path := range handlers {
 		opts.Metrics.Expect(path)
 	}
 	return &API{
 		Options: opts, subjects: newSubjects(), guesses: newGuesses(), outcomes: newOutcomes(opts.Registry),
-		verdicts: sync.Pool{New: func() any { return &verdict{} }}, document: document,
+		verdicts: sync.Pool{New: func() any { return &verdict{} }}, document: document, pages: pages,
 	}, nil
 }
 

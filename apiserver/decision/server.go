@@ -10,6 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/outage"
+	"github.com/cardea-iam/cardea/apiserver/reference"
 	"github.com/cardea-iam/cardea/apiserver/route"
 )
 
@@ -64,8 +65,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path == "/openapi.json" && r.Method == http.MethodGet:
 		a.document.ServeJSON(c, r)
-	case path == "/docs" && r.Method == http.MethodGet:
-		a.document.ServePage(c, r)
+	case path == reference.Page && r.Method == http.MethodGet:
+		a.pages.ServePage(c, r)
+	case strings.HasPrefix(path, reference.Assets) && r.Method == http.MethodGet && a.pages.ServeAsset(c, r):
 	case !found:
 		c.refuse(apierror.New(http.StatusNotFound, "there is no such path: see /docs for those there are"))
 	case h.methods != "" && h.methods != r.Method:

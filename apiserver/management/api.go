@@ -4,7 +4,6 @@ package management
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -54,19 +53,23 @@ type API struct {
 	bindings *limiter.Bindings
 	// builtIn are the permissions that the operations ask for, sorted.
 	builtIn []string
+	// started is when this server began to count what rules decide.
+	started time.Time
 }
 
 // New returns the handler of the backend listener.
 func New(opts Options) (http.Handler, error) {
-	document, err1 := openapi.Load()
-	endUser, err2 := openapi.LoadEndUser()
-	if err := errors.Join(err1, err2); err != nil {
+	document, err := openapi.Load()
+	if err != nil {
 		return nil, err
 	}
-	api := &API{Options: opts, bindings: limiter.NewBindings(opts.Limiter), writer: &writer{
+	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limiter.NewBindings(opts.Limiter), writer: &writer{
 		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
 	}}
-	pipeline := newPipeline(api)
+	pipeline, err := newPipeline(api)
+	if err != nil {
+		return nil, err
+	}
 	documented, served := document.Routes(), api.operations()
 	for _, needs := range documented {
 		api.builtIn = append(api.builtIn, needs.Permissions...)
@@ -83,11 +86,7 @@ func New(opts Options) (http.Handler, error) {
 	if len(served) != len(documented) {
 		return nil, fmt.Errorf("%d operations are served, and %d documented", len(served), len(documented))
 	}
-	pipeline.handlePublic("GET /openapi.json", document.ServeJSON)
-	pipeline.handlePublic("GET /docs", document.ServePage)
-	pipeline.handlePublic("GET /end-user/openapi.json", endUser.ServeJSON)
-	pipeline.handlePublic("GET /end-user/docs", endUser.ServePage)
-	return pipeline, nil
+	return pipeline, pipeline.handlePages(document)
 }
 
 // operations are what serves each documented operation. The document says what each needs of a request.
@@ -96,6 +95,12 @@ func (a *API) operations() map[string]operation {
 		"GET /analytics":              a.getAnalytics,
 		"GET /analytics/export":       a.exportAnalytics,
 		"GET /analytics/verification": a.verifyAnalytics,
+
+		"GET /audit": a.listAudit,
+
+		"GET /decisions/summary": a.summarizeDecisions,
+
+		"GET /resources": a.listResources,
 
 		"GET /api-auth/rate-limit-schemes":           a.listSchemes,
 		"POST /api-auth/rate-limit-schemes":          a.createScheme,
@@ -146,6 +151,7 @@ func (a *API) operations() map[string]operation {
 		"GET /users/{user_id}/sessions":             a.listUserSessions,
 		"POST /users/{user_id}/sessions/revoke-all": a.revokeUserSessions,
 
+		"GET /organizations":                                        a.listOrganizations,
 		"POST /organizations":                                       a.createOrganization,
 		"POST /organizations/{organization_id}/members":             a.addOrganizationMember,
 		"DELETE /organizations/{organization_id}/members/{user_id}": a.removeOrganizationMember,

@@ -1,105 +1,60 @@
 package management
 
 import (
-	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// exampleWorld serves what the document's examples speak of.
-func exampleWorld(t *testing.T) served {
-	t.Helper()
-	at := time.Unix(1700000000, 0)
-	k := newCluster()
-	k.put("free", "free", nil)
-	k.objects["scope"] = `{"metadata":{"namespace":"ns","name":"scope","uid":"uid-11","resourceVersion":"1","generation":1},"spec":{"oauthAppRef":{"name":"shop"},"scope":"read:orders"}}`
-	for _, app := range []string{"shop", "idle"} {
-		k.objects["app-"+app] = `{"metadata":{"namespace":"ns","name":"app-` + app + `","uid":"uid-` + app + `","resourceVersion":"1","generation":1},"spec":{"deploymentRef":{"name":"acme"},"slug":"` + app + `"}}`
-	}
-	return serveWith(t, k, nil,
-		fixed(t, "APIAuthApp", "app-shop", "uid-shop", 17, "shop", at, document.APIAuthApp{Slug: "shop", Name: "Shop", Active: true, Permissions: []string{"orders:read"}}),
-		fixed(t, "APIAuthApp", "app-idle", "uid-idle", 18, "idle", at, document.APIAuthApp{Slug: "idle", Name: "Idle", Active: true}),
-		fixed(t, "OAuthApp", "shop", "uid-10", 10, "shop", at, document.OAuthApp{Slug: "shop", Name: "Shop", Active: true}),
-		fixed(t, "OAuthScope", "scope", "uid-11", 11, document.ScopeKey("shop", "read:orders"), at, document.OAuthScope{App: "shop", Scope: "read:orders", DisplayName: "Read orders"}),
-		fixed(t, "AITool", "tool", "uid-12", 12, "", at, document.AITool{Name: "Weather", Type: "api", Active: true, Method: "GET", TimeoutSeconds: 30}),
-		fixed(t, "AIAgent", "agent", "uid-13", 13, "", at, document.AIAgent{Name: "Helper", Active: true, Tools: []string{"tool"}}),
-		fixed(t, "B2BSettings", "b2b", "uid-14", 14, document.B2BKey, at, document.B2BSettings{Enabled: true, DefaultWorkspaceLimit: 5}),
-		fixed(t, "MembershipRole", "organization", "uid-15", 7306112409600000005, "", at, document.MembershipRole{Level: "Organization", Name: "Member"}),
-		fixed(t, "MembershipRole", "workspace", "uid-16", 7306112409600000006, "", at, document.MembershipRole{Level: "Workspace", Name: "Member"}),
-	)
-}
-
-// makes makes something and returns its id.
-func (s served) makes(t *testing.T, path, body string) string {
-	t.Helper()
-	answer := s.send("POST", path, body)
-	var made struct{ ID string }
-	if err := json.Unmarshal(answer.Body.Bytes(), &made); err != nil || answer.Code != 200 {
-		t.Fatalf("POST %s: %d %s", path, answer.Code, answer.Body)
-	}
-	return made.ID
-}
-
-// The document's own bodies are sent to the operations they are shown for: each is accepted, and answered as documented.
-func TestTheDocumentsExamplesWork(t *testing.T) {
+// Every operation is asked as the document's examples show, and answers as they show: the bodies and the required parameters of the
+// example, in the world that the examples are of.
+func TestTheDocumentsExamplesAreTrue(t *testing.T) {
 	contract, err := openapi.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend := exampleWorld(t)
-	user := backend.makes(t, "/users", `{"email":"grace@example.com"}`)
-	organization := backend.makes(t, "/organizations", `{"name":"Navy"}`)
-	values := strings.NewReplacer(
-		"{slug}", "free", "{oauth_app_slug}", "shop", "{scope}", "read:orders", "{deployment_id}", "7", "{tool_id}", "12", "{agent_id}", "13",
-		"{user_id}", user, "{organization_id}", organization,
-		`"7306112409600000001"`, strconv.Quote(user), `"slug":"free"`, `"slug":"new"`, `"app_slug":"shop"`, `"app_slug":"fresh"`,
-	)
-	// What makes comes before what changes, and what deletes comes last.
-	order := func(pattern string) int {
-		return slices.Index([]string{"POST", "GET", "PUT", "PATCH", "DELETE"}, strings.Fields(pattern)[0])
-	}
-	var patterns []string
 	for pattern := range contract.Routes() {
-		patterns = append(patterns, pattern)
-	}
-	slices.SortFunc(patterns, func(a, b string) int {
-		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
-	})
-	for _, pattern := range patterns {
 		t.Run(pattern, func(t *testing.T) {
+			t.Parallel()
 			method, path, _ := strings.Cut(pattern, " ")
-			op := contract.Spec().Paths.Find(path).GetOperation(method)
-			switch {
-			case method == "DELETE" && path == "/api-auth/apps/{slug}":
-				path = "/api-auth/apps/idle"
-			case strings.HasPrefix(path, "/api-auth/apps"):
-				path = strings.ReplaceAll(path, "{slug}", "shop")
-			}
-			if strings.Contains(path, "{id}") { // a key of its own for each
-				key, _ := backend.creates(t, "shop", `{"name":"key"}`)
-				path = strings.ReplaceAll(path, "{id}", key.ID)
-			}
-			path = strings.ReplaceAll(path, "{file}", strings.Repeat("a", 64))
-			if strings.HasSuffix(path, "/batches") {
-				path += "?offset=0"
-			}
-			if path == "/analytics" || path == "/analytics/export" {
-				path += "?from=2026-05-01T00:00:00Z&to=2026-06-01T00:00:00Z"
-			}
-			expectExample(t, op, backend.send(method, values.Replace(path), values.Replace(exampleBody(t, op))))
+			item := contract.Spec().Paths.Find(path)
+			op := item.GetOperation(method)
+			expectExample(t, pattern, op, exampleWorld(t), method, exampleURL(t, path, slices.Concat(op.Parameters, item.Parameters)))
 		})
 	}
+}
+
+// exampleURL fills a path with the examples of its parameters, and asks what must be asked.
+func exampleURL(t *testing.T, path string, parameters openapi3.Parameters) string {
+	t.Helper()
+	asked := url.Values{}
+	for _, ref := range parameters {
+		p := ref.Value
+		switch {
+		case p.Example == nil && p.Required:
+			t.Errorf("the parameter %s has no example", p.Name)
+		case p.Example == nil:
+		case p.In == "path":
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(fmt.Sprint(p.Example)))
+		case p.In == "query":
+			asked.Set(p.Name, fmt.Sprint(p.Example))
+		}
+	}
+	if len(asked) > 0 {
+		path += "?" + asked.Encode()
+	}
+	return path
 }
 
 func exampleBody(t *testing.T, op *openapi3.Operation) string {
@@ -117,20 +72,99 @@ func exampleBody(t *testing.T, op *openapi3.Operation) string {
 	return string(raw)
 }
 
-func expectExample(t *testing.T, op *openapi3.Operation, answer *httptest.ResponseRecorder) {
+func expectExample(t *testing.T, pattern string, op *openapi3.Operation, world served, method, target string) {
 	t.Helper()
+	answer := world.send(method, target, exampleBody(t, op))
 	documented := op.Responses.Status(answer.Code)
 	if documented == nil || answer.Code >= 300 {
-		t.Fatalf("%d %s", answer.Code, answer.Body)
+		t.Fatalf("%s: %d %s", target, answer.Code, answer.Body)
 	}
 	if answer.Code == http.StatusNoContent {
 		return
 	}
+	media := documented.Value.Content.Get("application/json")
 	var body any
 	if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil {
 		t.Fatal(err)
 	}
-	if err := documented.Value.Content.Get("application/json").Schema.Value.VisitJSON(body, openapi3.VisitAsResponse()); err != nil {
+	if err := media.Schema.Value.VisitJSON(body, openapi3.VisitAsResponse()); err != nil {
 		t.Errorf("%v\n%s", err, answer.Body)
+	}
+	hideSecret(t, body)
+	got, want := indented(t, body), indented(t, media.Examples["typical"].Value.Value)
+	if got != want {
+		t.Errorf("the example is not the answer:\n%s\nbut:\n%s", want, got)
+		if folder := os.Getenv("EXAMPLES_TO"); folder != "" {
+			_ = os.WriteFile(folder+"/"+op.OperationID+".json", []byte(got), 0o600)
+		}
+	}
+}
+
+// hideSecret replaces a key that is one by what the document shows for it: a real one would alarm whoever scans for them.
+func hideSecret(t *testing.T, body any) {
+	t.Helper()
+	object, ok := body.(map[string]any)
+	if !ok {
+		return
+	}
+	if secret, ok := object["secret"].(string); ok {
+		if _, err := apikey.Read(secret); err != nil {
+			t.Errorf("the secret is no key: %v", err)
+		}
+		prefix, _, _ := strings.Cut(secret, "_")
+		object["secret"] = prefix + "_EXAMPLE0000000000000000000000000000000000000000000000000"
+	}
+}
+
+func indented(t *testing.T, value any) string {
+	t.Helper()
+	raw, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// Every operation refuses who shows no credential as the document shows, and what is nowhere as it says.
+func TestTheDocumentsRefusalsAreTrue(t *testing.T) {
+	contract, err := openapi.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	world := exampleWorld(t)
+	for pattern := range contract.Routes() {
+		method, path, _ := strings.Cut(pattern, " ")
+		item := contract.Spec().Paths.Find(path)
+		op := item.GetOperation(method)
+		parameters := slices.Concat(op.Parameters, item.Parameters)
+		stranger := world
+		stranger.key = "ck_0"
+		refused := stranger.send(method, exampleURL(t, path, parameters), exampleBody(t, op))
+		expectRefusal(t, pattern, op, refused, 401)
+		if limit := parameters.GetByInAndName("query", "limit"); limit != nil && op.Responses.Status(400) != nil {
+			target := exampleURL(t, path, parameters)
+			separator := "?"
+			if strings.Contains(target, "?") {
+				separator = "&"
+			}
+			expectRefusal(t, pattern, op, world.send(method, target+separator+"limit=0", ""), 400)
+		}
+	}
+}
+
+func expectRefusal(t *testing.T, pattern string, op *openapi3.Operation, answer *httptest.ResponseRecorder, status int) {
+	t.Helper()
+	if answer.Code != status {
+		t.Errorf("%s: %d %s", pattern, answer.Code, answer.Body)
+		return
+	}
+	var got map[string]any
+	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := op.Responses.Status(status).Value.Content.Get("application/json").Examples["typical"].Value.Value.(map[string]any)
+	got["request_id"] = want["request_id"]
+	if a, b := indented(t, got), indented(t, want); a != b {
+		t.Errorf("%s: the example of %d is not the answer:\n%s\nbut:\n%s", pattern, status, b, a)
 	}
 }

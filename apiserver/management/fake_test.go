@@ -147,7 +147,14 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, 
 			Slug: "free", Name: "Free", Rules: []scheme.Rule{{Unit: "minute", Duration: 1, MaxRequests: 60}},
 		}),
 	}
-	feed = append(feed, more...)
+	world := serveFeed(t, kubernetes, append(feed, more...), t.TempDir()+"/cardea.db", analytics, func(*Options) {})
+	world.key, world.reader, world.keyID = all.Plain(), reader.Plain(), all.ID()
+	return world
+}
+
+// serveFeed returns a handler over a configuration and over the store at a path, with options that the caller may change.
+func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, path string, analytics people.Analytics, change func(*Options)) served {
+	t.Helper()
 	follower := snapshot.NewFollower(feed, time.Hour, time.Now, logr.Discard())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -158,7 +165,6 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, 
 	t.Cleanup(func() { cancel(); <-done })
 	<-follower.Loaded()
 	var rows people.Store
-	path := t.TempDir() + "/cardea.db"
 	sqlite, err := sqlstore.Open(ctx, "sqlite://"+path, sqlstore.Options{Clock: time.Now, Logger: logr.Discard()})
 	if err == nil {
 		t.Cleanup(func() { _ = sqlite.Close() })
@@ -171,16 +177,17 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, 
 	if analytics != nil {
 		rows = counted{Store: sqlite, Analytics: analytics}
 	}
-	authenticator := &authn.Authenticator{Clock: time.Now}
-	handler, err := New(Options{
-		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, Clock: time.Now,
+	options := Options{
+		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now,
 		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), ratelimit.NewClock(time.Now).Now, nil, follower.Current), Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
 		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // nothing here comes into force
-	})
+	}
+	change(&options)
+	handler, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return served{Handler: handler, key: all.Plain(), reader: reader.Plain(), keyID: all.ID(), rows: sqlite, path: path, authenticator: authenticator}
+	return served{Handler: handler, rows: sqlite, path: path, authenticator: options.Authenticator}
 }
 
 func mint(t testing.TB) apikey.Key {

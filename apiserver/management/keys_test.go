@@ -346,3 +346,14 @@ func TestAnotherTenantsKeysDoNotExist(t *testing.T) {
 		t.Error("another tenant's key is listed")
 	}
 }
+
+// makes makes something and returns its id.
+func (s served) makes(t *testing.T, path, body string) string {
+	t.Helper()
+	answer := s.send("POST", path, body)
+	var made struct{ ID string }
+	if err := json.Unmarshal(answer.Body.Bytes(), &made); err != nil || answer.Code != 200 {
+		t.Fatalf("POST %s: %d %s", path, answer.Code, answer.Body)
+	}
+	return made.ID
+}

@@ -140,3 +140,27 @@ func (a *API) removeOrganizationMember(c *call) (reply, error) {
 	})
 	return reply{}, err
 }
+
+// listOrganizations serves a page of the deployment's organizations.
+func (a *API) listOrganizations(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	search, _ := q.text("search")
+	if err := q.err(); err != nil {
+		return reply{}, err
+	}
+	var list openapi.OrganizationList
+	err := c.people().view(func(u *account.Unit) error {
+		found, total, err := u.ListOrganizations(search, limit, offset)
+		list = openapi.OrganizationList{
+			Data: []openapi.ListedOrganization{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(found)) < total,
+		}
+		for _, o := range found {
+			list.Data = append(list.Data, openapi.ListedOrganization{
+				Id: ids.Format(o.ID), Name: o.Name, Slug: o.Slug, Description: o.Description, ImageUrl: o.ImageURL, Members: o.Members, CreatedAt: o.CreatedAt,
+			})
+		}
+		return err
+	})
+	return object(list), err
+}

@@ -11,8 +11,10 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/asset"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/console"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
@@ -67,14 +69,16 @@ func (c *call) overrides() bool {
 // pipeline routes and checks, in the documented order: 404 route, 405, 401, 415, 413, 403; what follows is the
 // operation's.
 type pipeline struct {
-	api    *API
-	router *route.Router
+	api     *API
+	router  *route.Router
+	console *console.Console
 }
 
-func newPipeline(api *API) *pipeline {
-	p := &pipeline{api: api}
+func newPipeline(api *API) (p *pipeline, err error) {
+	p = &pipeline{api: api}
 	p.router = route.New(p.unrouted)
-	return p
+	p.console, err = console.New()
+	return p, err
 }
 
 // handle registers an operation with what the document says that it needs.
@@ -117,8 +121,12 @@ func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.router.ServeHTTP(c, r)
 }
 
-// unrouted answers 405 where another method would match, else 404.
+// unrouted answers 405 where another method would match, else 404. Browsers get a page at the root, which is no path to others.
 func (p *pipeline) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
+	if r.URL.EscapedPath() == "/" && asset.WantsPage(r) {
+		p.console.ServeWelcome(callOf(r), r)
+		return
+	}
 	if allow != "" {
 		refused := apierror.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, allow)
 		refused.Header = http.Header{"Allow": {allow}}

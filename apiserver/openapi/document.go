@@ -3,14 +3,11 @@
 package openapi
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
 	"net/http"
-	"sort"
-	"strings"
+	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -31,7 +28,6 @@ var decision []byte
 type Document struct {
 	spec *openapi3.T
 	json []byte
-	page []byte
 }
 
 // Route is what an operation needs of a request.
@@ -49,14 +45,21 @@ type Route struct {
 // MediaTypeLines is the media type of JSON Lines.
 const MediaTypeLines = "application/x-ndjson"
 
-// Load parses and validates the document of the backend listener.
-func Load() (*Document, error) { return load("backend.yaml", backend) }
+// Load returns the document of the backend listener, parsed and validated once. Nobody changes it.
+func Load() (*Document, error) { return loadBackend() }
 
-// LoadEndUser parses and validates the document of the end-user listener.
-func LoadEndUser() (*Document, error) { return load("enduser.yaml", endUser) }
+// LoadEndUser is Load for the end-user listener.
+func LoadEndUser() (*Document, error) { return loadEndUser() }
 
-// LoadDecision parses and validates the document of the decision listener.
-func LoadDecision() (*Document, error) { return load("decision.yaml", decision) }
+// LoadDecision is Load for the decision listener.
+func LoadDecision() (*Document, error) { return loadDecision() }
+
+// What is embedded never changes, and parsing it takes a tenth of a second.
+var (
+	loadBackend  = sync.OnceValues(func() (*Document, error) { return load("backend.yaml", backend) })
+	loadEndUser  = sync.OnceValues(func() (*Document, error) { return load("enduser.yaml", endUser) })
+	loadDecision = sync.OnceValues(func() (*Document, error) { return load("decision.yaml", decision) })
+)
 
 func load(name string, source []byte) (*Document, error) {
 	spec, err := openapi3.NewLoader().LoadFromData(source)
@@ -71,11 +74,7 @@ func load(name string, source []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := renderPage(spec)
-	if err != nil {
-		return nil, err
-	}
-	return &Document{spec: spec, json: raw, page: page}, nil
+	return &Document{spec: spec, json: raw}, nil
 }
 
 // Spec returns the parsed document, for tests that hold answers against it.
@@ -116,32 +115,3 @@ func (d *Document) ServeJSON(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(d.json)
 }
-
-// ServePage serves the document for people, as one page that needs no other host.
-func (d *Document) ServePage(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	_, _ = w.Write(d.page)
-}
-
-func renderPage(spec *openapi3.T) ([]byte, error) {
-	var out bytes.Buffer
-	view := pageView{Title: spec.Info.Title, Version: spec.Info.Version, Description: spec.Info.Description}
-	for path, item := range spec.Paths.Map() {
-		for method, op := range item.Operations() {
-			view.Operations = append(view.Operations, newOperationView(method, path, item, op))
-		}
-	}
-	sort.Slice(view.Operations, func(i, j int) bool {
-		a, b := view.Operations[i], view.Operations[j]
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method)) < 0
-	})
-	for name, schema := range spec.Components.Schemas {
-		view.Schemas = append(view.Schemas, newSchemaView(name, schema.Value))
-	}
-	sort.Slice(view.Schemas, func(i, j int) bool { return view.Schemas[i].Name < view.Schemas[j].Name })
-	err := pageTemplate.Execute(&out, view)
-	return out.Bytes(), err
-}
-
-func shortRef(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }

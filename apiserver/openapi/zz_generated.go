@@ -49,6 +49,21 @@ func (e ApiKeySource) Valid() bool {
 	}
 }
 
+// Defines values for DecisionSummaryCountedBy.
+const (
+	ThisServer DecisionSummaryCountedBy = "this_server"
+)
+
+// Valid indicates whether the value is a known member of the DecisionSummaryCountedBy enum.
+func (e DecisionSummaryCountedBy) Valid() bool {
+	switch e {
+	case ThisServer:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OAuthScopeDefinitionCategory.
 const (
 	OAuthScopeDefinitionCategoryEmpty        OAuthScopeDefinitionCategory = ""
@@ -742,6 +757,42 @@ type ApiKeyWithSecret struct {
 	Secret string `json:"secret"`
 }
 
+// AuditList A page of audit records.
+type AuditList struct {
+	// Data The page, the newest first.
+	Data []AuditRecord `json:"data"`
+
+	// HasMore Whether more follow.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor Where the next page begins, null: this is the last one.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// AuditRecord Something that was done.
+type AuditRecord struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// At When it was done.
+	At time.Time `json:"at"`
+
+	// Actor Who did it: user:<id>, key:<public id>, token:<subject>, anonymous or system.
+	Actor string `json:"actor"`
+
+	// Action What was done, such as user.disabled.
+	Action string `json:"action"`
+
+	// Object To what it was done, such as user:<id>.
+	Object string `json:"object"`
+
+	// SessionId The session it was done in, null for none.
+	SessionId *string `json:"session_id"`
+
+	// IpAddress The client's address, or empty.
+	IpAddress string `json:"ip_address"`
+}
+
 // B2BSettings Organization and workspace settings.
 type B2BSettings struct {
 	// Enabled Whether organizations are on.
@@ -807,6 +858,21 @@ type CreatedOrganization struct {
 	// DefaultWorkspace The workspace that members start in, or null.
 	DefaultWorkspace *Workspace `json:"default_workspace"`
 }
+
+// DecisionSummary What limits decided.
+type DecisionSummary struct {
+	// CountedBy Who counted: the server that answers, alone.
+	CountedBy DecisionSummaryCountedBy `json:"counted_by"`
+
+	// Since When it began to count.
+	Since time.Time `json:"since"`
+
+	// Schemes The deployment's schemes.
+	Schemes []SchemeDecisions `json:"schemes"`
+}
+
+// DecisionSummaryCountedBy Who counted: the server that answers, alone.
+type DecisionSummaryCountedBy string
 
 // Error Every error.
 type Error struct {
@@ -890,6 +956,30 @@ type ImportedBatch struct {
 
 	// Rejections Why lines of the batch were rejected, in order; without their values, and of each line the first few reasons.
 	Rejections []ImportRejection `json:"rejections"`
+}
+
+// ListedOrganization An organization and its size.
+type ListedOrganization struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Slug Unique in the deployment.
+	Slug string `json:"slug"`
+
+	// Description What it is for, or empty.
+	Description string `json:"description"`
+
+	// ImageUrl Where its picture is, or empty.
+	ImageUrl string `json:"image_url"`
+
+	// Members How many members it has.
+	Members int64 `json:"members"`
+
+	// CreatedAt When it was created.
+	CreatedAt time.Time `json:"created_at"`
 }
 
 // MemberCreate The member to add.
@@ -1019,6 +1109,24 @@ type OrganizationCreate struct {
 
 	// OwnerId Id of the user who owns it; absent, nobody does.
 	OwnerId *string `json:"owner_id,omitempty"`
+}
+
+// OrganizationList A page of organizations.
+type OrganizationList struct {
+	// Data The page.
+	Data []ListedOrganization `json:"data"`
+
+	// HasMore Whether more follow.
+	HasMore bool `json:"has_more"`
+
+	// Limit The page size applied.
+	Limit int64 `json:"limit"`
+
+	// Offset How many were skipped.
+	Offset int64 `json:"offset"`
+
+	// Total How many there are in all.
+	Total int64 `json:"total"`
 }
 
 // OrganizationMembership A membership in an organization.
@@ -1252,14 +1360,125 @@ type RecentSignUp struct {
 	Date time.Time `json:"date"`
 }
 
+// Resource A custom resource that is in force.
+type Resource struct {
+	// ApiVersion Its group and version, as in its YAML.
+	ApiVersion string `json:"api_version"`
+
+	// Kind Its kind.
+	Kind string `json:"kind"`
+
+	// Plural What kubectl calls its kind.
+	Plural string `json:"plural"`
+
+	// Namespace Its namespace.
+	Namespace string `json:"namespace"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Id The id it is served under.
+	Id string `json:"id"`
+
+	// Generation The generation of its spec that is in force.
+	Generation int64 `json:"generation"`
+
+	// CreatedAt When it was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When its served content last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// LiveGeneration The generation of its spec now, null where that is not known: above generation, the newest spec is not in force.
+	LiveGeneration *int64 `json:"live_generation"`
+
+	// Conditions How far it has come, null where that is not known.
+	Conditions *[]ResourceCondition `json:"conditions"`
+}
+
+// ResourceCondition A condition of a resource.
+type ResourceCondition struct {
+	// Type Ready, Accepted, ReferencesResolved, Synced, Reconciling, Stalled, Deleting or one of its kind.
+	Type string `json:"type"`
+
+	// Status True, False or Unknown.
+	Status string `json:"status"`
+
+	// Reason Why, in a word.
+	Reason string `json:"reason"`
+
+	// Message Why, in a sentence.
+	Message string `json:"message"`
+
+	// ObservedGeneration The generation it speaks of.
+	ObservedGeneration int64 `json:"observed_generation"`
+
+	// LastTransitionTime When the status last changed.
+	LastTransitionTime time.Time `json:"last_transition_time"`
+}
+
+// ResourceList A page of resources.
+type ResourceList struct {
+	// Data The page.
+	Data []Resource `json:"data"`
+
+	// HasMore Whether more follow.
+	HasMore bool `json:"has_more"`
+
+	// Limit The page size applied.
+	Limit int64 `json:"limit"`
+
+	// Offset How many were skipped.
+	Offset int64 `json:"offset"`
+
+	// Total How many there are in all.
+	Total int64 `json:"total"`
+
+	// Revision The revision of the configuration that the server holds.
+	Revision int64 `json:"revision"`
+
+	// Note Why conditions are missing, null: none are.
+	Note *string `json:"note"`
+}
+
 // RevokedSessions What a revocation ended.
 type RevokedSessions struct {
 	// Revoked How many sign-ins ended.
 	Revoked int64 `json:"revoked"`
 }
 
+// RuleDecisions What a rule decided.
+type RuleDecisions struct {
+	// Rule The limit, such as 100/1min.
+	Rule string `json:"rule"`
+
+	// Mode Whose requests it counts together.
+	Mode string `json:"mode"`
+
+	// Endpoints What it covers.
+	Endpoints []string `json:"endpoints"`
+
+	// Allowed How many requests it matched that were allowed.
+	Allowed int64 `json:"allowed"`
+
+	// Denied How many requests it denied.
+	Denied int64 `json:"denied"`
+}
+
 // SchemaField A field of a request; fields nest.
 type SchemaField = schemafield.Field
+
+// SchemeDecisions What a rate-limit scheme decided.
+type SchemeDecisions struct {
+	// Slug The scheme's slug.
+	Slug string `json:"slug"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// Rules Its rules in the order of their priority. Those alike in all but max_requests and priority are one.
+	Rules []RuleDecisions `json:"rules"`
+}
 
 // ToolAuthorization How a tool's requests are authorized.
 type ToolAuthorization struct {
@@ -1633,6 +1852,30 @@ type ListRateLimitSchemesParams struct {
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
+// ListAuditParams defines parameters for ListAudit.
+type ListAuditParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where to go on: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Actor Only what this actor did, as records name it.
+	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Action Only this action.
+	Action *string `form:"action,omitempty" json:"action,omitempty"`
+
+	// Object Only what was done to this object, as records name it.
+	Object *string `form:"object,omitempty" json:"object,omitempty"`
+
+	// Since Only what was done at this time or later, RFC 3339 with its offset.
+	Since *string `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Only what was done before this time, RFC 3339 with its offset.
+	Until *string `form:"until,omitempty" json:"until,omitempty"`
+}
+
 // ImportBatchParams defines parameters for ImportBatch.
 type ImportBatchParams struct {
 	// Offset Where the batch begins, in the bytes that were sent of the file: as far as the import came.
@@ -1640,6 +1883,30 @@ type ImportBatchParams struct {
 
 	// Complete true: the batch ends the file. Absent, false.
 	Complete *bool `form:"complete,omitempty" json:"complete,omitempty"`
+}
+
+// ListOrganizationsParams defines parameters for ListOrganizations.
+type ListOrganizationsParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset How many to skip, at least 0. Absent, 0.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Search Text that the name or the slug contains, in any case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
+}
+
+// ListResourcesParams defines parameters for ListResources.
+type ListResourcesParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset How many to skip, at least 0. Absent, 0.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Kind Only this kind, such as RateLimitScheme.
+	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.

@@ -82,6 +82,8 @@ type Rule struct {
 	// Length is a rolling window's in microseconds; 0 for calendar periods.
 	Length int64
 	Mode   Mode
+	// Endpoints are those it covers, as in its scheme.
+	Endpoints []string
 	// Identity tells a rule from every other of its scheme: two words of a SHA-256.
 	Identity [2]uint64
 	// Decisions counts what the rule decided.
@@ -270,7 +272,7 @@ func (m *modeLayout) place(rule *Rule) int {
 // newRule compiles one effective rule.
 func newRule(r scheme.Rule) Rule {
 	rule := Rule{
-		Text: text(r), Limit: r.MaxRequests, Mode: modes[r.Mode], Identity: identity(r), Decisions: &Decisions{}, peak: r.MaxRequests,
+		Text: text(r), Limit: r.MaxRequests, Mode: modes[r.Mode], Endpoints: r.Endpoints, Identity: identity(r), Decisions: &Decisions{}, peak: r.MaxRequests,
 	}
 	if unit := unitLength[r.Unit]; unit > 0 {
 		rule.Length = unit * r.Duration

@@ -70,6 +70,7 @@ type Tx interface {
 	Imports
 	Bulk
 	Records
+	Listings
 }
 
 // Users are accounts, their emails and their credentials.

@@ -141,7 +141,7 @@ func (tx *peopleTx) ListUsers(search string, limit, offset int) ([]people.User, 
 		// The engines lower ASCII letters, and not both of them others: a name is found as it is written as well.
 		where += ` AND (LOWER(u.first_name || ' ' || u.last_name) LIKE ? ESCAPE '\' OR u.first_name || ' ' || u.last_name LIKE ? ESCAPE '\'
 			OR EXISTS (SELECT 1 FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.folded LIKE ? ESCAPE '\'))`
-		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(search) + "%"
+		pattern := containing(search)
 		lower := strings.ToLower(pattern)
 		args = append(args, lower, pattern, lower)
 	}

@@ -59,7 +59,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 		{"schema", schemaStories}, {"documents", documentStories}, {"fences", fenceStories}, {"reservations", reservationStories},
 		{"concurrency", concurrencyStories}, {"feed", feedStories}, {"term", termStories}, {"faults", faultStories},
 		{"model", modelStories}, {"people", peopleStories}, {"users", userStories}, {"sessions", sessionStories}, {"challenges", challengeStories},
-		{"organizations", organizationStories}, {"account", accountStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories}, {"sealing", sealingStories},
+		{"organizations", organizationStories}, {"listings", listingStories}, {"account", accountStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories},
+		{"sealing", sealingStories},
 		{"API keys", apiKeyStories}, {"imports", importStories}, {"many rows", bulkStories},
 	} {
 		t.Run(section.name, func(t *testing.T) {

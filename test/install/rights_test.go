@@ -94,16 +94,17 @@ func testRights(t *testing.T, c *cluster) {
 		{"get,create,patch,delete", "b2bsettings.iam.cardea.dev", "acme", ""},
 		{"get,create,patch,delete", "apiauthapps.iam.cardea.dev", "acme", ""},
 		{"get,patch", "oauthscopes.iam.cardea.dev", "acme", ""},
+		{"get", "identitydeployments.iam.cardea.dev", "acme", ""},
+		{"get", "apikeys.iam.cardea.dev", "acme", ""},
 		{"create", "tokenreviews.authentication.k8s.io", "", ""},
 	}
 	notServer := []right{
 		{"list,watch,update,deletecollection", "ratelimitschemes.iam.cardea.dev", "acme", ""},
 		{"create,delete,list", "oauthscopes.iam.cardea.dev", "acme", ""},
-		{"get,create,patch", "apikeys.iam.cardea.dev", "acme", ""},
 		{"get,patch,update", "ratelimitschemes.iam.cardea.dev/status", "acme", ""},
-		{"get,list,watch,create,patch,delete", "identitydeployments.iam.cardea.dev", "acme", ""},
+		{"list,watch,create,patch,delete", "identitydeployments.iam.cardea.dev", "acme", ""},
 		{"list,watch,update,deletecollection", "apiauthapps.iam.cardea.dev", "acme", ""},
-		{"get,list,watch,create,patch,delete", "apikeys.iam.cardea.dev", "acme", ""},
+		{"list,watch,create,patch,delete", "apikeys.iam.cardea.dev", "acme", ""},
 		{"get,list,watch,create,update,patch,delete,deletecollection", "secrets", "acme", ""},
 		{"get,list,watch,create,update,patch,delete,deletecollection", "secrets", system, ""},
 	}
@@ -277,10 +278,21 @@ func TestRoles(t *testing.T) {
 				want := []rbacv1.PolicyRule{
 					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"ratelimitschemes", "b2bsettings", "apiauthapps"}, Verbs: []string{"get", "create", "patch", "delete"}},
 					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"oauthscopes"}, Verbs: []string{"get", "patch"}},
+					{
+						APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"identitydeployments", "apikeys", "membershiproles", "oauthapps", "aitools", "aiagents"},
+						Verbs: []string{"get"},
+					},
 					{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 				}
 				if fmt.Sprint(role.Rules) != fmt.Sprint(want) {
 					t.Errorf("%s: the server may %v, want %v", folder, role.Rules, want)
+				}
+				for _, kind := range kinds {
+					if !slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+						return slices.Contains(rule.Resources, kind) && slices.Contains(rule.Verbs, "get")
+					}) {
+						t.Errorf("%s: the server may not read the conditions of %s", folder, kind)
+					}
 				}
 			}
 		}

@@ -1,0 +1,83 @@
+package management
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// auditReadWithin bounds the search for records: a filter that fits few of many looks through all of its period.
+const auditReadWithin = 10 * time.Second
+
+// listAudit serves a page of the deployment's audit, the newest first.
+func (a *API) listAudit(c *call) (reply, error) {
+	q := c.query()
+	limit := int(min(q.integer("limit", 1, defaultLimit), maxLimit))
+	filter := people.AuditFilter{Since: q.moment("since"), Until: q.moment("until"), Before: q.auditPlace()}
+	filter.Actor, _ = q.text("actor")
+	filter.Action, _ = q.text("action")
+	filter.Object, _ = q.text("object")
+	if !filter.Since.IsZero() && !filter.Until.IsZero() && !filter.Since.Before(filter.Until) {
+		q.fault("until", "must be later than since")
+	}
+	if err := q.err(); err != nil {
+		return reply{}, err
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), auditReadWithin)
+	defer cancel()
+	p := c.people()
+	list := openapi.AuditList{Data: []openapi.AuditRecord{}}
+	var found []people.Audit
+	err := peopleError(p.View(ctx, func(u *account.Unit) (err error) {
+		found, err = u.ListAudit(filter, limit+1)
+		return err
+	}))
+	if list.HasMore = len(found) > limit; list.HasMore {
+		found = found[:limit]
+		last := found[limit-1]
+		list.NextCursor = optional(strconv.FormatInt(last.At.UnixMicro(), 10) + "-" + ids.Format(last.ID))
+	}
+	for _, record := range found {
+		list.Data = append(list.Data, openapi.AuditRecord{
+			Id: ids.Format(record.ID), At: record.At, Actor: record.Actor, Action: record.Action, Object: record.Object,
+			SessionId: optionalID(record.Session), IpAddress: record.Address,
+		})
+	}
+	return object(list), err
+}
+
+// moment reads a parameter that is a time, zero if it was not sent.
+func (q *query) moment(name string) time.Time {
+	sent, ok := q.text(name)
+	if !ok {
+		return time.Time{}
+	}
+	// A "+" that nobody escaped arrives as a blank.
+	at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(sent, " ", "+"))
+	if err != nil || at.Year() < 1970 {
+		q.fault(name, "must be a time with its offset, such as 2026-05-10T12:00:00Z, in 1970 or later")
+		return time.Time{}
+	}
+	return at
+}
+
+// auditPlace reads the parameter cursor of the audit.
+func (q *query) auditPlace() people.AuditPlace {
+	sent, ok := q.text("cursor")
+	if !ok || sent == "" {
+		return people.AuditPlace{}
+	}
+	at, id, _ := strings.Cut(sent, "-")
+	micros, err1 := ids.Parse(at)
+	place, err2 := ids.Parse(id)
+	if err1 != nil || err2 != nil {
+		q.fault("cursor", "must be next_cursor of the page before")
+	}
+	return people.AuditPlace{At: time.UnixMicro(micros), ID: place}
+}

@@ -1,0 +1,209 @@
+package management
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// asks sends a GET that must succeed.
+func asks[T any](t *testing.T, s served, path string) T {
+	t.Helper()
+	answer := s.send("GET", path, "")
+	var body T
+	if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil || answer.Code != 200 {
+		t.Fatalf("GET %s: %d %s", path, answer.Code, answer.Body)
+	}
+	return body
+}
+
+func TestTheAuditIsReadPageByPage(t *testing.T) {
+	s := exampleWorld(t)
+	for n := range 5 {
+		err := s.rows.Change(context.Background(), exampleTenant, func(tx people.Tx) error {
+			return tx.RecordAudit(people.Audit{ID: int64(n + 1), At: exampleDay(1, n/2), Actor: "system", Action: "test." + strconv.Itoa(n), Object: "x:1", Session: 7})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var actions []string
+	cursor, pages := "", 0
+	for {
+		page := asks[openapi.AuditList](t, s, "/audit?limit=3&cursor="+cursor)
+		for _, record := range page.Data {
+			actions = append(actions, record.Action)
+		}
+		if pages++; !page.HasMore {
+			break
+		}
+		cursor = *page.NextCursor
+	}
+	if want := []string{"user.updated", "organization.created", "test.4", "test.3", "test.2", "test.1", "test.0"}; !slices.Equal(actions, want) || pages != 3 {
+		t.Errorf("%d pages: %v", pages, actions)
+	}
+	for query, want := range map[string]int{
+		"actor=system": 5, "actor=sys": 0, "action=test.3": 1, "object=x:1&action=test.0": 1, "object=x:2": 0, "since=2026-05-09T10:00:00Z": 2, "until=2026-05-09T10:00:00Z": 5,
+		"since=2026-05-01T01:00:00%2B01:00&until=2026-05-01T01:00:00Z": 2, "since=2026-05-01T01:00:00+01:00&until=2026-05-01T01:00:00Z": 2,
+	} {
+		if got := asks[openapi.AuditList](t, s, "/audit?"+query); len(got.Data) != want || got.NextCursor != nil {
+			t.Errorf("%s: %d", query, len(got.Data))
+		}
+	}
+	if got := asks[openapi.AuditList](t, s, "/audit?action=test.0").Data[0]; *got.SessionId != "7" || got.At != exampleDay(1, 0) {
+		t.Errorf("%+v", got)
+	}
+	for query, field := range map[string]string{
+		"limit=0": "?limit", "since=yesterday": "?since", "until=1969-01-01T00:00:00Z": "?until", "cursor=x": "?cursor", "cursor=1-": "?cursor", "actor=a&actor=b": "?actor",
+		"since=2026-05-09T10:00:00Z&until=2026-05-09T10:00:00Z": "?until",
+	} {
+		if answer := s.send("GET", "/audit?"+query, ""); answer.Code != 400 || !strings.Contains(answer.Body.String(), `"field":"`+field+`"`) {
+			t.Errorf("%s: %d %s", query, answer.Code, answer.Body)
+		}
+	}
+}
+
+func TestASearchThroughTheAuditThatTakesTooLongIsGivenUp(t *testing.T) {
+	s := exampleWorld(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r := httptest.NewRequest("GET", "/audit", nil).WithContext(ctx)
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	answer := httptest.NewRecorder()
+	s.ServeHTTP(answer, r)
+	if answer.Code != 503 || answer.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+}
+
+func TestDecisionsAreCountedByRule(t *testing.T) {
+	s := exampleWorld(t)
+	denied, deadline := 0, time.Now().Add(time.Minute)
+	for denied == 0 { // the key's limit is 100 a second
+		if answer := s.send("GET", "/api-auth/apps", ""); answer.Code == 429 {
+			denied++
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was denied")
+		}
+	}
+	var summary openapi.DecisionSummary
+	for { // until the limit lets the question through
+		answer := s.send("GET", "/decisions/summary", "")
+		if answer.Code == 200 {
+			if err := json.Unmarshal(answer.Body.Bytes(), &summary); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if denied++; time.Now().After(deadline) {
+			t.Fatalf("%d %s", answer.Code, answer.Body)
+		}
+	}
+	internal := summary.Schemes[1].Rules[0]
+	if len(summary.Schemes) != 2 || internal.Denied != int64(denied) || internal.Allowed < 101 || internal.Rule != "100/1s" || summary.Schemes[0].Rules[0].Allowed != 0 {
+		t.Errorf("%d were denied: %+v", denied, summary)
+	}
+}
+
+// away is a Kubernetes API that cannot be read.
+type away struct {
+	Kubernetes
+	err error
+}
+
+func (a away) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return a.err
+}
+
+func TestResourcesAreListedWithTheirConditions(t *testing.T) {
+	s := exampleWorld(t)
+	all := asks[openapi.ResourceList](t, s, "/resources")
+	if all.Total != 15 || len(all.Data) != 15 || all.HasMore || all.Note != nil || all.Data[0].Kind != v1alpha1.KindIdentityDeployment {
+		t.Fatalf("%+v", all)
+	}
+	var paged []openapi.Resource
+	for offset := 0; offset < 16; offset += 4 {
+		page := asks[openapi.ResourceList](t, s, "/resources?limit=4&offset="+strconv.Itoa(offset))
+		if page.HasMore != (offset+4 < 15) {
+			t.Errorf("at %d: more %v", offset, page.HasMore)
+		}
+		paged = append(paged, page.Data...)
+	}
+	if len(paged) != 15 {
+		t.Errorf("%d by pages", len(paged))
+	}
+	for i, got := range paged {
+		if want := all.Data[i]; got.Kind != want.Kind || got.Name != want.Name {
+			t.Errorf("%d is %s %s, want %s %s", i, got.Kind, got.Name, want.Kind, want.Name)
+		}
+		if got.Conditions == nil || len(*got.Conditions) != 2 || *got.LiveGeneration != 1 || got.Plural == "" {
+			t.Errorf("%+v", got)
+		}
+	}
+	if answer := s.send("GET", "/resources?kind=Secret", ""); answer.Code != 400 || !strings.Contains(answer.Body.String(), "RateLimitScheme") {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+}
+
+func TestResourcesAreListedWithoutTheKubernetesAPI(t *testing.T) {
+	gone := apierrors.NewNotFound(schemes, "x")
+	for name, tc := range map[string]struct {
+		err  error
+		note string
+	}{
+		"out of reach": {errors.New("connection refused"), "out of reach"}, "forbidden": {apierrors.NewForbidden(schemes, "x", nil), "forbids"}, "deleted": {gone, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list := asks[openapi.ResourceList](t, serveWith(t, away{failing{}, tc.err}, nil), "/resources")
+			if len(list.Data) != 5 || list.Data[0].Conditions != nil || list.Data[0].LiveGeneration != nil {
+				t.Errorf("%+v", list)
+			}
+			if (list.Note != nil) != (tc.note != "") || list.Note != nil && !strings.Contains(*list.Note, tc.note) {
+				t.Errorf("note %v", list.Note)
+			}
+		})
+	}
+}
+
+// renewed answers every Get with a resource of another life.
+type renewed struct{ Kubernetes }
+
+func (renewed) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	obj.SetUID("another")
+	obj.(v1alpha1.Resource).CommonStatus().Conditions = []metav1.Condition{{Type: "Ready"}}
+	return nil
+}
+
+func TestConditionsOfAnotherResourceOfTheNameAreNotTold(t *testing.T) {
+	for _, resource := range asks[openapi.ResourceList](t, serveWith(t, renewed{failing{}}, nil), "/resources").Data {
+		if resource.Conditions != nil {
+			t.Errorf("%+v", resource)
+		}
+	}
+}
+
+func TestOrganizationsAreListed(t *testing.T) {
+	s := exampleWorld(t)
+	list := asks[openapi.OrganizationList](t, s, "/organizations?search=ENGINES")
+	if list.Total != 1 || list.Data[0].Name != "Analytical Engines" || list.Data[0].Members != 1 {
+		t.Errorf("%+v", list)
+	}
+	if page := asks[openapi.OrganizationList](t, s, "/organizations?limit=1"); page.Total != 2 || !page.HasMore || page.Data[0].Name != "Navy" {
+		t.Errorf("%+v", page)
+	}
+}

@@ -1,0 +1,34 @@
+package people
+
+import "time"
+
+// Listings are what operators of the service look through.
+type Listings interface {
+	// ListOrganizations returns organizations whose name or slug contains the search ("" finds all), the newest first, and how many there are.
+	ListOrganizations(search string, limit, offset int) ([]ListedOrganization, int64, error)
+	// ListAudit returns up to limit records, the newest first. A filter that fits few of many records takes the time of looking through all
+	// of its period.
+	ListAudit(filter AuditFilter, limit int) ([]Audit, error)
+}
+
+// ListedOrganization is an organization and how many members it has.
+type ListedOrganization struct {
+	Organization
+	Members int64
+}
+
+// AuditFilter lets through the records that agree with each of its members that is set.
+type AuditFilter struct {
+	// Actor, Action and Object are compared whole.
+	Actor, Action, Object string
+	// Since is included, Until excluded, in whole microseconds; zero: no bound.
+	Since, Until time.Time
+	// Before leaves out this record and all that are newer; zero: none.
+	Before AuditPlace
+}
+
+// AuditPlace is a record's place in the order of time: records of one time are in that of their ids.
+type AuditPlace struct {
+	At time.Time
+	ID int64
+}

@@ -1,0 +1,56 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"math"
+	"strings"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// containing is the pattern of LIKE, with a backslash as its escape, for text that contains what is searched.
+func containing(search string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(search) + "%"
+}
+
+func (tx *peopleTx) ListOrganizations(search string, limit, offset int) ([]people.ListedOrganization, int64, error) {
+	where, args := ` FROM organizations o WHERE o.deployment = :deployment`, []any{}
+	if search != "" {
+		// As with users' names: a name is found as it is written as well.
+		where += ` AND (LOWER(o.name) LIKE ? ESCAPE '\' OR o.name LIKE ? ESCAPE '\' OR o.slug LIKE ? ESCAPE '\')`
+		pattern := containing(search)
+		lower := strings.ToLower(pattern)
+		args = append(args, lower, pattern, lower)
+	}
+	var total int64
+	if _, err := tx.get([]any{&total}, `SELECT COUNT(*)`+where, args...); err != nil {
+		return nil, 0, err
+	}
+	read := func(row *sql.Rows, o *people.ListedOrganization) error {
+		return row.Scan(append(organizationFields(&o.Organization), &o.Members)...)
+	}
+	found, err := list(tx, read, `SELECT `+organizationColumns+`, (SELECT COUNT(*) FROM organization_memberships m
+		WHERE m.deployment = o.deployment AND m.organization_id = o.id)`+where+` ORDER BY o.created_at DESC, o.id DESC LIMIT ? OFFSET ?`, append(args, limit, offset)...)
+	return found, total, err
+}
+
+func (tx *peopleTx) ListAudit(filter people.AuditFilter, limit int) ([]people.Audit, error) {
+	at, id := int64(math.MaxInt64), int64(0)
+	if !filter.Until.IsZero() {
+		at = micros(filter.Until)
+	}
+	if before := filter.Before; !before.At.IsZero() && micros(before.At) < at { // where Until is that very time, it leaves out more
+		at, id = micros(before.At), before.ID
+	}
+	// Rows compare as wholes, so that the primary key is walked from the place backwards.
+	query, args := `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) < (?, ?) AND at >= ?`,
+		[]any{at, id, micros(filter.Since)}
+	for _, equal := range []struct{ column, value string }{{"actor", filter.Actor}, {"action", filter.Action}, {"object", filter.Object}} {
+		if equal.value != "" {
+			query, args = query+` AND `+equal.column+` = ?`, append(args, equal.value)
+		}
+	}
+	return list(tx, func(row *sql.Rows, a *people.Audit) error {
+		return row.Scan(&a.ID, moment{&a.At}, &a.Actor, &a.Action, &a.Object, &a.Session, &a.Address)
+	}, query+` ORDER BY at DESC, id DESC LIMIT ?`, append(args, limit)...)
+}

@@ -1,0 +1,48 @@
+package integration
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+var _ = Describe("What operators of a deployment look through", func() {
+	It("is its own resources with their conditions, its audit and its decisions", func(ctx context.Context) {
+		w := newWorld(ctx, testkit.OperatorOptions{})
+		key := w.tenant(ctx, "acme")
+		sibling := w.tenant(ctx, "sibling")
+		free := testkit.Scheme(w.namespace, "acme", "free")
+		create(ctx, free)
+		expectReady(ctx, free)
+
+		By("telling conditions as they are, also of a spec that is refused")
+		schemes := func() map[string]any {
+			list := w.ok("GET", "/resources?kind=RateLimitScheme", key, "")
+			Expect(list).To(And(HaveKeyWithValue("total", 1.0), HaveKeyWithValue("note", BeNil())))
+			return list["data"].([]any)[0].(map[string]any)
+		}
+		Eventually(schemes).Should(And(HaveKeyWithValue("name", free.Name), HaveKeyWithValue("live_generation", 1.0), HaveKeyWithValue("generation", 1.0)))
+		ready := func(status string) OmegaMatcher {
+			return HaveKeyWithValue("conditions", ContainElement(And(HaveKeyWithValue("type", "Ready"), HaveKeyWithValue("status", status))))
+		}
+		Expect(schemes()).To(ready("True"))
+		update(ctx, free, func(s *v1alpha1.RateLimitScheme) { s.Spec.ID = ptr.To("7") })
+		Eventually(schemes).WithTimeout(10 * time.Second).Should(And(HaveKeyWithValue("live_generation", 2.0), HaveKeyWithValue("generation", 1.0), ready("False")))
+
+		By("keeping deployments of one namespace apart")
+		Expect(w.ok("GET", "/resources?kind=RateLimitScheme", sibling, "")).To(HaveKeyWithValue("data", BeEmpty()))
+		Expect(w.ok("GET", "/decisions/summary", sibling, "")).To(HaveKeyWithValue("schemes", BeEmpty()))
+		id := w.newUser(key, "audited@example.com")
+		w.ok("PATCH", "/users/"+id, key, `{"disabled":true}`)
+		Expect(w.ok("GET", "/audit?object=user:"+id, key, "")["data"]).To(HaveExactElements(HaveKeyWithValue("action", "user.disabled"), HaveKeyWithValue("action", "user.created")))
+		Expect(w.ok("GET", "/audit?object=user:"+id, sibling, "")["data"]).To(BeEmpty())
+		Expect(w.ok("GET", "/decisions/summary", key, "")["schemes"]).To(HaveExactElements(HaveKeyWithValue("slug", "free")))
+	})
+})
