@@ -58,7 +58,7 @@ func (u *Unit) Invite(inviter people.Member, email string, role int64) (people.I
 	if err := u.Audit("organization.invited", object("invitation", id)); err != nil {
 		return i, err
 	}
-	mail := delivery.InvitationMail(u.AppName(), inviter.Organization.Name, user.Email, token)
+	mail := delivery.InvitationMail(u.AppName(), inviter.Organization.Name, user.Email, token, u.Base)
 	return i, u.Post(people.Message{Channel: people.ChannelMail, Recipient: email, ExpiresAt: u.Now.Add(NoticeLifetime)}, mail)
 }
 

@@ -59,6 +59,8 @@ type Request struct {
 	// Now is the one time of the request, to the microsecond, as the store keeps it.
 	Now    time.Time
 	Client Client
+	// Base is where links in messages lead, without a slash at its end; "": messages have none.
+	Base string
 	// Actor is who auditors are told of, such as "user:1" or "key:x".
 	Actor string
 	// Posted is called after messages were committed, so that they need not wait for the dispatcher's next look. Nil: nobody waits.

@@ -47,13 +47,17 @@ func AlreadyRegisteredMail(app string) Mail {
 	}
 }
 
-// InvitationMail brings the token of an invitation, alone on a line. organization and inviter are names.
-func InvitationMail(app, organization, inviter, token string) Mail {
+// InvitationMail brings the token of an invitation, alone on a line. organization and inviter are names. base is where pages are, "": the
+// mail has no link.
+func InvitationMail(app, organization, inviter, token, base string) Mail {
 	app, organization, inviter = plainName(app, "the service"), plainName(organization, "an organization"), plainName(inviter, "A member")
+	accept := "To accept, sign in or sign up there with this address and give this token:\n\n" + token
+	if base != "" {
+		accept = "To accept, open this address:\n\n" + base + "/invitations/" + token + "\n\nOr sign in or sign up there with this address and give this token:\n\n" + token
+	}
 	return Mail{
 		Subject: "Invitation to “" + organization + "” on " + app,
-		Body: "“" + inviter + "” invites you to join the organization “" + organization + "” on " + app + ".\n\n" +
-			"To accept, sign in or sign up there with this address and give this token:\n\n" + token +
+		Body: "“" + inviter + "” invites you to join the organization “" + organization + "” on " + app + ".\n\n" + accept +
 			"\n\nIf you do not know who invites you, ignore this mail.\n",
 	}
 }

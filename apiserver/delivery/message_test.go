@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"pgregory.net/rapid"
@@ -100,13 +101,16 @@ func TestEveryMailHoldsOneCodeAndNoLink(t *testing.T) {
 		const token = "inv_abcDEFghiJKL"
 		for name, mail := range map[string]Mail{
 			"sign-up": SignUpMail(app, code), "sign-in": SignInMail(app, code), "registered": AlreadyRegisteredMail(app),
-			"invitation": InvitationMail(app, organization, inviter, token), "failed": FailedSignInsMail(app),
+			"invitation": InvitationMail(app, organization, inviter, token, ""), "failed": FailedSignInsMail(app),
+			"reset": ResetPasswordMail(app, code), "confirmation": ReauthenticationMail(app, code), "verification": VerifyEmailMail(app, code),
+			"deleted": OrganizationDeletedMail(app, organization),
 		} {
 			if manyLines(mail.Subject) || mail.Subject == "" || len([]rune(mail.Subject)) > 250 {
 				t.Fatalf("%s: subject %q", name, mail.Subject)
 			}
 			want := []string{}
-			if name == "sign-up" || name == "sign-in" {
+			switch name {
+			case "sign-up", "sign-in", "reset", "confirmation", "verification":
 				want = []string{code}
 			}
 			if got := sixDigits.FindAllString(mail.Body, -1); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -144,5 +148,26 @@ func TestSeptets(t *testing.T) {
 		if got := septets(text); got != want {
 			t.Errorf("septets(%q) = %d, want %d", text, got, want)
 		}
+	}
+}
+
+func TestAnInvitationLinksToWherePagesAre(t *testing.T) {
+	t.Parallel()
+	mail := InvitationMail("Acme", "Org", "ada@example.com", "token", "https://app.acme.example")
+	if !strings.Contains(mail.Body, "\nhttps://app.acme.example/invitations/token\n") || !strings.Contains(mail.Body, "\ntoken\n") {
+		t.Error(mail.Body)
+	}
+}
+
+func TestAChangeOfAnAccountIsToldWithTimeAndPlaceAndWithoutALink(t *testing.T) {
+	t.Parallel()
+	mail := AccountChangeMail("Acme", "Your password was changed.", time.Date(2026, time.May, 2, 12, 0, 5, 0, time.UTC), "192.0.2.1")
+	for _, part := range []string{"Your password was changed.\n", "Where: Acme\n", "When: 2 May 2026, 12:00 UTC\n", "From: 192.0.2.1\n"} {
+		if !strings.Contains(mail.Body, part) {
+			t.Errorf("%q is not in %s", part, mail.Body)
+		}
+	}
+	if strings.Contains(mail.Body, "://") {
+		t.Error(mail.Body)
 	}
 }

@@ -108,6 +108,7 @@ func (c *call) findDeployment() error {
 		Tenant: account.NewTenant(configuration, entry), Store: c.Store, Keyring: c.Keyring, Random: c.Random, Now: c.now,
 		Client: account.NewClient(c.Proxies.ClientAddress(c.r), c.r.UserAgent()), Actor: "anonymous", Posted: c.Posted,
 	}
+	c.request.Base = site.Base(c.request.Settings, c.r)
 	declared := c.request.Settings.EffectiveSession()
 	c.policy = session.Policy{Idle: declared.IdleTimeout(), Lifetime: declared.Lifetime(), MaxSignIns: declared.MaxSignIns}
 	return nil

@@ -31,6 +31,26 @@ func PlainLocalhost(d *document.Deployment, r *http.Request) bool {
 	return staging(d) && localhost(Host(r)) && r.TLS == nil
 }
 
+// Base is where links in messages lead, without a slash at its end: the tenant's own pages where they are declared, else the deployment's first
+// host, where Cardea serves pages. "" where there are none. Of a Staging deployment on localhost it has the port of the request.
+func Base(d *document.Deployment, r *http.Request) string {
+	pages := d.EffectivePages()
+	switch {
+	case pages.URL != "":
+		return pages.URL
+	case pages.Disabled || len(d.FrontendHosts) == 0:
+		return ""
+	}
+	first := d.FrontendHosts[0]
+	if !staging(d) || !localhost(first) || r.TLS != nil {
+		return "https://" + first
+	}
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		first = net.JoinHostPort(first, port)
+	}
+	return "http://" + first
+}
+
 // OwnOrigin tells whether an origin is one of the deployment's hosts, on the port the request came to or the scheme's own.
 func OwnOrigin(d *document.Deployment, r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)
