@@ -31,6 +31,22 @@ func TestOTP08AndSES13StatementsTellNobodyWhatExists(t *testing.T) {
 					return fresh(6).do("POST", "/auth/signup", `{"email":"new@example.com","password":"`+goodPassword+`"}`)
 				},
 			},
+			"a forgotten password": {
+				func() answer {
+					return fresh(7).do("POST", "/auth/forgot-password", `{"email":"ada@example.com"}`)
+				},
+				func() answer {
+					return fresh(8).do("POST", "/auth/forgot-password", `{"email":"nobody3@example.com"}`)
+				},
+			},
+			"an address to add": {
+				func() answer {
+					return other.do("POST", "/me/email-addresses", `{"email":"ada@example.com"}`)
+				},
+				func() answer {
+					return other.do("POST", "/me/email-addresses", `{"email":"nobody4@example.com"}`)
+				},
+			},
 			"a code for a phone": {
 				func() answer { return other.do("POST", verifyPath(phone), codeBody("123456")) },
 				func() answer { return other.do("POST", verifyPath("1234567890"), codeBody("123456")) },

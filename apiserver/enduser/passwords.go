@@ -124,6 +124,7 @@ func (u *unit) reset(id int64, encoded string, others bool) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	u.Actor = "user:" + format(a.User)
 	user, err := u.LockAccount(a.User, others)
 	if errors.Is(err, account.ErrUserUnknown) {
 		err = errInvalidAttempt
@@ -140,7 +141,6 @@ func (u *unit) reset(id int64, encoded string, others bool) (reply, error) {
 	if err := u.ProveEmail(a); err != nil {
 		return reply{}, err
 	}
-	u.Actor = "user:" + format(user.ID)
 	return reply{}, u.SetPassword(user.ID, encoded, "user.password_reset", "The password of your account was reset by a code sent to "+a.Email+".")
 }
 

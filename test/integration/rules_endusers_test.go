@@ -45,6 +45,7 @@ var _ = DescribeTable("The schema of a deployment's allowedOrigins judges", judg
 }())
 
 var _ = DescribeTable("The schema of a deployment's session judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
+	const presetAlone = "preset stands for both idleTimeoutSeconds and lifetimeSeconds: remove it or them"
 	const idleOver = "idleTimeoutSeconds (absent: 86400) must not be more than lifetimeSeconds (absent: 604800): shorten the one or lengthen the other"
 	return []TableEntry{
 		Entry("nothing", `session: {}`), Entry("all", `session: {idleTimeoutSeconds: 3600, lifetimeSeconds: 7200, maxSignIns: 3}`),
@@ -54,6 +55,11 @@ var _ = DescribeTable("The schema of a deployment's session judges", judged(v1al
 		Entry("no sign-in", `session: {maxSignIns: 0}`, "spec.session.maxSignIns", "1"), Entry("21 sign-ins", `session: {maxSignIns: 21}`, "spec.session.maxSignIns", "20"),
 		Entry("idle equal to the lifetime", `session: {idleTimeoutSeconds: 300, lifetimeSeconds: 300}`), Entry("idle over the lifetime", `session: {idleTimeoutSeconds: 301, lifetimeSeconds: 300}`, "spec.session", idleOver),
 		Entry("idle equal to the absent lifetime", `session: {idleTimeoutSeconds: 604800}`), Entry("idle over the absent lifetime", `session: {idleTimeoutSeconds: 604801}`, "spec.session", idleOver),
+		Entry("a level", `session: {preset: AAL1, maxSignIns: 3}`), Entry("the other level", `session: {preset: AAL2}`), Entry("another level", `session: {preset: AAL3}`, "spec.session.preset", `supported values: "AAL1", "AAL2"`),
+		Entry("a level beside idle", `session: {preset: AAL2, idleTimeoutSeconds: 60}`, "spec.session", presetAlone), Entry("a level beside a lifetime", `session: {preset: AAL1, lifetimeSeconds: 86400}`, "spec.session", presetAlone),
+		Entry("the shortest proof", `session: {requireReauthenticationSeconds: 60}`), Entry("the longest proof", `session: {requireReauthenticationSeconds: 86400}`),
+		Entry("a proof too short", `session: {requireReauthenticationSeconds: 59}`, "spec.session.requireReauthenticationSeconds", "60"),
+		Entry("a proof too long", `session: {requireReauthenticationSeconds: 86401}`, "spec.session.requireReauthenticationSeconds", "86400"),
 		Entry("a lifetime equal to the absent idle", `session: {lifetimeSeconds: 86400}`), Entry("a lifetime below the absent idle", `session: {lifetimeSeconds: 86399}`, "spec.session", idleOver),
 	}
 }())
@@ -189,6 +195,13 @@ var _ = DescribeTable("The schema of a deployment's sms judges", judged(v1alpha1
 		Entry("a country twice", texts("allowedCountries: [US, US]"), "Duplicate value"), Entry("251 countries", texts(repeated("allowedCountries", "C#", 251)), "spec.sms.allowedCountries", tooMany),
 		Entry("no budget", texts("dailyBudget: 0")), Entry("the largest budget", texts("dailyBudget: 10000000")), Entry("a larger one", texts("dailyBudget: 10000001"), "spec.sms.dailyBudget", "10000000"),
 		Entry("a negative one", texts("dailyBudget: -1"), "spec.sms.dailyBudget", "0"),
+		Entry("a test number", texts(`testNumbers: [{number: "+12025550123", code: "123456"}]`)),
+		Entry("a test number in Production", "mode: Production\nsms: {provider: Webhook, webhook: "+endpoint+`, testNumbers: [{number: "+12025550123", code: "123456"}]}`, "spec.sms.testNumbers", "only a deployment with mode Staging may have test numbers"),
+		Entry("a test number twice", texts(`testNumbers: [{number: "+12025550123", code: "123456"}, {number: "+12025550123", code: "654321"}]`), "spec.sms.testNumbers[1]", "Duplicate value"),
+		Entry("a test number without code", texts(`testNumbers: [{number: "+12025550123"}]`), "spec.sms.testNumbers[0].code: Required value"),
+		Entry("a test number that is none", texts(`testNumbers: [{number: "2025550123", code: "123456"}]`), "spec.sms.testNumbers[0].number", "should match"),
+		Entry("a code of five digits", texts(`testNumbers: [{number: "+12025550123", code: "12345"}]`), "spec.sms.testNumbers[0].code", "should match"),
+		Entry("21 test numbers", texts(repeated("testNumbers", `{number: "+1202555#123", code: "123456"}`, 21)), "spec.sms.testNumbers"),
 		Entry("a webhook with a query", hook("https://hook.example:8443/send?a=b")), Entry("a webhook over http in Staging", staging(hook("http://hook.acme.svc:8080/send"))),
 		Entry("a webhook over http in Production", "mode: Production\n"+hook("http://hook.acme.svc/send"), "spec.sms.webhook.url", overHTTP), Entry("a webhook over http without mode", hook("http://127.0.0.1/send"), "spec.sms.webhook.url", overHTTP),
 		Entry("a webhook with credentials", hook("https://me:secret@hook.example"), "spec.sms.webhook.url", "should match"), Entry("a webhook with a fragment", hook("https://hook.example/#a"), "spec.sms.webhook.url", "should match"),
