@@ -244,14 +244,17 @@ func (v *visit) passOn() {
 	answer := newAnswer()
 	v.Pages.API.ServeHTTP(answer, v.r)
 	refused := answer.refusal()
-	if refused != nil && (refused.Code == "NOT_FOUND" || refused.Code == "METHOD_NOT_ALLOWED") && v.r.Pattern == "" {
+	switch {
+	case refused != nil && refused.Code == "NOT_FOUND" && v.r.Method == http.MethodPost && v.r.Pattern != "":
+		v.failure(http.StatusUnsupportedMediaType, "media")
+	case refused != nil && (refused.Code == "NOT_FOUND" || refused.Code == "METHOD_NOT_ALLOWED") && v.r.Pattern == "":
 		if allow := answer.header.Get("Allow"); allow != "" {
 			v.Header().Set("Allow", allow)
 		}
 		v.failed(refused)
-		return
+	default:
+		answer.copyTo(v)
 	}
-	answer.copyTo(v)
 }
 
 // name is what the deployment is called.
