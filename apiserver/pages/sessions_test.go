@@ -311,7 +311,9 @@ func TestCookiesOfProduction(t *testing.T) {
 }
 
 func TestSignUpsThatAreRuled(t *testing.T) {
-	w := newWorld(t, func(d *document.Deployment) { d.SignIn = &document.SignInSettings{EmailCode: true, PasswordMinLength: 15} })
+	w := newWorld(t, func(d *document.Deployment) {
+		d.SignIn = &document.SignInSettings{EmailCode: true, PasswordMinLength: 15}
+	})
 	w.DeclareB2B(document.B2BSettings{Enabled: true, RequireOrgForSignup: true})
 	b := w.browser()
 	w.Eventually("an organization is asked for", func() bool {
@@ -347,4 +349,42 @@ func TestWeakPasswords(t *testing.T) {
 			t.Errorf("the password is shown again: %s", b.page.raw)
 		}
 	}
+}
+
+// What changes a way in asks for a fresh proof after ten minutes, and is gone on with afterwards.
+func TestASensitiveChangeAsksWhoItIs(t *testing.T) {
+	w := newWorld(t, nil)
+	b := w.browser()
+	b.signUp("ada@example.com")
+	w.Clock.Advance(11 * 60e9)
+	b.open("/account/phones")
+	b.submit("add", "phone_number", number)
+	b.at("/reauthenticate")
+	b.submit("password", "password", "")
+	b.refused(http.StatusBadRequest, "password", "Enter your password.")
+	b.submit("password", "password", "wrong wrong wrong wrong")
+	b.refused(http.StatusUnauthorized, "", "The email address or the password is wrong.")
+	b.submit("password", "password", goodPassword)
+	b.at("/account/phones")
+	b.says("What you had typed was kept.")
+	b.submit("add")
+	b.says("A code is on its way.")
+
+	w.Clock.Advance(11 * 60e9)
+	b.open("/account/phones")
+	b.submit("remove")
+	b.at("/reauthenticate")
+	b.submit("code")
+	b.at("/reauthenticate/code")
+	code := w.CodeFor("ada@example.com", 2)
+	b.submit("code", "code", wrong(code))
+	b.refused(http.StatusBadRequest, "code", "4 tries are left")
+	to, values := b.fill("code", "code", code)
+	b.follow(b.send(http.MethodPost, to, values.Encode()))
+	b.at("/account/phones")
+	b.says("Thank you. Now you can go on with what you were doing.")
+	b.follow(b.send(http.MethodPost, to, values.Encode())) // the second of two clicks
+	b.at("/account/phones")
+	b.submit("remove")
+	b.says("The number was removed.")
 }
