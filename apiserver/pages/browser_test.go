@@ -230,7 +230,9 @@ func (p shown) find(is func(*node) bool) *node {
 
 // form returns the form that has a button with an action, and its values as they stand on the page.
 func (p shown) form(action string) (form *node, values url.Values) {
-	button := p.find(func(n *node) bool { return n.Data == "button" && attr(n, "name") == "action" && attr(n, "value") == action })
+	button := p.find(func(n *node) bool {
+		return n.Data == "button" && attr(n, "name") == "action" && attr(n, "value") == action
+	})
 	if button == nil {
 		return nil, nil
 	}

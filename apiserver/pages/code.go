@@ -45,9 +45,15 @@ func (v *visit) codePage(title, back string) error {
 	return v.render("code", v.text.Text(title), own)
 }
 
+// pending tells whether the page's sign-in, or proof, waits for its code.
+func (v *visit) pending() bool {
+	return slices.ContainsFunc(v.api.session.SigninAttempts, func(a enduserapi.SignInAttempt) bool {
+		return a.Id == v.attempt() && !a.Completed && a.CurrentStep == "verify_email_otp"
+	})
+}
+
 func showSignInCode(v *visit) error {
-	pending := slices.ContainsFunc(v.api.session.SigninAttempts, func(a enduserapi.SignInAttempt) bool { return a.Id == v.attempt() && !a.Completed })
-	if !pending {
+	if !v.pending() {
 		return v.attemptOver("/sign-in")
 	}
 	return v.codePage("code.title", "/sign-in")
@@ -69,12 +75,12 @@ func (v *visit) attemptOver(back string) error {
 	return v.redirect("attempt_over", back)
 }
 
-func takeSignInCode(v *visit) error { return v.takeCode("signin_attempt_id", "/sign-in/code") }
+func takeSignInCode(v *visit) error { return v.takeCode("signin_attempt_id", "/sign-in/code", "") }
 
-func takeSignUpCode(v *visit) error { return v.takeCode("signup_attempt_id", "/sign-up/code") }
+func takeSignUpCode(v *visit) error { return v.takeCode("signup_attempt_id", "/sign-up/code", "") }
 
-// takeCode completes an attempt by its code, or asks for another code.
-func (v *visit) takeCode(member, page string) error {
+// takeCode completes an attempt by its code, with a notice ("" for none), or asks for another code.
+func (v *visit) takeCode(member, page, notice string) error {
 	sent, body := v.form, map[string]string{member: v.attempt()}
 	operation := "/auth/attempt-verification"
 	if sent.Action == "resend" {
@@ -97,6 +103,9 @@ func (v *visit) takeCode(member, page string) error {
 		return v.redirect("code_sent", page, append(v.adding(), "attempt", v.attempt())...)
 	}
 	v.state.Flow, v.state.changed = nil, true
+	if notice != "" {
+		v.state.notify(notice, v.now)
+	}
 	return v.onward("/account")
 }
 

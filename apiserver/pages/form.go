@@ -38,6 +38,9 @@ type fault struct{ Field, Message string }
 // secret tells a field whose value is never shown or kept.
 func secret(name string) bool { return strings.Contains(name, "password") || name == "code" }
 
+// chosen tells a member that a page gave along with a button, which nobody typed.
+func chosen(name string) bool { return name == "id" || strings.HasSuffix(name, "_id") }
+
 // value returns what was typed in a field, as it is.
 func (f *form) value(name string) string {
 	if f == nil {

@@ -82,7 +82,14 @@ func New(opts Options) (*Pages, error) {
 
 // route registers a page under the methods that it takes.
 func (p *Pages) route(path string, page page) {
-	handle := func(_ http.ResponseWriter, r *http.Request) { visitOf(r).serve(r, page) }
+	handle := func(_ http.ResponseWriter, r *http.Request) {
+		v := visitOf(r)
+		if r.Method == http.MethodPost && !isForm(r) {
+			v.passOn() // a path can be a page's and an operation's
+			return
+		}
+		v.serve(r, page)
+	}
 	p.Metrics.Expect("GET " + path)
 	p.router.HandleFunc("GET "+path, handle)
 	if page.post != nil {
@@ -104,7 +111,8 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	shows := (r.Method == http.MethodGet || r.Method == http.MethodHead) && namesHTML(r)
-	if !shows && !isForm(r) {
+	posts := r.Method == http.MethodPost && (isForm(r) || namesHTML(r))
+	if !shows && !posts {
 		p.API.ServeHTTP(w, r)
 		return
 	}
@@ -148,7 +156,7 @@ func (p *Pages) tenant(r *http.Request) (tenant *account.Tenant, loaded bool) {
 func (p *Pages) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	v := visitOf(r)
 	switch {
-	case r.Method == http.MethodPost && allow != "":
+	case r.Method == http.MethodPost && allow != "" && isForm(r):
 		v.Header().Set("Allow", allow)
 		v.failure(http.StatusMethodNotAllowed, "method")
 	case r.Method == http.MethodPost:

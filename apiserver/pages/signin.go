@@ -127,11 +127,6 @@ func (v *visit) signIn(sent *form, body map[string]string) error {
 		return v.onward("/account")
 	}
 	newest := attempts[0]
-	for _, a := range attempts {
-		if a.CreatedAt.After(newest.CreatedAt) {
-			newest = a
-		}
-	}
 	v.state.begin(flow{Email: body["email"], Attempt: newest.Id, Sends: 1, SentAt: v.now.Unix()}, v.now)
 	return v.redirect("", "/sign-in/code", append(v.adding(), "attempt", newest.Id)...)
 }

@@ -56,13 +56,7 @@ func takeSignUp(v *visit) error {
 	if err := v.api.call(http.MethodPost, "/auth/signup", body, nil); err != nil {
 		return v.again(sent, err)
 	}
-	attempts := v.api.session.SignupAttempts
-	newest := attempts[0]
-	for _, a := range attempts {
-		if a.CreatedAt.After(newest.CreatedAt) {
-			newest = a
-		}
-	}
+	newest := v.api.session.SignupAttempts[0]
 	v.state.begin(flow{Email: newest.Email, Attempt: newest.Id, Sends: 1, SentAt: v.now.Unix()}, v.now)
 	return v.redirect("", "/sign-up/code", "attempt", newest.Id)
 }

@@ -162,8 +162,12 @@ func (v *visit) keepDraft(sent *form, user string) {
 	if sent == nil || user == "" {
 		return
 	}
-	d := &draft{User: user, Path: v.r.URL.Path, Action: sent.Action, Values: maps.Clone(sent.values), Ends: v.now.Add(draftLifetime).Unix()}
-	maps.DeleteFunc(d.Values, func(name, value string) bool { return secret(name) || value == "" })
+	typed := maps.Clone(sent.values)
+	maps.DeleteFunc(typed, func(name, value string) bool { return secret(name) || chosen(name) || value == "" })
+	if len(typed) == 0 {
+		return
+	}
+	d := &draft{User: user, Path: v.r.URL.Path, Action: sent.Action, Values: typed, Ends: v.now.Add(draftLifetime).Unix()}
 	v.state.Draft, v.state.changed = d, true
 }
 

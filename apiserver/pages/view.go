@@ -162,7 +162,7 @@ func (f field) DescribedBy() string {
 func (v *visit) view(title string, own any) view {
 	out := view{
 		Language: v.text.Name, Title: title, Name: v.name(), Style: v.assets.style.path, Script: v.assets.script.path, visit: v, Page: own,
-		User: v.who.User, Account: v.page.signedIn && v.who.User != nil, Section: section(v.r.URL.Path), Languages: v.languages(), Action: v.link(v.r.URL.Path, v.kept()...),
+		User: v.who.User, Account: v.page.signedIn && !v.page.bare && v.who.User != nil, Section: section(v.r.URL.Path), Languages: v.languages(), Action: v.link(v.r.URL.Path, v.kept()...),
 	}
 	if v.tenant == nil {
 		return out
@@ -171,7 +171,7 @@ func (v *visit) view(title string, own any) view {
 	brand := v.assets.brandOf(v.tenant)
 	out.Brand, out.Icon = brand.style.path, brand.icon.path
 	out.Organizations = v.tenant.B2B.Enabled
-	if key := v.state.takeNotice(); key != "" && v.text.Has("notice."+key) {
+	if key := v.state.takeNotice(); v.text.Has("notice."+key) && (v.form == nil || !v.form.Restored) {
 		out.Notice = v.text.Text("notice." + key)
 	}
 	out.Token = v.keys.token(v.tenant.Key(), v.nonce(), v.user())

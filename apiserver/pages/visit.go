@@ -20,6 +20,8 @@ type page struct {
 	get, post func(*visit) error
 	// signedIn requires somebody to be signed in.
 	signedIn bool
+	// bare tells that it has one thing to be done, and no way elsewhere beside it.
+	bare bool
 }
 
 // visit is one request of a browser, with what is known about it.
@@ -165,6 +167,11 @@ func (v *visit) again(sent *form, err error) error {
 		v.keepDraft(sent, v.user())
 		return err
 	}
+	if refused.Code == "REAUTHENTICATION_REQUIRED" {
+		v.keepDraft(sent, v.user())
+		v.toAndBack("/reauthenticate")
+		return nil
+	}
 	v.wordFaults(sent, refused)
 	return v.show(sent, refused.Status)
 }
@@ -176,7 +183,10 @@ func (v *visit) show(sent *form, status int) error {
 }
 
 // toSignIn sends the browser to the sign-in, and from there back to this page.
-func (v *visit) toSignIn() {
+func (v *visit) toSignIn() { v.toAndBack("/sign-in") }
+
+// toAndBack sends the browser to a page that is left for this one again.
+func (v *visit) toAndBack(path string) {
 	back := v.r.URL.Path
 	if v.r.URL.RawQuery != "" {
 		back += "?" + v.r.URL.RawQuery
@@ -185,7 +195,7 @@ func (v *visit) toSignIn() {
 	if safe, ok := v.target(back); ok && v.page.signedIn {
 		query.Set("continue", safe)
 	}
-	v.redirectTo("/sign-in", query)
+	v.redirectTo(path, query)
 }
 
 // link returns a page's address that keeps where to go on and in which language.
@@ -244,14 +254,17 @@ func (v *visit) passOn() {
 	answer := newAnswer()
 	v.Pages.API.ServeHTTP(answer, v.r)
 	refused := answer.refusal()
-	if refused != nil && (refused.Code == "NOT_FOUND" || refused.Code == "METHOD_NOT_ALLOWED") && v.r.Pattern == "" {
+	switch {
+	case refused != nil && refused.Code == "NOT_FOUND" && v.r.Method == http.MethodPost && v.r.Pattern != "":
+		v.failure(http.StatusUnsupportedMediaType, "media")
+	case refused != nil && (refused.Code == "NOT_FOUND" || refused.Code == "METHOD_NOT_ALLOWED") && v.r.Pattern == "":
 		if allow := answer.header.Get("Allow"); allow != "" {
 			v.Header().Set("Allow", allow)
 		}
 		v.failed(refused)
-		return
+	default:
+		answer.copyTo(v)
 	}
-	answer.copyTo(v)
 }
 
 // name is what the deployment is called.
