@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -23,20 +22,22 @@ var _ = Describe("What operators of a deployment look through", func() {
 		expectReady(ctx, free)
 
 		By("telling conditions as they are, also of a spec that is refused")
-		schemes := func() map[string]any {
-			list := w.ok("GET", "/resources?kind=RateLimitScheme", key, "")
+		deployment := func() map[string]any {
+			list := w.ok("GET", "/resources?kind=IdentityDeployment", key, "")
 			Expect(list).To(And(HaveKeyWithValue("total", 1.0), HaveKeyWithValue("note", BeNil())))
 			return list["data"].([]any)[0].(map[string]any)
 		}
-		Eventually(schemes).Should(And(HaveKeyWithValue("name", free.Name), HaveKeyWithValue("live_generation", 1.0), HaveKeyWithValue("generation", 1.0)))
-		ready := func(status string) OmegaMatcher {
-			return HaveKeyWithValue("conditions", ContainElement(And(HaveKeyWithValue("type", "Ready"), HaveKeyWithValue("status", status))))
+		accepted := func(status string) OmegaMatcher {
+			return HaveKeyWithValue("conditions", ContainElement(And(HaveKeyWithValue("type", "Accepted"), HaveKeyWithValue("status", status))))
 		}
-		Expect(schemes()).To(ready("True"))
-		update(ctx, free, func(s *v1alpha1.RateLimitScheme) { s.Spec.ID = ptr.To("7") })
-		Eventually(schemes).WithTimeout(10 * time.Second).Should(And(HaveKeyWithValue("live_generation", 2.0), HaveKeyWithValue("generation", 1.0), ready("False")))
+		Expect(deployment()).To(And(HaveKeyWithValue("name", "acme"), HaveKeyWithValue("live_generation", 1.0), HaveKeyWithValue("generation", 1.0), accepted("True")))
+		update(ctx, testkit.Deployment(w.namespace, "acme"), func(d *v1alpha1.IdentityDeployment) {
+			d.Spec.JWTIssuers = []v1alpha1.JWTIssuer{{Name: "cluster", Kubernetes: &v1alpha1.KubernetesIssuer{}, PermissionsExpression: ptr.To("claims.")}}
+		})
+		Eventually(deployment).Should(And(HaveKeyWithValue("live_generation", 2.0), HaveKeyWithValue("generation", 1.0), accepted("False")))
 
 		By("keeping deployments of one namespace apart")
+		Expect(w.ok("GET", "/resources?kind=RateLimitScheme", key, "")["data"]).To(HaveExactElements(HaveKeyWithValue("name", free.Name)))
 		Expect(w.ok("GET", "/resources?kind=RateLimitScheme", sibling, "")).To(HaveKeyWithValue("data", BeEmpty()))
 		Expect(w.ok("GET", "/decisions/summary", sibling, "")).To(HaveKeyWithValue("schemes", BeEmpty()))
 		id := w.newUser(key, "audited@example.com")
