@@ -39,7 +39,7 @@ type replicas struct {
 // newReplicas starts servers over a new PostgreSQL database, each with connections of its own.
 func newReplicas(t *testing.T, n int) *replicas {
 	t.Helper()
-	w := &replicas{World: servertest.New(t, pgtest.ForTest(t), nil)}
+	w := &replicas{World: servertest.New(t, servertest.Postgres(t), nil)}
 	admin, err := apikey.Mint(rand.Reader, "ck")
 	w.Must(err)
 	w.admin = admin.Plain()

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
-	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
 // meanwhile is a store in whose transactions something else happens at a step, once.
@@ -59,7 +59,7 @@ func (tx meanwhileTx) LockUser(id int64) (people.User, bool, error) {
 func onPostgres(t *testing.T, story func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	story(t, newWorld(t, pgtest.ForTest(t)))
+	story(t, newWorld(t, servertest.Postgres(t)))
 }
 
 // count is the number a query returns.

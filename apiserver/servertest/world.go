@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,7 +87,19 @@ func SQLite(t testing.TB) string {
 }
 
 // Engines are the stores a story runs on, each by what makes one for a test.
-var Engines = map[string]func(testing.TB) string{"sqlite": SQLite, "postgres": pgtest.ForTest}
+var Engines = map[string]func(testing.TB) string{"sqlite": SQLite, "postgres": Postgres}
+
+// Postgres returns the URL of a store on the test binary's PostgreSQL that has its tables already.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	return pgtest.Copy(t, func(ctx context.Context, url string) error {
+		s, err := sqlstore.Open(ctx, url, sqlstore.Options{})
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.Migrate(ctx), s.Close())
+	})
+}
 
 // OpenStore opens the store once more, as another process does; SQLite permits one at a time.
 func (w *World) OpenStore() store.Store {

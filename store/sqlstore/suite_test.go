@@ -1,8 +1,11 @@
 package sqlstore
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/cardea-iam/cardea/store"
@@ -38,12 +41,50 @@ func openAt(t testing.TB, url string, opts Options) *Store {
 
 func newSQLite(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "cardea.db") }
 
+// migrate gives a new database its tables.
+func migrate(ctx context.Context, url string) error {
+	s, err := Open(ctx, url, Options{MaxConns: testConns})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Migrate(ctx), s.Close())
+}
+
+// migratedFile is a SQLite database with its tables, made once.
+var migratedFile = sync.OnceValues(func() ([]byte, error) {
+	folder, err := os.MkdirTemp("", "cardea-tables")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	path := filepath.Join(folder, "cardea.db")
+	if err := migrate(context.Background(), "sqlite://"+path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// migratedSQLite is newSQLite with the tables there already.
+func migratedSQLite(t testing.TB) string {
+	t.Helper()
+	content, err := migratedFile()
+	path := filepath.Join(t.TempDir(), "cardea.db")
+	if err == nil {
+		err = os.WriteFile(path, content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "sqlite://" + path
+}
+
 // engines names a URL of a new database on each engine.
 var engines = map[string]func(t testing.TB) string{"sqlite": newSQLite, "postgres": pgtest.ForTest}
 
 func TestConformanceSQLite(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, newSQLite(t), Options{}) })
+	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, newSQLite(t), Options{}) },
+		storetest.WithTables(func(t *testing.T) store.Store { return openAt(t, migratedSQLite(t), Options{}) }))
 }
 
 // urlStore remembers where it was opened, for a second handle.
@@ -54,10 +95,10 @@ type urlStore struct {
 
 func TestConformancePostgres(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) store.Store {
-		url := pgtest.ForTest(t)
-		return urlStore{openAt(t, url, Options{}), url}
-	}, storetest.WithSecond(func(t *testing.T, first store.Store) store.Store {
+	at := func(t *testing.T, url string) store.Store { return urlStore{openAt(t, url, Options{}), url} }
+	storetest.Run(t, func(t *testing.T) store.Store { return at(t, pgtest.ForTest(t)) }, storetest.WithTables(func(t *testing.T) store.Store {
+		return at(t, pgtest.Copy(t, migrate))
+	}), storetest.WithSecond(func(t *testing.T, first store.Store) store.Store {
 		return openAt(t, first.(urlStore).url, Options{})
 	}))
 }

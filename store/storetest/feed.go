@@ -56,7 +56,7 @@ var feedStories = []story{
 		e.put(putOf("a", "u1", 1))
 		e.put(putOf("b", "u1", 1))
 		here := e.position()
-		replaced := newEnv(e.t, e.suite)
+		replaced := newEnv(e.t, e.suite, e.suite.open)
 		replaced.begin()
 		expectLost(replaced, here, "a new empty store")
 		replaced.put(putOf("a", "u1", 1))

@@ -27,10 +27,19 @@ func WithSecond(second func(t *testing.T, first store.Store) store.Store) Option
 	return func(s *suite) { s.second = second }
 }
 
+// WithTables gives the suite a way to open a new store that has its tables already, for the stories that are not about how it gets them.
+func WithTables(open func(t *testing.T) store.Store) Option {
+	return func(s *suite) { s.tables = open }
+}
+
 type suite struct {
 	open   func(t *testing.T) store.Store
+	tables func(t *testing.T) store.Store
 	second func(t *testing.T, first store.Store) store.Store
 }
+
+// sectionSchema is about how a store gets its tables.
+const sectionSchema = "schema"
 
 // story is one promise.
 type story struct {
@@ -56,7 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 		name    string
 		stories []story
 	}{
-		{"schema", schemaStories}, {"documents", documentStories}, {"fences", fenceStories}, {"reservations", reservationStories},
+		{sectionSchema, schemaStories}, {"documents", documentStories}, {"fences", fenceStories}, {"reservations", reservationStories},
 		{"concurrency", concurrencyStories}, {"feed", feedStories}, {"term", termStories}, {"faults", faultStories},
 		{"model", modelStories}, {"people", peopleStories}, {"users", userStories}, {"sessions", sessionStories}, {"challenges", challengeStories},
 		{"organizations", organizationStories}, {"listings", listingStories}, {"account", accountStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories},
@@ -74,7 +83,11 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 						mu.Unlock()
 						t.Skip("needs a second handle on the database")
 					}
-					story.run(newEnv(t, s))
+					if open := s.tables; open != nil && section.name != sectionSchema {
+						story.run(newEnv(t, s, open))
+						return
+					}
+					story.run(newEnv(t, s, s.open))
 				})
 			}
 		})
@@ -91,12 +104,12 @@ type env struct {
 	term  store.Term
 }
 
-func newEnv(t *testing.T, s suite) *env {
+func newEnv(t *testing.T, s suite, open func(*testing.T) store.Store) *env {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	t.Cleanup(cancel)
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(patience)
-	return &env{WithT: g, t: t, ctx: ctx, suite: s, store: s.open(t)}
+	return &env{WithT: g, t: t, ctx: ctx, suite: s, store: open(t)}
 }
 
 // begin migrates the store and takes it.

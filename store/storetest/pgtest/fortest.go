@@ -14,6 +14,10 @@ var shared struct {
 	mu     sync.Mutex
 	server *Server
 	err    error
+	// filled is the database that Copy copies.
+	filled    sync.Once
+	original  string
+	filledErr error
 }
 
 // Shared returns the test binary's server, which Main stops.
@@ -37,13 +41,42 @@ func ForTest(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dropAfter(t, server, name)
+	return server.URL(name)
+}
+
+// Copy returns the URL of a new database that is dropped when the test ends: a copy of one that fill filled, once for the test binary. To
+// make every table anew takes many times as long. fill closes what it opens.
+func Copy(t testing.TB, fill func(ctx context.Context, url string) error) string {
+	t.Helper()
+	server, err := Shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.filled.Do(func() {
+		ctx := context.Background() // of the binary, not of the first test
+		if shared.original, shared.filledErr = server.CreateDatabase(ctx); shared.filledErr == nil {
+			shared.filledErr = fill(ctx, server.URL(shared.original))
+		}
+	})
+	if shared.filledErr != nil {
+		t.Fatal(shared.filledErr)
+	}
+	name, err := server.CopyDatabase(t.Context(), shared.original)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropAfter(t, server, name)
+	return server.URL(name)
+}
+
+func dropAfter(t testing.TB, server *Server, name string) {
 	t.Cleanup(func() {
 		// The test's own context has ended.
 		if err := server.DropDatabase(context.Background(), name); err != nil {
 			t.Error(err)
 		}
 	})
-	return server.URL(name)
 }
 
 // Main runs the tests of a binary and stops the server they shared: func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }.

@@ -254,6 +254,12 @@ func (s *Server) CreateDatabase(ctx context.Context) (string, error) {
 	return name, s.Do(ctx, "postgres", "CREATE DATABASE "+name)
 }
 
+// CopyDatabase makes a copy of a database that nobody is connected to, and returns its name.
+func (s *Server) CopyDatabase(ctx context.Context, original string) (string, error) {
+	name := fmt.Sprintf("test_%d", s.databases.Add(1))
+	return name, s.Do(ctx, "postgres", "CREATE DATABASE "+name+" TEMPLATE "+original)
+}
+
 // DropDatabase ends every connection to a database and removes it.
 func (s *Server) DropDatabase(ctx context.Context, name string) error {
 	return s.Do(ctx, "postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
