@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what the tests need beside Go and is missing: PostgreSQL's server programs, Redis, the gateways nginx, HAProxy and Caddy, curl, git, make, a C compiler (for
-# the race detector alone) and the certificates of authorities. On Debian and Ubuntu as root it uses apt; elsewhere it says what to install.
+# Installs what the tests need beside Go and is missing: PostgreSQL's server programs, Redis, the gateways nginx, HAProxy and Caddy, Chromium with a
+# font, curl, git, make, a C compiler (for the race detector alone) and the certificates of authorities. On Debian and Ubuntu as root it uses apt; elsewhere it says what to install.
 set -eu
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -23,6 +23,7 @@ has redis-server || missing="$missing redis-server"
 for gateway in nginx haproxy caddy; do
 	has "$gateway" || [ -x "/usr/sbin/$gateway" ] || missing="$missing $gateway"
 done
+has chromium || missing="$missing chromium fonts-dejavu-core"
 has gcc || has clang || missing="$missing gcc libc6-dev"
 # /etc/ssl/cert.pem: macOS and others have their own.
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||

@@ -19,6 +19,9 @@ func bannerText(e env, at locations, unready []object) string {
 	fmt.Fprintf(&text, `
 Cardea is running.
 
+  pages           %s/
+  console         %s/console
+  API reference   %s/docs
   backend API     %s
   end-user API    %s
   decision API    %s
@@ -35,7 +38,7 @@ Try it, in another terminal:
   kubectl get cardea -A
   curl -s -H "Authorization: Bearer $CARDEA_API_KEY" "$CARDEA_BASE_URL%s"
 
-`, e.baseURL, e.frontendURL, e.decisionURL, e.inboxURL, at.metrics, at.kubernetes, filepath.Join(at.dir, "logs"), quote(e.kubeconfig), quote(filepath.Join(at.dir, "env")), schemesPath)
+`, e.frontendURL, e.baseURL, e.baseURL, e.baseURL, e.frontendURL, e.decisionURL, e.inboxURL, at.metrics, at.kubernetes, filepath.Join(at.dir, "logs"), quote(e.kubeconfig), quote(filepath.Join(at.dir, "env")), schemesPath)
 	if len(unready) > 0 {
 		text.WriteString("Not Ready, from earlier runs:\n")
 		for _, o := range unready {

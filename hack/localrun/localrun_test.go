@@ -47,14 +47,14 @@ func TestEnvIsSourceable(t *testing.T) {
 
 func TestBannerHoldsNoSecret(t *testing.T) {
 	t.Parallel()
-	e := env{apiKey: "ck_secret", jwt: "a.b.c", frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084"}
+	e := env{apiKey: "ck_secret", jwt: "a.b.c", baseURL: "http://127.0.0.1:8080", frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084"}
 	text := bannerText(e, locations{}, nil)
 	for _, secret := range []string{e.apiKey, e.jwt} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the banner holds %s", secret)
 		}
 	}
-	for _, place := range []string{e.frontendURL, e.inboxURL + "/_inbox"} {
+	for _, place := range []string{e.frontendURL + "/", e.baseURL + "/console", e.baseURL + "/docs", e.inboxURL + "/_inbox"} {
 		if !strings.Contains(text, place) {
 			t.Errorf("the banner lacks %s", place)
 		}
