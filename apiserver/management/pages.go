@@ -26,7 +26,7 @@ var documents = []reference.Document{
 func (p *pipeline) handlePages(backend *openapi.Document) error {
 	endUser, err1 := openapi.LoadEndUser()
 	decisions, err2 := openapi.LoadDecision()
-	pages, err3 := reference.New(documents)
+	pages, err3 := reference.New(documents, reference.Link{Name: "Console", Path: console.Page})
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
@@ -34,6 +34,7 @@ func (p *pipeline) handlePages(backend *openapi.Document) error {
 		p.handlePublic("GET "+documents[i].JSON, served.ServeJSON)
 		p.handlePublic("GET "+documents[i].Page, pages.ServePage)
 	}
+	p.handlePublic("GET "+console.Page, p.console.ServePage)
 	p.handleAssets(reference.Assets, pages.ServeAsset)
 	p.handleAssets(console.Assets, p.console.ServeAsset)
 	return nil

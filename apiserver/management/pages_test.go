@@ -19,7 +19,7 @@ var assetPath = regexp.MustCompile(`(?:src|href)="(/[a-z]+/assets/[^"]+)"`)
 
 func TestPagesAreServedWithAllTheyLoad(t *testing.T) {
 	backend := serve(t, failing{})
-	for _, path := range []string{"/", "/docs", "/end-user/docs", "/decision/docs"} {
+	for _, path := range []string{"/", "/docs", "/end-user/docs", "/decision/docs", "/console"} {
 		page := backend.opens(path)
 		if page.Code != 200 || page.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(page.Header().Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s: %d %v", path, page.Code, page.Header())
@@ -39,7 +39,7 @@ func TestPagesAreServedWithAllTheyLoad(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/docs/", "/docs/assets", "/docs/assets/x/swagger-ui.css", "/console/assets/x/tokens.css"} {
+	for _, path := range []string{"/docs/", "/console/", "/docs/assets", "/docs/assets/x/swagger-ui.css", "/console/assets/x/tokens.css"} {
 		if got := backend.opens(path); got.Code != 404 || got.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %s", path, got.Code, got.Body)
 		}

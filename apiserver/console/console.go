@@ -14,13 +14,17 @@ import (
 //go:embed page
 var embedded embed.FS
 
-// Assets is the path below which scripts and styles are.
-const Assets = "/console/assets"
+const (
+	// Page is the path of the console.
+	Page = "/console"
+	// Assets is the path below which scripts and styles are.
+	Assets = "/console/assets"
+)
 
-// Console serves the pages.
+// Console serves the pages. All of them are static: what the console shows it asks the backend API for, with the key of whoever uses it.
 type Console struct {
-	assets  *asset.Set
-	welcome []byte
+	assets        *asset.Set
+	welcome, page []byte
 }
 
 // New returns a Console.
@@ -34,7 +38,10 @@ func New() (*Console, error) {
 		return nil, err
 	}
 	c := &Console{assets: assets}
-	c.welcome, err = c.render(folder, "welcome.html")
+	if c.welcome, err = c.render(folder, "welcome.html"); err != nil {
+		return nil, err
+	}
+	c.page, err = c.render(folder, "console.html")
 	return c, err
 }
 
@@ -52,6 +59,11 @@ func (c *Console) render(folder fs.FS, name string) ([]byte, error) {
 // ServeWelcome answers with the page that says what the listener is.
 func (c *Console) ServeWelcome(w http.ResponseWriter, r *http.Request) {
 	asset.SendPage(w, r, c.welcome)
+}
+
+// ServePage answers with the console.
+func (c *Console) ServePage(w http.ResponseWriter, r *http.Request) {
+	asset.SendPage(w, r, c.page)
 }
 
 // ServeAsset answers a request for a script or style, and tells whether there is one.

@@ -1,0 +1,56 @@
+// Speaks to the backend API. The key is in this module's memory alone: a reload forgets it.
+
+let key = null;
+
+export const signedIn = () => key !== null;
+export const signIn = (typed) => { key = typed; };
+export const signOut = () => { key = null; };
+
+// Refused is an answer that is no success, or none at all (status 0).
+export class Refused extends Error {
+  constructor(status, message, requestID, permission) {
+    super(message);
+    this.status = status;
+    this.requestID = requestID;
+    // The permission that the key lacks, if that is why.
+    this.permission = permission;
+  }
+}
+
+// A request has an id of ours, so that there is one to name where no answer came.
+function newRequestID() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+// path fills the parts of a path, each one segment: path`/users/${id}`.
+export const path = (texts, ...parts) => texts.reduce((whole, text, i) => whole + encodeURIComponent(parts[i - 1]) + text);
+
+// ask sends a request that needs a permission and returns the answer's body, null if there is none.
+export async function ask(method, target, { query, body, needs, signal } = {}) {
+  const requestID = newRequestID();
+  const sent = Object.entries(query ?? {}).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const url = target + (sent.length ? "?" + new URLSearchParams(sent) : "");
+  const headers = { Accept: "application/json", Authorization: "Bearer " + key, "X-Request-Id": requestID };
+  if (body !== undefined) {
+    headers["Content-Type"] = "application/json";
+  }
+  let answer;
+  let read;
+  try {
+    answer = await fetch(url, {
+      method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer",
+    });
+    read = answer.status === 204 ? null : await answer.json();
+  } catch (fault) {
+    if (fault.name === "AbortError") {
+      throw fault;
+    }
+    throw new Refused(answer?.status ?? 0, "", requestID);
+  }
+  if (!answer.ok) {
+    const lacks = answer.status === 403 && needs && read.message.includes(needs);
+    throw new Refused(answer.status, read.message, read.request_id, lacks ? needs : undefined);
+  }
+  return read;
+}

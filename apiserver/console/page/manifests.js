@@ -1,0 +1,24 @@
+// The manifest that a resource is changed by: its name, and what its kind requires beside what one changes.
+
+// The fields of each kind's spec that are usually changed; references and slugs, which never change, must be as they are.
+const specs = {
+  IdentityDeployment: ["displayName: Acme", "defaultRateLimitSchemeRef:", "  name: free"],
+  RateLimitScheme: ["displayName: Free", "rules:", "- unit: minute", "  duration: 1", "  maxRequests: 60"],
+  APIAuthApp: ["displayName: Shop", "permissions:", "- orders:read", "active: true"],
+  APIKey: ["permissions:", "- orders:read", "expiresAt: \"2030-01-01T00:00:00Z\""],
+  MembershipRole: ["displayName: Member", "permissions: []"],
+  B2BSettings: ["enabled: true", "defaultWorkspaceLimit: 5"],
+  OAuthApp: ["displayName: Shop", "active: true"],
+  OAuthScope: ["displayName: Read orders", "description: Sees what was ordered."],
+  AITool: ["displayName: Weather", "active: true"],
+  AIAgent: ["displayName: Helper", "active: true"],
+};
+
+// manifest is the beginning of a merge patch: it names what it changes and leaves out what it does not.
+export function manifest(r) {
+  return [
+    `kubectl -n ${r.namespace} patch ${r.plural}.iam.cardea.dev ${r.name} --type=merge --patch-file=/dev/stdin <<'EOF'`,
+    `# kubectl explain ${r.plural}.spec tells every field`,
+    "spec:", ...(specs[r.kind] ?? []).map((line) => "  " + line), "EOF",
+  ].join("\n");
+}
