@@ -25,7 +25,7 @@ export function audit({ ask, query }) {
   // only narrows the list to what a record has.
   const only = (input, value) => h("button", { type: "button", class: "link", title: t("audit.only"), onclick: () => { input.value = value; show(); } }, value);
   const rows = (records) => table(t("nav.audit"), [
-    { label: t("common.when"), cell: (a) => moment(a.at) },
+    { label: t("common.when"), class: "short", cell: (a) => moment(a.at) },
     { label: t("audit.actor"), cell: (a) => only(actor, a.actor) },
     { label: t("audit.action"), cell: (a) => only(action, a.action) },
     { label: t("audit.object"), cell: (a) => only(object, a.object) },

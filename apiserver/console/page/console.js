@@ -103,13 +103,13 @@ function showShell() {
 
 // route shows the view of the address. The focus goes to its heading where somebody went there.
 function route(went = true) {
-  if (!signedIn()) {
-    return;
+  const place = document.getElementById("main");
+  if (place === null) {
+    return; // nobody is signed in yet
   }
   leave.abort();
   leave = new AbortController();
   const at = parse();
-  const place = document.getElementById("main");
   for (const link of root.querySelectorAll("nav a")) {
     link.dataset.view === at.name ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }

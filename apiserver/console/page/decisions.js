@@ -50,8 +50,8 @@ function show(summary, before) {
       return more > 0 ? h("span", { class: "faint" }, " +" + number(more)) : null;
     };
     return card(null, h("h2", null, scheme.name, " ", h("code", { class: "faint" }, scheme.slug)), table(scheme.name, [
-      { label: t("decisions.rule"), cell: (r) => h("code", null, r.rule) },
-      { label: t("decisions.mode"), cell: (r) => h("code", null, r.mode) },
+      { label: t("decisions.rule"), class: "short", cell: (r) => h("code", null, r.rule) },
+      { label: t("decisions.mode"), class: "short", cell: (r) => h("code", null, r.mode) },
       { label: t("decisions.endpoints"), cell: (r) => r.endpoints.map((e) => h("code", { class: "item" }, e)) },
       { label: t("decisions.allowed"), cell: (r) => [number(r.allowed), grown(r, "allowed")], class: "number" },
       { label: t("decisions.denied"), cell: (r) => [number(r.denied), grown(r, "denied")], class: "number" },

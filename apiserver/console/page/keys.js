@@ -9,7 +9,7 @@ import { pageSize } from "./pager.js";
 export function keys({ ask }) {
   const place = h("div", { class: "stack" });
   fill(place, () => ask("GET", "/api-auth/apps", { query: { include_inactive: true }, needs: "api_auth_apps:read" }), (list) =>
-    list.apps.length === 0 ? h("div", { class: "card" }, empty(t("keys.appless"))) : ofApps(list.apps));
+    list.apps.length === 0 ? h("div", { class: "card" }, empty(t("keys.appless"))) : ofApps(list.apps.toSorted((a, b) => a.name.localeCompare(b.name))));
 
   function ofApps(apps) {
     const app = h("select", null, apps.map((a) => h("option", { value: a.app_slug }, a.is_active ? a.name : t("keys.inactiveapp", { name: a.name }))));
@@ -21,11 +21,11 @@ export function keys({ ask }) {
     const rows = (found) => table(t("nav.keys"), [
       { label: t("keys.name"), cell: (k) => [h("span", { class: "strong" }, k.name), h("p", null, h("code", { class: "faint" }, k.key_prefix + "_…" + k.key_suffix))] },
       { label: t("keys.source"), cell: (k) => (k.source === "declared" ? [badge("plain", t("keys.declared")), h("p", null, h("code", { class: "faint" }, k.resource))] : badge("plain", t("keys.runtime"))) },
-      { label: t("common.state"), cell: (k) => (k.is_active ? badge("good", t("keys.active")) : badge("bad", k.revoked_at ? t("keys.revoked") : t("keys.expired"))) },
+      { label: t("common.state"), class: "short", cell: (k) => (k.is_active ? badge("good", t("keys.active")) : badge("bad", k.revoked_at ? t("keys.revoked") : t("keys.expired"))) },
       { label: t("keys.permissions"), cell: (k) => (k.permissions.length === 0 ? t("common.none") : k.permissions.map((p) => h("code", { class: "item" }, p))) },
-      { label: t("keys.used"), cell: (k) => (k.source === "declared" ? t("keys.untold") : moment(k.last_used_at)) },
-      { label: t("keys.expires"), cell: (k) => moment(k.expires_at) },
-      { label: t("common.actions"), cell: (k) => (k.source === "runtime" && k.is_active
+      { label: t("keys.used"), class: "short", cell: (k) => (k.source === "declared" ? t("keys.untold") : moment(k.last_used_at)) },
+      { label: t("keys.expires"), class: "short", cell: (k) => moment(k.expires_at) },
+      { label: t("common.actions"), class: "short", cell: (k) => (k.source === "runtime" && k.is_active
         ? h("button", { type: "button", class: "danger", "aria-label": t("keys.revoke.of", { name: k.name }), onclick: () => revoke(k) }, t("keys.revoke")) : null) },
     ], found);
     const revoke = async (k) => {

@@ -16,7 +16,7 @@ export function organizations({ ask }) {
       { label: t("organizations.slug"), cell: (o) => h("code", null, o.slug) },
       { label: t("common.id"), cell: (o) => h("code", null, o.id) },
       { label: t("organizations.members"), cell: (o) => number(o.members), class: "number" },
-      { label: t("common.created"), cell: (o) => moment(o.created_at) },
+      { label: t("common.created"), class: "short", cell: (o) => moment(o.created_at) },
     ], list.data), pages(list, show)];
   });
   show(0);

@@ -90,7 +90,7 @@ function recent(entries, at, caption) {
   }
   return table(caption, [
     { label: t("people.person"), cell: (e) => h("a", { href: "#/people/" + e.user_id }, e.name || e.email || e.user_email || e.user_id) },
-    { label: t("overview.method"), cell: (e) => h("code", null, e.method) },
-    { label: t("common.when"), cell: (e) => moment(e[at]) },
+    { label: t("overview.method"), class: "short", cell: (e) => h("code", null, e.method) },
+    { label: t("common.when"), class: "short", cell: (e) => moment(e[at]) },
   ], entries);
 }

@@ -19,8 +19,8 @@ export function people({ ask }) {
     return [table(t("nav.people"), [
       { label: t("people.person"), cell: (u) => h("a", { href: "#/people/" + u.id }, nameOf(u) || u.email || u.id) },
       { label: t("people.email"), cell: (u) => u.email },
-      { label: t("common.state"), cell: stateOf },
-      { label: t("common.created"), cell: (u) => moment(u.created_at) },
+      { label: t("common.state"), class: "short", cell: stateOf },
+      { label: t("common.created"), class: "short", cell: (u) => moment(u.created_at) },
     ], list.data), pages(list, show)];
   });
   show(0);
@@ -48,8 +48,8 @@ export function person({ ask, id, heading }) {
   const memberships = (user) => card(t("people.organizations"), user.organization_memberships.length === 0 ? empty(t("people.memberless"))
     : table(t("people.organizations"), [
       { label: t("organizations.name"), cell: (m) => m.organization.name },
-      { label: t("people.role"), cell: (m) => m.role?.name ?? t("common.none") },
-      { label: t("people.since"), cell: (m) => moment(m.created_at) },
+      { label: t("people.role"), class: "short", cell: (m) => m.role?.name ?? t("common.none") },
+      { label: t("people.since"), class: "short", cell: (m) => moment(m.created_at) },
     ], user.organization_memberships));
 
   const sessions = () => {
@@ -58,9 +58,9 @@ export function person({ ask, id, heading }) {
       : table(t("people.sessions"), [
         { label: t("people.browser"), cell: (s) => s.user_agent || t("common.unknown") },
         { label: t("common.address"), cell: (s) => s.ip_address },
-        { label: t("overview.method"), cell: (s) => h("code", null, s.method) },
-        { label: t("people.signedin"), cell: (s) => moment(s.created_at) },
-        { label: t("people.active"), cell: (s) => moment(s.last_active_at) },
+        { label: t("overview.method"), class: "short", cell: (s) => h("code", null, s.method) },
+        { label: t("people.signedin"), class: "short", cell: (s) => moment(s.created_at) },
+        { label: t("people.active"), class: "short", cell: (s) => moment(s.last_active_at) },
       ], found.data)));
     return card(t("people.sessions"), list);
   };

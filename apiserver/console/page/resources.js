@@ -37,23 +37,23 @@ function entry(r) {
     h("div", { class: "stack" },
       h("p", { class: "faint" }, t("resources.generation", { generation: r.generation, live: r.live_generation ?? t("common.unknown") }), " ", t("common.updated"), ": ", moment(r.updated_at)),
       r.conditions === null ? h("p", null, t("resources.unread")) : r.conditions.length === 0 ? empty(t("resources.unconditioned")) : conditions(r),
-      h("h3", null, t("resources.change")), h("p", { class: "faint" }, t("resources.declared")),
-      code(`kubectl -n ${r.namespace} edit ${r.plural}.iam.cardea.dev ${r.name}`), code(manifest(r))));
+      h("h2", null, t("resources.change")), h("p", { class: "faint" }, t("resources.declared")),
+      code(t("resources.edit", r), `kubectl -n ${r.namespace} edit ${r.plural}.iam.cardea.dev ${r.name}`), code(t("resources.patch", r), manifest(r))));
 }
 
 const conditions = (r) => table(t("resources.conditions"), [
-  { label: t("resources.condition"), cell: (c) => h("code", null, c.type) },
+  { label: t("resources.condition"), class: "short", cell: (c) => h("code", null, c.type) },
   { label: t("common.state"), cell: (c) => badge(c.status === "True" ? "good" : c.status === "False" ? "bad" : "plain", c.status) },
-  { label: t("resources.reason"), cell: (c) => h("code", null, c.reason) },
+  { label: t("resources.reason"), class: "short", cell: (c) => h("code", null, c.reason) },
   { label: t("resources.message"), cell: (c) => c.message },
-  { label: t("people.since"), cell: (c) => moment(c.last_transition_time) },
+  { label: t("people.since"), class: "short", cell: (c) => moment(c.last_transition_time) },
 ], r.conditions);
 
 // code is text to copy. Browsers let pages copy over TLS and on localhost alone: elsewhere there is no button.
-function code(text) {
+function code(label, text) {
   const button = navigator.clipboard && h("button", { type: "button", onclick: async () => {
     await navigator.clipboard.writeText(text);
     button.textContent = t("common.copied");
   } }, t("common.copy"));
-  return h("div", { class: "code" }, h("pre", { tabindex: "0", role: "region", "aria-label": t("resources.text") }, h("code", null, text)), button);
+  return h("div", { class: "code" }, h("pre", { tabindex: "0", role: "region", "aria-label": label }, h("code", null, text)), button);
 }

@@ -184,7 +184,8 @@ export default {
   "resources.message": "Meldung",
   "resources.change": "Ändern",
   "resources.declared": "Die Konsole deklariert nichts. Ändern Sie sie in Git oder mit kubectl: Öffnen Sie die ganze Ressource, oder ändern Sie einzelne Felder.",
-  "resources.text": "Zum Kopieren",
+  "resources.edit": "Befehl, der {kind} {name} öffnet",
+  "resources.patch": "Befehl, der {kind} {name} ändert",
 
   "audit.filters": "Filter",
   "audit.actor": "Wer",

@@ -184,7 +184,8 @@ export default {
   "resources.message": "Message",
   "resources.change": "Change it",
   "resources.declared": "The console declares nothing. Change it in Git, or by kubectl: open the whole resource, or patch what changes.",
-  "resources.text": "To copy",
+  "resources.edit": "Command that opens {kind} {name}",
+  "resources.patch": "Command that patches {kind} {name}",
 
   "audit.filters": "Filter",
   "audit.actor": "Who",

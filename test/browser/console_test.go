@@ -1,0 +1,326 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// views are those of the console's menu, each with what it shows when it is there.
+var views = []struct{ name, title, shows string }{
+	{"overview", "Overview", "Newest sign-ins"}, {"decisions", "Decisions", "100000/1min"}, {"people", "People", "person2@example.com"},
+	{"people/1", "People", "person1@example.com"}, {"organizations", "Organizations", "organization-2"}, {"keys", "Keys", "auditor"},
+	{"resources", "Resources", "RateLimitScheme"}, {"audit", "Audit", "user.created"},
+}
+
+// entered opens the console and signs in by the keyboard.
+func (w *consoleWorld) entered(t *testing.T, l look, languages, key string) *tab {
+	t.Helper()
+	tb := open(t, l, languages)
+	tb.run(chromedp.Navigate(w.backend.URL + "/console"))
+	tb.until(`document.activeElement?.type === "password"`)
+	tb.keys(key + kb.Enter)
+	tb.until(`document.querySelector("#main h1") !== null`)
+	return tb
+}
+
+// goTo goes to a view by its address, and waits until it shows what it should.
+func (tb *tab) goTo(view, shows string) {
+	tb.t.Helper()
+	tb.do(`location.hash = "#/` + view + `"`)
+	tb.sees(shows)
+	tb.until(`document.querySelector("[aria-busy]") === null`)
+}
+
+func TestEveryViewOfTheConsoleIsAccessibleAtEverySize(t *testing.T) {
+	w := newConsoleWorld(t)
+	for _, l := range []look{{360, false}, {360, true}, {1280, false}, {1280, true}} {
+		t.Run(l.String(), func(t *testing.T) {
+			tb := open(t, l, "en")
+			tb.run(chromedp.Navigate(w.backend.URL + "/"))
+			tb.sees("This is the backend listener")
+			tb.expectAccessible("welcome")
+			tb.expectNarrow("welcome")
+			tb.picture("welcome-" + l.String())
+			tb.run(chromedp.Navigate(w.backend.URL + "/console"))
+			tb.sees("Sign in with an API key")
+			tb.expectAccessible("sign-in")
+			tb.expectNarrow("sign-in")
+			tb.picture("console-signin-" + l.String())
+			tb.keys(w.admin + kb.Enter)
+			for _, view := range views {
+				tb.goTo(view.name, view.shows)
+				if view.name == "resources" {
+					tb.do(`document.querySelector("details").open = true`)
+				}
+				tb.expectAccessible(view.name)
+				tb.expectNarrow(view.name)
+				tb.picture("console-" + strings.ReplaceAll(view.name, "/", "-") + "-" + l.String())
+			}
+		})
+	}
+}
+
+func TestTheConsoleSpeaksGerman(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "de-CH,de", w.admin)
+	tb.sees("Angemeldete Personen")
+	if got := eval[string](tb, `document.documentElement.lang`); got != "de" {
+		t.Errorf("the page says that it is %q", got)
+	}
+	tb.picture("console-overview-german")
+	tb.tabTo("Sprache")
+	tb.keys("E")
+	tb.sees("People who signed in")
+	if got := eval[string](tb, `document.documentElement.lang`); got != "en" {
+		t.Errorf("the page says that it is %q", got)
+	}
+}
+
+func TestThePeriodsNumbersAreTheAPIs(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	now := time.Now().UTC()
+	for _, period := range [][2]time.Time{
+		{now.Add(-10 * 24 * time.Hour), now.Add(-3*24*time.Hour - 90*time.Minute)}, {now.Add(-25 * 24 * time.Hour), now}, {now.Add(-30 * time.Hour), now.Add(-20 * time.Hour)},
+	} {
+		from, to := period[0].Truncate(time.Second), period[1].Truncate(time.Second)
+		tb.goTo("overview", "Newest sign-ins")
+		const form = "2006-01-02T15:04:05"
+		tb.do(fmt.Sprintf(`(() => { const [from, to] = document.querySelectorAll(".period input"); from.value = %q; to.value = %q;
+			document.querySelector(".numbers").remove(); document.querySelector(".period").requestSubmit(); return true; })()`, from.Format(form), to.Format(form)))
+		tb.until(`document.querySelectorAll("[data-number]").length === 5`)
+		var summary map[string]any
+		w.ask("GET", "/analytics?from="+from.Format(time.RFC3339)+"&to="+to.Format(time.RFC3339), "", &summary)
+		for name, shown := range eval[map[string]string](tb, `Object.fromEntries([...document.querySelectorAll("[data-number]")].map((e) => [e.dataset.number, e.textContent]))`) {
+			if want := fmt.Sprint(summary[name]); shown != want {
+				t.Errorf("%v: %s is %s, the API says %s", period, name, shown, want)
+			}
+		}
+		days := eval[[][]string](tb, `[...document.querySelectorAll(".scrolled tbody tr")].map((r) => [...r.cells].slice(1).map((c) => c.textContent)).reverse()`)
+		metrics := summary["daily_metrics"].([]any)
+		if len(days) != len(metrics) {
+			t.Fatalf("%d days are shown, the API says %d", len(days), len(metrics))
+		}
+		for i, metric := range metrics {
+			of := metric.(map[string]any)
+			if days[i][0] != fmt.Sprint(of["signins"]) || days[i][1] != fmt.Sprint(of["signups"]) {
+				t.Errorf("%v: %v is shown as %v", period, of, days[i])
+			}
+		}
+	}
+}
+
+// All of it by the keyboard: who is disabled in the console is signed out within a second.
+func TestADisabledPersonIsSignedOutWithinASecond(t *testing.T) {
+	w := newConsoleWorld(t)
+	if status := w.ask("PUT", "/users/2/password", `{"password":"a slow train through the hills"}`, nil); status != 204 {
+		t.Fatal(status)
+	}
+	person := w.visitor()
+	if status, user := person.send("POST", "/auth/signin", `{"strategy":"password","email":"person2@example.com","password":"a slow train through the hills"}`); status != 200 || user != "2" {
+		t.Fatalf("%d, signed in is %q", status, user)
+	}
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	tb.tabTo("People")
+	tb.keys(kb.Enter)
+	tb.sees("person2@example.com")
+	tb.tabTo("Search people")
+	tb.keys("person2@" + kb.Enter)
+	tb.sees("1 in all")
+	tb.tabTo("Person 2 Example")
+	tb.keys(kb.Enter)
+	tb.sees("Signed in")
+	tb.tabTo("Disable")
+	tb.keys(kb.Enter)
+	tb.sees("is signed out everywhere at once")
+	tb.picture("console-disable")
+	tb.expectAccessible("the dialog")
+	tb.tabTo("Disable")
+	tb.keys(kb.Enter)
+	tb.sees("Disabled and signed out everywhere.")
+	shown := time.Now()
+	for {
+		_, user := person.send("GET", "/session", "")
+		if user == "" {
+			break
+		}
+		if time.Since(shown) > time.Second {
+			t.Fatalf("a second later %q is still signed in", user)
+		}
+	}
+	tb.sees("Signed in nowhere.")
+}
+
+func TestAPersonIsDeletedOnlyWhenTheNameWasTyped(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	tb.goTo("people/3", "person3@example.com")
+	tb.tabTo("Delete")
+	tb.keys(kb.Enter)
+	tb.sees("This cannot be undone")
+	tb.keys("person3@example.co" + kb.Enter)
+	if !eval[bool](tb, `document.querySelector("dialog button[type=submit]").disabled`) {
+		t.Error("the button works before the whole name is typed")
+	}
+	tb.keys("m" + kb.Enter)
+	tb.sees("The account of person3@example.com is deleted.")
+	if status := w.ask("GET", "/users/3", "", nil); status != 404 {
+		t.Errorf("the account is %d", status)
+	}
+	tb.goTo("people/4", "person4@example.com")
+	tb.tabTo("Delete")
+	tb.keys(kb.Enter)
+	tb.sees("This cannot be undone")
+	tb.keys(kb.Escape)
+	tb.until(`document.querySelector("dialog") === null && document.activeElement.textContent === "Delete"`)
+	if status := w.ask("GET", "/users/4", "", nil); status != 200 {
+		t.Errorf("the account is %d", status)
+	}
+}
+
+func TestAKeyOfRunTimeIsRevoked(t *testing.T) {
+	w := newConsoleWorld(t)
+	var made struct{ Secret string }
+	if status := w.ask("POST", "/api-auth/apps/shop/keys", `{"name":"Customer 17","permissions":["orders:read"]}`, &made); status != 200 {
+		t.Fatal(status)
+	}
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	tb.goTo("keys", "auditor")
+	if eval[int](tb, `document.querySelectorAll("td button").length`) != 0 {
+		t.Error("declared keys can be revoked")
+	}
+	tb.tabTo("App")
+	tb.keys("S")
+	tb.sees("Customer 17")
+	tb.tabTo("Revoke Customer 17")
+	tb.keys(kb.Enter)
+	tb.tabTo("Reason (optional)")
+	tb.keys("leaked" + kb.Enter)
+	tb.sees("Customer 17 is revoked.")
+	tb.sees("The app has no such keys.")
+	var list struct {
+		Keys []struct {
+			RevokedReason string `json:"revoked_reason"`
+		}
+	}
+	w.ask("GET", "/api-auth/apps/shop/keys?include_inactive=true", "", &list)
+	if len(list.Keys) != 1 || list.Keys[0].RevokedReason != "leaked" {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestMarkupInNamesIsShownAsText(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	for _, view := range views {
+		tb.goTo(view.name, view.shows)
+		if view.name != "audit" && view.name != "overview" { // where such a name is seen
+			if view.name == "resources" {
+				tb.do(`document.querySelector("details").open = true`)
+			}
+			tb.sees(`onerror="document.title='taken'"`)
+		}
+		if got := eval[string](tb, `document.title + document.querySelectorAll("#console img, #console script").length`); strings.Contains(got, "taken") && !strings.Contains(got, "<") || !strings.HasSuffix(got, "0") {
+			t.Errorf("%s: markup took effect: %s", view.name, got)
+		}
+	}
+}
+
+func TestTheKeyIsInMemoryAlone(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	tb.goTo("people", "person2@example.com")
+	kept := eval[string](tb, `JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href, history.state, document.documentElement.outerHTML,
+		[...document.querySelectorAll("input")].map((i) => i.value)])`)
+	if strings.Contains(kept, w.admin) {
+		t.Error("the key is kept somewhere")
+	}
+	tb.run(chromedp.Reload())
+	tb.until(`document.activeElement?.type === "password" && document.activeElement.value === ""`)
+	tb.expects("401")
+	tb.keys("ck_nothing" + kb.Enter)
+	tb.sees("The key is not accepted")
+	tb.keys(strings.Repeat(kb.Backspace, 10) + "not a key!" + kb.Enter)
+	tb.sees("letters, digits and underscores alone")
+}
+
+func TestAViewThatTheKeyMayNotSeeNamesThePermission(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := open(t, look{width: 1280}, "en")
+	tb.expects("403")
+	tb.run(chromedp.Navigate(w.backend.URL + "/console"))
+	tb.sees("Sign in with an API key")
+	tb.keys(w.auditor + kb.Enter)
+	for view, permission := range map[string]string{
+		"overview": "analytics:read", "decisions": "decisions:read", "people": "users:read", "organizations": "organizations:read", "keys": "api_auth_apps:read", "resources": "resources:read",
+	} {
+		tb.goTo(view, "It lacks the permission "+permission)
+	}
+	tb.picture("console-forbidden")
+	tb.goTo("audit", "user.created")
+}
+
+func TestAViewThatFailsTellsTheRequestAndTriesAgain(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	tb.expects("503")
+	for prefix, view := range map[string]string{"/users": "people", "/audit": "audit", "/resources": "resources", "/analytics": "overview", "/decisions": "decisions", "/organizations": "organizations", "/api-auth": "keys"} {
+		w.refuses.Store(&prefix)
+		tb.goTo(view, "the store is out of reach: try again")
+		if id := eval[string](tb, `document.querySelector("[role=alert] code").textContent`); len(id) != 32 {
+			t.Errorf("%s: the request is %q", view, id)
+		}
+		tb.expectAccessible("a failed " + view)
+		w.refuses.Store(nil)
+		tb.tabTo("Try again")
+		tb.keys(kb.Enter)
+		tb.until(`document.querySelector("[role=alert]:not(.problem)") === null && document.querySelector("[aria-busy]") === null`)
+	}
+	tb.picture("console-after-failure")
+}
+
+func TestDecisionsAreLive(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	tb.goTo("decisions", "100000/1min")
+	allowed := `Number(document.querySelector("tbody tr td:nth-child(4) div").firstChild.textContent.replace(/\D/g, ""))`
+	before := eval[int](tb, allowed)
+	for range 5 {
+		w.ask("GET", "/audit", "", nil)
+	}
+	tb.until(fmt.Sprintf("%s >= %d", allowed, before+5))
+	tb.tabTo("Pause")
+	tb.keys(" ")
+	tb.sees("Resume")
+}
+
+// The reference shows every document, and an operation can be tried with a key.
+func TestTheReferenceIsReadAndTried(t *testing.T) {
+	w := newConsoleWorld(t)
+	for _, l := range []look{{1280, false}, {360, true}} {
+		tb := open(t, l, "en")
+		for path, shows := range map[string]string{"/docs": "Cardea management API", "/end-user/docs": "They can be read here", "/decision/docs": "They can be read here"} {
+			tb.run(chromedp.Navigate(w.backend.URL + path))
+			tb.sees(shows)
+			tb.until(`document.querySelectorAll(".opblock").length > 1`)
+			tb.picture("reference" + strings.ReplaceAll(path, "/", "-") + "-" + l.String())
+		}
+		tb.run(chromedp.Navigate(w.backend.URL + "/docs#/API%20keys/listApiAuthApps"))
+		tb.until(`document.querySelector(".opblock.is-open .try-out button") !== null`)
+		tb.sees("Permission: api_auth_apps:read")
+		tb.sees("Keys of our customers")
+		tb.run(
+			chromedp.Click(chromedp.CSS(`.scheme-container .authorize`)), chromedp.WaitVisible(chromedp.CSS(`.auth-container input`)),
+			chromedp.SendKeys(chromedp.CSS(`.auth-container input`), w.admin), chromedp.Click(chromedp.CSS(`.auth-btn-wrapper button[type=submit]`)),
+			chromedp.Click(chromedp.CSS(`.btn-done`)), chromedp.Click(chromedp.CSS(`.opblock.is-open .try-out button`)),
+			chromedp.WaitVisible(chromedp.CSS(`.opblock.is-open button.execute`)), chromedp.Click(chromedp.CSS(`.opblock.is-open button.execute`)),
+		)
+		tb.until(`document.querySelector(".live-responses-table .response .response-col_status")?.textContent.startsWith("200") === true`)
+		tb.sees("operations")
+	}
+}

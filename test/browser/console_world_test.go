@@ -1,0 +1,210 @@
+package browser
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver"
+	"github.com/cardea-iam/cardea/apiserver/management"
+	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/scheme"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// hostile is a name that is markup: shown as text it does nothing.
+const hostile = `"><img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`
+
+const consoleTenant = "acme/main"
+
+// consoleWorld is a server over real HTTP with a deployment that people live in.
+type consoleWorld struct {
+	*servertest.World
+	backend, frontend *httptest.Server
+	// admin may do everything, auditor may read the audit alone.
+	admin, auditor string
+	// refuses makes the backend answer 503 to requests whose path begins so.
+	refuses atomic.Pointer[string]
+}
+
+// conditioned is a Kubernetes API that answers every Get with a resource that is ready.
+type conditioned struct{ management.Kubernetes }
+
+func (conditioned) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	obj.SetName(key.Name)
+	obj.SetUID(types.UID("uid-" + key.Name))
+	obj.SetGeneration(1 << 20) // ahead of what is in force
+	obj.(v1alpha1.Resource).CommonStatus().Conditions = []metav1.Condition{
+		{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Synced", Message: hostile, LastTransitionTime: metav1.Now()},
+	}
+	return nil
+}
+
+func newConsoleWorld(t *testing.T) *consoleWorld {
+	t.Helper()
+	w := &consoleWorld{World: servertest.New(t, "", nil)}
+	w.declareConsole()
+	w.Must(w.Store.Change(t.Context(), consoleTenant, w.populate))
+	server, err := apiserver.New(apiserver.Options{
+		Feed: w.Store, People: w.Store, Keyring: w.Keyring, Kubernetes: conditioned{}, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
+		PasswordCost: password.Cost{MemoryKiB: 64, Passes: 1},
+	})
+	w.Must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { _ = server.Follow(ctx) })
+	w.backend = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if prefix := w.refuses.Load(); prefix != nil && strings.HasPrefix(r.URL.Path, *prefix) {
+			rw.Header().Set("Content-Type", "application/json")
+			rw.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = fmt.Fprintf(rw, `{"message":"the store is out of reach: try again","errors":[],"request_id":%q}`, r.Header.Get("X-Request-Id"))
+			return
+		}
+		server.Backend().ServeHTTP(rw, r)
+	}))
+	w.frontend = httptest.NewServer(server.Frontend())
+	t.Cleanup(func() {
+		w.backend.Close()
+		w.frontend.Close()
+		cancel()
+		following.Wait()
+	})
+	w.Eventually("the server is ready", server.Ready)
+	return w
+}
+
+// declareConsole puts the configuration.
+func (w *consoleWorld) declareConsole() {
+	w.T.Helper()
+	w.Put(v1alpha1.KindIdentityDeployment, "main", consoleTenant, "main", document.Deployment{
+		DisplayName: "Acme", Mode: "Staging", FrontendHosts: []string{"localhost"}, FieldConflicts: "Reject", ManagementWrites: "Enabled",
+	})
+	w.Put(v1alpha1.KindB2BSettings, "b2b", consoleTenant, document.B2BKey, document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5})
+	w.Put(v1alpha1.KindRateLimitScheme, "free", consoleTenant, "free", document.RateLimitScheme{Slug: "free", Name: "Free " + hostile, Rules: []scheme.Rule{
+		{Unit: "minute", Duration: 1, MaxRequests: 100000}, {Unit: "second", Duration: 1, MaxRequests: 10000, Mode: "per_app", Endpoints: []string{"GET /users", "GET /audit"}},
+	}})
+	w.Put(v1alpha1.KindAPIAuthApp, "operations", consoleTenant, "operations", document.APIAuthApp{Slug: "operations", Name: "Operations", Active: true, Permissions: []string{"*"}, Scheme: "free"})
+	w.Put(v1alpha1.KindAPIAuthApp, "shop", consoleTenant, "shop", document.APIAuthApp{Slug: "shop", Name: "Shop " + hostile, Active: true, Permissions: []string{"orders:read"}, KeyPrefix: "shop"})
+	for name, permission := range map[string]string{"admin": "*", "auditor": "audit:read"} {
+		minted, err := apikey.Mint(rand.Reader, "ck")
+		w.Must(err)
+		w.Put(v1alpha1.KindAPIKey, name, consoleTenant, "", document.APIKey{
+			App: "operations", Name: name, Permissions: []string{permission}, Verifiers: []document.Verifier{{ID: minted.ID(), Digest: minted.Digest(), Last4: minted.Plain()[len(minted.Plain())-4:]}},
+		})
+		if name == "admin" {
+			w.admin = minted.Plain()
+		} else {
+			w.auditor = minted.Plain()
+		}
+	}
+}
+
+// populate makes people and what they did: thirty of them, over as many days.
+func (w *consoleWorld) populate(tx people.Tx) error {
+	now := w.Clock.Now()
+	for n := int64(1); n <= 30; n++ {
+		at := now.Add(-time.Duration(n) * 23 * time.Hour)
+		first, last := fmt.Sprintf("Person %d", n), "Example"
+		if n == 1 {
+			first, last = "Ada", hostile
+		}
+		err := tx.InsertUser(people.User{ID: n, FirstName: first, LastName: last, CreatedAt: at, UpdatedAt: at},
+			people.Email{ID: n, User: n, Address: fmt.Sprintf("person%d@example.com", n), Primary: true, CreatedAt: at, VerifiedAt: at})
+		if err != nil {
+			return err
+		}
+		for i, kind := range []string{people.EventSignUp, people.EventSignIn, people.EventSignIn} {
+			event := people.Event{ID: n*10 + int64(i), Kind: kind, At: at.Add(time.Duration(i*int(n)) * time.Minute), User: n, Method: people.MethodPassword, Address: "192.0.2.7", UserAgent: hostile}
+			if err := tx.RecordEvent(event); err != nil {
+				return err
+			}
+		}
+		if err := tx.RecordAudit(people.Audit{ID: n, At: at, Actor: "system", Action: "user.created", Object: fmt.Sprintf("user:%d", n), Address: "192.0.2.7"}); err != nil {
+			return err
+		}
+	}
+	for n := int64(1); n <= 3; n++ {
+		o := people.Organization{ID: n, Name: fmt.Sprintf("Organization %d %s", n, hostile), Slug: fmt.Sprintf("organization-%d", n), CreatedAt: now.Add(-time.Duration(n) * time.Hour)}
+		if err := tx.InsertOrganization(o); err != nil {
+			return err
+		}
+		if err := tx.InsertMember(people.Member{ID: n, User: 1, Organization: o, Owner: true, CreatedAt: now}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask sends a request of the admin's to the backend and reads the answer.
+func (w *consoleWorld) ask(method, path, body string, into any) int {
+	w.T.Helper()
+	r, err := http.NewRequest(method, w.backend.URL+path, strings.NewReader(body))
+	w.Must(err)
+	r.Header.Set("Authorization", "Bearer "+w.admin)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := http.DefaultClient.Do(r)
+	w.Must(err)
+	defer func() { _ = answer.Body.Close() }()
+	if into != nil {
+		w.Must(json.NewDecoder(answer.Body).Decode(into))
+	}
+	return answer.StatusCode
+}
+
+// visitor is somebody at the end-user listener, with cookies.
+type visitor struct {
+	w      *consoleWorld
+	client *http.Client
+}
+
+func (w *consoleWorld) visitor() *visitor {
+	jar, err := cookiejar.New(nil)
+	w.Must(err)
+	return &visitor{w: w, client: &http.Client{Jar: jar}}
+}
+
+// send asks the end-user API and returns who is signed in then, "" for nobody.
+func (v *visitor) send(method, path, body string) (status int, user string) {
+	v.w.T.Helper()
+	r, err := http.NewRequest(method, strings.Replace(v.w.frontend.URL, "127.0.0.1", "localhost", 1)+path, strings.NewReader(body))
+	v.w.Must(err)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := v.client.Do(r)
+	v.w.Must(err)
+	defer func() { _ = answer.Body.Close() }()
+	var envelope struct {
+		Session struct {
+			ActiveSignIn *struct {
+				UserID string `json:"user_id"`
+			} `json:"active_signin"`
+		}
+	}
+	v.w.Must(json.NewDecoder(answer.Body).Decode(&envelope))
+	if envelope.Session.ActiveSignIn != nil {
+		user = envelope.Session.ActiveSignIn.UserID
+	}
+	return answer.StatusCode, user
+}

@@ -1,0 +1,284 @@
+// Package browser holds the stories that are told in a real browser, headless Chromium.
+package browser
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	cdpruntime "github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+//go:embed axe-core/axe.min.js
+var axe string
+
+// patience is how long a tab waits for what should be there.
+const patience = 30 * time.Second
+
+// chromium starts one browser for all tests of a package.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	if _, err := exec.LookPath("chromium"); err != nil {
+		return nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true))
+	allocated, _ := chromedp.NewExecAllocator(context.Background(), options...)
+	browser, _ := chromedp.NewContext(allocated)
+	return browser, chromedp.Do(browser)
+})
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if started, err := chromium(); err == nil {
+		_ = chromedp.Cancel(started)
+	}
+	os.Exit(status)
+}
+
+// look is how a reader sees pages.
+type look struct {
+	width int64
+	dark  bool
+}
+
+func (l look) String() string {
+	if l.dark {
+		return fmt.Sprintf("%d-dark", l.width)
+	}
+	return fmt.Sprintf("%d-light", l.width)
+}
+
+// tab is a tab of the browser, with cookies of its own. What goes wrong in its pages fails the test.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string
+	// expected are parts of problems that the story brings about.
+	expected []string
+}
+
+// open opens a tab.
+func open(t *testing.T, l look, languages string) *tab {
+	t.Helper()
+	browser, err := chromium()
+	if err != nil {
+		t.Fatalf("no Chromium (hack/install-deps.sh installs it): %v", err)
+	}
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	tb := &tab{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, tb.listen); err != nil {
+		t.Fatal(err)
+	}
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	tb.run(
+		set(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: 900, DeviceScaleFactor: 1, Mobile: l.width < 600}),
+		set(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
+		}),
+		set(emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "Mozilla/5.0 (X11; Linux x86_64) Chromium", AcceptLanguage: languages}),
+	)
+	t.Cleanup(tb.expectCalm)
+	return tb
+}
+
+// set sends a command of the protocol that answers nothing.
+func set[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, command, params)
+		return err
+	})
+}
+
+// listen notes what a page complains of: errors of the console, exceptions, and violations of its policy.
+func (tb *tab) listen(event any) {
+	note := func(format string, args ...any) {
+		tb.mu.Lock()
+		defer tb.mu.Unlock()
+		tb.problems = append(tb.problems, fmt.Sprintf(format, args...))
+	}
+	switch e := event.(type) {
+	case *cdpruntime.EventConsoleAPICalled:
+		if e.Type == "error" || e.Type == "warning" {
+			raw, _ := json.Marshal(e.Args)
+			note("console %s: %s", e.Type, raw)
+		}
+	case *cdpruntime.EventExceptionThrown:
+		note("exception: %v", e.ExceptionDetails)
+	case *log.EventEntryAdded:
+		if e.Entry.Level == "error" || e.Entry.Level == "warning" || e.Entry.Source == "security" {
+			note("log %s %s: %s %s", e.Entry.Source, e.Entry.Level, e.Entry.Text, e.Entry.URL)
+		}
+	}
+}
+
+// expects says that a problem is part of the story.
+func (tb *tab) expects(part string) { tb.expected = append(tb.expected, part) }
+
+// expectCalm fails the test for every problem that was not expected.
+func (tb *tab) expectCalm() {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+next:
+	for _, problem := range tb.problems {
+		for _, part := range tb.expected {
+			if strings.Contains(problem, part) {
+				continue next
+			}
+		}
+		tb.t.Errorf("the page complains: %s", problem)
+	}
+	tb.problems = nil
+}
+
+// run does actions, which must be done in time.
+func (tb *tab) run(actions ...chromedp.Action[chromedp.Void]) {
+	tb.t.Helper()
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		tb.fail(err)
+	}
+}
+
+// fail ends the test with what the page shows.
+func (tb *tab) fail(err error) {
+	tb.t.Helper()
+	tb.picture("failed-" + strings.ReplaceAll(tb.t.Name(), "/", "-"))
+	tb.t.Fatalf("%v\n%s", err, tb.text())
+}
+
+// text is what the page shows now, for messages.
+func (tb *tab) text() string {
+	ctx, cancel := context.WithTimeout(tb.ctx, 5*time.Second)
+	defer cancel()
+	shown, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.activeElement.outerHTML.slice(0, 300) + "\n" + document.body.innerText.slice(0, 2000)`))
+	if err != nil {
+		return err.Error()
+	}
+	return shown
+}
+
+// eval evaluates an expression in the page.
+func eval[T any](tb *tab, expression string) T {
+	tb.t.Helper()
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		tb.fail(err)
+	}
+	return value
+}
+
+// do evaluates statements in the page.
+func (tb *tab) do(statements string) {
+	tb.t.Helper()
+	eval[bool](tb, statements+"; true")
+}
+
+// until waits until an expression is true in the page.
+func (tb *tab) until(expression string) {
+	tb.t.Helper()
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
+		tb.fail(fmt.Errorf("%s: %w", expression, err))
+	}
+}
+
+// sees waits until the page shows a text.
+func (tb *tab) sees(text string) {
+	tb.t.Helper()
+	tb.until(`document.body.innerText.replace(/\s+/g, " ").includes(` + quoted(text) + `)`)
+}
+
+func quoted(text string) string {
+	raw, _ := json.Marshal(text)
+	return string(raw)
+}
+
+// keys presses keys.
+func (tb *tab) keys(pressed string) {
+	tb.t.Helper()
+	tb.run(chromedp.KeyEvent(pressed))
+}
+
+// tabTo presses Tab until the focus is on what has a name: its label, its text. No pointer is ever used.
+func (tb *tab) tabTo(name string) {
+	tb.t.Helper()
+	for range 120 {
+		tb.keys(kb.Tab)
+		if eval[bool](tb, `(() => { const e = document.activeElement; const named = [e.getAttribute("aria-label"), e.labels?.[0]?.textContent, e.innerText];
+			return named.some((n) => n?.trim() === `+quoted(name)+`); })()`) {
+			if !eval[bool](tb, `(() => { const s = getComputedStyle(document.activeElement); return s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2; })()`) {
+				tb.t.Errorf("the focus on %q is not seen", name)
+			}
+			return
+		}
+	}
+	tb.t.Fatalf("Tab never comes to %q\n%s", name, tb.text())
+}
+
+// picture keeps a picture of the whole page as an artefact.
+func (tb *tab) picture(name string) {
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	taken, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		tb.t.Logf("no picture of %s: %v", name, err)
+		return
+	}
+	if err := os.MkdirAll("pictures", 0o755); err == nil {
+		err = os.WriteFile(filepath.Join("pictures", name+".png"), taken, 0o600)
+		if err != nil {
+			tb.t.Log(err)
+		}
+	}
+}
+
+// finding is what axe finds wrong.
+type finding struct {
+	ID, Impact, Help string
+	Nodes            []struct{ HTML, FailureSummary string }
+}
+
+// expectAccessible fails the test for what axe finds serious or critical, and logs the rest.
+func (tb *tab) expectAccessible(where string) {
+	tb.t.Helper()
+	tb.do(axe)
+	found := eval[[]finding](tb, `axe.run(document, {resultTypes: ["violations"]}).then((r) =>
+		r.violations.map((v) => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.map((n) => ({HTML: n.html, FailureSummary: n.failureSummary}))})))`)
+	for _, f := range found {
+		say := tb.t.Logf
+		if f.Impact == "serious" || f.Impact == "critical" {
+			say = tb.t.Errorf
+		}
+		say("%s: %s (%s): %s: %+v", where, f.ID, f.Impact, f.Help, f.Nodes)
+	}
+}
+
+// expectNarrow fails the test where the page is wider than the screen.
+func (tb *tab) expectNarrow(where string) {
+	tb.t.Helper()
+	if over := eval[int](tb, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+		tb.t.Errorf("%s: the page is %d pixels wider than the screen", where, over)
+	}
+}
