@@ -220,7 +220,7 @@ func TestEveryFormTakesWhateverItIsSent(t *testing.T) {
 	b.open("/account/phones")
 	b.submit("add", "phone_number", number)
 	phone := b.page.url.Path
-	for _, path := range []string{"/sign-in", "/sign-in?add=1", "/sign-in/password", "/sign-up", "/account", "/account/phones", phone, "/account/keys", "/organizations", "/organizations/new",
+	for _, path := range []string{"/sign-in", "/sign-in?add=1", "/sign-in/password", "/sign-up", "/forgot-password", "/account", "/account/phones", phone, "/account/keys", "/organizations", "/organizations/new",
 		"/organizations/engines", "/invitations/abc"} {
 		b.open(path)
 		for _, action := range b.forms() {

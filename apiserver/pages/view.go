@@ -147,6 +147,20 @@ func newField(f formView, name string, options ...any) (field, error) {
 	return out, nil
 }
 
+// box is an input that is ticked, as the template "tick" shows it.
+type box struct {
+	ID, Name, Label string
+	Ticked          bool
+}
+
+// newBox returns a box of a form. ticked is how it stands before anything is sent.
+func newBox(f formView, name, label string, ticked bool) box {
+	if f.values != nil {
+		ticked = f.ticked(name)
+	}
+	return box{ID: f.ID(name), Name: name, Label: label, Ticked: ticked}
+}
+
 // DescribedBy are the ids of what describes a field.
 func (f field) DescribedBy() string {
 	var ids []string
