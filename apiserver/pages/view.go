@@ -72,6 +72,12 @@ func (v view) Initial() string { return initial(v.User.FirstName + v.User.Email)
 // Keys tells that users make API keys here.
 func (v view) Keys() bool { return len(v.visit.tenant.SelfServiceApps()) > 0 }
 
+// Passwords tells that one can have a password here.
+func (v view) Passwords() bool {
+	password, _ := v.visit.ways()
+	return password
+}
+
 // UserID is who the page's forms are for.
 func (v view) UserID() string { return v.visit.user() }
 
