@@ -172,7 +172,7 @@ func TestMarkupInNamesIsText(t *testing.T) {
 	check("organizations")
 	b.open("/sign-in")
 	check("choose")
-	for _, path := range []string{"/account/phones", "/organizations/new", "/sign-in?add=1", "/sign-up"} {
+	for _, path := range []string{"/account", "/account/phones", "/account/emails", "/account/password", "/account/delete", "/organizations/new", "/sign-in?add=1", "/sign-up", "/forgot-password"} {
 		b.open(path)
 		for _, n := range b.forms() {
 			b.open(path)
@@ -220,7 +220,10 @@ func TestEveryFormTakesWhateverItIsSent(t *testing.T) {
 	b.open("/account/phones")
 	b.submit("add", "phone_number", number)
 	phone := b.page.url.Path
-	for _, path := range []string{"/sign-in", "/sign-in?add=1", "/sign-in/password", "/sign-up", "/account", "/account/phones", phone, "/account/keys", "/organizations", "/organizations/new",
+	b.open("/account/emails")
+	b.submit("add", "email", "ada@work.example")
+	email := b.page.url.Path
+	for _, path := range []string{"/sign-in", "/sign-in?add=1", "/sign-in/password", "/sign-up", "/forgot-password", "/account", "/account/emails", email, "/account/password", "/account/sessions", "/account/delete", "/account/phones", phone, "/account/keys", "/organizations", "/organizations/new",
 		"/organizations/engines", "/invitations/abc"} {
 		b.open(path)
 		for _, action := range b.forms() {

@@ -81,6 +81,20 @@ func takeSignUpCode(v *visit) error { return v.takeCode("signup_attempt_id", "/s
 
 // takeCode completes an attempt by its code, with a notice ("" for none), or asks for another code.
 func (v *visit) takeCode(member, page, notice string) error {
+	done, err := v.enterCode(member, page)
+	if err != nil || !done {
+		return err
+	}
+	v.state.Flow, v.state.changed = nil, true
+	if notice != "" {
+		v.state.notify(notice, v.now)
+	}
+	return v.onward("/account")
+}
+
+// enterCode sends what was typed as an attempt's code, or asks for another code. done tells that the code was right: otherwise the answer is
+// given.
+func (v *visit) enterCode(member, page string) (done bool, err error) {
 	sent, body := v.form, map[string]string{member: v.attempt()}
 	operation := "/auth/attempt-verification"
 	if sent.Action == "resend" {
@@ -92,21 +106,17 @@ func (v *visit) takeCode(member, page, notice string) error {
 	if err := v.api.call(http.MethodPost, operation, body, nil); err != nil {
 		var refused *refusal
 		if errors.As(err, &refused) && refused.Code == "INVALID_ATTEMPT" {
-			return v.redirect("", page, append(v.adding(), "attempt", v.attempt())...)
+			return false, v.redirect("", page, append(v.adding(), "attempt", v.attempt())...)
 		}
-		return v.again(sent, err)
+		return false, v.again(sent, err)
 	}
-	if sent.Action == "resend" {
-		if f := v.state.Flow; f != nil && f.Attempt == v.attempt() {
-			v.state.begin(flow{Email: f.Email, Attempt: f.Attempt, Sends: f.Sends + 1, SentAt: v.now.Unix()}, v.now)
-		}
-		return v.redirect("code_sent", page, append(v.adding(), "attempt", v.attempt())...)
+	if sent.Action != "resend" {
+		return true, nil
 	}
-	v.state.Flow, v.state.changed = nil, true
-	if notice != "" {
-		v.state.notify(notice, v.now)
+	if f := v.state.Flow; f != nil && f.Attempt == v.attempt() {
+		v.state.begin(flow{Email: f.Email, Attempt: f.Attempt, Sends: f.Sends + 1, SentAt: v.now.Unix()}, v.now)
 	}
-	return v.onward("/account")
+	return false, v.redirect("code_sent", page, append(v.adding(), "attempt", v.attempt())...)
 }
 
 // typedCode is a code as people paste it, without what stands between its digits.

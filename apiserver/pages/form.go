@@ -49,6 +49,9 @@ func (f *form) value(name string) string {
 	return f.values[name]
 }
 
+// ticked tells whether a box was ticked.
+func (f *form) ticked(name string) bool { return f.value(name) != "" }
+
 // trimmed returns what was typed in a field, without blanks around it.
 func (f *form) trimmed(name string) string { return strings.TrimSpace(f.value(name)) }
 

@@ -92,7 +92,7 @@ func (v *visit) organization() (enduserapi.OrganizationMembership, error) {
 	}
 	found := slices.IndexFunc(list, func(m enduserapi.OrganizationMembership) bool { return m.Organization.Slug == v.r.PathValue("slug") })
 	if found < 0 {
-		return enduserapi.OrganizationMembership{}, &refusal{Status: http.StatusNotFound, Code: "NOT_FOUND"}
+		return enduserapi.OrganizationMembership{}, nothingThere()
 	}
 	return list[found], nil
 }

@@ -48,6 +48,7 @@ func functions(language *texts.Language) template.FuncMap {
 		"time":  func(at time.Time) string { return at.UTC().Format(language.Text("format.time")) },
 		"rfc":   func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 		"field": newField,
+		"tick":  newBox,
 		"grant": grantOf,
 	}
 }

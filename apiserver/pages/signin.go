@@ -78,8 +78,8 @@ func (v *visit) adding() []string {
 // passwordPage asks for the password of an address.
 type passwordPage struct {
 	Email string
-	// Code tells that a code can be asked for instead.
-	Code bool
+	// Code tells that a code can be asked for instead, and Reset that a new password can be chosen by one.
+	Code, Reset bool
 }
 
 func showPassword(v *visit) error {
@@ -91,6 +91,7 @@ func showPassword(v *visit) error {
 		return v.redirect("", "/sign-in", v.adding()...)
 	}
 	_, own.Code = v.ways()
+	own.Reset = v.canReset()
 	return v.render("password", v.text.Text("password.title"), own)
 }
 

@@ -72,6 +72,12 @@ func (v view) Initial() string { return initial(v.User.FirstName + v.User.Email)
 // Keys tells that users make API keys here.
 func (v view) Keys() bool { return len(v.visit.tenant.SelfServiceApps()) > 0 }
 
+// Passwords tells that one can have a password here.
+func (v view) Passwords() bool {
+	password, _ := v.visit.ways()
+	return password
+}
+
 // UserID is who the page's forms are for.
 func (v view) UserID() string { return v.visit.user() }
 
@@ -145,6 +151,20 @@ func newField(f formView, name string, options ...any) (field, error) {
 		}
 	}
 	return out, nil
+}
+
+// box is an input that is ticked, as the template "tick" shows it.
+type box struct {
+	ID, Name, Label string
+	Ticked          bool
+}
+
+// newBox returns a box of a form. ticked is how it stands before anything is sent.
+func newBox(f formView, name, label string, ticked bool) box {
+	if f.values != nil {
+		ticked = f.ticked(name)
+	}
+	return box{ID: f.ID(name), Name: name, Label: label, Ticked: ticked}
 }
 
 // DescribedBy are the ids of what describes a field.

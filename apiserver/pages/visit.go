@@ -132,6 +132,9 @@ func (v *visit) ownOrigin() bool {
 	return len(origins) == 1 && site.OwnOrigin(v.tenant.Settings, v.r, origins[0])
 }
 
+// nothingThere refuses a page of what does not exist, or is not for who asks.
+func nothingThere() error { return &refusal{Status: http.StatusNotFound, Code: "NOT_FOUND"} }
+
 // user is the id of who is signed in, "" for nobody.
 func (v *visit) user() string {
 	if v.who.User == nil {

@@ -70,12 +70,18 @@ func (v *visit) minLength() string {
 
 // fieldsOf are the fields that a code is about: the first that the form has.
 var fieldsOf = map[string][]string{
-	"WEAK_PASSWORD":      {"password", "new_password"},
-	"INVALID_CODE":       {"code"},
-	"EXPIRED_CODE":       {"code"},
-	"INVALID_PHONE":      {"phone_number"},
-	"PHONE_EXISTS":       {"phone_number"},
-	"INVALID_INVITATION": {"invitation_token"},
-	"INVALID_APP":        {"app_slug"},
-	"ALREADY_MEMBER":     {"email"},
+	"WEAK_PASSWORD":            {"password", "new_password"},
+	"INVALID_CURRENT_PASSWORD": {"current_password"},
+	"SAME_PASSWORD":            {"new_password"},
+	"EMAIL_EXISTS":             {"email"},
+	"EMAIL_LIMIT_REACHED":      {"email"},
+	"PHONE_LIMIT_REACHED":      {"phone_number"},
+	"INVALID_CONFIRMATION":     {"confirmation"},
+	"INVALID_CODE":             {"code"},
+	"EXPIRED_CODE":             {"code"},
+	"INVALID_PHONE":            {"phone_number"},
+	"PHONE_EXISTS":             {"phone_number"},
+	"INVALID_INVITATION":       {"invitation_token"},
+	"INVALID_APP":              {"app_slug"},
+	"ALREADY_MEMBER":           {"email"},
 }
