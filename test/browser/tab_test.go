@@ -194,13 +194,23 @@ func (tb *tab) do(statements string) {
 	eval[bool](tb, statements+"; true")
 }
 
-// until waits until an expression is true in the page.
+// until waits until an expression is true in the page. It asks again and again from outside: in a page without scripts nothing waits.
 func (tb *tab) until(expression string) {
 	tb.t.Helper()
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
-		tb.fail(fmt.Errorf("%s: %w", expression, err))
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// What fails while a page is being left is asked of the next.
+		if is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tb.fail(fmt.Errorf("never: %s", expression))
+		}
 	}
 }
 

@@ -1,0 +1,239 @@
+package browser
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+)
+
+const passphrase = "correct horse battery staple"
+
+// person is somebody in front of a browser, with a keyboard and nothing else.
+type person struct {
+	*tab
+	w    *frontendtest.World
+	base string
+	// scripts tells that they run; axe needs them.
+	scripts bool
+	// suffix names pictures.
+	suffix string
+}
+
+// localhost is a server's address by the name that the deployment has.
+func localhost(server *httptest.Server) string {
+	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+}
+
+// arrives opens a browser for somebody.
+func arrives(t *testing.T, w *frontendtest.World, l look, scripts bool) *person {
+	t.Helper()
+	v := &person{tab: open(t, l, "en"), w: w, base: localhost(w.Server), scripts: scripts, suffix: l.String()}
+	v.expects("status of 400 (Bad Request)") // a browser says so of every form that is shown again
+	if !scripts {
+		v.suffix += "-plain"
+		v.run(set(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+	}
+	return v
+}
+
+func (v *person) goes(path string) {
+	v.t.Helper()
+	v.run(chromedp.Navigate(v.base + path))
+}
+
+// at waits until a page with a heading is there, keeps its picture, and looks at it with other eyes.
+func (v *person) at(heading, name string) {
+	v.t.Helper()
+	v.until(`document.readyState === "complete" && document.querySelector("h1")?.innerText.replace(/\s+/g, " ").startsWith(` + quoted(heading) + `)`)
+	v.expectNarrow(name)
+	v.picture("pages-" + name + "-" + v.suffix)
+	if v.scripts {
+		v.expectAccessible(name)
+	}
+}
+
+// types goes to a field by Tab, or stays where the focus is already, and types. A label may go on with "(optional)".
+func (v *person) types(label, text string) {
+	v.t.Helper()
+	whole := eval[string](v.tab, `[...document.querySelectorAll("label")].map((l) => l.textContent.trim()).find((l) => l.startsWith(`+quoted(label)+`)) ?? `+quoted(label))
+	if !eval[bool](v.tab, `(document.activeElement.labels?.[0]?.textContent ?? "").trim() === `+quoted(whole)) {
+		v.tabTo(whole)
+	}
+	v.keys(text)
+}
+
+// presses goes to a button or a link by Tab and presses it.
+func (v *person) presses(name string) {
+	v.t.Helper()
+	v.tabTo(name)
+	v.keys(kb.Enter)
+}
+
+// signsUp creates an account, from the first page to the account's.
+func (v *person) signsUp(email string) {
+	v.t.Helper()
+	v.goes("/")
+	v.at("Sign in to Acme", "sign-in")
+	v.presses("Create an account")
+	v.at("Create your Acme account", "sign-up")
+	v.types("Email address", "not an address")
+	v.types("Password", "short")
+	v.keys(kb.Enter)
+	v.sees("Please check what you entered")
+	v.at("Create your Acme account", "sign-up-refused")
+	v.goes("/sign-up")
+	v.until(`document.readyState === "complete"`)
+	v.types("Email address", email)
+	v.types("First name", "Ada")
+	v.types("Password", passphrase)
+	v.keys(kb.Enter)
+	v.at("Check your email", "code")
+	v.types("Code", v.w.CodeFor(email, 1))
+	v.keys(kb.Enter)
+	v.at("Your account", "account")
+}
+
+// The way of a person from nothing to an organization with a second member, by the keyboard alone, at every size and in both colour schemes,
+// and without scripts.
+func TestPeopleFindTheirWay(t *testing.T) {
+	for _, l := range []look{{360, false}, {1280, true}} {
+		for _, scripts := range []bool{true, false} {
+			name := l.String()
+			if !scripts {
+				name += "-plain"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				w := frontendtest.New(t, nil)
+				v := arrives(t, w, l, scripts)
+				v.signsUp("ada@example.com")
+				v.provesANumber("+12025550123")
+				v.invitesSomebody("bob@example.com")
+
+				other := arrives(t, w, l, scripts)
+				other.followsTheInvitation("bob@example.com")
+				v.switchesBackAndSignsOut()
+			})
+		}
+	}
+}
+
+func (v *person) provesANumber(number string) {
+	v.t.Helper()
+	v.goes("/account/phones")
+	v.at("Phone numbers", "phones")
+	v.types("Phone number", "12")
+	v.keys(kb.Enter)
+	v.sees("Enter a mobile number with its country code")
+	v.goes("/account/phones")
+	v.until(`document.readyState === "complete"`)
+	v.types("Phone number", number)
+	v.keys(kb.Enter)
+	v.at("Verify your number", "phone-code")
+	v.types("Code", "000000")
+	v.keys(kb.Enter)
+	v.sees("This is not the code that we sent")
+	v.types("Code", v.w.CodeFor(number, 1))
+	v.keys(kb.Enter)
+	v.sees("Your number is verified")
+	v.at("Phone numbers", "phones-verified")
+}
+
+func (v *person) invitesSomebody(email string) {
+	v.t.Helper()
+	v.goes("/organizations")
+	v.at("Organizations", "organizations-empty")
+	for _, name := range []string{"First", "Second"} {
+		v.goes("/organizations/new")
+		v.at("New organization", "new-organization")
+		v.types("Name of the organization", name)
+		v.keys(kb.Enter)
+		v.sees("The organization was created")
+	}
+	v.goes("/organizations")
+	v.at("Organizations", "organizations")
+	v.goes("/organizations/second")
+	v.at("Second", "organization")
+	v.types("Email address to invite", email)
+	v.keys(kb.Enter)
+	v.sees("The invitation is on its way")
+}
+
+func (v *person) followsTheInvitation(email string) {
+	v.t.Helper()
+	v.goes("/invitations/" + v.w.InvitationFor(email, 1))
+	v.at("You are invited", "invitation")
+	v.presses("Create an account")
+	v.until(`document.querySelector("h1")?.innerText.startsWith("Create your Acme account")`)
+	v.types("Email address", email)
+	v.types("Password", passphrase)
+	v.keys(kb.Enter)
+	v.until(`document.querySelector("h1")?.innerText === "Check your email"`)
+	v.types("Code", v.w.CodeFor(email, 1))
+	v.keys(kb.Enter)
+	v.until(`document.querySelector("h1")?.innerText !== "Check your email"`)
+	v.goes("/organizations")
+	v.sees("Second")
+}
+
+func (v *person) switchesBackAndSignsOut() {
+	v.t.Helper()
+	v.goes("/organizations/first")
+	v.until(`document.querySelector("h1")?.innerText.startsWith("First")`)
+	v.presses("Switch to this organization")
+	v.sees("Switched.")
+	v.goes("/sign-out")
+	v.at("Sign out?", "sign-out")
+	v.presses("Sign out")
+	v.sees("You are signed out")
+	// What a cache kept would show itself now.
+	v.run(chromedp.NavigateBack(), chromedp.NavigateBack())
+	v.until(`document.readyState === "complete"`)
+	if v.shows("ada@example.com") {
+		v.t.Errorf("the button back shows who was signed in:\n%s", v.text())
+	}
+}
+
+// shows tells whether the page shows a text now.
+func (v *person) shows(text string) bool {
+	return eval[bool](v.tab, `document.body.innerText.includes(`+quoted(text)+`)`)
+}
+
+// What somebody typed while their session ended elsewhere waits for them behind the sign-in.
+func TestASessionThatEndsWhileAFormIsOpenLosesNothing(t *testing.T) {
+	w := frontendtest.New(t, nil)
+	v := arrives(t, w, look{width: 1280}, true)
+	v.signsUp("ada@example.com")
+	v.goes("/organizations/new")
+	v.at("New organization", "new-organization")
+	v.types("Name of the organization", "Kept over the sign-in")
+	w.Clock.Advance(8 * 24 * time.Hour) // the session is over
+	v.keys(kb.Enter)
+	v.until(`document.querySelector("h1")?.innerText === "Sign in to Acme"`)
+	v.types("Email address", "ada@example.com")
+	v.keys(kb.Enter)
+	v.at("Enter your password", "password")
+	v.types("Password", passphrase)
+	v.keys(kb.Enter)
+	v.sees("What you had typed was kept")
+	v.at("New organization", "kept")
+	v.tabTo("Name of the organization")
+	v.keys(kb.Enter)
+	v.sees("The organization was created")
+}
+
+func TestAPageThatIsNotThereSaysSo(t *testing.T) {
+	w := frontendtest.New(t, nil)
+	v := arrives(t, w, look{width: 360, dark: true}, true)
+	v.expects("404")
+	v.goes("/nothing")
+	v.at("There is nothing here", "not-found")
+	v.sees("Request")
+}
