@@ -248,19 +248,23 @@ func (tb *tab) tabTo(name string) {
 }
 
 // picture keeps a picture of the whole page as an artefact.
-func (tb *tab) picture(name string) {
+func (tb *tab) picture(name string) { tb.keep(name, chromedp.FullScreenshot(100)) }
+
+// glimpse keeps a picture of what is in sight.
+func (tb *tab) glimpse(name string) { tb.keep(name, chromedp.CaptureScreenshot()) }
+
+func (tb *tab) keep(name string, take chromedp.Action[[]byte]) {
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
 	defer cancel()
-	taken, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	taken, err := chromedp.Run(ctx, take)
+	if err == nil {
+		err = os.MkdirAll("pictures", 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join("pictures", name+".png"), taken, 0o600)
+	}
 	if err != nil {
 		tb.t.Logf("no picture of %s: %v", name, err)
-		return
-	}
-	if err := os.MkdirAll("pictures", 0o755); err == nil {
-		err = os.WriteFile(filepath.Join("pictures", name+".png"), taken, 0o600)
-		if err != nil {
-			tb.t.Log(err)
-		}
 	}
 }
 

@@ -2,7 +2,6 @@
 import { h, svg } from "./dom.js";
 import { day, number, t } from "./text.js";
 
-const width = 720;
 const height = 240;
 const left = 44;
 const right = 12;
@@ -18,13 +17,16 @@ function steps(most) {
 }
 
 export function chart(metrics) {
+  // As many units as there are pixels, about: letters are as large as elsewhere.
+  const narrow = matchMedia("(max-width: 40rem)").matches;
+  const width = narrow ? 320 : 720;
   const lines = steps(Math.max(...metrics.map((m) => Math.max(m.signins, m.signups))));
   const most = lines.at(-1);
   const x = (i) => left + (width - left - right) * (metrics.length === 1 ? 0.5 : i / (metrics.length - 1));
   const y = (value) => top + (height - top - bottom) * (1 - value / most);
   const points = (name) => metrics.map((m, i) => x(i).toFixed(1) + "," + y(m[name]).toFixed(1)).join(" ");
   const dots = (name) => (metrics.length > 45 ? [] : metrics.map((m, i) => svg("circle", { class: name, cx: x(i), cy: y(m[name]), r: metrics.length === 1 ? 4 : 2.5 })));
-  const every = Math.ceil(metrics.length / 6);
+  const every = Math.ceil(metrics.length / (narrow ? 3 : 6));
   const names = metrics.flatMap((m, i) => (i % every === 0 ? [svg("text", { x: x(i), y: height - 8, "text-anchor": i === 0 && metrics.length > 1 ? "start" : "middle" }, day(m.day, "short"))] : []));
   const columns = metrics.map((m, i) => {
     const each = (width - left - right) / metrics.length;
