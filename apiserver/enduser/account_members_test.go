@@ -38,6 +38,15 @@ func TestMembersAreManaged(t *testing.T) {
 		eve, eves, _ := w.joins(owner, organization, "eve@example.com")
 		path := "/organizations/" + organization + "/members/"
 		w.Eventually("the roles are known", func() bool { return len(owner.list("/organizations/"+organization+"/roles")) == 2 })
+		roles := "/organizations/" + organization + "/roles?level="
+		w.Eventually("those of workspaces too", func() bool {
+			list := owner.list(roles + "workspace")
+			return len(list) == 1 && list[0]["id"] == writer
+		})
+		if list := owner.list(roles + "organization"); len(list) != 2 {
+			t.Errorf("roles of organizations: %v", list)
+		}
+		owner.refused(400, "VALIDATION_ERROR", "GET", roles+"Workspace", "")
 
 		bob.refused(403, "PERMISSION_DENIED", "PATCH", path+eves, fmt.Sprintf(`{"role_id":%q}`, clerk))
 		changed := owner.ok("PATCH", path+bobs, fmt.Sprintf(`{"role_id":%q}`, manager))

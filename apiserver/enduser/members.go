@@ -119,11 +119,26 @@ func changeMembership(c *call, change func(*unit, people.Member, int64) (people.
 	})
 }
 
-// listRoles lists the roles that members of organizations may have in this deployment.
+// readLevel reads of which level roles are asked for; absent: of organizations.
+func (c *call) readLevel() (v1alpha1.RoleLevel, error) {
+	switch c.r.URL.Query().Get("level") {
+	case "", "organization":
+		return v1alpha1.RoleLevelOrganization, nil
+	case "workspace":
+		return v1alpha1.RoleLevelWorkspace, nil
+	}
+	return "", apierror.Bad("VALIDATION_ERROR", "level must be organization or workspace")
+}
+
+// listRoles lists the roles that members of organizations, or of workspaces, may have in this deployment.
 func listRoles(c *call) (reply, error) {
+	level, err := c.readLevel()
+	if err != nil {
+		return reply{}, err
+	}
 	return inOrganization(c, func(u *account.Unit, _ people.Member) (any, error) {
 		out := []enduserapi.MemberRole{}
-		for _, role := range u.Roles(v1alpha1.RoleLevelOrganization) {
+		for _, role := range u.Roles(level) {
 			out = append(out, *viewRole(&role))
 		}
 		return out, nil

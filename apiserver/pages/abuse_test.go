@@ -217,6 +217,7 @@ func TestEveryFormTakesWhateverItIsSent(t *testing.T) {
 	b.signUp("ada@example.com")
 	b.open("/organizations/new")
 	b.submit("create", "name", "Engines")
+	member, workspace := b.link("/organizations/engines/members/"), b.link("/organizations/engines/workspaces/")
 	b.open("/account/phones")
 	b.submit("add", "phone_number", number)
 	phone := b.page.url.Path
@@ -224,7 +225,7 @@ func TestEveryFormTakesWhateverItIsSent(t *testing.T) {
 	b.submit("add", "email", "ada@work.example")
 	email := b.page.url.Path
 	for _, path := range []string{"/sign-in", "/sign-in?add=1", "/sign-in/password", "/sign-up", "/forgot-password", "/account", "/account/emails", email, "/account/password", "/account/sessions", "/account/delete", "/account/phones", phone, "/account/keys", "/organizations", "/organizations/new",
-		"/organizations/engines", "/invitations/abc"} {
+		"/organizations/engines", "/organizations/engines/settings", member, workspace, "/invitations/abc"} {
 		b.open(path)
 		for _, action := range b.forms() {
 			b.open(path)
@@ -235,7 +236,7 @@ func TestEveryFormTakesWhateverItIsSent(t *testing.T) {
 			to, err := b.page.url.Parse(attr(form, "action"))
 			w.Must(err)
 			for name := range values {
-				if action == "all" || action == "sign-out" || action == "leave" {
+				if action == "all" || action == "sign-out" || action == "leave" || action == "one" {
 					continue // that the session lives on
 				}
 				for what, change := range map[string]func(url.Values){

@@ -39,10 +39,14 @@ func showOrganizations(v *visit) error {
 
 func takeOrganizations(v *visit) error {
 	sent := v.form
-	if err := v.api.call(http.MethodPost, "/session/switch-organization", map[string]string{"organization_id": sent.value("organization_id")}, nil); err != nil {
+	if err := v.switchOrganization(sent.value("organization_id")); err != nil {
 		return v.again(sent, err)
 	}
 	return v.redirect("switched", "/organizations")
+}
+
+func (v *visit) switchOrganization(id string) error {
+	return v.api.call(http.MethodPost, "/session/switch-organization", map[string]string{"organization_id": id}, nil)
 }
 
 func showNewOrganization(v *visit) error {
@@ -65,94 +69,119 @@ func takeNewOrganization(v *visit) error {
 
 // organizationPage shows one organization, with what the member may do there.
 type organizationPage struct {
-	Membership enduserapi.OrganizationMembership
-	Active     bool
-	Owner      bool
-	// Workspaces are those of the member, and Workspace is the active one.
-	Workspaces []enduserapi.WorkspaceMembership
-	Workspace  string
-	// MayInvite shows the invitations, MayCreate the form of a workspace.
-	MayInvite, MayCreate bool
-	Invitations          []enduserapi.Invitation
-	// Open tells that organizations are enabled.
-	Open bool
+	place
+	Active bool
+	// Members are one part of all; More is the last of them where there are others behind.
+	Members []enduserapi.OrganizationMember
+	More    string
+	// Workspaces are those of the organization.
+	Workspaces []workspaceRow
+	// MayInvite shows the invitations, MayCreate the form of a workspace, MayLeave that of a leave.
+	MayInvite, MayCreate, MayLeave bool
+	Invitations                    []enduserapi.OpenInvitation
+	// Roles are those that the member may give.
+	Roles []option
+	// RoleNames are the names of roles by their ids.
+	RoleNames map[string]string
 }
 
-// The permissions that the API asks for.
-const (
-	permissionInvite          = "organization:invite"
-	permissionCreateWorkspace = "workspace:create"
-)
-
-// organization finds the organization of the page's path among the user's own. Unknown and foreign are alike.
-func (v *visit) organization() (enduserapi.OrganizationMembership, error) {
-	list, err := v.memberships()
-	if err != nil {
-		return enduserapi.OrganizationMembership{}, err
-	}
-	found := slices.IndexFunc(list, func(m enduserapi.OrganizationMembership) bool { return m.Organization.Slug == v.r.PathValue("slug") })
-	if found < 0 {
-		return enduserapi.OrganizationMembership{}, nothingThere()
-	}
-	return list[found], nil
+// workspaceRow is a workspace with what the member is there.
+type workspaceRow struct {
+	enduserapi.Workspace
+	// Member tells that they are in it, Active that it is the active one, and Opens that they see who is in it.
+	Member, Active, Opens bool
 }
 
-// may tells whether a member holds a permission. The owner has all that the catalog has, and what the API asks for beside it.
-func may(m enduserapi.OrganizationMembership, permission string) bool {
-	return m.Role != nil && (m.Role.Id == nil || slices.Contains(m.Role.Permissions, permission))
-}
+// membersListed is how many members a page shows.
+const membersListed = 100
 
 func showOrganization(v *visit) error {
-	m, err := v.organization()
+	in, err := v.place()
 	if err != nil {
 		return err
 	}
+	o := in.Membership.Organization
 	own := organizationPage{
-		Membership: m, Active: v.activeOrganization() == m.Organization.Id, Owner: m.Role != nil && m.Role.Id == nil, Open: v.tenant.B2B.Enabled,
+		place: in, Active: v.activeOrganization() == o.Id, MayLeave: !in.Owner, MayInvite: in.Open && v.mails() && in.may(permissionInvite),
+		MayCreate: in.Open && v.tenant.B2B.AllowWorkspaceCreation && in.may(permissionCreateWorkspace),
 	}
-	own.MayInvite = own.Open && v.mails() && may(m, permissionInvite)
-	own.MayCreate = own.Open && v.tenant.B2B.AllowWorkspaceCreation && may(m, permissionCreateWorkspace)
-	if v.who.Workspace != nil {
-		own.Workspace = v.who.Workspace.Id
-	}
-	if err := v.api.call(http.MethodGet, "/me/workspace-memberships", nil, &own.Workspaces); err != nil {
-		return err
-	}
-	own.Workspaces = slices.DeleteFunc(own.Workspaces, func(w enduserapi.WorkspaceMembership) bool { return w.Organization.Id != m.Organization.Id })
-	if own.MayInvite {
-		if err := v.api.call(http.MethodGet, at("/organizations/{id}/invitations", m.Organization.Id), nil, &own.Invitations); err != nil {
+	if own.Open {
+		if err := own.load(v); err != nil {
 			return err
 		}
 	}
-	return v.render("organization", m.Organization.Name, own)
+	return v.render("organization", o.Name, own)
+}
+
+// load reads what is in the organization.
+func (own *organizationPage) load(v *visit) error {
+	o := own.Membership.Organization
+	var err error
+	if own.Members, own.More, err = v.members(at("/organizations/{id}/members", o.Id), v.r.URL.Query().Get("after")); err != nil {
+		return err
+	}
+	own.MayLeave = own.MayLeave || slices.ContainsFunc(own.Members, func(m enduserapi.OrganizationMember) bool { return m.Owner && m.Id != own.Membership.Id })
+	if own.Workspaces, err = v.workspaces(own.place); err != nil || !own.MayInvite {
+		return err
+	}
+	roles, err := v.roles(o.Id, "organization")
+	if err != nil {
+		return err
+	}
+	own.Roles, own.RoleNames = v.choices(roles, "organization.default_role", own.may), map[string]string{}
+	for _, role := range roles {
+		own.RoleNames[*role.Id] = role.Name
+	}
+	return v.api.call(http.MethodGet, at("/organizations/{id}/invitations", o.Id), nil, &own.Invitations)
+}
+
+// members lists a part of the members of an organization, or of a workspace, behind one of them, "" for the first. more is the last one
+// where there are others behind it.
+func (v *visit) members(operation, after string) (list []enduserapi.OrganizationMember, more string, err error) {
+	if err := v.api.call(http.MethodGet, listing(operation, after, membersListed+1), nil, &list); err != nil {
+		return nil, "", err
+	}
+	if len(list) > membersListed {
+		list = list[:membersListed]
+		more = list[membersListed-1].Id
+	}
+	return list, more, nil
 }
 
 func takeOrganization(v *visit) error {
 	sent := v.form
-	m, err := v.organization()
+	in, err := v.place()
 	if err != nil {
 		return err
 	}
-	notice, back := "", at("/organizations/{id}", m.Organization.Slug)
+	o := in.Membership.Organization
+	notice, back, invitation := "", at("/organizations/{id}", o.Slug), at("/organizations/"+o.Id+"/invitations/{id}", sent.value("invitation_id"))
 	switch sent.Action {
 	case "switch":
 		notice = "switched"
-		err = v.api.call(http.MethodPost, "/session/switch-organization", map[string]string{"organization_id": m.Organization.Id}, nil)
+		err = v.switchOrganization(o.Id)
 	case "switch-workspace":
 		notice = "switched"
-		err = v.switchWorkspace(m, sent.value("workspace_id"))
+		err = v.switchWorkspace(o.Id, sent.value("workspace_id"))
 	case "workspace":
 		notice = "workspace_created"
-		err = v.api.call(http.MethodPost, "/workspaces", map[string]string{"name": sent.trimmed("name"), "organization_id": m.Organization.Id}, nil)
+		err = v.api.call(http.MethodPost, "/workspaces", map[string]string{"name": sent.trimmed("name"), "organization_id": o.Id}, nil)
 	case "invite":
 		notice = "invited"
-		err = v.api.call(http.MethodPost, at("/organizations/{id}/invitations", m.Organization.Id), map[string]string{"email": sent.trimmed("email")}, nil)
+		body := map[string]string{"email": sent.trimmed("email")}
+		if role := sent.value("role"); role != "" {
+			body["role_id"] = role
+		}
+		err = v.api.call(http.MethodPost, at("/organizations/{id}/invitations", o.Id), body, nil)
+	case "resend":
+		notice = "invited"
+		err = v.api.call(http.MethodPost, invitation+"/resend", struct{}{}, nil)
 	case "revoke":
 		notice = "revoked"
-		err = v.api.call(http.MethodDelete, at("/organizations/"+m.Organization.Id+"/invitations/{id}", sent.value("invitation_id")), nil, nil)
+		err = v.api.call(http.MethodDelete, invitation, nil, nil)
 	case "leave":
 		notice, back = "left", "/organizations"
-		err = v.api.call(http.MethodDelete, at("/me/organization-memberships/{id}", m.Id), nil, nil)
+		err = v.api.call(http.MethodDelete, at("/me/organization-memberships/{id}", in.Membership.Id), nil, nil)
 	default:
 		v.failure(http.StatusBadRequest, "bad_form")
 		return nil
@@ -164,9 +193,9 @@ func takeOrganization(v *visit) error {
 }
 
 // switchWorkspace makes a workspace active, and its organization before it.
-func (v *visit) switchWorkspace(m enduserapi.OrganizationMembership, workspace string) error {
-	if v.activeOrganization() != m.Organization.Id {
-		if err := v.api.call(http.MethodPost, "/session/switch-organization", map[string]string{"organization_id": m.Organization.Id}, nil); err != nil {
+func (v *visit) switchWorkspace(organization, workspace string) error {
+	if v.activeOrganization() != organization {
+		if err := v.switchOrganization(organization); err != nil {
 			return err
 		}
 	}

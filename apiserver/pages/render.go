@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/apiserver/pages/texts"
 )
 
@@ -42,14 +43,16 @@ func parseTemplates(language *texts.Language) (map[string]*template.Template, er
 // functions are those of templates in a language: t is a text by its key, field a field of a form.
 func functions(language *texts.Language) template.FuncMap {
 	return template.FuncMap{
-		"t":     language.Text,
-		"count": func(key string, n int) string { return language.Count(key, n) },
-		"date":  func(at time.Time) string { return at.Format(language.Text("format.date")) },
-		"time":  func(at time.Time) string { return at.UTC().Format(language.Text("format.time")) },
-		"rfc":   func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
-		"field": newField,
-		"tick":  newBox,
-		"grant": grantOf,
+		"t":      language.Text,
+		"count":  func(key string, n int) string { return language.Count(key, n) },
+		"date":   func(at time.Time) string { return at.Format(language.Text("format.date")) },
+		"time":   func(at time.Time) string { return at.UTC().Format(language.Text("format.time")) },
+		"rfc":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
+		"field":  newField,
+		"tick":   newBox,
+		"grant":  grantOf,
+		"choice": newChoice,
+		"named":  func(m enduserapi.MemberAccount) bool { return personName(m) != "" },
 	}
 }
 

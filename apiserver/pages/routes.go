@@ -27,7 +27,10 @@ var pages = map[string]page{
 	"/organizations":        {get: showOrganizations, post: takeOrganizations, signedIn: true},
 	"/organizations/new":    {get: showNewOrganization, post: takeNewOrganization, signedIn: true},
 	// The API has paths below this one, of other shapes and methods.
-	"/organizations/{slug}": {get: showOrganization, post: takeOrganization, signedIn: true},
+	"/organizations/{slug}":                 {get: showOrganization, post: takeOrganization, signedIn: true},
+	"/organizations/{slug}/settings":        {get: showSettings, post: takeSettings, signedIn: true},
+	"/organizations/{slug}/members/{id}":    {get: showMember, post: takeMember, signedIn: true},
+	"/organizations/{slug}/workspaces/{id}": {get: showWorkspace, post: takeWorkspace, signedIn: true},
 }
 
 // home leads to where one can go on.

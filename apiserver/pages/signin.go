@@ -19,8 +19,8 @@ type signInPage struct {
 	Accounts []enduserapi.Account
 	// Email is what was typed before.
 	Email string
-	// SignUp tells that one can sign up here.
-	SignUp bool
+	// SignUp is where one can sign up, "" for nowhere.
+	SignUp string
 }
 
 // ways tells which ways to sign in the deployment has.
@@ -33,8 +33,18 @@ func (v *visit) ways() (password, code bool) {
 func (v *visit) mails() bool { return v.tenant.Settings.Email != nil }
 
 func showSignIn(v *visit) error {
-	own := signInPage{SignUp: v.mails()}
-	if v.state.Flow != nil {
+	var own signInPage
+	switch {
+	case v.mails() && v.invitation() != "":
+		own.SignUp = v.link("/sign-up", "invitation", v.invitation())
+	case v.mails():
+		own.SignUp = v.link("/sign-up")
+	}
+	var err error
+	if own.Email, err = v.invitedEmail(); err != nil {
+		return err
+	}
+	if own.Email == "" && v.state.Flow != nil {
 		own.Email = v.state.Flow.Email
 	}
 	if v.who.User != nil && !v.r.URL.Query().Has("add") && (v.form == nil || v.form.Action != "email") {

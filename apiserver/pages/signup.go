@@ -13,6 +13,8 @@ type signUpPage struct {
 	MinLength                  string
 	// Organization tells that one has to be created.
 	Organization bool
+	// Email is the address that is invited, "" where none is.
+	Email string
 	// Invited tells that the sign-up accepts an invitation.
 	Invited bool
 }
@@ -30,7 +32,12 @@ func (v *visit) signUpPage() signUpPage {
 func (v *visit) invitation() string { return v.r.URL.Query().Get("invitation") }
 
 func showSignUp(v *visit) error {
-	return v.render("signup", v.text.Text("signup.title", "name", v.name()), v.signUpPage())
+	own := v.signUpPage()
+	var err error
+	if own.Email, err = v.invitedEmail(); err != nil {
+		return err
+	}
+	return v.render("signup", v.text.Text("signup.title", "name", v.name()), own)
 }
 
 func takeSignUp(v *visit) error {

@@ -78,6 +78,9 @@ func (v view) Passwords() bool {
 	return password
 }
 
+// Picture is the address of a picture if pages may show it, else "".
+func (v view) Picture(address string) string { return v.visit.picture(address) }
+
 // UserID is who the page's forms are for.
 func (v view) UserID() string { return v.visit.user() }
 
@@ -165,6 +168,20 @@ func newBox(f formView, name, label string, ticked bool) box {
 		ticked = f.ticked(name)
 	}
 	return box{ID: f.ID(name), Name: name, Label: label, Ticked: ticked}
+}
+
+// choice is an input in which one of several is chosen, as the template "choice" shows it.
+type choice struct {
+	ID, Name, Label, Value, Fault string
+	Options                       []option
+}
+
+// newChoice returns a choice of a form. value is what is chosen before anything is sent.
+func newChoice(f formView, name, label string, options []option, value string) choice {
+	if sent, there := f.values[name]; there {
+		value = sent
+	}
+	return choice{ID: f.ID(name), Name: name, Label: label, Value: value, Fault: f.fault(name), Options: options}
 }
 
 // DescribedBy are the ids of what describes a field.

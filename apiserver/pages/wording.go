@@ -53,6 +53,9 @@ func (v *visit) wordFaults(sent *form, refused *refusal) {
 	for _, e := range refused.Errors {
 		member, _, _ := strings.Cut(e.Message, " ")
 		member, _, _ = strings.Cut(member, "/")
+		if field, other := fieldOf[member]; other {
+			member = field
+		}
 		switch known := v.text.Has("invalid." + member); {
 		case known && sent.fault(member) == "":
 			sent.fail(member, v.text.Text("invalid."+member, "min", v.minLength()))
@@ -77,6 +80,7 @@ var fieldsOf = map[string][]string{
 	"EMAIL_LIMIT_REACHED":      {"email"},
 	"PHONE_LIMIT_REACHED":      {"phone_number"},
 	"INVALID_CONFIRMATION":     {"confirmation"},
+	"INVALID_ROLE":             {"role"},
 	"INVALID_CODE":             {"code"},
 	"EXPIRED_CODE":             {"code"},
 	"INVALID_PHONE":            {"phone_number"},
@@ -85,3 +89,6 @@ var fieldsOf = map[string][]string{
 	"INVALID_APP":              {"app_slug"},
 	"ALREADY_MEMBER":           {"email"},
 }
+
+// fieldOf are the fields of members of the API that are called otherwise in forms: what is chosen is kept over a sign-in, ids are not.
+var fieldOf = map[string]string{"role_id": "role", "user_id": "user"}

@@ -169,10 +169,10 @@ func (v *person) invitesSomebody(email string) {
 func (v *person) followsTheInvitation(email string) {
 	v.t.Helper()
 	v.goes("/invitations/" + v.w.InvitationFor(email, 1))
-	v.at("You are invited", "invitation")
+	v.at("Join Second", "invitation")
 	v.presses("Create an account")
 	v.until(`document.querySelector("h1")?.innerText.startsWith("Create your Acme account")`)
-	v.types("Email address", email)
+	v.until(`document.querySelector("input[name=email]").value === ` + quoted(email)) // it knows whom it is for
 	v.types("Password", passphrase)
 	v.keys(kb.Enter)
 	v.until(`document.querySelector("h1")?.innerText === "Check your email"`)

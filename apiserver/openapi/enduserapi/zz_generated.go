@@ -691,6 +691,24 @@ func (e WorkspacesEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for EndUserListRolesParamsLevel.
+const (
+	EndUserListRolesParamsLevelOrganization EndUserListRolesParamsLevel = "organization"
+	EndUserListRolesParamsLevelWorkspace    EndUserListRolesParamsLevel = "workspace"
+)
+
+// Valid indicates whether the value is a known member of the EndUserListRolesParamsLevel enum.
+func (e EndUserListRolesParamsLevel) Valid() bool {
+	switch e {
+	case EndUserListRolesParamsLevelOrganization:
+		return true
+	case EndUserListRolesParamsLevelWorkspace:
+		return true
+	default:
+		return false
+	}
+}
+
 // AcceptedInvitation An accepted invitation.
 type AcceptedInvitation struct {
 	// Membership The membership it led to.
@@ -2556,6 +2574,15 @@ type EndUserListMembersParams struct {
 	// After The id of the last membership of the list before; absent: from the first.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 }
+
+// EndUserListRolesParams defines parameters for EndUserListRoles.
+type EndUserListRolesParams struct {
+	// Level Whose members may have them; absent: organizations'.
+	Level *EndUserListRolesParamsLevel `form:"level,omitempty" json:"level,omitempty"`
+}
+
+// EndUserListRolesParamsLevel defines parameters for EndUserListRoles.
+type EndUserListRolesParamsLevel string
 
 // EndUserListWorkspaceMembersParams defines parameters for EndUserListWorkspaceMembers.
 type EndUserListWorkspaceMembersParams struct {

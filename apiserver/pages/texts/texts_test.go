@@ -57,6 +57,7 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 		regexp.MustCompile(`\.Text\("([a-z_.A-Z]+)"[,)]`),
 		regexp.MustCompile(`"(keys\.[a-z]+)"`),
 		regexp.MustCompile(`codePage\("([a-z_.]+)"`),
+		regexp.MustCompile(`choices\([a-z]+, "([a-z_.]+)"`),
 	}
 	prefixed := []struct{ pattern, prefix string }{
 		{`\.redirect\("([a-z_]+)"`, "notice."}, {`notify\("([a-z_]+)"`, "notice."}, {`takeCode\("[a-z_]+", "[a-z/-]+", "([a-z_]+)"`, "notice."}, {`notice(?:, back)? :?= "([a-z_]+)"`, "notice."}, {`notice[A-Z][a-z]+: "([a-z_]+)"`, "notice."}, {`\.failure\([a-zA-Z.]+, "([a-z_]+)"`, "failure.#.heading"},
@@ -106,6 +107,52 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 		asked := strings.HasPrefix(key, "error.") || strings.HasPrefix(key, "invalid.") // by the API's codes and members
 		if !used[key] && !asked {
 			t.Errorf("nobody asks for %s", key)
+		}
+	}
+}
+
+// unmet are codes of the API that no page shows, and why.
+var unmet = map[string]string{
+	"NOT_AUTHENTICATED":           "the page leads to the sign-in",
+	"REAUTHENTICATION_REQUIRED":   "the page leads to the proof",
+	"ACTIVE_ORGANIZATION_CHANGED": "the pages assert no organization",
+	"VALIDATION_ERROR":            "each member has its own text",
+}
+
+// Every code of the API's table of refusals is said in words here, or is one that no page meets; and no words are there for a code that
+// the API does not have.
+func TestEveryCodeHasWords(t *testing.T) {
+	table, err := os.ReadFile("../../enduser/errors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := regexp.MustCompile(`http\.Status[A-Za-z]+, "([A-Z_]+)"|apierror\.Bad\("([A-Z_]+)"`).FindAllStringSubmatch(string(table), -1)
+	if len(codes) < 40 {
+		t.Fatalf("%d codes were found", len(codes))
+	}
+	for _, l := range load(t).All() {
+		for _, found := range codes {
+			code := found[1] + found[2]
+			if _, never := unmet[code]; never == l.Has("error."+code) {
+				t.Errorf("%s: %s: words %t, met %t", l.Name, code, l.Has("error."+code), !never)
+			}
+		}
+	}
+	files, err := filepath.Glob("../../enduser/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := ""
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source += string(raw)
+	}
+	for key := range load(t).All()[0].texts {
+		if code, is := strings.CutPrefix(key, "error."); is && code == strings.ToUpper(code) && !strings.Contains(source, `"`+code+`"`) {
+			t.Errorf("%s is for a code that the API does not have", key)
 		}
 	}
 }
