@@ -26,7 +26,7 @@ import (
 var axe string
 
 // patience is how long a tab waits for what should be there.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // chromium starts one browser for all tests of a package.
 var chromium = sync.OnceValues(func() (context.Context, error) {
