@@ -148,6 +148,12 @@ bench: k8s build ## Measure what docs/benchmarks.md states.
 import-proof: k8s build ## Import a million users and five million sign-ins, killed on the way, and count them over the file alone.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_IMPORT_USERS=1000000 go test ./test/e2e -v -count=1 -timeout 2h -ginkgo.focus 'Moving in' -ginkgo.timeout 2h
 
+.PHONY: pictures
+pictures: deps ## Draw README's two pictures anew, from the pages that the browser's tests open.
+	go test ./test/browser -count=1 -run 'TestEveryViewOfTheConsoleIsAccessibleAtEverySize/1280-light|TestPeopleLookAfterTheirAccount/1280-light$$'
+	cp test/browser/pictures/pages-sign-in-1280-light.png docs/pictures/sign-in.png
+	cp test/browser/pictures/console-overview-1280-light.png docs/pictures/console.png
+
 .PHONY: peers
 peers: k8s build bin/peers/ratelimit ## Measure the limiter beside others: for Go in process, and envoyproxy/ratelimit over gRPC.
 	cd test/peers && go test -v -run . -bench . -benchmem -timeout 30m
