@@ -59,7 +59,7 @@ func New(below string, folders ...fs.FS) (*Set, error) {
 				return nil, err
 			}
 			_, _ = fmt.Fprintf(sum, "%s %d\n%s", entry.Name(), len(plain), plain) // a hash takes everything
-			s.files[entry.Name()] = &file{contentType: contentType, plain: plain, compressed: sync.OnceValue(func() []byte { return compress(plain) })}
+			s.files[entry.Name()] = &file{contentType: contentType, plain: plain, compressed: sync.OnceValue(func() []byte { return Compress(plain) })}
 		}
 	}
 	s.root = below + "/" + hex.EncodeToString(sum.Sum(nil))[:16] + "/"
@@ -83,8 +83,8 @@ func (s *Set) Paths() []string {
 	return all
 }
 
-// forever is what browsers are told of files whose path names their content.
-const forever = "public, max-age=31536000, immutable"
+// Forever is what browsers are told of files whose path names their content.
+const Forever = "public, max-age=31536000, immutable"
 
 // Serve answers a request for a file, and tells whether there is one: the caller knows how to say that there is not.
 func (s *Set) Serve(w http.ResponseWriter, r *http.Request) bool {
@@ -95,11 +95,11 @@ func (s *Set) Serve(w http.ResponseWriter, r *http.Request) bool {
 	}
 	header, body := w.Header(), f.plain
 	header.Set("Content-Type", f.contentType)
-	header.Set("Cache-Control", forever)
+	header.Set("Cache-Control", Forever)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Vary", "Accept-Encoding")
-	if acceptsGzip(r) {
+	if AcceptsGzip(r) {
 		header.Set("Content-Encoding", "gzip")
 		body = f.compressed()
 	}
@@ -110,22 +110,14 @@ func (s *Set) Serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// acceptsGzip tells whether a client takes gzip. One that names it with any weight but 0 does.
-func acceptsGzip(r *http.Request) bool {
-	for _, coding := range strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
-		name, parameters, _ := strings.Cut(coding, ";")
-		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			weight, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(parameters), "q="), 64)
-			return err != nil || weight > 0
-		}
-	}
-	return false
-}
+// AcceptsGzip tells whether a client takes gzip.
+func AcceptsGzip(r *http.Request) bool { return names(r.Header.Values("Accept-Encoding"), "gzip") }
 
-func compress(plain []byte) []byte {
+// Compress returns a content compressed by gzip, as well as that can.
+func Compress(plain []byte) []byte {
 	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	_, _ = w.Write(plain) // memory takes everything
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level exists
+	_, _ = w.Write(plain)                                   // memory takes everything
 	_ = w.Close()
 	return out.Bytes()
 }

@@ -57,7 +57,7 @@ func TestAnAssetIsKeptForEverAndTyped(t *testing.T) {
 	}
 	for coding, compressed := range map[string]bool{"": false, "gzip": true, "br, GZIP;q=0.5": true, "gzip;q=0": false, "identity": false} {
 		w, found := ask("GET", s.Path("a.js"), coding)
-		if !found || w.Header().Get("Cache-Control") != forever || w.Header().Get("Content-Type") != "text/javascript; charset=utf-8" || w.Header().Get("Vary") != "Accept-Encoding" {
+		if !found || w.Header().Get("Cache-Control") != Forever || w.Header().Get("Content-Type") != "text/javascript; charset=utf-8" || w.Header().Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%q: %v %v", coding, found, w.Header())
 		}
 		body := io.Reader(w.Body)

@@ -2,6 +2,7 @@ package asset
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -25,14 +26,30 @@ func SendPage(w http.ResponseWriter, r *http.Request, page []byte) {
 	}
 }
 
-// WantsPage tells whether a request comes from somebody who opened the path in a browser: it names HTML among what it takes.
+// WantsPage tells whether somebody opened a path in a browser: the request asks for something, and names HTML among what it takes.
 func WantsPage(r *http.Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return false
-	}
-	for _, accepted := range strings.Split(strings.Join(r.Header.Values("Accept"), ","), ",") {
-		kind, _, _ := strings.Cut(accepted, ";")
-		if strings.EqualFold(strings.TrimSpace(kind), "text/html") {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && NamesHTML(r)
+}
+
+// NamesHTML tells whether a request names HTML among what it takes, with a weight above 0, as browsers do: programs take anything, or JSON.
+func NamesHTML(r *http.Request) bool { return names(r.Header.Values("Accept"), "text/html") }
+
+// names tells whether a header that lists what a client takes names one of them, with a weight above 0 (RFC 9110 12.4.2).
+func names(header []string, wanted string) bool {
+	for _, taken := range strings.Split(strings.Join(header, ","), ",") {
+		name, parameters, _ := strings.Cut(taken, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), wanted) {
+			continue
+		}
+		weight := 1.0
+		for parameter := range strings.SplitSeq(parameters, ";") {
+			if q, is := strings.CutPrefix(strings.TrimSpace(parameter), "q="); is {
+				if written, err := strconv.ParseFloat(q, 64); err == nil {
+					weight = written
+				}
+			}
+		}
+		if weight > 0 {
 			return true
 		}
 	}

@@ -14,26 +14,26 @@ import (
 // digits, so that the only code, or token, in a mail is ours.
 type Mail struct{ Subject, Body string }
 
+// withCode begins a mail that brings a code, which lets its reader do something.
+func withCode(what, code string) string {
+	return "Your code to " + what + " is:\n\n" + code + "\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n"
+}
+
+// codeMail brings a code. Whoever has not done something may ignore it, for nothing comes of it.
+func codeMail(subject, what, code, done, otherwise string) Mail {
+	return Mail{Subject: subject, Body: withCode(what, code) + "If you have not " + done + ", ignore this mail; " + otherwise + ".\n"}
+}
+
 // SignUpMail brings the code that proves a new account's address. The code is six digits.
 func SignUpMail(app, code string) Mail {
 	app = plainName(app, "your new account")
-	return Mail{
-		Subject: "Your sign-up code for " + app,
-		Body: "Your code to complete the sign-up for " + app + " is:\n\n" + code +
-			"\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n" +
-			"If you have not signed up, ignore this mail; no account is made without the code.\n",
-	}
+	return codeMail("Your sign-up code for "+app, "complete the sign-up for "+app, code, "signed up", "no account is made without the code")
 }
 
 // SignInMail brings the code that signs in. The code is six digits.
 func SignInMail(app, code string) Mail {
 	app = plainName(app, "your account")
-	return Mail{
-		Subject: "Your sign-in code for " + app,
-		Body: "Your code to sign in to " + app + " is:\n\n" + code +
-			"\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n" +
-			"If you have not tried to sign in, ignore this mail; nobody can sign in without the code.\n",
-	}
+	return codeMail("Your sign-in code for "+app, "sign in to "+app, code, "tried to sign in", "nobody can sign in without the code")
 }
 
 // AlreadyRegisteredMail tells the owner of an address that somebody tried to sign up with it. Whoever tried learns nothing.
@@ -77,12 +77,7 @@ func FailedSignInsMail(app string) Mail {
 // ResetPasswordMail brings the code that lets its owner choose a new password. The code is six digits.
 func ResetPasswordMail(app, code string) Mail {
 	app = plainName(app, "your account")
-	return Mail{
-		Subject: "Your code for a new password on " + app,
-		Body: "Your code to choose a new password on " + app + " is:\n\n" + code +
-			"\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n" +
-			"If you have not asked for it, ignore this mail; your password stays as it is.\n",
-	}
+	return codeMail("Your code for a new password on "+app, "choose a new password on "+app, code, "asked for it", "your password stays as it is")
 }
 
 // ReauthenticationMail brings the code by which somebody who is signed in proves once more who they are. The code is six digits.
@@ -90,8 +85,7 @@ func ReauthenticationMail(app, code string) Mail {
 	app = plainName(app, "your account")
 	return Mail{
 		Subject: "Your confirmation code for " + app,
-		Body: "Your code to confirm that it is you on " + app + " is:\n\n" + code +
-			"\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n" +
+		Body: withCode("confirm that it is you on "+app, code) +
 			"If you have not asked for it, somebody else is signed in to your account: sign out everywhere, and choose a new password.\n",
 	}
 }
@@ -99,12 +93,7 @@ func ReauthenticationMail(app, code string) Mail {
 // VerifyEmailMail brings the code that proves an address that was added to an account. The code is six digits.
 func VerifyEmailMail(app, code string) Mail {
 	app = plainName(app, "your account")
-	return Mail{
-		Subject: "Your code to verify this address for " + app,
-		Body: "Your code to add this address to your account on " + app + " is:\n\n" + code +
-			"\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n" +
-			"If you have not asked for it, ignore this mail; the address is added to no account without the code.\n",
-	}
+	return codeMail("Your code to verify this address for "+app, "add this address to your account on "+app, code, "asked for it", "the address is added to no account without the code")
 }
 
 // AccountChangeMail tells the owner of an account what was changed, a sentence, when and by which client. It holds nothing to follow: such

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -42,7 +43,7 @@ func TestH3AStrangerEndsNoOwnersCode(t *testing.T) {
 		w.signedUp("ada@example.com")
 		owner := w.browser() // a client the account does not know: the worst case
 		owner.otp("ada@example.com")
-		attempt, code := owner.attempt(), w.codeFor("ada@example.com", 2)
+		attempt, code := owner.attempt(), w.CodeFor("ada@example.com", 2)
 		w.Clock.Advance(31 * time.Second)
 		for n := range 5 {
 			stranger := w.stranger(n)
@@ -65,7 +66,7 @@ func TestH3StrangersKeepNoOwnerFromCodes(t *testing.T) {
 		owner.ok("POST", "/session/sign-out", `{}`)
 		w.Clock.Advance(25 * time.Hour) // the code of the sign-up counts no more
 		// As many codes as strangers get in a day, and as many wrong ones as are compared for them.
-		sent, compared, arrived := 0, 0, len(w.carrier.Messages("ada@example.com"))
+		sent, compared, arrived := 0, 0, len(w.Carrier.Messages("ada@example.com"))
 		for n := range 40 {
 			stranger := w.stranger(n)
 			if a := stranger.otp("ada@example.com"); a.Status != 200 {
@@ -83,14 +84,14 @@ func TestH3StrangersKeepNoOwnerFromCodes(t *testing.T) {
 			t.Errorf("strangers got %d codes and %d comparisons in a day, want 30 and 100", sent, compared)
 		}
 		before := arrived + sent
-		w.Eventually("the strangers' codes", func() bool { return len(w.carrier.Messages("ada@example.com")) >= before })
+		w.Eventually("the strangers' codes", func() bool { return len(w.Carrier.Messages("ada@example.com")) >= before })
 		if a := owner.otp("ada@example.com"); a.Status != 200 {
 			t.Fatalf("the owner at a known client: %s", a.Raw)
 		}
 		attempt := owner.attempt()
-		w.Eventually("the owner's code", func() bool { return len(w.carrier.Messages("ada@example.com")) > before })
-		newest := w.carrier.Messages("ada@example.com")
-		if a := owner.try(attempt, sixDigits.FindString(newest[len(newest)-1].Body)); a.Status != 200 {
+		w.Eventually("the owner's code", func() bool { return len(w.Carrier.Messages("ada@example.com")) > before })
+		newest := w.Carrier.Messages("ada@example.com")
+		if a := owner.try(attempt, frontendtest.CodeIn(newest[len(newest)-1].Body)); a.Status != 200 {
 			t.Errorf("the owner's code at a known client: %s", a.Raw)
 		}
 	})
@@ -170,9 +171,9 @@ func TestM10ANeighbourhoodGuessesNoCodes(t *testing.T) {
 
 func TestM7OneAccountLeavesTheOthersTheirTexts(t *testing.T) {
 	onSQLite(t, func(w *world) {
-		d := w.deployment()
+		d := w.Settings()
 		d.SMS.DailyBudget = 50
-		w.declare(d)
+		w.Declare(d)
 		greedy, _ := w.signedUp("greedy@example.com")
 		sent := 0
 		for n := range 15 {
@@ -201,9 +202,9 @@ func TestM7UsersWithAVerifiedPhoneKeepAFifthOfTheBudget(t *testing.T) {
 		first := veteran.addPhone("+12025559999")
 		veteran.ok("POST", verifyPath(first), codeBody(veteran.prepare(first, "+12025559999", 1)))
 		w.Clock.Advance(24 * time.Hour)
-		d := w.deployment()
+		d := w.Settings()
 		d.SMS.DailyBudget = 10
-		w.declare(d)
+		w.Declare(d)
 		newcomers := 0
 		w.Eventually("the budget is known", func() bool {
 			n := newcomers
@@ -229,9 +230,9 @@ func TestM7UsersWithAVerifiedPhoneKeepAFifthOfTheBudget(t *testing.T) {
 
 func TestOTP15OneCountrysFraudLeavesTheOthersTheirHalf(t *testing.T) {
 	onSQLite(t, func(w *world) {
-		d := w.deployment()
+		d := w.Settings()
 		d.SMS.DailyBudget, d.SMS.AllowedCountries = 10, &[]string{"US", "DE"}
-		w.declare(d)
+		w.Declare(d)
 		w.Eventually("the countries are known", func() bool {
 			b, _ := w.signedUp("probe" + fmt.Sprint(time.Now().UnixNano()) + "@example.com")
 			return b.do("POST", "/me/phone-numbers", `{"phone_number":"+4915112345678"}`).Status == 200
@@ -310,7 +311,7 @@ func TestSES08AndL2SignInsAtOnceKeepToTheBound(t *testing.T) {
 		for n := range many {
 			b := w.stranger(n)
 			b.otp("ada@example.com")
-			all = append(all, pending{b, b.attempt(), w.codeFor("ada@example.com", n+2)})
+			all = append(all, pending{b, b.attempt(), w.CodeFor("ada@example.com", n+2)})
 		}
 		done := make(chan int, many)
 		for _, p := range all {

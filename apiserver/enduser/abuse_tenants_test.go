@@ -62,7 +62,7 @@ func TestM8AUserOwnsAtMostTwentyOrganizations(t *testing.T) {
 		}
 		// The settings say otherwise.
 		most := int64(21)
-		w.declareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &most})
+		w.DeclareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &most})
 		w.Eventually("the bound is 21", func() bool { return b.do("POST", "/organizations", `{"name":"The last"}`).Status == 200 })
 		b.refused(400, "ORGANIZATION_LIMIT_REACHED", "POST", "/organizations", `{"name":"One more"}`)
 	})
@@ -138,7 +138,7 @@ func TestM8AndL1InvitationsAreListedAndRevoked(t *testing.T) {
 		stranger.refused(404, "ORGANIZATION_NOT_FOUND", "DELETE", path+"/"+first, "")
 		elsewhere := stranger.organization("Elsewhere")
 		stranger.refused(404, "INVITATION_NOT_FOUND", "DELETE", "/organizations/"+elsewhere+"/invitations/"+first, "")
-		token := w.invitation("bob@example.com", 1)
+		token := w.InvitationFor("bob@example.com", 1)
 		owner.ok("DELETE", path+"/"+first, "")
 		for _, id := range []string{first, "1", "x"} {
 			owner.refused(404, "INVITATION_NOT_FOUND", "DELETE", path+"/"+id, "")
@@ -156,7 +156,7 @@ func TestL1AnInvitationEndsWithItsInviter(t *testing.T) {
 		owner, user := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
 		owner.invites(organization, "bob@example.com")
-		token := w.invitation("bob@example.com", 1)
+		token := w.InvitationFor("bob@example.com", 1)
 		disable := func(disabled bool) {
 			w.tx(func(tx people.Tx) error {
 				return tx.UpdateUser(people.User{ID: parseID(user), Disabled: disabled, UpdatedAt: w.Clock.Now()})
@@ -178,9 +178,9 @@ func TestL3AWorkspaceRoleGrantsNoPermissionOfTheOrganization(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.sign()
 		d := w.signedDeployment()
-		d.OrganizationPermissions = append(d.OrganizationPermissions, "workspace:create", "billing:write")
+		d.OrganizationPermissions = append(d.OrganizationPermissions, "billing:write")
 		d.WorkspacePermissions = append(d.WorkspacePermissions, "billing:write")
-		w.declare(d)
+		w.Declare(d)
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
 		role := w.role("builder", "Organization", "workspace:create")
@@ -188,7 +188,7 @@ func TestL3AWorkspaceRoleGrantsNoPermissionOfTheOrganization(t *testing.T) {
 			return owner.do("POST", "/organizations/"+organization+"/invitations", fmt.Sprintf(`{"email":"bob@example.com","role_id":%q}`, role)).Status == 200
 		})
 		bob, _ := w.signedUp("bob@example.com")
-		bob.ok("POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, w.invitation("bob@example.com", 1)))
+		bob.ok("POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, w.InvitationFor("bob@example.com", 1)))
 		bob.switchTo(organization)
 		workspace := bob.ok("POST", "/workspaces", fmt.Sprintf(`{"name":"Mine","organization_id":%q}`, organization))["workspace"].(map[string]any)["id"].(string)
 		bob.ok("POST", "/session/switch-workspace", fmt.Sprintf(`{"workspace_id":%q}`, workspace))
@@ -256,7 +256,7 @@ func TestL1ListingInvitationsIsNoMoreWorkForMoreOfThem(t *testing.T) {
 func TestM8ASignUpBringsNoOrganizationWhereUsersOwnNone(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		none := int64(0)
-		w.declareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &none})
+		w.DeclareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &none})
 		b := w.browser()
 		w.Eventually("the settings are in force", func() bool {
 			return b.do("POST", "/auth/signup", fmt.Sprintf(`{"email":"ada@example.com","password":%q,"organization_name":"Org"}`, goodPassword)).code() == "ORGANIZATION_LIMIT_REACHED"

@@ -83,7 +83,7 @@ func TestAProvenResetWorksOnce(t *testing.T) {
 		w.signedUp("ada@example.com")
 		b := w.browser()
 		attempt := b.forgot("ada@example.com")
-		b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.codeFor("ada@example.com", 2)))
+		b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("ada@example.com", 2)))
 		requests := make([]func() (*http.Response, error), 8)
 		for i := range requests {
 			requests[i] = func() (*http.Response, error) {
@@ -111,7 +111,7 @@ func TestAnAddressProvenTwiceAtOnceIsOnesOwn(t *testing.T) {
 			b, _ := w.signedUp(name)
 			path := "/me/email-addresses/" + b.ok("POST", "/me/email-addresses", `{"email":"shared@example.com"}`)["id"].(string)
 			b.ok("POST", path+"/prepare-verification", `{}`)
-			code := w.codeFor("shared@example.com", n+1)
+			code := w.CodeFor("shared@example.com", n+1)
 			requests = append(requests, func() (*http.Response, error) { return b.raw("POST", path+"/attempt-verification", codeBody(code)) })
 		}
 		if n := succeeded(w, atOnce(w, requests...), "EMAIL_EXISTS", "EMAIL_NOT_FOUND"); n != 1 {

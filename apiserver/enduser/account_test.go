@@ -3,6 +3,7 @@ package enduser_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestAnAddressIsAddedProvenMadePrimaryAndRemoved(t *testing.T) {
 		if sent := b.ok("POST", path+"/prepare-verification", `{}`); sent["sent"] != true || sent["email"] != "Ada@Example.org" || sent["expires_in"] != 600.0 {
 			t.Errorf("%v", sent)
 		}
-		code := w.codeFor("Ada@Example.org", 1)
+		code := w.CodeFor("Ada@Example.org", 1)
 		stranger, _ := w.signedUp("mallory@example.com")
 		stranger.refused(404, "EMAIL_NOT_FOUND", "POST", path+"/attempt-verification", codeBody(code))
 		stranger.refused(404, "EMAIL_NOT_FOUND", "DELETE", path, "")
@@ -101,7 +102,7 @@ func TestAnAddressBelongsToWhoProvesIt(t *testing.T) {
 		}
 		taken := add(eve, "ada@example.com")
 		eve.ok("POST", taken+"/prepare-verification", `{}`)
-		eve.refused(400, "EMAIL_EXISTS", "POST", taken+"/attempt-verification", codeBody(w.codeFor("ada@example.com", 2)))
+		eve.refused(400, "EMAIL_EXISTS", "POST", taken+"/attempt-verification", codeBody(w.CodeFor("ada@example.com", 2)))
 		if me := ada.ok("GET", "/me", ""); me["email"] != "ada@example.com" || !ada.alive() {
 			t.Errorf("%v", me)
 		}
@@ -109,10 +110,10 @@ func TestAnAddressBelongsToWhoProvesIt(t *testing.T) {
 		squatted, own := add(eve, "shared@example.com"), add(ada, "shared@example.com")
 		eve.ok("POST", squatted+"/prepare-verification", `{}`)
 		ada.ok("POST", own+"/prepare-verification", `{}`)
-		w.codeFor("shared@example.com", 2)
+		w.CodeFor("shared@example.com", 2)
 		// Which of the two codes is whose the mails do not tell: the wrong one costs a try.
-		if a := ada.do("POST", own+"/attempt-verification", codeBody(w.codeFor("shared@example.com", 2))); a.Status != 200 {
-			ada.ok("POST", own+"/attempt-verification", codeBody(w.codeFor("shared@example.com", 1)))
+		if a := ada.do("POST", own+"/attempt-verification", codeBody(w.CodeFor("shared@example.com", 2))); a.Status != 200 {
+			ada.ok("POST", own+"/attempt-verification", codeBody(w.CodeFor("shared@example.com", 1)))
 		}
 		eve.refused(404, "EMAIL_NOT_FOUND", "POST", squatted+"/prepare-verification", `{}`)
 
@@ -197,7 +198,7 @@ func TestAnAccountIsDeleted(t *testing.T) {
 		alone, shared := b.organization("Alone"), b.organization("Shared")
 		b.ok("POST", "/organizations/"+shared+"/invitations", `{"email":"bob@example.com"}`)
 		bob, _ := w.signedUp("bob@example.com")
-		bob.ok("POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, w.invitation("bob@example.com", 1)))
+		bob.ok("POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, w.InvitationFor("bob@example.com", 1)))
 		signUps := w.count("SELECT COUNT(*) FROM events WHERE kind = 'signup'")
 
 		b.refused(400, "INVALID_CONFIRMATION", "DELETE", "/me/account", `{"confirmation":"yes"}`)
@@ -270,12 +271,49 @@ func TestORG07ATabAssertsTheOrganizationItShows(t *testing.T) {
 	})
 }
 
+// OTP-16: what changes a number asks for a fresh proof, and the owner is told at a verified address.
+func TestOTP16ANumberIsChangedByAFreshProofAndToldOf(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		b, _ := w.signedUp("ada@example.com")
+		first, second := b.addPhone(number), b.addPhone("+12025550124")
+		for phone, to := range map[string]string{first: number, second: "+12025550124"} {
+			b.ok("POST", verifyPath(phone), codeBody(b.prepare(phone, to, 1)))
+		}
+		w.notices("ada@example.com", "was added to your account", 2)
+		secondary, promote := second, "/me/phone-numbers/"
+		for _, p := range b.list("/me/phone-numbers") {
+			if p["primary"] == false {
+				secondary = p["id"].(string)
+			}
+		}
+		w.Clock.Advance(10 * time.Minute)
+		b.refused(403, "REAUTHENTICATION_REQUIRED", "POST", "/me/phone-numbers", `{"phone_number":"+12025550125"}`)
+		b.refused(403, "REAUTHENTICATION_REQUIRED", "POST", promote+secondary+"/make-primary", `{}`)
+		b.refused(403, "REAUTHENTICATION_REQUIRED", "DELETE", promote+secondary, "")
+		b.reauthenticate()
+		b.addPhone("+12025550125")
+		b.ok("POST", promote+secondary+"/make-primary", `{}`)
+		w.notices("ada@example.com", "is the primary one of your account now", 1)
+		for _, p := range b.list("/me/phone-numbers") {
+			if p["primary"] == false && p["verified"] == true {
+				b.ok("DELETE", promote+p["id"].(string), "")
+			}
+		}
+		w.notices("ada@example.com", "was removed from your account", 1)
+		for _, m := range w.Carrier.Messages("ada@example.com") {
+			if strings.Contains(m.Body, "+1202555") {
+				t.Errorf("a mail holds a whole number: %s", m.Body)
+			}
+		}
+	})
+}
+
 func TestOTP19ATestNumberHasItsOwnCode(t *testing.T) {
 	onSQLite(t, func(w *world) {
-		d := w.deployment()
+		d := w.Settings()
 		d.SMS.TestNumbers = []document.TestNumber{{Number: number, Code: "424242"}}
 		d.SMS.DailyBudget = 0
-		w.declare(d)
+		w.Declare(d)
 		b, _ := w.signedUp("ada@example.com")
 		w.Eventually("the number is declared", func() bool {
 			phone := b.addPhone(number)
@@ -296,7 +334,7 @@ func TestOTP19ATestNumberHasItsOwnCode(t *testing.T) {
 			}
 		}
 		b.ok("POST", verifyPath(phone), codeBody("424242"))
-		if sent := w.carrier.Messages(number); len(sent) != 0 {
+		if sent := w.Carrier.Messages(number); len(sent) != 0 {
 			t.Errorf("%d texts went to a test number", len(sent))
 		}
 	})

@@ -14,7 +14,7 @@ import (
 // configured declares a deployment and waits until its config says what holds.
 func (w *world) configured(d document.Deployment, holds func(map[string]any) bool) map[string]any {
 	w.T.Helper()
-	w.declare(d)
+	w.Declare(d)
 	var config map[string]any
 	w.Eventually("the config", func() bool {
 		config = w.browser().ok("GET", "/auth/config", "")
@@ -35,14 +35,14 @@ func TestTheConfigTellsHowPeopleSignIn(t *testing.T) {
 			t.Errorf("id %q", id)
 		}
 
-		d := w.deployment()
+		d := w.Settings()
 		d.DisplayName, d.Mode, d.SMS = "Acme Two", "Production", nil
 		d.SignIn = &document.SignInSettings{PasswordMinLength: 20, EmailCode: true}
 		d.Pages = &document.Pages{
 			Disabled: true, URL: "https://a.example", LogoURL: "https://a.example/l", AccentColor: "#000000", SupportEmail: "h@a.example",
 			PrivacyURL: "https://a.example/p", TermsURL: "https://a.example/t",
 		}
-		w.declareB2B(document.B2BSettings{Enabled: false, RequireOrgForSignup: true})
+		w.DeclareB2B(document.B2BSettings{Enabled: false, RequireOrgForSignup: true})
 		config = w.configured(d, func(c map[string]any) bool {
 			return c["deployment"].(map[string]any)["name"] == "Acme Two" && c["organizations"].(map[string]any)["enabled"] == false
 		})
@@ -52,7 +52,7 @@ func TestTheConfigTellsHowPeopleSignIn(t *testing.T) {
 			"privacy_url":"https://a.example/p","terms_url":"https://a.example/t"},"languages":["en","de"]}`, id))
 
 		d.SMS = &document.SMS{Provider: "Log", DailyBudget: 1}
-		w.declareB2B(document.B2BSettings{Enabled: true, RequireOrgForSignup: true})
+		w.DeclareB2B(document.B2BSettings{Enabled: true, RequireOrgForSignup: true})
 		config = w.configured(d, func(c map[string]any) bool {
 			return c["phone"].(map[string]any)["enabled"] == true && c["organizations"].(map[string]any)["enabled"] == true
 		})

@@ -65,7 +65,7 @@ func TestGarbageCookies(t *testing.T) {
 		w.Must(err)
 		for _, value := range []string{"x", "", "%00", strings.Repeat("a", 5000), "null", "../../etc", unknown, unknown + "=", "eyJhbGciOiJub25lIn0.e30."} {
 			for path, want := range map[string]int{"/session": 200, "/me": 401} {
-				req, err := http.NewRequest("GET", w.server.URL+path, nil)
+				req, err := http.NewRequest("GET", w.Server.URL+path, nil)
 				w.Must(err)
 				req.Host = "localhost"
 				req.Header.Set("Cookie", "__session="+value)
@@ -87,11 +87,11 @@ func TestSignUpIsExactlyOneAccount(t *testing.T) {
 		one, two := w.browser(), w.browser()
 		one.ok("POST", "/auth/signup", `{"email":"ada@example.com"}`)
 		first := one.last.Body.Session.SignUpAttempts[0]["id"]
-		codes := []string{w.codeFor("ada@example.com", 1)}
+		codes := []string{w.CodeFor("ada@example.com", 1)}
 		w.Clock.Advance(31 * time.Second)
 		two.ok("POST", "/auth/signup", `{"email":"ADA@example.com"}`)
 		second := two.last.Body.Session.SignUpAttempts[0]["id"]
-		codes = append(codes, w.codeFor("ada@example.com", 2))
+		codes = append(codes, w.CodeFor("ada@example.com", 2))
 		body := func(attempt any, code string) string {
 			return fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, attempt, code)
 		}
@@ -108,7 +108,7 @@ func TestSignUpIsExactlyOneAccount(t *testing.T) {
 		w.tx(func(tx people.Tx) error {
 			return tx.InsertUser(people.User{ID: 5, CreatedAt: w.Clock.Now()}, people.Email{ID: 5, User: 5, Address: "Bob@Example.com", Primary: true, CreatedAt: w.Clock.Now()})
 		})
-		three.refused(400, "EMAIL_EXISTS", "POST", "/auth/attempt-verification", body(attempt, w.codeFor("bob@example.com", 1)))
+		three.refused(400, "EMAIL_EXISTS", "POST", "/auth/attempt-verification", body(attempt, w.CodeFor("bob@example.com", 1)))
 		for _, bad := range []string{`{"code":"123456"}`, `{"signup_attempt_id":"1","signin_attempt_id":"1","code":"123456"}`, `{"signup_attempt_id":"x","code":"123456"}`, `{"signup_attempt_id":"1"}`} {
 			three.refused(400, "VALIDATION_ERROR", "POST", "/auth/attempt-verification", bad)
 		}
@@ -133,22 +133,22 @@ func TestSignUpAndSignInBodies(t *testing.T) {
 		} {
 			w.browser().refused(400, "VALIDATION_ERROR", "POST", "/auth/signin", body)
 		}
-		d := w.deployment()
+		d := w.Settings()
 		d.SignIn = &document.SignInSettings{Password: false, PasswordMinLength: 15, EmailCode: true}
-		w.declare(d)
+		w.Declare(d)
 		w.Eventually("passwords are off", func() bool {
 			return w.browser().do("POST", "/auth/signup", fmt.Sprintf(`{"email":"a@example.com","password":%q}`, goodPassword)).code() == "VALIDATION_ERROR"
 		})
 		w.browser().refused(400, "VALIDATION_ERROR", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"a@example.com","password":%q}`, goodPassword))
 		d.SignIn = &document.SignInSettings{Password: true, PasswordMinLength: 8, EmailCode: false}
-		w.declare(d)
+		w.Declare(d)
 		w.Eventually("codes are off", func() bool {
 			return w.browser().do("POST", "/auth/signin", `{"strategy":"email_otp","email":"a@example.com"}`).code() == "VALIDATION_ERROR"
 		})
 		w.browser().refused(400, "VALIDATION_ERROR", "POST", "/auth/signup", `{"email":"a@example.com"}`)
 		w.browser().ok("POST", "/auth/signup", `{"email":"eight@example.com","password":"8 chars!"}`)
 		d.Email = nil
-		w.declare(d)
+		w.Declare(d)
 		w.Eventually("no mail", func() bool {
 			return w.browser().do("POST", "/auth/signup", `{"email":"b@example.com","password":"8 chars!"}`).code() == "EMAIL_DISABLED"
 		})
@@ -165,7 +165,7 @@ func TestSignInByCodeAndDisabledUsers(t *testing.T) {
 			if attempt["method"] != "email_otp" || attempt["current_step"] != "verify_email_otp" || attempt["completed"] != false {
 				t.Fatalf("attempt %v", attempt)
 			}
-			return b.do("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt["id"], w.codeFor("ada@example.com", nth)))
+			return b.do("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt["id"], w.CodeFor("ada@example.com", nth)))
 		}
 		b := w.browser()
 		if a := byCode(b, 2); a.Status != 200 || a.Body.Session.ActiveSignIn["user_id"] != user || len(a.Body.Session.SignInAttempts) != 0 {

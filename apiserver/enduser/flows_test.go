@@ -18,7 +18,7 @@ func TestSignUpSignInPhoneOrganizationSwitch(t *testing.T) {
 		}
 		phone := b.addPhone("+12025550123")
 		b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
-		code := w.codeFor("+12025550123", 1)
+		code := w.CodeFor("+12025550123", 1)
 		b.refused(400, "INVALID_CODE", "POST", "/me/phone-numbers/"+phone+"/attempt-verification", fmt.Sprintf(`{"code":%q}`, wrong(code)))
 		data := b.ok("POST", "/me/phone-numbers/"+phone+"/attempt-verification", fmt.Sprintf(`{"code":%q}`, code))
 		if data["verified"] != true || data["phone_number"].(map[string]any)["primary"] != true || data["phone_number"].(map[string]any)["verified_at"] == nil {

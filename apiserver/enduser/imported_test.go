@@ -98,7 +98,7 @@ func TestAnAddressNobodyProvedAsksForItsCodeAfterThePassword(t *testing.T) {
 		if w.verifiedEmail("ada@example.com") {
 			w.T.Error("the password proved the address")
 		}
-		b.ok("POST", "/auth/attempt-verification", b.sendCode(w.codeFor("Ada@example.com", 1)))
+		b.ok("POST", "/auth/attempt-verification", b.sendCode(w.CodeFor("Ada@example.com", 1)))
 		if b.last.Body.Session.ActiveSignIn == nil || !w.verifiedEmail("ada@example.com") {
 			w.T.Errorf("not signed in, or not verified: %s", b.last.Raw)
 		}
@@ -114,7 +114,7 @@ func TestACodeAloneDropsAPasswordThatCameWithTheAccount(t *testing.T) {
 		w.importUser(1, oldHash, "ada@example.com")
 		b := w.browser()
 		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"ada@example.com"}`)
-		b.ok("POST", "/auth/attempt-verification", b.sendCode(w.codeFor("ada@example.com", 1)))
+		b.ok("POST", "/auth/attempt-verification", b.sendCode(w.CodeFor("ada@example.com", 1)))
 		if !w.verifiedEmail("ada@example.com") || w.password(1) != "" {
 			w.T.Errorf("verified %t, password %q", w.verifiedEmail("ada@example.com"), w.password(1))
 		}
@@ -122,7 +122,7 @@ func TestACodeAloneDropsAPasswordThatCameWithTheAccount(t *testing.T) {
 		w.importUser(2, oldHash, "bob@example.com!")
 		other := w.browser()
 		other.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"bob@example.com"}`)
-		other.ok("POST", "/auth/attempt-verification", other.sendCode(w.codeFor("bob@example.com", 1)))
+		other.ok("POST", "/auth/attempt-verification", other.sendCode(w.CodeFor("bob@example.com", 1)))
 		if w.password(2) != oldHash {
 			w.T.Error("the password of a proven address was dropped")
 		}
@@ -148,7 +148,7 @@ func TestACodeAloneDropsWhatMayBeAnothers(t *testing.T) {
 		for _, address := range []string{"ada@example.com", "bob@example.com"} {
 			b := w.browser()
 			b.ok("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"email_otp","email":%q}`, address))
-			b.ok("POST", "/auth/attempt-verification", b.sendCode(w.codeFor(address, 1)))
+			b.ok("POST", "/auth/attempt-verification", b.sendCode(w.CodeFor(address, 1)))
 			if b.ok("GET", "/session", ""); b.last.Body.Session.ActiveSignIn == nil && !strings.Contains(b.last.Raw, address) {
 				w.T.Errorf("%s is not signed in: %s", address, b.last.Raw)
 			}
@@ -184,7 +184,7 @@ func TestAnInvitationIsAcceptedByAProvenAddressAlone(t *testing.T) {
 			owner.invites(organization, invited)
 			b := w.browser()
 			b.ok("POST", "/auth/signin", byPassword(signsIn, oldPassword))
-			return b, fmt.Sprintf(`{"token":%q}`, w.invitation(invited, 1))
+			return b, fmt.Sprintf(`{"token":%q}`, w.InvitationFor(invited, 1))
 		}
 		b, token := accepts("bob@example.com", "thief@example.com")
 		b.refused(400, "INVALID_INVITATION", "POST", "/organizations/invitations/accept", token)
@@ -200,7 +200,7 @@ func TestASignUpTakesAnAddressThatNobodyProvedFromAnAccountItDoesNotOpen(t *test
 		w.importUser(2, oldHash, "bob@example.com")
 		b := w.browser()
 		b.ok("POST", "/auth/signup", `{"email":"ada@example.com","password":"correct horse battery staple"}`)
-		b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, b.last.Body.Session.SignUpAttempts[0]["id"], w.codeFor("ada@example.com", 1)))
+		b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, b.last.Body.Session.SignUpAttempts[0]["id"], w.CodeFor("ada@example.com", 1)))
 		w.tx(func(tx people.Tx) error {
 			e, found, err := tx.Email("ada@example.com")
 			if err != nil || !found || e.User == 1 || !e.Primary || e.VerifiedAt.IsZero() {
@@ -235,11 +235,11 @@ func TestACodeToASecondAddressNobodyProvedSignsNobodyIn(t *testing.T) {
 		// The password tells that it is the account's owner: the code goes to the address it is to prove.
 		owner := w.browser()
 		owner.ok("POST", "/auth/signin", byPassword("second@example.com", oldPassword))
-		owner.ok("POST", "/auth/attempt-verification", owner.sendCode(w.codeFor("second@example.com", 1)))
+		owner.ok("POST", "/auth/attempt-verification", owner.sendCode(w.CodeFor("second@example.com", 1)))
 		if !w.verifiedEmail("second@example.com") || w.password(1) == "" {
 			w.T.Error("the second address is not verified, or the password is gone")
 		}
-		if len(w.carrier.Messages("ada@example.com")) != 0 {
+		if len(w.Carrier.Messages("ada@example.com")) != 0 {
 			w.T.Error("a code for the second address went to the first")
 		}
 	})
@@ -252,7 +252,7 @@ func TestAPasswordThatIsGoneMeanwhileDoesNotSignIn(t *testing.T) {
 		b := w.browser()
 		b.ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
 		w.tx(func(tx people.Tx) error { _, err := tx.DeleteCredential(1, people.CredentialPassword); return err })
-		b.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/attempt-verification", b.sendCode(w.codeFor("ada@example.com", 1)))
+		b.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/attempt-verification", b.sendCode(w.CodeFor("ada@example.com", 1)))
 		if w.verifiedEmail("ada@example.com") {
 			w.T.Error("the address counts as proven by a sign-in that was refused")
 		}
@@ -261,9 +261,9 @@ func TestAPasswordThatIsGoneMeanwhileDoesNotSignIn(t *testing.T) {
 
 func TestWithoutMailAnUnprovenAddressCannotSignIn(t *testing.T) {
 	onSQLite(t, func(w *world) {
-		silent := w.deployment()
+		silent := w.Settings()
 		silent.Email = nil
-		w.declare(silent)
+		w.Declare(silent)
 		w.importUser(1, oldHash, "ada@example.com")
 		w.importUser(2, oldHash, "bob@example.com!")
 		w.browser().refused(403, "EMAIL_DISABLED", "POST", "/auth/signin", byPassword("ada@example.com", oldPassword))

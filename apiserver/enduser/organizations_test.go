@@ -3,7 +3,6 @@ package enduser_test
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -25,27 +24,6 @@ func (b *browser) list(path string) (out []map[string]any) {
 	}
 	return out
 }
-
-// invitation returns the token of the newest invitation mailed to somebody.
-func (w *world) invitation(email string, nth int) (token string) {
-	w.T.Helper()
-	w.Eventually("an invitation to "+email, func() bool {
-		n := 0
-		for _, m := range w.carrier.Messages(email) {
-			for line := range strings.Lines(m.Body) {
-				if line = strings.TrimSpace(line); tokenLine.MatchString(line) {
-					if n++; n == nth {
-						token = line
-					}
-				}
-			}
-		}
-		return token != ""
-	})
-	return token
-}
-
-var tokenLine = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
 // role declares a role and returns its id.
 func (w *world) role(name, level string, permissions ...string) string {
@@ -139,7 +117,7 @@ func TestORG04ASwitchRotatesAndNewTokensSayTheNewOrganization(t *testing.T) {
 		if life := second["exp"].(float64) - second["iat"].(float64); life != 60 {
 			t.Errorf("a token lives %v s", life)
 		}
-		if got := fmt.Sprint(second["permissions"]); got != "[billing:read documents:read organization:invite]" {
+		if got := fmt.Sprint(second["permissions"]); got != "[billing:read documents:read organization:invite workspace:create]" {
 			t.Errorf("an owner may %s", got)
 		}
 		// A session token is no session, and no API key.
@@ -161,7 +139,7 @@ func TestORG05AMemberWhoIsRemovedLosesTheOrganizationOnTheNextRequest(t *testing
 			return owner.do("POST", "/organizations/"+organization+"/invitations", fmt.Sprintf(`{"email":"bob@example.com","role_id":%q}`, inviter)).Status == 200
 		})
 		b, user := w.signedUp("bob@example.com")
-		b.ok("POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, w.invitation("bob@example.com", 1)))
+		b.ok("POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, w.InvitationFor("bob@example.com", 1)))
 		b.switchTo(organization)
 		if got := fmt.Sprint(w.verifyToken(b.ok("POST", "/session/token", `{}`)["token"].(string))["permissions"]); got != "[organization:invite]" {
 			t.Errorf("an inviter may %s", got)
@@ -261,7 +239,7 @@ func TestORG09B2BSettingsBindAtOnce(t *testing.T) {
 		set := func(change func(*document.B2BSettings)) {
 			s := document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5}
 			change(&s)
-			w.declareB2B(s)
+			w.DeclareB2B(s)
 		}
 		workspace := fmt.Sprintf(`{"name":"More","organization_id":%q}`, one)
 		// Until the settings are known, a request creates one more: not where they are counted.
@@ -322,7 +300,7 @@ func TestInvitations(t *testing.T) {
 		organization := owner.organization("Org")
 		path := "/organizations/" + organization + "/invitations"
 		orgRole, wsRole := w.role("member", "Organization", "billing:read"), w.role("writer", "Workspace", "documents:read")
-		w.declareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, OrgRole: "member", WorkspaceRole: "writer"})
+		w.DeclareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, OrgRole: "member", WorkspaceRole: "writer"})
 		w.Eventually("the roles are known", func() bool {
 			return owner.do("POST", path, fmt.Sprintf(`{"email":"x@example.com","role_id":%q}`, orgRole)).Status == 200
 		})
@@ -332,7 +310,7 @@ func TestInvitations(t *testing.T) {
 		owner.refused(404, "ORGANIZATION_NOT_FOUND", "POST", "/organizations/123/invitations", `{"email":"x@example.com"}`)
 		owner.refused(404, "ORGANIZATION_NOT_FOUND", "POST", "/organizations/x/invitations", `{"email":"x@example.com"}`)
 		owner.ok("POST", path, `{"email":"Bob@Example.com"}`)
-		token := w.invitation("Bob@Example.com", 1)
+		token := w.InvitationFor("Bob@Example.com", 1)
 
 		// Only the invited may accept, and once.
 		mallory, _ := w.signedUp("mallory@example.com")
@@ -364,7 +342,7 @@ func TestInvitations(t *testing.T) {
 
 		// An invitation ends after a week, and members leave, but for the owner.
 		owner.ok("POST", path, `{"email":"mallory@example.com"}`)
-		late := w.invitation("mallory@example.com", 1)
+		late := w.InvitationFor("mallory@example.com", 1)
 		w.Clock.Advance(7*24*time.Hour + time.Second)
 		mallory.signIn("mallory@example.com")
 		mallory.refused(400, "INVALID_INVITATION", "POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, late))
@@ -374,7 +352,7 @@ func TestInvitations(t *testing.T) {
 		owner.refused(404, "MEMBERSHIP_NOT_FOUND", "DELETE", "/me/organization-memberships/1", "")
 		bob.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"bob@example.com"}`)
 		attempt := bob.last.Body.Session.SignInAttempts[0]["id"]
-		bob.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.codeFor("bob@example.com", 2)))
+		bob.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("bob@example.com", 2)))
 		bob.ok("DELETE", "/me/organization-memberships/"+bob.list("/me/organization-memberships")[0]["id"].(string), "")
 		if s := bob.ok("GET", "/session", ""); s["organization"] != nil || len(bob.list("/me/workspace-memberships")) != 0 {
 			t.Errorf("after leaving: %v", s)
@@ -429,9 +407,9 @@ func TestAnInvitationEndsWithItsInvitersMembership(t *testing.T) {
 			return owner.do("POST", path, fmt.Sprintf(`{"email":"mallory@example.com","role_id":%q}`, inviter)).Status == 200
 		})
 		mallory, user := w.signedUp("mallory@example.com")
-		mallory.ok("POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, w.invitation("mallory@example.com", 1)))
+		mallory.ok("POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, w.InvitationFor("mallory@example.com", 1)))
 		mallory.ok("POST", path, `{"email":"second@example.com"}`)
-		token := w.invitation("second@example.com", 1)
+		token := w.InvitationFor("second@example.com", 1)
 		w.tx(func(tx people.Tx) error { _, err := tx.DeleteMember(parseID(organization), parseID(user)); return err })
 		second, _ := w.signedUp("second@example.com")
 		second.refused(400, "INVALID_INVITATION", "POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, token))

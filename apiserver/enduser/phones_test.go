@@ -24,7 +24,7 @@ func (b *browser) prepare(phone, number string, nth int) string {
 	if data["sent"] != true || data["phone_number"] != number || data["expires_in"] != 300.0 {
 		b.w.T.Fatalf("prepared: %v", data)
 	}
-	return b.w.codeFor(number, nth)
+	return b.w.CodeFor(number, nth)
 }
 
 func verifyPath(phone string) string { return "/me/phone-numbers/" + phone + "/attempt-verification" }
@@ -36,9 +36,9 @@ func TestOTP02CodesAreNowhereInTheClear(t *testing.T) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
 		code := b.prepare(phone, number, 1)
-		mailed := w.codeFor("ada@example.com", 1)
+		mailed := w.CodeFor("ada@example.com", 1)
 		expectNone := func(when string) {
-			for name, text := range map[string]string{"store": w.dump(), "log": w.logs.String()} {
+			for name, text := range map[string]string{"store": w.dump(), "log": w.Logs.String()} {
 				for _, secret := range []string{mailed, code} {
 					// Ids and times are long numbers: a code stands alone.
 					for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' }) {
@@ -503,9 +503,9 @@ func TestOTP15TollFraud(t *testing.T) {
 		b.refused(400, "PHONE_EXISTS", "POST", "/me/phone-numbers", fmt.Sprintf(`{"phone_number":%q}`, number))
 		other := b.addPhone("+12025550124")
 		// A daily budget of one text.
-		d := w.deployment()
+		d := w.Settings()
 		d.SMS.DailyBudget = 1
-		w.declare(d)
+		w.Declare(d)
 		b.prepare(phone, number, 1)
 		var refused answer
 		w.Eventually("the budget binds", func() bool {
@@ -517,14 +517,14 @@ func TestOTP15TollFraud(t *testing.T) {
 		}
 		// A country that is no longer allowed.
 		d.SMS.DailyBudget, d.SMS.AllowedCountries = 1000, &[]string{}
-		w.declare(d)
+		w.Declare(d)
 		w.Eventually("no country is allowed", func() bool {
 			return b.do("POST", "/me/phone-numbers/"+other+"/prepare-verification", `{}`).code() == "INVALID_PHONE"
 		})
 		b.refused(400, "INVALID_PHONE", "POST", "/me/phone-numbers", `{"phone_number":"+12025550199"}`)
 		// No texts at all.
 		d.SMS = nil
-		w.declare(d)
+		w.Declare(d)
 		w.Eventually("nothing is sent", func() bool {
 			return b.do("POST", "/me/phone-numbers/"+other+"/prepare-verification", `{}`).code() == "SMS_DISABLED"
 		})
@@ -553,7 +553,7 @@ func TestOTP17TheMessageNamesTheAppAndIsOriginBound(t *testing.T) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
 		code := b.prepare(phone, number, 1)
-		m := w.carrier.Messages(number)[0]
+		m := w.Carrier.Messages(number)[0]
 		lines := strings.Split(m.Body, "\n")
 		if lines[len(lines)-1] != "@localhost #"+code || !strings.Contains(lines[0], "Acme") || strings.Contains(m.Body, "http") || len(m.Body) > 160 || m.From != "+15005550006" {
 			t.Errorf("the text is %q from %s", m.Body, m.From)
@@ -587,25 +587,25 @@ func TestPhonesTheCarrierRefusesOrFails(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
-		w.Must(w.carrier.Fail(faultServerErrors(2)))
+		w.Must(w.Carrier.Fail(faultServerErrors(2)))
 		b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
 		// The clock stands still: what is tried again is due when it moves.
 		w.Eventually("the text arrives after failures", func() bool {
 			w.Clock.Advance(200 * time.Millisecond)
-			return len(w.carrier.Messages(number)) == 1
+			return len(w.Carrier.Messages(number)) == 1
 		})
-		w.Must(w.carrier.Fail(faultThrottled(1)))
+		w.Must(w.Carrier.Fail(faultThrottled(1)))
 		w.Clock.Advance(time.Minute)
 		b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
 		w.Eventually("the text arrives after the throttle's wait", func() bool {
 			w.Clock.Advance(200 * time.Millisecond)
-			return len(w.carrier.Messages(number)) == 2
+			return len(w.Carrier.Messages(number)) == 2
 		})
-		w.Must(w.carrier.Fail(faultPermanent(1)))
+		w.Must(w.Carrier.Fail(faultPermanent(1)))
 		w.Clock.Advance(3 * time.Minute)
 		b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
 		w.Eventually("a refusal for good ends the message", func() bool { return strings.Contains(w.dump(), " failed ") })
-		if n := len(w.carrier.Messages(number)); n != 2 {
+		if n := len(w.Carrier.Messages(number)); n != 2 {
 			t.Errorf("%d texts arrived, want 2", n)
 		}
 	})

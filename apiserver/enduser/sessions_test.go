@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/store/document"
@@ -84,7 +85,7 @@ func TestSES02CookieAttributes(t *testing.T) {
 		if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 7*24*3600 || c.Secure {
 			t.Errorf("on localhost of a Staging deployment: %s", c.Raw)
 		}
-		d := w.deployment()
+		d := w.Settings()
 		d.Mode, d.FrontendHosts = "Production", []string{"app.example.com"}
 		d.SMS = nil
 		w.Put("IdentityDeployment", "production", "acme/production", "production", d)
@@ -100,7 +101,7 @@ func TestSES02CookieAttributes(t *testing.T) {
 		}
 		// Two cookies: one was set by somebody else.
 		for _, path := range []string{"/session", "/me"} {
-			req, err := http.NewRequest("GET", w.server.URL+path, nil)
+			req, err := http.NewRequest("GET", w.Server.URL+path, nil)
 			w.Must(err)
 			req.Host = "localhost"
 			req.Header.Set("Cookie", "__session="+b.cookie()+"; __session="+b.cookie())
@@ -125,7 +126,7 @@ func TestSES03TokensAreInNoBodyLogOrCachedAnswer(t *testing.T) {
 				t.Errorf("%s: %s %v", path, a.Raw, a.Header)
 			}
 		}
-		if logs := w.logs.String(); strings.Contains(logs, first) || strings.Contains(logs, b.cookie()) {
+		if logs := w.Logs.String(); strings.Contains(logs, first) || strings.Contains(logs, b.cookie()) {
 			t.Error("a token is in the log")
 		}
 	})
@@ -273,9 +274,9 @@ func TestSES05IdleAndAbsoluteBounds(t *testing.T) {
 		w.Clock.Advance(12 * time.Hour)
 		b.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 
-		d := w.deployment()
+		d := w.Settings()
 		d.Session = &document.SessionSettings{IdleTimeoutSeconds: 120, LifetimeSeconds: 600, MaxSignIns: 5}
-		w.declare(d)
+		w.Declare(d)
 		w.Eventually("declared bounds bind", func() bool {
 			b = w.browser()
 			b.signIn("ada@example.com")
@@ -504,14 +505,14 @@ func TestSES13FailuresTellNothingAndSlowDown(t *testing.T) {
 		other := w.browser()
 		other.signIn("ada@example.com")
 		w.Eventually("the owner is told", func() bool {
-			for _, m := range w.carrier.Messages("ada@example.com") {
-				if strings.Contains(strings.ToLower(m.Subject), "sign-in") && sixDigits.FindString(m.Body) == "" {
+			for _, m := range w.Carrier.Messages("ada@example.com") {
+				if strings.Contains(strings.ToLower(m.Subject), "sign-in") && frontendtest.CodeIn(m.Body) == "" {
 					return true
 				}
 			}
 			return false
 		})
-		if n := len(w.carrier.Messages("nobody@example.com")); n != 0 {
+		if n := len(w.Carrier.Messages("nobody@example.com")); n != 0 {
 			t.Errorf("%d messages to an address without an account", n)
 		}
 	})
@@ -555,7 +556,7 @@ func TestSES13UnknownAccountsAreAnsweredAlike(t *testing.T) {
 			}
 		}
 		w.Eventually("the owner of a taken address is told", func() bool {
-			for _, m := range w.carrier.Messages("ada@example.com") {
+			for _, m := range w.Carrier.Messages("ada@example.com") {
 				if strings.Contains(m.Body, "already") {
 					return true
 				}
@@ -591,8 +592,8 @@ func TestSES13ManyGuessesAtOnceAreAllCounted(t *testing.T) {
 
 func TestSES14Passwords(t *testing.T) {
 	onSQLite(t, func(w *world) {
-		w.cost = password.DefaultCost
-		w.server = w.serve(w.Store)
+		w.PasswordCost = password.DefaultCost
+		w.Server = w.serve(w.Store)
 		b := w.browser()
 		weak := []string{"short", "exactly14chars", strings.Repeat("x", 129), strings.Repeat("password", 3), "passwordpassword", "aaaaaaaaaaaaaaaaaaaa", "abababababababababab"}
 		for _, password := range weak {
@@ -619,7 +620,7 @@ func TestSES13TheOwnerIsToldOnceADayFromWhereverItComes(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		mails := func() (n int) {
-			for _, m := range w.carrier.Messages("ada@example.com") {
+			for _, m := range w.Carrier.Messages("ada@example.com") {
 				if strings.Contains(strings.ToLower(m.Subject), "sign-in") {
 					n++
 				}
@@ -689,7 +690,7 @@ func TestADoubleSubmitDoesNotTakeTheNewCookieAway(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b := w.browser()
 		b.ok("POST", "/auth/signup", `{"email":"ada@example.com"}`)
-		attempt, code := b.last.Body.Session.SignUpAttempts[0]["id"], w.codeFor("ada@example.com", 1)
+		attempt, code := b.last.Body.Session.SignUpAttempts[0]["id"], w.CodeFor("ada@example.com", 1)
 		before := b.as(b.cookie())
 		body := fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, attempt, code)
 		b.ok("POST", "/auth/attempt-verification", body)

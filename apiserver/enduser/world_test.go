@@ -1,8 +1,6 @@
 package enduser_test
 
 import (
-	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,23 +14,16 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-logr/logr/funcr"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver"
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
-	"github.com/cardea-iam/cardea/hack/carrier"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -41,15 +32,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// world is a store with a Staging deployment on localhost, a server over real HTTP, and the local carrier.
+// world is the world of end users, in which what the store is asked can be read.
 type world struct {
-	*servertest.World
-	carrier *carrier.Carrier
-	server  *httptest.Server
-	logs    *logBuffer
-	traced  statements
-	// cost is that of the passwords of servers that start: little, for hundreds are hashed here.
-	cost password.Cost
+	*frontendtest.World
+	traced statements
 }
 
 // statements records the texts of what the store is asked while it is on.
@@ -82,26 +68,9 @@ func (s *statements) of(do func()) []string {
 }
 
 const (
-	deploymentName = "acme/staging"
+	deploymentName = frontendtest.Deployment
 	anotherName    = "acme/other"
 )
-
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logBuffer) add(prefix, args string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fmt.Fprintln(&l.text, prefix, args)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // onEngines runs a story on each engine.
 func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
@@ -124,67 +93,19 @@ func onSQLite(t *testing.T, story func(w *world)) {
 
 func newWorld(t *testing.T, storeURL string) *world {
 	t.Helper()
-	w := &world{logs: &logBuffer{}, cost: password.Cost{MemoryKiB: 64, Passes: 1}}
-	w.World = servertest.New(t, storeURL, w.traced.add)
-	var err error
-	w.carrier, err = carrier.Start(carrier.Options{})
-	w.Must(err)
-	t.Cleanup(func() { _ = w.carrier.Close() })
-	w.declare(w.deployment())
-	w.declareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5})
-	other := w.deployment()
+	w := &world{}
+	w.World = frontendtest.NewOver(t, storeURL, w.traced.add, nil)
+	other := w.Settings()
 	other.FrontendHosts, other.DisplayName = []string{"other.localhost"}, "Other"
 	w.Put(v1alpha1.KindIdentityDeployment, "other", anotherName, "other", other)
-	w.server = w.serve(w.Store)
 	return w
 }
 
 // serve starts a server over a store.
 func (w *world) serve(st store.Store) *httptest.Server {
 	w.T.Helper()
-	proxies, err := authn.ParseProxies([]string{"127.0.0.0/8"})
-	w.Must(err)
-	server, err := apiserver.New(apiserver.Options{
-		Feed: st, People: st, Keyring: w.Keyring, TrustedProxies: proxies, Clock: w.Clock.Now, Log: funcr.New(w.logs.add, funcr.Options{Verbosity: 1}),
-		Registry: prometheus.NewRegistry(), PasswordCost: w.cost, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-	})
-	w.Must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	var following sync.WaitGroup
-	following.Go(func() { _ = server.Follow(ctx) })
-	served := httptest.NewServer(server.Frontend())
-	w.T.Cleanup(func() {
-		served.Close()
-		cancel()
-		following.Wait()
-	})
-	w.Eventually("the configuration is loaded", func() bool { return server.Ready() })
-	return served
-}
-
-// deployment is a Staging deployment that sends through the carrier.
-func (w *world) deployment() document.Deployment {
-	token := w.Keyring.Seal(document.SealedTwilioToken, document.SecretID(deploymentName, document.SealedTwilioToken), []byte(carrier.DefaultAuthToken))
-	return document.Deployment{
-		DisplayName: "Acme", Mode: "Staging", FrontendHosts: []string{"localhost", "app.localhost"}, FieldConflicts: "Reject", ManagementWrites: "Enabled",
-		AllowedOrigins: []string{"https://app.example.com"}, OrganizationPermissions: []string{"organization:invite", "billing:read"}, WorkspacePermissions: []string{"documents:read"},
-		Email: &document.Email{From: "no-reply@acme.example", FromName: "Acme", SMTP: &document.SMTP{Host: "127.0.0.1", Port: w.carrier.SMTPPort(), Security: "None"}},
-		SMS: &document.SMS{
-			Provider: "Twilio", DailyBudget: 1000, AllowedCountries: &[]string{"US"},
-			Twilio: &document.Twilio{AccountSID: carrier.DefaultAccountSID, SealedAuthToken: token, From: "+15005550006", BaseURL: w.carrier.URL()},
-		},
-	}
-}
-
-// declare puts the deployment's document and waits until servers have it.
-func (w *world) declare(d document.Deployment) {
-	w.T.Helper()
-	w.Put(v1alpha1.KindIdentityDeployment, "staging", deploymentName, "staging", d)
-}
-
-func (w *world) declareB2B(b document.B2BSettings) {
-	w.T.Helper()
-	w.Put(v1alpha1.KindB2BSettings, "b2b", deploymentName, "b2b", b)
+	server, _ := w.Serve(st, st)
+	return server
 }
 
 // tx runs do on the deployment's rows.
@@ -258,7 +179,7 @@ func (w *world) browser() *browser {
 func (w *world) browserAt(address string) *browser {
 	jar, err := cookiejar.New(nil)
 	w.Must(err)
-	return &browser{w: w, base: w.server.URL, host: "localhost", address: address, client: &http.Client{Jar: jar, Timeout: 60 * time.Second}}
+	return &browser{w: w, base: w.Server.URL, host: "localhost", address: address, client: &http.Client{Jar: jar, Timeout: 60 * time.Second}}
 }
 
 // do sends a request and checks that the answer is a well-formed envelope.
@@ -375,34 +296,6 @@ func (b *browser) setCookie(token string) {
 	b.client.Jar.SetCookies(b.site(), []*http.Cookie{{Name: "__session", Value: token, Path: "/"}})
 }
 
-var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
-
-// codeFor waits for the newest code sent to a recipient, the nth.
-func (w *world) codeFor(to string, nth int) string {
-	w.T.Helper()
-	var code string
-	began := time.Now()
-	w.Eventually(fmt.Sprintf("message %d to %s", nth, to), func() bool {
-		// A send that failed on a busy machine is due again by the clock, which stands still otherwise.
-		if time.Since(began) > 2*time.Second {
-			w.Clock.Advance(10 * time.Millisecond)
-		}
-		var codes []string
-		for _, m := range w.carrier.Messages(to) {
-			// Delivery is at least once: a message that came twice is one.
-			if found := sixDigits.FindString(m.Body); found != "" && !slices.Contains(codes, found) {
-				codes = append(codes, found)
-			}
-		}
-		if len(codes) < nth {
-			return false
-		}
-		code = codes[nth-1]
-		return true
-	})
-	return code
-}
-
 const goodPassword = "correct horse battery staple"
 
 // quote writes a text as a JSON string.
@@ -424,7 +317,7 @@ func (b *browser) signUp(email string, more ...string) string {
 func (b *browser) completeSignUp(email string) {
 	b.w.T.Helper()
 	attempt := b.last.Body.Session.SignUpAttempts[0]["id"].(string)
-	b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, attempt, b.w.codeFor(email, 1)))
+	b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, attempt, b.w.CodeFor(email, 1)))
 }
 
 // signIn signs in by password.
@@ -450,7 +343,7 @@ func wrong(code string) string {
 // sign gives the deployment a signing key, as the operator makes it.
 func (w *world) sign() {
 	w.T.Helper()
-	w.declare(w.signedDeployment())
+	w.Declare(w.signedDeployment())
 	w.Eventually("the key is published", func() bool {
 		return strings.Contains(w.browser().do("GET", "/.well-known/jwks.json", "").Raw, "k1")
 	})
@@ -465,7 +358,7 @@ func (w *world) signedDeployment() document.Deployment {
 	w.Must(err)
 	public, err := json.Marshal(jose.JSONWebKey{Key: key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"})
 	w.Must(err)
-	d := w.deployment()
+	d := w.Settings()
 	d.SigningKeys = []document.SigningKey{{ID: "k1", Public: public, Sealed: w.Keyring.Seal(document.SealedSigningKey, "k1", der)}}
 	return d
 }

@@ -40,6 +40,8 @@ type World struct {
 	Server  *httptest.Server
 	Handler http.Handler
 	Logs    *Logs
+	// PasswordCost is that of the servers that start from now on: little, for hundreds of passwords are hashed in tests.
+	PasswordCost password.Cost
 }
 
 // Logs is what servers logged.
@@ -64,7 +66,13 @@ func (l *Logs) String() string {
 // New returns a world over SQLite. change may change the deployment before it is declared; nil: it stays as it is.
 func New(t testing.TB, change func(*document.Deployment)) *World {
 	t.Helper()
-	w := &World{World: servertest.New(t, "", nil), Logs: &Logs{}}
+	return NewOver(t, "", nil, change)
+}
+
+// NewOver is New over the store of a URL, "" for SQLite. trace is told of every statement on people's rows; nil: nobody is.
+func NewOver(t testing.TB, storeURL string, trace func(query string, args []any), change func(*document.Deployment)) *World {
+	t.Helper()
+	w := &World{World: servertest.New(t, storeURL, trace), Logs: &Logs{}, PasswordCost: password.Cost{MemoryKiB: 64, Passes: 1}}
 	var err error
 	w.Carrier, err = carrier.Start(carrier.Options{})
 	w.Must(err)
@@ -112,7 +120,7 @@ func (w *World) Serve(feed store.Feed, st people.Store) (*httptest.Server, http.
 	w.Must(err)
 	server, err := apiserver.New(apiserver.Options{
 		Feed: feed, People: st, Keyring: w.Keyring, TrustedProxies: proxies, Clock: w.Clock.Now, Log: funcr.New(w.Logs.add, funcr.Options{Verbosity: 1}),
-		Registry: prometheus.NewRegistry(), PasswordCost: password.Cost{MemoryKiB: 64, Passes: 1}, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Registry: prometheus.NewRegistry(), PasswordCost: w.PasswordCost, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	})
 	w.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -130,10 +138,13 @@ func (w *World) Serve(feed store.Feed, st people.Store) (*httptest.Server, http.
 
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 
+// CodeIn returns the code in a message, "" if there is none.
+func CodeIn(body string) string { return sixDigits.FindString(body) }
+
 // CodeFor waits for the newest code sent to a recipient, the nth.
 func (w *World) CodeFor(to string, nth int) string {
 	w.T.Helper()
-	return w.sent(to, nth, func(body string) string { return sixDigits.FindString(body) })
+	return w.sent(to, nth, CodeIn)
 }
 
 var tokenLine = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)

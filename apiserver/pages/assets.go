@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -14,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/asset"
 	"github.com/cardea-iam/cardea/internal/contrast"
 )
 
@@ -24,51 +23,40 @@ var assetFiles embed.FS
 const assetsPath = "/assets/"
 
 // asset is a file that pages load.
-type asset struct {
+type file struct {
 	path, media string
 	plain, gzip []byte
 }
 
 // assets are those of all deployments, and those made for one's brand.
 type assets struct {
-	style, script asset
+	style, script file
 	brands        sync.Map // by brandKey
 }
 
 // brand is what a deployment's colour and name make.
-type brand struct{ style, icon asset }
+type brand struct{ style, icon file }
 
 type brandKey struct{ accent, initial string }
 
-func newAsset(name, extension, media string, plain []byte) (asset, error) {
+func newFile(name, extension, media string, plain []byte) file {
 	sum := sha256.Sum256(plain)
-	a := asset{path: assetsPath + name + "-" + hex.EncodeToString(sum[:8]) + "." + extension, media: media, plain: plain}
-	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return a, err
+	return file{
+		path: assetsPath + name + "-" + hex.EncodeToString(sum[:8]) + "." + extension, media: media, plain: plain, gzip: asset.Compress(plain),
 	}
-	if _, err := w.Write(plain); err != nil {
-		return a, err
-	}
-	err = w.Close()
-	a.gzip = packed.Bytes()
-	return a, err
 }
 
 func loadAssets() (*assets, error) {
 	a := &assets{}
-	for _, file := range []struct {
-		to                     *asset
+	for _, of := range []struct {
+		to                     *file
 		name, extension, media string
 	}{{&a.style, "style", "css", "text/css; charset=utf-8"}, {&a.script, "script", "js", "text/javascript; charset=utf-8"}} {
-		raw, err := assetFiles.ReadFile("assets/" + file.name + "." + file.extension)
+		raw, err := assetFiles.ReadFile("assets/" + of.name + "." + of.extension)
 		if err != nil {
 			return nil, err
 		}
-		if *file.to, err = newAsset(file.name, file.extension, file.media, raw); err != nil {
-			return nil, err
-		}
+		*of.to = newFile(of.name, of.extension, of.media, raw)
 	}
 	return a, nil
 }
@@ -97,13 +85,11 @@ func (a *assets) brandOf(t *account.Tenant) *brand {
 	icon := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="%s"/>`+
 		`<text x="16" y="22.5" text-anchor="middle" font-family="system-ui,sans-serif" font-size="19" font-weight="600" fill="#fff">%s</text></svg>`, accent, key.initial)
 	made := &brand{}
-	for _, file := range []struct {
-		to                              *asset
+	for _, of := range []struct {
+		to                              *file
 		name, extension, media, content string
 	}{{&made.style, "brand", "css", "text/css; charset=utf-8", style}, {&made.icon, "icon", "svg", "image/svg+xml", icon}} {
-		if *file.to, err = newAsset(file.name, file.extension, file.media, []byte(file.content)); err != nil {
-			panic(err) // writing to memory
-		}
+		*of.to = newFile(of.name, of.extension, of.media, []byte(of.content))
 	}
 	known, _ := a.brands.LoadOrStore(key, made)
 	return known.(*brand)
@@ -119,14 +105,11 @@ func initial(name string) string {
 	return ""
 }
 
-// assetAge is how long an asset is kept: its path changes with its content.
-const assetAge = 365 * 24 * 60 * 60
-
 // serveAsset serves an asset. One of another version of the server, or of a brand as it was, is answered as it is now, and not kept:
 // while servers of two versions run, either may be asked for the other's.
 func (p *Pages) serveAsset(w http.ResponseWriter, r *http.Request, t *account.Tenant) {
 	brand := p.assets.brandOf(t)
-	for _, a := range []*asset{&p.assets.style, &p.assets.script, &brand.style, &brand.icon} {
+	for _, a := range []*file{&p.assets.style, &p.assets.script, &brand.style, &brand.icon} {
 		if !a.named(r.URL.Path) {
 			continue
 		}
@@ -140,7 +123,7 @@ func (p *Pages) serveAsset(w http.ResponseWriter, r *http.Request, t *account.Te
 }
 
 // named tells whether a path is the asset's, whatever its hash.
-func (a *asset) named(path string) bool {
+func (a *file) named(path string) bool {
 	begin, end := strings.LastIndexByte(a.path, '-')+1, strings.LastIndexByte(a.path, '.')
 	if len(path) != len(a.path) || path[:begin] != a.path[:begin] || path[end:] != a.path[end:] {
 		return false
@@ -148,7 +131,7 @@ func (a *asset) named(path string) bool {
 	return strings.Trim(path[begin:end], "0123456789abcdef") == ""
 }
 
-func (a *asset) serve(w http.ResponseWriter, r *http.Request) {
+func (a *file) serve(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", a.media)
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -157,10 +140,10 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request) {
 	header.Set("Vary", "Accept-Encoding")
 	header.Set("Cache-Control", "no-store")
 	if r.URL.Path == a.path {
-		header.Set("Cache-Control", fmt.Sprintf("public, max-age=%d, immutable", assetAge))
+		header.Set("Cache-Control", asset.Forever)
 	}
 	content := a.plain
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if asset.AcceptsGzip(r) {
 		content = a.gzip
 		header.Set("Content-Encoding", "gzip")
 	}

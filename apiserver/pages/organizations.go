@@ -90,6 +90,8 @@ type workspaceRow struct {
 	enduserapi.Workspace
 	// Member tells that they are in it, Active that it is the active one, and Opens that they see who is in it.
 	Member, Active, Opens bool
+	// role is the member's there, nil for none.
+	role *enduserapi.MemberRole
 }
 
 // membersListed is how many members a page shows.

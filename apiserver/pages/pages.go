@@ -4,7 +4,6 @@
 package pages
 
 import (
-	"cmp"
 	"crypto/rand"
 	"fmt"
 	"html/template"
@@ -12,13 +11,13 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/asset"
 	"github.com/cardea-iam/cardea/apiserver/pages/texts"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/site"
@@ -110,8 +109,8 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.serveAsset(w, r, tenant)
 		return
 	}
-	shows := (r.Method == http.MethodGet || r.Method == http.MethodHead) && namesHTML(r)
-	posts := r.Method == http.MethodPost && (isForm(r) || namesHTML(r))
+	shows := asset.WantsPage(r)
+	posts := r.Method == http.MethodPost && (isForm(r) || asset.NamesHTML(r))
 	if !shows && !posts {
 		p.API.ServeHTTP(w, r)
 		return
@@ -164,22 +163,6 @@ func (p *Pages) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	default:
 		v.passOn()
 	}
-}
-
-// namesHTML tells that a browser asks for a page: programs ask for anything, or for JSON.
-func namesHTML(r *http.Request) bool {
-	for _, accept := range r.Header.Values("Accept") {
-		for part := range strings.SplitSeq(accept, ",") {
-			media, parameters, err := mime.ParseMediaType(part)
-			if err != nil || media != "text/html" {
-				continue
-			}
-			if weight, err := strconv.ParseFloat(cmp.Or(parameters["q"], "1"), 64); err == nil && weight > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // isForm tells that a browser posts a form.

@@ -27,10 +27,14 @@ func (v *visit) workspaces(in place) ([]workspaceRow, error) {
 	}
 	rows := make([]workspaceRow, len(all))
 	for i, w := range all {
-		member := slices.ContainsFunc(own, func(m enduserapi.WorkspaceMembership) bool { return m.Workspace.Id == w.Id })
-		rows[i] = workspaceRow{
-			Workspace: w, Member: member, Active: v.who.Workspace != nil && v.who.Workspace.Id == w.Id, Opens: member || in.may(permissionManageWorkspace),
+		row := workspaceRow{Workspace: w, Active: v.who.Workspace != nil && v.who.Workspace.Id == w.Id}
+		for _, m := range own {
+			if m.Workspace.Id == w.Id {
+				row.Member, row.role = true, m.Role
+			}
 		}
+		row.Opens = row.Member || in.may(permissionManageWorkspace)
+		rows[i] = row
 	}
 	return rows, nil
 }
@@ -64,15 +68,8 @@ func (v *visit) workspace(in place) (enduserapi.Workspace, func(string) bool, er
 	if found < 0 {
 		return enduserapi.Workspace{}, nil, nothingThere()
 	}
-	own, err := v.ownWorkspaces(in.Membership.Organization.Id)
-	held := in.Membership.Role
-	var there *enduserapi.MemberRole
-	for _, m := range own {
-		if m.Workspace.Id == rows[found].Id {
-			there = m.Role
-		}
-	}
-	return rows[found].Workspace, func(permission string) bool { return may(held, permission) || may(there, permission) }, err
+	there := rows[found]
+	return there.Workspace, func(permission string) bool { return in.may(permission) || may(there.role, permission) }, nil
 }
 
 func showWorkspace(v *visit) error {
@@ -158,8 +155,10 @@ func takeWorkspace(v *visit) error {
 	if err != nil {
 		return v.again(sent, err)
 	}
-	if _, still, err := v.workspace(in); err != nil || still == nil {
-		back = at("/organizations/{id}", in.Membership.Organization.Slug) // one removed oneself
+	if action == "remove" {
+		if _, _, err := v.workspace(in); err != nil {
+			back = at("/organizations/{id}", in.Membership.Organization.Slug) // one removed oneself
+		}
 	}
 	return v.redirect(notice, back)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -45,8 +46,11 @@ func Base(d *document.Deployment, r *http.Request) string {
 	if !staging(d) || !localhost(first) || r.TLS != nil {
 		return "https://" + first
 	}
+	// The port is whatever the client wrote: one that is no number would lead elsewhere, as in localhost:80@evil.example.
 	if _, port, err := net.SplitHostPort(r.Host); err == nil {
-		first = net.JoinHostPort(first, port)
+		if _, err := strconv.ParseUint(port, 10, 16); err == nil {
+			first = net.JoinHostPort(first, port)
+		}
 	}
 	return "http://" + first
 }
