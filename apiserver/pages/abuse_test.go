@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cardea-iam/cardea/store/document"
 )
@@ -165,6 +166,11 @@ func TestMarkupInNamesIsText(t *testing.T) {
 	b.open("/organizations/new")
 	b.submit("create", "name", hostile[:60], "description", hostile)
 	check("organization")
+	created := b.page.url.Path
+	b.open(b.link(created + "/members/"))
+	check("member")
+	b.says("<script>alert(1)</script>")
+	b.open(created)
 	b.submit("workspace", "name", hostile[:60])
 	check("workspace")
 	b.says(hostile[:60])
@@ -209,6 +215,54 @@ func (b *browser) forms() (actions []string) {
 	return actions
 }
 
+// sendWhatever sends each form of the page anything, but those that end the session: every answer says something, and none is a failure of ours.
+func (b *browser) sendWhatever() {
+	t := b.w.T
+	t.Helper()
+	path := b.page.url.Path
+	type filled struct {
+		to     *url.URL
+		values url.Values
+	}
+	forms := map[string]filled{}
+	for _, action := range b.forms() {
+		if slices.Contains([]string{"all", "sign-out", "leave", "one"}, action) {
+			continue
+		}
+		form, values := b.page.form(action)
+		to, err := b.page.url.Parse(attr(form, "action"))
+		b.w.Must(err)
+		forms[action] = filled{to, values}
+	}
+	for action, form := range forms {
+		for name := range form.values {
+			for what, change := range map[string]func(url.Values){
+				"missing":   func(v url.Values) { v.Del(name) },
+				"doubled":   func(v url.Values) { v.Add(name, v.Get(name)) },
+				"empty":     func(v url.Values) { v.Set(name, "") },
+				"too long":  func(v url.Values) { v.Set(name, strings.Repeat("x", 6000)) },
+				"binary":    func(v url.Values) { v.Set(name, "\x00\x01\u202e\u200b") },
+				"not UTF-8": func(v url.Values) { v.Set(name, "\xff\xfe") },
+				"a number":  func(v url.Values) { v.Set(name, "-1e999") },
+				"JSON":      func(v url.Values) { v.Set(name, `{"a":[1]}`) },
+			} {
+				sent := url.Values{}
+				for member, value := range form.values {
+					sent[member] = slices.Clone(value)
+				}
+				change(sent)
+				b.send(http.MethodPost, form.to, sent.Encode())
+				if s := b.page.status; s >= 500 || s == 0 {
+					t.Errorf("%s %s with %s %s: %d %s", path, action, name, what, s, b.page.text())
+				}
+				if b.page.status >= 400 && len(b.page.text()) < 60 {
+					t.Errorf("%s %s with %s %s: nothing is said", path, action, name, what)
+				}
+			}
+		}
+	}
+}
+
 // Every form of every page is sent with each member missing, doubled, empty, too long, and of the wrong kind: what comes back is a page
 // that says so, or the next one, never a failure of the server.
 func TestEveryFormTakesWhateverItIsSent(t *testing.T) {
@@ -227,43 +281,29 @@ func TestEveryFormTakesWhateverItIsSent(t *testing.T) {
 	for _, path := range []string{"/sign-in", "/sign-in?add=1", "/sign-in/password", "/sign-up", "/forgot-password", "/account", "/account/emails", email, "/account/password", "/account/sessions", "/account/delete", "/account/phones", phone, "/account/keys", "/organizations", "/organizations/new",
 		"/organizations/engines", "/organizations/engines/settings", member, workspace, "/invitations/abc"} {
 		b.open(path)
-		for _, action := range b.forms() {
-			b.open(path)
-			form, values := b.page.form(action)
-			if form == nil {
-				continue
-			}
-			to, err := b.page.url.Parse(attr(form, "action"))
-			w.Must(err)
-			for name := range values {
-				if action == "all" || action == "sign-out" || action == "leave" || action == "one" {
-					continue // that the session lives on
-				}
-				for what, change := range map[string]func(url.Values){
-					"missing":   func(v url.Values) { v.Del(name) },
-					"doubled":   func(v url.Values) { v.Add(name, v.Get(name)) },
-					"empty":     func(v url.Values) { v.Set(name, "") },
-					"too long":  func(v url.Values) { v.Set(name, strings.Repeat("x", 6000)) },
-					"binary":    func(v url.Values) { v.Set(name, "\x00\x01\u202e\u200b") },
-					"not UTF-8": func(v url.Values) { v.Set(name, "\xff\xfe") },
-					"a number":  func(v url.Values) { v.Set(name, "-1e999") },
-					"JSON":      func(v url.Values) { v.Set(name, `{"a":[1]}`) },
-				} {
-					sent := url.Values{}
-					for member, value := range values {
-						sent[member] = slices.Clone(value)
-					}
-					change(sent)
-					b.send(http.MethodPost, to, sent.Encode())
-					if s := b.page.status; s >= 500 || s == 0 {
-						t.Errorf("%s %s with %s %s: %d %s", path, action, name, what, s, b.page.text())
-					}
-					if b.page.status >= 400 && len(b.page.text()) < 60 {
-						t.Errorf("%s %s with %s %s: nothing is said", path, action, name, what)
-					}
-				}
-			}
-		}
+		b.sendWhatever()
+	}
+	for _, begin := range []func(b *browser){
+		func(b *browser) {
+			b.open("/reauthenticate")
+			b.submit("code")
+			b.at("/reauthenticate/code")
+		},
+		func(b *browser) {
+			b.open("/forgot-password")
+			b.submit("forgotten", "email", "ada@example.com")
+			b.at("/forgot-password/code")
+		},
+		func(b *browser) {
+			b.open("/forgot-password")
+			b.submit("forgotten", "email", "ada@example.com")
+			b.submit("code", "code", w.CodeFor("ada@example.com", 4))
+			b.at("/forgot-password/new")
+		},
+	} {
+		w.Clock.Advance(2 * time.Minute) // mails are apart
+		begin(b)
+		b.sendWhatever()
 	}
 	if strings.Contains(w.Logs.String(), "panic") || strings.Contains(w.Logs.String(), "A page failed") {
 		t.Error(w.Logs.String())

@@ -215,6 +215,8 @@ func TestOrganizations(t *testing.T) {
 	}
 	bob.submit("signup", "password", goodPassword)
 	bob.submit("code", "code", w.CodeFor("bob@example.com", 1))
+	bob.at("/organizations") // what they came for
+	bob.says("Analytical Engines")
 	bob.open("/organizations/analytical-engines")
 	bob.at("/organizations/analytical-engines")
 	bob.submit("leave")

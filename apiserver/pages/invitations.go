@@ -57,7 +57,7 @@ func showInvitation(v *visit) error {
 		return v.render("invitation", v.text.Text("invitation.over"), invitationPage{})
 	}
 	own := invitationPage{
-		InvitationLookup: found, SignIn: v.link("/sign-in", "invitation", token, "continue", here), SignUp: v.link("/sign-up", "invitation", token),
+		InvitationLookup: found, SignIn: v.link("/sign-in", "invitation", token, "continue", here), SignUp: v.link("/sign-up", "invitation", token, "continue", "/organizations"),
 		Add: v.link("/sign-in", "add", "1", "invitation", token, "continue", here),
 	}
 	by := enduserapi.MemberAccount{FirstName: found.Inviter.FirstName, LastName: found.Inviter.LastName}

@@ -178,8 +178,7 @@ func (v *person) followsTheInvitation(email string) {
 	v.until(`document.querySelector("h1")?.innerText === "Check your email"`)
 	v.types("Code", v.w.CodeFor(email, 1))
 	v.keys(kb.Enter)
-	v.until(`document.querySelector("h1")?.innerText !== "Check your email"`)
-	v.goes("/organizations")
+	v.at("Organizations", "organizations-joined")
 	v.sees("Second")
 }
 
