@@ -13,6 +13,9 @@ const (
 	// ownCodesPerDay is how many codes a day prove addresses of one account.
 	ownCodesPerDay = 20
 	scopeOwnCodes  = "codes-own-addresses"
+	// ownChangesPerDay is how many changes a day somebody makes to their account: each leaves an audit record, and many a mail.
+	ownChangesPerDay = 100
+	scopeOwnChanges  = "changes-own-account"
 )
 
 // OwnEmail returns an address of a user by its id. ErrEmailUnknown: there is none, or it is somebody else's.
@@ -62,6 +65,15 @@ func (u *Unit) CountOwnCode(user int64) error {
 	return err
 }
 
+// CountOwnChange counts a change that a user makes to their account. A WaitError with ErrTooManyChanges: there were too many today.
+func (u *Unit) CountOwnChange(user int64) error {
+	n, err := u.Count(scopeOwnChanges, object("user", user), u.Now, u.Now.Add(24*time.Hour))
+	if err == nil && n.Count > ownChangesPerDay {
+		err = &WaitError{Reason: ErrTooManyChanges, Wait: n.Ends.Sub(u.Now)}
+	}
+	return err
+}
+
 // AcceptEmail marks an address as proven by its user, who is locked: it leaves every account where it stood unproven. ErrEmailTaken: it
 // is another account's.
 func (u *Unit) AcceptEmail(e people.Email) (people.Email, error) {
@@ -78,7 +90,12 @@ func (u *Unit) AcceptEmail(e people.Email) (people.Email, error) {
 	if err := u.Audit("email.verified", object("email", e.ID)); err != nil {
 		return e, err
 	}
-	return e, u.Notify(e.User, "The address "+e.Address+" was added to your account.")
+	return e, u.Notify(e.User, addressAdded(e.Address))
+}
+
+// addressAdded tells the owner of an account of an address that was proven.
+func addressAdded(address string) string {
+	return "The address " + address + " was added to your account."
 }
 
 // PromoteEmail makes a verified address a user's primary one.

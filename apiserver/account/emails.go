@@ -119,7 +119,10 @@ func (u *Unit) ProveEmail(a people.Attempt) error {
 			return err
 		}
 	}
-	return u.AuditAs(object("user", a.User), "email.verified", object("email", e.ID), u.Session)
+	if err := u.AuditAs(object("user", a.User), "email.verified", object("email", e.ID), u.Session); err != nil || first {
+		return err
+	}
+	return u.Notify(e.User, addressAdded(e.Address))
 }
 
 // PrimaryAmongRest gives a user who lost an address a primary one, where that was it and there are others, and tells auditors of the loss.

@@ -26,6 +26,7 @@ var (
 	ErrEmailPrimary          = errors.New("the email is the primary one")
 	ErrTooManyEmails         = errors.New("the user has too many emails")
 	ErrOwnEmail              = errors.New("the user has this email already")
+	ErrTooManyChanges        = errors.New("too many changes of one account")
 	ErrTooManyCodes          = errors.New("too many codes for the addresses of one account")
 	ErrOnlyOwner             = errors.New("the user is the only owner among other members")
 	ErrOwnersOnly            = errors.New("only an owner may do this")

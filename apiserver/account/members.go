@@ -57,6 +57,11 @@ func (u *Unit) ChangeMember(by people.Member, membership int64, change MemberCha
 		if err := u.keepOwner(m); err != nil {
 			return m, err
 		}
+		if *change.Owner {
+			if err := u.mayOwnOneMore(m.User); err != nil {
+				return m, err
+			}
+		}
 		m.Owner = *change.Owner
 	}
 	if err := u.UpdateMember(m); err != nil {
@@ -102,6 +107,10 @@ func (u *Unit) managed(by people.Member, membership int64) (people.Member, error
 func (u *Unit) RemoveOrganization(by people.Member) error {
 	if !by.Owner {
 		return ErrOwnersOnly
+	}
+	// What is made in it at once comes before, or finds it gone.
+	if _, found, err := u.LockOrganization(by.Organization.ID); err != nil || !found {
+		return firstOf(err, ErrNotMember)
 	}
 	if u.Settings.Email != nil && !u.Keyring.Empty() {
 		if err := u.tellMembers(by); err != nil {

@@ -166,6 +166,10 @@ func (u *Unit) addWorkspace(organization, user int64, name string, taken []strin
 // Join makes a user a member of an organization and of its default workspace. Without a role, 0, the member gets the one the
 // B2B settings assign. ErrAlreadyMember: the user is one.
 func (u *Unit) Join(organization people.Organization, user, role int64) (people.Member, error) {
+	// Of a deletion at once one comes first.
+	if _, found, err := u.LockOrganization(organization.ID); err != nil || !found {
+		return people.Member{}, firstOf(err, ErrNotMember)
+	}
 	if _, found, err := u.Member(organization.ID, user); err != nil {
 		return people.Member{}, err
 	} else if found {
@@ -199,7 +203,10 @@ func (u *Unit) Leave(user, membership int64) (people.Member, error) {
 	if at < 0 {
 		return people.Member{}, ErrNotMember
 	}
-	m := members[at]
+	m, found, err := u.Member(members[at].Organization.ID, user) // locked: it may have become an owner's since
+	if err != nil || !found {
+		return m, firstOf(err, ErrNotMember)
+	}
 	if err := u.keepOwner(m); err != nil {
 		return m, err
 	}

@@ -10,7 +10,7 @@ func (u *Unit) SetPassword(user int64, encoded, action, change string) error {
 	if err := u.PutCredential(user, people.CredentialPassword, encoded, u.Now); err != nil {
 		return err
 	}
-	if err := u.EndAttemptsOf(user); err != nil {
+	if err := u.endCodes(user); err != nil {
 		return err
 	}
 	if err := u.Audit(action, object("user", user)); err != nil {
@@ -19,13 +19,39 @@ func (u *Unit) SetPassword(user int64, encoded, action, change string) error {
 	return u.Notify(user, change)
 }
 
+// endCodes ends whatever waits for a code on an account: attempts, and proofs of its addresses and numbers.
+func (u *Unit) endCodes(user int64) error {
+	if err := u.EndAttemptsOf(user); err != nil {
+		return err
+	}
+	emails, err := u.EmailsOf(user)
+	if err != nil {
+		return err
+	}
+	for _, e := range emails {
+		if err := u.VoidChallenges(people.PurposeVerifyEmail, e.ID); err != nil {
+			return err
+		}
+	}
+	phones, err := u.PhonesOf(user)
+	if err != nil {
+		return err
+	}
+	for _, p := range phones {
+		if err := u.VoidChallenges(people.PurposePhone, p.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RemovePassword takes a user's password away. It tells whether there was one.
 func (u *Unit) RemovePassword(user int64) (bool, error) {
 	removed, err := u.DeleteCredential(user, people.CredentialPassword)
 	if err != nil || !removed {
 		return false, err
 	}
-	if err := u.EndAttemptsOf(user); err != nil {
+	if err := u.endCodes(user); err != nil {
 		return false, err
 	}
 	if err := u.Audit("user.password_removed", object("user", user)); err != nil {
@@ -73,7 +99,11 @@ func (u *Unit) DeleteAccount(id int64) error {
 		return err
 	}
 	for _, m := range members {
-		if !m.Owner {
+		m, found, err := u.Member(m.Organization.ID, id) // locked: it may have become an owner's since
+		if err != nil {
+			return err
+		}
+		if !found || !m.Owner {
 			continue
 		}
 		if err := u.leaveOwned(m); err != nil {

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -35,8 +34,8 @@ func Slug(name string) string {
 	return strings.TrimSuffix(b.String()[:min(b.Len(), maxSlug)], "-")
 }
 
-// reserved slugs are never given out: pages have these names.
-var reserved = []string{"new", "invitations"}
+// Reserved tells whether a slug is never given out: pages have these names.
+func Reserved(slug string) bool { return slug == "new" || slug == "invitations" }
 
 // freeSlug returns a slug for a name that is neither taken nor reserved: the name's own, else with a number of its own.
 func freeSlug(name, otherwise string, taken func(string) (bool, error), newID func() (int64, error)) (string, error) {
@@ -45,7 +44,7 @@ func freeSlug(name, otherwise string, taken func(string) (bool, error), newID fu
 		slug = otherwise
 	}
 	used, err := taken(slug)
-	if err != nil || !used && !slices.Contains(reserved, slug) {
+	if err != nil || !used && !Reserved(slug) {
 		return slug, err
 	}
 	id, err := newID()

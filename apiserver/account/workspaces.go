@@ -80,7 +80,8 @@ func (t *Tenant) mayGrantInWorkspace(a WorkspaceAccess, role int64) error {
 	return nil
 }
 
-// AddToWorkspace makes a member of the organization one of the workspace. Role 0: the one the B2B settings assign. ErrNotMember: the user
+// AddToWorkspace makes a member of the organization one of the workspace. Role 0: the one the B2B settings assign, if
+// it could be given. ErrNotMember: the user
 // is not in the organization; ErrAlreadyMember; ErrInvalidRole; a PermissionError.
 func (u *Unit) AddToWorkspace(a WorkspaceAccess, user, role int64) (people.WorkspaceMember, error) {
 	if err := u.RequireManaged(a); err != nil {
@@ -99,7 +100,9 @@ func (u *Unit) AddToWorkspace(a WorkspaceAccess, user, role int64) (people.Works
 		return people.WorkspaceMember{}, firstOf(err, ErrAlreadyMember)
 	}
 	if role == 0 {
-		role = u.assigned(u.B2B.WorkspaceRole)
+		if role = u.assigned(u.B2B.WorkspaceRole); u.mayGrantInWorkspace(a, role) != nil {
+			role = 0 // nobody gives more than they have
+		}
 	}
 	id, err := u.NewID()
 	if err != nil {

@@ -95,7 +95,8 @@ func TestAResetLeavesOtherSessionsOnDemandAndEndsPendingOnes(t *testing.T) {
 		if !ada.alive() {
 			t.Error("sign_out_others: false ended a session")
 		}
-		pending.refused(400, "INVALID_ATTEMPT", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, stale, staleCode))
+		// As for an address that is nobody's.
+		pending.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, stale, staleCode))
 	})
 }
 

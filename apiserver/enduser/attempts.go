@@ -92,8 +92,8 @@ func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, e people.Email
 		m.Decoy = true
 		m.Write = func(string) delivery.Mail { return delivery.AlreadyRegisteredMail(u.AppName()) }
 	default:
-		// Somebody unknown costs the same work, and gets nothing.
-		m.Decoy, m.Void = a.User == 0, a.User == 0
+		// Somebody unknown, and an address that is no longer the account's, cost the same work, and get nothing.
+		m.Decoy, m.Void = e.User == 0, e.User == 0
 		m.Write = func(code string) delivery.Mail { return mailOf(a.Kind)(u.AppName(), code) }
 	}
 	return c.codes.Send(u, m)
@@ -205,7 +205,10 @@ func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
 		return reply{}, err
 	}
 	if a.Kind == people.AttemptResetPassword {
-		return reply{}, u.ProveAttempt(a.ID, u.Now)
+		if err := u.ProveAttempt(a.ID, u.Now); err != nil {
+			return reply{}, err
+		}
+		return reply{}, u.renew() // who planted or copied the token before does not choose the password
 	}
 	first, err := u.CompleteAttempt(a.ID)
 	if err != nil {
@@ -218,6 +221,13 @@ func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
 	case people.AttemptSignUp:
 		return reply{}, u.completeSignUp(a)
 	case people.AttemptReauthenticate:
+		e, _, err := u.Email(people.FoldEmail(a.Email))
+		if err == nil && e.User != a.User {
+			err = errInvalidAttempt // the address was taken off the account meanwhile
+		}
+		if err != nil {
+			return reply{}, err
+		}
 		return reply{}, u.prove(a.User)
 	}
 	return u.signInByProof(a)

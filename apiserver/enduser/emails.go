@@ -41,7 +41,7 @@ func addEmail(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		user, err := u.lockOwnUser()
+		user, err := u.lockOwnChange()
 		if err != nil {
 			return reply{}, err
 		}
@@ -50,11 +50,13 @@ func addEmail(c *call) (reply, error) {
 	})
 }
 
-// emailTarget is what an address's code proves.
-func (u *unit) emailTarget(e people.Email) verification.Target {
+// emailTarget is what an address's code proves. Whoever added the address may be a stranger to whom it belongs: the limits are judged by the
+// account that it opens, as those of a sign-in are.
+func (u *unit) emailTarget(e people.Email) (verification.Target, error) {
+	opens, err := u.AddressForCode(e.Address)
 	return verification.Target{
-		Purpose: people.PurposeVerifyEmail, Channel: people.ChannelMail, Subject: e.ID, Session: u.session.ID, Account: e.User, Recipient: people.FoldEmail(e.Address),
-	}
+		Purpose: people.PurposeVerifyEmail, Channel: people.ChannelMail, Subject: e.ID, Session: u.session.ID, Account: opens.User, Recipient: people.FoldEmail(e.Address),
+	}, err
 }
 
 // unprovenEmail returns an address of the user that waits for its proof.
@@ -86,8 +88,12 @@ func prepareEmail(c *call) (reply, error) {
 		if err := u.CountOwnCode(e.User); err != nil {
 			return reply{}, err
 		}
+		target, err := u.emailTarget(e)
+		if err != nil {
+			return reply{}, err
+		}
 		err = c.codes.Send(u.Unit, verification.Message{
-			Target: u.emailTarget(e), To: e.Address, Lifetime: verification.MailLifetime,
+			Target: target, To: e.Address, Lifetime: verification.MailLifetime,
 			Write: func(code string) delivery.Mail { return delivery.VerifyEmailMail(u.AppName(), code) },
 		})
 		return reply{data: enduserapi.EmailCodeSent{Sent: true, Email: e.Address, ExpiresIn: int64(verification.MailLifetime.Seconds())}}, err
@@ -108,7 +114,10 @@ func verifyEmail(c *call) (reply, error) {
 		code: code,
 		find: func(u *unit) (verification.Target, error) {
 			e, err := u.unprovenEmail(id)
-			return u.emailTarget(e), err
+			if err != nil {
+				return verification.Target{}, err
+			}
+			return u.emailTarget(e)
 		},
 		accept: func(u *unit) (reply, error) {
 			if _, err := u.lockOwnUser(); err != nil {
@@ -148,7 +157,7 @@ func changeEmail(c *call, change func(*unit, people.Email) (people.Email, error)
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		if _, err := u.lockOwnUser(); err != nil {
+		if _, err := u.lockOwnChange(); err != nil {
 			return reply{}, err
 		}
 		e, err := u.OwnEmail(u.signedIn().User, id)

@@ -47,6 +47,7 @@ var wordings = []struct {
 	{account.ErrEmailUnverified, http.StatusBadRequest, "EMAIL_NOT_VERIFIED", "this email address is not verified yet: verify it first"},
 	{account.ErrEmailPrimary, http.StatusBadRequest, "CANNOT_REMOVE_PRIMARY_EMAIL", "this is your primary email address: make another one primary first"},
 	{account.ErrTooManyEmails, http.StatusBadRequest, "EMAIL_LIMIT_REACHED", "you have as many email addresses as one user may: remove one first"},
+	{account.ErrTooManyChanges, http.StatusTooManyRequests, "RATE_LIMITED", "your account was changed too often today: wait before you change it again"},
 	{account.ErrTooManyCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many codes were sent to your addresses today: wait before you ask for another"},
 	{errEmailTaken, http.StatusBadRequest, "EMAIL_EXISTS", "this email address is in use already"},
 	{errNotFresh, http.StatusForbidden, "REAUTHENTICATION_REQUIRED", "prove once more who you are, by POST /session/reauthenticate, and try again"},

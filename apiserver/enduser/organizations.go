@@ -216,7 +216,14 @@ func changeOrganization(c *call) (reply, error) {
 		if err := u.RequirePermission(member, account.PermissionManage); err != nil {
 			return nil, err
 		}
-		o := member.Organization
+		o, found, err := u.LockOrganization(member.Organization.ID)
+		if err == nil && !found {
+			err = account.ErrNotMember
+		}
+		if err != nil {
+			return nil, err
+		}
+		member.Organization = o
 		o.Name, o.Description, o.ImageURL = ptr.Deref(name, o.Name), ptr.Deref(description, o.Description), ptr.Deref(image, o.ImageURL)
 		if o == member.Organization {
 			return viewOrganization(o), nil

@@ -92,6 +92,10 @@ func signOutOthers(c *call) (reply, error) {
 	}
 	return transact(c, func(u *unit) (reply, error) {
 		_, ended, err := u.SignOutOthers(u.signedIn().User)
-		return reply{data: enduserapi.SignInsRevoked{Revoked: ended}}, err
+		if err != nil {
+			return reply{}, err
+		}
+		// A copy of this session's own token is elsewhere too.
+		return reply{data: enduserapi.SignInsRevoked{Revoked: ended}}, u.renew()
 	})
 }

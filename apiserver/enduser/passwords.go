@@ -141,7 +141,13 @@ func (u *unit) reset(id int64, encoded string, others bool) (reply, error) {
 	if err := u.ProveEmail(a); err != nil {
 		return reply{}, err
 	}
-	return reply{}, u.SetPassword(user.ID, encoded, "user.password_reset", "The password of your account was reset by a code sent to "+a.Email+".")
+	if err := u.SetPassword(user.ID, encoded, "user.password_reset", "The password of your account was reset by a code sent to "+a.Email+"."); err != nil {
+		return reply{}, err
+	}
+	if len(u.session.SignIns) == 0 {
+		return reply{}, nil
+	}
+	return reply{}, u.renew() // a copy of the token of who is signed in is out too
 }
 
 // updatePassword changes the password of who is signed in, or gives a first one to who proved themselves lately.
@@ -239,7 +245,7 @@ func (u *unit) passwordSet(encoded, action, change string) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{data: enduserapi.PasswordUpdated{PasswordUpdated: true, UpdatedAt: u.Now}}, u.rotate()
+	return reply{data: enduserapi.PasswordUpdated{PasswordUpdated: true, UpdatedAt: u.Now}}, u.renew()
 }
 
 // removePassword takes the password away from who knows it, where codes sign in.
@@ -274,6 +280,9 @@ func removePassword(c *call) (reply, error) {
 			return reply{}, wrongCurrent(err)
 		}
 		removed, err := u.RemovePassword(u.signedIn().User)
-		return reply{data: enduserapi.PasswordRemoved{PasswordRemoved: removed}}, err
+		if err != nil {
+			return reply{}, err
+		}
+		return reply{data: enduserapi.PasswordRemoved{PasswordRemoved: removed}}, u.renew()
 	})
 }

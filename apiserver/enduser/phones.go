@@ -35,6 +35,15 @@ func (u *unit) lockOwnUser() (people.User, error) {
 	return user, err
 }
 
+// lockOwnChange is lockOwnUser for a change of the account, which is counted.
+func (u *unit) lockOwnChange() (people.User, error) {
+	user, err := u.lockOwnUser()
+	if err == nil {
+		err = u.CountOwnChange(user.ID)
+	}
+	return user, err
+}
+
 // ownPhone returns a phone of the user. Unknown and somebody else's are the same answer.
 func (u *unit) ownPhone(id int64) (people.Phone, error) {
 	p, found, err := u.Phone(id)
@@ -92,7 +101,7 @@ func addPhone(c *call) (reply, error) {
 		return reply{}, apierror.Bad("INVALID_PHONE", "%s", fault)
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		user, err := u.lockOwnUser()
+		user, err := u.lockOwnChange()
 		if err != nil {
 			return reply{}, err
 		}
@@ -241,7 +250,7 @@ func makePhonePrimary(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		if _, err := u.lockOwnUser(); err != nil {
+		if _, err := u.lockOwnChange(); err != nil {
 			return reply{}, err
 		}
 		p, err := u.ownPhone(id)
@@ -269,7 +278,7 @@ func removePhone(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		if _, err := u.lockOwnUser(); err != nil {
+		if _, err := u.lockOwnChange(); err != nil {
 			return reply{}, err
 		}
 		p, err := u.ownPhone(id)

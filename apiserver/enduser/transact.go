@@ -134,7 +134,10 @@ func (u *unit) renew() error {
 		return err
 	}
 	u.cookie = token
-	return u.InsertToken(people.Token{Hash: hash, Session: u.session.ID, CreatedAt: u.Now})
+	if err := u.InsertToken(people.Token{Hash: hash, Session: u.session.ID, CreatedAt: u.Now}); err != nil {
+		return err
+	}
+	return u.TrimTokens(u.session.ID, hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
 }
 
 // signIn adds a proven account to the session, a new one where there is none, with a token nobody else knows.

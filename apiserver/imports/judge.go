@@ -129,7 +129,7 @@ func (b *batch) judgeOrganization(line *Line, o *Organization, id int64) {
 	if !b.requireB2B(line) {
 		return
 	}
-	slug := free(wantedSlug(o.Slug, o.Name, "organization"), id, func(slug string) bool { return b.known.slugs[slug] })
+	slug := free(wantedSlug(o.Slug, o.Name, "organization"), id, func(slug string) bool { return b.known.slugs[slug] || account.Reserved(slug) })
 	b.known.slugs[slug] = true
 	row := people.Organization{ID: id, Name: o.Name, Slug: slug, Description: o.Description, ImageURL: o.ImageURL, CreatedAt: b.at(line)}
 	b.known.organizations[id] = row

@@ -25,6 +25,7 @@ const moved = `{"type":"user","external_id":"u1","first_name":" Ada ","last_name
 {"type":"organization","external_id":"o1","name":"Acme","description":"two\nlines","image_url":"https://acme.example/a.png","created_at":"2024-04-01T00:00:00Z"}
 {"type":"organization","external_id":"o2","name":"Acme"}
 {"type":"organization","external_id":"o3","name":"Other","slug":"chosen"}
+{"type":"organization","external_id":"o4","name":"New"}
 {"type":"workspace","external_id":"w1","organization":"o1","name":"Main","created_at":"2024-04-02T00:00:00Z"}
 {"type":"workspace","external_id":"w2","organization":"o1","name":"Main"}
 {"type":"workspace","external_id":"w3","organization":"o1","name":"Best","default":true}
@@ -101,6 +102,9 @@ func TestOrganizationsComeAsTheFileSays(t *testing.T) {
 		return read(t, s, func(tx people.Tx) (people.Organization, error) { o, _, err := tx.Organization(id); return o, err })
 	}
 	acme, other := organization("o1"), organization("o3")
+	if slug := organization("o4").Slug; slug == "new" || !strings.HasPrefix(slug, "new-") {
+		t.Errorf("a page's name was given out: %q", slug)
+	}
 	if acme.Slug != "acme" || acme.Description != "two\nlines" || acme.ImageURL != "https://acme.example/a.png" || acme.Workspace != s.rowOf(t, "workspace", "w3") || other.Slug != "chosen" {
 		t.Errorf("%+v, %+v", acme, other)
 	}

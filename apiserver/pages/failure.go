@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // failurePage is what the page of a failure says.
@@ -63,8 +64,11 @@ func (v *visit) fail(status int, own failurePage) {
 	v.send(status, raw)
 }
 
-// retry is where what failed can be tried again: the page itself.
+// retry is where what failed can be tried again: the page itself. A path that browsers take for another host's is none.
 func (v *visit) retry() string {
+	if strings.HasPrefix(v.r.URL.Path, "//") || strings.Contains(v.r.URL.Path, "\\") {
+		return "/"
+	}
 	if v.r.URL.RawQuery == "" {
 		return v.r.URL.Path
 	}

@@ -52,7 +52,9 @@ func showMember(v *visit) error {
 		return err
 	}
 	own.Self, own.Role = own.Member.User.Id == v.user(), roleID(own.Member.Role)
-	own.Roles = withHeld(v.choices(roles, "member.no_role", in.may), own.Member.Role)
+	if !own.Member.Owner { // an owner's role is not told, and shows itself again with the ownership gone
+		own.Roles = withHeld(v.choices(roles, "member.no_role", in.may), own.Member.Role)
+	}
 	return v.render("member", v.text.Text("member.title"), own)
 }
 

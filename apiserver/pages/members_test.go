@@ -107,6 +107,11 @@ func TestMembers(t *testing.T) {
 	ada.says("The member was changed.")
 	ada.says("manager")
 
+	// An invitation says which role it brings.
+	ada.submit("invite", "email", "dan@example.com", "role", roles["clerk"])
+	ada.at("/organizations/engines")
+	ada.says("clerk · by ada@example.com")
+
 	// A manager without billing:read gives no role that has it, and owners are for owners.
 	bob.open("/organizations/engines")
 	bob.link("/organizations/engines/settings")

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 )
 
@@ -81,9 +83,12 @@ type organizationPage struct {
 	Invitations                    []enduserapi.OpenInvitation
 	// Roles are those that the member may give.
 	Roles []option
-	// RoleNames are the names of roles by their ids.
-	RoleNames map[string]string
+	// roleNames are the names of roles by their ids.
+	roleNames map[string]string
 }
+
+// RoleName is the name of the role of an invitation, "" for none.
+func (own organizationPage) RoleName(id *string) string { return own.roleNames[ptr.Deref(id, "")] }
 
 // workspaceRow is a workspace with what the member is there.
 type workspaceRow struct {
@@ -104,9 +109,10 @@ func showOrganization(v *visit) error {
 	}
 	o := in.Membership.Organization
 	own := organizationPage{
-		place: in, Active: v.activeOrganization() == o.Id, MayLeave: !in.Owner, MayInvite: in.Open && v.mails() && in.may(permissionInvite),
+		place: in, Active: v.activeOrganization() == o.Id, MayInvite: in.Open && v.mails() && in.may(permissionInvite),
 		MayCreate: in.Open && v.tenant.B2B.AllowWorkspaceCreation && in.may(permissionCreateWorkspace),
 	}
+	own.MayLeave = !in.Owner
 	if own.Open {
 		if err := own.load(v); err != nil {
 			return err
@@ -122,7 +128,9 @@ func (own *organizationPage) load(v *visit) error {
 	if own.Members, own.More, err = v.members(at("/organizations/{id}/members", o.Id), v.r.URL.Query().Get("after")); err != nil {
 		return err
 	}
-	own.MayLeave = own.MayLeave || slices.ContainsFunc(own.Members, func(m enduserapi.OrganizationMember) bool { return m.Owner && m.Id != own.Membership.Id })
+	// An owner may leave others that own it too: where not all members are seen, the API says whether there are any.
+	another := slices.ContainsFunc(own.Members, func(m enduserapi.OrganizationMember) bool { return m.Owner && m.Id != own.Membership.Id })
+	own.MayLeave = own.MayLeave || another || own.More != "" || v.r.URL.Query().Has("after")
 	if own.Workspaces, err = v.workspaces(own.place); err != nil || !own.MayInvite {
 		return err
 	}
@@ -130,9 +138,9 @@ func (own *organizationPage) load(v *visit) error {
 	if err != nil {
 		return err
 	}
-	own.Roles, own.RoleNames = v.choices(roles, "organization.default_role", own.may), map[string]string{}
+	own.Roles, own.roleNames = v.choices(roles, "organization.default_role", own.may), map[string]string{}
 	for _, role := range roles {
-		own.RoleNames[*role.Id] = role.Name
+		own.roleNames[*role.Id] = role.Name
 	}
 	return v.api.call(http.MethodGet, at("/organizations/{id}/invitations", o.Id), nil, &own.Invitations)
 }

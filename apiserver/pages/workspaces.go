@@ -97,7 +97,7 @@ func showWorkspace(v *visit) error {
 			return err
 		}
 		own.Roles = v.choices(roles, "member.no_role", may)
-		if own.Others, err = v.others(in, members); err != nil {
+		if own.Others, err = v.others(in, w.Id); err != nil {
 			return err
 		}
 	}
@@ -107,19 +107,41 @@ func showWorkspace(v *visit) error {
 	return v.render("workspace", w.Name, own)
 }
 
-// others are members of the organization who are not among some.
-func (v *visit) others(in place, some []enduserapi.OrganizationMember) ([]option, error) {
-	var list []enduserapi.OrganizationMember
-	if err := v.api.call(http.MethodGet, at("/organizations/{id}/members", in.Membership.Organization.Id), nil, &list); err != nil {
+// othersOffered is how many members a page offers to add, and of how many of each list it knows.
+const othersOffered = 1000
+
+// others are members of the organization who are not in a workspace.
+func (v *visit) others(in place, workspace string) ([]option, error) {
+	there := map[string]bool{}
+	err := v.eachMember(at("/workspaces/{id}/members", workspace), func(m enduserapi.OrganizationMember) { there[m.User.Id] = true })
+	if err != nil {
 		return nil, err
 	}
 	out := []option{}
-	for _, m := range list {
-		if !slices.ContainsFunc(some, func(s enduserapi.OrganizationMember) bool { return s.User.Id == m.User.Id }) {
+	err = v.eachMember(at("/organizations/{id}/members", in.Membership.Organization.Id), func(m enduserapi.OrganizationMember) {
+		if !there[m.User.Id] {
 			out = append(out, option{m.User.Id, strings.TrimSpace(personName(m.User) + " " + m.User.Email)})
 		}
+	})
+	return out, err
+}
+
+// eachMember visits the members of an organization or a workspace, othersOffered at most.
+func (v *visit) eachMember(operation string, do func(enduserapi.OrganizationMember)) error {
+	after := ""
+	for range othersOffered / membersListed {
+		list, more, err := v.members(operation, after)
+		if err != nil {
+			return err
+		}
+		for _, m := range list {
+			do(m)
+		}
+		if after = more; more == "" {
+			break
+		}
 	}
-	return out, nil
+	return nil
 }
 
 func takeWorkspace(v *visit) error {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -24,8 +25,6 @@ const (
 	// step is how many events of a kind one transaction seals of a small day: some tens of milliseconds, in which nobody else writes on
 	// SQLite. Each writes the day anew, so that of a large one a step is an eighth, and at most maxStep.
 	step, maxStep = 4_000, 50_000
-	// fewest is how many events of a day make it worth sealing at once.
-	fewest = 2_000
 )
 
 // Options are what a Sealer needs.
@@ -47,7 +46,7 @@ type Sealer struct {
 // New returns a Sealer and registers how many events wait.
 func New(opts Options) *Sealer {
 	s := &Sealer{Options: opts, waiting: prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "cardea_analytics_waiting_events", Help: "Events that were not sealed yet when this server looked last. They are counted all the same, more slowly.",
+		Name: "cardea_analytics_waiting_events", Help: "Events that were not sealed yet when this server looked last, of a day 2,000 or an eighth of what is sealed at most. They are counted all the same, more slowly.",
 	})}
 	opts.Registry.MustRegister(s.waiting)
 	return s
@@ -92,28 +91,37 @@ func (s *Sealer) Pass(ctx context.Context, whole bool) error {
 		}
 		s.waiting.Set(float64(events))
 	}
-	for _, w := range waiting {
-		if ctx.Err() == nil && (whole || worthIt(w)) {
+	for _, w := range inTurn(waiting) {
+		if ctx.Err() == nil && (whole || w.Events >= people.EnoughToSeal(w.Sealed)) {
 			failed = append(failed, s.sealDay(ctx, w, until))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// worthIt tells whether so many events wait for a day that writing it anew, with all that is sealed of it, is cheap for each. A day that
-// grows is not written once a pass.
-func worthIt(w people.WaitingEvents) bool { return w.Events >= max(fewest, w.Sealed/8) }
+// inTurn orders days so that the first of every deployment comes before the second of any: the backlog of one keeps nobody waiting.
+func inTurn(waiting []people.WaitingEvents) []people.WaitingEvents {
+	days, turn := map[string]int{}, make(map[people.WaitingEvents]int, len(waiting))
+	for _, w := range waiting {
+		turn[w] = days[w.Deployment]
+		days[w.Deployment]++
+	}
+	slices.SortStableFunc(waiting, func(a, b people.WaitingEvents) int { return turn[a] - turn[b] })
+	return waiting
+}
 
-// sealDay seals what waited of a day, up to a time. Between two steps it rests as long as the last one took: on SQLite nobody else writes meanwhile.
+// sealDay seals what waits of a day, up to a time. Between two steps it rests as long as the last one took: on SQLite nobody else writes meanwhile.
 func (s *Sealer) sealDay(ctx context.Context, w people.WaitingEvents, until time.Time) error {
-	for sealed := int64(0); sealed < w.Events && s.Clock().Before(until); {
+	for sealed := w.Sealed; s.Clock().Before(until); {
 		began := time.Now()
 		since, _ := s.keptSince(w.Deployment)
-		n, err := s.Store.Seal(ctx, w, since, int(min(max(step, (w.Sealed+sealed)/8), maxStep)))
-		if err != nil || n == 0 {
+		limit := min(max(step, sealed/8), maxStep)
+		n, err := s.Store.Seal(ctx, w, since, int(limit))
+		if err != nil || n < limit { // of no kind is there more, or another seals
 			return err
 		}
-		if sealed += n; sealed < w.Events && rest(ctx, time.Since(began)) != nil {
+		sealed += n
+		if rest(ctx, time.Since(began)) != nil {
 			return nil
 		}
 	}

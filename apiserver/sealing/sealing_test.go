@@ -18,6 +18,9 @@ import (
 
 var now = time.Date(2026, time.May, 2, 12, 0, 0, 0, time.UTC)
 
+// fewest is how many events make a day of which nothing is sealed worth it.
+var fewest = int(people.EnoughToSeal(0))
+
 func newSealer(t *testing.T) (*Sealer, *sqlstore.Store) {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), "sqlite://"+t.TempDir()+"/cardea.db", sqlstore.Options{})
@@ -84,7 +87,7 @@ func TestFewEventsWaitForAWholePass(t *testing.T) {
 	for _, step := range []struct {
 		whole       bool
 		found, left int64
-	}{{false, fewest + 3, 3}, {true, 3, 0}, {true, 0, 0}} {
+	}{{false, int64(fewest) + 3, 3}, {true, 3, 0}, {true, 0, 0}} {
 		if err := sealer.Pass(t.Context(), step.whole); err != nil {
 			t.Fatal(err)
 		}
@@ -161,13 +164,46 @@ func TestAPassEndsInTimeAndTheNextGoesOn(t *testing.T) {
 
 func TestADayIsWrittenAnewWhenAnEighthIsNew(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		events, sealed int64
-		want           bool
-	}{{fewest - 1, 0, false}, {fewest, 0, true}, {fewest, 8 * fewest, true}, {fewest, 8*fewest + 8, false}, {125_000, 1_000_000, true}} {
-		if got := worthIt(people.WaitingEvents{Events: tc.events, Sealed: tc.sealed}); got != tc.want {
-			t.Errorf("%d more than %d: %t", tc.events, tc.sealed, got)
+	for sealed, want := range map[int64]int64{0: 2_000, 16_000: 2_000, 16_008: 2_001, 1_000_000: 125_000} {
+		if got := people.EnoughToSeal(sealed); got != want {
+			t.Errorf("%d are enough where %d are sealed, want %d", got, sealed, want)
 		}
+	}
+}
+
+// steps counts what each call seals.
+type steps struct {
+	people.Sealing
+	of []string
+}
+
+func (s *steps) Seal(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
+	s.of = append(s.of, fmt.Sprintf("%s %d", w.Deployment, w.Day.Day()))
+	return s.Sealing.Seal(ctx, w, since, limit)
+}
+
+// TestABacklogKeepsNobodyWaiting: the first day of every deployment is sealed before the second of any, and each to its last event, however
+// many more there are than are counted.
+func TestABacklogKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	const day = 24 * time.Hour
+	busy := make([]time.Duration, 3*fewest)
+	for i := range busy {
+		busy[i] = time.Duration(i) * time.Second
+	}
+	signIns(t, s, "acme/a", append(busy, day, 2*day)...)
+	signIns(t, s, "acme/b", day)
+	counting := &steps{Sealing: s}
+	sealer.Store = counting
+	if err := sealer.Pass(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(counting.of, ", "); got != "acme/a 30, acme/b 1, acme/a 1, acme/a 2, acme/a 2" {
+		t.Errorf("sealed %s", got)
+	}
+	if left := waiting(t, s); left != 0 {
+		t.Errorf("%d wait", left)
 	}
 }
 

@@ -64,7 +64,7 @@ const KeepsNewest = 100
 // Sealing turns events into what Summarize is fast with: a set of users and a log a day. An event is sealed or it waits, never both and
 // never neither, and counts alike; so sealing may stop anywhere, be done by several processes at once, and come to a day again.
 type Sealing interface {
-	// Waiting returns where events wait to be sealed, ordered by deployment and day.
+	// Waiting returns where events wait to be sealed, ordered by deployment and day. It takes milliseconds a day, whatever millions wait.
 	Waiting(ctx context.Context) ([]WaitingEvents, error)
 	// Seal seals up to limit of the oldest events of each kind that wait for a day, all of them or none, and returns how many it
 	// sealed: 0 where none wait or another process seals the deployment. Of those at linkedSince or later, and of the newest
@@ -85,10 +85,14 @@ type WaitingEvents struct {
 	Deployment string
 	// Day is a midnight, UTC.
 	Day time.Time
-	// Events counts those that wait, up to a million of a kind, Sealed those that are sealed already: sealing costs as much as there are
-	// of both.
+	// Events counts those that wait, as far as EnoughToSeal of a kind, and Sealed those that are sealed already: sealing costs as much as
+	// there are of both.
 	Events, Sealed int64
 }
+
+// EnoughToSeal is how many events of a day make it worth sealing at once where so many are sealed already: the day is written anew, with all
+// of them, which is then cheap for each.
+func EnoughToSeal(sealed int64) int64 { return max(2_000, sealed/8) }
 
 // SealCheck tells how a sealed day compares with its events.
 type SealCheck struct {

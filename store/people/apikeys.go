@@ -129,8 +129,7 @@ type Keys interface {
 	// KeyPosition returns the feed's newest position.
 	KeyPosition(ctx context.Context) (KeyPosition, error)
 	// KeyChanges returns what changed after a position, and the new position, of one moment. A change is a revocation, a rotation, an
-	// update or a deletion of a key, and what happens to its owner and its membership (a method that comes to change a membership's role tells
-	// as well); a new key is none. ErrKeyFeedLost.
+	// update or a deletion of a key, and what happens to its owner and its membership, such as another role; a new key is none. ErrKeyFeedLost.
 	KeyChanges(ctx context.Context, after KeyPosition) (KeyChanges, error)
 	// KeySignals is Signals of the feed of changed keys.
 	KeySignals(ctx context.Context) <-chan struct{}

@@ -17,7 +17,8 @@ func (tx *peopleTx) DeleteOrganization(id int64) error {
 	for _, statement := range []string{
 		`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE deployment = :deployment AND organization_id = ? AND user_id IN (SELECT m.user_id
 			FROM organization_memberships m WHERE m.deployment = signins.deployment AND m.organization_id = signins.organization_id)`,
-		`DELETE FROM invitations WHERE deployment = :deployment AND organization_id = ?`,
+		// They stay as long as they would have been open: they count for those who invite without end.
+		`UPDATE invitations SET revoked_at = created_at WHERE accepted_at = 0 AND revoked_at = 0 AND deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM workspaces WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND organization_id = ?`,
@@ -63,6 +64,11 @@ func (tx *peopleTx) MemberByID(organization, id int64) (people.Member, bool, err
 }
 
 func (tx *peopleTx) UpdateMember(m people.Member) error {
+	err := tx.noteKeys(`SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?`,
+		m.User, m.Organization.ID)
+	if err != nil {
+		return err
+	}
 	return tx.exec(`UPDATE organization_memberships SET role_id = ?, owner = ? WHERE id = ? AND deployment = :deployment`, m.Role, flag(m.Owner), m.ID)
 }
 
@@ -79,6 +85,12 @@ func (tx *peopleTx) WorkspaceMemberByID(workspace, id int64) (people.WorkspaceMe
 }
 
 func (tx *peopleTx) SetWorkspaceMemberRole(id, role int64) error {
+	err := tx.noteKeys(`SELECT k.digest FROM workspace_memberships m JOIN api_keys k ON k.deployment = m.deployment AND k.owner_user_id > 0
+			AND k.owner_user_id = m.user_id AND k.workspace_id = m.workspace_id
+		WHERE m.deployment = :deployment AND m.id = ?`, id)
+	if err != nil {
+		return err
+	}
 	return tx.exec(`UPDATE workspace_memberships SET role_id = ? WHERE id = ? AND deployment = :deployment`, role, id)
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,10 +23,11 @@ const lockNotAvailable = "55P03"
 // linkedKinds are the kinds of events that are users'.
 var linkedKinds = []string{people.EventSignIn, people.EventSignUp}
 
-// mostCounted is how many events that wait are counted for a day and kind.
-const mostCounted = 1_000_000
+// fewestCounted is how many events that wait are counted of every day and kind.
+var fewestCounted = people.EnoughToSeal(0)
 
-// Waiting implements people.Sealing.
+// Waiting implements people.Sealing. Few are counted of every day, and more of those alone that need more to be worth sealing: a count of
+// all would take longer than a statement may.
 func (s *Store) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
 	var all []people.WaitingEvents
 	err := s.reads().query(ctx, func(row *sql.Rows) error {
@@ -35,10 +37,25 @@ func (s *Store) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
 		w.Day = time.UnixMicro(day * microsADay).UTC()
 		all = append(all, w)
 		return err
-	}, `WITH RECURSIVE `+s.engine.dialect.waiting+`
+	}, `WITH RECURSIVE `+s.engine.dialect.waitingDays+`,
+		waits AS (SELECT s.deployment, s.day, (SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.deployment = s.deployment AND e.kind = s.kind
+			AND e.at >= s.day * 86400000000 AND e.at < (s.day + 1) * 86400000000 LIMIT `+strconv.FormatInt(fewestCounted, 10)+`) c) AS waiting FROM step s WHERE s.day IS NOT NULL)
 		SELECT w.deployment, w.day, CAST(SUM(w.waiting) AS BIGINT), MAX(COALESCE(d.signins + d.signups + d.organizations + d.workspaces, 0)) FROM waits w
 		LEFT JOIN sealed_days d ON d.deployment = w.deployment AND d.day = w.day GROUP BY 1, 2 ORDER BY 1, 2`)
+	for i := range all {
+		if w := &all[i]; err == nil && w.Events >= fewestCounted && w.Events < people.EnoughToSeal(w.Sealed) {
+			err = s.countWaiting(ctx, w)
+		}
+	}
 	return all, err
+}
+
+// countWaiting counts the events that wait of a day, as far as they decide whether it is worth sealing.
+func (s *Store) countWaiting(ctx context.Context, w *people.WaitingEvents) error {
+	day := w.Day.UnixMicro()
+	return s.reads().query(ctx, func(row *sql.Rows) error { return row.Scan(&w.Events) },
+		`SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE deployment = ? AND kind IN (`+kindList+`) AND at >= ? AND at < ? LIMIT ?) c`,
+		w.Deployment, day, day+microsADay, people.EnoughToSeal(w.Sealed))
 }
 
 // Seal implements people.Sealing.

@@ -110,16 +110,18 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 	if err := tx.deleteKeysOf(id); err != nil {
 		return err
 	}
+	if err := tx.EndAttemptsOf(id); err != nil {
+		return err
+	}
 	for _, statement := range []string{
 		`DELETE FROM emails WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM phones WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM credentials WHERE deployment = :deployment AND user_id = ?`,
-		`DELETE FROM attempts WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM outbox WHERE deployment = :deployment AND challenge_id IN (SELECT c.id FROM challenges c
 			WHERE c.deployment = outbox.deployment AND c.user_id = ?)`,
 		`DELETE FROM challenges WHERE deployment = :deployment AND user_id = ?`,
-		`UPDATE sends SET user_id = 0, recipient = '', client = '', neighbourhood = '' WHERE deployment = :deployment
-			AND channel = '` + people.ChannelSMS + `' AND user_id = ?`, // mails have no user
+		// Mails have no user. Where texts were asked for from counts on, for the day it is counted in.
+		`UPDATE sends SET user_id = 0, recipient = '' WHERE deployment = :deployment AND channel = '` + people.ChannelSMS + `' AND user_id = ?`,
 		`DELETE FROM known_clients WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM ended_signins WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND user_id = ?`,

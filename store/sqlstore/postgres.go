@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -50,15 +49,13 @@ var postgresDialect = dialect{
 	tableExists:  `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
 	readTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	writeTx:      &sql.TxOptions{Isolation: sql.LevelReadCommitted},
-	// From day to day along the key, whatever millions wait: a count of all would take longer than a statement may.
-	waiting: `step AS (
+	waitingDays: `step AS (
 			(SELECT e.deployment, e.kind, e.` + dayOf + ` AS day FROM events e ORDER BY e.deployment, e.kind, e.at LIMIT 1)
 			UNION ALL
 			SELECT n.deployment, n.kind, n.day FROM step s CROSS JOIN LATERAL (
 				SELECT e.deployment, e.kind, e.` + dayOf + ` AS day FROM events e
 				WHERE (e.deployment, e.kind, e.at) >= (s.deployment, s.kind, (s.day + 1) * 86400000000) ORDER BY e.deployment, e.kind, e.at LIMIT 1) n
-		), waits AS (SELECT s.deployment, s.kind, s.day, (SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.deployment = s.deployment AND e.kind = s.kind
-			AND e.at >= s.day * 86400000000 AND e.at < (s.day + 1) * 86400000000 LIMIT ` + strconv.Itoa(mostCounted) + `) c) AS waiting FROM step s)`,
+		)`,
 	keyShare: " FOR KEY SHARE OF u",
 	sealTx:   &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
 	newPart:  `CREATE TABLE IF NOT EXISTS %s PARTITION OF past_events FOR VALUES FROM (%d) TO (%d)`,

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/onsi/gomega"
@@ -82,27 +83,36 @@ var accountStories = []story{
 		e.insert(func(tx people.Tx) error { return tx.DeleteUser(1) })
 		e.Expect(ended(10)).To(gomega.BeEmpty())
 	}},
-	{name: "the attempts on an account end with their codes, those on others go on", run: func(e *env) {
+	{name: "the attempts on an account become nobody's, whose codes are right for nothing, and those on others go on", run: func(e *env) {
 		e.begin()
-		for n := range int64(2) {
-			a, c := attempt(n+1, 1), challenge(n+1, n+1)
-			a.User, a.Kind = n+1, people.AttemptResetPassword
-			c.Purpose, c.Channel, c.User = people.AttemptResetPassword, people.ChannelMail, 0
-			e.insert(func(tx people.Tx) error { return tx.InsertAttempt(a) }, func(tx people.Tx) error { return tx.InsertChallenge(c) },
-				func(tx people.Tx) error { return tx.ProveAttempt(a.ID, after(time.Minute)) })
+		begin := func(n, user int64, kind string) {
+			a, c := attempt(n, 1), challenge(n, n)
+			a.User, a.Kind = user, kind
+			c.Purpose, c.Channel, c.User = kind, people.ChannelMail, 0
+			e.insert(func(tx people.Tx) error { return tx.InsertAttempt(a) }, func(tx people.Tx) error { return tx.InsertChallenge(c) })
 		}
-		e.insert(func(tx people.Tx) error { return tx.InsertChallenge(challenge(3, 1)) }, func(tx people.Tx) error { return tx.EndAttemptsOf(1) })
-		live := func(purpose string, subject int64) bool {
-			_, found := liveChallenge(e, purpose, subject)
-			return found
-		}
-		for n, there := range map[int64]bool{1: false, 2: true} {
+		begin(1, 1, people.AttemptResetPassword)
+		begin(2, 2, people.AttemptResetPassword)
+		begin(3, 1, people.AttemptSignUp) // nobody can complete it: the address is taken
+		begin(4, 1, people.AttemptResetPassword)
+		e.insert(func(tx people.Tx) error { return tx.ProveAttempt(4, after(time.Minute)) },
+			func(tx people.Tx) error { return tx.InsertChallenge(challenge(5, 1)) }, func(tx people.Tx) error { return tx.EndAttemptsOf(1) })
+		for n, want := range map[int64]struct {
+			found, right bool
+			user         int64
+		}{1: {true, false, 0}, 2: {true, true, 2}, 3: {true, true, 1}, 4: {}} {
 			a, found := one(e, func(tx people.Tx) (people.Attempt, bool, error) { return tx.Attempt(n) })
-			e.Expect(found).To(gomega.Equal(there))
-			e.Expect(a.ProvedAt.IsZero()).To(gomega.Equal(!there))
-			e.Expect(live(people.AttemptResetPassword, n)).To(gomega.Equal(there))
+			e.Expect([]any{found, a.User}).To(gomega.Equal([]any{want.found, want.user}))
+			if !found {
+				continue
+			}
+			e.Expect(a.PasswordHash == "").To(gomega.Equal(want.user == 0))
+			c, live := liveChallenge(e, a.Kind, n)
+			e.Expect(live).To(gomega.BeTrue(), "that it is gone would tell of the account")
+			e.Expect(bytes.Equal(c.MAC, challenge(n, n).MAC)).To(gomega.Equal(want.right))
 		}
-		e.Expect(live(people.PurposePhone, 1)).To(gomega.BeTrue(), "a phone whose id is an attempt's lost its code")
+		c, live := liveChallenge(e, people.PurposePhone, 1)
+		e.Expect(live && bytes.Equal(c.MAC, challenge(5, 1).MAC)).To(gomega.BeTrue(), "a phone whose id is an attempt's lost its code")
 	}},
 	{name: "members are listed with their accounts, in pages, and change roles", run: func(e *env) {
 		e.begin()
@@ -162,8 +172,8 @@ var accountStories = []story{
 			if there {
 				e.Expect([]string{o.Name, o.Description, o.ImageURL, o.Slug, w.Name}).To(gomega.Equal([]string{"New", "", "https://cdn.example/new.png", "organization-2", "Also new"}))
 			}
-			_, found = one(e, func(tx people.Tx) (people.Invitation, bool, error) { return tx.Invitation(n) })
-			e.Expect(found).To(gomega.Equal(there))
+			i, found := one(e, func(tx people.Tx) (people.Invitation, bool, error) { return tx.Invitation(n) })
+			e.Expect([]bool{found, i.RevokedAt.IsZero()}).To(gomega.Equal([]bool{true, there}), "an invitation stays, revoked: it counts")
 			_, found = one(e, func(tx people.Tx) (people.Member, bool, error) { return tx.Member(n, 1) })
 			e.Expect(found).To(gomega.Equal(there))
 			_, found = one(e, func(tx people.Tx) (people.WorkspaceMember, bool, error) { return tx.WorkspaceMember(n, 1) })

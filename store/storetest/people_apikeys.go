@@ -192,6 +192,13 @@ var apiKeyStories = []story{
 		e.Expect(told(own)[1]).To(gomega.BeTrue())
 		e.Expect(e.changedBy(disable(false))).To(gomega.ConsistOf(mine...))
 		e.Expect(told(own)[1]).To(gomega.BeFalse())
+
+		m := member(1, 1, 1)
+		m.Role, m.Owner = 101, true
+		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.UpdateMember(m) })).To(gomega.ContainElement(inOrganization.Digest))
+		e.Expect(told(inOrganization)).To(gomega.Equal([]any{true, false, int64(101), true}))
+		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.SetWorkspaceMemberRole(1, 201) })).To(gomega.Equal([]apikey.Digest{inWorkspace.Digest}))
+		e.Expect(told(inWorkspace)).To(gomega.Equal([]any{true, false, int64(201), false}))
 	}},
 	{name: "keys die with the membership, the user and the deployment, and the feed tells", run: func(e *env) {
 		e.begin()

@@ -112,7 +112,7 @@ func signIn(n, session, user int64) people.SignIn {
 func attempt(n, session int64) people.Attempt {
 	created := after(time.Duration(n) * time.Second)
 	return people.Attempt{
-		ID: n, Session: session, Kind: people.AttemptSignUp, Method: people.MethodPassword, Email: fmt.Sprintf("Person%d@Example.com", n), FirstName: "First",
+		ID: n, Session: session, Kind: people.AttemptSignIn, Method: people.MethodPassword, Email: fmt.Sprintf("Person%d@Example.com", n), FirstName: "First",
 		LastName: "Last", PasswordHash: "hash", OrganizationName: "Org", Invitation: 7, CreatedAt: created, ExpiresAt: created.Add(10 * time.Minute),
 	}
 }

@@ -183,15 +183,11 @@ func (y *year) fill(t *testing.T) {
 
 // sealRest seals whatever waits, in the steps of a sealer of large days.
 func (y *year) sealRest(ctx context.Context) error {
+	const atOnce = 50_000
 	waiting, err := y.store.Waiting(ctx)
 	for _, w := range waiting {
-		for left := w.Events; left > 0 && err == nil; {
-			var n int64
-			n, err = timedSealing{y.store, y}.Seal(ctx, w, time.Now().Add(-retention), 50_000)
-			if n == 0 {
-				break
-			}
-			left -= n
+		for n := int64(atOnce); n == atOnce && err == nil; {
+			n, err = timedSealing{y.store, y}.Seal(ctx, w, time.Now().Add(-retention), atOnce)
 		}
 	}
 	return err

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,8 +33,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// hostile is a name that is markup: shown as text it does nothing.
-const hostile = `"><img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`
+// hostile is a name that is markup: shown as text it does nothing. For a picture that people look at CARDEA_CONSOLE_NAME replaces it.
+var hostile = cmp.Or(os.Getenv("CARDEA_CONSOLE_NAME"), `"><img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`)
 
 const consoleTenant = "acme/main"
 
