@@ -39,30 +39,6 @@ type MembershipRole struct {
 	Permissions []string `json:"permissions,omitempty"`
 }
 
-// OAuthApp is the content of an OAuthApp.
-type OAuthApp struct {
-	Slug                           string `json:"slug"`
-	Name                           string `json:"name"`
-	Description                    string `json:"description,omitempty"`
-	LogoURL                        string `json:"logo_url,omitempty"`
-	FQDN                           string `json:"fqdn,omitempty"`
-	AllowDynamicClientRegistration bool   `json:"allow_dynamic_client_registration,omitempty"`
-	Active                         bool   `json:"active"`
-}
-
-// OAuthScope is the content of an OAuthScope.
-type OAuthScope struct {
-	// App is the name of the OAuthApp resource.
-	App                    string `json:"app"`
-	Scope                  string `json:"scope"`
-	DisplayName            string `json:"display_name"`
-	Description            string `json:"description,omitempty"`
-	Archived               bool   `json:"archived,omitempty"`
-	Category               string `json:"category,omitempty"`
-	OrganizationPermission string `json:"organization_permission,omitempty"`
-	WorkspacePermission    string `json:"workspace_permission,omitempty"`
-}
-
 // AITool is the content of an AITool. Header values that come from Secrets are never part of it.
 type AITool struct {
 	Name                 string              `json:"name"`
