@@ -23,6 +23,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/keycache"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/management"
+	"github.com/cardea-iam/cardea/apiserver/oauth"
 	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/apiserver/outbox"
 	"github.com/cardea-iam/cardea/apiserver/pages"
@@ -138,6 +139,10 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	authorization := oauth.New(oauth.Options{
+		Snapshots: follower, Keyring: opts.Keyring, Proxies: opts.TrustedProxies, Clock: opts.Clock, Log: opts.Log.WithName("oauth"),
+		Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
+	})
 	decisions, err := decision.New(decision.Options{
 		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision"), Registry: opts.Registry,
@@ -157,7 +162,7 @@ func New(opts Options) (*Server, error) {
 	}
 	return &Server{
 		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, decision: guarded("decision", decisions),
-		backend: guarded("backend", backend), frontend: guarded("end-user", pages),
+		backend: guarded("backend", backend), frontend: guarded("end-user", authorization),
 	}, nil
 }
 

@@ -45,6 +45,7 @@ type Snapshot struct {
 	entries   *iradix.Tree[*Entry]  // by identity
 	slugs     *iradix.Tree[*Entry]  // by kind, deployment and key
 	hosts     *iradix.Tree[*Entry]  // by host
+	issuing   *iradix.Tree[*Entry]  // OAuth apps by the host that is theirs alone
 	keys      *iradix.Tree[*Key]    // by public id
 	ordered   *iradix.Tree[*Entry]  // by kind, deployment, newest first, then higher id first
 	referrers *iradix.Tree[*Entry]  // by the identity referred to and the identity that refers
@@ -59,7 +60,7 @@ type Snapshot struct {
 
 func empty() *Snapshot {
 	return &Snapshot{
-		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), keys: iradix.New[*Key](),
+		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), issuing: iradix.New[*Entry](), keys: iradix.New[*Key](),
 		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), tools: &generation{}, next: make(chan struct{}),
 	}
 }
@@ -86,6 +87,9 @@ func (s *Snapshot) BySlug(kind, deployment, slug string) (*Entry, bool) {
 
 // ByHost returns the deployment that declares a host.
 func (s *Snapshot) ByHost(host string) (*Entry, bool) { return s.hosts.Get([]byte(host)) }
+
+// AppByHost returns the OAuth app that issues tokens under a host of its own.
+func (s *Snapshot) AppByHost(host string) (*Entry, bool) { return s.issuing.Get([]byte(host)) }
 
 // APIKey returns the accepted API key with a public id.
 func (s *Snapshot) APIKey(publicID string) (*Key, bool) { return s.keys.Get([]byte(publicID)) }

@@ -1,0 +1,125 @@
+// Package oauth is the authorization server of a deployment's OAuthApps: OAuth 2.1 and OpenID Connect, over configuration in memory and
+// people's rows. It answers in the forms of those standards, without Cardea's envelope, and needs neither the operator nor the Kubernetes API.
+//
+// An app is served under its issuer: a host of its own, or a path of its deployment's first frontend host (site.go). What a request is
+// authorized by is in client.go, what it gets in token.go and the files of the grants.
+package oauth
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// Options are what an authorization server needs.
+type Options struct {
+	Snapshots *snapshot.Follower
+	// Keyring opens what the operator sealed.
+	Keyring *seal.Keyring
+	Proxies authn.Proxies
+	Clock   func() time.Time
+	Log     logr.Logger
+	Metrics *route.Metrics
+	// Next serves what is no app's.
+	Next http.Handler
+}
+
+// Server serves the authorization servers of all deployments.
+type Server struct {
+	Options
+	router *route.Router
+	// signers are opened keys by their ids.
+	signers sync.Map
+	guesses *guesses
+}
+
+// New returns a Server.
+func New(opts Options) *Server {
+	s := &Server{Options: opts, guesses: newGuesses()}
+	s.router = route.New(func(w http.ResponseWriter, r *http.Request, allow string) {
+		if allow != "" {
+			w.Header().Set("Allow", allow)
+			writeError(w, &Error{Status: http.StatusMethodNotAllowed, Code: "invalid_request", Description: "this endpoint takes " + allow})
+			return
+		}
+		writeError(w, &Error{Status: http.StatusNotFound, Code: "invalid_request", Description: "there is no such endpoint"})
+	})
+	for pattern, serve := range map[string]func(*call) error{
+		"GET /.well-known/openid-configuration":       metadata,
+		"GET /.well-known/oauth-authorization-server": metadata,
+		"GET /jwks":        keySet,
+		"POST /token":      token,
+		"POST /introspect": introspect,
+		"OPTIONS /.well-known/openid-configuration":       preflight,
+		"OPTIONS /.well-known/oauth-authorization-server": preflight,
+		"OPTIONS /jwks":  preflight,
+		"OPTIONS /token": preflight,
+	} {
+		s.router.HandleFunc(pattern, s.handle(serve))
+		opts.Metrics.Expect(pattern)
+	}
+	return s
+}
+
+// ServeHTTP serves requests for an app, and hands all others on.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	found, served := s.find(r)
+	if !served {
+		s.Next.ServeHTTP(w, r)
+		return
+	}
+	inner := r.Clone(withApp(r.Context(), found))
+	inner.URL.Path, inner.URL.RawPath = found.path, ""
+	s.router.ServeHTTP(w, inner)
+	r.Pattern = inner.Pattern
+}
+
+// call is one request for an app.
+type call struct {
+	*Server
+	*app
+	w   http.ResponseWriter
+	r   *http.Request
+	now time.Time
+	// client is who authenticated; nil: nobody.
+	client *client
+}
+
+// handle makes a handler of what serves a call.
+func (s *Server) handle(serve func(*call) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		recorder := &route.Recorder{ResponseWriter: w, Status: http.StatusOK}
+		c := &call{Server: s, app: appOf(r.Context()), w: recorder, r: r, now: s.Clock()}
+		if err := serve(c); err != nil {
+			c.fail(err)
+		}
+		s.Metrics.Observe(r, recorder.Status, time.Since(began))
+	}
+}
+
+// fail answers an error. What nobody foresaw is for the log.
+func (c *call) fail(err error) {
+	var refused *Error
+	if !errors.As(err, &refused) {
+		if c.r.Context().Err() == nil {
+			c.Log.Error(err, "An OAuth request failed", "route", c.r.Pattern, "app", c.Entry.Identity.String())
+		}
+		refused = &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "something failed here: try again"}
+	}
+	writeError(c.w, refused)
+}
+
+// settings are the deployment's.
+func (a *app) settings() *document.Deployment {
+	return snapshot.ContentOf[document.Deployment](a.Deployment)
+}

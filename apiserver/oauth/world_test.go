@@ -1,0 +1,148 @@
+package oauth_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// world is the world of end users with an authorization server on its first host.
+type world struct {
+	*frontendtest.World
+	app document.OAuthApp
+}
+
+const issuer = "http://localhost:8081/oauth/portal"
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{World: frontendtest.New(t, nil)}
+	w.app = document.OAuthApp{
+		Slug: "portal", Name: "Portal", Active: true, Issuer: issuer, FrontendURL: "http://localhost:8081", Resources: []string{"https://api.acme.example", "https://mcp.acme.example/mcp"},
+		SigningKeys: []document.SigningKey{w.key(jose.ES256), w.key(jose.RS256)},
+	}
+	w.Put(v1alpha1.KindOAuthApp, "portal", frontendtest.Deployment, "portal", w.app)
+	for scope, category := range map[string]string{"jobs:run": "", "jobs:read": "", "orders:read": "organization", "old": ""} {
+		w.Put(v1alpha1.KindOAuthScope, strings.ReplaceAll(scope, ":", "-"), frontendtest.Deployment, document.ScopeKey("portal", scope),
+			document.OAuthScope{App: "portal", Scope: scope, DisplayName: scope, Category: category, Archived: scope == "old"})
+	}
+	return w
+}
+
+// key makes a signing key as the operator does.
+func (w *world) key(algorithm jose.SignatureAlgorithm) document.SigningKey {
+	w.T.Helper()
+	var private any
+	var public any
+	if algorithm == jose.RS256 {
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		w.Must(err)
+		private, public = key, key.Public()
+	} else {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		w.Must(err)
+		private, public = key, key.Public()
+	}
+	id := "key-" + string(algorithm) + "-" + rand.Text()
+	raw, err := json.Marshal(jose.JSONWebKey{Key: public, KeyID: id, Algorithm: string(algorithm), Use: "sig"})
+	w.Must(err)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	w.Must(err)
+	return document.SigningKey{ID: id, Public: raw, Sealed: w.Keyring.Seal(document.SealedOAuthKey, id, der)}
+}
+
+// client is a client that a test plays.
+type client struct {
+	w          *world
+	id, secret string
+}
+
+// declare puts a client, with a secret of its own unless it is public, and waits until servers know it.
+func (w *world) declare(name string, change func(*document.OAuthClient)) *client {
+	w.T.Helper()
+	minted, err := apikey.Mint(rand.Reader, "cs")
+	w.Must(err)
+	content := document.OAuthClient{
+		App: "portal", Name: name, Authentication: string(v1alpha1.ClientAuthenticationSecretBasic), GrantTypes: []string{string(v1alpha1.GrantTypeClientCredentials)},
+		Verifiers:          []document.Verifier{{ID: minted.ID(), Digest: minted.Digest(), Last4: minted.Last4()}},
+		AccessTokenSeconds: 600, MachinePermissions: []string{"users:read"}, Active: true,
+	}
+	if change != nil {
+		change(&content)
+	}
+	id := w.Put(v1alpha1.KindOAuthClient, name, frontendtest.Deployment, "", content)
+	c := &client{w: w, id: ids.Format(id), secret: minted.Plain()}
+	w.Eventually("the client is known", func() bool {
+		return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") == "unsupported_grant_type" || !content.Active
+	})
+	return c
+}
+
+// answer is what an endpoint said.
+type answer struct {
+	status int
+	header http.Header
+	body   map[string]any
+	raw    string
+}
+
+func (a answer) text(member string) string {
+	text, _ := a.body[member].(string)
+	return text
+}
+
+// send sends a request to the app.
+func (w *world) send(r *http.Request) answer {
+	w.T.Helper()
+	r.Host = "localhost"
+	response, err := http.DefaultClient.Do(r)
+	w.Must(err)
+	defer response.Body.Close() //nolint:errcheck // read whole
+	raw, err := io.ReadAll(response.Body)
+	w.Must(err)
+	a := answer{status: response.StatusCode, header: response.Header, raw: string(raw)}
+	_ = json.Unmarshal(raw, &a.body) // what is no JSON has no members
+	return a
+}
+
+func (w *world) get(path string) answer {
+	w.T.Helper()
+	r, err := http.NewRequest(http.MethodGet, w.Server.URL+path, nil)
+	w.Must(err)
+	return w.send(r)
+}
+
+// post sends a form with the client's credentials.
+func (c *client) post(path string, form url.Values, change ...func(*http.Request)) answer {
+	c.w.T.Helper()
+	r, err := http.NewRequest(http.MethodPost, c.w.Server.URL+"/oauth/portal"+path, strings.NewReader(form.Encode()))
+	c.w.Must(err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if c.secret != "" {
+		r.SetBasicAuth(url.QueryEscape(c.id), url.QueryEscape(c.secret))
+	}
+	for _, change := range change {
+		change(r)
+	}
+	return c.w.send(r)
+}
