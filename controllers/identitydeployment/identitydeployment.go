@@ -19,12 +19,15 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/objectwatch"
+	"github.com/cardea-iam/cardea/controllers/ownedsecret"
+	"github.com/cardea-iam/cardea/controllers/signingkey"
 	"github.com/cardea-iam/cardea/internal/contrast"
 	"github.com/cardea-iam/cardea/internal/grant"
 	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
+	"github.com/cardea-iam/cardea/store/document"
 )
 
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=identitydeployments,verbs=get;list;watch;patch
@@ -72,7 +75,7 @@ func Kind(opts Options) engine.Kind[*v1alpha1.IdentityDeployment] {
 					return err
 				}
 			}
-			return (&signingKeys{opts}).remove(ctx, d)
+			return opts.keeper().Remove(ctx, sessionKeys(d))
 		},
 		Sources: append([]source.TypedSource[reconcile.Request]{opts.ConfigMaps.Source(), opts.Secrets.Source()}, opts.Grants.sources()...),
 		Indexes: map[string]func(*v1alpha1.IdentityDeployment) []string{objectwatch.Index: objectNames},
@@ -153,7 +156,11 @@ func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) 
 	}
 	// End users alone do not make a root key necessary: without one their sessions have no tokens.
 	if acceptsOwnSessions(d) || len(d.Spec.FrontendHosts) > 0 && !opts.Keyring.Empty() {
-		if keys.Signing, prepared.RequeueAfter, err = (&signingKeys{opts}).keep(ctx, d); err != nil {
+		if opts.Keyring.Empty() {
+			return prepared, signingkey.NoRootKey("ownSessions")
+		}
+		opts.Secrets.Ensure(d.Namespace)
+		if keys.Signing, prepared.RequeueAfter, err = opts.keeper().Keep(ctx, sessionKeys(d)); err != nil {
 			return prepared, err
 		}
 	}
@@ -161,13 +168,28 @@ func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) 
 		if issuer.OwnSessions == nil {
 			continue
 		}
-		if keys.Sets[issuer.Name], err = publicSet(keys.Signing); err != nil {
+		if keys.Sets[issuer.Name], err = signingkey.PublicSet(keys.Signing); err != nil {
 			return prepared, err
 		}
 	}
 	prepared.Value = keys
 	prepared.Conditions, err = opts.People.former(ctx, d)
 	return prepared, err
+}
+
+// annotationDeployment on a Secret names the deployment whose signing key it holds.
+const annotationDeployment = "iam.cardea.dev/signing-key-of"
+
+func signingSecretName(d *v1alpha1.IdentityDeployment) string { return d.Name + "-session-signing-key" }
+
+// sessionKeys is the Secret with the keys that sign the tokens of the deployment's sessions.
+func sessionKeys(d *v1alpha1.IdentityDeployment) signingkey.Wanted {
+	owner := ownedsecret.Owner{Object: d, Kind: v1alpha1.KindIdentityDeployment, Marker: annotationDeployment, Taken: "delete it, or move what it holds"}
+	return signingkey.Wanted{Owner: owner, Name: signingSecretName(d), Slots: signingkey.ForSessions, Kind: document.SealedSigningKey}
+}
+
+func (o Options) keeper() signingkey.Keeper {
+	return signingkey.Keeper{Secrets: ownedsecret.Manager{Client: o.Client}, Keyring: o.Keyring, Clock: o.Clock, Random: o.Random}
 }
 
 // acceptsOwnSessions tells whether the tokens of the deployment's own end users are accepted by the backend API.

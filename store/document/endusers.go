@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// The kinds that a deployment's secrets are sealed for. A signing key is bound to its id, the others to SecretID.
+// The kinds that a deployment's secrets are sealed for. Signing keys are bound to their ids, the others to SecretID.
 const (
 	SealedSigningKey    = "session-signing-key"
+	SealedOAuthKey      = "oauth-signing-key"
 	SealedSMTPPassword  = "smtp-password"
 	SealedTwilioToken   = "twilio-auth-token"
 	SealedWebhookSecret = "sms-webhook-signing-secret"

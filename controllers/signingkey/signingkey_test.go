@@ -1,4 +1,4 @@
-package identitydeployment
+package signingkey
 
 import (
 	"bytes"
@@ -26,8 +26,15 @@ import (
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// signing returns signing keys with a root key.
-func signing(t *testing.T) *signingKeys {
+const (
+	currentPEM  = "current.pem"
+	previousPEM = "previous.pem"
+)
+
+var sessions = Wanted{Slots: ForSessions, Kind: document.SealedSigningKey}
+
+// signing returns a keeper with a root key.
+func signing(t *testing.T) Keeper {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "root-key")
 	if err := os.WriteFile(file, bytes.Repeat([]byte{1}, 32), 0o600); err != nil {
@@ -37,7 +44,7 @@ func signing(t *testing.T) *signingKeys {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &signingKeys{Options{Keyring: ring, Random: rand.Reader}}
+	return Keeper{Keyring: ring, Random: rand.Reader}
 }
 
 func newPEM(t *testing.T, curve elliptic.Curve) []byte {
@@ -99,14 +106,14 @@ func TestRenew(t *testing.T) {
 				secret.Data[key] = []byte(value)
 			}
 			now := begin.Add(test.after)
-			changed, err := keys.renew(secret, now)
+			changed, err := keys.renew(secret, sessions, now)
 			if err != nil || changed != test.changed {
 				t.Fatalf("changed %v, want %v (%v)", changed, test.changed, err)
 			}
 			if kept := string(secret.Data[currentPEM]) == test.data[currentPEM]; kept != (test.current == "kept") {
 				t.Errorf("current kept %v, want %s", kept, test.current)
 			}
-			if _, err := parsePEM(secret.Data[currentPEM]); err != nil {
+			if _, err := parse(secret.Data[currentPEM], jose.ES256); err != nil {
 				t.Errorf("current: %v", err)
 			}
 			want := map[string]string{"": "", "kept": test.data[previousPEM], "the current before": test.data[currentPEM]}[test.previous]
@@ -119,7 +126,7 @@ func TestRenew(t *testing.T) {
 			if got := secret.Annotations[v1alpha1.AnnotationRotatedAt]; test.current == "new" && got != now.Format(time.RFC3339) {
 				t.Errorf("rotated at %q, want %s", got, now)
 			}
-			if again, err := keys.renew(secret, now); again || err != nil {
+			if again, err := keys.renew(secret, sessions, now); again || err != nil {
 				t.Errorf("renewing again changes it: %v", err)
 			}
 		})
@@ -129,15 +136,15 @@ func TestRenew(t *testing.T) {
 // TestOneKeysLife follows a deployment's keys over the clock: what the store holds, and when to look again.
 func TestOneKeysLife(t *testing.T) {
 	keys, secret := signing(t), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Data: map[string][]byte{}}
-	if err := keys.issue(secret, begin); err != nil {
+	if err := keys.issue(secret, sessions, begin); err != nil {
 		t.Fatal(err)
 	}
 	look := func(after time.Duration) ([]document.SigningKey, time.Duration) {
 		t.Helper()
-		if _, err := keys.renew(secret, begin.Add(after)); err != nil {
+		if _, err := keys.renew(secret, sessions, begin.Add(after)); err != nil {
 			t.Fatal(err)
 		}
-		held, wake, err := keys.sealAll(secret, begin.Add(after))
+		held, wake, err := keys.sealAll(secret, sessions, begin.Add(after))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +165,7 @@ func TestOneKeysLife(t *testing.T) {
 	if both[1].ID != first[0].ID || both[1].ExpiresAt == nil || !both[1].ExpiresAt.Equal(begin.Add(91*day)) || both[0].ID == first[0].ID || both[0].ExpiresAt != nil {
 		t.Fatalf("%+v", both)
 	}
-	set, err := publicSet(both)
+	set, err := PublicSet(both)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,5 +190,57 @@ func TestOneKeysLife(t *testing.T) {
 	}
 	if _, err := keys.Keyring.Open(document.SealedSigningKey, first[0].ID, second[0].Sealed); err == nil {
 		t.Fatal("a sealed key opens under another id")
+	}
+}
+
+// TestAnAppsKeys are of both algorithms, renewed together, and on request once for each value of the annotation.
+func TestAnAppsKeys(t *testing.T) {
+	keys, secret := signing(t), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Data: map[string][]byte{}}
+	app := Wanted{Slots: ForApps, Kind: document.SealedOAuthKey}
+	if err := keys.issue(secret, app, begin); err != nil {
+		t.Fatal(err)
+	}
+	look := func(after time.Duration) ([]document.SigningKey, time.Duration) {
+		t.Helper()
+		if _, err := keys.renew(secret, app, begin.Add(after)); err != nil {
+			t.Fatal(err)
+		}
+		held, wake, err := keys.sealAll(secret, app, begin.Add(after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held, wake
+	}
+	algorithms := func(held []document.SigningKey) (names []string) {
+		t.Helper()
+		for _, key := range held {
+			var public jose.JSONWebKey
+			if err := json.Unmarshal(key.Public, &public); err != nil || !public.IsPublic() || !public.Valid() || public.KeyID != key.ID || public.Use != "sig" {
+				t.Fatalf("%s: %v", key.Public, err)
+			}
+			names = append(names, public.Algorithm)
+		}
+		return names
+	}
+	first, _ := look(0)
+	if got := algorithms(first); !reflect.DeepEqual(got, []string{"ES256", "RS256"}) {
+		t.Fatalf("keys %v", got)
+	}
+	app.RotateAt = begin.Add(2 * time.Hour).Format(time.RFC3339)
+	if before, wake := look(time.Hour); !reflect.DeepEqual(before, first) || wake != time.Hour {
+		t.Fatalf("rotated before the time, or wakes after %s", wake)
+	}
+	both, wake := look(2 * time.Hour)
+	if got := algorithms(both); !reflect.DeepEqual(got, []string{"ES256", "RS256", "ES256", "RS256"}) || wake != 24*time.Hour || both[2].ID != first[0].ID || both[3].ID != first[1].ID {
+		t.Fatalf("keys %v, wake %s", got, wake)
+	}
+	if again, _ := look(3 * time.Hour); !reflect.DeepEqual(again, both) {
+		t.Fatal("one value of the annotation was answered twice")
+	}
+	// One key that was edited is reason to renew both: nobody can say what was done with the Secret.
+	secret.Data["current-rs256.pem"] = secret.Data["current-es256.pem"]
+	edited, _ := look(4 * time.Hour)
+	if got := algorithms(edited); len(edited) < 2 || edited[1].ID == both[1].ID {
+		t.Fatalf("keys %v", got)
 	}
 }
