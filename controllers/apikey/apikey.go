@@ -9,6 +9,8 @@ import (
 	"io"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -16,9 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/credential"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/objectwatch"
 	"github.com/cardea-iam/cardea/controllers/ownedsecret"
+	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/document"
@@ -94,54 +98,114 @@ func translate(key *v1alpha1.APIKey, refs engine.ResolvedRefs, prepared engine.P
 // manager manages APIKeys' Secrets.
 type manager struct {
 	Options
-	secrets ownedsecret.Manager
+	credentials credential.Keeper
 }
 
 func newManager(opts Options) *manager {
-	return &manager{Options: opts, secrets: ownedsecret.Manager{Client: opts.Client}}
+	return &manager{Options: opts, credentials: credential.Keeper{Secrets: ownedsecret.Manager{Client: opts.Client}, Clock: opts.Clock, Random: opts.Random}}
+}
+
+// annotationDigest on a generated Secret is the SHA-256 of its current key: a value edited by hand no longer fits it.
+const annotationDigest = "iam.cardea.dev/api-key-sha256"
+
+// wanted is the credential that an APIKey declares.
+func wanted(key *v1alpha1.APIKey) credential.Wanted {
+	w := credential.Wanted{
+		Owner: ownedsecret.Owner{
+			Object: key, Kind: v1alpha1.KindAPIKey, Marker: v1alpha1.AnnotationAPIKey, Taken: "delete it or set spec.secretTemplate.name to another name",
+		},
+		Noun: "key", Name: secretName(key), Current: v1alpha1.SecretKeyAPIKey, Previous: v1alpha1.SecretKeyPreviousAPIKey, ID: v1alpha1.SecretKeyKeyID,
+		Digest: annotationDigest, Rotation: key.Spec.Rotation, RotateAt: key.Annotations[v1alpha1.AnnotationRotateAt], ExpiresAt: key.Spec.ExpiresAt,
+	}
+	if template := key.Spec.SecretTemplate; template != nil {
+		w.Labels, w.Annotations = template.Labels, template.Annotations
+	}
+	return w
+}
+
+// secretName is the Secret an APIKey is delivered in or adopted from.
+func secretName(key *v1alpha1.APIKey) string {
+	switch {
+	case key.Spec.ExistingSecretRef != nil:
+		return key.Spec.ExistingSecretRef.Name
+	case key.Spec.SecretTemplate != nil && key.Spec.SecretTemplate.Name != nil:
+		return *key.Spec.SecretTemplate.Name
+	}
+	return key.Name
+}
+
+// secretNames are the Secret of an APIKey, and the one that it was delivered in before.
+func secretNames(key *v1alpha1.APIKey) []string {
+	names := []string{secretName(key)}
+	if old := key.Status.SecretName; old != "" && old != names[0] {
+		names = append(names, old)
+	}
+	return names
 }
 
 // prepare brings the Secret into shape and returns the verifiers of the keys that are accepted.
 func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.APIKey]) (engine.Prepared, error) {
 	m.Secrets.Ensure(p.Object.Namespace)
-	var found delivered
+	key, w := p.Object, wanted(p.Object)
+	w.Known = p.Stored != nil
+	w.Prefix = string(ptr.Deref(p.Refs[appField].(*v1alpha1.APIAuthApp).Spec.KeyPrefix, apikey.DefaultPrefix))
+	var found credential.Delivered
+	var issue credential.Issue
 	var err error
-	if p.Object.Spec.ExistingSecretRef != nil {
-		found, err = m.adopt(ctx, p.Object)
+	if ref := key.Spec.ExistingSecretRef; ref != nil {
+		found, err = m.credentials.Adopt(ctx, key.Namespace, ref.Name, ptr.Deref(ref.Key, v1alpha1.SecretKeyAPIKey), "a key from `cardea key new`", apikey.Parse)
 	} else {
-		found, err = m.generate(ctx, p.Object, p.Refs[appField].(*v1alpha1.APIAuthApp), p.Stored != nil)
+		found, issue, err = m.credentials.Generate(ctx, w)
 	}
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	return m.prepared(p.Object, found), nil
-}
-
-// delivered is what a Secret delivers.
-type delivered struct {
-	keys keys
-	// issuedAt is when the current key was issued; zero if it was brought.
-	issuedAt time.Time
-	// rotatedFor is the value of the annotation rotate-at that was answered last, "" if none was.
-	rotatedFor string
-	// previousUntil is when the previous key stops being accepted.
-	previousUntil time.Time
+	if issue.Reason != "" {
+		m.Events.Eventf(key, nil, corev1.EventTypeNormal, issue.Reason, "IssueKey", "%s", issue.Note)
+	}
+	return m.prepared(key, w, found), nil
 }
 
 // prepared turns what the Secret delivers into verifiers, reservations and conditions.
-func (m *manager) prepared(key *v1alpha1.APIKey, d delivered) engine.Prepared {
+func (m *manager) prepared(key *v1alpha1.APIKey, w credential.Wanted, d credential.Delivered) engine.Prepared {
 	now := m.Clock()
-	verifiers := []document.Verifier{verifier(d.keys.current, expiry(key, time.Time{}))}
-	if d.keys.previous != nil && now.Before(d.previousUntil) {
-		verifiers = append(verifiers, verifier(*d.keys.previous, expiry(key, d.previousUntil)))
-	}
-	p := engine.Prepared{Value: verifiers, Conditions: credentialConditions(key, now), RequeueAfter: nextWake(key, d, now)}
+	verifiers := w.Verifiers(d, now)
+	p := engine.Prepared{Value: verifiers, Conditions: w.Conditions(v1alpha1.KindAPIKey, now), RequeueAfter: w.NextWake(d, key.Spec.SecretTemplate != nil, now)}
 	for _, v := range verifiers {
 		p.Reserves = append(p.Reserves, reservation.APIKey(v.ID))
 	}
 	p.Committed = func(ctx context.Context) error {
-		recordKey(key, d)
+		recordKey(key, w, d)
 		return m.dropOldSecret(ctx, key)
 	}
 	return p
+}
+
+// cleanup deletes the Secret that was generated for an APIKey. The ownerReference only helps.
+func (m *manager) cleanup(ctx context.Context, key *v1alpha1.APIKey) error {
+	return m.credentials.Remove(ctx, wanted(key).Owner, secretNames(key)...)
+}
+
+// dropOldSecret deletes the Secret of a former spec.secretTemplate.name, now that the store accepts only the new key.
+func (m *manager) dropOldSecret(ctx context.Context, key *v1alpha1.APIKey) error {
+	names := secretNames(key)
+	if err := m.credentials.Remove(ctx, wanted(key).Owner, names[1:]...); err != nil {
+		return err
+	}
+	key.Status.SecretName = names[0]
+	return nil
+}
+
+// recordKey writes what may be known of the key into the status.
+func recordKey(key *v1alpha1.APIKey, w credential.Wanted, d credential.Delivered) {
+	status := &key.Status
+	status.KeyID, status.Prefix, status.Last4 = d.Current.ID(), d.Current.Prefix(), d.Current.Last4()
+	status.ExpiresAt = key.Spec.ExpiresAt.DeepCopy()
+	status.LastRotatedAt, status.NextRotationAt = nil, nil
+	if !d.IssuedAt.IsZero() {
+		status.LastRotatedAt = ptr.To(metav1.NewTime(d.IssuedAt.Truncate(time.Second)))
+	}
+	if next := w.NextRotation(d); next != nil {
+		status.NextRotationAt = ptr.To(metav1.NewTime(next.Truncate(time.Second)))
+	}
 }
