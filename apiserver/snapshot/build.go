@@ -119,6 +119,9 @@ func (b *builder) put(doc *store.Document) error {
 func (b *builder) putIssuers(e *Entry, content *document.Deployment) error {
 	var faults []error
 	for i := range content.JWTIssuers {
+		if content.JWTIssuers[i].OAuthApp != "" {
+			continue // found by the app
+		}
 		issuer, err := newIssuer(e, content, &content.JWTIssuers[i])
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: issuer %q is not accepted: %w", e.Identity, content.JWTIssuers[i].Name, err))

@@ -4,6 +4,7 @@ package snapshot
 
 import (
 	"encoding/binary"
+	"net"
 	"strings"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
@@ -90,6 +91,28 @@ func (s *Snapshot) ByHost(host string) (*Entry, bool) { return s.hosts.Get([]byt
 
 // AppByHost returns the OAuth app that issues tokens under a host of its own.
 func (s *Snapshot) AppByHost(host string) (*Entry, bool) { return s.issuing.Get([]byte(host)) }
+
+// AppByIssuer returns the OAuth app that issues tokens under an issuer.
+func (s *Snapshot) AppByIssuer(issuer string) (*Entry, bool) {
+	_, rest, found := strings.Cut(issuer, "://")
+	host, path, below := strings.Cut(rest, "/")
+	if !found {
+		return nil, false
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	app, found := s.AppByHost(host)
+	if below {
+		deployment, known := s.ByHost(host)
+		slug, under := strings.CutPrefix(path, "oauth/")
+		if !known || !under {
+			return nil, false
+		}
+		app, found = s.BySlug(v1alpha1.KindOAuthApp, deployment.Deployment, slug)
+	}
+	return app, found && ContentOf[document.OAuthApp](app).Issuer == issuer
+}
 
 // APIKey returns the accepted API key with a public id.
 func (s *Snapshot) APIKey(publicID string) (*Key, bool) { return s.keys.Get([]byte(publicID)) }

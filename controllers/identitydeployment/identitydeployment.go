@@ -139,6 +139,9 @@ func needed(d *v1alpha1.IdentityDeployment) []string {
 		list = append(list, reservation.Host(string(host)))
 	}
 	for _, issuer := range d.Spec.JWTIssuers {
+		if issuer.OAuthApp != nil {
+			continue // the issuer is the app's alone
+		}
 		for _, audience := range translation.Audiences(d, issuer) {
 			list = append(list, reservation.JWT(translation.Issuer(d, issuer), audience))
 		}

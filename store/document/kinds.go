@@ -106,6 +106,8 @@ type JWTIssuer struct {
 	Kubernetes bool            `json:"kubernetes,omitempty"`
 	// OwnSessions says that the deployment issues the tokens itself, by this server's clock.
 	OwnSessions bool `json:"own_sessions,omitempty"`
+	// OAuthApp is the name of the OAuthApp resource whose tokens these are, "" for others; issuer and keys are its own.
+	OAuthApp string `json:"oauth_app,omitempty"`
 	// MaxLifetimeSeconds bounds exp - iat; 0: DefaultMaxLifetimeSeconds, and no bound with Kubernetes.
 	MaxLifetimeSeconds int32 `json:"max_lifetime_seconds,omitempty"`
 	// PermissionsClaim or PermissionsExpression says what a token may do.
