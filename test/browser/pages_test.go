@@ -42,13 +42,13 @@ func localhost(server *httptest.Server) string {
 }
 
 // arrives opens a browser for somebody.
-func arrives(t *testing.T, w *frontendtest.World, l look, scripts bool) *person {
+func arrives(t testing.TB, w *frontendtest.World, l look, scripts bool) *person {
 	t.Helper()
 	return arrivesAt(t, localhost(w.Server), w, l, scripts)
 }
 
 // arrivesAt is arrives where the pages are somebody else's.
-func arrivesAt(t *testing.T, base string, mail inbox, l look, scripts bool) *person {
+func arrivesAt(t testing.TB, base string, mail inbox, l look, scripts bool) *person {
 	t.Helper()
 	v := &person{tab: open(t, l, "en"), mail: mail, base: base, scripts: scripts, suffix: l.String()}
 	v.expects("status of 400 (Bad Request)") // a browser says so of every form that is shown again
