@@ -9,8 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
-	"sync"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
