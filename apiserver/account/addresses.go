@@ -13,9 +13,9 @@ const (
 	// ownCodesPerDay is how many codes a day prove addresses of one account.
 	ownCodesPerDay = 20
 	scopeOwnCodes  = "codes-own-addresses"
-	// ownChangesPerDay is how many changes a day somebody makes to their account: each leaves an audit record, and many a mail.
+	// ownChangesPerDay is how many changes of a kind a day somebody makes to their account: each leaves an audit record, and many a mail.
 	ownChangesPerDay = 100
-	scopeOwnChanges  = "changes-own-account"
+	scopeOwnChanges  = "changes-own-account:"
 )
 
 // OwnEmail returns an address of a user by its id. ErrEmailUnknown: there is none, or it is somebody else's.
@@ -65,9 +65,20 @@ func (u *Unit) CountOwnCode(user int64) error {
 	return err
 }
 
-// CountOwnChange counts a change that a user makes to their account. A WaitError with ErrTooManyChanges: there were too many today.
-func (u *Unit) CountOwnChange(user int64) error {
-	n, err := u.Count(scopeOwnChanges, object("user", user), u.Now, u.Now.Add(24*time.Hour))
+// OwnChange is a kind of change that users make to their accounts. Taking something away is none: it is bounded by what was added, and an
+// owner who takes away what a thief added is not to wait for what the thief did before.
+type OwnChange string
+
+// The kinds of changes that are counted, each by itself.
+const (
+	OwnNames    OwnChange = "names"
+	OwnAdded    OwnChange = "added"
+	OwnPromoted OwnChange = "promoted"
+)
+
+// CountOwnChange counts a change that a user makes to their account. A WaitError with ErrTooManyChanges: there were too many of its kind today.
+func (u *Unit) CountOwnChange(user int64, kind OwnChange) error {
+	n, err := u.Count(scopeOwnChanges+string(kind), object("user", user), u.Now, u.Now.Add(24*time.Hour))
 	if err == nil && n.Count > ownChangesPerDay {
 		err = &WaitError{Reason: ErrTooManyChanges, Wait: n.Ends.Sub(u.Now)}
 	}

@@ -255,9 +255,26 @@ func TestAnAccountIsChangedAHundredTimesADay(t *testing.T) {
 		if n := w.count("SELECT COUNT(*) FROM audit") - before; n != 100 {
 			t.Errorf("%d audit records", n)
 		}
+		// Whoever used that up keeps the owner from nothing else, and nobody from taking an address away.
+		second := b.addsAddress("second@example.com")
+		b.ok("POST", "/me/email-addresses/"+second+"/make-primary", `{}`)
+		for i := range 120 {
+			a := b.do("POST", "/me/email-addresses", fmt.Sprintf(`{"email":"more%d@example.com"}`, i))
+			if want := map[bool]int{true: 200, false: 429}[i < 99]; a.Status != want {
+				t.Fatalf("address %d: %s", i, a.Raw)
+			}
+			if a.Status == 200 {
+				b.ok("DELETE", "/me/email-addresses/"+a.data()["id"].(string), "")
+			}
+		}
+		for _, e := range b.list("/me/email-addresses") {
+			if e["email"] == "ada@example.com" {
+				b.ok("DELETE", "/me/email-addresses/"+e["id"].(string), "")
+			}
+		}
 		w.Clock.Advance(24 * time.Hour)
 		b = w.browser()
-		b.signIn("ada@example.com")
+		b.signIn("second@example.com")
 		b.ok("PATCH", "/me", `{"first_name":"Ada"}`)
 	})
 }

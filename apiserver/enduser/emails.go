@@ -41,7 +41,7 @@ func addEmail(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		user, err := u.lockOwnChange()
+		user, err := u.lockOwnChange(account.OwnAdded)
 		if err != nil {
 			return reply{}, err
 		}
@@ -143,7 +143,12 @@ func makeEmailPrimary(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
 		return reply{}, err
 	}
-	return changeEmail(c, func(u *unit, e people.Email) (people.Email, error) { return u.PromoteEmail(e) })
+	return changeEmail(c, func(u *unit, e people.Email) (people.Email, error) {
+		if err := u.CountOwnChange(e.User, account.OwnPromoted); err != nil {
+			return e, err
+		}
+		return u.PromoteEmail(e)
+	})
 }
 
 // removeEmail removes an address other than the primary one.
@@ -157,7 +162,7 @@ func changeEmail(c *call, change func(*unit, people.Email) (people.Email, error)
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		if _, err := u.lockOwnChange(); err != nil {
+		if _, err := u.lockOwnUser(); err != nil {
 			return reply{}, err
 		}
 		e, err := u.OwnEmail(u.signedIn().User, id)

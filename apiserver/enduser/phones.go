@@ -36,10 +36,10 @@ func (u *unit) lockOwnUser() (people.User, error) {
 }
 
 // lockOwnChange is lockOwnUser for a change of the account, which is counted.
-func (u *unit) lockOwnChange() (people.User, error) {
+func (u *unit) lockOwnChange(kind account.OwnChange) (people.User, error) {
 	user, err := u.lockOwnUser()
 	if err == nil {
-		err = u.CountOwnChange(user.ID)
+		err = u.CountOwnChange(user.ID, kind)
 	}
 	return user, err
 }
@@ -101,7 +101,7 @@ func addPhone(c *call) (reply, error) {
 		return reply{}, apierror.Bad("INVALID_PHONE", "%s", fault)
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		user, err := u.lockOwnChange()
+		user, err := u.lockOwnChange(account.OwnAdded)
 		if err != nil {
 			return reply{}, err
 		}
@@ -250,7 +250,7 @@ func makePhonePrimary(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		if _, err := u.lockOwnChange(); err != nil {
+		if _, err := u.lockOwnChange(account.OwnPromoted); err != nil {
 			return reply{}, err
 		}
 		p, err := u.ownPhone(id)
@@ -278,7 +278,7 @@ func removePhone(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		if _, err := u.lockOwnChange(); err != nil {
+		if _, err := u.lockOwnUser(); err != nil {
 			return reply{}, err
 		}
 		p, err := u.ownPhone(id)

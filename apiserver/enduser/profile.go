@@ -46,7 +46,7 @@ func renameMe(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		user, err := u.lockOwnChange()
+		user, err := u.lockOwnChange(account.OwnNames)
 		if err != nil {
 			return reply{}, err
 		}

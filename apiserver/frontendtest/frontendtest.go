@@ -152,14 +152,17 @@ var tokenLine = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 // InvitationFor waits for the nth invitation sent to somebody, and returns its token.
 func (w *World) InvitationFor(to string, nth int) string {
 	w.T.Helper()
-	return w.sent(to, nth, func(body string) string {
-		for line := range strings.Lines(body) {
-			if line = strings.TrimSpace(line); tokenLine.MatchString(line) {
-				return line
-			}
+	return w.sent(to, nth, InvitationIn)
+}
+
+// InvitationIn returns the token in an invitation, "" where there is none.
+func InvitationIn(body string) string {
+	for line := range strings.Lines(body) {
+		if line = strings.TrimSpace(line); tokenLine.MatchString(line) {
+			return line
 		}
-		return ""
-	})
+	}
+	return ""
 }
 
 // sent waits for the nth message to a recipient in which find finds something new.

@@ -175,7 +175,7 @@ func (c *Cache) findSlowly(ctx context.Context, digest apikey.Digest, held *Key,
 	err := errAway
 	if !c.away.Load() {
 		var read *Key
-		read, err = c.read(ctx, digest)
+		read, err = c.read(ctx, digest, held)
 		if err == nil || !errors.Is(err, store.ErrUnavailable) {
 			return read, err
 		}
@@ -189,11 +189,11 @@ func (c *Cache) findSlowly(ctx context.Context, digest apikey.Digest, held *Key,
 	return held.asked(), nil
 }
 
-// read reads a key, once for all who ask at the same time. The read is nobody's own: it goes on when the one who began it gives up.
-func (c *Cache) read(ctx context.Context, digest apikey.Digest) (*Key, error) {
+// read reads a key, once for all who ask at the same time and saw the same held, nil for none. The read is nobody's own: it goes on when the one who began it gives up.
+func (c *Cache) read(ctx context.Context, digest apikey.Digest, held *Key) (*Key, error) {
 	s := c.shard(&digest)
 	for range maxFlights {
-		f, lead := s.board(digest)
+		f, lead := s.board(digest, held)
 		if lead {
 			go c.fly(context.WithoutCancel(ctx), s, digest, f)
 		}

@@ -333,7 +333,7 @@ func TestUnknownKeysAreRememberedBrieflyAndBounded(t *testing.T) {
 	s := newShard(1)
 	for i := range 10 * maxUnknown {
 		digest := apikey.Digest{1: byte(i), 2: byte(i >> 8), 3: byte(i >> 16)}
-		f, _ := s.board(digest)
+		f, _ := s.board(digest, nil)
 		f.err = ErrUnknown
 		s.land(digest, f, int64(i), 100)
 	}

@@ -56,10 +56,17 @@ func (s *shard) unknownSince(digest apikey.Digest) (at int64, found bool) {
 	return at, found
 }
 
-// board joins the read under way, or begins one: lead then. One that is lost already is not joined.
-func (s *shard) board(digest apikey.Digest) (f *flight, lead bool) {
+// landed is the channel of reads that are over.
+var landed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// board joins the read under way, or begins one: lead then. One that is lost already is not joined. Where one ended since the caller looked,
+// and saw a key, nil for none, that is the answer.
+func (s *shard) board(digest apikey.Digest, seen *Key) (f *flight, lead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if k := s.keys[digest]; k != nil && k != seen {
+		return &flight{done: landed, key: k}, false
+	}
 	if f = s.flights[digest]; f != nil && !f.lost {
 		return f, false
 	}

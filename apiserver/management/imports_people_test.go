@@ -25,7 +25,6 @@ const moved = `{"type":"user","external_id":"u1","first_name":" Ada ","last_name
 {"type":"organization","external_id":"o1","name":"Acme","description":"two\nlines","image_url":"https://acme.example/a.png","created_at":"2024-04-01T00:00:00Z"}
 {"type":"organization","external_id":"o2","name":"Acme"}
 {"type":"organization","external_id":"o3","name":"Other","slug":"chosen"}
-{"type":"organization","external_id":"o4","name":"New"}
 {"type":"workspace","external_id":"w1","organization":"o1","name":"Main","created_at":"2024-04-02T00:00:00Z"}
 {"type":"workspace","external_id":"w2","organization":"o1","name":"Main"}
 {"type":"workspace","external_id":"w3","organization":"o1","name":"Best","default":true}
@@ -102,9 +101,6 @@ func TestOrganizationsComeAsTheFileSays(t *testing.T) {
 		return read(t, s, func(tx people.Tx) (people.Organization, error) { o, _, err := tx.Organization(id); return o, err })
 	}
 	acme, other := organization("o1"), organization("o3")
-	if slug := organization("o4").Slug; slug == "new" || !strings.HasPrefix(slug, "new-") {
-		t.Errorf("a page's name was given out: %q", slug)
-	}
 	if acme.Slug != "acme" || acme.Description != "two\nlines" || acme.ImageURL != "https://acme.example/a.png" || acme.Workspace != s.rowOf(t, "workspace", "w3") || other.Slug != "chosen" {
 		t.Errorf("%+v, %+v", acme, other)
 	}
@@ -338,6 +334,26 @@ func TestADeletedUserIsNotImportedAgainNorReferredTo(t *testing.T) {
 		line(`"email","external_id":"new","user":"u1","email":"new@example.com"`)+line(`"api_key","external_id":"new","app":"shop","name":"X","sha256":"`+hashOf("y")+`","user":"u1"`), "")
 	if got.Present != 1 || got.Rejected != 3 || got.Imported != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestAPagesNameIsNoOrganizationsSlug(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, nil, nil, fixed(t, "B2BSettings", "b2b", "uid-14", 14, document.B2BKey, time.Now(), document.B2BSettings{Enabled: true}))
+	got := s.imports(t, "file", 0, `{"type":"organization","external_id":"o1","name":"New"}
+{"type":"organization","external_id":"o2","name":"Other","slug":"invitations"}
+`, "&complete=true")
+	if got.Imported != 2 {
+		t.Fatalf("%+v", got)
+	}
+	for id, page := range map[string]string{"o1": "new", "o2": "invitations"} {
+		o := read(t, s, func(tx people.Tx) (people.Organization, error) {
+			o, _, err := tx.Organization(s.rowOf(t, people.ImportedOrganization, id))
+			return o, err
+		})
+		if o.Slug == page || !strings.HasPrefix(o.Slug, page+"-") {
+			t.Errorf("%s has the slug %q", o.Name, o.Slug)
+		}
 	}
 }
 

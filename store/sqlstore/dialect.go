@@ -40,9 +40,6 @@ type dialect struct {
 	// readTx begins a transaction whose statements all see one snapshot, writeTx one that sees what the lock
 	// awaited.
 	readTx, writeTx *sql.TxOptions
-	// waitingDays is the table step of a WITH RECURSIVE: the deployments, kinds and days of which events wait, from one to the next along the
-	// key, whatever millions lie between. A last one may be of NULL.
-	waitingDays string
 	// keyShare follows a SELECT of users, as u, that must not be deleted before the transaction ends; empty where it is alone anyway.
 	keyShare string
 	// sealTx begins a transaction that writes, and whose statements all see one snapshot.

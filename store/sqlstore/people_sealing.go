@@ -26,6 +26,31 @@ var linkedKinds = []string{people.EventSignIn, people.EventSignUp}
 // fewestCounted is how many events that wait are counted of every day and kind.
 var fewestCounted = people.EnoughToSeal(0)
 
+// waitingQuery steps along the key of the events that wait, from a deployment to the next, and of each kind from a day to the next: one look
+// into the index each, whatever millions lie between. Of every day it counts few.
+var waitingQuery = `WITH RECURSIVE
+	homes(deployment) AS (
+		SELECT MIN(deployment) FROM events
+		UNION ALL
+		SELECT (SELECT MIN(e.deployment) FROM events e WHERE e.deployment > h.deployment) FROM homes h WHERE h.deployment IS NOT NULL
+	),
+	kinds(kind) AS (VALUES ('` + people.EventSignIn + `'), ('` + people.EventSignUp + `'), ('` + people.EventOrganization + `'), ('` + people.EventWorkspace + `')),
+	step(deployment, kind, day) AS (
+		SELECT h.deployment, k.kind, (SELECT MIN(e.at) FROM events e WHERE e.deployment = h.deployment AND e.kind = k.kind) / 86400000000
+		FROM homes h CROSS JOIN kinds k WHERE h.deployment IS NOT NULL
+		UNION ALL
+		SELECT s.deployment, s.kind, (SELECT MIN(e.at) FROM events e
+			WHERE e.deployment = s.deployment AND e.kind = s.kind AND e.at >= (s.day + 1) * 86400000000) / 86400000000
+		FROM step s WHERE s.day IS NOT NULL
+	),
+	waits AS (
+		SELECT s.deployment, s.day, (SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.deployment = s.deployment AND e.kind = s.kind
+			AND e.at >= s.day * 86400000000 AND e.at < (s.day + 1) * 86400000000 LIMIT ` + strconv.FormatInt(fewestCounted, 10) + `) c) AS waiting
+		FROM step s WHERE s.day IS NOT NULL
+	)
+	SELECT w.deployment, w.day, CAST(SUM(w.waiting) AS BIGINT), MAX(COALESCE(d.signins + d.signups + d.organizations + d.workspaces, 0)) FROM waits w
+	LEFT JOIN sealed_days d ON d.deployment = w.deployment AND d.day = w.day GROUP BY 1, 2 ORDER BY 1, 2`
+
 // Waiting implements people.Sealing. Few are counted of every day, and more of those alone that need more to be worth sealing: a count of
 // all would take longer than a statement may.
 func (s *Store) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
@@ -37,11 +62,7 @@ func (s *Store) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
 		w.Day = time.UnixMicro(day * microsADay).UTC()
 		all = append(all, w)
 		return err
-	}, `WITH RECURSIVE `+s.engine.dialect.waitingDays+`,
-		waits AS (SELECT s.deployment, s.day, (SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.deployment = s.deployment AND e.kind = s.kind
-			AND e.at >= s.day * 86400000000 AND e.at < (s.day + 1) * 86400000000 LIMIT `+strconv.FormatInt(fewestCounted, 10)+`) c) AS waiting FROM step s WHERE s.day IS NOT NULL)
-		SELECT w.deployment, w.day, CAST(SUM(w.waiting) AS BIGINT), MAX(COALESCE(d.signins + d.signups + d.organizations + d.workspaces, 0)) FROM waits w
-		LEFT JOIN sealed_days d ON d.deployment = w.deployment AND d.day = w.day GROUP BY 1, 2 ORDER BY 1, 2`)
+	}, waitingQuery)
 	for i := range all {
 		if w := &all[i]; err == nil && w.Events >= fewestCounted && w.Events < people.EnoughToSeal(w.Sealed) {
 			err = s.countWaiting(ctx, w)

@@ -271,15 +271,17 @@ func (tx *peopleTx) ProveAttempt(id int64, now time.Time) error {
 
 // EndAttemptsOf leaves the attempts of strangers where they see them, as those of nobody: that they vanish would tell them of an account.
 func (tx *peopleTx) EndAttemptsOf(user int64) error {
-	const open = ` completed = 0 AND kind <> '` + people.AttemptSignUp + `' AND user_id > 0 AND user_id = ? AND deployment = :deployment`
 	err := tx.exec(`UPDATE challenges SET mac = ? WHERE superseded = 0 AND consumed_at = 0 AND channel = '`+people.ChannelMail+`' AND deployment = :deployment
 		AND subject_id IN (SELECT a.id FROM attempts a WHERE a.deployment = challenges.deployment AND a.kind = challenges.purpose AND a.completed = 0
 			AND a.kind <> '`+people.AttemptSignUp+`' AND a.user_id > 0 AND a.user_id = ?)`, make([]byte, 32), user)
 	if err != nil {
 		return err
 	}
-	if err := tx.exec(`DELETE FROM attempts WHERE proved_at > 0 AND`+open, user); err != nil {
+	err = tx.exec(`DELETE FROM attempts WHERE proved_at > 0 AND completed = 0 AND kind <> '`+people.AttemptSignUp+`' AND user_id > 0 AND user_id = ?
+		AND deployment = :deployment`, user)
+	if err != nil {
 		return err
 	}
-	return tx.exec(`UPDATE attempts SET user_id = 0, password_hash = '' WHERE`+open, user)
+	return tx.exec(`UPDATE attempts SET user_id = 0, password_hash = '' WHERE completed = 0 AND kind <> '`+people.AttemptSignUp+`' AND user_id > 0 AND user_id = ?
+		AND deployment = :deployment`, user)
 }

@@ -49,16 +49,9 @@ var postgresDialect = dialect{
 	tableExists:  `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
 	readTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	writeTx:      &sql.TxOptions{Isolation: sql.LevelReadCommitted},
-	waitingDays: `step AS (
-			(SELECT e.deployment, e.kind, e.` + dayOf + ` AS day FROM events e ORDER BY e.deployment, e.kind, e.at LIMIT 1)
-			UNION ALL
-			SELECT n.deployment, n.kind, n.day FROM step s CROSS JOIN LATERAL (
-				SELECT e.deployment, e.kind, e.` + dayOf + ` AS day FROM events e
-				WHERE (e.deployment, e.kind, e.at) >= (s.deployment, s.kind, (s.day + 1) * 86400000000) ORDER BY e.deployment, e.kind, e.at LIMIT 1) n
-		)`,
-	keyShare: " FOR KEY SHARE OF u",
-	sealTx:   &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
-	newPart:  `CREATE TABLE IF NOT EXISTS %s PARTITION OF past_events FOR VALUES FROM (%d) TO (%d)`,
+	keyShare:     " FOR KEY SHARE OF u",
+	sealTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
+	newPart:      `CREATE TABLE IF NOT EXISTS %s PARTITION OF past_events FOR VALUES FROM (%d) TO (%d)`,
 	// The protocol's limit is 65535.
 	maxParameters: 60000,
 	variable:      unpreparedIfLarge,

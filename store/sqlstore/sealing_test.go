@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -370,5 +371,48 @@ func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 	}
 	if got := summaryOf(t, s, people.Period{From: firstDay, To: firstDay.AddDate(0, 0, 1)}).Period.SignInUsers; got != 1 {
 		t.Errorf("%d users signed in, want 1", got)
+	}
+}
+
+// TestWaitingGoesAlongTheKey: each step to another day is one look into the index. Where a step reads what lies between, millions that wait are
+// read once a day, and nothing is sealed any more.
+func TestWaitingGoesAlongTheKey(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			s, _, _ := openFaulty(t, newURL(t))
+			record(t, s, 1, 2_000, 60)
+			explain, want, never := `EXPLAIN QUERY PLAN `, "(deployment=? AND kind=? AND at>?)", "SCAN e\n"
+			if s.engine.dialect.numbered { // which does not show how a recursion's own subqueries are made, but those of the same form beside it
+				explain, want, never = `EXPLAIN (COSTS OFF) `, "Index Cond: ((deployment = h_1.deployment) AND (kind = ", "Seq Scan on events"
+				if _, err := s.engine.write.Exec("ANALYZE events"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rows, err := s.engine.read.Query(explain + waitingQuery)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rows.Close() //nolint:errcheck // read to the end
+			columns, err := rows.Columns()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var plan strings.Builder
+			for rows.Next() {
+				row := make([]any, len(columns))
+				for i := range row {
+					row[i] = new(any)
+				}
+				if err := rows.Scan(row...); err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintln(&plan, *row[len(row)-1].(*any))
+			}
+			if err := rows.Err(); err != nil || !strings.Contains(plan.String(), want) || strings.Contains(plan.String(), never) {
+				t.Errorf("%v; the plan is to have %q, and never %q:\n%s", err, want, never, &plan)
+			}
+		})
 	}
 }

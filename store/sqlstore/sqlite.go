@@ -36,18 +36,9 @@ var sqliteDialect = dialect{
 		var refused *sqlitedriver.Error
 		return errors.As(err, &refused) && (refused.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || refused.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 	},
-	// One look for each column: a subquery has one here, and cannot stand beside what it depends on.
-	waitingDays: `step AS (
-			SELECT * FROM (SELECT e.deployment, e.kind, e.` + dayOf + ` AS day FROM events e ORDER BY e.deployment, e.kind, e.at LIMIT 1)
-			UNION ALL
-			SELECT (SELECT e.deployment` + nextWaiting + `), (SELECT e.kind` + nextWaiting + `), (SELECT e.` + dayOf + nextWaiting + `) FROM step s WHERE s.day IS NOT NULL
-		)`,
 	migrations: "sqlite",
 	goose:      goose.DialectSQLite3,
 }
-
-// nextWaiting is the first event that waits behind the day, kind and deployment of a step.
-const nextWaiting = ` FROM events e WHERE (e.deployment, e.kind, e.at) >= (s.deployment, s.kind, (s.day + 1) * 86400000000) ORDER BY e.deployment, e.kind, e.at LIMIT 1`
 
 // openSQLite opens or creates the file of a URL without its "sqlite:".
 func openSQLite(ctx context.Context, location string, opts Options) (_ engine, err error) {

@@ -82,7 +82,14 @@ func sizedServer(t *testing.T) *pgtest.Server {
 	t.Helper()
 	server, err := pgtest.Start(t.Context(), "shared_buffers=4GB", "max_wal_size=4GB")
 	check(t, err)
-	t.Cleanup(func() { check(t, server.Stop()) })
+	t.Cleanup(func() {
+		for line := range strings.Lines(server.Log()) {
+			if strings.Contains(line, "ERROR") || strings.Contains(line, "STATEMENT") {
+				fmt.Print(line)
+			}
+		}
+		check(t, server.Stop())
+	})
 	return server
 }
 
@@ -186,8 +193,13 @@ func (y *year) sealRest(ctx context.Context) error {
 	const atOnce = 50_000
 	waiting, err := y.store.Waiting(ctx)
 	for _, w := range waiting {
+		failures := 0
 		for n := int64(atOnce); n == atOnce && err == nil; {
 			n, err = timedSealing{y.store, y}.Seal(ctx, w, time.Now().Add(-retention), atOnce)
+			if err != nil && failures < 10 { // a sealer tries again as well
+				fmt.Println(err)
+				n, err, failures = atOnce, nil, failures+1
+			}
 		}
 	}
 	return err

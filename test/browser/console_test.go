@@ -304,13 +304,20 @@ func TestTheReferenceIsReadAndTried(t *testing.T) {
 	w := newConsoleWorld(t)
 	for _, l := range []look{{1280, false}, {360, true}} {
 		tb := open(t, l, "en")
-		for path, shows := range map[string]string{"/docs": "Cardea management API", "/end-user/docs": "They can be read here", "/decision/docs": "They can be read here"} {
-			tb.run(chromedp.Navigate(w.backend.URL + path))
-			tb.sees(shows)
+		for _, at := range []struct{ path, shows string }{{"/end-user/docs", "They can be read here"}, {"/decision/docs", "They can be read here"}, {"/docs", "Cardea management API"}} {
+			tb.run(chromedp.Navigate(w.backend.URL + at.path))
+			tb.sees(at.shows)
 			tb.until(`document.querySelectorAll(".opblock").length > 1`)
 		}
-		tb.run(chromedp.Navigate(w.backend.URL + "/docs#/API%20keys/listApiAuthApps"))
-		tb.until(`document.querySelector(".opblock.is-open .try-out button") !== null`)
+		opens := func(operation string) {
+			t.Helper()
+			tb.run(chromedp.Navigate(w.backend.URL + "/docs#/API%20keys/" + operation))
+			tb.until(`document.querySelector("#operations-API_keys-` + operation + `.is-open .try-out button") !== null`)
+		}
+		// A link is followed by the page that is open already, and by one that is loaded for it.
+		opens("createApiAuthApp")
+		tb.run(chromedp.Navigate("about:blank"))
+		opens("listApiAuthApps")
 		tb.sees("Permission: api_auth_apps:read")
 		tb.sees("Keys of our customers")
 		tb.glimpse("reference-" + l.String())

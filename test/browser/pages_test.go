@@ -18,12 +18,22 @@ const passphrase = "correct horse battery staple"
 // person is somebody in front of a browser, with a keyboard and nothing else.
 type person struct {
 	*tab
-	w    *frontendtest.World
+	// mail is where they read what is sent to them, and base the pages' address.
+	mail inbox
 	base string
 	// scripts tells that they run; axe needs them.
 	scripts bool
-	// suffix names pictures.
-	suffix string
+	// suffix names pictures, and mark the organizations they make, where others of their name may be there.
+	suffix, mark string
+	// email is theirs.
+	email string
+}
+
+// inbox is where people read the codes and invitations that are sent to them.
+type inbox interface {
+	// CodeFor waits for the nth code to a recipient, InvitationFor for the nth invitation, and returns its token.
+	CodeFor(to string, nth int) string
+	InvitationFor(to string, nth int) string
 }
 
 // localhost is a server's address by the name that the deployment has.
@@ -32,9 +42,15 @@ func localhost(server *httptest.Server) string {
 }
 
 // arrives opens a browser for somebody.
-func arrives(t *testing.T, w *frontendtest.World, l look, scripts bool) *person {
+func arrives(t testing.TB, w *frontendtest.World, l look, scripts bool) *person {
 	t.Helper()
-	v := &person{tab: open(t, l, "en"), w: w, base: localhost(w.Server), scripts: scripts, suffix: l.String()}
+	return arrivesAt(t, localhost(w.Server), w, l, scripts)
+}
+
+// arrivesAt is arrives where the pages are somebody else's.
+func arrivesAt(t testing.TB, base string, mail inbox, l look, scripts bool) *person {
+	t.Helper()
+	v := &person{tab: open(t, l, "en"), mail: mail, base: base, scripts: scripts, suffix: l.String()}
 	v.expects("status of 400 (Bad Request)") // a browser says so of every form that is shown again
 	if !scripts {
 		v.suffix += "-plain"
@@ -91,11 +107,12 @@ func (v *person) signsUp(email string) {
 	v.goes("/sign-up")
 	v.until(`document.readyState === "complete"`)
 	v.types("Email address", email)
+	v.email = email
 	v.types("First name", "Ada")
 	v.types("Password", passphrase)
 	v.keys(kb.Enter)
 	v.at("Check your email", "code")
-	v.types("Code", v.w.CodeFor(email, 1))
+	v.types("Code", v.mail.CodeFor(email, 1))
 	v.keys(kb.Enter)
 	v.at("Your account", "account")
 }
@@ -140,7 +157,7 @@ func (v *person) provesANumber(number string) {
 	v.types("Code", "000000")
 	v.keys(kb.Enter)
 	v.sees("This is not the code that we sent")
-	v.types("Code", v.w.CodeFor(number, 1))
+	v.types("Code", v.mail.CodeFor(number, 1))
 	v.keys(kb.Enter)
 	v.sees("Your number is verified")
 	v.at("Phone numbers", "phones-verified")
@@ -153,13 +170,13 @@ func (v *person) invitesSomebody(email string) {
 	for _, name := range []string{"First", "Second"} {
 		v.goes("/organizations/new")
 		v.at("New organization", "new-organization")
-		v.types("Name of the organization", name)
+		v.types("Name of the organization", name+v.mark)
 		v.keys(kb.Enter)
 		v.sees("The organization was created")
 	}
 	v.goes("/organizations")
 	v.at("Organizations", "organizations")
-	v.goes("/organizations/second")
+	v.goes("/organizations/second" + v.mark)
 	v.at("Second", "organization")
 	v.types("Email address to invite", email)
 	v.keys(kb.Enter)
@@ -168,7 +185,7 @@ func (v *person) invitesSomebody(email string) {
 
 func (v *person) followsTheInvitation(email string) {
 	v.t.Helper()
-	v.goes("/invitations/" + v.w.InvitationFor(email, 1))
+	v.goes("/invitations/" + v.mail.InvitationFor(email, 1))
 	v.at("Join Second", "invitation")
 	v.presses("Create an account")
 	v.until(`document.querySelector("h1")?.innerText.startsWith("Create your Acme account")`)
@@ -176,7 +193,7 @@ func (v *person) followsTheInvitation(email string) {
 	v.types("Password", passphrase)
 	v.keys(kb.Enter)
 	v.until(`document.querySelector("h1")?.innerText === "Check your email"`)
-	v.types("Code", v.w.CodeFor(email, 1))
+	v.types("Code", v.mail.CodeFor(email, 1))
 	v.keys(kb.Enter)
 	v.at("Organizations", "organizations-joined")
 	v.sees("Second")
@@ -184,7 +201,7 @@ func (v *person) followsTheInvitation(email string) {
 
 func (v *person) switchesBackAndSignsOut() {
 	v.t.Helper()
-	v.goes("/organizations/first")
+	v.goes("/organizations/first" + v.mark)
 	v.until(`document.querySelector("h1")?.innerText.startsWith("First")`)
 	v.presses("Switch to this organization")
 	v.sees("Switched.")
@@ -195,7 +212,7 @@ func (v *person) switchesBackAndSignsOut() {
 	// What a cache kept would show itself now.
 	v.run(chromedp.NavigateBack(), chromedp.NavigateBack())
 	v.until(`document.readyState === "complete"`)
-	if v.shows("ada@example.com") {
+	if v.shows(v.email) {
 		v.t.Errorf("the button back shows who was signed in:\n%s", v.text())
 	}
 }

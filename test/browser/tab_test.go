@@ -62,7 +62,7 @@ func (l look) String() string {
 
 // tab is a tab of the browser, with cookies of its own. What goes wrong in its pages fails the test.
 type tab struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
 
 	mu       sync.Mutex
@@ -72,7 +72,7 @@ type tab struct {
 }
 
 // open opens a tab.
-func open(t *testing.T, l look, languages string) *tab {
+func open(t testing.TB, l look, languages string) *tab {
 	t.Helper()
 	browser, err := chromium()
 	if err != nil {

@@ -41,6 +41,7 @@ var _ = Describe("make run", func() {
 		Expect(shown).To(ContainSubstring("acme-backend"))
 		Expect(shown).To(MatchRegexp(`"total": ?3`))
 		expectPeople(ctx, dir)
+		expectPages(ctx, dir)
 		Expect(sourced(ctx, dir, `kubectl auth whoami -o jsonpath={.status.userInfo.groups}`)).To(ContainSubstring("system:masters"))
 		endLocalRun(run, dir)
 
@@ -99,6 +100,16 @@ func expectPeople(ctx context.Context, dir string) {
 	ask("POST", phone+"/prepare-verification", `{}`)
 	Expect(ask("POST", phone+"/attempt-verification", `{"code": "`+codeOf(number)+`"}`)["data"]).To(HaveKeyWithValue("verified", true))
 	Expect(ask("GET", backend+"/users?search="+url.QueryEscape(email), "")["data"]).To(ConsistOf(HaveKeyWithValue("primary_phone_number", number)))
+}
+
+// expectPages goes the way through the pages in a real browser.
+func expectPages(ctx context.Context, dir string) {
+	GinkgoHelper()
+	walk := exec.CommandContext(ctx, "/bin/sh", "-c", `. "$0" && exec go test ./test/browser -count=1 -v -run '^TestTheWayThroughALocalRun$'`, filepath.Join(dir, "env"))
+	walk.Dir = testkit.Root()
+	out, err := walk.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(out))
+	Expect(string(out)).To(ContainSubstring("--- PASS: TestTheWayThroughALocalRun"))
 }
 
 // startLocalRun runs localrun from the repository's root, as make does.

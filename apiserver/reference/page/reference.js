@@ -45,7 +45,7 @@ async function show() {
   const spec = withPermissions(await answer.json());
   place.replaceChildren();
   const tries = "try" in place.dataset;
-  window.SwaggerUIBundle({
+  const reference = window.SwaggerUIBundle({
     spec,
     domNode: place,
     deepLinking: true,
@@ -58,6 +58,8 @@ async function show() {
     supportedSubmitMethods: tries ? ["get", "put", "post", "delete", "patch"] : [],
     validatorUrl: null,
   });
+  // Swagger UI reads the address once. A link to an operation is followed on the page that shows it as well.
+  addEventListener("hashchange", () => reference.layoutActions.parseDeepLinkHash(decodeURIComponent(location.hash)));
 }
 
 show().catch((fault) => say("The document could not be shown (" + fault.message + "). Reload to try again."));

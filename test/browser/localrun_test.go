@@ -1,0 +1,88 @@
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+)
+
+// localInbox is the inbox of a local run, over HTTP.
+type localInbox struct {
+	t   *testing.T
+	url string
+}
+
+func (i localInbox) CodeFor(to string, nth int) string { return i.sent(to, nth, frontendtest.CodeIn) }
+
+func (i localInbox) InvitationFor(to string, nth int) string {
+	return i.sent(to, nth, frontendtest.InvitationIn)
+}
+
+// sent waits for the nth message to somebody in which find finds something.
+func (i localInbox) sent(to string, nth int, find func(body string) string) string {
+	i.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if found := i.found(to, find); len(found) >= nth {
+			return found[nth-1]
+		}
+		pause := time.NewTimer(50 * time.Millisecond) // nothing tells of a mail
+		<-pause.C
+	}
+	i.t.Fatalf("message %d to %s did not come", nth, to)
+	return ""
+}
+
+func (i localInbox) found(to string, find func(body string) string) (found []string) {
+	i.t.Helper()
+	response, err := http.Get(i.url + "/_inbox?to=" + url.QueryEscape(to))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // read to the end
+	var answer struct{ Messages []struct{ Body string } }
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		i.t.Fatal(err)
+	}
+	for _, message := range answer.Messages {
+		if what := find(message.Body); what != "" {
+			found = append(found, what)
+		}
+	}
+	return found
+}
+
+// The way through the pages of a local run as it came up, by the keyboard alone, with scripts and without: the story of make run in test/e2e
+// starts it. It needs the addresses that a local run exports.
+func TestTheWayThroughALocalRun(t *testing.T) {
+	base, mails := os.Getenv("CARDEA_FRONTEND_URL"), os.Getenv("CARDEA_INBOX_URL")
+	if base == "" || mails == "" {
+		t.Skip("CARDEA_FRONTEND_URL and CARDEA_INBOX_URL name no local run: test/e2e tells this story")
+	}
+	for n, scripts := range []bool{true, false} {
+		t.Run(fmt.Sprintf("scripts %t", scripts), func(t *testing.T) {
+			l, mail := look{1280, false}, localInbox{t, mails}
+			once := fmt.Sprintf("%d%d", time.Now().UnixNano()/1e6%1e9, n)
+			email, invited := "ada"+once+"@people.example", "bob"+once+"@people.example"
+			v := arrivesAt(t, base, mail, l, scripts)
+			v.mark, v.suffix = once, v.suffix+"-localrun"
+			v.signsUp(email)
+			v.provesANumber("+1202555" + once[len(once)-4:])
+			v.invitesSomebody(invited)
+			other := arrivesAt(t, base, mail, l, scripts)
+			other.suffix += "-localrun"
+			other.followsTheInvitation(invited)
+			v.changesThePassword()
+			third := arrivesAt(t, base, mail, l, scripts)
+			third.suffix += "-localrun"
+			third.signsIn(email, newPassphrase)
+			v.signsOutElsewhere(third)
+			v.switchesBackAndSignsOut()
+		})
+	}
+}
