@@ -40,6 +40,21 @@ var writes = map[string]func(tx people.Tx) error{
 	"SetActiveOrganization": func(tx people.Tx) error { return tx.SetActiveOrganization(1, 5, 6) },
 	"LeaveOrganization":     func(tx people.Tx) error { return tx.LeaveOrganization(1, 1) },
 
+	"InsertAuthorizationRequest": func(tx people.Tx) error {
+		return tx.InsertAuthorizationRequest(authorizationRequest(2), 9)
+	},
+	"DeleteAuthorizationRequest": func(tx people.Tx) error { _, err := tx.DeleteAuthorizationRequest(hashOf(1)); return err },
+	"PutGrant":                   putGrant(grantOf(2, 1)),
+	"DeleteGrant":                func(tx people.Tx) error { _, err := tx.DeleteGrant(1); return err },
+	"InsertTokenFamily":          insertFamily(tokenFamily(2, 1)),
+	"UpdateTokenFamily":          func(tx people.Tx) error { return tx.UpdateTokenFamily(people.TokenFamily{ID: 1, ExpiresAt: born}) },
+	"EndTokenFamily":             func(tx people.Tx) error { _, err := tx.EndTokenFamily(1); return err },
+	"InsertAuthorizationCode":    insertCode(authorizationCode(2, 1)),
+	"RedeemAuthorizationCode":    func(tx people.Tx) error { _, err := tx.RedeemAuthorizationCode(hashOf(1), born); return err },
+	"InsertRefreshToken":         insertRefreshToken(refreshToken(2, 1)),
+	"UseRefreshToken":            func(tx people.Tx) error { return tx.UseRefreshToken(refreshToken(1, 1), born, born) },
+	"TrimRefreshTokens":          func(tx people.Tx) error { return tx.TrimRefreshTokens(1, nil, 0, 0) },
+
 	"InsertAttempt":   func(tx people.Tx) error { return tx.InsertAttempt(attempt(2, 1)) },
 	"CompleteAttempt": func(tx people.Tx) error { _, err := tx.CompleteAttempt(1); return err },
 
@@ -147,6 +162,30 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		two, _, more := tx.Credential(2, people.CredentialPassword)
 		return []string{one, two}, errors.Join(err, more)
 	},
+	"AuthorizationRequest": func(tx people.Tx) (any, error) {
+		one, _, err := tx.AuthorizationRequest(hashOf(1))
+		two, _, more := tx.AuthorizationRequest(hashOf(2))
+		return []people.AuthorizationRequest{one, two}, errors.Join(err, more)
+	},
+	"Grant":    func(tx people.Tx) (any, error) { return optional(tx.Grant(1)) },
+	"GrantsOf": func(tx people.Tx) (any, error) { return value(tx.GrantsOf(1)) },
+	"TokenFamily": func(tx people.Tx) (any, error) {
+		one, _, err := tx.TokenFamily(1)
+		two, _, more := tx.TokenFamily(2)
+		return []people.TokenFamily{one, two}, errors.Join(err, more)
+	},
+	"AuthorizationCode": func(tx people.Tx) (any, error) {
+		one, _, err := tx.AuthorizationCode(hashOf(1))
+		two, _, more := tx.AuthorizationCode(hashOf(2))
+		return []people.AuthorizationCode{one, two}, errors.Join(err, more)
+	},
+	"RefreshToken": func(tx people.Tx) (any, error) {
+		one, _, err := tx.RefreshToken(hashOf(1))
+		two, _, more := tx.RefreshToken(hashOf(2))
+		return []people.RefreshToken{one, two}, errors.Join(err, more)
+	},
+	"SessionOfSignIn": func(tx people.Tx) (any, error) { return optional(tx.SessionOfSignIn(1)) },
+
 	"Phone":          func(tx people.Tx) (any, error) { return optional(tx.Phone(1)) },
 	"PhonesOf":       func(tx people.Tx) (any, error) { return value(tx.PhonesOf(1)) },
 	"PhoneOwner":     func(tx people.Tx) (any, error) { return optional(tx.PhoneOwner(phone(1, 1).Number)) },
@@ -245,6 +284,7 @@ var locks = map[string]func(tx people.Tx) (any, error){
 	"LockUsers":        func(tx people.Tx) (any, error) { return value(tx.LockUsers([]int64{2, 1})) },
 	"LockUser":         func(tx people.Tx) (any, error) { return optional(tx.LockUser(1)) },
 	"LockSession":      func(tx people.Tx) (any, error) { return both(tx.LockSession) },
+	"LockTokenFamily":  func(tx people.Tx) (any, error) { return optional(tx.LockTokenFamily(1)) },
 	"LockAPIKey":       func(tx people.Tx) (any, error) { return optional(tx.LockAPIKey(1)) },
 	"LockOrganization": func(tx people.Tx) (any, error) { return optional(tx.LockOrganization(1)) },
 	"Lock":             func(tx people.Tx) (any, error) { return nil, tx.Lock("name") },

@@ -1,0 +1,115 @@
+package people
+
+import "time"
+
+// OAuth are what clients of a deployment's authorization servers asked for, what people granted, and what lives on it. Hashes are SHA-256 of
+// what was handed out. Clients are named as they are in the protocol; apps are named by their ids.
+type OAuth interface {
+	// InsertAuthorizationRequest keeps at most so many of a network: the oldest give way.
+	InsertAuthorizationRequest(request AuthorizationRequest, most int) error
+	AuthorizationRequest(hash []byte) (AuthorizationRequest, bool, error)
+	// DeleteAuthorizationRequest tells whether this call did.
+	DeleteAuthorizationRequest(hash []byte) (bool, error)
+
+	// PutGrant writes a grant. What a person granted a client before, in the same organization and workspace, it takes the place of, with its
+	// id, which it returns.
+	PutGrant(Grant) (int64, error)
+	Grant(id int64) (Grant, bool, error)
+	// GrantsOf returns what a user granted, what was granted last first.
+	GrantsOf(user int64) ([]Grant, error)
+	// DeleteGrant ends a grant with all that lives on it, and tells whether there was one.
+	DeleteGrant(id int64) (bool, error)
+
+	InsertTokenFamily(TokenFamily) error
+	TokenFamily(id int64) (TokenFamily, bool, error)
+	LockTokenFamily(id int64) (TokenFamily, bool, error)
+	// UpdateTokenFamily writes the scopes, when it was used last, and when it ends.
+	UpdateTokenFamily(TokenFamily) error
+	// EndTokenFamily deletes a family with its tokens, and tells whether there was one.
+	EndTokenFamily(id int64) (bool, error)
+
+	InsertAuthorizationCode(AuthorizationCode) error
+	AuthorizationCode(hash []byte) (AuthorizationCode, bool, error)
+	// RedeemAuthorizationCode uses up a code that is good at a time, and tells whether this call did.
+	RedeemAuthorizationCode(hash []byte, now time.Time) (bool, error)
+
+	InsertRefreshToken(RefreshToken) error
+	RefreshToken(hash []byte) (RefreshToken, bool, error)
+	// UseRefreshToken records the first use of a token, and from where, and lets its parent die at a time, if it does not die before.
+	UseRefreshToken(token RefreshToken, now, parentDies time.Time) error
+	// TrimRefreshTokens deletes of a family's tokens, and never the presented one, all but the newest so many of those that were used, and of
+	// those that were not.
+	TrimRefreshTokens(family int64, presented []byte, used, unused int) error
+
+	// SessionOfSignIn returns the session that a sign-in is of, with that sign-in alone and without its token. Whether it is over, the caller judges.
+	SessionOfSignIn(id int64) (Session, bool, error)
+}
+
+// AuthorizationRequest is what a client asks a person for, until the person decided.
+type AuthorizationRequest struct {
+	Hash   []byte
+	App    int64
+	Client string
+	// Parameters are the request's, as JSON.
+	Parameters string
+	// Pushed tells that the client pushed it itself (RFC 9126).
+	Pushed bool
+	// Network is whom it is counted for.
+	Network              string
+	CreatedAt, ExpiresAt time.Time
+}
+
+// Grant is what a person granted a client, in an organization and a workspace (0: in none).
+type Grant struct {
+	ID, App                       int64
+	Client                        string
+	User, Organization, Workspace int64
+	Scopes, Resources             []string
+	CreatedAt, UpdatedAt          time.Time
+}
+
+// TokenFamily is one authorization: all tokens that came of one code. Without it none of them is good.
+type TokenFamily struct {
+	ID, Grant, App                int64
+	Client                        string
+	User, Organization, Workspace int64
+	// Session and SignIn are those in which it was authorized.
+	Session, SignIn   int64
+	Scopes, Resources []string
+	// Nonce, Method and AuthenticatedAt are what ID tokens say.
+	Nonce, Method   string
+	AuthenticatedAt time.Time
+	// Offline tells that it outlives the sign-in.
+	Offline           bool
+	CreatedAt, UsedAt time.Time
+	// ExpiresAt is the absolute bound of all its tokens.
+	ExpiresAt time.Time
+}
+
+// AuthorizationCode is a code, as far as it is stored.
+type AuthorizationCode struct {
+	Hash   []byte
+	Family int64
+	// RedirectURI is where it was sent, and Challenge what its verifier must hash to (PKCE S256).
+	RedirectURI, Challenge string
+	CreatedAt, ExpiresAt   time.Time
+	// RedeemedAt is zero until it was used up.
+	RedeemedAt time.Time
+}
+
+// RefreshToken is one refresh token of a family.
+type RefreshToken struct {
+	Hash   []byte
+	Family int64
+	// Parent is the hash of the token this one replaced, empty for a first one.
+	Parent []byte
+	// Network is where it was first used from.
+	Network   string
+	CreatedAt time.Time
+	// UsedAt is when it was first used, zero before.
+	UsedAt time.Time
+	// DiesAt is zero until a successor was used.
+	DiesAt time.Time
+	// ExpiresAt is the family's bound.
+	ExpiresAt time.Time
+}

@@ -1,0 +1,100 @@
+-- Authorization servers: what clients asked for, what people granted, and the tokens that live on it. Lists are separated by spaces, as in
+-- the protocol. The tokens themselves are nowhere: what is kept are their hashes (SHA-256).
+
+-- +goose Up
+-- What a client asks a person for, until the person decided.
+CREATE TABLE oauth_requests (
+    deployment TEXT     NOT NULL,
+    hash       BYTEA    NOT NULL,
+    app_id     BIGINT   NOT NULL,
+    client     TEXT     NOT NULL,
+    parameters TEXT     NOT NULL,
+    pushed     SMALLINT NOT NULL,
+    network    TEXT     NOT NULL,
+    created_at BIGINT   NOT NULL,
+    expires_at BIGINT   NOT NULL,
+    PRIMARY KEY (deployment, hash)
+);
+
+CREATE INDEX oauth_requests_network ON oauth_requests (deployment, network, created_at);
+CREATE INDEX oauth_requests_expiry ON oauth_requests (expires_at);
+
+CREATE TABLE oauth_grants (
+    deployment      TEXT   NOT NULL,
+    id              BIGINT NOT NULL,
+    app_id          BIGINT NOT NULL,
+    client          TEXT   NOT NULL,
+    user_id         BIGINT NOT NULL,
+    organization_id BIGINT NOT NULL,
+    workspace_id    BIGINT NOT NULL,
+    scopes          TEXT   NOT NULL,
+    resources       TEXT   NOT NULL,
+    created_at      BIGINT NOT NULL,
+    updated_at      BIGINT NOT NULL,
+    PRIMARY KEY (deployment, id)
+);
+
+CREATE UNIQUE INDEX oauth_grants_user ON oauth_grants (deployment, user_id, app_id, client, organization_id, workspace_id);
+
+-- All tokens that came of one code.
+CREATE TABLE oauth_families (
+    deployment       TEXT     NOT NULL,
+    id               BIGINT   NOT NULL,
+    grant_id         BIGINT   NOT NULL,
+    app_id           BIGINT   NOT NULL,
+    client           TEXT     NOT NULL,
+    user_id          BIGINT   NOT NULL,
+    organization_id  BIGINT   NOT NULL,
+    workspace_id     BIGINT   NOT NULL,
+    session_id       BIGINT   NOT NULL,
+    signin_id        BIGINT   NOT NULL,
+    scopes           TEXT     NOT NULL,
+    resources        TEXT     NOT NULL,
+    nonce            TEXT     NOT NULL,
+    method           TEXT     NOT NULL,
+    authenticated_at BIGINT   NOT NULL,
+    -- Whether it outlives the sign-in.
+    offline          SMALLINT NOT NULL,
+    created_at       BIGINT   NOT NULL,
+    used_at          BIGINT   NOT NULL,
+    expires_at       BIGINT   NOT NULL,
+    PRIMARY KEY (deployment, id)
+);
+
+CREATE INDEX oauth_families_grant ON oauth_families (deployment, grant_id);
+CREATE INDEX oauth_families_user ON oauth_families (deployment, user_id);
+CREATE INDEX oauth_families_expiry ON oauth_families (expires_at);
+
+CREATE TABLE oauth_codes (
+    deployment   TEXT   NOT NULL,
+    hash         BYTEA  NOT NULL,
+    family_id    BIGINT NOT NULL,
+    redirect_uri TEXT   NOT NULL,
+    -- What the verifier of the redemption hashes to (PKCE S256).
+    challenge    TEXT   NOT NULL,
+    created_at   BIGINT NOT NULL,
+    expires_at   BIGINT NOT NULL,
+    redeemed_at  BIGINT NOT NULL,
+    PRIMARY KEY (deployment, hash)
+);
+
+CREATE INDEX oauth_codes_expiry ON oauth_codes (expires_at);
+CREATE INDEX oauth_codes_family ON oauth_codes (deployment, family_id);
+
+CREATE TABLE oauth_refresh_tokens (
+    deployment TEXT   NOT NULL,
+    hash       BYTEA  NOT NULL,
+    family_id  BIGINT NOT NULL,
+    -- The token in whose place this one was given out; empty for a first one.
+    parent     BYTEA  NOT NULL,
+    -- Where it was first used from.
+    network    TEXT   NOT NULL,
+    created_at BIGINT NOT NULL,
+    used_at    BIGINT NOT NULL,
+    dies_at    BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    PRIMARY KEY (deployment, hash)
+);
+
+CREATE INDEX oauth_refresh_tokens_family ON oauth_refresh_tokens (deployment, family_id, created_at);
+CREATE INDEX oauth_refresh_tokens_expiry ON oauth_refresh_tokens (expires_at);
