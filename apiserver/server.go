@@ -140,7 +140,7 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	authorization := oauth.New(oauth.Options{
-		Snapshots: follower, Keyring: opts.Keyring, Proxies: opts.TrustedProxies, Clock: opts.Clock, Log: opts.Log.WithName("oauth"),
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Proxies: opts.TrustedProxies, Clock: opts.Clock, Log: opts.Log.WithName("oauth"),
 		Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
 	})
 	decisions, err := decision.New(decision.Options{

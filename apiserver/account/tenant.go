@@ -33,6 +33,9 @@ func NewTenant(s *snapshot.Snapshot, deployment *snapshot.Entry) *Tenant {
 	return t
 }
 
+// Snapshot is the whole configuration at that moment.
+func (t *Tenant) Snapshot() *snapshot.Snapshot { return t.snapshot }
+
 // Key is the deployment's "namespace/name", by which the store keeps its people.
 func (t *Tenant) Key() string { return t.Entry.Deployment }
 

@@ -11,33 +11,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
-	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
-
-// client is a client of the app.
-type client struct {
-	*snapshot.Client
-	// ID is what it is called in the protocol.
-	ID string
-}
-
-// findClient returns a client of the app that is in use.
-func (a *app) findClient(id string) (*client, bool) {
-	number, err := ids.Parse(id)
-	if err != nil {
-		return nil, false
-	}
-	entry, found := a.Snapshot.ByID(v1alpha1.KindOAuthClient, a.Deployment.Deployment, number)
-	if !found {
-		return nil, false
-	}
-	content := snapshot.ContentOf[snapshot.Client](entry)
-	return &client{Client: content, ID: ids.Format(number)}, content.App == a.Entry.Name && content.Active && a.Content.Active && ids.Format(number) == id
-}
 
 // authenticate finds out which client a request is from (RFC 6749 2.3). A client presents its secret in one way, never in two; a public one
 // names itself alone. Every failure is one answer.
@@ -46,7 +24,7 @@ func (c *call) authenticate(form url.Values) error {
 	if err != nil {
 		return err
 	}
-	found, known := c.findClient(id)
+	found, known := authorization.FindClient(c.Snapshot, c.App, id)
 	if presented && c.guesses.tooMany(c.address(), id) {
 		return &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many wrong secrets came from this address: try again in a minute", RetryAfter: time.Minute}
 	}
@@ -86,7 +64,7 @@ func presentedSecret(r *http.Request, form url.Values) (id, secret string, prese
 }
 
 // proves tells whether a client is the one it says it is.
-func (c *call) proves(found *client, secret string, presented bool) bool {
+func (c *call) proves(found *authorization.Client, secret string, presented bool) bool {
 	switch v1alpha1.ClientAuthentication(found.Authentication) {
 	case v1alpha1.ClientAuthenticationNone:
 		return !presented

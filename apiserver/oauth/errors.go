@@ -33,6 +33,10 @@ func invalidTarget(description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: description}
 }
 
+func invalidGrant(description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: description}
+}
+
 func unauthorizedClient(description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "unauthorized_client", Description: description}
 }

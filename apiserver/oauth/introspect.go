@@ -3,11 +3,12 @@ package oauth
 import (
 	"net/http"
 	"slices"
+	"strings"
 
-	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
-
-	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/session"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // introspection is what is told of a token (RFC 7662 2.2). Of one that is not active, or not the asker's to know, nothing.
@@ -27,38 +28,82 @@ type introspection struct {
 
 // introspect tells a confidential client of the app whether a token is good now: one of its own, or one for a resource of its own.
 func introspect(c *call) error {
-	form, err := c.form()
+	raw, err := c.presentedToken()
 	if err != nil {
 		return err
 	}
-	if err := c.authenticate(form); err != nil {
-		return err
-	}
-	if c.client.Authentication == string(v1alpha1.ClientAuthenticationNone) {
+	if c.client.Public() {
 		return invalidClient()
 	}
-	raw := form.Get("token")
-	if raw == "" {
-		return invalidRequest("token is missing")
+	told, err := c.judge(raw)
+	if err != nil {
+		return err
 	}
-	writeJSON(c.w, http.StatusOK, c.judge(raw))
+	if told.client == nil {
+		answer, err := c.introspectRefresh(raw)
+		if err == nil {
+			writeJSON(c.w, http.StatusOK, answer)
+		}
+		return err
+	}
+	if told.client.ID != c.client.ID && !c.owns(told.claims.Audience) {
+		writeJSON(c.w, http.StatusOK, introspection{})
+		return nil
+	}
+	writeJSON(c.w, http.StatusOK, introspection{
+		Active: true, Scope: strings.Join(told.scopes, " "), ClientID: told.claims.ClientID, TokenType: "Bearer", ExpiresAt: told.claims.Expiry.Time().Unix(),
+		IssuedAt: told.claims.IssuedAt.Time().Unix(), Subject: told.claims.Subject, Audience: told.claims.Audience, Issuer: told.claims.Issuer, ID: told.claims.ID,
+		Permissions: told.claims.Permissions,
+	})
 	return nil
 }
 
-// judge tells what is true of a token now, as far as the client may know.
-func (c *call) judge(raw string) introspection {
-	claims, ok := c.verify(raw)
-	if !ok {
-		return introspection{}
+// presentedToken authenticates the client, and reads the token that it asks about.
+func (c *call) presentedToken() (string, error) {
+	form, err := c.form()
+	if err != nil {
+		return "", err
 	}
-	holder, found := c.findClient(claims.ClientID)
-	if !found || holder.ID != c.client.ID && !c.owns(claims.Audience) {
-		return introspection{}
+	if err := c.authenticate(form); err != nil {
+		return "", err
 	}
-	return introspection{
-		Active: true, Scope: claims.Scope, ClientID: claims.ClientID, TokenType: "Bearer", ExpiresAt: claims.Expiry.Time().Unix(), IssuedAt: claims.IssuedAt.Time().Unix(),
-		Subject: claims.Subject, Audience: claims.Audience, Issuer: claims.Issuer, ID: claims.ID, Permissions: claims.Permissions,
+	if form.Get("token") == "" {
+		return "", invalidRequest("token is missing")
 	}
+	return form.Get("token"), nil
+}
+
+// introspectRefresh tells a client whether a refresh token of its own would be taken.
+func (c *call) introspectRefresh(raw string) (out introspection, err error) {
+	hash, formed := session.Hash(raw)
+	if !formed {
+		return out, nil
+	}
+	err = c.view(func(u *account.Unit) error {
+		token, family, found, err := refreshTokenOf(u, hash)
+		if err != nil || !found || !c.holds(family) || !token.DiesAt.IsZero() && !c.now.Before(token.DiesAt) {
+			return err
+		}
+		held, person, err := c.standing(u, family)
+		if err != nil || person == nil {
+			return err
+		}
+		out = introspection{
+			Active: true, Scope: strings.Join(held, " "), ClientID: family.Client, ExpiresAt: family.ExpiresAt.Unix(), IssuedAt: token.CreatedAt.Unix(),
+			Subject: ids.Format(family.User), Issuer: c.Content.Issuer,
+		}
+		return nil
+	})
+	return out, err
+}
+
+// refreshTokenOf reads a refresh token with its family.
+func refreshTokenOf(u *account.Unit, hash []byte) (token people.RefreshToken, family people.TokenFamily, found bool, err error) {
+	if token, found, err = u.RefreshToken(hash); err != nil || !found {
+		return token, family, false, err
+	}
+	family, found, err = u.TokenFamily(token.Family)
+	return token, family, found, err
 }
 
 // owns tells whether a token is for a resource that the client is declared for.
@@ -66,22 +111,58 @@ func (c *call) owns(audience []string) bool {
 	return c.client.Resources != nil && slices.ContainsFunc(audience, func(resource string) bool { return slices.Contains(*c.client.Resources, resource) })
 }
 
-// verify reads an access token that the app signed and whose time is not over.
-func (c *call) verify(raw string) (accessClaims, bool) {
-	var claims accessClaims
-	parsed, err := jwt.ParseSigned(raw, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
-	if err != nil || len(parsed.Headers) != 1 || parsed.Headers[0].ExtraHeaders[jose.HeaderType] != typeAccessToken {
-		return claims, false
+// revoke ends a token of the client's, and with it all that came of the same authorization (RFC 7009). Of a token that is unknown, or
+// another's, nothing is told. A client's own token ends by its lifetime alone.
+func revoke(c *call) error {
+	c.allowOrigin()
+	raw, err := c.presentedToken()
+	if err != nil {
+		return err
 	}
-	for _, key := range c.Content.SigningKeys {
-		var public jose.JSONWebKey
-		if key.ID != parsed.Headers[0].KeyID || key.ExpiresAt != nil && !c.now.Before(*key.ExpiresAt) || public.UnmarshalJSON(key.Public) != nil || public.Algorithm != parsed.Headers[0].Algorithm {
-			continue
-		}
-		if parsed.Claims(public.Key, &claims) != nil {
-			return claims, false
-		}
-		return claims, claims.Issuer == c.Content.Issuer && claims.Expiry != nil && claims.IssuedAt != nil && c.now.Before(claims.Expiry.Time())
+	family, found, err := c.familyOf(raw)
+	if err != nil {
+		return err
 	}
-	return claims, false
+	if !found {
+		if claims, ok := c.read(raw); ok && claims.Authorization == "" && claims.ClientID == c.client.ID {
+			return &Error{Status: http.StatusBadRequest, Code: "unsupported_token_type", Description: "a token of client_credentials ends by its lifetime: it cannot be revoked"}
+		}
+		c.w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	err = c.change(func(u *account.Unit) error {
+		ended, err := u.EndTokenFamily(family.ID)
+		if err != nil || !ended {
+			return err
+		}
+		return u.Audit("oauth.token_revoked", "oauth_grant:"+ids.Format(family.Grant))
+	})
+	if err == nil {
+		c.w.WriteHeader(http.StatusOK)
+	}
+	return err
+}
+
+// familyOf finds the family of a refresh token or an access token of the client.
+func (c *call) familyOf(raw string) (family people.TokenFamily, found bool, err error) {
+	if hash, formed := session.Hash(raw); formed {
+		err = c.view(func(u *account.Unit) (err error) {
+			_, family, found, err = refreshTokenOf(u, hash)
+			return err
+		})
+		return family, found && c.holds(family), err
+	}
+	claims, ok := c.read(raw)
+	if !ok || claims.Authorization == "" {
+		return family, false, nil
+	}
+	id, err := ids.Parse(claims.Authorization)
+	if err != nil {
+		return family, false, nil
+	}
+	err = c.view(func(u *account.Unit) (err error) {
+		family, found, err = u.TokenFamily(id)
+		return err
+	})
+	return family, found && c.holds(family), err
 }

@@ -4,38 +4,72 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
-// serverMetadata is what an authorization server says of itself (RFC 8414 2). What is off is not in it.
+// serverMetadata is what an authorization server says of itself (RFC 8414 2, OpenID Connect Discovery 3). What is off is not in it.
 type serverMetadata struct {
 	Issuer                      string   `json:"issuer"`
+	AuthorizationEndpoint       string   `json:"authorization_endpoint,omitempty"`
 	TokenEndpoint               string   `json:"token_endpoint"`
 	JWKSURI                     string   `json:"jwks_uri"`
+	UserinfoEndpoint            string   `json:"userinfo_endpoint,omitempty"`
 	IntrospectionEndpoint       string   `json:"introspection_endpoint"`
+	RevocationEndpoint          string   `json:"revocation_endpoint"`
 	ScopesSupported             []string `json:"scopes_supported,omitempty"`
+	ResponseTypesSupported      []string `json:"response_types_supported"`
+	ResponseModesSupported      []string `json:"response_modes_supported,omitempty"`
 	GrantTypesSupported         []string `json:"grant_types_supported"`
+	CodeChallengeMethods        []string `json:"code_challenge_methods_supported,omitempty"`
+	PromptValuesSupported       []string `json:"prompt_values_supported,omitempty"`
+	SubjectTypesSupported       []string `json:"subject_types_supported,omitempty"`
+	IDTokenSigningAlgs          []string `json:"id_token_signing_alg_values_supported,omitempty"`
+	UserinfoSigningAlgs         []string `json:"userinfo_signing_alg_values_supported,omitempty"`
+	ClaimsSupported             []string `json:"claims_supported,omitempty"`
 	TokenEndpointAuthMethods    []string `json:"token_endpoint_auth_methods_supported"`
 	IntrospectionAuthMethods    []string `json:"introspection_endpoint_auth_methods_supported"`
+	RevocationAuthMethods       []string `json:"revocation_endpoint_auth_methods_supported"`
+	ResponseIssuer              bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
 	RequestParameterSupported   bool     `json:"request_parameter_supported"`
 	RequestURIParameterSupports bool     `json:"request_uri_parameter_supported"`
 }
 
 func metadata(c *call) error {
-	base := c.Content.Issuer
+	base, secrets := c.Content.Issuer, []string{"client_secret_basic", "client_secret_post"}
 	own := serverMetadata{
-		Issuer: base, TokenEndpoint: base + "/token", JWKSURI: base + "/jwks", IntrospectionEndpoint: base + "/introspect",
-		GrantTypesSupported:      []string{"client_credentials"},
-		TokenEndpointAuthMethods: []string{"client_secret_basic", "client_secret_post"},
-		IntrospectionAuthMethods: []string{"client_secret_basic", "client_secret_post"},
+		Issuer: base, TokenEndpoint: base + "/token", JWKSURI: base + "/jwks", IntrospectionEndpoint: base + "/introspect", RevocationEndpoint: base + "/revoke",
+		ResponseTypesSupported: []string{}, GrantTypesSupported: []string{"client_credentials"},
+		TokenEndpointAuthMethods: secrets, IntrospectionAuthMethods: secrets, RevocationAuthMethods: secrets,
 	}
-	for _, entry := range c.Snapshot.Scopes(c.Entry) {
-		if scope := snapshot.ContentOf[document.OAuthScope](entry); !scope.Archived {
-			own.ScopesSupported = append(own.ScopesSupported, scope.Scope)
+	for name, scope := range c.Scopes {
+		if !scope.Archived {
+			own.ScopesSupported = append(own.ScopesSupported, name)
 		}
 	}
+	if c.Content.FrontendURL != "" { // people are asked somewhere
+		own.askPeople(c)
+	}
+	slices.Sort(own.ScopesSupported)
+	own.ScopesSupported = slices.Compact(own.ScopesSupported)
 	return c.public(own)
+}
+
+// askPeople is what an app says that has people to ask.
+func (m *serverMetadata) askPeople(c *call) {
+	public := append(slices.Clone(m.TokenEndpointAuthMethods), "none")
+	algorithms := []string{"ES256", "RS256"}
+	m.AuthorizationEndpoint, m.UserinfoEndpoint = c.Content.FrontendURL+"/oauth/"+c.Content.Slug+authorizePath, m.Issuer+"/userinfo"
+	m.ResponseTypesSupported, m.ResponseModesSupported, m.ResponseIssuer = []string{"code"}, []string{"query"}, true
+	m.GrantTypesSupported = append(m.GrantTypesSupported, "authorization_code", "refresh_token")
+	m.TokenEndpointAuthMethods, m.RevocationAuthMethods = public, public
+	m.CodeChallengeMethods, m.PromptValuesSupported, m.SubjectTypesSupported = []string{"S256"}, prompts, []string{"public"}
+	m.IDTokenSigningAlgs, m.UserinfoSigningAlgs = algorithms, algorithms
+	m.ClaimsSupported = []string{
+		"sub", "name", "given_name", "family_name", "updated_at", "email", "email_verified", "phone_number", "phone_number_verified", "groups", "org_id", "org_slug",
+		"workspace_id", "auth_time", "acr", "amr", "sid",
+	}
+	m.ScopesSupported = append(m.ScopesSupported, authorization.BuiltIn...)
 }
 
 // allowOrigin lets pages of declared origins read the answer of the token endpoint. Which client asks is in the body, which a preflight has not:
@@ -64,9 +98,10 @@ func (c *call) origins() (all []string) {
 // preflight answers what browsers ask before a request of another origin.
 func preflight(c *call) error {
 	header := c.w.Header()
-	if c.path == "/token" {
+	switch c.path {
+	case "/token", "/revoke", "/userinfo":
 		c.allowOrigin()
-	} else {
+	default:
 		header.Set("Access-Control-Allow-Origin", "*")
 	}
 	if header.Get("Access-Control-Allow-Origin") != "" {

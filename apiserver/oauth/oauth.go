@@ -14,15 +14,18 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // Options are what an authorization server needs.
 type Options struct {
 	Snapshots *snapshot.Follower
+	Store     people.Store
 	// Keyring opens what the operator sealed.
 	Keyring *seal.Keyring
 	Proxies authn.Proxies
@@ -56,13 +59,20 @@ func New(opts Options) *Server {
 	for pattern, serve := range map[string]func(*call) error{
 		"GET /.well-known/openid-configuration":       metadata,
 		"GET /.well-known/oauth-authorization-server": metadata,
-		"GET /jwks":        keySet,
-		"POST /token":      token,
-		"POST /introspect": introspect,
+		"GET /jwks":             keySet,
+		"GET " + authorizePath:  authorize,
+		"POST " + authorizePath: authorizeByForm,
+		"POST /token":           token,
+		"POST /introspect":      introspect,
+		"POST /revoke":          revoke,
+		"GET /userinfo":         userinfo,
+		"POST /userinfo":        userinfo,
 		"OPTIONS /.well-known/openid-configuration":       preflight,
 		"OPTIONS /.well-known/oauth-authorization-server": preflight,
-		"OPTIONS /jwks":  preflight,
-		"OPTIONS /token": preflight,
+		"OPTIONS /jwks":     preflight,
+		"OPTIONS /token":    preflight,
+		"OPTIONS /revoke":   preflight,
+		"OPTIONS /userinfo": preflight,
 	} {
 		s.router.HandleFunc(pattern, s.handle(serve))
 		opts.Metrics.Expect(pattern)
@@ -91,7 +101,7 @@ type call struct {
 	r   *http.Request
 	now time.Time
 	// client is who authenticated; nil: nobody.
-	client *client
+	client *authorization.Client
 }
 
 // handle makes a handler of what serves a call.
@@ -99,7 +109,7 @@ func (s *Server) handle(serve func(*call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		recorder := &route.Recorder{ResponseWriter: w, Status: http.StatusOK}
-		c := &call{Server: s, app: appOf(r.Context()), w: recorder, r: r, now: s.Clock()}
+		c := &call{Server: s, app: appOf(r.Context()), w: recorder, r: r, now: s.Clock().UTC().Truncate(time.Microsecond)}
 		if err := serve(c); err != nil {
 			c.fail(err)
 		}

@@ -6,20 +6,22 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/site"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // app is the OAuth app that a request is for.
 type app struct {
-	Entry      *snapshot.Entry
-	Content    *document.OAuthApp
+	*authorization.App
 	Deployment *snapshot.Entry
 	Snapshot   *snapshot.Snapshot
 	// path is what is asked of the app, such as "/token".
 	path string
 }
+
+// authorizePath is where browsers are sent: always on the host that has people's sessions.
+const authorizePath = "/authorize"
 
 // wellKnown are the documents that stand before an issuer's path (RFC 8414 3.1), as well as behind it.
 var wellKnown = []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"}
@@ -29,7 +31,11 @@ var wellKnown = []string{"/.well-known/oauth-authorization-server", "/.well-know
 func (s *Server) find(r *http.Request) (*app, bool) {
 	current, host, path := s.Snapshots.Current(), site.Host(r), r.URL.Path
 	if entry, found := current.AppByHost(host); found {
-		return newApp(current, entry, path)
+		a, served := newApp(current, entry, path)
+		if path == authorizePath { // sessions are of the frontend host
+			a.path = ""
+		}
+		return a, served
 	}
 	for _, document := range wellKnown {
 		if rest, found := strings.CutPrefix(path, document+"/oauth/"); found && !strings.Contains(rest, "/") {
@@ -48,13 +54,13 @@ func (s *Server) find(r *http.Request) (*app, bool) {
 	}
 	a, served := newApp(current, entry, "/"+rest)
 	// An app with a host of its own asks people here, and issues there; other hosts of the deployment are no issuer.
-	return a, served && hostOf(a.Content.FrontendURL) == host && a.Content.FQDN == ""
+	return a, served && hostOf(a.Content.FrontendURL) == host && (a.Content.FQDN == "" || a.path == authorizePath)
 }
 
 func newApp(current *snapshot.Snapshot, entry *snapshot.Entry, path string) (*app, bool) {
 	deployment, found := current.Deployment(entry.Deployment)
-	content := snapshot.ContentOf[document.OAuthApp](entry)
-	return &app{Entry: entry, Content: content, Deployment: deployment, Snapshot: current, path: path}, found && content.Issuer != "" && len(content.SigningKeys) > 0
+	content := authorization.NewApp(current, entry)
+	return &app{App: content, Deployment: deployment, Snapshot: current, path: path}, found && content.Content.Issuer != "" && len(content.Content.SigningKeys) > 0
 }
 
 // hostOf is the host of a URL without its port.

@@ -1,39 +1,16 @@
 package oauth
 
 import (
-	"crypto/rand"
-	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/store/document"
 )
-
-// typeAccessToken is the type of access tokens that are JWTs (RFC 9068).
-const typeAccessToken = "at+jwt"
-
-// granted is what the token endpoint answers.
-type granted struct {
-	AccessToken string `json:"access_token"`
-	TokenType   string `json:"token_type"`
-	ExpiresIn   int64  `json:"expires_in"`
-	Scope       string `json:"scope,omitempty"`
-}
-
-// accessClaims are what an access token says (RFC 9068 2.2).
-type accessClaims struct {
-	jwt.Claims
-	ClientID    string   `json:"client_id"`
-	Scope       string   `json:"scope,omitempty"`
-	Permissions []string `json:"permissions,omitempty"`
-}
 
 // token gives tokens for what a client presents.
 func token(c *call) error {
@@ -46,6 +23,10 @@ func token(c *call) error {
 		return err
 	}
 	switch form.Get("grant_type") {
+	case "authorization_code":
+		return c.authorizationCode(form)
+	case "refresh_token":
+		return c.refresh(form)
 	case "client_credentials":
 		return c.clientCredentials(form)
 	case "":
@@ -63,27 +44,21 @@ func (c *call) clientCredentials(form url.Values) error {
 	if err != nil {
 		return err
 	}
-	audience, err := c.audience(form["resource"])
+	resources, err := c.resources(form["resource"])
 	if err != nil {
 		return err
-	}
-	lifetime := c.client.AccessTokenLifetime()
-	claims := accessClaims{
-		Claims: jwt.Claims{
-			Issuer: c.Content.Issuer, Subject: c.client.ID, Audience: audience, IssuedAt: jwt.NewNumericDate(c.now),
-			Expiry: jwt.NewNumericDate(c.now.Add(lifetime)), ID: rand.Text(),
-		},
-		ClientID: c.client.ID, Scope: strings.Join(scopes, " "), Permissions: c.client.MachinePermissions,
 	}
 	signer, err := c.signer(jose.ES256, typeAccessToken)
 	if err != nil {
 		return err
 	}
-	signed, err := jwt.Signed(signer).Claims(claims).Serialize()
+	claims := c.newAccessClaims(c.client.ID, resources, scopes)
+	claims.Permissions = c.client.MachinePermissions
+	signed, err := c.accessToken(signer, claims)
 	if err != nil {
-		return fmt.Errorf("sign an access token: %w", err)
+		return err
 	}
-	writeJSON(c.w, 200, granted{AccessToken: signed, TokenType: "Bearer", ExpiresIn: int64(lifetime / time.Second), Scope: claims.Scope})
+	writeJSON(c.w, http.StatusOK, granted{AccessToken: signed, TokenType: "Bearer", ExpiresIn: int64(c.client.AccessTokenLifetime() / time.Second), Scope: claims.Scope})
 	return nil
 }
 
@@ -94,10 +69,8 @@ func (c *call) machineScopes(form url.Values) ([]string, error) {
 		return nil, err
 	}
 	own := map[string]bool{}
-	for _, entry := range c.Snapshot.Scopes(c.Entry) {
-		if scope := snapshot.ContentOf[document.OAuthScope](entry); scope.Category == "" && !scope.Archived && c.mayAsk(scope.Scope) {
-			own[scope.Scope] = true
-		}
+	for name, scope := range c.Scopes {
+		own[name] = scope.Category == "" && c.MayAsk(c.client, name)
 	}
 	if !form.Has("scope") && c.client.Scopes != nil {
 		return slices.DeleteFunc(slices.Clone(*c.client.Scopes), func(scope string) bool { return !own[scope] }), nil
@@ -108,11 +81,6 @@ func (c *call) machineScopes(form url.Values) ([]string, error) {
 		}
 	}
 	return asked, nil
-}
-
-// mayAsk tells whether a scope is within the client's ceiling.
-func (c *call) mayAsk(scope string) bool {
-	return c.client.Scopes == nil || slices.Contains(*c.client.Scopes, scope)
 }
 
 // scopesOf splits a list of scopes (RFC 6749 3.3), each named once.
@@ -130,15 +98,12 @@ func scopesOf(list string) ([]string, error) {
 	return scopes, nil
 }
 
-// audience is whom a token is for: the resources that were asked for, or else the issuer (RFC 8707).
-func (c *call) audience(resources []string) (jwt.Audience, error) {
-	if len(resources) == 0 {
-		return jwt.Audience{c.Content.Issuer}, nil
-	}
-	for _, resource := range resources {
-		if !slices.Contains(c.Content.Resources, resource) || c.client.Resources != nil && !slices.Contains(*c.client.Resources, resource) {
+// resources are those that a client asks a token of its own for (RFC 8707).
+func (c *call) resources(asked []string) ([]string, error) {
+	for _, resource := range asked {
+		if !c.maySeek(c.client, resource) {
 			return nil, invalidTarget("a resource is unknown, or not the client's")
 		}
 	}
-	return jwt.Audience(slices.Compact(slices.Sorted(slices.Values(resources)))), nil
+	return slices.Compact(slices.Sorted(slices.Values(asked))), nil
 }

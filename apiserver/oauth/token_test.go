@@ -196,3 +196,13 @@ func TestGuessesOfASecret(t *testing.T) {
 		t.Errorf("another client from there: %d %s", a.status, a.raw)
 	}
 }
+
+// claimsIn reads what a token of the app says, by the published keys.
+func claimsIn(t *testing.T, w *world, token string) map[string]any {
+	t.Helper()
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
+	w.Must(err)
+	claims := map[string]any{}
+	w.Must(parsed.Claims(w.keys(), &claims))
+	return claims
+}

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -92,6 +93,9 @@ func (w *world) declare(name string, change func(*document.OAuthClient)) *client
 	}
 	id := w.Put(v1alpha1.KindOAuthClient, name, frontendtest.Deployment, "", content)
 	c := &client{w: w, id: ids.Format(id), secret: minted.Plain()}
+	if content.Authentication == string(v1alpha1.ClientAuthenticationNone) {
+		c.secret = ""
+	}
 	w.Eventually("the client is known", func() bool {
 		return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") == "unsupported_grant_type" || !content.Active
 	})
@@ -132,9 +136,12 @@ func (w *world) get(path string) answer {
 	return w.send(r)
 }
 
-// post sends a form with the client's credentials.
+// post sends a form with the client's credentials; a public client names itself.
 func (c *client) post(path string, form url.Values, change ...func(*http.Request)) answer {
 	c.w.T.Helper()
+	if form = maps.Clone(form); c.secret == "" && !form.Has("client_id") {
+		form.Set("client_id", c.id)
+	}
 	r, err := http.NewRequest(http.MethodPost, c.w.Server.URL+"/oauth/portal"+path, strings.NewReader(form.Encode()))
 	c.w.Must(err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

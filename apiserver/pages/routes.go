@@ -15,6 +15,8 @@ var pages = map[string]page{
 	"/reauthenticate/code":  {get: showReauthenticateCode, post: takeReauthenticateCode, signedIn: true, bare: true},
 	"/sign-out":             {get: showSignOut, post: takeSignOut, signedIn: true, bare: true},
 	"/invitations/{token}":  {get: showInvitation, post: takeInvitation},
+	"/authorize":            {get: showAuthorizeProblem},
+	"/authorize/{request}":  {get: showAuthorize, post: takeAuthorize, bare: true},
 	"/account":              {get: showAccount, post: takeAccount, signedIn: true},
 	"/account/emails":       {get: showEmails, post: emailContact.take, signedIn: true},
 	"/account/emails/{id}":  {get: showEmail, post: emailContact.takeCode, signedIn: true},

@@ -100,6 +100,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MembershipRoleStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthApp"):
 		return &apiv1alpha1.OAuthAppApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppIssuer"):
+		return &apiv1alpha1.OAuthAppIssuerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppReference"):
 		return &apiv1alpha1.OAuthAppReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppSpec"):

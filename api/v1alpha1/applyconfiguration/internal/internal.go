@@ -866,6 +866,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+    - name: oauthApp
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppIssuer
     - name: ownSessions
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.OwnSessionsIssuer
@@ -1045,6 +1048,12 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppStatus
       default:
         observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppIssuer
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppReference
   map:
     fields:

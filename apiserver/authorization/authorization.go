@@ -1,0 +1,187 @@
+// Package authorization holds the rules by which people authorize clients of a deployment's OAuth apps: what a client asks for, what a person
+// can grant, what is remembered, and what a grant still stands for later. It knows nothing of HTTP: package oauth speaks the protocol with
+// clients, and the end-user API asks the person.
+package authorization
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/session"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// RequestLifetime is how long a person has to decide.
+	RequestLifetime = 10 * time.Minute
+	// MaxRequests is how many requests of one network wait at once; the oldest gives way.
+	MaxRequests = 200
+	// CodeLifetime is how long a code is good.
+	CodeLifetime = time.Minute
+)
+
+// What the rules refuse.
+var (
+	// ErrRequestUnknown: there is no such authorization request, or no more, or its client is not in use any more.
+	ErrRequestUnknown = errors.New("there is no such authorization request")
+	// ErrPlace: the person cannot grant all of it there.
+	ErrPlace = errors.New("the authorization cannot be granted there")
+	// ErrStep: something else comes before the decision.
+	ErrStep = errors.New("the authorization needs something else first")
+)
+
+// App is an OAuth app in use.
+type App struct {
+	Entry   *snapshot.Entry
+	Content *document.OAuthApp
+	// Scopes are those it declares, by their names.
+	Scopes map[string]*document.OAuthScope
+}
+
+// NewApp returns an app as the configuration has it.
+func NewApp(s *snapshot.Snapshot, entry *snapshot.Entry) *App {
+	a := &App{Entry: entry, Content: snapshot.ContentOf[document.OAuthApp](entry), Scopes: map[string]*document.OAuthScope{}}
+	for _, scope := range s.Scopes(entry) {
+		content := snapshot.ContentOf[document.OAuthScope](scope)
+		a.Scopes[content.Scope] = content
+	}
+	return a
+}
+
+// FindApp returns a tenant's app by its id.
+func FindApp(tenant *account.Tenant, id int64) (*App, bool) {
+	entry, found := tenant.Snapshot().ByID(v1alpha1.KindOAuthApp, tenant.Key(), id)
+	if !found {
+		return nil, false
+	}
+	return NewApp(tenant.Snapshot(), entry), true
+}
+
+// Client is a client of an app.
+type Client struct {
+	*snapshot.Client
+	// ID is what it is called in the protocol.
+	ID string
+}
+
+// FindClient returns a client of an app that is in use, and whose app is.
+func FindClient(s *snapshot.Snapshot, app *App, id string) (*Client, bool) {
+	number, err := ids.Parse(id)
+	if err != nil {
+		return nil, false
+	}
+	entry, found := s.ByID(v1alpha1.KindOAuthClient, app.Entry.Deployment, number)
+	if !found {
+		return nil, false
+	}
+	content := snapshot.ContentOf[snapshot.Client](entry)
+	return &Client{Client: content, ID: id}, ids.Format(number) == id && content.App == app.Entry.Name && content.Active && app.Content.Active
+}
+
+// Public tells that the client has nothing to prove itself by.
+func (c *Client) Public() bool { return c.Authentication == string(v1alpha1.ClientAuthenticationNone) }
+
+// Parameters are what a client asks a person for, as far as the protocol found it right.
+type Parameters struct {
+	RedirectURI string   `json:"redirect_uri"`
+	State       string   `json:"state,omitempty"`
+	Scopes      []string `json:"scopes,omitempty"`
+	Resources   []string `json:"resources,omitempty"`
+	// Challenge is what the code's verifier hashes to (PKCE S256).
+	Challenge string `json:"challenge"`
+	Nonce     string `json:"nonce,omitempty"`
+	// Prompts are none, login, consent and select_account.
+	Prompts []string `json:"prompts,omitempty"`
+	// MaxAge is how old the proof of who somebody is may be, in seconds; nil: as old as the session.
+	MaxAge    *int64 `json:"max_age,omitempty"`
+	LoginHint string `json:"login_hint,omitempty"`
+}
+
+// Request is an authorization request that waits for a person.
+type Request struct {
+	people.AuthorizationRequest
+	Parameters
+	App    *App
+	Client *Client
+}
+
+// Insert keeps a request and returns its handle, which is in nobody's hands but the browser's.
+func Insert(u *account.Unit, app *App, client *Client, asked Parameters) (handle string, err error) {
+	handle, hash, err := session.Mint(u.Random)
+	if err != nil {
+		return "", err
+	}
+	raw, err := json.Marshal(asked)
+	if err != nil {
+		return "", err
+	}
+	return handle, u.InsertAuthorizationRequest(people.AuthorizationRequest{
+		Hash: hash, App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, CreatedAt: u.Now, ExpiresAt: u.Now.Add(RequestLifetime),
+	}, MaxRequests)
+}
+
+// Read returns the request of a handle. ErrRequestUnknown: it is over, or its client is.
+func Read(u *account.Unit, handle string) (*Request, error) {
+	hash, formed := session.Hash(handle)
+	if !formed {
+		return nil, ErrRequestUnknown
+	}
+	row, found, err := u.AuthorizationRequest(hash)
+	if err != nil {
+		return nil, err
+	}
+	if !found || row.Pushed || !u.Now.Before(row.ExpiresAt) {
+		return nil, ErrRequestUnknown
+	}
+	r := &Request{AuthorizationRequest: row}
+	if err := json.Unmarshal([]byte(row.Parameters), &r.Parameters); err != nil {
+		return nil, fmt.Errorf("a stored authorization request: %w", err)
+	}
+	if r.App, found = FindApp(u.Tenant, row.App); !found {
+		return nil, ErrRequestUnknown
+	}
+	if r.Client, found = FindClient(u.Snapshot(), r.App, row.Client); !found {
+		return nil, ErrRequestUnknown
+	}
+	return r, nil
+}
+
+// Has tells whether a prompt was asked for.
+func (p *Parameters) Has(prompt string) bool {
+	for _, asked := range p.Prompts {
+		if asked == prompt {
+			return true
+		}
+	}
+	return false
+}
+
+// Answer is where the browser goes with an answer, pairs of names and values, to a client (RFC 6749 4.1.2), with the issuer (RFC 9207).
+func Answer(redirectURI, issuer, state string, pairs ...string) string {
+	query := url.Values{"iss": {issuer}}
+	if state != "" {
+		query.Set("state", state)
+	}
+	for ; len(pairs) > 1; pairs = pairs[2:] {
+		query.Set(pairs[0], pairs[1])
+	}
+	separator := "?"
+	if strings.Contains(redirectURI, "?") {
+		separator = "&"
+	}
+	return redirectURI + separator + query.Encode()
+}
+
+// answer is Answer to the request.
+func (r *Request) answer(pairs ...string) string {
+	return Answer(r.RedirectURI, r.App.Content.Issuer, r.State, pairs...)
+}
