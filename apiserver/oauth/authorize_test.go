@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/frontendtest"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -223,8 +222,7 @@ func TestFirstPartiesAreNotAskedForAndLocalProgramsAlways(t *testing.T) {
 
 func TestScopesOfOrganizationsAreGrantedWhereTheyAreHeld(t *testing.T) {
 	w := newWorld(t)
-	w.Put(v1alpha1.KindOAuthScope, "orders-read", frontendtest.Deployment, document.ScopeKey("portal", "orders:read"),
-		document.OAuthScope{App: "portal", Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
+	w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
 	c, boss, clerk := w.web("reports", nil), w.signUp("boss@example.com"), w.signUp("clerk@example.com")
 	made := func(p *person, name string) string {
 		return p.ask("POST", "/organizations", map[string]any{"name": name})["data"].(map[string]any)["organization"].(map[string]any)["id"].(string)

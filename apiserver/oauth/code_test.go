@@ -259,7 +259,7 @@ func TestWhatEndsATokenEndsItAtOnce(t *testing.T) {
 			}
 		},
 		"archiving its only scope": func(w *world, _ *client, _ *person, _ answer) {
-			w.Put(v1alpha1.KindOAuthScope, "jobs-read", frontendtest.Deployment, document.ScopeKey("portal", "jobs:read"), document.OAuthScope{App: "portal", Scope: "jobs:read", DisplayName: "x", Archived: true})
+			w.DeclareOAuthScope("jobs-read", document.OAuthScope{Scope: "jobs:read", DisplayName: "x", Archived: true})
 		},
 		"switching the app off": func(w *world, _ *client, _ *person, _ answer) {
 			w.app.Active = false

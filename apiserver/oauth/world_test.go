@@ -1,11 +1,7 @@
 package oauth_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/json"
 	"io"
 	"maps"
@@ -14,8 +10,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/frontendtest"
@@ -38,38 +32,11 @@ const issuer = "http://localhost:8081/oauth/portal"
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{World: frontendtest.New(t, nil)}
-	w.app = document.OAuthApp{
-		Slug: "portal", Name: "Portal", Active: true, Issuer: issuer, FrontendURL: "http://localhost:8081", Resources: []string{"https://api.acme.example", "https://mcp.acme.example/mcp"},
-		SigningKeys: []document.SigningKey{w.key(jose.ES256), w.key(jose.RS256)},
-	}
-	w.Put(v1alpha1.KindOAuthApp, "portal", frontendtest.Deployment, "portal", w.app)
+	w.app = w.DeclareOAuthApp("http://localhost:8081")
 	for scope, category := range map[string]string{"jobs:run": "", "jobs:read": "", "orders:read": "organization", "old": ""} {
-		w.Put(v1alpha1.KindOAuthScope, strings.ReplaceAll(scope, ":", "-"), frontendtest.Deployment, document.ScopeKey("portal", scope),
-			document.OAuthScope{App: "portal", Scope: scope, DisplayName: scope, Category: category, Archived: scope == "old"})
+		w.DeclareOAuthScope(strings.ReplaceAll(scope, ":", "-"), document.OAuthScope{Scope: scope, DisplayName: scope, Category: category, Archived: scope == "old"})
 	}
 	return w
-}
-
-// key makes a signing key as the operator does.
-func (w *world) key(algorithm jose.SignatureAlgorithm) document.SigningKey {
-	w.T.Helper()
-	var private any
-	var public any
-	if algorithm == jose.RS256 {
-		key, err := rsa.GenerateKey(rand.Reader, 2048)
-		w.Must(err)
-		private, public = key, key.Public()
-	} else {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		w.Must(err)
-		private, public = key, key.Public()
-	}
-	id := "key-" + string(algorithm) + "-" + rand.Text()
-	raw, err := json.Marshal(jose.JSONWebKey{Key: public, KeyID: id, Algorithm: string(algorithm), Use: "sig"})
-	w.Must(err)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	w.Must(err)
-	return document.SigningKey{ID: id, Public: raw, Sealed: w.Keyring.Seal(document.SealedOAuthKey, id, der)}
 }
 
 // client is a client that a test plays.
