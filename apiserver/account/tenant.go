@@ -154,6 +154,16 @@ func (t *Tenant) SelfServiceApp(slug string) *snapshot.App {
 	return selfService(entry)
 }
 
+// Authorizes tells whether the deployment has an active OAuth app that asks people.
+func (t *Tenant) Authorizes() (any bool) {
+	t.snapshot.List(v1alpha1.KindOAuthApp, t.Key(), func(entry *snapshot.Entry) bool {
+		app := snapshot.ContentOf[document.OAuthApp](entry)
+		any = app.Active && app.Issuer != "" && app.FrontendURL != ""
+		return !any
+	})
+	return any
+}
+
 // SelfServiceApps returns the apps that are active and let users make keys of their own, by their slugs.
 func (t *Tenant) SelfServiceApps() []*snapshot.App {
 	var apps []*snapshot.App

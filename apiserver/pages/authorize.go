@@ -92,13 +92,7 @@ func (v *visit) withoutAuthorization(err error) error {
 
 // word puts what is asked for in words.
 func (own *authorizePage) word(v *visit) error {
-	for _, scope := range own.Authorization.Scopes {
-		shown := askedScope{Name: scope.DisplayName, Description: scope.Description}
-		if key := "scope." + scope.Scope; shown.Name == "" && v.text.Has(key) {
-			shown.Name = v.text.Text(key)
-		}
-		own.Scopes = append(own.Scopes, shown)
-	}
+	own.Scopes = v.wordScopes(own.Authorization.Scopes)
 	for i, place := range own.Authorization.Places {
 		shown := authorizePlace{Value: place.OrganizationId, Name: place.OrganizationName, Chosen: own.Place != nil && *own.Place == i}
 		if place.WorkspaceId != nil {
@@ -191,11 +185,16 @@ func takeAuthorize(v *visit) error {
 
 // showAuthorizeProblem tells what is wrong with a request whose client cannot be told, because it is not proven where it is.
 func showAuthorizeProblem(v *visit) error {
-	problem := v.r.URL.Query().Get("problem")
-	if !v.text.Has("failure.authorize_" + problem + ".heading") {
+	switch v.r.URL.Query().Get("problem") {
+	case "client":
+		v.failure(http.StatusBadRequest, "authorize_client")
+	case "redirect_uri":
+		v.failure(http.StatusBadRequest, "authorize_redirect_uri")
+	case "request":
+		v.failure(http.StatusBadRequest, "authorize_request")
+	default:
 		return nothingThere()
 	}
-	v.failure(http.StatusBadRequest, "authorize_"+problem)
 	return nil
 }
 

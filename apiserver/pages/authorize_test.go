@@ -109,6 +109,11 @@ func TestAPersonGrantsAClientWhatItAsksFor(t *testing.T) {
 	if told := b.answered(); told.Get("code") == "" {
 		t.Errorf("granted before: %v", told)
 	}
+	b.open("/account")
+	b.says("Apps")
+	b.open("/account/apps")
+	b.says("Reports")
+	b.says("See what you bought")
 	w.Clock.Advance(time.Second)
 	b.comes(asks("orders:read", "prompt", "login"))
 	b.at("/reauthenticate")
@@ -116,6 +121,10 @@ func TestAPersonGrantsAClientWhatItAsksFor(t *testing.T) {
 	if told := b.answered(); told.Get("code") == "" {
 		t.Errorf("proven once more: %v", told)
 	}
+	b.open("/account/apps")
+	b.submit("disconnect")
+	b.says("The access was removed.")
+	b.says("No app has access")
 }
 
 func TestWhatIsWrongWithAClientIsTheReadersToKnow(t *testing.T) {

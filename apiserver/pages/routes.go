@@ -26,6 +26,7 @@ var pages = map[string]page{
 	"/account/sessions":     {get: showSignIns, post: takeSignIns, signedIn: true},
 	"/account/delete":       {get: showDeleteAccount, post: takeDeleteAccount, signedIn: true},
 	"/account/keys":         {get: showKeys, post: takeKeys, signedIn: true},
+	"/account/apps":         {get: showConnectedApps, post: takeConnectedApps, signedIn: true},
 	"/organizations":        {get: showOrganizations, post: takeOrganizations, signedIn: true},
 	"/organizations/new":    {get: showNewOrganization, post: takeNewOrganization, signedIn: true},
 	// The API has paths below this one, of other shapes and methods.
