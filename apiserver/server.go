@@ -106,7 +106,8 @@ func New(opts Options) (*Server, error) {
 	registerSnapshotMetrics(opts.Registry, follower)
 	policy := egress.NewPolicy(opts.EgressAllowed, opts.EgressDenied)
 	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
-	tokens := authn.NewTokens(jwks.New(opts.Clock, policy), authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
+	keySets := jwks.New(opts.Clock, policy)
+	tokens := authn.NewTokens(keySets, authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
 	keys := keycache.New(keycache.Options{
 		Store: opts.People, MaxStaleness: opts.MaxStaleness, Clock: opts.Clock, Log: opts.Log.WithName("api-keys"), Registry: opts.Registry,
 	})
@@ -140,7 +141,8 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	authorization := oauth.New(oauth.Options{
-		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Proxies: opts.TrustedProxies, Clock: opts.Clock, Log: opts.Log.WithName("oauth"),
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Keys: keySets, Proxies: opts.TrustedProxies, Clock: opts.Clock,
+		Log: opts.Log.WithName("oauth"),
 		Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
 	})
 	decisions, err := decision.New(decision.Options{

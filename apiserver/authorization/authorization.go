@@ -25,6 +25,8 @@ const (
 	RequestLifetime = 10 * time.Minute
 	// MaxRequests is how many requests of one network wait at once; the oldest gives way.
 	MaxRequests = 200
+	// MaxPushed is how many requests that one client pushed wait at once.
+	MaxPushed = 1000
 	// CodeLifetime is how long a code is good.
 	CodeLifetime = time.Minute
 )
@@ -116,17 +118,55 @@ type Request struct {
 
 // Insert keeps a request and returns its handle, which is in nobody's hands but the browser's.
 func Insert(u *account.Unit, app *App, client *Client, asked Parameters) (handle string, err error) {
-	handle, hash, err := session.Mint(u.Random)
-	if err != nil {
-		return "", err
-	}
 	raw, err := json.Marshal(asked)
 	if err != nil {
 		return "", err
 	}
-	return handle, u.InsertAuthorizationRequest(people.AuthorizationRequest{
-		Hash: hash, App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, CreatedAt: u.Now, ExpiresAt: u.Now.Add(RequestLifetime),
+	return insert(u, people.AuthorizationRequest{
+		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, CreatedAt: u.Now, ExpiresAt: u.Now.Add(RequestLifetime),
 	}, MaxRequests)
+}
+
+// Push keeps a request that the client itself brought, and returns what its browser names it by, once, within a time.
+func Push(u *account.Unit, app *App, client *Client, asked Parameters, lifetime time.Duration) (handle string, err error) {
+	raw, err := json.Marshal(asked)
+	if err != nil {
+		return "", err
+	}
+	return insert(u, people.AuthorizationRequest{
+		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Pushed: true, Network: "client:" + client.ID, CreatedAt: u.Now, ExpiresAt: u.Now.Add(lifetime),
+	}, MaxPushed)
+}
+
+// Pull makes a pushed request of a client one that waits for a person, and returns its handle. ErrRequestUnknown: there is none, or no more.
+func Pull(u *account.Unit, app *App, client *Client, pushed string) (handle string, err error) {
+	hash, formed := session.Hash(pushed)
+	if !formed {
+		return "", ErrRequestUnknown
+	}
+	row, found, err := u.AuthorizationRequest(hash)
+	if err != nil {
+		return "", err
+	}
+	if !found || !row.Pushed || row.App != app.Entry.ID || row.Client != client.ID || !u.Now.Before(row.ExpiresAt) {
+		return "", ErrRequestUnknown
+	}
+	deleted, err := u.DeleteAuthorizationRequest(hash)
+	if err != nil {
+		return "", err
+	}
+	if !deleted {
+		return "", ErrRequestUnknown
+	}
+	row.Pushed, row.Network, row.CreatedAt, row.ExpiresAt = false, u.Client.Network, u.Now, u.Now.Add(RequestLifetime)
+	return insert(u, row, MaxRequests)
+}
+
+func insert(u *account.Unit, row people.AuthorizationRequest, most int) (handle string, err error) {
+	if handle, row.Hash, err = session.Mint(u.Random); err != nil {
+		return "", err
+	}
+	return handle, u.InsertAuthorizationRequest(row, most)
 }
 
 // Read returns the request of a handle. ErrRequestUnknown: it is over, or its client is.

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -55,6 +56,9 @@ func authorize(c *call) error {
 	if err != nil || len(c.r.URL.RawQuery) > maxQuery || strings.ContainsRune(query.Get("client_id"), 0) {
 		return c.page("request")
 	}
+	if strings.HasPrefix(query.Get("request_uri"), pushedPrefix) {
+		return c.authorizePushed(query)
+	}
 	client, known := authorization.FindClient(c.Snapshot, c.App, query.Get("client_id"))
 	if !known || len(query["client_id"]) != 1 {
 		return c.page("client")
@@ -64,7 +68,11 @@ func authorize(c *call) error {
 		return c.page("redirect_uri")
 	}
 	asked, err := c.asked(client, query)
-	if refused, is := err.(*refusal); is {
+	if err == nil && client.RequirePAR {
+		err = refuse("invalid_request", "the client has to push its requests (RFC 9126)")
+	}
+	var refused *refusal
+	if errors.As(err, &refused) {
 		state := ""
 		if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
 			state = query.Get("state")
@@ -165,8 +173,6 @@ func (c *call) askedForm(client *authorization.Client, query url.Values, asked *
 		return refuse("invalid_request", "response_mode has to be query")
 	case !client.May(string(v1alpha1.GrantTypeAuthorizationCode)):
 		return refuse("unauthorized_client", "the client may not use authorization codes: add AuthorizationCode to its grantTypes")
-	case client.RequirePAR:
-		return refuse("invalid_request", "the client has to push its requests (RFC 9126)")
 	case !challenge.MatchString(query.Get("code_challenge")) || query.Get("code_challenge_method") != "S256":
 		return refuse("invalid_request", "send code_challenge, 43 characters, with code_challenge_method=S256 (PKCE)")
 	case len(query.Get("state")) > maxOpaque || len(query.Get("nonce")) > maxOpaque || len(query.Get("login_hint")) > 320:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
@@ -24,18 +25,41 @@ func (c *call) authenticate(form url.Values) error {
 	if err != nil {
 		return err
 	}
+	asserts := form.Has("client_assertion")
+	if asserts && (presented || len(c.r.Header.Values("Authorization")) > 0) {
+		return invalidRequest("credentials are there in more than one way")
+	}
+	if asserts && id == "" {
+		id = assertedClient(form.Get("client_assertion"))
+	}
 	found, known := authorization.FindClient(c.Snapshot, c.App, id)
-	if presented && c.guesses.tooMany(c.address(), id) {
+	if (presented || asserts) && c.guesses.tooMany(c.address(), id) {
 		return &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many wrong secrets came from this address: try again in a minute", RetryAfter: time.Minute}
 	}
-	if !known || !c.proves(found, secret, presented) {
-		if presented {
+	proven := known && c.proves(found, secret, presented)
+	if known && asserts && found.Authentication == string(v1alpha1.ClientAuthenticationPrivateKeyJWT) {
+		if proven, err = c.asserted(found, form); err != nil {
+			return err
+		}
+	}
+	if !proven || asserts && found.Authentication != string(v1alpha1.ClientAuthenticationPrivateKeyJWT) {
+		if presented || asserts {
 			c.guesses.count(c.address(), id)
 		}
 		return invalidClient()
 	}
 	c.client = found
 	return nil
+}
+
+// assertedClient is who an assertion says that it is from, before anything of it is proven.
+func assertedClient(assertion string) string {
+	parsed, err := jwt.ParseSigned(assertion, assertionAlgorithms)
+	var claims jwt.Claims
+	if err != nil || parsed.UnsafeClaimsWithoutVerification(&claims) != nil {
+		return ""
+	}
+	return claims.Subject
 }
 
 // presentedSecret reads what a client presents.

@@ -17,6 +17,7 @@ type serverMetadata struct {
 	UserinfoEndpoint            string   `json:"userinfo_endpoint,omitempty"`
 	IntrospectionEndpoint       string   `json:"introspection_endpoint"`
 	RevocationEndpoint          string   `json:"revocation_endpoint"`
+	PushedEndpoint              string   `json:"pushed_authorization_request_endpoint,omitempty"`
 	ScopesSupported             []string `json:"scopes_supported,omitempty"`
 	ResponseTypesSupported      []string `json:"response_types_supported"`
 	ResponseModesSupported      []string `json:"response_modes_supported,omitempty"`
@@ -30,17 +31,21 @@ type serverMetadata struct {
 	TokenEndpointAuthMethods    []string `json:"token_endpoint_auth_methods_supported"`
 	IntrospectionAuthMethods    []string `json:"introspection_endpoint_auth_methods_supported"`
 	RevocationAuthMethods       []string `json:"revocation_endpoint_auth_methods_supported"`
+	AssertionAlgs               []string `json:"token_endpoint_auth_signing_alg_values_supported"`
 	ResponseIssuer              bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
 	RequestParameterSupported   bool     `json:"request_parameter_supported"`
 	RequestURIParameterSupports bool     `json:"request_uri_parameter_supported"`
 }
 
 func metadata(c *call) error {
-	base, secrets := c.Content.Issuer, []string{"client_secret_basic", "client_secret_post"}
+	base, secrets := c.Content.Issuer, []string{"client_secret_basic", "client_secret_post", "private_key_jwt"}
 	own := serverMetadata{
 		Issuer: base, TokenEndpoint: base + "/token", JWKSURI: base + "/jwks", IntrospectionEndpoint: base + "/introspect", RevocationEndpoint: base + "/revoke",
 		ResponseTypesSupported: []string{}, GrantTypesSupported: []string{"client_credentials"},
 		TokenEndpointAuthMethods: secrets, IntrospectionAuthMethods: secrets, RevocationAuthMethods: secrets,
+	}
+	for _, algorithm := range assertionAlgorithms {
+		own.AssertionAlgs = append(own.AssertionAlgs, string(algorithm))
 	}
 	for name, scope := range c.Scopes {
 		if !scope.Archived {
@@ -60,6 +65,7 @@ func (m *serverMetadata) askPeople(c *call) {
 	public := append(slices.Clone(m.TokenEndpointAuthMethods), "none")
 	algorithms := []string{"ES256", "RS256"}
 	m.AuthorizationEndpoint, m.UserinfoEndpoint = c.Content.FrontendURL+"/oauth/"+c.Content.Slug+authorizePath, m.Issuer+"/userinfo"
+	m.PushedEndpoint = m.Issuer + "/par"
 	m.ResponseTypesSupported, m.ResponseModesSupported, m.ResponseIssuer = []string{"code"}, []string{"query"}, true
 	m.GrantTypesSupported = append(m.GrantTypesSupported, "authorization_code", "refresh_token")
 	m.TokenEndpointAuthMethods, m.RevocationAuthMethods = public, public

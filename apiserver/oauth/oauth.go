@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -28,6 +29,8 @@ type Options struct {
 	Store     people.Store
 	// Keyring opens what the operator sealed.
 	Keyring *seal.Keyring
+	// Keys fetches those of clients that sign.
+	Keys    *jwks.Cache
 	Proxies authn.Proxies
 	Clock   func() time.Time
 	Log     logr.Logger
@@ -62,6 +65,7 @@ func New(opts Options) *Server {
 		"GET /jwks":             keySet,
 		"GET " + authorizePath:  authorize,
 		"POST " + authorizePath: authorizeByForm,
+		"POST /par":             push,
 		"POST /token":           token,
 		"POST /introspect":      introspect,
 		"POST /revoke":          revoke,

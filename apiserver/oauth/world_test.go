@@ -60,11 +60,11 @@ func (w *world) declare(name string, change func(*document.OAuthClient)) *client
 	}
 	id := w.Put(v1alpha1.KindOAuthClient, name, frontendtest.Deployment, "", content)
 	c := &client{w: w, id: ids.Format(id), secret: minted.Plain()}
-	if content.Authentication == string(v1alpha1.ClientAuthenticationNone) {
+	if len(content.Verifiers) == 0 {
 		c.secret = ""
 	}
 	w.Eventually("the client is known", func() bool {
-		return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") == "unsupported_grant_type" || !content.Active
+		return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") == "unsupported_grant_type" || !content.Active || len(content.JWKS) > 0
 	})
 	return c
 }
