@@ -106,6 +106,8 @@ type Parameters struct {
 	// MaxAge is how old the proof of who somebody is may be, in seconds; nil: as old as the session.
 	MaxAge    *int64 `json:"max_age,omitempty"`
 	LoginHint string `json:"login_hint,omitempty"`
+	// Device is the hash of the device that waits for the answer, nil for a browser that is led back.
+	Device []byte `json:"device,omitempty"`
 }
 
 // Request is an authorization request that waits for a person.
@@ -214,11 +216,16 @@ func Answer(redirectURI, issuer, state string, pairs ...string) string {
 	for ; len(pairs) > 1; pairs = pairs[2:] {
 		query.Set(pairs[0], pairs[1])
 	}
+	return WithQuery(redirectURI, query)
+}
+
+// WithQuery adds to the query of a URI, which keeps what it has.
+func WithQuery(uri string, query url.Values) string {
 	separator := "?"
-	if strings.Contains(redirectURI, "?") {
+	if strings.Contains(uri, "?") {
 		separator = "&"
 	}
-	return redirectURI + separator + query.Encode()
+	return uri + separator + query.Encode()
 }
 
 // answer is Answer to the request.

@@ -121,6 +121,9 @@ func (r *Request) settle(u *account.Unit, offer *Offer, person *Person, grants [
 // identified tells whether the client is the one it says it is: it proves that itself, or its answer goes where nobody else gets it. What was
 // granted to any other is asked for each time (RFC 8252 8.6): every program of the machine can pass as it.
 func (r *Request) identified() bool {
+	if r.Device != nil { // whoever sent the person the code may hold it
+		return false
+	}
 	form, err := redirecturi.Judge(r.RedirectURI)
 	return !r.Client.Public() || err == nil && form == redirecturi.HTTPS
 }
@@ -184,6 +187,9 @@ func (r *Request) refuse(u *account.Unit, code, description string) (string, err
 	if _, err := u.DeleteAuthorizationRequest(r.Hash); err != nil {
 		return "", err
 	}
+	if r.Device != nil {
+		return r.decideDevice(u, people.DeviceDenied, 0)
+	}
 	return r.answer("error", code, "error_description", description), nil
 }
 
@@ -208,11 +214,20 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	if family.ID, err = u.NewID(); err != nil {
 		return "", err
 	}
-	code, hash, err := session.Mint(u.Random)
-	if err != nil {
-		return "", err
+	if r.Device != nil {
+		family.ExpiresAt = u.Now.Add(DeviceLifetime)
 	}
 	if err := u.InsertTokenFamily(family); err != nil {
+		return "", err
+	}
+	if err := u.Audit("oauth.granted", "oauth_grant:"+ids.Format(grant.ID)); err != nil {
+		return "", err
+	}
+	if r.Device != nil {
+		return r.decideDevice(u, people.DeviceGranted, family.ID)
+	}
+	code, hash, err := session.Mint(u.Random)
+	if err != nil {
 		return "", err
 	}
 	err = u.InsertAuthorizationCode(people.AuthorizationCode{
@@ -221,7 +236,7 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	if err != nil {
 		return "", err
 	}
-	return r.answer("code", code), u.Audit("oauth.granted", "oauth_grant:"+ids.Format(grant.ID))
+	return r.answer("code", code), nil
 }
 
 // grant records what the person grants, beside what they granted the client there before.

@@ -82,6 +82,25 @@ func decideAuthorization(c *call) (reply, error) {
 	})
 }
 
+// meetDevice finds the request of a device by the code that it shows. Unknown codes are counted although nothing else is done.
+func meetDevice(c *call) (reply, error) {
+	var typed string
+	err := c.parse(func(o *body.Object) {
+		o.Require("user_code")
+		typed, _ = o.String("user_code")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		handle, err := authorization.Meet(u.Unit, typed)
+		if errors.Is(err, authorization.ErrUserCode) {
+			return reply{refused: err}, nil
+		}
+		return reply{data: enduserapi.AuthorizationHandle{Request: handle}}, err
+	})
+}
+
 func readDecision(o *body.Object, member string) string {
 	decision, sent := o.String(member)
 	if sent && decision != decisionContinue && decision != decisionAllow && decision != decisionDeny {

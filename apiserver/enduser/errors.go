@@ -84,6 +84,8 @@ var wordings = []struct {
 	{errKeysOften, http.StatusTooManyRequests, "RATE_LIMITED", "you made too many API keys today: wait before you make another"},
 	{authorization.ErrRequestUnknown, http.StatusNotFound, "AUTHORIZATION_NOT_FOUND", "this authorization is over, or was decided already: begin again at the app you came from"},
 	{authorization.ErrPlace, http.StatusBadRequest, "INVALID_PLACE", "you cannot grant all of this there: choose an organization and a workspace where nothing is missing"},
+	{authorization.ErrUserCode, http.StatusBadRequest, "INVALID_USER_CODE", "no device waits under this code: read it once more, or let the device begin again"},
+	{authorization.ErrTooManyUserCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many unknown codes came from your network: wait before you try another"},
 	{errGrantUnknown, http.StatusNotFound, "GRANT_NOT_FOUND", "you granted no such thing: /me/oauth-grants lists what you did"},
 	{errAppClosed, http.StatusBadRequest, "INVALID_APP", "there is no such app that you can make API keys of"},
 	{errSignInUnknown, http.StatusBadRequest, "INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every answer"},

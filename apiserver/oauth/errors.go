@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -43,6 +44,15 @@ func unauthorizedClient(description string) error {
 
 func unsupportedGrant(description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "unsupported_grant_type", Description: description}
+}
+
+// asRefused answers what a browser would be told of directly.
+func asRefused(err error) error {
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return &Error{Status: http.StatusBadRequest, Code: refused.Code, Description: refused.Description}
+	}
+	return err
 }
 
 // invalidClient refuses a client that did not prove who it is, however that failed.

@@ -17,6 +17,8 @@ type serverMetadata struct {
 	UserinfoEndpoint            string   `json:"userinfo_endpoint,omitempty"`
 	IntrospectionEndpoint       string   `json:"introspection_endpoint"`
 	RevocationEndpoint          string   `json:"revocation_endpoint"`
+	DeviceEndpoint              string   `json:"device_authorization_endpoint,omitempty"`
+	EndSessionEndpoint          string   `json:"end_session_endpoint,omitempty"`
 	PushedEndpoint              string   `json:"pushed_authorization_request_endpoint,omitempty"`
 	ScopesSupported             []string `json:"scopes_supported,omitempty"`
 	ResponseTypesSupported      []string `json:"response_types_supported"`
@@ -65,9 +67,10 @@ func (m *serverMetadata) askPeople(c *call) {
 	public := append(slices.Clone(m.TokenEndpointAuthMethods), "none")
 	algorithms := []string{"ES256", "RS256"}
 	m.AuthorizationEndpoint, m.UserinfoEndpoint = c.Content.FrontendURL+"/oauth/"+c.Content.Slug+authorizePath, m.Issuer+"/userinfo"
-	m.PushedEndpoint = m.Issuer + "/par"
+	m.DeviceEndpoint = m.Issuer + "/device_authorization"
+	m.PushedEndpoint, m.EndSessionEndpoint = m.Issuer+"/par", c.Content.FrontendURL+"/oauth/"+c.Content.Slug+logoutPath
 	m.ResponseTypesSupported, m.ResponseModesSupported, m.ResponseIssuer = []string{"code"}, []string{"query"}, true
-	m.GrantTypesSupported = append(m.GrantTypesSupported, "authorization_code", "refresh_token")
+	m.GrantTypesSupported = append(m.GrantTypesSupported, "authorization_code", "refresh_token", grantDevice)
 	m.TokenEndpointAuthMethods, m.RevocationAuthMethods = public, public
 	m.CodeChallengeMethods, m.PromptValuesSupported, m.SubjectTypesSupported = []string{"S256"}, prompts, []string{"public"}
 	m.IDTokenSigningAlgs, m.UserinfoSigningAlgs = algorithms, algorithms

@@ -34,12 +34,8 @@ func push(c *call) error {
 		return invalidRequest("redirect_uri is missing, or none that the client is registered with: they have to be equal, character by character")
 	}
 	asked, err := c.asked(c.client, form)
-	var refused *refusal
-	if errors.As(err, &refused) {
-		return &Error{Status: http.StatusBadRequest, Code: refused.Code, Description: refused.Description}
-	}
 	if err != nil {
-		return err
+		return asRefused(err)
 	}
 	handle := ""
 	err = c.change(func(u *account.Unit) (err error) {

@@ -23,6 +23,9 @@ type app struct {
 // authorizePath is where browsers are sent: always on the host that has people's sessions.
 const authorizePath = "/authorize"
 
+// browsers are the paths that need the session of a browser.
+var browsers = map[string]bool{authorizePath: true, logoutPath: true}
+
 // wellKnown are the documents that stand before an issuer's path (RFC 8414 3.1), as well as behind it.
 var wellKnown = []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"}
 
@@ -32,7 +35,7 @@ func (s *Server) find(r *http.Request) (*app, bool) {
 	current, host, path := s.Snapshots.Current(), site.Host(r), r.URL.Path
 	if entry, found := current.AppByHost(host); found {
 		a, served := newApp(current, entry, path)
-		if path == authorizePath { // sessions are of the frontend host
+		if browsers[path] { // sessions are of the frontend host
 			a.path = ""
 		}
 		return a, served
@@ -54,7 +57,7 @@ func (s *Server) find(r *http.Request) (*app, bool) {
 	}
 	a, served := newApp(current, entry, "/"+rest)
 	// An app with a host of its own asks people here, and issues there; other hosts of the deployment are no issuer.
-	return a, served && hostOf(a.Content.FrontendURL) == host && (a.Content.FQDN == "" || a.path == authorizePath)
+	return a, served && hostOf(a.Content.FrontendURL) == host && (a.Content.FQDN == "" || browsers[a.path])
 }
 
 func newApp(current *snapshot.Snapshot, entry *snapshot.Entry, path string) (*app, bool) {

@@ -27,6 +27,8 @@ func token(c *call) error {
 		return c.authorizationCode(form)
 	case "refresh_token":
 		return c.refresh(form)
+	case grantDevice:
+		return c.deviceCode(form)
 	case "client_credentials":
 		return c.clientCredentials(form)
 	case "":

@@ -198,11 +198,12 @@ func showAuthorizeProblem(v *visit) error {
 	return nil
 }
 
-// authorizes tells whether the answer to a form of the page may lead to a client: that of the request itself, and of the pages before it.
+// authorizes tells whether the answer to a form of the page may lead to a client: that of the request itself, and of the pages before it, or
+// after which an authorization server sends the browser back.
 func (v *visit) authorizes() bool {
 	target, ok := v.target(v.r.URL.Query().Get("continue"))
 	if u, err := url.Parse(target); !ok || err != nil || u.Host != "" {
 		target = ""
 	}
-	return strings.HasPrefix(v.r.URL.Path, authorizePath+"/") || strings.HasPrefix(target, authorizePath+"/")
+	return strings.HasPrefix(v.r.URL.Path, authorizePath+"/") || strings.HasPrefix(target, authorizePath+"/") || strings.HasPrefix(target, "/oauth/")
 }

@@ -17,6 +17,7 @@ var pages = map[string]page{
 	"/invitations/{token}":  {get: showInvitation, post: takeInvitation},
 	"/authorize":            {get: showAuthorizeProblem},
 	"/authorize/{request}":  {get: showAuthorize, post: takeAuthorize, bare: true},
+	"/device":               {get: showDevice, post: takeDevice, signedIn: true, bare: true},
 	"/account":              {get: showAccount, post: takeAccount, signedIn: true},
 	"/account/emails":       {get: showEmails, post: emailContact.take, signedIn: true},
 	"/account/emails/{id}":  {get: showEmail, post: emailContact.takeCode, signedIn: true},

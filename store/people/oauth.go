@@ -41,6 +41,16 @@ type OAuth interface {
 	// those that were not.
 	TrimRefreshTokens(family int64, presented []byte, used, unused int) error
 
+	// InsertDevice keeps at most so many of a network: the oldest give way. ErrDuplicate: the code that people type is another's.
+	InsertDevice(device Device, most int) error
+	Device(hash []byte) (Device, bool, error)
+	LockDevice(hash []byte) (Device, bool, error)
+	// DeviceByUserCode finds a device by what people type.
+	DeviceByUserCode(code string) (Device, bool, error)
+	// UpdateDevice writes the state, the family, and when it asked last with its interval.
+	UpdateDevice(Device) error
+	DeleteDevice(hash []byte) error
+
 	// SessionOfSignIn returns the session that a sign-in is of, with that sign-in alone and without its token. Whether it is over, the caller judges.
 	SessionOfSignIn(id int64) (Session, bool, error)
 }
@@ -112,4 +122,29 @@ type RefreshToken struct {
 	DiesAt time.Time
 	// ExpiresAt is the family's bound.
 	ExpiresAt time.Time
+}
+
+// The states of devices.
+const (
+	DevicePending = "pending"
+	DeviceDenied  = "denied"
+	DeviceGranted = "granted"
+)
+
+// Device is a device without a browser that waits for a person who has one.
+type Device struct {
+	Hash []byte
+	// UserCode is what the person types.
+	UserCode   string
+	App        int64
+	Client     string
+	Parameters string
+	// Network is whom it is counted for.
+	Network, State string
+	// Family is what came of it, 0: nothing yet.
+	Family int64
+	// PolledAt is when the device asked last, and Interval, in whole seconds, how long it has to wait in between.
+	PolledAt             time.Time
+	Interval             time.Duration
+	CreatedAt, ExpiresAt time.Time
 }

@@ -45,7 +45,7 @@ type Messages interface {
 // Upkeep is what keeps the tables small.
 type Upkeep interface {
 	// Purge deletes up to limit rows of each kind that are over:
-	//   - sessions, attempts and counters past their end, and so authorization requests and families of tokens; codes an hour later;
+	//   - sessions, attempts and counters past their end, and so authorization requests, devices and families of tokens; codes an hour later;
 	//   - challenges, sends, failures, ended messages and expired invitations older than 25 hours;
 	//   - clients that an account did not sign in from for 90 days;
 	//   - audit records older than the retention;

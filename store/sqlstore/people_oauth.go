@@ -216,6 +216,50 @@ func (tx *peopleTx) TrimRefreshTokens(family int64, presented []byte, used, unus
 	return nil
 }
 
+const deviceColumns = `hash, user_code, app_id, client, parameters, network, state, family_id, polled_at, interval_s, created_at, expires_at`
+
+func readDevice(row *sql.Rows, d *people.Device) error {
+	var seconds int64
+	err := row.Scan(&d.Hash, &d.UserCode, &d.App, &d.Client, &d.Parameters, &d.Network, &d.State, &d.Family, moment{&d.PolledAt}, &seconds, moment{&d.CreatedAt}, moment{&d.ExpiresAt})
+	d.Interval = time.Duration(seconds) * time.Second
+	return err
+}
+
+func (tx *peopleTx) InsertDevice(d people.Device, most int) error {
+	err := tx.exec(`INSERT INTO oauth_devices (deployment, `+deviceColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		d.Hash, d.UserCode, d.App, d.Client, d.Parameters, d.Network, d.State, d.Family, micros(d.PolledAt), int64(d.Interval/time.Second), micros(d.CreatedAt), micros(d.ExpiresAt))
+	if err != nil {
+		return err
+	}
+	return tx.exec(`DELETE FROM oauth_devices WHERE hash IN (SELECT o.hash FROM oauth_devices o
+		WHERE o.deployment = oauth_devices.deployment AND o.network = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?) AND deployment = :deployment`,
+		d.Network, most, most)
+}
+
+func (tx *peopleTx) Device(hash []byte) (people.Device, bool, error) {
+	return first(tx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`, hash)
+}
+
+func (tx *peopleTx) LockDevice(hash []byte) (people.Device, bool, error) {
+	if tx.readOnly {
+		return people.Device{}, false, errReadOnly
+	}
+	return first(tx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`+tx.lock(), hash)
+}
+
+func (tx *peopleTx) DeviceByUserCode(code string) (people.Device, bool, error) {
+	return first(tx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND user_code = ?`, code)
+}
+
+func (tx *peopleTx) UpdateDevice(d people.Device) error {
+	return tx.exec(`UPDATE oauth_devices SET state = ?, family_id = ?, polled_at = ?, interval_s = ? WHERE hash = ? AND deployment = :deployment`,
+		d.State, d.Family, micros(d.PolledAt), int64(d.Interval/time.Second), d.Hash)
+}
+
+func (tx *peopleTx) DeleteDevice(hash []byte) error {
+	return tx.exec(`DELETE FROM oauth_devices WHERE hash = ? AND deployment = :deployment`, hash)
+}
+
 func (tx *peopleTx) SessionOfSignIn(id int64) (people.Session, bool, error) {
 	var s people.Session
 	var g people.SignIn

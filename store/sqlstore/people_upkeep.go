@@ -21,7 +21,7 @@ var peopleTables = []struct{ name, key string }{
 	{"events", "kind, at, id"}, {"past_events", "kind, at, id"}, {"recent_events", "kind, at, id"}, {"sealed_days", "day"}, {"sealed_months", "month"},
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
-	{"oauth_refresh_tokens", "hash"},
+	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"},
 }
 
 // Erase implements store.Erasure.
@@ -74,6 +74,7 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		{"oauth_codes", "deployment, hash", "expires_at < ?", micros(now.Add(-time.Hour))},
 		{"oauth_refresh_tokens", "deployment, hash", "expires_at < ?", micros(now)},
 		{"oauth_families", "deployment, id", "expires_at < ?", micros(now)},
+		{"oauth_devices", "deployment, hash", "expires_at < ?", micros(now)},
 		{"audit", "deployment, at, id", "at < ?", micros(now.Add(-auditRetention))},
 	} {
 		// Twice: PostgreSQL, which waited for a row, looks once more at what stands outside of the list alone.

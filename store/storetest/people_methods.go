@@ -53,6 +53,9 @@ var writes = map[string]func(tx people.Tx) error{
 	"RedeemAuthorizationCode":    func(tx people.Tx) error { _, err := tx.RedeemAuthorizationCode(hashOf(1), born); return err },
 	"InsertRefreshToken":         insertRefreshToken(refreshToken(2, 1)),
 	"UseRefreshToken":            func(tx people.Tx) error { return tx.UseRefreshToken(refreshToken(1, 1), born, born) },
+	"InsertDevice":               insertDevice(device(2)),
+	"UpdateDevice":               func(tx people.Tx) error { return tx.UpdateDevice(people.Device{Hash: hashOf(1), State: people.DeviceDenied}) },
+	"DeleteDevice":               func(tx people.Tx) error { return tx.DeleteDevice(hashOf(1)) },
 	"TrimRefreshTokens":          func(tx people.Tx) error { return tx.TrimRefreshTokens(1, nil, 0, 0) },
 
 	"InsertAttempt":   func(tx people.Tx) error { return tx.InsertAttempt(attempt(2, 1)) },
@@ -184,7 +187,9 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		two, _, more := tx.RefreshToken(hashOf(2))
 		return []people.RefreshToken{one, two}, errors.Join(err, more)
 	},
-	"SessionOfSignIn": func(tx people.Tx) (any, error) { return optional(tx.SessionOfSignIn(1)) },
+	"Device":           func(tx people.Tx) (any, error) { return optional(tx.Device(hashOf(1))) },
+	"DeviceByUserCode": func(tx people.Tx) (any, error) { return optional(tx.DeviceByUserCode(device(2).UserCode)) },
+	"SessionOfSignIn":  func(tx people.Tx) (any, error) { return optional(tx.SessionOfSignIn(1)) },
 
 	"Phone":          func(tx people.Tx) (any, error) { return optional(tx.Phone(1)) },
 	"PhonesOf":       func(tx people.Tx) (any, error) { return value(tx.PhonesOf(1)) },
@@ -284,6 +289,7 @@ var locks = map[string]func(tx people.Tx) (any, error){
 	"LockUsers":        func(tx people.Tx) (any, error) { return value(tx.LockUsers([]int64{2, 1})) },
 	"LockUser":         func(tx people.Tx) (any, error) { return optional(tx.LockUser(1)) },
 	"LockSession":      func(tx people.Tx) (any, error) { return both(tx.LockSession) },
+	"LockDevice":       func(tx people.Tx) (any, error) { return optional(tx.LockDevice(hashOf(1))) },
 	"LockTokenFamily":  func(tx people.Tx) (any, error) { return optional(tx.LockTokenFamily(1)) },
 	"LockAPIKey":       func(tx people.Tx) (any, error) { return optional(tx.LockAPIKey(1)) },
 	"LockOrganization": func(tx people.Tx) (any, error) { return optional(tx.LockOrganization(1)) },

@@ -34,6 +34,17 @@ func refreshToken(n, family int64) people.RefreshToken {
 	return people.RefreshToken{Hash: hashOf(n), Family: family, Parent: []byte{}, Network: "", CreatedAt: born.Add(time.Duration(n) * time.Second), ExpiresAt: after(time.Hour)}
 }
 
+func device(n int64) people.Device {
+	return people.Device{
+		Hash: hashOf(n), UserCode: fmt.Sprint("CODE-", n), App: 1, Client: "client", Parameters: "{}", Network: "192.0.2.1", State: people.DevicePending, Interval: 5 * time.Second,
+		CreatedAt: born.Add(time.Duration(n) * time.Second), ExpiresAt: after(9 * time.Minute),
+	}
+}
+
+func insertDevice(d people.Device) func(people.Tx) error {
+	return func(tx people.Tx) error { return tx.InsertDevice(d, 9) }
+}
+
 func putGrant(g people.Grant) func(people.Tx) error {
 	return func(tx people.Tx) error { _, err := tx.PutGrant(g); return err }
 }
@@ -214,17 +225,42 @@ var oauthStories = []story{
 		e.insert(insertRefreshToken(refreshToken(9, 2)), func(tx people.Tx) error { return tx.TrimRefreshTokens(1, hashOf(1), 1, 2) })
 		e.Expect(refreshTokensLeft(e, 9)).To(gomega.Equal([]int64{1, 5, 7, 8, 9}))
 	}},
+	{name: "a device waits until a person decides, under a code of its own, and of one network only the newest", run: func(e *env) {
+		e.begin()
+		read := func(n int64) (people.Device, bool) {
+			return one(e, func(tx people.Tx) (people.Device, bool, error) { return tx.DeviceByUserCode(fmt.Sprint("CODE-", n)) })
+		}
+		e.insert(insertDevice(device(1)))
+		twin := device(9)
+		twin.UserCode = device(1).UserCode
+		e.Expect(e.store.Change(e.ctx, home, insertDevice(twin))).To(gomega.MatchError(people.ErrDuplicate))
+		e.insert(insertDevice(device(2)), func(tx people.Tx) error { return tx.InsertDevice(device(3), 2) })
+		_, found := read(1)
+		e.Expect(found).To(gomega.BeFalse())
+		got, _ := read(2)
+		e.Expect(got).To(gomega.Equal(device(2)))
+		changed := device(2)
+		changed.State, changed.Family, changed.PolledAt, changed.Interval, changed.Client = people.DeviceGranted, 7, after(time.Minute), 10*time.Second, "never written"
+		e.insert(func(tx people.Tx) error { return tx.UpdateDevice(changed) }, func(tx people.Tx) error {
+			got, _, err := tx.LockDevice(hashOf(2))
+			changed.Client = device(2).Client
+			e.Expect(got).To(gomega.Equal(changed))
+			return err
+		}, func(tx people.Tx) error { return tx.DeleteDevice(hashOf(2)) })
+		_, found = read(2)
+		e.Expect(found).To(gomega.BeFalse())
+	}},
 	{name: "what is over of authorizations is purged", run: func(e *env) {
 		e.begin()
 		e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(authorizationRequest(1), 2) }, insertFamily(tokenFamily(1, 1)),
-			insertCode(authorizationCode(1, 1)), insertRefreshToken(refreshToken(1, 1)))
+			insertCode(authorizationCode(1, 1)), insertRefreshToken(refreshToken(1, 1)), insertDevice(device(1)))
 		purge := func(now time.Time) int64 {
 			n, err := e.store.Purge(e.ctx, now, time.Hour, 10)
 			e.Expect(err).NotTo(gomega.HaveOccurred())
 			return n
 		}
-		e.Expect(purge(after(9 * time.Minute))).To(gomega.BeZero())
-		e.Expect(purge(after(11 * time.Minute))).To(gomega.Equal(int64(1)))
+		e.Expect(purge(after(8 * time.Minute))).To(gomega.BeZero())
+		e.Expect(purge(after(11 * time.Minute))).To(gomega.Equal(int64(2)))
 		e.Expect(purge(after(61*time.Minute - time.Second))).To(gomega.Equal(int64(2)))
 		e.Expect(purge(after(61*time.Minute + time.Second))).To(gomega.Equal(int64(1)))
 	}},

@@ -98,3 +98,28 @@ CREATE TABLE oauth_refresh_tokens (
 
 CREATE INDEX oauth_refresh_tokens_family ON oauth_refresh_tokens (deployment, family_id, created_at);
 CREATE INDEX oauth_refresh_tokens_expiry ON oauth_refresh_tokens (expires_at);
+
+-- Devices without a browser that wait for a person who has one (RFC 8628).
+CREATE TABLE oauth_devices (
+    deployment TEXT   NOT NULL,
+    hash       BYTEA  NOT NULL,
+    -- What the person types.
+    user_code  TEXT   NOT NULL,
+    app_id     BIGINT NOT NULL,
+    client     TEXT   NOT NULL,
+    parameters TEXT   NOT NULL,
+    network    TEXT   NOT NULL,
+    -- pending, denied or granted; then the family that came of it.
+    state      TEXT   NOT NULL,
+    family_id  BIGINT NOT NULL,
+    -- When the device asked last, and how long it has to wait in between.
+    polled_at  BIGINT NOT NULL,
+    interval_s BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    PRIMARY KEY (deployment, hash)
+);
+
+CREATE UNIQUE INDEX oauth_devices_user_code ON oauth_devices (deployment, user_code);
+CREATE INDEX oauth_devices_network ON oauth_devices (deployment, network, created_at);
+CREATE INDEX oauth_devices_expiry ON oauth_devices (expires_at);
