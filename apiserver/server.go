@@ -142,7 +142,7 @@ func New(opts Options) (*Server, error) {
 	}
 	authorization := oauth.New(oauth.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Keys: keySets, Proxies: opts.TrustedProxies, Clock: opts.Clock,
-		Log: opts.Log.WithName("oauth"),
+		Log:     opts.Log.WithName("oauth"),
 		Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
 	})
 	decisions, err := decision.New(decision.Options{

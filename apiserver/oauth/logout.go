@@ -148,4 +148,3 @@ func (c *call) readIDToken(raw string) *idClaims {
 	}
 	return nil
 }
-

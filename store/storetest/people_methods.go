@@ -54,9 +54,11 @@ var writes = map[string]func(tx people.Tx) error{
 	"InsertRefreshToken":         insertRefreshToken(refreshToken(2, 1)),
 	"UseRefreshToken":            func(tx people.Tx) error { return tx.UseRefreshToken(refreshToken(1, 1), born, born) },
 	"InsertDevice":               insertDevice(device(2)),
-	"UpdateDevice":               func(tx people.Tx) error { return tx.UpdateDevice(people.Device{Hash: hashOf(1), State: people.DeviceDenied}) },
-	"DeleteDevice":               func(tx people.Tx) error { return tx.DeleteDevice(hashOf(1)) },
-	"TrimRefreshTokens":          func(tx people.Tx) error { return tx.TrimRefreshTokens(1, nil, 0, 0) },
+	"UpdateDevice": func(tx people.Tx) error {
+		return tx.UpdateDevice(people.Device{Hash: hashOf(1), State: people.DeviceDenied})
+	},
+	"DeleteDevice":      func(tx people.Tx) error { return tx.DeleteDevice(hashOf(1)) },
+	"TrimRefreshTokens": func(tx people.Tx) error { return tx.TrimRefreshTokens(1, nil, 0, 0) },
 
 	"InsertAttempt":   func(tx people.Tx) error { return tx.InsertAttempt(attempt(2, 1)) },
 	"CompleteAttempt": func(tx people.Tx) error { _, err := tx.CompleteAttempt(1); return err },

@@ -211,6 +211,21 @@ func (e AuthorizationEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for AuthorizationHandleEnvelopeMessage.
+const (
+	AuthorizationHandleEnvelopeMessageEmpty AuthorizationHandleEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the AuthorizationHandleEnvelopeMessage enum.
+func (e AuthorizationHandleEnvelopeMessage) Valid() bool {
+	switch e {
+	case AuthorizationHandleEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ConfigDeploymentMode.
 const (
 	Production ConfigDeploymentMode = "production"
@@ -1170,6 +1185,33 @@ type AuthorizationEnvelope struct {
 
 // AuthorizationEnvelopeMessage Empty.
 type AuthorizationEnvelopeMessage string
+
+// AuthorizationHandle A request that waits for a decision.
+type AuthorizationHandle struct {
+	// Request What the operations on it are called with.
+	Request string `json:"request"`
+}
+
+// AuthorizationHandleEnvelope An answer.
+type AuthorizationHandleEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message AuthorizationHandleEnvelopeMessage `json:"message"`
+
+	// Data The answer.
+	Data AuthorizationHandle `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// AuthorizationHandleEnvelopeMessage Empty.
+type AuthorizationHandleEnvelopeMessage string
 
 // AuthorizationPlace A place where it can be granted.
 type AuthorizationPlace struct {
@@ -2701,6 +2743,12 @@ type SignedOutEnvelope struct {
 // SignedOutEnvelopeMessage Empty.
 type SignedOutEnvelopeMessage string
 
+// UserCode What a device shows.
+type UserCode struct {
+	// UserCode The code.
+	UserCode string `json:"user_code"`
+}
+
 // Workspace A workspace.
 type Workspace struct {
 	// Id Its id.
@@ -3033,6 +3081,9 @@ type EndUserChangeMemberJSONRequestBody = OrganizationMemberPatch
 
 // EndUserDecideAuthorizationJSONRequestBody defines body for EndUserDecideAuthorization for application/json ContentType.
 type EndUserDecideAuthorizationJSONRequestBody = AuthorizationDecision
+
+// EndUserMeetDeviceJSONRequestBody defines body for EndUserMeetDevice for application/json ContentType.
+type EndUserMeetDeviceJSONRequestBody = UserCode
 
 // EndUserReauthenticateJSONRequestBody defines body for EndUserReauthenticate for application/json ContentType.
 type EndUserReauthenticateJSONRequestBody = Reauthentication
