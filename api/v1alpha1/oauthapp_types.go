@@ -21,10 +21,10 @@ type OAuthAppReference struct {
 type URL string
 
 // ResourceURI names a protected resource that tokens are for (RFC 8707): an absolute URL without fragment, https, or in Staging deployments
-// http on this machine.
+// http on this machine; or `cardea:<namespace>:<name>`, the management API of a deployment that accepts the app in its jwtIssuers.
 // +kubebuilder:validation:MinLength=9
 // +kubebuilder:validation:MaxLength=512
-// +kubebuilder:validation:Pattern=`^https?://[!"$-~]+$`
+// +kubebuilder:validation:Pattern=`^(https?://[!"$-~]+|cardea:[a-z0-9-]+:[a-z0-9.-]+)$`
 // +kubebuilder:validation:XValidation:rule="!self.startsWith('http:') || self.matches('^http://(127[.]0[.]0[.]1|\\\\[::1\\\\]|localhost)([:/?].*)?$')",message="http is for 127.0.0.1, [::1] and localhost alone: use https"
 type ResourceURI string
 

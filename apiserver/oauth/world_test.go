@@ -43,6 +43,14 @@ func newWorld(t *testing.T) *world {
 type client struct {
 	w          *world
 	id, secret string
+	declared   document.OAuthClient
+}
+
+// switchOff puts a client out of use.
+func (w *world) switchOff(name string, c *client) {
+	w.T.Helper()
+	c.declared.Active = false
+	w.Put(v1alpha1.KindOAuthClient, name, frontendtest.Deployment, "", c.declared)
 }
 
 // declare puts a client, with a secret of its own unless it is public, and waits until servers know it.
@@ -59,7 +67,7 @@ func (w *world) declare(name string, change func(*document.OAuthClient)) *client
 		change(&content)
 	}
 	id := w.Put(v1alpha1.KindOAuthClient, name, frontendtest.Deployment, "", content)
-	c := &client{w: w, id: ids.Format(id), secret: minted.Plain()}
+	c := &client{w: w, id: ids.Format(id), secret: minted.Plain(), declared: content}
 	if len(content.Verifiers) == 0 {
 		c.secret = ""
 	}

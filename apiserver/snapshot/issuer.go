@@ -16,6 +16,8 @@ type Issuer struct {
 	*document.JWTIssuer
 	Deployment *Entry
 	Settings   *document.Deployment
+	// App is the OAuth app that issues, nil where it is none of the deployment's own.
+	App *Entry
 	// Keys is the key set that came with the configuration, nil where keys come from elsewhere.
 	Keys *jose.JSONWebKeySet
 	// Expression grants permissions, nil where a claim does.
@@ -65,7 +67,7 @@ func (s *Snapshot) OAuthIssuer(app *Entry, audiences []string, now time.Time) (*
 		if err != nil {
 			return nil, false
 		}
-		issuer.Keys = &jose.JSONWebKeySet{}
+		issuer.App, issuer.Keys = app, &jose.JSONWebKeySet{}
 		for _, signing := range content.SigningKeys {
 			var key jose.JSONWebKey
 			if (signing.ExpiresAt == nil || now.Before(*signing.ExpiresAt)) && key.UnmarshalJSON(signing.Public) == nil {
