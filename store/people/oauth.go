@@ -51,6 +51,18 @@ type OAuth interface {
 	UpdateDevice(Device) error
 	DeleteDevice(hash []byte) error
 
+	// InsertOAuthClient fails with ErrDuplicate where the app has one of the name, or of the fingerprint.
+	InsertOAuthClient(OAuthClient) error
+	OAuthClient(app int64, client string) (OAuthClient, bool, error)
+	// OAuthClientAlike finds the client of an app that shares its name with all of its fingerprint.
+	OAuthClientAlike(app int64, fingerprint []byte) (OAuthClient, bool, error)
+	// UpdateOAuthClient writes the content, the manager, when it was first used, and until when it is fresh.
+	UpdateOAuthClient(OAuthClient) error
+	// DeleteOAuthClient deletes a client with all that people granted it, and tells whether there was one.
+	DeleteOAuthClient(app int64, client string) (bool, error)
+	// UnusedOAuthClients counts the clients of an app that were never used, and returns the oldest of them.
+	UnusedOAuthClients(app int64) (int, OAuthClient, error)
+
 	// SessionOfSignIn returns the session that a sign-in is of, with that sign-in alone and without its token. Whether it is over, the caller judges.
 	SessionOfSignIn(id int64) (Session, bool, error)
 }
@@ -148,3 +160,24 @@ type Device struct {
 	Interval             time.Duration
 	CreatedAt, ExpiresAt time.Time
 }
+
+// OAuthClient is a client of run time: one that registered itself, or whose metadata was fetched.
+type OAuthClient struct {
+	App int64
+	// Client is what it is called in the protocol.
+	Client string
+	// Content is what it is, as a declared one is kept, as JSON.
+	Content string
+	// Fingerprint is the hash of the metadata of one that shares its name with all of the same, nil for others.
+	Fingerprint []byte
+	// Manager is the hash of what manages it, nil where nobody does.
+	Manager   []byte
+	CreatedAt time.Time
+	// UsedAt is when it was first used, zero before.
+	UsedAt time.Time
+	// FreshUntil is until when fetched metadata is good, zero for what was not fetched.
+	FreshUntil time.Time
+}
+
+// UnusedClientFor is how long a client of run time is kept that nobody uses.
+const UnusedClientFor = 24 * time.Hour

@@ -21,7 +21,7 @@ var peopleTables = []struct{ name, key string }{
 	{"events", "kind, at, id"}, {"past_events", "kind, at, id"}, {"recent_events", "kind, at, id"}, {"sealed_days", "day"}, {"sealed_months", "month"},
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
-	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"},
+	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
 }
 
 // Erase implements store.Erasure.
@@ -75,6 +75,7 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		{"oauth_refresh_tokens", "deployment, hash", "expires_at < ?", micros(now)},
 		{"oauth_families", "deployment, id", "expires_at < ?", micros(now)},
 		{"oauth_devices", "deployment, hash", "expires_at < ?", micros(now)},
+		{"oauth_clients", "deployment, app_id, client", "used_at = 0 AND created_at < ?", micros(now.Add(-people.UnusedClientFor))},
 		{"audit", "deployment, at, id", "at < ?", micros(now.Add(-auditRetention))},
 	} {
 		// Twice: PostgreSQL, which waited for a row, looks once more at what stands outside of the list alone.

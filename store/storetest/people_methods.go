@@ -54,6 +54,11 @@ var writes = map[string]func(tx people.Tx) error{
 	"InsertRefreshToken":         insertRefreshToken(refreshToken(2, 1)),
 	"UseRefreshToken":            func(tx people.Tx) error { return tx.UseRefreshToken(refreshToken(1, 1), born, born) },
 	"InsertDevice":               insertDevice(device(2)),
+	"InsertOAuthClient":          insertOAuthClient(oauthClient(2)),
+	"UpdateOAuthClient": func(tx people.Tx) error {
+		return tx.UpdateOAuthClient(people.OAuthClient{App: 1, Client: "client1", Content: "changed"})
+	},
+	"DeleteOAuthClient": func(tx people.Tx) error { _, err := tx.DeleteOAuthClient(1, "client1"); return err },
 	"UpdateDevice": func(tx people.Tx) error {
 		return tx.UpdateDevice(people.Device{Hash: hashOf(1), State: people.DeviceDenied})
 	},
@@ -191,7 +196,13 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	},
 	"Device":           func(tx people.Tx) (any, error) { return optional(tx.Device(hashOf(1))) },
 	"DeviceByUserCode": func(tx people.Tx) (any, error) { return optional(tx.DeviceByUserCode(device(2).UserCode)) },
-	"SessionOfSignIn":  func(tx people.Tx) (any, error) { return optional(tx.SessionOfSignIn(1)) },
+	"OAuthClient":      func(tx people.Tx) (any, error) { return optional(tx.OAuthClient(1, "client1")) },
+	"OAuthClientAlike": func(tx people.Tx) (any, error) { return optional(tx.OAuthClientAlike(1, hashOf(2))) },
+	"UnusedOAuthClients": func(tx people.Tx) (any, error) {
+		count, oldest, err := tx.UnusedOAuthClients(1)
+		return []any{count, oldest}, err
+	},
+	"SessionOfSignIn": func(tx people.Tx) (any, error) { return optional(tx.SessionOfSignIn(1)) },
 
 	"Phone":          func(tx people.Tx) (any, error) { return optional(tx.Phone(1)) },
 	"PhonesOf":       func(tx people.Tx) (any, error) { return value(tx.PhonesOf(1)) },

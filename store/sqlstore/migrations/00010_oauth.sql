@@ -36,6 +36,8 @@ CREATE TABLE oauth_grants (
 
 CREATE UNIQUE INDEX oauth_grants_user ON oauth_grants (deployment, user_id, app_id, client, organization_id, workspace_id);
 
+CREATE INDEX oauth_grants_client ON oauth_grants (deployment, app_id, client);
+
 -- All tokens that came of one code.
 CREATE TABLE oauth_families (
     deployment       TEXT     NOT NULL,
@@ -123,3 +125,26 @@ CREATE TABLE oauth_devices (
 CREATE UNIQUE INDEX oauth_devices_user_code ON oauth_devices (deployment, user_code);
 CREATE INDEX oauth_devices_network ON oauth_devices (deployment, network, created_at);
 CREATE INDEX oauth_devices_expiry ON oauth_devices (expires_at);
+
+-- Clients that registered themselves, or whose metadata was fetched from where their name leads. Declared ones are no rows.
+CREATE TABLE oauth_clients (
+    deployment   TEXT   NOT NULL,
+    app_id       BIGINT NOT NULL,
+    -- What it is called in the protocol: an id, or the URL of its metadata.
+    client       TEXT   NOT NULL,
+    -- What it is, as a declared one is kept.
+    content      TEXT   NOT NULL,
+    -- Of whom shares its name with all of the same metadata, their hash; of others empty.
+    fingerprint  BYTEA  NOT NULL,
+    -- The hash of what manages it, empty where nobody does.
+    manager      BYTEA  NOT NULL,
+    created_at   BIGINT NOT NULL,
+    -- When it was first used, and until when fetched metadata is good.
+    used_at      BIGINT NOT NULL,
+    fresh_until  BIGINT NOT NULL,
+    PRIMARY KEY (deployment, app_id, client)
+);
+
+CREATE UNIQUE INDEX oauth_clients_same ON oauth_clients (deployment, app_id, fingerprint) WHERE length(fingerprint) > 0;
+CREATE INDEX oauth_clients_unused ON oauth_clients (deployment, app_id, created_at) WHERE used_at = 0;
+CREATE INDEX oauth_clients_age ON oauth_clients (created_at) WHERE used_at = 0;
