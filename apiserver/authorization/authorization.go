@@ -73,20 +73,54 @@ type Client struct {
 	*snapshot.Client
 	// ID is what it is called in the protocol.
 	ID string
+	// Registered is the row of a client of run time, whom nobody vouched for; nil for a declared one.
+	Registered *people.OAuthClient
 }
 
-// FindClient returns a client of an app that is in use, and whose app is.
-func FindClient(s *snapshot.Snapshot, app *App, id string) (*Client, bool) {
+// DeclaredClient returns a declared client of an app that is in use, and whose app is. declared tells that there is one of the id at all.
+func DeclaredClient(s *snapshot.Snapshot, app *App, id string) (client *Client, inUse, declared bool) {
 	number, err := ids.Parse(id)
-	if err != nil {
-		return nil, false
+	if err != nil || ids.Format(number) != id {
+		return nil, false, false
 	}
 	entry, found := s.ByID(v1alpha1.KindOAuthClient, app.Entry.Deployment, number)
 	if !found {
-		return nil, false
+		return nil, false, false
 	}
 	content := snapshot.ContentOf[snapshot.Client](entry)
-	return &Client{Client: content, ID: id}, ids.Format(number) == id && content.App == app.Entry.Name && content.Active && app.Content.Active
+	return &Client{Client: content, ID: id}, content.App == app.Entry.Name && content.Active && app.Content.Active, true
+}
+
+// FindClient returns a client of an app that is in use: a declared one, or one of run time.
+func FindClient(u *account.Unit, app *App, id string) (*Client, bool, error) {
+	client, inUse, declared := DeclaredClient(u.Snapshot(), app, id)
+	if declared || !MayBeRegistered(id) {
+		return client, inUse, nil
+	}
+	row, found, err := u.OAuthClient(app.Entry.ID, id)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	client, err = newRegistered(row)
+	return client, err == nil && client.Active && app.Content.Active, err
+}
+
+// MayBeRegistered tells whether an id has the form of a client's of run time: spares the store the look-up.
+func MayBeRegistered(id string) bool {
+	number, err := ids.Parse(id)
+	return err == nil && ids.Format(number) == id || IsDocumentID(id)
+}
+
+func newRegistered(row people.OAuthClient) (*Client, error) {
+	var content document.OAuthClient
+	if err := json.Unmarshal([]byte(row.Content), &content); err != nil {
+		return nil, fmt.Errorf("a stored client: %w", err)
+	}
+	prepared, err := snapshot.NewClient(content)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{Client: prepared, ID: row.Client, Registered: &row}, nil
 }
 
 // Public tells that the client has nothing to prove itself by.
@@ -191,10 +225,10 @@ func Read(u *account.Unit, handle string) (*Request, error) {
 	if r.App, found = FindApp(u.Tenant, row.App); !found {
 		return nil, ErrRequestUnknown
 	}
-	if r.Client, found = FindClient(u.Snapshot(), r.App, row.Client); !found {
-		return nil, ErrRequestUnknown
+	if r.Client, found, err = FindClient(u, r.App, row.Client); err == nil && !found {
+		err = ErrRequestUnknown
 	}
-	return r, nil
+	return r, err
 }
 
 // Has tells whether a prompt was asked for.

@@ -206,6 +206,12 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	if err != nil {
 		return "", err
 	}
+	if registered := r.Client.Registered; registered != nil && registered.UsedAt.IsZero() {
+		registered.UsedAt = u.Now
+		if err := u.UpdateOAuthClient(*registered); err != nil {
+			return "", err
+		}
+	}
 	family := people.TokenFamily{
 		Grant: grant.ID, App: grant.App, Client: grant.Client, User: grant.User, Organization: grant.Organization, Workspace: grant.Workspace,
 		Session: person.Session, SignIn: person.ID, Scopes: r.Scopes, Resources: r.Resources, Nonce: r.Nonce, Method: person.Method, AuthenticatedAt: person.ProvenAt(),

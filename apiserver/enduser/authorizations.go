@@ -114,6 +114,7 @@ func viewAuthorization(r *authorization.Request, offer authorization.Offer) endu
 		Step: enduserapi.AuthorizationStep(offer.Step), RedirectHost: redirectHost(r.RedirectURI), Scopes: viewScopes(r.App, r.Scopes), Places: []enduserapi.AuthorizationPlace{},
 		Client: enduserapi.AuthorizingClient{
 			Id: r.Client.ID, Name: r.Client.Name, AppName: r.App.Content.Name, LogoUrl: r.Client.LogoURL, ClientUri: r.Client.ClientURI, PolicyUri: r.Client.PolicyURI, TosUri: r.Client.TOSURI,
+			Verified: r.Client.Registered == nil,
 		},
 	}
 	for i, option := range offer.Options {
@@ -162,10 +163,17 @@ func listGrants(c *call) (reply, error) {
 	out := []enduserapi.OauthGrant{}
 	err := c.view(func(u *account.Unit) error {
 		grants, err := u.GrantsOf(c.signedIn().User)
-		for _, g := range grants {
-			out = append(out, viewGrant(u, g))
+		if err != nil {
+			return err
 		}
-		return err
+		for _, g := range grants {
+			view, err := viewGrant(u, g)
+			if err != nil {
+				return err
+			}
+			out = append(out, view)
+		}
+		return nil
 	})
 	return reply{data: out}, err
 }
@@ -184,14 +192,18 @@ func removeGrant(c *call) (reply, error) {
 		if !found || g.User != u.signedIn().User {
 			return reply{}, errGrantUnknown
 		}
+		view, err := viewGrant(u.Unit, g)
+		if err != nil {
+			return reply{}, err
+		}
 		if _, err := u.DeleteGrant(id); err != nil {
 			return reply{}, err
 		}
-		return reply{data: viewGrant(u.Unit, g)}, u.Audit("oauth.grant_revoked", "oauth_grant:"+format(id))
+		return reply{data: view}, u.Audit("oauth.grant_revoked", "oauth_grant:"+format(id))
 	})
 }
 
-func viewGrant(u *account.Unit, g people.Grant) enduserapi.OauthGrant {
+func viewGrant(u *account.Unit, g people.Grant) (enduserapi.OauthGrant, error) {
 	view := enduserapi.OauthGrant{Id: format(g.ID), ClientId: g.Client, Scopes: []enduserapi.AskedScope{}, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt}
 	if g.Organization != 0 {
 		id := format(g.Organization)
@@ -203,9 +215,13 @@ func viewGrant(u *account.Unit, g people.Grant) enduserapi.OauthGrant {
 	}
 	if app, found := authorization.FindApp(u.Tenant, g.App); found {
 		view.AppName, view.Scopes = app.Content.Name, viewScopes(app, g.Scopes)
-		if client, _ := authorization.FindClient(u.Snapshot(), app, g.Client); client != nil {
+		client, _, err := authorization.FindClient(u, app, g.Client)
+		if err != nil {
+			return view, err
+		}
+		if client != nil {
 			view.ClientName = client.Name
 		}
 	}
-	return view
+	return view, nil
 }

@@ -59,8 +59,11 @@ func authorize(c *call) error {
 	if strings.HasPrefix(query.Get("request_uri"), pushedPrefix) {
 		return c.authorizePushed(query)
 	}
-	client, known := authorization.FindClient(c.Snapshot, c.App, query.Get("client_id"))
-	if !known || len(query["client_id"]) != 1 {
+	client, known, err := c.visitingClient(query)
+	if err != nil {
+		return err
+	}
+	if !known {
 		return c.page("client")
 	}
 	redirect := query.Get("redirect_uri")
@@ -104,6 +107,14 @@ func authorize(c *call) error {
 	}
 	c.found(path)
 	return nil
+}
+
+// visitingClient finds the client that a browser names, once.
+func (c *call) visitingClient(query url.Values) (*authorization.Client, bool, error) {
+	if len(query["client_id"]) != 1 {
+		return nil, false, nil
+	}
+	return c.findClient(query.Get("client_id"))
 }
 
 // pages is where people are asked: the tenant's own pages, or ours.

@@ -12,11 +12,25 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
+
+// findClient returns a client of the app that is in use. Declared ones need no store.
+func (c *call) findClient(id string) (client *authorization.Client, inUse bool, err error) {
+	client, inUse, declared := authorization.DeclaredClient(c.Snapshot, c.App, id)
+	if declared || !authorization.MayBeRegistered(id) {
+		return client, inUse, nil
+	}
+	err = c.view(func(u *account.Unit) (err error) {
+		client, inUse, err = authorization.FindClient(u, c.App, id)
+		return err
+	})
+	return client, inUse, err
+}
 
 // authenticate finds out which client a request is from (RFC 6749 2.3). A client presents its secret in one way, never in two; a public one
 // names itself alone. Every failure is one answer.
@@ -32,7 +46,10 @@ func (c *call) authenticate(form url.Values) error {
 	if asserts && id == "" {
 		id = assertedClient(form.Get("client_assertion"))
 	}
-	found, known := authorization.FindClient(c.Snapshot, c.App, id)
+	found, known, err := c.findClient(id)
+	if err != nil {
+		return err
+	}
 	if (presented || asserts) && c.guesses.tooMany(c.address(), id) {
 		return &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many wrong secrets came from this address: try again in a minute", RetryAfter: time.Minute}
 	}

@@ -32,9 +32,9 @@ func (c *call) judge(raw string) (judged, error) {
 	if !ok {
 		return judged{}, nil
 	}
-	client, found := authorization.FindClient(c.Snapshot, c.App, claims.ClientID)
-	if !found {
-		return judged{}, nil
+	client, found, err := c.findClient(claims.ClientID)
+	if err != nil || !found {
+		return judged{}, err
 	}
 	out := judged{claims: claims, client: client, scopes: strings.Fields(claims.Scope)}
 	if claims.Authorization == "" {

@@ -43,7 +43,10 @@ func logOut(c *call) error {
 	if err != nil || len(c.r.URL.RawQuery) > maxQuery || single(query) != nil || len(query["resource"]) > 0 {
 		return c.page("request")
 	}
-	asked, problem := c.asksToLogOut(query)
+	asked, problem, err := c.asksToLogOut(query)
+	if err != nil {
+		return err
+	}
 	if problem != "" {
 		return c.page(problem)
 	}
@@ -100,12 +103,12 @@ func (c *call) sessionOf(u *account.Unit) (s people.Session, found bool, err err
 }
 
 // asksToLogOut reads a request. problem is what is wrong with it, "" for nothing.
-func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem string) {
+func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem string, err error) {
 	id := query.Get("client_id")
 	if raw := query.Get("id_token_hint"); raw != "" {
 		if asked.hint = c.readIDToken(raw); asked.hint != nil {
 			if id != "" && id != asked.hint.AuthorizedParty {
-				return asked, "client"
+				return asked, "client", nil
 			}
 			id = asked.hint.AuthorizedParty
 		}
@@ -113,20 +116,23 @@ func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem strin
 	back := query.Get("post_logout_redirect_uri")
 	if back == "" {
 		asked.to = c.pages() + "/sign-in"
-		return asked, ""
+		return asked, "", nil
 	}
-	client, known := authorization.FindClient(c.Snapshot, c.App, id)
+	client, known, err := c.findClient(id)
+	if err != nil {
+		return asked, "", err
+	}
 	if !known {
-		return asked, "client"
+		return asked, "client", nil
 	}
 	if !slices.ContainsFunc(client.PostLogoutURIs, func(uri string) bool { return redirecturi.Fits(uri, back) }) {
-		return asked, "redirect_uri"
+		return asked, "redirect_uri", nil
 	}
 	asked.to = back
 	if state := query.Get("state"); state != "" {
 		asked.to = authorization.WithQuery(back, url.Values{"state": {state}})
 	}
-	return asked, ""
+	return asked, "", nil
 }
 
 // readIDToken reads an ID token that the app signed, though its time may be over; nil for any other.

@@ -17,6 +17,7 @@ type serverMetadata struct {
 	UserinfoEndpoint            string   `json:"userinfo_endpoint,omitempty"`
 	IntrospectionEndpoint       string   `json:"introspection_endpoint"`
 	RevocationEndpoint          string   `json:"revocation_endpoint"`
+	RegistrationEndpoint        string   `json:"registration_endpoint,omitempty"`
 	DeviceEndpoint              string   `json:"device_authorization_endpoint,omitempty"`
 	EndSessionEndpoint          string   `json:"end_session_endpoint,omitempty"`
 	PushedEndpoint              string   `json:"pushed_authorization_request_endpoint,omitempty"`
@@ -67,6 +68,9 @@ func (m *serverMetadata) askPeople(c *call) {
 	public := append(slices.Clone(m.TokenEndpointAuthMethods), "none")
 	algorithms := []string{"ES256", "RS256"}
 	m.AuthorizationEndpoint, m.UserinfoEndpoint = c.Content.FrontendURL+"/oauth/"+c.Content.Slug+authorizePath, m.Issuer+"/userinfo"
+	if c.Content.AllowDynamicClientRegistration {
+		m.RegistrationEndpoint = m.Issuer + "/register"
+	}
 	m.DeviceEndpoint = m.Issuer + "/device_authorization"
 	m.PushedEndpoint, m.EndSessionEndpoint = m.Issuer+"/par", c.Content.FrontendURL+"/oauth/"+c.Content.Slug+logoutPath
 	m.ResponseTypesSupported, m.ResponseModesSupported, m.ResponseIssuer = []string{"code"}, []string{"query"}, true

@@ -54,8 +54,11 @@ func push(c *call) error {
 
 // authorizePushed goes on with a request that the client pushed: nothing is taken from the query beside its name.
 func (c *call) authorizePushed(query url.Values) error {
-	client, known := authorization.FindClient(c.Snapshot, c.App, query.Get("client_id"))
-	if !known || len(query["client_id"]) != 1 {
+	client, known, err := c.visitingClient(query)
+	if err != nil {
+		return err
+	}
+	if !known {
 		return c.page("client")
 	}
 	name, named := strings.CutPrefix(query.Get("request_uri"), pushedPrefix)
@@ -63,7 +66,7 @@ func (c *call) authorizePushed(query url.Values) error {
 		return c.page("request")
 	}
 	handle := ""
-	err := c.change(func(u *account.Unit) (err error) {
+	err = c.change(func(u *account.Unit) (err error) {
 		handle, err = authorization.Pull(u, c.App, client, name)
 		return err
 	})

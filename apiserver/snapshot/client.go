@@ -16,6 +16,12 @@ type Client struct {
 	Keys *jose.JSONWebKeySet
 }
 
+// NewClient prepares a client for requests.
+func NewClient(content document.OAuthClient) (*Client, error) {
+	c := &Client{OAuthClient: content}
+	return c, c.prepare()
+}
+
 func (c *Client) prepare() (err error) {
 	if len(c.JWKS) > 0 {
 		c.Keys, err = keyset.Parse(c.JWKS)

@@ -1253,6 +1253,9 @@ type AuthorizingClient struct {
 
 	// TosUri Its terms, or empty.
 	TosUri string `json:"tos_uri"`
+
+	// Verified Whether the tenant declared it. Of any other all above is what it says of itself.
+	Verified bool `json:"verified"`
 }
 
 // Code A code.
