@@ -74,6 +74,33 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 	return Registered{client, manager}, u.AuditAs("anonymous", "oauth.client_registered", "oauth_client:"+row.Client, 0)
 }
 
+// PutDocument keeps what a client says of itself at its address, good until a time. It may return ErrNoRoom, as a WaitError.
+func PutDocument(u *account.Unit, app *App, id string, content document.OAuthClient, fresh time.Time) (*Client, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	row, found, err := u.OAuthClient(app.Entry.ID, id)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		row.Content, row.FreshUntil = string(raw), fresh
+		if err := u.UpdateOAuthClient(row); err != nil {
+			return nil, err
+		}
+		return newRegistered(row)
+	}
+	if err := makeRoom(u, app); err != nil {
+		return nil, err
+	}
+	row = people.OAuthClient{App: app.Entry.ID, Client: id, Content: string(raw), CreatedAt: u.Now, FreshUntil: fresh}
+	if err := u.InsertOAuthClient(row); err != nil {
+		return nil, err
+	}
+	return newRegistered(row)
+}
+
 // makeRoom lets the oldest client that was never used give way where there are too many. The lock makes those who register at once count
 // each other.
 func makeRoom(u *account.Unit, app *App) error {

@@ -114,7 +114,11 @@ func (c *call) visitingClient(query url.Values) (*authorization.Client, bool, er
 	if len(query["client_id"]) != 1 {
 		return nil, false, nil
 	}
-	return c.findClient(query.Get("client_id"))
+	id := query.Get("client_id")
+	if c.Content.AllowDynamicClientRegistration && authorization.IsDocumentID(id) {
+		return c.documentClient(id)
+	}
+	return c.findClient(id)
 }
 
 // pages is where people are asked: the tenant's own pages, or ours.

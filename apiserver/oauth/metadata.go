@@ -35,6 +35,7 @@ type serverMetadata struct {
 	IntrospectionAuthMethods    []string `json:"introspection_endpoint_auth_methods_supported"`
 	RevocationAuthMethods       []string `json:"revocation_endpoint_auth_methods_supported"`
 	AssertionAlgs               []string `json:"token_endpoint_auth_signing_alg_values_supported"`
+	DocumentIDs                 bool     `json:"client_id_metadata_document_supported,omitempty"`
 	ResponseIssuer              bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
 	RequestParameterSupported   bool     `json:"request_parameter_supported"`
 	RequestURIParameterSupports bool     `json:"request_uri_parameter_supported"`
@@ -69,7 +70,7 @@ func (m *serverMetadata) askPeople(c *call) {
 	algorithms := []string{"ES256", "RS256"}
 	m.AuthorizationEndpoint, m.UserinfoEndpoint = c.Content.FrontendURL+"/oauth/"+c.Content.Slug+authorizePath, m.Issuer+"/userinfo"
 	if c.Content.AllowDynamicClientRegistration {
-		m.RegistrationEndpoint = m.Issuer + "/register"
+		m.RegistrationEndpoint, m.DocumentIDs = m.Issuer+"/register", true
 	}
 	m.DeviceEndpoint = m.Issuer + "/device_authorization"
 	m.PushedEndpoint, m.EndSessionEndpoint = m.Issuer+"/par", c.Content.FrontendURL+"/oauth/"+c.Content.Slug+logoutPath

@@ -16,6 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
+	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/seal"
@@ -30,7 +31,9 @@ type Options struct {
 	// Keyring opens what the operator sealed.
 	Keyring *seal.Keyring
 	// Keys fetches those of clients that sign.
-	Keys    *jwks.Cache
+	Keys *jwks.Cache
+	// Egress tells where metadata of clients may be fetched from.
+	Egress  *egress.Policy
 	Proxies authn.Proxies
 	Clock   func() time.Time
 	Log     logr.Logger
@@ -44,13 +47,14 @@ type Server struct {
 	Options
 	router *route.Router
 	// signers are opened keys by their ids.
-	signers sync.Map
-	guesses *guesses
+	signers   sync.Map
+	guesses   *guesses
+	documents *documents
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, guesses: newGuesses()}
+	s := &Server{Options: opts, guesses: newGuesses(), documents: newDocuments(opts.Egress)}
 	s.router = route.New(func(w http.ResponseWriter, r *http.Request, allow string) {
 		if allow != "" {
 			w.Header().Set("Allow", allow)

@@ -102,17 +102,22 @@ func register(c *call) error {
 		made, err = authorization.Register(u, c.App, *content, content.Authentication == string(v1alpha1.ClientAuthenticationNone))
 		return err
 	})
+	if err != nil {
+		return noRoom(err)
+	}
+	writeJSON(c.w, http.StatusCreated, c.registrationOf(made.Client, secret, made.Manager))
+	return nil
+}
+
+// noRoom says of an app that has too many unused clients when there will be room.
+func noRoom(err error) error {
 	var wait *account.WaitError
 	if errors.As(err, &wait) {
 		return &Error{
 			Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "too many clients registered and were not used yet: try again", RetryAfter: wait.Wait,
 		}
 	}
-	if err != nil {
-		return err
-	}
-	writeJSON(c.w, http.StatusCreated, c.registrationOf(made.Client, secret, made.Manager))
-	return nil
+	return err
 }
 
 // notHere says that there is no such endpoint, as of one that is off.

@@ -19,7 +19,15 @@ import (
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	cleanup, err := trustElsewhere()
+	if err != nil {
+		panic(err)
+	}
+	code := pgtest.Main(m)
+	cleanup()
+	os.Exit(code)
+}
 
 // world is the world of end users with an authorization server on its first host.
 type world struct {
