@@ -45,7 +45,9 @@ func inUse(s *snapshot.Snapshot, app *snapshot.Entry, client string) bool {
 }
 
 // ofItself tells whether a token of an authorization server is a client's own: what a person lets a client do is no management.
-func ofItself(issuer *snapshot.Issuer, subject, client string) bool { return issuer.App == nil || subject == client }
+func ofItself(issuer *snapshot.Issuer, subject, client string) bool {
+	return issuer.App == nil || subject == client
+}
 
 // same tells whether two are one unchanged entry of an issuer.
 func same(a, b *snapshot.Issuer) bool {

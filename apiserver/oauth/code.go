@@ -11,7 +11,6 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/account"
-	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
@@ -145,14 +144,14 @@ func (c *call) narrow(asked *narrowed, form url.Values, family people.TokenFamil
 // grow gives a family its next tokens: what it stands for now, and a refresh token in place of parent (nil: the first) where the client uses
 // them.
 func (c *call) grow(u *account.Unit, family people.TokenFamily, parent *people.RefreshToken, asked narrowed) (*issued, error) {
-	held, person, err := c.standing(u, family)
+	held, subject, err := c.Standing(u, family)
 	if err != nil {
 		return nil, err
 	}
-	if person == nil {
+	if subject == nil {
 		return nil, errGrant
 	}
-	out := &issued{person: person, scopes: held, resources: asked.resources}
+	out := &issued{subject: subject, scopes: held, resources: asked.resources}
 	family.Scopes, family.UsedAt = held, c.now
 	if asked.scopes != nil {
 		out.scopes = slices.DeleteFunc(slices.Clone(held), func(scope string) bool { return !slices.Contains(asked.scopes, scope) })
@@ -170,44 +169,4 @@ func (c *call) grow(u *account.Unit, family people.TokenFamily, parent *people.R
 	}
 	out.family = family
 	return out, u.UpdateTokenFamily(family)
-}
-
-// person is whom a family's tokens are about, where they act.
-type person struct {
-	user   people.User
-	place  authorization.Place
-	family people.TokenFamily
-}
-
-// standing tells what a family stands for now: the scopes that the person still holds. Nil: for nothing any more, because the person, the
-// grant or the sign-in is gone, or nothing of what was granted is left.
-func (c *call) standing(u *account.Unit, family people.TokenFamily) ([]string, *person, error) {
-	user, found, err := u.User(family.User)
-	if err != nil || !found || user.Disabled || !c.now.Before(family.ExpiresAt) {
-		return nil, nil, err
-	}
-	if _, granted, err := u.Grant(family.Grant); err != nil || !granted {
-		return nil, nil, err
-	}
-	if !family.Offline {
-		s, signedIn, err := u.SessionOfSignIn(family.SignIn)
-		if err != nil || !signedIn || session.Evaluate(s, c.policy(), c.now) != session.Live {
-			return nil, nil, err
-		}
-	}
-	place, err := authorization.PlaceOf(u, family.User, family.Organization, family.Workspace)
-	if err != nil {
-		return nil, nil, err
-	}
-	held := c.Held(u, family.Scopes, place)
-	if len(held) == 0 && len(family.Scopes) > 0 {
-		return nil, nil, nil
-	}
-	return held, &person{user: user, place: place, family: family}, nil
-}
-
-// policy is the deployment's of sessions.
-func (c *call) policy() session.Policy {
-	declared := c.settings().EffectiveSession()
-	return session.Policy{Idle: declared.IdleTimeout(), Lifetime: declared.Lifetime(), MaxSignIns: declared.MaxSignIns}
 }

@@ -39,21 +39,21 @@ func introspect(c *call) error {
 	if err != nil {
 		return err
 	}
-	if told.client == nil {
+	if told.Client == nil {
 		answer, err := c.introspectRefresh(raw)
 		if err == nil {
 			writeJSON(c.w, http.StatusOK, answer)
 		}
 		return err
 	}
-	if told.client.ID != c.client.ID && !c.owns(told.claims.Audience) {
+	if told.Client.ID != c.client.ID && !c.owns(told.Claims.Audience) {
 		writeJSON(c.w, http.StatusOK, introspection{})
 		return nil
 	}
 	writeJSON(c.w, http.StatusOK, introspection{
-		Active: true, Scope: strings.Join(told.scopes, " "), ClientID: told.claims.ClientID, TokenType: "Bearer", ExpiresAt: told.claims.Expiry.Time().Unix(),
-		IssuedAt: told.claims.IssuedAt.Time().Unix(), Subject: told.claims.Subject, Audience: told.claims.Audience, Issuer: told.claims.Issuer, ID: told.claims.ID,
-		Permissions: told.claims.Permissions,
+		Active: true, Scope: strings.Join(told.Scopes, " "), ClientID: told.Claims.ClientID, TokenType: "Bearer", ExpiresAt: told.Claims.Expiry.Time().Unix(),
+		IssuedAt: told.Claims.IssuedAt.Time().Unix(), Subject: told.Claims.Subject, Audience: told.Claims.Audience, Issuer: told.Claims.Issuer, ID: told.Claims.ID,
+		Permissions: told.Claims.Permissions,
 	})
 	return nil
 }
@@ -84,8 +84,8 @@ func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 		if err != nil || !found || !c.holds(family) || !token.DiesAt.IsZero() && !c.now.Before(token.DiesAt) {
 			return err
 		}
-		held, person, err := c.standing(u, family)
-		if err != nil || person == nil {
+		held, subject, err := c.Standing(u, family)
+		if err != nil || subject == nil {
 			return err
 		}
 		out = introspection{
@@ -124,7 +124,7 @@ func revoke(c *call) error {
 		return err
 	}
 	if !found {
-		if claims, ok := c.read(raw); ok && claims.Authorization == "" && claims.ClientID == c.client.ID {
+		if claims, ok := c.ReadAccessToken(c.Keyring, raw, c.now); ok && claims.Authorization == "" && claims.ClientID == c.client.ID {
 			return &Error{Status: http.StatusBadRequest, Code: "unsupported_token_type", Description: "a token of client_credentials ends by its lifetime: it cannot be revoked"}
 		}
 		c.w.WriteHeader(http.StatusOK)
@@ -152,7 +152,7 @@ func (c *call) familyOf(raw string) (family people.TokenFamily, found bool, err 
 		})
 		return family, found && c.holds(family), err
 	}
-	claims, ok := c.read(raw)
+	claims, ok := c.ReadAccessToken(c.Keyring, raw, c.now)
 	if !ok || claims.Authorization == "" {
 		return family, false, nil
 	}

@@ -22,14 +22,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// The types of tokens (RFC 9068 2.1, OpenID Connect Core 2).
-const (
-	typeAccessToken = "at+jwt"
-	typeIDToken     = "JWT"
-)
-
-// sealedAccessToken is the kind that opaque access tokens are sealed for.
-const sealedAccessToken = "oauth-access-token"
+// typeIDToken is the type of ID tokens.
+const typeIDToken = "JWT"
 
 // granted is what the token endpoint answers.
 type granted struct {
@@ -39,17 +33,6 @@ type granted struct {
 	RefreshToken string `json:"refresh_token,omitempty"`
 	IDToken      string `json:"id_token,omitempty"`
 	Scope        string `json:"scope,omitempty"`
-}
-
-// accessClaims are what an access token says (RFC 9068 2.2).
-type accessClaims struct {
-	jwt.Claims
-	ClientID    string   `json:"client_id"`
-	Scope       string   `json:"scope,omitempty"`
-	Permissions []string `json:"permissions,omitempty"`
-	// AuthTime is when the person proved who they are, and Authorization the family of the token; a client's own token has neither.
-	AuthTime      *jwt.NumericDate `json:"auth_time,omitempty"`
-	Authorization string           `json:"authorization_id,omitempty"`
 }
 
 // idClaims are what an ID token says beside what is said of the person (OpenID Connect Core 2).
@@ -67,7 +50,7 @@ type idClaims struct {
 // issued is what a transaction grants, before it is signed.
 type issued struct {
 	family            people.TokenFamily
-	person            *person
+	subject           *authorization.Subject
 	scopes, resources []string
 	refresh           string
 	// about is what ID tokens say of the person.
@@ -104,7 +87,7 @@ func storeAway(err error) error {
 
 // issue answers with the tokens of what one transaction grants. They are signed after its commit, by keys that were opened before it.
 func (c *call) issue(grant func(*account.Unit) (*issued, error)) error {
-	access, err := c.signer(jose.ES256, typeAccessToken)
+	access, err := c.signer(jose.ES256, authorization.TypeAccessToken)
 	if err != nil {
 		return err
 	}
@@ -116,7 +99,7 @@ func (c *call) issue(grant func(*account.Unit) (*issued, error)) error {
 	var out *issued
 	err = c.change(func(u *account.Unit) (err error) {
 		if out, err = grant(u); err == nil && slices.Contains(out.scopes, authorization.ScopeOpenID) {
-			out.about, err = c.about(u, out.person, out.scopes)
+			out.about, err = c.about(u, out.subject, out.scopes)
 		}
 		return err
 	})
@@ -148,12 +131,12 @@ func (c *call) issue(grant func(*account.Unit) (*issued, error)) error {
 }
 
 // newAccessClaims are those of every access token.
-func (c *call) newAccessClaims(subject string, resources, scopes []string) accessClaims {
+func (c *call) newAccessClaims(subject string, resources, scopes []string) authorization.AccessClaims {
 	audience := jwt.Audience(resources)
 	if len(audience) == 0 {
 		audience = jwt.Audience{c.Content.Issuer}
 	}
-	return accessClaims{
+	return authorization.AccessClaims{
 		Claims: jwt.Claims{
 			Issuer: c.Content.Issuer, Subject: subject, Audience: audience, IssuedAt: jwt.NewNumericDate(c.now),
 			Expiry: jwt.NewNumericDate(c.now.Add(c.client.AccessTokenLifetime())), ID: rand.Text(),
@@ -163,10 +146,10 @@ func (c *call) newAccessClaims(subject string, resources, scopes []string) acces
 }
 
 // accessToken writes claims as the client's access tokens are: signed for all to read, or sealed for us alone.
-func (c *call) accessToken(signer jose.Signer, claims accessClaims) (string, error) {
+func (c *call) accessToken(signer jose.Signer, claims authorization.AccessClaims) (string, error) {
 	if c.client.OpaqueTokens {
 		raw, err := json.Marshal(claims)
-		return c.Keyring.Seal(sealedAccessToken, c.Content.Issuer, raw), err
+		return c.Keyring.Seal(authorization.SealedAccessToken, c.Content.Issuer, raw), err
 	}
 	signed, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {
@@ -198,7 +181,7 @@ func halfHash(token string) string {
 }
 
 // about is what is said of a person to whom they granted it (OpenID Connect Core 5.4).
-func (c *call) about(u *account.Unit, p *person, scopes []string) (map[string]any, error) {
+func (c *call) about(u *account.Unit, p *authorization.Subject, scopes []string) (map[string]any, error) {
 	about := map[string]any{}
 	for _, scope := range scopes {
 		if _, declared := c.Scopes[scope]; declared {
@@ -206,32 +189,32 @@ func (c *call) about(u *account.Unit, p *person, scopes []string) (map[string]an
 		}
 		switch scope {
 		case authorization.ScopeProfile:
-			about["given_name"], about["family_name"], about["updated_at"] = p.user.FirstName, p.user.LastName, p.user.UpdatedAt.Unix()
-			about["name"] = strings.TrimSpace(p.user.FirstName + " " + p.user.LastName)
+			about["given_name"], about["family_name"], about["updated_at"] = p.User.FirstName, p.User.LastName, p.User.UpdatedAt.Unix()
+			about["name"] = strings.TrimSpace(p.User.FirstName + " " + p.User.LastName)
 		case authorization.ScopeEmail:
-			address, found, err := u.Email(people.FoldEmail(p.user.Email))
+			address, found, err := u.Email(people.FoldEmail(p.User.Email))
 			if err != nil {
 				return nil, err
 			}
-			about["email"], about["email_verified"] = p.user.Email, found && address.User == p.user.ID && !address.VerifiedAt.IsZero()
+			about["email"], about["email_verified"] = p.User.Email, found && address.User == p.User.ID && !address.VerifiedAt.IsZero()
 		case authorization.ScopePhone:
-			if p.user.Phone != "" {
-				owner, found, err := u.PhoneOwner(p.user.Phone)
+			if p.User.Phone != "" {
+				owner, found, err := u.PhoneOwner(p.User.Phone)
 				if err != nil {
 					return nil, err
 				}
-				about["phone_number"], about["phone_number_verified"] = p.user.Phone, found && owner == p.user.ID
+				about["phone_number"], about["phone_number_verified"] = p.User.Phone, found && owner == p.User.ID
 			}
 		case authorization.ScopeGroups:
-			about["groups"] = p.place.Groups(u)
+			about["groups"] = p.Place.Groups(u)
 		}
 	}
 	organization, workspace, _ := c.Needs(scopes)
-	if organization && p.place.Member != nil {
-		about["org_id"], about["org_slug"] = ids.Format(p.place.Member.Organization.ID), p.place.Member.Organization.Slug
+	if organization && p.Place.Member != nil {
+		about["org_id"], about["org_slug"] = ids.Format(p.Place.Member.Organization.ID), p.Place.Member.Organization.Slug
 	}
-	if workspace && p.place.Workspace != nil {
-		about["workspace_id"] = ids.Format(p.place.Workspace.Workspace.ID)
+	if workspace && p.Place.Workspace != nil {
+		about["workspace_id"] = ids.Format(p.Place.Workspace.Workspace.ID)
 	}
 	return about, nil
 }

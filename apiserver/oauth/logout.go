@@ -99,7 +99,7 @@ func (c *call) sessionOf(u *account.Unit) (s people.Session, found bool, err err
 		return s, false, nil
 	}
 	s, found, err = u.LockSession(hash)
-	return s, found && session.Evaluate(s, c.policy(), c.now) == session.Live, err
+	return s, found && session.Evaluate(s, authorization.SessionPolicy(u.Tenant), c.now) == session.Live, err
 }
 
 // asksToLogOut reads a request. problem is what is wrong with it, "" for nothing.

@@ -10,6 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 )
 
 // token gives tokens for what a client presents.
@@ -50,7 +51,7 @@ func (c *call) clientCredentials(form url.Values) error {
 	if err != nil {
 		return err
 	}
-	signer, err := c.signer(jose.ES256, typeAccessToken)
+	signer, err := c.signer(jose.ES256, authorization.TypeAccessToken)
 	if err != nil {
 		return err
 	}

@@ -23,35 +23,35 @@ func userinfo(c *call) error {
 	if err != nil {
 		return err
 	}
-	if told.person == nil {
+	if told.Subject == nil {
 		return &Error{
 			Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is no good any more, or is of no person", Challenge: `Bearer error="invalid_token"`,
 		}
 	}
-	if !told.has(authorization.ScopeOpenID) {
+	if !told.Has(authorization.ScopeOpenID) {
 		return &Error{
 			Status: http.StatusForbidden, Code: "insufficient_scope", Description: "the access token has not the scope openid", Challenge: `Bearer error="insufficient_scope", scope="openid"`,
 		}
 	}
 	answer := map[string]any{}
 	err = c.view(func(u *account.Unit) error {
-		about, err := c.about(u, told.person, told.scopes)
+		about, err := c.about(u, told.Subject, told.Scopes)
 		maps.Copy(answer, about)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	answer["sub"] = told.claims.Subject
-	if told.client.UserinfoSigningAlg == "" {
+	answer["sub"] = told.Claims.Subject
+	if told.Client.UserinfoSigningAlg == "" {
 		writeJSON(c.w, http.StatusOK, answer)
 		return nil
 	}
-	signer, err := c.signer(jose.SignatureAlgorithm(told.client.UserinfoSigningAlg), typeIDToken)
+	signer, err := c.signer(jose.SignatureAlgorithm(told.Client.UserinfoSigningAlg), typeIDToken)
 	if err != nil {
 		return err
 	}
-	answer["iss"], answer["aud"] = c.Content.Issuer, told.client.ID
+	answer["iss"], answer["aud"] = c.Content.Issuer, told.Client.ID
 	signed, err := jwt.Signed(signer).Claims(answer).Serialize()
 	if err != nil {
 		return err

@@ -1,0 +1,145 @@
+package authorization
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/session"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// TypeAccessToken is the type of access tokens that are JWTs (RFC 9068 2.1).
+	TypeAccessToken = "at+jwt"
+	// SealedAccessToken is the kind that opaque access tokens are sealed for, by their issuer.
+	SealedAccessToken = "oauth-access-token"
+)
+
+// AccessClaims are what an access token says (RFC 9068 2.2).
+type AccessClaims struct {
+	jwt.Claims
+	ClientID    string   `json:"client_id"`
+	Scope       string   `json:"scope,omitempty"`
+	Permissions []string `json:"permissions,omitempty"`
+	// AuthTime is when the person proved who they are, and Authorization the family of the token; a client's own token has neither.
+	AuthTime      *jwt.NumericDate `json:"auth_time,omitempty"`
+	Authorization string           `json:"authorization_id,omitempty"`
+}
+
+// ReadAccessToken reads an access token that the app gave and whose time is not over.
+func (a *App) ReadAccessToken(keyring *seal.Keyring, raw string, now time.Time) (claims AccessClaims, ok bool) {
+	if text, err := keyring.Open(SealedAccessToken, a.Content.Issuer, raw); err == nil {
+		ok = json.Unmarshal(text, &claims) == nil
+	} else {
+		claims, ok = a.verifyAccessToken(raw, now)
+	}
+	return claims, ok && claims.Issuer == a.Content.Issuer && claims.Expiry != nil && claims.IssuedAt != nil && now.Before(claims.Expiry.Time())
+}
+
+func (a *App) verifyAccessToken(raw string, now time.Time) (claims AccessClaims, ok bool) {
+	parsed, err := jwt.ParseSigned(raw, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
+	if err != nil || len(parsed.Headers) != 1 || parsed.Headers[0].ExtraHeaders[jose.HeaderType] != TypeAccessToken {
+		return claims, false
+	}
+	for _, key := range a.Content.SigningKeys {
+		var public jose.JSONWebKey
+		if key.ID != parsed.Headers[0].KeyID || key.ExpiresAt != nil && !now.Before(*key.ExpiresAt) || public.UnmarshalJSON(key.Public) != nil || public.Algorithm != parsed.Headers[0].Algorithm {
+			continue
+		}
+		return claims, parsed.Claims(public.Key, &claims) == nil
+	}
+	return claims, false
+}
+
+// Subject is whom a family's tokens are about, where they act.
+type Subject struct {
+	User   people.User
+	Place  Place
+	Family people.TokenFamily
+}
+
+// Standing tells what a family stands for now: the scopes that the person still holds. Nil: for nothing any more, because the person, the
+// grant or the sign-in is gone, or nothing of what was granted is left.
+func (a *App) Standing(u *account.Unit, family people.TokenFamily) ([]string, *Subject, error) {
+	user, found, err := u.User(family.User)
+	if err != nil || !found || user.Disabled || !u.Now.Before(family.ExpiresAt) {
+		return nil, nil, err
+	}
+	if _, granted, err := u.Grant(family.Grant); err != nil || !granted {
+		return nil, nil, err
+	}
+	if !family.Offline {
+		s, signedIn, err := u.SessionOfSignIn(family.SignIn)
+		if err != nil || !signedIn || session.Evaluate(s, SessionPolicy(u.Tenant), u.Now) != session.Live {
+			return nil, nil, err
+		}
+	}
+	place, err := PlaceOf(u, family.User, family.Organization, family.Workspace)
+	if err != nil {
+		return nil, nil, err
+	}
+	held := a.Held(u, family.Scopes, place)
+	if len(held) == 0 && len(family.Scopes) > 0 {
+		return nil, nil, nil
+	}
+	return held, &Subject{User: user, Place: place, Family: family}, nil
+}
+
+// SessionPolicy is the deployment's of sessions.
+func SessionPolicy(tenant *account.Tenant) session.Policy {
+	declared := tenant.Settings.EffectiveSession()
+	return session.Policy{Idle: declared.IdleTimeout(), Lifetime: declared.Lifetime(), MaxSignIns: declared.MaxSignIns}
+}
+
+// Judged is what is true of an access token now.
+type Judged struct {
+	Claims AccessClaims
+	// Client is whose token it is, nil: the token is not good.
+	Client *Client
+	// Subject is whom it is about, nil for a client's own.
+	Subject *Subject
+	// Scopes are those that are still held.
+	Scopes []string
+}
+
+// Has tells whether a scope is still held.
+func (j *Judged) Has(scope string) bool { return slices.Contains(j.Scopes, scope) }
+
+// Judge tells what is true of an access token now, of which the claims were read: what the person still holds of it, or nothing.
+func (a *App) Judge(u *account.Unit, claims AccessClaims) (Judged, error) {
+	client, found, err := FindClient(u, a, claims.ClientID)
+	if err != nil || !found {
+		return Judged{}, err
+	}
+	out := Judged{Claims: claims, Client: client, Scopes: strings.Fields(claims.Scope)}
+	if claims.Authorization == "" {
+		out.Scopes = slices.DeleteFunc(out.Scopes, func(scope string) bool { return !a.MayAsk(client, scope) })
+		return out, nil
+	}
+	id, err := ids.Parse(claims.Authorization)
+	if err != nil {
+		return Judged{}, nil
+	}
+	family, found, err := u.TokenFamily(id)
+	if err != nil || !found || family.Client != client.ID || family.App != a.Entry.ID {
+		return Judged{}, err
+	}
+	held, subject, err := a.Standing(u, family)
+	if err != nil || subject == nil {
+		return Judged{}, err
+	}
+	asked := len(out.Scopes)
+	out.Subject, out.Scopes = subject, slices.DeleteFunc(out.Scopes, func(scope string) bool { return !slices.Contains(held, scope) })
+	if asked > 0 && len(out.Scopes) == 0 {
+		return Judged{}, nil
+	}
+	return out, nil
+}
