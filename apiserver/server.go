@@ -146,7 +146,7 @@ func New(opts Options) (*Server, error) {
 		Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
 	})
 	decisions, err := decision.New(decision.Options{
-		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, Keyring: opts.Keyring, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision"), Registry: opts.Registry,
 		Journal: opts.Journal,
 	})

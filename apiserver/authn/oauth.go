@@ -6,6 +6,8 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/permission"
+	"github.com/cardea-iam/cardea/store/document"
 )
 
 // presented is what a token says that decides who vouches for it.
@@ -52,4 +54,13 @@ func ofItself(issuer *snapshot.Issuer, subject, client string) bool {
 // same tells whether two are one unchanged entry of an issuer.
 func same(a, b *snapshot.Issuer) bool {
 	return a == b || a.App != nil && a.App == b.App && a.Deployment == b.Deployment
+}
+
+// NewClientPrincipal is a client of a deployment's authorization server, for a user ("" for nobody), limited by a scheme of a name ("" for the
+// deployment's). It is a principal of decisions alone: whose permissions are names of an application's own.
+func NewClientPrincipal(deployment *snapshot.Entry, settings *document.Deployment, client, user, scheme string, permissions []string) *Principal {
+	return &Principal{
+		Deployment: deployment, Settings: settings, Subject: user, Client: client, Scheme: scheme,
+		granted: permission.NewSet(permissions), ceiling: permission.NewSet([]string{permission.All}),
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -148,8 +147,7 @@ func (c *call) newAccessClaims(subject string, resources, scopes []string) autho
 // accessToken writes claims as the client's access tokens are: signed for all to read, or sealed for us alone.
 func (c *call) accessToken(signer jose.Signer, claims authorization.AccessClaims) (string, error) {
 	if c.client.OpaqueTokens {
-		raw, err := json.Marshal(claims)
-		return c.Keyring.Seal(authorization.SealedAccessToken, c.Content.Issuer, raw), err
+		return c.NewOpaque(c.Keyring, claims)
 	}
 	signed, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {
