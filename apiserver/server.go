@@ -97,7 +97,9 @@ type Server struct {
 	// counters are those that replicas share, nil where this server counts alone.
 	counters  *sharedlimit.Counters
 	decisions *decision.API
-	decision  http.Handler
+	// authorization tells clients of sign-ins that ended.
+	authorization *oauth.Server
+	decision      http.Handler
 }
 
 // New composes a server.
@@ -163,7 +165,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, authorization: authorization, decision: guarded("decision", decisions),
 		backend: guarded("backend", backend), frontend: guarded("end-user", authorization),
 	}, nil
 }
@@ -189,6 +191,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.keepUp(ctx) })
 	group.Go(func() error { return s.keys.Run(ctx) })
 	group.Go(func() error { return s.seal(ctx) })
+	group.Go(func() error { return s.authorization.Run(ctx) })
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })
 	}

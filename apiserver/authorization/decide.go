@@ -215,7 +215,7 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	family := people.TokenFamily{
 		Grant: grant.ID, App: grant.App, Client: grant.Client, User: grant.User, Organization: grant.Organization, Workspace: grant.Workspace,
 		Session: person.Session, SignIn: person.ID, Scopes: r.Scopes, Resources: r.Resources, Nonce: r.Nonce, Method: person.Method, AuthenticatedAt: person.ProvenAt(),
-		Offline: slices.Contains(r.Scopes, ScopeOffline), CreatedAt: u.Now, UsedAt: u.Now, ExpiresAt: u.Now.Add(CodeLifetime),
+		Offline: slices.Contains(r.Scopes, ScopeOffline), Backchannel: r.Client.BackchannelLogoutURI != "", CreatedAt: u.Now, UsedAt: u.Now, ExpiresAt: u.Now.Add(CodeLifetime),
 	}
 	if family.ID, err = u.NewID(); err != nil {
 		return "", err

@@ -35,6 +35,8 @@ type serverMetadata struct {
 	IntrospectionAuthMethods    []string `json:"introspection_endpoint_auth_methods_supported"`
 	RevocationAuthMethods       []string `json:"revocation_endpoint_auth_methods_supported"`
 	AssertionAlgs               []string `json:"token_endpoint_auth_signing_alg_values_supported"`
+	BackchannelLogout           bool     `json:"backchannel_logout_supported,omitempty"`
+	BackchannelLogoutSession    bool     `json:"backchannel_logout_session_supported,omitempty"`
 	DocumentIDs                 bool     `json:"client_id_metadata_document_supported,omitempty"`
 	ResponseIssuer              bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
 	RequestParameterSupported   bool     `json:"request_parameter_supported"`
@@ -69,6 +71,7 @@ func (m *serverMetadata) askPeople(c *call) {
 	public := append(slices.Clone(m.TokenEndpointAuthMethods), "none")
 	algorithms := []string{"ES256", "RS256"}
 	m.AuthorizationEndpoint, m.UserinfoEndpoint = c.Content.FrontendURL+"/oauth/"+c.Content.Slug+authorizePath, m.Issuer+"/userinfo"
+	m.BackchannelLogout, m.BackchannelLogoutSession = true, true
 	if c.Content.AllowDynamicClientRegistration {
 		m.RegistrationEndpoint, m.DocumentIDs = m.Issuer+"/register", true
 	}

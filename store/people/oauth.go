@@ -63,6 +63,9 @@ type OAuth interface {
 	// UnusedOAuthClients counts the clients of an app that were never used, and returns the oldest of them.
 	UnusedOAuthClients(app int64) (int, OAuthClient, error)
 
+	// TakeLogouts takes up to limit sign-ins that ended, of which clients are to be told: whoever takes them tells.
+	TakeLogouts(limit int) ([]Logout, error)
+
 	// SessionOfSignIn returns the session that a sign-in is of, with that sign-in alone and without its token. Whether it is over, the caller judges.
 	SessionOfSignIn(id int64) (Session, bool, error)
 }
@@ -101,9 +104,9 @@ type TokenFamily struct {
 	// Nonce, Method and AuthenticatedAt are what ID tokens say.
 	Nonce, Method   string
 	AuthenticatedAt time.Time
-	// Offline tells that it outlives the sign-in.
-	Offline           bool
-	CreatedAt, UsedAt time.Time
+	// Offline tells that it outlives the sign-in, and Backchannel that the client is told of the sign-in's end.
+	Offline, Backchannel bool
+	CreatedAt, UsedAt    time.Time
 	// ExpiresAt is the absolute bound of all its tokens.
 	ExpiresAt time.Time
 }
@@ -181,3 +184,10 @@ type OAuthClient struct {
 
 // UnusedClientFor is how long a client of run time is kept that nobody uses.
 const UnusedClientFor = 24 * time.Hour
+
+// Logout is a sign-in that ended, of which a client is to be told.
+type Logout struct {
+	App           int64
+	Client        string
+	User, Session int64
+}

@@ -26,6 +26,8 @@ type Store interface {
 	// do may run several times and must keep nothing of an earlier run.
 	Change(ctx context.Context, deployment string, do func(Tx) error) error
 	Messages
+	// LogoutsWaiting returns deployments in which sign-ins ended of which clients are to be told.
+	LogoutsWaiting(ctx context.Context) ([]string, error)
 	Upkeep
 	Analytics
 	Sealing

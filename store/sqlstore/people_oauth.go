@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"database/sql"
 	"strings"
 	"time"
@@ -107,17 +108,17 @@ func (tx *peopleTx) deleteGrantsOf(user int64) error {
 }
 
 const familyColumns = `id, grant_id, app_id, client, user_id, organization_id, workspace_id, session_id, signin_id, scopes, resources, nonce, method,
-	authenticated_at, offline, created_at, used_at, expires_at`
+	authenticated_at, offline, backchannel, created_at, used_at, expires_at`
 
 func readFamily(row *sql.Rows, f *people.TokenFamily) error {
 	return row.Scan(&f.ID, &f.Grant, &f.App, &f.Client, &f.User, &f.Organization, &f.Workspace, &f.Session, &f.SignIn, words{&f.Scopes}, words{&f.Resources},
-		&f.Nonce, &f.Method, moment{&f.AuthenticatedAt}, &f.Offline, moment{&f.CreatedAt}, moment{&f.UsedAt}, moment{&f.ExpiresAt})
+		&f.Nonce, &f.Method, moment{&f.AuthenticatedAt}, &f.Offline, &f.Backchannel, moment{&f.CreatedAt}, moment{&f.UsedAt}, moment{&f.ExpiresAt})
 }
 
 func (tx *peopleTx) InsertTokenFamily(f people.TokenFamily) error {
-	return tx.exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		f.ID, f.Grant, f.App, f.Client, f.User, f.Organization, f.Workspace, f.Session, f.SignIn, wordsOf(f.Scopes), wordsOf(f.Resources), f.Nonce, f.Method,
-		micros(f.AuthenticatedAt), flag(f.Offline), micros(f.CreatedAt), micros(f.UsedAt), micros(f.ExpiresAt))
+		micros(f.AuthenticatedAt), flag(f.Offline), flag(f.Backchannel), micros(f.CreatedAt), micros(f.UsedAt), micros(f.ExpiresAt))
 }
 
 func (tx *peopleTx) TokenFamily(id int64) (people.TokenFamily, bool, error) {
@@ -274,4 +275,43 @@ func (tx *peopleTx) SessionOfSignIn(id int64) (people.Session, bool, error) {
 		s.SignIns = []people.SignIn{g}
 	}
 	return s, found, err
+}
+
+// noteLogouts remembers of the sign-ins that a condition on g finds, which are about to end, which clients are to be told.
+func (tx *peopleTx) noteLogouts(which string, of int64) error {
+	return tx.exec(`INSERT INTO oauth_logouts (deployment, app_id, client, user_id, session_id)
+		SELECT DISTINCT f.deployment, f.app_id, f.client, f.user_id, f.session_id
+		FROM signins g JOIN oauth_families f ON f.deployment = g.deployment AND f.signin_id = g.id AND f.backchannel = 1
+		WHERE g.deployment = :deployment AND `+which+`
+		ON CONFLICT (deployment, app_id, client, user_id, session_id) DO NOTHING`, of)
+}
+
+func (tx *peopleTx) TakeLogouts(limit int) ([]people.Logout, error) {
+	all, err := list(tx, func(row *sql.Rows, l *people.Logout) error { return row.Scan(&l.App, &l.Client, &l.User, &l.Session) },
+		`SELECT app_id, client, user_id, session_id FROM oauth_logouts WHERE deployment = :deployment ORDER BY app_id, client, user_id, session_id LIMIT ?`, limit)
+	if err != nil {
+		return nil, err
+	}
+	var taken []people.Logout
+	for _, l := range all {
+		n, err := tx.affected(`DELETE FROM oauth_logouts WHERE app_id = ? AND client = ? AND user_id = ? AND session_id = ? AND deployment = :deployment`, l.App, l.Client, l.User, l.Session)
+		if err != nil {
+			return nil, err
+		}
+		if n == 1 { // else another server took it meanwhile
+			taken = append(taken, l)
+		}
+	}
+	return taken, nil
+}
+
+// LogoutsWaiting implements people.Store.
+func (s *Store) LogoutsWaiting(ctx context.Context) (deployments []string, err error) {
+	err = s.reads().query(ctx, func(row *sql.Rows) error {
+		var deployment string
+		err := row.Scan(&deployment)
+		deployments = append(deployments, deployment)
+		return err
+	}, `SELECT DISTINCT deployment FROM oauth_logouts`)
+	return deployments, err
 }

@@ -22,6 +22,7 @@ var peopleTables = []struct{ name, key string }{
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
 	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
+	{"oauth_logouts", "app_id, client, user_id, session_id"},
 }
 
 // Erase implements store.Erasure.

@@ -59,7 +59,7 @@ func furnish(tx people.Tx, mark string) error {
 		return err
 	}
 	asked, granted, family := authorizationRequest(1), grantOf(1, 1), tokenFamily(1, 1)
-	asked.Parameters, granted.Scopes, family.Nonce = mark, []string{mark}, mark
+	asked.Parameters, granted.Scopes, family.Nonce, family.Backchannel = mark, []string{mark}, mark, true
 	code, refresh := authorizationCode(1, 1), refreshToken(1, 1)
 	code.Challenge, refresh.Network = mark, mark
 	waiting := device(1)

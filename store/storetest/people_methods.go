@@ -54,6 +54,7 @@ var writes = map[string]func(tx people.Tx) error{
 	"InsertRefreshToken":         insertRefreshToken(refreshToken(2, 1)),
 	"UseRefreshToken":            func(tx people.Tx) error { return tx.UseRefreshToken(refreshToken(1, 1), born, born) },
 	"InsertDevice":               insertDevice(device(2)),
+	"TakeLogouts":                func(tx people.Tx) error { _, err := tx.TakeLogouts(9); return errors.Join(err, tx.DeleteSignIn(1)) },
 	"InsertOAuthClient":          insertOAuthClient(oauthClient(2)),
 	"UpdateOAuthClient": func(tx people.Tx) error {
 		return tx.UpdateOAuthClient(people.OAuthClient{App: 1, Client: "client1", Content: "changed"})

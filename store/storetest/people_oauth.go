@@ -260,6 +260,32 @@ var oauthStories = []story{
 		_, found = read(2)
 		e.Expect(found).To(gomega.BeFalse())
 	}},
+	{name: "of a sign-in's end those clients are told once that want to be, whatever ended it", run: func(e *env) {
+		e.begin()
+		told := func(n, signIn int64, client string, backchannel bool) people.TokenFamily {
+			f := tokenFamily(n, 1)
+			f.SignIn, f.Session, f.User, f.Client, f.Backchannel = signIn, signIn, signIn, client, backchannel
+			return f
+		}
+		for n := int64(1); n <= 4; n++ {
+			e.insert(func(tx people.Tx) error { return tx.InsertUser(user(n)) }, insertSession(session(n)), insertSignIn(signIn(n, n, n)))
+		}
+		e.insert(insertFamily(told(1, 1, "a", true)), insertFamily(told(2, 1, "a", true)), insertFamily(told(3, 1, "b", true)), insertFamily(told(4, 1, "c", false)),
+			insertFamily(told(5, 2, "a", true)), insertFamily(told(6, 3, "a", true)), insertFamily(told(7, 4, "a", true)))
+		take := func() (taken []people.Logout) {
+			e.insert(func(tx people.Tx) (err error) { taken, err = tx.TakeLogouts(9); return err })
+			return taken
+		}
+		e.Expect(take()).To(gomega.BeEmpty())
+		e.insert(func(tx people.Tx) error { return tx.EndSession(1) }, func(tx people.Tx) error { return tx.DeleteSignIn(2) }, func(tx people.Tx) error { return tx.DeleteUser(3) })
+		waiting, err := e.store.LogoutsWaiting(e.ctx)
+		e.ok(err)
+		e.Expect(waiting).To(gomega.Equal([]string{home}))
+		e.Expect(take()).To(gomega.ConsistOf(
+			people.Logout{App: 1, Client: "a", User: 1, Session: 1}, people.Logout{App: 1, Client: "b", User: 1, Session: 1}, people.Logout{App: 1, Client: "a", User: 2, Session: 2},
+			people.Logout{App: 1, Client: "a", User: 3, Session: 3}))
+		e.Expect(take()).To(gomega.BeEmpty())
+	}},
 	{name: "a client of run time is found by its name and by what it shares, and takes its grants along", run: func(e *env) {
 		e.begin()
 		plain, shared := oauthClient(2), oauthClient(3)

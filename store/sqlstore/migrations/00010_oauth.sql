@@ -55,8 +55,9 @@ CREATE TABLE oauth_families (
     nonce            TEXT     NOT NULL,
     method           TEXT     NOT NULL,
     authenticated_at BIGINT   NOT NULL,
-    -- Whether it outlives the sign-in.
+    -- Whether it outlives the sign-in, and whether the client wants to be told of the sign-in's end.
     offline          SMALLINT NOT NULL,
+    backchannel      SMALLINT NOT NULL,
     created_at       BIGINT   NOT NULL,
     used_at          BIGINT   NOT NULL,
     expires_at       BIGINT   NOT NULL,
@@ -65,6 +66,7 @@ CREATE TABLE oauth_families (
 
 CREATE INDEX oauth_families_grant ON oauth_families (deployment, grant_id);
 CREATE INDEX oauth_families_user ON oauth_families (deployment, user_id);
+CREATE INDEX oauth_families_told ON oauth_families (deployment, signin_id) WHERE backchannel = 1;
 CREATE INDEX oauth_families_expiry ON oauth_families (expires_at);
 
 CREATE TABLE oauth_codes (
@@ -148,3 +150,13 @@ CREATE TABLE oauth_clients (
 CREATE UNIQUE INDEX oauth_clients_same ON oauth_clients (deployment, app_id, fingerprint) WHERE length(fingerprint) > 0;
 CREATE INDEX oauth_clients_unused ON oauth_clients (deployment, app_id, created_at) WHERE used_at = 0;
 CREATE INDEX oauth_clients_age ON oauth_clients (created_at) WHERE used_at = 0;
+
+-- Sign-ins that ended, of which clients are still to be told.
+CREATE TABLE oauth_logouts (
+    deployment TEXT   NOT NULL,
+    app_id     BIGINT NOT NULL,
+    client     TEXT   NOT NULL,
+    user_id    BIGINT NOT NULL,
+    session_id BIGINT NOT NULL,
+    PRIMARY KEY (deployment, app_id, client, user_id, session_id)
+);
