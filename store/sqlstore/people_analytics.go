@@ -16,6 +16,9 @@ import (
 func (s *Store) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
 	var summary people.Summary
 	err := s.snapshot(ctx, func(on session) error {
+		if err := on.byKeys(ctx); err != nil {
+			return err
+		}
 		tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
 		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}}
 		err := count.run(period, before, &summary)
@@ -276,10 +279,12 @@ func (c *summing) countDay(s span, day int64, users *daylog.Users, in, daily boo
 		if err != nil {
 			return one, err
 		}
-		counts, err := daylog.Between(log, s.from-day*microsADay, s.to-day*microsADay, func(user uint32) { here.Add(user) })
+		var seen daylog.Gathering
+		counts, err := daylog.Between(log, s.from-day*microsADay, s.to-day*microsADay, seen.Add)
 		if err != nil {
 			return one, err
 		}
+		here = seen.Users()
 		one = people.Day{SignInUsers: int64(here.GetCardinality()), SignUps: counts.SignUps, Organizations: counts.Organizations, Workspaces: counts.Workspaces}
 	}
 	if !in {
@@ -293,13 +298,14 @@ func (c *summing) countDay(s span, day int64, users *daylog.Users, in, daily boo
 
 // count adds what is not sealed of the part of a day that is in a span.
 func (l *lateDay) count(s span, day int64, to *people.Day, sealed, users *daylog.Users) {
-	fresh := daylog.NewUsers()
-	fresh.Or(l.users) // empty at an edge
+	var at daylog.Gathering
 	for _, signIn := range l.signIns {
 		if s.has(day*microsADay + signIn.At) {
-			fresh.Add(signIn.User)
+			at.Add(signIn.User)
 		}
 	}
+	fresh := at.Users()
+	fresh.Or(l.users) // empty at an edge
 	users.Or(fresh)
 	fresh.AndNot(sealed)
 	to.SignInUsers += int64(fresh.GetCardinality())

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
 const analyzed = "apps/main"
@@ -414,5 +415,58 @@ func TestWaitingGoesAlongTheKey(t *testing.T) {
 				t.Errorf("%v; the plan is to have %q, and never %q:\n%s", err, want, never, &plan)
 			}
 		})
+	}
+}
+
+// TestAnalyticsGoAlongKeysOnPostgreSQL: of tables as small as here PostgreSQL reads all rather than look into an index, and so it did of gigabytes
+// that it took for empty. Nothing of sealing and summaries may be read whole, whatever is believed of it.
+func TestAnalyticsGoAlongKeysOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	url := pgtest.ForTest(t)
+	begin := openAt(t, url, Options{})
+	if err := begin.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	record(t, begin, 1, 500, 60)
+	if _, err := begin.engine.write.Exec("ANALYZE events, user_ordinals"); err != nil {
+		t.Fatal(err)
+	}
+	counted := func(s *Store, column string) (n int64) {
+		t.Helper()
+		// What a connection counted is told when it ends, or a second later: so long is waited for the other column.
+		err := s.engine.write.QueryRow(`SELECT SUM(` + column + `) FROM pg_stat_user_tables WHERE relname IN ('events', 'user_ordinals', 'sealed_days')`).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	flush := func(s *Store) {
+		t.Helper()
+		for range testConns {
+			if _, err := s.engine.write.Exec(`SELECT pg_stat_force_next_flush()`); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := openAt(t, url, Options{MaxConns: 1})
+	flush(begin)
+	whole, along := counted(begin, "seq_scan"), counted(begin, "idx_scan")
+	for day := range 7 {
+		if _, err := s.Seal(t.Context(), people.WaitingEvents{Deployment: analyzed, Day: firstDay.AddDate(0, 0, day)}, firstDay, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	summaryOf(t, s, people.Period{From: firstDay.Add(time.Hour), To: firstDay.AddDate(0, 0, 5)})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for counted(begin, "idx_scan") < along+14 && time.Now().Before(deadline) {
+		if _, err := begin.engine.write.Exec(`SELECT pg_stat_clear_snapshot(), pg_sleep(0.05)`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := counted(begin, "seq_scan") - whole; n != 0 || counted(begin, "idx_scan") < along+14 {
+		t.Errorf("%d times a table was read whole, %d times by its key", n, counted(begin, "idx_scan")-along)
 	}
 }
