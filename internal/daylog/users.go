@@ -12,6 +12,9 @@ type Users = roaring.Bitmap
 // NewUsers returns an empty set.
 func NewUsers() *Users { return roaring.New() }
 
+// Union returns who is in any of the sets, of which none is changed. It counts once, at the end: half the time of one after the other.
+func Union(sets []*Users) *Users { return roaring.FastOr(sets...) }
+
 // EncodeUsers returns a set's bytes, in the interchange form of roaring bitmaps: compact, and the same for equal sets.
 func EncodeUsers(users *Users) ([]byte, error) {
 	// A copy by its members: what a set was made from leaves traces in how it is kept.

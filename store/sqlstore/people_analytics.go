@@ -20,7 +20,7 @@ func (s *Store) Summarize(ctx context.Context, deployment string, period, before
 			return err
 		}
 		tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
-		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}}
+		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}, logs: map[int64][]byte{}}
 		err := count.run(period, before, &summary)
 		if err == nil {
 			summary.RecentSignUps, summary.RecentSignIns, err = tx.recents(recent)
@@ -62,6 +62,8 @@ type summing struct {
 	days   map[int64]*sealedDay
 	late   map[int64]*lateDay
 	months []sealedMonth
+	// logs are those of days at the edges: one day can be the end of a span and the beginning of the other.
+	logs map[int64][]byte
 	// strangers are numbers for users who have none yet, beyond all that were given.
 	strangers map[int64]uint32
 	next      int64
@@ -202,13 +204,13 @@ func (c *summing) number(kind string, user, ordinal int64) uint32 {
 func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error) {
 	var counts people.Counts
 	var days []people.Day
-	users := daylog.NewUsers()
-	whole, err := c.addMonths(s, users)
+	var users []*daylog.Users // the sets of which the union signed in
+	whole, err := c.addMonths(s, &users)
 	if err != nil {
 		return counts, nil, err
 	}
 	for _, day := range c.touched(s) {
-		one, err := c.countDay(s, day, users, whole[monthOf(day)], daily)
+		one, err := c.countDay(s, day, &users, whole[monthOf(day)], daily)
 		if err != nil {
 			return counts, nil, err
 		}
@@ -220,7 +222,7 @@ func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error)
 			days = append(days, one)
 		}
 	}
-	counts.SignInUsers = int64(users.GetCardinality())
+	counts.SignInUsers = int64(daylog.Union(users).GetCardinality())
 	return counts, days, nil
 }
 
@@ -242,7 +244,7 @@ func (c *summing) touched(s span) []int64 {
 }
 
 // addMonths adds the users of months that lie in a span whole, and returns which those are.
-func (c *summing) addMonths(s span, users *daylog.Users) (map[int64]bool, error) {
+func (c *summing) addMonths(s span, users *[]*daylog.Users) (map[int64]bool, error) {
 	whole := map[int64]bool{}
 	for _, m := range c.months {
 		if first := firstDayOf(m.month); s.from > first*microsADay || s.to < firstDayOf(m.month+1)*microsADay {
@@ -252,14 +254,14 @@ func (c *summing) addMonths(s span, users *daylog.Users) (map[int64]bool, error)
 		if err != nil {
 			return nil, err
 		}
-		users.Or(set)
+		*users = append(*users, set)
 		whole[m.month] = true
 	}
 	return whole, nil
 }
 
 // countDay counts the part of a day that is in a span and adds its users, but for the sealed ones where they are in already.
-func (c *summing) countDay(s span, day int64, users *daylog.Users, in, daily bool) (people.Day, error) {
+func (c *summing) countDay(s span, day int64, users *[]*daylog.Users, in, daily bool) (people.Day, error) {
 	var one people.Day
 	sealed, late := c.days[day], c.late[day]
 	here := daylog.NewUsers() // who signed in, of what is sealed
@@ -275,7 +277,7 @@ func (c *summing) countDay(s span, day int64, users *daylog.Users, in, daily boo
 			here = set
 		}
 	default:
-		log, err := c.tx.dayLog(*sealed)
+		log, err := c.log(*sealed)
 		if err != nil {
 			return one, err
 		}
@@ -288,7 +290,7 @@ func (c *summing) countDay(s span, day int64, users *daylog.Users, in, daily boo
 		one = people.Day{SignInUsers: int64(here.GetCardinality()), SignUps: counts.SignUps, Organizations: counts.Organizations, Workspaces: counts.Workspaces}
 	}
 	if !in {
-		users.Or(here)
+		*users = append(*users, here)
 	}
 	if late != nil {
 		late.count(s, day, &one, here, users)
@@ -296,8 +298,20 @@ func (c *summing) countDay(s span, day int64, users *daylog.Users, in, daily boo
 	return one, nil
 }
 
+// log reads the log of a day, once.
+func (c *summing) log(d sealedDay) ([]byte, error) {
+	if log, read := c.logs[d.day]; read {
+		return log, nil
+	}
+	log, err := c.tx.dayLog(d)
+	if err == nil {
+		c.logs[d.day] = log
+	}
+	return log, err
+}
+
 // count adds what is not sealed of the part of a day that is in a span.
-func (l *lateDay) count(s span, day int64, to *people.Day, sealed, users *daylog.Users) {
+func (l *lateDay) count(s span, day int64, to *people.Day, sealed *daylog.Users, users *[]*daylog.Users) {
 	var at daylog.Gathering
 	for _, signIn := range l.signIns {
 		if s.has(day*microsADay + signIn.At) {
@@ -306,9 +320,8 @@ func (l *lateDay) count(s span, day int64, to *people.Day, sealed, users *daylog
 	}
 	fresh := at.Users()
 	fresh.Or(l.users) // empty at an edge
-	users.Or(fresh)
-	fresh.AndNot(sealed)
-	to.SignInUsers += int64(fresh.GetCardinality())
+	*users = append(*users, fresh)
+	to.SignInUsers += int64(fresh.GetCardinality() - fresh.AndCardinality(sealed))
 	for _, of := range []struct {
 		times []int64
 		to    *int64
