@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cardea-iam/cardea/internal/daylog"
 	"github.com/cardea-iam/cardea/store/people"
@@ -20,7 +23,7 @@ func (s *Store) Summarize(ctx context.Context, deployment string, period, before
 			return err
 		}
 		tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
-		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}, logs: map[int64][]byte{}}
+		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}, logs: map[int64][]byte{}, daySets: map[int64]*daylog.Users{}, monthSets: map[int64]*daylog.Users{}}
 		err := count.run(period, before, &summary)
 		if err == nil {
 			summary.RecentSignUps, summary.RecentSignIns, err = tx.recents(recent)
@@ -62,8 +65,10 @@ type summing struct {
 	days   map[int64]*sealedDay
 	late   map[int64]*lateDay
 	months []sealedMonth
-	// logs are those of days at the edges: one day can be the end of a span and the beginning of the other.
-	logs map[int64][]byte
+	// daySets and monthSets are the users of what lies in a span whole, and logs are of the days at the edges: one can be the end of a span
+	// and the beginning of the other.
+	daySets, monthSets map[int64]*daylog.Users
+	logs               map[int64][]byte
 	// strangers are numbers for users who have none yet, beyond all that were given.
 	strangers map[int64]uint32
 	next      int64
@@ -87,12 +92,49 @@ func (c *summing) run(period, before people.Period, to *people.Summary) error {
 			return err
 		}
 	}
-	var err error
-	if to.Period, to.Days, err = c.count(now, true); err != nil {
+	if err := errors.Join(c.load(now, true), c.load(then, false)); err != nil {
 		return err
 	}
-	to.Before, _, err = c.count(then, false)
-	return err
+	// All is read: what is left is counting, of one period beside the other.
+	var both errgroup.Group
+	both.Go(func() (err error) {
+		to.Period, to.Days, err = c.count(now, true)
+		return err
+	})
+	both.Go(func() (err error) {
+		to.Before, _, err = c.count(then, false)
+		return err
+	})
+	return both.Wait()
+}
+
+// load reads the sets and logs that a span is counted by.
+func (c *summing) load(s span, daily bool) error {
+	whole := map[int64]bool{}
+	for _, m := range c.wholeMonths(s) {
+		set, err := c.sets.month(c.tx, m)
+		if err != nil {
+			return err
+		}
+		c.monthSets[m.month], whole[m.month] = set, true
+	}
+	for _, day := range c.touched(s) {
+		sealed := c.days[day]
+		var err error
+		switch {
+		case sealed == nil:
+		case !s.covers(day):
+			if c.logs[day] == nil {
+				c.logs[day], err = c.tx.dayLog(*sealed)
+			}
+		case !whole[monthOf(day)] || daily && c.late[day] != nil:
+			c.daySets[day], err = c.sets.day(c.tx, *sealed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // apart returns the days that two spans touch, from the first to the one behind the last, none of them twice.
@@ -205,9 +247,9 @@ func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error)
 	var counts people.Counts
 	var days []people.Day
 	var users []*daylog.Users // the sets of which the union signed in
-	whole, err := c.addMonths(s, &users)
-	if err != nil {
-		return counts, nil, err
+	whole := map[int64]bool{}
+	for _, m := range c.wholeMonths(s) {
+		users, whole[m.month] = append(users, c.monthSets[m.month]), true
 	}
 	for _, day := range c.touched(s) {
 		one, err := c.countDay(s, day, &users, whole[monthOf(day)], daily)
@@ -243,21 +285,14 @@ func (c *summing) touched(s span) []int64 {
 	return days
 }
 
-// addMonths adds the users of months that lie in a span whole, and returns which those are.
-func (c *summing) addMonths(s span, users *[]*daylog.Users) (map[int64]bool, error) {
-	whole := map[int64]bool{}
+// wholeMonths returns the sealed months that lie in a span whole.
+func (c *summing) wholeMonths(s span) (months []sealedMonth) {
 	for _, m := range c.months {
-		if first := firstDayOf(m.month); s.from > first*microsADay || s.to < firstDayOf(m.month+1)*microsADay {
-			continue
+		if s.from <= firstDayOf(m.month)*microsADay && s.to >= firstDayOf(m.month+1)*microsADay {
+			months = append(months, m)
 		}
-		set, err := c.sets.month(c.tx, m)
-		if err != nil {
-			return nil, err
-		}
-		*users = append(*users, set)
-		whole[m.month] = true
 	}
-	return whole, nil
+	return months
 }
 
 // countDay counts the part of a day that is in a span and adds its users, but for the sealed ones where they are in already.
@@ -270,17 +305,10 @@ func (c *summing) countDay(s span, day int64, users *[]*daylog.Users, in, daily 
 	case s.covers(day):
 		one = people.Day{SignInUsers: sealed.users, SignUps: sealed.signUps, Organizations: sealed.organizations, Workspaces: sealed.workspaces}
 		if !in || daily && late != nil {
-			set, err := c.sets.day(c.tx, *sealed)
-			if err != nil {
-				return one, err
-			}
-			here = set
+			here = c.daySets[day]
 		}
 	default:
-		log, err := c.log(*sealed)
-		if err != nil {
-			return one, err
-		}
+		log := c.logs[day]
 		var seen daylog.Gathering
 		counts, err := daylog.Between(log, s.from-day*microsADay, s.to-day*microsADay, seen.Add)
 		if err != nil {
@@ -296,18 +324,6 @@ func (c *summing) countDay(s span, day int64, users *[]*daylog.Users, in, daily 
 		late.count(s, day, &one, here, users)
 	}
 	return one, nil
-}
-
-// log reads the log of a day, once.
-func (c *summing) log(d sealedDay) ([]byte, error) {
-	if log, read := c.logs[d.day]; read {
-		return log, nil
-	}
-	log, err := c.tx.dayLog(d)
-	if err == nil {
-		c.logs[d.day] = log
-	}
-	return log, err
 }
 
 // count adds what is not sealed of the part of a day that is in a span.
