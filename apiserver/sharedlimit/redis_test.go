@@ -267,9 +267,8 @@ func strictly(t *testing.T, all []*replica, calm uint32, limit int64) int {
 	return int(limit) + failed
 }
 
-// outageMost is what replicas may admit together around an outage, in tenths of the limit: 10.7 on a calm machine, up to 13.1 on one that runs
-// several times what it can, where they notice late. Replicas that knew nothing of each other would come to 30.
-const outageMost = 15
+// outageMost is what replicas may admit together around an outage, in tenths of the limit.
+const outageMost = 13
 
 // TestDenialConsumesNothing: what one rule refuses costs the other nothing, over all replicas.
 func TestDenialConsumesNothing(t *testing.T) {
