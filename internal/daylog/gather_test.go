@@ -12,9 +12,6 @@ func TestAGatheringIsTheSetOfWhoWasPutIn(t *testing.T) {
 		want := NewUsers()
 		for range 500 {
 			user := rand.Uint32N(highest)
-			if user == 7 {
-				user = highest
-			}
 			g.Add(user)
 			want.Add(user)
 		}
@@ -34,6 +31,35 @@ func TestAGatheringIsTheSetOfWhoWasPutIn(t *testing.T) {
 		}
 		if !g.Users().IsEmpty() {
 			t.Error("it is not used up")
+		}
+	}
+}
+
+func TestAUnitingIsTheUnionAndChangesNoSet(t *testing.T) {
+	t.Parallel()
+	for _, sets := range []int{0, 1, unitedAtOnce, unitedAtOnce + 1, 5 * unitedAtOnce} {
+		var u Uniting
+		want := NewUsers()
+		var all, before []*Users
+		for range sets {
+			set := NewUsers()
+			for range 100 {
+				set.Add(rand.Uint32N(200_000))
+			}
+			all, before = append(all, set), append(before, set.Clone())
+			want.Or(set)
+			u.Add(set)
+			if len(u.sets) > unitedAtOnce {
+				t.Fatalf("%d sets are held", len(u.sets))
+			}
+		}
+		if !u.Users().Equals(want) {
+			t.Errorf("of %d sets: %d users, want %d", sets, u.Users().GetCardinality(), want.GetCardinality())
+		}
+		for i := range all {
+			if !all[i].Equals(before[i]) {
+				t.Errorf("set %d of %d was changed", i, sets)
+			}
 		}
 	}
 }

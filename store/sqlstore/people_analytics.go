@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,7 +23,7 @@ func (s *Store) Summarize(ctx context.Context, deployment string, period, before
 			return err
 		}
 		tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
-		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}, logs: map[int64][]byte{}, daySets: map[int64]*daylog.Users{}, monthSets: map[int64]*daylog.Users{}}
+		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}, logs: map[int64][]byte{}}
 		err := count.run(period, before, &summary)
 		if err == nil {
 			summary.RecentSignUps, summary.RecentSignIns, err = tx.recents(recent)
@@ -65,10 +65,10 @@ type summing struct {
 	days   map[int64]*sealedDay
 	late   map[int64]*lateDay
 	months []sealedMonth
-	// daySets and monthSets are the users of what lies in a span whole, and logs are of the days at the edges: one can be the end of a span
-	// and the beginning of the other.
-	daySets, monthSets map[int64]*daylog.Users
-	logs               map[int64][]byte
+	// reading is held by whoever reads: the spans are counted side by side, and one transaction reads one thing at a time.
+	reading sync.Mutex
+	// logs are of the days at the edges: one can be the end of a span and the beginning of the other.
+	logs map[int64][]byte
 	// strangers are numbers for users who have none yet, beyond all that were given.
 	strangers map[int64]uint32
 	next      int64
@@ -92,10 +92,6 @@ func (c *summing) run(period, before people.Period, to *people.Summary) error {
 			return err
 		}
 	}
-	if err := errors.Join(c.load(now, true), c.load(then, false)); err != nil {
-		return err
-	}
-	// All is read: what is left is counting, of one period beside the other.
 	var both errgroup.Group
 	both.Go(func() (err error) {
 		to.Period, to.Days, err = c.count(now, true)
@@ -108,33 +104,31 @@ func (c *summing) run(period, before people.Period, to *people.Summary) error {
 	return both.Wait()
 }
 
-// load reads the sets and logs that a span is counted by.
-func (c *summing) load(s span, daily bool) error {
-	whole := map[int64]bool{}
-	for _, m := range c.wholeMonths(s) {
-		set, err := c.sets.month(c.tx, m)
-		if err != nil {
-			return err
-		}
-		c.monthSets[m.month], whole[m.month] = set, true
-	}
-	for _, day := range c.touched(s) {
-		sealed := c.days[day]
-		var err error
-		switch {
-		case sealed == nil:
-		case !s.covers(day):
-			if c.logs[day] == nil {
-				c.logs[day], err = c.tx.dayLog(*sealed)
-			}
-		case !whole[monthOf(day)] || daily && c.late[day] != nil:
-			c.daySets[day], err = c.sets.day(c.tx, *sealed)
-		}
-		if err != nil {
-			return err
+// daySet returns the users of a sealed day, to be read only.
+func (c *summing) daySet(d sealedDay) (*daylog.Users, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	return c.sets.day(c.tx, d)
+}
+
+// monthSet returns the users of a sealed month, to be read only.
+func (c *summing) monthSet(m sealedMonth) (*daylog.Users, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	return c.sets.month(c.tx, m)
+}
+
+// log returns the log of a day, which is read once.
+func (c *summing) log(d sealedDay) (log []byte, err error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	log, read := c.logs[d.day]
+	if !read {
+		if log, err = c.tx.dayLog(d); err == nil {
+			c.logs[d.day] = log
 		}
 	}
-	return nil
+	return log, err
 }
 
 // apart returns the days that two spans touch, from the first to the one behind the last, none of them twice.
@@ -246,10 +240,10 @@ func (c *summing) number(kind string, user, ordinal int64) uint32 {
 func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error) {
 	var counts people.Counts
 	var days []people.Day
-	var users []*daylog.Users // the sets of which the union signed in
-	whole := map[int64]bool{}
-	for _, m := range c.wholeMonths(s) {
-		users, whole[m.month] = append(users, c.monthSets[m.month]), true
+	var users daylog.Uniting
+	whole, err := c.addMonths(s, &users)
+	if err != nil {
+		return counts, nil, err
 	}
 	for _, day := range c.touched(s) {
 		one, err := c.countDay(s, day, &users, whole[monthOf(day)], daily)
@@ -264,7 +258,7 @@ func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error)
 			days = append(days, one)
 		}
 	}
-	counts.SignInUsers = int64(daylog.Union(users).GetCardinality())
+	counts.SignInUsers = int64(users.Users().GetCardinality())
 	return counts, days, nil
 }
 
@@ -285,18 +279,25 @@ func (c *summing) touched(s span) []int64 {
 	return days
 }
 
-// wholeMonths returns the sealed months that lie in a span whole.
-func (c *summing) wholeMonths(s span) (months []sealedMonth) {
+// addMonths adds the users of months that lie in a span whole, and returns which those are.
+func (c *summing) addMonths(s span, users *daylog.Uniting) (map[int64]bool, error) {
+	whole := map[int64]bool{}
 	for _, m := range c.months {
-		if s.from <= firstDayOf(m.month)*microsADay && s.to >= firstDayOf(m.month+1)*microsADay {
-			months = append(months, m)
+		if first := firstDayOf(m.month); s.from > first*microsADay || s.to < firstDayOf(m.month+1)*microsADay {
+			continue
 		}
+		set, err := c.monthSet(m)
+		if err != nil {
+			return nil, err
+		}
+		users.Add(set)
+		whole[m.month] = true
 	}
-	return months
+	return whole, nil
 }
 
 // countDay counts the part of a day that is in a span and adds its users, but for the sealed ones where they are in already.
-func (c *summing) countDay(s span, day int64, users *[]*daylog.Users, in, daily bool) (people.Day, error) {
+func (c *summing) countDay(s span, day int64, users *daylog.Uniting, in, daily bool) (people.Day, error) {
 	var one people.Day
 	sealed, late := c.days[day], c.late[day]
 	here := daylog.NewUsers() // who signed in, of what is sealed
@@ -305,10 +306,17 @@ func (c *summing) countDay(s span, day int64, users *[]*daylog.Users, in, daily 
 	case s.covers(day):
 		one = people.Day{SignInUsers: sealed.users, SignUps: sealed.signUps, Organizations: sealed.organizations, Workspaces: sealed.workspaces}
 		if !in || daily && late != nil {
-			here = c.daySets[day]
+			set, err := c.daySet(*sealed)
+			if err != nil {
+				return one, err
+			}
+			here = set
 		}
 	default:
-		log := c.logs[day]
+		log, err := c.log(*sealed)
+		if err != nil {
+			return one, err
+		}
 		var seen daylog.Gathering
 		counts, err := daylog.Between(log, s.from-day*microsADay, s.to-day*microsADay, seen.Add)
 		if err != nil {
@@ -318,7 +326,7 @@ func (c *summing) countDay(s span, day int64, users *[]*daylog.Users, in, daily 
 		one = people.Day{SignInUsers: int64(here.GetCardinality()), SignUps: counts.SignUps, Organizations: counts.Organizations, Workspaces: counts.Workspaces}
 	}
 	if !in {
-		*users = append(*users, here)
+		users.Add(here)
 	}
 	if late != nil {
 		late.count(s, day, &one, here, users)
@@ -327,7 +335,7 @@ func (c *summing) countDay(s span, day int64, users *[]*daylog.Users, in, daily 
 }
 
 // count adds what is not sealed of the part of a day that is in a span.
-func (l *lateDay) count(s span, day int64, to *people.Day, sealed *daylog.Users, users *[]*daylog.Users) {
+func (l *lateDay) count(s span, day int64, to *people.Day, sealed *daylog.Users, users *daylog.Uniting) {
 	var at daylog.Gathering
 	for _, signIn := range l.signIns {
 		if s.has(day*microsADay + signIn.At) {
@@ -336,7 +344,7 @@ func (l *lateDay) count(s span, day int64, to *people.Day, sealed *daylog.Users,
 	}
 	fresh := at.Users()
 	fresh.Or(l.users) // empty at an edge
-	*users = append(*users, fresh)
+	users.Add(fresh)
 	to.SignInUsers += int64(fresh.GetCardinality() - fresh.AndCardinality(sealed))
 	for _, of := range []struct {
 		times []int64
