@@ -62,11 +62,11 @@ func (d *Day) Add(more *Day) {
 
 // Users returns who signed in.
 func (d *Day) Users() *Users {
-	users := NewUsers()
+	var users Gathering
 	for _, s := range d.SignIns {
 		users.Add(s.User)
 	}
-	return users
+	return users.Users()
 }
 
 // Encode orders the events and returns their encoding.

@@ -12,6 +12,23 @@ type Users = roaring.Bitmap
 // NewUsers returns an empty set.
 func NewUsers() *Users { return roaring.New() }
 
+// unitedAtOnce is how many sets wait to be united: so many are held, however many come.
+const unitedAtOnce = 16
+
+// Uniting is the union of sets that come one after the other, some at once: that counts once for all of them, in half the time of each by
+// itself. The zero value is empty.
+type Uniting struct{ sets []*Users }
+
+// Add takes a set in. It is not changed, and must not be any more.
+func (u *Uniting) Add(set *Users) {
+	if u.sets = append(u.sets, set); len(u.sets) > unitedAtOnce {
+		u.sets = append(u.sets[:0:0], roaring.FastOr(u.sets...))
+	}
+}
+
+// Users returns who is in any of the sets, to be read only.
+func (u *Uniting) Users() *Users { return roaring.FastOr(u.sets...) }
+
 // EncodeUsers returns a set's bytes, in the interchange form of roaring bitmaps: compact, and the same for equal sets.
 func EncodeUsers(users *Users) ([]byte, error) {
 	// A copy by its members: what a set was made from leaves traces in how it is kept.

@@ -44,6 +44,9 @@ type dialect struct {
 	keyShare string
 	// sealTx begins a transaction that writes, and whose statements all see one snapshot.
 	sealTx *sql.TxOptions
+	// byKeys makes the statements of a transaction go along keys, whatever the engine believes of the size of the tables; empty where it does
+	// anyway.
+	byKeys string
 	// newPart makes the part of past_events for a month, by its name and the microseconds it begins and ends at; empty where there are
 	// no parts.
 	newPart string

@@ -5,7 +5,10 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cardea-iam/cardea/internal/daylog"
 	"github.com/cardea-iam/cardea/store/people"
@@ -16,8 +19,11 @@ import (
 func (s *Store) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
 	var summary people.Summary
 	err := s.snapshot(ctx, func(on session) error {
+		if err := on.byKeys(ctx); err != nil {
+			return err
+		}
 		tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
-		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}}
+		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}, logs: map[int64][]byte{}}
 		err := count.run(period, before, &summary)
 		if err == nil {
 			summary.RecentSignUps, summary.RecentSignIns, err = tx.recents(recent)
@@ -59,6 +65,10 @@ type summing struct {
 	days   map[int64]*sealedDay
 	late   map[int64]*lateDay
 	months []sealedMonth
+	// reading is held by whoever reads: the spans are counted side by side, and one transaction reads one thing at a time.
+	reading sync.Mutex
+	// logs are of the days at the edges: one can be the end of a span and the beginning of the other.
+	logs map[int64][]byte
 	// strangers are numbers for users who have none yet, beyond all that were given.
 	strangers map[int64]uint32
 	next      int64
@@ -82,12 +92,43 @@ func (c *summing) run(period, before people.Period, to *people.Summary) error {
 			return err
 		}
 	}
-	var err error
-	if to.Period, to.Days, err = c.count(now, true); err != nil {
+	var both errgroup.Group
+	both.Go(func() (err error) {
+		to.Period, to.Days, err = c.count(now, true)
 		return err
+	})
+	both.Go(func() (err error) {
+		to.Before, _, err = c.count(then, false)
+		return err
+	})
+	return both.Wait()
+}
+
+// daySet returns the users of a sealed day, to be read only.
+func (c *summing) daySet(d sealedDay) (*daylog.Users, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	return c.sets.day(c.tx, d)
+}
+
+// monthSet returns the users of a sealed month, to be read only.
+func (c *summing) monthSet(m sealedMonth) (*daylog.Users, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	return c.sets.month(c.tx, m)
+}
+
+// log returns the log of a day, which is read once.
+func (c *summing) log(d sealedDay) (log []byte, err error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	log, read := c.logs[d.day]
+	if !read {
+		if log, err = c.tx.dayLog(d); err == nil {
+			c.logs[d.day] = log
+		}
 	}
-	to.Before, _, err = c.count(then, false)
-	return err
+	return log, err
 }
 
 // apart returns the days that two spans touch, from the first to the one behind the last, none of them twice.
@@ -199,13 +240,13 @@ func (c *summing) number(kind string, user, ordinal int64) uint32 {
 func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error) {
 	var counts people.Counts
 	var days []people.Day
-	users := daylog.NewUsers()
-	whole, err := c.addMonths(s, users)
+	var users daylog.Uniting
+	whole, err := c.addMonths(s, &users)
 	if err != nil {
 		return counts, nil, err
 	}
 	for _, day := range c.touched(s) {
-		one, err := c.countDay(s, day, users, whole[monthOf(day)], daily)
+		one, err := c.countDay(s, day, &users, whole[monthOf(day)], daily)
 		if err != nil {
 			return counts, nil, err
 		}
@@ -217,7 +258,7 @@ func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error)
 			days = append(days, one)
 		}
 	}
-	counts.SignInUsers = int64(users.GetCardinality())
+	counts.SignInUsers = int64(users.Users().GetCardinality())
 	return counts, days, nil
 }
 
@@ -239,24 +280,24 @@ func (c *summing) touched(s span) []int64 {
 }
 
 // addMonths adds the users of months that lie in a span whole, and returns which those are.
-func (c *summing) addMonths(s span, users *daylog.Users) (map[int64]bool, error) {
+func (c *summing) addMonths(s span, users *daylog.Uniting) (map[int64]bool, error) {
 	whole := map[int64]bool{}
 	for _, m := range c.months {
 		if first := firstDayOf(m.month); s.from > first*microsADay || s.to < firstDayOf(m.month+1)*microsADay {
 			continue
 		}
-		set, err := c.sets.month(c.tx, m)
+		set, err := c.monthSet(m)
 		if err != nil {
 			return nil, err
 		}
-		users.Or(set)
+		users.Add(set)
 		whole[m.month] = true
 	}
 	return whole, nil
 }
 
 // countDay counts the part of a day that is in a span and adds its users, but for the sealed ones where they are in already.
-func (c *summing) countDay(s span, day int64, users *daylog.Users, in, daily bool) (people.Day, error) {
+func (c *summing) countDay(s span, day int64, users *daylog.Uniting, in, daily bool) (people.Day, error) {
 	var one people.Day
 	sealed, late := c.days[day], c.late[day]
 	here := daylog.NewUsers() // who signed in, of what is sealed
@@ -265,25 +306,27 @@ func (c *summing) countDay(s span, day int64, users *daylog.Users, in, daily boo
 	case s.covers(day):
 		one = people.Day{SignInUsers: sealed.users, SignUps: sealed.signUps, Organizations: sealed.organizations, Workspaces: sealed.workspaces}
 		if !in || daily && late != nil {
-			set, err := c.sets.day(c.tx, *sealed)
+			set, err := c.daySet(*sealed)
 			if err != nil {
 				return one, err
 			}
 			here = set
 		}
 	default:
-		log, err := c.tx.dayLog(*sealed)
+		log, err := c.log(*sealed)
 		if err != nil {
 			return one, err
 		}
-		counts, err := daylog.Between(log, s.from-day*microsADay, s.to-day*microsADay, func(user uint32) { here.Add(user) })
+		var seen daylog.Gathering
+		counts, err := daylog.Between(log, s.from-day*microsADay, s.to-day*microsADay, seen.Add)
 		if err != nil {
 			return one, err
 		}
+		here = seen.Users()
 		one = people.Day{SignInUsers: int64(here.GetCardinality()), SignUps: counts.SignUps, Organizations: counts.Organizations, Workspaces: counts.Workspaces}
 	}
 	if !in {
-		users.Or(here)
+		users.Add(here)
 	}
 	if late != nil {
 		late.count(s, day, &one, here, users)
@@ -292,17 +335,17 @@ func (c *summing) countDay(s span, day int64, users *daylog.Users, in, daily boo
 }
 
 // count adds what is not sealed of the part of a day that is in a span.
-func (l *lateDay) count(s span, day int64, to *people.Day, sealed, users *daylog.Users) {
-	fresh := daylog.NewUsers()
-	fresh.Or(l.users) // empty at an edge
+func (l *lateDay) count(s span, day int64, to *people.Day, sealed *daylog.Users, users *daylog.Uniting) {
+	var at daylog.Gathering
 	for _, signIn := range l.signIns {
 		if s.has(day*microsADay + signIn.At) {
-			fresh.Add(signIn.User)
+			at.Add(signIn.User)
 		}
 	}
-	users.Or(fresh)
-	fresh.AndNot(sealed)
-	to.SignInUsers += int64(fresh.GetCardinality())
+	fresh := at.Users()
+	fresh.Or(l.users) // empty at an edge
+	users.Add(fresh)
+	to.SignInUsers += int64(fresh.GetCardinality() - fresh.AndCardinality(sealed))
 	for _, of := range []struct {
 		times []int64
 		to    *int64

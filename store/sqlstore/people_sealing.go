@@ -86,6 +86,9 @@ func (s *Store) Seal(ctx context.Context, w people.WaitingEvents, linkedSince ti
 	var sealed int64
 	err := s.change(ctx, w.Deployment, s.engine.dialect.sealTx, func(tx people.Tx) (err error) {
 		run := &sealing{tx: tx.(*peopleTx), day: day, linkedSince: linkedSince.UnixMicro(), limit: limit}
+		if err := run.tx.byKeys(ctx); err != nil {
+			return err
+		}
 		sealed, err = run.seal()
 		return err
 	})

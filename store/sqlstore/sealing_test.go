@@ -14,7 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
 const analyzed = "apps/main"
@@ -414,5 +418,75 @@ func TestWaitingGoesAlongTheKey(t *testing.T) {
 				t.Errorf("%v; the plan is to have %q, and never %q:\n%s", err, want, never, &plan)
 			}
 		})
+	}
+}
+
+// TestAnalyticsGoAlongKeysOnPostgreSQL: of tables as small as here PostgreSQL reads all rather than look into an index, and so it did of gigabytes
+// that it took for empty. Nothing of sealing and summaries may be read whole, whatever is believed of it.
+func TestAnalyticsGoAlongKeysOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	url := pgtest.ForTest(t)
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch := stdlib.OpenDB(*config)
+	defer watch.Close() //nolint:errcheck // only read from
+	watch.SetMaxOpenConns(1)
+	// scans counts how often a table was read whole, and by a key. A connection tells what it did at its end: so long is waited.
+	scans := func() (whole, byKey int64) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; {
+			var others int
+			err := watch.QueryRow(`SELECT COUNT(*) FROM pg_stat_activity
+				WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case time.Now().After(deadline):
+				t.Fatalf("%d connections stay open", others)
+			case others > 0:
+				continue
+			}
+			err = watch.QueryRow(`SELECT SUM(seq_scan), SUM(idx_scan) FROM pg_stat_user_tables WHERE relname IN ('events', 'user_ordinals', 'sealed_days')`).Scan(&whole, &byKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return whole, byKey
+		}
+	}
+	// with does something with a store, and closes it.
+	with := func(do func(s *Store)) {
+		t.Helper()
+		s, err := Open(t.Context(), url, Options{MaxConns: testConns})
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	with(func(s *Store) {
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		record(t, s, 1, 500, 60)
+		if _, err := s.engine.write.Exec("ANALYZE events, user_ordinals"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	wholeBefore, byKeyBefore := scans()
+	with(func(s *Store) {
+		for day := range 7 {
+			if _, err := s.Seal(t.Context(), people.WaitingEvents{Deployment: analyzed, Day: firstDay.AddDate(0, 0, day)}, firstDay, 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		summaryOf(t, s, people.Period{From: firstDay.Add(time.Hour), To: firstDay.AddDate(0, 0, 5)})
+	})
+	whole, byKey := scans()
+	if whole != wholeBefore || byKey < byKeyBefore+500 { // each event's user has a number, which is looked up
+		t.Errorf("%d times a table was read whole, %d times by its key", whole-wholeBefore, byKey-byKeyBefore)
 	}
 }

@@ -79,6 +79,15 @@ func unavailable(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
+// byKeys makes the statements of a transaction go along keys.
+func (s session) byKeys(ctx context.Context) error {
+	if s.dialect.byKeys == "" {
+		return nil
+	}
+	_, err := s.exec(ctx, s.dialect.byKeys)
+	return err
+}
+
 // reads runs single statements, each its own snapshot.
 func (s *Store) reads() session { return session{s.engine.dialect, s.engine.read} }
 

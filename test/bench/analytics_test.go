@@ -29,12 +29,15 @@ import (
 
 const (
 	// analyticsEvents is how many sign-ins a year has, of a tenth as many users; CARDEA_BENCH_EVENTS replaces it. A hundred million take
-	// an hour on an engine, which CARDEA_BENCH_ENGINE names, and 7 GB on SQLite, 35 GB on PostgreSQL.
+	// an hour on an engine, which CARDEA_BENCH_ENGINE names, and 7 GB on SQLite, 35 GB on PostgreSQL. CARDEA_BENCH_DAYS records the first so
+	// many days of the year alone, and asks for what lies in them.
 	analyticsEvents = 1_000_000
 	// recordedAtOnce is how many events a transaction records: what a batch of an import has.
 	recordedAtOnce = 8_000
 	// retention is how long it is kept whose an event is.
 	retention = 30 * 24 * time.Hour
+	// wholeYear is how many days the year has.
+	wholeYear = 366
 )
 
 // yearBegins is when the sign-ins begin; the year has a leap day.
@@ -46,6 +49,10 @@ func TestBenchAnalytics(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("CARDEA_BENCH_EVENTS")); err == nil {
 		events = n
 	}
+	days := wholeYear
+	if n, err := strconv.Atoi(os.Getenv("CARDEA_BENCH_DAYS")); err == nil {
+		days = n
+	}
 	for _, engine := range []string{"SQLite", "PostgreSQL"} {
 		if only := os.Getenv("CARDEA_BENCH_ENGINE"); only != "" && !strings.EqualFold(only, engine) {
 			continue
@@ -54,7 +61,7 @@ func TestBenchAnalytics(t *testing.T) {
 		if engine == "PostgreSQL" {
 			server = sizedServer(t)
 		}
-		y, blank := newYear(t, server, events), newYear(t, server, events)
+		y, blank := newYear(t, server, events, days), newYear(t, server, events, days)
 		y.fill(t)
 		empty, full := signInCosts(t, blank, y)
 		y.say("a sign-in's event in a full history to an empty one, p50", "<= 1.05", "%.2f (%s, %s)", float64(full)/float64(empty), ms(empty), ms(full))
@@ -70,6 +77,7 @@ func TestBenchAnalytics(t *testing.T) {
 type year struct {
 	engine, url, path string
 	events, users     int
+	days              int
 	store             *sqlstore.Store
 	sealer            *sealing.Sealer
 	sealed            atomic.Int64
@@ -94,9 +102,9 @@ func sizedServer(t *testing.T) *pgtest.Server {
 }
 
 // newYear returns a store without events: on a server, or on SQLite where there is none.
-func newYear(t *testing.T, server *pgtest.Server, events int) *year {
+func newYear(t *testing.T, server *pgtest.Server, events, days int) *year {
 	t.Helper()
-	y := &year{engine: "SQLite", events: events, users: max(events/10, 1)}
+	y := &year{engine: "SQLite", events: events * days / wholeYear, days: days, users: max(events/10, 1)}
 	if server == nil {
 		y.path = filepath.Join(t.TempDir(), "cardea.db")
 		y.url = "sqlite://" + y.path
@@ -172,7 +180,7 @@ func (y *year) fill(t *testing.T) {
 	batch := make([]people.Event, 0, recordedAtOnce)
 	began := time.Now()
 	for n := range y.events {
-		at := yearBegins.Add(time.Duration(float64(n)/float64(y.events)*366*24*3600*1e6) * time.Microsecond)
+		at := yearBegins.Add(time.Duration(float64(n)/float64(y.events)*float64(y.days)*24*3600*1e6) * time.Microsecond)
 		batch = append(batch, people.Event{ID: y.next.Add(1), Kind: people.EventSignIn, At: at, User: 1 + random.Int64N(int64(y.users)), Method: people.MethodImport})
 		if len(batch) == recordedAtOnce || n == y.events-1 {
 			check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.RecordEvents(batch) }))
@@ -267,13 +275,19 @@ func (y *year) ask(t *testing.T) {
 	defer db.Close() //nolint:errcheck // only read from
 	for _, of := range []struct {
 		name string
-		from time.Time
-		days float64
-	}{
-		{"1 day", yearBegins.AddDate(0, 6, 10), 1}, {"30 days", yearBegins.AddDate(0, 6, 10), 30}, {"37.5 days from 07:13:05", yearBegins.AddDate(0, 6, 10).Add(7*time.Hour + 13*time.Minute + 5*time.Second), 37.5},
-		{"365 days", yearBegins.AddDate(0, 0, 1), 365},
-	} {
-		period := people.Period{From: of.from, To: of.from.Add(time.Duration(of.days * 24 * float64(time.Hour)))}
+		// first is the day of the year at which it begins, and at when on that day.
+		first int
+		at    time.Duration
+		days  float64
+	}{{"1 day", 192, 0, 1}, {"30 days", 192, 0, 30}, {"37.5 days from 07:13:05", 192, 7*time.Hour + 13*time.Minute + 5*time.Second, 37.5}, {"365 days", 1, 0, 365}} {
+		if y.days < wholeYear {
+			of.first = y.days - int(of.days) - 1
+		}
+		if of.first < int(of.days) && y.days < wholeYear { // there is nothing to compare it with
+			continue
+		}
+		from := yearBegins.AddDate(0, 0, of.first).Add(of.at)
+		period := people.Period{From: from, To: from.Add(time.Duration(of.days * 24 * float64(time.Hour)))}
 		cold := y.summaries(t, 3, period, true)
 		var heap heapPeak
 		heap.watch()
