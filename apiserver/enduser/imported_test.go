@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -235,12 +236,20 @@ func TestACodeToASecondAddressNobodyProvedSignsNobodyIn(t *testing.T) {
 		// The password tells that it is the account's owner: the code goes to the address it is to prove.
 		owner := w.browser()
 		owner.ok("POST", "/auth/signin", byPassword("second@example.com", oldPassword))
-		owner.ok("POST", "/auth/attempt-verification", owner.sendCode(w.CodeFor("second@example.com", 1)))
+		code := owner.sendCode(w.CodeFor("second@example.com", 1))
+		if n := len(w.Carrier.Messages("ada@example.com")); n != 0 {
+			w.T.Errorf("%d mails went to the first address when a code was asked for the second", n)
+		}
+		owner.ok("POST", "/auth/attempt-verification", code)
 		if !w.verifiedEmail("second@example.com") || w.password(1) == "" {
 			w.T.Error("the second address is not verified, or the password is gone")
 		}
-		if len(w.Carrier.Messages("ada@example.com")) != 0 {
-			w.T.Error("a code for the second address went to the first")
+		// The first address is told, and is sent nothing that opens the account.
+		w.notices("ada@example.com", "second@example.com was added to your account", 1)
+		for _, m := range w.Carrier.Messages("ada@example.com") {
+			if frontendtest.CodeIn(m.Body) != "" {
+				w.T.Errorf("a code for the second address went to the first: %s", m.Body)
+			}
 		}
 	})
 }
