@@ -13,6 +13,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/document"
@@ -37,9 +38,26 @@ type world struct {
 
 const issuer = "http://localhost:8081/oauth/portal"
 
+// onEngines runs a story on each engine.
+func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	for engine, open := range servertest.Engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			story(t, newWorldOver(t, open(t)))
+		})
+	}
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{World: frontendtest.New(t, nil)}
+	return newWorldOver(t, "")
+}
+
+func newWorldOver(t *testing.T, storeURL string) *world {
+	t.Helper()
+	w := &world{World: frontendtest.NewOver(t, storeURL, nil, nil)}
 	w.app = w.DeclareOAuthApp("http://localhost:8081")
 	for scope, category := range map[string]string{"jobs:run": "", "jobs:read": "", "orders:read": "organization", "old": ""} {
 		w.DeclareOAuthScope(strings.ReplaceAll(scope, ":", "-"), document.OAuthScope{Scope: scope, DisplayName: scope, Category: category, Archived: scope == "old"})
