@@ -84,10 +84,10 @@ spec:
 // backAt is where the clients of these stories are answered.
 const backAt = "http://127.0.0.1:8000/callback"
 
-var _ = Describe("clients of others, over TLS", Ordered, func() {
+var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func() {
 	var (
 		front             *encrypted
-		own               *testkit.Cluster
+		own, target       *testkit.Cluster
 		running           *testkit.Processes
 		vera              *visitor
 		veraID, namespace string
@@ -132,7 +132,7 @@ var _ = Describe("clients of others, over TLS", Ordered, func() {
 		front.serve(cardea.Frontend)
 		out, err := own.Kubectl(ctx, secretsRoleBinding(namespace)+"\n---\n"+staging(namespace, "localhost", texts, "")+"---"+clusters(namespace, agentsURL), "apply", "-f", "-")
 		Expect(err).NotTo(HaveOccurred(), out)
-		out, err = own.Kubectl(ctx, "", "wait", "oauthclients", "oauthapps", "oauthscopes", "--all", "-n", namespace, "--for=condition=Ready", "--timeout=60s")
+		out, err = own.Kubectl(ctx, "", "wait", "oauthclients,oauthapps,oauthscopes", "--all", "-n", namespace, "--for=condition=Ready", "--timeout=60s")
 		Expect(err).NotTo(HaveOccurred(), out)
 		told, err := own.Kubectl(ctx, "", "get", "oauthapp", "clusters", "-n", namespace, "-o", "jsonpath={.status.issuer}")
 		Expect(err).NotTo(HaveOccurred())
@@ -140,10 +140,19 @@ var _ = Describe("clients of others, over TLS", Ordered, func() {
 		vera = newVisitor("localhost", texts, cardea)
 		veraID = vera.signUp()
 		vera.organization("Harbour")
+		plane, err := controlplane.Start(ctx, controlplane.Options{
+			BinDir: controlplane.DefaultBinDir(), Dir: filepath.Join(own.Dir, "target"), EtcdUnsafeNoFsync: true, NoControllerManager: true,
+			APIServerArgs: []string{
+				"--oidc-issuer-url=" + issuer, "--oidc-client-id=" + client(ctx, "kubectl", "{.status.clientID}"), "--oidc-username-claim=email", "--oidc-groups-claim=groups",
+				"--oidc-ca-file=" + front.authority,
+			},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		target = &testkit.Cluster{ControlPlane: plane, Dir: filepath.Join(own.Dir, "target")}
+		DeferCleanup(func() error { return plane.Stop() })
 	})
 
-	// kubectl runs kubectl as vera against another cluster, which takes the issuer's ID tokens. configure makes her a user.
-	var target *testkit.Cluster
+	// as runs kubectl as vera, as which configure makes her known, in a cluster that takes the issuer's ID tokens.
 	as := func(ctx context.Context, configure []string, args ...string) (string, error) {
 		GinkgoHelper()
 		kubeconfig := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
@@ -158,16 +167,6 @@ var _ = Describe("clients of others, over TLS", Ordered, func() {
 	}
 
 	It("sign a person in to a cluster by an ID token: kubectl may what the person's groups may", func(ctx context.Context) {
-		plane, err := controlplane.Start(ctx, controlplane.Options{
-			BinDir: controlplane.DefaultBinDir(), Dir: filepath.Join(own.Dir, "target"), EtcdUnsafeNoFsync: true, NoControllerManager: true,
-			APIServerArgs: []string{
-				"--oidc-issuer-url=" + issuer, "--oidc-client-id=" + client(ctx, "kubectl", "{.status.clientID}"), "--oidc-username-claim=email", "--oidc-groups-claim=groups",
-				"--oidc-ca-file=" + front.authority,
-			},
-		})
-		Expect(err).NotTo(HaveOccurred())
-		target = &testkit.Cluster{ControlPlane: plane, Dir: filepath.Join(own.Dir, "target")}
-		DeferCleanup(plane.Stop)
 		identity := vera.idToken(front, issuer, client(ctx, "kubectl", "{.status.clientID}"))
 		Eventually(func() (string, error) {
 			return as(ctx, []string{"--token=" + identity}, "auth", "whoami", "-o", "json")
@@ -194,11 +193,11 @@ var _ = Describe("clients of others, over TLS", Ordered, func() {
 		port, err := controlplane.FreePort()
 		Expect(err).NotTo(HaveOccurred())
 		args := []string{
-			"get-token", "--oidc-issuer-url=" + issuer, "--oidc-client-id=" + client(ctx, "kubectl", "{.status.clientID}"), "--oidc-extra-scope=email,groups", "--certificate-authority=" + front.authority,
+			"get-token", "--oidc-issuer-url=" + issuer, "--oidc-client-id=" + client(ctx, "kubectl", "{.status.clientID}"), "--oidc-extra-scope=email", "--oidc-extra-scope=groups", "--certificate-authority=" + front.authority,
 			"--skip-open-browser", fmt.Sprintf("--listen-address=127.0.0.1:%d", port), "--token-cache-dir=" + GinkgoT().TempDir(),
 		}
 		vera.accompany(front, exec.CommandContext(ctx, login, args...))
-		plugin := []string{"--exec-api-version=client.authentication.k8s.io/v1", "--exec-interactive-mode=Never", "--exec-command=" + login}
+		plugin := []string{"--exec-api-version=client.authentication.k8s.io/v1beta1", "--exec-interactive-mode=Never", "--exec-command=" + login}
 		for _, arg := range args {
 			plugin = append(plugin, "--exec-arg="+arg)
 		}
