@@ -71,19 +71,34 @@ type tab struct {
 	expected []string
 }
 
-// open opens a tab.
+// open opens a tab of a browser that nobody used yet.
 func open(t testing.TB, l look, languages string) *tab {
 	t.Helper()
 	browser, err := chromium()
 	if err != nil {
 		t.Fatalf("no Chromium (hack/install-deps.sh installs it): %v", err)
 	}
-	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	return openIn(browser, t, l, languages, chromedp.WithNewBrowserContext())
+}
+
+// openIn opens a tab beside another, whose cookies it has, or with an option that gives it its own.
+func openIn(beside context.Context, t testing.TB, l look, languages string, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(beside, options...)
 	t.Cleanup(cancel)
 	tb := &tab{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, tb.listen); err != nil {
 		t.Fatal(err)
 	}
+	tb.run(set(emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "Mozilla/5.0 (X11; Linux x86_64) Chromium", AcceptLanguage: languages}))
+	tb.wears(l)
+	t.Cleanup(tb.expectCalm)
+	return tb
+}
+
+// wears makes pages look as a reader sees them from now on.
+func (tb *tab) wears(l look) {
+	tb.t.Helper()
 	scheme := "light"
 	if l.dark {
 		scheme = "dark"
@@ -93,10 +108,7 @@ func open(t testing.TB, l look, languages string) *tab {
 		set(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
 		}),
-		set(emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "Mozilla/5.0 (X11; Linux x86_64) Chromium", AcceptLanguage: languages}),
 	)
-	t.Cleanup(tb.expectCalm)
-	return tb
 }
 
 // set sends a command of the protocol that answers nothing.
