@@ -157,7 +157,9 @@ func TestPeopleGrantAppsAccess(t *testing.T) {
 		t.Run("scripts "+strconv.FormatBool(scripts), func(t *testing.T) {
 			t.Parallel()
 			w := authorizing(t)
-			reports := w.party("Reports", func(c *document.OAuthClient) { c.PolicyURI, c.TOSURI = "https://reports.example/privacy", "https://reports.example/terms" })
+			reports := w.party("Reports", func(c *document.OAuthClient) {
+				c.PolicyURI, c.TOSURI = "https://reports.example/privacy", "https://reports.example/terms"
+			})
 			v := arrives(t, w.World, look{width: 360}, scripts)
 			v.signsUpOnTheWay(reports)
 			w.organize(reports.who(1).Subject)
@@ -252,7 +254,7 @@ func (v *person) takesAccessBack(p *party) {
 	v.presses("Remove the access of " + p.name)
 	v.sees("The access was removed.")
 	p.expectOver(1)
-	p.who(2) // granted in an organization, which is another
+	p.refreshes(2) // granted in an organization, which is another grant
 	v.presses("Remove the access of " + p.name + " in Second")
 	v.until(`![...document.querySelectorAll("button")].some((b) => b.ariaLabel?.endsWith(" in Second"))`)
 	p.expectOver(2)

@@ -163,15 +163,32 @@ func (p *party) who(nth int) (out told) {
 // expectOver fails the test where the nth sign-in's tokens are good for anything.
 func (p *party) expectOver(nth int) {
 	p.t.Helper()
-	token := *p.tokens[nth-1]
-	if _, err := p.provider.UserInfo(context.Background(), oauth2.StaticTokenSource(&token)); err == nil {
+	if _, err := p.provider.UserInfo(context.Background(), oauth2.StaticTokenSource(p.tokens[nth-1])); err == nil {
 		p.t.Errorf("the access token of sign-in %d is good", nth)
 	}
-	token.Expiry = time.Unix(1, 0) // the library refreshes
 	var refused *oauth2.RetrieveError
-	if _, err := p.config.TokenSource(context.Background(), &token).Token(); !errors.As(err, &refused) || refused.ErrorCode != "invalid_grant" {
+	if err := p.refresh(nth); !errors.As(err, &refused) || refused.ErrorCode != "invalid_grant" {
 		p.t.Errorf("the refresh token of sign-in %d: %v", nth, err)
 	}
+}
+
+// refreshes fails the test where the nth sign-in's refresh token is good no more.
+func (p *party) refreshes(nth int) {
+	p.t.Helper()
+	if err := p.refresh(nth); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// refresh replaces the nth sign-in's tokens: the library does so by itself once their time is over.
+func (p *party) refresh(nth int) error {
+	token := *p.tokens[nth-1]
+	token.Expiry = time.Unix(1, 0)
+	next, err := p.config.TokenSource(context.Background(), &token).Token()
+	if err == nil {
+		p.tokens[nth-1] = next
+	}
+	return err
 }
 
 // link is the party's page that asks for scopes; pairs are further parameters.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -307,4 +308,26 @@ func (tb *tab) expectNarrow(where string) {
 	if over := eval[int](tb, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
 		tb.t.Errorf("%s: the page is %d pixels wider than the screen", where, over)
 	}
+}
+
+// complains waits until the page complained of something.
+func (tb *tab) complains(part string) {
+	tb.t.Helper()
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !tb.complained(part) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tb.fail(fmt.Errorf("the page never complained of %s", part))
+		}
+	}
+}
+
+func (tb *tab) complained(part string) bool {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	return slices.ContainsFunc(tb.problems, func(problem string) bool { return strings.Contains(problem, part) })
 }
