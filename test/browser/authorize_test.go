@@ -159,6 +159,7 @@ func TestPeopleGrantAppsAccess(t *testing.T) {
 			w := authorizing(t)
 			reports := w.party("Reports", func(c *document.OAuthClient) {
 				c.PolicyURI, c.TOSURI = "https://reports.example/privacy", "https://reports.example/terms"
+				c.PostLogoutURIs = []string{"http://127.0.0.1/bye"}
 			})
 			v := arrives(t, w.World, look{width: 360}, scripts)
 			v.signsUpOnTheWay(reports)
@@ -169,6 +170,7 @@ func TestPeopleGrantAppsAccess(t *testing.T) {
 			v.decidesAsAnotherAccount(reports)
 			v.connectsADevice(w)
 			v.takesAccessBack(reports)
+			v.signsOutAt(reports)
 		})
 	}
 }
@@ -228,6 +230,20 @@ func (v *person) isNotAskedWhereNothingIsLeft(w *oauthWorld, p *party) {
 	stranger := arrives(v.t, w.World, look{width: 360}, v.scripts)
 	stranger.asks(p, "openid", "prompt", "none")
 	stranger.reaches("Refused: login_required")
+	// The answers to these forms lead to the app at once.
+	stranger.asks(p, "openid email jobs:run", "login_hint", v.email)
+	stranger.reaches("Sign in to Acme")
+	stranger.presses("Continue") // the app knew the address
+	stranger.reaches("Enter your password")
+	stranger.types("Password", passphrase)
+	stranger.keys(kb.Enter)
+	stranger.isBack(p, v.email, "")
+	w.Clock.Advance(time.Second)
+	stranger.asks(p, "openid email jobs:run", "prompt", "login")
+	stranger.reaches("Is it you?")
+	stranger.types("Password", passphrase)
+	stranger.keys(kb.Enter)
+	stranger.isBack(p, v.email, "")
 }
 
 func (v *person) decidesAsAnotherAccount(p *party) {
@@ -259,6 +275,21 @@ func (v *person) takesAccessBack(p *party) {
 	v.until(`![...document.querySelectorAll("button")].some((b) => b.ariaLabel?.endsWith(" in Second"))`)
 	p.expectOver(2)
 	v.sees("The access was removed.")
+}
+
+// signsOutAt lets the party sign somebody out by a link that proves nothing: they are asked.
+func (v *person) signsOutAt(p *party) {
+	v.t.Helper()
+	var issuer struct {
+		Logout string `json:"end_session_endpoint"`
+	}
+	if err := p.provider.Claims(&issuer); err != nil {
+		v.t.Fatal(err)
+	}
+	v.run(chromedp.Navigate(issuer.Logout + "?" + url.Values{"client_id": {p.config.ClientID}, "post_logout_redirect_uri": {p.server.URL + "/bye"}}.Encode()))
+	v.reaches("Sign out?")
+	v.presses("Sign out of all accounts")
+	v.reaches("Signed out of " + p.name)
 }
 
 // connectsADevice goes the way of a terminal without a browser.

@@ -57,6 +57,17 @@ func (i localInbox) found(to string, find func(body string) string) (found []str
 	return found
 }
 
+// signsInAtATerminal grants the local run's public client access, and sees its code redeemed.
+func (v *person) signsInAtATerminal(email string) {
+	v.t.Helper()
+	terminal := newParty(v.t, "Terminal", os.Getenv("CARDEA_ISSUER"), os.Getenv("CARDEA_OAUTH_PUBLIC_CLIENT_ID"), "", time.Now)
+	v.asks(terminal, "openid email read:reports")
+	v.at("Report terminal would like access", "consent")
+	v.sees("Read reports")
+	v.presses("Allow")
+	v.isBack(terminal, email, "")
+}
+
 // The way through the pages of a local run as it came up, by the keyboard alone, with scripts and without: the story of make run in test/e2e
 // starts it. It needs the addresses that a local run exports.
 func TestTheWayThroughALocalRun(t *testing.T) {
@@ -82,6 +93,7 @@ func TestTheWayThroughALocalRun(t *testing.T) {
 			third.suffix += "-localrun"
 			third.signsIn(email, newPassphrase)
 			v.signsOutElsewhere(third)
+			v.signsInAtATerminal(email)
 			v.switchesBackAndSignsOut()
 		})
 	}

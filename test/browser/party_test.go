@@ -53,6 +53,7 @@ func newParty(t testing.TB, name, issuer, id, secret string, now func() time.Tim
 	routes.HandleFunc("GET /{$}", p.home)
 	routes.HandleFunc("GET /go", p.ask)
 	routes.HandleFunc("GET /callback", p.answered)
+	routes.HandleFunc("GET /bye", func(w http.ResponseWriter, _ *http.Request) { p.page(w, "Signed out of "+p.name, "") })
 	p.server = httptest.NewServer(routes)
 	t.Cleanup(p.server.Close)
 	var err error

@@ -42,6 +42,7 @@ var _ = Describe("make run", func() {
 		Expect(shown).To(MatchRegexp(`"total": ?3`))
 		expectPeople(ctx, dir)
 		expectPages(ctx, dir)
+		expectMachineTokens(ctx, dir)
 		Expect(sourced(ctx, dir, `kubectl auth whoami -o jsonpath={.status.userInfo.groups}`)).To(ContainSubstring("system:masters"))
 		endLocalRun(run, dir)
 
@@ -110,6 +111,13 @@ func expectPages(ctx context.Context, dir string) {
 	out, err := walk.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(out))
 	Expect(string(out)).To(ContainSubstring("--- PASS: TestTheWayThroughALocalRun"))
+}
+
+// expectMachineTokens lets the sample web client get a token of its own.
+func expectMachineTokens(ctx context.Context, dir string) {
+	GinkgoHelper()
+	Expect(sourced(ctx, dir, `curl -sS -u "$CARDEA_OAUTH_CLIENT_ID:$CARDEA_OAUTH_CLIENT_SECRET" -d grant_type=client_credentials -d scope=read:reports "$CARDEA_ISSUER/token"`)).
+		To(SatisfyAll(ContainSubstring(`"access_token":"`), ContainSubstring(`"scope":"read:reports"`)))
 }
 
 // startLocalRun runs localrun from the repository's root, as make does.
