@@ -132,7 +132,7 @@ func (v *person) isToldWhoIsUnverified(w *oauthWorld) {
 		v.presses("Allow")
 		v.isBack(stranger, v.email, "")
 		v.asks(stranger, "openid email") // any program of the machine can pass as this one
-		v.beholds("\u2068"+name+"\u2069 would like access", "consent-unverified")
+		v.reaches("\u2068" + name + "\u2069 would like access")
 		v.presses("Refuse")
 		v.reaches("Refused: access_denied")
 	}
