@@ -15,6 +15,7 @@ import (
 
 // What others try with the page that grants access, and what people do with it that nobody means harm by.
 func TestThePageThatGrantsAccessIsThePersonsOwn(t *testing.T) {
+	t.Parallel()
 	w := authorizing(t)
 	reports := w.party("Reports", nil)
 	v := arrives(t, w.World, look{width: 1280}, true)
@@ -126,6 +127,7 @@ func (v *person) isToldWhoIsUnverified(w *oauthWorld) {
 		v.beholds("\u2068"+name+"\u2069 would like access", "consent-unverified")
 		v.sees("Not verified by Acme")
 		v.sees("Allow it only if you began this at " + stranger.server.Listener.Addr().String())
+		v.readsGerman()
 		if title := eval[string](v.tab, "document.title"); title == "taken" || eval[int](v.tab, `document.querySelectorAll("main img, main b").length`) > 0 {
 			v.t.Errorf("what the app calls itself is markup: the title is %q", title)
 		}
@@ -136,6 +138,20 @@ func (v *person) isToldWhoIsUnverified(w *oauthWorld) {
 		v.presses("Refuse")
 		v.reaches("Refused: access_denied")
 	}
+}
+
+// readsGerman changes the language of the page that asks.
+func (v *person) readsGerman() {
+	v.t.Helper()
+	v.presses("Deutsch")
+	v.sees("möchte Zugriff")
+	v.sees("Von Acme nicht geprüft")
+	v.wears(look{width: 360})
+	v.expectNarrow("consent in German")
+	v.picture("pages-consent-german-360-light")
+	v.expectAccessible("consent in German")
+	v.presses("English")
+	v.sees("would like access")
 }
 
 // belongsNowhere asks for what is held in an organization, of somebody who is in none.

@@ -101,6 +101,9 @@ var everyLook = []look{{360, false}, {360, true}, {1280, true}, {1280, false}}
 func (v *person) beholds(heading, name string) {
 	v.t.Helper()
 	v.reaches(heading)
+	if weight := eval[int](v.tab, `performance.getEntries().reduce((sum, e) => sum + (e.encodedBodySize ?? 0), 0)`); weight == 0 || weight > 60<<10 {
+		v.t.Errorf("%s weighs %d bytes", name, weight)
+	}
 	if !v.scripts {
 		v.expectNarrow(name)
 		return
