@@ -92,6 +92,7 @@ func (v *visit) withoutAuthorization(err error) error {
 
 // word puts what is asked for in words.
 func (own *authorizePage) word(v *visit) error {
+	own.Client.Name = isolated(own.Client.Name)
 	own.Scopes = v.wordScopes(own.Authorization.Scopes)
 	for i, place := range own.Authorization.Places {
 		shown := authorizePlace{Value: place.OrganizationId, Name: place.OrganizationName, Chosen: own.Place != nil && *own.Place == i}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Form is what a redirect URI is.
@@ -55,6 +56,8 @@ func Judge(raw string) (Form, error) {
 		return HTTPS, nil
 	case u.Scheme == "http" && proper(u) && slices.Contains(loopbackHosts, u.Hostname()):
 		return Loopback, nil
+	case u.Scheme == "https":
+		return 0, errors.New("names no host as names are resolved: write it as in https://app.example/callback, in lower case and Punycode, without a user")
 	case u.Scheme == "http":
 		return 0, errors.New("is http, which is for 127.0.0.1, [::1] and localhost alone: use https")
 	case slices.Contains(foreignSchemes, u.Scheme) || len(u.Scheme) < 2:
@@ -63,9 +66,15 @@ func Judge(raw string) (Form, error) {
 	return PrivateUse, nil
 }
 
-// proper tells whether a web URL names a host, in lower case, and nobody's name or password.
+// proper tells whether a web URL names a host, in lower case and as names are resolved (Punycode, not what it stands for: people are shown the host,
+// and letters of several scripts look alike), and nobody's name or password.
 func proper(u *url.URL) bool {
-	return u.Opaque == "" && u.Hostname() != "" && u.User == nil && u.Host == strings.ToLower(u.Host) && !strings.HasSuffix(u.Host, ":")
+	return u.Opaque == "" && u.Hostname() != "" && u.User == nil && u.Host == strings.ToLower(u.Host) && isASCII(u.Host) && !strings.HasSuffix(u.Host, ":")
+}
+
+// isASCII tells whether a text has no other letters: url.Parse decodes those of a host.
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // Fits tells whether a client that registered a URI may be answered at another: the same, character by character, but that the port of the

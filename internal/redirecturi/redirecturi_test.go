@@ -24,7 +24,7 @@ func TestJudge(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "/callback", "app.example/callback", "//app.example/callback", "https:", "https:///callback", "https:/callback", "https://", "https://app.example/#", "https://app.example/#a", "https://*.example/",
-		"https://app.example/*", "HTTPS://app.example/", "https://APP.example/", "https://user@app.example/", "https://user:password@app.example/", "https://app.example/a b", "https://app.example/\n",
+		"https://app.example/*", "HTTPS://app.example/", "https://%D0%B0pp.example/", "https://app%E2%80%AE.example/", "https://APP.example/", "https://user@app.example/", "https://user:password@app.example/", "https://app.example/a b", "https://app.example/\n",
 		"https://app.example/é", "https://app.example:/", "https://app.example\\@evil.example/", "http://app.example/", "http://127.0.0.2/", "http://localhost.evil.example/", "http://127.0.0.1@evil.example/",
 		"http://[::2]/", "http://2130706433/", "http://LOCALHOST/", "javascript:alert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "blob:https://app.example/1", "about:blank", "JavaScript:alert(1)",
 		"intent://x", "x:y", "mailto:a@b.example", "https://app.example/" + strings.Repeat("a", 2048),
