@@ -144,8 +144,7 @@ func New(opts Options) (*Server, error) {
 	}
 	authorization := oauth.New(oauth.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
-		Log:     opts.Log.WithName("oauth"),
-		Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
+		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
 	})
 	decisions, err := decision.New(decision.Options{
 		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, Keyring: opts.Keyring, MaxStaleness: opts.MaxStaleness,

@@ -19,6 +19,7 @@ import (
 )
 
 func TestAClientProvesItselfByASignatureOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.Must(err)
@@ -90,6 +91,7 @@ func (w *world) signing(name string, set []byte) *client {
 }
 
 func TestARequestThatWasPushedIsCompleteInItself(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.web("reports", func(d *document.OAuthClient) { d.RequirePAR = true })
 	other, p := w.web("stranger", nil), w.signUp("ada@example.com")

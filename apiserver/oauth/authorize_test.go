@@ -13,6 +13,7 @@ import (
 
 // TestAClientIsToldOnlyWhereItIsProven are RFC 9700's redirections: until client and redirect URI are proven, what is wrong stays here.
 func TestAClientIsToldOnlyWhereItIsProven(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.web("reports", nil)
 	local := w.web("terminal", func(d *document.OAuthClient) {
@@ -64,6 +65,7 @@ func TestAClientIsToldOnlyWhereItIsProven(t *testing.T) {
 }
 
 func TestAClientIsToldWhatIsWrongWithItsRequest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.web("reports", func(d *document.OAuthClient) { d.Scopes = &[]string{"jobs:read", "old", "openid"} })
 	machine := w.web("machine", func(d *document.OAuthClient) { d.GrantTypes = []string{"ClientCredentials"} })
@@ -112,92 +114,94 @@ func TestAClientIsToldWhatIsWrongWithItsRequest(t *testing.T) {
 }
 
 func TestAPersonIsAskedAsTheClientWants(t *testing.T) {
-	w := newWorld(t)
-	c := w.web("reports", nil)
-	p, nobody := w.signUp("ada@example.com"), &person{w: w, client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	goOn := func(p *person, pairs ...string) map[string]any {
-		query := c.request("jobs:read")
-		for ; len(pairs) > 0; pairs = pairs[2:] {
-			query.Set(pairs[0], pairs[1])
+	onEngines(t, func(t *testing.T, w *world) {
+		c := w.web("reports", nil)
+		p, nobody := w.signUp("ada@example.com"), &person{w: w, client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+		goOn := func(p *person, pairs ...string) map[string]any {
+			query := c.request("jobs:read")
+			for ; len(pairs) > 0; pairs = pairs[2:] {
+				query.Set(pairs[0], pairs[1])
+			}
+			return p.decide(p.authorize(query), map[string]any{"decision": "continue"})
 		}
-		return p.decide(p.authorize(query), map[string]any{"decision": "continue"})
-	}
-	told := func(data map[string]any) string {
-		to, _ := data["redirect_to"].(string)
-		u, err := url.Parse(to)
-		w.Must(err)
-		return u.Query().Get("error")
-	}
-	if got := goOn(nobody); got["step"] != "sign_in" {
-		t.Errorf("nobody: %v", got)
-	}
-	if got := goOn(nobody, "prompt", "none"); told(got) != "login_required" {
-		t.Errorf("nobody, silently: %v", got)
-	}
-	if got := goOn(p, "prompt", "none"); told(got) != "consent_required" {
-		t.Errorf("silently, before anything was granted: %v", got)
-	}
-	if got := goOn(p); got["step"] != "decide" {
-		t.Errorf("first: %v", got)
-	}
-	if denied := p.decide(p.authorize(c.request("jobs:read")), map[string]any{"decision": "deny"}); told(denied) != "access_denied" {
-		t.Errorf("denied: %v", denied)
-	}
-	p.allow(c.request("jobs:read"))
-	for _, prompt := range []string{"", "none"} {
-		if got := goOn(p, "prompt", prompt); got["step"] != "answer" || told(got) != "" {
-			t.Errorf("granted before, prompt %q: %v", prompt, got)
+		told := func(data map[string]any) string {
+			to, _ := data["redirect_to"].(string)
+			u, err := url.Parse(to)
+			w.Must(err)
+			return u.Query().Get("error")
 		}
-	}
-	for _, prompt := range []string{"consent", "select_account"} {
-		if got := goOn(p, "prompt", prompt); got["step"] != "decide" {
-			t.Errorf("prompt %q: %v", prompt, got)
+		if got := goOn(nobody); got["step"] != "sign_in" {
+			t.Errorf("nobody: %v", got)
 		}
-	}
-	if got := goOn(p, "scope", "jobs:read jobs:run"); got["step"] != "decide" {
-		t.Errorf("more than was granted: %v", got)
-	}
-	w.Clock.Advance(time.Hour)
-	if got := goOn(p, "max_age", "7200"); got["step"] != "answer" {
-		t.Errorf("young enough: %v", got)
-	}
-	for _, pair := range [][]string{{"max_age", "60"}, {"max_age", "0"}, {"prompt", "login"}} {
-		query := c.request("jobs:read")
-		query.Set(pair[0], pair[1])
-		page := p.authorize(query)
-		if got := p.decide(page, map[string]any{"decision": "continue"}); got["step"] != "reauthenticate" {
-			t.Errorf("%v: %v", pair, got)
+		if got := goOn(nobody, "prompt", "none"); told(got) != "login_required" {
+			t.Errorf("nobody, silently: %v", got)
 		}
-		status, _, raw := p.send("POST", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), map[string]any{"decision": "allow"})
-		if status != 403 || !strings.Contains(string(raw), "REAUTHENTICATION_REQUIRED") {
-			t.Errorf("%v, allowed without a proof: %d %s", pair, status, raw)
+		if got := goOn(p, "prompt", "none"); told(got) != "consent_required" {
+			t.Errorf("silently, before anything was granted: %v", got)
 		}
-		p.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
-		if got := p.decide(page, map[string]any{"decision": "continue"}); got["step"] != "answer" {
-			t.Errorf("%v, proven: %v", pair, got)
+		if got := goOn(p); got["step"] != "decide" {
+			t.Errorf("first: %v", got)
+		}
+		if denied := p.decide(p.authorize(c.request("jobs:read")), map[string]any{"decision": "deny"}); told(denied) != "access_denied" {
+			t.Errorf("denied: %v", denied)
+		}
+		p.allow(c.request("jobs:read"))
+		for _, prompt := range []string{"", "none"} {
+			if got := goOn(p, "prompt", prompt); got["step"] != "answer" || told(got) != "" {
+				t.Errorf("granted before, prompt %q: %v", prompt, got)
+			}
+		}
+		for _, prompt := range []string{"consent", "select_account"} {
+			if got := goOn(p, "prompt", prompt); got["step"] != "decide" {
+				t.Errorf("prompt %q: %v", prompt, got)
+			}
+		}
+		if got := goOn(p, "scope", "jobs:read jobs:run"); got["step"] != "decide" {
+			t.Errorf("more than was granted: %v", got)
 		}
 		w.Clock.Advance(time.Hour)
-	}
-	query := c.request("jobs:read")
-	query.Set("prompt", "none")
-	query.Set("max_age", "60")
-	if got := p.decide(p.authorize(query), map[string]any{"decision": "continue"}); told(got) != "login_required" {
-		t.Errorf("silently, too old: %v", got)
-	}
+		if got := goOn(p, "max_age", "7200"); got["step"] != "answer" {
+			t.Errorf("young enough: %v", got)
+		}
+		for _, pair := range [][]string{{"max_age", "60"}, {"max_age", "0"}, {"prompt", "login"}} {
+			query := c.request("jobs:read")
+			query.Set(pair[0], pair[1])
+			page := p.authorize(query)
+			if got := p.decide(page, map[string]any{"decision": "continue"}); got["step"] != "reauthenticate" {
+				t.Errorf("%v: %v", pair, got)
+			}
+			status, _, raw := p.send("POST", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), map[string]any{"decision": "allow"})
+			if status != 403 || !strings.Contains(string(raw), "REAUTHENTICATION_REQUIRED") {
+				t.Errorf("%v, allowed without a proof: %d %s", pair, status, raw)
+			}
+			p.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
+			if got := p.decide(page, map[string]any{"decision": "continue"}); got["step"] != "answer" {
+				t.Errorf("%v, proven: %v", pair, got)
+			}
+			w.Clock.Advance(time.Hour)
+		}
+		query := c.request("jobs:read")
+		query.Set("prompt", "none")
+		query.Set("max_age", "60")
+		if got := p.decide(p.authorize(query), map[string]any{"decision": "continue"}); told(got) != "login_required" {
+			t.Errorf("silently, too old: %v", got)
+		}
 
-	page := p.authorize(c.request("jobs:run"))
-	p.decide(page, map[string]any{"decision": "allow"})
-	if status, _, raw := p.send("POST", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), map[string]any{"decision": "allow"}); status != 404 {
-		t.Errorf("allowed twice: %d %s", status, raw)
-	}
-	page = p.authorize(c.request("jobs:run"))
-	w.Clock.Advance(10 * time.Minute)
-	if status, _, raw := p.send("GET", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), nil); status != 404 {
-		t.Errorf("after its time: %d %s", status, raw)
-	}
+		page := p.authorize(c.request("jobs:run"))
+		p.decide(page, map[string]any{"decision": "allow"})
+		if status, _, raw := p.send("POST", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), map[string]any{"decision": "allow"}); status != 404 {
+			t.Errorf("allowed twice: %d %s", status, raw)
+		}
+		page = p.authorize(c.request("jobs:run"))
+		w.Clock.Advance(10 * time.Minute)
+		if status, _, raw := p.send("GET", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), nil); status != 404 {
+			t.Errorf("after its time: %d %s", status, raw)
+		}
+	})
 }
 
 func TestFirstPartiesAreNotAskedForAndLocalProgramsAlways(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	own := w.web("own", func(d *document.OAuthClient) { d.SkipsConsent = true })
 	local := w.web("terminal", func(d *document.OAuthClient) {
@@ -221,55 +225,56 @@ func TestFirstPartiesAreNotAskedForAndLocalProgramsAlways(t *testing.T) {
 }
 
 func TestScopesOfOrganizationsAreGrantedWhereTheyAreHeld(t *testing.T) {
-	w := newWorld(t)
-	w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
-	c, boss, clerk := w.web("reports", nil), w.signUp("boss@example.com"), w.signUp("clerk@example.com")
-	made := func(p *person, name string) string {
-		return p.ask("POST", "/organizations", map[string]any{"name": name})["data"].(map[string]any)["organization"].(map[string]any)["id"].(string)
-	}
-	theirs, own := made(boss, "Theirs"), made(clerk, "Own")
-	boss.ask("POST", "/organizations/"+theirs+"/invitations", map[string]any{"email": "clerk@example.com"})
-	clerk.ask("POST", "/organizations/invitations/accept", map[string]any{"token": w.InvitationFor("clerk@example.com", 1)})
-
-	page := clerk.authorize(c.request("openid groups orders:read"))
-	path := "/session/authorizations/" + strings.TrimPrefix(page.Path, "/authorize/")
-	missing := map[string]int{}
-	for _, place := range clerk.ask("GET", path, nil)["data"].(map[string]any)["places"].([]any) {
-		place := place.(map[string]any)
-		missing[place["organization_name"].(string)] = len(place["missing"].([]any))
-	}
-	if missing["Theirs"] != 1 || missing["Own"] != 0 || len(missing) != 2 {
-		t.Errorf("places %v", missing)
-	}
-	for _, where := range []map[string]any{{"decision": "allow"}, {"decision": "allow", "organization_id": theirs}, {"decision": "allow", "organization_id": "1"}} {
-		if status, _, raw := clerk.send("POST", path, where); status != 400 || !strings.Contains(string(raw), "INVALID_PLACE") {
-			t.Errorf("%v: %d %s", where, status, raw)
+	onEngines(t, func(t *testing.T, w *world) {
+		w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
+		c, boss, clerk := w.web("reports", nil), w.signUp("boss@example.com"), w.signUp("clerk@example.com")
+		made := func(p *person, name string) string {
+			return p.ask("POST", "/organizations", map[string]any{"name": name})["data"].(map[string]any)["organization"].(map[string]any)["id"].(string)
 		}
-	}
-	answer := clerk.decide(page, map[string]any{"decision": "allow", "organization_id": own})
-	to, err := url.Parse(answer["redirect_to"].(string))
-	w.Must(err)
-	token := c.post("/token", redeem(to.Query().Get("code")))
-	if token.text("scope") != "openid groups orders:read" {
-		t.Fatalf("%s", token.raw)
-	}
-	claims := claimsIn(t, w, token.text("id_token"))
-	if groups, _ := claims["groups"].([]any); claims["org_id"] != own || len(groups) != 1 || groups[0] != "own:owner" {
-		t.Errorf("%v", claims)
-	}
-	told := func() string {
-		return c.post("/introspect", url.Values{"token": {token.text("access_token")}}).text("scope")
-	}
-	if told() != "openid groups orders:read" {
-		t.Errorf("introspected: %q", told())
-	}
-	clerk.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
-	clerk.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": "own"})
-	if told() != "openid groups" {
-		t.Errorf("after the organization's end: %q", told())
-	}
-	next := c.post("/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token.text("refresh_token")}})
-	if next.text("scope") != "openid groups" {
-		t.Errorf("refreshed: %s", next.raw)
-	}
+		theirs, own := made(boss, "Theirs"), made(clerk, "Own")
+		boss.ask("POST", "/organizations/"+theirs+"/invitations", map[string]any{"email": "clerk@example.com"})
+		clerk.ask("POST", "/organizations/invitations/accept", map[string]any{"token": w.InvitationFor("clerk@example.com", 1)})
+
+		page := clerk.authorize(c.request("openid groups orders:read"))
+		path := "/session/authorizations/" + strings.TrimPrefix(page.Path, "/authorize/")
+		missing := map[string]int{}
+		for _, place := range clerk.ask("GET", path, nil)["data"].(map[string]any)["places"].([]any) {
+			place := place.(map[string]any)
+			missing[place["organization_name"].(string)] = len(place["missing"].([]any))
+		}
+		if missing["Theirs"] != 1 || missing["Own"] != 0 || len(missing) != 2 {
+			t.Errorf("places %v", missing)
+		}
+		for _, where := range []map[string]any{{"decision": "allow"}, {"decision": "allow", "organization_id": theirs}, {"decision": "allow", "organization_id": "1"}} {
+			if status, _, raw := clerk.send("POST", path, where); status != 400 || !strings.Contains(string(raw), "INVALID_PLACE") {
+				t.Errorf("%v: %d %s", where, status, raw)
+			}
+		}
+		answer := clerk.decide(page, map[string]any{"decision": "allow", "organization_id": own})
+		to, err := url.Parse(answer["redirect_to"].(string))
+		w.Must(err)
+		token := c.post("/token", redeem(to.Query().Get("code")))
+		if token.text("scope") != "openid groups orders:read" {
+			t.Fatalf("%s", token.raw)
+		}
+		claims := claimsIn(t, w, token.text("id_token"))
+		if groups, _ := claims["groups"].([]any); claims["org_id"] != own || len(groups) != 1 || groups[0] != "own:owner" {
+			t.Errorf("%v", claims)
+		}
+		told := func() string {
+			return c.post("/introspect", url.Values{"token": {token.text("access_token")}}).text("scope")
+		}
+		if told() != "openid groups orders:read" {
+			t.Errorf("introspected: %q", told())
+		}
+		clerk.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
+		clerk.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": "own"})
+		if told() != "openid groups" {
+			t.Errorf("after the organization's end: %q", told())
+		}
+		next := c.post("/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token.text("refresh_token")}})
+		if next.text("scope") != "openid groups" {
+			t.Errorf("refreshed: %s", next.raw)
+		}
+	})
 }

@@ -66,6 +66,7 @@ func (c *call) authenticate(form url.Values) error {
 		return invalidClient()
 	}
 	c.client = found
+	c.allowOriginOf(found)
 	return nil
 }
 

@@ -79,6 +79,7 @@ func (s *site) says(metadata map[string]any, cache string) {
 }
 
 func TestAClientIsKnownByTheAddressOfItsMetadata(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	at := newSite(t)
 	id := at.URL + "/agents/one.json"
@@ -123,6 +124,7 @@ func TestAClientIsKnownByTheAddressOfItsMetadata(t *testing.T) {
 }
 
 func TestHostileMetadataAreNoClient(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
 	at, p := newSite(t), w.signUp("ada@example.com")

@@ -17,6 +17,7 @@ import (
 
 // TestAccessTokensArePrincipalsOfDecisions: what a person let a client do is what the token may do where the application asks, as long as it is held.
 func TestAccessTokensArePrincipalsOfDecisions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
 	w.Put(v1alpha1.KindRateLimitScheme, "few", frontendtest.Deployment, "few", document.RateLimitScheme{Slug: "few", Name: "Few", Rules: []scheme.Rule{{Unit: "hour", Duration: 1, MaxRequests: 5, Mode: "per_key"}}})

@@ -11,6 +11,7 @@ import (
 
 // TestAClientManagesItsTenantWithoutAKey: a deployment that accepts its own app as an issuer lets programs with client_credentials manage it.
 func TestAClientManagesItsTenantWithoutAKey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const audience = "cardea:acme:staging"
 	w.app.Resources = append(w.app.Resources, audience)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
 // serverMetadata is what an authorization server says of itself (RFC 8414 2, OpenID Connect Discovery 3). What is off is not in it.
@@ -89,20 +90,30 @@ func (m *serverMetadata) askPeople(c *call) {
 	m.ScopesSupported = append(m.ScopesSupported, authorization.BuiltIn...)
 }
 
-// allowOrigin lets pages of declared origins read the answer of the token endpoint. Which client asks is in the body, which a preflight has not:
-// an origin of any client of the app may ask, and a client's credentials do not depend on it.
+// allowOrigin lets pages of the app's declared origins read the answer of an endpoint, before it is known who asks.
 func (c *call) allowOrigin() {
-	origin := c.r.Header.Get("Origin")
-	if origin == "" {
-		return
-	}
-	c.w.Header().Add("Vary", "Origin")
-	if slices.Contains(c.origins(), origin) {
+	if origin := c.origin(); origin != "" && slices.Contains(c.origins(), origin) {
 		c.w.Header().Set("Access-Control-Allow-Origin", origin)
 	}
 }
 
-// origins are those of the app's clients.
+// allowOriginOf lets the pages read it that a client registered itself with.
+func (c *call) allowOriginOf(client *authorization.Client) {
+	if origin := c.origin(); origin != "" && client.Registered != nil && client.Public() && slices.Contains(redirecturi.Origins(client.RedirectURIs), origin) {
+		c.w.Header().Set("Access-Control-Allow-Origin", origin)
+	}
+}
+
+// origin is where a page is from that asks; the answer is for it alone then. Nothing depends on what only the browser adds.
+func (c *call) origin() string {
+	origin := c.r.Header.Get("Origin")
+	if header := c.w.Header(); origin != "" && header.Get("Vary") == "" {
+		header.Set("Vary", "Origin")
+	}
+	return origin
+}
+
+// origins are those of the app's declared clients.
 func (c *call) origins() (all []string) {
 	for _, entry := range c.Snapshot.Referrers(c.Entry.Identity) {
 		if content, is := entry.Content.(*snapshot.Client); is && content.Active {
@@ -117,7 +128,10 @@ func preflight(c *call) error {
 	header := c.w.Header()
 	switch c.path {
 	case "/token", "/revoke", "/userinfo":
-		c.allowOrigin()
+		// Which client will ask a preflight does not tell: where clients register themselves, an origin may be one of theirs.
+		if c.allowOrigin(); c.Content.AllowDynamicClientRegistration && c.origin() != "" {
+			header.Set("Access-Control-Allow-Origin", c.origin())
+		}
 	default:
 		header.Set("Access-Control-Allow-Origin", "*")
 	}

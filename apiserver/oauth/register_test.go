@@ -39,6 +39,7 @@ func (w *world) ask(method, path, token string, body any) answer {
 }
 
 func TestAClientRegistersItselfWhereItMay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	says := map[string]any{"client_name": "Agent", "redirect_uris": []string{"http://127.0.0.1/callback"}, "token_endpoint_auth_method": "none", "grant_types": []string{"authorization_code", "refresh_token"}}
 	if a := w.ask("POST", "/register", "", says); a.status != 404 {
@@ -82,6 +83,7 @@ func TestAClientRegistersItselfWhereItMay(t *testing.T) {
 }
 
 func TestAClientWithASecretManagesItsRegistration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
 	says := map[string]any{"client_name": "Shop", "redirect_uris": []string{callback}}
@@ -131,6 +133,7 @@ func TestAClientWithASecretManagesItsRegistration(t *testing.T) {
 }
 
 func TestHostileRegistrationsAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
 	for what, tt := range map[string]struct {
@@ -165,6 +168,7 @@ func TestHostileRegistrationsAreRefused(t *testing.T) {
 }
 
 func TestUnusedRegistrationsGiveWay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
 	register := func(n int) answer {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestMetadataSaysWhatIsServed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.declare("machine", nil)
 	first := ""
@@ -54,6 +55,7 @@ func (w *world) keys() *jose.JSONWebKeySet {
 }
 
 func TestAMachineGetsATokenOfItsOwn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.declare("machine", nil)
 	a := c.post("/token", url.Values{"grant_type": {"client_credentials"}, "scope": {"jobs:run jobs:read"}, "resource": {"https://api.acme.example"}})
@@ -84,6 +86,7 @@ func TestAMachineGetsATokenOfItsOwn(t *testing.T) {
 }
 
 func TestWhatAMachineMayNotHave(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.declare("machine", func(c *document.OAuthClient) {
 		c.Scopes, c.Resources = &[]string{"jobs:run", "orders:read"}, &[]string{"https://api.acme.example"}
@@ -123,6 +126,7 @@ func TestWhatAMachineMayNotHave(t *testing.T) {
 }
 
 func TestAClientIsWhoItProvesToBe(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.declare("machine", nil)
 	inactive := w.declare("inactive", func(c *document.OAuthClient) { c.Active = false })
@@ -171,6 +175,7 @@ func TestAClientIsWhoItProvesToBe(t *testing.T) {
 
 // Wrong secrets of one client from one address are slowed, and nobody else is.
 func TestGuessesOfASecret(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c, other := w.declare("machine", nil), w.declare("other", nil)
 	form := url.Values{"grant_type": {"client_credentials"}}

@@ -23,6 +23,9 @@ func userinfo(c *call) error {
 	if err != nil {
 		return err
 	}
+	if told.Client != nil {
+		c.allowOriginOf(told.Client)
+	}
 	if told.Subject == nil {
 		return &Error{
 			Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is no good any more, or is of no person", Challenge: `Bearer error="invalid_token"`,

@@ -3,6 +3,7 @@ package oauth_test
 import (
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/document"
@@ -20,6 +22,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(killedURLEnv) != "" {
+		fmt.Fprintln(os.Stderr, serveUntilKilled())
+		os.Exit(1)
+	}
 	cleanup, err := trustElsewhere()
 	if err != nil {
 		panic(err)
@@ -37,9 +43,26 @@ type world struct {
 
 const issuer = "http://localhost:8081/oauth/portal"
 
+// onEngines runs a story on each engine.
+func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	for engine, open := range servertest.Engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			story(t, newWorldOver(t, open(t)))
+		})
+	}
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{World: frontendtest.New(t, nil)}
+	return newWorldOver(t, "")
+}
+
+func newWorldOver(t *testing.T, storeURL string) *world {
+	t.Helper()
+	w := &world{World: frontendtest.NewOver(t, storeURL, nil, nil)}
 	w.app = w.DeclareOAuthApp("http://localhost:8081")
 	for scope, category := range map[string]string{"jobs:run": "", "jobs:read": "", "orders:read": "organization", "old": ""} {
 		w.DeclareOAuthScope(strings.ReplaceAll(scope, ":", "-"), document.OAuthScope{Scope: scope, DisplayName: scope, Category: category, Archived: scope == "old"})
@@ -98,17 +121,25 @@ func (a answer) text(member string) string {
 	return text
 }
 
-// send sends a request to the app.
-func (w *world) send(r *http.Request) answer {
-	w.T.Helper()
+// try sends a request to the app.
+func try(r *http.Request) (answer, error) {
 	r.Host = "localhost"
 	response, err := http.DefaultClient.Do(r)
-	w.Must(err)
+	if err != nil {
+		return answer{}, err
+	}
 	defer response.Body.Close() //nolint:errcheck // read whole
 	raw, err := io.ReadAll(response.Body)
-	w.Must(err)
 	a := answer{status: response.StatusCode, header: response.Header, raw: string(raw)}
 	_ = json.Unmarshal(raw, &a.body) // what is no JSON has no members
+	return a, err
+}
+
+// send sends a request that is answered.
+func (w *world) send(r *http.Request) answer {
+	w.T.Helper()
+	a, err := try(r)
+	w.Must(err)
 	return a
 }
 
@@ -122,17 +153,24 @@ func (w *world) get(path string) answer {
 // post sends a form with the client's credentials; a public client names itself.
 func (c *client) post(path string, form url.Values, change ...func(*http.Request)) answer {
 	c.w.T.Helper()
+	r := c.to(c.w.Server.URL, path, form)
+	for _, change := range change {
+		change(r)
+	}
+	return c.w.send(r)
+}
+
+// to is such a request to a server.
+func (c *client) to(server, path string, form url.Values) *http.Request {
+	c.w.T.Helper()
 	if form = maps.Clone(form); c.secret == "" && !form.Has("client_id") {
 		form.Set("client_id", c.id)
 	}
-	r, err := http.NewRequest(http.MethodPost, c.w.Server.URL+"/oauth/portal"+path, strings.NewReader(form.Encode()))
+	r, err := http.NewRequest(http.MethodPost, server+"/oauth/portal"+path, strings.NewReader(form.Encode()))
 	c.w.Must(err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if c.secret != "" {
 		r.SetBasicAuth(url.QueryEscape(c.id), url.QueryEscape(c.secret))
 	}
-	for _, change := range change {
-		change(r)
-	}
-	return c.w.send(r)
+	return r
 }

@@ -93,3 +93,17 @@ func withoutPort(raw string) string {
 	}
 	return strings.Trim(authority, "[]") + rest
 }
+
+// Origins are the origins of the https ones among some URIs, each once: where programs run that the browser may let read an answer.
+func Origins(uris []string) (origins []string) {
+	for _, raw := range uris {
+		u, err := url.Parse(raw)
+		if err != nil || u.Scheme != "https" {
+			continue
+		}
+		if origin := "https://" + u.Host; !slices.Contains(origins, origin) {
+			origins = append(origins, origin)
+		}
+	}
+	return origins
+}

@@ -3,13 +3,12 @@ package translation
 import (
 	"encoding/json"
 	"net"
-	"net/url"
-	"slices"
 	"strings"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/redirecturi"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -122,19 +121,7 @@ func OAuthClient(o *v1alpha1.OAuthClient, verifiers []document.Verifier, jwks js
 		content.Resources = ptr.To(append([]string{}, words(o.Spec.Resources)...))
 	}
 	if o.Spec.AllowedOrigins == nil && content.Authentication == string(v1alpha1.ClientAuthenticationNone) {
-		content.AllowedOrigins = originsOf(content.RedirectURIs)
+		content.AllowedOrigins = redirecturi.Origins(content.RedirectURIs)
 	}
 	return content
-}
-
-// originsOf are the origins of https URLs.
-func originsOf(urls []string) (origins []string) {
-	for _, raw := range urls {
-		if u, err := url.Parse(raw); err == nil && u.Scheme == "https" {
-			if origin := "https://" + u.Host; !slices.Contains(origins, origin) {
-				origins = append(origins, origin)
-			}
-		}
-	}
-	return origins
 }
