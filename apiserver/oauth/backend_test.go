@@ -109,6 +109,7 @@ func TestAClientOfABackendSignsPeopleInUntilItIsDeleted(t *testing.T) {
 }
 
 func TestAPIKeysAskAboutTokens(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	reader, other := w.apiKey("reader", frontendtest.Deployment, "oauth_clients:read"), w.apiKey("other", frontendtest.Deployment, "users:read")
 	w.Put(v1alpha1.KindIdentityDeployment, "foreign", "foreign/foreign", "foreign", document.Deployment{ManagementWrites: "Enabled", FieldConflicts: "Reject"})
@@ -144,6 +145,7 @@ func TestAPIKeysAskAboutTokens(t *testing.T) {
 }
 
 func TestWhatKeysOfBeforeSignedIsGoodAndArchivedScopesAreNot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	key := w.apiKey("reader", frontendtest.Deployment, "oauth_clients:read")
 	c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -177,8 +179,38 @@ func TestWhatKeysOfBeforeSignedIsGoodAndArchivedScopesAreNot(t *testing.T) {
 	}
 }
 
+// TestABlockedAddressStaysBlocked: a client whose metadata are fetched is not let in by fetching them again.
+func TestABlockedAddressStaysBlocked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	key, at, p := w.apiKey("admin", frontendtest.Deployment, "*"), newSite(t), w.signUp("ada@example.com")
+	id := at.URL + "/agent.json"
+	at.says(map[string]any{"client_id": id, "client_name": "Agent", "redirect_uris": []string{callback}}, "")
+	open := func() int {
+		status, _, _ := p.send("GET", "/oauth/portal/authorize?"+(&client{w: w, id: id}).request("jobs:read").Encode(), nil)
+		return status
+	}
+	if got := open(); got != 303 {
+		t.Fatalf("%d", got)
+	}
+	path := clientsPath + "/" + url.PathEscape(id)
+	if a := w.backend(key, "PATCH", path, `{"is_active":false}`); a.status != 200 || a.text("source") != "metadata_document" {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	w.Clock.Advance(time.Hour)
+	if got := open(); got != 400 || at.asked.Load() != 1 {
+		t.Errorf("blocked: %d, asked %d times", got, at.asked.Load())
+	}
+	w.backend(key, "PATCH", path, `{"is_active":true}`)
+	if got := open(); got != 303 || at.asked.Load() != 2 {
+		t.Errorf("let in again: %d, asked %d times", got, at.asked.Load())
+	}
+}
+
 // TestABlockedClientDoesNotUnblockItself: what a backend put out of use stays so, whatever the client says of itself afterwards.
 func TestABlockedClientDoesNotUnblockItself(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
 	key := w.apiKey("admin", frontendtest.Deployment, "*")
