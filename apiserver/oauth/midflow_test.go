@@ -26,7 +26,9 @@ func TestWhatChangesOnTheWay(t *testing.T) {
 		// The client is put out of use while the person reads, and after the person allowed.
 		page, code := p.authorize(c.request("jobs:read")), allow()
 		w.switchOff("reports", c)
-		w.Eventually("the client is out of use", func() bool { return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") == "invalid_client" })
+		w.Eventually("the client is out of use", func() bool {
+			return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") == "invalid_client"
+		})
 		if a := c.post("/token", redeem(code)); a.text("error") != "invalid_client" {
 			t.Errorf("redeemed by a client out of use: %s", a.raw)
 		}
@@ -35,7 +37,9 @@ func TestWhatChangesOnTheWay(t *testing.T) {
 		}
 		c.declared.Active = true
 		w.Put(v1alpha1.KindOAuthClient, "reports", frontendtest.Deployment, "", c.declared)
-		w.Eventually("the client is in use again", func() bool { return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") == "unsupported_grant_type" })
+		w.Eventually("the client is in use again", func() bool {
+			return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") == "unsupported_grant_type"
+		})
 		if a := c.post("/token", redeem(code)); a.status != 200 { // nothing of it was used up
 			t.Errorf("redeemed by a client in use again: %s", a.raw)
 		}
