@@ -143,7 +143,7 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	authorization := oauth.New(oauth.Options{
-		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Clock: opts.Clock,
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
 		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
 	})
 	decisions, err := decision.New(decision.Options{

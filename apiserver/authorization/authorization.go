@@ -73,7 +73,7 @@ type Client struct {
 	*snapshot.Client
 	// ID is what it is called in the protocol.
 	ID string
-	// Registered is the row of a client of run time, whom nobody vouched for; nil for a declared one.
+	// Registered is the row of a client of run time, nil for a declared one.
 	Registered *people.OAuthClient
 }
 
@@ -101,7 +101,7 @@ func FindClient(u *account.Unit, app *App, id string) (*Client, bool, error) {
 	if err != nil || !found {
 		return nil, false, err
 	}
-	client, err = newRegistered(row)
+	client, err = NewRegistered(row)
 	return client, err == nil && client.Active && app.Content.Active, err
 }
 
@@ -111,7 +111,8 @@ func MayBeRegistered(id string) bool {
 	return err == nil && ids.Format(number) == id || IsDocumentID(id)
 }
 
-func newRegistered(row people.OAuthClient) (*Client, error) {
+// NewRegistered returns the client of a row.
+func NewRegistered(row people.OAuthClient) (*Client, error) {
 	var content document.OAuthClient
 	if err := json.Unmarshal([]byte(row.Content), &content); err != nil {
 		return nil, fmt.Errorf("a stored client: %w", err)
@@ -122,6 +123,9 @@ func newRegistered(row people.OAuthClient) (*Client, error) {
 	}
 	return &Client{Client: prepared, ID: row.Client, Registered: &row}, nil
 }
+
+// VouchedFor tells that somebody answers for the client: it is declared, or a backend made it.
+func (c *Client) VouchedFor() bool { return c.Registered == nil || c.Registered.ByBackend }
 
 // Public tells that the client has nothing to prove itself by.
 func (c *Client) Public() bool { return c.Authentication == string(v1alpha1.ClientAuthenticationNone) }

@@ -193,6 +193,22 @@ func (r *Request) refuse(u *account.Unit, code, description string) (string, err
 	return r.answer("error", code, "error_description", description), nil
 }
 
+// noteUse remembers of a client of run time when it was first used.
+func (r *Request) noteUse(u *account.Unit) error {
+	if r.Client.Registered == nil || !r.Client.Registered.UsedAt.IsZero() {
+		return nil
+	}
+	row, found, err := u.LockOAuthClient(r.Client.Registered.App, r.Client.ID) // others may be changing it
+	if err != nil {
+		return err
+	}
+	if !found {
+		return ErrRequestUnknown
+	}
+	row.UsedAt = u.Now
+	return u.UpdateOAuthClient(row)
+}
+
 // allow writes the grant, and a code for it.
 func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, error) {
 	deleted, err := u.DeleteAuthorizationRequest(r.Hash)
@@ -206,11 +222,8 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	if err != nil {
 		return "", err
 	}
-	if registered := r.Client.Registered; registered != nil && registered.UsedAt.IsZero() {
-		registered.UsedAt = u.Now
-		if err := u.UpdateOAuthClient(*registered); err != nil {
-			return "", err
-		}
+	if err := r.noteUse(u); err != nil {
+		return "", err
 	}
 	family := people.TokenFamily{
 		Grant: grant.ID, App: grant.App, Client: grant.Client, User: grant.User, Organization: grant.Organization, Workspace: grant.Workspace,

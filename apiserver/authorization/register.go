@@ -40,7 +40,7 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 	if err != nil {
 		return Registered{}, err
 	}
-	row := people.OAuthClient{App: app.Entry.ID, Content: string(raw), CreatedAt: u.Now}
+	row := people.OAuthClient{App: app.Entry.ID, Content: string(raw), CreatedAt: u.Now, UpdatedAt: u.Now}
 	manager := ""
 	if public {
 		sum := sha256.Sum256(raw)
@@ -50,7 +50,7 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 			return Registered{}, err
 		}
 		if found {
-			client, err := newRegistered(alike)
+			client, err := NewRegistered(alike)
 			return Registered{Client: client}, err
 		}
 	} else if manager, row.Manager, err = session.Mint(u.Random); err != nil {
@@ -67,7 +67,7 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 	if err := u.InsertOAuthClient(row); err != nil {
 		return Registered{}, err
 	}
-	client, err := newRegistered(row)
+	client, err := NewRegistered(row)
 	if err != nil {
 		return Registered{}, err
 	}
@@ -76,29 +76,26 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 
 // PutDocument keeps what a client says of itself at its address, good until a time. It may return ErrNoRoom, as a WaitError.
 func PutDocument(u *account.Unit, app *App, id string, content document.OAuthClient, fresh time.Time) (*Client, error) {
-	raw, err := json.Marshal(content)
-	if err != nil {
-		return nil, err
-	}
-	row, found, err := u.OAuthClient(app.Entry.ID, id)
+	row, found, err := u.LockOAuthClient(app.Entry.ID, id)
 	if err != nil {
 		return nil, err
 	}
 	if found {
-		row.Content, row.FreshUntil = string(raw), fresh
-		if err := u.UpdateOAuthClient(row); err != nil {
-			return nil, err
-		}
-		return newRegistered(row)
+		row.FreshUntil = fresh
+		return rewriteItself(u, row, content)
+	}
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
 	}
 	if err := makeRoom(u, app); err != nil {
 		return nil, err
 	}
-	row = people.OAuthClient{App: app.Entry.ID, Client: id, Content: string(raw), CreatedAt: u.Now, FreshUntil: fresh}
+	row = people.OAuthClient{App: app.Entry.ID, Client: id, Content: string(raw), CreatedAt: u.Now, UpdatedAt: u.Now, FreshUntil: fresh}
 	if err := u.InsertOAuthClient(row); err != nil {
 		return nil, err
 	}
-	return newRegistered(row)
+	return NewRegistered(row)
 }
 
 // makeRoom lets the oldest client that was never used give way where there are too many. The lock makes those who register at once count
@@ -128,20 +125,63 @@ func Managed(u *account.Unit, app *App, id, token string) (*Client, bool, error)
 	if err != nil || !found || row.Manager == nil || subtle.ConstantTimeCompare(row.Manager, hash) != 1 {
 		return nil, false, err
 	}
-	client, err := newRegistered(row)
+	client, err := NewRegistered(row)
 	return client, err == nil, err
 }
 
-// Reregister writes what a client says of itself now.
+// ErrClientGone: the client was deleted meanwhile.
+var ErrClientGone = errors.New("there is no such client any more")
+
+// Reregister writes what a client says of itself now. It may return ErrClientGone.
 func Reregister(u *account.Unit, client *Client, content document.OAuthClient) (*Client, error) {
+	row, found, err := u.LockOAuthClient(client.Registered.App, client.ID)
+	if err == nil && !found {
+		err = ErrClientGone
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rewriteItself(u, row, content)
+}
+
+// rewriteItself is Rewrite by the client, which does not say whether it is in use.
+func rewriteItself(u *account.Unit, row people.OAuthClient, content document.OAuthClient) (*Client, error) {
+	before, err := NewRegistered(row)
+	if err != nil {
+		return nil, err
+	}
+	content.Active = before.Active
+	return Rewrite(u, row, content)
+}
+
+// Rewrite writes what a client of run time is from now on.
+func Rewrite(u *account.Unit, row people.OAuthClient, content document.OAuthClient) (*Client, error) {
 	raw, err := json.Marshal(content)
 	if err != nil {
 		return nil, err
 	}
-	row := *client.Registered
-	row.Content = string(raw)
+	if row.Content != string(raw) {
+		row.Content, row.UpdatedAt = string(raw), u.Now
+	}
 	if err := u.UpdateOAuthClient(row); err != nil {
 		return nil, err
 	}
-	return newRegistered(row)
+	return NewRegistered(row)
+}
+
+// Make makes a client that a backend vouches for.
+func Make(u *account.Unit, app *App, content document.OAuthClient) (*Client, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return nil, err
+	}
+	row := people.OAuthClient{App: app.Entry.ID, Client: ids.Format(id), Content: string(raw), ByBackend: true, CreatedAt: u.Now, UpdatedAt: u.Now}
+	if err := u.InsertOAuthClient(row); err != nil {
+		return nil, err
+	}
+	return NewRegistered(row)
 }

@@ -114,7 +114,7 @@ func viewAuthorization(r *authorization.Request, offer authorization.Offer) endu
 		Step: enduserapi.AuthorizationStep(offer.Step), RedirectHost: redirectHost(r.RedirectURI), Scopes: viewScopes(r.App, r.Scopes), Places: []enduserapi.AuthorizationPlace{},
 		Client: enduserapi.AuthorizingClient{
 			Id: r.Client.ID, Name: r.Client.Name, AppName: r.App.Content.Name, LogoUrl: r.Client.LogoURL, ClientUri: r.Client.ClientURI, PolicyUri: r.Client.PolicyURI, TosUri: r.Client.TOSURI,
-			Verified: r.Client.Registered == nil,
+			Verified: r.Client.VouchedFor(),
 		},
 	}
 	for i, option := range offer.Options {

@@ -98,7 +98,7 @@ func (d *documents) read(ctx context.Context, id string) (fetched, error) {
 // readDocument reads metadata that say the address they are at, and hold no secret: everybody reads them.
 func readDocument(id string, raw []byte) (*document.OAuthClient, error) {
 	var says struct {
-		metadataOfClient
+		authorization.Metadata
 		ClientID string          `json:"client_id"`
 		Secret   json.RawMessage `json:"client_secret"`
 	}
@@ -108,7 +108,7 @@ func readDocument(id string, raw []byte) (*document.OAuthClient, error) {
 	if says.AuthMethod == "" {
 		says.AuthMethod = "none"
 	}
-	content, err := says.content()
+	content, err := contentOf(says.Metadata)
 	if err != nil || content.Authentication != string(v1alpha1.ClientAuthenticationNone) && content.Authentication != string(v1alpha1.ClientAuthenticationPrivateKeyJWT) {
 		return nil, errDocument
 	}
@@ -135,6 +135,9 @@ func (c *call) documentClient(id string) (*authorization.Client, bool, error) {
 	if err != nil || inUse && c.now.Before(known.Registered.FreshUntil) {
 		return known, inUse, err
 	}
+	if known != nil && !known.Active { // a backend put it out of use, whatever its address says
+		return nil, false, nil
+	}
 	if c.documents.asked.tooMany(c.address(), "") {
 		return nil, false, &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many metadata were asked for from this address: try again in a minute", RetryAfter: time.Minute}
 	}
@@ -153,5 +156,5 @@ func (c *call) documentClient(id string) (*authorization.Client, bool, error) {
 		known, err = authorization.PutDocument(u, c.App, id, *got.content, c.now.Add(got.age))
 		return err
 	})
-	return known, err == nil, noRoom(err)
+	return known, err == nil && known.Active, noRoom(err)
 }

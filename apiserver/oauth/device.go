@@ -13,7 +13,7 @@ import (
 )
 
 // grantDevice is the grant type of devices (RFC 8628 3.4).
-const grantDevice = "urn:ietf:params:oauth:grant-type:device_code"
+const grantDevice = authorization.GrantDevice
 
 // deviceAuthorization is what a device is told to wait with (RFC 8628 3.2).
 type deviceAuthorization struct {

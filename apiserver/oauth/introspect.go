@@ -4,12 +4,19 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/session"
+	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
+
+// permissionIntrospect lets API keys ask about tokens.
+const permissionIntrospect = "oauth_clients:read"
 
 // introspection is what is told of a token (RFC 7662 2.2). Of one that is not active, or not the asker's to know, nothing.
 type introspection struct {
@@ -26,14 +33,29 @@ type introspection struct {
 	Permissions []string `json:"permissions,omitempty"`
 }
 
-// introspect tells a confidential client of the app whether a token is good now: one of its own, or one for a resource of its own.
+// introspect tells whether a token is good now: a confidential client of the app, of one of its own or one for a resource of its own, and an
+// API key of the deployment with the permission, of any.
 func introspect(c *call) error {
-	raw, err := c.presentedToken()
+	form, err := c.form()
 	if err != nil {
 		return err
 	}
-	if c.client.Public() {
-		return invalidClient()
+	permitted := true
+	if kind, _, _ := strings.Cut(c.r.Header.Get("Authorization"), " "); strings.EqualFold(kind, "Bearer") {
+		permitted, err = c.authenticateKey()
+	} else if err = c.authenticate(form); err == nil && c.client.Public() {
+		err = invalidClient()
+	}
+	if err != nil {
+		return err
+	}
+	raw := form.Get("token")
+	if raw == "" {
+		return invalidRequest("token is missing")
+	}
+	if !permitted {
+		writeJSON(c.w, http.StatusOK, introspection{})
+		return nil
 	}
 	told, err := c.judge(raw)
 	if err != nil {
@@ -46,7 +68,7 @@ func introspect(c *call) error {
 		}
 		return err
 	}
-	if told.Client.ID != c.client.ID && !c.owns(told.Claims.Audience) {
+	if c.client != nil && told.Client.ID != c.client.ID && !c.owns(told.Claims.Audience) {
 		writeJSON(c.w, http.StatusOK, introspection{})
 		return nil
 	}
@@ -56,6 +78,25 @@ func introspect(c *call) error {
 		Permissions: told.Claims.Permissions,
 	})
 	return nil
+}
+
+// authenticateKey authenticates an API key of the app's deployment, and tells whether it may know about tokens. Keys of others are as unknown
+// here as those that are none.
+func (c *call) authenticateKey() (permitted bool, err error) {
+	refused := &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the API key is none of the deployment's that is in use", Challenge: `Bearer error="invalid_token"`}
+	_, presented, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
+	key, err := apikey.Read(presented)
+	if err != nil || len(c.r.Header.Values("Authorization")) > 1 {
+		return false, refused
+	}
+	principal, err := c.Authenticator.ByAPIKey(c.r.Context(), c.Snapshot, key, c.address())
+	if err != nil && apierror.Of(err).Status == http.StatusServiceUnavailable {
+		return false, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the API key cannot be looked up now: try again", RetryAfter: time.Second}
+	}
+	if err != nil || principal.Deployment.Identity != c.Deployment.Identity {
+		return false, refused
+	}
+	return principal.Allows(permissionIntrospect), nil
 }
 
 // presentedToken authenticates the client, and reads the token that it asks about.
@@ -73,7 +114,7 @@ func (c *call) presentedToken() (string, error) {
 	return form.Get("token"), nil
 }
 
-// introspectRefresh tells a client whether a refresh token of its own would be taken.
+// introspectRefresh tells a client whether a refresh token of its own would be taken, and an API key of any of the app's.
 func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 	hash, formed := session.Hash(raw)
 	if !formed {
@@ -81,7 +122,10 @@ func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 	}
 	err = c.view(func(u *account.Unit) error {
 		token, family, found, err := refreshTokenOf(u, hash)
-		if err != nil || !found || !c.holds(family) || !token.DiesAt.IsZero() && !c.now.Before(token.DiesAt) {
+		if err != nil || !found || !token.DiesAt.IsZero() && !c.now.Before(token.DiesAt) {
+			return err
+		}
+		if may, err := c.mayAsk(u, family); err != nil || !may {
 			return err
 		}
 		held, subject, err := c.Standing(u, family)
@@ -95,6 +139,15 @@ func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 		return nil
 	})
 	return out, err
+}
+
+// mayAsk tells whether who asks may know about a family: the client whose it is, and an API key about all of the app's clients in use.
+func (c *call) mayAsk(u *account.Unit, family people.TokenFamily) (bool, error) {
+	if c.client != nil {
+		return c.holds(family), nil
+	}
+	_, inUse, err := authorization.FindClient(u, c.App, family.Client)
+	return inUse && family.App == c.Entry.ID, err
 }
 
 // refreshTokenOf reads a refresh token with its family.

@@ -35,6 +35,8 @@ type Options struct {
 	// Egress tells where metadata of clients may be fetched from.
 	Egress  *egress.Policy
 	Proxies authn.Proxies
+	// Authenticator tells whose API keys ask about tokens.
+	Authenticator *authn.Authenticator
 	// Posted is called after a message was put into the outbox; nil: nobody waits.
 	Posted  func()
 	Clock   func() time.Time

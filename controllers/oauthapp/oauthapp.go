@@ -165,7 +165,7 @@ const annotationApp = "iam.cardea.dev/oauth-signing-keys-of"
 func keysOf(o *v1alpha1.OAuthApp) signingkey.Wanted {
 	owner := ownedsecret.Owner{Object: o, Kind: v1alpha1.KindOAuthApp, Marker: annotationApp, Taken: "delete it, or move what it holds"}
 	return signingkey.Wanted{
-		Owner: owner, Name: o.Name + "-oauth-signing-keys", Slots: signingkey.ForApps, Kind: document.SealedOAuthKey, RotateAt: o.Annotations[v1alpha1.AnnotationRotateAt],
+		Owner: owner, Name: o.Name + "-oauth-signing-keys", Slots: signingkey.ForApps, Dated: true, Kind: document.SealedOAuthKey, RotateAt: o.Annotations[v1alpha1.AnnotationRotateAt],
 	}
 }
 

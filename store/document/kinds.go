@@ -126,6 +126,8 @@ type SigningKey struct {
 	Public json.RawMessage `json:"public"`
 	// Sealed is the private key (PKCS #8), sealed for kind SealedSigningKey and the key's id.
 	Sealed string `json:"sealed"`
+	// CreatedAt is when it was made, nil where that is not told.
+	CreatedAt *time.Time `json:"created_at,omitempty"`
 	// ExpiresAt is when a previous key stops being accepted; nil for the current one.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }

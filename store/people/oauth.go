@@ -17,6 +17,8 @@ type OAuth interface {
 	Grant(id int64) (Grant, bool, error)
 	// GrantsOf returns what a user granted, what was granted last first.
 	GrantsOf(user int64) ([]Grant, error)
+	// ListGrants returns up to limit of those that fit, the newest first.
+	ListGrants(filter GrantFilter, limit int) ([]Grant, error)
 	// DeleteGrant ends a grant with all that lives on it, and tells whether there was one.
 	DeleteGrant(id int64) (bool, error)
 
@@ -56,11 +58,15 @@ type OAuth interface {
 	OAuthClient(app int64, client string) (OAuthClient, bool, error)
 	// OAuthClientAlike finds the client of an app that shares its name with all of its fingerprint.
 	OAuthClientAlike(app int64, fingerprint []byte) (OAuthClient, bool, error)
-	// UpdateOAuthClient writes the content, the manager, when it was first used, and until when it is fresh.
+	// LockOAuthClient is OAuthClient for who is about to change it.
+	LockOAuthClient(app int64, client string) (OAuthClient, bool, error)
+	// ListOAuthClients returns up to limit clients of an app that stand behind a place, the newest first.
+	ListOAuthClients(app int64, after OAuthClientPlace, limit int) ([]OAuthClient, error)
+	// UpdateOAuthClient writes the content and when it changed, the manager, when it was first used, and until when it is fresh.
 	UpdateOAuthClient(OAuthClient) error
 	// DeleteOAuthClient deletes a client with all that people granted it, and tells whether there was one.
 	DeleteOAuthClient(app int64, client string) (bool, error)
-	// UnusedOAuthClients counts the clients of an app that were never used, and returns the oldest of them.
+	// UnusedOAuthClients counts the clients of an app that no backend made and that were never used, and returns the oldest of them.
 	UnusedOAuthClients(app int64) (int, OAuthClient, error)
 
 	// TakeLogouts takes up to limit sign-ins that ended, of which clients are to be told: whoever takes them tells.
@@ -91,6 +97,16 @@ type Grant struct {
 	User, Organization, Workspace int64
 	Scopes, Resources             []string
 	CreatedAt, UpdatedAt          time.Time
+}
+
+// GrantFilter says which grants of an app are listed.
+type GrantFilter struct {
+	App int64
+	// Client and User are whose, "" and 0: anybody's.
+	Client string
+	User   int64
+	// Before is the id behind which the list goes on, 0: from its beginning.
+	Before int64
 }
 
 // TokenFamily is one authorization: all tokens that came of one code. Without it none of them is good.
@@ -164,7 +180,13 @@ type Device struct {
 	CreatedAt, ExpiresAt time.Time
 }
 
-// OAuthClient is a client of run time: one that registered itself, or whose metadata was fetched.
+// OAuthClientPlace is a place in the list of an app's clients; the zero value is its beginning.
+type OAuthClientPlace struct {
+	At     time.Time
+	Client string
+}
+
+// OAuthClient is a client of run time: one that registered itself, whose metadata was fetched, or that a backend made.
 type OAuthClient struct {
 	App int64
 	// Client is what it is called in the protocol.
@@ -174,15 +196,18 @@ type OAuthClient struct {
 	// Fingerprint is the hash of the metadata of one that shares its name with all of the same, nil for others.
 	Fingerprint []byte
 	// Manager is the hash of what manages it, nil where nobody does.
-	Manager   []byte
-	CreatedAt time.Time
+	Manager []byte
+	// ByBackend tells that a backend made it, which vouches for it: it is kept though nobody uses it.
+	ByBackend bool
+	// UpdatedAt is when the content changed last, zero where that is not known.
+	CreatedAt, UpdatedAt time.Time
 	// UsedAt is when it was first used, zero before.
 	UsedAt time.Time
 	// FreshUntil is until when fetched metadata is good, zero for what was not fetched.
 	FreshUntil time.Time
 }
 
-// UnusedClientFor is how long a client of run time is kept that nobody uses.
+// UnusedClientFor is how long a client of run time is kept that nobody uses and no backend made.
 const UnusedClientFor = 24 * time.Hour
 
 // Logout is a sign-in that ended, of which a client is to be told.

@@ -77,6 +77,24 @@ func (tx *peopleTx) GrantsOf(user int64) ([]people.Grant, error) {
 	return list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND user_id = ? ORDER BY updated_at DESC, id DESC`, user)
 }
 
+func (tx *peopleTx) ListGrants(filter people.GrantFilter, limit int) ([]people.Grant, error) {
+	where, args := `app_id = ?`, []any{filter.App}
+	also := func(condition string, value any) {
+		where += " AND " + condition
+		args = append(args, value)
+	}
+	if filter.Client != "" {
+		also(`client = ?`, filter.Client)
+	}
+	if filter.User != 0 {
+		also(`user_id = ?`, filter.User)
+	}
+	if filter.Before != 0 {
+		also(`id < ?`, filter.Before)
+	}
+	return list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND `+where+` ORDER BY id DESC LIMIT ?`, append(args, limit)...)
+}
+
 func (tx *peopleTx) DeleteGrant(id int64) (bool, error) {
 	for _, statement := range []string{
 		`DELETE FROM oauth_refresh_tokens WHERE family_id IN (SELECT f.id FROM oauth_families f

@@ -76,7 +76,7 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		{"oauth_refresh_tokens", "deployment, hash", "expires_at < ?", micros(now)},
 		{"oauth_families", "deployment, id", "expires_at < ?", micros(now)},
 		{"oauth_devices", "deployment, hash", "expires_at < ?", micros(now)},
-		{"oauth_clients", "deployment, app_id, client", "used_at = 0 AND created_at < ?", micros(now.Add(-people.UnusedClientFor))},
+		{"oauth_clients", "deployment, app_id, client", "used_at = 0 AND by_backend = 0 AND created_at < ?", micros(now.Add(-people.UnusedClientFor))},
 		{"audit", "deployment, at, id", "at < ?", micros(now.Add(-auditRetention))},
 	} {
 		// Twice: PostgreSQL, which waited for a row, looks once more at what stands outside of the list alone.

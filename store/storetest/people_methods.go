@@ -180,6 +180,12 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	},
 	"Grant":    func(tx people.Tx) (any, error) { return optional(tx.Grant(1)) },
 	"GrantsOf": func(tx people.Tx) (any, error) { return value(tx.GrantsOf(1)) },
+	"ListGrants": func(tx people.Tx) (any, error) {
+		return value(tx.ListGrants(people.GrantFilter{App: 1}, 9))
+	},
+	"ListOAuthClients": func(tx people.Tx) (any, error) {
+		return value(tx.ListOAuthClients(1, people.OAuthClientPlace{}, 9))
+	},
 	"TokenFamily": func(tx people.Tx) (any, error) {
 		one, _, err := tx.TokenFamily(1)
 		two, _, more := tx.TokenFamily(2)
@@ -303,6 +309,7 @@ var locks = map[string]func(tx people.Tx) (any, error){
 	"LockUsers":        func(tx people.Tx) (any, error) { return value(tx.LockUsers([]int64{2, 1})) },
 	"LockUser":         func(tx people.Tx) (any, error) { return optional(tx.LockUser(1)) },
 	"LockSession":      func(tx people.Tx) (any, error) { return both(tx.LockSession) },
+	"LockOAuthClient":  func(tx people.Tx) (any, error) { return optional(tx.LockOAuthClient(1, "client1")) },
 	"LockDevice":       func(tx people.Tx) (any, error) { return optional(tx.LockDevice(hashOf(1))) },
 	"LockTokenFamily":  func(tx people.Tx) (any, error) { return optional(tx.LockTokenFamily(1)) },
 	"LockAPIKey":       func(tx people.Tx) (any, error) { return optional(tx.LockAPIKey(1)) },

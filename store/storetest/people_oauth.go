@@ -337,6 +337,85 @@ var oauthStories = []story{
 		_, found = one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(4) })
 		e.Expect(found).To(gomega.BeTrue())
 	}},
+	{name: "clients of an app are listed page by page, the newest first", run: func(e *env) {
+		e.begin()
+		var want []people.OAuthClient
+		for n := range int64(5) {
+			c := oauthClient(n + 1)
+			c.CreatedAt, c.UpdatedAt, c.ByBackend = after(time.Duration(n/2)*time.Minute), after(time.Hour), n%2 == 0
+			e.insert(insertOAuthClient(c))
+			want = append([]people.OAuthClient{c}, want...)
+		}
+		elsewhere := oauthClient(9)
+		elsewhere.App = 2
+		e.insert(insertOAuthClient(elsewhere))
+		page := func(place people.OAuthClientPlace) (list []people.OAuthClient) {
+			e.insert(func(tx people.Tx) (err error) { list, err = tx.ListOAuthClients(1, place, 2); return err })
+			return list
+		}
+		var got []people.OAuthClient
+		for list := page(people.OAuthClientPlace{}); len(list) > 0; {
+			got = append(got, list...)
+			last := list[len(list)-1]
+			list = page(people.OAuthClientPlace{At: last.CreatedAt, Client: last.Client})
+		}
+		e.Expect(got).To(gomega.Equal(want))
+	}},
+	{name: "a client that a backend made is kept though nobody uses it", run: func(e *env) {
+		e.begin()
+		made := oauthClient(1)
+		made.ByBackend = true
+		e.insert(insertOAuthClient(made), func(tx people.Tx) error {
+			count, _, err := tx.UnusedOAuthClients(1)
+			e.Expect(count).To(gomega.BeZero())
+			return err
+		})
+		e.Expect(e.purged(after(10*people.UnusedClientFor), time.Hour, 10)).To(gomega.BeZero())
+		made.Content, made.UpdatedAt = `{"x":2}`, after(time.Hour)
+		e.insert(func(tx people.Tx) error { return tx.UpdateOAuthClient(made) }, func(tx people.Tx) error {
+			got, _, err := tx.LockOAuthClient(1, made.Client)
+			e.Expect(got).To(gomega.Equal(made))
+			return err
+		})
+	}},
+	{name: "grants of an app are listed page by page, the newest first, of a client and of a user", run: func(e *env) {
+		e.begin()
+		for n, user := range []int64{1, 2, 1, 1} {
+			g := grantOf(int64(n+1), user)
+			if n == 2 {
+				g.Client = "client1"
+				g.Workspace = 9
+			}
+			e.insert(putGrant(g))
+		}
+		elsewhere := grantOf(9, 1)
+		elsewhere.App = 2
+		e.insert(putGrant(elsewhere))
+		for _, c := range []struct {
+			filter people.GrantFilter
+			limit  int
+			want   []int64
+		}{
+			{people.GrantFilter{App: 1}, 9, []int64{4, 3, 2, 1}},
+			{people.GrantFilter{App: 1}, 2, []int64{4, 3}},
+			{people.GrantFilter{App: 1, Before: 3}, 9, []int64{2, 1}},
+			{people.GrantFilter{App: 1, User: 1}, 9, []int64{4, 3, 1}},
+			{people.GrantFilter{App: 1, Client: "client1"}, 9, []int64{3, 1}},
+			{people.GrantFilter{App: 1, Client: "client2", User: 1}, 9, nil},
+			{people.GrantFilter{App: 3}, 9, nil},
+		} {
+			var got []int64
+			e.insert(func(tx people.Tx) error {
+				list, err := tx.ListGrants(c.filter, c.limit)
+				got = nil
+				for _, g := range list {
+					got = append(got, g.ID)
+				}
+				return err
+			})
+			e.Expect(got).To(gomega.Equal(c.want), "%+v", c.filter)
+		}
+	}},
 	{name: "clients that nobody used are purged after a day", run: func(e *env) {
 		e.begin()
 		used := oauthClient(2)
