@@ -269,7 +269,7 @@ type OAuthClientSpec struct {
 	// +optional
 	LogoURL *URL `json:"logoURL,omitempty"`
 
-	// clientURI, policyURI and tosURI are the client's own pages: about it, its privacy policy, its terms. Absent: none.
+	// clientURI is the client's own page about itself. Absent: none.
 	// +optional
 	ClientURI *URL `json:"clientURI,omitempty"`
 	// policyURI is the client's privacy policy. Absent: none.

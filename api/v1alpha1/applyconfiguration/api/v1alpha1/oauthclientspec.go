@@ -57,7 +57,7 @@ type OAuthClientSpecApplyConfiguration struct {
 	RateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"rateLimitSchemeRef,omitempty"`
 	// logoURL is the client's logo, shown at the consent. Absent: none.
 	LogoURL *apiv1alpha1.URL `json:"logoURL,omitempty"`
-	// clientURI, policyURI and tosURI are the client's own pages: about it, its privacy policy, its terms. Absent: none.
+	// clientURI is the client's own page about itself. Absent: none.
 	ClientURI *apiv1alpha1.URL `json:"clientURI,omitempty"`
 	// policyURI is the client's privacy policy. Absent: none.
 	PolicyURI *apiv1alpha1.URL `json:"policyURI,omitempty"`
