@@ -87,9 +87,9 @@ type Subject struct {
 	Family people.TokenFamily
 }
 
-// Standing tells what a family stands for now: the scopes that the person still holds. Nil: for nothing any more, because the person, the
-// grant or the sign-in is gone, or nothing of what was granted is left.
-func (a *App) Standing(u *account.Unit, family people.TokenFamily) ([]string, *Subject, error) {
+// Standing tells what a family of a client stands for now: the scopes that the person still holds and the client may still ask for. Nil: for
+// nothing any more, because the person, the grant or the sign-in is gone, or nothing of what was granted is left.
+func (a *App) Standing(u *account.Unit, client *Client, family people.TokenFamily) ([]string, *Subject, error) {
 	user, found, err := u.User(family.User)
 	if err != nil || !found || user.Disabled || !u.Now.Before(family.ExpiresAt) {
 		return nil, nil, err
@@ -107,7 +107,7 @@ func (a *App) Standing(u *account.Unit, family people.TokenFamily) ([]string, *S
 	if err != nil {
 		return nil, nil, err
 	}
-	held := a.Held(u, family.Scopes, place)
+	held := slices.DeleteFunc(a.Held(u, family.Scopes, place), func(scope string) bool { return !a.MayAsk(client, scope) })
 	if len(held) == 0 && len(family.Scopes) > 0 {
 		return nil, nil, nil
 	}
@@ -143,6 +143,7 @@ func (a *App) Judge(u *account.Unit, claims AccessClaims) (Judged, error) {
 	out := Judged{Claims: claims, Client: client, Scopes: strings.Fields(claims.Scope)}
 	if claims.Authorization == "" {
 		out.Scopes = slices.DeleteFunc(out.Scopes, func(scope string) bool { return !a.MayAsk(client, scope) })
+		out.Claims.Permissions = slices.DeleteFunc(slices.Clone(claims.Permissions), func(name string) bool { return !slices.Contains(client.MachinePermissions, name) })
 		return out, nil
 	}
 	id, err := ids.Parse(claims.Authorization)
@@ -153,7 +154,7 @@ func (a *App) Judge(u *account.Unit, claims AccessClaims) (Judged, error) {
 	if err != nil || !found || family.Client != client.ID || family.App != a.Entry.ID {
 		return Judged{}, err
 	}
-	held, subject, err := a.Standing(u, family)
+	held, subject, err := a.Standing(u, client, family)
 	if err != nil || subject == nil {
 		return Judged{}, err
 	}

@@ -129,7 +129,8 @@ func (a *API) newAccessSubject(s *snapshot.Snapshot, app *authorization.App, ten
 	who := identity{DeploymentID: ids.Format(tenant.Entry.ID)}
 	if judged.Subject != nil {
 		who.OwnerUserID = ids.Format(judged.Subject.User.ID)
-		who.OrganizationID, who.WorkspaceID = idOrNone(judged.Subject.Family.Organization), idOrNone(judged.Subject.Family.Workspace)
+		organization, workspace := judged.Subject.Place.IDs()
+		who.OrganizationID, who.WorkspaceID = idOrNone(organization), idOrNone(workspace)
 	}
 	principal := authn.NewClientPrincipal(tenant.Entry, tenant.Settings, judged.Client.ID, who.OwnerUserID, judged.Client.Scheme, permissions)
 	binding, err := a.Limiter.Bind(s, principal)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
@@ -125,10 +126,11 @@ func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 		if err != nil || !found || !token.DiesAt.IsZero() && !c.now.Before(token.DiesAt) {
 			return err
 		}
-		if may, err := c.mayAsk(u, family); err != nil || !may {
+		client, err := c.mayAsk(u, family)
+		if err != nil || client == nil || !client.May(string(v1alpha1.GrantTypeRefreshToken)) || !c.now.Before(family.UsedAt.Add(idleOf(client))) {
 			return err
 		}
-		held, subject, err := c.Standing(u, family)
+		held, subject, err := c.Standing(u, client, family)
 		if err != nil || subject == nil {
 			return err
 		}
@@ -141,13 +143,20 @@ func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 	return out, err
 }
 
-// mayAsk tells whether who asks may know about a family: the client whose it is, and an API key about all of the app's clients in use.
-func (c *call) mayAsk(u *account.Unit, family people.TokenFamily) (bool, error) {
-	if c.client != nil {
-		return c.holds(family), nil
+// mayAsk returns the client of a family that who asks may know about, else nil: the client itself may, and an API key about all of the app's
+// clients in use.
+func (c *call) mayAsk(u *account.Unit, family people.TokenFamily) (*authorization.Client, error) {
+	if c.client != nil && c.holds(family) {
+		return c.client, nil
 	}
-	_, inUse, err := authorization.FindClient(u, c.App, family.Client)
-	return inUse && family.App == c.Entry.ID, err
+	if c.client != nil || family.App != c.Entry.ID {
+		return nil, nil
+	}
+	client, inUse, err := authorization.FindClient(u, c.App, family.Client)
+	if !inUse {
+		client = nil
+	}
+	return client, err
 }
 
 // refreshTokenOf reads a refresh token with its family.
