@@ -10,6 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/redirecturi"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -146,13 +147,17 @@ func viewScopes(app *authorization.App, scopes []string) []enduserapi.AskedScope
 	return out
 }
 
-// redirectHost is what people know of where an answer goes: the host, or the scheme of an app.
+// redirectHost is what people know of where an answer goes: the host, or the scheme of an app, whatever stands where a host would.
 func redirectHost(uri string) string {
+	form, err := redirecturi.Judge(uri)
+	if err != nil { // a device's is none
+		return ""
+	}
 	u, err := url.Parse(uri)
 	switch {
-	case err != nil: // it was registered
+	case err != nil: // it was judged
 		return ""
-	case u.Host == "":
+	case form == redirecturi.PrivateUse:
 		return u.Scheme
 	}
 	return u.Host
