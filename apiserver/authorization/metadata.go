@@ -233,7 +233,8 @@ func (j *judgement) display() {
 	if j.Name == "" {
 		j.Name = "An app"
 		if len(j.RedirectURIs) > 0 {
-			if u, err := url.Parse(j.RedirectURIs[0]); err == nil && u.Host != "" {
+			u, err := url.Parse(j.RedirectURIs[0])
+			if form, wrong := redirecturi.Judge(j.RedirectURIs[0]); err == nil && wrong == nil && form != redirecturi.PrivateUse {
 				j.Name = u.Host
 			}
 		}

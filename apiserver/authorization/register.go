@@ -50,7 +50,7 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 			return Registered{}, err
 		}
 		if found {
-			client, err := NewRegistered(alike)
+			client, err := again(u, alike)
 			return Registered{Client: client}, err
 		}
 	} else if manager, row.Manager, err = session.Mint(u.Random); err != nil {
@@ -72,6 +72,17 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 		return Registered{}, err
 	}
 	return Registered{client, manager}, u.AuditAs("anonymous", "oauth.client_registered", "oauth_client:"+row.Client, 0)
+}
+
+// again returns the client of a row to one more who registers as it. Unless it was used it counts as new: who is told its id has as long to use
+// it as anybody.
+func again(u *account.Unit, row people.OAuthClient) (*Client, error) {
+	if row.UsedAt.IsZero() && row.CreatedAt.Before(u.Now) {
+		if err := u.RenewOAuthClient(row.App, row.Client, u.Now); err != nil {
+			return nil, err
+		}
+	}
+	return NewRegistered(row)
 }
 
 // PutDocument keeps what a client says of itself at its address, good until a time. It may return ErrNoRoom, as a WaitError.

@@ -64,7 +64,11 @@ func (c *call) asserted(client *authorization.Client, form url.Values) (bool, er
 // assertionKey finds the client's key that an assertion names, nil for none. Where it names none, the client has to have one of the kind.
 func (c *call) assertionKey(client *authorization.Client, header jose.Header) (any, error) {
 	if client.JWKSURL != "" {
-		key, err := c.Keys.Key(c.r.Context(), client.JWKSURL, header.KeyID)
+		keys := c.Keys
+		if !client.VouchedFor() {
+			keys = c.strangers
+		}
+		key, err := keys.Key(c.r.Context(), client.JWKSURL, header.KeyID)
 		if err != nil {
 			c.Log.Info("The keys of a client cannot be had", "client", client.ID, "error", err.Error())
 			return nil, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the keys at the client's jwksURL cannot be had now: try again", RetryAfter: 30 * time.Second}

@@ -119,7 +119,7 @@ func (c *call) visitingClient(query url.Values) (*authorization.Client, bool, er
 		return nil, false, nil
 	}
 	id := query.Get("client_id")
-	if c.Content.AllowDynamicClientRegistration && authorization.IsDocumentID(id) {
+	if c.Content.AllowDynamicClientRegistration && c.Content.Active && authorization.IsDocumentID(id) {
 		return c.documentClient(id)
 	}
 	return c.findClient(id)

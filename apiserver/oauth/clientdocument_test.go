@@ -166,6 +166,11 @@ func TestHostileMetadataAreNoClient(t *testing.T) {
 	if got := visit(document(good)); got != 303 {
 		t.Fatalf("good ones: %d", got)
 	}
+	for _, id := range []string{at.URL + "/x?\xff", at.URL + "/x?\u00e4"} {
+		if status, _, raw := p.send("GET", "/oauth/portal/authorize?"+(&client{w: w, id: id}).request("jobs:read").Encode(), nil); status != 400 {
+			t.Errorf("%q: %d %.200s", id, status, raw)
+		}
+	}
 	for what, serve := range map[string]func(string) http.HandlerFunc{
 		"another client's":     document(with("client_id", "https://other.example/x")),
 		"with a secret":        document(with("client_secret", "x")),

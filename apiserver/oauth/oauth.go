@@ -32,7 +32,7 @@ type Options struct {
 	Keyring *seal.Keyring
 	// Tokens reads access tokens.
 	Tokens *authorization.AccessTokens
-	// Keys fetches those of clients that sign.
+	// Keys fetches those of clients that sign and that somebody vouches for.
 	Keys *jwks.Cache
 	// Egress tells where metadata of clients may be fetched from.
 	Egress  *egress.Policy
@@ -56,11 +56,16 @@ type Server struct {
 	signers   sync.Map
 	guesses   *guesses
 	documents *documents
+	// strangers holds the keys of clients that nobody vouches for: they push nobody else's out.
+	strangers *jwks.Cache
 }
+
+// maxStrangers is of how many clients that nobody vouches for keys are held at once.
+const maxStrangers = 128
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, guesses: newGuesses(), documents: newDocuments(opts.Egress)}
+	s := &Server{Options: opts, guesses: newGuesses(), documents: newDocuments(opts.Egress), strangers: jwks.NewBounded(opts.Clock, opts.Egress, maxStrangers)}
 	s.router = route.New(func(w http.ResponseWriter, r *http.Request, allow string) {
 		if allow != "" {
 			w.Header().Set("Allow", allow)

@@ -42,7 +42,7 @@ func register(c *call) error {
 	if err != nil {
 		return err
 	}
-	content, err := contentOf(says)
+	content, err := contentOf(says.Metadata)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,14 @@ func notHere() error {
 	return &Error{Status: http.StatusNotFound, Code: "invalid_request", Description: "there is no such endpoint"}
 }
 
+// saidOfItself is what a client says of itself, and who it is where it is known already (RFC 7592 2.2).
+type saidOfItself struct {
+	authorization.Metadata
+	ClientID string `json:"client_id"`
+}
+
 // readMetadata reads a body of JSON.
-func (c *call) readMetadata() (says authorization.Metadata, err error) {
+func (c *call) readMetadata() (says saidOfItself, err error) {
 	kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
 		return says, invalidMetadata("send the metadata as application/json")
@@ -108,7 +114,7 @@ func contentOf(says authorization.Metadata) (*document.OAuthClient, error) {
 		refused.Code = "invalid_redirect_uri"
 	}
 	if first.Index >= 0 {
-		refused.Description = fmt.Sprintf("%.200q %s", list[first.Index], first.Reason)
+		refused.Description = fmt.Sprintf("%+.200q %s", list[first.Index], first.Reason)
 	}
 	return nil, refused
 }
@@ -131,40 +137,44 @@ func noSuchRegistration() error {
 }
 
 // managed finds the client whose registration token is presented (RFC 7592 2). What is wrong is one answer.
-func (c *call) managed() (client *authorization.Client, err error) {
+func (c *call) managed() (client *authorization.Client, token string, err error) {
+	if !c.Content.AllowDynamicClientRegistration || !c.Content.Active {
+		return nil, "", notHere()
+	}
 	kind, token, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	id := c.r.PathValue("client")
 	refused := noSuchRegistration()
 	if !strings.EqualFold(kind, "Bearer") {
-		return nil, refused
+		return nil, "", refused
 	}
+	token = strings.TrimSpace(token)
 	if c.guesses.tooMany(c.address(), id) {
-		return nil, &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many wrong tokens came from this address: try again in a minute", RetryAfter: time.Minute}
+		return nil, "", &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many wrong tokens came from this address: try again in a minute", RetryAfter: time.Minute}
 	}
 	found := false
 	err = c.view(func(u *account.Unit) (err error) {
-		client, found, err = authorization.Managed(u, c.App, id, strings.TrimSpace(token))
+		client, found, err = authorization.Managed(u, c.App, id, token)
 		return err
 	})
 	if err == nil && !found {
 		c.guesses.count(c.address(), id)
-		return nil, refused
+		return nil, "", refused
 	}
-	return client, err
+	return client, token, err
 }
 
 func readRegistration(c *call) error {
-	client, err := c.managed()
+	client, token, err := c.managed()
 	if err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusOK, c.registrationOf(client, "", ""))
+	writeJSON(c.w, http.StatusOK, c.registrationOf(client, "", token))
 	return nil
 }
 
 // rewriteRegistration replaces what a client said of itself. Its secret stays, or comes and goes with how it proves itself.
 func rewriteRegistration(c *call) error {
-	client, err := c.managed()
+	client, token, err := c.managed()
 	if err != nil {
 		return err
 	}
@@ -172,7 +182,10 @@ func rewriteRegistration(c *call) error {
 	if err != nil {
 		return err
 	}
-	content, err := contentOf(says)
+	if says.ClientID != "" && says.ClientID != client.ID {
+		return invalidMetadata("client_id: it is not the client's whose registration this is")
+	}
+	content, err := contentOf(says.Metadata)
 	if err != nil {
 		return err
 	}
@@ -186,8 +199,9 @@ func rewriteRegistration(c *call) error {
 			return err
 		}
 	}
+	var changed *authorization.Client // the transaction may run again: what it begins with stays
 	err = c.change(func(u *account.Unit) (err error) {
-		if client, err = authorization.Reregister(u, client, *content); err != nil {
+		if changed, err = authorization.Reregister(u, client, *content); err != nil {
 			return err
 		}
 		return u.AuditAs("oauth_client:"+client.ID, "oauth.client_changed", "oauth_client:"+client.ID, 0)
@@ -198,12 +212,12 @@ func rewriteRegistration(c *call) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusOK, c.registrationOf(client, secret, ""))
+	writeJSON(c.w, http.StatusOK, c.registrationOf(changed, secret, token))
 	return nil
 }
 
 func removeRegistration(c *call) error {
-	client, err := c.managed()
+	client, _, err := c.managed()
 	if err != nil {
 		return err
 	}

@@ -196,3 +196,75 @@ func TestUnusedRegistrationsGiveWay(t *testing.T) {
 		t.Errorf("the oldest: %s", a.raw)
 	}
 }
+
+// TestWhereAnAnswerGoesIsNotWhatAStrangerWritesThere: an app's scheme is shown as such, whatever host it seems to have.
+func TestWhereAnAnswerGoesIsNotWhatAStrangerWritesThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	p := w.signUp("ada@example.com")
+	for uri, shown := range map[string]string{
+		"com.example.app://accounts.bank.example/cb": "com.example.app", "com.example.app:/cb": "com.example.app", "http://127.0.0.1/cb": "127.0.0.1", "https://shop.example/cb": "shop.example",
+	} {
+		made := w.ask("POST", "/register", "", map[string]any{"redirect_uris": []string{uri}, "token_endpoint_auth_method": "none"})
+		if strings.Contains(made.text("client_name"), "bank") {
+			t.Errorf("%s is called %s", uri, made.text("client_name"))
+		}
+		request := (&client{w: w, id: made.text("client_id")}).request("jobs:read")
+		request.Set("redirect_uri", uri)
+		page := p.authorize(request)
+		said := p.ask("GET", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), nil)["data"].(map[string]any)
+		if said["redirect_host"] != shown {
+			t.Errorf("%s is shown as %v", uri, said["redirect_host"])
+		}
+	}
+}
+
+// TestRegistrationThatIsOffManagesNothing: RFC 7592 is served where RFC 7591 is.
+func TestRegistrationThatIsOffManagesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	made := w.ask("POST", "/register", "", map[string]any{"redirect_uris": []string{callback}})
+	token, path := made.text("registration_access_token"), "/register/"+made.text("client_id")
+	if a := w.ask("GET", path, token, nil); a.status != 200 || a.text("registration_access_token") != token || a.text("registration_client_uri") != issuer+path {
+		t.Errorf("RFC 7592 3 requires both: %d %s", a.status, a.raw)
+	}
+	if a := w.ask("PUT", path, token, map[string]any{"client_id": "1", "redirect_uris": []string{callback}}); a.status != 400 || a.text("error") != "invalid_client_metadata" {
+		t.Errorf("the metadata of another client: %d %s", a.status, a.raw)
+	}
+	w.app.AllowDynamicClientRegistration = false
+	w.Put(v1alpha1.KindOAuthApp, "portal", frontendtest.Deployment, "portal", w.app)
+	w.Eventually("registration is off", func() bool { return w.ask("GET", path, token, nil).status == 404 })
+	for _, method := range []string{"PUT", "DELETE"} {
+		if a := w.ask(method, path, token, map[string]any{"redirect_uris": []string{callback}}); a.status != 404 {
+			t.Errorf("%s: %d %s", method, a.status, a.raw)
+		}
+	}
+}
+
+// TestARegistrationThatIsSharedIsAsNewAsItsLast: who registers is not told an id that is about to give way.
+func TestARegistrationThatIsSharedIsAsNewAsItsLast(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.openToAll()
+		says := map[string]any{"client_name": "Agent", "redirect_uris": []string{"http://127.0.0.1/"}, "token_endpoint_auth_method": "none"}
+		first := w.ask("POST", "/register", "", says)
+		w.Clock.Advance(23 * time.Hour)
+		if again := w.ask("POST", "/register", "", says); again.status != 201 || again.text("client_id") != first.text("client_id") {
+			t.Fatalf("%s", again.raw)
+		}
+		w.Clock.Advance(2 * time.Hour)
+		_, err := w.Store.Purge(t.Context(), w.Clock.Now(), time.Hour, 100)
+		w.Must(err)
+		c := &client{w: w, id: first.text("client_id")}
+		if a := c.post("/token", url.Values{"grant_type": {"x"}}); a.text("error") != "unsupported_grant_type" {
+			t.Errorf("two hours later: %s", a.raw)
+		}
+		w.Clock.Advance(23 * time.Hour)
+		_, err = w.Store.Purge(t.Context(), w.Clock.Now(), time.Hour, 100)
+		w.Must(err)
+		if a := c.post("/token", url.Values{"grant_type": {"x"}}); a.text("error") != "invalid_client" {
+			t.Errorf("a day later: %s", a.raw)
+		}
+	})
+}

@@ -117,13 +117,18 @@ func Origins(uris []string) (origins []string) {
 	return origins
 }
 
-// Host is what people know of where an answer goes: the host, or the scheme of an app.
+// Host is what people know of where an answer goes: the host, or the scheme of an app, whatever stands where a host would; "" of what is no
+// redirect URI.
 func Host(uri string) string {
+	form, err := Judge(uri)
+	if err != nil {
+		return ""
+	}
 	u, err := url.Parse(uri)
 	switch {
-	case err != nil: // it was registered
+	case err != nil: // it was judged
 		return ""
-	case u.Host == "":
+	case form == PrivateUse:
 		return u.Scheme
 	}
 	return u.Host

@@ -64,6 +64,8 @@ type OAuth interface {
 	ListOAuthClients(app int64, after OAuthClientPlace, limit int) ([]OAuthClient, error)
 	// UpdateOAuthClient writes the content and when it changed, the manager, when it was first used, and until when it is fresh.
 	UpdateOAuthClient(OAuthClient) error
+	// RenewOAuthClient lets a client count as made at a time, if it was never used.
+	RenewOAuthClient(app int64, client string, now time.Time) error
 	// DeleteOAuthClient deletes a client with all that people granted it, and tells whether there was one.
 	DeleteOAuthClient(app int64, client string) (bool, error)
 	// UnusedOAuthClients counts the clients of an app that no backend made and that were never used, and returns the oldest of them.

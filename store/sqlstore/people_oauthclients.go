@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"database/sql"
+	"time"
 
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -52,6 +53,10 @@ func (tx *peopleTx) OAuthClientAlike(app int64, fingerprint []byte) (people.OAut
 func (tx *peopleTx) UpdateOAuthClient(c people.OAuthClient) error {
 	return tx.exec(`UPDATE oauth_clients SET content = ?, updated_at = ?, manager = ?, used_at = ?, fresh_until = ? WHERE app_id = ? AND client = ? AND deployment = :deployment`,
 		c.Content, micros(c.UpdatedAt), bytesOf(c.Manager), micros(c.UsedAt), micros(c.FreshUntil), c.App, c.Client)
+}
+
+func (tx *peopleTx) RenewOAuthClient(app int64, client string, now time.Time) error {
+	return tx.exec(`UPDATE oauth_clients SET created_at = ? WHERE used_at = 0 AND app_id = ? AND client = ? AND deployment = :deployment`, micros(now), app, client)
 }
 
 func (tx *peopleTx) DeleteOAuthClient(app int64, client string) (bool, error) {

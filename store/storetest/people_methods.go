@@ -59,6 +59,7 @@ var writes = map[string]func(tx people.Tx) error{
 	"UpdateOAuthClient": func(tx people.Tx) error {
 		return tx.UpdateOAuthClient(people.OAuthClient{App: 1, Client: "client1", Content: "changed"})
 	},
+	"RenewOAuthClient":  func(tx people.Tx) error { return tx.RenewOAuthClient(1, "client1", after(time.Hour)) },
 	"DeleteOAuthClient": func(tx people.Tx) error { _, err := tx.DeleteOAuthClient(1, "client1"); return err },
 	"UpdateDevice": func(tx people.Tx) error {
 		return tx.UpdateDevice(people.Device{Hash: hashOf(1), State: people.DeviceDenied})
