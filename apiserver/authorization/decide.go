@@ -91,7 +91,7 @@ func (r *Request) settle(u *account.Unit, offer *Offer, person *Person, grants [
 		if err != nil {
 			return err
 		}
-		organization, workspace := place.ids()
+		organization, workspace := place.IDs()
 		if organization != g.Organization || workspace != g.Workspace || len(r.App.missing(u, r.Scopes, place)) > 0 {
 			continue
 		}
@@ -166,7 +166,7 @@ func (r *Request) Allow(u *account.Unit, person *Person, organization, workspace
 	if err != nil {
 		return "", err
 	}
-	if o, w := place.ids(); o != organization || w != workspace || len(r.App.missing(u, r.Scopes, place)) > 0 {
+	if o, w := place.IDs(); o != organization || w != workspace || len(r.App.missing(u, r.Scopes, place)) > 0 {
 		return "", ErrPlace
 	}
 	return r.allow(u, person, place)
@@ -261,7 +261,7 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 // grant records what the person grants, beside what they granted the client there before.
 func (r *Request) grant(u *account.Unit, person *Person, place Place) (people.Grant, error) {
 	g := people.Grant{App: r.App.Entry.ID, Client: r.Client.ID, User: person.User, Scopes: r.Scopes, Resources: r.Resources, CreatedAt: u.Now, UpdatedAt: u.Now}
-	g.Organization, g.Workspace = place.ids()
+	g.Organization, g.Workspace = place.IDs()
 	before, err := r.granted(u, person.User)
 	if err != nil {
 		return g, err

@@ -62,8 +62,8 @@ type Place struct {
 	Workspace *people.WorkspaceMember
 }
 
-// ids returns the organization's and the workspace's id, 0 where there is none.
-func (p Place) ids() (organization, workspace int64) {
+// IDs returns the organization's and the workspace's id, 0 where there is none.
+func (p Place) IDs() (organization, workspace int64) {
 	if p.Member != nil {
 		organization = p.Member.Organization.ID
 	}
@@ -75,8 +75,8 @@ func (p Place) ids() (organization, workspace int64) {
 
 // Equal tells whether two are the same place.
 func (p Place) Equal(other Place) bool {
-	organization, workspace := p.ids()
-	otherOrganization, otherWorkspace := other.ids()
+	organization, workspace := p.IDs()
+	otherOrganization, otherWorkspace := other.IDs()
 	return organization == otherOrganization && workspace == otherWorkspace
 }
 

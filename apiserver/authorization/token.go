@@ -54,31 +54,30 @@ func OpaqueIssuer(raw string) (issuer string, opaque bool) {
 	return string(plain), err == nil
 }
 
-// ReadAccessToken reads an access token that the app gave and whose time is not over.
-func (a *App) ReadAccessToken(keyring *seal.Keyring, raw string, now time.Time) (claims AccessClaims, ok bool) {
-	if issuer, opaque := OpaqueIssuer(raw); opaque {
-		_, sealed, _ := strings.Cut(raw, ".")
-		text, err := keyring.Open(SealedAccessToken, issuer, sealed)
-		ok = err == nil && json.Unmarshal(text, &claims) == nil
-	} else {
-		claims, ok = a.verifyAccessToken(raw, now)
-	}
-	return claims, ok && claims.Issuer == a.Content.Issuer && claims.Expiry != nil && claims.IssuedAt != nil && now.Before(claims.Expiry.Time())
+// openAccessToken opens an opaque access token that says whose it is.
+func openAccessToken(keyring *seal.Keyring, issuer, raw string) (claims AccessClaims, ok bool) {
+	_, sealed, _ := strings.Cut(raw, ".")
+	text, err := keyring.Open(SealedAccessToken, issuer, sealed)
+	ok = err == nil && json.Unmarshal(text, &claims) == nil
+	return claims, ok
 }
 
-func (a *App) verifyAccessToken(raw string, now time.Time) (claims AccessClaims, ok bool) {
+// verifyAccessToken verifies the signature of an access token, and returns which key it is of.
+func (a *App) verifyAccessToken(raw string, now time.Time) (claims AccessClaims, key string, ok bool) {
 	parsed, err := jwt.ParseSigned(raw, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
 	if err != nil || len(parsed.Headers) != 1 || parsed.Headers[0].ExtraHeaders[jose.HeaderType] != TypeAccessToken {
-		return claims, false
+		return claims, "", false
 	}
-	for _, key := range a.Content.SigningKeys {
+	key = parsed.Headers[0].KeyID
+	for _, one := range a.Content.SigningKeys {
 		var public jose.JSONWebKey
-		if key.ID != parsed.Headers[0].KeyID || key.ExpiresAt != nil && !now.Before(*key.ExpiresAt) || public.UnmarshalJSON(key.Public) != nil || public.Algorithm != parsed.Headers[0].Algorithm {
+		if one.ID != key || !a.publishes(key, now) || public.UnmarshalJSON(one.Public) != nil || public.Algorithm != parsed.Headers[0].Algorithm {
 			continue
 		}
-		return claims, parsed.Claims(public.Key, &claims) == nil
+		err := parsed.Claims(public.Key, &claims)
+		return claims, key, err == nil
 	}
-	return claims, false
+	return claims, "", false
 }
 
 // Subject is whom a family's tokens are about, where they act.
@@ -88,9 +87,9 @@ type Subject struct {
 	Family people.TokenFamily
 }
 
-// Standing tells what a family stands for now: the scopes that the person still holds. Nil: for nothing any more, because the person, the
-// grant or the sign-in is gone, or nothing of what was granted is left.
-func (a *App) Standing(u *account.Unit, family people.TokenFamily) ([]string, *Subject, error) {
+// Standing tells what a family of a client stands for now: the scopes that the person still holds and the client may still ask for. Nil: for
+// nothing any more, because the person, the grant or the sign-in is gone, or nothing of what was granted is left.
+func (a *App) Standing(u *account.Unit, client *Client, family people.TokenFamily) ([]string, *Subject, error) {
 	user, found, err := u.User(family.User)
 	if err != nil || !found || user.Disabled || !u.Now.Before(family.ExpiresAt) {
 		return nil, nil, err
@@ -108,7 +107,7 @@ func (a *App) Standing(u *account.Unit, family people.TokenFamily) ([]string, *S
 	if err != nil {
 		return nil, nil, err
 	}
-	held := a.Held(u, family.Scopes, place)
+	held := slices.DeleteFunc(a.Held(u, family.Scopes, place), func(scope string) bool { return !a.MayAsk(client, scope) })
 	if len(held) == 0 && len(family.Scopes) > 0 {
 		return nil, nil, nil
 	}
@@ -144,6 +143,7 @@ func (a *App) Judge(u *account.Unit, claims AccessClaims) (Judged, error) {
 	out := Judged{Claims: claims, Client: client, Scopes: strings.Fields(claims.Scope)}
 	if claims.Authorization == "" {
 		out.Scopes = slices.DeleteFunc(out.Scopes, func(scope string) bool { return !a.MayAsk(client, scope) })
+		out.Claims.Permissions = slices.DeleteFunc(slices.Clone(claims.Permissions), func(name string) bool { return !slices.Contains(client.MachinePermissions, name) })
 		return out, nil
 	}
 	id, err := ids.Parse(claims.Authorization)
@@ -154,7 +154,7 @@ func (a *App) Judge(u *account.Unit, claims AccessClaims) (Judged, error) {
 	if err != nil || !found || family.Client != client.ID || family.App != a.Entry.ID {
 		return Judged{}, err
 	}
-	held, subject, err := a.Standing(u, family)
+	held, subject, err := a.Standing(u, client, family)
 	if err != nil || subject == nil {
 		return Judged{}, err
 	}

@@ -80,7 +80,7 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 		return nil, nil, none, false
 	}
 	app, tenant := authorization.NewApp(s, entry), account.NewTenant(s, deployment)
-	claims, ok := app.ReadAccessToken(a.Keyring, raw, now)
+	claims, ok := a.Tokens.Read(app, raw, now)
 	if !ok || audience != "" && !slices.Contains(app.Content.Resources, audience) {
 		return nil, nil, none, false
 	}
@@ -129,7 +129,8 @@ func (a *API) newAccessSubject(s *snapshot.Snapshot, app *authorization.App, ten
 	who := identity{DeploymentID: ids.Format(tenant.Entry.ID)}
 	if judged.Subject != nil {
 		who.OwnerUserID = ids.Format(judged.Subject.User.ID)
-		who.OrganizationID, who.WorkspaceID = idOrNone(judged.Subject.Family.Organization), idOrNone(judged.Subject.Family.Workspace)
+		organization, workspace := judged.Subject.Place.IDs()
+		who.OrganizationID, who.WorkspaceID = idOrNone(organization), idOrNone(workspace)
 	}
 	principal := authn.NewClientPrincipal(tenant.Entry, tenant.Settings, judged.Client.ID, who.OwnerUserID, judged.Client.Scheme, permissions)
 	binding, err := a.Limiter.Bind(s, principal)

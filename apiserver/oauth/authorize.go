@@ -42,7 +42,7 @@ func refuse(code, description string) error { return &refusal{code, description}
 // alone.
 func authorizeByForm(c *call) error {
 	form, err := c.form()
-	if err != nil {
+	if err != nil || len(form.Encode()) > maxQuery {
 		return c.page("request")
 	}
 	c.found(c.Content.FrontendURL + "/oauth/" + c.Content.Slug + "/authorize?" + form.Encode())
@@ -166,6 +166,7 @@ func (c *call) asked(client *authorization.Client, query url.Values) (asked auth
 	if err := single(query); err != nil {
 		return asked, refuse("invalid_request", "a parameter is there more than once, or has a NUL")
 	}
+	query = given(query)
 	for _, check := range []func(*authorization.Client, url.Values, *authorization.Parameters) error{c.askedForm, c.askedPerson, c.askedScopes, c.askedResources} {
 		if err := check(client, query, &asked); err != nil {
 			return asked, err

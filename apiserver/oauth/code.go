@@ -60,7 +60,7 @@ func (c *call) authorizationCode(form url.Values) error {
 	case !c.now.Before(code.ExpiresAt):
 		return errGrant
 	}
-	asked := narrowed{resources: family.Resources}
+	var asked narrowed
 	if err := c.narrow(&asked, form, family); err != nil {
 		return err
 	}
@@ -116,7 +116,8 @@ type narrowed struct {
 	resources []string
 }
 
-// narrow reads what is asked for of what a family has.
+// narrow reads what is asked for of what a family has. Resources that are not the app's or the client's any more are left out; where none is
+// left, nothing is given: a token without any is for the issuer.
 func (c *call) narrow(asked *narrowed, form url.Values, family people.TokenFamily) error {
 	if form.Has("scope") {
 		scopes, err := scopesOf(form.Get("scope"))
@@ -137,6 +138,11 @@ func (c *call) narrow(asked *narrowed, form url.Values, family people.TokenFamil
 	}
 	if form.Has("resource") {
 		asked.resources = slices.Compact(slices.Sorted(slices.Values(form["resource"])))
+		return nil
+	}
+	asked.resources = slices.DeleteFunc(slices.Clone(family.Resources), func(resource string) bool { return !c.maySeek(c.client, resource) })
+	if len(family.Resources) > 0 && len(asked.resources) == 0 {
+		return invalidTarget("none of the resources that were granted is the client's any more")
 	}
 	return nil
 }
@@ -144,7 +150,7 @@ func (c *call) narrow(asked *narrowed, form url.Values, family people.TokenFamil
 // grow gives a family its next tokens: what it stands for now, and a refresh token in place of parent (nil: the first) where the client uses
 // them.
 func (c *call) grow(u *account.Unit, family people.TokenFamily, parent *people.RefreshToken, asked narrowed) (*issued, error) {
-	held, subject, err := c.Standing(u, family)
+	held, subject, err := c.Standing(u, c.client, family)
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (c *call) deviceCode(form url.Values) error {
 		if err != nil || !found {
 			return nil, refusedUnless(err)
 		}
-		asked := narrowed{resources: family.Resources}
+		var asked narrowed
 		if err := c.narrow(&asked, form, family); err != nil {
 			return nil, err
 		}

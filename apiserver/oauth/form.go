@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -28,7 +29,18 @@ func (c *call) form() (url.Values, error) {
 	if err != nil {
 		return nil, invalidRequest("the body is not form-encoded")
 	}
-	return values, single(values)
+	return given(values), single(values)
+}
+
+// given leaves out what is there without a value: it counts as left out (RFC 6749 3.1, 3.2).
+func given(values url.Values) url.Values {
+	out := url.Values{}
+	for name, list := range values {
+		if list = slices.DeleteFunc(slices.Clone(list), func(value string) bool { return value == "" }); len(list) > 0 {
+			out[name] = list
+		}
+	}
+	return out
 }
 
 // single refuses a parameter that is there twice. Which one would count is what attackers and servers see differently.

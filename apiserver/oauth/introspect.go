@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
@@ -125,10 +126,11 @@ func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 		if err != nil || !found || !token.DiesAt.IsZero() && !c.now.Before(token.DiesAt) {
 			return err
 		}
-		if may, err := c.mayAsk(u, family); err != nil || !may {
+		client, err := c.mayAsk(u, family)
+		if err != nil || client == nil || !client.May(string(v1alpha1.GrantTypeRefreshToken)) || !c.now.Before(family.UsedAt.Add(idleOf(client))) {
 			return err
 		}
-		held, subject, err := c.Standing(u, family)
+		held, subject, err := c.Standing(u, client, family)
 		if err != nil || subject == nil {
 			return err
 		}
@@ -141,13 +143,20 @@ func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 	return out, err
 }
 
-// mayAsk tells whether who asks may know about a family: the client whose it is, and an API key about all of the app's clients in use.
-func (c *call) mayAsk(u *account.Unit, family people.TokenFamily) (bool, error) {
-	if c.client != nil {
-		return c.holds(family), nil
+// mayAsk returns the client of a family that who asks may know about, else nil: the client itself may, and an API key about all of the app's
+// clients in use.
+func (c *call) mayAsk(u *account.Unit, family people.TokenFamily) (*authorization.Client, error) {
+	if c.client != nil && c.holds(family) {
+		return c.client, nil
 	}
-	_, inUse, err := authorization.FindClient(u, c.App, family.Client)
-	return inUse && family.App == c.Entry.ID, err
+	if c.client != nil || family.App != c.Entry.ID {
+		return nil, nil
+	}
+	client, inUse, err := authorization.FindClient(u, c.App, family.Client)
+	if !inUse {
+		client = nil
+	}
+	return client, err
 }
 
 // refreshTokenOf reads a refresh token with its family.
@@ -177,7 +186,7 @@ func revoke(c *call) error {
 		return err
 	}
 	if !found {
-		if claims, ok := c.ReadAccessToken(c.Keyring, raw, c.now); ok && claims.Authorization == "" && claims.ClientID == c.client.ID {
+		if claims, ok := c.Tokens.Read(c.App, raw, c.now); ok && claims.Authorization == "" && claims.ClientID == c.client.ID {
 			return &Error{Status: http.StatusBadRequest, Code: "unsupported_token_type", Description: "a token of client_credentials ends by its lifetime: it cannot be revoked"}
 		}
 		c.w.WriteHeader(http.StatusOK)
@@ -205,7 +214,7 @@ func (c *call) familyOf(raw string) (family people.TokenFamily, found bool, err 
 		})
 		return family, found && c.holds(family), err
 	}
-	claims, ok := c.ReadAccessToken(c.Keyring, raw, c.now)
+	claims, ok := c.Tokens.Read(c.App, raw, c.now)
 	if !ok || claims.Authorization == "" {
 		return family, false, nil
 	}

@@ -30,7 +30,7 @@ type asksToLogOut struct {
 // logOutByForm sends a request that was posted to the one way.
 func logOutByForm(c *call) error {
 	form, err := c.form()
-	if err != nil {
+	if err != nil || len(form.Encode()) > maxQuery {
 		return c.page("request")
 	}
 	c.found(c.Content.FrontendURL + "/oauth/" + c.Content.Slug + logoutPath + "?" + form.Encode())

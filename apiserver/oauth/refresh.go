@@ -8,6 +8,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -46,7 +47,7 @@ func (c *call) refresh(form url.Values) error {
 	if err != nil || !known || !c.holds(family) {
 		return refusedUnless(err)
 	}
-	asked := narrowed{resources: family.Resources}
+	var asked narrowed
 	if err := c.narrow(&asked, form, family); err != nil {
 		return err
 	}
@@ -61,12 +62,11 @@ func (c *call) refresh(form url.Values) error {
 		if err != nil || !found {
 			return nil, refusedUnless(err)
 		}
-		idle := time.Duration(c.client.RefreshIdleSeconds) * time.Second
-		if !c.now.Before(token.ExpiresAt) || !c.now.Before(family.UsedAt.Add(idle)) {
+		if !c.now.Before(token.ExpiresAt) || !c.now.Before(family.UsedAt.Add(idleOf(c.client))) {
 			return nil, errGrant
 		}
 		network := networkOf(c.address())
-		if !token.DiesAt.IsZero() && (!c.now.Before(token.DiesAt) || token.Network != network) {
+		if !token.DiesAt.IsZero() && (!c.now.Before(token.DiesAt) || token.Network != network) || c.leftover(token) {
 			reused = true
 			return nil, errGrant
 		}
@@ -82,6 +82,17 @@ func (c *call) refresh(form url.Values) error {
 		return c.end(family, "oauth.refresh_token_reused")
 	}
 	return err
+}
+
+// leftover tells that a token comes for the first time after the time of the one it replaced: its sibling went on long since. Two hold tokens
+// of the family then, of whom one is a thief that used a copy before its owner did, and waited.
+func (c *call) leftover(token people.RefreshToken) bool {
+	return token.UsedAt.IsZero() && !token.ParentDiesAt.IsZero() && !c.now.Before(token.ParentDiesAt)
+}
+
+// idleOf is how long a client's refresh tokens are good without use.
+func idleOf(client *authorization.Client) time.Duration {
+	return time.Duration(client.RefreshIdleSeconds) * time.Second
 }
 
 // refreshToken gives a family another refresh token.

@@ -89,12 +89,14 @@ func (c *call) machineScopes(form url.Values) ([]string, error) {
 // scopesOf splits a list of scopes (RFC 6749 3.3), each named once.
 func scopesOf(list string) ([]string, error) {
 	var scopes []string
+	named := map[string]bool{}
 	for scope := range strings.SplitSeq(list, " ") {
 		switch {
 		case scope == "":
 		case strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }):
 			return nil, invalidScope("a scope has a character that scopes do not have")
-		case !slices.Contains(scopes, scope):
+		case !named[scope]:
+			named[scope] = true
 			scopes = append(scopes, scope)
 		}
 	}

@@ -151,6 +151,8 @@ type RefreshToken struct {
 	UsedAt time.Time
 	// DiesAt is zero until a successor was used.
 	DiesAt time.Time
+	// ParentDiesAt is the parent's, zero where that is forgotten. It is read alone.
+	ParentDiesAt time.Time
 	// ExpiresAt is the family's bound.
 	ExpiresAt time.Time
 }

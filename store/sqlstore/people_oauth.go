@@ -194,9 +194,10 @@ func (tx *peopleTx) InsertRefreshToken(t people.RefreshToken) error {
 
 func (tx *peopleTx) RefreshToken(hash []byte) (people.RefreshToken, bool, error) {
 	var t people.RefreshToken
-	found, err := tx.get([]any{&t.Hash, &t.Family, &t.Parent, &t.Network, moment{&t.CreatedAt}, moment{&t.UsedAt}, moment{&t.DiesAt}, moment{&t.ExpiresAt}},
-		`SELECT hash, family_id, parent, network, created_at, used_at, dies_at, expires_at FROM oauth_refresh_tokens
-		WHERE deployment = :deployment AND hash = ?`, hash)
+	found, err := tx.get([]any{&t.Hash, &t.Family, &t.Parent, &t.Network, moment{&t.CreatedAt}, moment{&t.UsedAt}, moment{&t.DiesAt}, moment{&t.ExpiresAt}, moment{&t.ParentDiesAt}},
+		`SELECT t.hash, t.family_id, t.parent, t.network, t.created_at, t.used_at, t.dies_at, t.expires_at,
+			COALESCE((SELECT p.dies_at FROM oauth_refresh_tokens p WHERE p.deployment = t.deployment AND p.hash = t.parent), 0)
+		FROM oauth_refresh_tokens t WHERE t.deployment = :deployment AND t.hash = ?`, hash)
 	return t, found, err
 }
 
