@@ -116,3 +116,15 @@ func Origins(uris []string) (origins []string) {
 	}
 	return origins
 }
+
+// Host is what people know of where an answer goes: the host, or the scheme of an app.
+func Host(uri string) string {
+	u, err := url.Parse(uri)
+	switch {
+	case err != nil: // it was registered
+		return ""
+	case u.Host == "":
+		return u.Scheme
+	}
+	return u.Host
+}
