@@ -135,6 +135,14 @@ test-gateways: k8s build gateways ## Run the stories of gateways, Traefik's amon
 gateways: ## Build Traefik and Caddy into bin/gateways.
 	@hack/build-gateways.sh
 
+.PHONY: test-oauth-clients
+test-oauth-clients: k8s build oauth-clients ## Run the stories of published OAuth clients, all of them.
+	@$(GO_TEST) ./test/e2e -ginkgo.focus 'clients of others' | $(SUMMARIZE)
+
+.PHONY: oauth-clients
+oauth-clients: ## Bring kubelogin, oauth2-proxy and the clients of npm.
+	@hack/build-oauth-clients.sh
+
 .PHONY: deflake
 deflake: k8s build ## Run tests until one fails (RUN=..., COUNT=...).
 	@$(GO_TEST) $(RACE) -failfast -count=$(COUNT) $(TEST_PACKAGES) | $(SUMMARIZE)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/decision"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/egress"
@@ -23,6 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/keycache"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/management"
+	"github.com/cardea-iam/cardea/apiserver/oauth"
 	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/apiserver/outbox"
 	"github.com/cardea-iam/cardea/apiserver/pages"
@@ -96,7 +98,9 @@ type Server struct {
 	// counters are those that replicas share, nil where this server counts alone.
 	counters  *sharedlimit.Counters
 	decisions *decision.API
-	decision  http.Handler
+	// issuing tells clients of sign-ins that ended.
+	issuing  *oauth.Server
+	decision http.Handler
 }
 
 // New composes a server.
@@ -105,7 +109,8 @@ func New(opts Options) (*Server, error) {
 	registerSnapshotMetrics(opts.Registry, follower)
 	policy := egress.NewPolicy(opts.EgressAllowed, opts.EgressDenied)
 	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
-	tokens := authn.NewTokens(jwks.New(opts.Clock, policy), authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
+	keySets := jwks.New(opts.Clock, policy)
+	tokens := authn.NewTokens(keySets, authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
 	keys := keycache.New(keycache.Options{
 		Store: opts.People, MaxStaleness: opts.MaxStaleness, Clock: opts.Clock, Log: opts.Log.WithName("api-keys"), Registry: opts.Registry,
 	})
@@ -138,8 +143,13 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	accessTokens := authorization.NewAccessTokens(opts.Keyring)
+	issuing := oauth.New(oauth.Options{
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Tokens: accessTokens, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
+		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
+	})
 	decisions, err := decision.New(decision.Options{
-		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, Tokens: accessTokens, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision"), Registry: opts.Registry,
 		Journal: opts.Journal,
 	})
@@ -156,8 +166,8 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, decision: guarded("decision", decisions),
-		backend: guarded("backend", backend), frontend: guarded("end-user", pages),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
+		backend: guarded("backend", backend), frontend: guarded("end-user", issuing),
 	}, nil
 }
 
@@ -182,6 +192,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.keepUp(ctx) })
 	group.Go(func() error { return s.keys.Run(ctx) })
 	group.Go(func() error { return s.seal(ctx) })
+	group.Go(func() error { return s.issuing.Run(ctx) })
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })
 	}

@@ -19,13 +19,16 @@ import (
 	"github.com/cardea-iam/cardea/controllers/apikey"
 	"github.com/cardea-iam/cardea/controllers/b2bsettings"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/hostgrant"
 	"github.com/cardea-iam/cardea/controllers/identitydeployment"
 	"github.com/cardea-iam/cardea/controllers/membershiprole"
 	"github.com/cardea-iam/cardea/controllers/oauthapp"
+	"github.com/cardea-iam/cardea/controllers/oauthclient"
 	"github.com/cardea-iam/cardea/controllers/oauthscope"
 	"github.com/cardea-iam/cardea/controllers/objectwatch"
 	"github.com/cardea-iam/cardea/controllers/ratelimitscheme"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -47,6 +50,8 @@ type Options struct {
 	Heartbeat time.Duration
 	// Workers is the number of reconciles of one kind at once.
 	Workers int
+	// LocalFrontend is where browsers reach hosts that are this machine.
+	LocalFrontend translation.LocalFrontend
 	// RequireHostGrants lets a namespace declare the hosts alone that its annotation lists.
 	RequireHostGrants bool
 	// Hook is called before each step of each reconcile; an error ends it as a crash would. Nil outside tests.
@@ -86,9 +91,9 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 	if err != nil {
 		return err
 	}
-	var grants *identitydeployment.HostGrants
+	var grants *hostgrant.Grants
 	if opts.RequireHostGrants {
-		grants = &identitydeployment.HostGrants{Cache: mgr.GetCache()}
+		grants = &hostgrant.Grants{Cache: mgr.GetCache()}
 	}
 	deployments := func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} }
 	engine.Add(e, identitydeployment.Kind(identitydeployment.Options{
@@ -106,8 +111,16 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 	}))
 	engine.Add(e, membershiprole.Kind())
 	engine.Add(e, b2bsettings.Kind())
-	engine.Add(e, oauthapp.Kind())
+	engine.Add(e, oauthapp.Kind(oauthapp.Options{
+		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.OAuthAppList{} }), Keyring: opts.Keyring,
+		Grants: grants, Local: opts.LocalFrontend, Clock: opts.Clock, Random: opts.Random,
+	}))
 	engine.Add(e, oauthscope.Kind())
+	clients := func() client.ObjectList { return &v1alpha1.OAuthClientList{} }
+	engine.Add(e, oauthclient.Kind(oauthclient.Options{
+		Client: direct, Secrets: watch(objectwatch.Secrets, clients), ConfigMaps: watch(objectwatch.ConfigMaps, clients),
+		Events: mgr.GetEventRecorder("cardea"), Clock: opts.Clock, Random: opts.Random,
+	}))
 	engine.Add(e, aitool.Kind(direct, watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.AIToolList{} })))
 	engine.Add(e, aiagent.Kind())
 	return nil

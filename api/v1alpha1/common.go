@@ -30,10 +30,12 @@ const (
 	// status.lastHandledReconcileAt.
 	AnnotationReconcileRequestedAt = "iam.cardea.dev/reconcile-requested-at"
 	// AnnotationRotateAt (RFC 3339) on an APIKey rotates it once, when the time is past and later than
-	// status.lastRotatedAt.
+	// status.lastRotatedAt; on an OAuthClient its secret, on an OAuthApp its signing keys.
 	AnnotationRotateAt = "iam.cardea.dev/rotate-at"
 	// AnnotationAPIKey on a generated Secret names the APIKey it belongs to.
 	AnnotationAPIKey = "iam.cardea.dev/api-key"
+	// AnnotationOAuthClient on a generated Secret names the OAuthClient it belongs to.
+	AnnotationOAuthClient = "iam.cardea.dev/oauth-client"
 	// AnnotationPreviousExpiresAt (RFC 3339) on a generated Secret tells until when its previous-api-key is accepted.
 	AnnotationPreviousExpiresAt = "iam.cardea.dev/previous-expires-at"
 	// AnnotationRotatedAt (RFC 3339) on a generated Secret tells when its current key was issued.

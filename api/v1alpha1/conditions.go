@@ -23,6 +23,8 @@ const (
 	// ConditionFormerPeople is true while a deployment has people from before it was created: those of a former deployment of its
 	// name. It changes nothing; the annotation iam.cardea.dev/former-people-accepted takes it away.
 	ConditionFormerPeople = "FormerPeople"
+	// ConditionIssuerChanged is true on an OAuthApp from when its issuer is to change until it does, a minute later.
+	ConditionIssuerChanged = "IssuerChanged"
 )
 
 // Reasons of conditions.
@@ -87,6 +89,8 @@ const (
 	ReasonRootKeyMissing = "RootKeyMissing"
 	// ReasonFoundPeople: people's rows are older than the deployment; the message says what to do.
 	ReasonFoundPeople = "FoundPeople"
+	// ReasonHostsChanged: an app's fqdn, or its deployment's frontend hosts, are others now; the message names the issuers.
+	ReasonHostsChanged = "HostsChanged"
 	// ReasonIssued: the key is in its Secret and registered.
 	ReasonIssued = "Issued"
 )

@@ -90,10 +90,20 @@ type OwnSessionsIssuer struct{}
 // +kubebuilder:validation:Pattern=`^[!-~]+$`
 type Audience string
 
+// OAuthAppIssuer accepts the tokens of one of the deployment's own OAuth apps.
+type OAuthAppIssuer struct {
+	// name of the OAuthApp resource, in this resource's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Name string `json:"name"`
+}
+
 // JWTIssuer says whose tokens the management API accepts, and what they may do.
-// +kubebuilder:validation:XValidation:rule="[has(self.jwksURL), has(self.jwksConfigMapRef), has(self.kubernetes), has(self.ownSessions)].filter(x, x).size() == 1",message="set exactly one of jwksURL, jwksConfigMapRef, kubernetes and ownSessions"
-// +kubebuilder:validation:XValidation:rule="has(self.issuer) == (has(self.jwksURL) || has(self.jwksConfigMapRef))",message="issuer is required, but for kubernetes and ownSessions, where it is implied and left out",fieldPath=".issuer"
-// +kubebuilder:validation:XValidation:rule="has(self.permissionsClaim) != has(self.permissionsExpression)",message="set exactly one of permissionsClaim and permissionsExpression"
+// +kubebuilder:validation:XValidation:rule="[has(self.jwksURL), has(self.jwksConfigMapRef), has(self.kubernetes), has(self.ownSessions), has(self.oauthApp)].filter(x, x).size() == 1",message="set exactly one of jwksURL, jwksConfigMapRef, kubernetes, ownSessions and oauthApp"
+// +kubebuilder:validation:XValidation:rule="has(self.issuer) == (has(self.jwksURL) || has(self.jwksConfigMapRef))",message="issuer is required, but for kubernetes, ownSessions and oauthApp, where it is implied and left out",fieldPath=".issuer"
+// +kubebuilder:validation:XValidation:rule="has(self.oauthApp) ? !has(self.permissionsClaim) || !has(self.permissionsExpression) : has(self.permissionsClaim) != has(self.permissionsExpression)",message="set exactly one of permissionsClaim and permissionsExpression; with oauthApp both may be absent"
 type JWTIssuer struct {
 	// name of the entry, unique in the deployment.
 	// +required
@@ -146,6 +156,11 @@ type JWTIssuer struct {
 	// +optional
 	OwnSessions *OwnSessionsIssuer `json:"ownSessions,omitempty"`
 
+	// oauthApp verifies tokens that an OAuthApp of this deployment gave to clients by ClientCredentials; issuer and keys are its own, and the
+	// audiences are among its resources. Absent: see the other sources of keys.
+	// +optional
+	OAuthApp *OAuthAppIssuer `json:"oauthApp,omitempty"`
+
 	// maxLifetimeSeconds is the longest time between a token's issue (its iat, else now) and its exp. Absent: 86400, a
 	// day; not bounded with kubernetes, whose API bounds its tokens itself.
 	// +optional
@@ -154,7 +169,7 @@ type JWTIssuer struct {
 	MaxLifetimeSeconds *int32 `json:"maxLifetimeSeconds,omitempty"`
 
 	// permissionsClaim names the claim that lists the token's permissions: a list, or words split by blanks. Absent: see
-	// permissionsExpression.
+	// permissionsExpression; with oauthApp and without either: `permissions`, the client's machinePermissions.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=200

@@ -15,6 +15,7 @@ const (
 	KindMembershipRole     = "MembershipRole"
 	KindOAuthApp           = "OAuthApp"
 	KindOAuthScope         = "OAuthScope"
+	KindOAuthClient        = "OAuthClient"
 	KindAITool             = "AITool"
 	KindAIAgent            = "AIAgent"
 )
@@ -30,6 +31,7 @@ var Kinds = []KindInfo{
 	{KindB2BSettings, "b2bsettings", empty[B2BSettings], emptyList[B2BSettingsList]},
 	{KindOAuthApp, "oauthapps", empty[OAuthApp], emptyList[OAuthAppList]},
 	{KindOAuthScope, "oauthscopes", empty[OAuthScope], emptyList[OAuthScopeList]},
+	{KindOAuthClient, "oauthclients", empty[OAuthClient], emptyList[OAuthClientList]},
 	{KindAITool, "aitools", empty[AITool], emptyList[AIToolList]},
 	{KindAIAgent, "aiagents", empty[AIAgent], emptyList[AIAgentList]},
 }

@@ -20,6 +20,14 @@ type OAuthAppReference struct {
 // +kubebuilder:validation:Pattern=`^https?://[!-~]+$`
 type URL string
 
+// ResourceURI names a protected resource that tokens are for (RFC 8707): an absolute URL without fragment, https, or in Staging deployments
+// http on this machine; or `cardea:<namespace>:<name>`, the management API of a deployment that accepts the app in its jwtIssuers.
+// +kubebuilder:validation:MinLength=9
+// +kubebuilder:validation:MaxLength=512
+// +kubebuilder:validation:Pattern=`^(https?://[!"$-~]+|cardea:[a-z0-9-]+:[a-z0-9.-]+)$`
+// +kubebuilder:validation:XValidation:rule="!self.startsWith('http:') || self.matches('^http://(127[.]0[.]0[.]1|\\\\[::1\\\\]|localhost)([:/?].*)?$')",message="http is for 127.0.0.1, [::1] and localhost alone: use https"
+type ResourceURI string
+
 // OAuthAppSpec declares an OAuth app.
 type OAuthAppSpec struct {
 	CommonSpec `json:",inline"`
@@ -45,13 +53,24 @@ type OAuthAppSpec struct {
 	// +optional
 	LogoURL *URL `json:"logoURL,omitempty"`
 
-	// fqdn is the host name the app is reached by. Absent: none.
+	// fqdn is the host name that the app issues tokens under, unique in the install and no frontend host: its issuer is `https://` and this
+	// name. Absent: the issuer is `https://`, the deployment's first frontend host, `/oauth/` and the slug.
 	// +optional
 	FQDN *Hostname `json:"fqdn,omitempty"`
 
 	// allowDynamicClientRegistration lets clients register themselves. Absent: false.
 	// +optional
 	AllowDynamicClientRegistration *bool `json:"allowDynamicClientRegistration,omitempty"`
+
+	// resources are the protected resources that the app issues tokens for, beside the app itself. Absent: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	Resources []ResourceURI `json:"resources,omitempty"`
+
+	// idTokenSigningAlg signs ID tokens of clients that name no other, `ES256` or `RS256`. Absent: ES256.
+	// +optional
+	IDTokenSigningAlg *TokenSigningAlg `json:"idTokenSigningAlg,omitempty"`
 
 	// active says whether the app is in use. Absent: true.
 	// +optional
@@ -61,13 +80,20 @@ type OAuthAppSpec struct {
 // OAuthAppStatus is what the operator observed.
 type OAuthAppStatus struct {
 	CommonStatus `json:",inline"`
+
+	// issuer is what the app's tokens name as their issuer, and where its metadata is. Absent: the deployment has no frontend hosts and the
+	// app no fqdn.
+	// +optional
+	// +kubebuilder:validation:MaxLength=400
+	Issuer string `json:"issuer,omitempty"`
 }
 
-// OAuthApp is an OAuth app; its scopes are OAuthScopes.
+// OAuthApp is an OAuth app, an authorization server of its own; its scopes are OAuthScopes, its clients OAuthClients.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=oapp,categories=cardea
 // +kubebuilder:printcolumn:name="Slug",type=string,JSONPath=`.spec.slug`,description="The app's slug over HTTP"
+// +kubebuilder:printcolumn:name="Issuer",type=string,JSONPath=`.status.issuer`,priority=1,description="What its tokens name as their issuer"
 // +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"

@@ -33,6 +33,9 @@ func NewTenant(s *snapshot.Snapshot, deployment *snapshot.Entry) *Tenant {
 	return t
 }
 
+// Snapshot is the whole configuration at that moment.
+func (t *Tenant) Snapshot() *snapshot.Snapshot { return t.snapshot }
+
 // Key is the deployment's "namespace/name", by which the store keeps its people.
 func (t *Tenant) Key() string { return t.Entry.Deployment }
 
@@ -149,6 +152,16 @@ func (t *Tenant) SelfServiceApp(slug string) *snapshot.App {
 		return nil
 	}
 	return selfService(entry)
+}
+
+// Authorizes tells whether the deployment has an active OAuth app that asks people.
+func (t *Tenant) Authorizes() (any bool) {
+	t.snapshot.List(v1alpha1.KindOAuthApp, t.Key(), func(entry *snapshot.Entry) bool {
+		app := snapshot.ContentOf[document.OAuthApp](entry)
+		any = app.Active && app.Issuer != "" && app.FrontendURL != ""
+		return !any
+	})
+	return any
 }
 
 // SelfServiceApps returns the apps that are active and let users make keys of their own, by their slugs.

@@ -29,6 +29,8 @@ type Principal struct {
 	Bound bool
 	// Subject is a token's, "" for a key.
 	Subject string
+	// Client is the client that a token was given to, and Scheme the name of the RateLimitScheme resource that limits it; "" for all others.
+	Client, Scheme string
 
 	granted, ceiling permission.Set
 	// grant is what a key that an application gave away may do there.

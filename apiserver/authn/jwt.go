@@ -43,8 +43,10 @@ func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw str
 	if err != nil {
 		return nil, apierror.InvalidToken()
 	}
-	issuer, err := selectIssuer(s, token.Claims.Issuer, token.Claims.Audience)
-	if err != nil || token.Claims.Subject == "" || !timely(issuer, &token.Claims, t.clock()) {
+	client, _ := token.Payload["client_id"].(string)
+	says := presented{token.Claims.Issuer, token.Claims.Audience, client}
+	issuer, err := issuerOf(s, says, t.clock())
+	if err != nil || token.Claims.Subject == "" || !ofItself(issuer, token.Claims.Subject, client) || !timely(issuer, &token.Claims, t.clock()) {
 		return nil, apierror.InvalidToken()
 	}
 	if issuer.Kubernetes {
@@ -58,7 +60,7 @@ func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw str
 		return nil, err
 	}
 	principal := newTokenPrincipal(issuer, token.Claims.Subject, permissions)
-	t.verified.put(key, token, issuer, principal, token.Claims.Expiry.Time().Add(leeway(issuer)))
+	t.verified.put(key, says, issuer, principal, token.Claims.Expiry.Time().Add(leeway(issuer)))
 	return principal, nil
 }
 

@@ -8,7 +8,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/cardea-iam/cardea/apiserver/authn/unverified"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
@@ -26,11 +25,10 @@ type memory struct {
 }
 
 type verified struct {
-	tokenIssuer string
-	audiences   []string
-	issuer      *snapshot.Issuer
-	principal   *Principal
-	until       time.Time
+	token     presented
+	issuer    *snapshot.Issuer
+	principal *Principal
+	until     time.Time
 }
 
 func newMemory() *memory {
@@ -47,18 +45,16 @@ func (m *memory) get(key digest, s *snapshot.Snapshot, now time.Time) (*Principa
 	if !found {
 		return nil, false
 	}
-	issuer, err := selectIssuer(s, known.tokenIssuer, known.audiences)
-	if err != nil || issuer != known.issuer || !now.Before(known.until) {
+	issuer, err := issuerOf(s, known.token, now)
+	if err != nil || !same(issuer, known.issuer) || !now.Before(known.until) {
 		m.tokens.Remove(key)
 		return nil, false
 	}
 	return known.principal, true
 }
 
-func (m *memory) put(key digest, token *unverified.Token, issuer *snapshot.Issuer, principal *Principal, until time.Time) {
-	m.tokens.Add(key, verified{
-		tokenIssuer: token.Claims.Issuer, audiences: token.Claims.Audience, issuer: issuer, principal: principal, until: until,
-	})
+func (m *memory) put(key digest, token presented, issuer *snapshot.Issuer, principal *Principal, until time.Time) {
+	m.tokens.Add(key, verified{token, issuer, principal, until})
 }
 
 // turns let one at a time pass for each name. There are as many names as deployments.

@@ -208,7 +208,7 @@ func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *unv
 	if ends := token.Claims.Expiry.Time().Add(leeway(issuer)); ends.Before(until) {
 		until = ends
 	}
-	t.verified.put(key, token, issuer, principal, until)
+	t.verified.put(key, presented{issuer: token.Claims.Issuer, audiences: token.Claims.Audience}, issuer, principal, until)
 	return principal, nil
 }
 

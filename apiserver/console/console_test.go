@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
 // sources are the files of the page's folder, by their name.
@@ -43,6 +45,28 @@ func texts(t *testing.T, source string) map[string]string {
 		t.Errorf("%d of %d lines are read", len(found), lines)
 	}
 	return found
+}
+
+// TestEveryKindIsKnown: the filter of resources and the manifests name every kind there is.
+func TestEveryKindIsKnown(t *testing.T) {
+	files := sources(t)
+	_, list, _ := strings.Cut(files["resources.js"], "const kinds = [")
+	list, _, _ = strings.Cut(list, "]")
+	listed := map[string]bool{}
+	for _, name := range regexp.MustCompile(`"(\w+)"`).FindAllStringSubmatch(list, -1) {
+		listed[name[1]] = true
+	}
+	for _, info := range v1alpha1.Kinds {
+		if !listed[info.Kind] {
+			t.Errorf("resources.js does not list %s", info.Kind)
+		}
+		if !strings.Contains(files["manifests.js"], "\n  "+info.Kind+": [") {
+			t.Errorf("manifests.js has no %s", info.Kind)
+		}
+	}
+	if len(listed) != len(v1alpha1.Kinds) {
+		t.Errorf("%d kinds are listed, and there are %d", len(listed), len(v1alpha1.Kinds))
+	}
 }
 
 func TestEveryLanguageSaysTheSame(t *testing.T) {

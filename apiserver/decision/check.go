@@ -119,8 +119,11 @@ func readPrincipal(o *body.Object, q *question) {
 	case "", typeAPIKey:
 	case typeSessionToken:
 		q.session = true
+	case typeAccessToken:
+		q.access = true
+		q.audience, _ = o.String("audience")
 	default:
-		o.Fault("type", "must be %s or %s", typeAPIKey, typeSessionToken)
+		o.Fault("type", "must be %s, %s or %s", typeAPIKey, typeSessionToken, typeAccessToken)
 	}
 	q.credential = require(o, "value")
 	o.Close()

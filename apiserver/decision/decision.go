@@ -16,6 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
@@ -33,6 +34,8 @@ type Options struct {
 	Limiter       *limiter.Limiter
 	// People finds the keys of run time that an explanation is asked about.
 	People people.Store
+	// Tokens reads access tokens of OAuth apps.
+	Tokens *authorization.AccessTokens
 	// MaxStaleness turns decisions into 503 when the snapshot was not known to be current for longer; 0: never.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
@@ -75,10 +78,12 @@ func New(opts Options) (*API, error) {
 
 // question is what a decision is asked for.
 type question struct {
-	// credential is an API key, or a session's token where session says so; "" is none.
-	credential string
-	session    bool
-	method     string
+	// credential is an API key, or a token where session or access says so; "" is none.
+	credential      string
+	session, access bool
+	// audience is the resource that the asker is, "" where it does not say.
+	audience string
+	method   string
 	// path is as the client sent it.
 	path   string
 	client netip.Addr
@@ -187,6 +192,9 @@ func (a *API) authenticate(ctx context.Context, s *snapshot.Snapshot, q *questio
 }
 
 func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*subject, error) {
+	if q.access || q.session && isAccessToken(q.credential) {
+		return a.byAccessToken(ctx, s, q.credential, q.audience, q.client)
+	}
 	if q.session {
 		return a.bySession(ctx, s, q.credential, q.client)
 	}

@@ -1,11 +1,14 @@
 package decision
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 )
 
@@ -131,6 +134,16 @@ func credential(authorization, apiKey []string) (value string, session bool, err
 
 // isToken tells a JSON web token from an API key: it has three parts, and its first is a JSON object in base64.
 func isToken(s string) bool { return strings.HasPrefix(s, "eyJ") && strings.Count(s, ".") == 2 }
+
+// isAccessToken tells an access token of an authorization server from a session's, by its type (RFC 9068 2.1).
+func isAccessToken(s string) bool {
+	head, _, _ := strings.Cut(s, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(head)
+	var header struct {
+		Type string `json:"typ"`
+	}
+	return err == nil && json.Unmarshal(raw, &header) == nil && strings.EqualFold(header.Type, authorization.TypeAccessToken)
+}
 
 // sendVerdict answers a gateway.
 func (c *call) sendVerdict(v *verdict, o forwardOptions) {

@@ -24,6 +24,8 @@ type subject struct {
 	binding   limiter.Binding
 	// expires is when the credential ends, zero: never.
 	expires time.Time
+	// judged is when it was found out what an access token stands for; zero for others, who are known by the configuration alone.
+	judged time.Time
 	// identity, permissions and metadata are JSON as it is answered.
 	identity, permissions, metadata []byte
 	// Of the identity headers, each in the form of a header's values.
@@ -49,6 +51,7 @@ type identity struct {
 const (
 	typeAPIKey       = "api_key"
 	typeSessionToken = "session_token"
+	typeAccessToken  = "oauth_access_token"
 )
 
 func newSubject(s *snapshot.Snapshot, p *authn.Principal, binding limiter.Binding) *subject {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/verification"
 	"github.com/cardea-iam/cardea/store"
@@ -81,6 +82,11 @@ var wordings = []struct {
 	{account.ErrKeyUnknown, http.StatusNotFound, "API_KEY_NOT_FOUND", "you have no such API key: /me/api-keys lists yours"},
 	{account.ErrTooManyKeys, http.StatusBadRequest, "API_KEY_LIMIT_REACHED", "you have as many API keys of this app as one user may: delete one first"},
 	{errKeysOften, http.StatusTooManyRequests, "RATE_LIMITED", "you made too many API keys today: wait before you make another"},
+	{authorization.ErrRequestUnknown, http.StatusNotFound, "AUTHORIZATION_NOT_FOUND", "this authorization is over, or was decided already: begin again at the app you came from"},
+	{authorization.ErrPlace, http.StatusBadRequest, "INVALID_PLACE", "you cannot grant all of this there: choose an organization and a workspace where nothing is missing"},
+	{authorization.ErrUserCode, http.StatusBadRequest, "INVALID_USER_CODE", "no device waits under this code: read it once more, or let the device begin again"},
+	{authorization.ErrTooManyUserCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many unknown codes came from your network: wait before you try another"},
+	{errGrantUnknown, http.StatusNotFound, "GRANT_NOT_FOUND", "you granted no such thing: /me/oauth-grants lists what you did"},
 	{errAppClosed, http.StatusBadRequest, "INVALID_APP", "there is no such app that you can make API keys of"},
 	{errSignInUnknown, http.StatusBadRequest, "INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every answer"},
 	{errNotInOrganization, http.StatusBadRequest, "INVALID_ORGANIZATION", "you are not a member of such an organization: /me/organization-memberships lists yours"},
@@ -101,6 +107,7 @@ var (
 	errPhonePrimary        = errors.New("the phone number is the primary one")
 	errTooManyPhones       = errors.New("too many phone numbers")
 	errKeysOften           = errors.New("the user made too many API keys today")
+	errGrantUnknown        = errors.New("no grant of the user's")
 	errAppClosed           = errors.New("no app whose keys users make")
 	errSignInUnknown       = errors.New("no sign-in of the session")
 	errNotInOrganization   = errors.New("not a member of the organization to switch to")

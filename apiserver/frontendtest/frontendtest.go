@@ -39,7 +39,9 @@ type World struct {
 	Carrier *carrier.Carrier
 	Server  *httptest.Server
 	Handler http.Handler
-	Logs    *Logs
+	// Backend and Decision are the other listeners of the server that started last.
+	Backend, Decision http.Handler
+	Logs              *Logs
 	// PasswordCost is that of the servers that start from now on: little, for hundreds of passwords are hashed in tests.
 	PasswordCost password.Cost
 }
@@ -127,6 +129,7 @@ func (w *World) Serve(feed store.Feed, st people.Store) (*httptest.Server, http.
 	var following sync.WaitGroup
 	following.Go(func() { _ = server.Follow(ctx) })
 	served := httptest.NewServer(server.Frontend())
+	w.Backend, w.Decision = server.Backend(), server.Decision()
 	w.T.Cleanup(func() {
 		served.Close()
 		cancel()

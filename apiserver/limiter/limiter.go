@@ -78,6 +78,9 @@ func (l *Limiter) Bind(s *snapshot.Snapshot, p *authn.Principal) (b Binding, err
 	case p.Given != nil:
 		b.Key = uint64(p.Given.ID)
 		own, err = bySlug(s, p.Deployment, p.Given.Scheme)
+	case p.Client != "":
+		b.Key = subjectOf(p.Client + " " + p.Subject)
+		own, err = byName(s, p.Deployment, p.Scheme)
 	default:
 		b.Key = subjectOf(p.Subject)
 	}

@@ -51,7 +51,7 @@ func (a *API) listKeys(c *call) (reply, error) {
 	last := at
 	if at.declared && owner == 0 && organization == 0 {
 		passed := at.id == 0
-		for _, e := range c.declaredKeys(entry) {
+		for _, e := range c.declaredOf(entry, v1alpha1.KindAPIKey) {
 			if view := c.declaredView(e, app); passed && (inactive || view.IsActive) {
 				if len(list.Keys) == limit {
 					list.HasMore, list.NextCursor = true, optional(last.String())
@@ -239,15 +239,7 @@ func (a *API) rotateKey(c *call) (reply, error) {
 	}
 	p := c.people()
 	var overlap time.Duration
-	err = p.parse(func(o *body.Object) {
-		seconds, sent := o.Integer("overlap_seconds")
-		if most := int64(account.MaxKeyOverlap / time.Second); sent && (seconds < 0 || seconds > most) {
-			o.Fault("overlap_seconds", "must be 0 to %d (30 days)", most)
-			return
-		}
-		overlap = time.Duration(seconds) * time.Second
-	})
-	if err != nil {
+	if err = p.parse(func(o *body.Object) { overlap = readOverlap(o) }); err != nil {
 		return reply{}, err
 	}
 	var secret apikey.Key

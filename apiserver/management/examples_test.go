@@ -107,12 +107,16 @@ func hideSecret(t *testing.T, body any) {
 	if !ok {
 		return
 	}
-	if secret, ok := object["secret"].(string); ok {
+	for _, member := range []string{"secret", "client_secret"} {
+		secret, ok := object[member].(string)
+		if !ok {
+			continue
+		}
 		if _, err := apikey.Read(secret); err != nil {
-			t.Errorf("the secret is no key: %v", err)
+			t.Errorf("the %s is no key: %v", member, err)
 		}
 		prefix, _, _ := strings.Cut(secret, "_")
-		object["secret"] = prefix + "_EXAMPLE0000000000000000000000000000000000000000000000000"
+		object[member] = prefix + "_EXAMPLE0000000000000000000000000000000000000000000000000"
 	}
 }
 

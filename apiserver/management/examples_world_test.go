@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,6 +50,8 @@ var (
 	customerKey        = exampleID(exampleDay(6, 7), 4001)
 	adasPhone          = exampleID(exampleDay(4, 9), 5001)
 	adasSession        = exampleID(exampleDay(10, 7), 6001)
+	reportsClient      = exampleID(exampleDay(6, 8), 8001)
+	adasGrant          = exampleID(exampleDay(9, 12), 8002)
 )
 
 // The ids of resources.
@@ -169,7 +172,11 @@ func (d *exampleDocuments) oauthAndAI(ref v1alpha1.DeploymentReference) {
 	app.TypeMeta, app.ObjectMeta = resourceNamed(v1alpha1.KindOAuthApp, "shop")
 	d.declares(shopID, "shop", document.OAuthApp{
 		Slug: "shop", Name: "Shop", Description: "Where customers order.", LogoURL: "https://shop.example.com/logo.png", FQDN: "shop.example.com", Active: true,
+		SigningKeys: exampleSigningKeys(d.t),
 	}, app)
+	web := &v1alpha1.OAuthClient{Spec: v1alpha1.OAuthClientSpec{OAuthAppRef: v1alpha1.OAuthAppReference{Name: "shop"}, DisplayName: ptr.To[v1alpha1.DisplayName]("Partner"), RedirectURIs: []v1alpha1.RedirectURI{"https://partner.example/callback"}}}
+	web.TypeMeta, web.ObjectMeta = resourceNamed(v1alpha1.KindOAuthClient, "partner")
+	d.declares(7306112409600000014, "", translation.OAuthClient(web, []document.Verifier{{ID: "2Kd8rW1nZxQp", Last4: "tR3s"}}, nil), web)
 	scope := &v1alpha1.OAuthScope{Spec: v1alpha1.OAuthScopeSpec{OAuthAppRef: v1alpha1.OAuthAppReference{Name: "shop"}, Scope: "read:orders"}}
 	scope.TypeMeta, scope.ObjectMeta = resourceNamed(v1alpha1.KindOAuthScope, "read-orders")
 	d.declares(7306112409600000012, document.ScopeKey("shop", "read:orders"), document.OAuthScope{
@@ -187,6 +194,21 @@ func (d *exampleDocuments) oauthAndAI(ref v1alpha1.DeploymentReference) {
 		Name: "Helper", Description: "Answers visitors.", Model: "gpt-5", SystemPrompt: "Answer in one sentence.", Temperature: "0.2", MaxTokens: ptr.To[int64](4096),
 		Tools: []string{"weather"}, Active: true,
 	}, agent)
+}
+
+// exampleSigningKeys are a current key and the one before.
+func exampleSigningKeys(t testing.TB) []document.SigningKey {
+	t.Helper()
+	var keys []document.SigningKey
+	for i, point := range [][2]string{
+		{"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"},
+		{"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4", "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"},
+	} {
+		raw := fmt.Sprintf(`{"kty":"EC","crv":"P-256","alg":"ES256","use":"sig","kid":"key-%d","x":"%s","y":"%s"}`, 2-i, point[0], point[1])
+		keys = append(keys, document.SigningKey{ID: fmt.Sprintf("key-%d", 2-i), Public: []byte(raw), CreatedAt: ptr.To(exampleDay(10-i, 6))})
+	}
+	keys[1].ExpiresAt = ptr.To(exampleDay(11, 6))
+	return keys
 }
 
 func (d *exampleDocuments) organizations(ref v1alpha1.DeploymentReference) {
@@ -250,6 +272,20 @@ func exampleRows(tx people.Tx) error {
 				ID: customerKey, PublicID: "7Gk2hPz0QwXe", Digest: [32]byte{1}, Prefix: "shop", Suffix: "9xQz", App: "shop", Name: "Customer 17", Permissions: []string{"orders:read"},
 				Metadata: []byte(`{"plan":"gold"}`), CreatedAt: exampleDay(6, 7), UpdatedAt: exampleDay(6, 7),
 			})
+		},
+		func() error {
+			return tx.InsertOAuthClient(people.OAuthClient{
+				App: shopID, Client: fmt.Sprint(reportsClient), ByBackend: true, CreatedAt: exampleDay(6, 8), UpdatedAt: exampleDay(6, 8),
+				Content: `{"name":"Reports","authentication":"ClientSecretBasic","grant_types":["AuthorizationCode","RefreshToken"],"redirect_uris":["https://reports.example/callback"],` +
+					`"verifiers":[{"id":"5Hn3vT8kLwYc","digest":"` + strings.Repeat("0", 64) + `"}],"id_token_signing_alg":"RS256","active":true}`,
+			})
+		},
+		func() error {
+			_, err := tx.PutGrant(people.Grant{
+				ID: adasGrant, App: shopID, Client: fmt.Sprint(reportsClient), User: ada, Organization: engines, Scopes: []string{"openid", "read:orders"},
+				Resources: []string{"https://api.shop.example.com"}, CreatedAt: exampleDay(9, 12), UpdatedAt: exampleDay(9, 12),
+			})
+			return err
 		},
 		func() error { _, err := tx.LockImport(exampleFile, exampleDay(10, 11)); return err },
 		func() error {

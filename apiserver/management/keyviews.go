@@ -56,13 +56,13 @@ func (c *call) declaredView(e *snapshot.Entry, app *snapshot.App) openapi.ApiKey
 	return served
 }
 
-// declaredKeys are the keys of an app that resources declare, the newest first.
-func (c *call) declaredKeys(app *snapshot.Entry) []*snapshot.Entry {
-	keys := slices.DeleteFunc(c.snapshot.Referrers(app.Identity), func(e *snapshot.Entry) bool { return e.Kind != v1alpha1.KindAPIKey })
-	slices.SortFunc(keys, func(a, b *snapshot.Entry) int {
+// declaredOf are those of a kind that resources declare for an app, the newest first.
+func (c *call) declaredOf(app *snapshot.Entry, kind string) []*snapshot.Entry {
+	declared := slices.DeleteFunc(c.snapshot.Referrers(app.Identity), func(e *snapshot.Entry) bool { return e.Kind != kind })
+	slices.SortFunc(declared, func(a, b *snapshot.Entry) int {
 		return cmp.Or(b.Meta.CreatedAt.Compare(a.Meta.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
-	return keys
+	return declared
 }
 
 // declaredKey returns the key of an app that a resource declares under an id.

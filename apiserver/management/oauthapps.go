@@ -64,6 +64,31 @@ func (a *API) updateScope(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	return a.changeScope(c, "oauth_scope.updated", sent.changes)
+}
+
+// archiveScope lets nobody grant a scope any more.
+func (a *API) archiveScope(c *call) (reply, error) {
+	return a.changeScope(c, "oauth_scope.archived", func(live *v1alpha1.OAuthScope) []change {
+		if translation.OAuthScope(live).Archived {
+			return nil
+		}
+		return []change{{path: "archived", value: true}}
+	})
+}
+
+// unarchiveScope lets people grant a scope again.
+func (a *API) unarchiveScope(c *call) (reply, error) {
+	return a.changeScope(c, "oauth_scope.unarchived", func(live *v1alpha1.OAuthScope) []change {
+		if !translation.OAuthScope(live).Archived {
+			return nil
+		}
+		return []change{{path: "archived"}}
+	})
+}
+
+// changeScope makes the changes that a live scope still needs, records the action, and answers with the scope's app.
+func (a *API) changeScope(c *call, action string, changes func(live *v1alpha1.OAuthScope) []change) (reply, error) {
 	app, err := findOAuthApp(c)
 	if err != nil {
 		return reply{}, err
@@ -79,10 +104,10 @@ func (a *API) updateScope(c *call) (reply, error) {
 			if live.Spec.OAuthAppRef.Name != app.Name || live.Spec.Scope != scope {
 				return nil, errElsewhere // created again under the same name, as another scope
 			}
-			return sent.changes(live), nil
+			return changes(live), nil
 		},
 		written: func(*v1alpha1.OAuthScope) {
-			c.auditWrite("oauth_scope.updated", "oauth_scope:"+c.r.PathValue("oauth_app_slug")+" "+scope)
+			c.auditWrite(action, "oauth_scope:"+c.r.PathValue("oauth_app_slug")+" "+scope)
 		},
 	})
 	if errors.Is(err, errElsewhere) {

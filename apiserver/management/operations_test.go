@@ -133,18 +133,18 @@ func (a away) Get(context.Context, client.ObjectKey, client.Object, ...client.Ge
 func TestResourcesAreListedWithTheirConditions(t *testing.T) {
 	s := exampleWorld(t)
 	all := asks[openapi.ResourceList](t, s, "/resources")
-	if all.Total != 15 || len(all.Data) != 15 || all.HasMore || all.Note != nil || all.Data[0].Kind != v1alpha1.KindIdentityDeployment {
+	if all.Total != 16 || len(all.Data) != 16 || all.HasMore || all.Note != nil || all.Data[0].Kind != v1alpha1.KindIdentityDeployment {
 		t.Fatalf("%+v", all)
 	}
 	var paged []openapi.Resource
 	for offset := 0; offset < 16; offset += 4 {
 		page := asks[openapi.ResourceList](t, s, "/resources?limit=4&offset="+strconv.Itoa(offset))
-		if page.HasMore != (offset+4 < 15) {
+		if page.HasMore != (offset+4 < 16) {
 			t.Errorf("at %d: more %v", offset, page.HasMore)
 		}
 		paged = append(paged, page.Data...)
 	}
-	if len(paged) != 15 {
+	if len(paged) != 16 {
 		t.Errorf("%d by pages", len(paged))
 	}
 	for i, got := range paged {

@@ -43,11 +43,16 @@ func (p *peopleRequest) change(do func(*account.Unit) error) error {
 
 // audit records what the credential did, and from where.
 func (p *peopleRequest) audit(u *account.Unit, action, object string, about int64) error {
+	return p.record(u, action, object+":"+ids.Format(about))
+}
+
+// record is audit of an object by its whole name.
+func (p *peopleRequest) record(u *account.Unit, action, object string) error {
 	id, err := u.NewID()
 	if err != nil {
 		return err
 	}
-	return u.RecordAudit(people.Audit{ID: id, At: p.Now, Actor: p.Actor, Action: action, Object: object + ":" + ids.Format(about), Address: p.c.address()})
+	return u.RecordAudit(people.Audit{ID: id, At: p.Now, Actor: p.Actor, Action: action, Object: object, Address: p.c.address()})
 }
 
 // peopleWordings are the answers to what the rules over people refuse, in the words of backends.

@@ -145,7 +145,10 @@ func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 	if c.principal, err = p.api.Authenticator.Authenticate(c.snapshot, c.r); err != nil {
 		return err
 	}
-	if needs.HasBody {
+	switch {
+	case needs.BodyOptional && c.r.ContentLength == 0:
+		c.body = []byte("{}")
+	case needs.HasBody:
 		if c.body, err = readBody(c.r, needs.Lines); err != nil {
 			return err
 		}

@@ -38,6 +38,8 @@ type Route struct {
 	Write bool
 	// HasBody tells that the operation reads a body.
 	HasBody bool
+	// BodyOptional tells that a request may come without one: it is an empty object then.
+	BodyOptional bool
 	// Lines tells that the body is JSON Lines, in place of one JSON object.
 	Lines bool
 }
@@ -88,7 +90,7 @@ func (d *Document) Routes() map[string]Route {
 			write, _ := op.Extensions["x-cardea-write"].(bool)
 			hasBody := op.RequestBody != nil
 			routes[method+" "+path] = Route{
-				Permissions: permissions(op), Write: write, HasBody: hasBody, Lines: hasBody && op.RequestBody.Value.Content.Get(MediaTypeLines) != nil,
+				Permissions: permissions(op), Write: write, HasBody: hasBody, BodyOptional: hasBody && !op.RequestBody.Value.Required, Lines: hasBody && op.RequestBody.Value.Content.Get(MediaTypeLines) != nil,
 			}
 		}
 	}

@@ -64,6 +64,72 @@ func (e DecisionSummaryCountedBy) Valid() bool {
 	}
 }
 
+// Defines values for OAuthClientClientAuthMethod.
+const (
+	ClientSecretBasic OAuthClientClientAuthMethod = "client_secret_basic"
+	ClientSecretPost  OAuthClientClientAuthMethod = "client_secret_post"
+	None              OAuthClientClientAuthMethod = "none"
+	PrivateKeyJwt     OAuthClientClientAuthMethod = "private_key_jwt"
+)
+
+// Valid indicates whether the value is a known member of the OAuthClientClientAuthMethod enum.
+func (e OAuthClientClientAuthMethod) Valid() bool {
+	switch e {
+	case ClientSecretBasic:
+		return true
+	case ClientSecretPost:
+		return true
+	case None:
+		return true
+	case PrivateKeyJwt:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OAuthClientSource.
+const (
+	OAuthClientSourceBackend          OAuthClientSource = "backend"
+	OAuthClientSourceDeclared         OAuthClientSource = "declared"
+	OAuthClientSourceMetadataDocument OAuthClientSource = "metadata_document"
+	OAuthClientSourceRegistered       OAuthClientSource = "registered"
+)
+
+// Valid indicates whether the value is a known member of the OAuthClientSource enum.
+func (e OAuthClientSource) Valid() bool {
+	switch e {
+	case OAuthClientSourceBackend:
+		return true
+	case OAuthClientSourceDeclared:
+		return true
+	case OAuthClientSourceMetadataDocument:
+		return true
+	case OAuthClientSourceRegistered:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OAuthGrantStatus.
+const (
+	OAuthGrantStatusActive  OAuthGrantStatus = "active"
+	OAuthGrantStatusRevoked OAuthGrantStatus = "revoked"
+)
+
+// Valid indicates whether the value is a known member of the OAuthGrantStatus enum.
+func (e OAuthGrantStatus) Valid() bool {
+	switch e {
+	case OAuthGrantStatusActive:
+		return true
+	case OAuthGrantStatusRevoked:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OAuthScopeDefinitionCategory.
 const (
 	OAuthScopeDefinitionCategoryEmpty        OAuthScopeDefinitionCategory = ""
@@ -82,6 +148,24 @@ func (e OAuthScopeDefinitionCategory) Valid() bool {
 	case OAuthScopeDefinitionCategoryPersonal:
 		return true
 	case OAuthScopeDefinitionCategoryWorkspace:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OAuthSigningKeyStatus.
+const (
+	OAuthSigningKeyStatusActive  OAuthSigningKeyStatus = "active"
+	OAuthSigningKeyStatusRetired OAuthSigningKeyStatus = "retired"
+)
+
+// Valid indicates whether the value is a known member of the OAuthSigningKeyStatus enum.
+func (e OAuthSigningKeyStatus) Valid() bool {
+	switch e {
+	case OAuthSigningKeyStatusActive:
+		return true
+	case OAuthSigningKeyStatusRetired:
 		return true
 	default:
 		return false
@@ -1048,6 +1132,267 @@ type OAuthAppList struct {
 	Apps []OAuthApp `json:"apps"`
 }
 
+// OAuthClient A client of an OAuth app, without what its secret is verified by.
+type OAuthClient struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// OauthAppId Id of the app.
+	OauthAppId string `json:"oauth_app_id"`
+
+	// ClientId What it is called in the protocol, which is its id: a number, or the address of its metadata.
+	ClientId string `json:"client_id"`
+
+	// ClientAuthMethod How it proves itself; none: a public client.
+	ClientAuthMethod OAuthClientClientAuthMethod `json:"client_auth_method"`
+
+	// GrantTypes The ways it gets tokens.
+	GrantTypes []string `json:"grant_types"`
+
+	// RedirectUris Where browsers may be sent after an authorization.
+	RedirectUris []string `json:"redirect_uris"`
+
+	// PostLogoutRedirectUris Where browsers may be sent after a sign-out.
+	PostLogoutRedirectUris []string `json:"post_logout_redirect_uris"`
+
+	// ClientName Its name for people, who see it when they are asked.
+	ClientName string `json:"client_name"`
+
+	// ClientUri A page about it, null: none.
+	ClientUri *string `json:"client_uri"`
+
+	// LogoUri Its logo, null: none.
+	LogoUri *string `json:"logo_uri"`
+
+	// PolicyUri Its privacy policy, null: none.
+	PolicyUri *string `json:"policy_uri"`
+
+	// TosUri Its terms of service, null: none.
+	TosUri *string `json:"tos_uri"`
+
+	// JwksUri Where the keys are by which it signs, null: nowhere.
+	JwksUri *string `json:"jwks_uri"`
+
+	// Jwks The public keys by which it signs, null: none are said.
+	Jwks *json.RawMessage `json:"jwks"`
+
+	// IdTokenSignedResponseAlg What signs its ID tokens, ES256 or RS256.
+	IdTokenSignedResponseAlg string `json:"id_token_signed_response_alg"`
+
+	// UserinfoSignedResponseAlg What signs the answers of userinfo, null: they are JSON.
+	UserinfoSignedResponseAlg *string `json:"userinfo_signed_response_alg"`
+
+	// BackchannelLogoutUri What is told when a session ends, null: nothing.
+	BackchannelLogoutUri *string `json:"backchannel_logout_uri"`
+
+	// IsActive Whether it is in use.
+	IsActive bool `json:"is_active"`
+
+	// Source declared: by an OAuthClient resource, and changed there only; backend: made here; registered: by itself; metadata_document: fetched from the address that it is called.
+	Source OAuthClientSource `json:"source"`
+
+	// Resource The name of the resource that declares it, null of others.
+	Resource *string `json:"resource"`
+
+	// CreatedAt When it was made.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When it last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// ClientSecret Its secret, in the answer that gives it one and nowhere else.
+	ClientSecret *string `json:"client_secret,omitempty"`
+}
+
+// OAuthClientClientAuthMethod How it proves itself; none: a public client.
+type OAuthClientClientAuthMethod string
+
+// OAuthClientSource declared: by an OAuthClient resource, and changed there only; backend: made here; registered: by itself; metadata_document: fetched from the address that it is called.
+type OAuthClientSource string
+
+// OAuthClientCreate The client to create.
+type OAuthClientCreate struct {
+	// BackchannelLogoutUri What is told when a session ends, https.
+	BackchannelLogoutUri *string `json:"backchannel_logout_uri,omitempty"`
+
+	// ClientAuthMethod none, client_secret_basic, client_secret_post or private_key_jwt. Absent at creation: client_secret_basic.
+	ClientAuthMethod *string `json:"client_auth_method,omitempty"`
+
+	// ClientName Its name for people, on one line. Absent at creation: the host of its first redirect URI.
+	ClientName *string `json:"client_name,omitempty"`
+
+	// ClientUri A page about it, https.
+	ClientUri *string `json:"client_uri,omitempty"`
+
+	// GrantTypes Among authorization_code, refresh_token, client_credentials and urn:ietf:params:oauth:grant-type:device_code. Absent at creation: authorization_code.
+	GrantTypes *[]string `json:"grant_types,omitempty"`
+
+	// IdTokenSignedResponseAlg ES256 or RS256. Absent at creation: RS256.
+	IdTokenSignedResponseAlg *string `json:"id_token_signed_response_alg,omitempty"`
+
+	// Jwks Its public keys, with private_key_jwt in place of jwks_uri.
+	Jwks *map[string]interface{} `json:"jwks,omitempty"`
+
+	// JwksUri Where its keys are, https, with private_key_jwt.
+	JwksUri *string `json:"jwks_uri,omitempty"`
+
+	// LogoUri Its logo, https.
+	LogoUri *string `json:"logo_uri,omitempty"`
+
+	// PolicyUri Its privacy policy, https.
+	PolicyUri *string `json:"policy_uri,omitempty"`
+
+	// PostLogoutRedirectUris Where browsers may be sent after a sign-out.
+	PostLogoutRedirectUris *[]string `json:"post_logout_redirect_uris,omitempty"`
+
+	// RedirectUris https, or http of 127.0.0.1, [::1] and localhost, or a scheme of a public client's own.
+	RedirectUris *[]string `json:"redirect_uris,omitempty"`
+
+	// TosUri Its terms of service, https.
+	TosUri *string `json:"tos_uri,omitempty"`
+
+	// UserinfoSignedResponseAlg ES256 or RS256. Absent at creation: the answers are JSON.
+	UserinfoSignedResponseAlg *string `json:"userinfo_signed_response_alg,omitempty"`
+}
+
+// OAuthClientList A page of clients.
+type OAuthClientList struct {
+	// Clients The page.
+	Clients []OAuthClient `json:"clients"`
+
+	// HasMore Whether more follow.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor What to send as cursor for the next page, null at the end.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// OAuthClientRotate How to end the secret before.
+type OAuthClientRotate struct {
+	// OverlapSeconds For how long the secret before is accepted as well. Absent, 0.
+	OverlapSeconds *int64 `json:"overlap_seconds,omitempty"`
+}
+
+// OAuthClientSecret A client's new secret.
+type OAuthClientSecret struct {
+	// ClientId The client.
+	ClientId string `json:"client_id"`
+
+	// ClientSecret Its secret. It is seen here only.
+	ClientSecret string `json:"client_secret"`
+}
+
+// OAuthClientUpdate What to change.
+type OAuthClientUpdate struct {
+	// BackchannelLogoutUri What is told when a session ends, https.
+	BackchannelLogoutUri *string `json:"backchannel_logout_uri,omitempty"`
+
+	// ClientAuthMethod none, client_secret_basic, client_secret_post or private_key_jwt. Absent at creation: client_secret_basic.
+	ClientAuthMethod *string `json:"client_auth_method,omitempty"`
+
+	// ClientName Its name for people, on one line. Absent at creation: the host of its first redirect URI.
+	ClientName *string `json:"client_name,omitempty"`
+
+	// ClientUri A page about it, https.
+	ClientUri *string `json:"client_uri,omitempty"`
+
+	// GrantTypes Among authorization_code, refresh_token, client_credentials and urn:ietf:params:oauth:grant-type:device_code. Absent at creation: authorization_code.
+	GrantTypes *[]string `json:"grant_types,omitempty"`
+
+	// IdTokenSignedResponseAlg ES256 or RS256. Absent at creation: RS256.
+	IdTokenSignedResponseAlg *string `json:"id_token_signed_response_alg,omitempty"`
+
+	// IsActive Whether it is in use.
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Jwks Its public keys, with private_key_jwt in place of jwks_uri.
+	Jwks *map[string]interface{} `json:"jwks,omitempty"`
+
+	// JwksUri Where its keys are, https, with private_key_jwt.
+	JwksUri *string `json:"jwks_uri,omitempty"`
+
+	// LogoUri Its logo, https.
+	LogoUri *string `json:"logo_uri,omitempty"`
+
+	// PolicyUri Its privacy policy, https.
+	PolicyUri *string `json:"policy_uri,omitempty"`
+
+	// PostLogoutRedirectUris Where browsers may be sent after a sign-out.
+	PostLogoutRedirectUris *[]string `json:"post_logout_redirect_uris,omitempty"`
+
+	// RedirectUris https, or http of 127.0.0.1, [::1] and localhost, or a scheme of a public client's own.
+	RedirectUris *[]string `json:"redirect_uris,omitempty"`
+
+	// TosUri Its terms of service, https.
+	TosUri *string `json:"tos_uri,omitempty"`
+
+	// UserinfoSignedResponseAlg ES256 or RS256. Absent at creation: the answers are JSON.
+	UserinfoSignedResponseAlg *string `json:"userinfo_signed_response_alg,omitempty"`
+}
+
+// OAuthGrant What a person granted a client.
+type OAuthGrant struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// ApiAuthAppSlug The OAuth app's slug, under the name that published clients read.
+	ApiAuthAppSlug string `json:"api_auth_app_slug"`
+
+	// OauthClientId The client's id.
+	OauthClientId string `json:"oauth_client_id"`
+
+	// Resource The first of resources, empty: none was asked for.
+	Resource string `json:"resource"`
+
+	// Resources The resources that it is for.
+	Resources []string `json:"resources"`
+
+	// Scopes What was granted.
+	Scopes []string `json:"scopes"`
+
+	// Status active, in lists; revoked, in the answer that ends it.
+	Status OAuthGrantStatus `json:"status"`
+
+	// GrantedByUserId The user whose it is.
+	GrantedByUserId string `json:"granted_by_user_id"`
+
+	// OrganizationId The organization it was granted in, null: none.
+	OrganizationId *string `json:"organization_id"`
+
+	// WorkspaceId The workspace it was granted in, null: none.
+	WorkspaceId *string `json:"workspace_id"`
+
+	// GrantedAt When it was last granted.
+	GrantedAt time.Time `json:"granted_at"`
+
+	// ExpiresAt null: a grant stands until it is taken back.
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// RevokedAt When it was taken back, null: it was not.
+	RevokedAt *time.Time `json:"revoked_at"`
+
+	// CreatedAt When it was first granted.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When it last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// OAuthGrantStatus active, in lists; revoked, in the answer that ends it.
+type OAuthGrantStatus string
+
+// OAuthGrantList A page of grants.
+type OAuthGrantList struct {
+	// Grants The page.
+	Grants []OAuthGrant `json:"grants"`
+
+	// HasMore Whether more follow.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor What to send as cursor for the next page, null at the end.
+	NextCursor *string `json:"next_cursor"`
+}
+
 // OAuthScopeDefinition A scope of an OAuth app.
 type OAuthScopeDefinition struct {
 	// Scope The scope.
@@ -1082,6 +1427,45 @@ type OAuthScopeUpdate struct {
 
 	// DisplayName New display name, on one line.
 	DisplayName *string `json:"display_name,omitempty"`
+}
+
+// OAuthSigningKey The public part of a key that an app signs by.
+type OAuthSigningKey struct {
+	// Kid Its id, as tokens name it.
+	Kid string `json:"kid"`
+
+	// Algorithm ES256 or RS256.
+	Algorithm string `json:"algorithm"`
+
+	// Status active: it signs; retired: what it signed is accepted.
+	Status OAuthSigningKeyStatus `json:"status"`
+
+	// PublicKeyPem The public key, in PEM.
+	PublicKeyPem string `json:"public_key_pem"`
+
+	// CreatedAt When it was made, null: that is not known.
+	CreatedAt *time.Time `json:"created_at"`
+
+	// ExpiresAt When a retired key ends, null of an active one.
+	ExpiresAt *time.Time `json:"expires_at"`
+}
+
+// OAuthSigningKeyStatus active: it signs; retired: what it signed is accepted.
+type OAuthSigningKeyStatus string
+
+// OAuthSigningKeyList The keys of an app.
+type OAuthSigningKeyList struct {
+	// Keys The keys, active ones first.
+	Keys []OAuthSigningKey `json:"keys"`
+}
+
+// OAuthSigningKeysRotated The keys of an app after a rotation.
+type OAuthSigningKeysRotated struct {
+	// New The key that signs by ES256.
+	New OAuthSigningKey `json:"new"`
+
+	// Keys All keys, active ones first.
+	Keys []OAuthSigningKey `json:"keys"`
 }
 
 // Organization An organization.
@@ -1708,11 +2092,17 @@ type BadRequest = Error
 // Declared Every error.
 type Declared = Error
 
+// DeclaredClient Every error.
+type DeclaredClient = Error
+
 // ElsewhereInFile Every error.
 type ElsewhereInFile = Error
 
 // InUse Every error.
 type InUse = Error
+
+// NoSigningKeys Every error.
+type NoSigningKeys = Error
 
 // NotFound Every error.
 type NotFound = Error
@@ -1885,6 +2275,42 @@ type ImportBatchParams struct {
 	Complete *bool `form:"complete,omitempty" json:"complete,omitempty"`
 }
 
+// ListOAuthClientsParams defines parameters for ListOAuthClients.
+type ListOAuthClientsParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where to go on: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListGrantsOfOAuthClientParams defines parameters for ListGrantsOfOAuthClient.
+type ListGrantsOfOAuthClientParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where to go on: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// UserId Only what this user granted.
+	UserId *string `form:"user_id,omitempty" json:"user_id,omitempty"`
+}
+
+// ListOAuthGrantsParams defines parameters for ListOAuthGrants.
+type ListOAuthGrantsParams struct {
+	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where to go on: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// UserId Only what this user granted.
+	UserId *string `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// ClientId Only what this client was granted.
+	ClientId *string `form:"client_id,omitempty" json:"client_id,omitempty"`
+}
+
 // ListOrganizationsParams defines parameters for ListOrganizations.
 type ListOrganizationsParams struct {
 	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
@@ -1947,6 +2373,15 @@ type UpdateRateLimitSchemeJSONRequestBody = RateLimitSchemeUpdate
 
 // UpdateDeploymentOAuthScopeJSONRequestBody defines body for UpdateDeploymentOAuthScope for application/json ContentType.
 type UpdateDeploymentOAuthScopeJSONRequestBody = OAuthScopeUpdate
+
+// CreateOAuthClientJSONRequestBody defines body for CreateOAuthClient for application/json ContentType.
+type CreateOAuthClientJSONRequestBody = OAuthClientCreate
+
+// UpdateOAuthClientJSONRequestBody defines body for UpdateOAuthClient for application/json ContentType.
+type UpdateOAuthClientJSONRequestBody = OAuthClientUpdate
+
+// RotateOAuthClientSecretJSONRequestBody defines body for RotateOAuthClientSecret for application/json ContentType.
+type RotateOAuthClientSecretJSONRequestBody = OAuthClientRotate
 
 // UpdateOAuthScopeJSONRequestBody defines body for UpdateOAuthScope for application/json ContentType.
 type UpdateOAuthScopeJSONRequestBody = OAuthScopeUpdate

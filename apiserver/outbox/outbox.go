@@ -164,6 +164,9 @@ func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Outcome 
 		return people.Outcome{State: people.MessageFailed, Reason: err.Error()}
 	}
 	provider := m.Deployment + " " + m.Channel
+	if m.Channel == people.ChannelLogout {
+		provider += " " + m.Recipient // each client is its own provider
+	}
 	if wait := d.breakers.enter(provider, now); wait > 0 {
 		return again(m, now, wait, "the provider is busy or given a rest")
 	}
@@ -228,8 +231,11 @@ func (d *Dispatcher) sender(m people.Message) (delivery.Sender, error) {
 
 // openSender builds a sender from what a deployment declares.
 func (d *Dispatcher) openSender(deployment, channel string, settings *document.Deployment) (delivery.Sender, error) {
-	if channel == people.ChannelMail {
+	switch channel {
+	case people.ChannelMail:
 		return d.openMail(deployment, settings.Email)
+	case people.ChannelLogout:
+		return delivery.NewLogout(d.Transport), nil
 	}
 	return d.openSMS(deployment, settings.SMS)
 }

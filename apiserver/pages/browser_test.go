@@ -242,7 +242,7 @@ func (p shown) form(action string) (form *node, values url.Values) {
 	for n := range form.Descendants() {
 		switch {
 		case n.Type != html.ElementNode || attr(n, "name") == "" || hasAttr(n, "disabled"):
-		case n.Data == "input" && attr(n, "type") == "checkbox" && !hasAttr(n, "checked"):
+		case n.Data == "input" && (attr(n, "type") == "checkbox" || attr(n, "type") == "radio") && !hasAttr(n, "checked"):
 		case n.Data == "input":
 			values.Set(attr(n, "name"), attr(n, "value"))
 		case n.Data == "textarea":

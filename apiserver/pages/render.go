@@ -109,7 +109,8 @@ func (v *visit) sendHeader() {
 	}
 }
 
-// contentPolicy is the page's Content-Security-Policy. form-action names the declared origins too: it judges redirects after a form.
+// contentPolicy is the page's Content-Security-Policy. form-action names the declared origins too: it judges redirects after a form. Where
+// those lead to a client of an authorization server, which may be anywhere, there is none.
 func (v *visit) contentPolicy() string {
 	images, targets := "'self'", "'self'"
 	if v.tenant != nil {
@@ -120,6 +121,9 @@ func (v *visit) contentPolicy() string {
 			targets += " " + origin
 		}
 	}
-	return "default-src 'none'; style-src 'self'; script-src 'self'; img-src " + images + "; form-action " + targets +
-		"; frame-ancestors 'none'; base-uri 'none'"
+	forms := "; form-action " + targets
+	if v.authorizes() {
+		forms = ""
+	}
+	return "default-src 'none'; style-src 'self'; script-src 'self'; img-src " + images + forms + "; frame-ancestors 'none'; base-uri 'none'"
 }

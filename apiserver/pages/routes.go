@@ -15,6 +15,9 @@ var pages = map[string]page{
 	"/reauthenticate/code":  {get: showReauthenticateCode, post: takeReauthenticateCode, signedIn: true, bare: true},
 	"/sign-out":             {get: showSignOut, post: takeSignOut, signedIn: true, bare: true},
 	"/invitations/{token}":  {get: showInvitation, post: takeInvitation},
+	"/authorize":            {get: showAuthorizeProblem},
+	"/authorize/{request}":  {get: showAuthorize, post: takeAuthorize, bare: true},
+	"/device":               {get: showDevice, post: takeDevice, signedIn: true, bare: true},
 	"/account":              {get: showAccount, post: takeAccount, signedIn: true},
 	"/account/emails":       {get: showEmails, post: emailContact.take, signedIn: true},
 	"/account/emails/{id}":  {get: showEmail, post: emailContact.takeCode, signedIn: true},
@@ -24,6 +27,7 @@ var pages = map[string]page{
 	"/account/sessions":     {get: showSignIns, post: takeSignIns, signedIn: true},
 	"/account/delete":       {get: showDeleteAccount, post: takeDeleteAccount, signedIn: true},
 	"/account/keys":         {get: showKeys, post: takeKeys, signedIn: true},
+	"/account/apps":         {get: showConnectedApps, post: takeConnectedApps, signedIn: true},
 	"/organizations":        {get: showOrganizations, post: takeOrganizations, signedIn: true},
 	"/organizations/new":    {get: showNewOrganization, post: takeNewOrganization, signedIn: true},
 	// The API has paths below this one, of other shapes and methods.

@@ -3,6 +3,7 @@ package pages
 import (
 	"errors"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/internal/text"
@@ -22,6 +23,9 @@ type signInPage struct {
 	// SignUp is where one can sign up, "" for nowhere.
 	SignUp string
 }
+
+// maxHint is the longest address that a client tells of whom it knows, in bytes.
+const maxHint = 320
 
 // ways tells which ways to sign in the deployment has.
 func (v *visit) ways() (password, code bool) {
@@ -46,6 +50,9 @@ func showSignIn(v *visit) error {
 	}
 	if own.Email == "" && v.state.Flow != nil {
 		own.Email = v.state.Flow.Email
+	}
+	if hint := v.r.URL.Query().Get("login_hint"); own.Email == "" && len(hint) <= maxHint && utf8.ValidString(hint) {
+		own.Email = hint
 	}
 	if v.who.User != nil && !v.r.URL.Query().Has("add") && (v.form == nil || v.form.Action != "email") {
 		if err := v.api.call(http.MethodGet, "/session/accounts", nil, &own.Accounts); err != nil {

@@ -72,6 +72,9 @@ func (v view) Initial() string { return initial(v.User.FirstName + v.User.Email)
 // Keys tells that users make API keys here.
 func (v view) Keys() bool { return len(v.visit.tenant.SelfServiceApps()) > 0 }
 
+// Authorizes tells that users grant apps access here.
+func (v view) Authorizes() bool { return v.visit.tenant.Authorizes() }
+
 // Passwords tells that one can have a password here.
 func (v view) Passwords() bool {
 	password, _ := v.visit.ways()

@@ -3,6 +3,8 @@ package pages
 import (
 	"strconv"
 	"strings"
+
+	"golang.org/x/text/unicode/bidi"
 )
 
 // The bounds, in seconds, up to which waits are told in seconds and in minutes.
@@ -10,6 +12,20 @@ const (
 	tellSeconds = 120
 	tellMinutes = 2 * 60 * 60
 )
+
+// isolated keeps a name that is read from right to left from turning the words around it: it is a first strong isolate (UAX 9). Who registers
+// an app chooses its name.
+func isolated(name string) string {
+	turns := func(r rune) bool {
+		properties, _ := bidi.LookupRune(r)
+		class := properties.Class()
+		return class == bidi.R || class == bidi.AL || class == bidi.AN
+	}
+	if !strings.ContainsFunc(name, turns) {
+		return name
+	}
+	return "\u2068" + name + "\u2069"
+}
 
 // wait words how long somebody has to wait.
 func (v *visit) wait(seconds int) string {
@@ -87,6 +103,7 @@ var fieldsOf = map[string][]string{
 	"PHONE_EXISTS":             {"phone_number"},
 	"INVALID_INVITATION":       {"invitation_token"},
 	"INVALID_APP":              {"app_slug"},
+	"INVALID_USER_CODE":        {"user_code"},
 	"ALREADY_MEMBER":           {"email"},
 }
 

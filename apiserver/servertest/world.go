@@ -31,6 +31,9 @@ import (
 // patience is how long Eventually waits.
 const patience = 20 * time.Second
 
+// RootKey is the root key of a world.
+var RootKey = bytes.Repeat([]byte{7}, 32)
+
 // Clock is a clock that tests move, to the microsecond.
 type Clock struct{ micros atomic.Int64 }
 
@@ -75,7 +78,7 @@ func New(t testing.TB, url string, trace func(query string, args []any)) *World 
 	w.Term, err = w.Store.Acquire(t.Context(), "test", time.Second)
 	w.Must(err)
 	file := filepath.Join(t.TempDir(), "root.key")
-	w.Must(os.WriteFile(file, bytes.Repeat([]byte{7}, 32), 0o600))
+	w.Must(os.WriteFile(file, RootKey, 0o600))
 	w.Keyring, err = seal.Load([]string{file})
 	w.Must(err)
 	return w

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
 
@@ -16,6 +17,7 @@ type builder struct {
 	entries   *iradix.Txn[*Entry]
 	slugs     *iradix.Txn[*Entry]
 	hosts     *iradix.Txn[*Entry]
+	issuing   *iradix.Txn[*Entry]
 	keys      *iradix.Txn[*Key]
 	ordered   *iradix.Txn[*Entry]
 	referrers *iradix.Txn[*Entry]
@@ -27,14 +29,14 @@ type builder struct {
 
 func newBuilder(from *Snapshot) *builder {
 	return &builder{
-		entries: from.entries.Txn(), slugs: from.slugs.Txn(), hosts: from.hosts.Txn(), keys: from.keys.Txn(),
+		entries: from.entries.Txn(), slugs: from.slugs.Txn(), hosts: from.hosts.Txn(), issuing: from.issuing.Txn(), keys: from.keys.Txn(),
 		ordered: from.ordered.Txn(), referrers: from.referrers.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(), tools: from.tools,
 	}
 }
 
 func (b *builder) commit(position store.Position) *Snapshot {
 	return &Snapshot{
-		position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), keys: b.keys.Commit(),
+		position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), issuing: b.issuing.Commit(), keys: b.keys.Commit(),
 		ordered: b.ordered.Commit(), referrers: b.referrers.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), tools: b.tools, next: make(chan struct{}),
 	}
 }
@@ -96,6 +98,10 @@ func (b *builder) put(doc *store.Document) error {
 			b.hosts.Insert([]byte(host), e)
 		}
 		return b.putIssuers(e, content)
+	case *document.OAuthApp:
+		if host, own := ownHost(content); own {
+			b.issuing.Insert([]byte(host), e)
+		}
 	case *document.APIKey:
 		credential, err := newCredential(content)
 		if err != nil {
@@ -113,6 +119,9 @@ func (b *builder) put(doc *store.Document) error {
 func (b *builder) putIssuers(e *Entry, content *document.Deployment) error {
 	var faults []error
 	for i := range content.JWTIssuers {
+		if content.JWTIssuers[i].OAuthApp != "" {
+			continue // found by the app
+		}
 		issuer, err := newIssuer(e, content, &content.JWTIssuers[i])
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: issuer %q is not accepted: %w", e.Identity, content.JWTIssuers[i].Name, err))
@@ -157,11 +166,21 @@ func (b *builder) remove(id store.Identity) {
 				b.issuers.Delete(joined(issuer.Issuer, audience))
 			}
 		}
+	case *document.OAuthApp:
+		if host, own := ownHost(content); own {
+			b.issuing.Delete([]byte(host))
+		}
 	case *document.APIKey:
 		for _, verifier := range content.Verifiers {
 			b.keys.Delete([]byte(verifier.ID))
 		}
 	}
+}
+
+// ownHost is the host that an app issues tokens under, if it is the app's alone.
+func ownHost(app *document.OAuthApp) (string, bool) {
+	host, found := strings.CutPrefix(app.Issuer, "https://")
+	return host, found && !strings.Contains(host, "/")
 }
 
 func (b *builder) count(e *Entry, by int) {

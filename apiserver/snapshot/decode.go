@@ -67,6 +67,15 @@ var decoders = map[string]func(*Entry, []byte) error{
 		e.refer(v1alpha1.KindOAuthApp, content.App)
 		return err
 	},
+	v1alpha1.KindOAuthClient: func(e *Entry, payload []byte) error {
+		content := &Client{}
+		if err := e.read(payload, &content.OAuthClient, content); err != nil {
+			return err
+		}
+		e.refer(v1alpha1.KindOAuthApp, content.App)
+		e.refer(v1alpha1.KindRateLimitScheme, content.Scheme)
+		return content.prepare()
+	},
 	v1alpha1.KindAITool: func(e *Entry, payload []byte) (err error) {
 		content := &Tool{}
 		if err = e.read(payload, &content.AITool, content); err == nil {

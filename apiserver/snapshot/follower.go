@@ -75,7 +75,10 @@ func (f *Follower) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-signals:
+		case _, open := <-signals:
+			if !open { // the store was closed
+				signals = nil
+			}
 		case <-ticker.C:
 		}
 	}

@@ -1,6 +1,9 @@
 package snapshot
 
 import (
+	"slices"
+	"time"
+
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cardea-iam/cardea/internal/grant"
@@ -13,6 +16,8 @@ type Issuer struct {
 	*document.JWTIssuer
 	Deployment *Entry
 	Settings   *document.Deployment
+	// App is the OAuth app that issues, nil where it is none of the deployment's own.
+	App *Entry
 	// Keys is the key set that came with the configuration, nil where keys come from elsewhere.
 	Keys *jose.JSONWebKeySet
 	// Expression grants permissions, nil where a claim does.
@@ -42,4 +47,34 @@ func (i *Issuer) Permissions(claims map[string]any) []string {
 		return nil
 	}
 	return names
+}
+
+// OAuthIssuer is an OAuth app as the issuer of its tokens, by the entry of its deployment that names it, with the keys that it accepts at a
+// time. False: no entry has one of the audiences, or the app is not in use.
+func (s *Snapshot) OAuthIssuer(app *Entry, audiences []string, now time.Time) (*Issuer, bool) {
+	deployment, found := s.Deployment(app.Deployment)
+	content := ContentOf[document.OAuthApp](app)
+	if !found || !content.Active {
+		return nil, false
+	}
+	settings := ContentOf[document.Deployment](deployment)
+	for i := range settings.JWTIssuers {
+		declared := &settings.JWTIssuers[i]
+		if declared.OAuthApp != app.Name || !slices.ContainsFunc(audiences, func(audience string) bool { return slices.Contains(declared.Audiences, audience) }) {
+			continue
+		}
+		issuer, err := newIssuer(deployment, settings, declared)
+		if err != nil {
+			return nil, false
+		}
+		issuer.App, issuer.Keys = app, &jose.JSONWebKeySet{}
+		for _, signing := range content.SigningKeys {
+			var key jose.JSONWebKey
+			if (signing.ExpiresAt == nil || now.Before(*signing.ExpiresAt)) && key.UnmarshalJSON(signing.Public) == nil {
+				issuer.Keys.Keys = append(issuer.Keys.Keys, key)
+			}
+		}
+		return issuer, true
+	}
+	return nil, false
 }

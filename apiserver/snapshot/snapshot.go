@@ -4,6 +4,7 @@ package snapshot
 
 import (
 	"encoding/binary"
+	"net"
 	"strings"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
@@ -45,6 +46,7 @@ type Snapshot struct {
 	entries   *iradix.Tree[*Entry]  // by identity
 	slugs     *iradix.Tree[*Entry]  // by kind, deployment and key
 	hosts     *iradix.Tree[*Entry]  // by host
+	issuing   *iradix.Tree[*Entry]  // OAuth apps by the host that is theirs alone
 	keys      *iradix.Tree[*Key]    // by public id
 	ordered   *iradix.Tree[*Entry]  // by kind, deployment, newest first, then higher id first
 	referrers *iradix.Tree[*Entry]  // by the identity referred to and the identity that refers
@@ -59,7 +61,7 @@ type Snapshot struct {
 
 func empty() *Snapshot {
 	return &Snapshot{
-		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), keys: iradix.New[*Key](),
+		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), issuing: iradix.New[*Entry](), keys: iradix.New[*Key](),
 		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), tools: &generation{}, next: make(chan struct{}),
 	}
 }
@@ -86,6 +88,31 @@ func (s *Snapshot) BySlug(kind, deployment, slug string) (*Entry, bool) {
 
 // ByHost returns the deployment that declares a host.
 func (s *Snapshot) ByHost(host string) (*Entry, bool) { return s.hosts.Get([]byte(host)) }
+
+// AppByHost returns the OAuth app that issues tokens under a host of its own.
+func (s *Snapshot) AppByHost(host string) (*Entry, bool) { return s.issuing.Get([]byte(host)) }
+
+// AppByIssuer returns the OAuth app that issues tokens under an issuer.
+func (s *Snapshot) AppByIssuer(issuer string) (*Entry, bool) {
+	_, rest, found := strings.Cut(issuer, "://")
+	host, path, below := strings.Cut(rest, "/")
+	if !found {
+		return nil, false
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	app, found := s.AppByHost(host)
+	if below {
+		deployment, known := s.ByHost(host)
+		slug, under := strings.CutPrefix(path, "oauth/")
+		if !known || !under {
+			return nil, false
+		}
+		app, found = s.BySlug(v1alpha1.KindOAuthApp, deployment.Deployment, slug)
+	}
+	return app, found && ContentOf[document.OAuthApp](app).Issuer == issuer
+}
 
 // APIKey returns the accepted API key with a public id.
 func (s *Snapshot) APIKey(publicID string) (*Key, bool) { return s.keys.Get([]byte(publicID)) }

@@ -114,9 +114,10 @@ func newLock(config *rest.Config, lease leaseOptions) (*resourcelock.LeaseLock, 
 
 // controllerOptions are what the controllers need.
 func controllerOptions(st store.Store, keyring *seal.Keyring, opts operatorOptions) controllers.Options {
+	local, _ := opts.localFrontend() // validated
 	return controllers.Options{
 		Store: st, Keyring: keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Heartbeat: beat, Workers: opts.workers,
-		RequireHostGrants: opts.requireHostGrants,
+		RequireHostGrants: opts.requireHostGrants, LocalFrontend: local,
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/sharedlimit"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/translation"
 )
 
 // fromEnvironment sets every flag that was not given from CARDEA_<NAME>, dashes as underscores.
@@ -69,6 +71,7 @@ type operatorOptions struct {
 	resync            time.Duration
 	workers           int
 	requireHostGrants bool
+	frontendURL       string
 }
 
 func (o *operatorOptions) register(flags *pflag.FlagSet) {
@@ -76,6 +79,8 @@ func (o *operatorOptions) register(flags *pflag.FlagSet) {
 	flags.IntVar(&o.workers, "workers", 16, "reconciles of one kind at once")
 	flags.BoolVar(&o.requireHostGrants, "require-host-grants", false,
 		"refuse frontend hosts that the namespace's annotation iam.cardea.dev/allowed-hosts does not list (needs ClusterRole cardea-operator-host-grants)")
+	flags.StringVar(&o.frontendURL, "frontend-url", "",
+		"where browsers reach frontend hosts of Staging deployments that are this machine, such as http://localhost:8081: scheme and port of their OAuth issuers; absent: https without a port")
 }
 
 func (o *operatorOptions) validate() error {
@@ -85,7 +90,20 @@ func (o *operatorOptions) validate() error {
 	if o.workers < 1 {
 		return fmt.Errorf("--workers is %d: give at least 1", o.workers)
 	}
-	return nil
+	_, err := o.localFrontend()
+	return err
+}
+
+// localFrontend reads --frontend-url.
+func (o *operatorOptions) localFrontend() (local translation.LocalFrontend, err error) {
+	if o.frontendURL == "" {
+		return local, nil
+	}
+	u, err := url.Parse(o.frontendURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() != "localhost" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return local, fmt.Errorf("--frontend-url is %q: give scheme, localhost and a port, such as http://localhost:8081", o.frontendURL)
+	}
+	return translation.LocalFrontend{Scheme: u.Scheme, Port: u.Port()}, nil
 }
 
 // serverOptions are the flags of what serves.

@@ -78,7 +78,9 @@ type ResolvedRefs map[string]v1alpha1.Resource
 // Preparation is what Prepare may look at.
 type Preparation[T v1alpha1.Resource] struct {
 	Object T
-	Refs   ResolvedRefs
+	// ID is what the resource is served under.
+	ID   int64
+	Refs ResolvedRefs
 	// Stored is the payload the store holds for the resource, nil if none.
 	Stored []byte
 }
@@ -120,7 +122,7 @@ type kind interface {
 	permit(context.Context, v1alpha1.Resource) error
 	translate(v1alpha1.Resource, ResolvedRefs, Prepared) Content
 	retention() Retention
-	prepare(ctx context.Context, obj v1alpha1.Resource, refs ResolvedRefs, stored []byte) (Prepared, error)
+	prepare(ctx context.Context, obj v1alpha1.Resource, id int64, refs ResolvedRefs, stored []byte) (Prepared, error)
 	cleanup(context.Context, v1alpha1.Resource) error
 	sources() []source.TypedSource[reconcile.Request]
 	indexes() map[string]func(v1alpha1.Resource) []string
@@ -166,11 +168,11 @@ func (k Kind[T]) translate(obj v1alpha1.Resource, refs ResolvedRefs, prepared Pr
 	return k.Translate(obj.(T), refs, prepared)
 }
 
-func (k Kind[T]) prepare(ctx context.Context, obj v1alpha1.Resource, refs ResolvedRefs, stored []byte) (Prepared, error) {
+func (k Kind[T]) prepare(ctx context.Context, obj v1alpha1.Resource, id int64, refs ResolvedRefs, stored []byte) (Prepared, error) {
 	if k.Prepare == nil {
 		return Prepared{}, nil
 	}
-	return k.Prepare(ctx, Preparation[T]{Object: obj.(T), Refs: refs, Stored: stored})
+	return k.Prepare(ctx, Preparation[T]{Object: obj.(T), ID: id, Refs: refs, Stored: stored})
 }
 
 func (k Kind[T]) cleanup(ctx context.Context, obj v1alpha1.Resource) error {

@@ -177,7 +177,7 @@ func (r *reconciler) patchMetadata(ctx context.Context, s *state) error {
 
 // prepare lets the kind make what its content needs outside the store.
 func (r *reconciler) prepare(ctx context.Context, s *state) error {
-	prepared, err := r.kind.prepare(ctx, s.obj, s.refs, storedPayload(s.stored))
+	prepared, err := r.kind.prepare(ctx, s.obj, s.id, s.refs, storedPayload(s.stored))
 	s.prepared = prepared
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/hostgrant"
 	"github.com/cardea-iam/cardea/controllers/objectwatch"
 	"github.com/cardea-iam/cardea/controllers/ownedsecret"
 	"github.com/cardea-iam/cardea/controllers/signingkey"
@@ -46,7 +47,7 @@ type Options struct {
 	// People looks for and erases the rows of people.
 	People People
 	// Grants say which hosts a namespace may declare.
-	Grants *HostGrants
+	Grants *hostgrant.Grants
 	Clock  func() time.Time
 	Random io.Reader
 }
@@ -59,7 +60,9 @@ func Kind(opts Options) engine.Kind[*v1alpha1.IdentityDeployment] {
 		References: references,
 		Reserves:   needed,
 		Check:      check,
-		Permit:     opts.Grants.permit,
+		Permit: func(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
+			return opts.Grants.Permit(ctx, d.Namespace, "spec.frontendHosts", d.Spec.FrontendHosts...)
+		},
 		Prepare: func(ctx context.Context, p engine.Preparation[*v1alpha1.IdentityDeployment]) (engine.Prepared, error) {
 			return prepare(ctx, opts, p.Object)
 		},
@@ -77,7 +80,7 @@ func Kind(opts Options) engine.Kind[*v1alpha1.IdentityDeployment] {
 			}
 			return opts.keeper().Remove(ctx, sessionKeys(d))
 		},
-		Sources: append([]source.TypedSource[reconcile.Request]{opts.ConfigMaps.Source(), opts.Secrets.Source()}, opts.Grants.sources()...),
+		Sources: append([]source.TypedSource[reconcile.Request]{opts.ConfigMaps.Source(), opts.Secrets.Source()}, opts.Grants.Sources(func() v1alpha1.ResourceList { return &v1alpha1.IdentityDeploymentList{} })...),
 		Indexes: map[string]func(*v1alpha1.IdentityDeployment) []string{objectwatch.Index: objectNames},
 	}
 }
@@ -136,6 +139,9 @@ func needed(d *v1alpha1.IdentityDeployment) []string {
 		list = append(list, reservation.Host(string(host)))
 	}
 	for _, issuer := range d.Spec.JWTIssuers {
+		if issuer.OAuthApp != nil {
+			continue // the issuer is the app's alone
+		}
 		for _, audience := range translation.Audiences(d, issuer) {
 			list = append(list, reservation.JWT(translation.Issuer(d, issuer), audience))
 		}

@@ -1,29 +1,174 @@
-// Package oauthapp is the kind OAuthApp: an OAuth app.
+// Package oauthapp is the kind OAuthApp: an authorization server of a deployment, with an issuer and signing keys of its own.
 package oauthapp
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/hostgrant"
+	"github.com/cardea-iam/cardea/controllers/objectwatch"
+	"github.com/cardea-iam/cardea/controllers/ownedsecret"
+	"github.com/cardea-iam/cardea/controllers/signingkey"
 	"github.com/cardea-iam/cardea/internal/reservation"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
+	"github.com/cardea-iam/cardea/store/document"
 )
 
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=oauthapps,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=oauthapps/status,verbs=patch
 
+// issuerChangesAfter is how long a change of the issuer is told before it takes effect.
+const issuerChangesAfter = time.Minute
+
+// Options are what the kind needs beside the engine.
+type Options struct {
+	// Client reads and writes Secrets past every cache.
+	Client client.Client
+	// Secrets tells when a Secret of a namespace changed.
+	Secrets *objectwatch.Watch
+	// Keyring seals signing keys; where it is empty the app issues nothing.
+	Keyring *seal.Keyring
+	// Grants say which hosts a namespace may declare.
+	Grants *hostgrant.Grants
+	// Local is where browsers reach hosts that are this machine.
+	Local  translation.LocalFrontend
+	Clock  func() time.Time
+	Random io.Reader
+}
+
 // Kind returns how an OAuthApp is reconciled.
-func Kind() engine.Kind[*v1alpha1.OAuthApp] {
+func Kind(opts Options) engine.Kind[*v1alpha1.OAuthApp] {
 	return engine.Kind[*v1alpha1.OAuthApp]{
 		Name:     v1alpha1.KindOAuthApp,
 		RefersTo: []string{v1alpha1.KindIdentityDeployment},
 		References: func(o *v1alpha1.OAuthApp) []engine.Reference {
-			return []engine.Reference{engine.DeploymentReference(o.Spec.DeploymentRef)}
+			return []engine.Reference{engine.CatalogReference(o.Spec.DeploymentRef)} // its hosts make the issuer
 		},
-		Reserves: func(o *v1alpha1.OAuthApp) []string {
-			return []string{reservation.Slug(v1alpha1.KindOAuthApp, engine.DeploymentOf(o, o.Spec.DeploymentRef), string(o.Spec.Slug))}
+		Reserves: reserves,
+		Check:    check,
+		Permit: func(ctx context.Context, o *v1alpha1.OAuthApp) error {
+			if o.Spec.FQDN == nil {
+				return nil
+			}
+			return opts.Grants.Permit(ctx, o.Namespace, "spec.fqdn", *o.Spec.FQDN)
 		},
-		Translate: func(o *v1alpha1.OAuthApp, _ engine.ResolvedRefs, _ engine.Prepared) engine.Content {
-			return engine.Content{Deployment: engine.DeploymentOf(o, o.Spec.DeploymentRef), Key: string(o.Spec.Slug), Value: translation.OAuthApp(o)}
+		Prepare: opts.prepare,
+		Translate: func(o *v1alpha1.OAuthApp, _ engine.ResolvedRefs, prepared engine.Prepared) engine.Content {
+			return engine.Content{Deployment: engine.DeploymentOf(o, o.Spec.DeploymentRef), Key: string(o.Spec.Slug), Value: prepared.Value.(document.OAuthApp)}
 		},
+		Cleanup: func(ctx context.Context, o *v1alpha1.OAuthApp) error { return opts.keeper().Remove(ctx, keysOf(o)) },
+		Sources: append([]source.TypedSource[reconcile.Request]{opts.Secrets.Source()},
+			opts.Grants.Sources(func() v1alpha1.ResourceList { return &v1alpha1.OAuthAppList{} })...),
+		Indexes: map[string]func(*v1alpha1.OAuthApp) []string{objectwatch.Index: func(o *v1alpha1.OAuthApp) []string { return []string{keysOf(o).Name} }},
 	}
+}
+
+func reserves(o *v1alpha1.OAuthApp) []string {
+	list := []string{reservation.Slug(v1alpha1.KindOAuthApp, engine.DeploymentOf(o, o.Spec.DeploymentRef), string(o.Spec.Slug))}
+	if o.Spec.FQDN != nil {
+		list = append(list, reservation.Host(string(*o.Spec.FQDN)))
+	}
+	return list
+}
+
+// check refuses resources on this machine where the deployment is not for trying things out.
+func check(o *v1alpha1.OAuthApp, refs engine.ResolvedRefs) error {
+	deployment, found := engine.DeploymentIn(refs)
+	if !found || translation.Staging(deployment) {
+		return nil
+	}
+	for i, resource := range o.Spec.Resources {
+		if len(resource) > 5 && resource[:5] == "http:" {
+			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.resources[%d]: http is for deployments with mode Staging alone: use https", i)
+		}
+	}
+	return nil
+}
+
+// prepare keeps the signing keys and decides about the issuer.
+func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.OAuthApp]) (engine.Prepared, error) {
+	var prepared engine.Prepared
+	app, frontend := p.Object, ""
+	if deployment, found := engine.DeploymentIn(p.Refs); found {
+		frontend = opts.Local.URL(deployment)
+	}
+	var keys []document.SigningKey
+	if !opts.Keyring.Empty() && translation.OAuthIssuer(app, frontend) != "" {
+		opts.Secrets.Ensure(app.Namespace)
+		var err error
+		if keys, prepared.RequeueAfter, err = opts.keeper().Keep(ctx, keysOf(app)); err != nil {
+			return prepared, err
+		}
+	}
+	content := translation.OAuthApp(app, frontend, keys)
+	opts.announce(app, p.Stored, &content, &prepared)
+	prepared.Value = content
+	prepared.Committed = func(context.Context) error {
+		app.Status.Issuer = content.Issuer
+		return nil
+	}
+	return prepared, nil
+}
+
+// announce keeps the issuer that is in force until a change of it was told for a while: whoever trusts the old one is to be told too.
+func (opts Options) announce(app *v1alpha1.OAuthApp, stored []byte, content *document.OAuthApp, prepared *engine.Prepared) {
+	var before document.OAuthApp
+	if stored == nil {
+		return
+	}
+	if _, err := document.Decode(stored, &before); err != nil || before.Issuer == "" || before.Issuer == content.Issuer {
+		return
+	}
+	told := metav1.Condition{
+		Type: v1alpha1.ConditionIssuerChanged, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHostsChanged,
+		Message: fmt.Sprintf("the issuer changes from %s to %s a minute after this: whoever trusts or configured the old one is to be told", before.Issuer, orNone(content.Issuer)),
+	}
+	wait := issuerChangesAfter
+	if now := opts.Clock(); meta.IsStatusConditionTrue(app.Status.Conditions, told.Type) {
+		since := meta.FindStatusCondition(app.Status.Conditions, told.Type)
+		if wait -= now.Sub(since.LastTransitionTime.Time); since.Message == told.Message && wait <= 0 {
+			return
+		}
+		if since.Message != told.Message {
+			wait = issuerChangesAfter
+		}
+	}
+	content.Issuer = before.Issuer
+	prepared.Conditions = append(prepared.Conditions, told)
+	if wait = max(wait, time.Second); prepared.RequeueAfter == 0 || wait < prepared.RequeueAfter {
+		prepared.RequeueAfter = wait
+	}
+}
+
+func orNone(issuer string) string {
+	if issuer == "" {
+		return "none"
+	}
+	return issuer
+}
+
+// annotationApp on a Secret names the app whose signing keys it holds.
+const annotationApp = "iam.cardea.dev/oauth-signing-keys-of"
+
+// keysOf is the Secret with the keys that an app signs by.
+func keysOf(o *v1alpha1.OAuthApp) signingkey.Wanted {
+	owner := ownedsecret.Owner{Object: o, Kind: v1alpha1.KindOAuthApp, Marker: annotationApp, Taken: "delete it, or move what it holds"}
+	return signingkey.Wanted{
+		Owner: owner, Name: o.Name + "-oauth-signing-keys", Slots: signingkey.ForApps, Dated: true, Kind: document.SealedOAuthKey, RotateAt: o.Annotations[v1alpha1.AnnotationRotateAt],
+	}
+}
+
+func (opts Options) keeper() signingkey.Keeper {
+	return signingkey.Keeper{Secrets: ownedsecret.Manager{Client: opts.Client}, Keyring: opts.Keyring, Clock: opts.Clock, Random: opts.Random}
 }

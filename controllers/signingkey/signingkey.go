@@ -32,6 +32,8 @@ const (
 	age = 90 * 24 * time.Hour
 	// overlap is how long the key before is accepted: far longer than any token lives or a key set is cached.
 	overlap = 24 * time.Hour
+	// annotationPreviousRotatedAt on a Secret is when the previous keys were made, where keys are dated.
+	annotationPreviousRotatedAt = "iam.cardea.dev/previous-rotated-at"
 	// rsaBits is the size of RSA keys: what every verifier takes.
 	rsaBits = 2048
 )
@@ -63,6 +65,8 @@ type Wanted struct {
 	// Name is the Secret's.
 	Name  string
 	Slots []Slot
+	// Dated tells that keys say when they were made.
+	Dated bool
 	// Kind is what private keys are sealed for.
 	Kind string
 	// RotateAt is the annotation AnnotationRotateAt of the resource: each value is answered once.
@@ -127,6 +131,9 @@ func (k Keeper) renew(secret *corev1.Secret, w Wanted, now time.Time) (bool, err
 // issue puts new keys into a Secret; those there become the previous.
 func (k Keeper) issue(secret *corev1.Secret, w Wanted, now time.Time) error {
 	delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
+	if made := secret.Annotations[v1alpha1.AnnotationRotatedAt]; made != "" && w.Dated {
+		secret.Annotations[annotationPreviousRotatedAt] = made
+	}
 	for _, slot := range w.Slots {
 		delete(secret.Data, slot.Previous)
 		if current, found := secret.Data[slot.Current]; found {
@@ -177,6 +184,7 @@ func (k Keeper) sealAll(secret *corev1.Secret, w Wanted, now time.Time) ([]docum
 		if err != nil {
 			return nil, 0, err
 		}
+		current.CreatedAt = w.made(secret, v1alpha1.AnnotationRotatedAt)
 		keys = append(keys, current)
 	}
 	if until, ok := previousUntil(secret, w); ok {
@@ -188,11 +196,21 @@ func (k Keeper) sealAll(secret *corev1.Secret, w Wanted, now time.Time) ([]docum
 			if err != nil {
 				return nil, 0, err
 			}
+			previous.CreatedAt = w.made(secret, annotationPreviousRotatedAt)
 			keys = append(keys, previous)
 		}
 		wake = min(wake, until.Sub(now))
 	}
 	return keys, max(wake, time.Second), nil
+}
+
+// made is when an annotation says that a key was made, nil where that is not told.
+func (w Wanted) made(secret *corev1.Secret, annotation string) *time.Time {
+	at, err := time.Parse(time.RFC3339, secret.Annotations[annotation])
+	if err != nil || !w.Dated {
+		return nil
+	}
+	return &at
 }
 
 // sealed is a key as the store holds it.

@@ -196,7 +196,7 @@ func TestOneKeysLife(t *testing.T) {
 // TestAnAppsKeys are of both algorithms, renewed together, and on request once for each value of the annotation.
 func TestAnAppsKeys(t *testing.T) {
 	keys, secret := signing(t), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Data: map[string][]byte{}}
-	app := Wanted{Slots: ForApps, Kind: document.SealedOAuthKey}
+	app := Wanted{Slots: ForApps, Dated: true, Kind: document.SealedOAuthKey}
 	if err := keys.issue(secret, app, begin); err != nil {
 		t.Fatal(err)
 	}
@@ -233,6 +233,9 @@ func TestAnAppsKeys(t *testing.T) {
 	both, wake := look(2 * time.Hour)
 	if got := algorithms(both); !reflect.DeepEqual(got, []string{"ES256", "RS256", "ES256", "RS256"}) || wake != 24*time.Hour || both[2].ID != first[0].ID || both[3].ID != first[1].ID {
 		t.Fatalf("keys %v, wake %s", got, wake)
+	}
+	if made := both[0].CreatedAt; made == nil || !made.Equal(begin.Add(2*time.Hour)) || both[2].CreatedAt == nil || !both[2].CreatedAt.Equal(begin) {
+		t.Errorf("made at %v and %v", made, both[2].CreatedAt)
 	}
 	if again, _ := look(3 * time.Hour); !reflect.DeepEqual(again, both) {
 		t.Fatal("one value of the annotation was answered twice")

@@ -25,6 +25,7 @@ Cardea is running.
   backend API     %s
   end-user API    %s
   decision API    %s
+  OAuth issuer    %s
   inbox           %s/_inbox
   metrics         %s
   Kubernetes API  %s
@@ -38,7 +39,7 @@ Try it, in another terminal:
   kubectl get cardea -A
   curl -s -H "Authorization: Bearer $CARDEA_API_KEY" "$CARDEA_BASE_URL%s"
 
-`, e.frontendURL, e.baseURL, e.baseURL, e.baseURL, e.frontendURL, e.decisionURL, e.inboxURL, at.metrics, at.kubernetes, filepath.Join(at.dir, "logs"), quote(e.kubeconfig), quote(filepath.Join(at.dir, "env")), schemesPath)
+`, e.frontendURL, e.baseURL, e.baseURL, e.baseURL, e.frontendURL, e.decisionURL, e.issuer, e.inboxURL, at.metrics, at.kubernetes, filepath.Join(at.dir, "logs"), quote(e.kubeconfig), quote(filepath.Join(at.dir, "env")), schemesPath)
 	if len(unready) > 0 {
 		text.WriteString("Not Ready, from earlier runs:\n")
 		for _, o := range unready {

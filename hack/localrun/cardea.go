@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ func (r *localRun) startCardea(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.startAs(ctx, "operator", "--root-key="+rootKey, "--lease-namespace="+cardeaNamespace, "--metrics-address="+address(r.ports.OperatorMetrics)); err != nil {
+	if err := r.startAs(ctx, "operator", "--root-key="+rootKey, "--lease-namespace="+cardeaNamespace, "--metrics-address="+address(r.ports.OperatorMetrics), r.browsersReach()); err != nil {
 		return err
 	}
 	return r.startAs(ctx, "server", append(r.listeners(), "--root-key="+rootKey)...)
@@ -40,7 +41,12 @@ func (r *localRun) startStandalone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.startAs(ctx, "standalone", append(r.listeners(), "--root-key="+rootKey, "--store=sqlite://"+r.path("cardea.db"))...)
+	return r.startAs(ctx, "standalone", append(r.listeners(), "--root-key="+rootKey, "--store=sqlite://"+r.path("cardea.db"), r.browsersReach())...)
+}
+
+// browsersReach tells the operator where browsers reach the samples' localhost: their OAuth issuers are there.
+func (r *localRun) browsersReach() string {
+	return fmt.Sprintf("--frontend-url=http://localhost:%d", r.ports.Frontend)
 }
 
 func (r *localRun) listeners() []string {

@@ -21,6 +21,13 @@ const sessionPath = "/session"
 // sampleServiceAccount is who the samples let in by token, in the deployment's namespace.
 const sampleServiceAccount = "backend"
 
+// The samples' own authorization server, and its clients: a web application and a program of this machine.
+const (
+	sampleApp         = "tools"
+	sampleWebClient   = "tools-web"
+	sampleLocalClient = "tools-terminal"
+)
+
 // env is what .dev/env exports.
 type env struct {
 	kubeconfig   string
@@ -32,7 +39,9 @@ type env struct {
 	frontendURL string
 	inboxURL    string
 	decisionURL string // without path
-	binDir      string // put in front of PATH, for kubectl
+	// The sample authorization server, with a confidential and a public client.
+	issuer, clientID, clientSecret, publicClientID string
+	binDir                                         string // put in front of PATH, for kubectl
 }
 
 func (r *localRun) environment(ctx context.Context) (env, error) {
@@ -44,8 +53,30 @@ func (r *localRun) environment(ctx context.Context) (env, error) {
 	if e.deploymentID, e.apiKey, err = r.credentials(ctx, r.tenant); err != nil {
 		return env{}, err
 	}
-	e.jwt, err = r.serviceAccountToken(ctx)
-	return e, err
+	if e.jwt, err = r.serviceAccountToken(ctx); err != nil {
+		return env{}, err
+	}
+	return e, r.oauth(ctx, &e)
+}
+
+// oauth reads what the sample clients sign people in with.
+func (r *localRun) oauth(ctx context.Context, e *env) error {
+	namespace, _, _ := strings.Cut(r.tenant.deployment, "/")
+	for _, of := range []struct {
+		to                 *string
+		kind, object, path string
+	}{
+		{&e.issuer, "oauthapp", sampleApp, "{.status.issuer}"}, {&e.clientID, "oauthclient", sampleWebClient, "{.status.clientID}"},
+		{&e.clientSecret, "secret", sampleWebClient, "{.data.client-secret}"}, {&e.publicClientID, "oauthclient", sampleLocalClient, "{.status.clientID}"},
+	} {
+		var err error
+		if *of.to, err = r.field(ctx, of.kind, namespace+"/"+of.object, of.path); err != nil {
+			return err
+		}
+	}
+	secret, err := base64.StdEncoding.DecodeString(e.clientSecret)
+	e.clientSecret = string(secret)
+	return err
 }
 
 // credentials returns a tenant's id and its API key.
@@ -97,6 +128,10 @@ func (e env) render() string {
 		{"CARDEA_FRONTEND_URL", e.frontendURL},
 		{"CARDEA_INBOX_URL", e.inboxURL},
 		{"CARDEA_DECISION_URL", e.decisionURL},
+		{"CARDEA_ISSUER", e.issuer},
+		{"CARDEA_OAUTH_CLIENT_ID", e.clientID},
+		{"CARDEA_OAUTH_CLIENT_SECRET", e.clientSecret},
+		{"CARDEA_OAUTH_PUBLIC_CLIENT_ID", e.publicClientID},
 	} {
 		fmt.Fprintf(&script, "export %s=%s\n", variable.name, quote(variable.value))
 	}

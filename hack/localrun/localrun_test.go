@@ -23,6 +23,7 @@ func TestEnvIsSourceable(t *testing.T) {
 		binDir:       "/a folder/bin",
 
 		frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084",
+		issuer: "http://localhost:8081/oauth/tools", clientID: "12", clientSecret: `cs_'$HOME`, publicClientID: "13",
 	}
 	file := filepath.Join(t.TempDir(), "env")
 	if err := writeEnv(file, e.render()); err != nil {
@@ -33,13 +34,13 @@ func TestEnvIsSourceable(t *testing.T) {
 		t.Errorf("mode %v (%v), want 0600", info.Mode(), err)
 	}
 	shell := exec.Command("/bin/sh", "-c", `. "$1"; printf '%s\n' "$KUBECONFIG" "$CARDEA_BASE_URL" "$CARDEA_DEPLOYMENT_ID" "$CARDEA_API_KEY" "$PATH" \
-		"$CARDEA_FRONTEND_URL" "$CARDEA_INBOX_URL"`, "sh", file)
+		"$CARDEA_FRONTEND_URL" "$CARDEA_INBOX_URL" "$CARDEA_ISSUER" "$CARDEA_OAUTH_CLIENT_ID" "$CARDEA_OAUTH_CLIENT_SECRET" "$CARDEA_OAUTH_PUBLIC_CLIENT_ID"`, "sh", file)
 	shell.Env = []string{"PATH=/usr/bin"}
 	got, err := shell.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Join([]string{e.kubeconfig, e.baseURL, e.deploymentID, e.apiKey, e.binDir + ":/usr/bin", e.frontendURL, e.inboxURL, ""}, "\n")
+	want := strings.Join([]string{e.kubeconfig, e.baseURL, e.deploymentID, e.apiKey, e.binDir + ":/usr/bin", e.frontendURL, e.inboxURL, e.issuer, e.clientID, e.clientSecret, e.publicClientID, ""}, "\n")
 	if string(got) != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -47,14 +48,14 @@ func TestEnvIsSourceable(t *testing.T) {
 
 func TestBannerHoldsNoSecret(t *testing.T) {
 	t.Parallel()
-	e := env{apiKey: "ck_secret", jwt: "a.b.c", baseURL: "http://127.0.0.1:8080", frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084"}
+	e := env{apiKey: "ck_secret", jwt: "a.b.c", clientSecret: "cs_secret", issuer: "http://localhost:8081/oauth/tools", baseURL: "http://127.0.0.1:8080", frontendURL: "http://localhost:8081", inboxURL: "http://127.0.0.1:8084"}
 	text := bannerText(e, locations{}, nil)
-	for _, secret := range []string{e.apiKey, e.jwt} {
+	for _, secret := range []string{e.apiKey, e.jwt, e.clientSecret} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the banner holds %s", secret)
 		}
 	}
-	for _, place := range []string{e.frontendURL + "/", e.baseURL + "/console", e.baseURL + "/docs", e.inboxURL + "/_inbox"} {
+	for _, place := range []string{e.frontendURL + "/", e.baseURL + "/console", e.baseURL + "/docs", e.issuer + "\n", e.inboxURL + "/_inbox"} {
 		if !strings.Contains(text, place) {
 			t.Errorf("the banner lacks %s", place)
 		}

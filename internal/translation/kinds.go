@@ -39,33 +39,6 @@ func MembershipRole(m *v1alpha1.MembershipRole) document.MembershipRole {
 	return document.MembershipRole{Level: string(m.Spec.Level), Name: named(m.Spec.DisplayName, m.Name), Permissions: words(m.Spec.Permissions)}
 }
 
-// OAuthApp translates an OAuthApp.
-func OAuthApp(o *v1alpha1.OAuthApp) document.OAuthApp {
-	return document.OAuthApp{
-		Slug:                           string(o.Spec.Slug),
-		Name:                           named(o.Spec.DisplayName, string(o.Spec.Slug)),
-		Description:                    ptr.Deref(described(o.Spec.Description), ""),
-		LogoURL:                        string(ptr.Deref(o.Spec.LogoURL, "")),
-		FQDN:                           string(ptr.Deref(o.Spec.FQDN, "")),
-		AllowDynamicClientRegistration: ptr.Deref(o.Spec.AllowDynamicClientRegistration, false),
-		Active:                         ptr.Deref(o.Spec.Active, true),
-	}
-}
-
-// OAuthScope translates an OAuthScope.
-func OAuthScope(o *v1alpha1.OAuthScope) document.OAuthScope {
-	return document.OAuthScope{
-		App:                    o.Spec.OAuthAppRef.Name,
-		Scope:                  o.Spec.Scope,
-		DisplayName:            named(o.Spec.DisplayName, o.Spec.Scope),
-		Description:            ptr.Deref(described(o.Spec.Description), ""),
-		Archived:               ptr.Deref(o.Spec.Archived, false),
-		Category:               string(ptr.Deref(o.Spec.Category, "")),
-		OrganizationPermission: string(ptr.Deref(o.Spec.OrganizationPermission, "")),
-		WorkspacePermission:    string(ptr.Deref(o.Spec.WorkspacePermission, "")),
-	}
-}
-
 // AIAgent translates an AIAgent.
 func AIAgent(a *v1alpha1.AIAgent) document.AIAgent {
 	content := document.AIAgent{

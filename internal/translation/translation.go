@@ -63,6 +63,12 @@ func issuers(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessage)
 			OwnSessions: declared.OwnSessions != nil, MaxLifetimeSeconds: ptr.Deref(declared.MaxLifetimeSeconds, 0),
 			PermissionsClaim: ptr.Deref(declared.PermissionsClaim, ""), PermissionsExpression: ptr.Deref(declared.PermissionsExpression, ""),
 		}
+		if declared.OAuthApp != nil {
+			issuer.OAuthApp = declared.OAuthApp.Name
+			if issuer.PermissionsClaim == "" && issuer.PermissionsExpression == "" {
+				issuer.PermissionsClaim = "permissions"
+			}
+		}
 		if declared.OwnSessions != nil {
 			issuer.Algorithms = []string{"ES256"} // what the deployment's own keys are
 		}

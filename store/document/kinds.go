@@ -39,30 +39,6 @@ type MembershipRole struct {
 	Permissions []string `json:"permissions,omitempty"`
 }
 
-// OAuthApp is the content of an OAuthApp.
-type OAuthApp struct {
-	Slug                           string `json:"slug"`
-	Name                           string `json:"name"`
-	Description                    string `json:"description,omitempty"`
-	LogoURL                        string `json:"logo_url,omitempty"`
-	FQDN                           string `json:"fqdn,omitempty"`
-	AllowDynamicClientRegistration bool   `json:"allow_dynamic_client_registration,omitempty"`
-	Active                         bool   `json:"active"`
-}
-
-// OAuthScope is the content of an OAuthScope.
-type OAuthScope struct {
-	// App is the name of the OAuthApp resource.
-	App                    string `json:"app"`
-	Scope                  string `json:"scope"`
-	DisplayName            string `json:"display_name"`
-	Description            string `json:"description,omitempty"`
-	Archived               bool   `json:"archived,omitempty"`
-	Category               string `json:"category,omitempty"`
-	OrganizationPermission string `json:"organization_permission,omitempty"`
-	WorkspacePermission    string `json:"workspace_permission,omitempty"`
-}
-
 // AITool is the content of an AITool. Header values that come from Secrets are never part of it.
 type AITool struct {
 	Name                 string              `json:"name"`
@@ -130,6 +106,8 @@ type JWTIssuer struct {
 	Kubernetes bool            `json:"kubernetes,omitempty"`
 	// OwnSessions says that the deployment issues the tokens itself, by this server's clock.
 	OwnSessions bool `json:"own_sessions,omitempty"`
+	// OAuthApp is the name of the OAuthApp resource whose tokens these are, "" for others; issuer and keys are its own.
+	OAuthApp string `json:"oauth_app,omitempty"`
 	// MaxLifetimeSeconds bounds exp - iat; 0: DefaultMaxLifetimeSeconds, and no bound with Kubernetes.
 	MaxLifetimeSeconds int32 `json:"max_lifetime_seconds,omitempty"`
 	// PermissionsClaim or PermissionsExpression says what a token may do.
@@ -148,6 +126,8 @@ type SigningKey struct {
 	Public json.RawMessage `json:"public"`
 	// Sealed is the private key (PKCS #8), sealed for kind SealedSigningKey and the key's id.
 	Sealed string `json:"sealed"`
+	// CreatedAt is when it was made, nil where that is not told.
+	CreatedAt *time.Time `json:"created_at,omitempty"`
 	// ExpiresAt is when a previous key stops being accepted; nil for the current one.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }

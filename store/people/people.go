@@ -26,6 +26,8 @@ type Store interface {
 	// do may run several times and must keep nothing of an earlier run.
 	Change(ctx context.Context, deployment string, do func(Tx) error) error
 	Messages
+	// LogoutsWaiting returns deployments in which sign-ins ended of which clients are to be told.
+	LogoutsWaiting(ctx context.Context) ([]string, error)
 	Upkeep
 	Analytics
 	Sealing
@@ -45,7 +47,8 @@ type Messages interface {
 // Upkeep is what keeps the tables small.
 type Upkeep interface {
 	// Purge deletes up to limit rows of each kind that are over:
-	//   - sessions, attempts and counters past their end;
+	//   - sessions, attempts and counters past their end, and so authorization requests, devices and families of tokens; codes an hour later;
+	//   - clients of authorization servers that nobody used for UnusedClientFor since they came;
 	//   - challenges, sends, failures, ended messages and expired invitations older than 25 hours;
 	//   - clients that an account did not sign in from for 90 days;
 	//   - audit records older than the retention;
@@ -67,6 +70,7 @@ type Tx interface {
 	Limits
 	Organizations
 	APIKeys
+	OAuth
 	Imports
 	Bulk
 	Records

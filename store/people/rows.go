@@ -164,6 +164,8 @@ const (
 const (
 	ChannelSMS  = "sms"
 	ChannelMail = "mail"
+	// ChannelLogout tells a client of an authorization server that a sign-in ended: the recipient is its address, the body the token.
+	ChannelLogout = "logout"
 )
 
 // Challenge is a code that was sent, as far as it is stored.

@@ -16,7 +16,7 @@ import (
 )
 
 // maxCalls is more calls to the database than any operation makes.
-const maxCalls = 40
+const maxCalls = 64
 
 // content is all that readers can see of a store.
 type content struct {

@@ -195,8 +195,11 @@ func (tx *peopleTx) DeleteSignIn(id int64) error {
 	return tx.exec(`DELETE FROM signins WHERE deployment = :deployment AND id = ?`, id)
 }
 
-// keepEnded remembers the sign-ins that a condition on g finds, which are about to be deleted.
+// keepEnded remembers the sign-ins that a condition on g finds, which are about to be deleted, and whom to tell of it.
 func (tx *peopleTx) keepEnded(which string, of int64) error {
+	if err := tx.noteLogouts(which, of); err != nil {
+		return err
+	}
 	return tx.exec(`INSERT INTO ended_signins (deployment, user_id, id, method, address, user_agent, created_at, used_at)
 		SELECT g.deployment, g.user_id, g.id, g.method, s.address, s.user_agent, g.created_at, s.used_at
 		FROM signins g JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id WHERE g.deployment = :deployment AND `+which+`

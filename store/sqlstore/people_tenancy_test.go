@@ -141,8 +141,8 @@ func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 		})
 		return false
 	})
-	if found != 9 {
-		t.Errorf("%d tables are purged, this test knows of 9", found)
+	if found != 15 {
+		t.Errorf("%d tables are purged, this test knows of 15", found)
 	}
 }
 

@@ -20,7 +20,9 @@ var peopleTables = []struct{ name, key string }{
 	{"workspaces", "id"}, {"organizations", "id"}, {"credentials", "user_id, kind"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
 	{"events", "kind, at, id"}, {"past_events", "kind, at, id"}, {"recent_events", "kind, at, id"}, {"sealed_days", "day"}, {"sealed_months", "month"},
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
-	{"imported_rows", "kind, external_id"},
+	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
+	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
+	{"oauth_logouts", "app_id, client, user_id, session_id"},
 }
 
 // Erase implements store.Erasure.
@@ -68,6 +70,13 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		{"counters", "deployment, scope, subject", "ends_at < ?", micros(now)},
 		{"known_clients", "deployment, user_id, client", "seen_at < ?", micros(now.Add(-people.KnownFor))},
 		{"outbox", "deployment, id", "state <> '" + people.MessagePending + "' AND created_at < ?", forgotten},
+		{"oauth_requests", "deployment, hash", "expires_at < ?", micros(now)},
+		// A code that comes back after its time still ends what came of it, for a while.
+		{"oauth_codes", "deployment, hash", "expires_at < ?", micros(now.Add(-time.Hour))},
+		{"oauth_refresh_tokens", "deployment, hash", "expires_at < ?", micros(now)},
+		{"oauth_families", "deployment, id", "expires_at < ?", micros(now)},
+		{"oauth_devices", "deployment, hash", "expires_at < ?", micros(now)},
+		{"oauth_clients", "deployment, app_id, client", "used_at = 0 AND by_backend = 0 AND created_at < ?", micros(now.Add(-people.UnusedClientFor))},
 		{"audit", "deployment, at, id", "at < ?", micros(now.Add(-auditRetention))},
 	} {
 		// Twice: PostgreSQL, which waited for a row, looks once more at what stands outside of the list alone.

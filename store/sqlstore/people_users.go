@@ -113,6 +113,9 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 	if err := tx.EndAttemptsOf(id); err != nil {
 		return err
 	}
+	if err := tx.deleteGrantsOf(id); err != nil {
+		return err
+	}
 	for _, statement := range []string{
 		`DELETE FROM emails WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM phones WHERE deployment = :deployment AND user_id = ?`,

@@ -40,6 +40,33 @@ var writes = map[string]func(tx people.Tx) error{
 	"SetActiveOrganization": func(tx people.Tx) error { return tx.SetActiveOrganization(1, 5, 6) },
 	"LeaveOrganization":     func(tx people.Tx) error { return tx.LeaveOrganization(1, 1) },
 
+	"InsertAuthorizationRequest": func(tx people.Tx) error {
+		return tx.InsertAuthorizationRequest(authorizationRequest(2), 9)
+	},
+	"DeleteAuthorizationRequest": func(tx people.Tx) error { _, err := tx.DeleteAuthorizationRequest(hashOf(1)); return err },
+	"PutGrant":                   putGrant(grantOf(2, 1)),
+	"DeleteGrant":                func(tx people.Tx) error { _, err := tx.DeleteGrant(1); return err },
+	"InsertTokenFamily":          insertFamily(tokenFamily(2, 1)),
+	"UpdateTokenFamily":          func(tx people.Tx) error { return tx.UpdateTokenFamily(people.TokenFamily{ID: 1, ExpiresAt: born}) },
+	"EndTokenFamily":             func(tx people.Tx) error { _, err := tx.EndTokenFamily(1); return err },
+	"InsertAuthorizationCode":    insertCode(authorizationCode(2, 1)),
+	"RedeemAuthorizationCode":    func(tx people.Tx) error { _, err := tx.RedeemAuthorizationCode(hashOf(1), born); return err },
+	"InsertRefreshToken":         insertRefreshToken(refreshToken(2, 1)),
+	"UseRefreshToken":            func(tx people.Tx) error { return tx.UseRefreshToken(refreshToken(1, 1), born, born) },
+	"InsertDevice":               insertDevice(device(2)),
+	"TakeLogouts":                func(tx people.Tx) error { _, err := tx.TakeLogouts(9); return errors.Join(err, tx.DeleteSignIn(1)) },
+	"InsertOAuthClient":          insertOAuthClient(oauthClient(2)),
+	"UpdateOAuthClient": func(tx people.Tx) error {
+		return tx.UpdateOAuthClient(people.OAuthClient{App: 1, Client: "client1", Content: "changed"})
+	},
+	"RenewOAuthClient":  func(tx people.Tx) error { return tx.RenewOAuthClient(1, "client1", after(time.Hour)) },
+	"DeleteOAuthClient": func(tx people.Tx) error { _, err := tx.DeleteOAuthClient(1, "client1"); return err },
+	"UpdateDevice": func(tx people.Tx) error {
+		return tx.UpdateDevice(people.Device{Hash: hashOf(1), State: people.DeviceDenied})
+	},
+	"DeleteDevice":      func(tx people.Tx) error { return tx.DeleteDevice(hashOf(1)) },
+	"TrimRefreshTokens": func(tx people.Tx) error { return tx.TrimRefreshTokens(1, nil, 0, 0) },
+
 	"InsertAttempt":   func(tx people.Tx) error { return tx.InsertAttempt(attempt(2, 1)) },
 	"CompleteAttempt": func(tx people.Tx) error { _, err := tx.CompleteAttempt(1); return err },
 
@@ -147,6 +174,44 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		two, _, more := tx.Credential(2, people.CredentialPassword)
 		return []string{one, two}, errors.Join(err, more)
 	},
+	"AuthorizationRequest": func(tx people.Tx) (any, error) {
+		one, _, err := tx.AuthorizationRequest(hashOf(1))
+		two, _, more := tx.AuthorizationRequest(hashOf(2))
+		return []people.AuthorizationRequest{one, two}, errors.Join(err, more)
+	},
+	"Grant":    func(tx people.Tx) (any, error) { return optional(tx.Grant(1)) },
+	"GrantsOf": func(tx people.Tx) (any, error) { return value(tx.GrantsOf(1)) },
+	"ListGrants": func(tx people.Tx) (any, error) {
+		return value(tx.ListGrants(people.GrantFilter{App: 1}, 9))
+	},
+	"ListOAuthClients": func(tx people.Tx) (any, error) {
+		return value(tx.ListOAuthClients(1, people.OAuthClientPlace{}, 9))
+	},
+	"TokenFamily": func(tx people.Tx) (any, error) {
+		one, _, err := tx.TokenFamily(1)
+		two, _, more := tx.TokenFamily(2)
+		return []people.TokenFamily{one, two}, errors.Join(err, more)
+	},
+	"AuthorizationCode": func(tx people.Tx) (any, error) {
+		one, _, err := tx.AuthorizationCode(hashOf(1))
+		two, _, more := tx.AuthorizationCode(hashOf(2))
+		return []people.AuthorizationCode{one, two}, errors.Join(err, more)
+	},
+	"RefreshToken": func(tx people.Tx) (any, error) {
+		one, _, err := tx.RefreshToken(hashOf(1))
+		two, _, more := tx.RefreshToken(hashOf(2))
+		return []people.RefreshToken{one, two}, errors.Join(err, more)
+	},
+	"Device":           func(tx people.Tx) (any, error) { return optional(tx.Device(hashOf(1))) },
+	"DeviceByUserCode": func(tx people.Tx) (any, error) { return optional(tx.DeviceByUserCode(device(2).UserCode)) },
+	"OAuthClient":      func(tx people.Tx) (any, error) { return optional(tx.OAuthClient(1, "client1")) },
+	"OAuthClientAlike": func(tx people.Tx) (any, error) { return optional(tx.OAuthClientAlike(1, hashOf(2))) },
+	"UnusedOAuthClients": func(tx people.Tx) (any, error) {
+		count, oldest, err := tx.UnusedOAuthClients(1)
+		return []any{count, oldest}, err
+	},
+	"SessionOfSignIn": func(tx people.Tx) (any, error) { return optional(tx.SessionOfSignIn(1)) },
+
 	"Phone":          func(tx people.Tx) (any, error) { return optional(tx.Phone(1)) },
 	"PhonesOf":       func(tx people.Tx) (any, error) { return value(tx.PhonesOf(1)) },
 	"PhoneOwner":     func(tx people.Tx) (any, error) { return optional(tx.PhoneOwner(phone(1, 1).Number)) },
@@ -245,6 +310,9 @@ var locks = map[string]func(tx people.Tx) (any, error){
 	"LockUsers":        func(tx people.Tx) (any, error) { return value(tx.LockUsers([]int64{2, 1})) },
 	"LockUser":         func(tx people.Tx) (any, error) { return optional(tx.LockUser(1)) },
 	"LockSession":      func(tx people.Tx) (any, error) { return both(tx.LockSession) },
+	"LockOAuthClient":  func(tx people.Tx) (any, error) { return optional(tx.LockOAuthClient(1, "client1")) },
+	"LockDevice":       func(tx people.Tx) (any, error) { return optional(tx.LockDevice(hashOf(1))) },
+	"LockTokenFamily":  func(tx people.Tx) (any, error) { return optional(tx.LockTokenFamily(1)) },
 	"LockAPIKey":       func(tx people.Tx) (any, error) { return optional(tx.LockAPIKey(1)) },
 	"LockOrganization": func(tx people.Tx) (any, error) { return optional(tx.LockOrganization(1)) },
 	"Lock":             func(tx people.Tx) (any, error) { return nil, tx.Lock("name") },

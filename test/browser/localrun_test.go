@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 
 	"github.com/cardea-iam/cardea/apiserver/frontendtest"
 )
@@ -57,6 +60,41 @@ func (i localInbox) found(to string, find func(body string) string) (found []str
 	return found
 }
 
+// describes changes a description over the backend API of the local run.
+func describes(t testing.TB, path, description string) {
+	t.Helper()
+	raw, _ := json.Marshal(map[string]string{"description": description})
+	r, err := http.NewRequest(http.MethodPatch, os.Getenv("CARDEA_BASE_URL")+path, bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+os.Getenv("CARDEA_API_KEY"))
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // only the status is read
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("PATCH %s: %s", path, answer.Status)
+	}
+}
+
+// signsInAtATerminal grants the local run's public client access, and sees its code redeemed.
+func (v *person) signsInAtATerminal(email string) {
+	v.t.Helper()
+	terminal := newParty(v.t, "Terminal", os.Getenv("CARDEA_ISSUER"), os.Getenv("CARDEA_OAUTH_PUBLIC_CLIENT_ID"), "", time.Now)
+	v.asks(terminal, "openid email read:reports")
+	v.at("Report terminal would like access", "consent")
+	v.sees("Read reports")
+	described := "As described " + v.mark + "."
+	describes(v.t, "/oauth/apps/tools/scopes/read:reports", described)
+	v.run(chromedp.Reload())
+	v.sees(described) // at the next load, for the answer was that it is served
+	v.presses("Allow")
+	v.isBack(terminal, email, "")
+}
+
 // The way through the pages of a local run as it came up, by the keyboard alone, with scripts and without: the story of make run in test/e2e
 // starts it. It needs the addresses that a local run exports.
 func TestTheWayThroughALocalRun(t *testing.T) {
@@ -82,6 +120,7 @@ func TestTheWayThroughALocalRun(t *testing.T) {
 			third.suffix += "-localrun"
 			third.signsIn(email, newPassphrase)
 			v.signsOutElsewhere(third)
+			v.signsInAtATerminal(email)
 			v.switchesBackAndSignsOut()
 		})
 	}

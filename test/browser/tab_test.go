@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,19 +72,34 @@ type tab struct {
 	expected []string
 }
 
-// open opens a tab.
+// open opens a tab of a browser that nobody used yet.
 func open(t testing.TB, l look, languages string) *tab {
 	t.Helper()
 	browser, err := chromium()
 	if err != nil {
 		t.Fatalf("no Chromium (hack/install-deps.sh installs it): %v", err)
 	}
-	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	return openIn(browser, t, l, languages, chromedp.WithNewBrowserContext())
+}
+
+// openIn opens a tab beside another, whose cookies it has, or with an option that gives it its own.
+func openIn(beside context.Context, t testing.TB, l look, languages string, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(beside, options...)
 	t.Cleanup(cancel)
 	tb := &tab{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, tb.listen); err != nil {
 		t.Fatal(err)
 	}
+	tb.run(set(emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "Mozilla/5.0 (X11; Linux x86_64) Chromium", AcceptLanguage: languages}))
+	tb.wears(l)
+	t.Cleanup(tb.expectCalm)
+	return tb
+}
+
+// wears makes pages look as a reader sees them from now on.
+func (tb *tab) wears(l look) {
+	tb.t.Helper()
 	scheme := "light"
 	if l.dark {
 		scheme = "dark"
@@ -93,10 +109,7 @@ func open(t testing.TB, l look, languages string) *tab {
 		set(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
 		}),
-		set(emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "Mozilla/5.0 (X11; Linux x86_64) Chromium", AcceptLanguage: languages}),
 	)
-	t.Cleanup(tb.expectCalm)
-	return tb
 }
 
 // set sends a command of the protocol that answers nothing.
@@ -295,4 +308,26 @@ func (tb *tab) expectNarrow(where string) {
 	if over := eval[int](tb, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
 		tb.t.Errorf("%s: the page is %d pixels wider than the screen", where, over)
 	}
+}
+
+// complains waits until the page complained of something.
+func (tb *tab) complains(part string) {
+	tb.t.Helper()
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !tb.complained(part) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tb.fail(fmt.Errorf("the page never complained of %s", part))
+		}
+	}
+}
+
+func (tb *tab) complained(part string) bool {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	return slices.ContainsFunc(tb.problems, func(problem string) bool { return strings.Contains(problem, part) })
 }

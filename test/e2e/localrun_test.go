@@ -42,6 +42,7 @@ var _ = Describe("make run", func() {
 		Expect(shown).To(MatchRegexp(`"total": ?3`))
 		expectPeople(ctx, dir)
 		expectPages(ctx, dir)
+		expectTour(ctx, dir)
 		Expect(sourced(ctx, dir, `kubectl auth whoami -o jsonpath={.status.userInfo.groups}`)).To(ContainSubstring("system:masters"))
 		endLocalRun(run, dir)
 
@@ -110,6 +111,24 @@ func expectPages(ctx context.Context, dir string) {
 	out, err := walk.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(out))
 	Expect(string(out)).To(ContainSubstring("--- PASS: TestTheWayThroughALocalRun"))
+}
+
+// expectTour goes the README's tour from an end user's sign-up to the tokens of apps, as it is written.
+func expectTour(ctx context.Context, dir string) {
+	GinkgoHelper()
+	readme, err := os.ReadFile(filepath.Join(testkit.Root(), "README.md"))
+	Expect(err).NotTo(HaveOccurred())
+	folder := GinkgoT().TempDir()
+	Expect(os.Symlink(dir, filepath.Join(folder, ".dev"))).To(Succeed())
+	script := "cd '" + folder + "'\n. .dev/env\n"
+	for _, beginning := range []string{"api=", "frontend=", "verifier="} {
+		_, after, found := strings.Cut(string(readme), "```sh\n"+beginning)
+		Expect(found).To(BeTrue(), "the README has no block that begins with %s", beginning)
+		block, _, _ := strings.Cut(after, "```\n")
+		script += beginning + block
+	}
+	shown := runShell(ctx, script)
+	Expect(shown).To(SatisfyAll(ContainSubstring(`"name":"Report terminal"`), ContainSubstring(`"scope":"openid email read:reports"`), ContainSubstring(`"scope":"read:reports"`)))
 }
 
 // startLocalRun runs localrun from the repository's root, as make does.

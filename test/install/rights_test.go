@@ -94,6 +94,8 @@ func testRights(t *testing.T, c *cluster) {
 		{"get,create,patch,delete", "b2bsettings.iam.cardea.dev", "acme", ""},
 		{"get,create,patch,delete", "apiauthapps.iam.cardea.dev", "acme", ""},
 		{"get,patch", "oauthscopes.iam.cardea.dev", "acme", ""},
+		{"get,patch", "oauthapps.iam.cardea.dev", "acme", ""},
+		{"get", "oauthclients.iam.cardea.dev", "acme", ""},
 		{"get", "identitydeployments.iam.cardea.dev", "acme", ""},
 		{"get", "apikeys.iam.cardea.dev", "acme", ""},
 		{"create", "tokenreviews.authentication.k8s.io", "", ""},
@@ -101,6 +103,8 @@ func testRights(t *testing.T, c *cluster) {
 	notServer := []right{
 		{"list,watch,update,deletecollection", "ratelimitschemes.iam.cardea.dev", "acme", ""},
 		{"create,delete,list", "oauthscopes.iam.cardea.dev", "acme", ""},
+		{"create,delete,list,watch,update", "oauthapps.iam.cardea.dev", "acme", ""},
+		{"create,patch,delete,list", "oauthclients.iam.cardea.dev", "acme", ""},
 		{"get,patch,update", "ratelimitschemes.iam.cardea.dev/status", "acme", ""},
 		{"list,watch,create,patch,delete", "identitydeployments.iam.cardea.dev", "acme", ""},
 		{"list,watch,update,deletecollection", "apiauthapps.iam.cardea.dev", "acme", ""},
@@ -277,9 +281,9 @@ func TestRoles(t *testing.T) {
 			if role.Name == "cardea-server" {
 				want := []rbacv1.PolicyRule{
 					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"ratelimitschemes", "b2bsettings", "apiauthapps"}, Verbs: []string{"get", "create", "patch", "delete"}},
-					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"oauthscopes"}, Verbs: []string{"get", "patch"}},
+					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"oauthapps", "oauthscopes"}, Verbs: []string{"get", "patch"}},
 					{
-						APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"identitydeployments", "apikeys", "membershiproles", "oauthapps", "aitools", "aiagents"},
+						APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"identitydeployments", "apikeys", "membershiproles", "oauthclients", "aitools", "aiagents"},
 						Verbs: []string{"get"},
 					},
 					{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},

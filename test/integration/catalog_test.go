@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -25,6 +26,46 @@ func (w *world) catalog(ctx context.Context, organization, workspace []v1alpha1.
 		d.Spec.PermissionCatalog = &v1alpha1.PermissionCatalog{Organization: organization, Workspace: workspace}
 	})
 }
+
+var _ = Describe("OAuth apps over HTTP", func() {
+	It("archives scopes and rotates signing keys where they are declared", func(ctx context.Context) {
+		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
+		key := w.tenant(ctx, "acme")
+		w.declared(ctx, testkit.OAuthApp(w.namespace, "acme", "portal"), "slug: portal\nfqdn: "+w.namespace+".oauth.example")
+		w.declared(ctx, testkit.OAuthScope(w.namespace, "portal", "read", "read"), "scope: read")
+		archived := func(verb string) any {
+			answer := w.ask("POST", "/oauth/apps/portal/scopes/read/"+verb, key, "")
+			Expect(answer.Status).To(Equal(200), string(answer.Raw))
+			Expect(answer.Header.Get("Cardea-Synced")).To(Equal("true"))
+			return answer.JSON["scope_definitions"].([]any)[0].(map[string]any)["archived"]
+		}
+		Eventually(func() int { return w.do("PATCH", "/oauth/apps/portal/scopes/read", key, `{}`).Status }).Should(Equal(200))
+		Expect(archived("archive")).To(BeTrue())
+		Expect(archived("archive")).To(BeTrue(), "again")
+		Expect(archived("unarchive")).To(BeFalse())
+
+		signing := func(answer testkit.Answer) (ids []string) {
+			Expect(answer.Status).To(Equal(200), string(answer.Raw))
+			for _, one := range answer.JSON["keys"].([]any) {
+				view := one.(map[string]any)
+				Expect(view).To(HaveKeyWithValue("created_at", Not(BeNil())))
+				ids = append(ids, view["kid"].(string)+" "+view["status"].(string))
+			}
+			return ids
+		}
+		const path = "/oauth/apps/portal/signing-keys"
+		before := signing(w.ask("GET", path, key, ""))
+		Expect(before).To(HaveLen(2))
+		// A key that was made within the same second is young enough.
+		Eventually(func() []string { return signing(w.ask("POST", path+"/rotate", key, "")) }).Should(HaveLen(4))
+		after := signing(w.ask("GET", path, key, ""))
+		Expect(after).To(HaveLen(4))
+		for i, id := range before {
+			Expect(after[i]).NotTo(Equal(id))
+			Expect(after[i+2]).To(Equal(strings.Replace(id, "active", "retired", 1)))
+		}
+	})
+})
 
 var _ = Describe("OAuth apps and scopes", func() {
 	var w *world

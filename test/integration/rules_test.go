@@ -39,6 +39,10 @@ slug: portal`,
 	v1alpha1.KindOAuthScope: `
 oauthAppRef: {name: portal}
 scope: read:users`,
+	v1alpha1.KindOAuthClient: `
+oauthAppRef: {name: portal}
+redirectURIs: ["https://app.example/callback"]
+secretTemplate: {}`,
 	v1alpha1.KindAITool: `
 deploymentRef: {name: acme}
 type: API`,

@@ -16,6 +16,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=iam.cardea.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("AccessTokenSettings"):
+		return &apiv1alpha1.AccessTokenSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AIAgent"):
 		return &apiv1alpha1.AIAgentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AIAgentSpec"):
@@ -52,6 +54,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.B2BSettingsSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("B2BSettingsStatus"):
 		return &apiv1alpha1.B2BSettingsStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientSecretKeys"):
+		return &apiv1alpha1.ClientSecretKeysApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientSecretTemplate"):
+		return &apiv1alpha1.ClientSecretTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CommonSpec"):
 		return &apiv1alpha1.CommonSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CommonStatus"):
@@ -64,6 +70,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.EmailCodeSignInApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EmailSettings"):
 		return &apiv1alpha1.EmailSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExistingClientSecretReference"):
+		return &apiv1alpha1.ExistingClientSecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExistingSecretReference"):
 		return &apiv1alpha1.ExistingSecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HeaderValueSource"):
@@ -92,12 +100,20 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MembershipRoleStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthApp"):
 		return &apiv1alpha1.OAuthAppApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppIssuer"):
+		return &apiv1alpha1.OAuthAppIssuerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppReference"):
 		return &apiv1alpha1.OAuthAppReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppSpec"):
 		return &apiv1alpha1.OAuthAppSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppStatus"):
 		return &apiv1alpha1.OAuthAppStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthClient"):
+		return &apiv1alpha1.OAuthClientApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthClientSpec"):
+		return &apiv1alpha1.OAuthClientSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OAuthClientStatus"):
+		return &apiv1alpha1.OAuthClientStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthScope"):
 		return &apiv1alpha1.OAuthScopeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthScopeSpec"):
@@ -120,6 +136,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RateLimitSchemeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RateLimitSchemeStatus"):
 		return &apiv1alpha1.RateLimitSchemeStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RefreshTokenSettings"):
+		return &apiv1alpha1.RefreshTokenSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SchemaField"):
 		return &apiv1alpha1.SchemaFieldApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):

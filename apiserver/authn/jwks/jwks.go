@@ -39,6 +39,8 @@ type Cache struct {
 	clock   func() time.Time
 	flights singleflight.Group
 
+	// most bounds how many sets are held, 0: not at all.
+	most int
 	mu   sync.Mutex // held for moments only
 	sets map[string]*state
 }
@@ -48,6 +50,7 @@ type state struct {
 	set     *jose.JSONWebKeySet
 	good    time.Time // when set was fetched
 	tried   time.Time // when a fetch was last begun
+	asked   time.Time // when somebody last asked for a key
 	lastErr error
 }
 
@@ -64,6 +67,13 @@ func New(clock func() time.Time, policy *egress.Policy) *Cache {
 			},
 		},
 	}
+}
+
+// NewBounded returns a Cache that holds so many sets at most, the last asked for: of issuers that nobody declared, who may be any number.
+func NewBounded(clock func() time.Time, policy *egress.Policy, most int) *Cache {
+	c := New(clock, policy)
+	c.most = most
+	return c
 }
 
 // Key returns the key with an id from the set at a URL. An unknown id makes the set be fetched again, at most every 30 s, and the
@@ -96,12 +106,8 @@ func (c *Cache) Key(ctx context.Context, url, keyID string) (*jose.JSONWebKey, e
 func (c *Cache) look(url string) (held state, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, found := c.sets[url]
-	if !found {
-		s = &state{}
-		c.sets[url] = s
-	}
-	now := c.clock()
+	s, now := c.stateOf(url), c.clock()
+	s.asked = now
 	if s.set != nil && now.Sub(s.good) > keepGood {
 		s.set = nil
 	}
@@ -130,9 +136,29 @@ func (c *Cache) refresh(ctx context.Context, url string) <-chan singleflight.Res
 func (c *Cache) change(url string, do func(*state)) state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.sets[url]
+	s := c.stateOf(url) // it may have given way while it was fetched
 	do(s)
 	return *s
+}
+
+// stateOf returns what is known of a URL's key set, to be changed under the lock.
+func (c *Cache) stateOf(url string) *state {
+	s, found := c.sets[url]
+	if found {
+		return s
+	}
+	if c.most > 0 && len(c.sets) >= c.most {
+		longest := ""
+		for other, of := range c.sets {
+			if longest == "" || of.asked.Before(c.sets[longest].asked) {
+				longest = other
+			}
+		}
+		delete(c.sets, longest)
+	}
+	s = &state{asked: c.clock()}
+	c.sets[url] = s
+	return s
 }
 
 func (c *Cache) fetch(ctx context.Context, url string) (*jose.JSONWebKeySet, error) {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -194,5 +195,35 @@ func TestL8ASlowFetchHoldsUpNoKnownKey(t *testing.T) {
 	close(release)
 	if err := <-unknown; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestABoundedCacheHoldsThoseThatWereAskedForLast: however many issuers strangers name, memory is bounded.
+func TestABoundedCacheHoldsThoseThatWereAskedForLast(t *testing.T) {
+	i := newIssuer(t)
+	i.say(keySet(t, "a"))
+	unbounded, now := newCache(i, loopback)
+	c := NewBounded(unbounded.clock, egress.NewPolicy([]netip.Prefix{loopback}, nil), 2)
+	c.client = unbounded.client
+	ask := func(path string, fetches int64) {
+		t.Helper()
+		now.Add(1)
+		if key, err := c.Key(context.Background(), i.URL+path, "a"); err != nil || key == nil || i.fetches.Load() != fetches || len(c.sets) > 2 {
+			t.Errorf("%s: %v, %v, %d fetches, %d sets", path, key, err, i.fetches.Load(), len(c.sets))
+		}
+	}
+	ask("/1", 1)
+	ask("/2", 2)
+	ask("/1", 2)
+	ask("/3", 3) // in place of /2
+	ask("/1", 3)
+	ask("/2", 4)
+	var group sync.WaitGroup
+	for n := range 50 {
+		group.Go(func() { _, _ = c.Key(context.Background(), fmt.Sprint(i.URL, "/many/", n), "a") })
+	}
+	group.Wait()
+	if len(c.sets) > 2 {
+		t.Errorf("%d sets", len(c.sets))
 	}
 }

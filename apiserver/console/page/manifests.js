@@ -10,6 +10,7 @@ const specs = {
   B2BSettings: ["enabled: true", "defaultWorkspaceLimit: 5"],
   OAuthApp: ["displayName: Shop", "active: true"],
   OAuthScope: ["displayName: Read orders", "description: Sees what was ordered."],
+  OAuthClient: ["displayName: Reports", "redirectURIs:", "- https://reports.example/callback", "active: true"],
   AITool: ["displayName: Weather", "active: true"],
   AIAgent: ["displayName: Helper", "active: true"],
 };

@@ -112,6 +112,120 @@ func (e AuthConfigEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for AuthorizationStep.
+const (
+	AuthorizationStepAnswer         AuthorizationStep = "answer"
+	AuthorizationStepDecide         AuthorizationStep = "decide"
+	AuthorizationStepReauthenticate AuthorizationStep = "reauthenticate"
+	AuthorizationStepSignIn         AuthorizationStep = "sign_in"
+)
+
+// Valid indicates whether the value is a known member of the AuthorizationStep enum.
+func (e AuthorizationStep) Valid() bool {
+	switch e {
+	case AuthorizationStepAnswer:
+		return true
+	case AuthorizationStepDecide:
+		return true
+	case AuthorizationStepReauthenticate:
+		return true
+	case AuthorizationStepSignIn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthorizationAnswerStep.
+const (
+	AuthorizationAnswerStepAnswer         AuthorizationAnswerStep = "answer"
+	AuthorizationAnswerStepDecide         AuthorizationAnswerStep = "decide"
+	AuthorizationAnswerStepReauthenticate AuthorizationAnswerStep = "reauthenticate"
+	AuthorizationAnswerStepSignIn         AuthorizationAnswerStep = "sign_in"
+)
+
+// Valid indicates whether the value is a known member of the AuthorizationAnswerStep enum.
+func (e AuthorizationAnswerStep) Valid() bool {
+	switch e {
+	case AuthorizationAnswerStepAnswer:
+		return true
+	case AuthorizationAnswerStepDecide:
+		return true
+	case AuthorizationAnswerStepReauthenticate:
+		return true
+	case AuthorizationAnswerStepSignIn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthorizationAnswerEnvelopeMessage.
+const (
+	AuthorizationAnswerEnvelopeMessageEmpty AuthorizationAnswerEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the AuthorizationAnswerEnvelopeMessage enum.
+func (e AuthorizationAnswerEnvelopeMessage) Valid() bool {
+	switch e {
+	case AuthorizationAnswerEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthorizationDecisionDecision.
+const (
+	Allow    AuthorizationDecisionDecision = "allow"
+	Continue AuthorizationDecisionDecision = "continue"
+	Deny     AuthorizationDecisionDecision = "deny"
+)
+
+// Valid indicates whether the value is a known member of the AuthorizationDecisionDecision enum.
+func (e AuthorizationDecisionDecision) Valid() bool {
+	switch e {
+	case Allow:
+		return true
+	case Continue:
+		return true
+	case Deny:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthorizationEnvelopeMessage.
+const (
+	AuthorizationEnvelopeMessageEmpty AuthorizationEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the AuthorizationEnvelopeMessage enum.
+func (e AuthorizationEnvelopeMessage) Valid() bool {
+	switch e {
+	case AuthorizationEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthorizationHandleEnvelopeMessage.
+const (
+	AuthorizationHandleEnvelopeMessageEmpty AuthorizationHandleEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the AuthorizationHandleEnvelopeMessage enum.
+func (e AuthorizationHandleEnvelopeMessage) Valid() bool {
+	switch e {
+	case AuthorizationHandleEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ConfigDeploymentMode.
 const (
 	Production ConfigDeploymentMode = "production"
@@ -259,6 +373,36 @@ const (
 func (e MemberRolesEnvelopeMessage) Valid() bool {
 	switch e {
 	case MemberRolesEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OauthGrantEnvelopeMessage.
+const (
+	OauthGrantEnvelopeMessageEmpty OauthGrantEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OauthGrantEnvelopeMessage enum.
+func (e OauthGrantEnvelopeMessage) Valid() bool {
+	switch e {
+	case OauthGrantEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OauthGrantsEnvelopeMessage.
+const (
+	OauthGrantsEnvelopeMessageEmpty OauthGrantsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OauthGrantsEnvelopeMessage enum.
+func (e OauthGrantsEnvelopeMessage) Valid() bool {
+	switch e {
+	case OauthGrantsEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -868,6 +1012,21 @@ type ActiveWorkspaceEnvelope struct {
 // ActiveWorkspaceEnvelopeMessage Empty.
 type ActiveWorkspaceEnvelopeMessage string
 
+// AskedScope A scope as people are shown it.
+type AskedScope struct {
+	// Scope Its name.
+	Scope string `json:"scope"`
+
+	// DisplayName What people are shown; empty of those that every app has.
+	DisplayName string `json:"display_name"`
+
+	// Description What it means, or empty.
+	Description string `json:"description"`
+
+	// Category personal, organization, workspace, or empty.
+	Category string `json:"category"`
+}
+
 // AttemptChoice An attempt of this session.
 type AttemptChoice struct {
 	// SigninAttemptId Id of a sign-in attempt.
@@ -933,6 +1092,171 @@ type AuthConfigEnvelope struct {
 
 // AuthConfigEnvelopeMessage Empty.
 type AuthConfigEnvelopeMessage string
+
+// Authorization What a client asks a person for.
+type Authorization struct {
+	// Step What comes next.
+	Step AuthorizationStep `json:"step"`
+
+	// Client Who asks.
+	Client AuthorizingClient `json:"client"`
+
+	// RedirectHost Where the answer goes: a host, or the scheme of an app.
+	RedirectHost string `json:"redirect_host"`
+
+	// Scopes What is asked for.
+	Scopes []AskedScope `json:"scopes"`
+
+	// Places Where it can be granted; empty where it is held in no organization.
+	Places []AuthorizationPlace `json:"places"`
+
+	// Place Which of the places was chosen before, or is active; null for none.
+	Place *int `json:"place"`
+}
+
+// AuthorizationStep What comes next.
+type AuthorizationStep string
+
+// AuthorizationAnswer How it goes on.
+type AuthorizationAnswer struct {
+	// Step What comes next.
+	Step AuthorizationAnswerStep `json:"step"`
+
+	// RedirectTo Where the browser goes, null while something is left to be asked.
+	RedirectTo *string `json:"redirect_to"`
+}
+
+// AuthorizationAnswerStep What comes next.
+type AuthorizationAnswerStep string
+
+// AuthorizationAnswerEnvelope An answer.
+type AuthorizationAnswerEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message AuthorizationAnswerEnvelopeMessage `json:"message"`
+
+	// Data The answer.
+	Data AuthorizationAnswer `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// AuthorizationAnswerEnvelopeMessage Empty.
+type AuthorizationAnswerEnvelopeMessage string
+
+// AuthorizationDecision What a person decided.
+type AuthorizationDecision struct {
+	// Decision What to do.
+	Decision AuthorizationDecisionDecision `json:"decision"`
+
+	// OrganizationId Where it is granted.
+	OrganizationId *string `json:"organization_id,omitempty"`
+
+	// WorkspaceId Where in it.
+	WorkspaceId *string `json:"workspace_id,omitempty"`
+}
+
+// AuthorizationDecisionDecision What to do.
+type AuthorizationDecisionDecision string
+
+// AuthorizationEnvelope An answer.
+type AuthorizationEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message AuthorizationEnvelopeMessage `json:"message"`
+
+	// Data The answer.
+	Data Authorization `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// AuthorizationEnvelopeMessage Empty.
+type AuthorizationEnvelopeMessage string
+
+// AuthorizationHandle A request that waits for a decision.
+type AuthorizationHandle struct {
+	// Request What the operations on it are called with.
+	Request string `json:"request"`
+}
+
+// AuthorizationHandleEnvelope An answer.
+type AuthorizationHandleEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message AuthorizationHandleEnvelopeMessage `json:"message"`
+
+	// Data The answer.
+	Data AuthorizationHandle `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// AuthorizationHandleEnvelopeMessage Empty.
+type AuthorizationHandleEnvelopeMessage string
+
+// AuthorizationPlace A place where it can be granted.
+type AuthorizationPlace struct {
+	// OrganizationId The organization.
+	OrganizationId string `json:"organization_id"`
+
+	// OrganizationName Its name.
+	OrganizationName string `json:"organization_name"`
+
+	// WorkspaceId The workspace, null: the organization itself.
+	WorkspaceId *string `json:"workspace_id"`
+
+	// WorkspaceName Its name.
+	WorkspaceName *string `json:"workspace_name"`
+
+	// Missing The scopes that one does not hold there: with any, it cannot be granted.
+	Missing []string `json:"missing"`
+}
+
+// AuthorizingClient A client as people are shown it.
+type AuthorizingClient struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// Name What it is called.
+	Name string `json:"name"`
+
+	// AppName The OAuth app that it is a client of.
+	AppName string `json:"app_name"`
+
+	// LogoUrl Its picture, or empty.
+	LogoUrl string `json:"logo_url"`
+
+	// ClientUri Its home page, or empty.
+	ClientUri string `json:"client_uri"`
+
+	// PolicyUri Its privacy policy, or empty.
+	PolicyUri string `json:"policy_uri"`
+
+	// TosUri Its terms, or empty.
+	TosUri string `json:"tos_uri"`
+
+	// Verified Whether the tenant declared it. Of any other all above is what it says of itself.
+	Verified bool `json:"verified"`
+}
 
 // Code A code.
 type Code struct {
@@ -1434,6 +1758,78 @@ type MemberRolesEnvelope struct {
 
 // MemberRolesEnvelopeMessage Empty.
 type MemberRolesEnvelopeMessage string
+
+// OauthGrant What somebody granted an app.
+type OauthGrant struct {
+	// Id Its id.
+	Id string `json:"id"`
+
+	// ClientId The client.
+	ClientId string `json:"client_id"`
+
+	// ClientName What it is called, empty where it is gone.
+	ClientName string `json:"client_name"`
+
+	// AppName The OAuth app that it is a client of, empty where it is gone.
+	AppName string `json:"app_name"`
+
+	// OrganizationId Where it was granted.
+	OrganizationId *string `json:"organization_id"`
+
+	// WorkspaceId Where in it.
+	WorkspaceId *string `json:"workspace_id"`
+
+	// Scopes What was granted.
+	Scopes []AskedScope `json:"scopes"`
+
+	// CreatedAt When it was granted first.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When it was granted last.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// OauthGrantEnvelope An answer.
+type OauthGrantEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message OauthGrantEnvelopeMessage `json:"message"`
+
+	// Data The answer.
+	Data OauthGrant `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OauthGrantEnvelopeMessage Empty.
+type OauthGrantEnvelopeMessage string
+
+// OauthGrantsEnvelope An answer with a list.
+type OauthGrantsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Empty.
+	Message OauthGrantsEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []OauthGrant `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OauthGrantsEnvelopeMessage Empty.
+type OauthGrantsEnvelopeMessage string
 
 // OpenInvitation An invitation that can still be accepted.
 type OpenInvitation struct {
@@ -2350,6 +2746,12 @@ type SignedOutEnvelope struct {
 // SignedOutEnvelopeMessage Empty.
 type SignedOutEnvelopeMessage string
 
+// UserCode What a device shows.
+type UserCode struct {
+	// UserCode The code.
+	UserCode string `json:"user_code"`
+}
+
 // Workspace A workspace.
 type Workspace struct {
 	// Id Its id.
@@ -2679,6 +3081,12 @@ type EndUserResendInvitationJSONRequestBody = Empty
 
 // EndUserChangeMemberJSONRequestBody defines body for EndUserChangeMember for application/json ContentType.
 type EndUserChangeMemberJSONRequestBody = OrganizationMemberPatch
+
+// EndUserDecideAuthorizationJSONRequestBody defines body for EndUserDecideAuthorization for application/json ContentType.
+type EndUserDecideAuthorizationJSONRequestBody = AuthorizationDecision
+
+// EndUserMeetDeviceJSONRequestBody defines body for EndUserMeetDevice for application/json ContentType.
+type EndUserMeetDeviceJSONRequestBody = UserCode
 
 // EndUserReauthenticateJSONRequestBody defines body for EndUserReauthenticate for application/json ContentType.
 type EndUserReauthenticateJSONRequestBody = Reauthentication

@@ -473,6 +473,17 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AccentColor
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AccessTokenFormat
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AccessTokenSettings
+  map:
+    fields:
+    - name: format
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AccessTokenFormat
+    - name: lifetimeSeconds
+      type:
+        scalar: numeric
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AnalyticsSettings
   map:
     fields:
@@ -575,6 +586,36 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.CatalogPermission
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ClientAuthentication
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ClientSecretKeys
+  map:
+    fields:
+    - name: clientID
+      type:
+        scalar: string
+    - name: clientSecret
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ClientSecretTemplate
+  map:
+    fields:
+    - name: annotations
+      type:
+        map:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.AnnotationValue
+    - name: keys
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ClientSecretKeys
+    - name: labels
+      type:
+        map:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.LabelValue
+    - name: name
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ConfigMapKeyReference
   map:
     fields:
@@ -584,6 +625,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.Consent
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.CountryCode
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
@@ -623,6 +666,15 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.SMTPServer
 - name: com.github.cardea-iam.cardea.api.v1alpha1.EndpointPattern
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ExistingClientSecretReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ExistingSecretReference
   map:
     fields:
@@ -635,6 +687,8 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.FieldConflicts
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.FieldType
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.GrantType
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.HTTPMethod
   scalar: string
@@ -812,6 +866,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+    - name: oauthApp
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppIssuer
     - name: ownSessions
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.OwnSessionsIssuer
@@ -991,6 +1048,12 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppStatus
       default:
         observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppIssuer
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppReference
   map:
     fields:
@@ -1024,9 +1087,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+    - name: idTokenSigningAlg
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.TokenSigningAlg
     - name: logoURL
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.URL
+    - name: resources
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.ResourceURI
+          elementRelationship: associative
     - name: slug
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.Slug
@@ -1056,12 +1128,196 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+    - name: issuer
+      type:
+        scalar: string
     - name: lastHandledReconcileAt
       type:
         scalar: string
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthClient
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthClientSpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthClientStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthClientSpec
+  map:
+    fields:
+    - name: accessToken
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AccessTokenSettings
+    - name: active
+      type:
+        scalar: boolean
+    - name: allowedOrigins
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.Origin
+          elementRelationship: associative
+    - name: authentication
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ClientAuthentication
+    - name: backchannelLogoutURI
+      type:
+        scalar: string
+    - name: clientURI
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.URL
+    - name: consent
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Consent
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: displayName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: existingSecretRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ExistingClientSecretReference
+    - name: grantTypes
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.GrantType
+          elementRelationship: associative
+    - name: id
+      type:
+        scalar: string
+    - name: idTokenSigningAlg
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.TokenSigningAlg
+    - name: jwksConfigMapRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConfigMapKeyReference
+    - name: jwksURL
+      type:
+        scalar: string
+    - name: logoURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.URL
+    - name: machinePermissions
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.Permission
+          elementRelationship: associative
+    - name: oauthAppRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppReference
+    - name: policyURI
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.URL
+    - name: postLogoutRedirectURIs
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.RedirectURI
+          elementRelationship: associative
+    - name: rateLimitSchemeRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitSchemeReference
+    - name: redirectURIs
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.RedirectURI
+          elementRelationship: associative
+    - name: refreshToken
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.RefreshTokenSettings
+    - name: requirePAR
+      type:
+        scalar: boolean
+    - name: resources
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.ResourceURI
+          elementRelationship: associative
+    - name: rotation
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.KeyRotation
+    - name: scopes
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.ScopeName
+          elementRelationship: associative
+    - name: secretTemplate
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ClientSecretTemplate
+    - name: suspend
+      type:
+        scalar: boolean
+    - name: tosURI
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.URL
+    - name: userinfoSigningAlg
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.TokenSigningAlg
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthClientStatus
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: clientID
+      type:
+        scalar: string
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: lastRotatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: nextRotationAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: secretName
+      type:
+        scalar: string
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
@@ -1333,6 +1589,19 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitUnit
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.RedirectURI
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.RefreshTokenSettings
+  map:
+    fields:
+    - name: idleSeconds
+      type:
+        scalar: numeric
+    - name: lifetimeSeconds
+      type:
+        scalar: numeric
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ResourceURI
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RoleLevel
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SMSProvider
@@ -1461,6 +1730,8 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ScopeCategory
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ScopeName
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
   map:
     fields:
@@ -1526,6 +1797,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: number
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.TokenSigningAlg
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ToolAuthorization
   map:
     fields:

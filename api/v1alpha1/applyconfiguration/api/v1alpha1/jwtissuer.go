@@ -31,11 +31,14 @@ type JWTIssuerApplyConfiguration struct {
 	// ownSessions verifies tokens that the deployment signs itself for the sessions of its end users; their issuer is
 	// `https://` and the first of frontendHosts. Absent: see the other sources of keys.
 	OwnSessions *apiv1alpha1.OwnSessionsIssuer `json:"ownSessions,omitempty"`
+	// oauthApp verifies tokens that an OAuthApp of this deployment gave to clients by ClientCredentials; issuer and keys are its own, and the
+	// audiences are among its resources. Absent: see the other sources of keys.
+	OAuthApp *OAuthAppIssuerApplyConfiguration `json:"oauthApp,omitempty"`
 	// maxLifetimeSeconds is the longest time between a token's issue (its iat, else now) and its exp. Absent: 86400, a
 	// day; not bounded with kubernetes, whose API bounds its tokens itself.
 	MaxLifetimeSeconds *int32 `json:"maxLifetimeSeconds,omitempty"`
 	// permissionsClaim names the claim that lists the token's permissions: a list, or words split by blanks. Absent: see
-	// permissionsExpression.
+	// permissionsExpression; with oauthApp and without either: `permissions`, the client's machinePermissions.
 	PermissionsClaim *string `json:"permissionsClaim,omitempty"`
 	// permissionsExpression is a CEL expression over `claims`, the token's payload, that yields the list of its
 	// permissions. It has no join, replace and split, and grants nothing where a string in the token has more than
@@ -114,6 +117,14 @@ func (b *JWTIssuerApplyConfiguration) WithKubernetes(value apiv1alpha1.Kubernete
 // If called multiple times, the OwnSessions field is set to the value of the last call.
 func (b *JWTIssuerApplyConfiguration) WithOwnSessions(value apiv1alpha1.OwnSessionsIssuer) *JWTIssuerApplyConfiguration {
 	b.OwnSessions = &value
+	return b
+}
+
+// WithOAuthApp sets the OAuthApp field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OAuthApp field is set to the value of the last call.
+func (b *JWTIssuerApplyConfiguration) WithOAuthApp(value *OAuthAppIssuerApplyConfiguration) *JWTIssuerApplyConfiguration {
+	b.OAuthApp = value
 	return b
 }
 

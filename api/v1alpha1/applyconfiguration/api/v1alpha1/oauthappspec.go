@@ -22,10 +22,15 @@ type OAuthAppSpecApplyConfiguration struct {
 	Description *apiv1alpha1.Description `json:"description,omitempty"`
 	// logoURL is where the app's logo is. Absent: none.
 	LogoURL *apiv1alpha1.URL `json:"logoURL,omitempty"`
-	// fqdn is the host name the app is reached by. Absent: none.
+	// fqdn is the host name that the app issues tokens under, unique in the install and no frontend host: its issuer is `https://` and this
+	// name. Absent: the issuer is `https://`, the deployment's first frontend host, `/oauth/` and the slug.
 	FQDN *apiv1alpha1.Hostname `json:"fqdn,omitempty"`
 	// allowDynamicClientRegistration lets clients register themselves. Absent: false.
 	AllowDynamicClientRegistration *bool `json:"allowDynamicClientRegistration,omitempty"`
+	// resources are the protected resources that the app issues tokens for, beside the app itself. Absent: none.
+	Resources []apiv1alpha1.ResourceURI `json:"resources,omitempty"`
+	// idTokenSigningAlg signs ID tokens of clients that name no other, `ES256` or `RS256`. Absent: ES256.
+	IDTokenSigningAlg *apiv1alpha1.TokenSigningAlg `json:"idTokenSigningAlg,omitempty"`
 	// active says whether the app is in use. Absent: true.
 	Active *bool `json:"active,omitempty"`
 }
@@ -113,6 +118,24 @@ func (b *OAuthAppSpecApplyConfiguration) WithFQDN(value apiv1alpha1.Hostname) *O
 // If called multiple times, the AllowDynamicClientRegistration field is set to the value of the last call.
 func (b *OAuthAppSpecApplyConfiguration) WithAllowDynamicClientRegistration(value bool) *OAuthAppSpecApplyConfiguration {
 	b.AllowDynamicClientRegistration = &value
+	return b
+}
+
+// WithResources adds the given value to the Resources field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Resources field.
+func (b *OAuthAppSpecApplyConfiguration) WithResources(values ...apiv1alpha1.ResourceURI) *OAuthAppSpecApplyConfiguration {
+	for i := range values {
+		b.Resources = append(b.Resources, values[i])
+	}
+	return b
+}
+
+// WithIDTokenSigningAlg sets the IDTokenSigningAlg field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IDTokenSigningAlg field is set to the value of the last call.
+func (b *OAuthAppSpecApplyConfiguration) WithIDTokenSigningAlg(value apiv1alpha1.TokenSigningAlg) *OAuthAppSpecApplyConfiguration {
+	b.IDTokenSigningAlg = &value
 	return b
 }
 

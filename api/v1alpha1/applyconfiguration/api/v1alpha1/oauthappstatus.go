@@ -13,6 +13,9 @@ import (
 // OAuthAppStatus is what the operator observed.
 type OAuthAppStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
+	// issuer is what the app's tokens name as their issuer, and where its metadata is. Absent: the deployment has no frontend hosts and the
+	// app no fqdn.
+	Issuer *string `json:"issuer,omitempty"`
 }
 
 // OAuthAppStatusApplyConfiguration constructs a declarative configuration of the OAuthAppStatus type for use with
@@ -81,5 +84,13 @@ func (b *OAuthAppStatusApplyConfiguration) WithUpdatedAt(value metav1.MicroTime)
 // If called multiple times, the LastHandledReconcileAt field is set to the value of the last call.
 func (b *OAuthAppStatusApplyConfiguration) WithLastHandledReconcileAt(value string) *OAuthAppStatusApplyConfiguration {
 	b.CommonStatusApplyConfiguration.LastHandledReconcileAt = &value
+	return b
+}
+
+// WithIssuer sets the Issuer field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Issuer field is set to the value of the last call.
+func (b *OAuthAppStatusApplyConfiguration) WithIssuer(value string) *OAuthAppStatusApplyConfiguration {
+	b.Issuer = &value
 	return b
 }

@@ -1,11 +1,14 @@
-package identitydeployment
+// Package hostgrant keeps to the hosts that cluster admins grant to namespaces, where an install asks for it.
+package hostgrant
 
 import (
 	"context"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -18,8 +21,8 @@ import (
 	"github.com/cardea-iam/cardea/controllers/engine"
 )
 
-// HostGrants are the hosts that cluster admins grant to namespaces. Nil: none is needed.
-type HostGrants struct {
+// Grants are the hosts that cluster admins grant to namespaces. Nil: none is needed.
+type Grants struct {
 	// Cache knows the namespaces' metadata, and the deployments.
 	Cache cache.Cache
 }
@@ -30,21 +33,21 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 	return namespace
 }
 
-// permit refuses a frontend host that the deployment's namespace has no grant of.
-func (g *HostGrants) permit(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
-	if g == nil || len(d.Spec.FrontendHosts) == 0 {
+// Permit refuses hosts, declared in a field, that a namespace has no grant of.
+func (g *Grants) Permit(ctx context.Context, in, field string, hosts ...v1alpha1.Hostname) error {
+	if g == nil || len(hosts) == 0 {
 		return nil
 	}
 	namespace := namespaceMetadata()
-	if err := g.Cache.Get(ctx, client.ObjectKey{Name: d.Namespace}, namespace); err != nil {
-		return client.IgnoreNotFound(err) // a namespace that is gone takes the deployment along
+	if err := g.Cache.Get(ctx, client.ObjectKey{Name: in}, namespace); err != nil {
+		return client.IgnoreNotFound(err) // a namespace that is gone takes its resources along
 	}
 	granted := namespace.Annotations[v1alpha1.AnnotationAllowedHosts]
-	for _, host := range d.Spec.FrontendHosts {
+	for _, host := range hosts {
 		if !grants(granted, string(host)) {
 			return engine.Terminal(v1alpha1.ReasonHostNotGranted,
-				"spec.frontendHosts: namespace %q has no grant of host %q: a cluster admin lists it in the namespace's annotation %s",
-				d.Namespace, host, v1alpha1.AnnotationAllowedHosts)
+				"%s: namespace %q has no grant of host %q: a cluster admin lists it in the namespace's annotation %s",
+				field, in, host, v1alpha1.AnnotationAllowedHosts)
 		}
 	}
 	return nil
@@ -63,8 +66,8 @@ func grants(list, host string) bool {
 	return false
 }
 
-// sources are the changes of grants: each is a reason to look at the namespace's deployments.
-func (g *HostGrants) sources() []source.TypedSource[reconcile.Request] {
+// Sources are the changes of grants: each is a reason to look at the namespace's resources of a kind.
+func (g *Grants) Sources(newList func() v1alpha1.ResourceList) []source.TypedSource[reconcile.Request] {
 	if g == nil {
 		return nil
 	}
@@ -75,18 +78,21 @@ func (g *HostGrants) sources() []source.TypedSource[reconcile.Request] {
 		DeleteFunc: func(event.TypedDeleteEvent[*metav1.PartialObjectMetadata]) bool { return false },
 	}
 	return []source.TypedSource[reconcile.Request]{
-		source.Kind(g.Cache, namespaceMetadata(), handler.TypedEnqueueRequestsFromMapFunc(g.deployments), changed),
+		source.Kind(g.Cache, namespaceMetadata(), handler.TypedEnqueueRequestsFromMapFunc(g.within(newList)), changed),
 	}
 }
 
-func (g *HostGrants) deployments(ctx context.Context, namespace *metav1.PartialObjectMetadata) []reconcile.Request {
-	var found v1alpha1.IdentityDeploymentList
-	if g.Cache.List(ctx, &found, client.InNamespace(namespace.Name)) != nil {
-		return nil // the cache is stopping
+func (g *Grants) within(newList func() v1alpha1.ResourceList) handler.TypedMapFunc[*metav1.PartialObjectMetadata, reconcile.Request] {
+	return func(ctx context.Context, namespace *metav1.PartialObjectMetadata) []reconcile.Request {
+		found := newList()
+		if g.Cache.List(ctx, found, client.InNamespace(namespace.Name)) != nil {
+			return nil // the cache is stopping
+		}
+		var requests []reconcile.Request
+		_ = meta.EachListItem(found, func(item runtime.Object) error {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+			return nil
+		})
+		return requests
 	}
-	var requests []reconcile.Request
-	for i := range found.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found.Items[i])})
-	}
-	return requests
 }

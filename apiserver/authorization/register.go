@@ -1,0 +1,198 @@
+package authorization
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/session"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// maxUnused is how many clients of an app there may be that registered themselves and were never used.
+	maxUnused = 1000
+	// spared is how long a client that was never used gives way to no other.
+	spared = 10 * time.Minute
+	// registrationWait is when to try again where there is no room.
+	registrationWait = time.Minute
+)
+
+// ErrNoRoom comes as a WaitError: the app has as many clients that were never used as it may, all of them new.
+var ErrNoRoom = errors.New("too many clients registered themselves and were not used yet")
+
+// Registered is a client that registered itself, with what it alone is told.
+type Registered struct {
+	*Client
+	// Manager is the token that manages it, "" where it shares its name with all of the same metadata.
+	Manager string
+}
+
+// Register makes a client of what it says of itself. Public clients of the same metadata are one client, which nobody manages; one with a
+// secret is always new. It may return ErrNoRoom, as a WaitError.
+func Register(u *account.Unit, app *App, content document.OAuthClient, public bool) (Registered, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return Registered{}, err
+	}
+	row := people.OAuthClient{App: app.Entry.ID, Content: string(raw), CreatedAt: u.Now, UpdatedAt: u.Now}
+	manager := ""
+	if public {
+		sum := sha256.Sum256(raw)
+		row.Fingerprint = sum[:]
+		alike, found, err := u.OAuthClientAlike(app.Entry.ID, row.Fingerprint)
+		if err != nil {
+			return Registered{}, err
+		}
+		if found {
+			client, err := again(u, alike)
+			return Registered{Client: client}, err
+		}
+	} else if manager, row.Manager, err = session.Mint(u.Random); err != nil {
+		return Registered{}, err
+	}
+	if err := makeRoom(u, app); err != nil {
+		return Registered{}, err
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return Registered{}, err
+	}
+	row.Client = ids.Format(id)
+	if err := u.InsertOAuthClient(row); err != nil {
+		return Registered{}, err
+	}
+	client, err := NewRegistered(row)
+	if err != nil {
+		return Registered{}, err
+	}
+	return Registered{client, manager}, u.AuditAs("anonymous", "oauth.client_registered", "oauth_client:"+row.Client, 0)
+}
+
+// again returns the client of a row to one more who registers as it. Unless it was used it counts as new: who is told its id has as long to use
+// it as anybody.
+func again(u *account.Unit, row people.OAuthClient) (*Client, error) {
+	if row.UsedAt.IsZero() && row.CreatedAt.Before(u.Now) {
+		if err := u.RenewOAuthClient(row.App, row.Client, u.Now); err != nil {
+			return nil, err
+		}
+	}
+	return NewRegistered(row)
+}
+
+// PutDocument keeps what a client says of itself at its address, good until a time. It may return ErrNoRoom, as a WaitError.
+func PutDocument(u *account.Unit, app *App, id string, content document.OAuthClient, fresh time.Time) (*Client, error) {
+	row, found, err := u.LockOAuthClient(app.Entry.ID, id)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		row.FreshUntil = fresh
+		return rewriteItself(u, row, content)
+	}
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeRoom(u, app); err != nil {
+		return nil, err
+	}
+	row = people.OAuthClient{App: app.Entry.ID, Client: id, Content: string(raw), CreatedAt: u.Now, UpdatedAt: u.Now, FreshUntil: fresh}
+	if err := u.InsertOAuthClient(row); err != nil {
+		return nil, err
+	}
+	return NewRegistered(row)
+}
+
+// makeRoom lets the oldest client that was never used give way where there are too many. The lock makes those who register at once count
+// each other.
+func makeRoom(u *account.Unit, app *App) error {
+	if err := u.Lock("oauth-clients:" + ids.Format(app.Entry.ID)); err != nil {
+		return err
+	}
+	unused, oldest, err := u.UnusedOAuthClients(app.Entry.ID)
+	if err != nil || unused < maxUnused {
+		return err
+	}
+	if u.Now.Before(oldest.CreatedAt.Add(spared)) {
+		return &account.WaitError{Reason: ErrNoRoom, Wait: registrationWait}
+	}
+	_, err = u.DeleteOAuthClient(app.Entry.ID, oldest.Client)
+	return err
+}
+
+// Managed returns the client that a registration token manages, and whether there is one.
+func Managed(u *account.Unit, app *App, id, token string) (*Client, bool, error) {
+	hash, formed := session.Hash(token)
+	if !formed || !MayBeRegistered(id) {
+		return nil, false, nil
+	}
+	row, found, err := u.OAuthClient(app.Entry.ID, id)
+	if err != nil || !found || row.Manager == nil || subtle.ConstantTimeCompare(row.Manager, hash) != 1 {
+		return nil, false, err
+	}
+	client, err := NewRegistered(row)
+	return client, err == nil, err
+}
+
+// ErrClientGone: the client was deleted meanwhile.
+var ErrClientGone = errors.New("there is no such client any more")
+
+// Reregister writes what a client says of itself now. It may return ErrClientGone.
+func Reregister(u *account.Unit, client *Client, content document.OAuthClient) (*Client, error) {
+	row, found, err := u.LockOAuthClient(client.Registered.App, client.ID)
+	if err == nil && !found {
+		err = ErrClientGone
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rewriteItself(u, row, content)
+}
+
+// rewriteItself is Rewrite by the client, which does not say whether it is in use.
+func rewriteItself(u *account.Unit, row people.OAuthClient, content document.OAuthClient) (*Client, error) {
+	before, err := NewRegistered(row)
+	if err != nil {
+		return nil, err
+	}
+	content.Active = before.Active
+	return Rewrite(u, row, content)
+}
+
+// Rewrite writes what a client of run time is from now on.
+func Rewrite(u *account.Unit, row people.OAuthClient, content document.OAuthClient) (*Client, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	if row.Content != string(raw) {
+		row.Content, row.UpdatedAt = string(raw), u.Now
+	}
+	if err := u.UpdateOAuthClient(row); err != nil {
+		return nil, err
+	}
+	return NewRegistered(row)
+}
+
+// Make makes a client that a backend vouches for.
+func Make(u *account.Unit, app *App, content document.OAuthClient) (*Client, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return nil, err
+	}
+	row := people.OAuthClient{App: app.Entry.ID, Client: ids.Format(id), Content: string(raw), ByBackend: true, CreatedAt: u.Now, UpdatedAt: u.Now}
+	if err := u.InsertOAuthClient(row); err != nil {
+		return nil, err
+	}
+	return NewRegistered(row)
+}

@@ -1,0 +1,150 @@
+package decision
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
+	"github.com/cardea-iam/cardea/apiserver/limiter"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store"
+)
+
+// judgedFor is how long it is believed what an access token stands for: so late may what ends it be noticed.
+const judgedFor = 500 * time.Millisecond
+
+// byAccessToken finds who an access token of a deployment's authorization server stands for, and what of it is still held. A token is for
+// those whom it names: for the asker where it says which resource it is, else for the deployment itself.
+func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audience string, client netip.Addr) (*subject, error) {
+	digest := apikey.Digest(sha256.Sum256([]byte(audience + " " + raw)))
+	now := a.Clock()
+	known := a.subjects.get(digest, s)
+	if known != nil && !known.live(now) {
+		return nil, authn.Expired()
+	}
+	if known != nil && now.Before(known.judged.Add(judgedFor)) {
+		return known, nil
+	}
+	app, tenant, claims, ok := a.readAccessToken(s, raw, audience, now)
+	if !ok && a.guesses.tooMany(client) {
+		return nil, tooManyGuesses()
+	}
+	if !ok {
+		return nil, apierror.InvalidToken()
+	}
+	request := &account.Request{Tenant: tenant, Store: a.People, Now: now.UTC().Truncate(time.Microsecond), Actor: "anonymous"}
+	var judged authorization.Judged
+	err := request.View(ctx, func(u *account.Unit) (err error) {
+		judged, err = app.Judge(u, claims)
+		return err
+	})
+	if errors.Is(err, store.ErrUnavailable) {
+		return nil, apierror.Unavailable(err, "the store is away: try again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if judged.Client == nil {
+		return nil, apierror.InvalidToken()
+	}
+	found, err := a.newAccessSubject(s, app, tenant, &judged)
+	if err != nil {
+		return nil, err
+	}
+	found.judged = now
+	a.subjects.put(digest, found)
+	return found, nil
+}
+
+// readAccessToken finds the app that gave a token, and reads it.
+func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now time.Time) (*authorization.App, *account.Tenant, authorization.AccessClaims, bool) {
+	var none authorization.AccessClaims
+	entry, found := s.AppByIssuer(issuerOf(raw))
+	if !found {
+		return nil, nil, none, false
+	}
+	deployment, found := s.Deployment(entry.Deployment)
+	if !found {
+		return nil, nil, none, false
+	}
+	app, tenant := authorization.NewApp(s, entry), account.NewTenant(s, deployment)
+	claims, ok := a.Tokens.Read(app, raw, now)
+	if !ok || audience != "" && !slices.Contains(app.Content.Resources, audience) {
+		return nil, nil, none, false
+	}
+	own := []string{audience}
+	if audience == "" {
+		own = []string{app.Content.Issuer, "cardea:" + deployment.Namespace + ":" + deployment.Name}
+	}
+	return app, tenant, claims, slices.ContainsFunc(own, func(name string) bool { return claims.Audience.Contains(name) })
+}
+
+// issuerOf is who a token says that gave it, before anything of it is proven.
+func issuerOf(raw string) string {
+	if issuer, opaque := authorization.OpaqueIssuer(raw); opaque {
+		return issuer
+	}
+	parts := strings.Split(raw, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var says struct {
+		Issuer string `json:"iss"`
+	}
+	if err != nil || json.Unmarshal(payload, &says) != nil {
+		return ""
+	}
+	return says.Issuer
+}
+
+// newAccessSubject is newSubject for an access token: its permissions are the scopes, and what they stand for where the person granted them. The
+// client's scheme limits it, each of its people for themselves.
+func (a *API) newAccessSubject(s *snapshot.Snapshot, app *authorization.App, tenant *account.Tenant, judged *authorization.Judged) (*subject, error) {
+	permissions := slices.Clone(judged.Scopes)
+	for _, scope := range judged.Scopes {
+		if declared := app.Scopes[scope]; declared != nil {
+			for _, name := range []string{declared.OrganizationPermission, declared.WorkspacePermission} {
+				if name != "" {
+					permissions = append(permissions, name)
+				}
+			}
+		}
+	}
+	permissions = append(permissions, judged.Claims.Permissions...)
+	slices.Sort(permissions)
+	permissions = slices.Compact(permissions)
+	who := identity{DeploymentID: ids.Format(tenant.Entry.ID)}
+	if judged.Subject != nil {
+		who.OwnerUserID = ids.Format(judged.Subject.User.ID)
+		organization, workspace := judged.Subject.Place.IDs()
+		who.OrganizationID, who.WorkspaceID = idOrNone(organization), idOrNone(workspace)
+	}
+	principal := authn.NewClientPrincipal(tenant.Entry, tenant.Settings, judged.Client.ID, who.OwnerUserID, judged.Client.Scheme, permissions)
+	binding, err := a.Limiter.Bind(s, principal)
+	if missing := (*limiter.MissingError)(nil); errors.As(err, &missing) {
+		return nil, apierror.Unavailable(err, "the limits of the client are not known here yet: try again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	metadata, err := json.Marshal(map[string]string{"principal_type": typeAccessToken, "client_id": judged.Client.ID})
+	if err != nil {
+		return nil, err
+	}
+	found := &subject{under: s.Position(), principal: principal, binding: binding, expires: judged.Claims.Expiry.Time()}
+	found.describe(who, permissions, metadata)
+	return found, nil
+}

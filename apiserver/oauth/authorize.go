@@ -1,0 +1,272 @@
+package oauth
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/asset"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
+	"github.com/cardea-iam/cardea/internal/redirecturi"
+)
+
+const (
+	// maxQuery is the longest query of an authorization request, in bytes.
+	maxQuery = 8 << 10
+	// maxOpaque is the longest state and the longest nonce, in bytes.
+	maxOpaque = 4 << 10
+	// maxResources is for how many resources one asks at once.
+	maxResources = 20
+)
+
+// challenge is the form of what a verifier hashes to (RFC 7636 4.2): 32 bytes in base64url.
+var challenge = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+
+// prompts are those that are understood (OpenID Connect Core 3.1.2.1).
+var prompts = []string{"none", "login", "consent", "select_account"}
+
+// refusal is what a client is told through the browser, once it is proven where it may be told.
+type refusal struct{ Code, Description string }
+
+func (r *refusal) Error() string { return r.Code + ": " + r.Description }
+
+func refuse(code, description string) error { return &refusal{code, description} }
+
+// authorizeByForm sends a request that was posted to the one way: a browser that comes from another site brings its session along with a GET
+// alone.
+func authorizeByForm(c *call) error {
+	form, err := c.form()
+	if err != nil || len(form.Encode()) > maxQuery {
+		return c.page("request")
+	}
+	c.found(c.Content.FrontendURL + "/oauth/" + c.Content.Slug + "/authorize?" + form.Encode())
+	return nil
+}
+
+// authorize takes what a client asks a person for, and leads the browser to the page that asks. Until it is proven where the client may be
+// told (RFC 9700 4.11), what is wrong is a page.
+func authorize(c *call) error {
+	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil || len(c.r.URL.RawQuery) > maxQuery || strings.ContainsRune(query.Get("client_id"), 0) {
+		return c.page("request")
+	}
+	if strings.HasPrefix(query.Get("request_uri"), pushedPrefix) {
+		return c.authorizePushed(query)
+	}
+	client, known, err := c.visitingClient(query)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return c.page("client")
+	}
+	redirect := query.Get("redirect_uri")
+	if len(query["redirect_uri"]) != 1 || !registered(client, redirect) {
+		return c.page("redirect_uri")
+	}
+	asked, err := c.asked(client, query)
+	if err == nil && client.RequirePAR {
+		err = refuse("invalid_request", "the client has to push its requests (RFC 9126)")
+	}
+	var refused *refusal
+	if errors.As(err, &refused) {
+		state := ""
+		if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
+			state = query.Get("state")
+		}
+		back := authorization.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
+		if !client.VouchedFor() {
+			return c.refusedPage(client, redirect, refused, back)
+		}
+		c.found(back)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	handle := ""
+	err = c.change(func(u *account.Unit) (err error) {
+		handle, err = authorization.Insert(u, c.App, client, asked)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	to := url.Values{}
+	if locales := query.Get("ui_locales"); locales != "" {
+		to.Set("ui_locales", locales)
+	}
+	if asked.LoginHint != "" {
+		to.Set("login_hint", asked.LoginHint)
+	}
+	path := c.pages() + "/authorize/" + handle
+	if len(to) > 0 {
+		path += "?" + to.Encode()
+	}
+	c.found(path)
+	return nil
+}
+
+// visitingClient finds the client that a browser names, once.
+func (c *call) visitingClient(query url.Values) (*authorization.Client, bool, error) {
+	if len(query["client_id"]) != 1 {
+		return nil, false, nil
+	}
+	id := query.Get("client_id")
+	if c.Content.AllowDynamicClientRegistration && c.Content.Active && authorization.IsDocumentID(id) {
+		return c.documentClient(id)
+	}
+	return c.findClient(id)
+}
+
+// pages is where people are asked: the tenant's own pages, or ours.
+func (c *call) pages() string {
+	if pages := c.settings().EffectivePages(); pages.URL != "" {
+		return pages.URL
+	}
+	return c.Content.FrontendURL
+}
+
+// found leads the browser elsewhere, by GET.
+func (c *call) found(to string) {
+	header := c.w.Header()
+	header.Set("Location", to)
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", "no-referrer")
+	c.w.WriteHeader(http.StatusSeeOther)
+}
+
+// page tells the person, not the client, what is wrong: "request", "client" or "redirect_uri".
+func (c *call) page(problem string) error {
+	if asset.WantsPage(c.r) && !c.settings().EffectivePages().Disabled {
+		shown := c.r.Clone(c.r.Context())
+		shown.Method, shown.Body = http.MethodGet, http.NoBody
+		shown.URL.Path, shown.URL.RawQuery = "/authorize", url.Values{"problem": {problem}}.Encode()
+		c.Next.ServeHTTP(c.w, shown)
+		return nil
+	}
+	switch problem {
+	case "client":
+		return &Error{Status: http.StatusBadRequest, Code: "invalid_client", Description: "client_id is missing, doubled, or names no client of this app that is in use"}
+	case "redirect_uri":
+		return invalidRequest("redirect_uri is missing, doubled, or none that the client is registered with: they have to be equal, character by character")
+	}
+	return invalidRequest("the request cannot be read, or is longer than 8 KiB")
+}
+
+// refusedPage tells the person what a client asked for wrongly that nobody vouches for, and lets them go to it.
+func (c *call) refusedPage(client *authorization.Client, redirect string, refused *refusal, back string) error {
+	c.r = c.r.WithContext(authorization.WithRefused(c.r.Context(), authorization.Refused{
+		Client: client.Name, Host: redirecturi.Host(redirect), Reason: refused.Error(), Back: back,
+	}))
+	if err := c.page("app"); err != nil {
+		return asRefused(refused)
+	}
+	return nil
+}
+
+// registered tells whether a client may be answered at a URI.
+func registered(client *authorization.Client, asked string) bool {
+	return asked != "" && slices.ContainsFunc(client.RedirectURIs, func(uri string) bool { return redirecturi.Fits(uri, asked) })
+}
+
+// asked reads what a client asks for. A refusal is for the client.
+func (c *call) asked(client *authorization.Client, query url.Values) (asked authorization.Parameters, err error) {
+	if err := single(query); err != nil {
+		return asked, refuse("invalid_request", "a parameter is there more than once, or has a NUL")
+	}
+	query = given(query)
+	for _, check := range []func(*authorization.Client, url.Values, *authorization.Parameters) error{c.askedForm, c.askedPerson, c.askedScopes, c.askedResources} {
+		if err := check(client, query, &asked); err != nil {
+			return asked, err
+		}
+	}
+	return asked, nil
+}
+
+func (c *call) askedForm(client *authorization.Client, query url.Values, asked *authorization.Parameters) error {
+	switch {
+	case query.Has("request"):
+		return refuse("request_not_supported", "send the parameters themselves")
+	case query.Has("request_uri"):
+		return refuse("request_uri_not_supported", "send the parameters themselves")
+	case query.Get("response_type") == "":
+		return refuse("invalid_request", "response_type is missing: it is code")
+	case query.Get("response_type") != "code":
+		return refuse("unsupported_response_type", "response_type has to be code")
+	case query.Has("response_mode") && query.Get("response_mode") != "query":
+		return refuse("invalid_request", "response_mode has to be query")
+	case !client.May(string(v1alpha1.GrantTypeAuthorizationCode)):
+		return refuse("unauthorized_client", "the client may not use authorization codes: add AuthorizationCode to its grantTypes")
+	case !challenge.MatchString(query.Get("code_challenge")) || query.Get("code_challenge_method") != "S256":
+		return refuse("invalid_request", "send code_challenge, 43 characters, with code_challenge_method=S256 (PKCE)")
+	case len(query.Get("state")) > maxOpaque || len(query.Get("nonce")) > maxOpaque || len(query.Get("login_hint")) > 320:
+		return refuse("invalid_request", "state and nonce have at most 4096 characters, login_hint 320")
+	}
+	asked.RedirectURI, asked.State, asked.Nonce, asked.Challenge = query.Get("redirect_uri"), query.Get("state"), query.Get("nonce"), query.Get("code_challenge")
+	asked.LoginHint = query.Get("login_hint")
+	return nil
+}
+
+func (c *call) askedPerson(_ *authorization.Client, query url.Values, asked *authorization.Parameters) error {
+	asked.Prompts = strings.Fields(query.Get("prompt"))
+	for _, prompt := range asked.Prompts {
+		if !slices.Contains(prompts, prompt) || prompt == "none" && len(asked.Prompts) > 1 {
+			return refuse("invalid_request", "prompt has to be none alone, or some of login, consent and select_account")
+		}
+	}
+	if query.Has("max_age") {
+		age, err := strconv.ParseInt(query.Get("max_age"), 10, 32)
+		if err != nil || age < 0 {
+			return refuse("invalid_request", "max_age has to be a number of seconds")
+		}
+		asked.MaxAge = &age
+	}
+	return nil
+}
+
+func (c *call) askedScopes(client *authorization.Client, query url.Values, asked *authorization.Parameters) error {
+	scopes, err := scopesOf(query.Get("scope"))
+	if err != nil {
+		return refuse("invalid_scope", "a scope has a character that scopes do not have")
+	}
+	declared := query.Get("scope") == "" && client.Scopes != nil
+	if declared {
+		scopes = slices.DeleteFunc(slices.Clone(*client.Scopes), func(scope string) bool { return !c.MayAsk(client, scope) })
+	}
+	for _, scope := range scopes {
+		switch {
+		case scope == authorization.ScopeOffline && !client.May(string(v1alpha1.GrantTypeRefreshToken)):
+			// What outlives the sign-in are refresh tokens, which the client cannot have (OpenID Connect Core 11: ignored).
+		case c.MayAsk(client, scope):
+			asked.Scopes = append(asked.Scopes, scope)
+		default:
+			return refuse("invalid_scope", "a scope is unknown, archived, or not the client's")
+		}
+	}
+	return nil
+}
+
+func (c *call) askedResources(client *authorization.Client, query url.Values, asked *authorization.Parameters) error {
+	asked.Resources = slices.Compact(slices.Sorted(slices.Values(query["resource"])))
+	if len(asked.Resources) > maxResources {
+		return refuse("invalid_target", "these are too many resources at once")
+	}
+	for _, resource := range asked.Resources {
+		if !c.maySeek(client, resource) {
+			return refuse("invalid_target", "a resource is unknown, or not the client's")
+		}
+	}
+	return nil
+}
+
+// maySeek tells whether a client may ask for tokens for a resource.
+func (c *call) maySeek(client *authorization.Client, resource string) bool {
+	return slices.Contains(c.Content.Resources, resource) && (client.Resources == nil || slices.Contains(*client.Resources, resource))
+}

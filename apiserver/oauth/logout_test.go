@@ -1,0 +1,70 @@
+package oauth_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+func TestAClientSignsPeopleOutOfTheirOwnSessionOnly(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		const back = "https://client.example/goodbye"
+		with := func(c *document.OAuthClient) { c.PostLogoutURIs = []string{back} }
+		c, other := w.web("reports", with), w.web("other", nil)
+		p, elsewhere := w.signUp("ada@example.com"), w.signUp("eve@example.com")
+		token := c.post("/token", redeem(p.allow(c.request("openid")).Get("code")))
+		stranger := c.post("/token", redeem(elsewhere.allow(c.request("openid")).Get("code")))
+		visit := func(p *person, query url.Values) (int, string) {
+			status, header, _ := p.send("GET", "/oauth/portal/logout?"+query.Encode(), nil)
+			return status, header.Get("Location")
+		}
+		whoIs := func() any { return p.ask("GET", "/session", nil)["data"].(map[string]any)["user"] }
+
+		for what, query := range map[string]url.Values{
+			"where the client is not registered": {"id_token_hint": {token.text("id_token")}, "post_logout_redirect_uri": {"https://evil.example"}},
+			"where another client is not":        {"client_id": {other.id}, "post_logout_redirect_uri": {back}},
+			"without a client":                   {"post_logout_redirect_uri": {back}},
+			"for another client":                 {"id_token_hint": {token.text("id_token")}, "client_id": {other.id}, "post_logout_redirect_uri": {back}},
+			"twice":                              {"state": {"a", "b"}},
+		} {
+			if status, to := visit(p, query); status != 400 || to != "" {
+				t.Errorf("%s: %d %s", what, status, to)
+			}
+		}
+		for what, hint := range map[string]string{
+			"without a hint": "", "with another session's": stranger.text("id_token"), "with an access token": token.text("access_token"), "with a torn one": token.text("id_token") + "x",
+		} {
+			query := url.Values{"client_id": {c.id}, "post_logout_redirect_uri": {back}, "state": {"st"}}
+			if hint != "" {
+				query.Set("id_token_hint", hint)
+			}
+			status, to := visit(p, query)
+			if page, err := url.Parse(to); err != nil || status != 303 || page.Path != "/sign-out" || strings.Contains(to, "eyJ") {
+				t.Errorf("%s: %d %s", what, status, to)
+			}
+			if whoIs() == nil {
+				t.Fatalf("%s: signed out unasked", what)
+			}
+		}
+		asked := url.Values{"client_id": {c.id}, "post_logout_redirect_uri": {back}, "state": {"st"}, "asked": {"1"}}
+		if status, to := visit(p, asked); status != 303 || to != back+"?state=st" || whoIs() == nil {
+			t.Errorf("on the way back: %d %s", status, to)
+		}
+		w.Clock.Advance(time.Hour) // the ID token is over
+		if status, to := visit(p, url.Values{"id_token_hint": {token.text("id_token")}, "post_logout_redirect_uri": {back}, "state": {"st"}}); status != 303 || to != back+"?state=st" {
+			t.Errorf("with its hint: %d %s", status, to)
+		}
+		if whoIs() != nil {
+			t.Error("still signed in")
+		}
+		if status, to := visit(p, url.Values{"id_token_hint": {token.text("id_token")}}); status != 303 || to != "http://localhost:8081/sign-in" {
+			t.Errorf("signed out already: %d %s", status, to)
+		}
+		if c.post("/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token.text("refresh_token")}}).status == 200 {
+			t.Error("its tokens go on")
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package oauth_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/store/document"
+)
+
+// redeclare puts a client as it is declared from now on.
+func (c *client) redeclare(name string, change func(*document.OAuthClient)) {
+	c.w.T.Helper()
+	change(&c.declared)
+	c.w.Put(v1alpha1.KindOAuthClient, name, frontendtest.Deployment, "", c.declared)
+}
+
+// refresh presents a refresh token.
+func (c *client) refresh(token string, more ...string) answer {
+	c.w.T.Helper()
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
+	for i := 0; i < len(more); i += 2 {
+		form.Add(more[i], more[i+1])
+	}
+	return c.post("/token", form)
+}
+
+// introspect asks about a token.
+func (c *client) introspect(token string) answer {
+	c.w.T.Helper()
+	return c.post("/introspect", url.Values{"token": {token}})
+}
+
+// TestWhatAClientLostItsTokensLose: the scopes, the resources and the permissions that its declaration no longer gives it.
+func TestWhatAClientLostItsTokensLose(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		api, mcp := "https://api.acme.example", "https://mcp.acme.example/mcp"
+		c, p := w.web("reports", func(d *document.OAuthClient) { d.Scopes = &[]string{"openid", "jobs:read", "jobs:run"} }), w.signUp("ada@example.com")
+		request := c.request("openid jobs:read jobs:run")
+		request["resource"] = []string{api, mcp}
+		got := c.post("/token", redeem(p.allow(request).Get("code")))
+		request["resource"] = []string{mcp}
+		alone := c.post("/token", redeem(p.allow(request).Get("code")))
+
+		c.redeclare("reports", func(d *document.OAuthClient) {
+			d.Scopes, d.Resources = &[]string{"openid", "jobs:read"}, &[]string{api}
+		})
+		w.Eventually("the access token has lost the scope", func() bool { return c.introspect(got.text("access_token")).text("scope") == "openid jobs:read" })
+		next := c.refresh(got.text("refresh_token"))
+		if next.text("scope") != "openid jobs:read" {
+			t.Errorf("refreshed: %s", next.raw)
+		}
+		if aud := fmt.Sprint(claimsIn(t, w, next.text("access_token"))["aud"]); aud != api {
+			t.Errorf("for %s", aud)
+		}
+		if a := c.refresh(alone.text("refresh_token")); a.text("error") != "invalid_target" {
+			t.Errorf("for no resource that is left: %d %s", a.status, a.raw)
+		}
+
+		machine := w.declare("machine", func(d *document.OAuthClient) { d.MachinePermissions = []string{"users:read", "users:write"} })
+		token := machine.post("/token", url.Values{"grant_type": {"client_credentials"}}).text("access_token")
+		machine.redeclare("machine", func(d *document.OAuthClient) { d.MachinePermissions = []string{"users:read"} })
+		w.Eventually("the machine has lost the permission", func() bool {
+			return fmt.Sprint(machine.introspect(token).body["permissions"]) == "[users:read]"
+		})
+	})
+}
+
+// TestTwoWhoRotateBesideEachOtherAreFound: a thief that uses a copy before its owner does, and waits until the owner went on, is no second
+// owner.
+func TestTwoWhoRotateBesideEachOtherAreFound(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		c, p := w.web("reports", nil), w.signUp("ada@example.com")
+		for _, thiefFirst := range []bool{false, true} {
+			shared := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("refresh_token")
+			hands := []string{c.refresh(shared).text("refresh_token"), c.refresh(shared).text("refresh_token")}
+			if thiefFirst {
+				slices.Reverse(hands)
+			}
+			first := c.refresh(hands[0])
+			if first.status != 200 {
+				t.Fatal(first.raw)
+			}
+			w.Clock.Advance(11 * time.Second)
+			if a := c.refresh(hands[1]); a.text("error") != "invalid_grant" {
+				t.Errorf("the other goes on: %d %s", a.status, a.raw)
+			}
+			if a := c.refresh(first.text("refresh_token")); a.text("error") != "invalid_grant" {
+				t.Errorf("the family goes on: %d %s", a.status, a.raw)
+			}
+		}
+		if w.audited("oauth.refresh_token_reused") != 2 {
+			t.Error("it is not in the audit")
+		}
+	})
+}
+
+// TestAnIdleRefreshTokenIsNotActive: introspection says of a refresh token what its use would.
+func TestAnIdleRefreshTokenIsNotActive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, p := w.web("reports", nil), w.signUp("ada@example.com")
+	token := c.post("/token", redeem(p.allow(c.request("jobs:read offline_access")).Get("code"))).text("refresh_token")
+	if a := c.introspect(token); a.body["active"] != true {
+		t.Fatal(a.raw)
+	}
+	w.Clock.Advance(7*24*time.Hour + time.Second)
+	if a := c.introspect(token); a.body["active"] != false {
+		t.Errorf("after a week without use: %s", a.raw)
+	}
+}
+
+// TestParametersWithoutAValueAreOmitted: RFC 6749 3.1 and 3.2.
+func TestParametersWithoutAValueAreOmitted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	public, p := w.declarePublic("page", callback), w.signUp("ada@example.com")
+	request := public.request("jobs:read")
+	for _, name := range []string{"max_age", "response_mode", "request", "request_uri", "prompt", "resource", "nonce", "login_hint"} {
+		request.Set(name, "")
+	}
+	form := redeem(p.allow(request).Get("code"))
+	for _, name := range []string{"client_secret", "scope", "resource", "client_assertion"} {
+		form.Set(name, "")
+	}
+	if a := public.post("/token", form); a.status != 200 || a.text("scope") != "jobs:read" {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+	machine := w.declare("machine", func(d *document.OAuthClient) { d.Scopes = &[]string{"jobs:run"} })
+	if a := machine.post("/token", url.Values{"grant_type": {"client_credentials"}, "scope": {""}}); a.text("scope") != "jobs:run" {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}
+
+// TestADecisionNamesNoPlaceThatThePersonLeft: what is left of a token is of the person alone.
+func TestADecisionNamesNoPlaceThatThePersonLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, p := w.web("reports", nil), w.signUp("ada@example.com")
+	own := p.ask("POST", "/organizations", map[string]any{"name": "Own"})["data"].(map[string]any)["organization"].(map[string]any)["id"].(string)
+	done := p.decide(p.authorize(c.request("jobs:read orders:read")), map[string]any{"decision": "allow", "organization_id": own})
+	to, err := url.Parse(fmt.Sprint(done["redirect_to"]))
+	w.Must(err)
+	token := c.post("/token", redeem(to.Query().Get("code"))).text("access_token")
+	organization := func() any {
+		raw, err := json.Marshal(map[string]any{"principal": map[string]any{"type": "oauth_access_token", "value": token}, "method": "GET", "resource": "/jobs", "required_permissions": []string{"jobs:read"}})
+		w.Must(err)
+		answer, said := httptest.NewRecorder(), map[string]any{}
+		r := httptest.NewRequest("POST", "/v1/authz/check", bytes.NewReader(raw))
+		r.Header.Set("Content-Type", "application/json")
+		w.Decision.ServeHTTP(answer, r)
+		w.Must(json.Unmarshal(answer.Body.Bytes(), &said))
+		if said["allowed"] != true {
+			t.Fatalf("%v", said)
+		}
+		return said["identity"].(map[string]any)["organization_id"]
+	}
+	if got := organization(); got != own {
+		t.Fatalf("in %v", got)
+	}
+	p.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
+	p.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": "own"})
+	w.Eventually("the organization is named no more", func() bool {
+		w.Clock.Advance(time.Second)
+		return organization() == nil
+	})
+}

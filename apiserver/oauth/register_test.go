@@ -1,0 +1,270 @@
+package oauth_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+)
+
+// openToAll lets clients register themselves.
+func (w *world) openToAll() {
+	w.T.Helper()
+	w.app.AllowDynamicClientRegistration = true
+	w.Put(v1alpha1.KindOAuthApp, "portal", frontendtest.Deployment, "portal", w.app)
+	w.Eventually("registration is on", func() bool {
+		return strings.Contains(w.get("/oauth/portal/.well-known/openid-configuration").raw, "registration_endpoint")
+	})
+}
+
+// ask sends a request with JSON and a registration token, "" for none.
+func (w *world) ask(method, path, token string, body any) answer {
+	w.T.Helper()
+	raw, err := json.Marshal(body)
+	w.Must(err)
+	r, err := http.NewRequest(method, w.Server.URL+"/oauth/portal"+path, bytes.NewReader(raw))
+	w.Must(err)
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return w.send(r)
+}
+
+func TestAClientRegistersItselfWhereItMay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	says := map[string]any{"client_name": "Agent", "redirect_uris": []string{"http://127.0.0.1/callback"}, "token_endpoint_auth_method": "none", "grant_types": []string{"authorization_code", "refresh_token"}}
+	if a := w.ask("POST", "/register", "", says); a.status != 404 {
+		t.Errorf("where it is off: %d %s", a.status, a.raw)
+	}
+	w.openToAll()
+	made := w.ask("POST", "/register", "", says)
+	if made.status != 201 || made.text("client_id") == "" || made.text("application_type") != "native" || made.text("id_token_signed_response_alg") != "RS256" || made.text("registration_access_token") != "" || made.text("client_secret") != "" {
+		t.Fatalf("%d %s", made.status, made.raw)
+	}
+	if again := w.ask("POST", "/register", "", says); again.status != 201 || again.raw != made.raw {
+		t.Errorf("the same once more: %s", again.raw)
+	}
+	says["client_name"] = "Agent 2"
+	if other := w.ask("POST", "/register", "", says); other.status != 201 || other.text("client_id") == made.text("client_id") {
+		t.Errorf("another: %s", other.raw)
+	}
+
+	c, p := &client{w: w, id: made.text("client_id")}, w.signUp("ada@example.com")
+	request := c.request("openid jobs:read")
+	request.Set("redirect_uri", "http://127.0.0.1:7777/callback")
+	page := p.authorize(request)
+	shown := p.ask("GET", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), nil)["data"].(map[string]any)["client"].(map[string]any)
+	if shown["name"] != "Agent" || shown["verified"] != false {
+		t.Errorf("shown as %v", shown)
+	}
+	form := redeem(p.allow(request).Get("code"))
+	form.Set("redirect_uri", "http://127.0.0.1:7777/callback")
+	token := c.post("/token", form)
+	if token.status != 200 || token.text("refresh_token") == "" {
+		t.Fatalf("%d %s", token.status, token.raw)
+	}
+	if a := c.post("/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token.text("refresh_token")}}); a.status != 200 {
+		t.Errorf("refreshed: %s", a.raw)
+	}
+	for _, grant := range p.ask("GET", "/me/oauth-grants", nil)["data"].([]any) {
+		if grant.(map[string]any)["client_name"] != "Agent" {
+			t.Errorf("%v", grant)
+		}
+	}
+}
+
+func TestAClientWithASecretManagesItsRegistration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	says := map[string]any{"client_name": "Shop", "redirect_uris": []string{callback}}
+	made := w.ask("POST", "/register", "", says)
+	token, path := made.text("registration_access_token"), "/register/"+made.text("client_id")
+	if made.status != 201 || made.text("client_secret") == "" || made.body["client_secret_expires_at"] != 0.0 || made.text("registration_client_uri") != issuer+path {
+		t.Fatalf("%d %s", made.status, made.raw)
+	}
+	if again := w.ask("POST", "/register", "", says); again.text("client_id") == made.text("client_id") {
+		t.Error("a client with a secret is shared")
+	}
+	read := w.ask("GET", path, token, nil)
+	if read.status != 200 || read.text("client_name") != "Shop" || strings.Contains(read.raw, made.text("client_secret")) {
+		t.Errorf("%d %s", read.status, read.raw)
+	}
+	for what, a := range map[string]answer{
+		"no token": w.ask("GET", path, "", nil), "another's": w.ask("GET", path, strings.Repeat("A", 43), nil), "another client": w.ask("DELETE", "/register/1", token, nil),
+	} {
+		if a.status != 401 {
+			t.Errorf("%s: %d", what, a.status)
+		}
+	}
+	c, p := &client{w: w, id: made.text("client_id"), secret: made.text("client_secret")}, w.signUp("ada@example.com")
+	first := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code")))
+	if first.status != 200 {
+		t.Fatalf("%s", first.raw)
+	}
+	says["redirect_uris"] = []string{"https://client.example/other"}
+	if a := w.ask("PUT", path, token, says); a.status != 200 || !strings.Contains(a.raw, "/other") {
+		t.Errorf("rewritten: %d %s", a.status, a.raw)
+	}
+	if status, _, _ := p.send("GET", "/oauth/portal/authorize?"+c.request("jobs:read").Encode(), nil); status != 400 {
+		t.Errorf("at the URI of before: %d", status)
+	}
+	if a := w.ask("PUT", path, token, map[string]any{"redirect_uris": []string{callback}, "token_endpoint_auth_method": "none"}); a.text("error") != "invalid_client_metadata" {
+		t.Errorf("made public: %s", a.raw)
+	}
+	if a := w.ask("DELETE", path, token, nil); a.status != 204 {
+		t.Errorf("deleted: %d %s", a.status, a.raw)
+	}
+	if a := c.post("/introspect", url.Values{"token": {first.text("access_token")}}); a.text("error") != "invalid_client" {
+		t.Errorf("after its end: %s", a.raw)
+	}
+	if grants := p.ask("GET", "/me/oauth-grants", nil)["data"].([]any); len(grants) != 0 {
+		t.Errorf("its grants stay: %v", grants)
+	}
+}
+
+func TestHostileRegistrationsAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	for what, tt := range map[string]struct {
+		says map[string]any
+		code string
+	}{
+		"no redirect URI":               {map[string]any{}, "invalid_redirect_uri"},
+		"a fragment":                    {map[string]any{"redirect_uris": []string{callback + "#x"}}, "invalid_redirect_uri"},
+		"plain http":                    {map[string]any{"redirect_uris": []string{"http://client.example/"}}, "invalid_redirect_uri"},
+		"a script":                      {map[string]any{"redirect_uris": []string{"javascript:alert(1)"}, "token_endpoint_auth_method": "none"}, "invalid_redirect_uri"},
+		"an app's scheme with a secret": {map[string]any{"redirect_uris": []string{"com.example.app:/cb"}}, "invalid_redirect_uri"},
+		"the machine of a web client":   {map[string]any{"redirect_uris": []string{"http://127.0.0.1/"}, "application_type": "web"}, "invalid_redirect_uri"},
+		"seventeen URIs":                {map[string]any{"redirect_uris": strings.Fields(strings.Repeat(callback+" ", 17))}, "invalid_redirect_uri"},
+		"tokens of its own":             {map[string]any{"redirect_uris": []string{callback}, "grant_types": []string{"client_credentials"}}, "invalid_client_metadata"},
+		"the implicit flow":             {map[string]any{"redirect_uris": []string{callback}, "response_types": []string{"token"}}, "invalid_client_metadata"},
+		"an unknown method":             {map[string]any{"redirect_uris": []string{callback}, "token_endpoint_auth_method": "tls_client_auth"}, "invalid_client_metadata"},
+		"no algorithm":                  {map[string]any{"redirect_uris": []string{callback}, "id_token_signed_response_alg": "none"}, "invalid_client_metadata"},
+		"keys without signing":          {map[string]any{"redirect_uris": []string{callback}, "jwks_uri": "https://client.example/jwks"}, "invalid_client_metadata"},
+		"signing without keys":          {map[string]any{"redirect_uris": []string{callback}, "token_endpoint_auth_method": "private_key_jwt"}, "invalid_client_metadata"},
+		"a name that reads backwards":   {map[string]any{"redirect_uris": []string{callback}, "client_name": "moc\u202eelgoog"}, "invalid_client_metadata"},
+		"a logo without TLS":            {map[string]any{"redirect_uris": []string{callback}, "logo_uri": "http://client.example/x.png"}, "invalid_client_metadata"},
+		"a policy that is a script":     {map[string]any{"redirect_uris": []string{callback}, "policy_uri": "javascript:alert(1)"}, "invalid_client_metadata"},
+		"another kind":                  {map[string]any{"redirect_uris": "https://client.example"}, "invalid_client_metadata"},
+	} {
+		if a := w.ask("POST", "/register", "", tt.says); a.status != 400 || a.text("error") != tt.code {
+			t.Errorf("%s: %d %s", what, a.status, a.raw)
+		}
+	}
+	if a := w.ask("POST", "/register", "", map[string]any{"client_name": strings.Repeat("x", 70_000)}); a.status != 413 {
+		t.Errorf("too long: %d", a.status)
+	}
+}
+
+func TestUnusedRegistrationsGiveWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	register := func(n int) answer {
+		return w.ask("POST", "/register", "", map[string]any{"client_name": fmt.Sprint("Agent ", n), "redirect_uris": []string{"http://127.0.0.1/"}, "token_endpoint_auth_method": "none"})
+	}
+	first := register(0)
+	w.Clock.Advance(time.Second)
+	for n := range 999 {
+		if a := register(n + 1); a.status != 201 {
+			t.Fatalf("%d: %d %s", n, a.status, a.raw)
+		}
+	}
+	if a := register(1000); a.status != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("one more: %d %s", a.status, a.raw)
+	}
+	if a := register(5); a.status != 201 {
+		t.Errorf("one that is there: %d %s", a.status, a.raw)
+	}
+	w.Clock.Advance(11 * time.Minute)
+	if a := register(1000); a.status != 201 {
+		t.Errorf("later: %d %s", a.status, a.raw)
+	}
+	gone := &client{w: w, id: first.text("client_id")}
+	if a := gone.post("/token", url.Values{"grant_type": {"x"}}); a.text("error") != "invalid_client" {
+		t.Errorf("the oldest: %s", a.raw)
+	}
+}
+
+// TestWhereAnAnswerGoesIsNotWhatAStrangerWritesThere: an app's scheme is shown as such, whatever host it seems to have.
+func TestWhereAnAnswerGoesIsNotWhatAStrangerWritesThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	p := w.signUp("ada@example.com")
+	for uri, shown := range map[string]string{
+		"com.example.app://accounts.bank.example/cb": "com.example.app", "com.example.app:/cb": "com.example.app", "http://127.0.0.1/cb": "127.0.0.1", "https://shop.example/cb": "shop.example",
+	} {
+		made := w.ask("POST", "/register", "", map[string]any{"redirect_uris": []string{uri}, "token_endpoint_auth_method": "none"})
+		if strings.Contains(made.text("client_name"), "bank") {
+			t.Errorf("%s is called %s", uri, made.text("client_name"))
+		}
+		request := (&client{w: w, id: made.text("client_id")}).request("jobs:read")
+		request.Set("redirect_uri", uri)
+		page := p.authorize(request)
+		said := p.ask("GET", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), nil)["data"].(map[string]any)
+		if said["redirect_host"] != shown {
+			t.Errorf("%s is shown as %v", uri, said["redirect_host"])
+		}
+	}
+}
+
+// TestRegistrationThatIsOffManagesNothing: RFC 7592 is served where RFC 7591 is.
+func TestRegistrationThatIsOffManagesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	made := w.ask("POST", "/register", "", map[string]any{"redirect_uris": []string{callback}})
+	token, path := made.text("registration_access_token"), "/register/"+made.text("client_id")
+	if a := w.ask("GET", path, token, nil); a.status != 200 || a.text("registration_access_token") != token || a.text("registration_client_uri") != issuer+path {
+		t.Errorf("RFC 7592 3 requires both: %d %s", a.status, a.raw)
+	}
+	if a := w.ask("PUT", path, token, map[string]any{"client_id": "1", "redirect_uris": []string{callback}}); a.status != 400 || a.text("error") != "invalid_client_metadata" {
+		t.Errorf("the metadata of another client: %d %s", a.status, a.raw)
+	}
+	w.app.AllowDynamicClientRegistration = false
+	w.Put(v1alpha1.KindOAuthApp, "portal", frontendtest.Deployment, "portal", w.app)
+	w.Eventually("registration is off", func() bool { return w.ask("GET", path, token, nil).status == 404 })
+	for _, method := range []string{"PUT", "DELETE"} {
+		if a := w.ask(method, path, token, map[string]any{"redirect_uris": []string{callback}}); a.status != 404 {
+			t.Errorf("%s: %d %s", method, a.status, a.raw)
+		}
+	}
+}
+
+// TestARegistrationThatIsSharedIsAsNewAsItsLast: who registers is not told an id that is about to give way.
+func TestARegistrationThatIsSharedIsAsNewAsItsLast(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.openToAll()
+		says := map[string]any{"client_name": "Agent", "redirect_uris": []string{"http://127.0.0.1/"}, "token_endpoint_auth_method": "none"}
+		first := w.ask("POST", "/register", "", says)
+		w.Clock.Advance(23 * time.Hour)
+		if again := w.ask("POST", "/register", "", says); again.status != 201 || again.text("client_id") != first.text("client_id") {
+			t.Fatalf("%s", again.raw)
+		}
+		w.Clock.Advance(2 * time.Hour)
+		_, err := w.Store.Purge(t.Context(), w.Clock.Now(), time.Hour, 100)
+		w.Must(err)
+		c := &client{w: w, id: first.text("client_id")}
+		if a := c.post("/token", url.Values{"grant_type": {"x"}}); a.text("error") != "unsupported_grant_type" {
+			t.Errorf("two hours later: %s", a.raw)
+		}
+		w.Clock.Advance(23 * time.Hour)
+		_, err = w.Store.Purge(t.Context(), w.Clock.Now(), time.Hour, 100)
+		w.Must(err)
+		if a := c.post("/token", url.Values{"grant_type": {"x"}}); a.text("error") != "invalid_client" {
+			t.Errorf("a day later: %s", a.raw)
+		}
+	})
+}

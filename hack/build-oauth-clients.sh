@@ -1,0 +1,29 @@
+#!/bin/sh
+# Brings the published clients of OAuth and OpenID Connect that stories are told with: kubelogin and oauth2-proxy into bin/oauth-clients, and
+# those of npm into test/oauthclients. Node with npm has to be there. Does nothing when all are there in these versions.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+out=$root/bin/oauth-clients
+. "$root/hack/module.sh"
+
+version=v1.28.1
+if ! current kubelogin $version; then
+	fetch github.com/int128/kubelogin $version h1:Bo8bByoBgjr9gEOyvXKhbQ87Ovpv8XhAuAsaOvUJxzw= "$work/kubelogin"
+	build kubelogin $version . "-X main.version=$version"
+fi
+version=v7.8.1
+if ! current oauth2-proxy $version; then
+	fetch github.com/oauth2-proxy/oauth2-proxy/v7 $version h1:1CMjAm6m3I3uFuyrCI8PIQtPkYKnoNsgMHTcBXXSSL8= "$work/oauth2-proxy"
+	build oauth2-proxy $version . "-X github.com/oauth2-proxy/oauth2-proxy/v7/pkg/version.VERSION=$version"
+fi
+
+command -v npm >/dev/null || {
+	echo "Please install nodejs (20 or newer) and npm" >&2
+	exit 1
+}
+cd "$root/test/oauthclients"
+cmp -s package-lock.json node_modules/.installed || {
+	npm ci --no-audit --no-fund --loglevel=error
+	cp package-lock.json node_modules/.installed
+}

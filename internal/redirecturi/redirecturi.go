@@ -1,0 +1,135 @@
+// Package redirecturi judges the URIs that browsers are sent back to after an authorization (RFC 6749 3.1.2, RFC 8252, RFC 9700 2.1).
+package redirecturi
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Form is what a redirect URI is.
+type Form int
+
+const (
+	// HTTPS is a page of the web.
+	HTTPS Form = iota
+	// Loopback is a port of the machine that the browser runs on.
+	Loopback
+	// PrivateUse is a scheme that an app owns on the machine.
+	PrivateUse
+)
+
+// MaxLength is the longest redirect URI, in bytes.
+const MaxLength = 2048
+
+// loopbackHosts are the names of the machine that the browser runs on.
+var loopbackHosts = []string{"127.0.0.1", "::1", "localhost"}
+
+// foreignSchemes are those that browsers and systems give a meaning of their own: nobody owns them.
+var foreignSchemes = []string{
+	"about", "blob", "chrome", "content", "data", "file", "filesystem", "ftp", "ftps", "http", "https", "intent", "jar", "javascript", "ldap", "ldaps", "mailto",
+	"ms-appx", "ms-appx-web", "resource", "sftp", "sms", "smb", "ssh", "tel", "urn", "vbscript", "view-source", "ws", "wss",
+}
+
+// Judge tells what a redirect URI is. An error says why it cannot be one.
+func Judge(raw string) (Form, error) {
+	if raw == "" || len(raw) > MaxLength {
+		return 0, errors.New("has to be 1 to 2048 characters")
+	}
+	for i := range len(raw) {
+		if raw[i] <= ' ' || raw[i] > '~' || strings.IndexByte("\"<>\\^`{|}", raw[i]) >= 0 {
+			return 0, errors.New("has a character that no URI has")
+		}
+	}
+	if strings.ContainsAny(raw, "#*") {
+		return 0, errors.New("has a fragment or a wildcard: write each URI out")
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme == "" || !strings.HasPrefix(raw, u.Scheme+":") {
+		return 0, errors.New("is no absolute URI with its scheme in lower case")
+	}
+	switch {
+	case u.Scheme == "https" && proper(u):
+		return HTTPS, nil
+	case u.Scheme == "http" && proper(u) && slices.Contains(loopbackHosts, u.Hostname()):
+		return Loopback, nil
+	case u.Scheme == "https":
+		return 0, errors.New("names no host as names are resolved: write it as in https://app.example/callback, in lower case and Punycode, without a user")
+	case u.Scheme == "http":
+		return 0, errors.New("is http, which is for 127.0.0.1, [::1] and localhost alone: use https")
+	case slices.Contains(foreignSchemes, u.Scheme) || len(u.Scheme) < 2:
+		return 0, errors.New("has a scheme that an app cannot own: use https, or one of your own such as com.example.app")
+	}
+	return PrivateUse, nil
+}
+
+// proper tells whether a web URL names a host, in lower case and as names are resolved (Punycode, not what it stands for: people are shown the host,
+// and letters of several scripts look alike), and nobody's name or password.
+func proper(u *url.URL) bool {
+	return u.Opaque == "" && u.Hostname() != "" && u.User == nil && u.Host == strings.ToLower(u.Host) && isASCII(u.Host) && !strings.HasSuffix(u.Host, ":")
+}
+
+// isASCII tells whether a text has no other letters: url.Parse decodes those of a host.
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
+}
+
+// Fits tells whether a client that registered a URI may be answered at another: the same, character by character, but that the port of the
+// machine that the browser runs on may be any (RFC 8252 7.3).
+func Fits(registered, asked string) bool {
+	if registered == asked {
+		return true
+	}
+	if form, err := Judge(registered); err != nil || form != Loopback {
+		return false
+	}
+	if form, err := Judge(asked); err != nil || form != Loopback {
+		return false
+	}
+	return withoutPort(registered) == withoutPort(asked)
+}
+
+func withoutPort(raw string) string {
+	authority, rest := strings.TrimPrefix(raw, "http://"), ""
+	if at := strings.IndexAny(authority, "/?"); at >= 0 {
+		authority, rest = authority[:at], authority[at:]
+	}
+	if host, _, err := net.SplitHostPort(authority); err == nil {
+		authority = host
+	}
+	return strings.Trim(authority, "[]") + rest
+}
+
+// Origins are the origins of the https ones among some URIs, each once: where programs run that the browser may let read an answer.
+func Origins(uris []string) (origins []string) {
+	for _, raw := range uris {
+		u, err := url.Parse(raw)
+		if err != nil || u.Scheme != "https" {
+			continue
+		}
+		if origin := "https://" + u.Host; !slices.Contains(origins, origin) {
+			origins = append(origins, origin)
+		}
+	}
+	return origins
+}
+
+// Host is what people know of where an answer goes: the host, or the scheme of an app, whatever stands where a host would; "" of what is no
+// redirect URI.
+func Host(uri string) string {
+	form, err := Judge(uri)
+	if err != nil {
+		return ""
+	}
+	u, err := url.Parse(uri)
+	switch {
+	case err != nil: // it was judged
+		return ""
+	case form == PrivateUse:
+		return u.Scheme
+	}
+	return u.Host
+}

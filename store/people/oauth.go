@@ -1,0 +1,222 @@
+package people
+
+import "time"
+
+// OAuth are what clients of a deployment's authorization servers asked for, what people granted, and what lives on it. Hashes are SHA-256 of
+// what was handed out. Clients are named as they are in the protocol; apps are named by their ids.
+type OAuth interface {
+	// InsertAuthorizationRequest keeps at most so many of a network: the oldest give way.
+	InsertAuthorizationRequest(request AuthorizationRequest, most int) error
+	AuthorizationRequest(hash []byte) (AuthorizationRequest, bool, error)
+	// DeleteAuthorizationRequest tells whether this call did.
+	DeleteAuthorizationRequest(hash []byte) (bool, error)
+
+	// PutGrant writes a grant. What a person granted a client before, in the same organization and workspace, it takes the place of, with its
+	// id, which it returns.
+	PutGrant(Grant) (int64, error)
+	Grant(id int64) (Grant, bool, error)
+	// GrantsOf returns what a user granted, what was granted last first.
+	GrantsOf(user int64) ([]Grant, error)
+	// ListGrants returns up to limit of those that fit, the newest first.
+	ListGrants(filter GrantFilter, limit int) ([]Grant, error)
+	// DeleteGrant ends a grant with all that lives on it, and tells whether there was one.
+	DeleteGrant(id int64) (bool, error)
+
+	InsertTokenFamily(TokenFamily) error
+	TokenFamily(id int64) (TokenFamily, bool, error)
+	LockTokenFamily(id int64) (TokenFamily, bool, error)
+	// UpdateTokenFamily writes the scopes, when it was used last, and when it ends.
+	UpdateTokenFamily(TokenFamily) error
+	// EndTokenFamily deletes a family with its tokens, and tells whether there was one.
+	EndTokenFamily(id int64) (bool, error)
+
+	InsertAuthorizationCode(AuthorizationCode) error
+	AuthorizationCode(hash []byte) (AuthorizationCode, bool, error)
+	// RedeemAuthorizationCode uses up a code that is good at a time, and tells whether this call did.
+	RedeemAuthorizationCode(hash []byte, now time.Time) (bool, error)
+
+	InsertRefreshToken(RefreshToken) error
+	RefreshToken(hash []byte) (RefreshToken, bool, error)
+	// UseRefreshToken records the first use of a token, and from where, and lets its parent die at a time, if it does not die before.
+	UseRefreshToken(token RefreshToken, now, parentDies time.Time) error
+	// TrimRefreshTokens deletes of a family's tokens, and never the presented one, all but the newest so many of those that were used, and of
+	// those that were not.
+	TrimRefreshTokens(family int64, presented []byte, used, unused int) error
+
+	// InsertDevice keeps at most so many of a network: the oldest give way. ErrDuplicate: the code that people type is another's.
+	InsertDevice(device Device, most int) error
+	Device(hash []byte) (Device, bool, error)
+	LockDevice(hash []byte) (Device, bool, error)
+	// DeviceByUserCode finds a device by what people type.
+	DeviceByUserCode(code string) (Device, bool, error)
+	// UpdateDevice writes the state, the family, and when it asked last with its interval.
+	UpdateDevice(Device) error
+	DeleteDevice(hash []byte) error
+
+	// InsertOAuthClient fails with ErrDuplicate where the app has one of the name, or of the fingerprint.
+	InsertOAuthClient(OAuthClient) error
+	OAuthClient(app int64, client string) (OAuthClient, bool, error)
+	// OAuthClientAlike finds the client of an app that shares its name with all of its fingerprint.
+	OAuthClientAlike(app int64, fingerprint []byte) (OAuthClient, bool, error)
+	// LockOAuthClient is OAuthClient for who is about to change it.
+	LockOAuthClient(app int64, client string) (OAuthClient, bool, error)
+	// ListOAuthClients returns up to limit clients of an app that stand behind a place, the newest first.
+	ListOAuthClients(app int64, after OAuthClientPlace, limit int) ([]OAuthClient, error)
+	// UpdateOAuthClient writes the content and when it changed, the manager, when it was first used, and until when it is fresh.
+	UpdateOAuthClient(OAuthClient) error
+	// RenewOAuthClient lets a client count as made at a time, if it was never used.
+	RenewOAuthClient(app int64, client string, now time.Time) error
+	// DeleteOAuthClient deletes a client with all that people granted it, and tells whether there was one.
+	DeleteOAuthClient(app int64, client string) (bool, error)
+	// UnusedOAuthClients counts the clients of an app that no backend made and that were never used, and returns the oldest of them.
+	UnusedOAuthClients(app int64) (int, OAuthClient, error)
+
+	// TakeLogouts takes up to limit sign-ins that ended, of which clients are to be told: whoever takes them tells.
+	TakeLogouts(limit int) ([]Logout, error)
+
+	// SessionOfSignIn returns the session that a sign-in is of, with that sign-in alone and without its token. Whether it is over, the caller judges.
+	SessionOfSignIn(id int64) (Session, bool, error)
+}
+
+// AuthorizationRequest is what a client asks a person for, until the person decided.
+type AuthorizationRequest struct {
+	Hash   []byte
+	App    int64
+	Client string
+	// Parameters are the request's, as JSON.
+	Parameters string
+	// Pushed tells that the client pushed it itself (RFC 9126).
+	Pushed bool
+	// Network is whom it is counted for.
+	Network              string
+	CreatedAt, ExpiresAt time.Time
+}
+
+// Grant is what a person granted a client, in an organization and a workspace (0: in none).
+type Grant struct {
+	ID, App                       int64
+	Client                        string
+	User, Organization, Workspace int64
+	Scopes, Resources             []string
+	CreatedAt, UpdatedAt          time.Time
+}
+
+// GrantFilter says which grants of an app are listed.
+type GrantFilter struct {
+	App int64
+	// Client and User are whose, "" and 0: anybody's.
+	Client string
+	User   int64
+	// Before is the id behind which the list goes on, 0: from its beginning.
+	Before int64
+}
+
+// TokenFamily is one authorization: all tokens that came of one code. Without it none of them is good.
+type TokenFamily struct {
+	ID, Grant, App                int64
+	Client                        string
+	User, Organization, Workspace int64
+	// Session and SignIn are those in which it was authorized.
+	Session, SignIn   int64
+	Scopes, Resources []string
+	// Nonce, Method and AuthenticatedAt are what ID tokens say.
+	Nonce, Method   string
+	AuthenticatedAt time.Time
+	// Offline tells that it outlives the sign-in, and Backchannel that the client is told of the sign-in's end.
+	Offline, Backchannel bool
+	CreatedAt, UsedAt    time.Time
+	// ExpiresAt is the absolute bound of all its tokens.
+	ExpiresAt time.Time
+}
+
+// AuthorizationCode is a code, as far as it is stored.
+type AuthorizationCode struct {
+	Hash   []byte
+	Family int64
+	// RedirectURI is where it was sent, and Challenge what its verifier must hash to (PKCE S256).
+	RedirectURI, Challenge string
+	CreatedAt, ExpiresAt   time.Time
+	// RedeemedAt is zero until it was used up.
+	RedeemedAt time.Time
+}
+
+// RefreshToken is one refresh token of a family.
+type RefreshToken struct {
+	Hash   []byte
+	Family int64
+	// Parent is the hash of the token this one replaced, empty for a first one.
+	Parent []byte
+	// Network is where it was first used from.
+	Network   string
+	CreatedAt time.Time
+	// UsedAt is when it was first used, zero before.
+	UsedAt time.Time
+	// DiesAt is zero until a successor was used.
+	DiesAt time.Time
+	// ParentDiesAt is the parent's, zero where that is forgotten. It is read alone.
+	ParentDiesAt time.Time
+	// ExpiresAt is the family's bound.
+	ExpiresAt time.Time
+}
+
+// The states of devices.
+const (
+	DevicePending = "pending"
+	DeviceDenied  = "denied"
+	DeviceGranted = "granted"
+)
+
+// Device is a device without a browser that waits for a person who has one.
+type Device struct {
+	Hash []byte
+	// UserCode is what the person types.
+	UserCode   string
+	App        int64
+	Client     string
+	Parameters string
+	// Network is whom it is counted for.
+	Network, State string
+	// Family is what came of it, 0: nothing yet.
+	Family int64
+	// PolledAt is when the device asked last, and Interval, in whole seconds, how long it has to wait in between.
+	PolledAt             time.Time
+	Interval             time.Duration
+	CreatedAt, ExpiresAt time.Time
+}
+
+// OAuthClientPlace is a place in the list of an app's clients; the zero value is its beginning.
+type OAuthClientPlace struct {
+	At     time.Time
+	Client string
+}
+
+// OAuthClient is a client of run time: one that registered itself, whose metadata was fetched, or that a backend made.
+type OAuthClient struct {
+	App int64
+	// Client is what it is called in the protocol.
+	Client string
+	// Content is what it is, as a declared one is kept, as JSON.
+	Content string
+	// Fingerprint is the hash of the metadata of one that shares its name with all of the same, nil for others.
+	Fingerprint []byte
+	// Manager is the hash of what manages it, nil where nobody does.
+	Manager []byte
+	// ByBackend tells that a backend made it, which vouches for it: it is kept though nobody uses it.
+	ByBackend bool
+	// UpdatedAt is when the content changed last, zero where that is not known.
+	CreatedAt, UpdatedAt time.Time
+	// UsedAt is when it was first used, zero before.
+	UsedAt time.Time
+	// FreshUntil is until when fetched metadata is good, zero for what was not fetched.
+	FreshUntil time.Time
+}
+
+// UnusedClientFor is how long a client of run time is kept that nobody uses and no backend made.
+const UnusedClientFor = 24 * time.Hour
+
+// Logout is a sign-in that ended, of which a client is to be told.
+type Logout struct {
+	App           int64
+	Client        string
+	User, Session int64
+}

@@ -1,0 +1,336 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// words scans a list that is stored as words with blanks between; none is nil.
+type words struct{ to *[]string }
+
+// Scan implements sql.Scanner.
+func (w words) Scan(from any) error {
+	var text sql.NullString
+	err := text.Scan(from)
+	*w.to = nil
+	if err == nil && text.String != "" {
+		*w.to = strings.Split(text.String, " ")
+	}
+	return err
+}
+
+func wordsOf(list []string) string { return strings.Join(list, " ") }
+
+func (tx *peopleTx) InsertAuthorizationRequest(r people.AuthorizationRequest, most int) error {
+	err := tx.exec(`INSERT INTO oauth_requests (deployment, hash, app_id, client, parameters, pushed, network, created_at, expires_at)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?)`, r.Hash, r.App, r.Client, r.Parameters, flag(r.Pushed), r.Network, micros(r.CreatedAt), micros(r.ExpiresAt))
+	if err != nil {
+		return err
+	}
+	return tx.exec(`DELETE FROM oauth_requests WHERE hash IN (SELECT o.hash FROM oauth_requests o
+		WHERE o.deployment = oauth_requests.deployment AND o.network = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?) AND deployment = :deployment`,
+		r.Network, most, most)
+}
+
+func (tx *peopleTx) AuthorizationRequest(hash []byte) (people.AuthorizationRequest, bool, error) {
+	var r people.AuthorizationRequest
+	found, err := tx.get([]any{&r.Hash, &r.App, &r.Client, &r.Parameters, &r.Pushed, &r.Network, moment{&r.CreatedAt}, moment{&r.ExpiresAt}},
+		`SELECT hash, app_id, client, parameters, pushed, network, created_at, expires_at FROM oauth_requests WHERE deployment = :deployment AND hash = ?`, hash)
+	return r, found, err
+}
+
+func (tx *peopleTx) DeleteAuthorizationRequest(hash []byte) (bool, error) {
+	n, err := tx.affected(`DELETE FROM oauth_requests WHERE hash = ? AND deployment = :deployment`, hash)
+	return n == 1, err
+}
+
+const grantColumns = `id, app_id, client, user_id, organization_id, workspace_id, scopes, resources, created_at, updated_at`
+
+func readGrant(row *sql.Rows, g *people.Grant) error {
+	return row.Scan(&g.ID, &g.App, &g.Client, &g.User, &g.Organization, &g.Workspace, words{&g.Scopes}, words{&g.Resources}, moment{&g.CreatedAt}, moment{&g.UpdatedAt})
+}
+
+func (tx *peopleTx) PutGrant(g people.Grant) (int64, error) {
+	before, found, err := first(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants
+		WHERE deployment = :deployment AND user_id = ? AND app_id = ? AND client = ? AND organization_id = ? AND workspace_id = ?`+tx.lock(),
+		g.User, g.App, g.Client, g.Organization, g.Workspace)
+	if err != nil {
+		return 0, err
+	}
+	if found {
+		return before.ID, tx.exec(`UPDATE oauth_grants SET scopes = ?, resources = ?, updated_at = ? WHERE id = ? AND deployment = :deployment`,
+			wordsOf(g.Scopes), wordsOf(g.Resources), micros(g.UpdatedAt), before.ID)
+	}
+	return g.ID, tx.exec(`INSERT INTO oauth_grants (deployment, `+grantColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		g.ID, g.App, g.Client, g.User, g.Organization, g.Workspace, wordsOf(g.Scopes), wordsOf(g.Resources), micros(g.CreatedAt), micros(g.UpdatedAt))
+}
+
+func (tx *peopleTx) Grant(id int64) (people.Grant, bool, error) {
+	return first(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND id = ?`, id)
+}
+
+func (tx *peopleTx) GrantsOf(user int64) ([]people.Grant, error) {
+	return list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND user_id = ? ORDER BY updated_at DESC, id DESC`, user)
+}
+
+func (tx *peopleTx) ListGrants(filter people.GrantFilter, limit int) ([]people.Grant, error) {
+	where, args := `app_id = ?`, []any{filter.App}
+	also := func(condition string, value any) {
+		where += " AND " + condition
+		args = append(args, value)
+	}
+	if filter.Client != "" {
+		also(`client = ?`, filter.Client)
+	}
+	if filter.User != 0 {
+		also(`user_id = ?`, filter.User)
+	}
+	if filter.Before != 0 {
+		also(`id < ?`, filter.Before)
+	}
+	return list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND `+where+` ORDER BY id DESC LIMIT ?`, append(args, limit)...)
+}
+
+func (tx *peopleTx) DeleteGrant(id int64) (bool, error) {
+	for _, statement := range []string{
+		`DELETE FROM oauth_refresh_tokens WHERE family_id IN (SELECT f.id FROM oauth_families f
+			WHERE f.deployment = oauth_refresh_tokens.deployment AND f.grant_id = ?) AND deployment = :deployment`,
+		`DELETE FROM oauth_codes WHERE family_id IN (SELECT f.id FROM oauth_families f
+			WHERE f.deployment = oauth_codes.deployment AND f.grant_id = ?) AND deployment = :deployment`,
+		`DELETE FROM oauth_families WHERE grant_id = ? AND deployment = :deployment`,
+	} {
+		if err := tx.exec(statement, id); err != nil {
+			return false, err
+		}
+	}
+	n, err := tx.affected(`DELETE FROM oauth_grants WHERE id = ? AND deployment = :deployment`, id)
+	return n == 1, err
+}
+
+// deleteGrantsOf deletes all that a user granted.
+func (tx *peopleTx) deleteGrantsOf(user int64) error {
+	grants, err := tx.GrantsOf(user)
+	if err != nil {
+		return err
+	}
+	for _, g := range grants {
+		if _, err := tx.DeleteGrant(g.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const familyColumns = `id, grant_id, app_id, client, user_id, organization_id, workspace_id, session_id, signin_id, scopes, resources, nonce, method,
+	authenticated_at, offline, backchannel, created_at, used_at, expires_at`
+
+func readFamily(row *sql.Rows, f *people.TokenFamily) error {
+	return row.Scan(&f.ID, &f.Grant, &f.App, &f.Client, &f.User, &f.Organization, &f.Workspace, &f.Session, &f.SignIn, words{&f.Scopes}, words{&f.Resources},
+		&f.Nonce, &f.Method, moment{&f.AuthenticatedAt}, &f.Offline, &f.Backchannel, moment{&f.CreatedAt}, moment{&f.UsedAt}, moment{&f.ExpiresAt})
+}
+
+func (tx *peopleTx) InsertTokenFamily(f people.TokenFamily) error {
+	return tx.exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		f.ID, f.Grant, f.App, f.Client, f.User, f.Organization, f.Workspace, f.Session, f.SignIn, wordsOf(f.Scopes), wordsOf(f.Resources), f.Nonce, f.Method,
+		micros(f.AuthenticatedAt), flag(f.Offline), flag(f.Backchannel), micros(f.CreatedAt), micros(f.UsedAt), micros(f.ExpiresAt))
+}
+
+func (tx *peopleTx) TokenFamily(id int64) (people.TokenFamily, bool, error) {
+	return first(tx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`, id)
+}
+
+func (tx *peopleTx) LockTokenFamily(id int64) (people.TokenFamily, bool, error) {
+	if tx.readOnly {
+		return people.TokenFamily{}, false, errReadOnly
+	}
+	return first(tx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`+tx.lock(), id)
+}
+
+func (tx *peopleTx) UpdateTokenFamily(f people.TokenFamily) error {
+	return tx.exec(`UPDATE oauth_families SET scopes = ?, used_at = ?, expires_at = ? WHERE id = ? AND deployment = :deployment`,
+		wordsOf(f.Scopes), micros(f.UsedAt), micros(f.ExpiresAt), f.ID)
+}
+
+func (tx *peopleTx) EndTokenFamily(id int64) (bool, error) {
+	for _, statement := range []string{
+		`DELETE FROM oauth_refresh_tokens WHERE family_id = ? AND deployment = :deployment`,
+		`DELETE FROM oauth_codes WHERE family_id = ? AND deployment = :deployment`,
+	} {
+		if err := tx.exec(statement, id); err != nil {
+			return false, err
+		}
+	}
+	n, err := tx.affected(`DELETE FROM oauth_families WHERE id = ? AND deployment = :deployment`, id)
+	return n == 1, err
+}
+
+func (tx *peopleTx) InsertAuthorizationCode(c people.AuthorizationCode) error {
+	return tx.exec(`INSERT INTO oauth_codes (deployment, hash, family_id, redirect_uri, challenge, created_at, expires_at, redeemed_at)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`, c.Hash, c.Family, c.RedirectURI, c.Challenge, micros(c.CreatedAt), micros(c.ExpiresAt), micros(c.RedeemedAt))
+}
+
+func (tx *peopleTx) AuthorizationCode(hash []byte) (people.AuthorizationCode, bool, error) {
+	var c people.AuthorizationCode
+	found, err := tx.get([]any{&c.Hash, &c.Family, &c.RedirectURI, &c.Challenge, moment{&c.CreatedAt}, moment{&c.ExpiresAt}, moment{&c.RedeemedAt}},
+		`SELECT hash, family_id, redirect_uri, challenge, created_at, expires_at, redeemed_at FROM oauth_codes WHERE deployment = :deployment AND hash = ?`, hash)
+	return c, found, err
+}
+
+func (tx *peopleTx) RedeemAuthorizationCode(hash []byte, now time.Time) (bool, error) {
+	n, err := tx.affected(`UPDATE oauth_codes SET redeemed_at = ? WHERE redeemed_at = 0 AND expires_at > ? AND hash = ? AND deployment = :deployment`,
+		micros(now), micros(now), hash)
+	return n == 1, err
+}
+
+func (tx *peopleTx) InsertRefreshToken(t people.RefreshToken) error {
+	return tx.exec(`INSERT INTO oauth_refresh_tokens (deployment, hash, family_id, parent, network, created_at, used_at, dies_at, expires_at)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.Hash, t.Family, bytesOf(t.Parent), t.Network, micros(t.CreatedAt), micros(t.UsedAt), micros(t.DiesAt), micros(t.ExpiresAt))
+}
+
+func (tx *peopleTx) RefreshToken(hash []byte) (people.RefreshToken, bool, error) {
+	var t people.RefreshToken
+	found, err := tx.get([]any{&t.Hash, &t.Family, &t.Parent, &t.Network, moment{&t.CreatedAt}, moment{&t.UsedAt}, moment{&t.DiesAt}, moment{&t.ExpiresAt}, moment{&t.ParentDiesAt}},
+		`SELECT t.hash, t.family_id, t.parent, t.network, t.created_at, t.used_at, t.dies_at, t.expires_at,
+			COALESCE((SELECT p.dies_at FROM oauth_refresh_tokens p WHERE p.deployment = t.deployment AND p.hash = t.parent), 0)
+		FROM oauth_refresh_tokens t WHERE t.deployment = :deployment AND t.hash = ?`, hash)
+	return t, found, err
+}
+
+func (tx *peopleTx) UseRefreshToken(t people.RefreshToken, now, parentDies time.Time) error {
+	err := tx.exec(`UPDATE oauth_refresh_tokens SET used_at = ?, network = ? WHERE used_at = 0 AND hash = ? AND deployment = :deployment`, micros(now), t.Network, t.Hash)
+	if err != nil || len(t.Parent) == 0 {
+		return err
+	}
+	return tx.exec(`UPDATE oauth_refresh_tokens SET dies_at = ? WHERE (dies_at = 0 OR dies_at > ?) AND hash = ? AND deployment = :deployment`,
+		micros(parentDies), micros(parentDies), t.Parent)
+}
+
+func (tx *peopleTx) TrimRefreshTokens(family int64, presented []byte, used, unused int) error {
+	type token struct {
+		hash   []byte
+		usedAt time.Time
+	}
+	tokens, err := list(tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.usedAt}) },
+		`SELECT hash, used_at FROM oauth_refresh_tokens WHERE deployment = :deployment AND family_id = ? AND hash <> ? ORDER BY created_at DESC, hash`,
+		family, bytesOf(presented))
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		left := &used
+		if t.usedAt.IsZero() {
+			left = &unused
+		}
+		if *left--; *left >= 0 {
+			continue
+		}
+		if err := tx.exec(`DELETE FROM oauth_refresh_tokens WHERE hash = ? AND deployment = :deployment`, t.hash); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const deviceColumns = `hash, user_code, app_id, client, parameters, network, state, family_id, polled_at, interval_s, created_at, expires_at`
+
+func readDevice(row *sql.Rows, d *people.Device) error {
+	var seconds int64
+	err := row.Scan(&d.Hash, &d.UserCode, &d.App, &d.Client, &d.Parameters, &d.Network, &d.State, &d.Family, moment{&d.PolledAt}, &seconds, moment{&d.CreatedAt}, moment{&d.ExpiresAt})
+	d.Interval = time.Duration(seconds) * time.Second
+	return err
+}
+
+func (tx *peopleTx) InsertDevice(d people.Device, most int) error {
+	err := tx.exec(`INSERT INTO oauth_devices (deployment, `+deviceColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		d.Hash, d.UserCode, d.App, d.Client, d.Parameters, d.Network, d.State, d.Family, micros(d.PolledAt), int64(d.Interval/time.Second), micros(d.CreatedAt), micros(d.ExpiresAt))
+	if err != nil {
+		return err
+	}
+	return tx.exec(`DELETE FROM oauth_devices WHERE hash IN (SELECT o.hash FROM oauth_devices o
+		WHERE o.deployment = oauth_devices.deployment AND o.network = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?) AND deployment = :deployment`,
+		d.Network, most, most)
+}
+
+func (tx *peopleTx) Device(hash []byte) (people.Device, bool, error) {
+	return first(tx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`, hash)
+}
+
+func (tx *peopleTx) LockDevice(hash []byte) (people.Device, bool, error) {
+	if tx.readOnly {
+		return people.Device{}, false, errReadOnly
+	}
+	return first(tx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`+tx.lock(), hash)
+}
+
+func (tx *peopleTx) DeviceByUserCode(code string) (people.Device, bool, error) {
+	return first(tx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND user_code = ?`, code)
+}
+
+func (tx *peopleTx) UpdateDevice(d people.Device) error {
+	return tx.exec(`UPDATE oauth_devices SET state = ?, family_id = ?, polled_at = ?, interval_s = ? WHERE hash = ? AND deployment = :deployment`,
+		d.State, d.Family, micros(d.PolledAt), int64(d.Interval/time.Second), d.Hash)
+}
+
+func (tx *peopleTx) DeleteDevice(hash []byte) error {
+	return tx.exec(`DELETE FROM oauth_devices WHERE hash = ? AND deployment = :deployment`, hash)
+}
+
+func (tx *peopleTx) SessionOfSignIn(id int64) (people.Session, bool, error) {
+	var s people.Session
+	var g people.SignIn
+	found, err := tx.get([]any{&s.ID, &s.Anonymous, &s.ActiveSignIn, &s.Attempting, &s.Address, &s.UserAgent, moment{&s.CreatedAt}, moment{&s.UsedAt}, moment{&s.ExpiresAt},
+		&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt}, moment{&g.ProvedAt}},
+		`SELECT s.id, s.anonymous, s.active_signin, s.attempting, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
+			g.id, g.user_id, g.method, g.organization_id, g.workspace_id, g.created_at, g.proved_at
+		FROM signins g JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id
+		WHERE g.deployment = :deployment AND g.id = ?`, id)
+	g.Session = s.ID
+	if found {
+		s.SignIns = []people.SignIn{g}
+	}
+	return s, found, err
+}
+
+// noteLogouts remembers of the sign-ins that a condition on g finds, which are about to end, which clients are to be told.
+func (tx *peopleTx) noteLogouts(which string, of int64) error {
+	return tx.exec(`INSERT INTO oauth_logouts (deployment, app_id, client, user_id, session_id)
+		SELECT DISTINCT f.deployment, f.app_id, f.client, f.user_id, f.session_id
+		FROM signins g JOIN oauth_families f ON f.deployment = g.deployment AND f.signin_id = g.id AND f.backchannel = 1
+		WHERE g.deployment = :deployment AND `+which+`
+		ON CONFLICT (deployment, app_id, client, user_id, session_id) DO NOTHING`, of)
+}
+
+func (tx *peopleTx) TakeLogouts(limit int) ([]people.Logout, error) {
+	all, err := list(tx, func(row *sql.Rows, l *people.Logout) error { return row.Scan(&l.App, &l.Client, &l.User, &l.Session) },
+		`SELECT app_id, client, user_id, session_id FROM oauth_logouts WHERE deployment = :deployment ORDER BY app_id, client, user_id, session_id LIMIT ?`, limit)
+	if err != nil {
+		return nil, err
+	}
+	var taken []people.Logout
+	for _, l := range all {
+		n, err := tx.affected(`DELETE FROM oauth_logouts WHERE app_id = ? AND client = ? AND user_id = ? AND session_id = ? AND deployment = :deployment`, l.App, l.Client, l.User, l.Session)
+		if err != nil {
+			return nil, err
+		}
+		if n == 1 { // else another server took it meanwhile
+			taken = append(taken, l)
+		}
+	}
+	return taken, nil
+}
+
+// LogoutsWaiting implements people.Store.
+func (s *Store) LogoutsWaiting(ctx context.Context) (deployments []string, err error) {
+	err = s.reads().query(ctx, func(row *sql.Rows) error {
+		var deployment string
+		err := row.Scan(&deployment)
+		deployments = append(deployments, deployment)
+		return err
+	}, `SELECT DISTINCT deployment FROM oauth_logouts`)
+	return deployments, err
+}

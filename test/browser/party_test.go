@@ -1,0 +1,208 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// party is an application of somebody else's that signs people in with Acme, by a published client library. It is served on an origin of its
+// own, which is of another site than the pages.
+type party struct {
+	t      testing.TB
+	name   string
+	server *httptest.Server
+	config oauth2.Config
+	// provider and verifier are what the library made of the issuer's metadata.
+	provider *oidc.Provider
+	verifier *oidc.IDTokenVerifier
+
+	mu sync.Mutex
+	// asked are the requests under way, by their state.
+	asked map[string]asked
+	// tokens are what was got so far, the newest last.
+	tokens []*oauth2.Token
+}
+
+// asked is what a request's answer is held to.
+type asked struct{ verifier, nonce string }
+
+// told are the claims of an ID token and of the person's own endpoint that the party shows.
+type told struct {
+	Subject      string `json:"sub"`
+	Email        string `json:"email"`
+	Organization string `json:"org_slug"`
+}
+
+// newParty serves an application that an issuer knows by an id; without a secret it is a program of this machine.
+func newParty(t testing.TB, name, issuer, id, secret string, now func() time.Time) *party {
+	t.Helper()
+	p := &party{t: t, name: name, asked: map[string]asked{}}
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /{$}", p.home)
+	routes.HandleFunc("GET /go", p.ask)
+	routes.HandleFunc("GET /callback", p.answered)
+	routes.HandleFunc("GET /bye", func(w http.ResponseWriter, _ *http.Request) { p.page(w, "Signed out of "+p.name, "") })
+	p.server = httptest.NewServer(routes)
+	t.Cleanup(p.server.Close)
+	var err error
+	if p.provider, err = oidc.NewProvider(context.Background(), issuer); err != nil {
+		t.Fatal(err)
+	}
+	p.verifier = p.provider.Verifier(&oidc.Config{ClientID: id, Now: now})
+	p.config = oauth2.Config{ClientID: id, ClientSecret: secret, Endpoint: p.provider.Endpoint(), RedirectURL: p.server.URL + "/callback"}
+	p.config.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	if secret == "" {
+		p.config.Endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	return p
+}
+
+// page answers with a page of the party's.
+func (p *party) page(w http.ResponseWriter, heading, body string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><link rel="icon" href="data:,"><title>%[1]s</title><style>:focus{outline:3px solid}</style><h1>%[1]s</h1>%[2]s`,
+		html.EscapeString(heading), body)
+}
+
+// home leads to Acme, with what the address says to ask for.
+func (p *party) home(w http.ResponseWriter, r *http.Request) {
+	p.page(w, p.name, `<p><a href="/go?`+html.EscapeString(r.URL.RawQuery)+`">Sign in with Acme</a>`)
+}
+
+// ask sends the browser to the authorization server.
+func (p *party) ask(w http.ResponseWriter, r *http.Request) {
+	one := asked{verifier: oauth2.GenerateVerifier(), nonce: oauth2.GenerateVerifier()}
+	state := oauth2.GenerateVerifier()
+	p.mu.Lock()
+	p.asked[state] = one
+	p.mu.Unlock()
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(one.verifier), oidc.Nonce(one.nonce)}
+	for name, values := range r.URL.Query() {
+		options = append(options, oauth2.SetAuthURLParam(name, values[0]))
+	}
+	http.Redirect(w, r, p.config.AuthCodeURL(state, options...), http.StatusFound)
+}
+
+// answered shows what came of it.
+func (p *party) answered(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	p.mu.Lock()
+	one, known := p.asked[query.Get("state")]
+	delete(p.asked, query.Get("state"))
+	p.mu.Unlock()
+	switch who, err := p.redeem(r.Context(), one, query.Get("code")); {
+	case !known:
+		p.page(w, "An answer that nobody waits for", "")
+	case query.Has("error"):
+		p.page(w, "Refused: "+query.Get("error"), "")
+	case err != nil:
+		p.page(w, "Not signed in", html.EscapeString(err.Error()))
+	default:
+		p.page(w, "Signed in to "+p.name, fmt.Sprintf("<p>%s, %s, time %d", html.EscapeString(who.Email), html.EscapeString(who.Organization), p.times()))
+	}
+}
+
+// redeem gets tokens for a code, and asks with them who it is.
+func (p *party) redeem(ctx context.Context, one asked, code string) (who told, err error) {
+	if code == "" {
+		return who, nil
+	}
+	token, err := p.config.Exchange(ctx, code, oauth2.VerifierOption(one.verifier))
+	if err != nil {
+		return who, err
+	}
+	raw, _ := token.Extra("id_token").(string)
+	id, err := p.verifier.Verify(ctx, raw)
+	if err != nil {
+		return who, err
+	}
+	if id.Nonce != one.nonce {
+		return who, errors.New("the ID token is for another request")
+	}
+	info, err := p.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err != nil {
+		return who, err
+	}
+	p.mu.Lock()
+	p.tokens = append(p.tokens, token)
+	p.mu.Unlock()
+	return who, info.Claims(&who)
+}
+
+// times is how often somebody was signed in.
+func (p *party) times() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.tokens)
+}
+
+// who asks who the tokens of the nth sign-in are of.
+func (p *party) who(nth int) (out told) {
+	p.t.Helper()
+	info, err := p.provider.UserInfo(context.Background(), oauth2.StaticTokenSource(p.tokens[nth-1]))
+	if err == nil {
+		err = info.Claims(&out)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+// expectOver fails the test where the nth sign-in's tokens are good for anything.
+func (p *party) expectOver(nth int) {
+	p.t.Helper()
+	if _, err := p.provider.UserInfo(context.Background(), oauth2.StaticTokenSource(p.tokens[nth-1])); err == nil {
+		p.t.Errorf("the access token of sign-in %d is good", nth)
+	}
+	var refused *oauth2.RetrieveError
+	if err := p.refresh(nth); !errors.As(err, &refused) || refused.ErrorCode != "invalid_grant" {
+		p.t.Errorf("the refresh token of sign-in %d: %v", nth, err)
+	}
+}
+
+// refreshes fails the test where the nth sign-in's refresh token is good no more.
+func (p *party) refreshes(nth int) {
+	p.t.Helper()
+	if err := p.refresh(nth); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// refresh replaces the nth sign-in's tokens: the library does so by itself once their time is over.
+func (p *party) refresh(nth int) error {
+	token := *p.tokens[nth-1]
+	token.Expiry = time.Unix(1, 0)
+	next, err := p.config.TokenSource(context.Background(), &token).Token()
+	if err == nil {
+		p.tokens[nth-1] = next
+	}
+	return err
+}
+
+// link is the party's page that asks for scopes; pairs are further parameters.
+func (p *party) link(scope string, pairs ...string) string {
+	query := url.Values{"scope": {scope}}
+	for ; len(pairs) > 1; pairs = pairs[2:] {
+		query.Set(pairs[0], pairs[1])
+	}
+	return p.server.URL + "/?" + query.Encode()
+}
+
+// post sends a form to an endpoint of the issuer's as the party.
+func (p *party) post(endpoint string, form url.Values) (*http.Response, error) {
+	form.Set("client_id", p.config.ClientID)
+	return http.Post(endpoint, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()))
+}

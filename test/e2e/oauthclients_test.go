@@ -1,0 +1,379 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/oauth2"
+
+	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// clusters is an app by which people use clusters and what else is here: kubectl, a web application, and a server for agents.
+func clusters(namespace, agentsURL string) string {
+	return fmt.Sprintf(`
+apiVersion: iam.cardea.dev/v1alpha1
+kind: OAuthApp
+metadata: {name: clusters, namespace: %[1]s}
+spec:
+  deploymentRef: {name: people}
+  slug: clusters
+  displayName: Clusters
+  allowDynamicClientRegistration: true
+  resources: ["%[2]s"]
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: OAuthScope
+metadata: {name: jobs-run, namespace: %[1]s}
+spec: {oauthAppRef: {name: clusters}, scope: "jobs:run", displayName: Run jobs}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: OAuthScope
+metadata: {name: jobs-read, namespace: %[1]s}
+spec: {oauthAppRef: {name: clusters}, scope: "jobs:read", displayName: See jobs}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: OAuthClient
+metadata: {name: kubectl, namespace: %[1]s}
+spec:
+  oauthAppRef: {name: clusters}
+  displayName: kubectl
+  authentication: None
+  redirectURIs: ["http://127.0.0.1/callback", "http://localhost"]
+  grantTypes: [AuthorizationCode, RefreshToken]
+  idTokenSigningAlg: RS256
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: OAuthClient
+metadata: {name: web, namespace: %[1]s}
+spec:
+  oauthAppRef: {name: clusters}
+  displayName: Web
+  redirectURIs: ["http://127.0.0.1/callback", "http://127.0.0.1/oauth2/callback"]
+  grantTypes: [AuthorizationCode, RefreshToken, ClientCredentials, DeviceCode]
+  secretTemplate: {name: web}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: OAuthClient
+metadata: {name: agents, namespace: %[1]s}
+spec:
+  oauthAppRef: {name: clusters}
+  displayName: Server for agents
+  grantTypes: [ClientCredentials]
+  resources: ["%[2]s"]
+  secretTemplate: {name: agents}
+`, namespace, agentsURL)
+}
+
+// backAt is where the clients of these stories are answered.
+const backAt = "http://127.0.0.1:8000/callback"
+
+var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func() {
+	var (
+		front             *encrypted
+		own, target       *testkit.Cluster
+		running           *testkit.Processes
+		vera              *visitor
+		veraID, namespace string
+		issuer, agentsURL string
+	)
+
+	client := func(ctx context.Context, name, path string) string {
+		GinkgoHelper()
+		out, err := own.Kubectl(ctx, "", "get", "oauthclient", name, "-n", namespace, "-o", "jsonpath="+path)
+		Expect(err).NotTo(HaveOccurred(), out)
+		return out
+	}
+	secret := func(ctx context.Context, name string) string {
+		GinkgoHelper()
+		out, err := own.Kubectl(ctx, "", "get", "secret", name, "-n", namespace, "-o", `go-template={{index .data "client-secret" | base64decode}}`)
+		Expect(err).NotTo(HaveOccurred(), out)
+		return out
+	}
+
+	BeforeAll(func(ctx context.Context) {
+		front = encrypt()
+		issuer = fmt.Sprintf("https://localhost:%d/oauth/clusters", front.port)
+		port, err := controlplane.FreePort(front.port)
+		Expect(err).NotTo(HaveOccurred())
+		agentsURL = fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
+		texts := startCarrier()
+		// The host is localhost, which others have in the cluster of the suite.
+		own, err = testkit.StartCluster(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() error { return own.Stop() })
+		running, err = testkit.NewProcesses(ctx, own)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() error { return running.Close() })
+		namespace, err = own.Namespace(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		cardea, err := running.Start(ctx, testkit.Launch{
+			Role: "standalone", Store: "sqlite://" + running.Path("cardea.db"), Env: []string{"SSL_CERT_FILE=" + front.authority},
+			Flags: append([]string{fmt.Sprintf("--frontend-url=https://localhost:%d", front.port)}, serving...),
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cardea.AwaitReady(ctx)).To(Succeed())
+		front.serve(cardea.Frontend)
+		out, err := own.Kubectl(ctx, secretsRoleBinding(namespace)+"\n---\n"+staging(namespace, "localhost", texts, "")+"---"+clusters(namespace, agentsURL), "apply", "-f", "-")
+		Expect(err).NotTo(HaveOccurred(), out)
+		out, err = own.Kubectl(ctx, "", "wait", "oauthclients,oauthapps,oauthscopes", "--all", "-n", namespace, "--for=condition=Ready", "--timeout=60s")
+		Expect(err).NotTo(HaveOccurred(), out)
+		told, err := own.Kubectl(ctx, "", "get", "oauthapp", "clusters", "-n", namespace, "-o", "jsonpath={.status.issuer}")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(told).To(Equal(issuer))
+		vera = newVisitor("localhost", texts, cardea)
+		veraID = vera.signUp()
+		vera.organization("Harbour")
+		target = trusting(ctx, filepath.Join(own.Dir, "target"),
+			"--oidc-issuer-url="+issuer, "--oidc-client-id="+client(ctx, "kubectl", "{.status.clientID}"), "--oidc-username-claim=email", "--oidc-groups-claim=groups",
+			"--oidc-groups-prefix=cardea:", "--oidc-ca-file="+front.authority)
+	})
+
+	// as runs kubectl as vera, as which configure makes her known, in a cluster that takes the issuer's ID tokens.
+	as := func(ctx context.Context, configure []string, args ...string) (string, error) {
+		GinkgoHelper()
+		return asVera(ctx, target, configure, args...)
+	}
+
+	It("sign a person in to a cluster by an ID token: kubectl may what the person's groups may", func(ctx context.Context) {
+		identity := vera.idToken(front, issuer, client(ctx, "kubectl", "{.status.clientID}"))
+		Eventually(func() (string, error) {
+			return as(ctx, []string{"--token=" + identity}, "auth", "whoami", "-o", "json")
+		}).WithTimeout(time.Minute).WithPolling(time.Second).
+			Should(And(ContainSubstring(`"username": "`+vera.email+`"`), ContainSubstring(`"cardea:harbour:owner"`)))
+
+		out, err := as(ctx, []string{"--token=" + identity}, "get", "namespaces")
+		Expect(err).To(HaveOccurred())
+		Expect(out).To(ContainSubstring("Forbidden"))
+		out, err = target.Kubectl(ctx, "", "create", "clusterrolebinding", "harbour", "--clusterrole=cluster-admin", "--group=cardea:harbour:owner")
+		Expect(err).NotTo(HaveOccurred(), out)
+		Eventually(func() (string, error) { return as(ctx, []string{"--token=" + identity}, "get", "namespaces") }).Should(ContainSubstring("kube-system"))
+
+		parts := strings.Split(identity, ".")
+		Expect(parts).To(HaveLen(3))
+		for _, bad := range []string{parts[0] + ".e30." + parts[2], identity[:len(identity)-20]} {
+			out, err = as(ctx, []string{"--token=" + bad}, "auth", "whoami")
+			Expect(err).To(HaveOccurred(), out)
+		}
+	})
+
+	It("sign a person in to a cluster that has the documented AuthenticationConfiguration", func(ctx context.Context) {
+		folder := GinkgoT().TempDir()
+		authority, err := os.ReadFile(front.authority)
+		Expect(err).NotTo(HaveOccurred())
+		configuration := filepath.Join(folder, "authentication.yaml")
+		written := authenticationConfiguration(issuer, client(ctx, "kubectl", "{.status.clientID}"), string(authority))
+		Expect(os.WriteFile(configuration, []byte(written), 0o600)).To(Succeed())
+		other := trusting(ctx, filepath.Join(own.Dir, "structured"), "--authentication-config="+configuration)
+		identity := vera.idToken(front, issuer, client(ctx, "kubectl", "{.status.clientID}"))
+		Eventually(func() (string, error) {
+			return asVera(ctx, other, []string{"--token=" + identity}, "auth", "whoami", "-o", "json")
+		}).WithTimeout(time.Minute).WithPolling(time.Second).
+			Should(And(ContainSubstring(`"username": "`+vera.email+`"`), ContainSubstring(`"cardea:harbour:owner"`)))
+	})
+
+	It("are kubelogin, the plugin that signs in for kubectl", func(ctx context.Context) {
+		login := published("kubelogin")
+		port, err := controlplane.FreePort()
+		Expect(err).NotTo(HaveOccurred())
+		args := []string{
+			"get-token", "--oidc-issuer-url=" + issuer, "--oidc-client-id=" + client(ctx, "kubectl", "{.status.clientID}"), "--oidc-extra-scope=email", "--oidc-extra-scope=groups", "--certificate-authority=" + front.authority,
+			"--skip-open-browser", fmt.Sprintf("--listen-address=127.0.0.1:%d", port), "--token-cache-dir=" + GinkgoT().TempDir(),
+		}
+		vera.accompany(front, exec.CommandContext(ctx, login, args...))
+		plugin := []string{"--exec-api-version=client.authentication.k8s.io/v1beta1", "--exec-interactive-mode=Never", "--exec-command=" + login}
+		for _, arg := range args {
+			plugin = append(plugin, "--exec-arg="+arg)
+		}
+		out, err := as(ctx, plugin, "get", "namespaces") // by the token that was kept
+		Expect(err).NotTo(HaveOccurred(), out)
+		Expect(out).To(ContainSubstring("kube-system"))
+	})
+
+	// script runs a program of test/oauthclients, whose person is vera, and returns what came out.
+	script := func(ctx context.Context, name, as string, env ...string) map[string]any {
+		GinkgoHelper()
+		folder := filepath.Join(testkit.Root(), "test", "oauthclients")
+		if _, err := os.Stat(filepath.Join(folder, "node_modules", ".installed")); err != nil {
+			Skip("the clients of npm are not here: make oauth-clients brings them")
+		}
+		cmd := exec.CommandContext(ctx, "node", name)
+		cmd.Dir = folder
+		cmd.Env = append([]string{
+			"PATH=" + os.Getenv("PATH"), "NODE_EXTRA_CA_CERTS=" + front.authority, "ISSUER=" + issuer, "REDIRECT_URI=" + backAt,
+			"CLIENT_ID=" + client(ctx, as, "{.status.clientID}"), "CLIENT_SECRET=" + secret(ctx, as),
+		}, env...)
+		return vera.accompany(front, cmd)
+	}
+
+	It("are openid-client and oauth4webapi", func(ctx context.Context) {
+		Expect(script(ctx, "openid-client.js", "web")).To(Equal(map[string]any{"sub": veraID, "email": vera.email, "before": true, "after": false, "own": "jobs:run"}))
+		Expect(script(ctx, "oauth4webapi.js", "web")).To(Equal(map[string]any{"sub": veraID, "device": veraID}))
+	})
+
+	It("are agents that nobody declared: by the address of their metadata, and by registration", func(ctx context.Context) {
+		address := front.document("/agent.json", map[string]any{
+			"client_name": "Agent", "redirect_uris": []string{backAt}, "token_endpoint_auth_method": "none", "grant_types": []string{"authorization_code", "refresh_token"},
+		})
+		known := script(ctx, "mcp.js", "agents", "MCP_URL="+agentsURL, "CLIENT_METADATA_URL="+address)
+		Expect(known).To(Equal(map[string]any{"sub": veraID, "again": veraID, "client": address}))
+		registered := script(ctx, "mcp.js", "agents", "MCP_URL="+agentsURL)
+		Expect(registered).To(And(HaveKeyWithValue("sub", veraID), HaveKeyWithValue("again", veraID), HaveKeyWithValue("client", MatchRegexp(`^\d+$`))))
+	})
+
+	It("are oauth2-proxy, before an application that knows nothing of it", func(ctx context.Context) {
+		behind := newProxied(front, running.Group(), issuer, client(ctx, "web", "{.status.clientID}"), secret(ctx, "web"))
+		vera.signsInAt(behind.signIn(ctx, ""))
+	})
+
+	It("are oauth2-proxy beside nginx, which asks it", func(ctx context.Context) {
+		behind := newProxied(front, running.Group(), issuer, client(ctx, "web", "{.status.clientID}"), secret(ctx, "web"))
+		vera.signsInAt(behind.behindNginx(ctx))
+	})
+})
+
+// published is the path of a published client, which not every machine has.
+func published(program string) string {
+	GinkgoHelper()
+	path := filepath.Join(testkit.Root(), "bin", "oauth-clients", program)
+	if _, err := os.Stat(path); err != nil {
+		Skip(program + " is not here: make oauth-clients builds it")
+	}
+	return path
+}
+
+// shownPage is what a browser is answered, without following it.
+type shownPage struct {
+	status int
+	to     string
+	body   string
+}
+
+// newBrowser is one that follows nothing by itself.
+func newBrowser() *http.Client {
+	GinkgoHelper()
+	jar, err := cookiejar.New(nil)
+	Expect(err).NotTo(HaveOccurred())
+	return &http.Client{Jar: jar, Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+func visitPage(browser *http.Client, address string) shownPage {
+	GinkgoHelper()
+	request, err := http.NewRequest("GET", address, nil)
+	Expect(err).NotTo(HaveOccurred())
+	return sendAs(browser, request)
+}
+
+func sendAs(browser *http.Client, request *http.Request) shownPage {
+	GinkgoHelper()
+	resp, err := browser.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	raw, err := io.ReadAll(resp.Body)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(resp.Body.Close()).To(Succeed())
+	return shownPage{resp.StatusCode, resp.Header.Get("Location"), string(raw)}
+}
+
+// accompany runs a client and does what it asks of a person: "visit URL", which is answered with where the browser was led, or an address on
+// this machine, where the client itself listens. It returns what the client told, if it tells anything.
+func (v *visitor) accompany(front *encrypted, cmd *exec.Cmd) (told map[string]any) {
+	GinkgoHelper()
+	var errors strings.Builder
+	reader, writer := io.Pipe()
+	cmd.Stdout, cmd.Stderr = writer, io.MultiWriter(&errors, writer)
+	in, err := cmd.StdinPipe()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(cmd.Start()).To(Succeed())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait(); _ = writer.Close() }()
+	for lines := bufio.NewScanner(reader); lines.Scan(); {
+		line := lines.Text()
+		switch {
+		case strings.HasPrefix(line, "visit "):
+			fmt.Fprintln(in, v.visit(strings.TrimPrefix(line, "visit ")))
+		case strings.HasPrefix(line, "told "):
+			Expect(json.Unmarshal([]byte(strings.TrimPrefix(line, "told ")), &told)).To(Succeed())
+		case strings.Contains(line, "http://localhost:"):
+			browser := newBrowser()
+			asked := visitPage(browser, line[strings.Index(line, "http://localhost:"):])
+			Expect(visitPage(browser, v.allow(asked.to).String()).status).To(BeNumerically("<", 400))
+		}
+	}
+	Expect(<-ended).To(Succeed(), errors.String())
+	return told
+}
+
+// visit does what a page asks: it allows what a client asks for, or lets a device in.
+func (v *visitor) visit(link string) string {
+	GinkgoHelper()
+	asked, err := url.Parse(link)
+	Expect(err).NotTo(HaveOccurred())
+	if asked.Path != "/device" {
+		return v.allow(link).String()
+	}
+	code, err := json.Marshal(map[string]string{"user_code": asked.Query().Get("user_code")})
+	Expect(err).NotTo(HaveOccurred())
+	v.decide(v.do("POST", "/session/devices", string(code)).Data["request"].(string))
+	return link
+}
+
+// idToken has the visitor allow a client of the machine to know who they are, and returns what it is told.
+func (v *visitor) idToken(front *encrypted, issuer, clientID string) string {
+	GinkgoHelper()
+	config := oauth2.Config{
+		ClientID: clientID, RedirectURL: backAt, Scopes: []string{"openid", "email", "groups"},
+		Endpoint: oauth2.Endpoint{AuthURL: issuer + "/authorize", TokenURL: issuer + "/token", AuthStyle: oauth2.AuthStyleInParams},
+	}
+	verifier := oauth2.GenerateVerifier()
+	code := v.allow(config.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier))).Query().Get("code")
+	token, err := config.Exchange(context.WithValue(context.Background(), oauth2.HTTPClient, front.client), code, oauth2.VerifierOption(verifier))
+	Expect(err).NotTo(HaveOccurred())
+	raw, _ := token.Extra("id_token").(string)
+	Expect(raw).NotTo(BeEmpty())
+	return raw
+}
+
+// allow has the visitor follow a client's link and allow what it asks for, and returns where the browser is led then.
+func (v *visitor) allow(link string) *url.URL {
+	GinkgoHelper()
+	asked, err := url.Parse(link)
+	Expect(err).NotTo(HaveOccurred())
+	browser := *v.client
+	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	page, err := url.Parse(visitPage(&browser, "http://"+v.host+asked.RequestURI()).to)
+	Expect(err).NotTo(HaveOccurred())
+	request, is := strings.CutPrefix(page.Path, "/authorize/")
+	Expect(is).To(BeTrue(), "led from %s to %s", link, page)
+	back := v.decide(request)
+	Expect(back.Query().Get("code")).NotTo(BeEmpty(), "led to %s", back)
+	return back
+}
+
+// decide allows a request, in the visitor's one organization if it is about one.
+func (v *visitor) decide(request string) *url.URL {
+	GinkgoHelper()
+	path := "/session/authorizations/" + request
+	decision := map[string]string{"decision": "allow"}
+	if places, _ := v.do("GET", path, "").Data["places"].([]any); len(places) > 0 {
+		decision["organization_id"] = places[0].(map[string]any)["organization_id"].(string)
+	}
+	raw, err := json.Marshal(decision)
+	Expect(err).NotTo(HaveOccurred())
+	back, err := url.Parse(fmt.Sprint(v.do("POST", path, string(raw)).Data["redirect_to"]))
+	Expect(err).NotTo(HaveOccurred())
+	return back
+}
