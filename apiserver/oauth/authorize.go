@@ -13,7 +13,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/asset"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
-	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
 const (
@@ -67,7 +66,7 @@ func authorize(c *call) error {
 		return c.page("client")
 	}
 	redirect := query.Get("redirect_uri")
-	if len(query["redirect_uri"]) != 1 || !registered(client, redirect) {
+	if len(query["redirect_uri"]) != 1 || !client.Registers(redirect) {
 		return c.page("redirect_uri")
 	}
 	asked, err := c.asked(client, query)
@@ -154,11 +153,6 @@ func (c *call) page(problem string) error {
 		return invalidRequest("redirect_uri is missing, doubled, or none that the client is registered with: they have to be equal, character by character")
 	}
 	return invalidRequest("the request cannot be read, or is longer than 8 KiB")
-}
-
-// registered tells whether a client may be answered at a URI.
-func registered(client *authorization.Client, asked string) bool {
-	return asked != "" && slices.ContainsFunc(client.RedirectURIs, func(uri string) bool { return redirecturi.Fits(uri, asked) })
 }
 
 // asked reads what a client asks for. A refusal is for the client.
