@@ -16,6 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/decision"
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/egress"
@@ -97,9 +98,9 @@ type Server struct {
 	// counters are those that replicas share, nil where this server counts alone.
 	counters  *sharedlimit.Counters
 	decisions *decision.API
-	// authorization tells clients of sign-ins that ended.
-	authorization *oauth.Server
-	decision      http.Handler
+	// issuing tells clients of sign-ins that ended.
+	issuing  *oauth.Server
+	decision http.Handler
 }
 
 // New composes a server.
@@ -142,12 +143,13 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	authorization := oauth.New(oauth.Options{
-		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
+	accessTokens := authorization.NewAccessTokens(opts.Keyring)
+	issuing := oauth.New(oauth.Options{
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Tokens: accessTokens, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
 		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
 	})
 	decisions, err := decision.New(decision.Options{
-		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, Keyring: opts.Keyring, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, Tokens: accessTokens, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision"), Registry: opts.Registry,
 		Journal: opts.Journal,
 	})
@@ -164,8 +166,8 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, authorization: authorization, decision: guarded("decision", decisions),
-		backend: guarded("backend", backend), frontend: guarded("end-user", authorization),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
+		backend: guarded("backend", backend), frontend: guarded("end-user", issuing),
 	}, nil
 }
 
@@ -190,7 +192,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.keepUp(ctx) })
 	group.Go(func() error { return s.keys.Run(ctx) })
 	group.Go(func() error { return s.seal(ctx) })
-	group.Go(func() error { return s.authorization.Run(ctx) })
+	group.Go(func() error { return s.issuing.Run(ctx) })
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })
 	}

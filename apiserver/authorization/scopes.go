@@ -115,10 +115,13 @@ func (p Place) Permissions(u *account.Unit) (organization, workspace []string) {
 	return organization, workspace
 }
 
+// clusterOwn is what the groups of clusters themselves begin with, such as system:masters: no organization speaks in its name.
+const clusterOwn = "system"
+
 // Groups are the names of a person's roles in the organization, as platform tools know them: <organization's slug>:<role>; of nobody's none.
 func (p Place) Groups(u *account.Unit) []string {
 	groups := []string{}
-	if p.Member == nil {
+	if p.Member == nil || p.Member.Organization.Slug == clusterOwn {
 		return groups
 	}
 	if role := u.RoleOf(v1alpha1.RoleLevelOrganization, p.Member.Owner, p.Member.Role); role != nil {

@@ -54,31 +54,30 @@ func OpaqueIssuer(raw string) (issuer string, opaque bool) {
 	return string(plain), err == nil
 }
 
-// ReadAccessToken reads an access token that the app gave and whose time is not over.
-func (a *App) ReadAccessToken(keyring *seal.Keyring, raw string, now time.Time) (claims AccessClaims, ok bool) {
-	if issuer, opaque := OpaqueIssuer(raw); opaque {
-		_, sealed, _ := strings.Cut(raw, ".")
-		text, err := keyring.Open(SealedAccessToken, issuer, sealed)
-		ok = err == nil && json.Unmarshal(text, &claims) == nil
-	} else {
-		claims, ok = a.verifyAccessToken(raw, now)
-	}
-	return claims, ok && claims.Issuer == a.Content.Issuer && claims.Expiry != nil && claims.IssuedAt != nil && now.Before(claims.Expiry.Time())
+// openAccessToken opens an opaque access token that says whose it is.
+func openAccessToken(keyring *seal.Keyring, issuer, raw string) (claims AccessClaims, ok bool) {
+	_, sealed, _ := strings.Cut(raw, ".")
+	text, err := keyring.Open(SealedAccessToken, issuer, sealed)
+	ok = err == nil && json.Unmarshal(text, &claims) == nil
+	return claims, ok
 }
 
-func (a *App) verifyAccessToken(raw string, now time.Time) (claims AccessClaims, ok bool) {
+// verifyAccessToken verifies the signature of an access token, and returns which key it is of.
+func (a *App) verifyAccessToken(raw string, now time.Time) (claims AccessClaims, key string, ok bool) {
 	parsed, err := jwt.ParseSigned(raw, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
 	if err != nil || len(parsed.Headers) != 1 || parsed.Headers[0].ExtraHeaders[jose.HeaderType] != TypeAccessToken {
-		return claims, false
+		return claims, "", false
 	}
-	for _, key := range a.Content.SigningKeys {
+	key = parsed.Headers[0].KeyID
+	for _, one := range a.Content.SigningKeys {
 		var public jose.JSONWebKey
-		if key.ID != parsed.Headers[0].KeyID || key.ExpiresAt != nil && !now.Before(*key.ExpiresAt) || public.UnmarshalJSON(key.Public) != nil || public.Algorithm != parsed.Headers[0].Algorithm {
+		if one.ID != key || !a.publishes(key, now) || public.UnmarshalJSON(one.Public) != nil || public.Algorithm != parsed.Headers[0].Algorithm {
 			continue
 		}
-		return claims, parsed.Claims(public.Key, &claims) == nil
+		err := parsed.Claims(public.Key, &claims)
+		return claims, key, err == nil
 	}
-	return claims, false
+	return claims, "", false
 }
 
 // Subject is whom a family's tokens are about, where they act.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
@@ -23,7 +24,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
-	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -34,8 +34,8 @@ type Options struct {
 	Limiter       *limiter.Limiter
 	// People finds the keys of run time that an explanation is asked about.
 	People people.Store
-	// Keyring opens opaque access tokens.
-	Keyring *seal.Keyring
+	// Tokens reads access tokens of OAuth apps.
+	Tokens *authorization.AccessTokens
 	// MaxStaleness turns decisions into 503 when the snapshot was not known to be current for longer; 0: never.
 	MaxStaleness time.Duration
 	Clock        func() time.Time

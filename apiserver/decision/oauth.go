@@ -80,7 +80,7 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 		return nil, nil, none, false
 	}
 	app, tenant := authorization.NewApp(s, entry), account.NewTenant(s, deployment)
-	claims, ok := app.ReadAccessToken(a.Keyring, raw, now)
+	claims, ok := a.Tokens.Read(app, raw, now)
 	if !ok || audience != "" && !slices.Contains(app.Content.Resources, audience) {
 		return nil, nil, none, false
 	}

@@ -2,7 +2,6 @@ package enduser
 
 import (
 	"errors"
-	"net/url"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
@@ -112,7 +111,7 @@ func readDecision(o *body.Object, member string) string {
 
 func viewAuthorization(r *authorization.Request, offer authorization.Offer) enduserapi.Authorization {
 	out := enduserapi.Authorization{
-		Step: enduserapi.AuthorizationStep(offer.Step), RedirectHost: redirectHost(r.RedirectURI), Scopes: viewScopes(r.App, r.Scopes), Places: []enduserapi.AuthorizationPlace{},
+		Step: enduserapi.AuthorizationStep(offer.Step), RedirectHost: redirecturi.Host(r.RedirectURI), Scopes: viewScopes(r.App, r.Scopes), Places: []enduserapi.AuthorizationPlace{},
 		Client: enduserapi.AuthorizingClient{
 			Id: r.Client.ID, Name: r.Client.Name, AppName: r.App.Content.Name, LogoUrl: r.Client.LogoURL, ClientUri: r.Client.ClientURI, PolicyUri: r.Client.PolicyURI, TosUri: r.Client.TOSURI,
 			Verified: r.Client.VouchedFor(),
@@ -145,22 +144,6 @@ func viewScopes(app *authorization.App, scopes []string) []enduserapi.AskedScope
 		out = append(out, view)
 	}
 	return out
-}
-
-// redirectHost is what people know of where an answer goes: the host, or the scheme of an app, whatever stands where a host would.
-func redirectHost(uri string) string {
-	form, err := redirecturi.Judge(uri)
-	if err != nil { // a device's is none
-		return ""
-	}
-	u, err := url.Parse(uri)
-	switch {
-	case err != nil: // it was judged
-		return ""
-	case form == redirecturi.PrivateUse:
-		return u.Scheme
-	}
-	return u.Host
 }
 
 // listGrants lists what the user granted apps.

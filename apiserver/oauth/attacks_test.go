@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -161,6 +162,29 @@ var attacks = map[string]func(s *scene){
 		}
 		if status, header, _ := s.victim.send("GET", "/oauth/portal/logout?post_logout_redirect_uri=https://evil.example", nil); status != 400 || header.Get("Location") != "" {
 			s.t.Errorf("logout: %d %s", status, header.Get("Location"))
+		}
+	},
+	"9700 4.11.2 a client of the attacker, whose bad request leads there": func(s *scene) {
+		s.openToAll()
+		const evil = "https://evil.example/sign-in"
+		made := s.ask("POST", "/register", "", map[string]any{"client_name": "Harmless", "redirect_uris": []string{evil}, "token_endpoint_auth_method": "none"})
+		own := &client{w: s.world, id: made.text("client_id")}
+		for _, change := range []url.Values{{"scope": {"nope"}}, {"response_type": {"token"}}, {"code_challenge": {""}}, {"scope": {"nope"}, "prompt": {"none"}}} {
+			query := own.request("jobs:read")
+			query.Set("redirect_uri", evil)
+			for name, values := range change {
+				query[name] = values
+			}
+			if status, header, raw := s.victim.send("GET", "/oauth/portal/authorize?"+query.Encode(), nil); status != 400 || header.Get("Location") != "" {
+				s.t.Errorf("%v: %d %s %s", change, status, header.Get("Location"), raw)
+			}
+			status, text := s.victim.read("/oauth/portal/authorize?" + query.Encode())
+			if status != 400 || !strings.Contains(text, `href="`+evil+`?error=`) || !strings.Contains(text, "not verified by Acme") || !strings.Contains(text, "Back to evil.example") {
+				s.t.Errorf("%v: %d %s", change, status, text)
+			}
+		}
+		if status, _ := s.victim.read("/authorize?problem=app"); status != 404 {
+			s.t.Errorf("a link to the page itself: %d", status)
 		}
 	},
 	"9700 4.12 a form with a password that is sent on by a redirect": func(s *scene) {
@@ -330,8 +354,22 @@ func TestKnownAttacks(t *testing.T) {
 	}
 }
 
-// page visits a page as browsers do, and returns the headers of its answer.
+// page visits a page, and returns the headers of its answer.
 func (p *person) page(path string) http.Header {
+	p.w.T.Helper()
+	response, _ := p.visit(path)
+	return response.Header
+}
+
+// read visits a page, and returns what it says.
+func (p *person) read(path string) (status int, text string) {
+	p.w.T.Helper()
+	response, text := p.visit(path)
+	return response.StatusCode, text
+}
+
+// visit asks for a page as browsers do.
+func (p *person) visit(path string) (*http.Response, string) {
 	p.w.T.Helper()
 	address := p.w.Server.Listener.Addr().String()
 	r, err := http.NewRequest("GET", "http://localhost"+address[strings.LastIndex(address, ":"):]+path, nil)
@@ -339,8 +377,10 @@ func (p *person) page(path string) http.Header {
 	r.Header.Set("Accept", "text/html")
 	response, err := p.client.Do(r)
 	p.w.Must(err)
-	p.w.Must(response.Body.Close())
-	return response.Header
+	defer response.Body.Close() //nolint:errcheck // read whole
+	raw, err := io.ReadAll(response.Body)
+	p.w.Must(err)
+	return response, string(raw)
 }
 
 // declarePublic declares a client without a secret.

@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/asset"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
+	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
 const (
@@ -79,7 +80,11 @@ func authorize(c *call) error {
 		if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
 			state = query.Get("state")
 		}
-		c.found(authorization.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description))
+		back := authorization.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
+		if !client.VouchedFor() {
+			return c.refusedPage(client, redirect, refused, back)
+		}
+		c.found(back)
 		return nil
 	}
 	if err != nil {
@@ -153,6 +158,17 @@ func (c *call) page(problem string) error {
 		return invalidRequest("redirect_uri is missing, doubled, or none that the client is registered with: they have to be equal, character by character")
 	}
 	return invalidRequest("the request cannot be read, or is longer than 8 KiB")
+}
+
+// refusedPage tells the person what a client asked for wrongly that nobody vouches for, and lets them go to it.
+func (c *call) refusedPage(client *authorization.Client, redirect string, refused *refusal, back string) error {
+	c.r = c.r.WithContext(authorization.WithRefused(c.r.Context(), authorization.Refused{
+		Client: client.Name, Host: redirecturi.Host(redirect), Reason: refused.Error(), Back: back,
+	}))
+	if err := c.page("app"); err != nil {
+		return asRefused(refused)
+	}
+	return nil
 }
 
 // asked reads what a client asks for. A refusal is for the client.

@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -277,4 +278,24 @@ func TestScopesOfOrganizationsAreGrantedWhereTheyAreHeld(t *testing.T) {
 			t.Errorf("refreshed: %s", next.raw)
 		}
 	})
+}
+
+// TestNoOrganizationSpeaksForACluster: an organization that calls itself "System" makes no group such as system:masters.
+func TestNoOrganizationSpeaksForACluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, p := w.web("cluster", nil), w.signUp("ada@example.com")
+	groups := func(name string) any {
+		made := p.ask("POST", "/organizations", map[string]any{"name": name})["data"].(map[string]any)["organization"].(map[string]any)
+		answer := p.decide(p.authorize(c.request("openid groups")), map[string]any{"decision": "allow", "organization_id": made["id"]})
+		to, err := url.Parse(answer["redirect_to"].(string))
+		w.Must(err)
+		return claimsIn(t, w, c.post("/token", redeem(to.Query().Get("code"))).text("id_token"))["groups"]
+	}
+	if got := fmt.Sprint(groups("Harbour")); got != "[harbour:owner]" {
+		t.Errorf("Harbour: %s", got)
+	}
+	if got := fmt.Sprint(groups("System")); got != "[]" {
+		t.Errorf("System: %s", got)
+	}
 }

@@ -7,7 +7,7 @@ import (
 
 // judge tells what is true of an access token now.
 func (c *call) judge(raw string) (told authorization.Judged, err error) {
-	claims, ok := c.ReadAccessToken(c.Keyring, raw, c.now)
+	claims, ok := c.Tokens.Read(c.App, raw, c.now)
 	if !ok {
 		return told, nil
 	}

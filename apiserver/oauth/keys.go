@@ -18,6 +18,9 @@ const keySetAge = 5 * time.Minute
 // signer returns what signs tokens of a type, such as "at+jwt", by the app's current key of an algorithm, opened once.
 func (c *call) signer(algorithm jose.SignatureAlgorithm, typ string) (jose.Signer, error) {
 	for _, key := range c.Content.SigningKeys {
+		if signer, known := c.signers.Load(signerName(key, algorithm, typ)); known && key.ExpiresAt == nil {
+			return signer.(jose.Signer), nil
+		}
 		var public jose.JSONWebKey
 		if err := public.UnmarshalJSON(key.Public); err != nil {
 			return nil, err
@@ -29,11 +32,12 @@ func (c *call) signer(algorithm jose.SignatureAlgorithm, typ string) (jose.Signe
 	return nil, fmt.Errorf("the app has no %s key", algorithm)
 }
 
+// signerName is what a signer is kept by.
+func signerName(key document.SigningKey, algorithm jose.SignatureAlgorithm, typ string) string {
+	return key.ID + " " + string(algorithm) + " " + typ
+}
+
 func (c *call) open(key document.SigningKey, algorithm jose.SignatureAlgorithm, typ string) (jose.Signer, error) {
-	name := key.ID + " " + typ
-	if signer, known := c.signers.Load(name); known {
-		return signer.(jose.Signer), nil
-	}
 	der, err := c.Keyring.Open(document.SealedOAuthKey, key.ID, key.Sealed)
 	if err != nil {
 		return nil, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the server cannot open the app's signing key", RetryAfter: time.Minute}
@@ -45,7 +49,7 @@ func (c *call) open(key document.SigningKey, algorithm jose.SignatureAlgorithm, 
 	options := (&jose.SignerOptions{}).WithType(jose.ContentType(typ))
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: private, KeyID: key.ID}}, options)
 	if err == nil {
-		c.signers.Store(name, signer)
+		c.signers.Store(signerName(key, algorithm, typ), signer)
 	}
 	return signer, err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
+	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/apiserver/oauth"
 	"github.com/cardea-iam/cardea/apiserver/route"
@@ -66,7 +67,7 @@ func serveUntilKilled() error {
 	<-follower.Loaded()
 	policy := egress.NewPolicy(nil, nil)
 	inner := oauth.New(oauth.Options{
-		Snapshots: follower, Store: st, Keyring: keyring, Keys: jwks.New(clock, policy), Egress: policy, Clock: clock, Log: logr.Discard(),
+		Snapshots: follower, Store: st, Keyring: keyring, Tokens: authorization.NewAccessTokens(keyring), Keys: jwks.New(clock, policy), Egress: policy, Clock: clock, Log: logr.Discard(),
 		Metrics: route.NewMetrics(prometheus.NewRegistry(), "oauth"), Next: http.NotFoundHandler(),
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -30,6 +30,8 @@ type Options struct {
 	Store     people.Store
 	// Keyring opens what the operator sealed.
 	Keyring *seal.Keyring
+	// Tokens reads access tokens.
+	Tokens *authorization.AccessTokens
 	// Keys fetches those of clients that sign and that somebody vouches for.
 	Keys *jwks.Cache
 	// Egress tells where metadata of clients may be fetched from.

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"errors"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -193,6 +194,16 @@ func showAuthorizeProblem(v *visit) error {
 		v.failure(http.StatusBadRequest, "authorize_redirect_uri")
 	case "request":
 		v.failure(http.StatusBadRequest, "authorize_request")
+	case "app":
+		refused, found := authorization.RefusedIn(v.r.Context())
+		if !found { // a link to the page itself
+			return nothingThere()
+		}
+		v.fail(http.StatusBadRequest, failurePage{
+			Heading: v.text.Text("failure.authorize_app.heading", "client", refused.Client), Message: v.text.Text("failure.authorize_app.message", "name", v.name(), "host", refused.Host),
+			Reason: refused.Reason, BackTo: refused.Host,
+			Back: template.URL(refused.Back), //nolint:gosec // it was registered, and judged: no script
+		})
 	default:
 		return nothingThere()
 	}

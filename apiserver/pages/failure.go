@@ -2,6 +2,7 @@ package pages
 
 import (
 	"fmt"
+	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,6 +11,9 @@ import (
 // failurePage is what the page of a failure says.
 type failurePage struct {
 	Heading, Message, RequestID string
+	// Reason is what a program that asked wrongly is told; Back is where it is told, and BackTo what people know that by.
+	Reason, BackTo string
+	Back           template.URL
 	// Retry is where to try again, "" where that is of no use.
 	Retry string
 	// Home leads to where one can go on.

@@ -116,3 +116,20 @@ func Origins(uris []string) (origins []string) {
 	}
 	return origins
 }
+
+// Host is what people know of where an answer goes: the host, or the scheme of an app, whatever stands where a host would; "" of what is no
+// redirect URI.
+func Host(uri string) string {
+	form, err := Judge(uri)
+	if err != nil {
+		return ""
+	}
+	u, err := url.Parse(uri)
+	switch {
+	case err != nil: // it was judged
+		return ""
+	case form == PrivateUse:
+		return u.Scheme
+	}
+	return u.Host
+}

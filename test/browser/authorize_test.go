@@ -156,6 +156,7 @@ func (v *person) joins(email string) {
 // What applications of others ask for, and what comes of it, by the keyboard, with scripts and without: from the first sign-up to the last
 // access taken back. Every answer is a redirect to another origin, after a form, which a browser follows where the page's policy lets it.
 func TestPeopleGrantAppsAccess(t *testing.T) {
+	t.Parallel()
 	for _, scripts := range []bool{true, false} {
 		t.Run("scripts "+strconv.FormatBool(scripts), func(t *testing.T) {
 			t.Parallel()

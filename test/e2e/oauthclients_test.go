@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -21,7 +20,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/cardea-iam/cardea/hack/controlplane"
-	"github.com/cardea-iam/cardea/hack/process"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -140,30 +138,15 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		vera = newVisitor("localhost", texts, cardea)
 		veraID = vera.signUp()
 		vera.organization("Harbour")
-		plane, err := controlplane.Start(ctx, controlplane.Options{
-			BinDir: controlplane.DefaultBinDir(), Dir: filepath.Join(own.Dir, "target"), EtcdUnsafeNoFsync: true, NoControllerManager: true,
-			APIServerArgs: []string{
-				"--oidc-issuer-url=" + issuer, "--oidc-client-id=" + client(ctx, "kubectl", "{.status.clientID}"), "--oidc-username-claim=email", "--oidc-groups-claim=groups",
-				"--oidc-ca-file=" + front.authority,
-			},
-		})
-		Expect(err).NotTo(HaveOccurred())
-		target = &testkit.Cluster{ControlPlane: plane, Dir: filepath.Join(own.Dir, "target")}
-		DeferCleanup(func() error { return plane.Stop() })
+		target = trusting(ctx, filepath.Join(own.Dir, "target"),
+			"--oidc-issuer-url="+issuer, "--oidc-client-id="+client(ctx, "kubectl", "{.status.clientID}"), "--oidc-username-claim=email", "--oidc-groups-claim=groups",
+			"--oidc-groups-prefix=cardea:", "--oidc-ca-file="+front.authority)
 	})
 
 	// as runs kubectl as vera, as which configure makes her known, in a cluster that takes the issuer's ID tokens.
 	as := func(ctx context.Context, configure []string, args ...string) (string, error) {
 		GinkgoHelper()
-		kubeconfig := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-		content, err := target.Kubectl(ctx, "", "config", "view", "--raw", "--minify", "-o", "json")
-		Expect(err).NotTo(HaveOccurred(), content)
-		Expect(os.WriteFile(kubeconfig, []byte(content), 0o600)).To(Succeed())
-		for _, change := range [][]string{{"unset", "users"}, append([]string{"set-credentials", "vera"}, configure...), {"set-context", "--current", "--user=vera"}} {
-			out, err := target.Kubectl(ctx, "", append([]string{"--kubeconfig", kubeconfig, "config"}, change...)...)
-			Expect(err).NotTo(HaveOccurred(), out)
-		}
-		return target.Kubectl(ctx, "", append([]string{"--kubeconfig", kubeconfig}, args...)...)
+		return asVera(ctx, target, configure, args...)
 	}
 
 	It("sign a person in to a cluster by an ID token: kubectl may what the person's groups may", func(ctx context.Context) {
@@ -171,12 +154,12 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		Eventually(func() (string, error) {
 			return as(ctx, []string{"--token=" + identity}, "auth", "whoami", "-o", "json")
 		}).WithTimeout(time.Minute).WithPolling(time.Second).
-			Should(And(ContainSubstring(`"username": "`+vera.email+`"`), ContainSubstring(`"harbour:owner"`)))
+			Should(And(ContainSubstring(`"username": "`+vera.email+`"`), ContainSubstring(`"cardea:harbour:owner"`)))
 
 		out, err := as(ctx, []string{"--token=" + identity}, "get", "namespaces")
 		Expect(err).To(HaveOccurred())
 		Expect(out).To(ContainSubstring("Forbidden"))
-		out, err = target.Kubectl(ctx, "", "create", "clusterrolebinding", "harbour", "--clusterrole=cluster-admin", "--group=harbour:owner")
+		out, err = target.Kubectl(ctx, "", "create", "clusterrolebinding", "harbour", "--clusterrole=cluster-admin", "--group=cardea:harbour:owner")
 		Expect(err).NotTo(HaveOccurred(), out)
 		Eventually(func() (string, error) { return as(ctx, []string{"--token=" + identity}, "get", "namespaces") }).Should(ContainSubstring("kube-system"))
 
@@ -186,6 +169,21 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 			out, err = as(ctx, []string{"--token=" + bad}, "auth", "whoami")
 			Expect(err).To(HaveOccurred(), out)
 		}
+	})
+
+	It("sign a person in to a cluster that has the documented AuthenticationConfiguration", func(ctx context.Context) {
+		folder := GinkgoT().TempDir()
+		authority, err := os.ReadFile(front.authority)
+		Expect(err).NotTo(HaveOccurred())
+		configuration := filepath.Join(folder, "authentication.yaml")
+		written := authenticationConfiguration(issuer, client(ctx, "kubectl", "{.status.clientID}"), string(authority))
+		Expect(os.WriteFile(configuration, []byte(written), 0o600)).To(Succeed())
+		other := trusting(ctx, filepath.Join(own.Dir, "structured"), "--authentication-config="+configuration)
+		identity := vera.idToken(front, issuer, client(ctx, "kubectl", "{.status.clientID}"))
+		Eventually(func() (string, error) {
+			return asVera(ctx, other, []string{"--token=" + identity}, "auth", "whoami", "-o", "json")
+		}).WithTimeout(time.Minute).WithPolling(time.Second).
+			Should(And(ContainSubstring(`"username": "`+vera.email+`"`), ContainSubstring(`"cardea:harbour:owner"`)))
 	})
 
 	It("are kubelogin, the plugin that signs in for kubectl", func(ctx context.Context) {
@@ -238,37 +236,13 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 	})
 
 	It("are oauth2-proxy, before an application that knows nothing of it", func(ctx context.Context) {
-		program := published("oauth2-proxy")
-		port, err := controlplane.FreePort(front.port)
-		Expect(err).NotTo(HaveOccurred())
-		application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprint(w, "for ", r.Header.Get("X-Forwarded-Email"), " in ", r.Header.Get("X-Forwarded-Groups"))
-		}))
-		DeferCleanup(application.Close)
-		_, err = running.Group().Start(process.Spec{
-			Name: "oauth2-proxy", Path: program, Env: []string{"PATH=" + os.Getenv("PATH"), "OAUTH2_PROXY_CLIENT_SECRET=" + secret(ctx, "web"), "OAUTH2_PROXY_COOKIE_SECRET=0123456789abcdef0123456789abcdef"},
-			Args: []string{
-				"--provider=oidc", "--oidc-issuer-url=" + issuer, "--client-id=" + client(ctx, "web", "{.status.clientID}"), fmt.Sprintf("--redirect-url=http://127.0.0.1:%d/oauth2/callback", port),
-				fmt.Sprintf("--http-address=127.0.0.1:%d", port), "--upstream=" + application.URL, "--email-domain=*", "--cookie-secure=false", "--code-challenge-method=S256",
-				"--scope=openid email groups", "--provider-ca-file=" + front.authority, "--skip-provider-button",
-			},
-		})
-		Expect(err).NotTo(HaveOccurred())
-		browser := newBrowser()
-		address := fmt.Sprintf("http://127.0.0.1:%d", port)
-		Eventually(func() error {
-			resp, err := browser.Get(address + "/ping")
-			if err == nil {
-				err = resp.Body.Close()
-			}
-			return err
-		}).Should(Succeed())
-		asked := visitPage(browser, address+"/reports?year=2026")
-		Expect(asked.status).To(Equal(http.StatusFound), asked.body)
-		answered := visitPage(browser, vera.allow(asked.to).String())
-		Expect(answered.status).To(Equal(http.StatusFound), answered.body)
-		Expect(answered.to).To(HaveSuffix("/reports?year=2026"))
-		Expect(visitPage(browser, address+"/reports?year=2026").body).To(Equal("for " + vera.email + " in harbour:owner"))
+		behind := newProxied(front, running.Group(), issuer, client(ctx, "web", "{.status.clientID}"), secret(ctx, "web"))
+		vera.signsInAt(behind.signIn(ctx, ""))
+	})
+
+	It("are oauth2-proxy beside nginx, which asks it", func(ctx context.Context) {
+		behind := newProxied(front, running.Group(), issuer, client(ctx, "web", "{.status.clientID}"), secret(ctx, "web"))
+		vera.signsInAt(behind.behindNginx(ctx))
 	})
 })
 
@@ -299,7 +273,14 @@ func newBrowser() *http.Client {
 
 func visitPage(browser *http.Client, address string) shownPage {
 	GinkgoHelper()
-	resp, err := browser.Get(address)
+	request, err := http.NewRequest("GET", address, nil)
+	Expect(err).NotTo(HaveOccurred())
+	return sendAs(browser, request)
+}
+
+func sendAs(browser *http.Client, request *http.Request) shownPage {
+	GinkgoHelper()
+	resp, err := browser.Do(request)
 	Expect(err).NotTo(HaveOccurred())
 	raw, err := io.ReadAll(resp.Body)
 	Expect(err).NotTo(HaveOccurred())

@@ -92,6 +92,7 @@ spec:
 var peopleTables = []string{
 	"users", "emails", "phones", "credentials", "sessions", "session_tokens", "signins", "attempts", "challenges", "failures", "outbox",
 	"organizations", "workspaces", "organization_memberships", "workspace_memberships", "invitations", "events", "audit",
+	"oauth_requests", "oauth_grants", "oauth_families", "oauth_codes", "oauth_refresh_tokens", "oauth_devices", "oauth_clients", "oauth_logouts",
 }
 
 var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
