@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/redirecturi"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -173,33 +175,43 @@ func Push(u *account.Unit, app *App, client *Client, asked Parameters, lifetime 
 	if err != nil {
 		return "", err
 	}
+	network := "client:" + client.ID
+	if client.Public() { // in its name anybody may push
+		network += " " + u.Client.Network
+	}
 	return insert(u, people.AuthorizationRequest{
-		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Pushed: true, Network: "client:" + client.ID, CreatedAt: u.Now, ExpiresAt: u.Now.Add(lifetime),
+		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Pushed: true, Network: network, CreatedAt: u.Now, ExpiresAt: u.Now.Add(lifetime),
 	}, MaxPushed)
 }
 
-// Pull makes a pushed request of a client one that waits for a person, and returns its handle. ErrRequestUnknown: there is none, or no more.
-func Pull(u *account.Unit, app *App, client *Client, pushed string) (handle string, err error) {
+// Pull makes a pushed request of a client one that waits for a person, and returns its handle with whom it is for. ErrRequestUnknown: there is
+// none, or no more.
+func Pull(u *account.Unit, app *App, client *Client, pushed string) (handle, loginHint string, err error) {
 	hash, formed := session.Hash(pushed)
 	if !formed {
-		return "", ErrRequestUnknown
+		return "", "", ErrRequestUnknown
 	}
 	row, found, err := u.AuthorizationRequest(hash)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if !found || !row.Pushed || row.App != app.Entry.ID || row.Client != client.ID || !u.Now.Before(row.ExpiresAt) {
-		return "", ErrRequestUnknown
+		return "", "", ErrRequestUnknown
 	}
 	deleted, err := u.DeleteAuthorizationRequest(hash)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if !deleted {
-		return "", ErrRequestUnknown
+		return "", "", ErrRequestUnknown
+	}
+	var asked Parameters
+	if err := json.Unmarshal([]byte(row.Parameters), &asked); err != nil {
+		return "", "", fmt.Errorf("a stored authorization request: %w", err)
 	}
 	row.Pushed, row.Network, row.CreatedAt, row.ExpiresAt = false, u.Client.Network, u.Now, u.Now.Add(RequestLifetime)
-	return insert(u, row, MaxRequests)
+	handle, err = insert(u, row, MaxRequests)
+	return handle, asked.LoginHint, err
 }
 
 func insert(u *account.Unit, row people.AuthorizationRequest, most int) (handle string, err error) {
@@ -209,7 +221,7 @@ func insert(u *account.Unit, row people.AuthorizationRequest, most int) (handle 
 	return handle, u.InsertAuthorizationRequest(row, most)
 }
 
-// Read returns the request of a handle. ErrRequestUnknown: it is over, or its client is.
+// Read returns the request of a handle. ErrRequestUnknown: it is over, or its client is, or where it would be answered is the client's no more.
 func Read(u *account.Unit, handle string) (*Request, error) {
 	hash, formed := session.Hash(handle)
 	if !formed {
@@ -229,10 +241,15 @@ func Read(u *account.Unit, handle string) (*Request, error) {
 	if r.App, found = FindApp(u.Tenant, row.App); !found {
 		return nil, ErrRequestUnknown
 	}
-	if r.Client, found, err = FindClient(u, r.App, row.Client); err == nil && !found {
+	if r.Client, found, err = FindClient(u, r.App, row.Client); err == nil && (!found || r.Device == nil && !r.Client.Registers(r.RedirectURI)) {
 		err = ErrRequestUnknown
 	}
 	return r, err
+}
+
+// Registers tells whether the client may be answered at a URI.
+func (c *Client) Registers(asked string) bool {
+	return asked != "" && slices.ContainsFunc(c.RedirectURIs, func(uri string) bool { return redirecturi.Fits(uri, asked) })
 }
 
 // Has tells whether a prompt was asked for.

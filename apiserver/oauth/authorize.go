@@ -67,7 +67,7 @@ func authorize(c *call) error {
 		return c.page("client")
 	}
 	redirect := query.Get("redirect_uri")
-	if len(query["redirect_uri"]) != 1 || !registered(client, redirect) {
+	if len(query["redirect_uri"]) != 1 || !client.Registers(redirect) {
 		return c.page("redirect_uri")
 	}
 	asked, err := c.asked(client, query)
@@ -169,11 +169,6 @@ func (c *call) refusedPage(client *authorization.Client, redirect string, refuse
 		return asRefused(refused)
 	}
 	return nil
-}
-
-// registered tells whether a client may be answered at a URI.
-func registered(client *authorization.Client, asked string) bool {
-	return asked != "" && slices.ContainsFunc(client.RedirectURIs, func(uri string) bool { return redirecturi.Fits(uri, asked) })
 }
 
 // asked reads what a client asks for. A refusal is for the client.

@@ -41,13 +41,13 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		waiting, err := s.Store.LogoutsWaiting(ctx)
-		for _, deployment := range waiting {
-			if err == nil {
-				err = s.tell(ctx, deployment)
-			}
-		}
 		if err != nil && ctx.Err() == nil {
-			s.Log.V(1).Info("Clients were not told of sign-ins that ended; trying again", "reason", err.Error())
+			s.Log.V(1).Info("It is not known which sign-ins ended; trying again", "reason", err.Error())
+		}
+		for _, deployment := range waiting { // each for itself: what one tenant's rows or keys lack holds up nobody else's
+			if err := s.tell(ctx, deployment); err != nil && ctx.Err() == nil {
+				s.Log.V(1).Info("Clients were not told of sign-ins that ended; trying again", "deployment", deployment, "reason", err.Error())
+			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package oauth_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -9,8 +11,17 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/egress"
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/oauth"
+	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // TestClientsAreToldOfTheEndOfASignIn: OpenID Connect Back-Channel Logout, to a client that does not answer the first time.
@@ -50,6 +61,56 @@ func TestClientsAreToldOfTheEndOfASignIn(t *testing.T) {
 		if parsed.Headers[0].ExtraHeaders[jose.HeaderType] != "logout+jwt" || said["iss"] != issuer || fmt.Sprint(said["aud"]) != fmt.Sprint(id["aud"]) || said["sub"] != p.id || said["sid"] != id["sid"] || said["nonce"] != nil || said["jti"] == "" ||
 			events["http://schemas.openid.net/event/backchannel-logout"] == nil {
 			t.Errorf("%v", said)
+		}
+	})
+}
+
+// halfAway is a store of which one deployment's rows cannot be changed, and which has something to tell of two.
+type halfAway struct {
+	people.Store
+	away, other string
+	asked       chan string
+}
+
+func (s *halfAway) LogoutsWaiting(context.Context) ([]string, error) {
+	return []string{s.away, s.other}, nil
+}
+
+func (s *halfAway) Change(_ context.Context, deployment string, _ func(people.Tx) error) error {
+	if deployment == s.away {
+		return errors.New("a row of it cannot be read")
+	}
+	select {
+	case s.asked <- deployment:
+	default:
+	}
+	return nil
+}
+
+// TestOneTenantsFailureHoldsUpNoOthersLogouts: each deployment's clients are told for themselves.
+func TestOneTenantsFailureHoldsUpNoOthersLogouts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const other = "acme/other"
+	w.Put(v1alpha1.KindIdentityDeployment, "other", other, "other", document.Deployment{DisplayName: "Other", Mode: "Staging", FieldConflicts: "Reject", ManagementWrites: "Enabled"})
+	follower := snapshot.NewFollower(w.Store, time.Second, w.Clock.Now, logr.Discard())
+	w.Follow(follower)
+	st := &halfAway{w.Store, frontendtest.Deployment, other, make(chan string, 1)}
+	server := oauth.New(oauth.Options{
+		Snapshots: follower, Store: st, Keyring: w.Keyring, Egress: egress.NewPolicy(nil, nil), Clock: w.Clock.Now, Log: logr.Discard(),
+		Metrics: route.NewMetrics(prometheus.NewRegistry(), "oauth"), Next: http.NotFoundHandler(),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	w.Eventually("the other's clients are told", func() bool {
+		select {
+		case told := <-st.asked:
+			return told == other
+		default:
+			return false
 		}
 	})
 }

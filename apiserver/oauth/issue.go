@@ -105,10 +105,10 @@ func (c *call) issue(grant func(*account.Unit) (*issued, error)) error {
 	if err != nil {
 		return err
 	}
-	lifetime := c.client.AccessTokenLifetime()
+	lifetime := min(c.client.AccessTokenLifetime(), out.family.ExpiresAt.Sub(c.now))
 	answer := granted{TokenType: "Bearer", ExpiresIn: int64(lifetime / time.Second), RefreshToken: out.refresh, Scope: strings.Join(out.scopes, " ")}
 	authenticated := jwt.NewNumericDate(out.family.AuthenticatedAt)
-	claims := c.newAccessClaims(ids.Format(out.family.User), out.resources, out.scopes)
+	claims := c.newAccessClaims(ids.Format(out.family.User), out.resources, out.scopes, lifetime)
 	claims.AuthTime, claims.Authorization = authenticated, ids.Format(out.family.ID)
 	if answer.AccessToken, err = c.accessToken(access, claims); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (c *call) issue(grant func(*account.Unit) (*issued, error)) error {
 }
 
 // newAccessClaims are those of every access token.
-func (c *call) newAccessClaims(subject string, resources, scopes []string) authorization.AccessClaims {
+func (c *call) newAccessClaims(subject string, resources, scopes []string, lifetime time.Duration) authorization.AccessClaims {
 	audience := jwt.Audience(resources)
 	if len(audience) == 0 {
 		audience = jwt.Audience{c.Content.Issuer}
@@ -138,7 +138,7 @@ func (c *call) newAccessClaims(subject string, resources, scopes []string) autho
 	return authorization.AccessClaims{
 		Claims: jwt.Claims{
 			Issuer: c.Content.Issuer, Subject: subject, Audience: audience, IssuedAt: jwt.NewNumericDate(c.now),
-			Expiry: jwt.NewNumericDate(c.now.Add(c.client.AccessTokenLifetime())), ID: rand.Text(),
+			Expiry: jwt.NewNumericDate(c.now.Add(lifetime)), ID: rand.Text(),
 		},
 		ClientID: c.client.ID, Scope: strings.Join(scopes, " "),
 	}
@@ -187,9 +187,17 @@ func (c *call) about(u *account.Unit, p *authorization.Subject, scopes []string)
 		}
 		switch scope {
 		case authorization.ScopeProfile:
-			about["given_name"], about["family_name"], about["updated_at"] = p.User.FirstName, p.User.LastName, p.User.UpdatedAt.Unix()
-			about["name"] = strings.TrimSpace(p.User.FirstName + " " + p.User.LastName)
+			about["updated_at"] = p.User.UpdatedAt.Unix()
+			name := strings.TrimSpace(p.User.FirstName + " " + p.User.LastName)
+			for claim, value := range map[string]string{"given_name": p.User.FirstName, "family_name": p.User.LastName, "name": name} {
+				if value != "" { // what is not known is left out (OpenID Connect Core 5.3.2)
+					about[claim] = value
+				}
+			}
 		case authorization.ScopeEmail:
+			if p.User.Email == "" {
+				continue
+			}
 			address, found, err := u.Email(people.FoldEmail(p.User.Email))
 			if err != nil {
 				return nil, err

@@ -36,6 +36,8 @@ type serverMetadata struct {
 	IntrospectionAuthMethods    []string `json:"introspection_endpoint_auth_methods_supported"`
 	RevocationAuthMethods       []string `json:"revocation_endpoint_auth_methods_supported"`
 	AssertionAlgs               []string `json:"token_endpoint_auth_signing_alg_values_supported"`
+	IntrospectionAssertionAlgs  []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
+	RevocationAssertionAlgs     []string `json:"revocation_endpoint_auth_signing_alg_values_supported"`
 	BackchannelLogout           bool     `json:"backchannel_logout_supported,omitempty"`
 	BackchannelLogoutSession    bool     `json:"backchannel_logout_session_supported,omitempty"`
 	DocumentIDs                 bool     `json:"client_id_metadata_document_supported,omitempty"`
@@ -54,6 +56,7 @@ func metadata(c *call) error {
 	for _, algorithm := range assertionAlgorithms {
 		own.AssertionAlgs = append(own.AssertionAlgs, string(algorithm))
 	}
+	own.IntrospectionAssertionAlgs, own.RevocationAssertionAlgs = own.AssertionAlgs, own.AssertionAlgs // required beside private_key_jwt (RFC 8414 2)
 	for name, scope := range c.Scopes {
 		if !scope.Archived {
 			own.ScopesSupported = append(own.ScopesSupported, name)

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,4 +173,86 @@ func TestADecisionNamesNoPlaceThatThePersonLeft(t *testing.T) {
 		w.Clock.Advance(time.Second)
 		return organization() == nil
 	})
+}
+
+// TestNoAccessTokenOutlivesItsAuthorization: what verifies a token by itself sees the same end as who asks.
+func TestNoAccessTokenOutlivesItsAuthorization(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, p := w.web("reports", func(d *document.OAuthClient) { d.RefreshTokenSeconds = 900 }), w.signUp("ada@example.com")
+	got := c.post("/token", redeem(p.allow(c.request("openid jobs:read")).Get("code")))
+	w.Clock.Advance(10 * time.Minute)
+	next := c.refresh(got.text("refresh_token"))
+	if left, _ := next.body["expires_in"].(float64); left > 300 || left < 290 {
+		t.Errorf("good for %v s: %s", left, next.raw)
+	}
+	access := claimsIn(t, w, next.text("access_token"))
+	if left := access["exp"].(float64) - access["iat"].(float64); left > 300 {
+		t.Errorf("it says %v s", left)
+	}
+}
+
+// TestARedirectURIThatWasTakenAwayIsLedToNoMore: not even by a request that came before.
+func TestARedirectURIThatWasTakenAwayIsLedToNoMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, p := w.web("reports", nil), w.signUp("ada@example.com")
+	page := p.authorize(c.request("jobs:read"))
+	c.redeclare("reports", func(d *document.OAuthClient) { d.RedirectURIs = []string{"https://other.example/callback"} })
+	w.Eventually("the request is over", func() bool {
+		status, _, _ := p.send("GET", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), nil)
+		return status == 404
+	})
+	if status, _, raw := p.send("POST", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), map[string]any{"decision": "allow"}); status != 404 {
+		t.Errorf("%d %s", status, raw)
+	}
+}
+
+// TestWhatIsNotKnownOfAPersonIsNotSaid: OpenID Connect Core 5.3.2.
+func TestWhatIsNotKnownOfAPersonIsNotSaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, p := w.web("reports", nil), w.signUp("ada@example.com")
+	claims := claimsIn(t, w, c.post("/token", redeem(p.allow(c.request("openid profile email phone")).Get("code"))).text("id_token"))
+	for name, value := range claims {
+		if value == "" || value == nil {
+			t.Errorf("%s is %v", name, value)
+		}
+	}
+	if claims["email"] != "ada@example.com" {
+		t.Errorf("%v", claims)
+	}
+}
+
+// TestAPushedRequestBringsWhoItIsFor: what the client pushed is all there.
+func TestAPushedRequestBringsWhoItIsFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, p := w.web("reports", nil), w.signUp("ada@example.com")
+	request := c.request("jobs:read")
+	request.Set("login_hint", "ada@example.com")
+	pushed := c.post("/par", request)
+	page := p.authorize(url.Values{"client_id": {c.id}, "request_uri": {pushed.text("request_uri")}})
+	if page.Query().Get("login_hint") != "ada@example.com" {
+		t.Errorf("led to %s", page)
+	}
+}
+
+// TestStrangersPushNobodysRequestsOut: in a public client's name anybody may push.
+func TestStrangersPushNobodysRequestsOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, p := w.declarePublic("page", callback), w.signUp("ada@example.com")
+	push := func(from string) answer {
+		return c.post("/par", c.request("jobs:read"), func(r *http.Request) { r.Header.Set("X-Forwarded-For", from) })
+	}
+	own := push("198.51.100.7")
+	for range 1000 {
+		if a := push("203.0.113.9"); a.status != 201 {
+			t.Fatal(a.raw)
+		}
+	}
+	if page := p.authorize(url.Values{"client_id": {c.id}, "request_uri": {own.text("request_uri")}}); !strings.HasPrefix(page.Path, "/authorize/") {
+		t.Errorf("led to %s", page)
+	}
 }

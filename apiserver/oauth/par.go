@@ -30,7 +30,7 @@ func push(c *call) error {
 	if form.Has("request_uri") {
 		return invalidRequest("a pushed request names no other: leave request_uri out")
 	}
-	if !registered(c.client, form.Get("redirect_uri")) {
+	if !c.client.Registers(form.Get("redirect_uri")) {
 		return invalidRequest("redirect_uri is missing, or none that the client is registered with: they have to be equal, character by character")
 	}
 	asked, err := c.asked(c.client, form)
@@ -65,9 +65,9 @@ func (c *call) authorizePushed(query url.Values) error {
 	if !named || len(query["request_uri"]) != 1 {
 		return c.page("request")
 	}
-	handle := ""
+	handle, hint := "", ""
 	err = c.change(func(u *account.Unit) (err error) {
-		handle, err = authorization.Pull(u, c.App, client, name)
+		handle, hint, err = authorization.Pull(u, c.App, client, name)
 		return err
 	})
 	if errors.Is(err, authorization.ErrRequestUnknown) {
@@ -76,6 +76,10 @@ func (c *call) authorizePushed(query url.Values) error {
 	if err != nil {
 		return err
 	}
-	c.found(c.pages() + "/authorize/" + handle)
+	path := c.pages() + "/authorize/" + handle
+	if hint != "" {
+		path += "?" + url.Values{"login_hint": {hint}}.Encode()
+	}
+	c.found(path)
 	return nil
 }

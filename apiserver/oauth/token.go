@@ -55,7 +55,7 @@ func (c *call) clientCredentials(form url.Values) error {
 	if err != nil {
 		return err
 	}
-	claims := c.newAccessClaims(c.client.ID, resources, scopes)
+	claims := c.newAccessClaims(c.client.ID, resources, scopes, c.client.AccessTokenLifetime())
 	claims.Permissions = c.client.MachinePermissions
 	signed, err := c.accessToken(signer, claims)
 	if err != nil {

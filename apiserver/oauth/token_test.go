@@ -36,6 +36,11 @@ func TestMetadataSaysWhatIsServed(t *testing.T) {
 			t.Errorf("%s says something else: %s", path, a.raw)
 		}
 	}
+	for _, endpoint := range []string{"token", "introspection", "revocation"} {
+		if !strings.Contains(first, `"`+endpoint+`_endpoint_auth_signing_alg_values_supported":["ES256"`) {
+			t.Errorf("%s: no algorithms beside private_key_jwt: %s", endpoint, first)
+		}
+	}
 	if strings.Contains(first, "old") || !strings.Contains(first, "jobs:run") {
 		t.Errorf("scopes: %s", first)
 	}

@@ -31,8 +31,8 @@ func (tx *peopleTx) InsertAuthorizationRequest(r people.AuthorizationRequest, mo
 	if err != nil {
 		return err
 	}
-	return tx.exec(`DELETE FROM oauth_requests WHERE hash IN (SELECT o.hash FROM oauth_requests o
-		WHERE o.deployment = oauth_requests.deployment AND o.network = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?) AND deployment = :deployment`,
+	return tx.exec(`DELETE FROM oauth_requests WHERE deployment = :deployment AND hash IN (SELECT o.hash FROM oauth_requests o
+		WHERE o.deployment = :deployment AND o.network = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?)`,
 		r.Network, most, most)
 }
 
@@ -96,14 +96,14 @@ func (tx *peopleTx) ListGrants(filter people.GrantFilter, limit int) ([]people.G
 }
 
 func (tx *peopleTx) DeleteGrant(id int64) (bool, error) {
-	for _, statement := range []string{
-		`DELETE FROM oauth_refresh_tokens WHERE family_id IN (SELECT f.id FROM oauth_families f
-			WHERE f.deployment = oauth_refresh_tokens.deployment AND f.grant_id = ?) AND deployment = :deployment`,
-		`DELETE FROM oauth_codes WHERE family_id IN (SELECT f.id FROM oauth_families f
-			WHERE f.deployment = oauth_codes.deployment AND f.grant_id = ?) AND deployment = :deployment`,
-		`DELETE FROM oauth_families WHERE grant_id = ? AND deployment = :deployment`,
-	} {
-		if err := tx.exec(statement, id); err != nil {
+	// The families first, as whoever redeems and refreshes locks them: what that writes is seen below, and nobody waits for each other.
+	families, err := list(tx, func(row *sql.Rows, family *int64) error { return row.Scan(family) },
+		`SELECT id FROM oauth_families WHERE deployment = :deployment AND grant_id = ? ORDER BY id`+tx.lock(), id)
+	if err != nil {
+		return false, err
+	}
+	for _, family := range families {
+		if _, err := tx.EndTokenFamily(family); err != nil {
 			return false, err
 		}
 	}
@@ -156,6 +156,10 @@ func (tx *peopleTx) UpdateTokenFamily(f people.TokenFamily) error {
 }
 
 func (tx *peopleTx) EndTokenFamily(id int64) (bool, error) {
+	ended, err := tx.affected(`DELETE FROM oauth_families WHERE id = ? AND deployment = :deployment`, id)
+	if err != nil {
+		return false, err
+	}
 	for _, statement := range []string{
 		`DELETE FROM oauth_refresh_tokens WHERE family_id = ? AND deployment = :deployment`,
 		`DELETE FROM oauth_codes WHERE family_id = ? AND deployment = :deployment`,
@@ -164,8 +168,7 @@ func (tx *peopleTx) EndTokenFamily(id int64) (bool, error) {
 			return false, err
 		}
 	}
-	n, err := tx.affected(`DELETE FROM oauth_families WHERE id = ? AND deployment = :deployment`, id)
-	return n == 1, err
+	return ended == 1, nil
 }
 
 func (tx *peopleTx) InsertAuthorizationCode(c people.AuthorizationCode) error {
@@ -251,8 +254,8 @@ func (tx *peopleTx) InsertDevice(d people.Device, most int) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec(`DELETE FROM oauth_devices WHERE hash IN (SELECT o.hash FROM oauth_devices o
-		WHERE o.deployment = oauth_devices.deployment AND o.network = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?) AND deployment = :deployment`,
+	return tx.exec(`DELETE FROM oauth_devices WHERE deployment = :deployment AND hash IN (SELECT o.hash FROM oauth_devices o
+		WHERE o.deployment = :deployment AND o.network = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?)`,
 		d.Network, most, most)
 }
 
