@@ -29,6 +29,8 @@ const (
 	MaxRequests = 200
 	// MaxPushed is how many requests that one client pushed wait at once.
 	MaxPushed = 1000
+	// MaxFamilies is how many authorizations of one person and client live at once, in one place: one a device, and those that are forgotten.
+	MaxFamilies = 100
 	// CodeLifetime is how long a code is good.
 	CodeLifetime = time.Minute
 )

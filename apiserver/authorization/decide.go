@@ -236,7 +236,7 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	if r.Device != nil {
 		family.ExpiresAt = u.Now.Add(DeviceLifetime)
 	}
-	if err := u.InsertTokenFamily(family); err != nil {
+	if err := u.InsertTokenFamily(family, MaxFamilies); err != nil {
 		return "", err
 	}
 	if err := u.Audit("oauth.granted", "oauth_grant:"+ids.Format(grant.ID)); err != nil {

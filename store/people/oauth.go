@@ -22,7 +22,8 @@ type OAuth interface {
 	// DeleteGrant ends a grant with all that lives on it, and tells whether there was one.
 	DeleteGrant(id int64) (bool, error)
 
-	InsertTokenFamily(TokenFamily) error
+	// InsertTokenFamily keeps at most so many of a grant: that which was used longest ago gives way, with its tokens.
+	InsertTokenFamily(family TokenFamily, most int) error
 	TokenFamily(id int64) (TokenFamily, bool, error)
 	LockTokenFamily(id int64) (TokenFamily, bool, error)
 	// UpdateTokenFamily writes the scopes, when it was used last, and when it ends.

@@ -97,7 +97,7 @@ func (tx *peopleTx) ListGrants(filter people.GrantFilter, limit int) ([]people.G
 
 func (tx *peopleTx) DeleteGrant(id int64) (bool, error) {
 	// The families first, as whoever redeems and refreshes locks them: what that writes is seen below, and nobody waits for each other.
-	families, err := list(tx, func(row *sql.Rows, family *int64) error { return row.Scan(family) },
+	families, err := list(tx, readID,
 		`SELECT id FROM oauth_families WHERE deployment = :deployment AND grant_id = ? ORDER BY id`+tx.lock(), id)
 	if err != nil {
 		return false, err
@@ -133,11 +133,26 @@ func readFamily(row *sql.Rows, f *people.TokenFamily) error {
 		&f.Nonce, &f.Method, moment{&f.AuthenticatedAt}, &f.Offline, &f.Backchannel, moment{&f.CreatedAt}, moment{&f.UsedAt}, moment{&f.ExpiresAt})
 }
 
-func (tx *peopleTx) InsertTokenFamily(f people.TokenFamily) error {
-	return tx.exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+func (tx *peopleTx) InsertTokenFamily(f people.TokenFamily, most int) error {
+	err := tx.exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		f.ID, f.Grant, f.App, f.Client, f.User, f.Organization, f.Workspace, f.Session, f.SignIn, wordsOf(f.Scopes), wordsOf(f.Resources), f.Nonce, f.Method,
 		micros(f.AuthenticatedAt), flag(f.Offline), flag(f.Backchannel), micros(f.CreatedAt), micros(f.UsedAt), micros(f.ExpiresAt))
+	if err != nil {
+		return err
+	}
+	beyond, err := list(tx, readID, `SELECT id FROM oauth_families WHERE deployment = :deployment AND grant_id = ? ORDER BY used_at DESC, id DESC LIMIT ? OFFSET ?`, f.Grant, most, most)
+	if err != nil {
+		return err
+	}
+	for _, family := range beyond {
+		if _, err := tx.EndTokenFamily(family); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+func readID(rows *sql.Rows, id *int64) error { return rows.Scan(id) }
 
 func (tx *peopleTx) TokenFamily(id int64) (people.TokenFamily, bool, error) {
 	return first(tx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`, id)

@@ -66,7 +66,7 @@ func furnish(tx people.Tx, mark string) error {
 	waiting.Parameters = mark
 	itself := oauthClient(1)
 	itself.Content = mark
-	if err := errors.Join(insertOAuthClient(itself)(tx), insertDevice(waiting)(tx), tx.InsertAuthorizationRequest(asked, 9), putGrant(granted)(tx), tx.InsertTokenFamily(family), tx.InsertAuthorizationCode(code), tx.InsertRefreshToken(refresh)); err != nil {
+	if err := errors.Join(insertOAuthClient(itself)(tx), insertDevice(waiting)(tx), tx.InsertAuthorizationRequest(asked, 9), putGrant(granted)(tx), tx.InsertTokenFamily(family, 9), tx.InsertAuthorizationCode(code), tx.InsertRefreshToken(refresh)); err != nil {
 		return err
 	}
 	return tx.PutFailure(f)

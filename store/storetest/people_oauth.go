@@ -60,7 +60,7 @@ func putGrant(g people.Grant) func(people.Tx) error {
 }
 
 func insertFamily(f people.TokenFamily) func(people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertTokenFamily(f) }
+	return func(tx people.Tx) error { return tx.InsertTokenFamily(f, 9) }
 }
 
 func insertCode(c people.AuthorizationCode) func(people.Tx) error {
@@ -188,6 +188,24 @@ var oauthStories = []story{
 			return err
 		})
 	}},
+	{name: "of a grant's families the one that was used longest ago gives way, with its tokens", run: func(e *env) {
+		e.begin()
+		for n := range int64(4) {
+			f := tokenFamily(n+1, 1)
+			f.UsedAt = after(time.Duration(10-n) * time.Minute) // the first was used last
+			e.insert(func(tx people.Tx) error { return tx.InsertTokenFamily(f, 3) }, insertRefreshToken(refreshToken(n+1, n+1)), insertCode(authorizationCode(n+1, n+1)))
+		}
+		e.insert(insertFamily(tokenFamily(5, 2)))
+		families, codes, tokens := livesOn(e, 6)
+		e.Expect(families).To(gomega.Equal([]int64{1, 2, 3, 5}), "the fourth gave way to itself")
+		latest := tokenFamily(6, 1)
+		latest.UsedAt = after(time.Hour)
+		e.insert(func(tx people.Tx) error { return tx.InsertTokenFamily(latest, 3) })
+		families, codes, tokens = livesOn(e, 6)
+		e.Expect(families).To(gomega.Equal([]int64{1, 2, 5, 6}))
+		e.Expect(codes).To(gomega.Equal([]int64{1, 2, 4}))
+		e.Expect(tokens).To(gomega.Equal([]int64{1, 2, 4}))
+	}},
 	{name: "a code is redeemed once, and not after its time", run: func(e *env) {
 		e.begin()
 		want := authorizationCode(1, 1)
@@ -220,7 +238,7 @@ var oauthStories = []story{
 		got, _ := one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.RefreshToken(hashOf(1)) })
 		e.Expect(got.DiesAt).To(gomega.Equal(after(11 * time.Second)))
 		got, _ = one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.RefreshToken(hashOf(2)) })
-		child.UsedAt = after(time.Second)
+		child.UsedAt, child.ParentDiesAt = after(time.Second), after(11*time.Second)
 		e.Expect(got).To(gomega.Equal(child))
 	}},
 	{name: "of a family's refresh tokens the newest are kept, and the presented one", run: func(e *env) {

@@ -192,7 +192,7 @@ func (w *oauthWorld) prepareCodes(t *testing.T) {
 				}
 				family := w.families[p]
 				family.ID = 1<<40 + fresh.Add(1)
-				if err := tx.InsertTokenFamily(family); err != nil {
+				if err := tx.InsertTokenFamily(family, 1<<20); err != nil {
 					return err
 				}
 				code := people.AuthorizationCode{Hash: hash, Family: family.ID, RedirectURI: oauthCallback, Challenge: oauthChallenge, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
