@@ -220,7 +220,7 @@ var oauthStories = []story{
 		got, _ := one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.RefreshToken(hashOf(1)) })
 		e.Expect(got.DiesAt).To(gomega.Equal(after(11 * time.Second)))
 		got, _ = one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.RefreshToken(hashOf(2)) })
-		child.UsedAt = after(time.Second)
+		child.UsedAt, child.ParentDiesAt = after(time.Second), after(11*time.Second)
 		e.Expect(got).To(gomega.Equal(child))
 	}},
 	{name: "of a family's refresh tokens the newest are kept, and the presented one", run: func(e *env) {
