@@ -98,7 +98,7 @@ func DeclaredClient(s *snapshot.Snapshot, app *App, id string) (client *Client, 
 // FindClient returns a client of an app that is in use: a declared one, or one of run time.
 func FindClient(u *account.Unit, app *App, id string) (*Client, bool, error) {
 	client, inUse, declared := DeclaredClient(u.Snapshot(), app, id)
-	if declared || !MayBeRegistered(id) {
+	if declared || !MayBeRegistered(id) || IsDocumentID(id) && !app.Content.AllowDynamicClientRegistration {
 		return client, inUse, nil
 	}
 	row, found, err := u.OAuthClient(app.Entry.ID, id)

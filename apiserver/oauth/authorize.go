@@ -263,5 +263,8 @@ func (c *call) askedResources(client *authorization.Client, query url.Values, as
 
 // maySeek tells whether a client may ask for tokens for a resource.
 func (c *call) maySeek(client *authorization.Client, resource string) bool {
+	if resource == c.Content.Issuer { // the app itself, which answers userinfo
+		return true
+	}
 	return slices.Contains(c.Content.Resources, resource) && (client.Resources == nil || slices.Contains(*client.Resources, resource))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
 )
 
 // elsewhere is a certificate that this process trusts, for servers that clients have elsewhere.
@@ -102,6 +106,12 @@ func TestAClientIsKnownByTheAddressOfItsMetadata(t *testing.T) {
 	if token.status != 200 || token.text("refresh_token") == "" {
 		t.Fatalf("%d %s", token.status, token.raw)
 	}
+	use := func() string { return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") }
+	w.app.AllowDynamicClientRegistration = false
+	w.Put(v1alpha1.KindOAuthApp, "portal", frontendtest.Deployment, "portal", w.app)
+	w.Eventually("with registration off such a client is none", func() bool { return use() == "invalid_client" })
+	w.openToAll()
+	w.Eventually("with registration on it is again", func() bool { return use() == "unsupported_grant_type" })
 	if open() != 303 || at.asked.Load() != 1 {
 		t.Errorf("asked %d times within the time that its header says", at.asked.Load())
 	}

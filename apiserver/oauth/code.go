@@ -22,6 +22,9 @@ var verifier = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
 // errGrant refuses a code or a refresh token, whatever is wrong with it: what is told apart is told to thieves too.
 var errGrant = invalidGrant("it is unknown, expired, used, revoked, or was given to another client, for another redirect_uri or code_verifier")
 
+// errNothingLeft refuses what a person, or a grant, stands for no more.
+var errNothingLeft = invalidGrant("nothing is left of what was granted: ask the person again")
+
 // authorizationCode redeems a code (RFC 6749 4.1.3), once. What a stranger tries changes nothing for the rightful client; what its own client
 // redeems again ends what came of it, for somebody has a copy.
 func (c *call) authorizationCode(form url.Values) error {
@@ -155,7 +158,7 @@ func (c *call) grow(u *account.Unit, family people.TokenFamily, parent *people.R
 		return nil, err
 	}
 	if subject == nil {
-		return nil, errGrant
+		return nil, errNothingLeft
 	}
 	out := &issued{subject: subject, scopes: held, resources: asked.resources}
 	family.Scopes, family.UsedAt = held, c.now

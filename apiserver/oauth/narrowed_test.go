@@ -256,3 +256,84 @@ func TestStrangersPushNobodysRequestsOut(t *testing.T) {
 		t.Errorf("led to %s", page)
 	}
 }
+
+// TestWhatLapsedStaysSo: a refresh that finds nothing left of a grant ends it; what comes back later is asked for anew.
+func TestWhatLapsedStaysSo(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		c, p := w.web("reports", nil), w.signUp("ada@example.com")
+		token := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("refresh_token")
+		kept := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("refresh_token")
+		w.DeclareOAuthScope("jobs-read", document.OAuthScope{Scope: "jobs:read", DisplayName: "x", Archived: true})
+		w.Eventually("the scope is archived", func() bool { return p.authorize(c.request("jobs:read")).Query().Get("error") == "invalid_scope" })
+		if a := c.refresh(token); a.text("error") != "invalid_grant" {
+			t.Errorf("with nothing left: %s", a.raw)
+		}
+		w.DeclareOAuthScope("jobs-read", document.OAuthScope{Scope: "jobs:read", DisplayName: "x"})
+		w.Eventually("the scope is back", func() bool { return p.authorize(c.request("jobs:read")).Query().Get("error") == "" })
+		if a := c.refresh(token); a.text("error") != "invalid_grant" {
+			t.Errorf("what lapsed came back: %s", a.raw)
+		}
+		if a := c.refresh(kept); a.status != 200 {
+			t.Errorf("what nobody refreshed meanwhile: %s", a.raw)
+		}
+	})
+}
+
+// TestUserinfoIsAResourceOfItsOwn: a token for an application's resource does not tell that application who the person is.
+func TestUserinfoIsAResourceOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, p := w.web("reports", nil), w.signUp("ada@example.com")
+	status := func(resources ...string) int {
+		request := c.request("openid email")
+		request["resource"] = resources
+		token := c.post("/token", redeem(p.allow(request).Get("code"))).text("access_token")
+		r, err := http.NewRequest("GET", w.Server.URL+"/oauth/portal/userinfo", nil)
+		w.Must(err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		return w.send(r).status
+	}
+	const api = "https://api.acme.example"
+	if status() != 200 || status(api) != 401 || status(api, issuer) != 200 {
+		t.Errorf("without a resource %d, for another %d, for both %d", status(), status(api), status(api, issuer))
+	}
+}
+
+// TestWithoutPeopleThereAreMachinesAlone: an app of a deployment without frontend hosts has tokens of clients' own, and nothing that needs people.
+func TestWithoutPeopleThereAreMachinesAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.app.FQDN, w.app.Issuer, w.app.FrontendURL, w.app.AllowDynamicClientRegistration = "machines.localhost", "https://machines.localhost", "", true
+	w.Put(v1alpha1.KindOAuthApp, "portal", frontendtest.Deployment, "portal", w.app)
+	at := func(method, path string, form url.Values) answer {
+		r, err := http.NewRequest(method, w.Server.URL+path, strings.NewReader(form.Encode()))
+		w.Must(err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		response, err := http.DefaultClient.Do(withHost(r, "machines.localhost"))
+		w.Must(err)
+		defer response.Body.Close() //nolint:errcheck // read whole
+		a := answer{status: response.StatusCode}
+		w.Must(json.NewDecoder(response.Body).Decode(&a.body))
+		return a
+	}
+	w.Eventually("the app has its own host", func() bool { return at("GET", "/jwks", nil).status == 200 })
+	metadata := at("GET", "/.well-known/openid-configuration", nil)
+	for _, name := range []string{"authorization_endpoint", "registration_endpoint", "userinfo_endpoint", "device_authorization_endpoint", "pushed_authorization_request_endpoint"} {
+		if metadata.body[name] != nil {
+			t.Errorf("%s is advertised", name)
+		}
+	}
+	for _, path := range []string{"/register", "/par", "/device_authorization", "/userinfo"} {
+		if a := at("POST", path, url.Values{}); a.status != 404 {
+			t.Errorf("%s: %d %v", path, a.status, a.body)
+		}
+	}
+	if a := at("POST", "/token", url.Values{"grant_type": {"client_credentials"}}); a.text("error") != "invalid_client" {
+		t.Errorf("tokens: %d %v", a.status, a.body)
+	}
+}
+
+func withHost(r *http.Request, host string) *http.Request {
+	r.Host = host
+	return r
+}

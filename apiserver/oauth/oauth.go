@@ -101,10 +101,28 @@ func New(opts Options) *Server {
 		"OPTIONS /revoke":   preflight,
 		"OPTIONS /userinfo": preflight,
 	} {
+		if forPeople[pattern] {
+			serve = whereThereArePeople(serve)
+		}
 		s.router.HandleFunc(pattern, s.handle(serve))
 		opts.Metrics.Expect(pattern)
 	}
 	return s
+}
+
+// forPeople are the endpoints of what people grant. An app of a deployment without frontend hosts has none of them.
+var forPeople = map[string]bool{
+	"GET " + authorizePath: true, "POST " + authorizePath: true, "POST /par": true, "POST /device_authorization": true, "POST /register": true,
+	"GET " + logoutPath: true, "POST " + logoutPath: true, "GET /userinfo": true, "POST /userinfo": true,
+}
+
+func whereThereArePeople(serve func(*call) error) func(*call) error {
+	return func(c *call) error {
+		if c.Content.FrontendURL == "" {
+			return notHere()
+		}
+		return serve(c)
+	}
 }
 
 // ServeHTTP serves requests for an app, and hands all others on.

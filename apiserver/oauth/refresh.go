@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"bytes"
+	"errors"
 	"net/netip"
 	"net/url"
 	"time"
@@ -78,8 +79,11 @@ func (c *call) refresh(form url.Values) error {
 		}
 		return c.grow(u, family, &token, asked)
 	})
-	if reused {
+	switch {
+	case reused:
 		return c.end(family, "oauth.refresh_token_reused")
+	case errors.Is(err, errNothingLeft):
+		return c.end(family, "oauth.grant_lapsed") // for good: what comes back later is granted anew
 	}
 	return err
 }

@@ -26,9 +26,9 @@ func userinfo(c *call) error {
 	if told.Client != nil {
 		c.allowOriginOf(told.Client)
 	}
-	if told.Subject == nil {
+	if told.Subject == nil || !told.Claims.Audience.Contains(c.Content.Issuer) { // one for a resource is for that resource alone
 		return &Error{
-			Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is no good any more, or is of no person", Challenge: `Bearer error="invalid_token"`,
+			Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is no good any more, is of no person, or is for other resources alone: ask for the issuer as a resource too", Challenge: `Bearer error="invalid_token"`,
 		}
 	}
 	if !told.Has(authorization.ScopeOpenID) {
