@@ -24,7 +24,7 @@ const (
 	// statusPoll is the time between two looks at the resource while waiting.
 	statusPoll = 100 * time.Millisecond
 	// patchAttempts bounds the retries against other writers.
-	patchAttempts = 5
+	patchAttempts = 10
 )
 
 // writer changes resources through the Kubernetes API and waits until servers answer with the change.

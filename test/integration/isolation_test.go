@@ -93,7 +93,7 @@ var _ = Describe("The isolation matrix", func() {
 			"own": own, "sibling": w.furnish(ctx, w.namespace, "sibling"), "foreign": w.furnish(ctx, elsewhere, "foreign"),
 			"deleted": w.removed(ctx, w.furnish(ctx, elsewhere, "gone")),
 			"unknown": {
-				deployment: "12", slug: "unknown", scope: "unknown", tool: "12", agent: "12", user: "12", organization: "12", key: "12", file: strings.Repeat("0", 64),
+				deployment: "12", slug: "unknown", scope: "unknown", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", file: strings.Repeat("0", 64),
 			},
 		}
 		narrow := testkit.Key(w.namespace, "acme-app", "narrow", "orders:read")
@@ -142,6 +142,10 @@ var _ = Describe("The isolation matrix", func() {
 					switch {
 					case method == "PUT":
 						body = `{"password":"a passphrase that is long enough"}`
+					case strings.HasSuffix(path, "/clients"):
+						body = clientBody
+					case strings.HasSuffix(path, "/rotate-secret"):
+						body = "{}"
 					case route.HasBody && changes:
 						body = fmt.Sprintf(`{"user_id":%q}`, own.user)
 					case route.HasBody:
@@ -172,6 +176,9 @@ var _ = Describe("The isolation matrix", func() {
 	})
 })
 
+// clientBody makes a client of an OAuth app.
+const clientBody = `{"client_name":"Reports","redirect_uris":["https://client.example/callback"]}`
+
 // queries are what routes need beside their path.
 var queries = map[string]string{
 	"/analytics": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z", "/analytics/export": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z",
@@ -179,13 +186,13 @@ var queries = map[string]string{
 
 // premises are where the objects of one deployment are.
 type premises struct {
-	namespace, name, deployment, slug, scope, tool, agent, user, organization, key, file string
+	namespace, name, deployment, slug, scope, tool, agent, user, organization, key, client, file string
 }
 
 // fill puts a premises's objects into a route.
 func (p premises) fill(path string) string {
 	return strings.NewReplacer("{deployment_id}", p.deployment, "{oauth_app_slug}", p.slug, "{slug}", p.slug, "{scope}", p.scope, "{tool_id}", p.tool, "{agent_id}", p.agent,
-		"{user_id}", p.user, "{organization_id}", p.organization, "{id}", p.key, "{file}", p.file).Replace(path)
+		"{user_id}", p.user, "{organization_id}", p.organization, "{id}", p.key, "{oauth_client_id}", p.client, "{grant_id}", "12", "{file}", p.file).Replace(path)
 }
 
 // furnish creates a deployment with one object of each kind.
@@ -214,8 +221,11 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	line := fmt.Sprintf(`{"type":"api_key","external_id":%q,"app":"%s-slug","name":"Old","sha256":%q}`, name, name, file)
 	imported := w.do("POST", "/imports/"+file+"/batches?offset=0", key, line+"\n", [2]string{"Content-Type", "application/x-ndjson"})
 	Expect(imported.Status).To(Equal(200), string(imported.Raw))
+	client := w.do("POST", "/oauth/apps/"+name+"-slug/clients", key, clientBody)
+	Expect(client.Status).To(Equal(200), string(client.Raw))
 	return premises{
-		key: created.JSON["key"].(map[string]any)["id"].(string), file: file,
+		client: client.JSON["client_id"].(string),
+		key:    created.JSON["key"].(map[string]any)["id"].(string), file: file,
 		namespace: namespace, name: name, deployment: deployment.Status.ID, slug: name + "-slug", scope: name + ":read", tool: tool.Status.ID, agent: agent.Status.ID,
 		user: user, organization: w.newOrganization(key, name, user),
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	oneSource      = "set exactly one of jwksURL, jwksConfigMapRef, kubernetes and ownSessions"
-	impliedIssuer  = "issuer is required, but for kubernetes and ownSessions, where it is implied and left out"
+	oneSource      = "set exactly one of jwksURL, jwksConfigMapRef, kubernetes, ownSessions and oauthApp"
+	impliedIssuer  = "issuer is required, but for kubernetes, ownSessions and oauthApp, where it is implied and left out"
 	onePermissions = "set exactly one of permissionsClaim and permissionsExpression"
 	hostless       = "an issuer with ownSessions needs frontendHosts, whose first is its issuer: add a host"
 )
