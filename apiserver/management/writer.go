@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -24,7 +25,10 @@ const (
 	// statusPoll is the time between two looks at the resource while waiting.
 	statusPoll = 100 * time.Millisecond
 	// patchAttempts bounds the retries against other writers.
-	patchAttempts = 10
+	patchAttempts = 5
+	// firstPause is how long a patch that lost against another writer waits before it looks again, at least; each further pause is twice as long.
+	// The operator writes the status after each change: who comes back at once may lose against that, too, each time.
+	firstPause = 10 * time.Millisecond
 )
 
 // writer changes resources through the Kubernetes API and waits until servers answer with the change.
@@ -89,7 +93,11 @@ func update[T any, P resource[T]](ctx context.Context, w *writer, e edit[P]) (ob
 func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.ObjectKey, e edit[P]) (obj P, changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
-	for range patchAttempts {
+	pause := wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 1, Steps: patchAttempts}
+	for attempt := range patchAttempts {
+		if attempt > 0 && !paused(ctx, pause.Step()) {
+			return nil, false, ctx.Err()
+		}
 		live := P(new(T))
 		if err := w.kubernetes.Get(ctx, key, live); err != nil {
 			return nil, false, err
@@ -117,6 +125,18 @@ func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.Obje
 		}
 	}
 	return nil, false, apierror.New(http.StatusConflict, "others changed the resource %d times meanwhile: read it and try again", patchAttempts)
+}
+
+// paused waits, and tells whether there is still time.
+func paused(ctx context.Context, length time.Duration) bool {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 func mergePatch(live v1alpha1.Resource, changes []change) ([]byte, error) {

@@ -218,12 +218,12 @@ var _ = Describe("An OAuthClient", func() {
 		orphan.Spec.OAuthAppRef.Name = "none"
 		create(ctx, orphan)
 		Eventually(condition(ctx, orphan, v1alpha1.ConditionReady)).Should(HavePrefix("False/"))
-		update(ctx, orphan, func(*v1alpha1.OAuthClient) {})
-		app2 := machine("web")
-		app2.Spec.GrantTypes, app2.Spec.RedirectURIs = nil, []v1alpha1.RedirectURI{"com.example.app:/cb"}
-		create(ctx, app2)
-		Eventually(condition(ctx, app2, v1alpha1.ConditionAccepted)).Should(Equal("False/Invalid"))
-		Expect(lazyConditions{app2}.String()).To(ContainSubstring("for clients with authentication None"))
+		Expect(lazyConditions{orphan}.String()).To(ContainSubstring(`OAuthApp "none"`))
+		web := machine("web")
+		web.Spec.GrantTypes, web.Spec.RedirectURIs = nil, []v1alpha1.RedirectURI{"com.example.app:/cb"}
+		create(ctx, web)
+		Eventually(condition(ctx, web, v1alpha1.ConditionAccepted)).Should(Equal("False/Invalid"))
+		Expect(lazyConditions{web}.String()).To(ContainSubstring("for clients with authentication None"))
 	})
 })
 
