@@ -22,7 +22,7 @@ import (
 
 func (w *world) held(ctx context.Context, kind, name string) store.Stored {
 	GinkgoHelper()
-	held, err := w.store.Store.Stored(ctx, store.Identity{Kind: kind, Namespace: w.namespace, Name: name})
+	held, err := w.store.Engine().Stored(ctx, store.Identity{Kind: kind, Namespace: w.namespace, Name: name})
 	Expect(err).NotTo(HaveOccurred())
 	return held
 }
@@ -319,7 +319,7 @@ var _ = Describe("The resync", func() {
 		Consistently(versions).WithTimeout(3 * time.Second).Should(Equal(before))
 		Expect(w.store.Writes()).To(Equal(writes))
 
-		term, err := w.store.Store.Acquire(ctx, "somebody else", time.Minute)
+		term, err := w.store.Engine().Acquire(ctx, "somebody else", time.Minute)
 		Expect(err).To(MatchError(store.ErrForeignInstall), "a live install is not displaced")
 		Expect(term).To(BeZero())
 		w.expectAccepted(plain)
@@ -331,7 +331,7 @@ var _ = Describe("The resync", func() {
 		create(ctx, deployment, scheme)
 		expectReady(ctx, scheme)
 		before := w.held(ctx, "RateLimitScheme", "free")
-		Expect(w.store.Store.Delete(ctx, w.store.Term(), before.Document.Owner)).To(Succeed())
+		Expect(w.store.Engine().Delete(ctx, w.store.Term(), before.Document.Owner)).To(Succeed())
 		Eventually(func() bool { return w.held(ctx, "RateLimitScheme", "free").Found }).Should(BeTrue())
 		after := w.held(ctx, "RateLimitScheme", "free")
 		after.Document.Revision = before.Document.Revision

@@ -55,7 +55,7 @@ var _ = Describe("A lost store", func() {
 		key := w.tenant(ctx, "acme")
 		replacement, err := testkit.OpenSQLite(ctx, GinkgoT().TempDir())
 		Expect(err).NotTo(HaveOccurred())
-		old := w.store.Store
+		old := w.store.Engine()
 		w.store.Interrupt(true) // nobody is inside the old one while it is exchanged
 		w.store.Swap(replacement)
 		w.store.Interrupt(false)

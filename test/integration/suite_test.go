@@ -78,7 +78,7 @@ func (w *world) openStore(ctx context.Context) {
 	GinkgoHelper()
 	opened, err := testkit.OpenSQLite(ctx, w.dir)
 	Expect(err).NotTo(HaveOccurred())
-	w.store = &testkit.Interruptible{Store: opened}
+	w.store = testkit.NewInterruptible(opened)
 }
 
 func (w *world) startOperator(opts testkit.OperatorOptions) {

@@ -33,7 +33,7 @@ func (w *world) neighbour(ctx context.Context, deployment string) string {
 
 func (w *world) heldIn(ctx context.Context, kind, namespace, name string) store.Stored {
 	GinkgoHelper()
-	held, err := w.store.Store.Stored(ctx, store.Identity{Kind: kind, Namespace: namespace, Name: name})
+	held, err := w.store.Engine().Stored(ctx, store.Identity{Kind: kind, Namespace: namespace, Name: name})
 	Expect(err).NotTo(HaveOccurred())
 	return held
 }
@@ -138,7 +138,7 @@ var _ = Describe("Between tenants", func() {
 		Expect(condition(ctx, deployment, v1alpha1.ConditionFormerPeople)()).To(BeEmpty())
 		old, err := ids.New(time.Now().AddDate(-1, 0, 0), strings.NewReader("abc"))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(w.store.Store.Change(ctx, w.namespace+"/acme", func(tx people.Tx) error {
+		Expect(w.store.Engine().Change(ctx, w.namespace+"/acme", func(tx people.Tx) error {
 			return tx.InsertUser(people.User{ID: old, CreatedAt: time.Now(), UpdatedAt: time.Now()}, people.Email{ID: old, User: old, Address: "old@acme.example", CreatedAt: time.Now()})
 		})).To(Succeed())
 		Expect(cluster.Client.Delete(ctx, deployment)).To(Succeed())

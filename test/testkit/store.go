@@ -7,18 +7,35 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Interruptible is a store whose engine a test can make unreachable, and whose document writes it counts.
+// Interruptible is a store whose engine a test can make unreachable or exchange, and whose document writes it counts.
+// It embeds no store: a method that is new to store.Store must say here what an interruption does to it.
 type Interruptible struct {
-	store.Store
+	engine atomic.Pointer[store.Store]
 	away   atomic.Bool
 	writes atomic.Int64
 	looks  atomic.Int64
 	term   atomic.Pointer[store.Term]
 }
+
+var _ store.Store = (*Interruptible)(nil)
+
+// NewInterruptible returns a store before an engine that is reached.
+func NewInterruptible(engine store.Store) *Interruptible {
+	s := &Interruptible{}
+	s.engine.Store(&engine)
+	return s
+}
+
+// Engine returns the store behind.
+func (s *Interruptible) Engine() store.Store { return *s.engine.Load() }
+
+// Swap exchanges the store under its users, as when a database is replaced behind one address.
+func (s *Interruptible) Swap(with store.Store) { s.engine.Store(&with) }
 
 // Term returns the term the operator writes under.
 func (s *Interruptible) Term() store.Term { return *s.term.Load() }
@@ -32,79 +49,98 @@ func (s *Interruptible) Writes() int64 { return s.writes.Load() }
 // Looks returns how often the operator looked for a document, in vain or not.
 func (s *Interruptible) Looks() int64 { return s.looks.Load() }
 
-func (s *Interruptible) reach() error {
+func (s *Interruptible) reach() (store.Store, error) {
 	if s.away.Load() {
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, errors.New("interrupted by a test"))
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, errors.New("interrupted by a test"))
 	}
-	return nil
+	return s.Engine(), nil
+}
+
+// Close implements store.Store, for an engine that is away too.
+func (s *Interruptible) Close() error { return s.Engine().Close() }
+
+// Signals implements store.Feed: an engine that is away signals nothing, but who listens stays.
+func (s *Interruptible) Signals(ctx context.Context) <-chan struct{} { return s.Engine().Signals(ctx) }
+
+// KeySignals implements people.Store, as Signals does.
+func (s *Interruptible) KeySignals(ctx context.Context) <-chan struct{} {
+	return s.Engine().KeySignals(ctx)
 }
 
 // Stored implements store.Documents.
 func (s *Interruptible) Stored(ctx context.Context, id store.Identity) (store.Stored, error) {
 	s.looks.Add(1)
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return store.Stored{}, err
 	}
-	return s.Store.Stored(ctx, id)
+	return engine.Stored(ctx, id)
 }
 
 // ReservationOwners implements store.Documents.
 func (s *Interruptible) ReservationOwners(ctx context.Context, reservations []string) (map[string]store.Owner, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return nil, err
 	}
-	return s.Store.ReservationOwners(ctx, reservations)
+	return engine.ReservationOwners(ctx, reservations)
 }
 
 // Put implements store.Documents.
 func (s *Interruptible) Put(ctx context.Context, term store.Term, put store.Put) (int64, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return 0, err
 	}
 	s.writes.Add(1)
-	return s.Store.Put(ctx, term, put)
+	return engine.Put(ctx, term, put)
 }
 
 // Delete implements store.Documents.
 func (s *Interruptible) Delete(ctx context.Context, term store.Term, owner store.Owner) error {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return err
 	}
 	s.writes.Add(1)
-	return s.Store.Delete(ctx, term, owner)
+	return engine.Delete(ctx, term, owner)
 }
 
 // Retain implements store.Documents.
 func (s *Interruptible) Retain(ctx context.Context, term store.Term, owner store.Owner) error {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return err
 	}
 	s.writes.Add(1)
-	return s.Store.Retain(ctx, term, owner)
+	return engine.Retain(ctx, term, owner)
 }
 
 // Load implements store.Feed.
 func (s *Interruptible) Load(ctx context.Context) ([]store.Document, store.Position, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return nil, store.Position{}, err
 	}
-	return s.Store.Load(ctx)
+	return engine.Load(ctx)
 }
 
 // Changes implements store.Feed.
 func (s *Interruptible) Changes(ctx context.Context, after store.Position) ([]store.Change, store.Position, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return nil, store.Position{}, err
 	}
-	return s.Store.Changes(ctx, after)
+	return engine.Changes(ctx, after)
 }
 
 // Acquire implements store.Terms.
 func (s *Interruptible) Acquire(ctx context.Context, install string, patience time.Duration) (store.Term, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return store.Term{}, err
 	}
-	term, err := s.Store.Acquire(ctx, install, patience)
+	term, err := engine.Acquire(ctx, install, patience)
 	if err == nil {
 		s.term.Store(&term)
 	}
@@ -113,147 +149,225 @@ func (s *Interruptible) Acquire(ctx context.Context, install string, patience ti
 
 // Installed implements store.Terms.
 func (s *Interruptible) Installed(ctx context.Context) (string, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return "", err
 	}
-	return s.Store.Installed(ctx)
+	return engine.Installed(ctx)
 }
 
 // OldestUser implements store.Tenants.
 func (s *Interruptible) OldestUser(ctx context.Context, deployment string) (int64, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return 0, err
 	}
-	return s.Store.OldestUser(ctx, deployment)
+	return engine.OldestUser(ctx, deployment)
 }
 
 // Owners implements store.Documents.
 func (s *Interruptible) Owners(ctx context.Context) ([]store.Owner, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return nil, err
 	}
-	return s.Store.Owners(ctx)
+	return engine.Owners(ctx)
 }
 
 // Heartbeat implements store.Terms.
 func (s *Interruptible) Heartbeat(ctx context.Context, term store.Term) error {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return err
 	}
-	return s.Store.Heartbeat(ctx, term)
+	return engine.Heartbeat(ctx, term)
 }
 
 // Migrate implements store.Schema.
 func (s *Interruptible) Migrate(ctx context.Context) error {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return err
 	}
-	return s.Store.Migrate(ctx)
+	return engine.Migrate(ctx)
 }
 
 // CheckSchema implements store.Schema.
 func (s *Interruptible) CheckSchema(ctx context.Context) error {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return err
 	}
-	return s.Store.CheckSchema(ctx)
+	return engine.CheckSchema(ctx)
 }
 
 // View implements people.Store.
 func (s *Interruptible) View(ctx context.Context, deployment string, do func(people.Tx) error) error {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return err
 	}
-	return s.Store.View(ctx, deployment, do)
+	return engine.View(ctx, deployment, do)
 }
 
 // Change implements people.Store.
 func (s *Interruptible) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return err
 	}
-	return s.Store.Change(ctx, deployment, do)
+	return engine.Change(ctx, deployment, do)
 }
 
 // LeaseMessages implements people.Messages.
 func (s *Interruptible) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return nil, err
 	}
-	return s.Store.LeaseMessages(ctx, now, lease, limit)
+	return engine.LeaseMessages(ctx, now, lease, limit)
 }
 
 // AckMessage implements people.Messages.
 func (s *Interruptible) AckMessage(ctx context.Context, m people.Message, to people.Outcome) (bool, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return false, err
 	}
-	return s.Store.AckMessage(ctx, m, to)
+	return engine.AckMessage(ctx, m, to)
 }
 
 // Purge implements people.Upkeep.
 func (s *Interruptible) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return 0, err
 	}
-	return s.Store.Purge(ctx, now, auditRetention, limit)
+	return engine.Purge(ctx, now, auditRetention, limit)
 }
 
 // Erase implements store.Erasure.
 func (s *Interruptible) Erase(ctx context.Context, term store.Term, deployment string, limit int) (int64, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return 0, err
 	}
-	return s.Store.Erase(ctx, term, deployment, limit)
+	return engine.Erase(ctx, term, deployment, limit)
 }
 
 // Summarize implements people.Analytics.
 func (s *Interruptible) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return people.Summary{}, err
 	}
-	return s.Store.Summarize(ctx, deployment, period, before, recent)
+	return engine.Summarize(ctx, deployment, period, before, recent)
 }
 
 // Waiting implements people.Sealing.
 func (s *Interruptible) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return nil, err
 	}
-	return s.Store.Waiting(ctx)
+	return engine.Waiting(ctx)
 }
 
 // Seal implements people.Sealing.
 func (s *Interruptible) Seal(ctx context.Context, w people.WaitingEvents, linkedSince time.Time, limit int) (int64, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return 0, err
 	}
-	return s.Store.Seal(ctx, w, linkedSince, limit)
+	return engine.Seal(ctx, w, linkedSince, limit)
 }
 
 // Unlink implements people.Sealing.
 func (s *Interruptible) Unlink(ctx context.Context, deployment string, before time.Time, limit int) (int64, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return 0, err
 	}
-	return s.Store.Unlink(ctx, deployment, before, limit)
+	return engine.Unlink(ctx, deployment, before, limit)
 }
 
 // Linked implements people.Sealing.
 func (s *Interruptible) Linked(ctx context.Context) ([]string, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return nil, err
 	}
-	return s.Store.Linked(ctx)
+	return engine.Linked(ctx)
 }
 
 // VerifySeals implements people.Sealing.
 func (s *Interruptible) VerifySeals(ctx context.Context, deployment string, from time.Time, limit int) ([]people.SealCheck, error) {
-	if err := s.reach(); err != nil {
+	engine, err := s.reach()
+	if err != nil {
 		return nil, err
 	}
-	return s.Store.VerifySeals(ctx, deployment, from, limit)
+	return engine.VerifySeals(ctx, deployment, from, limit)
 }
 
-// Swap exchanges the store under its users, as when a database is replaced behind one address.
-func (s *Interruptible) Swap(with store.Store) { s.Store = with }
+// Release implements store.Terms.
+func (s *Interruptible) Release(ctx context.Context, term store.Term) error {
+	engine, err := s.reach()
+	if err != nil {
+		return err
+	}
+	return engine.Release(ctx, term)
+}
+
+// Prune implements store.Terms.
+func (s *Interruptible) Prune(ctx context.Context, term store.Term, age time.Duration) error {
+	engine, err := s.reach()
+	if err != nil {
+		return err
+	}
+	return engine.Prune(ctx, term, age)
+}
+
+// APIKeyByDigest implements people.Store.
+func (s *Interruptible) APIKeyByDigest(ctx context.Context, digest apikey.Digest) (people.BoundKey, bool, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return people.BoundKey{}, false, err
+	}
+	return engine.APIKeyByDigest(ctx, digest)
+}
+
+// KeyChanges implements people.Store.
+func (s *Interruptible) KeyChanges(ctx context.Context, after people.KeyPosition) (people.KeyChanges, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return people.KeyChanges{}, err
+	}
+	return engine.KeyChanges(ctx, after)
+}
+
+// KeyPosition implements people.Store.
+func (s *Interruptible) KeyPosition(ctx context.Context) (people.KeyPosition, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return people.KeyPosition{}, err
+	}
+	return engine.KeyPosition(ctx)
+}
+
+// RecordKeyUses implements people.Store.
+func (s *Interruptible) RecordKeyUses(ctx context.Context, uses []people.KeyUse) error {
+	engine, err := s.reach()
+	if err != nil {
+		return err
+	}
+	return engine.RecordKeyUses(ctx, uses)
+}
+
+// LogoutsWaiting implements people.Store.
+func (s *Interruptible) LogoutsWaiting(ctx context.Context) ([]string, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.LogoutsWaiting(ctx)
+}
