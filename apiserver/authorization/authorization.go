@@ -31,6 +31,8 @@ const (
 	MaxPushed = 1000
 	// MaxFamilies is how many authorizations of one person and client live at once, in one place: one a device, and those that are forgotten.
 	MaxFamilies = 100
+	// MaxGrants is how many grants of a person are remembered, of all clients in all places; the one that was used longest ago gives way.
+	MaxGrants = 500
 	// CodeLifetime is how long a code is good.
 	CodeLifetime = time.Minute
 )

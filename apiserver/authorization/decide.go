@@ -193,9 +193,9 @@ func (r *Request) refuse(u *account.Unit, code, description string) (string, err
 	return r.answer("error", code, "error_description", description), nil
 }
 
-// noteUse remembers of a client of run time when it was first used.
+// noteUse remembers of a client of run time when it was used, once a day: what nobody uses any more makes room one day.
 func (r *Request) noteUse(u *account.Unit) error {
-	if r.Client.Registered == nil || !r.Client.Registered.UsedAt.IsZero() {
+	if r.Client.Registered == nil || u.Now.Before(r.Client.Registered.UsedAt.Add(useNoted)) {
 		return nil
 	}
 	row, found, err := u.LockOAuthClient(r.Client.Registered.App, r.Client.ID) // others may be changing it
@@ -276,7 +276,7 @@ func (r *Request) grant(u *account.Unit, person *Person, place Place) (people.Gr
 		return g, err
 	}
 	g.ID = id
-	g.ID, err = u.PutGrant(g)
+	g.ID, err = u.PutGrant(g, MaxGrants)
 	return g, err
 }
 

@@ -62,12 +62,12 @@ func register(c *call) error {
 	return nil
 }
 
-// noRoom says of an app that has too many unused clients when there will be room.
+// noRoom says of an app that has too many clients when there may be room.
 func noRoom(err error) error {
 	var wait *account.WaitError
 	if errors.As(err, &wait) {
 		return &Error{
-			Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "too many clients registered and were not used yet: try again", RetryAfter: wait.Wait,
+			Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "too many clients registered themselves: try again later", RetryAfter: wait.Wait,
 		}
 	}
 	return err
@@ -222,7 +222,7 @@ func removeRegistration(c *call) error {
 		return err
 	}
 	err = c.change(func(u *account.Unit) error {
-		if _, err := u.DeleteOAuthClient(c.Entry.ID, client.ID); err != nil {
+		if _, err := u.DeleteOAuthClient(c.Entry.ID, client.ID, u.Now); err != nil {
 			return err
 		}
 		return u.AuditAs("oauth_client:"+client.ID, "oauth.client_deleted", "oauth_client:"+client.ID, 0)

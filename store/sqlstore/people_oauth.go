@@ -54,7 +54,7 @@ func readGrant(row *sql.Rows, g *people.Grant) error {
 	return row.Scan(&g.ID, &g.App, &g.Client, &g.User, &g.Organization, &g.Workspace, words{&g.Scopes}, words{&g.Resources}, moment{&g.CreatedAt}, moment{&g.UpdatedAt})
 }
 
-func (tx *peopleTx) PutGrant(g people.Grant) (int64, error) {
+func (tx *peopleTx) PutGrant(g people.Grant, most int) (int64, error) {
 	before, found, err := first(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants
 		WHERE deployment = :deployment AND user_id = ? AND app_id = ? AND client = ? AND organization_id = ? AND workspace_id = ?`+tx.lock(),
 		g.User, g.App, g.Client, g.Organization, g.Workspace)
@@ -62,19 +62,60 @@ func (tx *peopleTx) PutGrant(g people.Grant) (int64, error) {
 		return 0, err
 	}
 	if found {
+		var stands bool
+		if _, stands, err = tx.Grant(before.ID); err == nil && !stands { // it is over, and its rows are still to be deleted
+			found, err = false, ended(tx.DeleteGrant(before.ID))
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	if found {
 		return before.ID, tx.exec(`UPDATE oauth_grants SET scopes = ?, resources = ?, updated_at = ? WHERE id = ? AND deployment = :deployment`,
 			wordsOf(g.Scopes), wordsOf(g.Resources), micros(g.UpdatedAt), before.ID)
 	}
-	return g.ID, tx.exec(`INSERT INTO oauth_grants (deployment, `+grantColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	err = tx.exec(`INSERT INTO oauth_grants (deployment, `+grantColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		g.ID, g.App, g.Client, g.User, g.Organization, g.Workspace, wordsOf(g.Scopes), wordsOf(g.Resources), micros(g.CreatedAt), micros(g.UpdatedAt))
+	if err != nil {
+		return 0, err
+	}
+	return g.ID, tx.trimGrants(g.User, g.ID, most)
 }
 
+// trimGrants deletes what a user granted beyond so many, that which was used longest ago first, and never the one that was just written.
+func (tx *peopleTx) trimGrants(user, written int64, most int) error {
+	var count int
+	if _, err := tx.get([]any{&count}, `SELECT COUNT(*) FROM oauth_grants WHERE deployment = :deployment AND user_id = ?`, user); err != nil || count <= most {
+		return err
+	}
+	beyond, err := list(tx, readID, `SELECT g.id FROM oauth_grants g WHERE g.deployment = :deployment AND g.user_id = ? AND g.id <> ?
+		ORDER BY COALESCE((SELECT MAX(f.used_at) FROM oauth_families f WHERE f.deployment = :deployment AND f.grant_id = g.id), g.updated_at), g.id LIMIT ?`,
+		user, written, count-most)
+	if err != nil {
+		return err
+	}
+	for _, id := range beyond {
+		if _, err := tx.DeleteGrant(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ended is what is left of an end of which it does not matter whether there was something: the error.
+func ended(_ bool, err error) error { return err }
+
+// notEnded is the end of a SELECT of oauth_grants that leaves out what ended with its client or app.
+const notEnded = ` AND NOT EXISTS (SELECT 1 FROM oauth_endings e WHERE e.deployment = :deployment AND e.app_id = oauth_grants.app_id
+	AND e.client IN ('', oauth_grants.client) AND e.ended_at >= oauth_grants.created_at)`
+
 func (tx *peopleTx) Grant(id int64) (people.Grant, bool, error) {
-	return first(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND id = ?`, id)
+	return first(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND id = ?`+notEnded, id)
 }
 
 func (tx *peopleTx) GrantsOf(user int64) ([]people.Grant, error) {
-	return list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND user_id = ? ORDER BY updated_at DESC, id DESC`, user)
+	return list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND user_id = ?`+notEnded+`
+		ORDER BY updated_at DESC, id DESC`, user)
 }
 
 func (tx *peopleTx) ListGrants(filter people.GrantFilter, limit int) ([]people.Grant, error) {
@@ -92,7 +133,8 @@ func (tx *peopleTx) ListGrants(filter people.GrantFilter, limit int) ([]people.G
 	if filter.Before != 0 {
 		also(`id < ?`, filter.Before)
 	}
-	return list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND `+where+` ORDER BY id DESC LIMIT ?`, append(args, limit)...)
+	return list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND `+where+notEnded+`
+		ORDER BY id DESC LIMIT ?`, append(args, limit)...)
 }
 
 func (tx *peopleTx) DeleteGrant(id int64) (bool, error) {
@@ -113,16 +155,21 @@ func (tx *peopleTx) DeleteGrant(id int64) (bool, error) {
 
 // deleteGrantsOf deletes all that a user granted.
 func (tx *peopleTx) deleteGrantsOf(user int64) error {
-	grants, err := tx.GrantsOf(user)
-	if err != nil {
-		return err
-	}
-	for _, g := range grants {
-		if _, err := tx.DeleteGrant(g.ID); err != nil {
+	const batch = 100
+	for {
+		grants, err := list(tx, readID, `SELECT id FROM oauth_grants WHERE deployment = :deployment AND user_id = ? LIMIT ?`, user, batch)
+		if err != nil {
 			return err
 		}
+		for _, id := range grants {
+			if _, err := tx.DeleteGrant(id); err != nil {
+				return err
+			}
+		}
+		if len(grants) < batch {
+			return nil
+		}
 	}
-	return nil
 }
 
 const familyColumns = `id, grant_id, app_id, client, user_id, organization_id, workspace_id, session_id, signin_id, scopes, resources, nonce, method,

@@ -57,7 +57,7 @@ func insertDevice(d people.Device) func(people.Tx) error {
 }
 
 func putGrant(g people.Grant) func(people.Tx) error {
-	return func(tx people.Tx) error { _, err := tx.PutGrant(g); return err }
+	return func(tx people.Tx) error { _, err := tx.PutGrant(g, 9); return err }
 }
 
 func insertFamily(f people.TokenFamily) func(people.Tx) error {
@@ -83,6 +83,17 @@ func refreshTokensLeft(e *env, most int64) (left []int64) {
 	return left
 }
 
+// grantsLeft returns the numbers, from 1 to most, whose grants stand.
+func grantsLeft(e *env, most int64) (left []int64) {
+	e.t.Helper()
+	for n := range most {
+		if _, stands := one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(n + 1) }); stands {
+			left = append(left, n+1)
+		}
+	}
+	return left
+}
+
 // livesOn are the families, codes and refresh tokens, from 1 to most, that there are.
 func livesOn(e *env, most int64) (families, codes, tokens []int64) {
 	e.t.Helper()
@@ -99,7 +110,7 @@ func livesOn(e *env, most int64) (families, codes, tokens []int64) {
 
 // oauthStories are of requests and devices that wait, of what is over, and of sign-ins that end; the other files of people_oauth have those of
 // their subjects.
-var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories, []story{
+var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories, endingStories, []story{
 	{name: "an authorization request is kept until it is decided, and of one network only the newest", run: func(e *env) {
 		e.begin()
 		other := authorizationRequest(9)

@@ -50,12 +50,15 @@ var oauthClientStories = []story{
 
 		mine, others := grantOf(3, 1), grantOf(4, 1)
 		e.insert(putGrant(mine), putGrant(others), insertFamily(tokenFamily(1, 3)), func(tx people.Tx) error {
-			deleted, err := tx.DeleteOAuthClient(1, used.Client)
+			deleted, err := tx.DeleteOAuthClient(1, used.Client, born)
 			e.Expect(deleted).To(gomega.BeTrue())
 			return err
 		})
 		_, found = read(used.Client)
 		e.Expect(found).To(gomega.BeFalse())
+		_, found = one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(3) })
+		e.Expect(found).To(gomega.BeFalse())
+		e.Expect(e.purged(born, time.Hour, 10)).To(gomega.BeEquivalentTo(1), "the grant")
 		families, _, _ := livesOn(e, 2)
 		e.Expect(families).To(gomega.BeEmpty())
 		_, found = one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(4) })
@@ -101,6 +104,36 @@ var oauthClientStories = []story{
 			e.Expect(got).To(gomega.Equal(made))
 			return err
 		})
+	}},
+	{name: "clients that registered themselves are counted, and purged when nobody used them for long, with all that was granted them", run: func(e *env) {
+		e.begin()
+		for n := range int64(4) {
+			c := oauthClient(n + 1)
+			c.UsedAt, c.ByBackend = after(time.Duration(4-n)*time.Hour), n == 3 // the last is a backend's, and kept
+			g := grantOf(n+1, 1)
+			g.UpdatedAt = c.UsedAt
+			e.insert(insertOAuthClient(c), putGrant(g))
+		}
+		elsewhere := oauthClient(9)
+		elsewhere.App, elsewhere.UsedAt = 2, after(9*time.Hour)
+		e.insert(insertOAuthClient(elsewhere))
+		used := func() (count int, first string) {
+			e.insert(func(tx people.Tx) error {
+				n, oldest, err := tx.UsedOAuthClients(1)
+				count, first = n, oldest.Client
+				return err
+			})
+			return count, first
+		}
+		count, first := used()
+		e.Expect(count).To(gomega.Equal(3))
+		e.Expect(first).To(gomega.Equal("client3"))
+		e.Expect(e.purged(after(people.IdleClientFor+2*time.Hour), people.IdleClientFor, 1)).To(gomega.BeZero())
+		e.Expect(e.purged(after(people.IdleClientFor+3*time.Hour+time.Second), people.IdleClientFor, 1)).To(gomega.BeEquivalentTo(4), "two clients, with a grant each")
+		count, first = used()
+		e.Expect(count).To(gomega.Equal(1))
+		e.Expect(first).To(gomega.Equal("client1"))
+		e.Expect(grantsLeft(e, 4)).To(gomega.Equal([]int64{1, 4}))
 	}},
 	{name: "clients that nobody used are purged after a day", run: func(e *env) {
 		e.begin()

@@ -16,7 +16,7 @@ var grantStories = []story{
 		other.Client, other.Organization = first.Client, 7
 		again.ID, again.Scopes, again.Resources, again.UpdatedAt = 5, nil, []string{"https://a.example", "https://b.example"}, after(time.Hour)
 		e.insert(putGrant(first), putGrant(other), putGrant(grantOf(3, 2)), func(tx people.Tx) error {
-			id, err := tx.PutGrant(again)
+			id, err := tx.PutGrant(again, 9)
 			e.Expect(id).To(gomega.Equal(first.ID))
 			return err
 		})
