@@ -22,6 +22,8 @@ const (
 	maxUsed, givesWay = 10_000, registeredRefreshSeconds * time.Second
 	// useNoted is how long a use is not noted again.
 	useNoted = 24 * time.Hour
+	// changesPerDay is how often a client may change what it says of itself: each change leaves an audit record.
+	changesPerDay, changesScope = 100, "oauth-client-changes"
 	// spared is how long a client that was never used gives way to no other.
 	spared = 10 * time.Minute
 	// registrationWait is when to try again where there is no room.
@@ -162,7 +164,11 @@ func Managed(u *account.Unit, app *App, id, token string) (*Client, bool, error)
 // ErrClientGone: the client was deleted meanwhile.
 var ErrClientGone = errors.New("there is no such client any more")
 
-// Reregister writes what a client says of itself now. It may return ErrClientGone.
+// ErrChangedTooOften comes as a WaitError: the client changed what it says of itself too often today.
+var ErrChangedTooOften = errors.New("the client changed itself too often today")
+
+// Reregister writes what a client says of itself now, and records it where that is something else. It may return ErrClientGone and, as a
+// WaitError, ErrChangedTooOften.
 func Reregister(u *account.Unit, client *Client, content document.OAuthClient) (*Client, error) {
 	row, found, err := u.LockOAuthClient(client.Registered.App, client.ID)
 	if err == nil && !found {
@@ -171,7 +177,18 @@ func Reregister(u *account.Unit, client *Client, content document.OAuthClient) (
 	if err != nil {
 		return nil, err
 	}
-	return rewriteItself(u, row, content)
+	changed, err := rewriteItself(u, row, content)
+	if err != nil || changed.Registered.Content == row.Content {
+		return changed, err
+	}
+	counted, err := u.Count(changesScope, ids.Format(row.App)+"/"+row.Client, u.Now, u.Now.Add(24*time.Hour))
+	if err != nil {
+		return nil, err
+	}
+	if counted.Count > changesPerDay {
+		return nil, &account.WaitError{Reason: ErrChangedTooOften, Wait: counted.Ends.Sub(u.Now)}
+	}
+	return changed, u.AuditAs("oauth_client:"+row.Client, "oauth.client_changed", "oauth_client:"+row.Client, 0)
 }
 
 // rewriteItself is Rewrite by the client, which does not say whether it is in use.

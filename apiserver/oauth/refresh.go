@@ -18,7 +18,8 @@ const (
 	// refreshGrace is how long a refresh token lives on once its successor was used: for the requests that were under way.
 	refreshGrace = 10 * time.Second
 	// maxUsed and maxUnused are how many refresh tokens of a family are remembered: those that were used, whose return is noticed, and those
-	// that were not, of which most are answers that were lost.
+	// that were not. Unused are the answer that arrived, and those that were lost: seven of them in a row is more than a client tries. Of more
+	// refreshes at once, which are all answered, the newest eight can go on; who got an older answer is refused by it, and the family goes on.
 	maxUsed, maxUnused = 64, 8
 )
 

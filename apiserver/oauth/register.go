@@ -201,11 +201,13 @@ func rewriteRegistration(c *call) error {
 	}
 	var changed *authorization.Client // the transaction may run again: what it begins with stays
 	err = c.change(func(u *account.Unit) (err error) {
-		if changed, err = authorization.Reregister(u, client, *content); err != nil {
-			return err
-		}
-		return u.AuditAs("oauth_client:"+client.ID, "oauth.client_changed", "oauth_client:"+client.ID, 0)
+		changed, err = authorization.Reregister(u, client, *content)
+		return err
 	})
+	var wait *account.WaitError
+	if errors.As(err, &wait) {
+		return &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "the client changed its registration too often today: try again later", RetryAfter: wait.Wait}
+	}
 	if errors.Is(err, authorization.ErrClientGone) {
 		return noSuchRegistration()
 	}
