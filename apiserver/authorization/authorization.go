@@ -51,18 +51,13 @@ var (
 type App struct {
 	Entry   *snapshot.Entry
 	Content *document.OAuthApp
-	// Scopes are those it declares, by their names.
-	Scopes map[string]*document.OAuthScope
+	// AuthorizationServer is what is made of its scopes and declared clients when the configuration is published.
+	*snapshot.AuthorizationServer
 }
 
 // NewApp returns an app as the configuration has it.
 func NewApp(s *snapshot.Snapshot, entry *snapshot.Entry) *App {
-	a := &App{Entry: entry, Content: snapshot.ContentOf[document.OAuthApp](entry), Scopes: map[string]*document.OAuthScope{}}
-	for _, scope := range s.Scopes(entry) {
-		content := snapshot.ContentOf[document.OAuthScope](scope)
-		a.Scopes[content.Scope] = content
-	}
-	return a
+	return &App{Entry: entry, Content: snapshot.ContentOf[document.OAuthApp](entry), AuthorizationServer: s.AuthorizationServer(entry)}
 }
 
 // FindApp returns a tenant's app by its id.

@@ -24,19 +24,24 @@ type builder struct {
 	ids       *iradix.Txn[*Entry]
 	issuers   *iradix.Txn[*Issuer]
 	counts    *iradix.Txn[int]
-	tools     *generation
+	servers   *iradix.Txn[*AuthorizationServer]
+	// touched are the OAuth apps of which a part changed.
+	touched map[store.Identity]struct{}
+	tools   *generation
 }
 
 func newBuilder(from *Snapshot) *builder {
 	return &builder{
 		entries: from.entries.Txn(), slugs: from.slugs.Txn(), hosts: from.hosts.Txn(), issuing: from.issuing.Txn(), keys: from.keys.Txn(),
 		ordered: from.ordered.Txn(), referrers: from.referrers.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(), tools: from.tools,
+		servers: from.servers.Txn(), touched: map[store.Identity]struct{}{},
 	}
 }
 
 func (b *builder) commit(position store.Position) *Snapshot {
+	servers := b.commitServers()
 	return &Snapshot{
-		position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), issuing: b.issuing.Commit(), keys: b.keys.Commit(),
+		servers: servers, position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), issuing: b.issuing.Commit(), keys: b.keys.Commit(),
 		ordered: b.ordered.Commit(), referrers: b.referrers.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), tools: b.tools, next: make(chan struct{}),
 	}
 }
@@ -81,7 +86,7 @@ func (b *builder) put(doc *store.Document) error {
 	if e == nil {
 		return nil
 	}
-	b.changed(e.Kind)
+	b.changed(e)
 	b.entries.Insert(identityKey(e.Identity), e)
 	b.ordered.Insert(orderKey(e), e)
 	b.ids.Insert(idKey(e.Kind, e.ID), e)
@@ -134,11 +139,12 @@ func (b *builder) putIssuers(e *Entry, content *document.Deployment) error {
 	return errors.Join(faults...)
 }
 
-// changed notes that an entry of a kind came, went or changed.
-func (b *builder) changed(kind string) {
-	if kind == v1alpha1.KindAITool {
+// changed notes that an entry came, went or changed.
+func (b *builder) changed(e *Entry) {
+	if e.Kind == v1alpha1.KindAITool {
 		b.tools = &generation{}
 	}
+	b.touch(e)
 }
 
 func (b *builder) remove(id store.Identity) {
@@ -146,7 +152,7 @@ func (b *builder) remove(id store.Identity) {
 	if !found {
 		return
 	}
-	b.changed(e.Kind)
+	b.changed(e)
 	b.ordered.Delete(orderKey(e))
 	b.ids.Delete(idKey(e.Kind, e.ID))
 	b.count(e, -1)

@@ -43,16 +43,17 @@ type Key struct {
 // Snapshot is the configuration at one position of the feed.
 type Snapshot struct {
 	position  store.Position
-	entries   *iradix.Tree[*Entry]  // by identity
-	slugs     *iradix.Tree[*Entry]  // by kind, deployment and key
-	hosts     *iradix.Tree[*Entry]  // by host
-	issuing   *iradix.Tree[*Entry]  // OAuth apps by the host that is theirs alone
-	keys      *iradix.Tree[*Key]    // by public id
-	ordered   *iradix.Tree[*Entry]  // by kind, deployment, newest first, then higher id first
-	referrers *iradix.Tree[*Entry]  // by the identity referred to and the identity that refers
-	ids       *iradix.Tree[*Entry]  // by kind and id
-	issuers   *iradix.Tree[*Issuer] // by issuer and audience
-	counts    *iradix.Tree[int]     // by kind and deployment; of active agents besides
+	entries   *iradix.Tree[*Entry]               // by identity
+	slugs     *iradix.Tree[*Entry]               // by kind, deployment and key
+	hosts     *iradix.Tree[*Entry]               // by host
+	issuing   *iradix.Tree[*Entry]               // OAuth apps by the host that is theirs alone
+	keys      *iradix.Tree[*Key]                 // by public id
+	ordered   *iradix.Tree[*Entry]               // by kind, deployment, newest first, then higher id first
+	referrers *iradix.Tree[*Entry]               // by the identity referred to and the identity that refers
+	ids       *iradix.Tree[*Entry]               // by kind and id
+	issuers   *iradix.Tree[*Issuer]              // by issuer and audience
+	counts    *iradix.Tree[int]                  // by kind and deployment; of active agents besides
+	servers   *iradix.Tree[*AuthorizationServer] // by the identity of an OAuth app
 	// tools is the state of all AI tools.
 	tools *generation
 	// next is closed when a newer snapshot is current.
@@ -62,7 +63,7 @@ type Snapshot struct {
 func empty() *Snapshot {
 	return &Snapshot{
 		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), issuing: iradix.New[*Entry](), keys: iradix.New[*Key](),
-		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), tools: &generation{}, next: make(chan struct{}),
+		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), servers: iradix.New[*AuthorizationServer](), tools: &generation{}, next: make(chan struct{}),
 	}
 }
 
@@ -154,12 +155,7 @@ func (s *Snapshot) ByID(kind, deployment string, id int64) (*Entry, bool) {
 
 // Scopes returns the scopes of an OAuth app, in the order of their values.
 func (s *Snapshot) Scopes(app *Entry) []*Entry {
-	var scopes []*Entry
-	s.slugs.Root().WalkPrefix(joined(v1alpha1.KindOAuthScope, app.Deployment, document.ScopePrefix(app.Name)), func(_ []byte, e *Entry) bool {
-		scopes = append(scopes, e)
-		return false
-	})
-	return scopes
+	return scopesIn(s.slugs.Root(), app)
 }
 
 // List calls visit for the entries of a kind in a deployment, newest first, until it returns false.
@@ -169,12 +165,7 @@ func (s *Snapshot) List(kind, deployment string, visit func(*Entry) bool) {
 
 // Referrers returns the entries that refer to an identity.
 func (s *Snapshot) Referrers(id store.Identity) []*Entry {
-	var referrers []*Entry
-	s.referrers.Root().WalkPrefix(append(identityKey(id), 0), func(_ []byte, e *Entry) bool {
-		referrers = append(referrers, e)
-		return false
-	})
-	return referrers
+	return referrersIn(s.referrers.Root(), id)
 }
 
 // ContentOf returns an entry's content. The entry must be of the kind whose content has that type: where it came from says so.
