@@ -112,7 +112,9 @@ func (r *Request) settle(u *account.Unit, offer *Offer, person *Person, grants [
 	case active >= 0:
 		offer.Place = fitting[active].Place
 	}
-	if r.Client.SkipsConsent && r.identified() && len(r.App.missing(u, r.Scopes, offer.Place)) == 0 {
+	// What outlives the sign-in is asked for once, whomever the tenant trusts (OpenID Connect Core 11): a covering grant answered above.
+	skips := r.Client.SkipsConsent && !slices.Contains(r.Scopes, ScopeOffline)
+	if skips && r.identified() && len(r.App.missing(u, r.Scopes, offer.Place)) == 0 {
 		offer.Step = StepAnswer
 	}
 	return nil
