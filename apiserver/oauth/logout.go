@@ -84,7 +84,11 @@ func logOut(c *call) error {
 	}
 	query.Del("id_token_hint") // it told nothing, and has no business in a history
 	query.Set("asked", "1")
-	c.found(c.pages() + "/sign-out?" + url.Values{"continue": {"/oauth/" + c.Content.Slug + logoutPath + "?" + query.Encode()}}.Encode())
+	back := "/oauth/" + c.Content.Slug + logoutPath + "?" + query.Encode()
+	if c.pages() != c.Content.FrontendURL { // a path alone would be one of the pages' host, which has no sessions
+		back = c.Content.FrontendURL + back
+	}
+	c.found(c.pages() + "/sign-out?" + url.Values{"continue": {back}}.Encode())
 	return nil
 }
 
