@@ -32,6 +32,20 @@ type Person struct {
 	*people.SignIn
 }
 
+// Who returns who of a session's sign-ins decides: the active one (nil: nobody), or the one the client asked for alone. Nil: nobody who may.
+func (r *Request) Who(session int64, signIns []people.SignIn, active *people.SignIn) *Person {
+	if r.Hinted != 0 {
+		at := slices.IndexFunc(signIns, func(g people.SignIn) bool { return g.User == r.Hinted })
+		if active = nil; at >= 0 {
+			active = &signIns[at]
+		}
+	}
+	if active == nil {
+		return nil
+	}
+	return &Person{Session: session, SignIn: active}
+}
+
 // Offer is what a person can decide.
 type Offer struct {
 	Step Step

@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/asset"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
@@ -209,7 +210,7 @@ func (c *call) askedForm(client *authorization.Client, query url.Values, asked *
 	return nil
 }
 
-func (c *call) askedPerson(_ *authorization.Client, query url.Values, asked *authorization.Parameters) error {
+func (c *call) askedPerson(client *authorization.Client, query url.Values, asked *authorization.Parameters) error {
 	asked.Prompts = strings.Fields(query.Get("prompt"))
 	for _, prompt := range asked.Prompts {
 		if !slices.Contains(prompts, prompt) || prompt == "none" && len(asked.Prompts) > 1 {
@@ -222,6 +223,27 @@ func (c *call) askedPerson(_ *authorization.Client, query url.Values, asked *aut
 			return refuse("invalid_request", "max_age has to be a number of seconds")
 		}
 		asked.MaxAge = &age
+	}
+	return c.askedHint(client, query.Get("id_token_hint"), asked)
+}
+
+// askedHint reads whom a client asks for alone: the person of an ID token that this client was given, though its time may be over (OpenID
+// Connect Core 3.1.2.1). What else the client hints at gives way to it.
+func (c *call) askedHint(client *authorization.Client, raw string, asked *authorization.Parameters) error {
+	if raw == "" {
+		return nil
+	}
+	refused := refuse("invalid_request", "id_token_hint has to be an ID token that this client was given here")
+	hint := c.readIDToken(raw)
+	if hint == nil || hint.AuthorizedParty != client.ID || !hint.Audience.Contains(client.ID) {
+		return refused
+	}
+	user, err := ids.Parse(hint.Subject)
+	if err != nil {
+		return refused
+	}
+	if asked.Hinted = user; hint.Email != "" { // which the client was told: no address of somebody else's is shown for an id
+		asked.LoginHint = hint.Email
 	}
 	return nil
 }
