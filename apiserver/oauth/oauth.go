@@ -53,9 +53,10 @@ type Server struct {
 	Options
 	router *route.Router
 	// signers are opened keys by their ids.
-	signers   sync.Map
-	guesses   *guesses
-	documents *documents
+	signers     sync.Map
+	guesses     *guesses
+	documents   *documents
+	redemptions *redemptions
 	// strangers holds the keys of clients that nobody vouches for: they push nobody else's out.
 	strangers *jwks.Cache
 }
@@ -65,7 +66,7 @@ const maxStrangers = 128
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, guesses: newGuesses(), documents: newDocuments(opts.Egress), strangers: jwks.NewBounded(opts.Clock, opts.Egress, maxStrangers)}
+	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), documents: newDocuments(opts.Egress), strangers: jwks.NewBounded(opts.Clock, opts.Egress, maxStrangers)}
 	s.router = route.New(func(w http.ResponseWriter, r *http.Request, allow string) {
 		if allow != "" {
 			w.Header().Set("Allow", allow)

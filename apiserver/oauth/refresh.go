@@ -35,57 +35,46 @@ func (c *call) refresh(form url.Values) error {
 	if !formed {
 		return errGrant
 	}
-	var family people.TokenFamily
-	known := false
-	err := c.view(func(u *account.Unit) error {
-		token, found, err := u.RefreshToken(hash)
-		if err != nil || !found {
-			return err
-		}
-		family, known, err = u.TokenFamily(token.Family)
-		return err
-	})
-	if err != nil || !known || !c.holds(family) {
-		return refusedUnless(err)
-	}
-	var asked narrowed
-	if err := c.narrow(&asked, form, family); err != nil {
-		return err
-	}
-	reused := false
-	err = c.issue(func(u *account.Unit) (*issued, error) {
-		reused = false
-		family, found, err := u.LockTokenFamily(family.ID)
-		if err != nil || !found {
-			return nil, refusedUnless(err)
-		}
+	return c.issue(func(u *account.Unit) (*issued, error) {
 		token, found, err := u.RefreshToken(hash)
 		if err != nil || !found {
 			return nil, refusedUnless(err)
 		}
-		if !c.now.Before(token.ExpiresAt) || !c.now.Before(family.UsedAt.Add(idleOf(c.client))) {
-			return nil, errGrant
+		family, found, err := u.LockTokenFamily(token.Family)
+		if err != nil || !found || !c.holds(family) {
+			return nil, refusedUnless(err)
 		}
-		network := networkOf(c.address())
-		if !token.DiesAt.IsZero() && (!c.now.Before(token.DiesAt) || token.Network != network) || c.leftover(token) {
-			reused = true
-			return nil, errGrant
+		if token, found, err = u.RefreshToken(hash); err != nil || !found { // others may have used it until the family was locked
+			return nil, refusedUnless(err)
 		}
-		if token.UsedAt.IsZero() {
-			token.Network = network
-		}
-		if err := u.UseRefreshToken(token, c.now, c.now.Add(refreshGrace)); err != nil {
+		var asked narrowed
+		if err := c.narrow(&asked, form, family); err != nil {
 			return nil, err
 		}
-		return c.grow(u, family, &token, asked)
-	})
-	switch {
-	case reused:
-		return c.end(family, "oauth.refresh_token_reused")
-	case errors.Is(err, errNothingLeft):
-		return c.end(family, "oauth.grant_lapsed") // for good: what comes back later is granted anew
+		return c.rotate(u, family, token, asked)
+	}, nil)
+}
+
+// rotate gives the next tokens of a locked family for one of its refresh tokens, or ends the family that somebody has a copy of a token of.
+func (c *call) rotate(u *account.Unit, family people.TokenFamily, token people.RefreshToken, asked narrowed) (*issued, error) {
+	if !c.now.Before(token.ExpiresAt) || !c.now.Before(family.UsedAt.Add(idleOf(c.client))) {
+		return nil, errGrant
 	}
-	return err
+	network := networkOf(c.address())
+	if !token.DiesAt.IsZero() && (!c.now.Before(token.DiesAt) || token.Network != network) || c.leftover(token) {
+		return nil, c.end(u, family, "oauth.refresh_token_reused")
+	}
+	if token.UsedAt.IsZero() {
+		token.Network = network
+	}
+	if err := u.UseRefreshToken(token, c.now, c.now.Add(refreshGrace)); err != nil {
+		return nil, err
+	}
+	out, err := c.grow(u, family, &token, asked)
+	if errors.Is(err, errNothingLeft) {
+		return nil, c.end(u, family, "oauth.grant_lapsed") // for good: what comes back later is granted anew
+	}
+	return out, err
 }
 
 // leftover tells that a token comes for the first time after the time of the one it replaced: its sibling went on long since. Two hold tokens
