@@ -81,6 +81,7 @@ func authorize(c *call) error {
 		if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
 			state = query.Get("state")
 		}
+		c.audit(refused.Code, refused.Description)
 		back := authorization.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
 		if !client.VouchedFor() {
 			return c.refusedPage(client, redirect, refused, back)
@@ -119,11 +120,13 @@ func (c *call) visitingClient(query url.Values) (*authorization.Client, bool, er
 	if len(query["client_id"]) != 1 {
 		return nil, false, nil
 	}
-	id := query.Get("client_id")
+	id, find := query.Get("client_id"), c.findClient
 	if c.Content.AllowDynamicClientRegistration && c.Content.Active && authorization.IsDocumentID(id) {
-		return c.documentClient(id)
+		find = c.documentClient
 	}
-	return c.findClient(id)
+	client, known, err := find(id)
+	c.names(client)
+	return client, known, err
 }
 
 // pages is where people are asked: the tenant's own pages, or ours.
@@ -145,6 +148,8 @@ func (c *call) found(to string) {
 
 // page tells the person, not the client, what is wrong: "request", "client" or "redirect_uri".
 func (c *call) page(problem string) error {
+	refused := c.problem(problem)
+	c.auditError(refused)
 	if asset.WantsPage(c.r) && !c.settings().EffectivePages().Disabled {
 		shown := c.r.Clone(c.r.Context())
 		shown.Method, shown.Body = http.MethodGet, http.NoBody
@@ -152,13 +157,18 @@ func (c *call) page(problem string) error {
 		c.Next.ServeHTTP(c.w, shown)
 		return nil
 	}
+	return refused
+}
+
+// problem is what is wrong in the form of the standards.
+func (c *call) problem(problem string) *Error {
 	switch problem {
 	case "client":
 		return &Error{Status: http.StatusBadRequest, Code: "invalid_client", Description: "client_id is missing, doubled, or names no client of this app that is in use"}
 	case "redirect_uri":
-		return invalidRequest("redirect_uri is missing, doubled, or none that the client is registered with: they have to be equal, character by character")
+		return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: "redirect_uri is missing, doubled, or none that the client is registered with: they have to be equal, character by character"}
 	}
-	return invalidRequest("the request cannot be read, or is longer than 8 KiB")
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: "the request cannot be read, or is longer than 8 KiB"}
 }
 
 // refusedPage tells the person what a client asked for wrongly that nobody vouches for, and lets them go to it.

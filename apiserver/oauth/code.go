@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -20,7 +21,17 @@ import (
 var verifier = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
 
 // errGrant refuses a code or a refresh token, whatever is wrong with it: what is told apart is told to thieves too.
-var errGrant = invalidGrant("it is unknown, expired, used, revoked, or was given to another client, for another redirect_uri or code_verifier")
+var errGrant = &Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "it is unknown, expired, used, revoked, or was given to another client, for another redirect_uri or code_verifier"}
+
+// ungrantable is errGrant with what auditors are told of why, unless something else went wrong.
+func ungrantable(err error, reason string) error {
+	if err != nil {
+		return err
+	}
+	refused := *errGrant
+	refused.Reason = reason
+	return &refused
+}
 
 // errNothingLeft refuses what a person, or a grant, stands for no more.
 var errNothingLeft = invalidGrant("nothing is left of what was granted: ask the person again")
@@ -47,13 +58,20 @@ func (c *call) authorizationCode(form url.Values) error {
 	return c.issue(func(u *account.Unit) (*issued, error) {
 		redeeming = false
 		code, known, err := u.AuthorizationCode(hash)
-		if err != nil || !known || code.RedirectURI != form.Get("redirect_uri") || !proven(code.Challenge, form.Get("code_verifier")) {
-			return nil, refusedUnless(err)
+		switch {
+		case err != nil || !known:
+			return nil, ungrantable(err, "there is no such code")
+		case code.RedirectURI != form.Get("redirect_uri"):
+			return nil, ungrantable(nil, "the code was given for another redirect_uri")
+		case !proven(code.Challenge, form.Get("code_verifier")):
+			return nil, ungrantable(nil, "the code was given for another code_verifier")
 		}
 		family, known, err := u.LockTokenFamily(code.Family)
 		switch {
-		case err != nil || !known || !c.holds(family):
-			return nil, refusedUnless(err)
+		case err != nil || !known:
+			return nil, ungrantable(err, "what the code is of has ended")
+		case !c.holds(family):
+			return nil, ungrantable(nil, "the code was given to another client")
 		case !code.RedeemedAt.IsZero() && !c.redemptions.beside(hash, began):
 			return nil, c.end(u, family, "oauth.code_replayed")
 		}
@@ -64,7 +82,7 @@ func (c *call) authorizationCode(form url.Values) error {
 		// Of those who come at once one succeeds. The others began while the code was good: they are no proof of a copy.
 		redeemed, err := u.RedeemAuthorizationCode(hash, c.now)
 		if err != nil || !redeemed {
-			return nil, refusedUnless(err)
+			return nil, ungrantable(err, "the code is expired, or was redeemed at the same time")
 		}
 		tried, redeeming = true, true
 		c.redemptions.redeem(hash)
@@ -109,7 +127,9 @@ func (c *call) end(u *account.Unit, family people.TokenFamily, why string) error
 	if err != nil {
 		return err
 	}
-	return &lasting{errGrant}
+	refused := *errGrant
+	refused.Audited = ended
+	return &lasting{&refused}
 }
 
 // narrowed is what a token request asks for of what was granted.

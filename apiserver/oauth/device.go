@@ -104,10 +104,13 @@ func (c *call) waits(device people.Device, tooSoon bool) error {
 	case tooSoon:
 		return pollAgain("slow_down", "wait five seconds longer from now on")
 	case device.State == people.DevicePending:
-		return pollAgain("authorization_pending", "the person has not decided yet")
+		return pollAgain(codePending, "the person has not decided yet")
 	}
 	return nil
 }
+
+// codePending is what a device is told that has to wait (RFC 8628 3.5): no refusal.
+const codePending = "authorization_pending"
 
 func pollAgain(code, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: code, Description: description}

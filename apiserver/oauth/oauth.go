@@ -57,6 +57,7 @@ type Server struct {
 	guesses     *guesses
 	documents   *documents
 	redemptions *redemptions
+	refusals    *refusals
 	// strangers holds the keys of clients that nobody vouches for: they push nobody else's out.
 	strangers *jwks.Cache
 }
@@ -66,7 +67,7 @@ const maxStrangers = 128
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), documents: newDocuments(opts.Egress), strangers: jwks.NewBounded(opts.Clock, opts.Egress, maxStrangers)}
+	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress), strangers: jwks.NewBounded(opts.Clock, opts.Egress, maxStrangers)}
 	s.router = route.New(func(w http.ResponseWriter, r *http.Request, allow string) {
 		if allow != "" {
 			w.Header().Set("Allow", allow)
@@ -148,6 +149,11 @@ type call struct {
 	now time.Time
 	// client is who authenticated; nil: nobody.
 	client *authorization.Client
+	// named is the id of the known client that the request names, "" for none; registers tells that it would be one.
+	named     string
+	registers bool
+	// audited tells that auditors were told of the refusal.
+	audited bool
 }
 
 // handle makes a handler of what serves a call.
@@ -172,6 +178,7 @@ func (c *call) fail(err error) {
 		}
 		refused = &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "something failed here: try again"}
 	}
+	c.auditError(refused)
 	writeError(c.w, refused)
 }
 

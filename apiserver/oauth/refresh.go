@@ -38,14 +38,17 @@ func (c *call) refresh(form url.Values) error {
 	return c.issue(func(u *account.Unit) (*issued, error) {
 		token, found, err := u.RefreshToken(hash)
 		if err != nil || !found {
-			return nil, refusedUnless(err)
+			return nil, ungrantable(err, "there is no such refresh token, or no more")
 		}
 		family, found, err := u.LockTokenFamily(token.Family)
-		if err != nil || !found || !c.holds(family) {
-			return nil, refusedUnless(err)
+		if err != nil || !found {
+			return nil, ungrantable(err, "what the refresh token is of has ended")
+		}
+		if !c.holds(family) {
+			return nil, ungrantable(nil, "the refresh token was given to another client")
 		}
 		if token, found, err = u.RefreshToken(hash); err != nil || !found { // others may have used it until the family was locked
-			return nil, refusedUnless(err)
+			return nil, ungrantable(err, "there is no such refresh token, or no more")
 		}
 		var asked narrowed
 		if err := c.narrow(&asked, form, family); err != nil {
@@ -58,7 +61,7 @@ func (c *call) refresh(form url.Values) error {
 // rotate gives the next tokens of a locked family for one of its refresh tokens, or ends the family that somebody has a copy of a token of.
 func (c *call) rotate(u *account.Unit, family people.TokenFamily, token people.RefreshToken, asked narrowed) (*issued, error) {
 	if !c.now.Before(token.ExpiresAt) || !c.now.Before(family.UsedAt.Add(idleOf(c.client))) {
-		return nil, errGrant
+		return nil, ungrantable(nil, "the refresh token is expired, or was not used for too long")
 	}
 	network := networkOf(c.address())
 	if !token.DiesAt.IsZero() && (!c.now.Before(token.DiesAt) || token.Network != network) || c.leftover(token) {
