@@ -6,7 +6,6 @@ package pages
 import (
 	"crypto/rand"
 	"fmt"
-	"html/template"
 	"io"
 	"mime"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/asset"
-	"github.com/cardea-iam/cardea/apiserver/pages/texts"
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/site"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -43,11 +41,10 @@ type Options struct {
 // Pages serves pages, and passes on what is for the API.
 type Pages struct {
 	Options
-	keys      *keys
-	router    *route.Router
-	texts     *texts.Catalogues
-	templates map[string]map[string]*template.Template // by language and name
-	assets    *assets
+	*wording
+	keys   *keys
+	router *route.Router
+	assets *assets
 }
 
 // New returns the handler of the end-user listener: pages before the API.
@@ -60,17 +57,11 @@ func New(opts Options) (*Pages, error) {
 	if p.keys, err = newKeys(opts.Keyring, opts.Random); err != nil {
 		return nil, err
 	}
-	if p.texts, err = texts.Load(); err != nil {
+	if p.wording, err = loadWording(); err != nil {
 		return nil, err
 	}
 	if p.assets, err = loadAssets(); err != nil {
 		return nil, err
-	}
-	p.templates = map[string]map[string]*template.Template{}
-	for _, language := range p.texts.All() {
-		if p.templates[language.Name], err = parseTemplates(language); err != nil {
-			return nil, err
-		}
 	}
 	p.router = route.New(p.unrouted)
 	for path, page := range pages {

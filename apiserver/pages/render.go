@@ -10,6 +10,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
@@ -22,16 +23,44 @@ var templateFiles embed.FS
 // parts are the templates that every page is made of.
 var parts = []string{"templates/base.html", "templates/parts.html"}
 
+// wording is what pages are written with.
+type wording struct {
+	texts     *texts.Catalogues
+	templates map[string]map[string]*template.Template // by language and name
+}
+
+// loadWording parses once what is part of the binary, however many servers run in a process.
+var loadWording = sync.OnceValues(func() (*wording, error) {
+	catalogues, err := texts.Load()
+	if err != nil {
+		return nil, err
+	}
+	w := &wording{texts: catalogues, templates: map[string]map[string]*template.Template{}}
+	for _, language := range catalogues.All() {
+		if w.templates[language.Name], err = parseTemplates(language); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+})
+
 // parseTemplates returns the pages in one language, by their names.
 func parseTemplates(language *texts.Language) (map[string]*template.Template, error) {
 	files, err := templateFiles.ReadDir("templates")
 	if err != nil {
 		return nil, err
 	}
+	common, err := template.New("parts").Funcs(functions(language)).ParseFS(templateFiles, parts...)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string]*template.Template{}
 	for _, file := range files {
 		name := strings.TrimSuffix(file.Name(), ".html")
-		page, err := template.New(name).Funcs(functions(language)).ParseFS(templateFiles, append(parts, path.Join("templates", file.Name()))...)
+		page, err := common.Clone()
+		if err == nil {
+			page, err = page.ParseFS(templateFiles, path.Join("templates", file.Name()))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("page %s: %w", name, err)
 		}
