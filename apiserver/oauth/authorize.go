@@ -77,17 +77,7 @@ func authorize(c *call) error {
 	}
 	var refused *refusal
 	if errors.As(err, &refused) {
-		state := ""
-		if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
-			state = query.Get("state")
-		}
-		c.audit(refused.Code, refused.Description)
-		back := authorization.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
-		if !client.VouchedFor() {
-			return c.refusedPage(client, redirect, refused, back)
-		}
-		c.found(back)
-		return nil
+		return c.tell(client, query, refused)
 	}
 	if err != nil {
 		return err
@@ -112,6 +102,21 @@ func authorize(c *call) error {
 		path += "?" + to.Encode()
 	}
 	c.found(path)
+	return nil
+}
+
+// tell tells a client that is proven to be answered at the query's redirect URI what is wrong with its request.
+func (c *call) tell(client *authorization.Client, query url.Values, refused *refusal) error {
+	c.audit(refused.Code, refused.Description)
+	redirect, state := query.Get("redirect_uri"), ""
+	if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
+		state = query.Get("state")
+	}
+	back := authorization.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
+	if !client.VouchedFor() {
+		return c.refusedPage(client, redirect, refused, back)
+	}
+	c.found(back)
 	return nil
 }
 
