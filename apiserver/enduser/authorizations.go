@@ -62,8 +62,11 @@ func decideAuthorization(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		to, offer := "", authorization.Offer{Step: authorization.StepAnswer}
-		switch person := u.person(r); {
+		to, offer, person := "", authorization.Offer{Step: authorization.StepAnswer}, u.person(r)
+		if person != nil {
+			u.Actor = actorOf(person.SignIn) // who need not be the active account
+		}
+		switch {
 		case decision == decisionContinue:
 			if offer, to, err = r.GoOn(u.Unit, person); err == nil && to == "" {
 				err = u.showOnly(person)

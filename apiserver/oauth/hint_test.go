@@ -109,6 +109,9 @@ func TestAnIDTokenHintAsksForItsPersonAlone(t *testing.T) {
 		if told := silent(p); told.Get("code") == "" || claimsIn(t, w, c.post("/token", redeem(told.Get("code"))).text("id_token"))["sub"] != p.id {
 			t.Errorf("beside another account, silently: %v", told)
 		}
+		if n := w.count("SELECT count(*) FROM audit WHERE action = 'oauth.granted' AND actor = $1", "user:"+second); n != 0 {
+			t.Error("the audit has it of the active account")
+		}
 		if got := p.active(); got != second {
 			t.Errorf("what asks nobody made %s active", got)
 		}
