@@ -145,6 +145,8 @@ type Parameters struct {
 	// MaxAge is how old the proof of who somebody is may be, in seconds; nil: as old as the session.
 	MaxAge    *int64 `json:"max_age,omitempty"`
 	LoginHint string `json:"login_hint,omitempty"`
+	// Hinted is the user who alone may answer, 0: anybody.
+	Hinted int64 `json:"hinted,omitempty"`
 	// Device is the hash of the device that waits for the answer, nil for a browser that is led back.
 	Device []byte `json:"device,omitempty"`
 }

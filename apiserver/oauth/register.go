@@ -37,6 +37,7 @@ func register(c *call) error {
 	if !c.Content.AllowDynamicClientRegistration || !c.Content.Active {
 		return notHere()
 	}
+	c.registers = true
 	c.w.Header().Set("Access-Control-Allow-Origin", "*") // programs in browsers register as well; nothing of the browser's comes along
 	says, err := c.readMetadata()
 	if err != nil {
@@ -113,7 +114,7 @@ func contentOf(says authorization.Metadata) (*document.OAuthClient, error) {
 	if redirects {
 		refused.Code = "invalid_redirect_uri"
 	}
-	if first.Index >= 0 {
+	if refused.Reason = refused.Description; first.Index >= 0 {
 		refused.Description = fmt.Sprintf("%+.200q %s", list[first.Index], first.Reason)
 	}
 	return nil, refused
@@ -158,8 +159,12 @@ func (c *call) managed() (client *authorization.Client, token string, err error)
 	})
 	if err == nil && !found {
 		c.guesses.count(c.address(), id)
+		if named, _, err := c.findClient(id); err == nil {
+			c.names(named)
+		}
 		return nil, "", refused
 	}
+	c.names(client)
 	return client, token, err
 }
 

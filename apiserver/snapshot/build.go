@@ -3,6 +3,7 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
@@ -104,9 +105,7 @@ func (b *builder) put(doc *store.Document) error {
 		}
 		return b.putIssuers(e, content)
 	case *document.OAuthApp:
-		if host, own := ownHost(content); own {
-			b.issuing.Insert([]byte(host), e)
-		}
+		b.putIssuing(e, content)
 	case *document.APIKey:
 		credential, err := newCredential(content)
 		if err != nil {
@@ -173,8 +172,8 @@ func (b *builder) remove(id store.Identity) {
 			}
 		}
 	case *document.OAuthApp:
-		if host, own := ownHost(content); own {
-			b.issuing.Delete([]byte(host))
+		if known, found := b.issuing.Get(issuingKey(content.Issuer)); found && known.Identity == e.Identity {
+			b.issuing.Delete(issuingKey(content.Issuer))
 		}
 	case *document.APIKey:
 		for _, verifier := range content.Verifiers {
@@ -183,10 +182,34 @@ func (b *builder) remove(id store.Identity) {
 	}
 }
 
-// ownHost is the host that an app issues tokens under, if it is the app's alone.
-func ownHost(app *document.OAuthApp) (string, bool) {
-	host, found := strings.CutPrefix(app.Issuer, "https://")
-	return host, found && !strings.Contains(host, "/")
+// putIssuing indexes an app by its issuer. One whose issuer is about to change gives way to whose it is by now.
+func (b *builder) putIssuing(e *Entry, app *document.OAuthApp) {
+	if app.Issuer == "" {
+		return
+	}
+	key := issuingKey(app.Issuer)
+	if known, found := b.issuing.Get(key); found && known.Identity != e.Identity && !settled(app) {
+		return
+	}
+	b.issuing.Insert(key, e)
+}
+
+// issuingKey is an issuer without its scheme and port, which say nothing of whose it is.
+func issuingKey(issuer string) []byte {
+	_, rest, _ := strings.Cut(issuer, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return joined(host, path)
+}
+
+// settled tells whether an app's issuer is the one that its hosts make: while a change of it is being told it is the one of before.
+func settled(app *document.OAuthApp) bool {
+	if app.FQDN != "" {
+		return app.Issuer == "https://"+app.FQDN
+	}
+	return app.Issuer == app.FrontendURL+"/oauth/"+app.Slug
 }
 
 func (b *builder) count(e *Entry, by int) {

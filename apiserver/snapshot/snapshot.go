@@ -91,28 +91,39 @@ func (s *Snapshot) BySlug(kind, deployment, slug string) (*Entry, bool) {
 func (s *Snapshot) ByHost(host string) (*Entry, bool) { return s.hosts.Get([]byte(host)) }
 
 // AppByHost returns the OAuth app that issues tokens under a host of its own.
-func (s *Snapshot) AppByHost(host string) (*Entry, bool) { return s.issuing.Get([]byte(host)) }
+func (s *Snapshot) AppByHost(host string) (*Entry, bool) { return s.appAt(host, "") }
 
-// AppByIssuer returns the OAuth app that issues tokens under an issuer.
-func (s *Snapshot) AppByIssuer(issuer string) (*Entry, bool) {
-	_, rest, found := strings.Cut(issuer, "://")
-	host, path, below := strings.Cut(rest, "/")
+// AppByPath returns the OAuth app that issues tokens under a path of a host, such as "oauth/portal".
+func (s *Snapshot) AppByPath(host, path string) (*Entry, bool) {
+	if path == "" {
+		return nil, false
+	}
+	return s.appAt(host, path)
+}
+
+// appAt finds an app by the issuer that is in force, which while a change is being told is the one of before, whatever hosts are declared by
+// now. What another deployment declares meanwhile is that one's.
+func (s *Snapshot) appAt(host, path string) (*Entry, bool) {
+	app, found := s.issuing.Get(joined(host, path))
 	if !found {
 		return nil, false
 	}
+	owner, owned := s.ByHost(host)
+	return app, !owned || path != "" && owner.Deployment == app.Deployment
+}
+
+// AppByIssuer returns the OAuth app that issues tokens under an issuer.
+func (s *Snapshot) AppByIssuer(issuer string) (*Entry, bool) {
+	app, found := s.issuing.Get(issuingKey(issuer))
+	if !found || ContentOf[document.OAuthApp](app).Issuer != issuer {
+		return nil, false
+	}
+	_, rest, _ := strings.Cut(issuer, "://")
+	host, path, _ := strings.Cut(rest, "/")
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	app, found := s.AppByHost(host)
-	if below {
-		deployment, known := s.ByHost(host)
-		slug, under := strings.CutPrefix(path, "oauth/")
-		if !known || !under {
-			return nil, false
-		}
-		app, found = s.BySlug(v1alpha1.KindOAuthApp, deployment.Deployment, slug)
-	}
-	return app, found && ContentOf[document.OAuthApp](app).Issuer == issuer
+	return s.appAt(host, path)
 }
 
 // APIKey returns the accepted API key with a public id.
