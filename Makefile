@@ -43,12 +43,15 @@ GO_FOLDERS := $(wildcard api apiserver cmd controllers hack internal store test)
 # What `make verify` regenerates and compares.
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
 	apiserver/openapi/enduserapi/zz_generated.go \
-	config/crd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md
+	config/crd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
+	$(addprefix config/chart/cardea/,templates/crds templates/rbac templates/network-policies files)
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
 # operator and server in their own process, and the carrier is one of goroutines.
 PROCESS_PACKAGES = $(shell go list ./hack/... ./test/... | grep -v -e '/test/integration$$' -e '/hack/carrier')
 # The end-to-end benchmark takes its time; `make bench` runs it.
 TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
+# What has modules of its own, so that go.mod names only what Cardea itself needs: the tests of the chart need Helm.
+MODULES = test/chart
 RACE_PACKAGES = $(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES))
 PLAIN_PACKAGES = $(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES))
 # The race detector needs a C compiler; nothing else here does. It looks at all Go code but SQLite's, which was translated from C, takes
@@ -115,6 +118,7 @@ test: deps k8s build ## Run every test, with all its set-up.
 	@{ status=0; \
 		$(RACE_TEST) $(RACE) $(RACE_PACKAGES) || status=$$?; \
 		$(GO_TEST) $(PLAIN_PACKAGES) || status=$$?; \
+		for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; \
 		$(if $(RUN),,hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
 		exit $$status; } | $(SUMMARIZE)
 
@@ -145,6 +149,10 @@ test-oauth-clients: k8s build oauth-clients ## Run the stories of published OAut
 .PHONY: oauth-clients
 oauth-clients: ## Bring kubelogin, oauth2-proxy and the clients of npm.
 	@hack/build-oauth-clients.sh
+
+.PHONY: test-modules
+test-modules: k8s build ## Run the tests of the chart and of the release, which have modules of their own.
+	@{ status=0; for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; exit $$status; } | $(SUMMARIZE)
 
 .PHONY: deflake
 deflake: k8s build ## Run tests until one fails (RUN=..., COUNT=...).
@@ -186,6 +194,7 @@ fmt: ## Format the Go code.
 .PHONY: vet
 vet: ## Run go vet.
 	@go vet ./...
+	@for module in $(MODULES); do (cd $$module && go vet ./...) || exit 1; done
 
 .PHONY: lint
 lint: vet bin/tools/staticcheck bin/tools/depguard bin/tools/vacuum ## Check format, code, imports, the text of the API and the HTTP contract.
@@ -199,7 +208,7 @@ lint: vet bin/tools/staticcheck bin/tools/depguard bin/tools/vacuum ## Check for
 	done
 
 .PHONY: verify
-verify: generate manifests docs ## Regenerate everything, and fail on any difference from the tree.
+verify: generate manifests chart docs ## Regenerate everything, and fail on any difference from the tree.
 	@git diff --exit-code -- $(GENERATED)
 	@untracked=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
 		[[ -z $$untracked ]] || { echo "generated, but not in git:"; echo "$$untracked"; exit 1; }
@@ -217,6 +226,10 @@ manifests: bin/tools/controller-gen ## Generate the CRDs, the operator's role, a
 	@bin/tools/controller-gen crd:allowDangerousTypes=true paths=./api/... output:crd:artifacts:config=config/crd/bases
 	@bin/tools/controller-gen rbac:roleName=cardea-operator paths=./controllers/... output:rbac:artifacts:config=config/rbac
 	@go run ./hack/gen-config
+
+.PHONY: chart
+chart: ## Generate what the Helm chart has from config/: kinds, roles, network policies.
+	@go run ./hack/gen-chart
 
 .PHONY: docs
 docs: bin/tools/crd-ref-docs ## Generate docs/resources.md.

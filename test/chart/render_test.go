@@ -1,0 +1,224 @@
+// Package chart proves what config/chart promises: that it renders what config/ holds, refuses values that mean nothing,
+// and is installed, upgraded and uninstalled on a real API server by Helm's own code.
+package chart
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/cardea-iam/cardea/hack/controlplane"
+)
+
+const (
+	root      = "../.."
+	chartPath = root + "/config/chart/cardea"
+	system    = "cardea-system"
+	name      = "cardea"
+)
+
+// oldest is the Kubernetes version that the chart must render for.
+var oldest = &common.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"}
+
+type values = map[string]any
+
+func load(t *testing.T, path string) *chartv2.Chart {
+	t.Helper()
+	chart, err := loader.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chart
+}
+
+// template renders the chart without a cluster, as `helm template` does.
+func template(t *testing.T, namespace string, v values) (string, error) {
+	t.Helper()
+	install := action.NewInstall(action.NewConfiguration())
+	install.DryRunStrategy = action.DryRunClient
+	install.ReleaseName, install.Namespace = name, namespace
+	install.KubeVersion = oldest
+	answer, err := install.RunWithContext(t.Context(), load(t, chartPath), v)
+	if err != nil {
+		return "", err
+	}
+	return answer.(*release.Release).Manifest, nil
+}
+
+// rendered are the chart's objects by kind, namespace and name.
+func rendered(t *testing.T, v values) map[string]*unstructured.Unstructured {
+	t.Helper()
+	manifest, err := template(t, system, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects(t, manifest)
+}
+
+// objects reads YAML, and says so if one object is there twice.
+func objects(t *testing.T, text string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	found := map[string]*unstructured.Unstructured{}
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		if err == io.EOF {
+			return found
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if len(object.Object) == 0 {
+			continue
+		}
+		key := fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())
+		if found[key] != nil {
+			t.Errorf("%s is there twice", key)
+		}
+		found[key] = object
+	}
+}
+
+// kustomized are the objects of a folder of config/.
+func kustomized(t *testing.T, folder string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs kubectl")
+	}
+	command := exec.CommandContext(t.Context(), filepath.Join(binaries(), "kubectl"), "kustomize", filepath.Join(root, "config", folder))
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	var output, problems bytes.Buffer
+	command.Stdout, command.Stderr = &output, &problems
+	if err := command.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, problems.String())
+	}
+	return objects(t, output.String())
+}
+
+// binaries is where kubectl and the control plane are.
+func binaries() string {
+	if os.Getenv("KUBEBUILDER_ASSETS") != "" {
+		return controlplane.DefaultBinDir()
+	}
+	return filepath.Join(root, controlplane.DefaultBinDir())
+}
+
+// helms are the labels and annotations that Helm's charts add. The version of what is installed is among them.
+var helms = []string{"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart", "helm.sh/resource-policy"}
+
+// withoutHelm removes them from an object's own metadata, and from nothing below.
+func withoutHelm(object *unstructured.Unstructured) map[string]any {
+	plain := object.DeepCopy()
+	for _, field := range []string{"labels", "annotations"} {
+		texts, _, _ := unstructured.NestedStringMap(plain.Object, "metadata", field)
+		maps.DeleteFunc(texts, func(key, _ string) bool { return slices.Contains(helms, key) })
+		if len(texts) == 0 {
+			unstructured.RemoveNestedField(plain.Object, "metadata", field)
+		} else if err := unstructured.SetNestedStringMap(plain.Object, texts, "metadata", field); err != nil {
+			panic(err) // texts came from there
+		}
+	}
+	return plain.Object
+}
+
+// The chart and the manifests say the same, object by object. The one exception is the namespace, which Helm needs before it
+// has read the chart.
+func TestChartRendersWhatKustomizeDoes(t *testing.T) {
+	for folder, v := range map[string]values{
+		"default":            {},
+		"default-standalone": {"standalone": values{"enabled": true}},
+	} {
+		t.Run(folder, func(t *testing.T) {
+			want := kustomized(t, folder)
+			if got := rendered(t, v); got["Namespace /"+system] != nil || len(got) != len(want)-1 {
+				t.Errorf("%d objects, want the %d of config/%s but for the namespace", len(got), len(want), folder)
+			}
+			v["namespace"] = values{"create": true}
+			got := rendered(t, v)
+			for _, key := range slices.Sorted(maps.Keys(want)) {
+				if got[key] == nil {
+					t.Errorf("the chart lacks %s", key)
+					continue
+				}
+				if difference := differ("", want[key].Object, withoutHelm(got[key])); difference != "" {
+					t.Errorf("%s: %s", key, difference)
+				}
+			}
+			for key, object := range got {
+				if want[key] == nil {
+					t.Errorf("config/%s has no %s", folder, key)
+				}
+				if object.GetLabels()["helm.sh/chart"] == "" || object.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" {
+					t.Errorf("%s: labels %v, want Helm's too", key, object.GetLabels())
+				}
+			}
+		})
+	}
+}
+
+// differ tells the first difference of two values, with its path, or "".
+func differ(path string, want, got any) string {
+	switch wanted := want.(type) {
+	case map[string]any:
+		if found, ok := got.(map[string]any); ok {
+			keys := slices.Sorted(maps.Keys(wanted))
+			for key := range found {
+				if _, known := wanted[key]; !known {
+					keys = append(keys, key)
+				}
+			}
+			for _, key := range keys {
+				if difference := differ(path+"."+key, wanted[key], found[key]); difference != "" {
+					return difference
+				}
+			}
+			return ""
+		}
+	case []any:
+		if found, ok := got.([]any); ok && len(found) == len(wanted) {
+			for i := range wanted {
+				if difference := differ(fmt.Sprintf("%s[%d]", path, i), wanted[i], found[i]); difference != "" {
+					return difference
+				}
+			}
+			return ""
+		}
+	}
+	one, _ := json.Marshal(want)
+	other, _ := json.Marshal(got)
+	if bytes.Equal(one, other) {
+		return ""
+	}
+	return fmt.Sprintf("%s is %s, want %s", path, other, one)
+}
+
+func TestDifferFindsDifferences(t *testing.T) {
+	one := map[string]any{"a": []any{map[string]any{"b": int64(1)}}}
+	for _, other := range []map[string]any{
+		{}, {"a": []any{}}, {"a": []any{map[string]any{"b": int64(2)}}}, {"a": []any{map[string]any{"b": int64(1), "c": "x"}}}, {"a": "b"},
+	} {
+		if differ("", one, other) == "" || differ("", other, one) == "" {
+			t.Errorf("%v passes for %v", other, one)
+		}
+	}
+	if difference := differ("", one, map[string]any{"a": []any{map[string]any{"b": int64(1)}}}); difference != "" {
+		t.Error(difference)
+	}
+}
