@@ -22,8 +22,6 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
-
-	"github.com/cardea-iam/cardea/hack/controlplane"
 )
 
 const (
@@ -114,10 +112,10 @@ func kustomized(t *testing.T, folder string) map[string]*unstructured.Unstructur
 
 // binaries is where kubectl and the control plane are.
 func binaries() string {
-	if os.Getenv("KUBEBUILDER_ASSETS") != "" {
-		return controlplane.DefaultBinDir()
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
+		return assets
 	}
-	return filepath.Join(root, controlplane.DefaultBinDir())
+	return filepath.Join(root, "bin", "k8s") // this module has a folder of its own, where nobody builds them
 }
 
 // helms are the labels and annotations that Helm's charts add. The version of what is installed is among them.

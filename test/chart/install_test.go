@@ -1,0 +1,239 @@
+package chart
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+)
+
+// tenant is what a team declared: it must outlive whatever happens to the release.
+const tenant = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: acme}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: RateLimitScheme
+metadata: {name: free, namespace: acme}
+spec:
+  deploymentRef: {name: acme}
+  slug: free
+  displayName: Free
+  rules: [{unit: minute, duration: 1, maxRequests: 60}]
+`
+
+// A platform team installs the chart, changes values, takes a newer chart, and uninstalls it, while another team's
+// resources are in the cluster.
+func TestLifeOfARelease(t *testing.T) {
+	c := startCluster(t)
+	chart := load(t, chartPath)
+	t.Run("a server takes what is rendered", func(t *testing.T) { testDryRun(t, c) })
+
+	if err := c.install(t, chart, values{}); err != nil {
+		t.Fatal(err)
+	}
+	c.declareTenant(t)
+	before := c.identities(t)
+	service := c.field(t, "service/cardea-server", "{.metadata.resourceVersion}", "-n", system)
+
+	t.Run("values change", func(t *testing.T) {
+		c.upgrade(t, chart, set(t, `server.replicas=3,trustedProxies=["203.0.113.7/32"]`))
+		if got := c.field(t, "deployment/cardea-server", "{.spec.replicas} {.spec.template.spec.containers[0].args}", "-n", system); got !=
+			`3 ["server","--root-key=/etc/cardea/root-key/root.key","--trusted-proxies=203.0.113.7/32"]` {
+			t.Errorf("the server is %s after the upgrade", got)
+		}
+		if got := c.field(t, "service/cardea-server", "{.metadata.resourceVersion}", "-n", system); got != service {
+			t.Error("the Service was written, though nothing of it changed")
+		}
+		c.unchanged(t, before)
+	})
+	t.Run("a newer chart upgrades the kinds, and the form changes", func(t *testing.T) {
+		c.upgrade(t, newer(t, chart), set(t, "standalone.enabled=true"))
+		if got := c.field(t, "crd/ratelimitschemes.iam.cardea.dev", "{.spec.names.shortNames[*]}"); !strings.Contains(got, "newshortname") {
+			t.Errorf("the kind has the short names %s: the upgrade did not reach it", got)
+		}
+		if c.there(t, "deployment/cardea-server", "-n", system) || !c.there(t, "statefulset/cardea-standalone", "-n", system) {
+			t.Error("the release is not standalone")
+		}
+		c.unchanged(t, before)
+	})
+	t.Run("uninstalled", func(t *testing.T) {
+		c.uninstall(t)
+		for _, gone := range []string{"statefulset/cardea-standalone", "service/cardea-server", "serviceaccount/cardea-standalone", "networkpolicy/cardea-default-deny"} {
+			if c.there(t, gone, "-n", system) {
+				t.Errorf("%s is still there", gone)
+			}
+		}
+		if c.there(t, "clusterrole/cardea-operator") || c.there(t, "validatingadmissionpolicy/cardea-operator-secrets") {
+			t.Error("rights are still there")
+		}
+		c.unchanged(t, before)
+	})
+	t.Run("under another name", func(t *testing.T) {
+		err := c.install(t, chart, values{}, func(i *action.Install) { i.ReleaseName = "another" })
+		if err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
+			t.Errorf("%v, want a refusal of the kinds that the first release keeps", err)
+		}
+	})
+	t.Run("from the release before", func(t *testing.T) { testPrevious(t, c, chart, before) })
+}
+
+// testPrevious upgrades from the release before, as previous.txt names it: from its chart, else from its manifests. What the
+// release before leaves is installed over kinds and resources that an uninstalled release kept.
+func testPrevious(t *testing.T, c *cluster, chart *chartv2.Chart, before string) {
+	const withoutKinds = "server.replicas=4,crds.enabled=false" // a release that has them no more keeps them as well
+	if from := previous(t); from != nil {
+		if err := c.install(t, from, values{}); err != nil {
+			t.Fatal(err)
+		}
+		c.upgrade(t, chart, set(t, withoutKinds))
+	} else {
+		c.kubectl(t, "", "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(root, "config", "default"))
+		if err := c.install(t, chart, values{}); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
+			t.Errorf("taking over what kubectl installed, unasked: %v, want a refusal", err)
+		}
+		if err := c.install(t, chart, values{}, func(i *action.Install) { i.TakeOwnership, i.ForceConflicts = true, true }); err != nil {
+			t.Fatal(err)
+		}
+		// kubectl still owns what both said alike.
+		c.upgrade(t, chart, set(t, withoutKinds), func(u *action.Upgrade) { u.ForceConflicts = true })
+	}
+	if got := c.field(t, "deployment/cardea-server", "{.spec.replicas}", "-n", system); got != "4" {
+		t.Errorf("%s replicas after an upgrade to 4", got)
+	}
+	c.unchanged(t, before)
+}
+
+// testDryRun: the API server takes every form, in a namespace that admits restricted Pods alone, without a warning.
+func testDryRun(t *testing.T, c *cluster) {
+	c.kubectl(t, tenant[:strings.Index(tenant, "---")], "apply", "-f", "-")
+	apply := []string{"apply", "--server-side", "--dry-run=server", "--warnings-as-errors", "-f", "-"}
+	admitted := func(text string) (manifest string) {
+		manifest, err := template(t, system, set(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.kubectl(t, manifest, apply...)
+		return manifest
+	}
+	admitted("standalone.enabled=true," + everything)
+	manifest := admitted("crds.enabled=false," + everything)
+	if output, err := c.try(t, strings.ReplaceAll(manifest, "runAsNonRoot: true", "runAsNonRoot: false"), apply...); err == nil || !strings.Contains(output, "PodSecurity") {
+		t.Errorf("Pods that may run as root pass: this check cannot fail\n%s", output)
+	}
+}
+
+func (c *cluster) declareTenant(t *testing.T) {
+	t.Helper()
+	c.kubectl(t, "", "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+	c.kubectl(t, tenant, "apply", "-f", "-")
+}
+
+// identities are what must stay: who the kinds and the tenant's resource are, and what the latter says.
+func (c *cluster) identities(t *testing.T) string {
+	t.Helper()
+	identities := c.field(t, "crd", `{range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.deletionTimestamp}{"\n"}{end}`) +
+		c.field(t, "ratelimitscheme/free", "{.metadata.uid} {.metadata.generation} {.spec}", "-n", "acme")
+	if strings.Count(identities, "iam.cardea.dev ") < 10 {
+		t.Fatalf("the kinds are not there:\n%s", identities)
+	}
+	return identities
+}
+
+func (c *cluster) unchanged(t *testing.T, before string) {
+	t.Helper()
+	if now := c.identities(t); now != before {
+		t.Errorf("kinds and resources were\n%s\nand are\n%s", before, now)
+	}
+}
+
+// newer is the chart as a later release may be: a kind has one short name more.
+func newer(t *testing.T, chart *chartv2.Chart) *chartv2.Chart {
+	t.Helper()
+	later := load(t, chartPath)
+	later.Metadata.Version = "99.0.0"
+	for _, file := range later.Templates {
+		if strings.HasSuffix(file.Name, "_ratelimitschemes.yaml") {
+			file.Data = bytes.Replace(file.Data, []byte("    shortNames:\n"), []byte("    shortNames:\n    - newshortname\n"), 1)
+			return later
+		}
+	}
+	t.Fatalf("%s has no template of the kind", chart.Name())
+	return nil
+}
+
+// previous is the chart of the commit that previous.txt names, nil where the release before had none.
+func previous(t *testing.T) *chartv2.Chart {
+	t.Helper()
+	content, err := os.ReadFile("previous.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields []string
+	for line := range strings.Lines(string(content)) {
+		if !strings.HasPrefix(line, "#") {
+			fields = append(fields, strings.Fields(line)...)
+		}
+	}
+	if len(fields) == 1 && fields[0] == "none" {
+		t.Log("the release before had no chart: upgrading from config/default as it is now")
+		return nil
+	}
+	if len(fields) != 2 {
+		t.Fatalf("previous.txt says %q, want a release and its commit, or none", fields)
+	}
+	chart, err := chartAt(t.Context(), fields[1])
+	if err != nil {
+		t.Fatalf("the chart of %s: %v", fields[0], err)
+	}
+	return chart
+}
+
+// chartAt reads the chart of a commit from git's history.
+func chartAt(ctx context.Context, commit string) (*chartv2.Chart, error) {
+	command := exec.CommandContext(ctx, "git", "-C", root, "archive", "--format=tar.gz", "--prefix=cardea/", commit+":config/chart/cardea")
+	var output, problems bytes.Buffer
+	command.Stdout, command.Stderr = &output, &problems
+	if err := command.Run(); err != nil {
+		return nil, &gitError{err, problems.String()}
+	}
+	files, err := archive.LoadArchiveFiles(&output)
+	if err != nil {
+		return nil, err
+	}
+	return loader.LoadFiles(files)
+}
+
+type gitError struct {
+	err  error
+	said string
+}
+
+func (e *gitError) Error() string { return "git archive: " + e.err.Error() + "\n" + e.said }
+func (e *gitError) Unwrap() error { return e.err }
+
+// The way by which a chart of history is read works, before a release needs it.
+func TestChartOfHistory(t *testing.T) {
+	if exec.CommandContext(t.Context(), "git", "-C", root, "cat-file", "-e", "HEAD:config/chart/cardea/Chart.yaml").Run() != nil {
+		t.Skip("not a checkout whose HEAD has the chart")
+	}
+	chart, err := chartAt(t.Context(), "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if chart.Name() != name || len(chart.Templates) < 10 {
+		t.Errorf("the chart of HEAD is %s with %d templates", chart.Name(), len(chart.Templates))
+	}
+	if _, err := chartAt(t.Context(), "0000000000000000000000000000000000000000"); err == nil {
+		t.Error("a commit that is not there has a chart")
+	}
+}
