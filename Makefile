@@ -12,6 +12,9 @@ MAKEFLAGS += --no-builtin-rules
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # The image that deploy and dist name.
 IMAGE ?= cardea:latest
+# The image of image and release, without a tag: the version is the tag. PUSH also pushes it to the name given.
+IMAGE_NAME ?= cardea
+PUSH ?=
 # Where build puts cardea.
 OUT ?= bin
 # The runtime store of run: empty is SQLite in .dev, else postgres://...
@@ -50,8 +53,9 @@ GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfigurati
 PROCESS_PACKAGES = $(shell go list ./hack/... ./test/... | grep -v -e '/test/integration$$' -e '/hack/carrier')
 # The end-to-end benchmark takes its time; `make bench` runs it.
 TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
-# What has modules of its own, so that go.mod names only what Cardea itself needs: the tests of the chart need Helm.
-MODULES = test/chart
+# What has modules of its own, so that go.mod names only what Cardea itself needs: the tests of the chart need
+# Helm, the release what writes images.
+MODULES = test/chart hack/release
 RACE_PACKAGES = $(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES))
 PLAIN_PACKAGES = $(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES))
 # The race detector needs a C compiler; nothing else here does. It looks at all Go code but SQLite's, which was translated from C, takes
@@ -252,6 +256,24 @@ dist: $(filter bin/%,$(KUBECTL)) ## Write dist/install.yaml and dist/install-sta
 	@mkdir -p dist
 	$(call RENDER,config/default) >dist/install.yaml
 	$(call RENDER,config/default-standalone) >dist/install-standalone.yaml
+
+.PHONY: image
+image: bin/release ## Write the image of amd64 and arm64 into dist/image, without a container engine (VERSION=..., PUSH=registry/name:tag).
+	@rm -rf dist/image
+	@bin/release $(RELEASE_FLAGS) -out dist $(if $(PUSH),-push '$(PUSH)') image
+
+.PHONY: release
+release: bin/release $(filter bin/%,$(KUBECTL)) ## Write all that a release publishes into dist/release (VERSION=v0.1.0, IMAGE_NAME=registry/cardea).
+	@rm -rf dist/release
+	@bin/release $(RELEASE_FLAGS) -out dist/release -kubectl '$(KUBECTL)' $(if $(PUSH),-push '$(PUSH)') all
+	@cat dist/release/checksums.txt
+
+# Without VERSION on the command line it is what the file VERSION says: a release is never named after a commit.
+RELEASE_FLAGS = -image '$(IMAGE_NAME)' $(if $(filter command environment,$(firstword $(origin VERSION))),-version '$(VERSION)')
+
+.PHONY: bin/release
+bin/release:
+	@cd hack/release && CGO_ENABLED=0 go build -buildvcs=false -o ../../$@ .
 
 RENDER = $(KUBECTL) kustomize $(1) | sed 's|image: cardea:latest$$|image: $(IMAGE)|'
 

@@ -33,7 +33,8 @@ func startCluster(t *testing.T) *cluster {
 		t.Skip("needs a control plane")
 	}
 	dir := t.TempDir()
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{BinDir: binaries(), Dir: dir, EtcdUnsafeNoFsync: true})
+	// Nothing here waits for what controllers do.
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{BinDir: binaries(), Dir: dir, EtcdUnsafeNoFsync: true, NoControllerManager: true})
 	if err != nil {
 		t.Fatal(err)
 	}

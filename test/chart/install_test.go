@@ -34,6 +34,7 @@ spec:
 // A platform team installs the chart, changes values, takes a newer chart, and uninstalls it, while another team's
 // resources are in the cluster.
 func TestLifeOfARelease(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	chart := load(t, chartPath)
 	t.Run("a server takes what is rendered", func(t *testing.T) { testDryRun(t, c) })

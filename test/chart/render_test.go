@@ -139,6 +139,7 @@ func withoutHelm(object *unstructured.Unstructured) map[string]any {
 // The chart and the manifests say the same, object by object. The one exception is the namespace, which Helm needs before it
 // has read the chart.
 func TestChartRendersWhatKustomizeDoes(t *testing.T) {
+	t.Parallel()
 	for folder, v := range map[string]values{
 		"default":            {},
 		"default-standalone": {"standalone": values{"enabled": true}},

@@ -32,6 +32,7 @@ const everything = `image.repository="registry.example/cardea",image.tag="v9",im
 	`networkPolicies={"backend":{"from":[{"podSelector":{}}]},"dns":{"to":[{"ipBlock":{"cidr":"169.254.20.10/32"}}]},"postgresql":{"port":6432,"to":[{"ipBlock":{"cidr":"10.2.0.0/16"}}]}}`
 
 func TestLint(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", "standalone.enabled=true", everything} {
 		lint := action.NewLint()
 		lint.Strict, lint.Namespace, lint.KubeVersion = true, system, oldest
@@ -49,6 +50,7 @@ func TestLint(t *testing.T) {
 
 // Values that mean nothing are refused before anything is rendered, with the path of the value at fault.
 func TestValuesAreRefused(t *testing.T) {
+	t.Parallel()
 	for text, path := range map[string]string{
 		`image="cardea:v1"`:                              "/image",
 		`image.tag=1`:                                    "/image/tag",
@@ -125,6 +127,7 @@ func found(t *testing.T, object *unstructured.Unstructured, path ...any) string 
 
 // What values are for arrives where it counts.
 func TestValuesTakeEffect(t *testing.T) {
+	t.Parallel()
 	container := func(field ...any) []any { return append([]any{"spec", "template", "spec", "containers", 0}, field...) }
 	pod := func(field ...any) []any { return append([]any{"spec", "template"}, field...) }
 	const server, operator, standalone = "Deployment cardea-system/cardea-server", "Deployment cardea-system/cardea-operator", "StatefulSet cardea-system/cardea-standalone"
@@ -190,6 +193,7 @@ func TestValuesTakeEffect(t *testing.T) {
 
 // In another namespace nothing names the one of config/, the user names of the policy on Secrets included.
 func TestAnotherNamespace(t *testing.T) {
+	t.Parallel()
 	for _, v := range []string{"", "standalone.enabled=true", everything} {
 		manifest, err := template(t, "identity", set(t, v))
 		if err != nil {
