@@ -19,6 +19,8 @@ PUSH ?=
 OUT ?= bin
 # The runtime store of run: empty is SQLite in .dev, else postgres://...
 STORE ?=
+# The cluster of run: empty is a control plane on loopback, current the one of your kubeconfig's current context.
+CLUSTER ?=
 # Tests to run (go test -run) and further flags of go test.
 RUN ?=
 TEST_FLAGS ?=
@@ -103,8 +105,8 @@ build: ## Build bin/cardea: static, without cgo.
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(OUT)/cardea ./cmd/cardea
 
 .PHONY: run
-run: build bin/localrun k8s ## Run Cardea over a control plane on loopback (STORE=postgres://... instead of SQLite).
-	@exec bin/localrun $(if $(STORE),--store='$(STORE)')
+run: build bin/localrun $(if $(CLUSTER),$(filter bin/%,$(KUBECTL)),k8s) ## Run Cardea over a control plane on loopback (CLUSTER=current: on your kubeconfig's cluster; STORE=postgres://... instead of SQLite).
+	@exec bin/localrun $(if $(STORE),--store='$(STORE)') $(if $(CLUSTER),--cluster='$(CLUSTER)' --kubectl='$(KUBECTL)')
 
 .PHONY: k8s
 k8s: ## Build the control plane and kubectl into bin/k8s.

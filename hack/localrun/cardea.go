@@ -41,7 +41,11 @@ func (r *localRun) startStandalone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.startAs(ctx, "standalone", append(r.listeners(), "--root-key="+rootKey, "--store=sqlite://"+r.path("cardea.db"), r.browsersReach())...)
+	database, err := r.database(ctx)
+	if err != nil {
+		return err
+	}
+	return r.startAs(ctx, "standalone", append(r.listeners(), "--root-key="+rootKey, "--store=sqlite://"+database, r.browsersReach())...)
 }
 
 // browsersReach tells the operator where browsers reach the samples' localhost: their OAuth issuers are there.

@@ -24,7 +24,10 @@ func (r *localRun) startCluster(ctx context.Context) (err error) {
 	if r.ports, err = choosePorts(r.path("ports.json"), r.reserved.takeSoon); err != nil {
 		return err
 	}
-	r.cluster, err = controlplane.Start(ctx, controlplane.Options{
+	if r.clusterName != "" {
+		return r.useCurrent(ctx)
+	}
+	plane, err := controlplane.Start(ctx, controlplane.Options{
 		BinDir:        r.binDir,
 		Dir:           r.path("cluster"),
 		Group:         r.group,
@@ -34,6 +37,7 @@ func (r *localRun) startCluster(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.cluster = plane
 	kubeconfig, err := os.ReadFile(r.cluster.AdminKubeconfig())
 	if err != nil {
 		return err
@@ -42,6 +46,19 @@ func (r *localRun) startCluster(ctx context.Context) (err error) {
 		return err
 	}
 	r.step("control plane ready in %s", time.Since(begin).Round(100*time.Millisecond))
+	return nil
+}
+
+func (r *localRun) useCurrent(ctx context.Context) error {
+	c, err := openCurrent(r.kubectlPath, r.kubeconfig())
+	if err != nil {
+		return err
+	}
+	r.cluster = c
+	if err := r.refuseInstalled(ctx); err != nil {
+		return err
+	}
+	r.step("context %s, cluster %s", c.config.CurrentContext, c.URL())
 	return nil
 }
 

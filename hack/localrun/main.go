@@ -1,4 +1,4 @@
-// Command localrun is `make run`: a Kubernetes control plane on loopback, Cardea over it as its own ServiceAccount, a
+// Command localrun is `make run`: a Kubernetes control plane on loopback, or the cluster of a kubeconfig, Cardea over it as its own ServiceAccount, a
 // stand-in for carriers of texts and mails, and the samples, applied as users apply them. It is run from the repository's root. When everything serves it
 // writes .dev/env and prints a banner; Ctrl-C or SIGTERM ends it all. Data stays in the folder.
 package main
@@ -27,6 +27,9 @@ type options struct {
 	store   string
 	samples string
 	tenant  tenant
+	// clusterName is "current", or "" for a control plane of the run's own.
+	clusterName string
+	kubectlPath string // for clusterName
 }
 
 // tenant is a sample deployment and a key of it, both as namespace/name.
@@ -57,6 +60,8 @@ func parse(arguments []string) (options, error) {
 	flags.StringVar(&o.samples, "samples", "config/samples", "kustomization with the resources to apply")
 	flags.StringVar(&o.tenant.deployment, "deployment", "acme/acme", "namespace/name of the IdentityDeployment that has the host localhost and whose id goes into env")
 	flags.StringVar(&o.tenant.apiKeySecret, "api-key-secret", "acme/acme-backend-key", "namespace/name of the Secret whose API key goes into env")
+	flags.StringVar(&o.clusterName, "cluster", "", "current runs Cardea on the cluster of your kubeconfig's current context (default: a control plane of the run's own)")
+	flags.StringVar(&o.kubectlPath, "kubectl", "kubectl", "kubectl for --cluster")
 	if err := flags.Parse(arguments); err != nil {
 		return o, err
 	}
@@ -70,6 +75,9 @@ func parse(arguments []string) (options, error) {
 func (o *options) complete() error {
 	if o.store != "" && !strings.HasPrefix(o.store, "postgres://") && !strings.HasPrefix(o.store, "postgresql://") {
 		return errors.New("--store must be a postgres:// URL; SQLite is what you get without it")
+	}
+	if o.clusterName != "" && o.clusterName != "current" {
+		return fmt.Errorf("--cluster is %q: say current, for the cluster of your kubeconfig's current context, or nothing", o.clusterName)
 	}
 	for flagName, value := range map[string]string{
 		"--deployment": o.tenant.deployment, "--api-key-secret": o.tenant.apiKeySecret,
@@ -124,7 +132,7 @@ type localRun struct {
 	// reserved are held as long as the process lives.
 	reserved *reservations
 	group    *process.Group
-	cluster  *controlplane.ControlPlane
+	cluster  cluster
 	carrier  *carrier.Carrier
 	cardea   []*process.Process
 }

@@ -15,7 +15,7 @@ var link = regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
 // Every file that a page links to exists.
 func TestLinks(t *testing.T) {
 	var pages []string
-	for _, name := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md"} {
+	for _, name := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"} {
 		pages = append(pages, filepath.Join(root, name))
 	}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry fs.DirEntry, err error) error {
