@@ -114,7 +114,8 @@ type Documents interface {
 	// ErrUnavailable. It returns the revision that holds the content.
 	Put(ctx context.Context, term Term, put Put) (int64, error)
 	// Delete removes the document of an owner with its reservations and adds a revision; no document, or one of another
-	// UID, is success and changes nothing. Errors: ErrFenced, ErrUnavailable.
+	// UID, is success and changes nothing. What people granted an OAuthClient, or clients of an OAuthApp, ends with it for good, also for one
+	// that is created again under the name; Retain and Put, also of a cluster that was rebuilt, leave it. Errors: ErrFenced, ErrUnavailable.
 	Delete(ctx context.Context, term Term, owner Owner) error
 	// Retain marks the document of an owner as retained. No document, or one of another UID, is success. Errors:
 	// ErrFenced, ErrUnavailable.

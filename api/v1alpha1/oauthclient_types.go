@@ -217,7 +217,8 @@ type OAuthClientSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Resources []ResourceURI `json:"resources,omitempty"`
 
-	// consent is `Required`, or `Skip` for clients of your own, whose users are not asked. Absent: Required.
+	// consent is `Required`, or `Skip` for clients of your own, whose users are not asked, but once where the client asks for
+	// `offline_access`, which outlives the sign-in. Absent: Required.
 	// +optional
 	Consent *Consent `json:"consent,omitempty"`
 

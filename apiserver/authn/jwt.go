@@ -55,7 +55,7 @@ func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw str
 	if err := t.verify(ctx, issuer, token); err != nil {
 		return nil, apierror.InvalidToken()
 	}
-	permissions, err := t.permissions(ctx, issuer, token.Payload)
+	permissions, err := t.permissions(ctx, issuer, heldNow(issuer, token.Payload))
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,12 @@
 package authn
 
 import (
+	"maps"
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/grant"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/permission"
 	"github.com/cardea-iam/cardea/store/document"
@@ -26,24 +28,44 @@ func issuerOf(s *snapshot.Snapshot, token presented, now time.Time) (*snapshot.I
 		return selectIssuer(s, token.issuer, token.audiences)
 	}
 	issuer, accepted := s.OAuthIssuer(app, token.audiences, now)
-	if !accepted || !inUse(s, app, token.client) {
+	client, inUse := clientOf(s, app, token.client)
+	if !accepted || !inUse {
 		return nil, errRefused
 	}
+	issuer.Client = client
 	return issuer, nil
 }
 
-// inUse tells whether an app has a client that is in use.
-func inUse(s *snapshot.Snapshot, app *snapshot.Entry, client string) bool {
+// clientOf returns an app's client that is in use.
+func clientOf(s *snapshot.Snapshot, app *snapshot.Entry, client string) (*snapshot.Entry, bool) {
 	id, err := ids.Parse(client)
 	if err != nil {
-		return false
+		return nil, false
 	}
 	entry, found := s.ByID(v1alpha1.KindOAuthClient, app.Deployment, id)
 	if !found {
-		return false
+		return nil, false
 	}
 	content := snapshot.ContentOf[snapshot.Client](entry)
-	return content.App == app.Name && content.Active
+	return entry, content.App == app.Name && content.Active
+}
+
+// claimPermissions is where a client's own token says what the client was declared for when it was given.
+const claimPermissions = "permissions"
+
+// heldNow is a token's payload with those permissions alone that its client is declared for still: what was taken from it counts no more.
+func heldNow(issuer *snapshot.Issuer, payload map[string]any) map[string]any {
+	if issuer.Client == nil {
+		return payload
+	}
+	declared := permission.NewSet(snapshot.ContentOf[snapshot.Client](issuer.Client).MachinePermissions)
+	held := []any{}
+	for _, name := range permission.NewSet(grant.FromClaim(payload, claimPermissions)).Within(declared) {
+		held = append(held, name)
+	}
+	payload = maps.Clone(payload)
+	payload[claimPermissions] = held
+	return payload
 }
 
 // ofItself tells whether a token of an authorization server is a client's own: what a person lets a client do is no management.
@@ -51,9 +73,9 @@ func ofItself(issuer *snapshot.Issuer, subject, client string) bool {
 	return issuer.App == nil || subject == client
 }
 
-// same tells whether two are one unchanged entry of an issuer.
+// same tells whether two are one unchanged entry of an issuer, and of the client whose tokens they are.
 func same(a, b *snapshot.Issuer) bool {
-	return a == b || a.App != nil && a.App == b.App && a.Deployment == b.Deployment
+	return a == b || a.App != nil && a.App == b.App && a.Client == b.Client && a.Deployment == b.Deployment
 }
 
 // NewClientPrincipal is a client of a deployment's authorization server, for a user ("" for nobody), limited by a scheme of a name ("" for the

@@ -31,6 +31,8 @@ const (
 	MaxPushed = 1000
 	// MaxFamilies is how many authorizations of one person and client live at once, in one place: one a device, and those that are forgotten.
 	MaxFamilies = 100
+	// MaxGrants is how many grants of a person are remembered, of all clients in all places; the one that was used longest ago gives way.
+	MaxGrants = 500
 	// CodeLifetime is how long a code is good.
 	CodeLifetime = time.Minute
 )
@@ -49,18 +51,13 @@ var (
 type App struct {
 	Entry   *snapshot.Entry
 	Content *document.OAuthApp
-	// Scopes are those it declares, by their names.
-	Scopes map[string]*document.OAuthScope
+	// AuthorizationServer is what is made of its scopes and declared clients when the configuration is published.
+	*snapshot.AuthorizationServer
 }
 
 // NewApp returns an app as the configuration has it.
 func NewApp(s *snapshot.Snapshot, entry *snapshot.Entry) *App {
-	a := &App{Entry: entry, Content: snapshot.ContentOf[document.OAuthApp](entry), Scopes: map[string]*document.OAuthScope{}}
-	for _, scope := range s.Scopes(entry) {
-		content := snapshot.ContentOf[document.OAuthScope](scope)
-		a.Scopes[content.Scope] = content
-	}
-	return a
+	return &App{Entry: entry, Content: snapshot.ContentOf[document.OAuthApp](entry), AuthorizationServer: s.AuthorizationServer(entry)}
 }
 
 // FindApp returns a tenant's app by its id.
@@ -148,6 +145,8 @@ type Parameters struct {
 	// MaxAge is how old the proof of who somebody is may be, in seconds; nil: as old as the session.
 	MaxAge    *int64 `json:"max_age,omitempty"`
 	LoginHint string `json:"login_hint,omitempty"`
+	// Hinted is the user who alone may answer, 0: anybody.
+	Hinted int64 `json:"hinted,omitempty"`
 	// Device is the hash of the device that waits for the answer, nil for a browser that is led back.
 	Device []byte `json:"device,omitempty"`
 }

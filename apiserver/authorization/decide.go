@@ -32,6 +32,20 @@ type Person struct {
 	*people.SignIn
 }
 
+// Who returns who of a session's sign-ins decides: the active one (nil: nobody), or the one the client asked for alone. Nil: nobody who may.
+func (r *Request) Who(session int64, signIns []people.SignIn, active *people.SignIn) *Person {
+	if r.Hinted != 0 {
+		at := slices.IndexFunc(signIns, func(g people.SignIn) bool { return g.User == r.Hinted })
+		if active = nil; at >= 0 {
+			active = &signIns[at]
+		}
+	}
+	if active == nil {
+		return nil
+	}
+	return &Person{Session: session, SignIn: active}
+}
+
 // Offer is what a person can decide.
 type Offer struct {
 	Step Step
@@ -112,7 +126,9 @@ func (r *Request) settle(u *account.Unit, offer *Offer, person *Person, grants [
 	case active >= 0:
 		offer.Place = fitting[active].Place
 	}
-	if r.Client.SkipsConsent && r.identified() && len(r.App.missing(u, r.Scopes, offer.Place)) == 0 {
+	// What outlives the sign-in is asked for once, whomever the tenant trusts (OpenID Connect Core 11): a covering grant answered above.
+	skips := r.Client.SkipsConsent && !slices.Contains(r.Scopes, ScopeOffline)
+	if skips && r.identified() && len(r.App.missing(u, r.Scopes, offer.Place)) == 0 {
 		offer.Step = StepAnswer
 	}
 	return nil
@@ -193,9 +209,9 @@ func (r *Request) refuse(u *account.Unit, code, description string) (string, err
 	return r.answer("error", code, "error_description", description), nil
 }
 
-// noteUse remembers of a client of run time when it was first used.
+// noteUse remembers of a client of run time when it was used, once a day: what nobody uses any more makes room one day.
 func (r *Request) noteUse(u *account.Unit) error {
-	if r.Client.Registered == nil || !r.Client.Registered.UsedAt.IsZero() {
+	if r.Client.Registered == nil || u.Now.Before(r.Client.Registered.UsedAt.Add(useNoted)) {
 		return nil
 	}
 	row, found, err := u.LockOAuthClient(r.Client.Registered.App, r.Client.ID) // others may be changing it
@@ -276,7 +292,7 @@ func (r *Request) grant(u *account.Unit, person *Person, place Place) (people.Gr
 		return g, err
 	}
 	g.ID = id
-	g.ID, err = u.PutGrant(g)
+	g.ID, err = u.PutGrant(g, MaxGrants)
 	return g, err
 }
 

@@ -132,7 +132,10 @@ func Poll(u *account.Unit, hash []byte, client *Client, app *App) (d people.Devi
 	if err != nil || !found || d.Client != client.ID || d.App != app.Entry.ID {
 		return d, false, false, err
 	}
-	if d.State == people.DevicePending && !d.PolledAt.IsZero() && u.Now.Before(d.PolledAt.Add(d.Interval)) {
+	if d.State != people.DevicePending { // it asks no more
+		return d, false, true, nil
+	}
+	if !d.PolledAt.IsZero() && u.Now.Before(d.PolledAt.Add(d.Interval)) {
 		tooSoon = true
 		d.Interval += DeviceInterval
 	}

@@ -17,14 +17,23 @@ import (
 const (
 	// maxUnused is how many clients of an app there may be that registered themselves and were never used.
 	maxUnused = 1000
+	// maxUsed is how many more there may be that were used. At this bound the one that was used longest ago gives way to who registers, if
+	// nobody used it for givesWay: by then its tokens have ended.
+	maxUsed, givesWay = 10_000, registeredRefreshSeconds * time.Second
+	// useNoted is how long a use is not noted again.
+	useNoted = 24 * time.Hour
+	// changesPerDay is how often a client may change what it says of itself: each change leaves an audit record.
+	changesPerDay, changesScope = 100, "oauth-client-changes"
 	// spared is how long a client that was never used gives way to no other.
 	spared = 10 * time.Minute
 	// registrationWait is when to try again where there is no room.
 	registrationWait = time.Minute
+	// usedWait is when to try again where all are in use.
+	usedWait = time.Hour
 )
 
-// ErrNoRoom comes as a WaitError: the app has as many clients that were never used as it may, all of them new.
-var ErrNoRoom = errors.New("too many clients registered themselves and were not used yet")
+// ErrNoRoom comes as a WaitError: the app has as many clients that registered themselves as it may, and all of them are new or in use.
+var ErrNoRoom = errors.New("too many clients registered themselves")
 
 // Registered is a client that registered itself, with what it alone is told.
 type Registered struct {
@@ -109,20 +118,32 @@ func PutDocument(u *account.Unit, app *App, id string, content document.OAuthCli
 	return NewRegistered(row)
 }
 
-// makeRoom lets the oldest client that was never used give way where there are too many. The lock makes those who register at once count
-// each other.
+// makeRoom lets the oldest client give way where there are too many that were never used, and that which was used longest ago where there are too
+// many of the others. The lock makes those who register at once count each other.
 func makeRoom(u *account.Unit, app *App) error {
 	if err := u.Lock("oauth-clients:" + ids.Format(app.Entry.ID)); err != nil {
 		return err
 	}
 	unused, oldest, err := u.UnusedOAuthClients(app.Entry.ID)
-	if err != nil || unused < maxUnused {
+	if err == nil && unused >= maxUnused {
+		err = giveWay(u, oldest, oldest.CreatedAt.Add(spared), registrationWait)
+	}
+	if err != nil {
 		return err
 	}
-	if u.Now.Before(oldest.CreatedAt.Add(spared)) {
-		return &account.WaitError{Reason: ErrNoRoom, Wait: registrationWait}
+	used, oldest, err := u.UsedOAuthClients(app.Entry.ID)
+	if err == nil && used >= maxUsed {
+		err = giveWay(u, oldest, oldest.UsedAt.Add(givesWay), usedWait)
 	}
-	_, err = u.DeleteOAuthClient(app.Entry.ID, oldest.Client)
+	return err
+}
+
+// giveWay deletes a client that is spared until a time, or says when to try again.
+func giveWay(u *account.Unit, oldest people.OAuthClient, spared time.Time, wait time.Duration) error {
+	if u.Now.Before(spared) {
+		return &account.WaitError{Reason: ErrNoRoom, Wait: wait}
+	}
+	_, err := u.DeleteOAuthClient(oldest.App, oldest.Client, u.Now)
 	return err
 }
 
@@ -143,7 +164,11 @@ func Managed(u *account.Unit, app *App, id, token string) (*Client, bool, error)
 // ErrClientGone: the client was deleted meanwhile.
 var ErrClientGone = errors.New("there is no such client any more")
 
-// Reregister writes what a client says of itself now. It may return ErrClientGone.
+// ErrChangedTooOften comes as a WaitError: the client changed what it says of itself too often today.
+var ErrChangedTooOften = errors.New("the client changed itself too often today")
+
+// Reregister writes what a client says of itself now, and records it where that is something else. It may return ErrClientGone and, as a
+// WaitError, ErrChangedTooOften.
 func Reregister(u *account.Unit, client *Client, content document.OAuthClient) (*Client, error) {
 	row, found, err := u.LockOAuthClient(client.Registered.App, client.ID)
 	if err == nil && !found {
@@ -152,7 +177,18 @@ func Reregister(u *account.Unit, client *Client, content document.OAuthClient) (
 	if err != nil {
 		return nil, err
 	}
-	return rewriteItself(u, row, content)
+	changed, err := rewriteItself(u, row, content)
+	if err != nil || changed.Registered.Content == row.Content {
+		return changed, err
+	}
+	counted, err := u.Count(changesScope, ids.Format(row.App)+"/"+row.Client, u.Now, u.Now.Add(24*time.Hour))
+	if err != nil {
+		return nil, err
+	}
+	if counted.Count > changesPerDay {
+		return nil, &account.WaitError{Reason: ErrChangedTooOften, Wait: counted.Ends.Sub(u.Now)}
+	}
+	return changed, u.AuditAs("oauth_client:"+row.Client, "oauth.client_changed", "oauth_client:"+row.Client, 0)
 }
 
 // rewriteItself is Rewrite by the client, which does not say whether it is in use.

@@ -20,13 +20,13 @@ const (
 	decisionDeny     = "deny"
 )
 
-// person is who decides, nil for nobody.
-func (b *browser) person() *authorization.Person {
+// person is who decides about a request, nil for nobody.
+func (b *browser) person(r *authorization.Request) *authorization.Person {
 	g := b.signedIn()
 	if g == nil {
 		return nil
 	}
-	return &authorization.Person{Session: b.session.ID, SignIn: g}
+	return r.Who(b.session.ID, b.session.SignIns, g)
 }
 
 // readAuthorization tells what a client asks for, and what comes next.
@@ -37,8 +37,9 @@ func readAuthorization(c *call) (reply, error) {
 		if err != nil {
 			return err
 		}
-		offer, err := r.Offer(u, c.person())
-		out = viewAuthorization(r, offer)
+		person := c.person(r)
+		offer, err := r.Offer(u, person)
+		out = viewAuthorization(r, offer, person)
 		return err
 	})
 	return reply{data: out}, err
@@ -47,10 +48,11 @@ func readAuthorization(c *call) (reply, error) {
 // decideAuthorization goes on with what a client asks for: by itself where nothing is left to be asked, or as the person decided.
 func decideAuthorization(c *call) (reply, error) {
 	var decision string
-	var organization, workspace int64
+	var organization, workspace, shown int64
 	err := c.parse(func(o *body.Object) {
 		decision = required(o, "decision", readDecision)
 		organization, workspace = input.ID(o, "organization_id"), input.ID(o, "workspace_id")
+		shown = input.ID(o, "user_id")
 	})
 	if err != nil {
 		return reply{}, err
@@ -60,10 +62,17 @@ func decideAuthorization(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		to, offer := "", authorization.Offer{Step: authorization.StepAnswer}
-		switch person := u.person(); {
+		to, offer, person := "", authorization.Offer{Step: authorization.StepAnswer}, u.person(r)
+		if person != nil {
+			u.Actor = actorOf(person.SignIn) // who need not be the active account
+		}
+		switch {
 		case decision == decisionContinue:
-			offer, to, err = r.GoOn(u.Unit, person)
+			if offer, to, err = r.GoOn(u.Unit, person); err == nil && to == "" {
+				err = u.showOnly(person)
+			}
+		case person != nil && shown != 0 && shown != person.User:
+			err = errOtherAccount
 		case person == nil:
 			err = account.ErrUserUnknown
 		case decision == decisionAllow:
@@ -80,6 +89,14 @@ func decideAuthorization(c *call) (reply, error) {
 		}
 		return reply{data: out}, err
 	})
+}
+
+// showOnly makes the account active that is asked, where that is another one of the session: what comes next is on the way to its decision.
+func (u *unit) showOnly(person *authorization.Person) error {
+	if person == nil || u.session.ActiveSignIn == person.ID {
+		return nil
+	}
+	return u.makeActive(person.ID)
 }
 
 // meetDevice finds the request of a device by the code that it shows. Unknown codes are counted although nothing else is done.
@@ -109,13 +126,18 @@ func readDecision(o *body.Object, member string) string {
 	return decision
 }
 
-func viewAuthorization(r *authorization.Request, offer authorization.Offer) enduserapi.Authorization {
+func viewAuthorization(r *authorization.Request, offer authorization.Offer, person *authorization.Person) enduserapi.Authorization {
 	out := enduserapi.Authorization{
 		Step: enduserapi.AuthorizationStep(offer.Step), RedirectHost: redirecturi.Host(r.RedirectURI), Scopes: viewScopes(r.App, r.Scopes), Places: []enduserapi.AuthorizationPlace{},
 		Client: enduserapi.AuthorizingClient{
 			Id: r.Client.ID, Name: r.Client.Name, AppName: r.App.Content.Name, LogoUrl: r.Client.LogoURL, ClientUri: r.Client.ClientURI, PolicyUri: r.Client.PolicyURI, TosUri: r.Client.TOSURI,
 			Verified: r.Client.VouchedFor(),
 		},
+		OneAccount: r.Hinted != 0,
+	}
+	if person != nil {
+		id := format(person.User)
+		out.UserId = &id
 	}
 	for i, option := range offer.Options {
 		place := enduserapi.AuthorizationPlace{

@@ -123,19 +123,23 @@ func switchSignIn(c *call) (reply, error) {
 		return reply{}, err
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {
-		s := u.session
-		if !slices.ContainsFunc(s.SignIns, func(g people.SignIn) bool { return g.ID == id }) {
+		if !slices.ContainsFunc(u.session.SignIns, func(g people.SignIn) bool { return g.ID == id }) {
 			return reply{}, errSignInUnknown
 		}
-		s.ActiveSignIn, s.UsedAt = id, u.Now
-		if err := u.UpdateSession(*s); err != nil {
-			return reply{}, err
-		}
-		if err := u.auditSwitch("session.switched_signin", "signin:"+format(id)); err != nil {
-			return reply{}, err
-		}
-		return reply{}, u.rotate()
+		return reply{}, u.makeActive(id)
 	})
 	out.data = c.sessionSnapshot()
 	return out, err
+}
+
+// makeActive makes a sign-in of the session the active one.
+func (u *unit) makeActive(id int64) error {
+	u.session.ActiveSignIn, u.session.UsedAt = id, u.Now
+	if err := u.UpdateSession(*u.session); err != nil {
+		return err
+	}
+	if err := u.auditSwitch("session.switched_signin", "signin:"+format(id)); err != nil {
+		return err
+	}
+	return u.rotate()
 }

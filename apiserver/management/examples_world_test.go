@@ -284,7 +284,7 @@ func exampleRows(tx people.Tx) error {
 			_, err := tx.PutGrant(people.Grant{
 				ID: adasGrant, App: shopID, Client: fmt.Sprint(reportsClient), User: ada, Organization: engines, Scopes: []string{"openid", "read:orders"},
 				Resources: []string{"https://api.shop.example.com"}, CreatedAt: exampleDay(9, 12), UpdatedAt: exampleDay(9, 12),
-			})
+			}, 500)
 			return err
 		},
 		func() error { _, err := tx.LockImport(exampleFile, exampleDay(10, 11)); return err },

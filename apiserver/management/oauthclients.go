@@ -157,7 +157,7 @@ func (a *API) deleteOAuthClient(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return reply{}, p.change(func(u *account.Unit) error {
-		deleted, err := u.DeleteOAuthClient(app.ID, id)
+		deleted, err := u.DeleteOAuthClient(app.ID, id, u.Now)
 		if err == nil && !deleted {
 			err = noSuchClient()
 		}

@@ -69,7 +69,7 @@ func oauthWorld(t *testing.T, kubernetes Kubernetes) (s served, limited string) 
 }
 
 func putGrant(tx people.Tx, g people.Grant) error {
-	_, err := tx.PutGrant(g)
+	_, err := tx.PutGrant(g, 500)
 	return err
 }
 

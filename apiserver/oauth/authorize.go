@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/asset"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
@@ -76,16 +77,7 @@ func authorize(c *call) error {
 	}
 	var refused *refusal
 	if errors.As(err, &refused) {
-		state := ""
-		if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
-			state = query.Get("state")
-		}
-		back := authorization.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
-		if !client.VouchedFor() {
-			return c.refusedPage(client, redirect, refused, back)
-		}
-		c.found(back)
-		return nil
+		return c.tell(client, query, refused)
 	}
 	if err != nil {
 		return err
@@ -113,16 +105,33 @@ func authorize(c *call) error {
 	return nil
 }
 
+// tell tells a client that is proven to be answered at the query's redirect URI what is wrong with its request.
+func (c *call) tell(client *authorization.Client, query url.Values, refused *refusal) error {
+	c.audit(refused.Code, refused.Description)
+	redirect, state := query.Get("redirect_uri"), ""
+	if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
+		state = query.Get("state")
+	}
+	back := authorization.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
+	if !client.VouchedFor() {
+		return c.refusedPage(client, redirect, refused, back)
+	}
+	c.found(back)
+	return nil
+}
+
 // visitingClient finds the client that a browser names, once.
 func (c *call) visitingClient(query url.Values) (*authorization.Client, bool, error) {
 	if len(query["client_id"]) != 1 {
 		return nil, false, nil
 	}
-	id := query.Get("client_id")
+	id, find := query.Get("client_id"), c.findClient
 	if c.Content.AllowDynamicClientRegistration && c.Content.Active && authorization.IsDocumentID(id) {
-		return c.documentClient(id)
+		find = c.documentClient
 	}
-	return c.findClient(id)
+	client, known, err := find(id)
+	c.names(client)
+	return client, known, err
 }
 
 // pages is where people are asked: the tenant's own pages, or ours.
@@ -144,6 +153,8 @@ func (c *call) found(to string) {
 
 // page tells the person, not the client, what is wrong: "request", "client" or "redirect_uri".
 func (c *call) page(problem string) error {
+	refused := c.problem(problem)
+	c.auditError(refused)
 	if asset.WantsPage(c.r) && !c.settings().EffectivePages().Disabled {
 		shown := c.r.Clone(c.r.Context())
 		shown.Method, shown.Body = http.MethodGet, http.NoBody
@@ -151,13 +162,18 @@ func (c *call) page(problem string) error {
 		c.Next.ServeHTTP(c.w, shown)
 		return nil
 	}
+	return refused
+}
+
+// problem is what is wrong in the form of the standards.
+func (c *call) problem(problem string) *Error {
 	switch problem {
 	case "client":
 		return &Error{Status: http.StatusBadRequest, Code: "invalid_client", Description: "client_id is missing, doubled, or names no client of this app that is in use"}
 	case "redirect_uri":
-		return invalidRequest("redirect_uri is missing, doubled, or none that the client is registered with: they have to be equal, character by character")
+		return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: "redirect_uri is missing, doubled, or none that the client is registered with: they have to be equal, character by character"}
 	}
-	return invalidRequest("the request cannot be read, or is longer than 8 KiB")
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: "the request cannot be read, or is longer than 8 KiB"}
 }
 
 // refusedPage tells the person what a client asked for wrongly that nobody vouches for, and lets them go to it.
@@ -209,7 +225,7 @@ func (c *call) askedForm(client *authorization.Client, query url.Values, asked *
 	return nil
 }
 
-func (c *call) askedPerson(_ *authorization.Client, query url.Values, asked *authorization.Parameters) error {
+func (c *call) askedPerson(client *authorization.Client, query url.Values, asked *authorization.Parameters) error {
 	asked.Prompts = strings.Fields(query.Get("prompt"))
 	for _, prompt := range asked.Prompts {
 		if !slices.Contains(prompts, prompt) || prompt == "none" && len(asked.Prompts) > 1 {
@@ -222,6 +238,27 @@ func (c *call) askedPerson(_ *authorization.Client, query url.Values, asked *aut
 			return refuse("invalid_request", "max_age has to be a number of seconds")
 		}
 		asked.MaxAge = &age
+	}
+	return c.askedHint(client, query.Get("id_token_hint"), asked)
+}
+
+// askedHint reads whom a client asks for alone: the person of an ID token that this client was given, though its time may be over (OpenID
+// Connect Core 3.1.2.1). What else the client hints at gives way to it.
+func (c *call) askedHint(client *authorization.Client, raw string, asked *authorization.Parameters) error {
+	if raw == "" {
+		return nil
+	}
+	refused := refuse("invalid_request", "id_token_hint has to be an ID token that this client was given here")
+	hint := c.readIDToken(raw)
+	if hint == nil || hint.AuthorizedParty != client.ID || !hint.Audience.Contains(client.ID) {
+		return refused
+	}
+	user, err := ids.Parse(hint.Subject)
+	if err != nil {
+		return refused
+	}
+	if asked.Hinted = user; hint.Email != "" { // which the client was told: no address of somebody else's is shown for an id
+		asked.LoginHint = hint.Email
 	}
 	return nil
 }

@@ -299,3 +299,28 @@ func TestNoOrganizationSpeaksForACluster(t *testing.T) {
 		t.Errorf("System: %s", got)
 	}
 }
+
+// TestWhatOutlivesTheSignInIsAskedForOnce: consent that is skipped says nothing of offline_access.
+func TestWhatOutlivesTheSignInIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	own, p := w.web("own", func(d *document.OAuthClient) { d.SkipsConsent = true }), w.signUp("ada@example.com")
+	step := func(scope string) any {
+		return p.decide(p.authorize(own.request(scope)), map[string]any{"decision": "continue"})["step"]
+	}
+	if got := step("openid"); got != "answer" {
+		t.Errorf("without it: %v", got)
+	}
+	for range 2 {
+		if got := step("openid offline_access"); got != "decide" {
+			t.Errorf("the first time: %v", got)
+		}
+	}
+	p.allow(own.request("openid offline_access"))
+	if got := step("openid offline_access jobs:read"); got != "decide" {
+		t.Errorf("with a scope more: %v", got)
+	}
+	if got := step("openid offline_access"); got != "answer" {
+		t.Errorf("once it was granted: %v", got)
+	}
+}

@@ -32,15 +32,35 @@ func (c *call) findClient(id string) (client *authorization.Client, inUse bool, 
 	return client, inUse, err
 }
 
+// names notes which client a request names, nil for none that is known.
+func (c *call) names(client *authorization.Client) {
+	if client != nil {
+		c.named = client.ID
+	}
+}
+
+// namesBy notes the known client of a request that cannot be read: whose id is in the form, else in the header. What cannot be looked up is none.
+func (c *call) namesBy(form url.Values) {
+	id := form.Get("client_id")
+	if user, _, basic := c.r.BasicAuth(); id == "" && basic {
+		id = user
+	}
+	if found, _, err := c.findClient(id); err == nil {
+		c.names(found)
+	}
+}
+
 // authenticate finds out which client a request is from (RFC 6749 2.3). A client presents its secret in one way, never in two; a public one
 // names itself alone. Every failure is one answer.
 func (c *call) authenticate(form url.Values) error {
 	id, secret, presented, err := presentedSecret(c.r, form)
 	if err != nil {
+		c.namesBy(form)
 		return err
 	}
 	asserts := form.Has("client_assertion")
 	if asserts && (presented || len(c.r.Header.Values("Authorization")) > 0) {
+		c.namesBy(form)
 		return invalidRequest("credentials are there in more than one way")
 	}
 	if asserts && id == "" {
@@ -50,6 +70,7 @@ func (c *call) authenticate(form url.Values) error {
 	if err != nil {
 		return err
 	}
+	c.names(found)
 	if (presented || asserts) && c.guesses.tooMany(c.address(), id) {
 		return &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many wrong secrets came from this address: try again in a minute", RetryAfter: time.Minute}
 	}

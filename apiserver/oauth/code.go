@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -20,7 +21,17 @@ import (
 var verifier = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
 
 // errGrant refuses a code or a refresh token, whatever is wrong with it: what is told apart is told to thieves too.
-var errGrant = invalidGrant("it is unknown, expired, used, revoked, or was given to another client, for another redirect_uri or code_verifier")
+var errGrant = &Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "it is unknown, expired, used, revoked, or was given to another client, for another redirect_uri or code_verifier"}
+
+// ungrantable is errGrant with what auditors are told of why, unless something else went wrong.
+func ungrantable(err error, reason string) error {
+	if err != nil {
+		return err
+	}
+	refused := *errGrant
+	refused.Reason = reason
+	return &refused
+}
 
 // errNothingLeft refuses what a person, or a grant, stands for no more.
 var errNothingLeft = invalidGrant("nothing is left of what was granted: ask the person again")
@@ -43,41 +54,43 @@ func (c *call) authorizationCode(form url.Values) error {
 	if !formed {
 		return errGrant
 	}
-	var code people.AuthorizationCode
-	var family people.TokenFamily
-	known := false
-	err := c.view(func(u *account.Unit) (err error) {
-		if code, known, err = u.AuthorizationCode(hash); err != nil || !known {
-			return err
-		}
-		family, known, err = u.TokenFamily(code.Family)
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case !known || !c.holds(family) || code.RedirectURI != form.Get("redirect_uri") || !proven(code.Challenge, form.Get("code_verifier")):
-		return errGrant
-	case !code.RedeemedAt.IsZero():
-		return c.end(family, "oauth.code_replayed")
-	case !c.now.Before(code.ExpiresAt):
-		return errGrant
-	}
-	var asked narrowed
-	if err := c.narrow(&asked, form, family); err != nil {
-		return err
-	}
+	began, tried, redeeming := c.redemptions.begin(), false, false
 	return c.issue(func(u *account.Unit) (*issued, error) {
-		family, found, err := u.LockTokenFamily(code.Family)
-		if err != nil || !found {
-			return nil, refusedUnless(err)
+		redeeming = false
+		code, known, err := u.AuthorizationCode(hash)
+		switch {
+		case err != nil || !known:
+			return nil, ungrantable(err, "there is no such code")
+		case code.RedirectURI != form.Get("redirect_uri"):
+			return nil, ungrantable(nil, "the code was given for another redirect_uri")
+		case !proven(code.Challenge, form.Get("code_verifier")):
+			return nil, ungrantable(nil, "the code was given for another code_verifier")
 		}
-		// Of those who come at once one succeeds. The others saw a code that was good: they are no proof of a copy.
+		family, known, err := u.LockTokenFamily(code.Family)
+		switch {
+		case err != nil || !known:
+			return nil, ungrantable(err, "what the code is of has ended")
+		case !c.holds(family):
+			return nil, ungrantable(nil, "the code was given to another client")
+		case !code.RedeemedAt.IsZero() && !c.redemptions.beside(hash, began):
+			return nil, c.end(u, family, "oauth.code_replayed")
+		}
+		var asked narrowed
+		if err := c.narrow(&asked, form, family); err != nil {
+			return nil, err
+		}
+		// Of those who come at once one succeeds. The others began while the code was good: they are no proof of a copy.
 		redeemed, err := u.RedeemAuthorizationCode(hash, c.now)
 		if err != nil || !redeemed {
-			return nil, refusedUnless(err)
+			return nil, ungrantable(err, "the code is expired, or was redeemed at the same time")
 		}
+		tried, redeeming = true, true
+		c.redemptions.redeem(hash)
 		return c.grow(u, family, nil, asked)
+	}, func(committed bool) {
+		if tried {
+			c.redemptions.done(hash, committed && redeeming)
+		}
 	})
 }
 
@@ -100,16 +113,23 @@ func proven(challenge, verifier string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
 }
 
-// end ends a family that somebody has a copy of a token of, and refuses.
-func (c *call) end(family people.TokenFamily, why string) error {
-	err := c.change(func(u *account.Unit) error {
-		ended, err := u.EndTokenFamily(family.ID)
-		if err != nil || !ended {
-			return err
-		}
-		return u.Audit(why, "oauth_grant:"+ids.Format(family.Grant))
-	})
-	return refusedUnless(err)
+// lasting is a refusal whose transaction is committed all the same: what it ended stays ended.
+type lasting struct{ error }
+
+func (l *lasting) Unwrap() error { return l.error }
+
+// end ends a family that somebody has a copy of a token of, or of which nothing is left, and refuses.
+func (c *call) end(u *account.Unit, family people.TokenFamily, why string) error {
+	ended, err := u.EndTokenFamily(family.ID)
+	if err == nil && ended {
+		err = u.Audit(why, "oauth_grant:"+ids.Format(family.Grant))
+	}
+	if err != nil {
+		return err
+	}
+	refused := *errGrant
+	refused.Audited = ended
+	return &lasting{&refused}
 }
 
 // narrowed is what a token request asks for of what was granted.

@@ -71,30 +71,13 @@ func (c *call) deviceCode(form url.Values) error {
 	if !formed {
 		return errGrant
 	}
-	var device people.Device
-	var tooSoon, known bool
-	err := c.change(func(u *account.Unit) (err error) {
-		device, tooSoon, known, err = authorization.Poll(u, hash, c.client, c.App)
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case !known:
-		return errGrant
-	case !c.now.Before(device.ExpiresAt):
-		return pollAgain("expired_token", "nobody decided in time: begin again")
-	case device.State == people.DeviceDenied:
-		return pollAgain("access_denied", "the person refused")
-	case tooSoon:
-		return pollAgain("slow_down", "wait five seconds longer from now on")
-	case device.State == people.DevicePending:
-		return pollAgain("authorization_pending", "the person has not decided yet")
-	}
 	return c.issue(func(u *account.Unit) (*issued, error) {
-		device, found, err := u.LockDevice(hash)
-		if err != nil || !found {
+		device, tooSoon, known, err := authorization.Poll(u, hash, c.client, c.App)
+		if err != nil || !known {
 			return nil, refusedUnless(err)
+		}
+		if wait := c.waits(device, tooSoon); wait != nil {
+			return nil, &lasting{wait} // when it asked is remembered
 		}
 		family, found, err := u.LockTokenFamily(device.Family)
 		if err != nil || !found {
@@ -108,8 +91,26 @@ func (c *call) deviceCode(form url.Values) error {
 			return nil, err
 		}
 		return c.grow(u, family, nil, asked)
-	})
+	}, nil)
 }
+
+// waits is what a device is told that gets no tokens, nil where a person granted them.
+func (c *call) waits(device people.Device, tooSoon bool) error {
+	switch {
+	case !c.now.Before(device.ExpiresAt):
+		return pollAgain("expired_token", "nobody decided in time: begin again")
+	case device.State == people.DeviceDenied:
+		return pollAgain("access_denied", "the person refused")
+	case tooSoon:
+		return pollAgain("slow_down", "wait five seconds longer from now on")
+	case device.State == people.DevicePending:
+		return pollAgain(codePending, "the person has not decided yet")
+	}
+	return nil
+}
+
+// codePending is what a device is told that has to wait (RFC 8628 3.5): no refusal.
+const codePending = "authorization_pending"
 
 func pollAgain(code, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: code, Description: description}

@@ -13,6 +13,10 @@ type Error struct {
 	Status int
 	// Code is one of the standards', such as invalid_grant, and Description says what to do about it. It holds no secret.
 	Code, Description string
+	// Reason is what auditors are told in place of Description: what the client is not told, or without what a stranger chose.
+	Reason string
+	// Audited tells that the audit has it already.
+	Audited bool
 	// RetryAfter is when to try again, 0 where that is of no use.
 	RetryAfter time.Duration
 	// Challenge is the value of WWW-Authenticate, "" for none.

@@ -29,7 +29,11 @@ func (c *call) form() (url.Values, error) {
 	if err != nil {
 		return nil, invalidRequest("the body is not form-encoded")
 	}
-	return given(values), single(values)
+	if err := single(values); err != nil {
+		c.namesBy(values)
+		return nil, err
+	}
+	return given(values), nil
 }
 
 // given leaves out what is there without a value: it counts as left out (RFC 6749 3.1, 3.2).

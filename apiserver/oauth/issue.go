@@ -84,27 +84,48 @@ func storeAway(err error) error {
 	return err
 }
 
-// issue answers with the tokens of what one transaction grants. They are signed after its commit, by keys that were opened before it.
-func (c *call) issue(grant func(*account.Unit) (*issued, error)) error {
+// issue answers with the tokens of what one transaction grants. They are signed after its commit, by keys that were opened before it. done is
+// told whether that was, nil: nobody is.
+func (c *call) issue(grant func(*account.Unit) (*issued, error), done func(committed bool)) error {
 	access, err := c.signer(jose.ES256, authorization.TypeAccessToken)
 	if err != nil {
 		return err
 	}
-	algorithm := c.idTokenAlgorithm()
-	identity, err := c.signer(algorithm, typeIDToken)
+	identity, err := c.signer(c.idTokenAlgorithm(), typeIDToken)
 	if err != nil {
 		return err
 	}
-	var out *issued
+	out, err := c.grant(grant)
+	if done != nil {
+		done(err == nil)
+	}
+	if err != nil {
+		return err
+	}
+	return c.answer(out, access, identity)
+}
+
+// grant runs the one transaction of a token request. A lasting refusal is committed, and returned.
+func (c *call) grant(grant func(*account.Unit) (*issued, error)) (out *issued, err error) {
+	var refused *lasting
 	err = c.change(func(u *account.Unit) (err error) {
+		refused = nil
 		if out, err = grant(u); err == nil && slices.Contains(out.scopes, authorization.ScopeOpenID) {
 			out.about, err = c.about(u, out.subject, out.scopes)
 		}
+		if errors.As(err, &refused) {
+			return nil
+		}
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil && refused != nil {
+		err = refused.error
 	}
+	return out, err
+}
+
+// answer signs tokens of what was granted, and answers with them.
+func (c *call) answer(out *issued, access, identity jose.Signer) (err error) {
 	lifetime := min(c.client.AccessTokenLifetime(), out.family.ExpiresAt.Sub(c.now))
 	answer := granted{TokenType: "Bearer", ExpiresIn: int64(lifetime / time.Second), RefreshToken: out.refresh, Scope: strings.Join(out.scopes, " ")}
 	authenticated := jwt.NewNumericDate(out.family.AuthenticatedAt)

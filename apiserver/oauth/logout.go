@@ -22,7 +22,7 @@ const logoutPath = "/logout"
 // asksToLogOut is what a client asks for (OpenID Connect RP-Initiated Logout 1.0).
 type asksToLogOut struct {
 	// hint is what an ID token of the app says, though it may be over; nil without one that is genuine.
-	hint *idClaims
+	hint *hintClaims
 	// to is where the browser goes then, with the client's state.
 	to string
 }
@@ -84,7 +84,11 @@ func logOut(c *call) error {
 	}
 	query.Del("id_token_hint") // it told nothing, and has no business in a history
 	query.Set("asked", "1")
-	c.found(c.pages() + "/sign-out?" + url.Values{"continue": {"/oauth/" + c.Content.Slug + logoutPath + "?" + query.Encode()}}.Encode())
+	back := "/oauth/" + c.Content.Slug + logoutPath + "?" + query.Encode()
+	if c.pages() != c.Content.FrontendURL { // a path alone would be one of the pages' host, which has no sessions
+		back = c.Content.FrontendURL + back
+	}
+	c.found(c.pages() + "/sign-out?" + url.Values{"continue": {back}}.Encode())
 	return nil
 }
 
@@ -135,8 +139,15 @@ func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem strin
 	return asked, "", nil
 }
 
+// hintClaims are what an ID token says that comes back as a hint.
+type hintClaims struct {
+	idClaims
+	// Email is there where the client was told of it.
+	Email string `json:"email"`
+}
+
 // readIDToken reads an ID token that the app signed, though its time may be over; nil for any other.
-func (c *call) readIDToken(raw string) *idClaims {
+func (c *call) readIDToken(raw string) *hintClaims {
 	parsed, err := jwt.ParseSigned(raw, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
 	if err != nil || len(parsed.Headers) != 1 || parsed.Headers[0].ExtraHeaders[jose.HeaderType] != typeIDToken {
 		return nil
@@ -146,7 +157,7 @@ func (c *call) readIDToken(raw string) *idClaims {
 		if key.ID != parsed.Headers[0].KeyID || public.UnmarshalJSON(key.Public) != nil || public.Algorithm != parsed.Headers[0].Algorithm {
 			continue
 		}
-		var claims idClaims
+		var claims hintClaims
 		if parsed.Claims(public.Key, &claims) != nil || claims.Issuer != c.Content.Issuer || claims.AuthorizedParty == "" {
 			return nil
 		}

@@ -68,3 +68,31 @@ func TestAClientSignsPeopleOutOfTheirOwnSessionOnly(t *testing.T) {
 		}
 	})
 }
+
+// TestPagesElsewhereLeadBackToTheHostWithTheSessions: a path would be one of the pages' own host.
+func TestPagesElsewhereLeadBackToTheHostWithTheSessions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const back = "https://client.example/goodbye"
+	c, p := w.web("reports", func(d *document.OAuthClient) { d.PostLogoutURIs = []string{back} }), w.signUp("ada@example.com")
+	settings := w.Settings()
+	settings.Pages = &document.Pages{URL: "https://login.acme.example"}
+	w.Declare(settings)
+	var to *url.URL
+	w.Eventually("the pages are elsewhere", func() bool {
+		_, header, _ := p.send("GET", "/oauth/portal/logout?"+url.Values{"client_id": {c.id}, "post_logout_redirect_uri": {back}}.Encode(), nil)
+		var err error
+		to, err = url.Parse(header.Get("Location"))
+		w.Must(err)
+		return to.Host == "login.acme.example"
+	})
+	next, err := url.Parse(to.Query().Get("continue"))
+	w.Must(err)
+	if to.Path != "/sign-out" || next.Scheme+"://"+next.Host != "http://localhost:8081" || next.Path != "/oauth/portal/logout" {
+		t.Fatalf("%s, then %s", to, next)
+	}
+	p.ask("POST", "/session/sign-out", map[string]any{})
+	if status, header, raw := p.send("GET", next.RequestURI(), nil); status != 303 || header.Get("Location") != back {
+		t.Errorf("on the way back: %d %s %s", status, header.Get("Location"), raw)
+	}
+}

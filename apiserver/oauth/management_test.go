@@ -51,6 +51,34 @@ func TestAClientManagesItsTenantWithoutAKey(t *testing.T) {
 	if got := status(opaque.post("/token", credentials).text("access_token"), "/users"); got != 401 {
 		t.Errorf("an opaque token: %d", got)
 	}
+	given := c.declared.MachinePermissions
+	has := func(permissions ...string) {
+		c.declared.MachinePermissions = permissions
+		w.Put("OAuthClient", "machine", "acme/staging", "", c.declared)
+	}
+	has("organizations:read")
+	w.Eventually("a permission that was taken from the client counts no more", func() bool { return status(token, "/users") == 403 })
+	if got := status(token, "/organizations"); got != 403 {
+		t.Errorf("what the client was given after its token: %d", got)
+	}
+	has("*")
+	w.Eventually("it counts again", func() bool { return status(token, "/users") == 200 })
+	if got := status(token, "/organizations"); got != 403 {
+		t.Errorf("a client with all permissions, by a token of before: %d", got)
+	}
+	all := ""
+	w.Eventually("a token of all permissions", func() bool {
+		all = c.post("/token", credentials).text("access_token")
+		return status(all, "/organizations") == 200
+	})
+	has(given...)
+	w.Eventually("of all permissions those of now are left", func() bool { return status(all, "/organizations") == 403 && status(all, "/users") == 200 })
+	w.app.Active = false
+	w.Put("OAuthApp", "portal", "acme/staging", "portal", w.app)
+	w.Eventually("an app out of use vouches for nobody", func() bool { return status(token, "/users") == 401 })
+	w.app.Active = true
+	w.Put("OAuthApp", "portal", "acme/staging", "portal", w.app)
+	w.Eventually("it does again", func() bool { return status(token, "/users") == 200 })
 	w.switchOff("machine", c)
 	w.Eventually("a client out of use manages nothing", func() bool { return status(token, "/users") == 401 })
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/apiserver/authorization"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
@@ -95,7 +94,7 @@ func (m *serverMetadata) askPeople(c *call) {
 
 // allowOrigin lets pages of the app's declared origins read the answer of an endpoint, before it is known who asks.
 func (c *call) allowOrigin() {
-	if origin := c.origin(); origin != "" && slices.Contains(c.origins(), origin) {
+	if origin := c.origin(); origin != "" && c.Origins[origin] {
 		c.w.Header().Set("Access-Control-Allow-Origin", origin)
 	}
 }
@@ -114,16 +113,6 @@ func (c *call) origin() string {
 		header.Set("Vary", "Origin")
 	}
 	return origin
-}
-
-// origins are those of the app's declared clients.
-func (c *call) origins() (all []string) {
-	for _, entry := range c.Snapshot.Referrers(c.Entry.Identity) {
-		if content, is := entry.Content.(*snapshot.Client); is && content.Active {
-			all = append(all, content.AllowedOrigins...)
-		}
-	}
-	return all
 }
 
 // preflight answers what browsers ask before a request of another origin.

@@ -53,9 +53,11 @@ type Server struct {
 	Options
 	router *route.Router
 	// signers are opened keys by their ids.
-	signers   sync.Map
-	guesses   *guesses
-	documents *documents
+	signers     sync.Map
+	guesses     *guesses
+	documents   *documents
+	redemptions *redemptions
+	refusals    *refusals
 	// strangers holds the keys of clients that nobody vouches for: they push nobody else's out.
 	strangers *jwks.Cache
 }
@@ -65,7 +67,7 @@ const maxStrangers = 128
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, guesses: newGuesses(), documents: newDocuments(opts.Egress), strangers: jwks.NewBounded(opts.Clock, opts.Egress, maxStrangers)}
+	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress), strangers: jwks.NewBounded(opts.Clock, opts.Egress, maxStrangers)}
 	s.router = route.New(func(w http.ResponseWriter, r *http.Request, allow string) {
 		if allow != "" {
 			w.Header().Set("Allow", allow)
@@ -147,6 +149,11 @@ type call struct {
 	now time.Time
 	// client is who authenticated; nil: nobody.
 	client *authorization.Client
+	// named is the id of the known client that the request names, "" for none; registers tells that it would be one.
+	named     string
+	registers bool
+	// audited tells that auditors were told of the refusal.
+	audited bool
 }
 
 // handle makes a handler of what serves a call.
@@ -171,6 +178,7 @@ func (c *call) fail(err error) {
 		}
 		refused = &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "something failed here: try again"}
 	}
+	c.auditError(refused)
 	writeError(c.w, refused)
 }
 

@@ -18,7 +18,8 @@ const (
 	// refreshGrace is how long a refresh token lives on once its successor was used: for the requests that were under way.
 	refreshGrace = 10 * time.Second
 	// maxUsed and maxUnused are how many refresh tokens of a family are remembered: those that were used, whose return is noticed, and those
-	// that were not, of which most are answers that were lost.
+	// that were not. Unused are the answer that arrived, and those that were lost: seven of them in a row is more than a client tries. Of more
+	// refreshes at once, which are all answered, the newest eight can go on; who got an older answer is refused by it, and the family goes on.
 	maxUsed, maxUnused = 64, 8
 )
 
@@ -35,57 +36,49 @@ func (c *call) refresh(form url.Values) error {
 	if !formed {
 		return errGrant
 	}
-	var family people.TokenFamily
-	known := false
-	err := c.view(func(u *account.Unit) error {
+	return c.issue(func(u *account.Unit) (*issued, error) {
 		token, found, err := u.RefreshToken(hash)
 		if err != nil || !found {
-			return err
+			return nil, ungrantable(err, "there is no such refresh token, or no more")
 		}
-		family, known, err = u.TokenFamily(token.Family)
-		return err
-	})
-	if err != nil || !known || !c.holds(family) {
-		return refusedUnless(err)
-	}
-	var asked narrowed
-	if err := c.narrow(&asked, form, family); err != nil {
-		return err
-	}
-	reused := false
-	err = c.issue(func(u *account.Unit) (*issued, error) {
-		reused = false
-		family, found, err := u.LockTokenFamily(family.ID)
+		family, found, err := u.LockTokenFamily(token.Family)
 		if err != nil || !found {
-			return nil, refusedUnless(err)
+			return nil, ungrantable(err, "what the refresh token is of has ended")
 		}
-		token, found, err := u.RefreshToken(hash)
-		if err != nil || !found {
-			return nil, refusedUnless(err)
+		if !c.holds(family) {
+			return nil, ungrantable(nil, "the refresh token was given to another client")
 		}
-		if !c.now.Before(token.ExpiresAt) || !c.now.Before(family.UsedAt.Add(idleOf(c.client))) {
-			return nil, errGrant
+		if token, found, err = u.RefreshToken(hash); err != nil || !found { // others may have used it until the family was locked
+			return nil, ungrantable(err, "there is no such refresh token, or no more")
 		}
-		network := networkOf(c.address())
-		if !token.DiesAt.IsZero() && (!c.now.Before(token.DiesAt) || token.Network != network) || c.leftover(token) {
-			reused = true
-			return nil, errGrant
-		}
-		if token.UsedAt.IsZero() {
-			token.Network = network
-		}
-		if err := u.UseRefreshToken(token, c.now, c.now.Add(refreshGrace)); err != nil {
+		var asked narrowed
+		if err := c.narrow(&asked, form, family); err != nil {
 			return nil, err
 		}
-		return c.grow(u, family, &token, asked)
-	})
-	switch {
-	case reused:
-		return c.end(family, "oauth.refresh_token_reused")
-	case errors.Is(err, errNothingLeft):
-		return c.end(family, "oauth.grant_lapsed") // for good: what comes back later is granted anew
+		return c.rotate(u, family, token, asked)
+	}, nil)
+}
+
+// rotate gives the next tokens of a locked family for one of its refresh tokens, or ends the family that somebody has a copy of a token of.
+func (c *call) rotate(u *account.Unit, family people.TokenFamily, token people.RefreshToken, asked narrowed) (*issued, error) {
+	if !c.now.Before(token.ExpiresAt) || !c.now.Before(family.UsedAt.Add(idleOf(c.client))) {
+		return nil, ungrantable(nil, "the refresh token is expired, or was not used for too long")
 	}
-	return err
+	network := networkOf(c.address())
+	if !token.DiesAt.IsZero() && (!c.now.Before(token.DiesAt) || token.Network != network) || c.leftover(token) {
+		return nil, c.end(u, family, "oauth.refresh_token_reused")
+	}
+	if token.UsedAt.IsZero() {
+		token.Network = network
+	}
+	if err := u.UseRefreshToken(token, c.now, c.now.Add(refreshGrace)); err != nil {
+		return nil, err
+	}
+	out, err := c.grow(u, family, &token, asked)
+	if errors.Is(err, errNothingLeft) {
+		return nil, c.end(u, family, "oauth.grant_lapsed") // for good: what comes back later is granted anew
+	}
+	return out, err
 }
 
 // leftover tells that a token comes for the first time after the time of the one it replaced: its sibling went on long since. Two hold tokens

@@ -37,6 +37,7 @@ func register(c *call) error {
 	if !c.Content.AllowDynamicClientRegistration || !c.Content.Active {
 		return notHere()
 	}
+	c.registers = true
 	c.w.Header().Set("Access-Control-Allow-Origin", "*") // programs in browsers register as well; nothing of the browser's comes along
 	says, err := c.readMetadata()
 	if err != nil {
@@ -62,12 +63,12 @@ func register(c *call) error {
 	return nil
 }
 
-// noRoom says of an app that has too many unused clients when there will be room.
+// noRoom says of an app that has too many clients when there may be room.
 func noRoom(err error) error {
 	var wait *account.WaitError
 	if errors.As(err, &wait) {
 		return &Error{
-			Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "too many clients registered and were not used yet: try again", RetryAfter: wait.Wait,
+			Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "too many clients registered themselves: try again later", RetryAfter: wait.Wait,
 		}
 	}
 	return err
@@ -113,7 +114,7 @@ func contentOf(says authorization.Metadata) (*document.OAuthClient, error) {
 	if redirects {
 		refused.Code = "invalid_redirect_uri"
 	}
-	if first.Index >= 0 {
+	if refused.Reason = refused.Description; first.Index >= 0 {
 		refused.Description = fmt.Sprintf("%+.200q %s", list[first.Index], first.Reason)
 	}
 	return nil, refused
@@ -158,8 +159,12 @@ func (c *call) managed() (client *authorization.Client, token string, err error)
 	})
 	if err == nil && !found {
 		c.guesses.count(c.address(), id)
+		if named, _, err := c.findClient(id); err == nil {
+			c.names(named)
+		}
 		return nil, "", refused
 	}
+	c.names(client)
 	return client, token, err
 }
 
@@ -201,11 +206,13 @@ func rewriteRegistration(c *call) error {
 	}
 	var changed *authorization.Client // the transaction may run again: what it begins with stays
 	err = c.change(func(u *account.Unit) (err error) {
-		if changed, err = authorization.Reregister(u, client, *content); err != nil {
-			return err
-		}
-		return u.AuditAs("oauth_client:"+client.ID, "oauth.client_changed", "oauth_client:"+client.ID, 0)
+		changed, err = authorization.Reregister(u, client, *content)
+		return err
 	})
+	var wait *account.WaitError
+	if errors.As(err, &wait) {
+		return &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "the client changed its registration too often today: try again later", RetryAfter: wait.Wait}
+	}
 	if errors.Is(err, authorization.ErrClientGone) {
 		return noSuchRegistration()
 	}
@@ -222,7 +229,7 @@ func removeRegistration(c *call) error {
 		return err
 	}
 	err = c.change(func(u *account.Unit) error {
-		if _, err := u.DeleteOAuthClient(c.Entry.ID, client.ID); err != nil {
+		if _, err := u.DeleteOAuthClient(c.Entry.ID, client.ID, u.Now); err != nil {
 			return err
 		}
 		return u.AuditAs("oauth_client:"+client.ID, "oauth.client_deleted", "oauth_client:"+client.ID, 0)

@@ -29,8 +29,9 @@ var browsers = map[string]bool{authorizePath: true, logoutPath: true}
 // wellKnown are the documents that stand before an issuer's path (RFC 8414 3.1), as well as behind it.
 var wellKnown = []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"}
 
-// find tells whether a request is for an app: for the host of one, or for its path on the first frontend host of its deployment. Whether
-// the app is active, and has keys, is what it answers by.
+// find tells whether a request is for an app: under its issuer, or, where people are asked, on the first frontend host of its deployment.
+// While a change of the issuer is being told, the one of before is the issuer, whatever hosts are declared by now. Whether the app is active,
+// and has keys, is what it answers by.
 func (s *Server) find(r *http.Request) (*app, bool) {
 	current, host, path := s.Snapshots.Current(), site.Host(r), r.URL.Path
 	if entry, found := current.AppByHost(host); found {
@@ -47,17 +48,26 @@ func (s *Server) find(r *http.Request) (*app, bool) {
 	}
 	rest, found := strings.CutPrefix(path, "/oauth/")
 	slug, rest, below := strings.Cut(rest, "/")
+	if !found || !below {
+		return nil, false
+	}
+	if rest = "/" + rest; !browsers[rest] {
+		entry, found := current.AppByPath(host, "oauth/"+slug)
+		if !found {
+			return nil, false
+		}
+		return newApp(current, entry, rest)
+	}
 	deployment, known := current.ByHost(host)
-	if !found || !below || !known {
+	if !known {
 		return nil, false
 	}
 	entry, found := current.BySlug(v1alpha1.KindOAuthApp, deployment.Deployment, slug)
 	if !found {
 		return nil, false
 	}
-	a, served := newApp(current, entry, "/"+rest)
-	// An app with a host of its own asks people here, and issues there; other hosts of the deployment are no issuer.
-	return a, served && hostOf(a.Content.FrontendURL) == host && (a.Content.FQDN == "" || browsers[a.path])
+	a, served := newApp(current, entry, rest)
+	return a, served && hostOf(a.Content.FrontendURL) == host
 }
 
 func newApp(current *snapshot.Snapshot, entry *snapshot.Entry, path string) (*app, bool) {

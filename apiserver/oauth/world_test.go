@@ -122,8 +122,11 @@ func (a answer) text(member string) string {
 }
 
 // try sends a request to the app.
-func try(r *http.Request) (answer, error) {
-	r.Host = "localhost"
+func try(r *http.Request) (answer, error) { return tryAt(r, "localhost") }
+
+// tryAt sends a request to a host.
+func tryAt(r *http.Request, host string) (answer, error) {
+	r.Host = host
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return answer{}, err

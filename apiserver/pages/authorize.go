@@ -51,7 +51,11 @@ func showAuthorize(v *visit) error {
 			v.location(*next.RedirectTo)
 			return nil
 		case authorization.Step(next.Step) == authorization.StepSignIn:
-			v.location(v.link("/sign-in", v.onTheWay()...))
+			pairs := v.onTheWay()
+			if v.who.User != nil { // the client asks for somebody who is not among the accounts of this browser
+				pairs = append(pairs, "add", "1")
+			}
+			v.location(v.link("/sign-in", pairs...))
 			return nil
 		case authorization.Step(next.Step) == authorization.StepProve:
 			v.location(v.link("/reauthenticate", v.onTheWay()...))
@@ -64,6 +68,10 @@ func showAuthorize(v *visit) error {
 	}
 	if v.who.User == nil { // signed out while the page was open
 		v.location(v.link("/sign-in", v.onTheWay()...))
+		return nil
+	}
+	if v.form == nil && own.UserId != nil && *own.UserId != v.who.User.Id { // another account is asked than was active when this began
+		v.location(v.r.URL.RequestURI())
 		return nil
 	}
 	if err := own.word(v); err != nil {
@@ -111,6 +119,9 @@ func (own *authorizePage) word(v *visit) error {
 		own.Places[0].Chosen = true
 	}
 	own.Stuck = own.needsPlace() && len(own.Places) == 0
+	if own.OneAccount {
+		return nil
+	}
 	var accounts []enduserapi.Account
 	if err := v.api.call(http.MethodGet, "/session/accounts", nil, &accounts); err != nil {
 		return err
@@ -160,6 +171,9 @@ func takeAuthorize(v *visit) error {
 		return nothingThere()
 	}
 	body := map[string]string{"decision": sent.Action}
+	if sent.user != "" { // whom the page showed
+		body["user_id"] = sent.user
+	}
 	if organization, workspace, _ := strings.Cut(sent.value("place"), ":"); organization != "" && sent.Action == "allow" {
 		body["organization_id"] = organization
 		if workspace != "" {
@@ -173,6 +187,8 @@ func takeAuthorize(v *visit) error {
 	case errors.As(err, &refused) && refused.Code == "INVALID_PLACE":
 		sent.Message = v.text.Text("error.INVALID_PLACE")
 		return v.show(sent, http.StatusBadRequest)
+	case errors.As(err, &refused) && refused.Code == "ACTIVE_ACCOUNT_CHANGED":
+		return v.askOther(sent)
 	case errors.As(err, &refused) && (refused.Code == "AUTHORIZATION_NOT_FOUND" || refused.Code == "NOT_AUTHENTICATED"):
 		v.form = nil
 		return showAuthorize(v)
@@ -183,6 +199,17 @@ func takeAuthorize(v *visit) error {
 	}
 	v.location(*next.RedirectTo)
 	return nil
+}
+
+// askOther shows the page once more, to the account that is active by now: nothing was decided.
+func (v *visit) askOther(sent *form) error {
+	if err := v.api.call(http.MethodGet, "/session", nil, &v.who); err != nil {
+		return err
+	}
+	if v.who.User != nil {
+		sent.Message = v.text.Text("form.other_user", "email", v.who.User.Email)
+	}
+	return v.show(sent, http.StatusConflict)
 }
 
 // showAuthorizeProblem tells what is wrong with a request whose client cannot be told, because it is not proven where it is.

@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -175,4 +176,77 @@ func TestADecisionIsTheBrowsersOwn(t *testing.T) {
 	b.refused(400, "", "You cannot grant all of this there")
 	b.submit("allow")
 	b.answered()
+}
+
+// TestAnotherAccountDecidesNothingOfWhatItWasNotShown: a tab beside the page switches.
+func TestAnotherAccountDecidesNothingOfWhatItWasNotShown(t *testing.T) {
+	w := authorizing(t)
+	asks, b := w.client("Reports", nil), w.browser()
+	b.signUp("ada@example.com")
+	w.browser().signUp("lady@example.com")
+	b.open("/sign-in?add=1")
+	b.signIn("lady@example.com")
+	b.comes(asks("orders:read"))
+	b.says("lady@example.com")
+	to, form := b.fill("allow")
+	b.open("/account")
+	b.submit("switch")
+	if p := b.follow(b.send(http.MethodPost, to, form.Encode())); p.status != http.StatusConflict || p.url.Host == "client.example" {
+		t.Fatalf("%d at %s", p.status, p.url)
+	}
+	b.says("ada@example.com")
+	b.submit("allow")
+	b.answered()
+	b.open("/account/apps")
+	b.says("Reports")
+}
+
+// TestAClientAsksForOnePersonAlone is id_token_hint at the pages.
+func TestAClientAsksForOnePersonAlone(t *testing.T) {
+	w := authorizing(t)
+	asks := w.client("Reports", func(c *document.OAuthClient) { c.Authentication = string(v1alpha1.ClientAuthenticationNone) })
+	b := w.browser()
+	b.signUp("ada@example.com")
+	b.comes(asks("openid email"))
+	b.submit("allow")
+	asked, err := url.Parse(asks(""))
+	w.Must(err)
+	r, err := http.NewRequest(http.MethodPost, "http://localhost/oauth/portal/token", strings.NewReader(url.Values{
+		"grant_type": {"authorization_code"}, "client_id": {asked.Query().Get("client_id")}, "code": {b.answered().Get("code")}, "redirect_uri": {"https://client.example/callback"},
+		"code_verifier": {"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"},
+	}.Encode()))
+	w.Must(err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	response, err := b.client.Do(r)
+	w.Must(err)
+	var given struct {
+		IDToken string `json:"id_token"`
+	}
+	w.Must(json.NewDecoder(response.Body).Decode(&given))
+	_ = response.Body.Close()
+
+	other := w.browser()
+	other.signUp("lady@example.com")
+	hinted := asks("openid email", "id_token_hint", given.IDToken, "prompt", "consent")
+	other.comes(hinted)
+	other.at("/sign-in")
+	if got := other.page.value("email"); got != "ada@example.com" {
+		t.Errorf("the sign-in is for %q", got)
+	}
+	other.signIn("ada@example.com")
+	other.says("ada@example.com")
+	if strings.Contains(other.page.raw, "lady@example.com") {
+		t.Error("another account is offered")
+	}
+	other.submit("allow")
+	if told := other.answered(); told.Get("code") == "" {
+		t.Errorf("%v", told)
+	}
+
+	other.open("/account")
+	other.submit("switch")
+	other.comes(hinted)
+	other.says("ada@example.com")
+	other.submit("deny")
+	other.answered()
 }

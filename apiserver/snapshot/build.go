@@ -3,6 +3,7 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
@@ -24,19 +25,24 @@ type builder struct {
 	ids       *iradix.Txn[*Entry]
 	issuers   *iradix.Txn[*Issuer]
 	counts    *iradix.Txn[int]
-	tools     *generation
+	servers   *iradix.Txn[*AuthorizationServer]
+	// touched are the OAuth apps of which a part changed.
+	touched map[store.Identity]struct{}
+	tools   *generation
 }
 
 func newBuilder(from *Snapshot) *builder {
 	return &builder{
 		entries: from.entries.Txn(), slugs: from.slugs.Txn(), hosts: from.hosts.Txn(), issuing: from.issuing.Txn(), keys: from.keys.Txn(),
 		ordered: from.ordered.Txn(), referrers: from.referrers.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(), tools: from.tools,
+		servers: from.servers.Txn(), touched: map[store.Identity]struct{}{},
 	}
 }
 
 func (b *builder) commit(position store.Position) *Snapshot {
+	servers := b.commitServers()
 	return &Snapshot{
-		position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), issuing: b.issuing.Commit(), keys: b.keys.Commit(),
+		servers: servers, position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), issuing: b.issuing.Commit(), keys: b.keys.Commit(),
 		ordered: b.ordered.Commit(), referrers: b.referrers.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), tools: b.tools, next: make(chan struct{}),
 	}
 }
@@ -81,7 +87,7 @@ func (b *builder) put(doc *store.Document) error {
 	if e == nil {
 		return nil
 	}
-	b.changed(e.Kind)
+	b.changed(e)
 	b.entries.Insert(identityKey(e.Identity), e)
 	b.ordered.Insert(orderKey(e), e)
 	b.ids.Insert(idKey(e.Kind, e.ID), e)
@@ -99,9 +105,7 @@ func (b *builder) put(doc *store.Document) error {
 		}
 		return b.putIssuers(e, content)
 	case *document.OAuthApp:
-		if host, own := ownHost(content); own {
-			b.issuing.Insert([]byte(host), e)
-		}
+		b.putIssuing(e, content)
 	case *document.APIKey:
 		credential, err := newCredential(content)
 		if err != nil {
@@ -134,11 +138,12 @@ func (b *builder) putIssuers(e *Entry, content *document.Deployment) error {
 	return errors.Join(faults...)
 }
 
-// changed notes that an entry of a kind came, went or changed.
-func (b *builder) changed(kind string) {
-	if kind == v1alpha1.KindAITool {
+// changed notes that an entry came, went or changed.
+func (b *builder) changed(e *Entry) {
+	if e.Kind == v1alpha1.KindAITool {
 		b.tools = &generation{}
 	}
+	b.touch(e)
 }
 
 func (b *builder) remove(id store.Identity) {
@@ -146,7 +151,7 @@ func (b *builder) remove(id store.Identity) {
 	if !found {
 		return
 	}
-	b.changed(e.Kind)
+	b.changed(e)
 	b.ordered.Delete(orderKey(e))
 	b.ids.Delete(idKey(e.Kind, e.ID))
 	b.count(e, -1)
@@ -167,8 +172,8 @@ func (b *builder) remove(id store.Identity) {
 			}
 		}
 	case *document.OAuthApp:
-		if host, own := ownHost(content); own {
-			b.issuing.Delete([]byte(host))
+		if known, found := b.issuing.Get(issuingKey(content.Issuer)); found && known.Identity == e.Identity {
+			b.issuing.Delete(issuingKey(content.Issuer))
 		}
 	case *document.APIKey:
 		for _, verifier := range content.Verifiers {
@@ -177,10 +182,34 @@ func (b *builder) remove(id store.Identity) {
 	}
 }
 
-// ownHost is the host that an app issues tokens under, if it is the app's alone.
-func ownHost(app *document.OAuthApp) (string, bool) {
-	host, found := strings.CutPrefix(app.Issuer, "https://")
-	return host, found && !strings.Contains(host, "/")
+// putIssuing indexes an app by its issuer. One whose issuer is about to change gives way to whose it is by now.
+func (b *builder) putIssuing(e *Entry, app *document.OAuthApp) {
+	if app.Issuer == "" {
+		return
+	}
+	key := issuingKey(app.Issuer)
+	if known, found := b.issuing.Get(key); found && known.Identity != e.Identity && !settled(app) {
+		return
+	}
+	b.issuing.Insert(key, e)
+}
+
+// issuingKey is an issuer without its scheme and port, which say nothing of whose it is.
+func issuingKey(issuer string) []byte {
+	_, rest, _ := strings.Cut(issuer, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return joined(host, path)
+}
+
+// settled tells whether an app's issuer is the one that its hosts make: while a change of it is being told it is the one of before.
+func settled(app *document.OAuthApp) bool {
+	if app.FQDN != "" {
+		return app.Issuer == "https://"+app.FQDN
+	}
+	return app.Issuer == app.FrontendURL+"/oauth/"+app.Slug
 }
 
 func (b *builder) count(e *Entry, by int) {

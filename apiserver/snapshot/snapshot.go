@@ -43,16 +43,17 @@ type Key struct {
 // Snapshot is the configuration at one position of the feed.
 type Snapshot struct {
 	position  store.Position
-	entries   *iradix.Tree[*Entry]  // by identity
-	slugs     *iradix.Tree[*Entry]  // by kind, deployment and key
-	hosts     *iradix.Tree[*Entry]  // by host
-	issuing   *iradix.Tree[*Entry]  // OAuth apps by the host that is theirs alone
-	keys      *iradix.Tree[*Key]    // by public id
-	ordered   *iradix.Tree[*Entry]  // by kind, deployment, newest first, then higher id first
-	referrers *iradix.Tree[*Entry]  // by the identity referred to and the identity that refers
-	ids       *iradix.Tree[*Entry]  // by kind and id
-	issuers   *iradix.Tree[*Issuer] // by issuer and audience
-	counts    *iradix.Tree[int]     // by kind and deployment; of active agents besides
+	entries   *iradix.Tree[*Entry]               // by identity
+	slugs     *iradix.Tree[*Entry]               // by kind, deployment and key
+	hosts     *iradix.Tree[*Entry]               // by host
+	issuing   *iradix.Tree[*Entry]               // OAuth apps by the host that is theirs alone
+	keys      *iradix.Tree[*Key]                 // by public id
+	ordered   *iradix.Tree[*Entry]               // by kind, deployment, newest first, then higher id first
+	referrers *iradix.Tree[*Entry]               // by the identity referred to and the identity that refers
+	ids       *iradix.Tree[*Entry]               // by kind and id
+	issuers   *iradix.Tree[*Issuer]              // by issuer and audience
+	counts    *iradix.Tree[int]                  // by kind and deployment; of active agents besides
+	servers   *iradix.Tree[*AuthorizationServer] // by the identity of an OAuth app
 	// tools is the state of all AI tools.
 	tools *generation
 	// next is closed when a newer snapshot is current.
@@ -62,7 +63,7 @@ type Snapshot struct {
 func empty() *Snapshot {
 	return &Snapshot{
 		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), issuing: iradix.New[*Entry](), keys: iradix.New[*Key](),
-		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), tools: &generation{}, next: make(chan struct{}),
+		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), servers: iradix.New[*AuthorizationServer](), tools: &generation{}, next: make(chan struct{}),
 	}
 }
 
@@ -90,28 +91,39 @@ func (s *Snapshot) BySlug(kind, deployment, slug string) (*Entry, bool) {
 func (s *Snapshot) ByHost(host string) (*Entry, bool) { return s.hosts.Get([]byte(host)) }
 
 // AppByHost returns the OAuth app that issues tokens under a host of its own.
-func (s *Snapshot) AppByHost(host string) (*Entry, bool) { return s.issuing.Get([]byte(host)) }
+func (s *Snapshot) AppByHost(host string) (*Entry, bool) { return s.appAt(host, "") }
 
-// AppByIssuer returns the OAuth app that issues tokens under an issuer.
-func (s *Snapshot) AppByIssuer(issuer string) (*Entry, bool) {
-	_, rest, found := strings.Cut(issuer, "://")
-	host, path, below := strings.Cut(rest, "/")
+// AppByPath returns the OAuth app that issues tokens under a path of a host, such as "oauth/portal".
+func (s *Snapshot) AppByPath(host, path string) (*Entry, bool) {
+	if path == "" {
+		return nil, false
+	}
+	return s.appAt(host, path)
+}
+
+// appAt finds an app by the issuer that is in force, which while a change is being told is the one of before, whatever hosts are declared by
+// now. What another deployment declares meanwhile is that one's.
+func (s *Snapshot) appAt(host, path string) (*Entry, bool) {
+	app, found := s.issuing.Get(joined(host, path))
 	if !found {
 		return nil, false
 	}
+	owner, owned := s.ByHost(host)
+	return app, !owned || path != "" && owner.Deployment == app.Deployment
+}
+
+// AppByIssuer returns the OAuth app that issues tokens under an issuer.
+func (s *Snapshot) AppByIssuer(issuer string) (*Entry, bool) {
+	app, found := s.issuing.Get(issuingKey(issuer))
+	if !found || ContentOf[document.OAuthApp](app).Issuer != issuer {
+		return nil, false
+	}
+	_, rest, _ := strings.Cut(issuer, "://")
+	host, path, _ := strings.Cut(rest, "/")
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	app, found := s.AppByHost(host)
-	if below {
-		deployment, known := s.ByHost(host)
-		slug, under := strings.CutPrefix(path, "oauth/")
-		if !known || !under {
-			return nil, false
-		}
-		app, found = s.BySlug(v1alpha1.KindOAuthApp, deployment.Deployment, slug)
-	}
-	return app, found && ContentOf[document.OAuthApp](app).Issuer == issuer
+	return s.appAt(host, path)
 }
 
 // APIKey returns the accepted API key with a public id.
@@ -154,12 +166,7 @@ func (s *Snapshot) ByID(kind, deployment string, id int64) (*Entry, bool) {
 
 // Scopes returns the scopes of an OAuth app, in the order of their values.
 func (s *Snapshot) Scopes(app *Entry) []*Entry {
-	var scopes []*Entry
-	s.slugs.Root().WalkPrefix(joined(v1alpha1.KindOAuthScope, app.Deployment, document.ScopePrefix(app.Name)), func(_ []byte, e *Entry) bool {
-		scopes = append(scopes, e)
-		return false
-	})
-	return scopes
+	return scopesIn(s.slugs.Root(), app)
 }
 
 // List calls visit for the entries of a kind in a deployment, newest first, until it returns false.
@@ -169,12 +176,7 @@ func (s *Snapshot) List(kind, deployment string, visit func(*Entry) bool) {
 
 // Referrers returns the entries that refer to an identity.
 func (s *Snapshot) Referrers(id store.Identity) []*Entry {
-	var referrers []*Entry
-	s.referrers.Root().WalkPrefix(append(identityKey(id), 0), func(_ []byte, e *Entry) bool {
-		referrers = append(referrers, e)
-		return false
-	})
-	return referrers
+	return referrersIn(s.referrers.Root(), id)
 }
 
 // ContentOf returns an entry's content. The entry must be of the kind whose content has that type: where it came from says so.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -103,16 +105,18 @@ func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.
 	if deployment, found := engine.DeploymentIn(p.Refs); found {
 		frontend = opts.Local.URL(deployment)
 	}
-	var keys []document.SigningKey
-	if !opts.Keyring.Empty() && translation.OAuthIssuer(app, frontend) != "" {
+	content := translation.OAuthApp(app, frontend, nil)
+	wait := opts.announce(p, &content, &prepared)
+	if !opts.Keyring.Empty() && content.Issuer != "" { // an issuer that goes away signs until then
 		opts.Secrets.Ensure(app.Namespace)
 		var err error
-		if keys, prepared.RequeueAfter, err = opts.keeper().Keep(ctx, keysOf(app)); err != nil {
+		if content.SigningKeys, prepared.RequeueAfter, err = opts.keeper().Keep(ctx, keysOf(app)); err != nil {
 			return prepared, err
 		}
 	}
-	content := translation.OAuthApp(app, frontend, keys)
-	opts.announce(app, p.Stored, &content, &prepared)
+	if wait > 0 && (prepared.RequeueAfter == 0 || wait < prepared.RequeueAfter) {
+		prepared.RequeueAfter = wait
+	}
 	prepared.Value = content
 	prepared.Committed = func(context.Context) error {
 		app.Status.Issuer = content.Issuer
@@ -121,14 +125,16 @@ func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.
 	return prepared, nil
 }
 
-// announce keeps the issuer that is in force until a change of it was told for a while: whoever trusts the old one is to be told too.
-func (opts Options) announce(app *v1alpha1.OAuthApp, stored []byte, content *document.OAuthApp, prepared *engine.Prepared) {
+// announce keeps the issuer that is in force until a change of it was told for a while: whoever trusts the old one is to be told too. It returns
+// how long that is from now on, 0 where nothing is told.
+func (opts Options) announce(p engine.Preparation[*v1alpha1.OAuthApp], content *document.OAuthApp, prepared *engine.Prepared) time.Duration {
+	app := p.Object
 	var before document.OAuthApp
-	if stored == nil {
-		return
+	if p.Stored == nil {
+		return 0
 	}
-	if _, err := document.Decode(stored, &before); err != nil || before.Issuer == "" || before.Issuer == content.Issuer {
-		return
+	if _, err := document.Decode(p.Stored, &before); err != nil || before.Issuer == "" || before.Issuer == content.Issuer {
+		return 0
 	}
 	told := metav1.Condition{
 		Type: v1alpha1.ConditionIssuerChanged, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHostsChanged,
@@ -138,17 +144,24 @@ func (opts Options) announce(app *v1alpha1.OAuthApp, stored []byte, content *doc
 	if now := opts.Clock(); meta.IsStatusConditionTrue(app.Status.Conditions, told.Type) {
 		since := meta.FindStatusCondition(app.Status.Conditions, told.Type)
 		if wait -= now.Sub(since.LastTransitionTime.Time); since.Message == told.Message && wait <= 0 {
-			return
+			return 0
 		}
 		if since.Message != told.Message {
 			wait = issuerChangesAfter
 		}
 	}
 	content.Issuer = before.Issuer
-	prepared.Conditions = append(prepared.Conditions, told)
-	if wait = max(wait, time.Second); prepared.RequeueAfter == 0 || wait < prepared.RequeueAfter {
-		prepared.RequeueAfter = wait
+	if deployment, found := engine.DeploymentIn(p.Refs); found && declares(deployment, before.FrontendURL) {
+		content.FrontendURL = before.FrontendURL // clients know it by the metadata, and send browsers there
 	}
+	prepared.Conditions = append(prepared.Conditions, told)
+	return max(wait, time.Second)
+}
+
+// declares tells whether a URL is one of a deployment's frontend hosts.
+func declares(d *v1alpha1.IdentityDeployment, frontend string) bool {
+	at, err := url.Parse(frontend)
+	return err == nil && slices.ContainsFunc(d.Spec.FrontendHosts, func(host v1alpha1.Hostname) bool { return string(host) == at.Hostname() })
 }
 
 func orNone(issuer string) string {

@@ -6,6 +6,12 @@ import (
 	"time"
 )
 
+// The kinds that people grant something to, by their names in package v1alpha1.
+const (
+	KindOAuthApp    = "OAuthApp"
+	KindOAuthClient = "OAuthClient"
+)
+
 // OAuthApp is the content of an OAuthApp.
 type OAuthApp struct {
 	Slug                           string `json:"slug"`

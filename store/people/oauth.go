@@ -12,8 +12,8 @@ type OAuth interface {
 	DeleteAuthorizationRequest(hash []byte) (bool, error)
 
 	// PutGrant writes a grant. What a person granted a client before, in the same organization and workspace, it takes the place of, with its
-	// id, which it returns.
-	PutGrant(Grant) (int64, error)
+	// id, which it returns. It keeps at most so many of a person: that which was used longest ago gives way, with its tokens.
+	PutGrant(grant Grant, most int) (int64, error)
 	Grant(id int64) (Grant, bool, error)
 	// GrantsOf returns what a user granted, what was granted last first.
 	GrantsOf(user int64) ([]Grant, error)
@@ -63,14 +63,17 @@ type OAuth interface {
 	LockOAuthClient(app int64, client string) (OAuthClient, bool, error)
 	// ListOAuthClients returns up to limit clients of an app that stand behind a place, the newest first.
 	ListOAuthClients(app int64, after OAuthClientPlace, limit int) ([]OAuthClient, error)
-	// UpdateOAuthClient writes the content and when it changed, the manager, when it was first used, and until when it is fresh.
+	// UpdateOAuthClient writes the content and when it changed, the manager, when it was last used, and until when it is fresh.
 	UpdateOAuthClient(OAuthClient) error
 	// RenewOAuthClient lets a client count as made at a time, if it was never used.
 	RenewOAuthClient(app int64, client string, now time.Time) error
-	// DeleteOAuthClient deletes a client with all that people granted it, and tells whether there was one.
-	DeleteOAuthClient(app int64, client string) (bool, error)
+	// DeleteOAuthClient deletes a client, and tells whether there was one. All that people granted it till now is over at once; Purge takes
+	// the rows.
+	DeleteOAuthClient(app int64, client string, now time.Time) (bool, error)
 	// UnusedOAuthClients counts the clients of an app that no backend made and that were never used, and returns the oldest of them.
 	UnusedOAuthClients(app int64) (int, OAuthClient, error)
+	// UsedOAuthClients counts the clients of an app that no backend made and that were used, and returns that which was used longest ago.
+	UsedOAuthClients(app int64) (int, OAuthClient, error)
 
 	// TakeLogouts takes up to limit sign-ins that ended, of which clients are to be told: whoever takes them tells.
 	TakeLogouts(limit int) ([]Logout, error)
@@ -206,7 +209,7 @@ type OAuthClient struct {
 	ByBackend bool
 	// UpdatedAt is when the content changed last, zero where that is not known.
 	CreatedAt, UpdatedAt time.Time
-	// UsedAt is when it was first used, zero before.
+	// UsedAt is when somebody authorized it last, to the day, zero: nobody ever did.
 	UsedAt time.Time
 	// FreshUntil is until when fetched metadata is good, zero for what was not fetched.
 	FreshUntil time.Time
@@ -214,6 +217,13 @@ type OAuthClient struct {
 
 // UnusedClientFor is how long a client of run time is kept that nobody uses and no backend made.
 const UnusedClientFor = 24 * time.Hour
+
+// IdleClientFor is how long a client of run time that no backend made is kept after somebody authorized it last: all its tokens ended long
+// before then.
+const IdleClientFor = 90 * 24 * time.Hour
+
+// GrantKeptFor is how long a grant is remembered after the last authorization, if no token of it is left.
+const GrantKeptFor = 365 * 24 * time.Hour
 
 // Logout is a sign-in that ended, of which a client is to be told.
 type Logout struct {

@@ -48,7 +48,9 @@ type Messages interface {
 type Upkeep interface {
 	// Purge deletes up to limit rows of each kind that are over:
 	//   - sessions, attempts and counters past their end, and so authorization requests, devices and families of tokens; codes an hour later;
-	//   - clients of authorization servers that nobody used for UnusedClientFor since they came;
+	//   - clients of authorization servers that nobody used for UnusedClientFor since they came, or for IdleClientFor since they were used;
+	//   - what people granted clients and apps that were deleted, with all that lives on it, and what they granted longer than GrantKeptFor
+	//     ago and nothing lives on;
 	//   - challenges, sends, failures, ended messages and expired invitations older than 25 hours;
 	//   - clients that an account did not sign in from for 90 days;
 	//   - audit records older than the retention;

@@ -18,21 +18,28 @@ type result struct {
 func (s *Store) commitBatch(ctx context.Context, ops []op) []result {
 	var results []result
 	var changed bool
+	var deleted []store.Document
 	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
 		held, err := readBatchState(ctx, tx, row, ops)
 		if err != nil {
 			return false, err
 		}
-		results = results[:0]
+		results, deleted = results[:0], deleted[:0]
 		for _, o := range ops {
 			decided := decide(held, o)
+			if decided.remove {
+				deleted = append(deleted, held.documents[o.put.Identity])
+			}
 			results = append(results, result{held.apply(decided, o.put.Identity, rand.Text), decided.err})
 		}
 		changed = len(held.feed) > 0
 		if !changed {
 			return false, nil
 		}
-		return true, s.writeBatchState(ctx, tx, held)
+		if err := s.writeBatchState(ctx, tx, held); err != nil {
+			return false, err
+		}
+		return true, s.writeEndings(ctx, tx, deleted)
 	})
 	if err != nil {
 		results = make([]result, len(ops))

@@ -20,20 +20,31 @@ func readOAuthClient(row *sql.Rows, c *people.OAuthClient) error {
 	return err
 }
 
+// ofLivingApp is the end of a SELECT of oauth_clients that leaves out what ended with its app.
+const ofLivingApp = ` AND NOT EXISTS (SELECT 1 FROM oauth_endings e WHERE e.deployment = :deployment AND e.app_id = oauth_clients.app_id
+	AND e.client = '' AND e.ended_at >= oauth_clients.created_at)`
+
 func (tx *peopleTx) InsertOAuthClient(c people.OAuthClient) error {
+	// What ended with the app, and is still to be deleted, is in nobody's way.
+	err := tx.exec(`DELETE FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND (client = ? OR length(fingerprint) > 0 AND fingerprint = ?)
+		AND EXISTS (SELECT 1 FROM oauth_endings e WHERE e.deployment = :deployment AND e.app_id = oauth_clients.app_id AND e.client = '' AND e.ended_at >= oauth_clients.created_at)`,
+		c.App, c.Client, bytesOf(c.Fingerprint))
+	if err != nil {
+		return err
+	}
 	return tx.exec(`INSERT INTO oauth_clients (deployment, `+oauthClientColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		c.App, c.Client, c.Content, bytesOf(c.Fingerprint), bytesOf(c.Manager), flag(c.ByBackend), micros(c.CreatedAt), micros(c.UpdatedAt), micros(c.UsedAt), micros(c.FreshUntil))
 }
 
 func (tx *peopleTx) OAuthClient(app int64, client string) (people.OAuthClient, bool, error) {
-	return first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`, app, client)
+	return first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+ofLivingApp, app, client)
 }
 
 func (tx *peopleTx) LockOAuthClient(app int64, client string) (people.OAuthClient, bool, error) {
 	if tx.readOnly {
 		return people.OAuthClient{}, false, errReadOnly
 	}
-	return first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+tx.lock(), app, client)
+	return first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+ofLivingApp+tx.lock(), app, client)
 }
 
 func (tx *peopleTx) ListOAuthClients(app int64, after people.OAuthClientPlace, limit int) ([]people.OAuthClient, error) {
@@ -41,13 +52,13 @@ func (tx *peopleTx) ListOAuthClients(app int64, after people.OAuthClientPlace, l
 	if !after.At.IsZero() {
 		where, args = ` AND (created_at, client) < (?, ?)`, append(args, micros(after.At), after.Client)
 	}
-	return list(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ?`+where+`
+	return list(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ?`+where+ofLivingApp+`
 		ORDER BY created_at DESC, client DESC LIMIT ?`, append(args, limit)...)
 }
 
 func (tx *peopleTx) OAuthClientAlike(app int64, fingerprint []byte) (people.OAuthClient, bool, error) {
 	return first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients
-		WHERE deployment = :deployment AND app_id = ? AND length(fingerprint) > 0 AND fingerprint = ?`, app, bytesOf(fingerprint))
+		WHERE deployment = :deployment AND app_id = ? AND length(fingerprint) > 0 AND fingerprint = ?`+ofLivingApp, app, bytesOf(fingerprint))
 }
 
 func (tx *peopleTx) UpdateOAuthClient(c people.OAuthClient) error {
@@ -59,26 +70,42 @@ func (tx *peopleTx) RenewOAuthClient(app int64, client string, now time.Time) er
 	return tx.exec(`UPDATE oauth_clients SET created_at = ? WHERE used_at = 0 AND app_id = ? AND client = ? AND deployment = :deployment`, micros(now), app, client)
 }
 
-func (tx *peopleTx) DeleteOAuthClient(app int64, client string) (bool, error) {
-	grants, err := list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND app_id = ? AND client = ?`, app, client)
-	if err != nil {
+func (tx *peopleTx) DeleteOAuthClient(app int64, client string, now time.Time) (bool, error) {
+	c, found, err := tx.LockOAuthClient(app, client)
+	if err != nil || !found {
 		return false, err
 	}
-	for _, g := range grants {
-		if _, err := tx.DeleteGrant(g.ID); err != nil {
-			return false, err
-		}
+	if err := tx.exec(`DELETE FROM oauth_clients WHERE app_id = ? AND client = ? AND deployment = :deployment`, app, client); err != nil {
+		return false, err
 	}
-	n, err := tx.affected(`DELETE FROM oauth_clients WHERE app_id = ? AND client = ? AND deployment = :deployment`, app, client)
-	return n == 1, err
+	if c.UsedAt.IsZero() { // nobody granted it anything
+		return true, nil
+	}
+	return true, tx.endGrants(app, client, now)
+}
+
+// endGrants ends all that was granted a client ("": all of an app's) till a time. Purge takes the rows, however many they are.
+func (tx *peopleTx) endGrants(app int64, client string, now time.Time) error {
+	return tx.exec(`INSERT INTO oauth_endings (deployment, app_id, client, ended_at, emptied) VALUES (:deployment, ?, ?, ?, 0)
+		ON CONFLICT (deployment, app_id, client) DO UPDATE SET ended_at = excluded.ended_at, emptied = 0 WHERE oauth_endings.ended_at < excluded.ended_at`,
+		app, client, micros(now))
 }
 
 func (tx *peopleTx) UnusedOAuthClients(app int64) (int, people.OAuthClient, error) {
+	return tx.countedClients(app, `used_at = 0 AND by_backend = 0`, `created_at`)
+}
+
+func (tx *peopleTx) UsedOAuthClients(app int64) (int, people.OAuthClient, error) {
+	return tx.countedClients(app, `used_at > 0 AND by_backend = 0`, `used_at`)
+}
+
+// countedClients counts the clients of an app that a condition finds, and returns the first in an order.
+func (tx *peopleTx) countedClients(app int64, which, order string) (int, people.OAuthClient, error) {
 	var count int
-	if _, err := tx.get([]any{&count}, `SELECT COUNT(*) FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND used_at = 0 AND by_backend = 0`, app); err != nil {
+	if _, err := tx.get([]any{&count}, `SELECT COUNT(*) FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND `+which, app); err != nil {
 		return 0, people.OAuthClient{}, err
 	}
 	oldest, _, err := first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients
-		WHERE deployment = :deployment AND app_id = ? AND used_at = 0 AND by_backend = 0 ORDER BY created_at, client LIMIT 1`, app)
+		WHERE deployment = :deployment AND app_id = ? AND `+which+` ORDER BY `+order+`, client LIMIT 1`, app)
 	return count, oldest, err
 }

@@ -274,11 +274,21 @@ func (tx *peopleTx) ProveAttempt(id int64, now time.Time) error {
 
 // EndAttemptsOf leaves the attempts of strangers where they see them, as those of nobody: that they vanish would tell them of an account.
 func (tx *peopleTx) EndAttemptsOf(user int64) error {
-	err := tx.exec(`UPDATE challenges SET mac = ? WHERE superseded = 0 AND consumed_at = 0 AND channel = '`+people.ChannelMail+`' AND deployment = :deployment
-		AND subject_id IN (SELECT a.id FROM attempts a WHERE a.deployment = challenges.deployment AND a.kind = challenges.purpose AND a.completed = 0
-			AND a.kind <> '`+people.AttemptSignUp+`' AND a.user_id > 0 AND a.user_id = ?)`, make([]byte, 32), user)
+	type attempt struct {
+		id   int64
+		kind string
+	}
+	attempts, err := list(tx, func(row *sql.Rows, a *attempt) error { return row.Scan(&a.id, &a.kind) },
+		`SELECT id, kind FROM attempts WHERE completed = 0 AND kind <> '`+people.AttemptSignUp+`' AND user_id > 0 AND user_id = ? AND deployment = :deployment`, user)
 	if err != nil {
 		return err
+	}
+	for _, a := range attempts {
+		err := tx.exec(`UPDATE challenges SET mac = ? WHERE superseded = 0 AND consumed_at = 0 AND channel = '`+people.ChannelMail+`' AND deployment = :deployment
+			AND purpose = ? AND subject_id = ?`, make([]byte, 32), a.kind, a.id)
+		if err != nil {
+			return err
+		}
 	}
 	err = tx.exec(`DELETE FROM attempts WHERE proved_at > 0 AND completed = 0 AND kind <> '`+people.AttemptSignUp+`' AND user_id > 0 AND user_id = ?
 		AND deployment = :deployment`, user)

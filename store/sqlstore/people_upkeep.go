@@ -22,7 +22,7 @@ var peopleTables = []struct{ name, key string }{
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
 	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
-	{"oauth_logouts", "app_id, client, user_id, session_id"},
+	{"oauth_logouts", "app_id, client, user_id, session_id"}, {"oauth_endings", "app_id, client"},
 }
 
 // Erase implements store.Erasure.
@@ -52,9 +52,13 @@ func (s *Store) Erase(ctx context.Context, term store.Term, deployment string, l
 
 // Purge implements people.Upkeep.
 func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
-	purged, err := s.purgeSessions(ctx, now, limit)
-	if err != nil {
-		return purged, err
+	purged := int64(0)
+	for _, purge := range []func(context.Context, time.Time, int) (int64, error){s.purgeSessions, s.purgeIdleClients, s.purgeEndings} {
+		n, err := purge(ctx, now, limit)
+		purged += n
+		if err != nil {
+			return purged, err
+		}
 	}
 	forgotten := micros(now.Add(-forgetAfter))
 	on := session{s.engine.dialect, s.engine.write}
@@ -76,6 +80,8 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		{"oauth_refresh_tokens", "deployment, hash", "expires_at < ?", micros(now)},
 		{"oauth_families", "deployment, id", "expires_at < ?", micros(now)},
 		{"oauth_devices", "deployment, hash", "expires_at < ?", micros(now)},
+		{"oauth_grants", "deployment, id", "updated_at < ? AND NOT EXISTS (SELECT 1 FROM oauth_families f WHERE f.deployment = oauth_grants.deployment AND f.grant_id = oauth_grants.id)",
+			micros(now.Add(-people.GrantKeptFor))},
 		{"oauth_clients", "deployment, app_id, client", "used_at = 0 AND by_backend = 0 AND created_at < ?", micros(now.Add(-people.UnusedClientFor))},
 		{"audit", "deployment, at, id", "at < ?", micros(now.Add(-auditRetention))},
 	} {

@@ -121,7 +121,7 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 		`DELETE FROM phones WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM credentials WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM outbox WHERE deployment = :deployment AND challenge_id IN (SELECT c.id FROM challenges c
-			WHERE c.deployment = outbox.deployment AND c.user_id = ?)`,
+			WHERE c.deployment = :deployment AND c.user_id = ?)`,
 		`DELETE FROM challenges WHERE deployment = :deployment AND user_id = ?`,
 		// Mails have no user. Where texts were asked for from counts on, for the day it is counted in.
 		`UPDATE sends SET user_id = 0, recipient = '' WHERE deployment = :deployment AND channel = '` + people.ChannelSMS + `' AND user_id = ?`,

@@ -60,7 +60,7 @@ var writes = map[string]func(tx people.Tx) error{
 		return tx.UpdateOAuthClient(people.OAuthClient{App: 1, Client: "client1", Content: "changed"})
 	},
 	"RenewOAuthClient":  func(tx people.Tx) error { return tx.RenewOAuthClient(1, "client1", after(time.Hour)) },
-	"DeleteOAuthClient": func(tx people.Tx) error { _, err := tx.DeleteOAuthClient(1, "client1"); return err },
+	"DeleteOAuthClient": func(tx people.Tx) error { _, err := tx.DeleteOAuthClient(1, "client1", after(time.Hour)); return err },
 	"UpdateDevice": func(tx people.Tx) error {
 		return tx.UpdateDevice(people.Device{Hash: hashOf(1), State: people.DeviceDenied})
 	},
@@ -208,6 +208,10 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"OAuthClientAlike": func(tx people.Tx) (any, error) { return optional(tx.OAuthClientAlike(1, hashOf(2))) },
 	"UnusedOAuthClients": func(tx people.Tx) (any, error) {
 		count, oldest, err := tx.UnusedOAuthClients(1)
+		return []any{count, oldest}, err
+	},
+	"UsedOAuthClients": func(tx people.Tx) (any, error) {
+		count, oldest, err := tx.UsedOAuthClients(1)
 		return []any{count, oldest}, err
 	},
 	"SessionOfSignIn": func(tx people.Tx) (any, error) { return optional(tx.SessionOfSignIn(1)) },

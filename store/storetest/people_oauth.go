@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/onsi/gomega"
@@ -56,7 +57,7 @@ func insertDevice(d people.Device) func(people.Tx) error {
 }
 
 func putGrant(g people.Grant) func(people.Tx) error {
-	return func(tx people.Tx) error { _, err := tx.PutGrant(g); return err }
+	return func(tx people.Tx) error { _, err := tx.PutGrant(g, 9); return err }
 }
 
 func insertFamily(f people.TokenFamily) func(people.Tx) error {
@@ -82,6 +83,17 @@ func refreshTokensLeft(e *env, most int64) (left []int64) {
 	return left
 }
 
+// grantsLeft returns the numbers, from 1 to most, whose grants stand.
+func grantsLeft(e *env, most int64) (left []int64) {
+	e.t.Helper()
+	for n := range most {
+		if _, stands := one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(n + 1) }); stands {
+			left = append(left, n+1)
+		}
+	}
+	return left
+}
+
 // livesOn are the families, codes and refresh tokens, from 1 to most, that there are.
 func livesOn(e *env, most int64) (families, codes, tokens []int64) {
 	e.t.Helper()
@@ -96,7 +108,9 @@ func livesOn(e *env, most int64) (families, codes, tokens []int64) {
 	return families, codes, refreshTokensLeft(e, most)
 }
 
-var oauthStories = []story{
+// oauthStories are of requests and devices that wait, of what is over, and of sign-ins that end; the other files of people_oauth have those of
+// their subjects.
+var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories, endingStories, []story{
 	{name: "an authorization request is kept until it is decided, and of one network only the newest", run: func(e *env) {
 		e.begin()
 		other := authorizationRequest(9)
@@ -123,135 +137,6 @@ var oauthStories = []story{
 				return err
 			})
 		}
-	}},
-	{name: "what a person grants a client once more takes the place of the grant there", run: func(e *env) {
-		e.begin()
-		first, other, again := grantOf(1, 1), grantOf(2, 1), grantOf(1, 1)
-		other.Client, other.Organization = first.Client, 7
-		again.ID, again.Scopes, again.Resources, again.UpdatedAt = 5, nil, []string{"https://a.example", "https://b.example"}, after(time.Hour)
-		e.insert(putGrant(first), putGrant(other), putGrant(grantOf(3, 2)), func(tx people.Tx) error {
-			id, err := tx.PutGrant(again)
-			e.Expect(id).To(gomega.Equal(first.ID))
-			return err
-		})
-		again.ID = first.ID
-		e.insert(func(tx people.Tx) error {
-			got, err := tx.GrantsOf(1)
-			e.Expect(got).To(gomega.Equal([]people.Grant{again, other}))
-			return err
-		})
-	}},
-	{name: "with a grant ends all that lives on it, and nothing else", run: func(e *env) {
-		e.begin()
-		for n := range int64(3) {
-			grant := min(n+1, 2) // of the second one there are two families
-			e.insert(putGrant(grantOf(grant, 1)), insertFamily(tokenFamily(n+1, grant)), insertCode(authorizationCode(n+1, n+1)), insertRefreshToken(refreshToken(n+1, n+1)))
-		}
-		e.insert(func(tx people.Tx) error {
-			deleted, err := tx.DeleteGrant(2)
-			e.Expect(deleted).To(gomega.BeTrue())
-			return err
-		})
-		families, codes, tokens := livesOn(e, 3)
-		e.Expect([][]int64{families, codes, tokens}).To(gomega.Equal([][]int64{{1}, {1}, {1}}))
-		e.insert(func(tx people.Tx) error {
-			ended, err := tx.EndTokenFamily(1)
-			e.Expect(ended).To(gomega.BeTrue())
-			return err
-		})
-		families, codes, tokens = livesOn(e, 3)
-		e.Expect([][]int64{families, codes, tokens}).To(gomega.Equal([][]int64{nil, nil, nil}))
-		_, stands := one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(1) })
-		e.Expect(stands).To(gomega.BeTrue())
-	}},
-	{name: "a deleted user's grants are gone with all that lives on them", run: func(e *env) {
-		e.begin()
-		e.insert(func(tx people.Tx) error { return tx.InsertUser(user(1)) }, putGrant(grantOf(1, 1)), putGrant(grantOf(2, 2)),
-			insertFamily(tokenFamily(1, 1)), insertFamily(tokenFamily(2, 2)), insertRefreshToken(refreshToken(1, 1)), insertRefreshToken(refreshToken(2, 2)),
-			func(tx people.Tx) error { return tx.DeleteUser(1) })
-		families, _, tokens := livesOn(e, 2)
-		e.Expect([][]int64{families, tokens}).To(gomega.Equal([][]int64{{2}, {2}}))
-	}},
-	{name: "a family is read as it was written, and what changes is what it is used for", run: func(e *env) {
-		e.begin()
-		want := tokenFamily(1, 1)
-		e.insert(insertFamily(want))
-		got, _ := one(e, func(tx people.Tx) (people.TokenFamily, bool, error) { return tx.TokenFamily(1) })
-		e.Expect(got).To(gomega.Equal(want))
-		changed := want
-		changed.Scopes, changed.UsedAt, changed.ExpiresAt, changed.Nonce = nil, after(time.Minute), after(2*time.Hour), "never written"
-		e.insert(func(tx people.Tx) error { return tx.UpdateTokenFamily(changed) }, func(tx people.Tx) error {
-			got, found, err := tx.LockTokenFamily(1)
-			changed.Nonce = want.Nonce
-			e.Expect(found).To(gomega.BeTrue())
-			e.Expect(got).To(gomega.Equal(changed))
-			return err
-		})
-	}},
-	{name: "of a grant's families the one that was used longest ago gives way, with its tokens", run: func(e *env) {
-		e.begin()
-		for n := range int64(4) {
-			f := tokenFamily(n+1, 1)
-			f.UsedAt = after(time.Duration(10-n) * time.Minute) // the first was used last
-			e.insert(func(tx people.Tx) error { return tx.InsertTokenFamily(f, 3) }, insertRefreshToken(refreshToken(n+1, n+1)), insertCode(authorizationCode(n+1, n+1)))
-		}
-		e.insert(insertFamily(tokenFamily(5, 2)))
-		families, _, _ := livesOn(e, 6)
-		e.Expect(families).To(gomega.Equal([]int64{1, 2, 3, 5}), "the fourth gave way to itself")
-		latest := tokenFamily(6, 1)
-		latest.UsedAt = after(time.Hour)
-		e.insert(func(tx people.Tx) error { return tx.InsertTokenFamily(latest, 3) })
-		families, codes, tokens := livesOn(e, 6)
-		e.Expect(families).To(gomega.Equal([]int64{1, 2, 5, 6}))
-		e.Expect(codes).To(gomega.Equal([]int64{1, 2, 4}))
-		e.Expect(tokens).To(gomega.Equal([]int64{1, 2, 4}))
-	}},
-	{name: "a code is redeemed once, and not after its time", run: func(e *env) {
-		e.begin()
-		want := authorizationCode(1, 1)
-		e.insert(insertCode(want))
-		for _, try := range []struct {
-			at   time.Time
-			want bool
-		}{{want.ExpiresAt, false}, {after(time.Second), true}, {after(time.Second), false}} {
-			e.insert(func(tx people.Tx) error {
-				redeemed, err := tx.RedeemAuthorizationCode(hashOf(1), try.at)
-				e.Expect(redeemed).To(gomega.Equal(try.want))
-				return err
-			})
-		}
-		want.RedeemedAt = after(time.Second)
-		got, _ := one(e, func(tx people.Tx) (people.AuthorizationCode, bool, error) { return tx.AuthorizationCode(hashOf(1)) })
-		e.Expect(got).To(gomega.Equal(want))
-	}},
-	{name: "a refresh token's first use is written down, and lets the one before die", run: func(e *env) {
-		e.begin()
-		parent, child := refreshToken(1, 1), refreshToken(2, 1)
-		child.Parent = parent.Hash
-		e.insert(insertRefreshToken(parent), insertRefreshToken(child))
-		child.Network = "192.0.2.0/24"
-		use := func(at, dies time.Time) {
-			e.insert(func(tx people.Tx) error { return tx.UseRefreshToken(child, at, dies) })
-		}
-		use(after(time.Second), after(11*time.Second))
-		use(after(time.Minute), after(2*time.Minute)) // neither comes later
-		got, _ := one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.RefreshToken(hashOf(1)) })
-		e.Expect(got.DiesAt).To(gomega.Equal(after(11 * time.Second)))
-		got, _ = one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.RefreshToken(hashOf(2)) })
-		child.UsedAt, child.ParentDiesAt = after(time.Second), after(11*time.Second)
-		e.Expect(got).To(gomega.Equal(child))
-	}},
-	{name: "of a family's refresh tokens the newest are kept, and the presented one", run: func(e *env) {
-		e.begin()
-		for n := int64(1); n <= 8; n++ {
-			t := refreshToken(n, 1)
-			if n%2 == 0 {
-				t.UsedAt = after(time.Minute)
-			}
-			e.insert(insertRefreshToken(t))
-		}
-		e.insert(insertRefreshToken(refreshToken(9, 2)), func(tx people.Tx) error { return tx.TrimRefreshTokens(1, hashOf(1), 1, 2) })
-		e.Expect(refreshTokensLeft(e, 9)).To(gomega.Equal([]int64{1, 5, 7, 8, 9}))
 	}},
 	{name: "a device waits until a person decides, under a code of its own, and of one network only the newest", run: func(e *env) {
 		e.begin()
@@ -304,146 +189,6 @@ var oauthStories = []story{
 			people.Logout{App: 1, Client: "a", User: 3, Session: 3}))
 		e.Expect(take()).To(gomega.BeEmpty())
 	}},
-	{name: "a client of run time is found by its name and by what it shares, and takes its grants along", run: func(e *env) {
-		e.begin()
-		plain, shared := oauthClient(2), oauthClient(3)
-		plain.Fingerprint, plain.Manager, plain.FreshUntil = nil, nil, time.Time{}
-		read := func(name string) (people.OAuthClient, bool) {
-			return one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClient(1, name) })
-		}
-		e.insert(insertOAuthClient(shared), insertOAuthClient(plain), insertOAuthClient(func() people.OAuthClient { c := plain; c.Client = "another"; return c }()))
-		for _, want := range []people.OAuthClient{plain, shared} {
-			got, _ := read(want.Client)
-			e.Expect(got).To(gomega.Equal(want))
-		}
-		alike, found := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) {
-			return tx.OAuthClientAlike(1, shared.Fingerprint)
-		})
-		e.Expect(found).To(gomega.BeTrue())
-		e.Expect(alike).To(gomega.Equal(shared))
-		_, found = one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClientAlike(1, nil) })
-		e.Expect(found).To(gomega.BeFalse())
-		twin := oauthClient(9)
-		twin.Fingerprint = shared.Fingerprint
-		e.Expect(e.store.Change(e.ctx, home, insertOAuthClient(twin))).To(gomega.MatchError(people.ErrDuplicate))
-
-		unused := func() (count int, oldest people.OAuthClient) {
-			e.insert(func(tx people.Tx) (err error) { count, oldest, err = tx.UnusedOAuthClients(1); return err })
-			return count, oldest
-		}
-		count, oldest := unused()
-		e.Expect(count).To(gomega.Equal(3))
-		e.Expect(oldest.Client).To(gomega.Equal("another"))
-		used := shared
-		used.UsedAt, used.Content, used.Manager, used.FreshUntil = after(time.Minute), `{"x":1}`, hashOf(7), after(2*time.Hour)
-		e.insert(func(tx people.Tx) error { return tx.UpdateOAuthClient(used) })
-		got, _ := read(used.Client)
-		e.Expect(got).To(gomega.Equal(used))
-		count, _ = unused()
-		e.Expect(count).To(gomega.Equal(2))
-
-		mine, others := grantOf(3, 1), grantOf(4, 1)
-		e.insert(putGrant(mine), putGrant(others), insertFamily(tokenFamily(1, 3)), func(tx people.Tx) error {
-			deleted, err := tx.DeleteOAuthClient(1, used.Client)
-			e.Expect(deleted).To(gomega.BeTrue())
-			return err
-		})
-		_, found = read(used.Client)
-		e.Expect(found).To(gomega.BeFalse())
-		families, _, _ := livesOn(e, 2)
-		e.Expect(families).To(gomega.BeEmpty())
-		_, found = one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(4) })
-		e.Expect(found).To(gomega.BeTrue())
-	}},
-	{name: "clients of an app are listed page by page, the newest first", run: func(e *env) {
-		e.begin()
-		var want []people.OAuthClient
-		for n := range int64(5) {
-			c := oauthClient(n + 1)
-			c.CreatedAt, c.UpdatedAt, c.ByBackend = after(time.Duration(n/2)*time.Minute), after(time.Hour), n%2 == 0
-			e.insert(insertOAuthClient(c))
-			want = append([]people.OAuthClient{c}, want...)
-		}
-		elsewhere := oauthClient(9)
-		elsewhere.App = 2
-		e.insert(insertOAuthClient(elsewhere))
-		page := func(place people.OAuthClientPlace) (list []people.OAuthClient) {
-			e.insert(func(tx people.Tx) (err error) { list, err = tx.ListOAuthClients(1, place, 2); return err })
-			return list
-		}
-		var got []people.OAuthClient
-		for list := page(people.OAuthClientPlace{}); len(list) > 0; {
-			got = append(got, list...)
-			last := list[len(list)-1]
-			list = page(people.OAuthClientPlace{At: last.CreatedAt, Client: last.Client})
-		}
-		e.Expect(got).To(gomega.Equal(want))
-	}},
-	{name: "a client that a backend made is kept though nobody uses it", run: func(e *env) {
-		e.begin()
-		made := oauthClient(1)
-		made.ByBackend = true
-		e.insert(insertOAuthClient(made), func(tx people.Tx) error {
-			count, _, err := tx.UnusedOAuthClients(1)
-			e.Expect(count).To(gomega.BeZero())
-			return err
-		})
-		e.Expect(e.purged(after(10*people.UnusedClientFor), time.Hour, 10)).To(gomega.BeZero())
-		made.Content, made.UpdatedAt = `{"x":2}`, after(time.Hour)
-		e.insert(func(tx people.Tx) error { return tx.UpdateOAuthClient(made) }, func(tx people.Tx) error {
-			got, _, err := tx.LockOAuthClient(1, made.Client)
-			e.Expect(got).To(gomega.Equal(made))
-			return err
-		})
-	}},
-	{name: "grants of an app are listed page by page, the newest first, of a client and of a user", run: func(e *env) {
-		e.begin()
-		for n, user := range []int64{1, 2, 1, 1} {
-			g := grantOf(int64(n+1), user)
-			if n == 2 {
-				g.Client = "client1"
-				g.Workspace = 9
-			}
-			e.insert(putGrant(g))
-		}
-		elsewhere := grantOf(9, 1)
-		elsewhere.App = 2
-		e.insert(putGrant(elsewhere))
-		for _, c := range []struct {
-			filter people.GrantFilter
-			limit  int
-			want   []int64
-		}{
-			{people.GrantFilter{App: 1}, 9, []int64{4, 3, 2, 1}},
-			{people.GrantFilter{App: 1}, 2, []int64{4, 3}},
-			{people.GrantFilter{App: 1, Before: 3}, 9, []int64{2, 1}},
-			{people.GrantFilter{App: 1, User: 1}, 9, []int64{4, 3, 1}},
-			{people.GrantFilter{App: 1, Client: "client1"}, 9, []int64{3, 1}},
-			{people.GrantFilter{App: 1, Client: "client2", User: 1}, 9, nil},
-			{people.GrantFilter{App: 3}, 9, nil},
-		} {
-			var got []int64
-			e.insert(func(tx people.Tx) error {
-				list, err := tx.ListGrants(c.filter, c.limit)
-				got = nil
-				for _, g := range list {
-					got = append(got, g.ID)
-				}
-				return err
-			})
-			e.Expect(got).To(gomega.Equal(c.want), "%+v", c.filter)
-		}
-	}},
-	{name: "clients that nobody used are purged after a day", run: func(e *env) {
-		e.begin()
-		used := oauthClient(2)
-		used.UsedAt = born
-		e.insert(insertOAuthClient(oauthClient(1)), insertOAuthClient(used))
-		e.Expect(e.purged(after(people.UnusedClientFor), time.Hour, 10)).To(gomega.BeZero())
-		e.Expect(e.purged(after(people.UnusedClientFor+2*time.Second), time.Hour, 10)).To(gomega.BeEquivalentTo(1))
-		_, found := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClient(1, used.Client) })
-		e.Expect(found).To(gomega.BeTrue())
-	}},
 	{name: "what is over of authorizations is purged", run: func(e *env) {
 		e.begin()
 		e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(authorizationRequest(1), 2) }, insertFamily(tokenFamily(1, 1)),
@@ -470,4 +215,4 @@ var oauthStories = []story{
 		_, found = one(e, func(tx people.Tx) (people.Session, bool, error) { return tx.SessionOfSignIn(9) })
 		e.Expect(found).To(gomega.BeFalse())
 	}},
-}
+})

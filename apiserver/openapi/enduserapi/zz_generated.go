@@ -1112,6 +1112,12 @@ type Authorization struct {
 
 	// Place Which of the places was chosen before, or is active; null for none.
 	Place *int `json:"place"`
+
+	// UserId Who is asked: whom the page shows, and sends with the decision; null for nobody.
+	UserId *string `json:"user_id"`
+
+	// OneAccount Whether the client asks for one account alone: no other one can answer.
+	OneAccount bool `json:"one_account"`
 }
 
 // AuthorizationStep What comes next.
@@ -1160,6 +1166,9 @@ type AuthorizationDecision struct {
 
 	// WorkspaceId Where in it.
 	WorkspaceId *string `json:"workspace_id,omitempty"`
+
+	// UserId Whom the page showed. Where another account decides by now: 409, and nothing is decided.
+	UserId *string `json:"user_id,omitempty"`
 }
 
 // AuthorizationDecisionDecision What to do.

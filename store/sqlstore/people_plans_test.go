@@ -1,0 +1,88 @@
+package sqlstore
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// wholeTable is where a plan of SQLite reads a table, or an index, from its beginning to its end, or looks a list up once a row.
+var wholeTable = regexp.MustCompile(`SCAN (outbox|challenges|oauth_\w+|[gfecto])\b|CORRELATED LIST`)
+
+// TestDeletionsGoAlongKeys: a deletion that reads a whole table holds up all who write, once a table is large.
+func TestDeletionsGoAlongKeys(t *testing.T) {
+	t.Parallel()
+	type statement struct {
+		text string
+		args []any
+	}
+	var traced []statement
+	on := false
+	s := openAt(t, newSQLite(t), Options{Trace: func(query string, args []any) {
+		if on && query != "BEGIN" && query != "COMMIT" {
+			traced = append(traced, statement{query, args})
+		}
+	}})
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	client := people.OAuthClient{App: 1, Client: "c", Content: "{}", CreatedAt: now, UsedAt: now}
+	on = true
+	err := s.Change(t.Context(), "acme/home", func(tx people.Tx) error {
+		if err := tx.InsertOAuthClient(client); err != nil {
+			return err
+		}
+		for n := range int64(3) {
+			if _, err := tx.PutGrant(people.Grant{ID: n + 1, App: 1, Client: "c", User: 7, Organization: n, CreatedAt: now, UpdatedAt: now}, 2); err != nil {
+				return err
+			}
+		}
+		if _, _, err := tx.UsedOAuthClients(1); err != nil {
+			return err
+		}
+		if _, err := tx.DeleteOAuthClient(1, "c", now); err != nil {
+			return err
+		}
+		if _, err := tx.GrantsOf(7); err != nil {
+			return err
+		}
+		return tx.DeleteUser(7)
+	})
+	if err == nil {
+		_, err = s.Purge(t.Context(), now, time.Hour, 10)
+	}
+	if on = false; err != nil {
+		t.Fatal(err)
+	}
+	seen := false
+	for _, one := range traced {
+		rows, err := s.engine.write.Query("EXPLAIN QUERY PLAN "+one.text, one.args...)
+		if err != nil {
+			t.Fatalf("%v: %s", err, one.text)
+		}
+		var plan strings.Builder
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(&plan, detail)
+		}
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if wholeTable.MatchString(plan.String()) {
+			t.Errorf("%s\n%s", one.text, &plan)
+		}
+		seen = seen || strings.Contains(one.text, "DELETE FROM outbox")
+	}
+	if !seen {
+		t.Error("the deletion of a user's messages was not seen: this test has lost sight of it")
+	}
+}

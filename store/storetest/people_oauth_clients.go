@@ -1,0 +1,148 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// oauthClientStories are of clients of run time.
+var oauthClientStories = []story{
+	{name: "a client of run time is found by its name and by what it shares, and takes its grants along", run: func(e *env) {
+		e.begin()
+		plain, shared := oauthClient(2), oauthClient(3)
+		plain.Fingerprint, plain.Manager, plain.FreshUntil = nil, nil, time.Time{}
+		read := func(name string) (people.OAuthClient, bool) {
+			return one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClient(1, name) })
+		}
+		e.insert(insertOAuthClient(shared), insertOAuthClient(plain), insertOAuthClient(func() people.OAuthClient { c := plain; c.Client = "another"; return c }()))
+		for _, want := range []people.OAuthClient{plain, shared} {
+			got, _ := read(want.Client)
+			e.Expect(got).To(gomega.Equal(want))
+		}
+		alike, found := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) {
+			return tx.OAuthClientAlike(1, shared.Fingerprint)
+		})
+		e.Expect(found).To(gomega.BeTrue())
+		e.Expect(alike).To(gomega.Equal(shared))
+		_, found = one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClientAlike(1, nil) })
+		e.Expect(found).To(gomega.BeFalse())
+		twin := oauthClient(9)
+		twin.Fingerprint = shared.Fingerprint
+		e.Expect(e.store.Change(e.ctx, home, insertOAuthClient(twin))).To(gomega.MatchError(people.ErrDuplicate))
+
+		unused := func() (count int, oldest people.OAuthClient) {
+			e.insert(func(tx people.Tx) (err error) { count, oldest, err = tx.UnusedOAuthClients(1); return err })
+			return count, oldest
+		}
+		count, oldest := unused()
+		e.Expect(count).To(gomega.Equal(3))
+		e.Expect(oldest.Client).To(gomega.Equal("another"))
+		used := shared
+		used.UsedAt, used.Content, used.Manager, used.FreshUntil = after(time.Minute), `{"x":1}`, hashOf(7), after(2*time.Hour)
+		e.insert(func(tx people.Tx) error { return tx.UpdateOAuthClient(used) })
+		got, _ := read(used.Client)
+		e.Expect(got).To(gomega.Equal(used))
+		count, _ = unused()
+		e.Expect(count).To(gomega.Equal(2))
+
+		mine, others := grantOf(3, 1), grantOf(4, 1)
+		e.insert(putGrant(mine), putGrant(others), insertFamily(tokenFamily(1, 3)), func(tx people.Tx) error {
+			deleted, err := tx.DeleteOAuthClient(1, used.Client, born)
+			e.Expect(deleted).To(gomega.BeTrue())
+			return err
+		})
+		_, found = read(used.Client)
+		e.Expect(found).To(gomega.BeFalse())
+		_, found = one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(3) })
+		e.Expect(found).To(gomega.BeFalse())
+		e.Expect(e.purged(born, time.Hour, 10)).To(gomega.BeEquivalentTo(1), "the grant")
+		families, _, _ := livesOn(e, 2)
+		e.Expect(families).To(gomega.BeEmpty())
+		_, found = one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(4) })
+		e.Expect(found).To(gomega.BeTrue())
+	}},
+	{name: "clients of an app are listed page by page, the newest first", run: func(e *env) {
+		e.begin()
+		var want []people.OAuthClient
+		for n := range int64(5) {
+			c := oauthClient(n + 1)
+			c.CreatedAt, c.UpdatedAt, c.ByBackend = after(time.Duration(n/2)*time.Minute), after(time.Hour), n%2 == 0
+			e.insert(insertOAuthClient(c))
+			want = append([]people.OAuthClient{c}, want...)
+		}
+		elsewhere := oauthClient(9)
+		elsewhere.App = 2
+		e.insert(insertOAuthClient(elsewhere))
+		page := func(place people.OAuthClientPlace) (list []people.OAuthClient) {
+			e.insert(func(tx people.Tx) (err error) { list, err = tx.ListOAuthClients(1, place, 2); return err })
+			return list
+		}
+		var got []people.OAuthClient
+		for list := page(people.OAuthClientPlace{}); len(list) > 0; {
+			got = append(got, list...)
+			last := list[len(list)-1]
+			list = page(people.OAuthClientPlace{At: last.CreatedAt, Client: last.Client})
+		}
+		e.Expect(got).To(gomega.Equal(want))
+	}},
+	{name: "a client that a backend made is kept though nobody uses it", run: func(e *env) {
+		e.begin()
+		made := oauthClient(1)
+		made.ByBackend = true
+		e.insert(insertOAuthClient(made), func(tx people.Tx) error {
+			count, _, err := tx.UnusedOAuthClients(1)
+			e.Expect(count).To(gomega.BeZero())
+			return err
+		})
+		e.Expect(e.purged(after(10*people.UnusedClientFor), time.Hour, 10)).To(gomega.BeZero())
+		made.Content, made.UpdatedAt = `{"x":2}`, after(time.Hour)
+		e.insert(func(tx people.Tx) error { return tx.UpdateOAuthClient(made) }, func(tx people.Tx) error {
+			got, _, err := tx.LockOAuthClient(1, made.Client)
+			e.Expect(got).To(gomega.Equal(made))
+			return err
+		})
+	}},
+	{name: "clients that registered themselves are counted, and purged when nobody used them for long, with all that was granted them", run: func(e *env) {
+		e.begin()
+		for n := range int64(4) {
+			c := oauthClient(n + 1)
+			c.UsedAt, c.ByBackend = after(time.Duration(4-n)*time.Hour), n == 3 // the last is a backend's, and kept
+			g := grantOf(n+1, 1)
+			g.UpdatedAt = c.UsedAt
+			e.insert(insertOAuthClient(c), putGrant(g))
+		}
+		elsewhere := oauthClient(9)
+		elsewhere.App, elsewhere.UsedAt = 2, after(9*time.Hour)
+		e.insert(insertOAuthClient(elsewhere))
+		used := func() (count int, first string) {
+			e.insert(func(tx people.Tx) error {
+				n, oldest, err := tx.UsedOAuthClients(1)
+				count, first = n, oldest.Client
+				return err
+			})
+			return count, first
+		}
+		count, first := used()
+		e.Expect(count).To(gomega.Equal(3))
+		e.Expect(first).To(gomega.Equal("client3"))
+		e.Expect(e.purged(after(people.IdleClientFor+2*time.Hour), people.IdleClientFor, 1)).To(gomega.BeZero())
+		e.Expect(e.purged(after(people.IdleClientFor+3*time.Hour+time.Second), people.IdleClientFor, 1)).To(gomega.BeEquivalentTo(4), "two clients, with a grant each")
+		count, first = used()
+		e.Expect(count).To(gomega.Equal(1))
+		e.Expect(first).To(gomega.Equal("client1"))
+		e.Expect(grantsLeft(e, 4)).To(gomega.Equal([]int64{1, 4}))
+	}},
+	{name: "clients that nobody used are purged after a day", run: func(e *env) {
+		e.begin()
+		used := oauthClient(2)
+		used.UsedAt = born
+		e.insert(insertOAuthClient(oauthClient(1)), insertOAuthClient(used))
+		e.Expect(e.purged(after(people.UnusedClientFor), time.Hour, 10)).To(gomega.BeZero())
+		e.Expect(e.purged(after(people.UnusedClientFor+2*time.Second), time.Hour, 10)).To(gomega.BeEquivalentTo(1))
+		_, found := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClient(1, used.Client) })
+		e.Expect(found).To(gomega.BeTrue())
+	}},
+}

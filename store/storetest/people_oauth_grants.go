@@ -1,0 +1,99 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// grantStories are of what people granted.
+var grantStories = []story{
+	{name: "what a person grants a client once more takes the place of the grant there", run: func(e *env) {
+		e.begin()
+		first, other, again := grantOf(1, 1), grantOf(2, 1), grantOf(1, 1)
+		other.Client, other.Organization = first.Client, 7
+		again.ID, again.Scopes, again.Resources, again.UpdatedAt = 5, nil, []string{"https://a.example", "https://b.example"}, after(time.Hour)
+		e.insert(putGrant(first), putGrant(other), putGrant(grantOf(3, 2)), func(tx people.Tx) error {
+			id, err := tx.PutGrant(again, 9)
+			e.Expect(id).To(gomega.Equal(first.ID))
+			return err
+		})
+		again.ID = first.ID
+		e.insert(func(tx people.Tx) error {
+			got, err := tx.GrantsOf(1)
+			e.Expect(got).To(gomega.Equal([]people.Grant{again, other}))
+			return err
+		})
+	}},
+	{name: "with a grant ends all that lives on it, and nothing else", run: func(e *env) {
+		e.begin()
+		for n := range int64(3) {
+			grant := min(n+1, 2) // of the second one there are two families
+			e.insert(putGrant(grantOf(grant, 1)), insertFamily(tokenFamily(n+1, grant)), insertCode(authorizationCode(n+1, n+1)), insertRefreshToken(refreshToken(n+1, n+1)))
+		}
+		e.insert(func(tx people.Tx) error {
+			deleted, err := tx.DeleteGrant(2)
+			e.Expect(deleted).To(gomega.BeTrue())
+			return err
+		})
+		families, codes, tokens := livesOn(e, 3)
+		e.Expect([][]int64{families, codes, tokens}).To(gomega.Equal([][]int64{{1}, {1}, {1}}))
+		e.insert(func(tx people.Tx) error {
+			ended, err := tx.EndTokenFamily(1)
+			e.Expect(ended).To(gomega.BeTrue())
+			return err
+		})
+		families, codes, tokens = livesOn(e, 3)
+		e.Expect([][]int64{families, codes, tokens}).To(gomega.Equal([][]int64{nil, nil, nil}))
+		_, stands := one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(1) })
+		e.Expect(stands).To(gomega.BeTrue())
+	}},
+	{name: "a deleted user's grants are gone with all that lives on them", run: func(e *env) {
+		e.begin()
+		e.insert(func(tx people.Tx) error { return tx.InsertUser(user(1)) }, putGrant(grantOf(1, 1)), putGrant(grantOf(2, 2)),
+			insertFamily(tokenFamily(1, 1)), insertFamily(tokenFamily(2, 2)), insertRefreshToken(refreshToken(1, 1)), insertRefreshToken(refreshToken(2, 2)),
+			func(tx people.Tx) error { return tx.DeleteUser(1) })
+		families, _, tokens := livesOn(e, 2)
+		e.Expect([][]int64{families, tokens}).To(gomega.Equal([][]int64{{2}, {2}}))
+	}},
+	{name: "grants of an app are listed page by page, the newest first, of a client and of a user", run: func(e *env) {
+		e.begin()
+		for n, user := range []int64{1, 2, 1, 1} {
+			g := grantOf(int64(n+1), user)
+			if n == 2 {
+				g.Client = "client1"
+				g.Workspace = 9
+			}
+			e.insert(putGrant(g))
+		}
+		elsewhere := grantOf(9, 1)
+		elsewhere.App = 2
+		e.insert(putGrant(elsewhere))
+		for _, c := range []struct {
+			filter people.GrantFilter
+			limit  int
+			want   []int64
+		}{
+			{people.GrantFilter{App: 1}, 9, []int64{4, 3, 2, 1}},
+			{people.GrantFilter{App: 1}, 2, []int64{4, 3}},
+			{people.GrantFilter{App: 1, Before: 3}, 9, []int64{2, 1}},
+			{people.GrantFilter{App: 1, User: 1}, 9, []int64{4, 3, 1}},
+			{people.GrantFilter{App: 1, Client: "client1"}, 9, []int64{3, 1}},
+			{people.GrantFilter{App: 1, Client: "client2", User: 1}, 9, nil},
+			{people.GrantFilter{App: 3}, 9, nil},
+		} {
+			var got []int64
+			e.insert(func(tx people.Tx) error {
+				list, err := tx.ListGrants(c.filter, c.limit)
+				got = nil
+				for _, g := range list {
+					got = append(got, g.ID)
+				}
+				return err
+			})
+			e.Expect(got).To(gomega.Equal(c.want), "%+v", c.filter)
+		}
+	}},
+}
