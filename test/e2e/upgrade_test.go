@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -147,6 +148,11 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 	})
 	It("replaces one server after another", func(ctx context.Context) { roll(ctx, now) })
 	It("replaces one operator after another", func(ctx context.Context) { rollOperators(ctx, now) })
+	It("takes a kind that the release before does not know", func(ctx context.Context) {
+		apply(ctx, portal(namespace))
+		expectAllReady(ctx, namespace)
+		Expect(db.kinds(ctx, namespace)).To(HaveKeyWithValue(v1alpha1.KindOAuthClient, 1))
+	})
 	It("restarts one server after another", func(ctx context.Context) { roll(ctx, now) })
 	It("goes back to the operators before", func(ctx context.Context) { rollOperators(ctx, before) })
 	It("goes back to the servers before", func(ctx context.Context) { roll(ctx, before) })
@@ -156,6 +162,7 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		Expect(work.faults).To(BeEmpty())
 		AddReportEntry("under load", fmt.Sprintf("%d reads, %d writes", work.reads, work.writes))
 		expectAllReady(ctx, namespace)
+		Expect(db.kinds(ctx, namespace)).To(HaveKeyWithValue(v1alpha1.KindOAuthClient, 1), "what the release before does not know is kept for the next")
 		for _, server := range servers {
 			for _, slug := range work.schemes {
 				Eventually(get(server, schemesPath+"/"+slug, key)).Should(haveMember("slug", slug))
