@@ -119,7 +119,7 @@ bin/localrun:
 ##@ Test
 
 .PHONY: test
-test: deps k8s build ## Run every test, with all its set-up.
+test: deps k8s build release-before ## Run every test, with all its set-up.
 	@$(if $(RACE),,echo "No C compiler: the race detector stays off.")
 	@{ status=0; \
 		$(RACE_TEST) $(RACE) $(RACE_PACKAGES) || status=$$?; \
@@ -127,6 +127,10 @@ test: deps k8s build ## Run every test, with all its set-up.
 		for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; \
 		$(if $(RUN),,hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
 		exit $$status; } | $(SUMMARIZE)
+
+.PHONY: release-before
+release-before: ## Build the release before this one into bin/before, if the clone has its history.
+	@hack/build-before.sh || [ $$? -eq 3 ]
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser with FUZZ_MANY inputs each.
@@ -265,7 +269,7 @@ image: bin/release ## Write the image of amd64 and arm64 into dist/image, withou
 	@bin/release $(RELEASE_FLAGS) -out dist $(if $(PUSH),-push '$(PUSH)') image
 
 .PHONY: release
-release: bin/release $(filter bin/%,$(KUBECTL)) ## Write all that a release publishes into dist/release (VERSION=v0.1.0, IMAGE_NAME=registry/cardea).
+release: bin/release $(filter bin/%,$(KUBECTL)) ## Write all that a release publishes into dist/release (VERSION=v0.2.0, IMAGE_NAME=registry/cardea).
 	@rm -rf dist/release
 	@bin/release $(RELEASE_FLAGS) -out dist/release -kubectl '$(KUBECTL)' $(if $(PUSH),-push '$(PUSH)') all
 	@cat dist/release/checksums.txt

@@ -2,7 +2,6 @@ package chart
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,9 +9,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v4/pkg/action"
-	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
-	"helm.sh/helm/v4/pkg/chart/v2/loader"
 )
 
 // tenant is what a team declared: it must outlive whatever happens to the release.
@@ -88,17 +85,20 @@ func TestLifeOfARelease(t *testing.T) {
 	t.Run("from the release before", func(t *testing.T) { testPrevious(t, c, chart, before) })
 }
 
-// testPrevious upgrades from the release before, as previous.txt names it: from its chart, else from its manifests. What the
-// release before leaves is installed over kinds and resources that an uninstalled release kept.
+// testPrevious upgrades from the release before, that hack/release-before names: from its chart, or where it has none from its
+// manifests. What it leaves is installed over kinds and resources that an uninstalled release kept.
 func testPrevious(t *testing.T, c *cluster, chart *chartv2.Chart, before string) {
 	const withoutKinds = "server.replicas=4,crds.enabled=false" // a release that has them no more keeps them as well
-	if from := previous(t); from != nil {
-		if err := c.install(t, from, values{}); err != nil {
+	config, release := previous(t)
+	if from := filepath.Join(config, "chart", "cardea"); exists(from) {
+		t.Logf("from the chart of %s", release)
+		if err := c.install(t, load(t, from), values{}); err != nil {
 			t.Fatal(err)
 		}
 		c.upgrade(t, chart, set(t, withoutKinds))
 	} else {
-		c.kubectl(t, "", "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(root, "config", "default"))
+		t.Logf("%s has no chart: from its manifests", release)
+		c.kubectl(t, "", "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(config, "default"))
 		if err := c.install(t, chart, values{}); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
 			t.Errorf("taking over what kubectl installed, unasked: %v, want a refusal", err)
 		}
@@ -172,69 +172,36 @@ func newer(t *testing.T, chart *chartv2.Chart) *chartv2.Chart {
 	return nil
 }
 
-// previous is the chart of the commit that previous.txt names, nil where the release before had none.
-func previous(t *testing.T) *chartv2.Chart {
+// previous is config/ of the release before, from git's history, and its name.
+func previous(t *testing.T) (config, release string) {
 	t.Helper()
-	content, err := os.ReadFile("previous.txt")
+	content, err := os.ReadFile(filepath.Join(root, "hack", "release-before"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var fields []string
-	for line := range strings.Lines(string(content)) {
-		if !strings.HasPrefix(line, "#") {
-			fields = append(fields, strings.Fields(line)...)
-		}
-	}
-	if len(fields) == 1 && fields[0] == "none" {
-		t.Log("the release before had no chart: upgrading from config/default as it is now")
-		return nil
-	}
+	fields := strings.Fields(string(content))
 	if len(fields) != 2 {
-		t.Fatalf("previous.txt says %q, want a release and its commit, or none", fields)
+		t.Fatalf("hack/release-before says %q, want a release and its commit", content)
 	}
-	chart, err := chartAt(t.Context(), fields[1])
+	release, commit := fields[0], fields[1]
+	if exec.CommandContext(t.Context(), "git", "-C", root, "cat-file", "-e", commit+"^{commit}").Run() != nil {
+		t.Skipf("the history of this clone does not reach %s, so nothing is upgraded from it: git fetch --unshallow", release)
+	}
+	archive := exec.CommandContext(t.Context(), "git", "-C", root, "archive", "--format=tar", commit, "config")
+	packed, err := archive.Output()
 	if err != nil {
-		t.Fatalf("the chart of %s: %v", fields[0], err)
+		t.Fatalf("%s: %v", archive, err)
 	}
-	return chart
+	dir := t.TempDir()
+	unpack := exec.CommandContext(t.Context(), "tar", "-x", "-C", dir)
+	unpack.Stdin = bytes.NewReader(packed)
+	if output, err := unpack.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", unpack, err, output)
+	}
+	return filepath.Join(dir, "config"), release
 }
 
-// chartAt reads the chart of a commit from git's history.
-func chartAt(ctx context.Context, commit string) (*chartv2.Chart, error) {
-	command := exec.CommandContext(ctx, "git", "-C", root, "archive", "--format=tar.gz", "--prefix=cardea/", commit+":config/chart/cardea")
-	var output, problems bytes.Buffer
-	command.Stdout, command.Stderr = &output, &problems
-	if err := command.Run(); err != nil {
-		return nil, &gitError{err, problems.String()}
-	}
-	files, err := archive.LoadArchiveFiles(&output)
-	if err != nil {
-		return nil, err
-	}
-	return loader.LoadFiles(files)
-}
-
-type gitError struct {
-	err  error
-	said string
-}
-
-func (e *gitError) Error() string { return "git archive: " + e.err.Error() + "\n" + e.said }
-func (e *gitError) Unwrap() error { return e.err }
-
-// The way by which a chart of history is read works, before a release needs it.
-func TestChartOfHistory(t *testing.T) {
-	if exec.CommandContext(t.Context(), "git", "-C", root, "cat-file", "-e", "HEAD:config/chart/cardea/Chart.yaml").Run() != nil {
-		t.Skip("not a checkout whose HEAD has the chart")
-	}
-	chart, err := chartAt(t.Context(), "HEAD")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if chart.Name() != name || len(chart.Templates) < 10 {
-		t.Errorf("the chart of HEAD is %s with %d templates", chart.Name(), len(chart.Templates))
-	}
-	if _, err := chartAt(t.Context(), "0000000000000000000000000000000000000000"); err == nil {
-		t.Error("a commit that is not there has a chart")
-	}
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -72,6 +72,9 @@ func TestValuesAreRefused(t *testing.T) {
 		`requireHostGrants="true"`:                       "/requireHostGrants",
 		`secretNamespaces=["Acme"]`:                      "/secretNamespaces/0",
 		`logLevel="loud"`:                                "/logLevel",
+		`operator.tag="a b"`:                             "/operator/tag",
+		`operator.flags=[]`:                              "flags",
+		`server.tag="v1"`:                                "tag",
 		`operator.replicas=0`:                            "/operator/replicas",
 		`server.replicas=1.5`:                            "/server/replicas",
 		`server.replicas="2"`:                            "/server/replicas",
@@ -139,6 +142,9 @@ func TestValuesTakeEffect(t *testing.T) {
 	}{
 		{everything, server, container("image"), "registry.example/cardea:v9"},
 		{`image.digest="sha256:` + strings.Repeat("a", 64) + `"`, operator, container("image"), "cardea@sha256:" + strings.Repeat("a", 64)},
+		{`operator.tag="v8",` + everything, operator, container("image"), "registry.example/cardea:v8"},
+		{`operator.tag="v8",` + everything, server, container("image"), "registry.example/cardea:v9"},
+		{`operator.tag="v8",image.digest="sha256:` + strings.Repeat("a", 64) + `"`, operator, container("image"), "cardea:v8"},
 		{everything, server, container("args"), "[server --root-key=/etc/cardea/root-key/new.key,/etc/cardea/root-key/root.key --log-level=debug " +
 			"--trusted-proxies=203.0.113.7/32,2001:db8::/64 --egress-allowed-cidrs=10.1.0.0/16 --egress-denied-cidrs=198.51.100.0/24 " +
 			"--tls-cert=/etc/cardea/tls/tls.crt --tls-key=/etc/cardea/tls/tls.key --replicas=3 --max-staleness=10m]"},

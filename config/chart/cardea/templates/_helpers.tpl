@@ -17,9 +17,12 @@ app.kubernetes.io/name: cardea
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{/* cardea.image: (dict "root" $ "tag" ""); a tag given counts over those of the image. */}}
 {{- define "cardea.image" -}}
-{{- with .Values.image }}
-{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- $appVersion := .root.Chart.AppVersion }}
+{{- $tag := .tag }}
+{{- with .root.Values.image }}
+{{- if and .digest (not $tag) }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ $tag | default .tag | default $appVersion }}{{ end }}
 {{- end }}
 {{- end }}
 
