@@ -20,6 +20,6 @@ FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/cardea /cardea
 USER 65532:65532
-# The backend API; the end-user API; metrics and probes.
-EXPOSE 8080 8081 8090
+# The backend API; the end-user API; the decision API, and Envoy's; metrics and probes.
+EXPOSE 8080 8081 8082 8083 8090
 ENTRYPOINT ["/cardea"]

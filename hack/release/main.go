@@ -71,10 +71,18 @@ func run(ctx context.Context, arguments []string) error {
 			fmt.Printf("%s of %s:%s is in %s\n", digest, r.image, r.version, filepath.Join(r.out, "image"))
 		}
 		return err
+	case "chart":
+		if err := os.MkdirAll(r.out, 0o755); err != nil {
+			return err
+		}
+		return r.writeChart()
 	case "all":
+		if strings.HasSuffix(r.revision, dirty) {
+			return errors.New("tracked files differ from the commit that the release would name: commit or stash them")
+		}
 		return r.all(ctx)
 	default:
-		return fmt.Errorf("%q is nothing that can be made: say image or all, after the flags", what)
+		return fmt.Errorf("%q is nothing that can be made: say image, chart or all, after the flags", what)
 	}
 }
 
@@ -109,6 +117,9 @@ func (r *release) complete(ctx context.Context) error {
 	return r.readCommit(ctx)
 }
 
+// dirty ends the revision of what was made from changed files.
+const dirty = "-dirty"
+
 // readCommit takes revision and time from git, and the time from SOURCE_DATE_EPOCH where it is set.
 func (r *release) readCommit(ctx context.Context) error {
 	output, err := exec.CommandContext(ctx, "git", "-C", r.root, "log", "-1", "--format=%H %ct").Output()
@@ -122,6 +133,13 @@ func (r *release) readCommit(ctx context.Context) error {
 	unix, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
 		return fmt.Errorf("time of the commit %q: give SOURCE_DATE_EPOCH as seconds since 1970", seconds)
+	}
+	changed, err := exec.CommandContext(ctx, "git", "-C", r.root, "status", "--porcelain", "--untracked-files=no").Output()
+	if err != nil {
+		return fmt.Errorf("git status: %w", err)
+	}
+	if len(changed) > 0 {
+		revision += dirty
 	}
 	r.revision, r.created = revision, time.Unix(unix, 0).UTC()
 	return nil

@@ -238,7 +238,7 @@ func testConfiguration(t *testing.T, r *release, image v1.Image) {
 		t.Errorf("configuration %+v", file)
 	}
 	labels := file.Config.Labels
-	if labels["org.opencontainers.image.revision"] != r.revision || len(r.revision) != 40 || labels["org.opencontainers.image.version"] != "v1.2.3" {
+	if labels["org.opencontainers.image.revision"] != r.revision || len(strings.TrimSuffix(r.revision, dirty)) != 40 || labels["org.opencontainers.image.version"] != "v1.2.3" {
 		t.Errorf("labels %v", labels)
 	}
 	dockerfile := string(read(t, filepath.Join(root, "Dockerfile")))
@@ -296,8 +296,8 @@ func TestWhatIsNoRelease(t *testing.T) {
 		{[]string{"-root", root, "-version", "v1.2", "image"}, "semver.org"},
 		{[]string{"-root", root, "-version", "v1.02.3", "image"}, "semver.org"},
 		{[]string{"-root", root, "-image", "cardea:v1", "image"}, "the tag is the version"},
-		{[]string{"-root", root, "-version", "v1.2.3"}, "say image or all"},
-		{[]string{"-root", root, "-version", "v1.2.3", "everything"}, "say image or all"},
+		{[]string{"-root", root, "-version", "v1.2.3"}, "say image, chart or all"},
+		{[]string{"-root", root, "-version", "v1.2.3", "everything"}, "say image, chart or all"},
 		{[]string{"-root", t.TempDir(), "-version", "v1.2.3", "image"}, "from a checkout"},
 	} {
 		if err := run(t.Context(), tc.arguments); err == nil || !strings.Contains(err.Error(), tc.want) {

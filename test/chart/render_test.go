@@ -48,11 +48,16 @@ func load(t *testing.T, path string) *chartv2.Chart {
 // template renders the chart without a cluster, as `helm template` does.
 func template(t *testing.T, namespace string, v values) (string, error) {
 	t.Helper()
+	return templateOf(t, load(t, chartPath), namespace, v)
+}
+
+func templateOf(t *testing.T, chart *chartv2.Chart, namespace string, v values) (string, error) {
+	t.Helper()
 	install := action.NewInstall(action.NewConfiguration())
 	install.DryRunStrategy = action.DryRunClient
 	install.ReleaseName, install.Namespace = name, namespace
 	install.KubeVersion = oldest
-	answer, err := install.RunWithContext(t.Context(), load(t, chartPath), v)
+	answer, err := install.RunWithContext(t.Context(), chart, v)
 	if err != nil {
 		return "", err
 	}
