@@ -48,7 +48,7 @@ GO_FOLDERS := $(wildcard api apiserver cmd controllers hack internal store test)
 # What `make verify` regenerates and compares.
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
 	apiserver/openapi/enduserapi/zz_generated.go \
-	config/crd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
+	config/crd config/argocd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
 	$(addprefix config/chart/cardea/,templates/crds templates/rbac templates/network-policies files)
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
 # operator and server in their own process, and the carrier is one of goroutines.
@@ -236,6 +236,7 @@ manifests: bin/tools/controller-gen ## Generate the CRDs, the operator's role, a
 	@bin/tools/controller-gen crd:allowDangerousTypes=true paths=./api/... output:crd:artifacts:config=config/crd/bases
 	@bin/tools/controller-gen rbac:roleName=cardea-operator paths=./controllers/... output:rbac:artifacts:config=config/rbac
 	@go run ./hack/gen-config
+	@hack/gen-argocd.sh
 
 .PHONY: chart
 chart: ## Generate what the Helm chart has from config/: kinds, roles, network policies.

@@ -6,10 +6,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -42,8 +40,8 @@ var parts = []part{
 	},
 }
 
-// files are copied as they are: what is not YAML of an object, and what may hold braces of its own.
-var files = map[string]string{"observability/rules": "files/rules", "observability/dashboards": "files/dashboards"}
+// files are copied as they are, for they have braces of their own.
+var files = map[string]string{"observability/prometheus_rule.yaml": "files/rules", "observability/dashboards/*.json": "files/dashboards"}
 
 // run writes into the chart below the folder config. What it wrote before and has no source any more is removed.
 func run(config string) error {
@@ -210,30 +208,27 @@ func peers(text, peer, value string) (string, error) {
 	return text[:begin] + "  {{- with " + value + " }}\n" + given + "  {{- else }}\n" + text[begin:end] + "  {{- end }}\n" + text[end:], nil
 }
 
-// copyFiles makes the folder to what the folder from is; a folder that is not there is empty.
-func copyFiles(from, to string) error {
+// copyFiles makes the folder to hold the files of a pattern, of which there must be one at least.
+func copyFiles(pattern, to string) error {
 	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	found, err := filepath.Glob(pattern)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%s: no such file", pattern)
+	}
+	if err == nil {
+		err = os.MkdirAll(to, 0o755)
 	}
 	if err != nil {
 		return err
 	}
-	for _, entry := range entries {
-		if entry.IsDir() || !slices.Contains([]string{".yaml", ".json"}, filepath.Ext(entry.Name())) || entry.Name() == "kustomization.yaml" {
-			continue
-		}
-		content, err := os.ReadFile(filepath.Join(from, entry.Name()))
+	for _, from := range found {
+		content, err := os.ReadFile(from)
 		if err != nil {
 			return err
 		}
-		if err := os.MkdirAll(to, 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(to, entry.Name()), content, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(from)), content, 0o644); err != nil {
 			return err
 		}
 	}

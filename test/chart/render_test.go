@@ -177,6 +177,26 @@ func TestChartRendersWhatKustomizeDoes(t *testing.T) {
 	}
 }
 
+// Monitoring is what config/observability holds.
+func TestChartRendersMonitoring(t *testing.T) {
+	t.Parallel()
+	want := kustomized(t, "observability")
+	got := rendered(t, values{"monitoring": values{
+		"serviceMonitor": values{"enabled": true}, "prometheusRule": values{"enabled": true}, "dashboards": values{"enabled": true},
+	}})
+	without := rendered(t, values{})
+	if len(got)-len(without) != len(want) {
+		t.Errorf("%d objects, want %d", len(got)-len(without), len(want))
+	}
+	for key, object := range want {
+		if got[key] == nil {
+			t.Errorf("the chart lacks %s", key)
+		} else if difference := differ("", object.Object, withoutHelm(got[key])); difference != "" {
+			t.Errorf("%s: %s", key, difference)
+		}
+	}
+}
+
 // differ tells the first difference of two values, with its path, or "".
 func differ(path string, want, got any) string {
 	switch wanted := want.(type) {

@@ -185,8 +185,9 @@ func TestValuesTakeEffect(t *testing.T) {
 		{"standalone.enabled=true," + everything, "RoleBinding acme/cardea-operator-secrets", []any{"subjects", 0, "name"}, "cardea-standalone"},
 		{everything, "ClusterRoleBinding /cardea-operator-host-grants", []any{"roleRef", "name"}, "cardea-operator-host-grants"},
 		{"crds.enabled=false", "CustomResourceDefinition /apikeys.iam.cardea.dev", nil, "no object"},
-		{`monitoring.serviceMonitor={"enabled":true,"labels":{"release":"prometheus"}}`, "ServiceMonitor cardea-system/cardea-server", []any{"spec"},
-			"map[endpoints:[map[interval:30s port:metrics]] selector:map[matchLabels:map[app.kubernetes.io/component:server app.kubernetes.io/name:cardea]]]"},
+		{`monitoring.serviceMonitor={"enabled":true,"labels":{"release":"prometheus"},"interval":"10s"}`, "ServiceMonitor cardea-system/cardea", []any{"spec", "endpoints"},
+			"[map[interval:10s port:metrics]]"},
+		{`monitoring.serviceMonitor={"enabled":true,"labels":{"release":"prometheus"}}`, "ServiceMonitor cardea-system/cardea", []any{"metadata", "labels", "release"}, "prometheus"},
 	} {
 		if charts[tc.set] == nil {
 			charts[tc.set] = rendered(t, set(t, tc.set))
@@ -212,24 +213,6 @@ func TestAnotherNamespace(t *testing.T) {
 		}
 		if !strings.Contains(manifest, "'system:serviceaccount:identity:cardea-operator'") {
 			t.Errorf("%q: the policy on Secrets does not bind the release's operator", v)
-		}
-	}
-}
-
-// What is not in the chart is not left out silently.
-func TestMonitoringWithoutFiles(t *testing.T) {
-	chart := load(t, chartPath)
-	for value, folder := range map[string]string{"prometheusRule": "files/rules/", "dashboards": "files/dashboards/"} {
-		present := false
-		for _, file := range chart.Files {
-			present = present || strings.HasPrefix(file.Name, folder)
-		}
-		_, err := template(t, system, set(t, "monitoring."+value+".enabled=true"))
-		if present != (err == nil) {
-			t.Errorf("%s with files %v: %v", value, present, err)
-		}
-		if !present && !strings.Contains(err.Error(), "monitoring."+value+".enabled") {
-			t.Errorf("%s: %v, want the value's name", value, err)
 		}
 	}
 }
