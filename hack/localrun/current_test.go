@@ -55,13 +55,7 @@ func TestRunOnTheCurrentCluster(t *testing.T) {
 	t.Setenv("KUBECONFIG", plane.AdminKubeconfig())
 	binDir := controlplane.DefaultBinDir()
 	t.Chdir(filepath.Join("..", ".."))
-	binary := filepath.Join(t.TempDir(), "cardea")
-	// With the flags of make build, whose packages are built already.
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary, "./cmd/cardea")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if log, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, log)
-	}
+	binary := buildCardea(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	o, err := parse([]string{"--dir=" + dir, "--bin-dir=" + binDir, "--cardea=" + binary, "--cluster=current", "--kubectl=" + plane.Kubectl()})
 	if err != nil {
@@ -106,6 +100,18 @@ func TestRunOnTheCurrentCluster(t *testing.T) {
 	if err := run(t.Context(), o, refused); err == nil || !strings.Contains(err.Error(), "runs Cardea already (deployment.apps/cardea-operator") {
 		t.Errorf("%v, want a refusal\n%s", err, refused)
 	}
+}
+
+// buildCardea builds it from the repository's root, with the flags of make build, whose packages are built already.
+func buildCardea(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "cardea")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary, "./cmd/cardea")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if log, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	return binary
 }
 
 func TestCurrentNeedsAContext(t *testing.T) {
