@@ -53,15 +53,21 @@ func newRoot(around surroundings) *cobra.Command {
 		Long: "Look into Cardea with your own rights: why something is not in force, tenants as YAML, keys, people and numbers.\n\n" +
 			"Exit codes: 0 it is well; 1 something is not ready, not allowed or not there; 2 wrong usage; 3 out of reach, or you lack a right.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cardea"},
-		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		// kubectl completes plugins by a program of their own.
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(around.in)
 	root.SetOut(around.out)
 	root.SetErr(around.err)
 	to.register(root)
-	root.AddCommand(whyCommand(to, around), versionCommand())
+	root.AddCommand(
+		whyCommand(to, around), exportCommand(to, around), keyCommand(to, around),
+		usersCommand(to, around), analyticsCommand(to, around), decideCommand(to, around),
+		doctorCommand(to, around), versionCommand(),
+	)
 	markRuns(root)
 	return root
 }

@@ -78,3 +78,6 @@ func join(path string, field reflect.StructField) string {
 	}
 	return path + "." + name
 }
+
+// ReferentOf returns the kind that a type of the API refers to, "" if it refers to none.
+func ReferentOf(typ reflect.Type) string { return referents[typ] }
