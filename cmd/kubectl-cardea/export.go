@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/manifest"
+	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
 func exportCommand(to *connection, around surroundings) *cobra.Command {
@@ -99,7 +99,7 @@ func writeExport(w io.Writer, namespace string, resources []*unstructured.Unstru
 	var b strings.Builder
 	writePreamble(&b, namespace, kept, leaving)
 	for _, obj := range kept {
-		text, err := yaml.Marshal(obj.Object)
+		text, err := terminal.YAML(obj.Object)
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"sigs.k8s.io/yaml"
 
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
@@ -69,7 +68,7 @@ func (s surroundings) print(format string, value any, table func(io.Writer) erro
 		_, err = fmt.Fprintln(s.out, terminal.CleanJSON(text))
 		return err
 	case formatYAML:
-		text, err := yaml.Marshal(value)
+		text, err := terminal.YAML(value)
 		if err != nil {
 			return err
 		}

@@ -117,11 +117,11 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		expectAllReady(ctx, "acme")
 		key = cluster.APIKey(ctx, "acme", "acme-backend-key")
 		Eventually(get(cardea, schemesPath, key)).Should(haveStatus(200))
-		Expect(do(cardea, "POST", schemesPath, key, `{"slug":"burst","name":"Burst","rules":[{"unit":"second","duration":1,"max_requests":5}]}`)).To(haveStatus(200))
+		Expect(do(cardea, "POST", schemesPath, key, `{"slug":"wave","name":"Wave","rules":[{"unit":"second","duration":1,"max_requests":5}]}`)).To(haveStatus(200))
 		expectAllReady(ctx, "acme")
 	})
 	AfterAll(func(ctx context.Context) {
-		kubectl(ctx, "delete", "namespace", "acme")
+		kubectl(ctx, "delete", "ratelimitscheme", "acme.wave", "-n", "acme") // the samples' namespace is that of other stories too
 		processes.KillAll()
 	})
 
@@ -228,7 +228,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		exported := acme(ctx, "viewer", "export", "acme")
 		Expect(exported.Code).To(Equal(0), exported.Problems)
 		Expect(exported.Out).To(And(
-			ContainSubstring("  name: acme.burst\n"), ContainSubstring("# - Secret acme-carrier, which IdentityDeployment/acme needs\n"), ContainSubstring("# - Secret order-service-token, which AITool/find-order needs\n"),
+			ContainSubstring("  name: acme.wave\n"), ContainSubstring("# - Secret acme-carrier, which IdentityDeployment/acme needs\n"), ContainSubstring("# - Secret order-service-token, which AITool/find-order needs\n"),
 			Not(ContainSubstring("status:")), Not(ContainSubstring("managed")), Not(ContainSubstring("uid:")), Not(ContainSubstring("last-applied")), Not(ContainSubstring("generation"))))
 		before := identities(ctx, "acme")
 
@@ -238,8 +238,8 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		kubectl(ctx, "apply", "-f", file)
 		Expect(identities(ctx, "acme")).To(Equal(before))
 
-		By("making the same tenant where there is none: no namespace, and an empty store")
-		kubectl(ctx, "delete", "namespace", "acme")
+		By("making the same tenant where there is none: no resource, and an empty store")
+		kubectl(ctx, "delete", "cardea", "--all", "-n", "acme")
 		expectOrderlyEnd(cardea)
 		files, err := filepath.Glob(processes.Path("plugin.db*"))
 		Expect(err).NotTo(HaveOccurred())
@@ -248,11 +248,6 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 			Expect(os.Remove(file)).To(Succeed())
 		}
 		cardea = start(ctx, launch)
-		kubectl(ctx, "create", "namespace", "acme")
-		kubectl(ctx, "apply", "-f", filepath.Join(samples, "secrets_role_binding.yaml"))
-		kubectl(ctx, "create", "secret", "generic", "order-service-token", "-n", "acme", "--from-literal=token=x")
-		kubectl(ctx, "create", "secret", "generic", "acme-carrier", "-n", "acme", "--from-literal=auth-token=x")
-		kubectl(ctx, "label", "secret", "acme-carrier", "-n", "acme", "iam.cardea.dev/deployment=acme")
 		kubectl(ctx, "apply", "-f", file)
 		expectAllReady(ctx, "acme")
 		after := identities(ctx, "acme")

@@ -2,11 +2,14 @@
 package terminal
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
 )
 
 // hostile tells characters that steer a terminal or hide what they stand beside: controls (C0, DEL, C1), and the invisible ones of the
@@ -33,6 +36,15 @@ func CleanJSON(text []byte) string {
 		}
 		return escaped(r)
 	})
+}
+
+// YAML writes a value as YAML. Control characters are escaped before, because the YAML library refuses those that JSON leaves as they are.
+func YAML(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML([]byte(clean(string(text), func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })))
 }
 
 func escaped(r rune) string {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 func TestClean(t *testing.T) {
@@ -38,6 +40,24 @@ func TestCleanJSONStaysTheSameValue(t *testing.T) {
 	}
 	var got map[string]string
 	if err := json.Unmarshal([]byte(cleaned), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got["name"] != want["name"] {
+		t.Errorf("read back %q, want %q", got["name"], want["name"])
+	}
+}
+
+func TestYAMLStaysTheSameValue(t *testing.T) {
+	want := map[string]string{"name": "a\u009b2J\x1b[1m\x7f\U000e0041 b\n"}
+	text, err := YAML(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(string(text), "\x1b\u009b\x7f") {
+		t.Errorf("controls are in %q", text)
+	}
+	var got map[string]string
+	if err := yaml.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
 	if got["name"] != want["name"] {
