@@ -38,11 +38,9 @@ func (c *connection) register(root *cobra.Command) {
 	flags.StringVar(&c.as, "as", "", "user to act as")
 	flags.StringArrayVar(&c.asGroups, "as-group", nil, "group to act as, may be repeated")
 	flags.DurationVar(&c.timeout, "request-timeout", 30*time.Second, "how long one request may take")
-	for name, values := range map[string]func(*clientcmd.ClientConfigLoadingRules) []string{"context": contexts} {
-		_ = root.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return values(c.rules()), cobra.ShellCompDirectiveNoFileComp
-		})
-	}
+	_ = root.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return contexts(c.rules()), cobra.ShellCompDirectiveNoFileComp
+	})
 	_ = root.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return c.completeNames(cmd.Context(), "Namespace"), cobra.ShellCompDirectiveNoFileComp
 	})
@@ -158,13 +156,21 @@ func (c *cluster) explain(err error, verb, what, namespace string) error {
 	case apierrors.IsUnauthorized(err):
 		return &accessError{err: err, message: fmt.Sprintf("the API server at %s does not accept your credentials: sign in again, or choose another user with --context", c.config.Host)}
 	case apierrors.IsForbidden(err):
-		return &accessError{err: err, message: fmt.Sprintf("you may not %s %s%s: ask for ClusterRole view there, or edit to change something or to read Secrets", verb, what, where)}
+		return &accessError{err: err, message: fmt.Sprintf("you may not %s %s%s: ask for ClusterRole %s there", verb, what, where, roleFor(verb, what))}
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no %s%s: correct the name or the namespace (-n)", what, where)
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
 		return &accessError{err: err, message: fmt.Sprintf("the API server at %s is out of reach: %v: see whether it runs and --context is the right one", c.config.Host, err)}
 	}
 	return fmt.Errorf("%s %s%s: %w", verb, what, where, err)
+}
+
+// roleFor is the least of Kubernetes' roles for people that has a right: who only views reads no Secrets.
+func roleFor(verb, what string) string {
+	if (verb == "get" || verb == "list" || verb == "read") && !strings.HasPrefix(what, cause.KindSecret) {
+		return "view"
+	}
+	return "edit"
 }
 
 // kind finds a kind by any name that the API server serves it under: plural, singular, short name, or kind.

@@ -90,7 +90,7 @@ func (d *doctor) examine(ctx context.Context) ([]check, error) {
 		return nil, err
 	}
 	checks = append(checks, apiServer...)
-	checks = append(checks, d.checkKinds(), d.checkVersion(ctx), d.checkLease(ctx))
+	checks = append(checks, d.checkKinds(ctx), d.checkVersion(ctx), d.checkLease(ctx))
 	checks = append(checks, d.checkRights(ctx)...)
 	checks = append(checks, d.checkConditions(ctx)...)
 	return append(checks, d.checkServers(ctx)...), nil
@@ -100,13 +100,13 @@ func (d *doctor) examine(ctx context.Context) ([]check, error) {
 const shown = 3
 
 // checkKinds compares the CRDs with the kinds of this version, field by field.
-func (d *doctor) checkKinds() check {
+func (d *doctor) checkKinds(ctx context.Context) check {
 	const name = "kinds"
 	var document []byte
 	lister, err := discovery.NewDiscoveryClientForConfig(d.config)
 	if err == nil {
 		document, err = lister.RESTClient().Get().AbsPath("/openapi/v3/apis/"+v1alpha1.GroupVersion.String()).
-			SetHeader("Accept", "application/json").Do(context.Background()).Raw()
+			SetHeader("Accept", "application/json").Do(ctx).Raw()
 	}
 	var found schema.Difference
 	if err == nil {

@@ -122,8 +122,10 @@ func rotateCommand(to *connection, around surroundings) *cobra.Command {
 
 // rotate annotates the resource and waits until the operator has issued anew.
 func (c *credential) rotate(ctx context.Context, timeout time.Duration) error {
-	_, _, before, generated := c.delivered()
+	secret, _, before, generated := c.delivered()
 	switch {
+	case secret == "" && !generated:
+		return fmt.Errorf("%s has no secret, so there is none to rotate", c)
 	case !generated:
 		return fmt.Errorf("%s has nothing that the operator generated: write a new value to the Secret you brought", c)
 	case ptr.Deref(c.obj.CommonSpec().Suspend, false):

@@ -146,7 +146,7 @@ func writeAnalytics(w io.Writer, begin, end string, s openapi.AnalyticsSummary) 
 	if _, err := fmt.Fprintf(w, "%s to %s\n\n", begin, end); err != nil {
 		return err
 	}
-	if err := terminal.Table(w, []string{"", "NUMBER", "BEFORE THAT"}, rows); err != nil {
+	if err := terminal.Table(w, []string{"", "NUMBER", "CHANGE"}, rows); err != nil {
 		return err
 	}
 	most := int64(0)

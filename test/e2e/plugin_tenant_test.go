@@ -129,7 +129,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		Expect(acme(ctx, "viewer", "why")).To(And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`^All \d+ resources are in force\.\n$`))))
 		Expect(acme(ctx, "nobody", "why")).To(refuses(3, "you may not list identitydeployments in namespace acme", "ask for ClusterRole view"))
 		Expect(acme(ctx, "nobody", "export")).To(refuses(3, "you may not list"))
-		Expect(acme(ctx, "viewer", "key", "reveal", "acme-backend-key")).To(refuses(3, `you may not get Secret "acme-backend-key" in namespace acme`))
+		Expect(acme(ctx, "viewer", "key", "reveal", "acme-backend-key")).To(refuses(3, `you may not get Secret "acme-backend-key" in namespace acme: ask for ClusterRole edit there`))
 		Expect(acme(ctx, "viewer", "key", "rotate", "acme-backend-key")).To(refuses(3, "you may not patch APIKey acme-backend-key"))
 		Expect(acme(ctx, "viewer", "key", "revoke", "acme-backend-key", "--yes")).To(refuses(3, "you may not delete"))
 	})
@@ -176,7 +176,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 			Eventually(get(cardea, schemesPath, accepted)).Should(haveStatus(200))
 		}
 		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-web")).To(HaveField("Code", 0))
-		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-terminal")).To(refuses(1, "has nothing that the operator generated"))
+		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-terminal")).To(refuses(1, "has no secret, so there is none to rotate"))
 
 		Expect(acme(ctx, "editor", "key", "revoke", "globex-tracking-key")).To(refuses(2, "add --yes"))
 		Eventually(get(cardea, schemesPath, fresh)).Should(haveStatus(200))
