@@ -111,13 +111,17 @@ bin/localrun:
 ##@ Test
 
 .PHONY: test
-test: deps k8s build ## Run every test, with all its set-up.
+test: deps k8s build release-before ## Run every test, with all its set-up.
 	@$(if $(RACE),,echo "No C compiler: the race detector stays off.")
 	@{ status=0; \
 		$(RACE_TEST) $(RACE) $(RACE_PACKAGES) || status=$$?; \
 		$(GO_TEST) $(PLAIN_PACKAGES) || status=$$?; \
 		$(if $(RUN),,hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
 		exit $$status; } | $(SUMMARIZE)
+
+.PHONY: release-before
+release-before: ## Build the release before this one into bin/before, if the clone has its history.
+	@hack/build-before.sh || [ $$? -eq 3 ]
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser with FUZZ_MANY inputs each.

@@ -54,6 +54,8 @@ type dialect struct {
 	maxParameters int
 	// variable prepares the arguments of a statement whose text depends on their number.
 	variable func(args []any) []any
+	// givesWay tells that a step of a migration was undone because others use its tables.
+	givesWay func(err error) bool
 	// retryable tells that the engine undid the transaction and asks for it again.
 	retryable func(err error) bool
 	// duplicate tells that a row breaks a UNIQUE index or PRIMARY KEY.

@@ -2,12 +2,14 @@ package sqlstore
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
+	"time"
 
 	"github.com/pressly/goose/v3"
 
@@ -22,8 +24,16 @@ var migrationFiles embed.FS
 // versionTable is where goose records what it applied.
 const versionTable = "schema_version"
 
+const (
+	// maxMigrationTries bounds how often a migration is tried that gives way to those who use the tables: for two minutes, about.
+	maxMigrationTries = 120
+	// migrationPause is how long it leaves the tables to them, at least.
+	migrationPause = 250 * time.Millisecond
+)
+
 // Migrate brings the tables to this binary's schema, and gives a new store its identity. On PostgreSQL an advisory
-// lock makes processes wait for their turn; on SQLite the lock on the file does.
+// lock makes processes wait for their turn; on SQLite the lock on the file does. Servers may use the store meanwhile: a step that does not get
+// a table soon is undone and tried again, so that nobody waits behind it for long.
 func (s *Store) Migrate(ctx context.Context) error {
 	db := s.engine.write
 	if s.engine.openMigrate != nil {
@@ -34,13 +44,27 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrate the store: %w", err)
 	}
-	if _, err := provider.Up(ctx); err != nil {
+	if err := s.up(ctx, provider); err != nil {
 		return fmt.Errorf("migrate the store: %w", unavailable(ctx, err))
 	}
 	if err := s.found(ctx); err != nil {
 		return fmt.Errorf("found the store: %w", err)
 	}
 	return nil
+}
+
+// up applies what is not applied yet. A step is one transaction: one that was undone is begun again.
+func (s *Store) up(ctx context.Context, provider *goose.Provider) error {
+	for try := 1; ; try++ {
+		_, err := provider.Up(ctx)
+		if err == nil || try == maxMigrationTries || !s.engine.dialect.givesWay(err) {
+			return err
+		}
+		s.logger.Info("The migration gave way to others and is tried again", "try", try, "reason", err.Error())
+		if pause(ctx, migrationPause+rand.N(migrationPause)) != nil {
+			return err
+		}
+	}
 }
 
 // migrations returns the migrator of this binary. It touches no database by itself.
@@ -74,10 +98,10 @@ func (s *Store) found(ctx context.Context) error {
 	// After the commit this does nothing.
 	defer func() { _ = tx.Rollback() }()
 	on := session{s.engine.dialect, tx}
-	tag := rand.Text()
+	tag := crand.Text()
 	founded, err := on.exec(ctx, `INSERT INTO store
 		(id, store_id, epoch, install, install_beat, install_released, revision, tag) VALUES (1, ?, 0, '', 0, 0, 0, ?)
-		ON CONFLICT (id) DO NOTHING`, rand.Text(), tag)
+		ON CONFLICT (id) DO NOTHING`, crand.Text(), tag)
 	if err != nil || founded == 0 {
 		return err
 	}

@@ -127,3 +127,36 @@ func TestPurgePassesOverWhatIsUsedAgainMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A migration beside a server that holds one of its tables and then wants another: the server gets it, and the migration comes to its end.
+func TestMigrationsGiveWayToWhoUsesTheTables(t *testing.T) {
+	t.Parallel()
+	s := migratedTo(t, pgtest.ForTest(t), 8)
+	tx, err := s.engine.write.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(t.Context(), `SELECT 1 FROM signins`); err != nil {
+		t.Fatal(err)
+	}
+	migrated := make(chan error, 1)
+	go func() { migrated <- s.Migrate(t.Context()) }()
+	for waiting := int64(0); waiting == 0; {
+		if _, err := s.reads().row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tx.ExecContext(t.Context(), `SELECT 1 FROM emails`); err != nil { // which the migration holds by now
+		t.Fatalf("the server gave way: %v", err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CheckSchema(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

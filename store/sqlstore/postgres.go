@@ -62,6 +62,10 @@ var postgresDialect = dialect{
 		var refused *pgconn.PgError
 		return errors.As(err, &refused) && (refused.Code == "40001" || refused.Code == "40P01")
 	},
+	givesWay: func(err error) bool {
+		var refused *pgconn.PgError
+		return errors.As(err, &refused) && (refused.Code == lockNotAvailable || refused.Code == "40P01")
+	},
 	duplicate: func(err error) bool {
 		var refused *pgconn.PgError
 		return errors.As(err, &refused) && refused.Code == "23505"
@@ -72,6 +76,10 @@ var postgresDialect = dialect{
 		return lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, migrationTurn))
 	},
 }
+
+// migrationLockTimeout is how long a step of a migration waits for a table. Everybody who comes later waits behind it, servers among them; and
+// it is shorter than deadlock_timeout, so that where a step and a server wait for each other it is the step that is undone.
+const migrationLockTimeout = "500ms"
 
 // maxPrepared is how many parameters a statement of variable length may have to be prepared. Up to here the lengths
 // fit into the cache of prepared statements; all lengths would crowd it out.
@@ -114,6 +122,7 @@ func openPostgres(url string, opts Options) (engine, error) {
 		openMigrate: func() *sql.DB {
 			patient := config.Copy()
 			patient.RuntimeParams["statement_timeout"] = "0"
+			patient.RuntimeParams["lock_timeout"] = migrationLockTimeout
 			return sql.OpenDB(opts.wrapConnector(stdlib.GetConnector(*patient)))
 		},
 		listen: func(ctx context.Context, logger logr.Logger, notify func(heard)) { listen(ctx, config, logger, notify) },

@@ -32,6 +32,7 @@ var sqliteDialect = dialect{
 	maxParameters: 30000,
 	variable:      func(args []any) []any { return args },
 	retryable:     func(error) bool { return false },
+	givesWay:      func(error) bool { return false },
 	duplicate: func(err error) bool {
 		var refused *sqlitedriver.Error
 		return errors.As(err, &refused) && (refused.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || refused.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)

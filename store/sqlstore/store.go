@@ -80,19 +80,24 @@ type engine struct {
 // none.
 var schemePattern = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://`)
 
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.MaxConns <= 0 {
+		o.MaxConns = defaultMaxConns
+	}
+	if o.wrapConnector == nil {
+		o.wrapConnector = func(c driver.Connector) driver.Connector { return c }
+	}
+	return o
+}
+
 // Open opens the database a URL names: sqlite:///absolute/path.db, sqlite:relative/path.db or postgres://... A SQLite
 // file is created if missing and locked against other processes. PostgreSQL is not contacted yet: a server that is
 // away shows in the calls, as store.ErrUnavailable. The tables are made by Migrate. No error repeats a password.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
-	if opts.Clock == nil {
-		opts.Clock = time.Now
-	}
-	if opts.MaxConns <= 0 {
-		opts.MaxConns = defaultMaxConns
-	}
-	if opts.wrapConnector == nil {
-		opts.wrapConnector = func(c driver.Connector) driver.Connector { return c }
-	}
+	opts = opts.withDefaults()
 	var opened engine
 	var err error
 	switch scheme := schemePattern.FindStringSubmatch(url); {

@@ -89,6 +89,20 @@ func (d *database) limits(ctx context.Context, namespace string) (map[string]int
 	return limits, nil
 }
 
+// kinds is how many documents of each kind a namespace has.
+func (d *database) kinds(ctx context.Context, namespace string) map[string]int {
+	GinkgoHelper()
+	documents, _, err := d.st.Load(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	kinds := map[string]int{}
+	for _, doc := range documents {
+		if doc.Namespace == namespace {
+			kinds[doc.Kind]++
+		}
+	}
+	return kinds
+}
+
 func (d *database) position(ctx context.Context) store.Position {
 	GinkgoHelper()
 	_, position, err := d.st.Load(ctx)

@@ -35,6 +35,8 @@ type visitor struct {
 	inbox   *carrier.Carrier
 	// server is which server the next request goes to: all serve the one host, as behind a load balancer.
 	server *testkit.Cardea
+	// attempt is the sign-up that was begun.
+	attempt string
 }
 
 var visitors atomic.Int64
@@ -150,6 +152,18 @@ func (v *visitor) code(to string) (code string) {
 	GinkgoHelper()
 	Eventually(func() string { code = sent(v.inbox, to); return code }).ShouldNot(BeEmpty(), "a code to "+to)
 	return code
+}
+
+// await is code for a visitor beside the spec: its goroutine may not fail the spec.
+func (v *visitor) await() (code string, err error) {
+	again := time.NewTicker(25 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-again.C {
+		if code := sent(v.inbox, v.email); code != "" {
+			return code, nil
+		}
+	}
+	return "", errors.New("no code came for " + v.email)
 }
 
 // sent is the newest code that came for a recipient, "" if there is none yet.

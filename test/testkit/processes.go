@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,6 +83,10 @@ type Launch struct {
 	Flags []string
 	// Env is added to the environment, which is else bare.
 	Env []string
+	// Binary is another cardea than the built one, such as the release before; "" is the built one.
+	Binary string
+	// Without are flags that Start itself sets and Binary does not know, such as "envoy-address".
+	Without []string
 	// FromEnv gives the flags that Start itself sets as CARDEA_* in the environment.
 	FromEnv bool
 }
@@ -136,14 +141,16 @@ func (p *Processes) Start(ctx context.Context, launch Launch) (*Cardea, error) {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "CARDEA_STORE=" + launch.Store}
 	args := []string{launch.Role}
 	for _, s := range settings {
-		if launch.FromEnv {
+		switch {
+		case slices.Contains(launch.Without, s[0]):
+		case launch.FromEnv:
 			env = append(env, "CARDEA_"+strings.ToUpper(strings.ReplaceAll(s[0], "-", "_"))+"="+s[1])
-		} else {
+		default:
 			args = append(args, "--"+s[0]+"="+s[1])
 		}
 	}
 	c.Process, err = p.group.Start(process.Spec{
-		Name: fmt.Sprintf("%s-%d", launch.Role, len(p.started)+1), Path: p.binary, Args: append(args, launch.Flags...), Env: append(env, launch.Env...),
+		Name: fmt.Sprintf("%s-%d", launch.Role, len(p.started)+1), Path: cmp.Or(launch.Binary, p.binary), Args: append(args, launch.Flags...), Env: append(env, launch.Env...),
 	})
 	if err == nil {
 		p.started = append(p.started, c.Process)

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Builds the release before this one into bin/before, from the repository's own history: hack/release-before names release and commit.
+# Exit status 3 says that the history is not here, as in a shallow clone.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+out="$root/bin/before"
+read -r release commit <"$root/hack/release-before"
+
+if [ -x "$out/cardea" ] && [ "$(cat "$out/.commit" 2>/dev/null)" = "$commit" ]; then
+	exit 0
+fi
+if ! git -C "$root" cat-file -e "$commit^{commit}" 2>/dev/null; then
+	echo "The history of this clone does not reach $release ($commit), so nothing is upgraded from it: git fetch --unshallow" >&2
+	exit 3
+fi
+echo "Building $release into bin/before; this takes minutes, once."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+git -C "$root" archive "$commit" | tar -x -C "$work"
+rm -rf "$out" # an interrupted build must not pass for a finished one
+(cd "$work" && CGO_ENABLED=0 GOWORK=off GOFLAGS=-mod=readonly go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$release" -o "$out/cardea" ./cmd/cardea)
+echo "$commit" >"$out/.commit"

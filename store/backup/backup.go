@@ -1,0 +1,230 @@
+// Package backup keeps a store in one file and brings it back: a tar archive of a manifest and of what the engine itself wrote (an SQLite file,
+// or pg_dump's custom format), which `tar -x` and the engine's own programs can read without Cardea.
+package backup
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+)
+
+const (
+	// format is this form of the archive.
+	format = 1
+	// manifestName and contentName are the members of the archive, in this order.
+	manifestName, contentName = "manifest.json", "store"
+	// maxManifest bounds the manifest, in bytes.
+	maxManifest = 64 << 10
+	// keyPurpose derives what a root key is known by in a manifest, and nothing else.
+	keyPurpose = "cardea backup root key v1"
+)
+
+// Manifest says what a backup is of.
+type Manifest struct {
+	Format int `json:"format"`
+	// Release is the version of cardea that took it, TakenAt when it began.
+	Release string    `json:"release"`
+	TakenAt time.Time `json:"taken_at"`
+	// Engine is "sqlite" or "postgres", Schema the version of its tables, StoreID its identity.
+	Engine  string `json:"engine"`
+	Schema  int64  `json:"schema"`
+	StoreID string `json:"store_id"`
+	// RootKeys are fingerprints of the root keys that open what is sealed in it, the one that seals first: no part of a key.
+	RootKeys []string `json:"root_keys,omitempty"`
+	// SHA256 is the digest of the content, in hexadecimal.
+	SHA256 string `json:"sha256"`
+}
+
+// fingerprints are what root keys are known by.
+func fingerprints(ring *seal.Keyring) (of []string) {
+	for _, key := range ring.Subkeys(keyPurpose) {
+		of = append(of, hex.EncodeToString(key.Key[:16]))
+	}
+	return of
+}
+
+// Take writes a backup of the store at a URL into a new file, which only its owner may read. The store may be in use: the backup is of one
+// moment. The file is there whole or not at all.
+func Take(ctx context.Context, store, file, release string, ring *seal.Keyring) (m Manifest, err error) {
+	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
+		return m, fmt.Errorf("%s is there already: name a file that is not", file)
+	}
+	work, err := os.MkdirTemp(filepath.Dir(file), ".cardea-backup-")
+	if err != nil {
+		return m, fmt.Errorf("write beside %s: %w", file, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	m = Manifest{Format: format, Release: release, TakenAt: time.Now().UTC(), RootKeys: fingerprints(ring)}
+	content := filepath.Join(work, contentName)
+	copied, err := sqlstore.Copy(ctx, store, content)
+	if err != nil {
+		return m, err
+	}
+	m.Engine, m.Schema, m.StoreID = copied.Engine, copied.Schema, copied.StoreID
+	if m.SHA256, err = digest(content); err != nil {
+		return m, err
+	}
+	archive := filepath.Join(work, "archive")
+	if err := pack(archive, m, content); err != nil {
+		return m, fmt.Errorf("write %s: %w", file, err)
+	}
+	return m, os.Link(archive, file) // unlike a renaming it overwrites nothing
+}
+
+func digest(file string) (string, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = in.Close() }()
+	sum := sha256.New()
+	_, err = io.Copy(sum, in)
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+func pack(archive string, m Manifest, content string) (err error) {
+	out, err := os.OpenFile(archive, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	in, err := os.Open(content)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	said, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(out)
+	err = w.WriteHeader(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(said)), ModTime: m.TakenAt})
+	if err == nil {
+		_, err = w.Write(said)
+	}
+	if err == nil {
+		err = w.WriteHeader(&tar.Header{Name: contentName, Mode: 0o600, Size: info.Size(), ModTime: m.TakenAt})
+	}
+	if err == nil {
+		_, err = io.Copy(w, in)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	return err
+}
+
+// Errors of Restore, besides those of the engine. Nothing was written when one is returned.
+var (
+	// ErrNoBackup: the file is none, is damaged, or is of a form that is newer than this binary.
+	ErrNoBackup = errors.New("no backup that can be restored")
+	// ErrEngine: the backup is of another engine than the store.
+	ErrEngine = errors.New("a backup of another engine")
+	// ErrNewer: the backup has tables that this binary does not know.
+	ErrNewer = errors.New("a backup of a newer schema")
+	// ErrRootKey: what is sealed in the backup could not be opened.
+	ErrRootKey = errors.New("a backup under another root key")
+)
+
+// Restore writes a backup into an empty store. It may return ErrNoBackup, ErrEngine, ErrNewer, ErrRootKey and sqlstore.ErrNotEmpty.
+func Restore(ctx context.Context, store, file string, ring *seal.Keyring) (m Manifest, err error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return m, fmt.Errorf("%w: %w", ErrNoBackup, err)
+	}
+	defer func() { _ = in.Close() }()
+	archive := tar.NewReader(in)
+	if m, err = readManifest(archive); err != nil {
+		return m, fmt.Errorf("%w: %s: %w", ErrNoBackup, file, err)
+	}
+	if err := m.fits(store, ring); err != nil {
+		return m, err
+	}
+	work, err := os.MkdirTemp("", "cardea-restore-")
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	content := filepath.Join(work, contentName)
+	if err := unpack(archive, content, m.SHA256); err != nil {
+		return m, fmt.Errorf("%w: %s: %w", ErrNoBackup, file, err)
+	}
+	return m, sqlstore.Restore(ctx, store, content)
+}
+
+func readManifest(archive *tar.Reader) (m Manifest, err error) {
+	header, err := archive.Next()
+	if err != nil {
+		return m, fmt.Errorf("it is no archive: %w", err)
+	}
+	if header.Name != manifestName || header.Size > maxManifest {
+		return m, errors.New("it begins with no manifest")
+	}
+	if err := json.NewDecoder(archive).Decode(&m); err != nil {
+		return m, fmt.Errorf("its manifest cannot be read: %w", err)
+	}
+	if m.Format != format {
+		return m, fmt.Errorf("it is of form %d, and this cardea reads %d: use the cardea of %s", m.Format, format, m.Release)
+	}
+	return m, nil
+}
+
+// fits tells whether a backup can be restored into the store at a URL, by this binary with these root keys.
+func (m Manifest) fits(store string, ring *seal.Keyring) error {
+	if sqlstore.Engine(store) != m.Engine {
+		return fmt.Errorf("%w: it is of %s: give a URL of a store of %[2]s", ErrEngine, m.Engine)
+	}
+	known, err := sqlstore.Schema()
+	if err != nil {
+		return err
+	}
+	if m.Schema > known {
+		return fmt.Errorf("%w: it has version %d and this cardea knows %d: use %s, or a later one", ErrNewer, m.Schema, known, m.Release)
+	}
+	held := fingerprints(ring)
+	for _, wanted := range m.RootKeys {
+		if !slices.Contains(held, wanted) {
+			return fmt.Errorf("%w: give each key file that the install had when it was taken (--root-key); signing keys and credentials in it can be opened by those alone", ErrRootKey)
+		}
+	}
+	return nil
+}
+
+func unpack(archive *tar.Reader, to, want string) (err error) {
+	header, err := archive.Next()
+	if err != nil || header.Name != contentName {
+		return errors.Join(errors.New("it has a manifest and no store"), err)
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, sum), archive)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != want {
+		return errors.New("its content is not what its manifest says: it was damaged")
+	}
+	return nil
+}

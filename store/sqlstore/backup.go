@@ -1,0 +1,228 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// ErrNotEmpty: what was to be restored would overwrite a store.
+var ErrNotEmpty = errors.New("the store is not empty")
+
+// Copied is what a copy of a store is of.
+type Copied struct {
+	// Engine is "sqlite" or "postgres".
+	Engine string
+	// Schema is the version of the tables, StoreID the identity of the store.
+	Schema  int64
+	StoreID string
+}
+
+// Engine returns which engine a URL names: "sqlite", "postgres", or "" for none of the two.
+func Engine(location string) string {
+	switch scheme, _, _ := strings.Cut(location, ":"); scheme {
+	case "sqlite":
+		return "sqlite"
+	case "postgres", "postgresql":
+		return "postgres"
+	default:
+		return ""
+	}
+}
+
+var errNoEngine = errors.New("the store's URL names neither SQLite nor PostgreSQL: use sqlite: or postgres://")
+
+// Schema is the version of this binary's tables.
+func Schema() (version int64, err error) {
+	for _, folder := range []string{"migrations", "migrations/postgres"} {
+		files, err := migrationFiles.ReadDir(folder)
+		if err != nil {
+			return 0, err
+		}
+		for _, file := range files {
+			var of int64
+			if _, err := fmt.Sscanf(file.Name(), "%d_", &of); err == nil {
+				version = max(version, of)
+			}
+		}
+	}
+	return version, nil
+}
+
+// Copy writes what a store holds at one moment into a new file, in its engine's own form: an SQLite file, or pg_dump's custom format. The store
+// may be in use. pg_dump is PostgreSQL's own, in PATH, and not older than the server.
+func Copy(ctx context.Context, location, file string) (Copied, error) {
+	switch Engine(location) {
+	case "postgres":
+		return copyPostgres(ctx, location, file)
+	case "":
+		return Copied{}, errNoEngine
+	}
+	path, err := sqlitePath(strings.TrimPrefix(location, "sqlite:"))
+	if err != nil {
+		return Copied{}, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return Copied{}, fmt.Errorf("there is no store to back up: %w", err)
+	}
+	db := openPool(path, 1, Options{}.withDefaults())
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", file); err != nil {
+		return Copied{}, fmt.Errorf("copy the store %s: %w", path, err)
+	}
+	taken := openPool(file, 1, Options{}.withDefaults())
+	defer func() { _ = taken.Close() }()
+	return copiedFrom(ctx, taken, "sqlite")
+}
+
+func copiedFrom(ctx context.Context, db *sql.DB, engine string) (Copied, error) {
+	c := Copied{Engine: engine}
+	err := db.QueryRowContext(ctx, "SELECT MAX(version_id) FROM "+versionTable).Scan(&c.Schema)
+	if err == nil {
+		err = db.QueryRowContext(ctx, "SELECT store_id FROM store").Scan(&c.StoreID)
+	}
+	if err != nil {
+		return c, fmt.Errorf("this is no store of Cardea: %w", err)
+	}
+	return c, nil
+}
+
+func copyPostgres(ctx context.Context, location, file string) (Copied, error) {
+	db, err := plainPostgres(location)
+	if err != nil {
+		return Copied{}, err
+	}
+	defer func() { _ = db.Close() }()
+	before, err := copiedFrom(ctx, db, "postgres")
+	if err != nil {
+		return Copied{}, err
+	}
+	if err := runPostgresTool(ctx, location, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--file="+file); err != nil {
+		return Copied{}, err
+	}
+	after, err := copiedFrom(ctx, db, "postgres")
+	if err == nil && after != before {
+		err = errors.New("the store was migrated or replaced meanwhile: try again")
+	}
+	return after, err
+}
+
+// Restore writes a copy of a store into an empty one: a file that is not there yet, or a database without tables. Nothing is written before
+// that is known, and all or nothing after. pg_restore is PostgreSQL's own, in PATH. Errors: ErrNotEmpty.
+func Restore(ctx context.Context, location, file string) error {
+	if Engine(location) == "postgres" {
+		return restorePostgres(ctx, location, file)
+	}
+	path, err := sqlitePath(strings.TrimPrefix(location, "sqlite:"))
+	if err != nil {
+		return err
+	}
+	held, err := lockFile(path + ".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Close() }()
+	for _, part := range []string{path, path + "-wal"} {
+		if _, err := os.Stat(part); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%w: %s is there: move it away first, or name another file", ErrNotEmpty, part)
+		}
+	}
+	beside := path + ".restoring"
+	if err := copyDurably(file, beside); err != nil {
+		return fmt.Errorf("restore %s: %w", path, errors.Join(err, os.Remove(beside)))
+	}
+	return os.Rename(beside, path)
+}
+
+// copyDurably copies a file, and returns when it is on the disk.
+func copyDurably(from, to string) error {
+	raw, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = raw.Close() }()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = out.ReadFrom(raw)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
+
+func restorePostgres(ctx context.Context, location, file string) error {
+	db, err := plainPostgres(location)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	var tables int
+	err = db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema')").Scan(&tables)
+	if err != nil {
+		return fmt.Errorf("look into the database: %w", err)
+	}
+	if tables > 0 {
+		return fmt.Errorf("%w: its database has %d tables: name a database without any", ErrNotEmpty, tables)
+	}
+	return runPostgresTool(ctx, location, "pg_restore", "--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges", file)
+}
+
+// plainPostgres opens a database without the limits that serving has.
+func plainPostgres(location string) (*sql.DB, error) {
+	config, err := pgx.ParseConfig(location)
+	if err != nil {
+		return nil, errors.New("--store: the PostgreSQL URL cannot be parsed") // the parser's own words may repeat the password
+	}
+	return stdlib.OpenDB(*config), nil
+}
+
+// libpqParameters are what PostgreSQL's programs take from a URL; others are pgx's own, or settings of a session.
+var libpqParameters = []string{
+	"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "ssl_min_protocol_version", "ssl_max_protocol_version", "connect_timeout", "target_session_attrs",
+	"channel_binding", "gssencmode", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count",
+}
+
+// runPostgresTool runs one of PostgreSQL's programs on a database. The password is in its environment alone: everybody reads command lines.
+func runPostgresTool(ctx context.Context, location, program string, args ...string) error {
+	at, err := url.Parse(location)
+	if err != nil {
+		return errors.New("--store: the PostgreSQL URL cannot be parsed")
+	}
+	password, _ := at.User.Password()
+	at.User = url.User(at.User.Username())
+	query := at.Query()
+	options := ""
+	if path := query.Get("search_path"); path != "" {
+		options = "-c search_path=" + path
+	}
+	for name := range query {
+		if !slices.Contains(libpqParameters, name) {
+			query.Del(name)
+		}
+	}
+	at.RawQuery = query.Encode()
+	run := exec.CommandContext(ctx, program, append([]string{"--dbname=" + at.String()}, args...)...)
+	run.Env = append(os.Environ(), "PGPASSWORD="+password, "PGOPTIONS="+options, "PGAPPNAME=cardea")
+	var said bytes.Buffer
+	run.Stderr = &said
+	err = run.Run()
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("%s is not in PATH: install PostgreSQL's client programs of the server's version or a later one, or run them where they are", program)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(said.String()))
+	}
+	return nil
+}

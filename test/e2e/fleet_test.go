@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// fleet is the servers that requests go to in turn, as behind a Service: one that is about to end is taken out first, and ends once nobody
+// asks it any more, which is what the preStop of config/server waits for.
+type fleet struct {
+	mu      sync.Mutex
+	servers []*testkit.Cardea
+	turn    int
+	asked   map[*testkit.Cardea]int // requests under way
+}
+
+func newFleet(servers ...*testkit.Cardea) *fleet {
+	return &fleet{servers: servers, asked: map[*testkit.Cardea]int{}}
+}
+
+// use asks a server of the fleet.
+func (f *fleet) use(ask func(*testkit.Cardea)) {
+	f.mu.Lock()
+	f.turn++
+	server := f.servers[f.turn%len(f.servers)]
+	f.asked[server]++
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.asked[server]--
+		f.mu.Unlock()
+	}()
+	ask(server)
+}
+
+// replace puts a server in the place of another.
+func (f *fleet) replace(old, by *testkit.Cardea) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, server := range f.servers {
+		if server == old {
+			f.servers[i] = by
+		}
+	}
+}
+
+// idle tells whether nobody asks a server any more.
+func (f *fleet) idle(server *testkit.Cardea) func() bool {
+	return func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.asked[server] == 0
+	}
+}
+
+// journal is what a load saw.
+type journal struct {
+	mu sync.Mutex
+	// reads and writes are how many were answered as they should be; faults are the answers of all others.
+	reads, writes int
+	faults        []string
+	// schemes and people are what was acknowledged, by their slugs and addresses.
+	schemes, people []string
+}
+
+func (j *journal) read(what string, status int, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err == nil && status == http.StatusOK {
+		j.reads++
+		return
+	}
+	j.faults = append(j.faults, fmt.Sprintf("%s: %s: status %d, %v", time.Now().Format(time.StampMilli), what, status, err))
+}
+
+func (j *journal) wrote(what string, status int, err error, acknowledge func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err == nil && status == http.StatusOK {
+		j.writes++
+		acknowledge()
+		return
+	}
+	j.faults = append(j.faults, fmt.Sprintf("%s: %s: status %d, %v", time.Now().Format(time.StampMilli), what, status, err))
+}
+
+// progress is how many reads and writes were answered.
+func (j *journal) progress() (reads, writes int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.reads, j.writes
+}
+
+// seen are the faults so far.
+func (j *journal) seen() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.faults)
+}
+
+// load asks a fleet from all sides until its context ends: a backend that reads and one that declares, people who are signed in, and people
+// who sign up.
+type load struct {
+	*fleet
+	*journal
+	key   string
+	group sync.WaitGroup
+}
+
+// repeat does something so often a second until the load ends. What has begun is done to its end.
+func (l *load) repeat(ctx context.Context, perSecond rate.Limit, do func(n int)) {
+	l.group.Go(func() {
+		pace := rate.NewLimiter(perSecond, 1)
+		for n := 0; pace.Wait(ctx) == nil; n++ {
+			do(n)
+		}
+	})
+}
+
+// backend reads with the key what is declared, and declares schemes.
+func (l *load) backend(ctx context.Context) {
+	l.repeat(ctx, 100, func(int) {
+		l.use(func(server *testkit.Cardea) {
+			answer, err := testkit.Do("GET", server.Backend+schemesPath, l.key, "")
+			l.read("schemes", answer.Status, err)
+		})
+	})
+	l.repeat(ctx, 5, func(n int) {
+		slug := fmt.Sprintf("drill-%d", n)
+		body := fmt.Sprintf(`{"slug": %q, "name": %q, "rules": [{"unit": "minute", "duration": 1, "max_requests": %d}]}`, slug, slug, n+1)
+		l.use(func(server *testkit.Cardea) {
+			answer, err := testkit.Do("POST", server.Backend+schemesPath, l.key, body)
+			l.wrote("scheme "+slug, answer.Status, err, func() { l.schemes = append(l.schemes, slug) })
+		})
+	})
+}
+
+// session reads a person's session.
+func (l *load) session(ctx context.Context, person *visitor) {
+	l.repeat(ctx, 50, func(int) {
+		l.use(func(server *testkit.Cardea) {
+			answer, err := person.at(server).send("GET", "/session", "")
+			l.read("session of "+person.email, answer.Status, err)
+		})
+	})
+}
+
+// signUps signs people up, each of whose steps another server may answer.
+func (l *load) signUps(ctx context.Context, next func() *visitor) {
+	l.repeat(ctx, 1, func(int) { // mail to one network's strangers is limited
+		person := next()
+		l.use(func(server *testkit.Cardea) {
+			tab := person.at(server)
+			begun, err := tab.send("POST", "/auth/signup", fmt.Sprintf(`{"email": %q, "password": %q}`, person.email, visitorPassword))
+			l.wrote("sign-up of "+person.email, begun.Status, err, func() { person.attempt = begun.Session.SignUpAttempts[0].ID })
+		})
+		if person.attempt == "" {
+			return
+		}
+		code, err := person.await()
+		l.use(func(server *testkit.Cardea) {
+			var done reply
+			if err == nil {
+				done, err = person.at(server).send("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id": %q, "code": %q}`, person.attempt, code))
+			}
+			l.wrote("verification of "+person.email, done.Status, err, func() { l.people = append(l.people, person.email) })
+		})
+	})
+}

@@ -1,0 +1,203 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/hack/process"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// observed is a real Prometheus that scrapes processes every second and judges the alerts that config/observability ships, at once instead of
+// after their time.
+type observed struct{ url string }
+
+func observe(targets ...*testkit.Cardea) *observed {
+	GinkgoHelper()
+	program, err := exec.LookPath("prometheus")
+	Expect(err).NotTo(HaveOccurred(), "hack/install-deps.sh installs it")
+	folder := GinkgoT().TempDir()
+	raw, err := os.ReadFile(filepath.Join(testkit.Root(), "config", "observability", "prometheus_rule.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	var shipped struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	Expect(yaml.Unmarshal(raw, &shipped)).To(Succeed())
+	rules, err := yaml.JSONToYAML(shipped.Spec)
+	Expect(err).NotTo(HaveOccurred())
+	rules = regexp.MustCompile(`(?m)^( *for: ).*$`).ReplaceAll(rules, []byte("${1}0s"))
+	var hosts []string
+	for _, target := range targets {
+		hosts = append(hosts, strings.TrimPrefix(target.Metrics, "http://"))
+	}
+	scraped, err := json.Marshal(map[string]any{
+		"global":         map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"},
+		"rule_files":     []string{"rules.yaml"},
+		"scrape_configs": []any{map[string]any{"job_name": "cardea", "static_configs": []any{map[string]any{"targets": hosts}}}},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(filepath.Join(folder, "rules.yaml"), rules, 0o600)).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(folder, "prometheus.yaml"), scraped, 0o600)).To(Succeed())
+	address := fmt.Sprintf("127.0.0.1:%d", freePort())
+	run, err := processes.Group().Start(process.Spec{
+		Name: "prometheus", Path: program,
+		Args: []string{"--config.file=" + filepath.Join(folder, "prometheus.yaml"), "--storage.tsdb.path=" + filepath.Join(folder, "data"), "--web.listen-address=" + address},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(run.Kill)
+	return &observed{"http://" + address}
+}
+
+// query returns how many series a query has now.
+func (o *observed) query(expression string) func() (int, error) {
+	return func() (int, error) {
+		response, err := http.Get(o.url + "/api/v1/query?query=" + url.QueryEscape(expression))
+		if err != nil {
+			return 0, err
+		}
+		defer response.Body.Close()
+		var answer struct {
+			Status, Error string
+			Data          struct{ Result []json.RawMessage }
+		}
+		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+			return 0, err
+		}
+		if answer.Status != "success" {
+			return 0, fmt.Errorf("%s: %s", expression, answer.Error)
+		}
+		return len(answer.Data.Result), nil
+	}
+}
+
+// firing counts an alert.
+func (o *observed) firing(alert string) func() (int, error) {
+	return o.query(`ALERTS{alertstate="firing",alertname="` + alert + `"}`)
+}
+
+// judged is when the alerts were judged last.
+func (o *observed) judged() (time.Time, error) {
+	response, err := http.Get(o.url + "/api/v1/rules")
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Data struct {
+			Groups []struct{ LastEvaluation time.Time }
+		}
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return time.Time{}, err
+	}
+	if len(answer.Data.Groups) != 1 {
+		return time.Time{}, fmt.Errorf("%d groups of rules", len(answer.Data.Groups))
+	}
+	return answer.Data.Groups[0].LastEvaluation, nil
+}
+
+// dashboardQueries are what the shipped dashboard asks for, by the titles of its panels.
+func dashboardQueries() map[string][]string {
+	GinkgoHelper()
+	raw, err := os.ReadFile(filepath.Join(testkit.Root(), "config", "observability", "dashboards", "cardea.json"))
+	Expect(err).NotTo(HaveOccurred())
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	Expect(json.Unmarshal(raw, &dashboard)).To(Succeed())
+	queries := map[string][]string{}
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			queries[panel.Title] = append(queries[panel.Title], strings.ReplaceAll(target.Expr, "$__rate_interval", "1m"))
+		}
+	}
+	Expect(queries).NotTo(BeEmpty())
+	return queries
+}
+
+var _ = Describe("Prometheus", Ordered, func() {
+	const host = "observed.localhost"
+	var (
+		operator, server, other *testkit.Cardea
+		inbox                   *carrier.Carrier
+		prometheus              *observed
+		namespace, key          string
+	)
+	BeforeAll(func(ctx context.Context) {
+		db := startDatabase(ctx)
+		inbox = startCarrier()
+		operator = start(ctx, testkit.Launch{Role: "operator", Store: db.url})
+		server = start(ctx, testkit.Launch{Role: "server", Store: db.url, Flags: serving})
+		other = start(ctx, testkit.Launch{Role: "server", Store: db.url, Flags: serving})
+		var err error
+		namespace, err = cluster.Namespace(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		apply(ctx, secretsRoleBinding(namespace)+"\n---\n"+staging(namespace, host, inbox, "")+"---"+
+			strings.ReplaceAll(limitedApp(namespace, "tight", `"*"`, "{unit: hour, duration: 1, maxRequests: 1}"), "{name: acme}", "{name: people}")+
+			appKey(namespace, "tight", "tight-key", `"*"`))
+		expectAllReady(ctx, namespace)
+		key = cluster.APIKey(ctx, namespace, "people-key")
+		Eventually(get(server, schemesPath, key)).Should(haveStatus(200))
+		prometheus = observe(operator, server, other)
+		Eventually(prometheus.query(`up{job="cardea"} == 1`)).Should(Equal(3))
+	})
+	AfterAll(func() { processes.KillAll() })
+
+	It("has series for every query of the dashboard", func(ctx context.Context) {
+		tight := cluster.APIKey(ctx, namespace, "tight-key")
+		// A rate needs what counts to be there before it counts, and again after.
+		for n := range 2 {
+			person := newVisitor(host, inbox, server)
+			person.signUp()
+			person.verifyPhone(fmt.Sprintf("+1202555%04d", 100+n))
+			for range 3 {
+				do(server, "GET", schemesPath, tight, "")
+				do(server, "GET", schemesPath, "ck_nonsense", "")
+			}
+			counted, err := server.Metric("cardea_phones_verified_total")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(prometheus.query(fmt.Sprintf(`sum(cardea_phones_verified_total) >= %v`, counted))).Should(Equal(1))
+		}
+		for title, queries := range dashboardQueries() {
+			for _, query := range queries {
+				Eventually(prometheus.query(query)).Should(BeNumerically(">", 0), "%s: %s", title, query)
+			}
+		}
+	})
+
+	It("hears no alert of an install that nothing is wrong with", func() {
+		begin := time.Now()
+		Eventually(prometheus.judged).Should(BeTemporally(">", begin))
+		for _, alert := range []string{"CardeaAbsent", "CardeaDown", "CardeaNoLeader", "CardeaStale", "CardeaErrors", "CardeaDecisionsUnavailable", "CardeaLimitsNotShared", "CardeaMessagesFail"} {
+			Expect(prometheus.firing(alert)()).To(BeZero(), alert)
+		}
+	})
+
+	It("hears of a server that is gone, an operator that is gone, and of everything", func() {
+		other.Kill()
+		Eventually(prometheus.firing("CardeaDown")).Should(Equal(1))
+		Expect(prometheus.firing("CardeaNoLeader")()).To(BeZero())
+		operator.Kill()
+		Eventually(prometheus.firing("CardeaNoLeader")).Should(Equal(1))
+		Expect(prometheus.firing("CardeaAbsent")()).To(BeZero())
+		server.Kill()
+		Eventually(prometheus.firing("CardeaAbsent")).WithTimeout(time.Minute).Should(Equal(1))
+	})
+})

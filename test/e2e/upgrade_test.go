@@ -1,0 +1,181 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// buildBefore builds the release before this one, and returns its cardea. errHistoryMissing where the clone is shallow.
+func buildBefore(ctx context.Context) (string, error) {
+	build := exec.CommandContext(ctx, filepath.Join(testkit.Root(), "hack", "build-before.sh"))
+	out, err := build.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 3 {
+		return "", fmt.Errorf("%w: %s", errHistoryMissing, out)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return filepath.Join(testkit.Root(), "bin", "before", "cardea"), nil
+}
+
+var errHistoryMissing = errors.New("no history")
+
+// TestTheReleaseBeforeIsAtHand stands beside the drill, so that a clone without history is told so in the summary of the tests.
+func TestTheReleaseBeforeIsAtHand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the release before")
+	}
+	_, err := buildBefore(t.Context())
+	if errors.Is(err, errHistoryMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// release is one of the two versions of the drill, as processes are started from it.
+type release struct {
+	binary  string
+	without []string
+}
+
+func (r release) launch(role, store string, flags ...string) testkit.Launch {
+	return testkit.Launch{Role: role, Store: store, Flags: flags, Binary: r.binary, Without: r.without}
+}
+
+var _ = Describe("An upgrade under load", Ordered, func() {
+	const host = "drill.localhost"
+	var (
+		before, now        release
+		db                 *database
+		servers, operators []*testkit.Cardea
+		namespace, key     string
+		vera               *visitor
+		work               *load
+		end                context.CancelFunc
+		pace               func()
+	)
+	BeforeAll(func(ctx context.Context) {
+		binary, err := buildBefore(ctx)
+		if errors.Is(err, errHistoryMissing) {
+			Skip(err.Error())
+		}
+		Expect(err).NotTo(HaveOccurred())
+		before, now = release{binary: binary, without: []string{"decision-address", "envoy-address"}}, release{}
+		db = startDatabase(ctx)
+		inbox := startCarrier()
+		for range 2 {
+			operators = append(operators, start(ctx, before.launch("operator", db.url)))
+		}
+		for range 2 {
+			servers = append(servers, start(ctx, before.launch("server", db.url, serving...)))
+		}
+		namespace, err = cluster.Namespace(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		apply(ctx, secretsRoleBinding(namespace)+"\n---\n"+staging(namespace, host, inbox, ""))
+		expectAllReady(ctx, namespace)
+		key = cluster.APIKey(ctx, namespace, "people-key")
+		for _, server := range servers {
+			Eventually(get(server, schemesPath, key)).Should(haveStatus(200))
+		}
+		vera = newVisitor(host, inbox, servers[0])
+		vera.signUp()
+		vera.organization("First")
+
+		work = &load{fleet: newFleet(servers...), journal: &journal{}, key: key}
+		loading, cancel := context.WithCancel(context.Background())
+		end = cancel
+		DeferCleanup(cancel)
+		work.backend(loading)
+		work.session(loading, vera)
+		work.signUps(loading, func() *visitor { return newVisitor(host, inbox, servers[0]) })
+		// pace waits until the load went on for a while, on whatever runs now.
+		pace = func() {
+			GinkgoHelper()
+			reads, writes := work.progress()
+			Eventually(func(g Gomega) {
+				r, w := work.progress()
+				g.Expect(r).To(BeNumerically(">", reads+100))
+				g.Expect(w).To(BeNumerically(">", writes+10))
+				g.Expect(work.seen()).To(BeEmpty())
+			}).Should(Succeed())
+		}
+		pace()
+	})
+	AfterAll(func() {
+		if work != nil {
+			end()
+			work.group.Wait()
+		}
+		processes.KillAll()
+	})
+
+	roll := func(ctx context.Context, to release) {
+		GinkgoHelper()
+		for i, old := range servers {
+			servers[i] = start(ctx, to.launch("server", db.url, serving...))
+			work.replace(old, servers[i])
+			Eventually(work.idle(old)).Should(BeTrue())
+			expectOrderlyEnd(old)
+			pace()
+		}
+	}
+	rollOperators := func(ctx context.Context, to release) {
+		GinkgoHelper()
+		for i, old := range operators {
+			operators[i] = start(ctx, to.launch("operator", db.url))
+			Expect(old.Stop(stopsWithin)).To(Succeed())
+			pace()
+		}
+	}
+
+	It("migrates beside the release before", func(ctx context.Context) {
+		_, stderr, err := run(ctx, []string{"CARDEA_STORE=" + db.url}, "migrate")
+		Expect(err).NotTo(HaveOccurred(), stderr)
+		pace()
+	})
+	It("replaces one server after another", func(ctx context.Context) { roll(ctx, now) })
+	It("replaces one operator after another", func(ctx context.Context) { rollOperators(ctx, now) })
+	It("takes a kind that the release before does not know", func(ctx context.Context) {
+		apply(ctx, portal(namespace))
+		expectAllReady(ctx, namespace)
+		Expect(db.kinds(ctx, namespace)).To(HaveKeyWithValue(v1alpha1.KindOAuthClient, 1))
+	})
+	It("restarts one server after another", func(ctx context.Context) { roll(ctx, now) })
+	It("goes back to the operators before", func(ctx context.Context) { rollOperators(ctx, before) })
+	It("goes back to the servers before", func(ctx context.Context) { roll(ctx, before) })
+	It("failed no read and lost no write, and the session lives", func(ctx context.Context) {
+		end()
+		work.group.Wait()
+		Expect(work.faults).To(BeEmpty())
+		AddReportEntry("under load", fmt.Sprintf("%d reads, %d writes", work.reads, work.writes))
+		expectAllReady(ctx, namespace)
+		Expect(db.kinds(ctx, namespace)).To(HaveKeyWithValue(v1alpha1.KindOAuthClient, 1), "what the release before does not know is kept for the next")
+		for _, server := range servers {
+			for _, slug := range work.schemes {
+				Eventually(get(server, schemesPath+"/"+slug, key)).Should(haveMember("slug", slug))
+			}
+			for _, email := range work.people {
+				Expect(do(server, "GET", "/users?search="+url.QueryEscape(email), key, "").JSON["data"]).To(HaveLen(1), email)
+			}
+			Expect(vera.at(server).do("GET", "/me", "").Data).To(HaveKeyWithValue("email", vera.email))
+		}
+	})
+	It("ends in time with exit status 0", func() {
+		for _, c := range append(servers, operators...) {
+			expectOrderlyEnd(c)
+		}
+	})
+})
