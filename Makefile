@@ -43,7 +43,7 @@ GO_FOLDERS := $(wildcard api apiserver cmd controllers hack internal store test)
 # What `make verify` regenerates and compares.
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
 	apiserver/openapi/enduserapi/zz_generated.go \
-	config/crd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md
+	config/crd config/argocd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
 # operator and server in their own process, and the carrier is one of goroutines.
 PROCESS_PACKAGES = $(shell go list ./hack/... ./test/... | grep -v -e '/test/integration$$' -e '/hack/carrier')
@@ -222,6 +222,7 @@ manifests: bin/tools/controller-gen ## Generate the CRDs, the operator's role, a
 	@bin/tools/controller-gen crd:allowDangerousTypes=true paths=./api/... output:crd:artifacts:config=config/crd/bases
 	@bin/tools/controller-gen rbac:roleName=cardea-operator paths=./controllers/... output:rbac:artifacts:config=config/rbac
 	@go run ./hack/gen-config
+	@hack/gen-argocd.sh
 
 .PHONY: docs
 docs: bin/tools/crd-ref-docs ## Generate docs/resources.md.

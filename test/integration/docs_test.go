@@ -22,6 +22,8 @@ import (
 // elsewhere are the kinds in docs that no API server of ours knows, and what judges them instead.
 var elsewhere = map[string]string{
 	"AuthenticationConfiguration": "a file of kube-apiserver's, with which test/e2e starts one",
+	"ExternalSecret":              "of External Secrets, whose CRDs are not here",
+	"Kustomization":               "of Flux, whose CRDs are not here",
 	"SecurityPolicy":              "of Envoy Gateway, whose CRDs are not here",
 }
 
@@ -47,11 +49,12 @@ func shown(page string) (resources []*unstructured.Unstructured) {
 	return resources
 }
 
-var _ = Describe("The pages about the authorization server", func() {
+var _ = Describe("The pages that show resources", func() {
 	pages, err := filepath.Glob(filepath.Join(testkit.Root(), "docs", "oauth", "*.md"))
 	if err != nil || len(pages) == 0 {
 		panic(fmt.Sprint("docs/oauth has no pages: ", err))
 	}
+	pages = append(pages, filepath.Join(testkit.Root(), "docs", "gitops.md"))
 	for _, page := range pages {
 		It("show resources that apply, without a field too many: "+filepath.Base(page), func(ctx context.Context) {
 			namespace, err := cluster.Namespace(ctx)

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	lua "github.com/yuin/gopher-lua"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/store"
+)
+
+// health asks Argo CD's script, in the interpreter that Argo CD has, for an object's health.
+func health(t *testing.T, object map[string]any) (status, message string) {
+	t.Helper()
+	script, err := os.ReadFile(filepath.Join("..", "..", "config", "argocd", "health.lua"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := lua.NewState(lua.Options{SkipOpenLibs: true})
+	defer state.Close()
+	state.Push(state.NewFunction(lua.OpenBase))
+	state.Call(0, 0) // ipairs; Argo CD opens more than that
+	state.SetGlobal("obj", luaOf(state, object))
+	if err := state.DoString(string(script)); err != nil {
+		t.Fatal(err)
+	}
+	answer, is := state.Get(-1).(*lua.LTable)
+	if !is {
+		t.Fatalf("it returns %v", state.Get(-1))
+	}
+	return answer.RawGetString("status").String(), answer.RawGetString("message").String()
+}
+
+func luaOf(state *lua.LState, value any) lua.LValue {
+	switch v := value.(type) {
+	case map[string]any:
+		table := state.NewTable()
+		for name, member := range v {
+			table.RawSetString(name, luaOf(state, member))
+		}
+		return table
+	case []any:
+		table := state.NewTable()
+		for _, member := range v {
+			table.Append(luaOf(state, member))
+		}
+		return table
+	case string:
+		return lua.LString(v)
+	case int64:
+		return lua.LNumber(v)
+	case bool:
+		return lua.LBool(v)
+	default:
+		return lua.LNil
+	}
+}
+
+// reported is a resource of generation 2 as the operator reports it with conditions.
+func reported(t *testing.T, conditions []metav1.Condition) map[string]any {
+	t.Helper()
+	scheme := &v1alpha1.RateLimitScheme{ObjectMeta: metav1.ObjectMeta{Name: "free", Namespace: "acme", Generation: 2}}
+	scheme.APIVersion, scheme.Kind = v1alpha1.GroupVersion.String(), v1alpha1.KindRateLimitScheme
+	scheme.Status.ObservedGeneration = 2
+	scheme.Status.Conditions = merge(nil, conditions, 2, time.Now())
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// documented is every condition with a reason in docs/operations.md.
+func documented(t *testing.T) (rows [][2]string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := regexp.MustCompile(`(?s)## Conditions, and what to do\n(.*?)\n## `).FindString(string(raw))
+	row := regexp.MustCompile(`(?m)^\| ([A-Za-z=]*) ?\| ([A-Z][A-Za-z]+) \|`)
+	condition := ""
+	for _, found := range row.FindAllStringSubmatch(table, -1) {
+		if found[1] != "" {
+			condition = found[1]
+		}
+		rows = append(rows, [2]string{condition, found[2]})
+	}
+	if len(rows) < 20 {
+		t.Fatalf("the table of conditions has %d rows that were read", len(rows))
+	}
+	return rows
+}
+
+// Argo CD's script and Flux' kstatus say of every documented condition what an operator of either has to know.
+func TestHealthInArgoCDAndFlux(t *testing.T) {
+	now := time.Now()
+	away := &storeError{fmt.Errorf("%w: down", store.ErrUnavailable)}
+	for _, row := range documented(t) {
+		t.Run(row[0]+"/"+row[1], func(t *testing.T) {
+			var conditions []metav1.Condition
+			argo, flux, deleted := "Progressing", kstatus.InProgressStatus, false
+			switch reason := row[1]; row[0] {
+			case "Ready=True":
+				conditions, argo, flux = summarize(outcome{synced: true}), "Healthy", kstatus.CurrentStatus
+			case "Accepted=False":
+				conditions, argo, flux = summarize(outcome{err: Terminal(reason, "because")}), "Degraded", kstatus.FailedStatus
+			case "ReferencesResolved=False":
+				waiting := Waiting(v1alpha1.ConditionReferencesResolved, reason, "because")
+				conditions = summarize(outcome{err: waiting, unresolved: waiting})
+			case "CredentialsReady=False":
+				conditions = summarize(outcome{err: Waiting(v1alpha1.ConditionCredentialsReady, reason, "because")})
+			case "Accepted=Unknown":
+				conditions = summarize(outcome{err: away})
+			case "Synced=False":
+				conditions = summarize(outcome{err: map[string]error{v1alpha1.ReasonStoreUnavailable: away}[reason]})
+			case "Deleting=True":
+				deleted, flux = true, kstatus.TerminatingStatus
+				failed := error(away)
+				if reason != v1alpha1.ReasonStoreUnavailable {
+					failed = Waiting(v1alpha1.ConditionDeleting, reason, "because")
+				}
+				conditions = withDeleting(summarize(outcome{synced: true}), failed, 2, now)
+			case "FormerPeople=True":
+				conditions = summarize(outcome{synced: true, own: []metav1.Condition{condition("FormerPeople", metav1.ConditionTrue, reason, "because")}})
+				argo, flux = "Healthy", kstatus.CurrentStatus
+			default:
+				t.Fatalf("nobody says what %s is", row[0])
+			}
+			object := reported(t, conditions)
+			if deleted {
+				object["metadata"].(map[string]any)["deletionTimestamp"] = now.UTC().Format(time.RFC3339)
+			}
+			expectHealth(t, object, argo, flux)
+		})
+	}
+}
+
+func expectHealth(t *testing.T, object map[string]any, argo string, flux kstatus.Status) {
+	t.Helper()
+	status, message := health(t, object)
+	if status != argo || message == "" || message == "nil" {
+		t.Errorf("Argo CD says %s (%s), want %s", status, message, argo)
+	}
+	result, err := kstatus.Compute(&unstructured.Unstructured{Object: object})
+	if err != nil || result.Status != flux {
+		t.Errorf("Flux says %v, %v, want %s", result, err, flux)
+	}
+}
+
+func TestHealthOfWhatIsNotReportedYet(t *testing.T) {
+	for name, change := range map[string]func(map[string]any){
+		"nobody looked at it": func(o map[string]any) { delete(o, "status") },
+		"an edit since":       func(o map[string]any) { o["metadata"].(map[string]any)["generation"] = int64(3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := reported(t, summarize(outcome{synced: true}))
+			change(object)
+			if status, message := health(t, object); status != "Progressing" || message == "" {
+				t.Errorf("%s (%s)", status, message)
+			}
+		})
+	}
+	t.Run("suspended", func(t *testing.T) {
+		expectHealth(t, reported(t, whileSuspended(summarize(outcome{synced: true}), 2, time.Now())), "Suspended", kstatus.CurrentStatus)
+	})
+	t.Run("refused, with the reason", func(t *testing.T) {
+		if _, message := health(t, reported(t, summarize(outcome{err: errors.Join(Terminal(v1alpha1.ReasonConflict, "held by another"))}))); message != "held by another" {
+			t.Errorf("it says %q", message)
+		}
+	})
+}
