@@ -12,7 +12,7 @@ MAKEFLAGS += --no-builtin-rules
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # The image that deploy and dist name.
 IMAGE ?= cardea:latest
-# Where build puts cardea.
+# Where build puts cardea and kubectl-cardea.
 OUT ?= bin
 # The runtime store of run: empty is SQLite in .dev, else postgres://...
 STORE ?=
@@ -92,8 +92,9 @@ help: ## List the targets.
 ##@ Run
 
 .PHONY: build
-build: ## Build bin/cardea: static, without cgo.
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(OUT)/cardea ./cmd/cardea
+build: ## Build bin/cardea and bin/kubectl-cardea: static, without cgo.
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(OUT)/ ./cmd/cardea ./cmd/kubectl-cardea
+	@ln -sf kubectl-cardea $(OUT)/kubectl_complete-cardea
 
 .PHONY: run
 run: build bin/localrun k8s ## Run Cardea over a control plane on loopback (STORE=postgres://... instead of SQLite).

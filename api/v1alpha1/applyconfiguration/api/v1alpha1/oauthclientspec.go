@@ -34,7 +34,8 @@ type OAuthClientSpecApplyConfiguration struct {
 	Scopes []apiv1alpha1.ScopeName `json:"scopes,omitempty"`
 	// resources are those of the app that the client may ask tokens for. Absent: all.
 	Resources []apiv1alpha1.ResourceURI `json:"resources,omitempty"`
-	// consent is `Required`, or `Skip` for clients of your own, whose users are not asked. Absent: Required.
+	// consent is `Required`, or `Skip` for clients of your own, whose users are not asked, but once where the client asks for
+	// `offline_access`, which outlives the sign-in. Absent: Required.
 	Consent *apiv1alpha1.Consent `json:"consent,omitempty"`
 	// accessToken says what access tokens are. Absent: each of its fields has its own meaning when absent.
 	AccessToken *AccessTokenSettingsApplyConfiguration `json:"accessToken,omitempty"`
