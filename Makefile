@@ -15,7 +15,7 @@ IMAGE ?= cardea:latest
 # The image of image and release, without a tag: the version is the tag. PUSH also pushes it to the name given.
 IMAGE_NAME ?= cardea
 PUSH ?=
-# Where build puts cardea.
+# Where build puts cardea and kubectl-cardea.
 OUT ?= bin
 # The runtime store of run: empty is SQLite in .dev, else postgres://...
 STORE ?=
@@ -101,8 +101,9 @@ help: ## List the targets.
 ##@ Run
 
 .PHONY: build
-build: ## Build bin/cardea: static, without cgo.
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(OUT)/cardea ./cmd/cardea
+build: ## Build bin/cardea and bin/kubectl-cardea: static, without cgo.
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(OUT)/ ./cmd/cardea ./cmd/kubectl-cardea
+	@ln -sf kubectl-cardea $(OUT)/kubectl_complete-cardea
 
 .PHONY: run
 run: build bin/localrun $(if $(CLUSTER),$(filter bin/%,$(KUBECTL)),k8s) ## Run Cardea over a control plane on loopback (CLUSTER=current: on your kubeconfig's cluster; STORE=postgres://... instead of SQLite).

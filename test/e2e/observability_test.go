@@ -22,8 +22,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// observed is a real Prometheus that scrapes processes every second and judges the alerts that config/observability ships, at once instead of
-// after their time.
+// observed is a real Prometheus that scrapes processes every two seconds and judges the alerts that config/observability ships, after seconds
+// where they wait for minutes.
 type observed struct{ url string }
 
 func observe(targets ...*testkit.Cardea) *observed {
@@ -39,13 +39,13 @@ func observe(targets ...*testkit.Cardea) *observed {
 	Expect(yaml.Unmarshal(raw, &shipped)).To(Succeed())
 	rules, err := yaml.JSONToYAML(shipped.Spec)
 	Expect(err).NotTo(HaveOccurred())
-	rules = regexp.MustCompile(`(?m)^( *for: ).*$`).ReplaceAll(rules, []byte("${1}0s"))
+	rules = regexp.MustCompile(`(?m)^( *for: ).*$`).ReplaceAll(rules, []byte("${1}6s"))
 	var hosts []string
 	for _, target := range targets {
 		hosts = append(hosts, strings.TrimPrefix(target.Metrics, "http://"))
 	}
 	scraped, err := json.Marshal(map[string]any{
-		"global":         map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"},
+		"global":         map[string]any{"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
 		"rule_files":     []string{"rules.yaml"},
 		"scrape_configs": []any{map[string]any{"job_name": "cardea", "static_configs": []any{map[string]any{"targets": hosts}}}},
 	})
@@ -157,6 +157,9 @@ var _ = Describe("Prometheus", Ordered, func() {
 		Eventually(get(server, schemesPath, key)).Should(haveStatus(200))
 		prometheus = observe(operator, server, other)
 		Eventually(prometheus.query(`up{job="cardea"} == 1`)).Should(Equal(3))
+		for _, alert := range []string{"CardeaAbsent", "CardeaNoLeader"} { // which nobody was scraped for before
+			Eventually(prometheus.firing(alert)).Should(BeZero())
+		}
 	})
 	AfterAll(func() { processes.KillAll() })
 

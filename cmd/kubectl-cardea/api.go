@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
+)
+
+// mostAnswer bounds what is read of a server's answer, in bytes.
+const mostAnswer = 16 << 20
+
+// environment variables that stand for flags, as `make run` exports them.
+const (
+	envServer         = "CARDEA_BASE_URL"
+	envDecisionServer = "CARDEA_DECISION_URL"
+	envAPIKey         = "CARDEA_API_KEY"
+)
+
+// apiFlags say which server is meant and with what to sign in there.
+type apiFlags struct {
+	server, keyFile, keyOf, authority string
+	// serverEnv stands for the server's flag.
+	serverEnv string
+}
+
+// register adds the flags. port is that of the listener in question, for the sentence that says how to reach it.
+func (f *apiFlags) register(cmd *cobra.Command, to *connection, serverEnv, listener string) {
+	f.serverEnv = serverEnv
+	flags := cmd.Flags()
+	flags.StringVar(&f.server, "server", "", fmt.Sprintf("URL of %s (or %s)", listener, serverEnv))
+	flags.StringVar(&f.keyFile, "api-key-file", "", "file with an API key or token; absent: "+envAPIKey)
+	flags.StringVar(&f.keyOf, "use-key", "", "APIKey whose key to use, read from its Secret with your own rights")
+	flags.StringVar(&f.authority, "certificate-authority", "", "file with the certificates to trust the server by; absent: the system's")
+	cmd.MarkFlagsMutuallyExclusive("api-key-file", "use-key")
+	_ = cmd.RegisterFlagCompletionFunc("use-key", to.completeOf("APIKey"))
+}
+
+// api is Cardea's HTTP interface.
+type api struct {
+	base *url.URL
+	key  string
+	http *http.Client
+}
+
+func (f *apiFlags) open(ctx context.Context, to *connection, around surroundings) (*api, error) {
+	server := f.server
+	if server == "" {
+		server, _ = around.lookup(f.serverEnv)
+	}
+	if server == "" {
+		return nil, usagef("no server is named: give --server or %s. Inside the cluster it is a port of Service cardea-server; from outside "+
+			"let kubectl -n cardea-system port-forward service/cardea-server 8080 8082 run beside, and name http://127.0.0.1:8080 (8082 for decide)", f.serverEnv)
+	}
+	base, err := url.Parse(server)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil {
+		// A URL may hold a password, so it is not repeated.
+		return nil, usagef("--server is no URL such as https://cardea.example without user and password: correct it")
+	}
+	key, err := f.credential(ctx, to, around)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if f.authority != "" {
+		certificates, err := os.ReadFile(f.authority)
+		pool := x509.NewCertPool()
+		if err != nil || !pool.AppendCertsFromPEM(certificates) {
+			return nil, usagef("--certificate-authority: %s holds no certificates in PEM form", f.authority)
+		}
+		transport.TLSClientConfig.RootCAs = pool
+	}
+	return &api{base: base, key: key, http: &http.Client{
+		Timeout: to.timeout, Transport: transport,
+		// Somewhere else the key has no business.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// credential returns what proves to the server who asks.
+func (f *apiFlags) credential(ctx context.Context, to *connection, around surroundings) (string, error) {
+	switch {
+	case f.keyOf != "":
+		opened, err := to.open(ctx)
+		if err != nil {
+			return "", err
+		}
+		key, err := opened.credential(ctx, "apikey/"+f.keyOf)
+		if err != nil {
+			return "", err
+		}
+		value, _, err := key.read(ctx)
+		return value, err
+	case f.keyFile != "":
+		content, err := os.ReadFile(f.keyFile)
+		if err != nil {
+			return "", usagef("--api-key-file: %v", err)
+		}
+		return oneLine("--api-key-file", string(content))
+	}
+	value, found := around.lookup(envAPIKey)
+	if !found || value == "" {
+		return "", usagef("no credential is given: set %s, or give --api-key-file or --use-key APIKEY; a ServiceAccount's token does as well where the deployment accepts it", envAPIKey)
+	}
+	return oneLine(envAPIKey, value)
+}
+
+// oneLine refuses what cannot be sent in a header, and does not repeat it.
+func oneLine(from, value string) (string, error) {
+	value = strings.TrimSpace(value)
+	if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", usagef("%s holds no API key or token: one word of visible ASCII characters", from)
+	}
+	return value, nil
+}
+
+// get asks for a path and reads its JSON.
+func (a *api) get(ctx context.Context, path string, query url.Values, into any) error {
+	target := a.base.JoinPath(path)
+	target.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+a.key)
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "kubectl-cardea/"+version)
+	resp, err := a.http.Do(req)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return &accessError{err: err, message: fmt.Sprintf("the server at %s is out of reach: %v: see whether it runs and the URL is the right one", a.base.Host, err)}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
+	if err != nil {
+		return &accessError{err: err, message: fmt.Sprintf("the server at %s broke off its answer: %v: try again", a.base.Host, err)}
+	}
+	if resp.StatusCode != http.StatusOK {
+		return a.refusal(resp.StatusCode, body)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("what answers at %s is no Cardea server of this listener: %w: correct --server", a.base.Host, err)
+	}
+	return nil
+}
+
+// refusal is an answer that is none of 200.
+func (a *api) refusal(status int, body []byte) error {
+	var told struct {
+		Message string `json:"message"`
+	}
+	_ = json.Unmarshal(body, &told)
+	message := terminal.Clean(told.Message)
+	if message == "" {
+		message = http.StatusText(status)
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		return &accessError{message: fmt.Sprintf("the server at %s does not accept the credential: give one of this deployment that is not revoked", a.base.Host)}
+	case http.StatusForbidden:
+		return &accessError{message: fmt.Sprintf("the server at %s refuses the credential this: %s", a.base.Host, message)}
+	}
+	return fmt.Errorf("the server at %s answers %d: %s", a.base.Host, status, message)
+}
+
+// day writes a time for people.
+func day(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }

@@ -1,0 +1,89 @@
+package cause
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// Finding is one thing that is wrong with an object, or that one should know of it.
+type Finding struct {
+	Condition string `json:"condition"`
+	// Status is the condition's, "" for what no condition tells.
+	Status  string `json:"status,omitempty"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Mend says what to do.
+	Mend string `json:"mend"`
+	// Harmless tells a finding that holds nothing back.
+	Harmless bool `json:"harmless,omitempty"`
+}
+
+// find returns what the conditions of a resource say that is wrong, the causes before what merely follows from them.
+func find(obj v1alpha1.Resource, kind string) []Finding {
+	status := obj.CommonStatus()
+	var found []Finding
+	for _, c := range status.Conditions {
+		if counts, harmless := judge(c); counts {
+			found = append(found, Finding{
+				Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Harmless: harmless,
+				Mend: mend(obj, kind, c.Type, c.Reason),
+			})
+		}
+	}
+	found = withoutSummary(found)
+	if status.ObservedGeneration < obj.GetGeneration() || len(status.Conditions) == 0 {
+		found = append(found, own(obj, kind, ReasonNotSeen, "the operator has not looked at what is declared now"))
+	}
+	if !obj.GetDeletionTimestamp().IsZero() && !slices.ContainsFunc(found, func(f Finding) bool { return f.Condition == v1alpha1.ConditionDeleting }) {
+		found = append(found, Finding{
+			Condition: v1alpha1.ConditionDeleting, Reason: v1alpha1.ReasonBeingDeleted, Message: "it is being deleted",
+			Mend: mend(obj, kind, v1alpha1.ConditionDeleting, v1alpha1.ReasonBeingDeleted),
+		})
+	}
+	slices.SortStableFunc(found, func(a, b Finding) int { return rank(a) - rank(b) })
+	return found
+}
+
+// own is a finding that no condition tells.
+func own(obj metav1.Object, kind, reason, message string) Finding {
+	return Finding{Condition: v1alpha1.ConditionReady, Reason: reason, Message: message, Mend: mend(obj, kind, v1alpha1.ConditionReady, reason)}
+}
+
+// judge tells whether a condition tells of a fault, and whether the fault holds nothing back. Reconciling and Stalled repeat others.
+func judge(c metav1.Condition) (counts, harmless bool) {
+	switch c.Type {
+	case v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled:
+		return false, false
+	case v1alpha1.ConditionDeleting:
+		return c.Status == metav1.ConditionTrue, false
+	case v1alpha1.ConditionFormerPeople, v1alpha1.ConditionIssuerChanged:
+		return c.Status == metav1.ConditionTrue, true
+	}
+	if c.Reason == v1alpha1.ReasonSuspended {
+		return true, c.Status == metav1.ConditionTrue
+	}
+	return c.Status != metav1.ConditionTrue, false
+}
+
+// withoutSummary drops Ready where another condition says the same.
+func withoutSummary(found []Finding) []Finding {
+	return slices.DeleteFunc(found, func(f Finding) bool {
+		return f.Condition == v1alpha1.ConditionReady && slices.ContainsFunc(found, func(other Finding) bool {
+			return other.Condition != v1alpha1.ConditionReady && other.Reason == f.Reason
+		})
+	})
+}
+
+// rank sorts causes before consequences, and what is harmless last.
+func rank(f Finding) int {
+	switch {
+	case f.Harmless:
+		return 2
+	case f.Reason == v1alpha1.ReasonPending:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,187 @@
+package cause
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// Reader reads the cluster. Its errors are the API server's.
+type Reader interface {
+	// Resource returns a resource of Cardea's.
+	Resource(ctx context.Context, kind, namespace, name string) (v1alpha1.Resource, error)
+	// Metadata returns the metadata of a Secret or ConfigMap, never what it holds.
+	Metadata(ctx context.Context, kind, namespace, name string) (*metav1.PartialObjectMetadata, error)
+}
+
+// State is how an object is.
+type State string
+
+const (
+	// Ready: what is declared is in force. What it depends on may still be at fault.
+	Ready State = "Ready"
+	// NotReady: it is not; the findings say why.
+	NotReady State = "NotReady"
+	// Missing: it does not exist.
+	Missing State = "Missing"
+	// Unreadable: the caller may not read it.
+	Unreadable State = "Unreadable"
+)
+
+// Node is an object and what of its references is not well.
+type Node struct {
+	// Field is where the object above refers to this one, "" at the root.
+	Field     string    `json:"field,omitempty"`
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	State     State     `json:"state"`
+	Findings  []Finding `json:"findings,omitempty"`
+	// Above tells that the object was told of before, so that its findings are left out.
+	Above bool `json:"above,omitempty"`
+	// DependsOn are the referents that are not well themselves, or whose own referents are not.
+	DependsOn []*Node `json:"dependsOn,omitempty"`
+}
+
+// Well tells that nothing holds the object back, nor what it depends on.
+func (n *Node) Well() bool {
+	return n.State == Ready && !slices.ContainsFunc(n.DependsOn, func(d *Node) bool { return !d.Well() })
+}
+
+// Silent tells that there is nothing to say of the object.
+func (n *Node) Silent() bool {
+	return n.State == Ready && len(n.Findings) == 0 && len(n.DependsOn) == 0
+}
+
+// Inquiry diagnoses objects one after another and tells of each once.
+type Inquiry struct {
+	reader Reader
+	told   map[string]*Node
+	// under are the objects whose references are being followed, for some refer in a circle.
+	under map[string]bool
+}
+
+// NewInquiry returns an inquiry that has told of nothing.
+func NewInquiry(reader Reader) *Inquiry {
+	return &Inquiry{reader: reader, told: map[string]*Node{}, under: map[string]bool{}}
+}
+
+// Diagnose returns the tree of a resource. Its error is one of reading: of what is referred to, neither absence nor a lack of rights.
+func (q *Inquiry) Diagnose(ctx context.Context, obj v1alpha1.Resource, kind string) (*Node, error) {
+	return q.diagnose(ctx, obj, Reference{Kind: kind, Name: obj.GetName()})
+}
+
+func (q *Inquiry) diagnose(ctx context.Context, obj v1alpha1.Resource, ref Reference) (*Node, error) {
+	key := ref.Kind + "/" + obj.GetNamespace() + "/" + ref.Name
+	if before := q.told[key]; before != nil {
+		return &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: ref.Name, State: stateOf(before), Above: !before.Silent()}, nil
+	}
+	node := &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), State: Ready, Findings: find(obj, ref.Kind)}
+	if slices.ContainsFunc(node.Findings, func(f Finding) bool { return !f.Harmless }) {
+		node.State = NotReady
+	}
+	q.under[key] = true
+	err := q.follow(ctx, obj, node)
+	delete(q.under, key)
+	q.told[key] = node
+	return node, err
+}
+
+// stateOf is NotReady also where what it depends on is not well: the object is told of in one line.
+func stateOf(n *Node) State {
+	if n.State == Ready && !n.Well() {
+		return NotReady
+	}
+	return n.State
+}
+
+// follow adds the referents that are not well.
+func (q *Inquiry) follow(ctx context.Context, obj v1alpha1.Resource, node *Node) error {
+	seen := map[Reference]bool{}
+	for _, ref := range References(obj) {
+		referent := Reference{Kind: ref.Kind, Name: ref.Name}
+		if seen[referent] || q.under[ref.Kind+"/"+obj.GetNamespace()+"/"+ref.Name] {
+			continue
+		}
+		seen[referent] = true
+		child, err := q.referent(ctx, obj, node, ref)
+		if err != nil {
+			return err
+		}
+		if child != nil && !child.Well() {
+			node.DependsOn = append(node.DependsOn, child)
+		}
+	}
+	return nil
+}
+
+// referent diagnoses what a reference names; nil if it is of no interest.
+func (q *Inquiry) referent(ctx context.Context, obj v1alpha1.Resource, node *Node, ref Reference) (*Node, error) {
+	child := &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: ref.Name}
+	foreign := ref.Kind == KindSecret || ref.Kind == KindConfigMap
+	// Most people may not read Secrets, and need not while the operator is content.
+	if foreign && !node.lacks(ref.Kind) {
+		return nil, nil
+	}
+	var err error
+	if foreign {
+		var found *metav1.PartialObjectMetadata
+		if found, err = q.reader.Metadata(ctx, ref.Kind, obj.GetNamespace(), ref.Name); err == nil {
+			return child.judgeShared(obj, found, node), nil
+		}
+	} else {
+		var found v1alpha1.Resource
+		if found, err = q.reader.Resource(ctx, ref.Kind, obj.GetNamespace(), ref.Name); err == nil {
+			return q.diagnose(ctx, found, ref)
+		}
+	}
+	named := &metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: ref.Name}
+	switch {
+	case apierrors.IsNotFound(err):
+		child.State = Missing
+		child.Findings = []Finding{own(named, ref.Kind, ReasonMissing, "there is none of this name in namespace "+obj.GetNamespace())}
+	case apierrors.IsForbidden(err):
+		child.State = Unreadable
+		child.Findings = []Finding{own(named, ref.Kind, ReasonUnreadable, "you may not read it, so this is not followed further")}
+	default:
+		return nil, err
+	}
+	return child, nil
+}
+
+// lacks tells whether a finding has to do with a Secret or ConfigMap.
+func (n *Node) lacks(kind string) bool {
+	return slices.ContainsFunc(n.Findings, func(f Finding) bool {
+		switch f.Reason {
+		case v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotShared:
+			return kind == KindSecret
+		case v1alpha1.ReasonConfigMapNotFound:
+			return kind == KindConfigMap
+		}
+		return false
+	})
+}
+
+// judgeShared says of a Secret that is there whether a deployment may have it; nil where the metadata tells of no fault.
+func (n *Node) judgeShared(referrer v1alpha1.Resource, secret *metav1.PartialObjectMetadata, parent *Node) *Node {
+	if parent.Kind != v1alpha1.KindIdentityDeployment || n.Kind != KindSecret ||
+		secret.Labels[v1alpha1.LabelDeployment] == referrer.GetName() || secret.Annotations[v1alpha1.LabelDeployment] == "*" {
+		return nil
+	}
+	n.State = NotReady
+	n.Findings = []Finding{{
+		Condition: v1alpha1.ConditionCredentialsReady, Reason: v1alpha1.ReasonSecretNotShared,
+		Message: "it has no label that lets " + parent.Kind + "/" + parent.Name + " have it",
+		Mend:    "kubectl label secret " + n.Name + " -n " + n.Namespace + " " + v1alpha1.LabelDeployment + "=" + referrer.GetName(),
+	}}
+	if secret.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByOperator {
+		n.Findings[0].Message = "Cardea generated it, and it is not for this"
+		n.Findings[0].Mend = "name a Secret of your own, of type " + string(corev1.SecretTypeOpaque)
+	}
+	return n
+}

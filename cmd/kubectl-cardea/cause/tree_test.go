@@ -1,0 +1,294 @@
+package cause
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// world is a cluster in memory, by kind/name; an error in it is what reading answers.
+type world map[string]any
+
+func (w world) Resource(_ context.Context, kind, _, name string) (v1alpha1.Resource, error) {
+	switch found := w[kind+"/"+name].(type) {
+	case v1alpha1.Resource:
+		return found, nil
+	case error:
+		return nil, found
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: kind}, name)
+}
+
+func (w world) Metadata(_ context.Context, kind, _, name string) (*metav1.PartialObjectMetadata, error) {
+	switch found := w[kind+"/"+name].(type) {
+	case *metav1.PartialObjectMetadata:
+		return found, nil
+	case error:
+		return nil, found
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: kind}, name)
+}
+
+// in gives a resource a name, and conditions written as Type=Status/Reason; none is Ready.
+func in[R v1alpha1.Resource](obj R, name string, conditions ...string) R {
+	obj.SetNamespace("acme")
+	obj.SetName(name)
+	if len(conditions) == 0 {
+		conditions = []string{"Ready=True/Ready"}
+	}
+	for _, text := range conditions {
+		kind, rest, _ := strings.Cut(text, "=")
+		status, reason, _ := strings.Cut(rest, "/")
+		obj.CommonStatus().Conditions = append(obj.CommonStatus().Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: "in the operator's words",
+		})
+	}
+	return obj
+}
+
+func key(app, name string, conditions ...string) *v1alpha1.APIKey {
+	k := in(&v1alpha1.APIKey{}, name, conditions...)
+	k.Spec.AppRef.Name = app
+	return k
+}
+
+func app(deployment, name string, conditions ...string) *v1alpha1.APIAuthApp {
+	a := in(&v1alpha1.APIAuthApp{}, name, conditions...)
+	a.Spec.DeploymentRef.Name = deployment
+	return a
+}
+
+// mailing is a deployment that names a Secret.
+func mailing(name string, conditions ...string) *v1alpha1.IdentityDeployment {
+	d := in(&v1alpha1.IdentityDeployment{}, name, conditions...)
+	d.Spec.Email = &v1alpha1.EmailSettings{SMTP: &v1alpha1.SMTPServer{PasswordSecretRef: &v1alpha1.SecretKeyReference{Name: "mail", Key: "password"}}}
+	return d
+}
+
+var notShared = "CredentialsReady=False/SecretNotShared"
+
+// sketch writes a tree as nested kind/name:State[reasons](children).
+func sketch(n *Node) string {
+	var reasons, children []string
+	for _, f := range n.Findings {
+		reasons = append(reasons, f.Reason)
+	}
+	for _, child := range n.DependsOn {
+		children = append(children, sketch(child))
+	}
+	text := n.Kind + "/" + n.Name + ":" + string(n.State)
+	if n.Above {
+		text += ":above"
+	}
+	if len(reasons) > 0 {
+		text += "[" + strings.Join(reasons, " ") + "]"
+	}
+	if len(children) > 0 {
+		text += "(" + strings.Join(children, ", ") + ")"
+	}
+	return text
+}
+
+func TestDiagnose(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "mail", errors.New("no"))
+	circle := in(&v1alpha1.RateLimitScheme{}, "free", "Ready=False/Invalid", "Accepted=False/Invalid")
+	circle.Spec.DeploymentRef.Name = "acme"
+	limited := in(&v1alpha1.IdentityDeployment{}, "acme")
+	limited.Spec.DefaultRateLimitSchemeRef = &v1alpha1.RateLimitSchemeReference{Name: "free"}
+	unseen := in(&v1alpha1.IdentityDeployment{}, "acme")
+	unseen.Generation = 2
+	gone := in(&v1alpha1.IdentityDeployment{}, "acme")
+	gone.DeletionTimestamp = ptr.To(metav1.Now())
+	for _, tc := range []struct {
+		name  string
+		world world
+		obj   v1alpha1.Resource
+		kind  string
+		want  string
+		well  bool
+	}{
+		{"all in force", world{"APIAuthApp/shop": app("acme", "shop"), "IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme")},
+			key("shop", "web"), "APIKey", "APIKey/web:Ready", true},
+		{"key, app, deployment, Secret without label",
+			world{"APIAuthApp/shop": app("acme", "shop"), "IdentityDeployment/acme": mailing("acme", "Ready=False/SecretNotShared", notShared),
+				"Secret/mail": &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "mail", Namespace: "acme"}}},
+			key("shop", "web"), "APIKey",
+			"APIKey/web:Ready(APIAuthApp/shop:Ready(IdentityDeployment/acme:NotReady[SecretNotShared](Secret/mail:NotReady[SecretNotShared])))", false},
+		{"a Secret that is shared by its annotation",
+			world{"Secret/mail": &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.LabelDeployment: "*"}}}},
+			mailing("acme", notShared), "IdentityDeployment", "IdentityDeployment/acme:NotReady[SecretNotShared]", false},
+		{"a Secret that one may not read", world{"Secret/mail": forbidden}, mailing("acme", notShared), "IdentityDeployment",
+			"IdentityDeployment/acme:NotReady[SecretNotShared](Secret/mail:Unreadable[Unreadable])", false},
+		{"a missing Secret", world{}, mailing("acme", "CredentialsReady=False/SecretNotFound"), "IdentityDeployment",
+			"IdentityDeployment/acme:NotReady[SecretNotFound](Secret/mail:Missing[Missing])", false},
+		{"a Secret is not looked for while the operator is content", world{"Secret/mail": errors.New("asked for")}, mailing("acme"), "IdentityDeployment",
+			"IdentityDeployment/acme:Ready", true},
+		{"a missing app", world{}, key("shop", "web", "Ready=False/NotFound", "Accepted=Unknown/Pending", "ReferencesResolved=False/NotFound", "Synced=False/Pending"), "APIKey",
+			"APIKey/web:NotReady[NotFound Pending Pending](APIAuthApp/shop:Missing[Missing])", false},
+		{"references in a circle", world{"IdentityDeployment/acme": limited, "RateLimitScheme/free": circle}, limited, "IdentityDeployment",
+			"IdentityDeployment/acme:Ready(RateLimitScheme/free:NotReady[Invalid])", false},
+		{"an edit that the operator has not seen", world{}, unseen, "IdentityDeployment", "IdentityDeployment/acme:NotReady[NotSeen]", false},
+		{"no condition at all", world{}, &v1alpha1.IdentityDeployment{ObjectMeta: metav1.ObjectMeta{Name: "acme", Namespace: "acme"}}, "IdentityDeployment",
+			"IdentityDeployment/acme:NotReady[NotSeen]", false},
+		{"a deployment that is being deleted hides its children", world{"APIAuthApp/shop": app("acme", "shop"), "IdentityDeployment/acme": gone}, key("shop", "web"), "APIKey",
+			"APIKey/web:Ready(APIAuthApp/shop:Ready(IdentityDeployment/acme:NotReady[BeingDeleted]))", false},
+		{"suspended, and in force", world{}, in(&v1alpha1.IdentityDeployment{}, "acme", "Ready=True/Suspended"), "IdentityDeployment", "IdentityDeployment/acme:Ready[Suspended]", true},
+		{"suspended before it was in force", world{}, in(&v1alpha1.IdentityDeployment{}, "acme", "Ready=False/Suspended"), "IdentityDeployment",
+			"IdentityDeployment/acme:NotReady[Suspended]", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			node, err := NewInquiry(tc.world).Diagnose(t.Context(), tc.obj, tc.kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := sketch(node); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+			if node.Well() != tc.well {
+				t.Errorf("Well() = %v", node.Well())
+			}
+		})
+	}
+}
+
+func TestAnInquiryTellsOfEachOnce(t *testing.T) {
+	w := world{"APIAuthApp/shop": app("acme", "shop", "ReferencesResolved=False/NotFound")}
+	inquiry := NewInquiry(w)
+	for _, want := range []string{
+		"APIKey/a:Ready(APIAuthApp/shop:NotReady[NotFound](IdentityDeployment/acme:Missing[Missing]))",
+		"APIKey/b:Ready(APIAuthApp/shop:NotReady:above)",
+	} {
+		name := want[len("APIKey/"):][:1]
+		node, err := inquiry.Diagnose(t.Context(), key("shop", name), "APIKey")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sketch(node); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestAnErrorOfReadingIsNoAbsence(t *testing.T) {
+	_, err := NewInquiry(world{"APIAuthApp/shop": errors.New("no answer")}).Diagnose(t.Context(), key("shop", "a"), "APIKey")
+	if err == nil {
+		t.Error("a tree was made of a cluster that does not answer")
+	}
+}
+
+// The page for operators is what people read; whatever it names must be named here too, with what to do.
+func TestEveryCauseOfTheDocumentationHasAMend(t *testing.T) {
+	causes := documented(t)
+	if len(causes) < 20 {
+		t.Fatalf("%d causes were found in the table: it is read wrongly", len(causes))
+	}
+	for _, c := range causes {
+		if _, known := mends[c.cause]; !known {
+			t.Errorf("%s=%s %s has no mend", c.condition, c.status, c.reason)
+			continue
+		}
+		deployment := in(&v1alpha1.IdentityDeployment{}, "acme", c.condition+"="+c.status+"/"+c.reason)
+		node, err := NewInquiry(world{}).Diagnose(t.Context(), deployment, "IdentityDeployment")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(node.Findings) == 0 || node.Findings[0].Reason != c.reason {
+			t.Fatalf("%s=%s %s is not told: %s", c.condition, c.status, c.reason, sketch(node))
+		}
+		if text := node.Findings[0].Mend; text == "" || text == unknown || strings.ContainsAny(text, "{}") && !strings.Contains(text, `'[{`) {
+			t.Errorf("%s: mend %q", c.reason, text)
+		}
+	}
+}
+
+type documentedCause struct {
+	cause
+	status string
+}
+
+// documented reads the table of conditions in docs/operations.md: all but the rows that say that all is well, or repeat another.
+func documented(t *testing.T) []documentedCause {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## Conditions, and what to do")
+	section, _, _ = strings.Cut(section, "\n## ")
+	row := regexp.MustCompile(`(?m)^\| ([A-Za-z= ]*)\| ([A-Za-z ]+) \|`)
+	var causes []documentedCause
+	condition, status := "", ""
+	for _, match := range row.FindAllStringSubmatch(section, -1) {
+		named, reason := strings.TrimSpace(match[1]), strings.TrimSpace(match[2])
+		if kind, value, found := strings.Cut(named, "="); found {
+			condition, status = kind, value
+		} else if named != "" {
+			condition, _, _ = strings.Cut(named, " ")
+			status = "True" // "Ready as it was"
+		}
+		if named == "condition" || strings.Contains(reason, " ") || reason == v1alpha1.ReasonReady {
+			continue
+		}
+		causes = append(causes, documentedCause{cause{condition, reason}, status})
+	}
+	return causes
+}
+
+// A reference that nobody follows would end a tree too early: every type of the API that names another object is known.
+func TestEveryTypeOfReferenceIsFollowed(t *testing.T) {
+	named := map[string]bool{}
+	var visit func(reflect.Type)
+	seen := map[reflect.Type]bool{}
+	visit = func(typ reflect.Type) {
+		switch typ.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			visit(typ.Elem())
+		case reflect.Struct:
+			if seen[typ] || typ.PkgPath() != reflect.TypeFor[v1alpha1.APIKey]().PkgPath() {
+				return
+			}
+			seen[typ] = true
+			if strings.HasSuffix(typ.Name(), "Reference") {
+				named[typ.Name()] = true
+				if _, known := referents[typ]; !known {
+					t.Errorf("%s is not followed", typ.Name())
+				}
+				return
+			}
+			for i := range typ.NumField() {
+				visit(typ.Field(i).Type)
+			}
+		}
+	}
+	for _, info := range v1alpha1.Kinds {
+		visit(reflect.TypeOf(info.New()).Elem())
+	}
+	if len(named) != len(referents) {
+		t.Errorf("%d types of references are in the API, %d are known", len(named), len(referents))
+	}
+}
+
+func TestReferencesNameTheirFields(t *testing.T) {
+	agent := in(&v1alpha1.AIAgent{}, "support")
+	agent.Spec.DeploymentRef.Name = "acme"
+	agent.Spec.ToolRefs = []v1alpha1.AIToolReference{{Name: "find"}, {Name: "cancel"}}
+	want := []Reference{
+		{"spec.deploymentRef", v1alpha1.KindIdentityDeployment, "acme"}, {"spec.toolRefs[0]", v1alpha1.KindAITool, "find"}, {"spec.toolRefs[1]", v1alpha1.KindAITool, "cancel"},
+	}
+	if got := References(agent); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+const (
+	// clockDrift is from when clocks are told apart: an HTTP date is to the second.
+	clockDrift = 5 * time.Second
+	// clockFault is what the server allows between its clock and that of who issues a token.
+	clockFault = 60 * time.Second
+	// leaseAge is the age from when nobody leads: a leader renews every second, and is followed within 12.
+	leaseAge = 15 * time.Second
+)
+
+// checkAPIServer asks for the version, and compares the clocks.
+func (d *doctor) checkAPIServer(ctx context.Context) ([]check, error) {
+	const name = "API server"
+	asker, err := rest.HTTPClientFor(d.config)
+	if err != nil {
+		return nil, err
+	}
+	base, _, err := rest.DefaultServerUrlFor(d.config)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("version").String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	before := d.now()
+	resp, err := asker.Do(req)
+	if err != nil {
+		return nil, d.explain(err, "ask", "for the version", "")
+	}
+	defer resp.Body.Close()
+	after := d.now()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return nil, d.explain(err, "ask", "for the version", "")
+	}
+	var told struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	_ = json.Unmarshal(body, &told)
+	served := ok(name, "%s, Kubernetes %s", d.config.Host, orNone(told.GitVersion))
+	return []check{served, judgeClock("clock", resp.Header.Get("Date"), before, after)}, nil
+}
+
+// judgeClock compares the date of an answer with when it was asked for and came.
+func judgeClock(name, date string, before, after time.Time) check {
+	theirs, err := http.ParseTime(date)
+	if err != nil {
+		return check{name, levelWarn, "the API server does not say what time it is", "compare the clocks by hand"}
+	}
+	// The date is cut to its second, and made between asking and answering.
+	drift := max(before.Sub(theirs)-time.Second, theirs.Sub(after), 0)
+	const mend = "let both keep time by NTP: tokens, rotations and limits go by clocks"
+	switch {
+	case drift > clockFault:
+		return check{name, levelFail, fmt.Sprintf("this clock and the API server's are %s apart", drift.Round(time.Second)), mend}
+	case drift > clockDrift:
+		return check{name, levelWarn, fmt.Sprintf("this clock and the API server's are %s apart", drift.Round(time.Second)), mend}
+	}
+	return ok(name, "this clock and the API server's agree within %s", clockDrift)
+}
+
+// checkVersion reads the version of the operator from its image.
+func (d *doctor) checkVersion(ctx context.Context) check {
+	const name = "operator"
+	var template corev1.PodTemplateSpec
+	var deployment appsv1.Deployment
+	err := d.client.Get(ctx, client.ObjectKey{Namespace: d.system, Name: "cardea-operator"}, &deployment)
+	template = deployment.Spec.Template
+	if apierrors.IsNotFound(err) {
+		var set appsv1.StatefulSet
+		err = d.client.Get(ctx, client.ObjectKey{Namespace: d.system, Name: "cardea-standalone"}, &set)
+		template = set.Spec.Template
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return check{name, levelWarn, "neither Deployment cardea-operator nor StatefulSet cardea-standalone is in namespace " + d.system,
+			"name the namespace with --system-namespace; where Cardea runs outside of the cluster there is none"}
+	case err != nil:
+		return check{name, levelWarn, "its version is not known: " + d.explain(err, "get", "deployments", d.system).Error(), "let a cluster admin look"}
+	}
+	return judgeImage(name, template, version)
+}
+
+// judgeImage compares the tag of the image with the plugin's version.
+func judgeImage(name string, template corev1.PodTemplateSpec, mine string) check {
+	if len(template.Spec.Containers) == 0 {
+		return check{name, levelWarn, "its Pod has no container", "see whether the manifests were applied whole"}
+	}
+	image := template.Spec.Containers[0].Image
+	tag := ""
+	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") && !strings.Contains(image, "@") {
+		tag = image[i+1:]
+	}
+	if tag == mine {
+		return ok(name, "image %s, of this plugin's version", image)
+	}
+	return check{name, levelWarn, fmt.Sprintf("image %s, this plugin is %s", image, mine), "use the plugin of the operator's version, if the tag tells it"}
+}
+
+// checkLease tells how long ago the leader was alive.
+func (d *doctor) checkLease(ctx context.Context) check {
+	const name = "leader"
+	var lease coordinationv1.Lease
+	err := d.client.Get(ctx, client.ObjectKey{Namespace: d.system, Name: "cardea-operator"}, &lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		return check{name, levelWarn, "there is no Lease cardea-operator in namespace " + d.system,
+			"nothing, where cardea standalone runs; else see whether the operator runs, and name its namespace with --system-namespace"}
+	case err != nil:
+		return check{name, levelWarn, "whether an operator leads is not known: " + d.explain(err, "get", "leases", d.system).Error(), "let a cluster admin look"}
+	}
+	return judgeLease(name, lease, d.now())
+}
+
+func judgeLease(name string, lease coordinationv1.Lease, now time.Time) check {
+	const mend = "see the operator's Pods and their logs; without a leader nothing that is declared comes into force"
+	holder, renewed := lease.Spec.HolderIdentity, lease.Spec.RenewTime
+	if holder == nil || *holder == "" || renewed == nil {
+		return check{name, levelFail, "no operator leads: the last one let go of the Lease", mend}
+	}
+	age := max(now.Sub(renewed.Time), 0).Round(time.Second)
+	if age > leaseAge {
+		return check{name, levelFail, fmt.Sprintf("no operator leads: %s renewed the Lease %s ago", *holder, age), mend}
+	}
+	return ok(name, "%s leads, and renewed its Lease %s ago", *holder, age)
+}
+
+// right is what a command of this plugin needs.
+type right struct {
+	verb, group, resource string
+	// lets says what it is for.
+	lets string
+}
+
+// rights are those beside reading every kind.
+var rights = []right{
+	{"get", "", "secrets", "key reveal and --use-key"},
+	{"patch", v1alpha1.GroupVersion.Group, "apikeys", "key rotate"},
+	{"delete", v1alpha1.GroupVersion.Group, "apikeys", "key revoke"},
+}
+
+// checkRights asks what the caller may do in the namespace.
+func (d *doctor) checkRights(ctx context.Context) []check {
+	const name = "your rights"
+	var denied []string
+	for _, info := range v1alpha1.Kinds {
+		allowed, err := d.may(ctx, right{verb: "list", group: v1alpha1.GroupVersion.Group, resource: info.Resource})
+		if err != nil {
+			return []check{{name, levelWarn, d.explain(err, "ask", "what you may do", "").Error(), "let a cluster admin look"}}
+		}
+		if !allowed {
+			denied = append(denied, info.Resource)
+		}
+	}
+	if len(denied) > 0 {
+		return []check{{name, levelFail, fmt.Sprintf("in namespace %s you may not list %s", d.namespace, some(denied)),
+			"ask for ClusterRole view in that namespace, or name another with -n"}}
+	}
+	checks := []check{ok(name, "in namespace %s you may read every kind", d.namespace)}
+	for _, r := range rights {
+		allowed, err := d.may(ctx, r)
+		if err == nil && !allowed {
+			checks = append(checks, check{name, levelWarn, fmt.Sprintf("you may not %s %s, so there is no %s for you", r.verb, r.resource, r.lets),
+				"ask for ClusterRole edit in that namespace, if you need it"})
+		}
+	}
+	return checks
+}
+
+func (d *doctor) may(ctx context.Context, r right) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{}, Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: d.namespace, Verb: r.verb, Group: r.group, Resource: r.resource},
+	}}
+	err := d.client.Create(ctx, review)
+	return review.Status.Allowed, err
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// checkConditions judges the store, the root key and the operator by what it says of the namespace's resources.
+func (d *doctor) checkConditions(ctx context.Context) []check {
+	var all []v1alpha1.Resource
+	for _, info := range v1alpha1.Kinds {
+		found, err := d.list(ctx, info)
+		if err != nil {
+			return []check{{"store", levelWarn, "not known: " + err.Error(), "see your rights, above"}}
+		}
+		all = append(all, found...)
+	}
+	return judgeConditions(d.namespace, all)
+}
+
+func judgeConditions(namespace string, all []v1alpha1.Resource) []check {
+	if len(all) == 0 {
+		return []check{{"store", levelWarn, "not known: no resource of Cardea is in namespace " + namespace, "name a tenant's namespace with -n"}}
+	}
+	var storeless, keyless, unseen, unready []string
+	for _, obj := range all {
+		status := obj.CommonStatus()
+		if status.ObservedGeneration < obj.GetGeneration() || len(status.Conditions) == 0 {
+			unseen = append(unseen, obj.GetName())
+		}
+		for _, c := range status.Conditions {
+			switch {
+			case c.Reason == v1alpha1.ReasonStoreUnavailable && (c.Type == v1alpha1.ConditionSynced || c.Type == v1alpha1.ConditionDeleting):
+				storeless = append(storeless, obj.GetName())
+			case c.Reason == v1alpha1.ReasonRootKeyMissing && c.Type == v1alpha1.ConditionCredentialsReady:
+				keyless = append(keyless, obj.GetName())
+			case c.Type == v1alpha1.ConditionReady && c.Status != "True":
+				unready = append(unready, obj.GetName())
+			}
+		}
+	}
+	checks := []check{ok("store", "the operator reaches it"), ok("root key", "nothing in namespace %s waits for one", namespace)}
+	if len(storeless) > 0 {
+		checks[0] = check{"store", levelFail, "the operator does not reach it: " + some(storeless) + " waits", "look at the store and the operator's log"}
+	}
+	if len(keyless) > 0 {
+		checks[1] = check{"root key", levelFail, "the operator has none: " + some(keyless) + " waits",
+			"start operator and servers with --root-key, the same file"}
+	}
+	switch {
+	case len(unseen) > 0:
+		checks = append(checks, check{"resources", levelWarn, "the operator has not looked at " + some(unseen) + " as it is now",
+			"try again in a moment; if it stays, the operator does not run"})
+	case len(unready) > 0:
+		checks = append(checks, check{"resources", levelWarn, "not ready: " + some(unready), "kubectl cardea why -n " + namespace})
+	default:
+		checks = append(checks, ok("resources", "all %d of namespace %s are in force", len(all), namespace))
+	}
+	return checks
+}
+
+// gauges are the metrics that are judged.
+const (
+	gaugeStaleness = "cardea_snapshot_staleness_seconds"
+	gaugeDegraded  = "cardea_ratelimit_shared_degraded"
+	gaugeWaiting   = "cardea_analytics_waiting_events"
+	// stale is from when the feed lags: it is followed within a second.
+	stale = 5.0
+)
+
+// checkServers asks the metrics listeners that were named.
+func (d *doctor) checkServers(ctx context.Context) []check {
+	if len(d.metrics) == 0 {
+		return []check{{"servers", levelWarn, "not looked at: nothing names one",
+			"let kubectl -n " + d.system + " port-forward service/cardea-server-metrics 8090 run beside, and give --metrics-url http://127.0.0.1:8090"}}
+	}
+	asker := &http.Client{Timeout: d.timeout}
+	var checks []check
+	for _, address := range d.metrics {
+		base, err := url.Parse(address)
+		if err != nil || base.Host == "" {
+			checks = append(checks, check{"server", levelFail, "--metrics-url names no URL", "write it as http://host:8090"})
+			continue
+		}
+		name := "server " + base.Host
+		if status, _, err := fetch(ctx, asker, base.JoinPath("readyz").String()); err != nil || status != http.StatusOK {
+			checks = append(checks, check{name, levelFail, "it is not ready: " + answered(status, err), "look at its log: it waits for the store, or does not run"})
+			continue
+		}
+		status, text, err := fetch(ctx, asker, base.JoinPath("metrics").String())
+		if err != nil || status != http.StatusOK {
+			checks = append(checks, check{name, levelWarn, "its metrics cannot be read: " + answered(status, err), "see whether this is its metrics listener"})
+			continue
+		}
+		checks = append(checks, judgeMetrics(name, readGauges(text))...)
+	}
+	return checks
+}
+
+func answered(status int, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return "it answers " + strconv.Itoa(status)
+}
+
+func fetch(ctx context.Context, asker *http.Client, address string) (status int, text string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := asker.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
+	return resp.StatusCode, string(body), err
+}
+
+// readGauges reads the metrics without labels that are judged, from Prometheus' text format.
+func readGauges(text string) map[string]float64 {
+	found := map[string]float64{}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if !slices.Contains([]string{gaugeStaleness, gaugeDegraded, gaugeWaiting}, name) {
+			continue
+		}
+		if number, err := strconv.ParseFloat(value, 64); err == nil {
+			found[name] = number
+		}
+	}
+	return found
+}
+
+func judgeMetrics(name string, gauges map[string]float64) []check {
+	lag, isServer := gauges[gaugeStaleness]
+	if !isServer {
+		return []check{ok(name, "ready; it is no server, so there is no feed to lag")}
+	}
+	checks := []check{ok(name, "ready; its configuration is %.1f s old at most", lag)}
+	if lag > stale {
+		checks[0] = check{name, levelFail, fmt.Sprintf("its configuration may be %.0f s old: it does not reach the store", lag), "look at the store, and at its log"}
+	}
+	if gauges[gaugeDegraded] > 0 {
+		checks = append(checks, check{name, levelWarn, "limits are not shared: Redis is out of reach", "look at Redis; each server counts alone until then"})
+	}
+	if waiting := gauges[gaugeWaiting]; waiting > 0 {
+		checks = append(checks, ok(name, "%.0f events of analytics wait to be sealed", waiting))
+	}
+	return checks
+}

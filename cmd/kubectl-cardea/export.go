@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/manifest"
+	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
+)
+
+func exportCommand(to *connection, around surroundings) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "export [DEPLOYMENT]",
+		Short: "Write a tenant as YAML that applies cleanly; without a name, every one of the namespace",
+		Long: "Write a tenant as YAML that applies cleanly, what was made over HTTP included. Ids derive from namespace and name, so that the same\n" +
+			"ones are served wherever it is applied. Secrets are named in a comment, and never read.",
+		Example: `  kubectl cardea export acme -n acme >acme.yaml
+  kubectl cardea export -n acme | kubectl diff -f -`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: to.completeOf(v1alpha1.KindIdentityDeployment),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cluster, err := to.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			resources, err := cluster.raw(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				resources = manifest.Of(args[0], resources)
+				if !slices.ContainsFunc(resources, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == v1alpha1.KindIdentityDeployment }) {
+					return fmt.Errorf("there is no IdentityDeployment %q in namespace %s: correct the name or the namespace (-n)", args[0], cluster.namespace)
+				}
+			}
+			if len(resources) == 0 {
+				return fmt.Errorf("there is nothing of Cardea in namespace %s: correct the namespace (-n)", cluster.namespace)
+			}
+			manifest.Sort(resources)
+			if format == formatJSON {
+				return around.print(format, asList(resources), nil)
+			}
+			return writeExport(around.out, cluster.namespace, resources)
+		},
+	}
+	outputFlag(cmd, &format, formatYAML, formatJSON)
+	return cmd
+}
+
+// raw returns every resource of the namespace as the API server has it, so that fields that are newer than this plugin stay.
+func (c *cluster) raw(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for _, info := range v1alpha1.Kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(info.Kind + "List"))
+		if err := c.client.List(ctx, list, client.InNamespace(c.namespace)); err != nil {
+			return nil, c.explain(err, "list", info.Resource, c.namespace)
+		}
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
+		}
+	}
+	return all, nil
+}
+
+// staying are the resources without those that are being deleted, cleaned.
+func staying(resources []*unstructured.Unstructured) (kept, leaving []*unstructured.Unstructured) {
+	for _, obj := range resources {
+		if obj.GetDeletionTimestamp() != nil {
+			leaving = append(leaving, obj)
+		} else {
+			kept = append(kept, manifest.Clean(obj))
+		}
+	}
+	return kept, leaving
+}
+
+func asList(resources []*unstructured.Unstructured) map[string]any {
+	kept, _ := staying(resources)
+	items := []any{}
+	for _, obj := range kept {
+		items = append(items, obj.Object)
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+}
+
+func writeExport(w io.Writer, namespace string, resources []*unstructured.Unstructured) error {
+	kept, leaving := staying(resources)
+	var b strings.Builder
+	writePreamble(&b, namespace, kept, leaving)
+	for _, obj := range kept {
+		text, err := terminal.YAML(obj.Object)
+		if err != nil {
+			return err
+		}
+		b.WriteString("---\n")
+		b.Write(text)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writePreamble says what the YAML needs and has not. Names of Kubernetes objects cannot end a comment.
+func writePreamble(b *strings.Builder, namespace string, kept, leaving []*unstructured.Unstructured) {
+	fmt.Fprintf(b, "# Cardea's resources of namespace %s. Not in here:\n", namespace)
+	fmt.Fprintf(b, "# - Namespace %s, with its annotation %s where hosts are granted\n", namespace, v1alpha1.AnnotationAllowedHosts)
+	b.WriteString("# - RoleBinding cardea-operator-secrets, by which the operator may keep and read Secrets there\n")
+	secrets, configMaps := manifest.Needs(kept)
+	for _, needed := range []struct {
+		kind  string
+		names map[string][]string
+	}{{"Secret", secrets}, {"ConfigMap", configMaps}} {
+		for _, name := range slices.Sorted(maps.Keys(needed.names)) {
+			fmt.Fprintf(b, "# - %s %s, which %s needs\n", needed.kind, name, strings.Join(needed.names[name], ", "))
+		}
+	}
+	for _, obj := range kept {
+		if _, generated, _ := unstructured.NestedMap(obj.Object, "spec", "secretTemplate"); generated {
+			fmt.Fprintf(b, "# - the Secret of %s/%s: in another cluster the operator generates a new one\n", obj.GetKind(), obj.GetName())
+		}
+	}
+	for _, obj := range leaving {
+		fmt.Fprintf(b, "# - %s/%s, which is being deleted\n", obj.GetKind(), obj.GetName())
+	}
+}

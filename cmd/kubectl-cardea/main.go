@@ -1,0 +1,85 @@
+// Command kubectl-cardea is `kubectl cardea`: it says why something is not in force, exports a tenant, works with keys, and asks the
+// server, with no rights but those of who runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// completer is the name under which kubectl asks a plugin for completions.
+const completer = "kubectl_complete-cardea"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot(surroundings{in: os.Stdin, out: os.Stdout, err: os.Stderr, lookup: os.LookupEnv})
+	root.SetArgs(arguments(os.Args))
+	err := root.ExecuteContext(ctx)
+	var quiet *faultFound
+	if err != nil && !errors.As(err, &quiet) {
+		fmt.Fprintln(os.Stderr, "kubectl cardea:", terminal.Clean(err.Error()))
+	}
+	os.Exit(exitCode(err))
+}
+
+// arguments are those of the command line; under the completer's name they are words to complete.
+func arguments(args []string) []string {
+	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == completer {
+		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
+	}
+	return args[1:]
+}
+
+// newRoot is the one list of commands.
+func newRoot(around surroundings) *cobra.Command {
+	to := &connection{}
+	root := &cobra.Command{
+		Use:   "kubectl-cardea",
+		Short: "Look into Cardea: why something is not in force, tenants as YAML, keys, people and numbers",
+		Long: "Look into Cardea with your own rights: why something is not in force, tenants as YAML, keys, people and numbers.\n\n" +
+			"Exit codes: 0 it is well; 1 something is not ready, not allowed or not there; 2 wrong usage; 3 out of reach, or you lack a right.",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cardea"},
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		// kubectl completes plugins by a program of their own.
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(around.in)
+	root.SetOut(around.out)
+	root.SetErr(around.err)
+	to.register(root)
+	root.AddCommand(
+		whyCommand(to, around), exportCommand(to, around), keyCommand(to, around),
+		usersCommand(to, around), analyticsCommand(to, around), decideCommand(to, around),
+		doctorCommand(to, around), versionCommand(),
+	)
+	markRuns(root)
+	return root
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this plugin",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version)
+			return err
+		},
+	}
+}

@@ -1,0 +1,142 @@
+// Package manifest makes what is in a cluster into what somebody would have written: YAML without what servers and tools added, in an order
+// that applies cleanly.
+package manifest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// requests are annotations that ask for something once. They declare nothing, and would ask again wherever they are applied.
+var requests = []string{v1alpha1.AnnotationReconcileRequestedAt, v1alpha1.AnnotationRotateAt}
+
+// traces are prefixes of the labels and annotations that deploying tools mark objects with. Applied from elsewhere they would be lies, on
+// which such a tool may delete the object.
+var traces = []string{
+	"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/", "meta.helm.sh/", "helm.sh/chart",
+	"helm.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/", "argocd.argoproj.io/", "config.kubernetes.io/", "applyset.kubernetes.io/",
+}
+
+// Clean returns an object as it would be declared: name, namespace, labels and annotations that are the user's, and the spec.
+func Clean(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	metadata := map[string]any{"name": obj.GetName(), "namespace": obj.GetNamespace()}
+	labels := kept(obj.GetLabels(), func(name, value string) bool {
+		// Declared from now on: neither HTTP's, which yields to others, nor Helm's.
+		return name == v1alpha1.LabelManagedBy && (value == v1alpha1.ManagedByHTTP || value == "Helm") || trace(name)
+	})
+	annotations := kept(obj.GetAnnotations(), func(name, _ string) bool { return slices.Contains(requests, name) || trace(name) })
+	if len(labels) > 0 {
+		metadata["labels"] = labels
+	}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	clean := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": obj.GetAPIVersion(), "kind": obj.GetKind(), "metadata": metadata,
+	}}
+	if spec, found := obj.Object["spec"]; found {
+		clean.Object["spec"] = spec
+	}
+	return clean
+}
+
+func trace(name string) bool {
+	return slices.ContainsFunc(traces, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+func kept(from map[string]string, drop func(name, value string) bool) map[string]any {
+	left := map[string]any{}
+	for name, value := range from {
+		if !drop(name, value) {
+			left[name] = value
+		}
+	}
+	return left
+}
+
+// parents are the fields by which a resource belongs to another, and the kinds they name.
+var parents = []struct{ field, kind string }{
+	{"deploymentRef", v1alpha1.KindIdentityDeployment}, {"appRef", v1alpha1.KindAPIAuthApp}, {"oauthAppRef", v1alpha1.KindOAuthApp},
+}
+
+// Of returns the resources that belong to a deployment, itself included, in the order they came in.
+func Of(deployment string, resources []*unstructured.Unstructured) []*unstructured.Unstructured {
+	belongs := map[string]bool{v1alpha1.KindIdentityDeployment + "/" + deployment: true}
+	// What belongs to what belongs: as often as there is something new.
+	for before := 0; before < len(belongs); {
+		before = len(belongs)
+		for _, obj := range resources {
+			if parent := parentOf(obj); parent != "" && belongs[parent] {
+				belongs[obj.GetKind()+"/"+obj.GetName()] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(resources), func(obj *unstructured.Unstructured) bool { return !belongs[obj.GetKind()+"/"+obj.GetName()] })
+}
+
+func parentOf(obj *unstructured.Unstructured) string {
+	for _, parent := range parents {
+		if name, found, _ := unstructured.NestedString(obj.Object, "spec", parent.field, "name"); found {
+			return parent.kind + "/" + name
+		}
+	}
+	return ""
+}
+
+// Sort puts what is referred to before what refers to it, and within a kind names in their order.
+func Sort(resources []*unstructured.Unstructured) {
+	rank := map[string]int{}
+	for i, info := range v1alpha1.Kinds {
+		rank[info.Kind] = i
+	}
+	slices.SortStableFunc(resources, func(a, b *unstructured.Unstructured) int {
+		if byKind := rank[a.GetKind()] - rank[b.GetKind()]; byKind != 0 {
+			return byKind
+		}
+		return strings.Compare(a.GetName(), b.GetName())
+	})
+}
+
+// Needs are the names of the Secrets and ConfigMaps that specs refer to and that an export leaves to the user, each with who needs it.
+// Both kinds are told apart by the field: fields that name ConfigMaps end with ConfigMapRef.
+func Needs(resources []*unstructured.Unstructured) (secrets, configMaps map[string][]string) {
+	secrets, configMaps = map[string][]string{}, map[string][]string{}
+	for _, obj := range resources {
+		note := func(to map[string][]string, name string) {
+			if who := obj.GetKind() + "/" + obj.GetName(); !slices.Contains(to[name], who) {
+				to[name] = append(to[name], who)
+			}
+		}
+		walk(obj.Object["spec"], "", func(field, name string) {
+			switch {
+			case strings.HasSuffix(field, "ConfigMapRef"):
+				note(configMaps, name)
+			case strings.HasSuffix(field, "SecretRef"), field == "secretKeyRef":
+				note(secrets, name)
+			}
+		})
+	}
+	return secrets, configMaps
+}
+
+// walk calls found for every object with a name, with the field it is the value of.
+func walk(value any, field string, found func(field, name string)) {
+	switch v := value.(type) {
+	case map[string]any:
+		if name, isText := v["name"].(string); isText {
+			found(field, name)
+		}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			walk(v[key], key, found)
+		}
+	case []any:
+		for _, item := range v {
+			walk(item, field, found)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/cause"
+	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
+)
+
+// run runs a command line with an environment of its own.
+func run(t *testing.T, env map[string]string, args ...string) (out, problems string, code int) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	root := newRoot(surroundings{in: strings.NewReader(""), out: &stdout, err: &stderr, lookup: func(name string) (string, bool) {
+		value, found := env[name]
+		return value, found
+	}})
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	if err != nil {
+		stderr.WriteString(terminal.Clean(err.Error()))
+	}
+	return stdout.String(), stderr.String(), exitCode(err)
+}
+
+// answering is a server that gives one answer to everything, and what it was asked last.
+func answering(t *testing.T, status int, body string) (url string, asked *http.Request) {
+	t.Helper()
+	asked = &http.Request{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = *r.Clone(context.Background())
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, asked
+}
+
+func TestHostileNamesDoNotSteerTheTerminal(t *testing.T) {
+	const hostile = "Ada\x1b]0;gotcha\a\u009b2J\u202e"
+	name, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, asked := answering(t, http.StatusOK, fmt.Sprintf(`{"data":[{"id":"7","email":"a@b.example","first_name":%s,"last_name":"","primary_phone_number":null,
+		"disabled":true,"created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}],"has_more":true,"limit":1,"offset":4,"total":9}`, name))
+	env := map[string]string{envServer: server, envAPIKey: "the-key"}
+	for _, format := range []string{formatTable, formatJSON, formatYAML} {
+		out, problems, code := run(t, env, "users", "-o", format, "--limit", "1", "--offset", "4")
+		if code != 0 {
+			t.Fatalf("%d: %s", code, problems)
+		}
+		if strings.ContainsAny(out, "\x1b\a\u009b") {
+			t.Errorf("%s steers the terminal: %q", format, out)
+		}
+		if format == formatTable && !strings.Contains(out, "1 of 9 users; --offset 5 shows the next.") {
+			t.Errorf("got %s", out)
+		}
+	}
+	if got := asked.Header.Get("Authorization"); got != "Bearer the-key" {
+		t.Errorf("the server was shown %q", got)
+	}
+	refusing, _ := answering(t, http.StatusForbidden, `{"message":"no\u001b[2J"}`)
+	_, problems, _ := run(t, map[string]string{envServer: refusing, envAPIKey: "the-key"}, "users")
+	if strings.Contains(problems, "\x1b") || !strings.Contains(problems, `no\u001b[2J`) {
+		t.Errorf("a refusal: %q", problems)
+	}
+}
+
+func TestWhatAServerRefusesIsASentence(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		status int
+		body   string
+		code   int
+		says   string
+	}{
+		{"not accepted", http.StatusUnauthorized, `{"message":"no"}`, exitNoAccess, "does not accept the credential"},
+		{"no right", http.StatusForbidden, `{"message":"users:read is missing"}`, exitNoAccess, "users:read is missing"},
+		{"away for a while", http.StatusServiceUnavailable, `{"message":"the store is out of reach"}`, exitFault, "answers 503: the store is out of reach"},
+		{"something else", http.StatusOK, `<html>`, exitFault, "is no Cardea server of this listener"},
+		{"a redirect", http.StatusFound, ``, exitFault, "answers 302"},
+	} {
+		server, _ := answering(t, tc.status, tc.body)
+		_, problems, code := run(t, map[string]string{envAPIKey: "hunter2-key"}, "users", "--server", server)
+		if code != tc.code || !strings.Contains(problems, tc.says) || strings.Contains(problems, "hunter2") {
+			t.Errorf("%s: %d %q", tc.name, code, problems)
+		}
+	}
+}
+
+func TestHowAServerIsNamed(t *testing.T) {
+	for _, tc := range []struct {
+		name, server, key string
+		code              int
+		says              string
+	}{
+		{"nobody listens", "http://127.0.0.1:1", "hunter2", exitNoAccess, "out of reach"},
+		{"no URL", "http://user:hunter2@acme.example", "hunter2", exitUsage, "--server is no URL"},
+		{"none", "", "hunter2", exitUsage, "port-forward"},
+		{"a key of two lines", "http://127.0.0.1:1", "hunter2\nhunter2", exitUsage, "CARDEA_API_KEY holds no API key"},
+		{"no key", "http://127.0.0.1:1", "", exitUsage, "no credential is given"},
+	} {
+		_, problems, code := run(t, map[string]string{envServer: tc.server, envAPIKey: tc.key}, "users")
+		if code != tc.code || !strings.Contains(problems, tc.says) || strings.Contains(problems, "hunter2") {
+			t.Errorf("%s: %d %q", tc.name, code, problems)
+		}
+	}
+}
+
+// An API server without our CRDs answers 404 for the group's version.
+func TestAClusterWithoutCardea(t *testing.T) {
+	server, _ := answering(t, http.StatusNotFound, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: [{name: x, cluster: {server: %q}}]\ncontexts: [{name: x, context: {cluster: x, user: x}}]\nusers: [{name: x}]\n", server)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"why"}, {"doctor"}, {"export"}, {"key", "rotate", "x"}} {
+		_, problems, code := run(t, nil, append(args, "--kubeconfig", file)...)
+		if code != exitNoAccess || !strings.Contains(problems, "Cardea is not installed there: choose another cluster with --context") {
+			t.Errorf("%v: %d %q", args, code, problems)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"why", "-o", "xml"}, {"why", "a/b/c"}, {"key"}, {"key", "reveal"}, {"users", "--limit", "0"}, {"users", "extra"}, {"analytics", "--days", "0"},
+		{"analytics", "--from", "yesterday"}, {"analytics", "--from", "2026-02-01T00:00:00Z", "--to", "2026-01-01T00:00:00Z"}, {"decide", "GET", "/"},
+		{"decide", "--key-id", "x", "a", "GET", "/"}, {"users", "--api-key-file", "a", "--use-key", "b"}, {"nonsense"},
+	} {
+		if _, problems, code := run(t, nil, args...); code != exitUsage || problems == "" {
+			t.Errorf("%v: %d %q", args, code, problems)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	if got := strings.Join(arguments([]string{"/usr/bin/kubectl-cardea", "why"}), " "); got != "why" {
+		t.Errorf("got %q", got)
+	}
+	if got := strings.Join(arguments([]string{"/usr/bin/" + completer, "why", ""}), " "); got != "__complete why " {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestATreeIsDrawn(t *testing.T) {
+	leaf := &cause.Node{Field: "spec.appRef", Kind: "APIAuthApp", Name: "shop", State: cause.NotReady, Findings: []cause.Finding{
+		{Condition: "Accepted", Status: "False", Reason: "Conflict", Message: "slug is held\nby \x1b[31manother", Mend: "choose another"},
+	}, DependsOn: []*cause.Node{{Field: "spec.deploymentRef", Kind: "IdentityDeployment", Name: "acme", State: cause.Missing}}}
+	other := &cause.Node{Field: "spec.rateLimitSchemeRef", Kind: "RateLimitScheme", Name: "free", State: cause.NotReady, Above: true}
+	root := &cause.Node{Kind: "APIKey", Name: "web", State: cause.Ready, DependsOn: []*cause.Node{leaf, other}}
+	var b strings.Builder
+	if err := (diagnosis{Resources: []*cause.Node{root}, Looked: 1}).write(&b, terminal.Style{}, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	want := `APIKey/web  in force itself, but what it depends on is not
+├─ spec.appRef: APIAuthApp/shop  not ready
+│  │  Accepted=False Conflict: slug is held by \u001b[31manother
+│  │    → choose another
+│  └─ spec.deploymentRef: IdentityDeployment/acme  missing
+└─ spec.rateLimitSchemeRef: RateLimitScheme/free  not ready, see above
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	allowed := explanation{IsActive: true, Allowed: true, Permissions: []string{"orders:read"}}
+	limited, inactive := allowed, allowed
+	limited.Allowed, inactive.IsActive = false, false
+	for _, tc := range []struct {
+		name     string
+		told     explanation
+		required []string
+		status   int
+	}{
+		{"allowed", allowed, []string{"orders:read"}, 200},
+		{"a permission is missing", allowed, []string{"orders:read", "orders:write"}, 403},
+		{"limited", limited, nil, 429},
+		{"a missing permission uses nothing up", limited, []string{"orders:write"}, 403},
+		{"refused whatever it may", inactive, []string{"orders:write"}, 401},
+		{"all", explanation{IsActive: true, Allowed: true, Permissions: []string{"*"}}, []string{"x:y"}, 200},
+	} {
+		if got := judge(tc.told, tc.required); got.Status != tc.status {
+			t.Errorf("%s: %d %s", tc.name, got.Status, got.Reason)
+		}
+	}
+}
+
+func TestRotateAtIsLaterThanTheIssue(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 500_000_000, time.UTC)
+	for issued, want := range map[time.Time]string{
+		now.Add(-time.Hour):       "2026-05-04T12:00:00Z",
+		now.Truncate(time.Second): "2026-05-04T12:00:01Z",
+		now.Add(90 * time.Second): "2026-05-04T12:01:31Z", // this clock is behind the operator's
+	} {
+		if got := rotateAt(now, issued); got != want {
+			t.Errorf("issued at %s: %s, want %s", issued, got, want)
+		}
+	}
+}
+
+func TestPeriod(t *testing.T) {
+	now := time.Date(2026, 5, 4, 23, 30, 0, 0, time.FixedZone("", -2*3600)) // the fifth in UTC
+	begin, end, err := period(now, 2, "", "")
+	if err != nil || begin != "2026-05-04T00:00:00Z" || end != "2026-05-06T00:00:00Z" {
+		t.Errorf("%s to %s, %v", begin, end, err)
+	}
+	begin, end, err = period(now, 14, "2026-05-01T02:00:00+02:00", "2026-05-02T00:00:00Z")
+	if err != nil || begin != "2026-05-01T00:00:00Z" || end != "2026-05-02T00:00:00Z" {
+		t.Errorf("%s to %s, %v", begin, end, err)
+	}
+}

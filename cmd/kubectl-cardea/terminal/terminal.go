@@ -1,0 +1,137 @@
+// Package terminal writes for people: text from elsewhere cannot steer the terminal, colours are for terminals alone.
+package terminal
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+)
+
+// hostile tells characters that steer a terminal or hide what they stand beside: controls (C0, DEL, C1), and the invisible ones of the
+// format category, of which some turn the direction of text.
+func hostile(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError
+}
+
+// Clean returns text on one line with every hostile character written out, such as \u001b. Line breaks become blanks.
+func Clean(text string) string {
+	return clean(text, func(r rune) string {
+		if r == '\n' || r == '\r' || r == '\t' {
+			return " "
+		}
+		return escaped(r)
+	})
+}
+
+// CleanJSON writes hostile characters of a JSON text as JSON's own escapes. encoding/json escapes C0 alone, and some terminals obey C1.
+func CleanJSON(text []byte) string {
+	return clean(string(text), func(r rune) string {
+		if r == '\n' {
+			return "\n" // between members: in a string it is escaped already
+		}
+		return escaped(r)
+	})
+}
+
+// YAML writes a value as YAML. Control characters are escaped before, because the YAML library refuses those that JSON leaves as they are.
+func YAML(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML([]byte(clean(string(text), func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })))
+}
+
+func escaped(r rune) string {
+	if high, low := surrogates(r); high != 0 {
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
+}
+
+// surrogates are the two halves that JSON writes a character beyond the basic plane with, 0 for others.
+func surrogates(r rune) (high, low rune) {
+	if r < 0x10000 {
+		return 0, 0
+	}
+	return 0xd800 + (r-0x10000)>>10, 0xdc00 + (r-0x10000)&0x3ff
+}
+
+func clean(text string, written func(rune) string) string {
+	if strings.IndexFunc(text, hostile) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if hostile(r) {
+			b.WriteString(written(r))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Style colours words. The zero Style leaves them as they are.
+type Style struct{ Colour bool }
+
+// Good is for what is as it should be.
+func (s Style) Good(text string) string { return s.in("32", text) }
+
+// Bad is for what is not.
+func (s Style) Bad(text string) string { return s.in("31", text) }
+
+// Note is for what one should know.
+func (s Style) Note(text string) string { return s.in("33", text) }
+
+func (s Style) in(code, text string) string {
+	if !s.Colour {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Table writes rows in columns. Every cell is cleaned.
+func Table(w io.Writer, head []string, rows [][]string) error {
+	widths := make([]int, len(head))
+	cleaned := make([][]string, 0, len(rows)+1)
+	for _, row := range append([][]string{head}, rows...) {
+		line := make([]string, len(head))
+		for i := range head {
+			if i < len(row) {
+				line[i] = Clean(row[i])
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(line[i]))
+		}
+		cleaned = append(cleaned, line)
+	}
+	for _, line := range cleaned {
+		var b strings.Builder
+		for i, cell := range line {
+			b.WriteString(cell)
+			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+3))
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimRight(b.String(), " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eighths are the ends of a bar.
+var eighths = []string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
+
+// Bar draws value as a part of most over width columns, in steps of an eighth of one. What is above zero is never invisible.
+func Bar(value, most int64, width int) string {
+	if value <= 0 || most <= 0 || width <= 0 {
+		return ""
+	}
+	steps := int(float64(min(value, most)) / float64(most) * float64(width*8))
+	steps = max(steps, 1)
+	return strings.Repeat("█", steps/8) + eighths[steps%8]
+}

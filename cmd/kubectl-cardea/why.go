@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/cause"
+	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
+)
+
+// diagnosis is what why prints.
+type diagnosis struct {
+	// Well tells that everything that was asked for is in force.
+	Well bool `json:"well"`
+	// Resources are those with something to say.
+	Resources []*cause.Node `json:"resources"`
+	// Looked is how many resources were looked at.
+	Looked int `json:"looked"`
+}
+
+func whyCommand(to *connection, around surroundings) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "why [KIND/NAME]",
+		Short: "Say why a resource is not in force, and what to do; without a name, of every resource of the namespace",
+		Example: `  kubectl cardea why apikey/tracking -n acme
+  kubectl cardea why oclient/tools-web
+  kubectl cardea why -n acme`,
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: to.completeResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, name, err := resourceArgument(args)
+			if err != nil {
+				return err
+			}
+			cluster, err := to.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			var found diagnosis
+			if kind == "" {
+				found, err = cluster.whyAll(cmd.Context())
+			} else {
+				found, err = cluster.why(cmd.Context(), kind, name)
+			}
+			if err != nil {
+				return err
+			}
+			err = around.print(format, found, func(w io.Writer) error { return found.write(w, around.style(), cluster.namespace) })
+			if err == nil && !found.Well {
+				return &faultFound{}
+			}
+			return err
+		},
+	}
+	outputFlag(cmd, &format, formatTable, formatJSON, formatYAML)
+	return cmd
+}
+
+// resourceArgument reads KIND/NAME or KIND NAME.
+func resourceArgument(args []string) (kind, name string, err error) {
+	if len(args) == 0 {
+		return "", "", nil
+	}
+	kind, name = args[0], ""
+	if len(args) == 2 {
+		name = args[1]
+	} else {
+		kind, name, _ = strings.Cut(args[0], "/")
+	}
+	if kind == "" || name == "" || strings.Contains(kind, "/") || strings.Contains(name, "/") {
+		return "", "", usagef("%q names no resource: write KIND/NAME, such as apikey/tracking", strings.Join(args, " "))
+	}
+	return kind, name, nil
+}
+
+func (c *cluster) why(ctx context.Context, kind, name string) (diagnosis, error) {
+	info, err := c.kind(kind)
+	if err != nil {
+		return diagnosis{}, err
+	}
+	obj, err := c.Resource(ctx, info.Kind, c.namespace, name)
+	if err != nil {
+		return diagnosis{}, c.explain(err, "get", fmt.Sprintf("%s %q", info.Kind, name), c.namespace)
+	}
+	node, err := cause.NewInquiry(c).Diagnose(ctx, obj, info.Kind)
+	if err != nil {
+		return diagnosis{}, c.explain(err, "read", "what "+info.Kind+" "+name+" refers to", c.namespace)
+	}
+	return diagnosis{Well: node.Well(), Resources: []*cause.Node{node}, Looked: 1}, nil
+}
+
+// whyAll looks at every resource of the namespace, what is referred to before what refers to it.
+func (c *cluster) whyAll(ctx context.Context) (diagnosis, error) {
+	listed := &listing{cluster: c, found: map[string]v1alpha1.Resource{}}
+	found := diagnosis{Well: true, Resources: []*cause.Node{}}
+	inquiry := cause.NewInquiry(listed)
+	for _, info := range v1alpha1.Kinds {
+		resources, err := c.list(ctx, info)
+		if err != nil {
+			return found, err
+		}
+		for _, obj := range resources {
+			listed.found[info.Kind+"/"+obj.GetName()] = obj
+		}
+	}
+	for _, info := range v1alpha1.Kinds {
+		for _, obj := range listed.of(info.Kind) {
+			node, err := inquiry.Diagnose(ctx, obj, info.Kind)
+			if err != nil {
+				return found, c.explain(err, "read", "what "+info.Kind+" "+obj.GetName()+" refers to", c.namespace)
+			}
+			found.Looked++
+			found.Well = found.Well && node.Well() && node.State == cause.Ready
+			if !node.Silent() && !node.Above {
+				found.Resources = append(found.Resources, node)
+			}
+		}
+	}
+	return found, nil
+}
+
+// write tells people.
+func (d diagnosis) write(w io.Writer, style terminal.Style, namespace string) error {
+	var b strings.Builder
+	for _, node := range d.Resources {
+		writeNode(&b, style, node, "", "")
+	}
+	switch {
+	case d.Looked == 0:
+		fmt.Fprintf(&b, "There are no resources of Cardea in namespace %s. With -n you look into another.\n", terminal.Clean(namespace))
+	case d.Well && d.Looked == 1:
+		b.WriteString(style.Good("It is in force.") + "\n")
+	case d.Well:
+		b.WriteString(style.Good(fmt.Sprintf("All %d resources are in force.", d.Looked)) + "\n")
+	case d.Looked > 1:
+		fmt.Fprintf(&b, "%d resources were looked at.\n", d.Looked)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// words say a state to people.
+var words = map[cause.State]string{
+	cause.Ready: "in force", cause.NotReady: "not ready", cause.Missing: "missing", cause.Unreadable: "not readable",
+}
+
+// writeNode writes a tree. first goes before the node's own line, rest before all that belong to it.
+func writeNode(b *strings.Builder, style terminal.Style, node *cause.Node, first, rest string) {
+	state := style.Bad(words[node.State])
+	switch {
+	case node.Well():
+		state = style.Good(words[node.State])
+	case node.State == cause.Ready:
+		state = style.Note("in force itself, but what it depends on is not")
+	case node.Above:
+		state += ", see above"
+	}
+	field := ""
+	if node.Field != "" {
+		field = terminal.Clean(node.Field) + ": "
+	}
+	fmt.Fprintf(b, "%s%s%s  %s\n", first, field, terminal.Clean(node.Kind+"/"+node.Name), state)
+	bar := rest + "   "
+	if len(node.DependsOn) > 0 {
+		bar = rest + "│  "
+	}
+	for _, finding := range node.Findings {
+		said := finding.Reason
+		if finding.Status != "" {
+			said = finding.Condition + "=" + finding.Status + " " + finding.Reason
+		}
+		fmt.Fprintf(b, "%s%s: %s\n", bar, style.Note(terminal.Clean(said)), terminal.Clean(finding.Message))
+		fmt.Fprintf(b, "%s  → %s\n", bar, terminal.Clean(finding.Mend))
+	}
+	for i, child := range node.DependsOn {
+		if i == len(node.DependsOn)-1 {
+			writeNode(b, style, child, rest+"└─ ", rest+"   ")
+		} else {
+			writeNode(b, style, child, rest+"├─ ", rest+"│  ")
+		}
+	}
+}
+
+// listing reads what was listed, and the rest from the cluster.
+type listing struct {
+	*cluster
+	found map[string]v1alpha1.Resource
+}
+
+// Resource implements cause.Reader.
+func (l *listing) Resource(ctx context.Context, kind, namespace, name string) (v1alpha1.Resource, error) {
+	if obj := l.found[kind+"/"+name]; obj != nil {
+		return obj, nil
+	}
+	return l.cluster.Resource(ctx, kind, namespace, name)
+}
+
+// of returns the listed resources of a kind by name.
+func (l *listing) of(kind string) []v1alpha1.Resource {
+	var found []v1alpha1.Resource
+	for key, obj := range l.found {
+		if strings.HasPrefix(key, kind+"/") {
+			found = append(found, obj)
+		}
+	}
+	slices.SortFunc(found, func(a, b v1alpha1.Resource) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return found
+}
