@@ -116,6 +116,7 @@ var unmet = map[string]string{
 	"NOT_AUTHENTICATED":           "the page leads to the sign-in",
 	"REAUTHENTICATION_REQUIRED":   "the page leads to the proof",
 	"ACTIVE_ORGANIZATION_CHANGED": "the pages assert no organization",
+	"ACTIVE_ACCOUNT_CHANGED":      "the page is shown again, for the account that is active by now",
 	"VALIDATION_ERROR":            "each member has its own text",
 }
 
