@@ -139,6 +139,9 @@ func (a *api) get(ctx context.Context, path string, query url.Values, into any) 
 	req.Header.Set("User-Agent", "kubectl-cardea/"+version)
 	resp, err := a.http.Do(req)
 	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("asking the server at %s was interrupted: %w", a.base.Host, ctx.Err())
+		}
 		var failed *url.Error
 		if errors.As(err, &failed) {
 			err = failed.Err
@@ -148,6 +151,9 @@ func (a *api) get(ctx context.Context, path string, query url.Values, into any) 
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
 	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("asking the server at %s was interrupted: %w", a.base.Host, ctx.Err())
+		}
 		return &accessError{err: err, message: fmt.Sprintf("the server at %s broke off its answer: %v: try again", a.base.Host, err)}
 	}
 	if resp.StatusCode != http.StatusOK {
@@ -174,6 +180,8 @@ func (a *api) refusal(status int, body []byte) error {
 		return &accessError{message: fmt.Sprintf("the server at %s does not accept the credential: give one of this deployment that is not revoked", a.base.Host)}
 	case http.StatusForbidden:
 		return &accessError{message: fmt.Sprintf("the server at %s refuses the credential this: %s", a.base.Host, message)}
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return &accessError{message: fmt.Sprintf("the server at %s cannot answer now (%d): %s: try again in a moment, and look at its log and its store", a.base.Host, status, message)}
 	}
 	return fmt.Errorf("the server at %s answers %d: %s", a.base.Host, status, message)
 }

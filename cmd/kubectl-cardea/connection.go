@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -93,6 +95,10 @@ func (c *connection) load() (*rest.Config, string, error) {
 	return config, namespace, nil
 }
 
+// install is how kinds come into a cluster, and are brought up to date. The plugin has no checkout to name a path in.
+const install = "by Helm (helm upgrade --install cardea CHART -n cardea-system), or by the release's manifests (kubectl apply --server-side -f install.yaml, " +
+	"or install-standalone.yaml)"
+
 // open connects to a cluster, which must have Cardea's kinds.
 func (c *connection) open(ctx context.Context) (*cluster, error) {
 	config, namespace, err := c.load()
@@ -109,9 +115,12 @@ func (c *connection) open(ctx context.Context) (*cluster, error) {
 		return nil, opened.explain(err, "", "", "")
 	}
 	served, err := lister.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
+	if ctx.Err() != nil { // the lister knows no context
+		return nil, opened.explain(ctx.Err(), "discover", "the kinds of "+v1alpha1.GroupVersion.Group, "")
+	}
 	if apierrors.IsNotFound(err) {
-		return nil, &accessError{err: err, message: fmt.Sprintf("the cluster at %s has no kinds of %s, so Cardea is not installed there: choose another cluster with --context, or install it (kubectl apply --server-side -k config/crd)",
-			config.Host, v1alpha1.GroupVersion)}
+		return nil, &accessError{err: err, message: fmt.Sprintf("the cluster at %s has no kinds of %s, so Cardea is not installed there: choose another cluster with --context, or let a cluster admin install it: %s",
+			config.Host, v1alpha1.GroupVersion, install)}
 	}
 	if err != nil {
 		return nil, opened.explain(err, "discover", "the kinds of "+v1alpha1.GroupVersion.Group, "")
@@ -153,16 +162,33 @@ func (c *cluster) explain(err error, verb, what, namespace string) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s %s%s was interrupted: %w", verb, what, where, context.Canceled)
 	case apierrors.IsUnauthorized(err):
 		return &accessError{err: err, message: fmt.Sprintf("the API server at %s does not accept your credentials: sign in again, or choose another user with --context", c.config.Host)}
 	case apierrors.IsForbidden(err):
 		return &accessError{err: err, message: fmt.Sprintf("you may not %s %s%s: ask for ClusterRole %s there", verb, what, where, roleFor(verb, what))}
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no %s%s: correct the name or the namespace (-n)", what, where)
+	case overloaded(err):
+		return &accessError{err: err, message: fmt.Sprintf("the API server at %s cannot answer now: %v: try again in a moment, and see whether the cluster is well", c.config.Host, err)}
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
 		return &accessError{err: err, message: fmt.Sprintf("the API server at %s is out of reach: %v: see whether it runs and --context is the right one", c.config.Host, err)}
 	}
 	return fmt.Errorf("%s %s%s: %w", verb, what, where, err)
+}
+
+// overloaded tells answers by which an API server, or what stands before it, says that it cannot answer now.
+func overloaded(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch status.Status().Code {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // roleFor is the least of Kubernetes' roles for people that has a right: who only views reads no Secrets.

@@ -117,7 +117,7 @@ func (d *doctor) checkKinds(ctx context.Context) check {
 		return check{name, levelWarn, "the CRDs could not be compared: " + d.explain(err, "read", "the API server's OpenAPI document", "").Error(), "ask a cluster admin"}
 	case len(found.Absent) > 0:
 		return check{name, levelFail, "the CRDs are older than this plugin: they lack " + some(found.Absent),
-			"apply those of this version: kubectl apply --server-side -k config/crd"}
+			"let a cluster admin install those of this version: " + install}
 	case len(found.New) > 0:
 		return check{name, levelWarn, "the CRDs are newer than this plugin, which does not know " + some(found.New), "install the plugin of their version"}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -75,6 +76,8 @@ func exitCode(err error) int {
 		return 0
 	case !errors.As(err, &ran), errors.As(err, &usage):
 		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitFault // interrupted: nothing is known of who is out of reach
 	case errors.As(err, &access):
 		return exitNoAccess
 	}

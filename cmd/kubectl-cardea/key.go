@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,9 +25,10 @@ const askAgain = 250 * time.Millisecond
 func keyCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Rotate, reveal or revoke an API key, or the secret of an OAuth client",
-		Long:  "Rotate, reveal or revoke what an APIKey delivers. oclient/NAME means the secret of an OAuthClient instead.",
-		RunE:  func(*cobra.Command, []string) error { return usagef("say what to do: rotate, reveal or revoke") },
+		Short: "Rotate, reveal or revoke an API key; rotate or reveal the secret of an OAuth client",
+		Long: "Rotate, reveal or revoke what an APIKey delivers. For rotate and reveal oclient/NAME means the secret of an OAuthClient instead;\n" +
+			"an OAuthClient is not revoked here, because with it go the consents of its users.",
+		RunE: func(*cobra.Command, []string) error { return usagef("say what to do: rotate, reveal or revoke") },
 	}
 	cmd.AddCommand(rotateCommand(to, around), revealCommand(to, around), revokeCommand(to, around))
 	return cmd
@@ -48,18 +44,26 @@ type credential struct {
 // String names it for people.
 func (c *credential) String() string { return c.info.Kind + " " + c.obj.GetName() }
 
-// credential reads NAME, which is an APIKey's, or KIND/NAME.
-func (c *cluster) credential(ctx context.Context, argument string) (*credential, error) {
+// credentialName reads NAME, which is an APIKey's, or KIND/NAME.
+func (c *cluster) credentialName(argument string) (info v1alpha1.KindInfo, name string, err error) {
 	kind, name, found := strings.Cut(argument, "/")
 	if !found {
 		kind, name = v1alpha1.KindAPIKey, argument
 	}
-	info, err := c.kind(kind)
-	if err != nil {
-		return nil, err
+	if info, err = c.kind(kind); err != nil {
+		return info, "", err
 	}
 	if info.Kind != v1alpha1.KindAPIKey && info.Kind != v1alpha1.KindOAuthClient || name == "" {
-		return nil, usagef("%q names neither an APIKey nor an OAuthClient: write NAME or oclient/NAME", argument)
+		return info, "", usagef("%q names neither an APIKey nor an OAuthClient: write NAME or oclient/NAME", argument)
+	}
+	return info, name, nil
+}
+
+// credential reads what an argument names.
+func (c *cluster) credential(ctx context.Context, argument string) (*credential, error) {
+	info, name, err := c.credentialName(argument)
+	if err != nil {
+		return nil, err
 	}
 	obj, err := c.Resource(ctx, info.Kind, c.namespace, name)
 	if err != nil {
@@ -90,83 +94,6 @@ func (c *credential) delivered() (secret, key string, issued *metav1.Time, gener
 		}
 	}
 	return "", "", nil, false
-}
-
-func rotateCommand(to *connection, around surroundings) *cobra.Command {
-	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:               "rotate NAME",
-		Short:             "Let the operator issue a new key, and wait for it; the previous one is accepted for the overlap",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: to.completeOf(v1alpha1.KindAPIKey),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opened, err := to.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			key, err := opened.credential(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if err := key.rotate(cmd.Context(), timeout); err != nil {
-				return err
-			}
-			secret, _, _, _ := key.delivered()
-			_, err = fmt.Fprintf(around.out, "%s is rotated: the new one is in Secret %s, the previous one is accepted until the overlap ends.\n", key, secret)
-			return err
-		},
-	}
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the operator")
-	return cmd
-}
-
-// rotate annotates the resource and waits until the operator has issued anew.
-func (c *credential) rotate(ctx context.Context, timeout time.Duration) error {
-	secret, _, before, generated := c.delivered()
-	switch {
-	case secret == "" && !generated:
-		return fmt.Errorf("%s has no secret, so there is none to rotate", c)
-	case !generated:
-		return fmt.Errorf("%s has nothing that the operator generated: write a new value to the Secret you brought", c)
-	case ptr.Deref(c.obj.CommonSpec().Suspend, false):
-		return fmt.Errorf("%s is suspended, so the operator leaves it alone: remove spec.suspend first", c)
-	case before == nil:
-		return fmt.Errorf("%s was never issued: see kubectl cardea why %s/%s -n %s", c, strings.ToLower(c.info.Kind), c.obj.GetName(), c.obj.GetNamespace())
-	}
-	at := rotateAt(time.Now(), before.Time)
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.AnnotationRotateAt: at}}})
-	if err != nil {
-		return err
-	}
-	err = c.client.Patch(ctx, c.obj.(client.Object), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
-	if err != nil {
-		return c.explain(err, "patch", c.String(), c.obj.GetNamespace())
-	}
-	return c.await(ctx, timeout, "rotated", func(err error) (bool, error) {
-		_, _, issued, _ := c.delivered()
-		return err == nil && issued != nil && issued.After(before.Time), err
-	})
-}
-
-// rotateAt is what the annotation says: now, but later than the last issue, which is known to the second.
-func rotateAt(now, issued time.Time) string {
-	at := now.UTC().Truncate(time.Second)
-	if !at.After(issued) {
-		at = issued.UTC().Truncate(time.Second).Add(time.Second)
-	}
-	return at.Format(time.RFC3339)
-}
-
-// await reads the resource until done says so. done gets the error of reading.
-func (c *credential) await(ctx context.Context, timeout time.Duration, what string, done func(error) (bool, error)) error {
-	err := wait.PollUntilContextTimeout(ctx, askAgain, timeout, true, func(ctx context.Context) (bool, error) {
-		return done(c.client.Get(ctx, client.ObjectKeyFromObject(c.obj.(client.Object)), c.obj.(client.Object)))
-	})
-	if wait.Interrupted(err) {
-		return fmt.Errorf("%s was not %s within %s, though it was asked for: see kubectl cardea why %s/%s -n %s, and kubectl cardea doctor",
-			c, what, timeout, strings.ToLower(c.info.Kind), c.obj.GetName(), c.obj.GetNamespace())
-	}
-	return c.explain(err, "get", c.String(), c.obj.GetNamespace())
 }
 
 func revealCommand(to *connection, around surroundings) *cobra.Command {
@@ -212,66 +139,4 @@ func (c *credential) read(ctx context.Context) (value, secret string, err error)
 			strings.ToLower(c.info.Kind), c.obj.GetName(), c.obj.GetNamespace())
 	}
 	return value, secret, nil
-}
-
-func revokeCommand(to *connection, around surroundings) *cobra.Command {
-	var yes bool
-	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:               "revoke NAME",
-		Short:             "Delete the resource, by which its key is refused within a second; it cannot be undone",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: to.completeOf(v1alpha1.KindAPIKey),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opened, err := to.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			key, err := opened.credential(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if !yes {
-				if err := key.confirm(around); err != nil {
-					return err
-				}
-			}
-			if err := key.revoke(cmd.Context(), timeout); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(around.out, "%s is deleted, and what it delivered is refused. Where Git declares it, remove it there too, or a new one is issued.\n", key)
-			return err
-		},
-	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the operator")
-	return cmd
-}
-
-// confirm lets a person at a terminal type the name.
-func (c *credential) confirm(around surroundings) error {
-	if !isTerminal(around.in) {
-		return usagef("%s is deleted for good: add --yes if that is meant, as nobody can be asked here", c)
-	}
-	_, _ = fmt.Fprintf(around.err, "%s in namespace %s is deleted for good, and its holder is refused within a second.\nType its name to go on: ", c, c.obj.GetNamespace())
-	answer, err := bufio.NewReader(around.in).ReadString('\n')
-	if err != nil && answer == "" || strings.TrimSpace(answer) != c.obj.GetName() {
-		return fmt.Errorf("nothing was deleted: the name was not typed")
-	}
-	return nil
-}
-
-// revoke deletes the resource that was looked at, and no later one of its name, and waits until the store has forgotten it.
-func (c *credential) revoke(ctx context.Context, timeout time.Duration) error {
-	uid := c.obj.GetUID()
-	err := c.client.Delete(ctx, c.obj.(client.Object), client.Preconditions{UID: &uid})
-	if err != nil {
-		return c.explain(err, "delete", c.String(), c.obj.GetNamespace())
-	}
-	return c.await(ctx, timeout, "gone", func(err error) (bool, error) {
-		if apierrors.IsNotFound(err) || err == nil && c.obj.GetUID() != uid {
-			return true, nil
-		}
-		return false, err
-	})
 }

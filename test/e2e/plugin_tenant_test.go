@@ -130,7 +130,8 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		Expect(acme(ctx, "nobody", "why")).To(refuses(3, "you may not list identitydeployments in namespace acme", "ask for ClusterRole view"))
 		Expect(acme(ctx, "nobody", "export")).To(refuses(3, "you may not list"))
 		Expect(acme(ctx, "viewer", "key", "reveal", "acme-backend-key")).To(refuses(3, `you may not get Secret "acme-backend-key" in namespace acme: ask for ClusterRole edit there`))
-		Expect(acme(ctx, "viewer", "key", "rotate", "acme-backend-key")).To(refuses(3, "you may not patch APIKey acme-backend-key"))
+		Expect(acme(ctx, "viewer", "key", "rotate", "acme-backend-key")).To(refuses(3, `you may not get Secret "acme-backend-key"`, "whether the previous key is still accepted"))
+		Expect(acme(ctx, "viewer", "key", "rotate", "acme-backend-key", "--yes")).To(refuses(3, "you may not patch APIKey acme-backend-key"))
 		Expect(acme(ctx, "viewer", "key", "revoke", "acme-backend-key", "--yes")).To(refuses(3, "you may not delete"))
 	})
 
@@ -175,7 +176,13 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		for _, accepted := range []string{old, fresh} {
 			Eventually(get(cardea, schemesPath, accepted)).Should(haveStatus(200))
 		}
+		Expect(acme(ctx, "editor", "key", "rotate", "globex-tracking-key")).To(refuses(2, "the key before is accepted until 20", "add --yes"))
+		Expect(get(cardea, schemesPath, old)()).To(haveStatus(200))
+		Expect(acme(ctx, "editor", "key", "rotate", "globex-tracking-key", "--yes")).To(HaveField("Code", 0))
+		Eventually(get(cardea, schemesPath, old)).Should(haveStatus(401))
+		old, fresh = fresh, strings.TrimSpace(acme(ctx, "editor", "key", "reveal", "globex-tracking-key").Out)
 		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-web")).To(HaveField("Code", 0))
+		Expect(acme(ctx, "editor", "key", "revoke", "oclient/tools-web", "--yes")).To(refuses(2, "revoke takes APIKeys only", "kubectl delete oauthclient tools-web -n acme"))
 		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-terminal")).To(refuses(1, "has no secret, so there is none to rotate"))
 
 		Expect(acme(ctx, "editor", "key", "revoke", "globex-tracking-key")).To(refuses(2, "add --yes"))

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/cause"
+)
+
+func rotateCommand(to *connection, around surroundings) *cobra.Command {
+	var yes bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "rotate NAME",
+		Short: "Let the operator issue a new key, and wait for it; the previous one is accepted for the overlap",
+		Long: "Let the operator issue a new key, and wait for it. The previous one is accepted for the overlap; the one before that, if its overlap\n" +
+			"lasts, is refused from now on, which wants --yes.",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: to.completeOf(v1alpha1.KindAPIKey),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opened, err := to.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			key, err := opened.credential(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := key.rotate(cmd.Context(), timeout, yes); err != nil {
+				return err
+			}
+			secret, _, _, _ := key.delivered()
+			_, err = fmt.Fprintf(around.out, "%s is rotated: the new one is in Secret %s, the previous one is accepted until the overlap ends.\n", key, secret)
+			return err
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "rotate though the overlap of the last rotation lasts: the key before it is refused at once")
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the operator")
+	return cmd
+}
+
+// rotate annotates the resource and waits until the operator has issued anew. yes gives up a key whose overlap lasts.
+func (c *credential) rotate(ctx context.Context, timeout time.Duration, yes bool) error {
+	secret, _, before, generated := c.delivered()
+	switch {
+	case secret == "" && !generated:
+		return fmt.Errorf("%s has no secret, so there is none to rotate", c)
+	case !generated:
+		return fmt.Errorf("%s has nothing that the operator generated: write a new value to the Secret you brought", c)
+	case ptr.Deref(c.obj.CommonSpec().Suspend, false):
+		return fmt.Errorf("%s is suspended, so the operator leaves it alone: remove spec.suspend first", c)
+	case before == nil:
+		return fmt.Errorf("%s was never issued: see kubectl cardea why %s/%s -n %s", c, strings.ToLower(c.info.Kind), c.obj.GetName(), c.obj.GetNamespace())
+	}
+	if !yes {
+		if err := c.checkOverlap(ctx, secret, time.Now()); err != nil {
+			return err
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.AnnotationRotateAt: rotateAt(before.Time)}}})
+	if err != nil {
+		return err
+	}
+	err = c.client.Patch(ctx, c.obj.(client.Object), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
+	if err != nil {
+		return c.explain(err, "patch", c.String(), c.obj.GetNamespace())
+	}
+	return c.await(ctx, timeout, "rotated", func(err error) (bool, error) {
+		_, _, issued, _ := c.delivered()
+		return err == nil && issued != nil && issued.After(before.Time), err
+	})
+}
+
+// checkOverlap refuses while the key before the present one is accepted: a Secret holds one previous key, so a rotation ends that one's.
+func (c *credential) checkOverlap(ctx context.Context, secret string, now time.Time) error {
+	found, err := c.Metadata(ctx, cause.KindSecret, c.obj.GetNamespace(), secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil // the operator issues it anew, and knows of no previous one
+	case apierrors.IsForbidden(err):
+		return &accessError{err: err, message: fmt.Sprintf("you may not get Secret %q in namespace %s, which tells whether the previous key is still accepted: "+
+			"ask for ClusterRole edit there, or add --yes if nobody uses that key any more", secret, c.obj.GetNamespace())}
+	case err != nil:
+		return c.explain(err, "get", fmt.Sprintf("Secret %q", secret), c.obj.GetNamespace())
+	}
+	until, err := time.Parse(time.RFC3339, found.Annotations[v1alpha1.AnnotationPreviousExpiresAt])
+	if err != nil || !now.Before(until) {
+		return nil
+	}
+	return usagef("%s was rotated a while ago, and the key before is accepted until %s: another rotation refuses it at once. "+
+		"Wait until then, or add --yes if nobody uses it any more", c, until.UTC().Format(time.RFC3339))
+}
+
+// rotateAt is what the annotation says: the second after the last issue, which is known to the second. It is later than the issue and, but
+// within that second, past by the operator's clock. This machine's clock has no say: a wrong one would delay the rotation, and whoever
+// asks twice about one key asks the same.
+func rotateAt(issued time.Time) string {
+	return issued.UTC().Truncate(time.Second).Add(time.Second).Format(time.RFC3339)
+}
+
+// await reads the resource until done says so. done gets the error of reading; what it returns as an error ends the wait where asking again
+// does not help.
+func (c *credential) await(ctx context.Context, timeout time.Duration, what string, done func(error) (bool, error)) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, askAgain, timeout, true, func(ctx context.Context) (bool, error) {
+		well, err := done(c.client.Get(ctx, client.ObjectKeyFromObject(c.obj.(client.Object)), c.obj.(client.Object)))
+		if err == nil || lasting(err) {
+			return well, err
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		return false, nil
+	})
+	see := fmt.Sprintf("see kubectl cardea why %s/%s -n %s, and kubectl cardea doctor", strings.ToLower(c.info.Kind), c.obj.GetName(), c.obj.GetNamespace())
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: whether %s is %s was not waited for, though it was asked for: %s", ctx.Err(), c, what, see)
+	case wait.Interrupted(err) && last != nil:
+		return fmt.Errorf("%s was not seen to be %s within %s, though it was asked for; the last error was: %w: %s", c, what, timeout, c.explain(last, "get", c.String(), c.obj.GetNamespace()), see)
+	case wait.Interrupted(err):
+		return fmt.Errorf("%s was not %s within %s, though it was asked for: %s", c, what, timeout, see)
+	}
+	return c.explain(err, "get", c.String(), c.obj.GetNamespace())
+}
+
+// lasting tells errors of reading that another try does not end.
+func lasting(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+}
