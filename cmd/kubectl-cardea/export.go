@@ -23,7 +23,8 @@ func exportCommand(to *connection, around surroundings) *cobra.Command {
 		Use:   "export [DEPLOYMENT]",
 		Short: "Write a tenant as YAML that applies cleanly; without a name, every one of the namespace",
 		Long: "Write a tenant as YAML that applies cleanly, what was made over HTTP included. Ids derive from namespace and name, so that the same\n" +
-			"ones are served wherever it is applied. Secrets are named in a comment, and never read.",
+			"ones are served wherever it is applied. Secrets are named in a comment, and never read. What programs and people make at run time is in the\n" +
+			"store, and not in an export: people, API keys made over HTTP, OAuth clients that registered themselves. `cardea backup` writes that.",
 		Example: `  kubectl cardea export acme -n acme >acme.yaml
   kubectl cardea export -n acme | kubectl diff -f -`,
 		Args:              cobra.MaximumNArgs(1),
@@ -48,7 +49,7 @@ func exportCommand(to *connection, around surroundings) *cobra.Command {
 			}
 			manifest.Sort(resources)
 			if format == formatJSON {
-				return around.print(format, asList(resources), nil)
+				return printJSON(around, cluster.namespace, resources)
 			}
 			return writeExport(around.out, cluster.namespace, resources)
 		},
@@ -85,6 +86,18 @@ func staying(resources []*unstructured.Unstructured) (kept, leaving []*unstructu
 	return kept, leaving
 }
 
+// printJSON writes a List. JSON has no comments, so what is left out is told beside it.
+func printJSON(around surroundings, namespace string, resources []*unstructured.Unstructured) error {
+	if err := around.print(formatJSON, asList(resources), nil); err != nil {
+		return err
+	}
+	var b strings.Builder
+	kept, leaving := staying(resources)
+	writePreamble(&b, "", namespace, kept, leaving)
+	_, err := io.WriteString(around.err, b.String())
+	return err
+}
+
 func asList(resources []*unstructured.Unstructured) map[string]any {
 	kept, _ := staying(resources)
 	items := []any{}
@@ -97,7 +110,7 @@ func asList(resources []*unstructured.Unstructured) map[string]any {
 func writeExport(w io.Writer, namespace string, resources []*unstructured.Unstructured) error {
 	kept, leaving := staying(resources)
 	var b strings.Builder
-	writePreamble(&b, namespace, kept, leaving)
+	writePreamble(&b, "# ", namespace, kept, leaving)
 	for _, obj := range kept {
 		text, err := terminal.YAML(obj.Object)
 		if err != nil {
@@ -110,26 +123,28 @@ func writeExport(w io.Writer, namespace string, resources []*unstructured.Unstru
 	return err
 }
 
-// writePreamble says what the YAML needs and has not. Names of Kubernetes objects cannot end a comment.
-func writePreamble(b *strings.Builder, namespace string, kept, leaving []*unstructured.Unstructured) {
-	fmt.Fprintf(b, "# Cardea's resources of namespace %s. Not in here:\n", namespace)
-	fmt.Fprintf(b, "# - Namespace %s, with its annotation %s where hosts are granted\n", namespace, v1alpha1.AnnotationAllowedHosts)
-	b.WriteString("# - RoleBinding cardea-operator-secrets, by which the operator may keep and read Secrets there\n")
+// writePreamble says what an export needs and has not, each line after a mark. Names of Kubernetes objects cannot end a comment.
+func writePreamble(b *strings.Builder, mark, namespace string, kept, leaving []*unstructured.Unstructured) {
+	fmt.Fprintf(b, "%sCardea's resources of namespace %s. Not in here:\n", mark, namespace)
+	fmt.Fprintf(b, "%s- Namespace %s, with its annotation %s where hosts are granted\n", mark, namespace, v1alpha1.AnnotationAllowedHosts)
+	b.WriteString(mark + "- what programs and people make at run time, which the store alone has: people, API keys that were made over HTTP, OAuth clients that\n" +
+		mark + "  registered themselves. cardea backup writes it\n")
+	b.WriteString(mark + "- RoleBinding cardea-operator-secrets, by which the operator may keep and read Secrets there\n")
 	secrets, configMaps := manifest.Needs(kept)
 	for _, needed := range []struct {
 		kind  string
 		names map[string][]string
 	}{{"Secret", secrets}, {"ConfigMap", configMaps}} {
 		for _, name := range slices.Sorted(maps.Keys(needed.names)) {
-			fmt.Fprintf(b, "# - %s %s, which %s needs\n", needed.kind, name, strings.Join(needed.names[name], ", "))
+			fmt.Fprintf(b, "%s- %s %s, which %s needs\n", mark, needed.kind, name, strings.Join(needed.names[name], ", "))
 		}
 	}
 	for _, obj := range kept {
 		if _, generated, _ := unstructured.NestedMap(obj.Object, "spec", "secretTemplate"); generated {
-			fmt.Fprintf(b, "# - the Secret of %s/%s: in another cluster the operator generates a new one\n", obj.GetKind(), obj.GetName())
+			fmt.Fprintf(b, "%s- the Secret of %s/%s: in another cluster the operator generates a new one\n", mark, obj.GetKind(), obj.GetName())
 		}
 	}
 	for _, obj := range leaving {
-		fmt.Fprintf(b, "# - %s/%s, which is being deleted\n", obj.GetKind(), obj.GetName())
+		fmt.Fprintf(b, "%s- %s/%s, which is being deleted\n", mark, obj.GetKind(), obj.GetName())
 	}
 }

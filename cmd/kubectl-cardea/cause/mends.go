@@ -31,8 +31,9 @@ var mends = map[cause]string{
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonConflict}:          "choose another, or delete the resource that holds it",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonHostNotGranted}: "let a cluster admin add the host to those in the annotation " + v1alpha1.AnnotationAllowedHosts +
 		" of namespace {namespace}",
-	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSuperseded}:     "delete this one, the declared one is in force: kubectl delete {resource} {name} -n {namespace}",
-	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}: "set spec.secretTemplate.name to another name, or delete that Secret",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSuperseded}: "delete this one, the declared one is in force: kubectl delete {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}: "set spec.secretTemplate.name to another name; deleting that Secret instead loses for good " +
+		"what it holds, so first find out who uses it",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidKey}: "put a key of Cardea's form into the Secret (cardea key new --prefix PREFIX); " +
 		"a client's secret has 32 to 512 visible ASCII characters",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonPending}: "nothing here: it is judged once the other conditions are well",
@@ -46,7 +47,7 @@ var mends = map[cause]string{
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotShared}: "let who may edit the Secret label it " + v1alpha1.LabelDeployment +
 		"={name}, or name another of type Opaque that Cardea did not generate",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretForbidden}: "kubectl create rolebinding cardea-operator-secrets -n {namespace} " +
-		"--clusterrole=cardea-operator-secrets --serviceaccount=cardea-system:cardea-operator (cardea-standalone where that runs)",
+		"--clusterrole=cardea-operator-secrets --serviceaccount=<namespace of Cardea>:<cardea-operator or cardea-standalone>",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonExpired}:      "set a later spec.expiresAt, or delete it: kubectl delete {resource} {name} -n {namespace}",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonBeingDeleted}: "wait until what is being deleted is gone",
 
@@ -55,8 +56,9 @@ var mends = map[cause]string{
 	{v1alpha1.ConditionDeleting, v1alpha1.ReasonProgressing}:      "wait; if it stays, look at the operator's log",
 	{v1alpha1.ConditionDeleting, v1alpha1.ReasonBeingDeleted}:     "wait; if it stays, see whether the operator runs: kubectl cardea doctor",
 
-	{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}: "if these people are meant to be here: kubectl annotate {resource} {name} -n {namespace} " +
-		v1alpha1.AnnotationFormerPeopleAccepted + "=true; else set spec.deletionPolicy: Delete, delete it and create it again",
+	{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}: "if these people are meant to be here, nothing is lost by saying so: kubectl annotate {resource} {name} -n {namespace} " +
+		v1alpha1.AnnotationFormerPeopleAccepted + "=true; else set spec.deletionPolicy: Delete, delete the deployment and create it again, which loses for good all of its people, " +
+		"their sessions, organizations and consents: run cardea backup before",
 	{v1alpha1.ConditionIssuerChanged, v1alpha1.ReasonHostsChanged}: "tell the app's clients the new issuer, or put the hosts back as they were within the minute",
 
 	{v1alpha1.ConditionReady, v1alpha1.ReasonSuspended}: "remove spec.suspend when you want to go on: " +

@@ -179,6 +179,12 @@ func (n *Node) judgeShared(referrer v1alpha1.Resource, secret *metav1.PartialObj
 		Message: "it has no label that lets " + parent.Kind + "/" + parent.Name + " have it",
 		Mend:    "kubectl label secret " + n.Name + " -n " + n.Namespace + " " + v1alpha1.LabelDeployment + "=" + referrer.GetName(),
 	}}
+	if other := secret.Labels[v1alpha1.LabelDeployment]; other != "" {
+		// Another value of the label would take the Secret from who has it now.
+		n.Findings[0].Message = "its label shares it with " + parent.Kind + "/" + other + ", and not with " + parent.Kind + "/" + parent.Name
+		n.Findings[0].Mend = "create a Secret of its own for " + parent.Name + " and name that in " + n.Field +
+			"; or, if every deployment of the namespace may have this one: kubectl annotate secret " + n.Name + " -n " + n.Namespace + " '" + v1alpha1.LabelDeployment + "=*'"
+	}
 	if secret.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByOperator {
 		n.Findings[0].Message = "Cardea generated it, and it is not for this"
 		n.Findings[0].Mend = "name a Secret of your own, of type " + string(corev1.SecretTypeOpaque)

@@ -164,6 +164,53 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// A second value of the label would take the Secret from the deployment that has it.
+func TestASecretOfAnotherDeploymentIsNotTakenFromIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		labels   map[string]string
+		has, not string
+	}{
+		"no label":        {nil, "kubectl label secret mail -n acme " + v1alpha1.LabelDeployment + "=acme", "annotate"},
+		"another's label": {map[string]string{v1alpha1.LabelDeployment: "globex"}, "kubectl annotate secret mail -n acme '" + v1alpha1.LabelDeployment + "=*'", "kubectl label"},
+		"Cardea made it":  {map[string]string{v1alpha1.LabelDeployment: "globex", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}, "a Secret of your own", "kubectl"},
+	} {
+		secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "mail", Namespace: "acme", Labels: tc.labels}}
+		node, err := NewInquiry(world{"Secret/mail": secret}).Diagnose(t.Context(), mailing("acme", notShared), "IdentityDeployment")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := node.DependsOn[0].Findings[0].Mend; !strings.Contains(got, tc.has) || strings.Contains(got, tc.not) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// What loses something is said to, and comes after what does not; a command names nobody that may not be there.
+func TestMendsSayWhatTheyLose(t *testing.T) {
+	for reason, want := range map[cause][]string{
+		{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}:         {"nothing is lost", "kubectl annotate identitydeployment main", "deletionPolicy: Delete", "loses for good", "cardea backup"},
+		{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}:          {"another name", "deleting that Secret", "loses for good"},
+		{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretForbidden}: {"-n acme --clusterrole=cardea-operator-secrets --serviceaccount=<namespace of Cardea>:<cardea-operator or cardea-standalone>"},
+	} {
+		rest := mend(in(&v1alpha1.IdentityDeployment{}, "main"), "IdentityDeployment", reason.condition, reason.reason)
+		for _, part := range want {
+			_, after, found := strings.Cut(rest, part)
+			if !found {
+				t.Errorf("%s: %q is not in its place in %q", reason.reason, part, rest)
+			}
+			rest = after
+		}
+	}
+	for reason, text := range mends {
+		if strings.Contains(text, "cardea-system") || strings.Contains(text, "--serviceaccount=cardea") {
+			t.Errorf("%s names an install that may be another: %s", reason.reason, text)
+		}
+		if strings.HasPrefix(text, "kubectl ") && strings.HasSuffix(text, ")") {
+			t.Errorf("%s cannot be pasted: %s", reason.reason, text)
+		}
+	}
+}
+
 func TestAnInquiryTellsOfEachOnce(t *testing.T) {
 	w := world{"APIAuthApp/shop": app("acme", "shop", "ReferencesResolved=False/NotFound")}
 	inquiry := NewInquiry(w)

@@ -12,13 +12,15 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// requests are annotations that ask for something once. They declare nothing, and would ask again wherever they are applied.
-var requests = []string{v1alpha1.AnnotationReconcileRequestedAt, v1alpha1.AnnotationRotateAt}
+// requests are annotations that ask for something once, or answer what was found in one cluster. They declare nothing, and would ask or
+// answer again wherever they are applied: people found elsewhere would be accepted unseen.
+var requests = []string{v1alpha1.AnnotationReconcileRequestedAt, v1alpha1.AnnotationRotateAt, v1alpha1.AnnotationFormerPeopleAccepted}
 
 // traces are prefixes of the labels and annotations that deploying tools mark objects with. Applied from elsewhere they would be lies, on
 // which such a tool may delete the object.
 var traces = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/", "meta.helm.sh/", "helm.sh/chart",
+	"app.kubernetes.io/instance", // by which Argo CD tracks what it may prune, and Helm names its release
 	"helm.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/", "argocd.argoproj.io/", "config.kubernetes.io/", "applyset.kubernetes.io/",
 }
 

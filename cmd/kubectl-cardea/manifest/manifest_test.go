@@ -37,6 +37,7 @@ metadata:
   managedFields: [{manager: cardea-http}]
   labels:
     app.kubernetes.io/managed-by: cardea-http
+    app.kubernetes.io/instance: acme-production
     kustomize.toolkit.fluxcd.io/name: acme
     team: payments
   annotations:
@@ -45,6 +46,7 @@ metadata:
     iam.cardea.dev/reconcile-requested-at: now
     iam.cardea.dev/rotate-at: "2026-01-01T00:00:00Z"
     iam.cardea.dev/former-people-accepted: "true"
+    acme.example/owner: payments
 spec:
   id: "7"
   slug: burst
@@ -58,7 +60,7 @@ metadata:
   name: acme.burst
   namespace: acme
   labels: {team: payments}
-  annotations: {iam.cardea.dev/former-people-accepted: "true"}
+  annotations: {acme.example/owner: payments}
 spec:
   id: "7"
   slug: burst
