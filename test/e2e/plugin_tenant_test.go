@@ -136,12 +136,11 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 	})
 
 	It("examines the install as far as one may look", func(ctx context.Context) {
-		whole := acme(ctx, "admin", "doctor", "--metrics-url", cardea.Metrics)
-		Expect(whole).To(HaveField("Code", 0), whole.Out+whole.Problems)
-		Expect(whole.Out).To(And(
+		// How old a configuration is at most is a matter of load, so the answer is asked for until all is well.
+		Eventually(func() said { return acme(ctx, "admin", "doctor", "--metrics-url", cardea.Metrics) }).Should(And(HaveField("Code", 0), HaveField("Out", And(
 			MatchRegexp(`(?m)^OK    kinds +11 kinds of iam\.cardea\.dev/v1alpha1 are served, with the fields of this version$`),
 			MatchRegexp(`(?m)^OK    clock `), MatchRegexp(`(?m)^OK    your rights `), MatchRegexp(`(?m)^OK    store `), MatchRegexp(`(?m)^OK    root key `),
-			MatchRegexp(`(?m)^OK    server 127\.0\.0\.1:\d+ +ready; its configuration is 0\.\d s old at most$`), MatchRegexp(`(?m)^OK    resources +all \d+ of namespace acme are in force$`)))
+			MatchRegexp(`(?m)^OK    server 127\.0\.0\.1:\d+ +ready; its configuration is \d+\.\d s old at most$`), MatchRegexp(`(?m)^OK    resources +all \d+ of namespace acme are in force$`)))))
 		Expect(acme(ctx, "viewer", "doctor")).To(And(HaveField("Code", 0), HaveField("Out", ContainSubstring("WARN  your rights  you may not get secrets, so there is no key reveal"))))
 		Expect(acme(ctx, "nobody", "doctor")).To(And(HaveField("Code", 1), HaveField("Out", ContainSubstring("FAIL  your rights  in namespace acme you may not list identitydeployments"))))
 		free, err := controlplane.FreePort()
@@ -169,7 +168,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		_, err := apikey.Parse(old)
 		Expect(err).NotTo(HaveOccurred())
 
-		rotated := acme(ctx, "editor", "key", "rotate", "globex-tracking-key")
+		rotated := acme(ctx, "editor", "key", "rotate", "globex-tracking-key", "--yes") // other stories rotate it too
 		Expect(rotated).To(And(HaveField("Code", 0), HaveField("Out", ContainSubstring("is rotated"))), rotated.Problems)
 		fresh := strings.TrimSpace(acme(ctx, "editor", "key", "reveal", "globex-tracking-key").Out)
 		Expect(fresh).NotTo(Equal(old))
@@ -181,7 +180,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		Expect(acme(ctx, "editor", "key", "rotate", "globex-tracking-key", "--yes")).To(HaveField("Code", 0))
 		Eventually(get(cardea, schemesPath, old)).Should(haveStatus(401))
 		old, fresh = fresh, strings.TrimSpace(acme(ctx, "editor", "key", "reveal", "globex-tracking-key").Out)
-		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-web")).To(HaveField("Code", 0))
+		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-web", "--yes")).To(HaveField("Code", 0))
 		Expect(acme(ctx, "editor", "key", "revoke", "oclient/tools-web", "--yes")).To(refuses(2, "revoke takes APIKeys only", "kubectl delete oauthclient tools-web -n acme"))
 		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-terminal")).To(refuses(1, "has no secret, so there is none to rotate"))
 

@@ -2,6 +2,7 @@
 package terminal
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -38,13 +39,61 @@ func CleanJSON(text []byte) string {
 	})
 }
 
-// YAML writes a value as YAML. Control characters are escaped before, because the YAML library refuses those that JSON leaves as they are.
+// YAML writes a value as YAML, with hostile characters as YAML's own escapes, so that what is read back is the same. The YAML library writes
+// most of them as they are; a mark with a control character before each text that has one makes it write that text in double quotes,
+// the one style with escapes. It stands before, because the library escapes a text that begins with a byte order mark whole.
 func YAML(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
 	}
-	return yaml.JSONToYAML([]byte(clean(string(text), func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })))
+	var decoded any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&decoded); err != nil {
+		return nil, err
+	}
+	word := "mark"
+	for strings.Contains(string(text), word) {
+		word += "0"
+	}
+	marked, err := json.Marshal(markHostile(decoded, "\x01"+word))
+	if err != nil {
+		return nil, err
+	}
+	written, err := yaml.JSONToYAML([]byte(clean(string(marked), yamlEscape)))
+	if err != nil {
+		return nil, err
+	}
+	return []byte(clean(strings.ReplaceAll(string(written), `\x01`+word, ""), func(r rune) string {
+		if r == '\n' {
+			return "\n" // between lines: in double quotes it is escaped already
+		}
+		return yamlEscape(r)
+	})), nil
+}
+
+func yamlEscape(r rune) string { return fmt.Sprintf(`\U%08x`, r) }
+
+// markHostile puts a mark before every text, names of members included, with a hostile character that is no line break.
+func markHostile(value any, mark string) any {
+	switch v := value.(type) {
+	case string:
+		if strings.ContainsFunc(v, func(r rune) bool { return hostile(r) && r != '\n' }) {
+			return mark + v
+		}
+	case []any:
+		for i := range v {
+			v[i] = markHostile(v[i], mark)
+		}
+	case map[string]any:
+		marked := make(map[string]any, len(v))
+		for name, member := range v {
+			marked[markHostile(name, mark).(string)] = markHostile(member, mark)
+		}
+		return marked
+	}
+	return value
 }
 
 func escaped(r rune) string {

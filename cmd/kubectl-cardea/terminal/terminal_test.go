@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -48,20 +49,36 @@ func TestCleanJSONStaysTheSameValue(t *testing.T) {
 }
 
 func TestYAMLStaysTheSameValue(t *testing.T) {
-	want := map[string]string{"name": "a\u009b2J\x1b[1m\x7f\U000e0041 b\n"}
-	text, err := YAML(want)
-	if err != nil {
-		t.Fatal(err)
+	long := strings.Repeat("word ", 60)
+	for _, text := range []string{
+		"a\u009b2J\x1b[1m\x7f\U000e0041 b\n", "user\u202etxt.exe", "ad\u200bmin", "\ufeffbegins", "two\nlines\u2066 and\u2069\nmore\n", "tab\tand\nlines",
+		"\u2028", "a\u0085b", `ends with \` + "\u200b", `says "\x01mark"`, "mark\u200bmark0", "\x01mark", long + "\u202e" + long, " \u200b ", "# \u200b", "\u00ad", "no \ufffd text",
+		"plain", "Bücher ✓", "two\nlines\n", "yes", "12", "", long,
+	} {
+		want := map[string]any{"name": text, "of" + text: []any{text, 12.5, true, nil, map[string]any{text: text}}}
+		written, err := YAML(want)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		for _, r := range string(written) {
+			if hostile(r) && r != '\n' {
+				t.Errorf("%U is in %q", r, written)
+			}
+		}
+		var got map[string]any
+		if err := yaml.Unmarshal(written, &got); err != nil {
+			t.Errorf("%q: %v in %s", text, err, written)
+		} else if !reflect.DeepEqual(got, want) {
+			t.Errorf("read back %q, want %q, of %s", got, want, written)
+		}
 	}
-	if strings.ContainsAny(string(text), "\x1b\u009b\x7f") {
-		t.Errorf("controls are in %q", text)
-	}
-	var got map[string]string
-	if err := yaml.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
-	if got["name"] != want["name"] {
-		t.Errorf("read back %q, want %q", got["name"], want["name"])
+}
+
+// What is not hostile is written as ever: blocks stay blocks, and numbers keep their digits.
+func TestYAMLOfPlainTextIsPlain(t *testing.T) {
+	written, err := YAML(map[string]any{"id": json.Number("9007199254740993"), "text": "two\nlines\n", "word": "Bücher"})
+	if want := "id: 9007199254740993\ntext: |\n  two\n  lines\nword: Bücher\n"; err != nil || string(written) != want {
+		t.Errorf("got %s (%v), want %s", written, err, want)
 	}
 }
 
