@@ -50,8 +50,10 @@ type verdict struct {
 	// Reason is allowed, unauthenticated, permission_denied or rate_limited.
 	Reason string `json:"reason"`
 	// Missing are the permissions that the key has not.
-	Missing     []string    `json:"missing_permissions,omitempty"`
-	Explanation explanation `json:"explanation"`
+	Missing []string `json:"missing_permissions,omitempty"`
+	// AddressJudged tells that an address was given, so that the key's address ranges were judged.
+	AddressJudged bool        `json:"address_judged"`
+	Explanation   explanation `json:"explanation"`
 }
 
 // judge is the order in which a decision is made: the key, its permissions, its limits.
@@ -113,6 +115,7 @@ func decideCommand(to *connection, around surroundings) *cobra.Command {
 				return err
 			}
 			v := judge(told, required)
+			v.AddressJudged = address != ""
 			err = around.print(format, v, func(w io.Writer) error { return v.write(w, around.style()) })
 			if err == nil && v.Status != http.StatusOK {
 				return &faultFound{}
@@ -122,7 +125,7 @@ func decideCommand(to *connection, around surroundings) *cobra.Command {
 	}
 	outputFlag(cmd, &format, formatTable, formatJSON, formatYAML)
 	cmd.Flags().StringVar(&keyID, "key-id", "", "public id of the key, for keys that no APIKey declares")
-	cmd.Flags().StringVar(&address, "client-ip", "", "address that the request would come from")
+	cmd.Flags().StringVar(&address, "client-ip", "", "address that the request would come from; absent: the key's address ranges are not judged")
 	cmd.Flags().StringArrayVar(&required, "permission", nil, "permission that the request needs, may be repeated")
 	flags.register(cmd, to, envDecisionServer, "the decision API, port 8082")
 	return cmd
@@ -160,6 +163,9 @@ func (v verdict) write(w io.Writer, style terminal.Style) error {
 	}
 	if !e.IsActive {
 		lines = append(lines, [2]string{"key is refused", "it is revoked or expired, or its app is inactive"})
+	}
+	if !v.AddressJudged {
+		lines = append(lines, [2]string{"address ranges", "of the key, if it has any, were not judged: give --client-ip"})
 	}
 	scheme := "none: nothing limits it"
 	if e.Scheme != nil {

@@ -90,10 +90,31 @@ func (d *doctor) examine(ctx context.Context) ([]check, error) {
 		return nil, err
 	}
 	checks = append(checks, apiServer...)
-	checks = append(checks, d.checkKinds(ctx), d.checkVersion(ctx), d.checkLease(ctx))
+	checks = append(checks, d.checkKinds(ctx))
+	running, operator := d.checkInstall(ctx)
+	leader := d.checkLease(ctx, running)
+	servers := d.checkServers(ctx, running)
+	checks = append(append(checks, operator...), leader...)
 	checks = append(checks, d.checkRights(ctx)...)
-	checks = append(checks, d.checkConditions(ctx)...)
-	return append(checks, d.checkServers(ctx)...), nil
+	checks = append(checks, d.checkConditions(ctx, signOfLife(running, leader, servers))...)
+	return append(checks, servers...), nil
+}
+
+// signOfLife says what tells that somebody who needs the store runs, "" for nothing. Conditions alone do not: nobody renews them once the
+// operator is gone.
+func signOfLife(running installed, leader, servers []check) string {
+	switch {
+	case running.ready:
+		return running.name + " has a ready replica"
+	case len(leader) > 0 && leader[0].Level == levelOK:
+		return "an operator leads"
+	}
+	for _, c := range servers {
+		if c.Level == levelOK {
+			return c.Name + " is ready"
+		}
+	}
+	return ""
 }
 
 // shown is how many fields a line names.

@@ -82,26 +82,69 @@ func judgeClock(name, date string, before, after time.Time) check {
 	return ok(name, "this clock and the API server's agree within %s", clockDrift)
 }
 
-// checkVersion reads the version of the operator from its image.
-func (d *doctor) checkVersion(ctx context.Context) check {
-	const name = "operator"
-	var template corev1.PodTemplateSpec
+// names of the workloads, as manifests and chart have them.
+const (
+	operatorName   = "cardea-operator"
+	standaloneName = "cardea-standalone"
+)
+
+// installed is the workload that reconciles: the operator's, or that of standalone. The zero value is one that is not known.
+type installed struct {
+	// kind is Deployment or StatefulSet, name its name.
+	kind, name string
+	// ready tells that it has a ready replica.
+	ready    bool
+	template corev1.PodTemplateSpec
+}
+
+// find returns the workload, the one that runs if both are there: after a change of the form the other may be left behind.
+func (d *doctor) find(ctx context.Context) (installed, error) {
 	var deployment appsv1.Deployment
-	err := d.client.Get(ctx, client.ObjectKey{Namespace: d.system, Name: "cardea-operator"}, &deployment)
-	template = deployment.Spec.Template
-	if apierrors.IsNotFound(err) {
-		var set appsv1.StatefulSet
-		err = d.client.Get(ctx, client.ObjectKey{Namespace: d.system, Name: "cardea-standalone"}, &set)
-		template = set.Spec.Template
+	var set appsv1.StatefulSet
+	var found []installed
+	for _, candidate := range []struct {
+		kind string
+		obj  client.Object
+		name string
+	}{{"Deployment", &deployment, operatorName}, {"StatefulSet", &set, standaloneName}} {
+		err := d.client.Get(ctx, client.ObjectKey{Namespace: d.system, Name: candidate.name}, candidate.obj)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return installed{}, d.explain(err, "get", strings.ToLower(candidate.kind)+"s", d.system)
+		}
+		running := installed{kind: candidate.kind, name: candidate.name, template: deployment.Spec.Template, ready: deployment.Status.ReadyReplicas > 0}
+		if candidate.name == standaloneName {
+			running.template, running.ready = set.Spec.Template, set.Status.ReadyReplicas > 0
+		}
+		found = append(found, running)
 	}
+	for _, running := range found {
+		if running.ready {
+			return running, nil
+		}
+	}
+	return append(found, installed{})[0], nil
+}
+
+// checkInstall looks whether the operator runs, and reads its version from its image.
+func (d *doctor) checkInstall(ctx context.Context) (installed, []check) {
+	const name = "operator"
+	running, err := d.find(ctx)
 	switch {
-	case apierrors.IsNotFound(err):
-		return check{name, levelWarn, "neither Deployment cardea-operator nor StatefulSet cardea-standalone is in namespace " + d.system,
-			"name the namespace with --system-namespace; where Cardea runs outside of the cluster there is none"}
 	case err != nil:
-		return check{name, levelWarn, "its version is not known: " + d.explain(err, "get", "deployments", d.system).Error(), "let a cluster admin look"}
+		return running, []check{{name, levelWarn, "whether it runs, and its version, are not known: " + err.Error(), "let a cluster admin look"}}
+	case running.name == "":
+		return running, []check{{name, levelWarn, "neither Deployment cardea-operator nor StatefulSet cardea-standalone is in namespace " + d.system,
+			"name the namespace with --system-namespace; where Cardea runs outside of the cluster there is none"}}
 	}
-	return judgeImage(name, template, version)
+	image := judgeImage(name, running.template, version)
+	if !running.ready {
+		return running, []check{{name, levelFail, fmt.Sprintf("%s %s in namespace %s has no ready replica: nothing that is declared comes into force", running.kind, running.name, d.system),
+			fmt.Sprintf("see why its Pods are not ready: kubectl describe %s %s -n %s, and their logs", strings.ToLower(running.kind), running.name, d.system)}, image}
+	}
+	return running, []check{image}
 }
 
 // judgeImage compares the tag of the image with the plugin's version.
@@ -120,19 +163,26 @@ func judgeImage(name string, template corev1.PodTemplateSpec, mine string) check
 	return check{name, levelWarn, fmt.Sprintf("image %s, this plugin is %s", image, mine), "use the plugin of the operator's version, if the tag tells it"}
 }
 
-// checkLease tells how long ago the leader was alive.
-func (d *doctor) checkLease(ctx context.Context) check {
+// checkLease tells how long ago the leader was alive. Standalone has no Lease, and one that is left of an operator before says nothing of it.
+func (d *doctor) checkLease(ctx context.Context, running installed) []check {
 	const name = "leader"
+	if running.name == standaloneName {
+		return nil
+	}
 	var lease coordinationv1.Lease
-	err := d.client.Get(ctx, client.ObjectKey{Namespace: d.system, Name: "cardea-operator"}, &lease)
+	err := d.client.Get(ctx, client.ObjectKey{Namespace: d.system, Name: operatorName}, &lease)
 	switch {
 	case apierrors.IsNotFound(err):
-		return check{name, levelWarn, "there is no Lease cardea-operator in namespace " + d.system,
-			"nothing, where cardea standalone runs; else see whether the operator runs, and name its namespace with --system-namespace"}
+		return []check{{name, levelWarn, "there is no Lease cardea-operator in namespace " + d.system,
+			"nothing, where cardea standalone runs; else see whether the operator runs, and name its namespace with --system-namespace"}}
+	case apierrors.IsForbidden(err):
+		return []check{{name, levelWarn, "whether an operator leads is not known: you may not get Lease cardea-operator in namespace " + d.system,
+			"let a cluster admin look, or bind you a Role for it, which ClusterRole view does not have: kubectl create role cardea-lease-reader -n " + d.system +
+				" --verb=get --resource=leases.coordination.k8s.io --resource-name=cardea-operator"}}
 	case err != nil:
-		return check{name, levelWarn, "whether an operator leads is not known: " + d.explain(err, "get", "leases", d.system).Error(), "let a cluster admin look"}
+		return []check{{name, levelWarn, "whether an operator leads is not known: " + d.explain(err, "get", "leases", d.system).Error(), "let a cluster admin look"}}
 	}
-	return judgeLease(name, lease, d.now())
+	return []check{judgeLease(name, lease, d.now())}
 }
 
 func judgeLease(name string, lease coordinationv1.Lease, now time.Time) check {

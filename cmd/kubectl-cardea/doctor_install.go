@@ -15,7 +15,7 @@ import (
 )
 
 // checkConditions judges the store, the root key and the operator by what it says of the namespace's resources.
-func (d *doctor) checkConditions(ctx context.Context) []check {
+func (d *doctor) checkConditions(ctx context.Context, life string) []check {
 	var all []v1alpha1.Resource
 	for _, info := range v1alpha1.Kinds {
 		found, err := d.list(ctx, info)
@@ -24,10 +24,11 @@ func (d *doctor) checkConditions(ctx context.Context) []check {
 		}
 		all = append(all, found...)
 	}
-	return judgeConditions(d.namespace, all)
+	return judgeConditions(d.namespace, all, life)
 }
 
-func judgeConditions(namespace string, all []v1alpha1.Resource) []check {
+// judgeConditions takes for the store what a sign of life says, "" for none.
+func judgeConditions(namespace string, all []v1alpha1.Resource, life string) []check {
 	if len(all) == 0 {
 		return []check{{"store", levelWarn, "not known: no resource of Cardea is in namespace " + namespace, "name a tenant's namespace with -n"}}
 	}
@@ -48,7 +49,11 @@ func judgeConditions(namespace string, all []v1alpha1.Resource) []check {
 			}
 		}
 	}
-	checks := []check{ok("store", "the operator reaches it"), ok("root key", "nothing in namespace %s waits for one", namespace)}
+	checks := []check{ok("store", "nothing waits for it, and %s", life), ok("root key", "nothing in namespace %s waits for one", namespace)}
+	if life == "" {
+		checks[0] = check{"store", levelWarn, "nothing waits for it, but there is no sign that anybody runs who would say so",
+			"see the line of the operator; a metrics listener that --metrics-url names is a sign as well"}
+	}
 	if len(storeless) > 0 {
 		checks[0] = check{"store", levelFail, "the operator does not reach it: " + some(storeless) + " waits", "look at the store and the operator's log"}
 	}
@@ -78,10 +83,10 @@ const (
 )
 
 // checkServers asks the metrics listeners that were named.
-func (d *doctor) checkServers(ctx context.Context) []check {
+func (d *doctor) checkServers(ctx context.Context, running installed) []check {
 	if len(d.metrics) == 0 {
 		return []check{{"servers", levelWarn, "not looked at: nothing names one",
-			"let kubectl -n " + d.system + " port-forward service/cardea-server-metrics 8090 run beside, and give --metrics-url http://127.0.0.1:8090"}}
+			"let kubectl -n " + d.system + " port-forward service/" + metricsService(running) + " 8090 run beside, and give --metrics-url http://127.0.0.1:8090"}}
 	}
 	asker := &http.Client{Timeout: d.timeout}
 	var checks []check
@@ -104,6 +109,17 @@ func (d *doctor) checkServers(ctx context.Context) []check {
 		checks = append(checks, judgeMetrics(name, readGauges(text))...)
 	}
 	return checks
+}
+
+// metricsService is the Service of the metrics listeners.
+func metricsService(running installed) string {
+	switch running.name {
+	case standaloneName:
+		return "cardea-standalone-metrics"
+	case operatorName:
+		return "cardea-server-metrics"
+	}
+	return "cardea-server-metrics (of standalone: cardea-standalone-metrics)"
 }
 
 func answered(status int, err error) string {

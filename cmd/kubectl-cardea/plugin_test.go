@@ -61,8 +61,10 @@ func TestHostileNamesDoNotSteerTheTerminal(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("%d: %s", code, problems)
 		}
-		if strings.ContainsAny(out, "\x1b\a\u009b") {
-			t.Errorf("%s steers the terminal: %q", format, out)
+		for line := range strings.SplitSeq(out, "\n") {
+			if terminal.Clean(line) != line {
+				t.Errorf("%s steers the terminal: %q", format, line)
+			}
 		}
 		if format == formatTable && !strings.Contains(out, "1 of 9 users; --offset 5 shows the next.") {
 			t.Errorf("got %s", out)
@@ -177,6 +179,26 @@ func TestATreeIsDrawn(t *testing.T) {
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+// Where no address is given, what the key's address ranges say is not part of the answer.
+func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
+	server, asked := answering(t, http.StatusOK, `{"key_id":"k","app_slug":"shop","is_active":true,"permissions":[],"resource":"/","method":"GET","allowed":true,"rules":[]}`)
+	const told = "not judged: give --client-ip"
+	for _, address := range []string{"", "192.0.2.7"} {
+		args := []string{"decide", "--key-id", "k", "GET", "/", "--server", server}
+		if address != "" {
+			args = append(args, "--client-ip", address)
+		}
+		out, problems, code := run(t, map[string]string{envAPIKey: "the-key"}, args...)
+		if code != 0 || strings.Contains(out, told) != (address == "") || asked.URL.Query().Get("client_ip") != address {
+			t.Errorf("address %q: %d %s%s", address, code, out, problems)
+		}
+		out, _, _ = run(t, map[string]string{envAPIKey: "the-key"}, append(args, "-o", "json")...)
+		if !strings.Contains(out, fmt.Sprintf(`"address_judged": %t`, address != "")) {
+			t.Errorf("address %q: %s", address, out)
+		}
 	}
 }
 
