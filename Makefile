@@ -271,9 +271,9 @@ image: bin/release ## Write the image of amd64 and arm64 into dist/image, withou
 	@bin/release $(RELEASE_FLAGS) -out dist $(if $(PUSH),-push '$(PUSH)') image
 
 .PHONY: release
-release: bin/release $(filter bin/%,$(KUBECTL)) ## Write all that a release publishes into dist/release (VERSION=v0.2.0, IMAGE_NAME=registry/cardea).
+release: bin/release bin/k8s/kubectl ## Write all that a release publishes into dist/release (VERSION=v0.2.0, IMAGE_NAME=registry/cardea).
 	@rm -rf dist/release
-	@bin/release $(RELEASE_FLAGS) -out dist/release -kubectl '$(KUBECTL)' $(if $(PUSH),-push '$(PUSH)') all
+	@bin/release $(RELEASE_FLAGS) -out dist/release -kubectl bin/k8s/kubectl $(if $(PUSH),-push '$(PUSH)') all
 	@cat dist/release/checksums.txt
 
 # Without VERSION on the command line it is what the file VERSION says: a release is never named after a commit.

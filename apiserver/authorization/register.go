@@ -19,7 +19,7 @@ const (
 	maxUnused = 1000
 	// maxUsed is how many more there may be that were used. At this bound the one that was used longest ago gives way to who registers, if
 	// nobody used it for givesWay: by then its tokens have ended.
-	maxUsed, givesWay = 10_000, registeredRefreshSeconds * time.Second
+	maxUsed, givesWay = 10_000, registeredRefreshSeconds*time.Second + useNoted
 	// useNoted is how long a use is not noted again.
 	useNoted = 24 * time.Hour
 	// changesPerDay is how often a client may change what it says of itself: each change leaves an audit record.

@@ -63,7 +63,7 @@ func (a *API) explain(c *call) error {
 	if err != nil {
 		return err
 	}
-	principal, active, err := a.keyOf(c, s, asker, asked.keyID)
+	principal, active, err := a.keyOf(c, s, asker, asked)
 	if err != nil {
 		return err
 	}
@@ -113,8 +113,10 @@ func readExplain(values url.Values) (q explainQuery, err error) {
 	return q, nil
 }
 
-// keyOf finds a key of the asker's deployment: a declared one by its public id or its resource's id, one of run time by its id.
-func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, id string) (*authn.Principal, bool, error) {
+// keyOf finds a key of the asker's deployment, a declared one by its public id or its resource's id, one of run time by its id; and tells whether it
+// would be accepted. Its ranges of addresses are judged where an address is asked about.
+func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, asked explainQuery) (*authn.Principal, bool, error) {
+	id := asked.keyID
 	unknown := apierror.New(http.StatusNotFound, "the deployment has no API key with the id %q", id)
 	declared, found := s.APIKey(id)
 	if number, err := ids.Parse(id); !found && err == nil {
@@ -131,7 +133,8 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, id st
 			return nil, false, unknown
 		}
 		expires := declared.Verifier.ExpiresAt
-		return principal, expires == nil || a.Clock().Before(*expires), nil
+		allowed := !asked.client.IsValid() || declared.Credential.AllowsFrom(asked.client)
+		return principal, allowed && (expires == nil || a.Clock().Before(*expires)), nil
 	}
 	number, err := ids.Parse(id)
 	if err != nil {

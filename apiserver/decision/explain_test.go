@@ -60,6 +60,22 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// A key's ranges of addresses are judged where an address is asked about.
+func TestExplainJudgesTheClientsAddress(t *testing.T) {
+	w := newWorld(t)
+	ranged := w.declare("ranged", func(k *document.APIKey) { k.AllowedCIDRs = []string{"203.0.113.0/24"} })
+	bearer := "Authorization: Bearer " + w.operator()
+	w.Eventually("the key is known", func() bool {
+		return w.ask("GET", "/v1/authz/explain?method=POST&resource=/v1/orders&key_id="+ranged[3:15], "", bearer).StatusCode == 200
+	})
+	for client, want := range map[string]float64{"": 200, "&client_ip=203.0.113.7": 200, "&client_ip=198.51.100.1": 401} {
+		a := w.ask("GET", "/v1/authz/explain?method=POST&resource=/v1/orders&key_id="+ranged[3:15]+client, "", bearer)
+		if a.StatusCode != 200 || a.body["allowed"] != (want == 200) {
+			t.Errorf("%q: %d %v", client, a.StatusCode, a.body)
+		}
+	}
+}
+
 // TestExplainOfAnotherTenant: a key of another deployment is one that does not exist.
 func TestExplainOfAnotherTenant(t *testing.T) {
 	w := newWorld(t)

@@ -54,7 +54,7 @@ func (c *call) authorizationCode(form url.Values) error {
 	if !formed {
 		return errGrant
 	}
-	began, tried, redeeming := c.redemptions.begin(), false, false
+	tried, redeeming := false, false
 	return c.issue(func(u *account.Unit) (*issued, error) {
 		redeeming = false
 		code, known, err := u.AuthorizationCode(hash)
@@ -72,7 +72,7 @@ func (c *call) authorizationCode(form url.Values) error {
 			return nil, ungrantable(err, "what the code is of has ended")
 		case !c.holds(family):
 			return nil, ungrantable(nil, "the code was given to another client")
-		case !code.RedeemedAt.IsZero() && !c.redemptions.beside(hash, began):
+		case !code.RedeemedAt.IsZero() && !c.redemptions.beside(hash, c.began):
 			return nil, c.end(u, family, "oauth.code_replayed")
 		}
 		var asked narrowed

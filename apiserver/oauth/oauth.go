@@ -147,6 +147,8 @@ type call struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	now time.Time
+	// began is when the request came, as redemptions count.
+	began uint64
 	// client is who authenticated; nil: nobody.
 	client *authorization.Client
 	// named is the id of the known client that the request names, "" for none; registers tells that it would be one.
@@ -161,7 +163,7 @@ func (s *Server) handle(serve func(*call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		recorder := &route.Recorder{ResponseWriter: w, Status: http.StatusOK}
-		c := &call{Server: s, app: appOf(r.Context()), w: recorder, r: r, now: s.Clock().UTC().Truncate(time.Microsecond)}
+		c := &call{Server: s, app: appOf(r.Context()), w: recorder, r: r, now: s.Clock().UTC().Truncate(time.Microsecond), began: s.redemptions.begin()}
 		if err := serve(c); err != nil {
 			c.fail(err)
 		}

@@ -16,11 +16,10 @@ const (
 	// actionRefused begins what auditors are told of a refusal: the standard's error code and the reason follow.
 	actionRefused = "oauth.refused"
 	// leftOut is what they are told once of those beyond the bounds.
-	leftOut = actionRefused + ": more were left out, for up to a minute"
-	// Of one client and network, of one client, and of one app so many refusals a minute are told to auditors: whoever knows a client's id, which
-	// is no secret, can have requests refused in its name.
-	refusalsOfNetwork, refusalsOfClient, refusalsOfApp = 10, 60, 300
-	refusalsWindow                                     = time.Minute
+	leftOut = actionRefused + ": more were left out, for up to a minute, or for the day"
+	// Of one client and network, of one client, and of one app so many refusals a minute are told to auditors, and of an app so many a day: whoever
+	// knows a client's id, which is no secret, can have requests refused in its name, and what is told is kept for a year and more.
+	refusalsOfNetwork, refusalsOfClient, refusalsOfApp, refusalsOfDay = 10, 60, 300, 2000
 	// maxRefusalWindows is how many of those are remembered; each takes some hundred bytes.
 	maxRefusalWindows = 10_000
 	// refusalWithin is how long a row may take: the answer waits for it.
@@ -46,29 +45,31 @@ func newRefusals() *refusals {
 	return &refusals{windows: windows}
 }
 
-// bound is how many of a name are told.
+// bound is how many of a name are told within a time.
 type bound struct {
-	name string
-	most int
+	name   string
+	most   int
+	within time.Duration
 }
 
-// tell tells whether a refusal is within all bounds, or the first beyond one. What one bound leaves out counts for none after it: who floods from
-// one network hides nothing of what others do.
+// tell tells whether a refusal is told, or in its place once that more are left out. Bounds are asked from the narrowest to the widest: what one
+// leaves out counts for none after it, so that who floods from one network hides nothing of what others do; and the row that says so counts as any other.
 func (r *refusals) tell(now time.Time, bounds ...bound) (told, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range bounds {
 		w, known := r.windows.Get(b.name)
 		if !known || !now.Before(w.until) {
-			w = refusalWindow{until: now.Add(refusalsWindow)}
+			w = refusalWindow{until: now.Add(b.within)}
 		}
 		w.count++
 		r.windows.Add(b.name, w)
-		if w.count > b.most {
-			return false, w.count == b.most+1
+		if w.count > b.most+1 {
+			return false, false
 		}
+		first = first || w.count == b.most+1
 	}
-	return true, false
+	return !first, first
 }
 
 // audit tells auditors that a client, or a registration, was refused. The reason says no secret, and nothing that a stranger chose.
@@ -88,7 +89,8 @@ func (c *call) audit(code, reason string) {
 	c.audited = true
 	request := c.request()
 	app := strconv.FormatInt(c.Entry.ID, 10)
-	told, first := c.refusals.tell(c.now, bound{app + " " + object + " " + request.Client.Network, refusalsOfNetwork}, bound{app + " " + object, refusalsOfClient}, bound{app, refusalsOfApp})
+	told, first := c.refusals.tell(c.now, bound{app + " " + object + " " + request.Client.Network, refusalsOfNetwork, time.Minute},
+		bound{app + " " + object, refusalsOfClient, time.Minute}, bound{app, refusalsOfApp, time.Minute}, bound{app + " day", refusalsOfDay, 24 * time.Hour})
 	if !told && !first {
 		return
 	}

@@ -162,8 +162,13 @@ func TestAStrangerFillsNoAudit(t *testing.T) {
 	for network := range 40 {
 		refused(3, 10+network)
 	}
-	told("of many networks", 62, 2)
+	told("of many networks", 61, 2)
 	w.Clock.Advance(time.Minute)
 	refused(1, 1)
-	told("a minute later", 63, 2)
+	told("a minute later", 62, 2)
+	w.Clock.Advance(time.Minute)
+	for network := range 60 {
+		refused(11, 60+network)
+	}
+	told("of many networks that each go beyond their bound", 62+61, 2+6)
 }

@@ -89,13 +89,21 @@ func (c *current) ServiceAccountKubeconfig(ctx context.Context, namespace, name,
 
 // refuseInstalled keeps a second Cardea from a cluster that runs one: they would reconcile each other's resources.
 func (r *localRun) refuseInstalled(ctx context.Context) error {
-	found, err := r.kubectl(ctx, "get", "deployments,statefulsets", "--namespace="+cardeaNamespace, "--selector=app.kubernetes.io/name=cardea", "-o", "name")
+	found, err := r.kubectl(ctx, "get", "deployments,statefulsets", "--all-namespaces", "--selector=app.kubernetes.io/name=cardea",
+		"-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} in {.metadata.namespace}, {end}`)
 	if err != nil {
 		return err
 	}
-	if names := strings.Fields(string(found)); len(names) > 0 {
-		return fmt.Errorf("the cluster %s runs Cardea already (%s in %s): choose another context, or uninstall it first",
-			r.cluster.URL(), strings.Join(names, ", "), cardeaNamespace)
+	if names := strings.TrimSuffix(string(found), ", "); names != "" {
+		return fmt.Errorf("the cluster %s runs Cardea already (%s): choose another context, or uninstall it first", r.cluster.URL(), names)
+	}
+	// An uninstalled chart leaves the kinds, which are Helm's then.
+	owned, err := r.kubectl(ctx, "get", "crd", "--selector=app.kubernetes.io/managed-by=Helm", "-o", "name")
+	if err != nil {
+		return err
+	}
+	if strings.Contains(string(owned), ".iam.cardea.dev") {
+		return fmt.Errorf("the kinds of Cardea in the cluster %s are of a Helm release: choose another context, or delete them first (kubectl delete -k config/crd)", r.cluster.URL())
 	}
 	return nil
 }

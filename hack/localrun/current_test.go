@@ -97,7 +97,7 @@ func TestRunOnTheCurrentCluster(t *testing.T) {
 
 	kubectl("apply", "--server-side", "-k", "config/operator")
 	refused := &output{there: make(chan struct{})}
-	if err := run(t.Context(), o, refused); err == nil || !strings.Contains(err.Error(), "runs Cardea already (deployment.apps/cardea-operator") {
+	if err := run(t.Context(), o, refused); err == nil || !strings.Contains(err.Error(), "runs Cardea already (Deployment/cardea-operator in ") {
 		t.Errorf("%v, want a refusal\n%s", err, refused)
 	}
 }

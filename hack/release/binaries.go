@@ -10,17 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
-// programs are the commands that a release has, as far as this commit has them.
-func (r *release) programs() []string {
-	return slices.DeleteFunc([]string{"cardea", "kubectl-cardea"}, func(name string) bool {
-		_, err := os.Stat(filepath.Join(r.root, "cmd", name))
-		return err != nil
-	})
-}
+// programs are the commands that a release has.
+var programs = []string{"cardea", "kubectl-cardea"}
 
 // binary is where a program for a target is published.
 func (r *release) binary(program string, t target) string {
@@ -29,7 +23,7 @@ func (r *release) binary(program string, t target) string {
 
 // writeBinaries builds every program for a target, each with its bill of materials beside it.
 func (r *release) writeBinaries(ctx context.Context, t target) error {
-	for _, program := range r.programs() {
+	for _, program := range programs {
 		file := r.binary(program, t)
 		if err := r.build(ctx, program, t, file); err != nil {
 			return err
@@ -45,7 +39,7 @@ func (r *release) writeBinaries(ctx context.Context, t target) error {
 func (r *release) build(ctx context.Context, program string, t target, file string) error {
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+r.version, "-o", file, "./cmd/"+program)
 	command.Dir = r.root
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch, "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch, "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s for %s: %w\n%s", program, t, err, output)
 	}

@@ -134,7 +134,7 @@ func (r *release) readCommit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("time of the commit %q: give SOURCE_DATE_EPOCH as seconds since 1970", seconds)
 	}
-	changed, err := exec.CommandContext(ctx, "git", "-C", r.root, "status", "--porcelain", "--untracked-files=no").Output()
+	changed, err := exec.CommandContext(ctx, "git", "-C", r.root, "status", "--porcelain").Output()
 	if err != nil {
 		return fmt.Errorf("git status: %w", err)
 	}

@@ -74,6 +74,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	}
 	want := []string{
 		"cardea-1.2.3.tgz", "cardea-v1.2.3-" + here.String(), "cardea-v1.2.3-" + here.String() + ".cdx.json", "checksums.txt",
+		"kubectl-cardea-v1.2.3-" + here.String(), "kubectl-cardea-v1.2.3-" + here.String() + ".cdx.json",
 		"image-digest.txt", "image/index.json", "image/oci-layout", "install-standalone.yaml", "install.yaml",
 	}
 	for _, name := range want {

@@ -159,7 +159,7 @@ func Restore(ctx context.Context, store, file string, ring *seal.Keyring) (m Man
 	if err := m.fits(store, ring); err != nil {
 		return m, err
 	}
-	work, err := os.MkdirTemp("", "cardea-restore-")
+	work, err := os.MkdirTemp(sqlstore.Folder(store), ".cardea-restore-")
 	if err != nil {
 		return m, err
 	}

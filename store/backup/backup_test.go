@@ -118,12 +118,15 @@ func TestABackupUnderLoadRestoresToOneMoment(t *testing.T) {
 			began := make(chan struct{})
 			load.Go(func() {
 				for n := int64(100); loading.Err() == nil; n++ {
-					if err := addPair(t.Context(), st, n); err != nil {
+					err := addPair(t.Context(), st, n)
+					if err != nil {
 						t.Error(err)
-						return
 					}
-					if n == 110 {
+					if n == 110 || err != nil && n < 110 {
 						close(began)
+					}
+					if err != nil {
+						return
 					}
 				}
 			})

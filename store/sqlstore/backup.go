@@ -9,7 +9,8 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"slices"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -38,6 +39,18 @@ func Engine(location string) string {
 	default:
 		return ""
 	}
+}
+
+// Folder is where a copy of the store at a URL is unpacked: beside an SQLite file, "" (the system's folder for such files) else.
+func Folder(location string) string {
+	if Engine(location) != "sqlite" {
+		return ""
+	}
+	path, err := sqlitePath(strings.TrimPrefix(location, "sqlite:"))
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(path)
 }
 
 var errNoEngine = errors.New("the store's URL names neither SQLite nor PostgreSQL: use sqlite: or postgres://")
@@ -137,29 +150,26 @@ func Restore(ctx context.Context, location, file string) error {
 			return fmt.Errorf("%w: %s is there: move it away first, or name another file", ErrNotEmpty, part)
 		}
 	}
-	beside := path + ".restoring"
-	if err := copyDurably(file, beside); err != nil {
-		return fmt.Errorf("restore %s: %w", path, errors.Join(err, os.Remove(beside)))
+	if err := moveDurably(file, path); err != nil {
+		return fmt.Errorf("restore %s: %w", path, err)
 	}
-	return os.Rename(beside, path)
+	return nil
 }
 
-// copyDurably copies a file, and returns when it is on the disk.
-func copyDurably(from, to string) error {
-	raw, err := os.Open(from)
+// moveDurably gives a file another name in its file system, and returns when content and name are on the disk.
+func moveDurably(from, to string) error {
+	content, err := os.OpenFile(from, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = raw.Close() }()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := errors.Join(content.Sync(), content.Close(), os.Chmod(from, 0o600), os.Rename(from, to)); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(to))
 	if err != nil {
 		return err
 	}
-	_, err = out.ReadFrom(raw)
-	if err == nil {
-		err = out.Sync()
-	}
-	return errors.Join(err, out.Close())
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 func restorePostgres(ctx context.Context, location, file string) error {
@@ -188,33 +198,38 @@ func plainPostgres(location string) (*sql.DB, error) {
 	return stdlib.OpenDB(*config), nil
 }
 
-// libpqParameters are what PostgreSQL's programs take from a URL; others are pgx's own, or settings of a session.
+// libpqParameters are what PostgreSQL's programs take from a URL beside where and who; others are pgx's own, or settings of a session.
 var libpqParameters = []string{
 	"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "ssl_min_protocol_version", "ssl_max_protocol_version", "connect_timeout", "target_session_attrs",
 	"channel_binding", "gssencmode", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count",
 }
 
-// runPostgresTool runs one of PostgreSQL's programs on a database. The password is in its environment alone: everybody reads command lines.
+// runPostgresTool runs one of PostgreSQL's programs on the very database that pgx means by a URL. The password is in its environment alone:
+// everybody reads command lines.
 func runPostgresTool(ctx context.Context, location, program string, args ...string) error {
+	config, err := pgx.ParseConfig(location)
+	if err != nil {
+		return errors.New("--store: the PostgreSQL URL cannot be parsed") // the parser's own words may repeat the password
+	}
 	at, err := url.Parse(location)
 	if err != nil {
 		return errors.New("--store: the PostgreSQL URL cannot be parsed")
 	}
-	password, _ := at.User.Password()
-	at.User = url.User(at.User.Username())
-	query := at.Query()
-	options := ""
-	if path := query.Get("search_path"); path != "" {
-		options = "-c search_path=" + path
-	}
-	for name := range query {
-		if !slices.Contains(libpqParameters, name) {
-			query.Del(name)
+	query := url.Values{}
+	for _, name := range libpqParameters {
+		if value := at.Query().Get(name); value != "" {
+			query.Set(name, value)
 		}
 	}
-	at.RawQuery = query.Encode()
-	run := exec.CommandContext(ctx, program, append([]string{"--dbname=" + at.String()}, args...)...)
-	run.Env = append(os.Environ(), "PGPASSWORD="+password, "PGOPTIONS="+options, "PGAPPNAME=cardea")
+	options := os.Getenv("PGOPTIONS")
+	if path := config.RuntimeParams["search_path"]; path != "" {
+		options = "-c search_path=" + path
+	}
+	args = append([]string{"--no-password", "--dbname=" + (&url.URL{Scheme: "postgres", Path: "/", RawQuery: query.Encode()}).String()}, args...)
+	environment := append(os.Environ(), "PGHOST="+config.Host, "PGPORT="+strconv.Itoa(int(config.Port)), "PGUSER="+config.User, "PGDATABASE="+config.Database,
+		"PGPASSWORD="+config.Password, "PGOPTIONS="+options, "PGAPPNAME=cardea")
+	run := exec.CommandContext(ctx, program, args...)
+	run.Env = environment
 	var said bytes.Buffer
 	run.Stderr = &said
 	err = run.Run()

@@ -102,10 +102,10 @@ func (tx *peopleTx) UsedOAuthClients(app int64) (int, people.OAuthClient, error)
 // countedClients counts the clients of an app that a condition finds, and returns the first in an order.
 func (tx *peopleTx) countedClients(app int64, which, order string) (int, people.OAuthClient, error) {
 	var count int
-	if _, err := tx.get([]any{&count}, `SELECT COUNT(*) FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND `+which, app); err != nil {
+	if _, err := tx.get([]any{&count}, `SELECT COUNT(*) FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND `+which+ofLivingApp, app); err != nil {
 		return 0, people.OAuthClient{}, err
 	}
 	oldest, _, err := first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients
-		WHERE deployment = :deployment AND app_id = ? AND `+which+` ORDER BY `+order+`, client LIMIT 1`, app)
+		WHERE deployment = :deployment AND app_id = ? AND `+which+ofLivingApp+` ORDER BY `+order+`, client LIMIT 1`, app)
 	return count, oldest, err
 }

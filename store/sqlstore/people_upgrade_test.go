@@ -146,6 +146,11 @@ func TestMigrationsGiveWayToWhoUsesTheTables(t *testing.T) {
 		if _, err := s.reads().row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
 			t.Fatal(err)
 		}
+		select {
+		case err := <-migrated:
+			t.Fatalf("it waited for nobody: %v", err)
+		default:
+		}
 	}
 	if _, err := tx.ExecContext(t.Context(), `SELECT 1 FROM emails`); err != nil { // which the migration holds by now
 		t.Fatalf("the server gave way: %v", err)

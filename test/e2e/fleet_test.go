@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	"golang.org/x/time/rate"
 
 	"github.com/cardea-iam/cardea/test/testkit"
@@ -118,6 +120,7 @@ type load struct {
 // repeat does something so often a second until the load ends. What has begun is done to its end.
 func (l *load) repeat(ctx context.Context, perSecond rate.Limit, do func(n int)) {
 	l.group.Go(func() {
+		defer GinkgoRecover()
 		pace := rate.NewLimiter(perSecond, 1)
 		for n := 0; pace.Wait(ctx) == nil; n++ {
 			do(n)
@@ -160,6 +163,9 @@ func (l *load) signUps(ctx context.Context, next func() *visitor) {
 		l.use(func(server *testkit.Cardea) {
 			tab := person.at(server)
 			begun, err := tab.send("POST", "/auth/signup", fmt.Sprintf(`{"email": %q, "password": %q}`, person.email, visitorPassword))
+			if err == nil && begun.Status == http.StatusOK && len(begun.Session.SignUpAttempts) == 0 {
+				err = errors.New("no attempt was begun")
+			}
 			l.wrote("sign-up of "+person.email, begun.Status, err, func() { person.attempt = begun.Session.SignUpAttempts[0].ID })
 		})
 		if person.attempt == "" {

@@ -100,7 +100,8 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		DeferCleanup(cancel)
 		work.backend(loading)
 		work.session(loading, vera)
-		work.signUps(loading, func() *visitor { return newVisitor(host, inbox, servers[0]) })
+		first := servers[0] // each request asks the fleet
+		work.signUps(loading, func() *visitor { return newVisitor(host, inbox, first) })
 		// pace waits until the load went on for a while, on whatever runs now.
 		pace = func() {
 			GinkgoHelper()

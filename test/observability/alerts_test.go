@@ -165,6 +165,12 @@ func TestEachAlertFiresUnderItsFaultAlone(t *testing.T) {
 		t.Parallel()
 		promtool(t, spec, healthy, "")
 	})
+	t.Run("healthy, standalone", func(t *testing.T) { // which is alone, and elects nobody
+		t.Parallel()
+		promtool(t, spec, append(under([]series{{`leader_election_master_status{job="cardea",instance="a"}`, ""}, {`leader_election_master_status{job="cardea",instance="b"}`, ""}}),
+			series{`controller_runtime_reconcile_total{job="cardea",instance="a",controller="apikey",result="success"}`, "0+1x120"},
+			series{`cardea_snapshot_documents{job="cardea",instance="a"}`, "30x120"}), "")
+	})
 	for _, r := range rules {
 		t.Run(r.Alert, func(t *testing.T) {
 			t.Parallel()
