@@ -24,7 +24,8 @@ func exportCommand(to *connection, around surroundings) *cobra.Command {
 		Short: "Write a tenant as YAML that applies cleanly; without a name, every one of the namespace",
 		Long: "Write a tenant as YAML that applies cleanly, what was made over HTTP included. Ids derive from namespace and name, so that the same\n" +
 			"ones are served wherever it is applied. Secrets are named in a comment, and never read. What programs and people make at run time is in the\n" +
-			"store, and not in an export: people, API keys made over HTTP, OAuth clients that registered themselves. `cardea backup` writes that.",
+			"store, and not in an export: people, API keys and OAuth clients made over HTTP, OAuth clients that registered themselves.\n" +
+			"`cardea backup` writes that.",
 		Example: `  kubectl cardea export acme -n acme >acme.yaml
   kubectl cardea export -n acme | kubectl diff -f -`,
 		Args:              cobra.MaximumNArgs(1),
@@ -127,8 +128,8 @@ func writeExport(w io.Writer, namespace string, resources []*unstructured.Unstru
 func writePreamble(b *strings.Builder, mark, namespace string, kept, leaving []*unstructured.Unstructured) {
 	fmt.Fprintf(b, "%sCardea's resources of namespace %s. Not in here:\n", mark, namespace)
 	fmt.Fprintf(b, "%s- Namespace %s, with its annotation %s where hosts are granted\n", mark, namespace, v1alpha1.AnnotationAllowedHosts)
-	b.WriteString(mark + "- what programs and people make at run time, which the store alone has: people, API keys that were made over HTTP, OAuth clients that\n" +
-		mark + "  registered themselves. cardea backup writes it\n")
+	b.WriteString(mark + "- what programs and people make at run time, which the store alone has: people, API keys and OAuth clients that were made over HTTP,\n" +
+		mark + "  OAuth clients that registered themselves. cardea backup writes it\n")
 	b.WriteString(mark + "- RoleBinding cardea-operator-secrets, by which the operator may keep and read Secrets there\n")
 	secrets, configMaps := manifest.Needs(kept)
 	for _, needed := range []struct {
