@@ -162,7 +162,11 @@ func (v verdict) write(w io.Writer, style terminal.Style) error {
 		lines = append(lines, [2]string{"missing", strings.Join(v.Missing, ", ") + ": add it to the key and to its app, if that is meant"})
 	}
 	if !e.IsActive {
-		lines = append(lines, [2]string{"key is refused", "it is revoked or expired, or its app is inactive"})
+		why := "it is revoked or expired, or its app is inactive"
+		if v.AddressJudged {
+			why += ", or the address is outside of its ranges"
+		}
+		lines = append(lines, [2]string{"key is refused", why})
 	}
 	if !v.AddressJudged {
 		lines = append(lines, [2]string{"address ranges", "of the key, if it has any, were not judged: give --client-ip"})

@@ -22,7 +22,7 @@ func exportCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [DEPLOYMENT]",
 		Short: "Write a tenant as YAML that applies cleanly; without a name, every one of the namespace",
-		Long: "Write a tenant as YAML that applies cleanly, what was made over HTTP included. Ids derive from namespace and name, so that the same\n" +
+		Long: "Write a tenant as YAML that applies cleanly, resources that HTTP made included. Ids derive from namespace and name, so that the same\n" +
 			"ones are served wherever it is applied. Secrets are named in a comment, and never read. What programs and people make at run time is in the\n" +
 			"store, and not in an export: people, API keys and OAuth clients made over HTTP, OAuth clients that registered themselves.\n" +
 			"`cardea backup` writes that.",

@@ -202,6 +202,20 @@ func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 	}
 }
 
+func TestARefusedKeyMayBeOneOfAnotherAddress(t *testing.T) {
+	for _, judged := range []bool{false, true} {
+		var b strings.Builder
+		v := judge(explanation{Allowed: true}, nil)
+		v.AddressJudged = judged
+		if err := v.write(&b, terminal.Style{}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "or the address is outside of its ranges") != judged {
+			t.Errorf("address judged %v: %s", judged, b.String())
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	allowed := explanation{IsActive: true, Allowed: true, Permissions: []string{"orders:read"}}
 	limited, inactive := allowed, allowed
