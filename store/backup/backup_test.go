@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,7 +65,7 @@ func ring(t *testing.T, fills ...byte) *seal.Keyring {
 	return r
 }
 
-// addPair adds two users in one transaction, whose ids are n and -n's stand-in.
+// addPair adds two users in one transaction, whose ids differ in the last bit.
 func addPair(ctx context.Context, st *sqlstore.Store, n int64) error {
 	return st.Change(ctx, home, func(tx people.Tx) error {
 		for _, id := range []int64{2 * n, 2*n + 1} {
@@ -278,7 +279,47 @@ func TestWhatCannotBeRestoredIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
-// A password is in no error and on no command line.
+// A password is in no error and on no command line, and pg_dump goes where Cardea went, however the URL says so.
+func TestPostgresProgramsGetThePasswordByTheirEnvironment(t *testing.T) {
+	server := pgtest.ForTest(t)
+	if err := open(t, server).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := at.Query()
+	query.Set("host", at.Hostname())
+	query.Set("port", at.Port())
+	hidden := url.URL{Scheme: "postgres", User: url.UserPassword(at.User.Username(), "hunter2"), Path: at.Path, RawQuery: query.Encode()}
+	programs, said := t.TempDir(), filepath.Join(t.TempDir(), "said")
+	script := "#!/bin/sh\n{ echo \"arguments: $*\"; echo \"$PGHOST:$PGPORT/$PGDATABASE as $PGUSER by $PGPASSWORD\"; } >" + said + "\necho no space >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(programs, "pg_dump"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	file := filepath.Join(t.TempDir(), "cardea.backup")
+	_, err = backup.Take(t.Context(), hidden.String(), file, "v1", ring(t, 7))
+	if err == nil || !strings.Contains(err.Error(), "no space") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("%v, want what pg_dump said, without the password", err)
+	}
+	told, err := os.ReadFile(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments, environment, _ := strings.Cut(string(told), "\n")
+	if strings.Contains(arguments, "hunter2") || !strings.Contains(arguments, "--no-password") {
+		t.Error(arguments)
+	}
+	if want := fmt.Sprintf("%s:%s%s as %s by hunter2\n", at.Hostname(), at.Port(), at.Path, at.User.Username()); environment != want {
+		t.Errorf("%q, want %q", environment, want)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("half a backup is there: %v", err)
+	}
+}
+
 func TestPostgresAwayTellsNoPassword(t *testing.T) {
 	t.Parallel()
 	_, err := backup.Take(t.Context(), "postgres://cardea:hunter2@127.0.0.1:1/cardea?connect_timeout=1", filepath.Join(t.TempDir(), "b"), "v1", ring(t, 7))

@@ -162,7 +162,10 @@ func moveDurably(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(content.Sync(), content.Close(), os.Chmod(from, 0o600), os.Rename(from, to)); err != nil {
+	if err := errors.Join(content.Sync(), content.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
 		return err
 	}
 	folder, err := os.Open(filepath.Dir(to))

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -80,8 +81,10 @@ var _ = Describe("A backup", Ordered, func() {
 		Expect(vera.do("GET", "/me", "").Data).To(HaveKeyWithValue("id", veraID))
 	})
 
-	It("is refused under another root key, and over a store that is there", func(ctx context.Context) {
-		_, stderr, err := run(ctx, []string{"CARDEA_STORE=sqlite://" + processes.Path("none.db")}, "restore", file)
+	It("is refused under another root key, and over a store in use", func(ctx context.Context) {
+		other := filepath.Join(GinkgoT().TempDir(), "root.key")
+		Expect(os.WriteFile(other, bytes.Repeat([]byte{8}, 32), 0o600)).To(Succeed())
+		_, stderr, err := run(ctx, []string{"CARDEA_STORE=sqlite://" + processes.Path("none.db")}, "restore", file, "--root-key="+other)
 		Expect(err).To(HaveOccurred())
 		Expect(stderr).To(ContainSubstring("--root-key"))
 		Expect(processes.Path("none.db")).NotTo(BeAnExistingFile())
