@@ -66,6 +66,16 @@ metadata: {name: main}
 spec: {permissionCatalog: {organization: ["orders:read"]}}
 ---
 apiVersion: iam.cardea.dev/v1alpha1
+kind: IdentityDeployment
+metadata: {name: moving}
+spec: {frontendHosts: [before.example]}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: OAuthApp
+metadata: {name: moving}
+spec: {deploymentRef: {name: moving}, slug: moving}
+---
+apiVersion: iam.cardea.dev/v1alpha1
 kind: RateLimitScheme
 metadata: {name: frozen}
 spec: {suspend: true, deploymentRef: {name: main}, slug: frozen, rules: [{unit: minute, duration: 1, maxRequests: 1}]}
@@ -272,6 +282,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		barred, err = cluster.Namespace(ctx)
 		Expect(err).NotTo(HaveOccurred())
+		kubectl(ctx, "annotate", "namespace", namespace, "iam.cardea.dev/allowed-hosts=before.example,after.example")
 		for _, given := range []struct {
 			namespace, yaml string
 			args            []string
@@ -282,7 +293,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 			Expect(err).NotTo(HaveOccurred(), out)
 		}
 		// The doomed scheme is in use before it is deleted, and deleted before the late app asks for it.
-		kubectl(ctx, "wait", "-n", namespace, "apiauthapp/user", "ratelimitscheme/main.trial", "--for=condition=Ready", "--timeout=30s")
+		kubectl(ctx, "wait", "-n", namespace, "apiauthapp/user", "ratelimitscheme/main.trial", "oauthapp/moving", "--for=condition=Ready", "--timeout=30s")
 		kubectl(ctx, "delete", "ratelimitscheme", "doomed", "-n", namespace, "--wait=false")
 		kubectl(ctx, "wait", "-n", namespace, "ratelimitscheme/doomed", "--for=condition=Deleting", "--timeout=30s")
 		out, err := cluster.Kubectl(ctx, lateYAML, "apply", "-n", namespace, "-f", "-")
@@ -297,6 +308,8 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 	It("names every cause that docs/operations.md lists, with what to do", func(ctx context.Context) {
 		wanted := documentedReasons()
 		Expect(len(wanted)).To(BeNumerically(">", 15))
+		// Told for a minute: the others are there by now.
+		kubectl(ctx, "patch", "identitydeployment/moving", "-n", namespace, "--type=merge", "-p", `{"spec": {"frontendHosts": ["after.example"]}}`)
 		Eventually(func() []string {
 			reasons := told(admin(ctx, "why", "-n", namespace, "-o", "json").Out)
 			for reason, mend := range told(admin(ctx, "why", "-n", barred, "-o", "json").Out) {
