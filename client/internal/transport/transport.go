@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -170,18 +171,24 @@ func (t *Transport) request(ctx context.Context, call Call) (*http.Request, erro
 
 // target is where a call goes: each segment is one of the path, whatever is in it.
 func (t *Transport) target(call Call) (*url.URL, error) {
-	path, raw := call.Path, call.Path
+	values := make(map[string]string, len(call.Segments))
 	for _, segment := range call.Segments {
 		// Servers and proxies resolve dots though they are escaped: a name of dots would be another path.
 		if segment.Value == "" || segment.Value == "." || segment.Value == ".." {
 			return nil, fmt.Errorf("%s must not be empty, nor one or two dots", segment.Name)
 		}
-		path = strings.Replace(path, "{"+segment.Name+"}", segment.Value, 1)
-		raw = strings.Replace(raw, "{"+segment.Name+"}", url.PathEscape(segment.Value), 1)
+		values["{"+segment.Name+"}"] = segment.Value
+	}
+	parts := strings.Split(call.Path, "/")
+	escaped := slices.Clone(parts)
+	for i, part := range parts {
+		if value, named := values[part]; named {
+			parts[i], escaped[i] = value, url.PathEscape(value)
+		}
 	}
 	target := *t.base
-	target.Path = strings.TrimSuffix(t.base.Path, "/") + path
-	target.RawPath = strings.TrimSuffix(t.base.EscapedPath(), "/") + raw
+	target.Path = strings.TrimSuffix(t.base.Path, "/") + strings.Join(parts, "/")
+	target.RawPath = strings.TrimSuffix(t.base.EscapedPath(), "/") + strings.Join(escaped, "/")
 	target.RawQuery = encodeQuery(call.Query)
 	return &target, nil
 }
