@@ -163,6 +163,14 @@ test-oauth-clients: k8s build oauth-clients ## Run the stories of published OAut
 oauth-clients: ## Bring kubelogin, oauth2-proxy and the clients of npm.
 	@hack/build-oauth-clients.sh
 
+.PHONY: test-examples
+test-examples: examples ## Run the programs that pages show, those of npm as well.
+	@$(GO_TEST) ./test/examples | $(SUMMARIZE)
+
+.PHONY: examples
+examples: ## Bring what the programs of pages use from npm, and the linter of lint-contract.
+	@hack/npm-ci.sh test/examples
+
 .PHONY: test-modules
 test-modules: k8s build ## Run the tests of the chart and of the release, which have modules of their own.
 	@{ status=0; for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; exit $$status; } | $(SUMMARIZE)
