@@ -228,6 +228,12 @@ lint: vet bin/tools/staticcheck bin/tools/depguard bin/tools/vacuum ## Check for
 			{ cat bin/vacuum.log; exit 1; }; \
 	done
 
+.PHONY: lint-contract
+lint-contract: examples ## Check the HTTP contract by Redocly's recommended rules, none of them loosened (needs npm).
+	@cd test/examples && for listener in $(LISTENERS); do \
+		REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true node_modules/.bin/redocly lint --extends=recommended-strict ../../apiserver/openapi/$$listener.yaml; \
+	done
+
 .PHONY: verify
 verify: generate manifests chart docs ## Regenerate everything, and fail on any difference from the tree.
 	@git diff --exit-code -- $(GENERATED)
