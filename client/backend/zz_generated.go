@@ -323,6 +323,24 @@ func (e ExportAnalyticsParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for ListAuditParamsOrder.
+const (
+	Asc  ListAuditParamsOrder = "asc"
+	Desc ListAuditParamsOrder = "desc"
+)
+
+// Valid indicates whether the value is a known member of the ListAuditParamsOrder enum.
+func (e ListAuditParamsOrder) Valid() bool {
+	switch e {
+	case Asc:
+		return true
+	case Desc:
+		return true
+	default:
+		return false
+	}
+}
+
 // AIAgent An AI agent.
 type AIAgent struct {
 	// Id Its id.
@@ -2329,6 +2347,9 @@ type ListAuditParams struct {
 	// Cursor Where to go on: next_cursor of the page before.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
+	// Order `asc`: the oldest first, as for an export; absent: the newest first. A cursor goes on in the order that it came from.
+	Order *ListAuditParamsOrder `form:"order,omitempty" json:"order,omitempty"`
+
 	// Actor Only what this actor did, as records name it.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
@@ -2344,6 +2365,9 @@ type ListAuditParams struct {
 	// Until Only what was done before this time, RFC 3339 with its offset.
 	Until *string `form:"until,omitempty" json:"until,omitempty"`
 }
+
+// ListAuditParamsOrder defines parameters for ListAudit.
+type ListAuditParamsOrder string
 
 // ImportBatchParams defines parameters for ImportBatch.
 type ImportBatchParams struct {
@@ -2893,8 +2917,8 @@ func (c *Client) UpdateRateLimitScheme(ctx context.Context, slug string, body Ra
 
 // ListAudit asks GET /audit: list audit records.
 //
-// What changed and who changed it, newest first: people's accounts, organizations, keys, and configuration over HTTP. Filters compare
-// whole values. Records are kept for 400 days. A filter that fits few of many records looks through all of its period: where that takes
+// What changed and who changed it: people's accounts, organizations, keys, and configuration over HTTP. Filters compare
+// whole values. Records are kept for 400 days, or as long as the server was told. A filter that fits few of many records looks through all of its period: where that takes
 // longer than 10 seconds the answer is 503, and a shorter period helps.
 func (c *Client) ListAudit(ctx context.Context, params ListAuditParams) (*AuditList, error) {
 	call := transport.Call{
