@@ -44,10 +44,12 @@ KUBECTL ?= $(or $(shell command -v kubectl),bin/k8s/kubectl)
 
 # ----- the rest -----
 
-GO_FOLDERS := $(wildcard api apiserver cmd controllers hack internal store test)
+GO_FOLDERS := $(wildcard api apiserver client cmd controllers hack internal store test)
+# The listeners of the server, each with an HTTP contract, apiserver/openapi/<listener>.yaml, and a client, client/<listener>.
+LISTENERS := backend decision enduser
 # What `make verify` regenerates and compares.
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
-	apiserver/openapi/enduserapi/zz_generated.go \
+	apiserver/openapi/enduserapi/zz_generated.go $(foreach listener,$(LISTENERS),client/$(listener)/zz_generated.go) \
 	config/crd config/argocd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
 	$(addprefix config/chart/cardea/,templates/crds templates/rbac templates/network-policies files)
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
@@ -161,6 +163,14 @@ test-oauth-clients: k8s build oauth-clients ## Run the stories of published OAut
 oauth-clients: ## Bring kubelogin, oauth2-proxy and the clients of npm.
 	@hack/build-oauth-clients.sh
 
+.PHONY: test-examples
+test-examples: examples ## Run the programs that pages show, those of npm as well.
+	@$(GO_TEST) ./test/examples | $(SUMMARIZE)
+
+.PHONY: examples
+examples: ## Bring what the programs of pages use from npm, and the linter of lint-contract.
+	@hack/npm-ci.sh test/examples
+
 .PHONY: test-modules
 test-modules: k8s build ## Run the tests of the chart and of the release, which have modules of their own.
 	@{ status=0; for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; exit $$status; } | $(SUMMARIZE)
@@ -218,9 +228,15 @@ lint: vet bin/tools/staticcheck bin/tools/depguard bin/tools/vacuum ## Check for
 	@bin/tools/staticcheck ./...
 	@go run ./hack/lint-api
 	@bin/tools/depguard ./...
-	@for document in backend enduser decision; do \
+	@for document in $(LISTENERS); do \
 		bin/tools/vacuum lint -b -d -q --no-clip --no-update-check --ignore-array-circle-ref --fail-severity warn -r hack/vacuum.yaml apiserver/openapi/$$document.yaml >bin/vacuum.log || \
 			{ cat bin/vacuum.log; exit 1; }; \
+	done
+
+.PHONY: lint-contract
+lint-contract: examples ## Check the HTTP contract by Redocly's recommended rules, none of them loosened (needs npm).
+	@cd test/examples && for listener in $(LISTENERS); do \
+		REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true node_modules/.bin/redocly lint --extends=recommended-strict ../../apiserver/openapi/$$listener.yaml; \
 	done
 
 .PHONY: verify
@@ -232,10 +248,11 @@ verify: generate manifests chart docs ## Regenerate everything, and fail on any 
 ##@ Generate
 
 .PHONY: generate
-generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepcopy, apply configurations, HTTP types.
+generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepcopy, apply configurations, HTTP types, clients.
 	@bin/tools/controller-gen object applyconfiguration paths=./api/...
 	@cd apiserver/openapi && ../../bin/tools/oapi-codegen -config codegen.yaml backend.yaml && \
 		../../bin/tools/oapi-codegen -config enduserapi/codegen.yaml enduser.yaml
+	@cd apiserver/openapi && for listener in $(LISTENERS); do ../../bin/tools/oapi-codegen -config ../../client/$$listener/codegen.yaml $$listener.yaml; done
 
 .PHONY: manifests
 manifests: bin/tools/controller-gen ## Generate the CRDs, the operator's role, and what names every kind.

@@ -18,12 +18,4 @@ if ! current oauth2-proxy $version; then
 	build oauth2-proxy $version . "-X github.com/oauth2-proxy/oauth2-proxy/v7/pkg/version.VERSION=$version"
 fi
 
-command -v npm >/dev/null || {
-	echo "Please install nodejs (20 or newer) and npm" >&2
-	exit 1
-}
-cd "$root/test/oauthclients"
-cmp -s package-lock.json node_modules/.installed || {
-	npm ci --no-audit --no-fund --loglevel=error
-	cp package-lock.json node_modules/.installed
-}
+exec "$root/hack/npm-ci.sh" "$root/test/oauthclients"

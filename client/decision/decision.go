@@ -1,0 +1,40 @@
+// Package decision is the client of Cardea's decision API: may this credential make this request now? Its types are generated from the document
+// that the server serves at /openapi.json of the decision listener.
+package decision
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/cardea-iam/cardea/client"
+	"github.com/cardea-iam/cardea/client/internal/transport"
+)
+
+// Client calls the decision API. Many goroutines may use it at once.
+type Client struct{ transport *transport.Transport }
+
+// New returns a client of the decision listener at a base URL, such as http://cardea-decision.cardea-system:8082. A check needs no credential;
+// ExplainAuthz needs one among the options. A decision is no error, whatever it says: a credential that is not accepted is one with
+// Allowed false and no Identity. Every other refusal is a [client.Error].
+func New(base string, options ...client.Option) (*Client, error) {
+	config := transport.Config{Accepts: isDecision}
+	for _, option := range options {
+		option(&config)
+	}
+	t, err := transport.New(base, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{t}, nil
+}
+
+// isDecision tells whether an answer of 400 or more is a decision all the same: 401 is, and with ?status=http 403 and 429 are.
+func isDecision(path string, status int, raw []byte) bool {
+	if path != "/v1/authz/check" || status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusTooManyRequests {
+		return false
+	}
+	var decision struct {
+		Allowed *bool `json:"allowed"`
+	}
+	return json.Unmarshal(raw, &decision) == nil && decision.Allowed != nil && !*decision.Allowed
+}

@@ -1,0 +1,242 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/cardea-iam/cardea/client"
+	"github.com/cardea-iam/cardea/client/decision"
+)
+
+// Away is what happens to requests while Cardea does not answer.
+type Away int
+
+const (
+	// Refuse answers 503 with Retry-After: what is not judged is not let through.
+	Refuse Away = iota
+	// Admit lets requests through as nobody's: From is nil, and no permission was checked. It is for a limiter before what anybody may do. An answer
+	// that is not Cardea's is refused all the same: it is a wrong address, not an outage.
+	Admit
+)
+
+// KeysOptions are what a guard of API keys needs. URL is required.
+type KeysOptions struct {
+	// URL is the decision listener's, such as http://cardea-decision.cardea-system:8082.
+	URL string
+	// Timeout bounds the wait for a decision; 0: one second.
+	Timeout time.Duration
+	// WhenAway says what happens while Cardea does not answer; absent: Refuse.
+	WhenAway Away
+	// ClientAddress finds the client's address, by which Cardea limits and which a key may be bound to. Absent: the connection's. With a proxy in
+	// front use Behind.
+	ClientAddress func(*http.Request) netip.Addr
+	// Resource finds the path that rules are matched with. Absent: the path as the client sent it, whatever was stripped since.
+	Resource func(*http.Request) string
+	// HTTPClient asks; nil: one that keeps connections. Redirects are not followed.
+	HTTPClient *http.Client
+	// Refused answers in place of the guard, such as with a page; nil: Refusal.Send.
+	Refused func(http.ResponseWriter, *http.Request, *Refusal)
+	// OnAway is told each time that no decision was had, for logs and metrics; nil: nobody is. The error holds no credential.
+	OnAway func(*http.Request, error)
+}
+
+// Keys lets requests of API keys through as Cardea decides.
+type Keys struct {
+	KeysOptions
+	decisions *decision.Client
+}
+
+// maxAnswer bounds a decision's body, in bytes: metadata has at most 4 KiB.
+const maxAnswer = 1 << 20
+
+// maxPath is the longest path that Cardea judges, in bytes.
+const maxPath = 8 << 10
+
+// maxPermissions is how many permissions one request may require.
+const maxPermissions = 64
+
+// NewKeys returns a guard of API keys. It asks nobody yet: a service may start before Cardea.
+func NewKeys(options KeysOptions) (*Keys, error) {
+	if options.Timeout < 0 {
+		return nil, errors.New("guard: Timeout must not be negative; 0 is one second")
+	}
+	if options.Timeout == 0 {
+		options.Timeout = time.Second
+	}
+	if options.WhenAway != Refuse && options.WhenAway != Admit {
+		return nil, errors.New("guard: WhenAway must be Refuse or Admit")
+	}
+	if options.ClientAddress == nil {
+		options.ClientAddress = peer
+	}
+	if options.Resource == nil {
+		options.Resource = sentPath
+	}
+	if options.Refused == nil {
+		options.Refused = func(w http.ResponseWriter, r *http.Request, refusal *Refusal) { refusal.Send(w, r) }
+	}
+	if options.HTTPClient == nil {
+		options.HTTPClient = newHTTPClient()
+	}
+	decisions, err := decision.New(options.URL, client.WithHTTPClient(options.HTTPClient), client.WithMaxBody(maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("guard: URL of the decision listener: %w", err)
+	}
+	return &Keys{options, decisions}, nil
+}
+
+// newHTTPClient keeps as many connections as a busy service has requests under way: a new one for each would cost more than the decision.
+func newHTTPClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256
+	return &http.Client{Transport: transport}
+}
+
+// sentPath is the path as the client sent it.
+func sentPath(r *http.Request) string {
+	if sent, err := url.ParseRequestURI(r.RequestURI); err == nil {
+		return sent.EscapedPath()
+	}
+	return r.URL.EscapedPath() // a request that came from no connection
+}
+
+// Require returns middleware that lets a request through if its key has all of the permissions and room in its limits. Without permissions any good key
+// will do. It panics over more than 64 permissions, of which Cardea takes no more.
+func (k *Keys) Require(permissions ...string) func(http.Handler) http.Handler {
+	if len(permissions) > maxPermissions {
+		panic(fmt.Sprintf("guard: %d permissions are required: at most %d can be", len(permissions), maxPermissions))
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			who, header, refusal := k.judge(r, permissions)
+			for name, values := range header {
+				w.Header()[name] = values
+			}
+			if refusal != nil {
+				k.Refused(w, r, refusal)
+				return
+			}
+			admit(next, w, r, who)
+		})
+	}
+}
+
+// judge asks about a request. Neither identity nor refusal: it is admitted as nobody's.
+func (k *Keys) judge(r *http.Request, permissions []string) (*Identity, http.Header, *Refusal) {
+	key := bearer(r.Header, true)
+	if key == "" {
+		return nil, nil, unauthorized(challengeNone)
+	}
+	question := decision.AuthzCheck{Method: r.Method, Resource: k.Resource(r)}
+	if len(question.Resource) > maxPath {
+		return nil, nil, &Refusal{Status: http.StatusBadRequest, Message: fmt.Sprintf("the path has more than %d bytes", maxPath)}
+	}
+	question.Principal.Type, question.Principal.Value = decision.ApiKey, key
+	if address := k.ClientAddress(r); address.IsValid() {
+		text := address.WithZone("").String()
+		question.ClientIp = &text
+	}
+	if len(permissions) > 0 {
+		question.RequiredPermissions = &permissions
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), k.Timeout)
+	defer cancel()
+	made, err := k.decisions.CheckAuthz(ctx, decision.CheckAuthzParams{}, question)
+	if err != nil {
+		return k.notJudged(r, err)
+	}
+	return k.made(r, made)
+}
+
+// errForm is an answer that is none of Cardea's.
+var errForm = errors.New("the answer is no decision: does URL name Cardea's decision listener?")
+
+// made reads a decision.
+func (k *Keys) made(r *http.Request, made *decision.AuthzDecision) (*Identity, http.Header, *Refusal) {
+	if made.RequestId == "" || made.Allowed && (made.Identity == nil || made.Reason != nil) {
+		return k.notJudged(r, errForm)
+	}
+	header := limits(made.Headers)
+	switch {
+	case made.Allowed:
+		return identityOf(made), header, nil
+	case made.Identity == nil:
+		refusal := unauthorized(challengeBad)
+		refusal.RequestID = made.RequestId
+		return nil, header, refusal
+	}
+	refusal := &Refusal{Status: http.StatusForbidden, Message: "the request is not permitted", RequestID: made.RequestId, Header: http.Header{}}
+	if made.Message != nil {
+		refusal.Message = *made.Message
+	}
+	if made.Reason != nil && *made.Reason == decision.AuthzDecisionReasonRateLimited {
+		refusal.Status = http.StatusTooManyRequests
+		if made.RetryAfter != nil {
+			refusal.Header.Set("Retry-After", strconv.Itoa(*made.RetryAfter))
+		}
+	} else {
+		refusal.Header.Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
+	}
+	return nil, header, refusal
+}
+
+// limits are the headers of a decision that are for the client. Others are not sent on, whoever answered them.
+func limits(of map[string]string) http.Header {
+	header := http.Header{}
+	for _, name := range []string{"RateLimit", "RateLimit-Policy", "Retry-After"} {
+		if value, told := of[name]; told {
+			header.Set(name, value)
+		}
+	}
+	return header
+}
+
+func identityOf(made *decision.AuthzDecision) *Identity {
+	text := func(p *string) string {
+		if p == nil {
+			return ""
+		}
+		return *p
+	}
+	of := made.Identity
+	return &Identity{
+		KeyID: of.KeyId, KeyName: of.KeyName, App: of.AppSlug, DeploymentID: of.DeploymentId, Metadata: made.Metadata,
+		Subject: text(of.OwnerUserId), UserID: text(of.OwnerUserId), OrganizationID: text(of.OrganizationId), WorkspaceID: text(of.WorkspaceId), Permissions: made.Permissions,
+	}
+}
+
+// notJudged tells what becomes of a request that Cardea did not decide about.
+func (k *Keys) notJudged(r *http.Request, err error) (*Identity, http.Header, *Refusal) {
+	refused := (*client.Error)(nil)
+	answered := errors.As(err, &refused)
+	if answered && refused.Code == "" && len(refused.Faults) > 0 { // in Cardea's form
+		switch refused.Status {
+		case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+			return nil, nil, &Refusal{Status: http.StatusBadRequest, Message: refused.Message, RequestID: refused.RequestID}
+		case http.StatusTooManyRequests: // too many bad credentials from this address
+			wait := max(1, int64((refused.RetryAfter+time.Second-1)/time.Second))
+			return nil, nil, &Refusal{
+				Status: http.StatusTooManyRequests, Message: refused.Message, RequestID: refused.RequestID,
+				Header: http.Header{"Retry-After": {strconv.FormatInt(wait, 10)}},
+			}
+		}
+	}
+	if r.Context().Err() == nil && k.OnAway != nil {
+		k.OnAway(r, err)
+	}
+	if k.WhenAway == Admit && isAway(err, refused) {
+		return nil, nil, nil
+	}
+	return nil, nil, unavailable("the request cannot be judged now: try again")
+}
+
+// isAway tells an outage, in which nobody or a broken server answers, from an answer that is none of Cardea's.
+func isAway(err error, answered *client.Error) bool {
+	return errors.Is(err, client.ErrUnreachable) || answered != nil && answered.Status >= 500
+}

@@ -1,0 +1,329 @@
+package guard
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// ErrNotAccepted is in the chain of every reason a token is not accepted. The reasons are for logs, and hold nothing of the token.
+var ErrNotAccepted = errors.New("guard: the token is not accepted")
+
+// ErrNoKeys is in the chain where no key of the issuer could be had yet, or none for too long.
+var ErrNoKeys = errors.New("guard: the issuer's keys cannot be had")
+
+// maxLifetime is the longest lifetime of a token, from iat to exp.
+const maxLifetime = 24 * time.Hour
+
+// TokensOptions are what a guard of tokens needs. Issuer and Audiences are required.
+type TokensOptions struct {
+	// Issuer is the token's `iss`, to the character. Of session tokens https:// and the deployment's first host; of access tokens the OAuth app's
+	// status.issuer.
+	Issuer string
+	// Audiences are what `aud` has to name one of. Of session tokens cardea:<namespace>:<deployment>; of access tokens the address of your API, among
+	// the OAuth app's resources.
+	Audiences []string
+	// KeysURL is where the issuer's keys are; absent: where Cardea has them. https, or http on loopback.
+	KeysURL string
+	// Algorithms are those that a token may be signed with: ES256, RS256, PS256, EdDSA. Absent: ES256, with which Cardea signs both kinds.
+	Algorithms []string
+	// Leeway is how far the clocks may differ, at most a minute. Absent: five seconds; negative: none.
+	Leeway time.Duration
+	// RefreshEvery is how old keys get before they are fetched again, beside the requests. Absent: five minutes.
+	RefreshEvery time.Duration
+	// FetchBetween is the least time between two fetches: tokens with unknown keys' ids cause no more. Absent: 30 seconds.
+	FetchBetween time.Duration
+	// KeepFor is how long the last keys are good while the issuer is away. Absent: 24 hours.
+	KeepFor time.Duration
+	// HTTPClient fetches keys; nil: one with a timeout of five seconds. Redirects are not followed.
+	HTTPClient *http.Client
+	// Refused answers in place of the guard; nil: Refusal.Send.
+	Refused func(http.ResponseWriter, *http.Request, *Refusal)
+	// OnRefused is told why a token was not accepted, and OnKeys how each fetch of keys ended; nil: nobody is.
+	OnRefused func(*http.Request, error)
+	OnKeys    func(error)
+	// Clock is the time; nil: time.Now.
+	Clock func() time.Time
+}
+
+// Tokens lets requests through whose token verifies.
+type Tokens struct {
+	TokensOptions
+	access     bool
+	algorithms []jose.SignatureAlgorithm
+	keys       *keySet
+}
+
+// NewSessionTokens returns a guard of the tokens that POST /session/token gives a signed-in person. No keys are fetched yet: a service may start
+// before Cardea.
+func NewSessionTokens(options TokensOptions) (*Tokens, error) {
+	return newTokens(options, false, "/.well-known/jwks.json")
+}
+
+// NewAccessTokens is NewSessionTokens for access tokens of an OAuth app (RFC 9068). Opaque ones are to be asked about.
+func NewAccessTokens(options TokensOptions) (*Tokens, error) {
+	return newTokens(options, true, "/jwks")
+}
+
+func newTokens(options TokensOptions, access bool, keysPath string) (*Tokens, error) {
+	if options.Issuer == "" || len(options.Audiences) == 0 || slices.Contains(options.Audiences, "") {
+		return nil, errors.New("guard: Issuer and Audiences are required: without them every token of the same keys would do")
+	}
+	if options.KeysURL == "" {
+		options.KeysURL = strings.TrimSuffix(options.Issuer, "/") + keysPath
+	}
+	if err := checkKeysURL(options.KeysURL); err != nil {
+		return nil, err
+	}
+	if err := options.complete(); err != nil {
+		return nil, err
+	}
+	t := &Tokens{TokensOptions: options, access: access}
+	for _, name := range options.Algorithms {
+		algorithm := jose.SignatureAlgorithm(name)
+		if !slices.Contains([]jose.SignatureAlgorithm{jose.ES256, jose.RS256, jose.PS256, jose.EdDSA}, algorithm) {
+			return nil, fmt.Errorf("guard: Algorithms: %q is none of ES256, RS256, PS256, EdDSA", name)
+		}
+		t.algorithms = append(t.algorithms, algorithm)
+	}
+	t.keys = &keySet{
+		url: options.KeysURL, http: options.HTTPClient, refreshEvery: options.RefreshEvery, between: options.FetchBetween, keepFor: options.KeepFor,
+		fetchWithin: fetchWithin, clock: options.Clock, told: options.OnKeys,
+	}
+	return t, nil
+}
+
+// fetchWithin bounds one fetch of keys.
+const fetchWithin = 5 * time.Second
+
+// complete fills in what is absent.
+func (o *TokensOptions) complete() error {
+	for name, value := range map[string]time.Duration{"RefreshEvery": o.RefreshEvery, "FetchBetween": o.FetchBetween, "KeepFor": o.KeepFor} {
+		if value < 0 {
+			return fmt.Errorf("guard: %s must not be negative", name)
+		}
+	}
+	absent := func(value *time.Duration, then time.Duration) {
+		if *value == 0 {
+			*value = then
+		}
+	}
+	absent(&o.Leeway, 5*time.Second)
+	absent(&o.RefreshEvery, 5*time.Minute)
+	absent(&o.FetchBetween, 30*time.Second)
+	absent(&o.KeepFor, 24*time.Hour)
+	o.Leeway = max(0, o.Leeway)
+	if o.Leeway > time.Minute {
+		return errors.New("guard: Leeway must be at most a minute: set the clocks right")
+	}
+	if len(o.Algorithms) == 0 {
+		o.Algorithms = []string{string(jose.ES256)}
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	own := http.Client{Timeout: fetchWithin}
+	if o.HTTPClient != nil {
+		own = *o.HTTPClient
+	}
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return errRedirected }
+	o.HTTPClient = &own
+	if o.Refused == nil {
+		o.Refused = func(w http.ResponseWriter, r *http.Request, refusal *Refusal) { refusal.Send(w, r) }
+	}
+	if o.OnRefused == nil {
+		o.OnRefused = func(*http.Request, error) {}
+	}
+	if o.OnKeys == nil {
+		o.OnKeys = func(error) {}
+	}
+	return nil
+}
+
+// checkKeysURL refuses an address from which anybody on the way could answer keys of their own.
+func checkKeysURL(text string) error {
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Host == "" || parsed.User != nil {
+		return errors.New("guard: KeysURL must be a URL with a host and without a user")
+	}
+	loopback := slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, parsed.Hostname())
+	if parsed.Scheme != "https" && (parsed.Scheme != "http" || !loopback) {
+		return errors.New("guard: KeysURL must be https, or http on loopback: whoever is on the way could answer with keys of their own")
+	}
+	return nil
+}
+
+// Require returns middleware that lets a request through if its token verifies and has all of the permissions, or scopes of these names. Without any a
+// good token will do.
+func (t *Tokens) Require(permissions ...string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			who, refusal := t.judge(r, permissions)
+			if refusal != nil {
+				t.Refused(w, r, refusal)
+				return
+			}
+			admit(next, w, r, who)
+		})
+	}
+}
+
+func (t *Tokens) judge(r *http.Request, permissions []string) (*Identity, *Refusal) {
+	raw := bearer(r.Header, false)
+	if raw == "" {
+		return nil, unauthorized(challengeNone)
+	}
+	who, err := t.Verify(r.Context(), raw)
+	switch {
+	case errors.Is(err, ErrNoKeys):
+		return nil, unavailable("tokens cannot be verified now: try again")
+	case err != nil:
+		t.OnRefused(r, err)
+		return nil, unauthorized(challengeBad)
+	}
+	for _, permission := range permissions {
+		if !who.Can(permission) {
+			return nil, lacks(permission)
+		}
+	}
+	return who, nil
+}
+
+// Verify returns whom a token is about. The error has ErrNotAccepted or ErrNoKeys in its chain.
+func (t *Tokens) Verify(ctx context.Context, raw string) (*Identity, error) {
+	header, err := t.header(raw)
+	if err != nil {
+		return nil, err
+	}
+	token, err := jwt.ParseSigned(raw, t.algorithms)
+	if err != nil {
+		return nil, notAccepted("it is no signed token of an accepted algorithm")
+	}
+	key, err := t.keys.key(ctx, header.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	if key == nil {
+		return nil, notAccepted("the issuer has no such key")
+	}
+	if key.Algorithm != "" && key.Algorithm != header.Algorithm {
+		return nil, notAccepted("the key is for another algorithm")
+	}
+	said := claims{}
+	if err := token.Claims(key.Key, &said); err != nil {
+		return nil, notAccepted("the signature is not the issuer's, or the claims are none")
+	}
+	if err := t.check(&said); err != nil {
+		return nil, err
+	}
+	return said.identity(t.access), nil
+}
+
+func notAccepted(why string) error { return fmt.Errorf("%w: %s", ErrNotAccepted, why) }
+
+// tokenHeader is what a token's header may say. All else that changes how a token is verified is refused.
+type tokenHeader struct {
+	Algorithm string `json:"alg"`
+	Type      string `json:"typ"`
+	KeyID     string `json:"kid"`
+}
+
+// header reads a token's header. It is the token's own word: the algorithm is one of ours, the type the one that is expected (RFC 8725 3.11), and a
+// key that comes along is none.
+func (t *Tokens) header(raw string) (tokenHeader, error) {
+	var header tokenHeader
+	if len(raw) > maxCredential || strings.Count(raw, ".") != 2 {
+		return header, notAccepted("it is no token in compact form, or too long")
+	}
+	head, _, _ := strings.Cut(raw, ".")
+	text, err := base64.RawURLEncoding.Strict().DecodeString(head)
+	members := map[string]json.RawMessage{}
+	if err != nil || json.Unmarshal(text, &members) != nil || json.Unmarshal(text, &header) != nil {
+		return header, notAccepted("its header is none")
+	}
+	for name := range members {
+		if !slices.Contains([]string{"alg", "typ", "kid", "cty"}, name) {
+			return header, notAccepted("its header has a member that is not accepted")
+		}
+	}
+	if !slices.Contains(t.algorithms, jose.SignatureAlgorithm(header.Algorithm)) {
+		return header, notAccepted("its algorithm is not among the accepted ones")
+	}
+	if header.KeyID == "" {
+		return header, notAccepted("it names no key")
+	}
+	kind := strings.TrimPrefix(strings.ToLower(header.Type), "application/")
+	if t.access && kind != "at+jwt" || !t.access && kind != "jwt" {
+		return header, notAccepted("it is a token of another type")
+	}
+	return header, nil
+}
+
+// claims are what both kinds of token say.
+type claims struct {
+	jwt.Claims
+	SessionID    string   `json:"sid"`
+	Organization *string  `json:"organization"`
+	Workspace    *string  `json:"workspace"`
+	Permissions  []string `json:"permissions"`
+	ClientID     string   `json:"client_id"`
+	Scope        string   `json:"scope"`
+}
+
+// check holds claims against what is expected.
+func (t *Tokens) check(said *claims) error {
+	now := t.Clock()
+	switch {
+	case said.Issuer != t.Issuer:
+		return notAccepted("it is another issuer's")
+	case !slices.ContainsFunc(t.Audiences, said.Audience.Contains):
+		return notAccepted("it is for another audience")
+	case said.Subject == "":
+		return notAccepted("it is about nobody")
+	case !t.access && said.SessionID == "":
+		return notAccepted("it is of no session")
+	case t.access && said.ClientID == "":
+		return notAccepted("it is of no client")
+	case said.Expiry == nil || said.IssuedAt == nil:
+		return notAccepted("it has no exp or no iat")
+	case !now.Before(said.Expiry.Time().Add(t.Leeway)):
+		return notAccepted("it has expired")
+	case said.IssuedAt.Time().After(now.Add(t.Leeway)) || said.NotBefore != nil && said.NotBefore.Time().After(now.Add(t.Leeway)):
+		return notAccepted("it is not valid yet")
+	case said.Expiry.Time().Sub(said.IssuedAt.Time()) > maxLifetime:
+		return notAccepted("it lives longer than 24 hours")
+	}
+	return nil
+}
+
+// identity is who claims are about.
+func (c *claims) identity(access bool) *Identity {
+	who := &Identity{Subject: c.Subject, SessionID: c.SessionID, ClientID: c.ClientID, ExpiresAt: c.Expiry.Time()}
+	switch {
+	case !access:
+		who.UserID, who.Permissions = c.Subject, c.Permissions
+		if c.Organization != nil {
+			who.OrganizationID = *c.Organization
+		}
+		if c.Workspace != nil {
+			who.WorkspaceID = *c.Workspace
+		}
+		return who
+	case c.Subject == c.ClientID: // a client's own: permissions are of these alone
+		who.Permissions = c.Permissions
+	default:
+		who.UserID = c.Subject
+	}
+	who.Scopes = strings.Fields(c.Scope)
+	return who
+}
