@@ -174,6 +174,11 @@ bench: k8s build ## Measure what docs/benchmarks.md states.
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m $(BENCH_PACKAGES)
 	$(BENCH_END_TO_END)
 
+.PHONY: chaos
+chaos: deps k8s build ## Kill, freeze and stop everything of an install at random, under load, and look for what was lost (MINUTES=10, SEED=...).
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_CHAOS_MINUTES=$(or $(MINUTES),10) CARDEA_CHAOS_SEED=$(SEED) CARDEA_CHAOS_JOURNAL=$(CURDIR)/bin/chaos.jsonl \
+	  go test ./test/chaos -v -count=1 -run TestChaos -timeout 0
+
 .PHONY: import-proof
 import-proof: k8s build ## Import a million users and five million sign-ins, killed on the way, and count them over the file alone.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_IMPORT_USERS=1000000 go test ./test/e2e -v -count=1 -timeout 2h -ginkgo.focus 'Moving in' -ginkgo.timeout 2h

@@ -80,6 +80,8 @@ type Options struct {
 	EgressDenied []netip.Prefix
 	// MaxStaleness bounds how long authenticated requests are answered without contact to the store; 0: unlimited.
 	MaxStaleness time.Duration
+	// AuditRetention is how long audit records are kept, at least 24 hours; 0: DefaultAuditRetention.
+	AuditRetention time.Duration
 	// PasswordCost is that of new password hashes; the zero Cost is password.DefaultCost. Only tests, which hash hundreds, ask for less.
 	PasswordCost password.Cost
 	Clock        func() time.Time

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -14,8 +15,8 @@ const (
 	upkeepEvery = 5 * time.Minute
 	// upkeepBatch bounds one deletion, so that nobody waits for it.
 	upkeepBatch = 500
-	// auditRetention is how long audit records are kept.
-	auditRetention = 400 * 24 * time.Hour
+	// DefaultAuditRetention is how long audit records are kept where nothing else is said.
+	DefaultAuditRetention = 400 * 24 * time.Hour
 )
 
 // seal seals what analytics counts until ctx ends, from when the configuration, which says how long addresses are kept, is there.
@@ -50,7 +51,7 @@ func (s *Server) keepUp(ctx context.Context) error {
 		case <-timer.C:
 		}
 		for ctx.Err() == nil {
-			purged, err := s.opts.People.Purge(ctx, s.opts.Clock(), auditRetention, upkeepBatch)
+			purged, err := s.opts.People.Purge(ctx, s.opts.Clock(), cmp.Or(s.opts.AuditRetention, DefaultAuditRetention), upkeepBatch)
 			if err != nil && ctx.Err() == nil {
 				s.opts.Log.Error(err, "What is over was not deleted; trying again later")
 			}

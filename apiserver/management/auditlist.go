@@ -15,11 +15,11 @@ import (
 // auditReadWithin bounds the search for records: a filter that fits few of many looks through all of its period.
 const auditReadWithin = 10 * time.Second
 
-// listAudit serves a page of the deployment's audit, the newest first.
+// listAudit serves a page of the deployment's audit.
 func (a *API) listAudit(c *call) (reply, error) {
 	q := c.query()
 	limit := int(min(q.integer("limit", 1, defaultLimit), maxLimit))
-	filter := people.AuditFilter{Since: q.moment("since"), Until: q.moment("until"), Before: q.auditPlace()}
+	filter := people.AuditFilter{Since: q.moment("since"), Until: q.moment("until"), After: q.auditPlace(), OldestFirst: q.oldestFirst()}
 	filter.Actor, _ = q.text("actor")
 	filter.Action, _ = q.text("action")
 	filter.Object, _ = q.text("object")
@@ -65,6 +65,15 @@ func (q *query) moment(name string) time.Time {
 		return time.Time{}
 	}
 	return at
+}
+
+// oldestFirst reads the parameter order.
+func (q *query) oldestFirst() bool {
+	order, sent := q.text("order")
+	if sent && order != string(openapi.Asc) && order != string(openapi.Desc) {
+		q.fault("order", "must be asc, the oldest first, or desc, the newest first")
+	}
+	return order == string(openapi.Asc)
 }
 
 // auditPlace reads the parameter cursor of the audit.

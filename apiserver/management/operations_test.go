@@ -56,6 +56,20 @@ func TestTheAuditIsReadPageByPage(t *testing.T) {
 	if want := []string{"user.updated", "organization.created", "test.4", "test.3", "test.2", "test.1", "test.0"}; !slices.Equal(actions, want) || pages != 3 {
 		t.Errorf("%d pages: %v", pages, actions)
 	}
+	var forwards []string
+	for cursor = ""; ; {
+		page := asks[openapi.AuditList](t, s, "/audit?order=asc&limit=3&cursor="+cursor)
+		for _, record := range page.Data {
+			forwards = append(forwards, record.Action)
+		}
+		if !page.HasMore {
+			break
+		}
+		cursor = *page.NextCursor
+	}
+	if slices.Reverse(forwards); !slices.Equal(actions, forwards) {
+		t.Errorf("the oldest first: %v", forwards)
+	}
 	for query, want := range map[string]int{
 		"actor=system": 5, "actor=sys": 0, "action=test.3": 1, "object=x:1&action=test.0": 1, "object=x:2": 0, "since=2026-05-09T10:00:00Z": 2, "until=2026-05-09T10:00:00Z": 5,
 		"since=2026-05-01T01:00:00%2B01:00&until=2026-05-01T01:00:00Z": 2, "since=2026-05-01T01:00:00+01:00&until=2026-05-01T01:00:00Z": 2,
@@ -68,7 +82,7 @@ func TestTheAuditIsReadPageByPage(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for query, field := range map[string]string{
-		"limit=0": "?limit", "since=yesterday": "?since", "until=1969-01-01T00:00:00Z": "?until", "cursor=x": "?cursor", "cursor=1-": "?cursor", "actor=a&actor=b": "?actor",
+		"limit=0": "?limit", "since=yesterday": "?since", "until=1969-01-01T00:00:00Z": "?until", "cursor=x": "?cursor", "cursor=1-": "?cursor", "actor=a&actor=b": "?actor", "order=newest": "?order", "order=": "?order",
 		"since=2026-05-09T10:00:00Z&until=2026-05-09T10:00:00Z": "?until",
 	} {
 		if answer := s.send("GET", "/audit?"+query, ""); answer.Code != 400 || !strings.Contains(answer.Body.String(), `"field":"`+field+`"`) {

@@ -289,6 +289,24 @@ func (e ExportAnalyticsParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for ListAuditParamsOrder.
+const (
+	Asc  ListAuditParamsOrder = "asc"
+	Desc ListAuditParamsOrder = "desc"
+)
+
+// Valid indicates whether the value is a known member of the ListAuditParamsOrder enum.
+func (e ListAuditParamsOrder) Valid() bool {
+	switch e {
+	case Asc:
+		return true
+	case Desc:
+		return true
+	default:
+		return false
+	}
+}
+
 // AIAgent An AI agent.
 type AIAgent struct {
 	// Id Its id.
@@ -2250,6 +2268,9 @@ type ListAuditParams struct {
 	// Cursor Where to go on: next_cursor of the page before.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
+	// Order `asc`: the oldest first, as for an export; absent: the newest first. A cursor goes on in the order that it came from.
+	Order *ListAuditParamsOrder `form:"order,omitempty" json:"order,omitempty"`
+
 	// Actor Only what this actor did, as records name it.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
@@ -2265,6 +2286,9 @@ type ListAuditParams struct {
 	// Until Only what was done before this time, RFC 3339 with its offset.
 	Until *string `form:"until,omitempty" json:"until,omitempty"`
 }
+
+// ListAuditParamsOrder defines parameters for ListAudit.
+type ListAuditParamsOrder string
 
 // ImportBatchParams defines parameters for ImportBatch.
 type ImportBatchParams struct {

@@ -33,7 +33,7 @@ func newRoot() *cobra.Command {
 		// Every flag can also be given as CARDEA_<NAME> in the environment; the command line wins.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd, os.LookupEnv) },
 	}
-	root.AddCommand(operatorCommand(), serverCommand(), standaloneCommand(), migrateCommand(), backupCommand(), restoreCommand(), importCommand(), analyticsCommand(), keyCommand(), versionCommand())
+	root.AddCommand(operatorCommand(), serverCommand(), standaloneCommand(), migrateCommand(), backupCommand(), restoreCommand(), importCommand(), analyticsCommand(), auditCommand(), keyCommand(), versionCommand())
 	return root
 }
 

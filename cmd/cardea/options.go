@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cardea-iam/cardea/apiserver"
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/sharedlimit"
@@ -121,6 +122,7 @@ type serverOptions struct {
 	egressAllowed   []string
 	egressDenied    []string
 	maxStaleness    time.Duration
+	auditRetention  time.Duration
 	tlsCert         string
 	tlsKey          string
 }
@@ -139,9 +141,13 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.egressAllowed, "egress-allowed-cidrs", nil, "private CIDRs that token issuers, carriers, webhooks and mail servers may be reached in; absent: none")
 	flags.StringSliceVar(&o.egressDenied, "egress-denied-cidrs", nil, "CIDRs that they may not be reached in, though public or allowed; absent: none beside what clouds use inside")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "answer authenticated requests with 503 when the store was out of reach for longer; 0: never")
+	flags.DurationVar(&o.auditRetention, "audit-retention", apiserver.DefaultAuditRetention, "how long audit records are kept, from 24h to 87600h; of servers that differ, the shortest counts")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
 }
+
+// day is one without a change of the clocks.
+const day = 24 * time.Hour
 
 // minLimiterMemory holds some ten thousand counters.
 const minLimiterMemory = 8 << 20
@@ -155,6 +161,9 @@ func (o *serverOptions) validate() (ranges, error) {
 	}
 	if o.maxStaleness < 0 {
 		return ranges{}, fmt.Errorf("--max-staleness is %s: give 0 or more", o.maxStaleness)
+	}
+	if o.auditRetention < day || o.auditRetention > 3650*day {
+		return ranges{}, fmt.Errorf("--audit-retention is %s: give 24h to 87600h, such as 9600h for 400 days", o.auditRetention)
 	}
 	if o.limiterMemory < minLimiterMemory {
 		return ranges{}, fmt.Errorf("--limiter-memory is %d: give at least %d", o.limiterMemory, minLimiterMemory)

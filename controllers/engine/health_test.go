@@ -89,7 +89,7 @@ func documented(t *testing.T) (rows [][2]string) {
 		t.Fatal(err)
 	}
 	table := regexp.MustCompile(`(?s)## Conditions, and what to do\n(.*?)\n## `).FindString(string(raw))
-	row := regexp.MustCompile(`^\| ([A-Za-z= ]*?) ?\| ([A-Za-z ]+) \|`)
+	row := regexp.MustCompile(`^\| ([A-Za-z= ]*?) ?\| (?:<a id="reason-[a-z]+"></a>)?([A-Za-z ]+) \|`)
 	condition := ""
 	_, below, _ := strings.Cut(table, "|---|---|---|---|\n")
 	for line := range strings.Lines(below) {

@@ -148,6 +148,32 @@ func (c *ControlPlane) Stop() error {
 	)
 }
 
+// APIServer is its process, for who kills or freezes it; nil while it is stopped.
+func (c *ControlPlane) APIServer() *process.Process { return c.apiServer }
+
+// Etcd is its process, for who kills or freezes it.
+func (c *ControlPlane) Etcd() *process.Process { return c.etcd }
+
+// ReviveAPIServer starts the API server again if it was killed, on the same port and data, and returns when it is ready. It and ReviveEtcd
+// may run at once: the API server waits for etcd.
+func (c *ControlPlane) ReviveAPIServer(ctx context.Context) error {
+	if c.apiServer != nil && !c.apiServer.Ended() {
+		return nil
+	}
+	c.apiServer = nil
+	return c.StartAPIServer(ctx)
+}
+
+// ReviveEtcd starts etcd again if it was killed, on the same port and data, and returns when it is ready.
+func (c *ControlPlane) ReviveEtcd(ctx context.Context) error {
+	if !c.etcd.Ended() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	return c.startEtcd(ctx)
+}
+
 func (c *ControlPlane) closeGroup() error {
 	if c.options.Group != nil {
 		return nil

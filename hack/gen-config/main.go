@@ -1,5 +1,5 @@
 // Command gen-config writes the files that name every kind: the roles for people in config/rbac/users, the list of
-// CRDs, and PROJECT.
+// CRDs, their JSON Schemas, and PROJECT.
 package main
 
 import (
@@ -40,7 +40,10 @@ func run(root string) error {
 	if err := write(filepath.Join(config, "crd", "kustomization.yaml"), crdList, v1alpha1.Kinds); err != nil {
 		return err
 	}
-	return write(filepath.Join(root, "PROJECT"), project, v1alpha1.Kinds)
+	if err := write(filepath.Join(root, "PROJECT"), project, v1alpha1.Kinds); err != nil {
+		return err
+	}
+	return writeSchemas(config)
 }
 
 func write(path, text string, data any) error {

@@ -28,6 +28,16 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed once the child has ended and been reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Ended tells whether the child has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Stop asks the child to end and kills it when it has not within grace. It returns once the child is gone: nil, or
 // an error that says that it had to be killed. Stopping an ended child does nothing.
 func (p *Process) Stop(grace time.Duration) error {

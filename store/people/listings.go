@@ -6,7 +6,7 @@ import "time"
 type Listings interface {
 	// ListOrganizations returns organizations whose name or slug contains the search ("" finds all), the newest first, and how many there are.
 	ListOrganizations(search string, limit, offset int) ([]ListedOrganization, int64, error)
-	// ListAudit returns up to limit records, the newest first. A filter that fits few of many records takes the time of looking through all
+	// ListAudit returns up to limit records, the newest first, or the oldest. A filter that fits few of many records takes the time of looking through all
 	// of its period.
 	ListAudit(filter AuditFilter, limit int) ([]Audit, error)
 }
@@ -23,8 +23,10 @@ type AuditFilter struct {
 	Actor, Action, Object string
 	// Since is included, Until excluded, in whole microseconds; zero: no bound.
 	Since, Until time.Time
-	// Before leaves out this record and all that are newer; zero: none.
-	Before AuditPlace
+	// After leaves out this record and all that come before it in the listing; zero: none.
+	After AuditPlace
+	// OldestFirst turns the listing around.
+	OldestFirst bool
 }
 
 // AuditPlace is a record's place in the order of time: records of one time are in that of their ids.

@@ -35,16 +35,37 @@ func (tx *peopleTx) ListOrganizations(search string, limit, offset int) ([]peopl
 }
 
 func (tx *peopleTx) ListAudit(filter people.AuditFilter, limit int) ([]people.Audit, error) {
+	if filter.OldestFirst {
+		return tx.listAuditForwards(filter, limit)
+	}
 	at, id := int64(math.MaxInt64), int64(0)
 	if !filter.Until.IsZero() {
 		at = micros(filter.Until)
 	}
-	if before := filter.Before; !before.At.IsZero() && micros(before.At) < at { // where Until is that very time, it leaves out more
-		at, id = micros(before.At), before.ID
+	if after := filter.After; !after.At.IsZero() && micros(after.At) < at { // where Until is that very time, it leaves out more
+		at, id = micros(after.At), after.ID
 	}
 	// Rows compare as wholes, so that the primary key is walked from the place backwards.
-	query, args := `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) < (?, ?) AND at >= ?`,
-		[]any{at, id, micros(filter.Since)}
+	return tx.listAudit(filter, `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) < (?, ?) AND at >= ?`,
+		` ORDER BY at DESC, id DESC LIMIT ?`, at, id, micros(filter.Since), limit)
+}
+
+// listAuditForwards walks the primary key forwards.
+func (tx *peopleTx) listAuditForwards(filter people.AuditFilter, limit int) ([]people.Audit, error) {
+	at, id, until := micros(filter.Since), int64(-1), int64(math.MaxInt64)
+	if after := filter.After; !after.At.IsZero() && micros(after.At) >= at {
+		at, id = micros(after.At), after.ID
+	}
+	if !filter.Until.IsZero() {
+		until = micros(filter.Until)
+	}
+	return tx.listAudit(filter, `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) > (?, ?) AND at < ?`,
+		` ORDER BY at, id LIMIT ?`, at, id, until, limit)
+}
+
+// listAudit lists what begin selects by two numbers of a place and a bound, and the filter lets through.
+func (tx *peopleTx) listAudit(filter people.AuditFilter, begin, end string, at, id, bound int64, limit int) ([]people.Audit, error) {
+	query, args := begin, []any{at, id, bound}
 	for _, equal := range []struct{ column, value string }{{"actor", filter.Actor}, {"action", filter.Action}, {"object", filter.Object}} {
 		if equal.value != "" {
 			query, args = query+` AND `+equal.column+` = ?`, append(args, equal.value)
@@ -52,5 +73,5 @@ func (tx *peopleTx) ListAudit(filter people.AuditFilter, limit int) ([]people.Au
 	}
 	return list(tx, func(row *sql.Rows, a *people.Audit) error {
 		return row.Scan(&a.ID, moment{&a.At}, &a.Actor, &a.Action, &a.Object, &a.Session, &a.Address)
-	}, query+` ORDER BY at DESC, id DESC LIMIT ?`, append(args, limit)...)
+	}, query+end, append(args, limit)...)
 }

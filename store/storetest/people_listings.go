@@ -42,7 +42,7 @@ var listingStories = []story{
 			}))
 		}
 	}},
-	{name: "audit records are listed the newest first, by actor, action, object and time, from a place on", run: func(e *env) {
+	{name: "audit records are listed the newest first or the oldest, by actor, action, object and time, from a place on", run: func(e *env) {
 		e.begin()
 		same := audit(4)
 		same.At = audit(3).At // two of one time are in the order of their ids
@@ -61,7 +61,7 @@ var listingStories = []story{
 		}{
 			"all":                            {people.AuditFilter{}, 10, []int64{5, 4, 3, 2, 1}},
 			"a page":                         {people.AuditFilter{}, 2, []int64{5, 4}},
-			"the next":                       {people.AuditFilter{Before: people.AuditPlace{At: at(4), ID: 4}}, 2, []int64{3, 2}},
+			"the next":                       {people.AuditFilter{After: people.AuditPlace{At: at(4), ID: 4}}, 2, []int64{3, 2}},
 			"an actor":                       {people.AuditFilter{Actor: "key:abc"}, 10, []int64{5}},
 			"no part of an actor":            {people.AuditFilter{Actor: "key:ab"}, 10, nil},
 			"an action":                      {people.AuditFilter{Action: "phone.verified"}, 10, []int64{4, 3, 2, 1}},
@@ -70,8 +70,15 @@ var listingStories = []story{
 			"a time on":                      {people.AuditFilter{Since: at(3)}, 10, []int64{5, 4, 3}},
 			"until a time":                   {people.AuditFilter{Until: at(3)}, 10, []int64{2, 1}},
 			"a period":                       {people.AuditFilter{Since: at(2), Until: at(5)}, 10, []int64{4, 3, 2}},
-			"a place before the period ends": {people.AuditFilter{Until: at(5), Before: people.AuditPlace{At: at(3), ID: 3}}, 10, []int64{2, 1}},
-			"a place after the period's end": {people.AuditFilter{Until: at(3), Before: people.AuditPlace{At: at(3), ID: 4}}, 10, []int64{2, 1}},
+			"a place before the period ends": {people.AuditFilter{Until: at(5), After: people.AuditPlace{At: at(3), ID: 3}}, 10, []int64{2, 1}},
+			"all, the oldest first":          {people.AuditFilter{OldestFirst: true}, 10, []int64{1, 2, 3, 4, 5}},
+			"a page of the oldest":           {people.AuditFilter{OldestFirst: true}, 3, []int64{1, 2, 3}},
+			"the next oldest":                {people.AuditFilter{OldestFirst: true, After: people.AuditPlace{At: at(3), ID: 3}}, 10, []int64{4, 5}},
+			"a period, the oldest first":     {people.AuditFilter{OldestFirst: true, Since: at(2), Until: at(5)}, 10, []int64{2, 3, 4}},
+			"a place before the period":      {people.AuditFilter{OldestFirst: true, Since: at(3), After: people.AuditPlace{At: at(1), ID: 1}}, 10, []int64{3, 4, 5}},
+			"a place at the period's begin":  {people.AuditFilter{OldestFirst: true, Since: at(3), After: people.AuditPlace{At: at(3), ID: 3}}, 10, []int64{4, 5}},
+			"an actor, the oldest first":     {people.AuditFilter{OldestFirst: true, Actor: "key:abc"}, 10, []int64{5}},
+			"a place after the period's end": {people.AuditFilter{Until: at(3), After: people.AuditPlace{At: at(3), ID: 4}}, 10, []int64{2, 1}},
 		} {
 			found := all(e, func(tx people.Tx) ([]people.Audit, error) { return tx.ListAudit(tc.filter, tc.limit) })
 			var ids []int64

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -333,6 +335,41 @@ var _ = Describe("Moving in", Ordered, func() {
 		out, err := verify.CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(out))
 		Expect(string(out)).To(MatchRegexp(`^[1-9]\d* sealed days verified, 0 differ\n$`))
+	})
+
+	It("left an audit, which is exported once, however often it is asked for", func(ctx context.Context) {
+		file := filepath.Join(dir, "audit.jsonl")
+		exports := func(args ...string) string {
+			GinkgoHelper()
+			stdout, problems, err := run(ctx, []string{"CARDEA_API_KEY=" + key, "CARDEA_BASE_URL=" + base}, append([]string{"audit", "export"}, args...)...)
+			Expect(err).NotTo(HaveOccurred(), problems)
+			return stdout
+		}
+		until := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
+		whole := exports("--until", until)
+		exports("--file", file) // what is older than a minute
+		exports("--file", file, "--until", until)
+		exports("--file", file, "--until", until)
+		Expect(os.ReadFile(file)).To(BeEquivalentTo(whole))
+		var backwards []string
+		for cursor := ""; ; {
+			answer, err := testkit.Do("GET", base+"/audit?limit=100&cursor="+cursor, key, "")
+			Expect(err).NotTo(HaveOccurred())
+			var page struct {
+				Data       []json.RawMessage
+				NextCursor string `json:"next_cursor"`
+			}
+			Expect(json.Unmarshal(answer.Raw, &page)).To(Succeed())
+			for _, record := range page.Data {
+				backwards = append(backwards, string(record))
+			}
+			if cursor = page.NextCursor; cursor == "" {
+				break
+			}
+		}
+		slices.Reverse(backwards)
+		Expect(len(backwards)).To(BeNumerically(">", 4))
+		Expect(strings.Split(strings.TrimSuffix(whole, "\n"), "\n")).To(Equal(backwards))
 	})
 
 	It("imports the export of another system, and tells what it leaves out", func(ctx context.Context) {

@@ -231,7 +231,7 @@ func documentedReasons() []string {
 	_, section, _ := strings.Cut(string(text), "## Conditions, and what to do")
 	section, _, _ = strings.Cut(section, "\n## ")
 	found := map[string]bool{}
-	for _, row := range regexp.MustCompile(`(?m)^\| [A-Za-z= ]*\| ([A-Za-z]+) \|`).FindAllStringSubmatch(section, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| [A-Za-z= ]*\| (?:<a id="reason-[a-z]+"></a>)?([A-Za-z]+) \|`).FindAllStringSubmatch(section, -1) {
 		found[row[1]] = true
 	}
 	delete(found, "reason")

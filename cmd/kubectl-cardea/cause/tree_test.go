@@ -275,7 +275,7 @@ func documented(t *testing.T) []documentedCause {
 	}
 	_, section, _ := strings.Cut(string(text), "## Conditions, and what to do")
 	section, _, _ = strings.Cut(section, "\n## ")
-	row := regexp.MustCompile(`(?m)^\| ([A-Za-z= ]*)\| ([A-Za-z ]+) \|`)
+	row := regexp.MustCompile(`(?m)^\| ([A-Za-z= ]*)\| (?:<a id="reason-[a-z]+"></a>)?([A-Za-z ]+) \|`)
 	var causes []documentedCause
 	condition, status := "", ""
 	for _, match := range row.FindAllStringSubmatch(section, -1) {

@@ -170,7 +170,16 @@ func (s *Server) launch(ctx context.Context, binaries string, credential *syscal
 // Halt ends the server and keeps its data, as a database that goes away for a while. Start it again with Resume.
 func (s *Server) Halt() error { return s.end() }
 
-// Resume starts a halted server again, on the same port and data.
+// Kill ends the server as kill -9 does, and keeps its data. Its children end with it. Start it again with Resume.
+func (s *Server) Kill() error {
+	if err := s.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill PostgreSQL: %w", err)
+	}
+	<-s.exited
+	return nil
+}
+
+// Resume starts a halted or killed server again, on the same port and data.
 func (s *Server) Resume(ctx context.Context) error {
 	binaries, err := findBinaries()
 	if err != nil {
@@ -219,6 +228,16 @@ func (s *Server) waitReady(ctx context.Context) error {
 // URL returns the address of a database of the server.
 func (s *Server) URL(database string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
+}
+
+// Running tells whether the server process lives.
+func (s *Server) Running() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
 }
 
 // Pid is the id of the server process.

@@ -1,0 +1,114 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// host is where the tenant's people sign in.
+const host = "chaos.localhost"
+
+// install is a whole one: a control plane, PostgreSQL, Redis, two operators and two servers, with a tenant.
+type install struct {
+	cluster   *testkit.Cluster
+	processes *testkit.Processes
+	database  *pgtest.Server
+	inbox     *carrier.Carrier
+	redisPort int
+	targets   []*target
+	namespace string
+	// key manages the tenant.
+	key string
+
+	mu      sync.Mutex // guards what follows, and processes
+	servers [2]*testkit.Cardea
+	steady  [2]time.Time // since when a server is ready and was not struck; zero: it is not
+}
+
+// newInstall starts everything and waits until the tenant is in force.
+func newInstall(ctx context.Context) (in *install, err error) {
+	in = &install{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, in.close())
+		}
+	}()
+	if in.cluster, err = testkit.StartCluster(ctx); err != nil {
+		return in, err
+	}
+	if in.processes, err = testkit.NewProcesses(ctx, in.cluster); err != nil {
+		return in, err
+	}
+	if in.database, err = pgtest.Start(ctx); err != nil {
+		return in, err
+	}
+	if err := in.database.Do(ctx, "postgres", "CREATE DATABASE cardea"); err != nil {
+		return in, err
+	}
+	if in.inbox, err = carrier.Start(carrier.Options{}); err != nil {
+		return in, err
+	}
+	if in.redisPort, err = controlplane.FreePort(); err != nil {
+		return in, err
+	}
+	in.targets = in.newTargets()
+	for _, t := range in.targets {
+		if err := t.start(ctx); err != nil {
+			return in, fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return in, in.declareTenant(ctx)
+}
+
+// close ends everything.
+func (in *install) close() (err error) {
+	if in.inbox != nil {
+		err = in.inbox.Close()
+	}
+	if in.processes != nil {
+		err = errors.Join(err, in.processes.Close())
+	}
+	if in.database != nil {
+		err = errors.Join(err, in.database.Stop())
+	}
+	if in.cluster != nil {
+		err = errors.Join(err, in.cluster.Stop())
+	}
+	return err
+}
+
+// server is one of the two, as a Service without health checks chooses it.
+func (in *install) server() *testkit.Cardea {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.servers[rand.IntN(2)]
+}
+
+// steadySince is a server that is ready and not struck, and since when; nil: it is not.
+func (in *install) steadySince(i int) (*testkit.Cardea, time.Time) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.steady[i].IsZero() {
+		return nil, time.Time{}
+	}
+	return in.servers[i], in.steady[i]
+}
+
+// settle notes that a server is ready, or that it is struck.
+func (in *install) settle(i int, ready bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.steady[i] = time.Time{}
+	if ready {
+		in.steady[i] = time.Now()
+	}
+}

@@ -1,0 +1,149 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// absent is the state of what does not exist.
+const absent = ""
+
+// journal is what the load was answered, in a file of JSON Lines and, of each object, in memory: the states that it may be in.
+type journal struct {
+	mu   sync.Mutex
+	file *os.File
+	may  map[string][]string
+	// acknowledged and unknown count the writes by their outcome, refusals the answers that said that nothing was done.
+	acknowledged, unknown int
+	refusals              map[string]int
+	faults                []string
+}
+
+// entry is a line of the file.
+type entry struct {
+	At      time.Time `json:"at"`
+	Object  string    `json:"object,omitempty"`
+	State   string    `json:"state"`
+	Outcome string    `json:"outcome"`
+	Detail  string    `json:"detail,omitempty"`
+}
+
+func newJournal(path string) (*journal, error) {
+	file, err := os.Create(path)
+	return &journal{file: file, may: map[string][]string{}, refusals: map[string]int{}}, err
+}
+
+func (j *journal) write(e entry) {
+	e.At = time.Now().UTC()
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = j.file.Write(append(line, '\n'))
+	}
+	if err != nil {
+		j.faults = append(j.faults, "the journal: "+err.Error())
+	}
+}
+
+// acknowledge notes that an object is in a state, and in no other.
+func (j *journal) acknowledge(object, state string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.may[object] = []string{state}
+	j.acknowledged++
+	j.write(entry{Object: object, State: state, Outcome: "acknowledged"})
+}
+
+// wonder notes that an object may have come into a state, or may yet: nobody answered.
+func (j *journal) wonder(object, state, why string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.may[object]) == 0 {
+		j.may[object] = []string{absent}
+	}
+	j.may[object] = append(j.may[object], state)
+	j.unknown++
+	j.write(entry{Object: object, State: state, Outcome: "unknown", Detail: why})
+}
+
+// refused notes an answer that says that nothing was done.
+func (j *journal) refused(object, why string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.refusals[why]++
+	j.write(entry{Object: object, Outcome: "refused", Detail: why})
+}
+
+// fault notes what must not be, whatever was killed.
+func (j *journal) fault(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	text := fmt.Sprintf(format, args...)
+	j.faults = append(j.faults, time.Now().UTC().Format("15:04:05.000 ")+text)
+	j.write(entry{Outcome: "fault", Detail: text})
+}
+
+// note writes down what was done to the install.
+func (j *journal) note(what string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.write(entry{Outcome: "chaos", Detail: what})
+}
+
+// settled tells whether it is known in which state an object is.
+func (j *journal) settled(object string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.may[object]) < 2
+}
+
+// split cuts an object's name into its kind and its own name.
+func split(object string) (kind, name string) {
+	kind, name, _ = strings.Cut(object, "/")
+	return kind, name
+}
+
+// objects are those of a kind, sorted.
+func (j *journal) objects(kind string) (objects []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for object := range j.may {
+		if k, _ := split(object); k == kind {
+			objects = append(objects, object)
+		}
+	}
+	slices.Sort(objects)
+	return objects
+}
+
+// judge compares the state in which an object was found with those that it may be in, "" if it is one of them.
+func (j *journal) judge(object, found, where string) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if slices.Contains(j.may[object], found) {
+		return ""
+	}
+	return fmt.Sprintf("%s is %q %s, and may be one of %q", object, found, where, j.may[object])
+}
+
+// count is how many objects of a kind are for sure in another state than absent, and how many may be.
+func (j *journal) count(kind string) (sure, perhaps int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for object, may := range j.may {
+		if k, _ := split(object); k != kind {
+			continue
+		}
+		if !slices.Contains(may, absent) {
+			sure++
+		}
+		if slices.ContainsFunc(may, func(state string) bool { return state != absent }) {
+			perhaps++
+		}
+	}
+	return sure, perhaps
+}

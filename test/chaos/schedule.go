@@ -1,0 +1,62 @@
+package chaos
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// What is done to a process: kill -9 and a start later, SIGSTOP and SIGCONT later, SIGTERM and a start later.
+const (
+	kill   = "kill"
+	freeze = "freeze"
+	stop   = "stop"
+)
+
+// strikable are the processes of an install, with what may be done to each. PostgreSQL's own backends outlive a frozen postmaster, so all of
+// them are frozen.
+var strikable = []struct {
+	name string
+	does []string
+}{
+	{"operator-0", []string{kill, freeze, stop}}, {"operator-1", []string{kill, freeze, stop}},
+	{"server-0", []string{kill, freeze, stop}}, {"server-1", []string{kill, freeze, stop}},
+	{"kube-apiserver", []string{kill, freeze}}, {"etcd", []string{kill, freeze}},
+	{"postgresql", []string{kill, freeze}}, {"redis", []string{kill, freeze}},
+}
+
+// blow is one fault: what is done to whom, when after the begin, and for how long.
+type blow struct {
+	target, does string
+	at, lasts    time.Duration
+}
+
+// schedule draws blows for a length of time, the same ones for a seed. Several may last at once; now and then all begin together.
+func schedule(seed uint64, length time.Duration) (blows []blow) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	between := func(least, most time.Duration) time.Duration {
+		return least + time.Duration(random.Int64N(int64(most-least)))
+	}
+	for at := time.Duration(0); ; {
+		if at += between(500*time.Millisecond, 5*time.Second); at > length {
+			return blows
+		}
+		if random.IntN(25) == 0 { // everything at once
+			for _, target := range strikable {
+				blows = append(blows, blow{target.name, kill, at, between(500*time.Millisecond, 4*time.Second)})
+			}
+			continue
+		}
+		target := strikable[random.IntN(len(strikable))]
+		blows = append(blows, blow{target.name, target.does[random.IntN(len(target.does))], at, between(300*time.Millisecond, 12*time.Second)})
+	}
+}
+
+// of are the blows for one target, in their order.
+func of(target string, blows []blow) (own []blow) {
+	for _, b := range blows {
+		if b.target == target {
+			own = append(own, b)
+		}
+	}
+	return own
+}
