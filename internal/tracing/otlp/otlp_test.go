@@ -74,7 +74,7 @@ func TestSpansGoWhereTheEnvironmentSays(t *testing.T) {
 		"grpc for traces":            {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.GRPC(), "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc", "OTEL_TRACES_EXPORTER": "otlp"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			variables["OTEL_EXPORTER_OTLP_HEADERS"] = "authorization=" + url.QueryEscape("Bearer")+"%20"+url.QueryEscape(t.Name())
+			variables["OTEL_EXPORTER_OTLP_HEADERS"] = "authorization=" + url.QueryEscape("Bearer") + "%20" + url.QueryEscape(t.Name())
 			variables["OTEL_RESOURCE_ATTRIBUTES"] = "deployment.environment.name=test"
 			setenv(t, variables)
 			tracer, stop, err := Start(t.Context(), Options{Service: "cardea-test", Version: "v1.2.3", Log: (&lines{}).logger()})
