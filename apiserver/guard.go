@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // warnEvery is the least time between two warnings of one listener about the same thing.
@@ -16,9 +18,12 @@ const warnEvery = time.Hour
 
 // guard is what every listener does for every request, whatever its API:
 //   - no cache keeps an answer and no browser guesses its type, unless the API says otherwise;
-//   - it warns where clients' addresses are lost, for then all limits count everybody as one.
+//   - it warns where clients' addresses are lost, for then all limits count everybody as one;
+//   - it makes the request's span, where there are traces.
 type guard struct {
 	next      http.Handler
+	listener  string
+	tracer    *tracing.Tracer
 	proxies   authn.Proxies
 	clock     func() time.Time
 	log       logr.Logger
@@ -48,7 +53,18 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, forwarded := r.Header["X-Forwarded-For"]; forwarded && !g.proxies.TrustPeer(r) {
 		g.warn(r)
 	}
+	if g.tracer.On() {
+		g.serveTraced(w, r)
+		return
+	}
 	g.next.ServeHTTP(w, r)
+}
+
+// serveTraced takes the trace that a trusted proxy began for the request's, as it takes its word about the client.
+func (g *guard) serveTraced(w http.ResponseWriter, r *http.Request) {
+	traced, span := route.Traced(g.tracer, r, g.listener, g.proxies.TrustPeer(r))
+	defer span.End()
+	g.next.ServeHTTP(w, traced)
 }
 
 func (g *guard) warn(r *http.Request) {

@@ -36,6 +36,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/sharedlimit"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -86,6 +87,8 @@ type Options struct {
 	Clock        func() time.Time
 	Log          logr.Logger
 	Registry     prometheus.Registerer
+	// Tracer makes spans of requests, decisions and what is sent; nil: none.
+	Tracer *tracing.Tracer
 }
 
 // Server serves the backend API and the end-user API, and sends what waits in the outbox.
@@ -124,7 +127,7 @@ func New(opts Options) (*Server, error) {
 	}
 	backend, err := management.New(management.Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, Limiter: limits, MaxStaleness: opts.MaxStaleness,
-		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend"),
+		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader,
 	})
 	if err != nil {
@@ -132,15 +135,15 @@ func New(opts Options) (*Server, error) {
 	}
 	dispatcher := outbox.New(outbox.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(policy, opts.Clock, opts.Log.WithName("delivery")),
-		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry,
+		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry, Tracer: opts.Tracer,
 	})
 	frontend := enduser.New(enduser.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
-		Posted: dispatcher.Nudge, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry),
+		Posted: dispatcher.Nudge, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry, opts.Tracer),
 	})
 	pages, err := pages.New(pages.Options{
 		Snapshots: follower, API: frontend, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("pages"),
-		Metrics: route.NewMetrics(opts.Registry, "pages"),
+		Metrics: route.NewMetrics(opts.Registry, "pages", opts.Tracer),
 	})
 	if err != nil {
 		return nil, err
@@ -148,12 +151,12 @@ func New(opts Options) (*Server, error) {
 	accessTokens := authorization.NewAccessTokens(opts.Keyring)
 	issuing := oauth.New(oauth.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Tokens: accessTokens, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
-		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: route.NewMetrics(opts.Registry, "oauth"), Next: pages,
+		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: route.NewMetrics(opts.Registry, "oauth", opts.Tracer), Next: pages,
 	})
 	decisions, err := decision.New(decision.Options{
 		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, Tokens: accessTokens, MaxStaleness: opts.MaxStaleness,
-		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision"), Registry: opts.Registry,
-		Journal: opts.Journal,
+		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision", opts.Tracer), Registry: opts.Registry,
+		Journal: opts.Journal, Tracer: opts.Tracer,
 	})
 	if err != nil {
 		return nil, err
@@ -164,7 +167,8 @@ func New(opts Options) (*Server, error) {
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {
 		return &guard{
-			next: next, proxies: opts.TrustedProxies, clock: opts.Clock, log: opts.Log.WithName(listener), untrusted: untrusted.WithLabelValues(listener),
+			next: next, listener: listener, tracer: opts.Tracer, proxies: opts.TrustedProxies, clock: opts.Clock, log: opts.Log.WithName(listener),
+			untrusted: untrusted.WithLabelValues(listener),
 		}
 	}
 	return &Server{

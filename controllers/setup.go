@@ -28,6 +28,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/objectwatch"
 	"github.com/cardea-iam/cardea/controllers/ratelimitscheme"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store"
 )
@@ -56,6 +57,8 @@ type Options struct {
 	RequireHostGrants bool
 	// Hook is called before each step of each reconcile; an error ends it as a crash would. Nil outside tests.
 	Hook func(kind, step string) error
+	// Tracer makes a trace of each reconcile; nil: none.
+	Tracer *tracing.Tracer
 }
 
 // setup adds every controller to a manager.
@@ -69,7 +72,7 @@ func setup(ctx context.Context, mgr manager.Manager, lock *resourcelock.LeaseLoc
 		}
 	}
 	e := engine.New(mgr, engine.Options{
-		Store: opts.Store, Term: term, API: api, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook,
+		Store: opts.Store, Term: term, API: api, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook, Tracer: opts.Tracer,
 	})
 	if err := addKinds(e, mgr, term, opts); err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -44,6 +45,8 @@ type Options struct {
 	Registry     prometheus.Registerer
 	// Journal takes samples of decisions, nil: none are kept.
 	Journal *Journal
+	// Tracer makes a span of each decision; nil: none.
+	Tracer *tracing.Tracer
 }
 
 // API decides.
@@ -133,6 +136,14 @@ func (v *verdict) message() string {
 
 // judge decides. The error is a 400, 401, 429 (too many bad keys) or 503.
 func (a *API) judge(ctx context.Context, q *question, v *verdict) error {
+	if a.Tracer.On() {
+		return a.judgeTraced(ctx, q, v)
+	}
+	return a.reach(ctx, q, v)
+}
+
+// reach is judge without its span.
+func (a *API) reach(ctx context.Context, q *question, v *verdict) error {
 	s := a.Snapshots.Current()
 	if err := authn.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
 		return err

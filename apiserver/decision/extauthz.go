@@ -26,6 +26,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // extAuthz serves Envoy's external authorization, version 3, over gRPC: what Envoy, Envoy Gateway, Istio, Contour and the Gateway
@@ -56,6 +57,16 @@ func (a *API) EnvoyServer(options ...grpc.ServerOption) *grpc.Server {
 const contextPermission = "permission"
 
 func (e *extAuthz) check(ctx context.Context, in *envoyRequest) (*envoyAnswer, error) {
+	if e.api.Tracer.On() {
+		traced, span := e.traceEnvoy(ctx)
+		defer span.End()
+		return e.answer(traced, in)
+	}
+	return e.answer(ctx, in)
+}
+
+// answer is check without its span.
+func (e *extAuthz) answer(ctx context.Context, in *envoyRequest) (*envoyAnswer, error) {
 	received := e.api.Clock()
 	id := route.NewRequestID()
 	q, err := e.question(ctx, in)
@@ -69,7 +80,7 @@ func (e *extAuthz) check(ctx context.Context, in *envoyRequest) (*envoyAnswer, e
 	}
 	refused := apierror.Of(err)
 	if refused.Status >= 500 {
-		e.api.Log.V(1).Info("A decision for Envoy was not possible", "request_id", id, "reason", refused.Error())
+		tracing.Logger(ctx, e.api.Log).V(1).Info("A decision for Envoy was not possible", "request_id", id, "reason", refused.Error())
 		return written(&authv3.CheckResponse{
 			Status:       &status.Status{Code: int32(codes.Unavailable), Message: refused.Text()},
 			HttpResponse: &authv3.CheckResponse_ErrorResponse{ErrorResponse: deniedEnvoy(refused, id, nil)},

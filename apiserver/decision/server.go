@@ -12,6 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/apiserver/reference"
 	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // call is one request of the decision listener.
@@ -98,7 +99,7 @@ func (c *call) sendCheck(status int, raw []byte, header http.Header) {
 func (c *call) refuse(err error) {
 	refused, id := apierror.Of(err), c.id[0]
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
-		c.api.Log.Error(refused, "A decision failed", "method", c.r.Method, "path", c.r.Pattern, "request_id", id)
+		tracing.Logger(c.r.Context(), c.api.Log).Error(refused, "A decision failed", "method", c.r.Method, "path", c.r.Pattern, "request_id", id)
 	}
 	openapi.SendError(c, c.r, refused, id)
 }

@@ -64,7 +64,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	opts := Options{
 		Snapshots: follower, Authenticator: &authn.Authenticator{Tokens: tokens, Keys: w.keys, Proxies: proxies, Clock: w.Clock.Now},
 		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), w.instant, nil, follower.Current), People: w.Store, Clock: w.Clock.Now, Log: logr.Discard(),
-		Metrics: route.NewMetrics(prometheus.NewRegistry(), "decision"), Registry: prometheus.NewRegistry(),
+		Metrics: route.NewMetrics(prometheus.NewRegistry(), "decision", nil), Registry: prometheus.NewRegistry(),
 	}
 	for _, change := range change {
 		change(&opts)

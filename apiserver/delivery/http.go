@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // maxAnswer bounds what is read of a provider's answer, in bytes.
@@ -32,6 +34,7 @@ func (t *Transport) post(ctx context.Context, target, body string, limit int64, 
 		return answer{}, Misconfigured("invalid_url", "the provider's URL is not one")
 	}
 	request.Header.Set("User-Agent", "cardea")
+	tracing.Outgoing(request)
 	prepare(request)
 	response, err := t.http.Do(request)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 const webhookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -60,6 +62,22 @@ func TestWebhookRequest(t *testing.T) {
 	mac.Write([]byte("msg_42.1792324800." + want))
 	if got := header.Get("webhook-signature"); got != "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)) {
 		t.Errorf("signature %s", got)
+	}
+}
+
+// What is sent says in whose trace, and to nobody what our collectors tell each other.
+func TestWhatIsSentNamesItsSpan(t *testing.T) {
+	t.Parallel()
+	var header http.Header
+	url := server(t, func(_ http.ResponseWriter, r *http.Request) { header = r.Header })
+	ctx, _ := tracing.Incoming(t.Context(), tracing.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, "Tracestate": {"ours=1"}}, true)
+	for name, sender := range map[string]Sender{"webhook": webhookAt(t, url), "logout": NewLogout(newTransport(loopback...))} {
+		if _, err := sender.Send(ctx, Message{ID: 42, To: url, Body: "text"}); err != nil {
+			t.Fatal(name, err)
+		}
+		if header.Get("traceparent") != "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" || header.Get("tracestate") != "" {
+			t.Errorf("%s: %v", name, header)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -83,7 +84,7 @@ func (c *call) refuse(err error) {
 		c.Header().Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
 	}
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
-		c.Log.Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", c.id)
+		tracing.Logger(c.r.Context(), c.Log).Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", c.id)
 	}
 	c.send(out)
 }
@@ -123,7 +124,7 @@ func (c *call) send(out envelope) {
 	}
 	raw, err := json.Marshal(out)
 	if err != nil {
-		c.Log.Error(err, "An answer cannot be written as JSON", "route", c.r.Pattern, "request_id", c.id)
+		tracing.Logger(c.r.Context(), c.Log).Error(err, "An answer cannot be written as JSON", "route", c.r.Pattern, "request_id", c.id)
 		c.WriteHeader(http.StatusInternalServerError)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // Metrics are what the end-user listener measures.
@@ -13,9 +14,9 @@ type Metrics struct {
 }
 
 // NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer) *Metrics {
+func NewMetrics(registry prometheus.Registerer, tracer *tracing.Tracer) *Metrics {
 	m := &Metrics{
-		Metrics: route.NewMetrics(registry, "end-user"),
+		Metrics: route.NewMetrics(registry, "end-user", tracer),
 		compared: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cardea_codes_compared_total", Help: "Codes that were compared, by purpose and result (right, wrong).",
 		}, []string{"purpose", "result"}),

@@ -25,6 +25,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -74,7 +75,18 @@ func New(t testing.TB, change func(*document.Deployment)) *World {
 // NewOver is New over the store of a URL, "" for SQLite. trace is told of every statement on people's rows; nil: nobody is.
 func NewOver(t testing.TB, storeURL string, trace func(query string, args []any), change func(*document.Deployment)) *World {
 	t.Helper()
-	w := &World{World: servertest.New(t, storeURL, trace), Logs: &Logs{}, PasswordCost: password.Cost{MemoryKiB: 64, Passes: 1}}
+	return newWorld(t, servertest.New(t, storeURL, trace), change)
+}
+
+// NewTraced is New with spans of all that happens.
+func NewTraced(t testing.TB, tracer *tracing.Tracer) *World {
+	t.Helper()
+	return newWorld(t, servertest.NewTraced(t, tracer), nil)
+}
+
+func newWorld(t testing.TB, over *servertest.World, change func(*document.Deployment)) *World {
+	t.Helper()
+	w := &World{World: over, Logs: &Logs{}, PasswordCost: password.Cost{MemoryKiB: 64, Passes: 1}}
 	var err error
 	w.Carrier, err = carrier.Start(carrier.Options{})
 	w.Must(err)
@@ -122,7 +134,7 @@ func (w *World) Serve(feed store.Feed, st people.Store) (*httptest.Server, http.
 	w.Must(err)
 	server, err := apiserver.New(apiserver.Options{
 		Feed: feed, People: st, Keyring: w.Keyring, TrustedProxies: proxies, Clock: w.Clock.Now, Log: funcr.New(w.Logs.add, funcr.Options{Verbosity: 1}),
-		Registry: prometheus.NewRegistry(), PasswordCost: w.PasswordCost, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Registry: prometheus.NewRegistry(), Tracer: w.Tracer, PasswordCost: w.PasswordCost, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	})
 	w.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())

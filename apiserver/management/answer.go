@@ -8,6 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/outage"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // operation serves one documented operation: it answers, or says why not.
@@ -90,7 +91,7 @@ func (c *call) send(answer reply) {
 func (c *call) refuse(err error) {
 	refused, id := apierror.Of(err), c.id[0]
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
-		c.api.Log.Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", id)
+		tracing.Logger(c.r.Context(), c.api.Log).Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", id)
 	}
 	openapi.SendError(c, c.r, refused, id)
 }

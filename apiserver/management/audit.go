@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -40,6 +41,6 @@ func (c *call) auditWrite(action, object string) {
 		return tx.RecordAudit(record)
 	})
 	if err != nil {
-		c.api.Log.Error(err, "A configuration write is in no audit row", "deployment", c.tenant(), "actor", record.Actor, "action", action, "object", object, "request_id", c.id[0])
+		tracing.Logger(ctx, c.api.Log).Error(err, "A configuration write is in no audit row", "deployment", c.tenant(), "actor", record.Actor, "action", action, "object", object, "request_id", c.id[0])
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 const (
@@ -148,6 +149,6 @@ func (a *API) withdraw(ctx context.Context, obj v1alpha1.Resource) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
 	if err := a.writer.kubernetes.Delete(ctx, obj, client.Preconditions{UID: ptr.To(obj.GetUID())}); err != nil && !apierrors.IsNotFound(err) {
-		a.Log.Error(err, "A refused resource could not be deleted again", "namespace", obj.GetNamespace(), "name", obj.GetName())
+		tracing.Logger(ctx, a.Log).Error(err, "A refused resource could not be deleted again", "namespace", obj.GetNamespace(), "name", obj.GetName())
 	}
 }

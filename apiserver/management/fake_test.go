@@ -179,7 +179,7 @@ func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, path string,
 	}
 	options := Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &authn.Authenticator{Clock: time.Now}, Clock: time.Now,
-		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), ratelimit.NewClock(time.Now).Now, nil, follower.Current), Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend"),
+		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), ratelimit.NewClock(time.Now).Now, nil, follower.Current), Log: logr.Discard(), Metrics: route.NewMetrics(prometheus.NewRegistry(), "backend", nil),
 		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // nothing here comes into force
 	}
 	change(&options)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 const (
@@ -70,7 +71,7 @@ func (c *call) assertionKey(client *authorization.Client, header jose.Header) (a
 		}
 		key, err := keys.Key(c.r.Context(), client.JWKSURL, header.KeyID)
 		if err != nil {
-			c.Log.Info("The keys of a client cannot be had", "client", client.ID, "error", err.Error())
+			tracing.Logger(c.r.Context(), c.Log).Info("The keys of a client cannot be had", "client", client.ID, "error", err.Error())
 			return nil, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the keys at the client's jwksURL cannot be had now: try again", RetryAfter: 30 * time.Second}
 		}
 		if key == nil || key.Algorithm != "" && key.Algorithm != header.Algorithm {

@@ -18,6 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/egress"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -75,6 +76,7 @@ func (d *documents) read(ctx context.Context, id string) (fetched, error) {
 		return fetched{}, errDocument
 	}
 	r.Header.Set("Accept", "application/json")
+	tracing.Outgoing(r)
 	answer, err := d.client.Do(r)
 	if err != nil {
 		return fetched{}, err
@@ -149,7 +151,7 @@ func (c *call) documentClient(id string) (*authorization.Client, bool, error) {
 	case err != nil && inUse && c.now.Before(known.Registered.FreshUntil.Add(maxDocumentAge)):
 		return known, true, nil
 	case err != nil:
-		c.Log.Info("The metadata of a client cannot be had", "client", id, "error", err.Error())
+		tracing.Logger(c.r.Context(), c.Log).Info("The metadata of a client cannot be had", "client", id, "error", err.Error())
 		return nil, false, nil
 	}
 	err = c.change(func(u *account.Unit) (err error) {

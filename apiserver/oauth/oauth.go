@@ -20,6 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/route"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -176,7 +177,7 @@ func (c *call) fail(err error) {
 	var refused *Error
 	if !errors.As(err, &refused) {
 		if c.r.Context().Err() == nil {
-			c.Log.Error(err, "An OAuth request failed", "route", c.r.Pattern, "app", c.Entry.Identity.String())
+			tracing.Logger(c.r.Context(), c.Log).Error(err, "An OAuth request failed", "route", c.r.Pattern, "app", c.Entry.Identity.String())
 		}
 		refused = &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "something failed here: try again"}
 	}

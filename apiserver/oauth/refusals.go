@@ -10,6 +10,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 const (
@@ -102,7 +103,7 @@ func (c *call) audit(code, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), refusalWithin)
 	defer cancel()
 	if err := request.Change(ctx, func(u *account.Unit) error { return u.Audit(action, object) }); err != nil {
-		c.Log.Info("A refusal is not in the audit", "action", action, "object", object, "error", err.Error())
+		tracing.Logger(ctx, c.Log).Info("A refusal is not in the audit", "action", action, "object", object, "error", err.Error())
 	}
 }
 

@@ -12,11 +12,14 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -47,6 +50,8 @@ type Options struct {
 	Clock     func() time.Time
 	Log       logr.Logger
 	Registry  prometheus.Registerer
+	// Tracer makes a span of each send; nil: none.
+	Tracer *tracing.Tracer
 }
 
 // Dispatcher sends what waits in the outbox.
@@ -126,18 +131,36 @@ func (d *Dispatcher) claim(ctx context.Context, free int) ([]people.Message, err
 
 // handle sends one message and settles it.
 func (d *Dispatcher) handle(ctx context.Context, m people.Message) {
+	if !d.Tracer.On() {
+		d.settle(ctx, m, d.send(ctx, m))
+		return
+	}
+	// A trace of its own, with a link to the one of the request: what is tried again goes on long after that.
+	ctx, span := d.Tracer.Begin(ctx, "outbox send", append(tracing.LinkTo(m.Trace), trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithAttributes(tracing.Channel.String(m.Channel), tracing.Deployment.String(m.Deployment), tracing.Tries.Int(m.Tries)))...)
+	defer span.End()
 	settlement := d.send(ctx, m)
+	span.SetAttributes(tracing.State.String(settlement.State))
+	if settlement.State == people.MessageFailed || settlement.State == people.MessageExpired {
+		span.SetStatus(codes.Error, "")
+	}
+	d.settle(ctx, m, settlement)
+}
+
+// settle writes down what is to become of a message.
+func (d *Dispatcher) settle(ctx context.Context, m people.Message, settlement people.Outcome) {
+	log := tracing.Logger(ctx, d.Log)
 	// What the carrier took must be written down also while the process ends.
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	kept, err := d.Store.AckMessage(settling, m, settlement)
 	switch {
 	case err != nil:
-		d.Log.Error(err, "A message was not settled; it may be sent once more", "id", ids.Format(m.ID), "deployment", m.Deployment)
+		log.Error(err, "A message was not settled; it may be sent once more", "id", ids.Format(m.ID), "deployment", m.Deployment)
 	case kept && settlement.State != people.MessagePending:
 		d.ended.WithLabelValues(m.Deployment, m.Channel, settlement.State).Inc()
 		if settlement.State == people.MessageFailed {
-			d.Log.Info("A message was refused for good", "id", ids.Format(m.ID), "deployment", m.Deployment, "channel", m.Channel,
+			log.Info("A message was refused for good", "id", ids.Format(m.ID), "deployment", m.Deployment, "channel", m.Channel,
 				"to", delivery.Mask(m.Recipient), "reason", settlement.Reason)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // failurePage is what the page of a failure says.
@@ -82,7 +84,7 @@ func (v *visit) retry() string {
 // broken answers what nobody foresaw: bare words, for templates may be what is broken. What it says is for the log.
 func (v *visit) broken(err error) {
 	if v.r.Context().Err() == nil {
-		v.Log.Error(err, "A page failed", "method", v.r.Method, "route", v.r.Pattern, "request_id", v.id)
+		tracing.Logger(v.r.Context(), v.Log).Error(err, "A page failed", "method", v.r.Method, "route", v.r.Pattern, "request_id", v.id)
 	}
 	v.sendHeader()
 	v.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // Metrics are what a listener measures.
@@ -13,11 +15,13 @@ type Metrics struct {
 	requests *prometheus.HistogramVec
 	// succeeded is the series of each route's status 200, which is not looked up for every request.
 	succeeded map[string]prometheus.Observer
+	// traced tells that the span in a request's context is to be told as well: looking for one costs.
+	traced bool
 }
 
-// NewMetrics registers the metrics of a listener.
-func NewMetrics(registry prometheus.Registerer, listener string) *Metrics {
-	m := &Metrics{succeeded: map[string]prometheus.Observer{}, requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+// NewMetrics registers the metrics of a listener. With a tracer the spans of requests get their route and status where these are noted.
+func NewMetrics(registry prometheus.Registerer, listener string, tracer *tracing.Tracer) *Metrics {
+	m := &Metrics{traced: tracer.On(), succeeded: map[string]prometheus.Observer{}, requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:        "cardea_http_request_duration_seconds",
 		Help:        "Time to answer a request, by listener, route pattern and status.",
 		ConstLabels: prometheus.Labels{"listener": listener},
@@ -34,6 +38,9 @@ func (m *Metrics) Expect(pattern string) {
 
 // Observe notes one request under its route pattern: the path itself would make a series of each slug.
 func (m *Metrics) Observe(r *http.Request, status int, took time.Duration) {
+	if m.traced {
+		nameSpan(r, status)
+	}
 	if series, found := m.succeeded[r.Pattern]; found && status == http.StatusOK {
 		series.Observe(took.Seconds())
 		return

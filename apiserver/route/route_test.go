@@ -159,7 +159,7 @@ func TestRequestID(t *testing.T) {
 func TestRequestsAreMeasuredUnderTheirPatterns(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	metrics := NewMetrics(registry, "test")
+	metrics := NewMetrics(registry, "test", nil)
 	metrics.Expect("GET /things/{id}")
 	for _, seen := range []struct {
 		pattern string

@@ -22,6 +22,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/sqlstore"
@@ -62,16 +63,29 @@ type World struct {
 	// generation makes each document newer than the one before.
 	generation atomic.Int64
 	trace      func(query string, args []any)
+	// Tracer makes the spans of the store; nil: none.
+	Tracer *tracing.Tracer
 }
 
 // New returns a world over an empty store of a URL; "" is SQLite in a folder of the test. trace is told of every statement on
 // people's rows; nil: nobody is.
 func New(t testing.TB, url string, trace func(query string, args []any)) *World {
 	t.Helper()
+	return newWorld(t, url, trace, nil)
+}
+
+// NewTraced returns a world over SQLite whose store's transactions have spans.
+func NewTraced(t testing.TB, tracer *tracing.Tracer) *World {
+	t.Helper()
+	return newWorld(t, "", nil, tracer)
+}
+
+func newWorld(t testing.TB, url string, trace func(query string, args []any), tracer *tracing.Tracer) *World {
+	t.Helper()
 	if url == "" {
 		url = SQLite(t)
 	}
-	w := &World{T: t, URL: url, Clock: NewClock(time.Now()), trace: trace}
+	w := &World{T: t, URL: url, Clock: NewClock(time.Now()), trace: trace, Tracer: tracer}
 	w.Store = w.OpenStore()
 	w.Must(w.Store.Migrate(t.Context()))
 	var err error
@@ -107,7 +121,7 @@ func Postgres(t testing.TB) string {
 // OpenStore opens the store once more, as another process does; SQLite permits one at a time.
 func (w *World) OpenStore() store.Store {
 	w.T.Helper()
-	st, err := sqlstore.Open(w.T.Context(), w.URL, sqlstore.Options{Clock: w.Clock.Now, Logger: logr.Discard(), MaxConns: 8, Trace: w.trace})
+	st, err := sqlstore.Open(w.T.Context(), w.URL, sqlstore.Options{Clock: w.Clock.Now, Logger: logr.Discard(), MaxConns: 8, Trace: w.trace, Tracer: w.Tracer})
 	w.Must(err)
 	w.T.Cleanup(func() { _ = st.Close() })
 	return st

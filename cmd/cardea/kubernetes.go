@@ -2,16 +2,19 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // restConfig returns how to reach the Kubernetes API, without client-side throttling: API priority and fairness does
 // that better.
-func restConfig(kubeconfig string) (*rest.Config, error) {
+func restConfig(kubeconfig string, tracer *tracing.Tracer) (*rest.Config, error) {
 	var config *rest.Config
 	var err error
 	if kubeconfig == "" {
@@ -23,6 +26,9 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	config.QPS = -1
+	if tracer.On() {
+		config.Wrap(func(base http.RoundTripper) http.RoundTripper { return tracer.Transport(base, "Kubernetes API") })
+	}
 	config.UserAgent = "cardea/" + version
 	return config, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cardea-iam/cardea/controllers"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -65,11 +66,16 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 	if err != nil {
 		return err
 	}
-	config, err := restConfig(common.kubeconfig)
+	tracer, flush, err := startTracing(ctx, "cardea-operator", log)
 	if err != nil {
 		return err
 	}
-	st, err := openStore(ctx, common.store, false, log)
+	defer flush()
+	config, err := restConfig(common.kubeconfig, tracer)
+	if err != nil {
+		return err
+	}
+	st, err := openStore(ctx, common.store, false, log, tracer)
 	if err != nil {
 		return err
 	}
@@ -78,7 +84,7 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 	if err != nil {
 		return err
 	}
-	mgr, err := controllers.NewManager(ctx, config, lock, log, controllerOptions(st, keyring, opts))
+	mgr, err := controllers.NewManager(ctx, config, lock, log, controllerOptions(st, keyring, opts, tracer))
 	if err != nil {
 		return err
 	}
@@ -113,11 +119,11 @@ func newLock(config *rest.Config, lease leaseOptions) (*resourcelock.LeaseLock, 
 }
 
 // controllerOptions are what the controllers need.
-func controllerOptions(st store.Store, keyring *seal.Keyring, opts operatorOptions) controllers.Options {
+func controllerOptions(st store.Store, keyring *seal.Keyring, opts operatorOptions, tracer *tracing.Tracer) controllers.Options {
 	local, _ := opts.localFrontend() // validated
 	return controllers.Options{
 		Store: st, Keyring: keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Heartbeat: beat, Workers: opts.workers,
-		RequireHostGrants: opts.requireHostGrants, LocalFrontend: local,
+		RequireHostGrants: opts.requireHostGrants, LocalFrontend: local, Tracer: tracer,
 	}
 }
 

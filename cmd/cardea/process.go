@@ -17,6 +17,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/cardea-iam/cardea/internal/tracing"
+	"github.com/cardea-iam/cardea/internal/tracing/otlp"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/sqlstore"
 )
@@ -33,15 +35,24 @@ func newLogger(level string) (logr.Logger, error) {
 	return log, nil
 }
 
+// startTracing sends spans where the environment says so, and returns what makes them, nil if not, and what sends the last of them.
+func startTracing(ctx context.Context, role string, log logr.Logger) (*tracing.Tracer, func(), error) {
+	tracer, stop, err := otlp.Start(ctx, otlp.Options{Service: role, Version: version, Log: log.WithName("traces")})
+	if err != nil {
+		return nil, nil, fmt.Errorf("traces: %w", err)
+	}
+	return tracer, stop, nil
+}
+
 // openStore opens the runtime store; SQLite only where one process is all there is.
-func openStore(ctx context.Context, url string, sqliteAllowed bool, log logr.Logger) (store.Store, error) {
+func openStore(ctx context.Context, url string, sqliteAllowed bool, log logr.Logger, tracer *tracing.Tracer) (store.Store, error) {
 	if url == "" {
 		return nil, errors.New("--store (or CARDEA_STORE) is missing: give a postgres:// URL, or sqlite:///path for standalone")
 	}
 	if !sqliteAllowed && strings.HasPrefix(url, "sqlite:") {
 		return nil, errors.New("--store: SQLite is for `cardea standalone` only, because one process must own the file: give a postgres:// URL")
 	}
-	return sqlstore.Open(ctx, url, sqlstore.Options{Clock: time.Now, Logger: log.WithName("store")})
+	return sqlstore.Open(ctx, url, sqlstore.Options{Clock: time.Now, Logger: log.WithName("store"), Tracer: tracer})
 }
 
 // serveProbes serves /metrics, /healthz and /readyz until ctx ends.

@@ -16,6 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver"
 	"github.com/cardea-iam/cardea/apiserver/decision"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -47,16 +48,21 @@ func runServer(ctx context.Context, common commonOptions, opts serverOptions, ro
 	if err != nil {
 		return err
 	}
-	config, err := restConfig(common.kubeconfig)
+	tracer, flush, err := startTracing(ctx, "cardea-server", log)
 	if err != nil {
 		return err
 	}
-	st, err := openStore(ctx, common.store, false, log)
+	defer flush()
+	config, err := restConfig(common.kubeconfig, tracer)
+	if err != nil {
+		return err
+	}
+	st, err := openStore(ctx, common.store, false, log, tracer)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	server, err := newServer(config, log, st, keyring, opts)
+	server, err := newServer(config, log, st, keyring, opts, tracer)
 	if err != nil {
 		return err
 	}
@@ -66,7 +72,7 @@ func runServer(ctx context.Context, common commonOptions, opts serverOptions, ro
 	return group.Wait()
 }
 
-func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *seal.Keyring, opts serverOptions) (*apiserver.Server, error) {
+func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *seal.Keyring, opts serverOptions, tracer *tracing.Tracer) (*apiserver.Server, error) {
 	read, err := opts.validate()
 	if err != nil {
 		return nil, err
@@ -82,7 +88,8 @@ func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *se
 	return apiserver.New(apiserver.Options{
 		Feed: st, People: st, Kubernetes: kubernetes, OwnToken: apiserver.OwnToken(config), Keyring: keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress,
 		DecisionAddress: opts.decisionAddress, EnvoyAddress: opts.envoyAddress, LimiterBytes: opts.limiterMemory, RedisURL: opts.redis, Replicas: opts.replicas, Journal: journal, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
-		TrustedProxies: read.trusted, EgressAllowed: read.egressAllowed, EgressDenied: read.egressDenied, MaxStaleness: opts.maxStaleness, AuditRetention: opts.auditRetention, Clock: time.Now, Log: log, Registry: metrics.Registry,
+		TrustedProxies: read.trusted, EgressAllowed: read.egressAllowed, EgressDenied: read.egressDenied, MaxStaleness: opts.maxStaleness, AuditRetention: opts.auditRetention, Clock: time.Now, Log: log,
+		Registry: metrics.Registry, Tracer: tracer,
 	})
 }
 

@@ -43,11 +43,16 @@ func runStandalone(ctx context.Context, common commonOptions, operator operatorO
 	if err != nil {
 		return err
 	}
-	config, err := restConfig(common.kubeconfig)
+	tracer, flush, err := startTracing(ctx, "cardea-standalone", log)
 	if err != nil {
 		return err
 	}
-	st, err := openStore(ctx, common.store, true, log)
+	defer flush()
+	config, err := restConfig(common.kubeconfig, tracer)
+	if err != nil {
+		return err
+	}
+	st, err := openStore(ctx, common.store, true, log, tracer)
 	if err != nil {
 		return err
 	}
@@ -56,11 +61,11 @@ func runStandalone(ctx context.Context, common commonOptions, operator operatorO
 	if err := st.Migrate(ctx); err != nil {
 		return err
 	}
-	server, err := newServer(config, log, st, keyring, serve)
+	server, err := newServer(config, log, st, keyring, serve, tracer)
 	if err != nil {
 		return err
 	}
-	mgr, err := controllers.NewManager(ctx, config, nil, log, controllerOptions(st, keyring, operator))
+	mgr, err := controllers.NewManager(ctx, config, nil, log, controllerOptions(st, keyring, operator, tracer))
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func migrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			st, err := openStore(cmd.Context(), url, true, log)
+			st, err := openStore(cmd.Context(), url, true, log, nil)
 			if err != nil {
 				return err
 			}

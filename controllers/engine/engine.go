@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -41,6 +42,8 @@ type Options struct {
 	// Hook is called before each step of each reconcile with the kind and the step; an error ends it as a crash would.
 	// Nil outside tests.
 	Hook func(kind, step string) error
+	// Tracer makes a trace of each reconcile; nil: none.
+	Tracer *tracing.Tracer
 }
 
 // Engine runs the kinds added to it.
@@ -54,6 +57,7 @@ type Engine struct {
 	resync    time.Duration
 	workers   int
 	hook      func(kind, step string) error
+	tracer    *tracing.Tracer
 	kinds     map[string]kind
 	ordered   []kind
 	wake      map[string]chan event.GenericEvent
@@ -64,7 +68,7 @@ type Engine struct {
 func New(mgr manager.Manager, opts Options) *Engine {
 	e := &Engine{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), documents: opts.Store, term: opts.Term, api: opts.API, clock: opts.Clock,
-		resync: opts.Resync, workers: opts.Workers, hook: opts.Hook, kinds: map[string]kind{}, wake: map[string]chan event.GenericEvent{},
+		resync: opts.Resync, workers: opts.Workers, hook: opts.Hook, tracer: opts.Tracer, kinds: map[string]kind{}, wake: map[string]chan event.GenericEvent{},
 	}
 	if e.hook == nil {
 		e.hook = func(string, string) error { return nil }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
@@ -80,6 +81,8 @@ type state struct {
 	retry time.Duration
 	// released tells that the resource may have vanished: there is nothing left to report on.
 	released bool
+	// plain is the reconcile's logger without the ids of a span.
+	plain logr.Logger
 }
 
 func (s *state) identity(kind string) store.Identity {
@@ -88,6 +91,14 @@ func (s *state) identity(kind string) store.Identity {
 
 // Reconcile brings one resource into force, or ends it.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if r.tracer.On() {
+		return r.reconcileTraced(ctx, req)
+	}
+	return r.reconcile(ctx, req, logr.Logger{})
+}
+
+// reconcile is Reconcile without its span; plain is for those of its steps.
+func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, plain logr.Logger) (reconcile.Result, error) {
 	obj := r.kind.newObject()
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -99,7 +110,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if deleting && !controllerutil.ContainsFinalizer(obj, v1alpha1.Finalizer) {
 		return reconcile.Result{}, nil
 	}
-	s := &state{obj: obj, base: obj.DeepCopyObject().(v1alpha1.Resource)}
+	s := &state{obj: obj, base: obj.DeepCopyObject().(v1alpha1.Resource), plain: plain}
 	if !deleting && ptr.Deref(obj.CommonSpec().Suspend, false) {
 		return r.result(ctx, req, r.reportSuspended(ctx, s), 0)
 	}
@@ -117,7 +128,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.hook(r.kind.name(), "report"); err != nil {
 		return reconcile.Result{}, err
 	}
-	err = r.report(ctx, s, err)
+	err = r.traced(ctx, s, "report", func(ctx context.Context) error { return r.report(ctx, s, err) })
 	return r.result(ctx, req, err, s.retryAfter(err, r.clock()))
 }
 
@@ -127,7 +138,7 @@ func (r *reconciler) runSteps(ctx context.Context, s *state, steps []step) error
 		if err := r.hook(r.kind.name(), step.name); err != nil {
 			return err
 		}
-		if err := step.run(r, ctx, s); err != nil {
+		if err := r.traced(ctx, s, step.name, func(ctx context.Context) error { return step.run(r, ctx, s) }); err != nil {
 			return err
 		}
 	}

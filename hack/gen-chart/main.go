@@ -35,7 +35,7 @@ var parts = []part{
 	{from: []string{"rbac/server"}, to: "templates/rbac/server", condition: "not .Values.standalone.enabled", edit: object},
 	{from: []string{"rbac/standalone"}, to: "templates/rbac/standalone", condition: ".Values.standalone.enabled", edit: object},
 	{
-		from: []string{"network-policy", "network-policy/postgresql", "network-policy/redis"}, to: "templates/network-policies",
+		from: []string{"network-policy", "network-policy/postgresql", "network-policy/redis", "network-policy/collector"}, to: "templates/network-policies",
 		condition: ".Values.networkPolicies.enabled", edit: policy,
 	},
 }
@@ -159,11 +159,13 @@ func crd(_, text string) (string, error) {
 // policyValue names what of .Values.networkPolicies narrows a policy; those without are left as they are.
 var policyValue = map[string]string{
 	"backend": "backend", "decision": "decision", "frontend": "frontend", "carriers": "carriers", "dns": "dns",
-	"kubernetes_api": "kubernetesAPI", "metrics": "metrics", "postgresql": "postgresql", "redis": "redis",
+	"kubernetes_api": "kubernetesAPI", "metrics": "metrics", "postgresql": "postgresql", "redis": "redis", "collector": "collector",
 }
 
 // policyCondition says when a policy has a purpose.
-var policyCondition = map[string]string{"postgresql": "not .Values.standalone.enabled", "redis": "include \"cardea.redis\" ."}
+var policyCondition = map[string]string{
+	"postgresql": "not .Values.standalone.enabled", "redis": "include \"cardea.redis\" .", "collector": ".Values.networkPolicies.collector.enabled",
+}
 
 // policy lets values say who is at the other end of a policy's one rule, and at which port the store and Redis are.
 func policy(name, text string) (string, error) {

@@ -256,6 +256,8 @@ type Message struct {
 	CreatedAt, ExpiresAt time.Time
 	// Lease is what LeaseMessages gave it, read only.
 	Lease string
+	// Trace is the W3C traceparent of what posted it, which the store notes; "" where that was not traced.
+	Trace string
 	// Void tells, of a leased message, that the challenge was replaced or used up meanwhile. Written so, a message has its end
 	// state and no body at once.
 	Void bool

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -25,6 +27,8 @@ var errClosed = errors.New("the store was closed")
 // delayed to gather more.
 type committer struct {
 	commit func(ctx context.Context, ops []op) []result
+	// span makes the span of an op: from its caller's call to the commit that it shares.
+	span func(ctx context.Context, kind transaction) (context.Context, trace.Span)
 
 	mu      sync.Mutex
 	waiting []*waiter
@@ -47,7 +51,12 @@ func newCommitter(commit func(context.Context, []op) []result) *committer {
 }
 
 // submit hands an op over and waits for its answer. If the context ends first the outcome is unknown.
-func (c *committer) submit(ctx context.Context, o op) (int64, error) {
+func (c *committer) submit(ctx context.Context, o op) (_ int64, err error) {
+	if c.span != nil {
+		var span trace.Span
+		ctx, span = c.span(ctx, writing)
+		defer func() { endSpan(span, err) }()
+	}
 	if err := ctx.Err(); err != nil {
 		return 0, unavailable(ctx, err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // dialect is what differs between the engines. All else is one SQL text with "?" for parameters.
@@ -60,8 +62,11 @@ type dialect struct {
 	retryable func(err error) bool
 	// duplicate tells that a row breaks a UNIQUE index or PRIMARY KEY.
 	duplicate func(err error) bool
-	// trace is Options.Trace.
-	trace func(query string, args []any)
+	// trace is Options.Trace, and tracer Options.Tracer.
+	trace  func(query string, args []any)
+	tracer *tracing.Tracer
+	// name is the engine's in spans.
+	name string
 	// migrations is the folder of what this engine alone migrates.
 	migrations string
 	// goose is the dialect's name there, and locker its lock for migrations, nil where the engine is alone.

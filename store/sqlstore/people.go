@@ -41,7 +41,9 @@ func (s *Store) change(ctx context.Context, deployment string, options *sql.TxOp
 	}
 }
 
-func (s *Store) changeOnce(ctx context.Context, deployment string, options *sql.TxOptions, do func(people.Tx) error) error {
+func (s *Store) changeOnce(ctx context.Context, deployment string, options *sql.TxOptions, do func(people.Tx) error) (err error) {
+	ctx, span := s.engine.dialect.span(ctx, writing)
+	defer func() { endSpan(span, err) }()
 	tx, err := s.engine.write.BeginTx(ctx, options)
 	if err != nil {
 		return unavailable(ctx, err)

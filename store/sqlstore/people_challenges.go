@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -53,9 +54,9 @@ func (tx *peopleTx) InsertMessage(m people.Message) error {
 	if m.Void {
 		state, m.Sealed = people.MessageVoid, ""
 	}
-	return tx.exec(`INSERT INTO outbox (deployment, id, challenge_id, channel, recipient, sealed, state, tries, next_at, lease, provider_id, reason, created_at, expires_at)
-		VALUES (:deployment, ?, ?, ?, ?, ?, ?, 0, ?, '', '', '', ?, ?)`,
-		m.ID, m.Challenge, m.Channel, m.Recipient, m.Sealed, state, micros(m.CreatedAt), micros(m.CreatedAt), micros(m.ExpiresAt))
+	return tx.exec(`INSERT INTO outbox (deployment, id, challenge_id, channel, recipient, sealed, state, tries, next_at, lease, provider_id, reason, created_at, expires_at, trace)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, 0, ?, '', '', '', ?, ?, ?)`,
+		m.ID, m.Challenge, m.Channel, m.Recipient, m.Sealed, state, micros(m.CreatedAt), micros(m.CreatedAt), micros(m.ExpiresAt), tracing.Parent(tx.ctx))
 }
 
 func (tx *peopleTx) RecordEvent(e people.Event) error {

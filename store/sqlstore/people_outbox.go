@@ -19,14 +19,14 @@ func (s *Store) LeaseMessages(ctx context.Context, now time.Time, lease time.Dur
 	on := session{s.engine.dialect, s.engine.write}
 	err := on.query(ctx, func(row *sql.Rows) error {
 		var m people.Message
-		err := row.Scan(&m.Deployment, &m.ID, &m.Challenge, &m.Channel, &m.Recipient, &m.Sealed, &m.Tries, moment{&m.CreatedAt}, moment{&m.ExpiresAt}, &m.Void)
+		err := row.Scan(&m.Deployment, &m.ID, &m.Challenge, &m.Channel, &m.Recipient, &m.Sealed, &m.Tries, moment{&m.CreatedAt}, moment{&m.ExpiresAt}, &m.Trace, &m.Void)
 		m.Lease = token
 		claimed = append(claimed, m)
 		return err
 	}, `WITH due AS MATERIALIZED (SELECT deployment, id FROM outbox
 			WHERE state = '`+people.MessagePending+`' AND next_at <= ? ORDER BY next_at LIMIT ?`+s.engine.dialect.skipLocked+`)
 		UPDATE outbox SET lease = ?, next_at = ?, tries = tries + 1 WHERE (deployment, id) IN (SELECT deployment, id FROM due)
-		RETURNING deployment, id, challenge_id, channel, recipient, sealed, tries, created_at, expires_at,
+		RETURNING deployment, id, challenge_id, channel, recipient, sealed, tries, created_at, expires_at, trace,
 			CASE WHEN EXISTS (SELECT 1 FROM challenges c WHERE c.deployment = outbox.deployment AND c.id = outbox.challenge_id
 				AND (c.superseded = 1 OR c.consumed_at > 0)) THEN 1 ELSE 0 END`,
 		micros(now), limit, token, micros(now.Add(lease)))

@@ -34,6 +34,7 @@ const (
 // postgresDialect: READ COMMITTED lets each statement after the lock on the store row see what earlier holders of
 // the lock wrote.
 var postgresDialect = dialect{
+	name:         "postgresql",
 	numbered:     true,
 	forUpdate:    " FOR UPDATE",
 	skipLocked:   " FOR UPDATE SKIP LOCKED",

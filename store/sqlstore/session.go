@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -25,7 +27,12 @@ type session struct {
 }
 
 // exec runs a statement and returns how many rows it changed.
-func (s session) exec(ctx context.Context, query string, args ...any) (int64, error) {
+func (s session) exec(ctx context.Context, query string, args ...any) (_ int64, err error) {
+	if s.alone() {
+		var span trace.Span
+		ctx, span = s.dialect.span(ctx, writing)
+		defer func() { endSpan(span, err) }()
+	}
 	result, err := s.on.ExecContext(ctx, s.dialect.rebind(query), args...)
 	if err != nil {
 		return 0, unavailable(ctx, err)
@@ -35,7 +42,12 @@ func (s session) exec(ctx context.Context, query string, args ...any) (int64, er
 }
 
 // query runs a statement and calls scan on each row.
-func (s session) query(ctx context.Context, scan func(row *sql.Rows) error, query string, args ...any) error {
+func (s session) query(ctx context.Context, scan func(row *sql.Rows) error, query string, args ...any) (err error) {
+	if s.alone() {
+		var span trace.Span
+		ctx, span = s.dialect.span(ctx, reading)
+		defer func() { endSpan(span, err) }()
+	}
 	rows, err := s.on.QueryContext(ctx, s.dialect.rebind(query), args...)
 	if err != nil {
 		return unavailable(ctx, err)
@@ -92,7 +104,9 @@ func (s session) byKeys(ctx context.Context) error {
 func (s *Store) reads() session { return session{s.engine.dialect, s.engine.read} }
 
 // snapshot runs do in a transaction whose reads are all of one moment.
-func (s *Store) snapshot(ctx context.Context, do func(tx session) error) error {
+func (s *Store) snapshot(ctx context.Context, do func(tx session) error) (err error) {
+	ctx, span := s.engine.dialect.span(ctx, reading)
+	defer func() { endSpan(span, err) }()
 	tx, err := s.engine.read.BeginTx(ctx, s.engine.dialect.readTx)
 	if err != nil {
 		return unavailable(ctx, err)
@@ -129,7 +143,9 @@ func pauseAfter(ctx context.Context, attempt int) error {
 	return pause(ctx, delay+rand.N(delay))
 }
 
-func (s *Store) writeOnce(ctx context.Context, do func(session, storeRow) (bool, error)) error {
+func (s *Store) writeOnce(ctx context.Context, do func(session, storeRow) (bool, error)) (err error) {
+	ctx, span := s.engine.dialect.span(ctx, writing)
+	defer func() { endSpan(span, err) }()
 	tx, err := s.engine.write.BeginTx(ctx, s.engine.dialect.writeTx)
 	if err != nil {
 		return unavailable(ctx, err)

@@ -21,6 +21,7 @@ const sqliteReaders = 4
 
 // sqliteDialect: a write transaction is alone, and a read transaction sees the snapshot of its first statement.
 var sqliteDialect = dialect{
+	name:        "sqlite",
 	among:       amongJSON,
 	oneOf:       " IN (SELECT value FROM json_each(?))",
 	listOf:      jsonOf,

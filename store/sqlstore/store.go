@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	// Trace, if set, is called with each statement of what people do before it runs, BEGIN and COMMIT among them, as the driver gets
 	// it. Benchmarks run the same statements bare. The arguments are what is stored: not for logs.
 	Trace func(query string, args []any)
+	// Tracer makes a span of each transaction within a span; nil: none.
+	Tracer *tracing.Tracer
 
 	// wrapConnector lets the fault tests stand between database/sql and the driver.
 	wrapConnector func(driver.Connector) driver.Connector
@@ -113,7 +116,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened.dialect.trace = opts.Trace
+	opened.dialect.trace, opened.dialect.tracer = opts.Trace, opts.Tracer
 	running, stop := context.WithCancel(context.Background())
 	s := &Store{engine: opened, clock: opts.Clock, logger: opts.Logger, notifier: newNotifier(), keyNotifier: newNotifier(), stop: stop}
 	if opened.listen != nil {
@@ -122,6 +125,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 		s.notifier.source, s.keyNotifier.source = listening, listening
 	}
 	s.committer = newCommitter(s.commitBatch)
+	s.committer.span = opened.dialect.span
 	s.closing = sync.OnceValue(s.closeAll)
 	go s.committer.run(running)
 	return s, nil

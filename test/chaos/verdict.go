@@ -111,7 +111,7 @@ func (l *load) lostKeys() (lost []string) {
 	for i, server := range l.servers {
 		for n, object := range l.objects("key") {
 			_, secret := split(object)
-			found, known := accepted(server, secret)
+			found, known := accepted(server, secret, network(n))
 			if !known {
 				lost = append(lost, fmt.Sprintf("server-%d does not decide about key %d, which may be one of %q", i, n, l.may[object]))
 				continue

@@ -91,6 +91,8 @@ func TestValuesAreRefused(t *testing.T) {
 		`httpRoute.frontend.parentRefs=[{}]`:             "/httpRoute/frontend/parentRefs/0",
 		`networkPolicies.backend.from="all"`:             "/networkPolicies/backend/from",
 		`networkPolicies.redis.port=70000`:               "/networkPolicies/redis/port",
+		`networkPolicies.collector.enabled="yes"`:        "/networkPolicies/collector/enabled",
+		`networkPolicies.collector.port=4317`:            "/networkPolicies/collector",
 		`monitoring.serviceMonitor.interval="often"`:     "/monitoring/serviceMonitor/interval",
 	} {
 		_, err := template(t, system, set(t, text))
@@ -180,6 +182,9 @@ func TestValuesTakeEffect(t *testing.T) {
 		{everything, "NetworkPolicy cardea-system/cardea-postgresql", []any{"spec", "egress"}, "[map[ports:[map[port:6432]] to:[map[ipBlock:map[cidr:10.2.0.0/16]]]]]"},
 		{everything, "NetworkPolicy cardea-system/cardea-redis", []any{"spec", "egress"}, "[map[ports:[map[port:6379]]]]"},
 		{"", "NetworkPolicy cardea-system/cardea-redis", nil, "no object"},
+		{"", "NetworkPolicy cardea-system/cardea-collector", nil, "no object"},
+		{`networkPolicies.collector={"enabled":true,"to":[{"namespaceSelector":{}}]}`, "NetworkPolicy cardea-system/cardea-collector", []any{"spec", "egress"},
+			"[map[ports:[map[port:4317] map[port:4318]] to:[map[namespaceSelector:map[]]]]]"},
 		{"networkPolicies.enabled=false", "NetworkPolicy cardea-system/cardea-default-deny", nil, "no object"},
 		{everything, "RoleBinding acme/cardea-operator-secrets", []any{"subjects"}, "[map[kind:ServiceAccount name:cardea-operator namespace:cardea-system]]"},
 		{"standalone.enabled=true," + everything, "RoleBinding acme/cardea-operator-secrets", []any{"subjects", 0, "name"}, "cardea-standalone"},

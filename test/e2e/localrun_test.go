@@ -53,6 +53,8 @@ var _ = Describe("make run", func() {
 		Expect(sourced(ctx, dir, `echo "$CARDEA_DEPLOYMENT_ID $CARDEA_API_KEY"`)).To(Equal(firstID))
 		Expect(runShell(ctx, strings.Join(bannerCommands(run), "\n"))).To(MatchRegexp(`"total": ?3`))
 		expectPeople(ctx, dir)
+		expectLimitsByPlan(ctx, dir)
+		expectSignIn(ctx, dir)
 		endLocalRun(run, dir)
 	})
 })

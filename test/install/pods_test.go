@@ -176,14 +176,15 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestWaysOut: the folders of policies for what only some installs have open one port, outwards, for the Pods that go there and no others.
+// TestWaysOut: the folders of policies for what only some installs have open their ports, outwards, for the Pods that go there and no others.
 func TestWaysOut(t *testing.T) {
 	for folder, want := range map[string]struct {
-		port int
-		pods []string
+		ports []int
+		pods  []string
 	}{
-		"postgresql": {5432, []string{"cardea-operator", "cardea-server"}},
-		"redis":      {6379, []string{"cardea-server", "cardea-standalone"}},
+		"postgresql": {[]int{5432}, []string{"cardea-operator", "cardea-server"}},
+		"redis":      {[]int{6379}, []string{"cardea-server", "cardea-standalone"}},
+		"collector":  {[]int{4317, 4318}, []string{"cardea-operator", "cardea-server", "cardea-standalone"}},
 	} {
 		objects := render(t, "network-policy/"+folder)
 		if len(objects) != 1 {
@@ -194,8 +195,14 @@ func TestWaysOut(t *testing.T) {
 		if !slices.Equal(policy.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}) || len(policy.Spec.Ingress) > 0 {
 			t.Errorf("%s: it says more than what goes out", folder)
 		}
-		if egress := policy.Spec.Egress; len(egress) != 1 || len(egress[0].Ports) != 1 || egress[0].Ports[0].Port.IntValue() != want.port {
-			t.Errorf("%s: %+v, want port %d alone", folder, egress, want.port)
+		var ports []int
+		for _, egress := range policy.Spec.Egress {
+			for _, port := range egress.Ports {
+				ports = append(ports, port.Port.IntValue())
+			}
+		}
+		if len(policy.Spec.Egress) != 1 || !slices.Equal(ports, want.ports) {
+			t.Errorf("%s: %+v, want the ports %v alone", folder, policy.Spec.Egress, want.ports)
 		}
 		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/internal/keyset"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 const (
@@ -171,6 +172,7 @@ func (c *Cache) fetch(ctx context.Context, url string) (*jose.JSONWebKeySet, err
 	if req.URL.Scheme != "https" {
 		return nil, errors.New("keys are fetched over https only")
 	}
+	tracing.Outgoing(req)
 	resp, err := c.client.Do(req)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,70 @@
+package decision
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/internal/tracing"
+)
+
+// judgeTraced is judge within a span. What was asked about (method, path, credential, address) is the client's, and no attribute.
+func (a *API) judgeTraced(ctx context.Context, q *question, v *verdict) error {
+	ctx, span := a.Tracer.Child(ctx, "decision", trace.WithAttributes(tracing.Credential.String(q.kind())))
+	defer span.End()
+	err := a.reach(ctx, q, v)
+	span.SetAttributes(tracing.Outcome.String(outcome(v, err)))
+	if err != nil {
+		if apierror.Of(err).Status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, "")
+		}
+		return err
+	}
+	span.SetAttributes(tracing.Deployment.String(v.subject.principal.Deployment.Deployment))
+	return nil
+}
+
+// kind is the kind of credential a question is asked with.
+func (q *question) kind() string {
+	switch {
+	case q.credential == "":
+		return "none"
+	case q.access || q.session && isAccessToken(q.credential):
+		return typeAccessToken
+	case q.session:
+		return typeSessionToken
+	}
+	return typeAPIKey
+}
+
+// outcome is how a decision ended, in a word.
+func outcome(v *verdict, err error) string {
+	if err == nil {
+		if v.allowed {
+			return "allowed"
+		}
+		return string(v.reason)
+	}
+	switch status := apierror.Of(err).Status; {
+	case status >= http.StatusInternalServerError:
+		return "unavailable"
+	case status == http.StatusUnauthorized, status == http.StatusTooManyRequests:
+		return "unauthenticated"
+	}
+	return "malformed"
+}
+
+// methodEnvoy is the gRPC method of decisions for Envoy, as spans name it.
+const methodEnvoy = "envoy.service.auth.v3.Authorization/Check"
+
+// traceEnvoy begins the span of Envoy's call. A trusted Envoy's trace goes on.
+func (e *extAuthz) traceEnvoy(ctx context.Context) (context.Context, trace.Span) {
+	sent, _ := metadata.FromIncomingContext(ctx)
+	ctx, options := tracing.Incoming(ctx, tracing.Header(sent), e.api.Authenticator.Proxies.Trust(peerAddress(ctx)))
+	return e.api.Tracer.Begin(ctx, methodEnvoy, append(options, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(tracing.RPC, tracing.Listener.String("envoy")))...)
+}

@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cardea-iam/cardea/internal/tracing"
+)
+
+// reconcileTraced is a reconcile as a trace of its own. Nothing tells which of the writes of a resource it answers: they may be many.
+func (r *reconciler) reconcileTraced(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	plain := log.FromContext(ctx)
+	ctx, span := r.tracer.Begin(ctx, "reconcile "+r.kind.name(), trace.WithNewRoot(), trace.WithAttributes(
+		tracing.Kind.String(r.kind.name()), tracing.Namespace.String(req.Namespace), tracing.Name.String(req.Name)))
+	result, err := r.reconcile(withLogger(ctx, plain), req, plain)
+	tracing.Fail(span, err)
+	return result, err
+}
+
+// traced runs a step within a span of its own. What waits for the user or for another resource is no failure.
+func (r *reconciler) traced(ctx context.Context, s *state, step string, run func(context.Context) error) error {
+	if !r.tracer.On() {
+		return run(ctx)
+	}
+	ctx, span := r.tracer.Child(ctx, step)
+	err := run(withLogger(ctx, s.plain))
+	tracing.Fail(span, failure(err))
+	return err
+}
+
+// failure is err where it is neither the user's to mend nor waited for.
+func failure(err error) error {
+	var terminal *TerminalError
+	var waiting *WaitingError
+	if errors.As(err, &terminal) || errors.As(err, &waiting) {
+		return nil
+	}
+	return err
+}
+
+// withLogger is a context whose logger has the ids of the span in it, and not those of the span around.
+func withLogger(ctx context.Context, plain logr.Logger) context.Context {
+	return log.IntoContext(ctx, tracing.Logger(ctx, plain))
+}

@@ -1,0 +1,83 @@
+package otlp
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/sdk/trace"
+)
+
+const (
+	// lineEvery is the least time between two lines in the log about a collector that is away.
+	lineEvery = time.Minute
+	// longestReason bounds what a line repeats of a collector's own words, in bytes.
+	longestReason = 300
+)
+
+// watched is an exporter that tells the log of a collector's outage, and nobody else: spans are of less worth than what they tell of.
+type watched struct {
+	trace.SpanExporter
+	address string
+	secrets []string
+	log     logr.Logger
+	clock   func() time.Time
+
+	mu sync.Mutex
+	// said is when the log was told last; away that it was told of an outage which is not over.
+	said time.Time
+	away bool
+	// lost are the spans since the last line.
+	lost int
+}
+
+func newWatched(exporter trace.SpanExporter, address string, secrets []string, log logr.Logger, clock func() time.Time) *watched {
+	return &watched{SpanExporter: exporter, address: address, secrets: secrets, log: log, clock: clock}
+}
+
+// ExportSpans implements trace.SpanExporter.
+func (w *watched) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
+	err := w.SpanExporter.ExportSpans(ctx, spans)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.lost += len(spans)
+		w.tell(err)
+		return nil
+	}
+	if w.away {
+		w.away = false
+		w.log.Info("The collector of traces takes them again", "endpoint", w.address)
+	}
+	return nil
+}
+
+// failed notes an error that concerns no batch.
+func (w *watched) failed(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tell(err)
+}
+
+func (w *watched) tell(err error) {
+	now := w.clock()
+	if !w.said.IsZero() && now.Sub(w.said) < lineEvery {
+		return
+	}
+	w.log.Info("The collector of traces does not take them; they are dropped", "endpoint", w.address, "spans", w.lost, "reason", w.reason(err))
+	w.said, w.away, w.lost = now, true, 0
+}
+
+// reason is an error without what authenticates us: a collector may repeat it.
+func (w *watched) reason(err error) string {
+	text := err.Error()
+	for _, secret := range w.secrets {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	if len(text) > longestReason {
+		text = strings.ToValidUTF8(text[:longestReason], "") + "..."
+	}
+	return text
+}

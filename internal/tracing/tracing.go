@@ -1,0 +1,105 @@
+// Package tracing makes the spans of operator and server. A nil Tracer makes none: whoever may not pay for that asks On before it
+// gathers attributes. What a span may say is decided here and where spans are begun: names are constants and route patterns, attributes are
+// of a known few values, or names of Kubernetes objects; never a path, a query, a header, a body, an address or the text of an error.
+package tracing
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// scope names who makes the spans, as OpenTelemetry asks.
+const scope = "github.com/cardea-iam/cardea"
+
+// The attributes that are not of OpenTelemetry's own conventions.
+const (
+	// Listener is which of the server's listeners took a request.
+	Listener = attribute.Key("cardea.listener")
+	// Deployment is the "namespace/name" of an IdentityDeployment.
+	Deployment = attribute.Key("cardea.deployment")
+	// Outcome is how a decision ended.
+	Outcome = attribute.Key("cardea.decision.outcome")
+	// Credential is the kind of credential that a decision was asked about.
+	Credential = attribute.Key("cardea.decision.credential")
+	// Transaction is read or write.
+	Transaction = attribute.Key("cardea.store.transaction")
+	// Engine is the database behind the store, as OpenTelemetry names it.
+	Engine = attribute.Key("db.system.name")
+	// Kind, Namespace and Name are the resource that is reconciled.
+	Kind      = attribute.Key("cardea.resource.kind")
+	Namespace = attribute.Key("k8s.namespace.name")
+	Name      = attribute.Key("cardea.resource.name")
+	// Channel, State and Tries are of a message of the outbox.
+	Channel = attribute.Key("cardea.message.channel")
+	State   = attribute.Key("cardea.message.state")
+	Tries   = attribute.Key("cardea.message.tries")
+)
+
+// RPC is of calls over gRPC.
+var RPC = attribute.String("rpc.system.name", "grpc")
+
+// Tracer makes spans; a nil one makes none.
+type Tracer struct{ tracer trace.Tracer }
+
+// New returns a Tracer over a provider.
+func New(provider trace.TracerProvider) *Tracer { return &Tracer{provider.Tracer(scope)} }
+
+// On tells whether there may be spans.
+func (t *Tracer) On() bool { return t != nil }
+
+// Begin begins a span that may be the first of a trace: what comes from outside, or by itself. It belongs to the span in ctx, if there is
+// one. The caller ends it.
+func (t *Tracer) Begin(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if t == nil {
+		return ctx, none
+	}
+	return t.tracer.Start(ctx, name, options...)
+}
+
+// Child begins a span within the one in ctx where that is recorded, else none. So what runs by the clock, such as the polls of the feed,
+// makes no traces. The caller ends it.
+func (t *Tracer) Child(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if t == nil || !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx, none
+	}
+	return t.tracer.Start(ctx, name, options...)
+}
+
+// none is a span that records nothing.
+var none = trace.SpanFromContext(context.Background())
+
+// Fail ends a span, as a failed one where err is set. The error's text may name what a span must not.
+func Fail(span trace.Span, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}
+
+// Logger returns a logger whose lines carry the ids of the span in ctx, if there is one.
+func Logger(ctx context.Context, log logr.Logger) logr.Logger {
+	in := trace.SpanContextFromContext(ctx)
+	if !in.IsValid() {
+		return log
+	}
+	return log.WithValues("trace_id", in.TraceID().String(), "span_id", in.SpanID().String())
+}
+
+// methods are those that a span may name: any other is the client's own text.
+var methods = map[string]bool{
+	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true, http.MethodDelete: true,
+	http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,
+}
+
+// Method is an HTTP method as spans name it: _OTHER for what is none.
+func Method(method string) attribute.KeyValue {
+	if !methods[method] {
+		method = "_OTHER"
+	}
+	return attribute.String("http.request.method", method)
+}

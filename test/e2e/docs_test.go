@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/hack/process"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// shellBlocks are the commands of a page, as they are written.
+func shellBlocks(page string) (blocks []string) {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", page))
+	Expect(err).NotTo(HaveOccurred())
+	for _, found := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, found[1])
+	}
+	return blocks
+}
+
+// besideLocalRun is a script that runs where a page's reader stands: in the repository, beside a local run's .dev.
+func besideLocalRun(dir, script string) string {
+	GinkgoHelper()
+	folder := GinkgoT().TempDir()
+	for _, name := range []string{"docs", "go.mod", "go.sum"} {
+		Expect(os.Symlink(filepath.Join(testkit.Root(), name), filepath.Join(folder, name))).To(Succeed())
+	}
+	Expect(os.Symlink(dir, filepath.Join(folder, ".dev"))).To(Succeed())
+	return "cd '" + folder + "'\n" + script
+}
+
+// expectLimitsByPlan goes the way of docs/limit-by-plan.md.
+func expectLimitsByPlan(ctx context.Context, dir string) {
+	GinkgoHelper()
+	blocks := shellBlocks("limit-by-plan.md")
+	Expect(len(blocks)).To(Equal(4))
+	shown := runShell(ctx, besideLocalRun(dir, strings.Join(blocks, "\n")))
+	answers := regexp.MustCompile(`(?m)^{.*"allowed":(true|false).*$`).FindAllStringSubmatch(shown, -1)
+	Expect(len(answers)).To(BeNumerically(">=", 7), shown)
+	for i, answer := range answers[:5] {
+		Expect(answer[1]).To(Equal("true"), "request %d: %s", i+1, answer[0])
+	}
+	Expect(answers[5][0]).To(And(ContainSubstring(`"allowed":false`), ContainSubstring(`"reason":"rate_limited"`), MatchRegexp(`"retry_after":[1-9]`)))
+	Expect(answers[0][0]).To(ContainSubstring(`"customer":"initech"`))
+	Expect(answers[len(answers)-1][1]).To(Equal("true"), "after the plan was changed")
+}
+
+// expectSignIn goes the way of docs/sign-in.md, as a browser does.
+func expectSignIn(ctx context.Context, dir string) {
+	GinkgoHelper()
+	blocks := shellBlocks("sign-in.md")
+	Expect(blocks).To(HaveLen(2))
+	runShell(ctx, besideLocalRun(dir, blocks[0]))
+	port, err := controlplane.FreePort()
+	Expect(err).NotTo(HaveOccurred())
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	script := besideLocalRun(dir, "export LISTEN="+address+"\n"+strings.Replace(blocks[1], "go run ./docs", "go -C '"+testkit.Root()+"' run ./docs", 1))
+	app, err := processes.Group().Start(process.Spec{Name: "sign-in", Path: "/bin/sh", Args: []string{"-eu", "-c", script}})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { _ = app.Stop(5 * time.Second) })
+
+	jar, err := cookiejar.New(nil)
+	Expect(err).NotTo(HaveOccurred())
+	browser := &http.Client{Jar: jar, Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	open := func(at string) (location, text string) {
+		GinkgoHelper()
+		response, err := browser.Get(at)
+		Expect(err).NotTo(HaveOccurred())
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(response.StatusCode).To(BeNumerically("<", 400), "%s: %s", at, body)
+		return response.Header.Get("Location"), string(body)
+	}
+	Eventually(func() error {
+		response, err := browser.Get("http://" + address + "/callback")
+		if err == nil {
+			err = response.Body.Close()
+		}
+		return err
+	}).WithTimeout(3*time.Minute).Should(Succeed(), func() string { return process.Tail(app.LogPath, 20) })
+
+	frontend := strings.TrimSpace(sourced(ctx, dir, `echo "$CARDEA_FRONTEND_URL"`))
+	email := fmt.Sprintf("grace-%d@people.example", time.Now().UnixNano())
+	asks := func(path, body string) (answer struct{ Data, Session map[string]any }) {
+		GinkgoHelper()
+		response, err := browser.Post(frontend+path, "application/json", strings.NewReader(body))
+		Expect(err).NotTo(HaveOccurred())
+		defer response.Body.Close()
+		Expect(response.StatusCode).To(Equal(200), path)
+		Expect(json.NewDecoder(response.Body).Decode(&answer)).To(Succeed())
+		return answer
+	}
+	attempt := asks("/auth/signup", fmt.Sprintf(`{"email": %q, "first_name": "Grace", "last_name": "Hopper"}`, email)).Session["signup_attempts"].([]any)[0].(map[string]any)["id"]
+	var code string
+	Eventually(func() string {
+		_, text := open(strings.TrimSpace(sourced(ctx, dir, `echo "$CARDEA_INBOX_URL"`)) + "/_inbox?to=" + url.QueryEscape(email))
+		var inbox struct{ Messages []struct{ Body string } }
+		Expect(json.Unmarshal([]byte(text), &inbox)).To(Succeed())
+		for _, message := range inbox.Messages {
+			code = sixDigits.FindString(message.Body)
+		}
+		return code
+	}).Should(HaveLen(6))
+	asks("/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id": %q, "code": %q}`, attempt, code))
+
+	issuer, _ := open("http://" + address + "/")
+	page, _ := open(issuer)
+	_, request, found := strings.Cut(page, "/authorize/")
+	Expect(found).To(BeTrue(), page)
+	back := asks("/session/authorizations/"+request, `{"decision": "allow"}`).Data["redirect_to"].(string)
+	home, _ := open(back)
+	Expect(home).To(Equal("/"))
+	_, greeting := open("http://" + address + "/")
+	Expect(greeting).To(Equal("Hello Grace Hopper\n"))
+	again, err := browser.Get(back)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(again.StatusCode).To(Equal(http.StatusBadRequest), "an answer counts once")
+	Expect(again.Body.Close()).To(Succeed())
+}
