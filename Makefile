@@ -50,7 +50,7 @@ LISTENERS := backend decision enduser
 # What `make verify` regenerates and compares.
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
 	apiserver/openapi/enduserapi/zz_generated.go $(foreach listener,$(LISTENERS),client/$(listener)/zz_generated.go) \
-	config/crd config/argocd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
+	config/crd config/schemas config/argocd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
 	$(addprefix config/chart/cardea/,templates/crds templates/rbac templates/network-policies files)
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
 # operator and server in their own process, and the carrier is one of goroutines.
@@ -58,8 +58,8 @@ PROCESS_PACKAGES = $(shell go list ./hack/... ./test/... | grep -v -e '/test/int
 # The end-to-end benchmark takes its time; `make bench` runs it.
 TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
 # What has modules of its own, so that go.mod names only what Cardea itself needs: the tests of the chart need
-# Helm, the release what writes images.
-MODULES = test/chart hack/release
+# Helm, those of GitOps the engines of Flux and Argo CD, the release what writes images.
+MODULES = test/chart test/gitops hack/release
 RACE_PACKAGES = $(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES))
 PLAIN_PACKAGES = $(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES))
 # The race detector needs a C compiler; nothing else here does. It looks at all Go code but SQLite's, which was translated from C, takes
@@ -172,7 +172,7 @@ examples: ## Bring what the programs of pages use from npm, and the linter of li
 	@hack/npm-ci.sh test/examples
 
 .PHONY: test-modules
-test-modules: k8s build ## Run the tests of the chart and of the release, which have modules of their own.
+test-modules: k8s build ## Run the tests of the chart, of GitOps engines and of the release, which have modules of their own.
 	@{ status=0; for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; exit $$status; } | $(SUMMARIZE)
 
 .PHONY: deflake

@@ -11,60 +11,23 @@ import (
 	"time"
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
-	lua "github.com/yuin/gopher-lua"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/test/testkit/argohealth"
 )
 
-// health asks Argo CD's script, in the interpreter that Argo CD has, for an object's health.
+// health asks Argo CD's script for an object's health.
 func health(t *testing.T, object map[string]any) (status, message string) {
 	t.Helper()
-	script, err := os.ReadFile(filepath.Join("..", "..", "config", "argocd", "health.lua"))
+	status, message, err := argohealth.Of(object)
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := lua.NewState(lua.Options{SkipOpenLibs: true})
-	defer state.Close()
-	state.Push(state.NewFunction(lua.OpenBase))
-	state.Call(0, 0) // ipairs; Argo CD opens more than that
-	state.SetGlobal("obj", luaOf(state, object))
-	if err := state.DoString(string(script)); err != nil {
-		t.Fatal(err)
-	}
-	answer, is := state.Get(-1).(*lua.LTable)
-	if !is {
-		t.Fatalf("it returns %v", state.Get(-1))
-	}
-	return answer.RawGetString("status").String(), answer.RawGetString("message").String()
-}
-
-func luaOf(state *lua.LState, value any) lua.LValue {
-	switch v := value.(type) {
-	case map[string]any:
-		table := state.NewTable()
-		for name, member := range v {
-			table.RawSetString(name, luaOf(state, member))
-		}
-		return table
-	case []any:
-		table := state.NewTable()
-		for _, member := range v {
-			table.Append(luaOf(state, member))
-		}
-		return table
-	case string:
-		return lua.LString(v)
-	case int64:
-		return lua.LNumber(v)
-	case bool:
-		return lua.LBool(v)
-	default:
-		return lua.LNil
-	}
+	return status, message
 }
 
 // reported is a resource of generation 2 as the operator reports it with conditions.

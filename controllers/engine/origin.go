@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,23 @@ import (
 // else declares any of the spec, the resource is declared, whatever its label says.
 func createdByHTTP(obj metav1.Object) bool {
 	return obj.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByHTTP && otherManager(obj) == ""
+}
+
+// disownAdopted drops the deployment as owner of a resource that the management API created and somebody else declares, and tells
+// whether there was one: it goes with its declaration, not with the deployment, and Argo CD never prunes what has an owner.
+func disownAdopted(obj metav1.Object) bool {
+	if obj.GetLabels()[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByHTTP || createdByHTTP(obj) {
+		return false
+	}
+	owners := obj.GetOwnerReferences()
+	kept := slices.DeleteFunc(slices.Clone(owners), func(owner metav1.OwnerReference) bool {
+		return owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == v1alpha1.KindIdentityDeployment && owner.Controller == nil
+	})
+	if len(kept) == len(owners) {
+		return false
+	}
+	obj.SetOwnerReferences(kept)
+	return true
 }
 
 // otherManager names a manager beside the management API that declares something of the spec, "" if there is none. What was

@@ -49,3 +49,29 @@ func TestGITOPS1WhatAnotherManagerDeclaresIsDeclared(t *testing.T) {
 		})
 	}
 }
+
+func TestAdoptedResourcesLoseTheDeploymentAsOwner(t *testing.T) {
+	deployment := metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindIdentityDeployment, Name: "acme", UID: "1"}
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "acme", UID: "2"}
+	byGit := []metav1.ManagedFieldsEntry{{Manager: "argocd-controller", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:slug":{}}}`)}}
+	for name, tc := range map[string]struct {
+		label   string
+		entries []metav1.ManagedFieldsEntry
+		owners  []metav1.OwnerReference
+		kept    int
+	}{
+		"HTTP's alone":                   {v1alpha1.ManagedByHTTP, nil, []metav1.OwnerReference{deployment}, 1},
+		"adopted":                        {v1alpha1.ManagedByHTTP, byGit, []metav1.OwnerReference{deployment}, 0},
+		"adopted, with an owner besides": {v1alpha1.ManagedByHTTP, byGit, []metav1.OwnerReference{other, deployment}, 1},
+		"adopted before":                 {v1alpha1.ManagedByHTTP, byGit, nil, 0},
+		"declared from the first":        {"", byGit, []metav1.OwnerReference{deployment}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := &v1alpha1.RateLimitScheme{}
+			obj.ManagedFields, obj.OwnerReferences, obj.Labels = tc.entries, tc.owners, map[string]string{v1alpha1.LabelManagedBy: tc.label}
+			if changed := disownAdopted(obj); changed != (len(tc.owners) != tc.kept) || len(obj.OwnerReferences) != tc.kept {
+				t.Errorf("changed %v, kept %v", changed, obj.OwnerReferences)
+			}
+		})
+	}
+}

@@ -35,6 +35,7 @@ var (
 		{"translate", (*reconciler).translate},
 		{"put", (*reconciler).put},
 		{"after commit", (*reconciler).afterCommit},
+		{"disown", (*reconciler).disown},
 	}
 	deletionSteps = []step{
 		{"unused", (*reconciler).unused},
@@ -171,7 +172,22 @@ func (r *reconciler) addFinalizer(ctx context.Context, s *state) error {
 	return r.patchMetadata(ctx, s)
 }
 
-// patchMetadata writes a changed list of finalizers. It is locked on the resource version: the list is owned by many.
+// disown takes the owner from a resource that was adopted. Clusters that guard owners (OwnerReferencesPermissionEnforcement) let nobody
+// who may not delete the resource do that: there it keeps its owner.
+func (r *reconciler) disown(ctx context.Context, s *state) error {
+	owners := s.obj.GetOwnerReferences()
+	if !disownAdopted(s.obj) {
+		return nil
+	}
+	err := r.patchMetadata(ctx, s)
+	if apierrors.IsForbidden(err) {
+		s.obj.SetOwnerReferences(owners)
+		return nil
+	}
+	return err
+}
+
+// patchMetadata writes changed lists of finalizers and owners. It is locked on the resource version: the lists are owned by many.
 // errVanished says that there is no such resource any more: what the cache showed is over, and nothing of it is put into force.
 func (r *reconciler) patchMetadata(ctx context.Context, s *state) error {
 	patch := client.MergeFromWithOptions(s.base, client.MergeFromWithOptimisticLock{})

@@ -1,0 +1,202 @@
+// Package gitops runs the engines of Flux and of Argo CD against a real control plane and a running Cardea, beside writes over HTTP.
+package gitops
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// within bounds every wait, on a loaded machine.
+const within = time.Minute
+
+const schemesPath = "/api-auth/rate-limit-schemes"
+
+// world is a control plane with a running Cardea, shared by all tenants.
+type world struct {
+	cluster *testkit.Cluster
+	cardea  *testkit.Cardea
+	argo    *argoCluster
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	ctx := context.Background()
+	cluster, err := testkit.StartCluster(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	processes, err := testkit.NewProcesses(ctx, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := processes.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &world{cluster: cluster}
+	if w.cardea, err = processes.Start(ctx, testkit.Launch{Role: "standalone", Store: "sqlite://" + processes.Path("cardea.db")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cardea.AwaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.argo = newArgoCluster(t, cluster.RESTConfig())
+	return w
+}
+
+// engine is one tool that brings a commit into force.
+type engine interface {
+	// manager is the field manager it applies as.
+	manager() string
+	// sync is one run over a commit: apply, and delete what an earlier run applied and this commit has not.
+	sync(ctx context.Context, commit []*unstructured.Unstructured) error
+	// healthy returns nil if the engine takes every resource of a commit for healthy, and else says which it does not.
+	healthy(ctx context.Context, commit []*unstructured.Unstructured) error
+	// drift names what the engine would call out of sync with a commit.
+	drift(ctx context.Context, commit []*unstructured.Unstructured) ([]string, error)
+}
+
+// tenant is a namespace under an engine, and the commit that Git holds.
+type tenant struct {
+	*WithT
+	*world
+	ctx       context.Context
+	engine    engine
+	namespace string
+	commit    []*unstructured.Unstructured
+	key       string
+}
+
+// newTenant returns a tenant of the samples' backend alone, not synced yet.
+func newTenant(t *testing.T, w *world, namespace string, e engine) *tenant {
+	return &tenant{WithT: NewWithT(t), world: w, ctx: t.Context(), engine: e, namespace: namespace, commit: backend(t, namespace)}
+}
+
+// start syncs the commit until the engine calls it healthy, and takes the backend's key.
+func (n *tenant) start() {
+	n.sync()
+	n.settle()
+	n.key = n.cluster.APIKey(n.ctx, n.namespace, "acme-backend-key")
+	n.Expect(n.key).NotTo(BeEmpty(), "the key that was generated")
+	n.Eventually(func() int { return n.http("GET", schemesPath, "").Status }, within).Should(Equal(200), "the key is in force")
+}
+
+func (n *tenant) sync() { n.Expect(n.engine.sync(n.ctx, n.commit)).To(Succeed()) }
+
+// settle waits until the engine calls the commit healthy.
+func (n *tenant) settle() {
+	n.Eventually(func() error { return n.engine.healthy(n.ctx, n.commit) }, within, 50*time.Millisecond).Should(Succeed())
+}
+
+// expectInSync expects the engine to find nothing out of sync.
+func (n *tenant) expectInSync() {
+	n.Expect(n.engine.drift(n.ctx, n.commit)).To(BeEmpty())
+}
+
+// http sends a request with the backend's key, which must be answered.
+func (n *tenant) http(method, path, body string) testkit.Answer {
+	answer, err := testkit.Do(method, n.cardea.Backend+path, n.key, body)
+	if err != nil {
+		return testkit.Answer{Raw: []byte(err.Error())}
+	}
+	return answer
+}
+
+// expect sends a request and expects a status.
+func (n *tenant) expect(status int, method, path, body string) testkit.Answer {
+	answer := n.http(method, path, body)
+	n.Expect(answer.Status).To(Equal(status), "%s %s %s: %s", method, path, body, answer.Raw)
+	return answer
+}
+
+// expectOwned expects HTTP to be refused a field, in the name of the engine.
+func (n *tenant) expectOwned(slug, body, path string) {
+	answer := n.expect(http.StatusConflict, "PATCH", schemesPath+"/"+slug, body)
+	n.Expect(answer.JSON["errors"]).To(ConsistOf(And(HaveKeyWithValue("manager", n.engine.manager()), HaveKeyWithValue("resource_path", path))))
+}
+
+// post makes a scheme over HTTP.
+func (n *tenant) post(slug string) {
+	n.expect(http.StatusOK, "POST", schemesPath, fmt.Sprintf(`{"slug":%q,"name":"by HTTP","rules":[{"unit":"minute","duration":1,"max_requests":60}]}`, slug))
+}
+
+// live reads a resource as it is, nil if there is none.
+func (n *tenant) live(kind, name string) *unstructured.Unstructured {
+	object, err := read(n.ctx, n.cluster.Client, of(kind, n.namespace, name))
+	n.Expect(err).NotTo(HaveOccurred())
+	return object
+}
+
+// condition returns "Status/Reason message" of a live resource's condition, "" if it has none.
+func (n *tenant) condition(kind, name, condition string) string {
+	object := n.live(kind, name)
+	if object == nil {
+		return ""
+	}
+	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, one := range all {
+		if c := one.(map[string]any); c["type"] == condition {
+			return fmt.Sprintf("%s/%s %s", c["status"], c["reason"], c["message"])
+		}
+	}
+	return ""
+}
+
+func (n *tenant) id(kind, name string) string {
+	id, _, _ := unstructured.NestedString(n.live(kind, name).Object, "status", "id")
+	return id
+}
+
+// of is a resource of ours with nothing but a name.
+func of(kind, namespace, name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	gvk := v1alpha1.GroupVersion.WithKind(kind)
+	if kind == "Secret" || kind == "Namespace" {
+		gvk = schema.GroupVersionKind{Version: "v1", Kind: kind}
+	}
+	object.SetGroupVersionKind(gvk)
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	return object
+}
+
+// read returns an object as it is, nil if there is none.
+func read(ctx context.Context, c client.Client, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(object.GroupVersionKind())
+	if err := c.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return live, nil
+}
+
+// log is the end of what Cardea logged.
+func (w *world) log() string {
+	content, err := os.ReadFile(w.cardea.LogPath)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content[max(0, len(content)-4000):])
+}
