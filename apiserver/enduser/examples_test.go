@@ -150,13 +150,16 @@ var scenes = map[string]func(s *scene, n int){
 		s.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, s.w.CodeFor(s.email, 2)))
 		s.set("signin_attempt_id", attempt)
 	},
-	"endUserDeleteAccount":            nil,
-	"endUserAddApiKey":                nil,
-	"endUserRemoveApiKey":             func(s *scene, _ int) { id, _ := s.makesKey(laptop); s.set("{id}", id) },
-	"endUserAddEmailAddress":          func(s *scene, n int) { s.set("email", fmt.Sprintf("added%d@example.com", n)) },
-	"endUserRemoveEmailAddress":       func(s *scene, n int) { s.address(fmt.Sprintf("second%d@example.com", n)) },
-	"endUserVerifyEmailAddress":       func(s *scene, n int) { s.address(fmt.Sprintf("second%d@example.com", n)) },
-	"endUserPrepareEmailVerification": func(s *scene, n int) { s.address(fmt.Sprintf("second%d@example.com", n)); s.w.Clock.Advance(31 * time.Second) },
+	"endUserDeleteAccount":      nil,
+	"endUserAddApiKey":          nil,
+	"endUserRemoveApiKey":       func(s *scene, _ int) { id, _ := s.makesKey(laptop); s.set("{id}", id) },
+	"endUserAddEmailAddress":    func(s *scene, n int) { s.set("email", fmt.Sprintf("added%d@example.com", n)) },
+	"endUserRemoveEmailAddress": func(s *scene, n int) { s.address(fmt.Sprintf("second%d@example.com", n)) },
+	"endUserVerifyEmailAddress": func(s *scene, n int) { s.address(fmt.Sprintf("second%d@example.com", n)) },
+	"endUserPrepareEmailVerification": func(s *scene, n int) {
+		s.address(fmt.Sprintf("second%d@example.com", n))
+		s.w.Clock.Advance(31 * time.Second)
+	},
 	"endUserMakeEmailAddressPrimary": func(s *scene, n int) {
 		s.address(fmt.Sprintf("second%d@example.com", n))
 		s.ok("POST", "/me/email-addresses/"+s.live["{id}"]+"/attempt-verification", fmt.Sprintf(`{"code":%q}`, s.live["code"]))
