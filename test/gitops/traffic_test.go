@@ -26,8 +26,10 @@ type traffic struct {
 	mu          sync.Mutex
 	rounds      int
 	description string
-	made        []string
-	problems    []string
+	// maybe is a description whose write was answered 503: it may be there, and need not.
+	maybe    string
+	made     []string
+	problems []string
 }
 
 // startTraffic writes until the returned traffic ends, at the latest with the test.
@@ -78,7 +80,9 @@ func (w *traffic) round(round int) {
 	defer w.mu.Unlock()
 	w.rounds = round
 	if patched {
-		w.description = description
+		w.description, w.maybe = description, description
+	} else {
+		w.maybe = description
 	}
 	if kept {
 		w.made = append(w.made, slug)
@@ -89,6 +93,9 @@ func (w *traffic) wrote(want int, method, path, body string) bool {
 	answer := w.n.http(method, path, body)
 	if answer.Status == want {
 		return true
+	}
+	if answer.Status == http.StatusServiceUnavailable {
+		return false // the Kubernetes API was too slow, which promises nothing
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +121,7 @@ func (w *traffic) settle() {
 	w.n.Expect(w.problems).To(BeEmpty())
 	w.n.Expect(w.made).NotTo(BeEmpty(), "the traffic made nothing in %d rounds", w.rounds)
 	description, _, _ := unstructured.NestedString(w.n.live(v1alpha1.KindRateLimitScheme, "free").Object, "spec", "description")
-	w.n.Expect(description).To(Equal(w.description))
+	w.n.Expect(description).To(Or(Equal(w.description), Equal(w.maybe)), "the last acknowledged write")
 	for _, slug := range slices.Clone(w.made) {
 		w.n.Expect(w.n.live(v1alpha1.KindRateLimitScheme, "acme."+slug)).NotTo(BeNil(), "scheme %s that HTTP made", slug)
 	}
