@@ -83,7 +83,7 @@ func gitTakesOver(t *testing.T, n *tenant) {
 	n.sync()
 	n.settle()
 	n.Eventually(func() string { return n.condition(kind, "acme.gold", "Accepted") }, within).Should(HavePrefix("False/Superseded"))
-	n.Eventually(func() any { return n.http("GET", schemesPath+"/gold", "").JSON["id"] }, within).Should(Equal(n.id(kind, "gold")))
+	n.Eventually(func() any { return n.http("GET", schemesPath+"/gold", "").JSON["name"] }, within).Should(Equal("gold"), "HTTP's was named otherwise")
 	n.expectOwned("gold", `{"rules":[{"unit":"day","duration":1,"max_requests":1}]}`, "spec.rules")
 	n.sync()
 	n.expectInSync()
