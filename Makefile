@@ -50,7 +50,7 @@ LISTENERS := backend decision enduser
 # What `make verify` regenerates and compares.
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
 	apiserver/openapi/enduserapi/zz_generated.go $(foreach listener,$(LISTENERS),client/$(listener)/zz_generated.go) \
-	config/crd config/argocd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
+	config/crd config/schemas config/argocd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
 	$(addprefix config/chart/cardea/,templates/crds templates/rbac templates/network-policies files)
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
 # operator and server in their own process, and the carrier is one of goroutines.

@@ -189,6 +189,9 @@ func (s *Server) Decision() http.Handler { return s.decision }
 // Keys returns the cache of the keys that applications gave away.
 func (s *Server) Keys() *keycache.Cache { return s.keys }
 
+// Position returns how far the configuration is that the server goes by.
+func (s *Server) Position() store.Position { return s.follower.Current().Position() }
+
 // Follow does what needs no listener until ctx ends: it keeps the configuration current, sends what waits in the outbox, and deletes
 // what is over, and seals what analytics counts. Run does it as well.
 func (s *Server) Follow(ctx context.Context) error {

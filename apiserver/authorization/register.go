@@ -17,14 +17,15 @@ import (
 const (
 	// maxUnused is how many clients of an app there may be that registered themselves and were never used.
 	maxUnused = 1000
-	// maxUsed is how many more there may be that were used. At this bound the one that was used longest ago gives way to who registers, if
-	// nobody used it for givesWay: by then its tokens have ended.
+	// maxUsed is how many more there may be that were used. At this bound one that no grant stands for any more gives way to who registers,
+	// else the one that was used longest ago, if nobody used it for givesWay: by then its tokens have ended. A person has so many grants, so
+	// that nobody alone holds all places.
 	maxUsed, givesWay = 10_000, registeredRefreshSeconds*time.Second + useNoted
 	// useNoted is how long a use is not noted again.
 	useNoted = 24 * time.Hour
 	// changesPerDay is how often a client may change what it says of itself: each change leaves an audit record.
 	changesPerDay, changesScope = 100, "oauth-client-changes"
-	// spared is how long a client that was never used gives way to no other.
+	// spared is how long a client that was never used, or that no grant stands for, gives way to no other.
 	spared = 10 * time.Minute
 	// registrationWait is when to try again where there is no room.
 	registrationWait = time.Minute
@@ -118,8 +119,8 @@ func PutDocument(u *account.Unit, app *App, id string, content document.OAuthCli
 	return NewRegistered(row)
 }
 
-// makeRoom lets the oldest client give way where there are too many that were never used, and that which was used longest ago where there are too
-// many of the others. The lock makes those who register at once count each other.
+// makeRoom lets the oldest client give way where there are too many that were never used, and one without a grant, or that which was used longest ago, where there
+// are too many of the others. The lock makes those who register at once count each other.
 func makeRoom(u *account.Unit, app *App) error {
 	if err := u.Lock("oauth-clients:" + ids.Format(app.Entry.ID)); err != nil {
 		return err
@@ -132,10 +133,18 @@ func makeRoom(u *account.Unit, app *App) error {
 		return err
 	}
 	used, oldest, err := u.UsedOAuthClients(app.Entry.ID)
-	if err == nil && used >= maxUsed {
-		err = giveWay(u, oldest, oldest.UsedAt.Add(givesWay), usedWait)
+	if err != nil || used < maxUsed {
+		return err
 	}
-	return err
+	free, found, err := u.UngrantedOAuthClient(app.Entry.ID)
+	if err != nil {
+		return err
+	}
+	if found && !u.Now.Before(free.UsedAt.Add(spared)) {
+		_, err = u.DeleteOAuthClient(free.App, free.Client, u.Now)
+		return err
+	}
+	return giveWay(u, oldest, oldest.UsedAt.Add(givesWay), usedWait)
 }
 
 // giveWay deletes a client that is spared until a time, or says when to try again.

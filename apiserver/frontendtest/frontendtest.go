@@ -43,6 +43,7 @@ type World struct {
 	// Backend and Decision are the other listeners of the server that started last.
 	Backend, Decision http.Handler
 	Logs              *Logs
+	servers           []*apiserver.Server
 	// PasswordCost is that of the servers that start from now on: little, for hundreds of passwords are hashed in tests.
 	PasswordCost password.Cost
 }
@@ -115,10 +116,15 @@ func (w *World) Settings() document.Deployment {
 	}
 }
 
-// Declare writes the deployment as the operator does. Servers follow within a moment.
+// Declare writes the deployment as the operator does, and waits until the servers of the world go by it.
 func (w *World) Declare(d document.Deployment) {
 	w.T.Helper()
 	w.Put(v1alpha1.KindIdentityDeployment, "staging", Deployment, "staging", d)
+	_, position, err := w.Store.Load(w.T.Context())
+	w.Must(err)
+	for _, server := range w.servers {
+		w.Eventually("the server goes by what is declared", func() bool { return server.Position().Revision >= position.Revision })
+	}
 }
 
 // DeclareB2B writes its B2B settings.
@@ -148,6 +154,7 @@ func (w *World) Serve(feed store.Feed, st people.Store) (*httptest.Server, http.
 		following.Wait()
 	})
 	w.Eventually("the configuration is loaded", server.Ready)
+	w.servers = append(w.servers, server)
 	return served, server.Frontend()
 }
 

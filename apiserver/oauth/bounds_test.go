@@ -62,6 +62,10 @@ func TestUsedRegistrationsGiveWayWhenTheirTokensEnded(t *testing.T) {
 			if err := tx.InsertOAuthClient(row); err != nil {
 				return err
 			}
+			grant := people.Grant{ID: 1<<40 + int64(n), App: app, Client: row.Client, User: 1<<40 + int64(n), CreatedAt: row.CreatedAt, UpdatedAt: row.UsedAt}
+			if _, err := tx.PutGrant(grant, 500); err != nil {
+				return err
+			}
 		}
 		return nil
 	}))
@@ -80,6 +84,38 @@ func TestUsedRegistrationsGiveWayWhenTheirTokensEnded(t *testing.T) {
 	}
 	if a := c.post("/token", url.Values{"grant_type": {"x"}}); a.text("error") != "unsupported_grant_type" {
 		t.Errorf("the one that is in use: %s", a.raw)
+	}
+}
+
+// TestNobodyAloneHoldsAllPlaces: what one account made used gives way as its grants do.
+func TestNobodyAloneHoldsAllPlaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	app := ids.Derive(v1alpha1.KindOAuthApp, strings.Split(frontendtest.Deployment, "/")[0], "portal")
+	w.Must(w.Store.Change(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
+		for n := range 10_000 {
+			row := people.OAuthClient{App: app, Client: fmt.Sprint("https://agent.example/", n), Content: "{}", CreatedAt: w.Clock.Now(), UsedAt: w.Clock.Now()}
+			if err := tx.InsertOAuthClient(row); err != nil {
+				return err
+			}
+			if _, err := tx.PutGrant(people.Grant{ID: 1<<40 + int64(n), App: app, Client: row.Client, User: 1 << 40, CreatedAt: row.CreatedAt, UpdatedAt: row.UsedAt.Add(time.Duration(n))}, 500); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	register := func() answer {
+		return w.ask("POST", "/register", "", map[string]any{"redirect_uris": []string{callback}})
+	}
+	if a := register(); a.status != 503 {
+		t.Errorf("somebody may be about to use them: %d %s", a.status, a.raw)
+	}
+	w.Clock.Advance(11 * time.Minute)
+	for range 3 {
+		if a := register(); a.status != 201 {
+			t.Fatalf("the same day: %d %s", a.status, a.raw)
+		}
 	}
 }
 

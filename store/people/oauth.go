@@ -74,6 +74,9 @@ type OAuth interface {
 	UnusedOAuthClients(app int64) (int, OAuthClient, error)
 	// UsedOAuthClients counts the clients of an app that no backend made and that were used, and returns that which was used longest ago.
 	UsedOAuthClients(app int64) (int, OAuthClient, error)
+	// UngrantedOAuthClient returns, of the clients that UsedOAuthClients counts and nobody's grant stands for, that which was used longest
+	// ago, and whether there is one. It looks through all of them that were used before.
+	UngrantedOAuthClient(app int64) (OAuthClient, bool, error)
 
 	// TakeLogouts takes up to limit sign-ins that ended, of which clients are to be told: whoever takes them tells.
 	TakeLogouts(limit int) ([]Logout, error)

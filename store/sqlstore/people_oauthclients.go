@@ -99,6 +99,12 @@ func (tx *peopleTx) UsedOAuthClients(app int64) (int, people.OAuthClient, error)
 	return tx.countedClients(app, `used_at > 0 AND by_backend = 0`, `used_at`)
 }
 
+func (tx *peopleTx) UngrantedOAuthClient(app int64) (people.OAuthClient, bool, error) {
+	return first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND used_at > 0 AND by_backend = 0`+ofLivingApp+`
+		AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.deployment = :deployment AND g.app_id = oauth_clients.app_id AND g.client = oauth_clients.client)
+		ORDER BY used_at, client LIMIT 1`, app)
+}
+
 // countedClients counts the clients of an app that a condition finds, and returns the first in an order.
 func (tx *peopleTx) countedClients(app int64, which, order string) (int, people.OAuthClient, error) {
 	var count int

@@ -42,6 +42,9 @@ func TestDeletionsGoAlongKeys(t *testing.T) {
 				return err
 			}
 		}
+		if _, _, err := tx.UngrantedOAuthClient(1); err != nil {
+			return err
+		}
 		if _, _, err := tx.UsedOAuthClients(1); err != nil {
 			return err
 		}

@@ -214,7 +214,8 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		count, oldest, err := tx.UsedOAuthClients(1)
 		return []any{count, oldest}, err
 	},
-	"SessionOfSignIn": func(tx people.Tx) (any, error) { return optional(tx.SessionOfSignIn(1)) },
+	"UngrantedOAuthClient": func(tx people.Tx) (any, error) { return optional(tx.UngrantedOAuthClient(1)) },
+	"SessionOfSignIn":      func(tx people.Tx) (any, error) { return optional(tx.SessionOfSignIn(1)) },
 
 	"Phone":          func(tx people.Tx) (any, error) { return optional(tx.Phone(1)) },
 	"PhonesOf":       func(tx people.Tx) (any, error) { return value(tx.PhonesOf(1)) },

@@ -135,6 +135,28 @@ var oauthClientStories = []story{
 		e.Expect(first).To(gomega.Equal("client1"))
 		e.Expect(grantsLeft(e, 4)).To(gomega.Equal([]int64{1, 4}))
 	}},
+	{name: "of the clients that registered themselves and were used, one is found that nobody's grant stands for", run: func(e *env) {
+		e.begin()
+		ungranted := func() (people.OAuthClient, bool) {
+			return one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.UngrantedOAuthClient(1) })
+		}
+		put := func(n, app int64, used time.Duration) {
+			c, theirs := oauthClient(n), grantOf(n, n)
+			c.UsedAt, theirs.App = after(used), app
+			e.insert(insertOAuthClient(c), putGrant(theirs))
+		}
+		put(1, 1, time.Hour)
+		_, found := ungranted()
+		e.Expect(found).To(gomega.BeFalse())
+		put(2, 2, 3*time.Hour) // what is granted another app's client of that name
+		put(3, 2, 2*time.Hour)
+		made, unused := oauthClient(4), oauthClient(5)
+		made.ByBackend, made.UsedAt = true, born
+		e.insert(insertOAuthClient(made), insertOAuthClient(unused))
+		free, found := ungranted()
+		e.Expect(found).To(gomega.BeTrue())
+		e.Expect(free.Client).To(gomega.Equal("client3"))
+	}},
 	{name: "clients that nobody used are purged after a day", run: func(e *env) {
 		e.begin()
 		used := oauthClient(2)

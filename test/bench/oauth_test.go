@@ -78,14 +78,18 @@ func TestBenchOAuth(t *testing.T) {
 func (w *oauthWorld) measure(t *testing.T, engine string) map[string]float64 {
 	t.Helper()
 	rates := map[string]float64{}
-	rates["token by code"] = w.compare(t, engine, "token by code", w.redeem, func() { w.prepareCodes(t) })
-	rates["token by refresh"] = w.compare(t, engine, "token by refresh", w.refreshToken)
-	rates["introspection"] = w.compare(t, engine, "introspection", func(t *testing.T, p *person) {
+	// Each is a test of its own, so that one alone can be measured: -run TestBenchOAuth/SQLite/code
+	compare := func(name, what string, request func(*testing.T, *person), prepare ...func()) {
+		t.Run(name, func(t *testing.T) { rates[what] = w.compare(t, engine, what, request, prepare...) })
+	}
+	compare("code", "token by code", w.redeem, func() { w.prepareCodes(t) })
+	compare("refresh", "token by refresh", w.refreshToken)
+	compare("introspection", "introspection", func(t *testing.T, p *person) {
 		if w.post(t, "/introspect", url.Values{"token": {w.access[p]}})["active"] != true {
 			t.Error("a token is not active")
 		}
 	})
-	rates["userinfo"] = w.compare(t, engine, "userinfo", w.userinfo)
+	compare("userinfo", "userinfo", w.userinfo)
 	return rates
 }
 

@@ -1,49 +1,190 @@
 package install
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// link finds what a page links to, without an anchor.
-var link = regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
+var (
+	// link finds what a page links to, pictures too.
+	link = regexp.MustCompile(`\]\(([^)\s]+)[^)]*\)`)
+	// heading finds the text of a heading.
+	heading = regexp.MustCompile(`(?m)^#{1,6} +(.+?)[ #]*$`)
+	// anchor finds the anchors that stand in a page as HTML.
+	anchor = regexp.MustCompile(`<a id="([^"]+)"`)
+	// fence finds blocks of code, span code within a line: neither has links, headings or anchors.
+	fence = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	span  = regexp.MustCompile("`[^`\n]*`")
+	// named is a link as it stands in a heading, of which its text alone counts.
+	named = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+)
 
-// Every file that a page links to exists.
-func TestLinks(t *testing.T) {
-	var pages []string
-	for _, name := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"} {
-		pages = append(pages, filepath.Join(root, name))
-	}
-	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".md") && entry.Name() != "resources.md" { // generated; its patterns look like links
-			pages = append(pages, path)
+// pages returns the repository's pages, as paths from its root.
+func pages(t *testing.T) []string {
+	t.Helper()
+	found := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "llms.txt"}
+	err := fs.WalkDir(os.DirFS(root), "docs", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			found = append(found, path)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := 0
-	for _, page := range pages {
-		content, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
+	return found
+}
+
+// read returns a page without its blocks of code.
+func read(t *testing.T, page string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fence.ReplaceAllString(string(content), "")
+}
+
+// slug is the anchor that GitHub gives a heading.
+func slug(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		default:
+			return -1
 		}
-		for _, match := range link.FindAllStringSubmatch(string(content), -1) {
-			if strings.Contains(match[1], "://") {
+	}, named.ReplaceAllString(text, "$1"))
+}
+
+// anchors returns what a link to a page may name after its `#`.
+func anchors(content string) map[string]bool {
+	found := map[string]bool{}
+	for _, match := range heading.FindAllStringSubmatch(content, -1) {
+		base := slug(match[1])
+		unique := base
+		for i := 1; found[unique]; i++ {
+			unique = fmt.Sprintf("%s-%d", base, i)
+		}
+		found[unique] = true
+	}
+	for _, match := range anchor.FindAllStringSubmatch(span.ReplaceAllString(content, ""), -1) {
+		found[match[1]] = true
+	}
+	return found
+}
+
+// links returns where the links of a page lead within the repository, as they are written.
+func links(content string) (targets []string) {
+	for _, match := range link.FindAllStringSubmatch(span.ReplaceAllString(content, "code"), -1) {
+		if !strings.Contains(match[1], "://") && !strings.HasPrefix(match[1], "mailto:") {
+			targets = append(targets, match[1])
+		}
+	}
+	return targets
+}
+
+func TestAnchorsAreGitHubs(t *testing.T) {
+	got := anchors(strings.Join([]string{
+		"# The `--root-key` flag, and [its](x.md) use", "## Sign-in: what's *kept*", "## Twice", "## Twice ##", "### snake_case & more", `| <a id="RATE_LIMITED"></a> |`,
+	}, "\n"))
+	want := []string{"the---root-key-flag-and-its-use", "sign-in-whats-kept", "twice", "twice-1", "snake_case--more", "RATE_LIMITED"}
+	for _, name := range want {
+		if !got[name] {
+			t.Errorf("#%s is missing", name)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("anchors %v, want %v", got, want)
+	}
+}
+
+// Every file, and every place of a page, that a page links to exists.
+func TestLinks(t *testing.T) {
+	all := map[string]map[string]bool{}
+	for _, page := range pages(t) {
+		all[page] = anchors(read(t, page))
+	}
+	files, places := 0, 0
+	for page := range all {
+		for _, target := range links(read(t, page)) {
+			path, place, has := strings.Cut(target, "#")
+			file := page
+			if path != "" {
+				files++
+				file = filepath.Join(filepath.Dir(page), path)
+			}
+			if !exists(filepath.Join(root, file)) {
+				t.Errorf("%s links to %s, which is not there", page, target)
 				continue
 			}
-			found++
-			if !exists(filepath.Join(filepath.Dir(page), match[1])) {
-				t.Errorf("%s links to %s, which is not there", page, match[1])
+			known, isPage := all[file]
+			switch {
+			case !has:
+			case !isPage:
+				t.Errorf("%s links to a place of %s, which is no page with headings", page, target)
+			default:
+				places++
+				if !known[place] {
+					t.Errorf("%s links to %s, where no heading and no anchor is #%s", page, target, place)
+				}
 			}
 		}
 	}
-	if found < 50 {
-		t.Errorf("%d links were found: the expression does not find them", found)
+	if files < 200 || places < 50 {
+		t.Errorf("%d files and %d places were found: the expressions do not find them", files, places)
+	}
+}
+
+// The README says of every kind what it does today, once.
+func TestTheReadmeTellsOfEveryKind(t *testing.T) {
+	content := read(t, "README.md")
+	for _, info := range v1alpha1.Kinds {
+		row := regexp.MustCompile("(?m)^\\| `" + info.Kind + "` \\| .{20,} \\| .*0\\.[0-9]+ \\|$")
+		if found := len(row.FindAllString(content, -1)); found != 1 {
+			t.Errorf("README.md has %d rows of %s with what is in force and since when, want one", found, info.Kind)
+		}
+	}
+}
+
+// llms.txt has the form of llmstxt.org, and lists every page once, with what it is about.
+func TestEveryPageIsListedForMachines(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root, "llms.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]int{}
+	entry := regexp.MustCompile(`^- \[[^\]]+\]\(([^)]+)\): .{10,}$`)
+	titles, summaries := 0, 0
+	for number, line := range strings.Split(strings.TrimSpace(string(content)), "\n") {
+		match := entry.FindStringSubmatch(line)
+		switch {
+		case match != nil:
+			listed[match[1]]++
+		case strings.HasPrefix(line, "# "):
+			titles++
+		case strings.HasPrefix(line, "> "):
+			summaries++
+		case strings.HasPrefix(line, "- "):
+			t.Errorf("llms.txt:%d is no `- [name](path): what it is about`: %s", number+1, line)
+		}
+	}
+	if titles != 1 || summaries != 1 {
+		t.Errorf("%d titles and %d summaries, want one of each", titles, summaries)
+	}
+	for _, page := range pages(t) {
+		if page != "llms.txt" && listed[page] != 1 {
+			t.Errorf("llms.txt lists %s %d times", page, listed[page])
+		}
 	}
 }
