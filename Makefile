@@ -58,8 +58,8 @@ PROCESS_PACKAGES = $(shell go list ./hack/... ./test/... | grep -v -e '/test/int
 # The end-to-end benchmark takes its time; `make bench` runs it.
 TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
 # What has modules of its own, so that go.mod names only what Cardea itself needs: the tests of the chart need
-# Helm, those of GitOps the engines of Flux and Argo CD, the release what writes images.
-MODULES = test/chart test/gitops hack/release
+# Helm, the release what writes images. test/gitops has one too, for the engines of Flux and Argo CD; its minutes are test-gitops' own.
+MODULES = test/chart hack/release
 RACE_PACKAGES = $(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES))
 PLAIN_PACKAGES = $(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES))
 # The race detector needs a C compiler; nothing else here does. It looks at all Go code but SQLite's, which was translated from C, takes
@@ -172,8 +172,12 @@ examples: ## Bring what the programs of pages use from npm, and the linter of li
 	@hack/npm-ci.sh test/examples
 
 .PHONY: test-modules
-test-modules: k8s build ## Run the tests of the chart, of GitOps engines and of the release, which have modules of their own.
+test-modules: k8s build ## Run the tests of the chart and of the release, which have modules of their own.
 	@{ status=0; for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; exit $$status; } | $(SUMMARIZE)
+
+.PHONY: test-gitops
+test-gitops: k8s build ## Run the stories of GitOps engines, those of Flux and Argo CD, beside writes over HTTP.
+	@cd test/gitops && $(GO_TEST) ./... | $(SUMMARIZE)
 
 .PHONY: deflake
 deflake: k8s build ## Run tests until one fails (RUN=..., COUNT=...).
