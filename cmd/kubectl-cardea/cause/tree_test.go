@@ -211,6 +211,23 @@ func TestMendsSayWhatTheyLose(t *testing.T) {
 	}
 }
 
+// Where a mend may lose something, the page gives the same one, in full.
+func TestThePageSaysTheSameMendWhereOneLosesSomething(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cause := range []cause{{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}, {v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}} {
+		_, row, _ := strings.Cut(string(text), `<a id="reason-`+strings.ToLower(cause.reason)+`"></a>`)
+		row, _, _ = strings.Cut(row, "\n")
+		cells := strings.Split(strings.ReplaceAll(row, "`", ""), " | ")
+		got := strings.TrimSuffix(cells[len(cells)-1], " |")
+		if want := mend(in(&v1alpha1.IdentityDeployment{}, "NAME"), "IdentityDeployment", cause.condition, cause.reason); got != want {
+			t.Errorf("%s\nthe page:   %s\nthe plugin: %s", cause.reason, got, want)
+		}
+	}
+}
+
 // The start of a deletion is a generation, which the status as a whole never observes: only the condition Deleting tells of it.
 func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
 	ours, other := []string{v1alpha1.Finalizer}, []string{"example.com/backup"}
