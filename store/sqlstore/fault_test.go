@@ -205,39 +205,6 @@ func failAtEachSite(t *testing.T, url string, call func(context.Context, *Store,
 	t.Fatalf("still failing after %d calls", maxCalls)
 }
 
-// TestFaultWhileMigrating fails the first migration at each of its calls; the next attempt must complete it.
-func TestFaultWhileMigrating(t *testing.T) {
-	t.Parallel()
-	for engine, newURL := range engines {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			reached := true
-			for nth := int64(1); reached; nth++ {
-				f := &faults{}
-				s := openAt(t, newURL(t), Options{wrapConnector: func(c driver.Connector) driver.Connector {
-					return faultConnector{c, f}
-				}})
-				f.arm(nth, errInjected)
-				err := s.Migrate(t.Context())
-				f.left.Store(0)
-				reached = f.fired.Load()
-				// goose tries some of its calls again by itself.
-				if err != nil && !errors.Is(err, store.ErrUnavailable) {
-					t.Errorf("call %d: %v", nth, err)
-				}
-				if err == nil {
-					err = s.CheckSchema(t.Context())
-				} else {
-					err = errors.Join(s.Migrate(t.Context()), s.CheckSchema(t.Context()))
-				}
-				if err != nil {
-					t.Errorf("after a fault at call %d: %v", nth, err)
-				}
-			}
-		})
-	}
-}
-
 // TestFailedCommitFailsTheWholeBatch lets the commit of a shared transaction fail, before and after its work.
 func TestFailedCommitFailsTheWholeBatch(t *testing.T) {
 	t.Parallel()
