@@ -161,7 +161,7 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term
 // makes fewer calls: the answer is unavailable with its cause and nothing has changed, or all of it is done.
 func TestFaultAtEveryCallSite(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			for name, call := range faultyCalls {
@@ -208,7 +208,7 @@ func failAtEachSite(t *testing.T, url string, call func(context.Context, *Store,
 // TestFailedCommitFailsTheWholeBatch lets the commit of a shared transaction fail, before and after its work.
 func TestFailedCommitFailsTheWholeBatch(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprint(engine, " done ", after), func(t *testing.T) {
 				t.Parallel()
@@ -240,7 +240,7 @@ func TestUndoneTransactionIsTriedAgain(t *testing.T) {
 	for _, code := range []string{"40001", "40P01"} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			s, f, term := openFaulty(t, engines["postgres"](t))
+			s, f, term := openFaulty(t, tabled["postgres"](t))
 			for nth := int64(2); nth <= 9; nth++ {
 				f.arm(nth, &pgconn.PgError{Code: code})
 				if _, err := s.Put(t.Context(), term, numbered(fmt.Sprint("d", nth), 1)); err != nil {
@@ -259,7 +259,7 @@ func TestUndoneTransactionIsTriedAgain(t *testing.T) {
 
 func TestRetriesAreBounded(t *testing.T) {
 	t.Parallel()
-	s, _, _ := openFaulty(t, engines["postgres"](t))
+	s, _, _ := openFaulty(t, tabled["postgres"](t))
 	attempts := 0
 	undone := unavailable(t.Context(), &pgconn.PgError{Code: "40001"})
 	err := s.write(t.Context(), func(session, storeRow) (bool, error) {
@@ -274,7 +274,7 @@ func TestRetriesAreBounded(t *testing.T) {
 // TestWriterGivesUpWithItsContext: while another writer holds the store row, a write waits no longer than its caller.
 func TestWriterGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s, _, term := openFaulty(t, newURL(t))
