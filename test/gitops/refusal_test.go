@@ -52,7 +52,7 @@ func aBrokenReferenceIsTold(t *testing.T, n *tenant) {
 }
 
 // The operator's rights on Secrets come after what needs them: the keys are there soon after, though nothing announces rights. The bound
-// is below the wait between two looks at a namespace that has lacked them for long (15 s), with which a first wait began once.
+// is below the wait between two looks at a namespace that has lacked them for long, 15 s, which is too long for one that is just being made.
 func rightsThatComeLate(t *testing.T, n *tenant) {
 	const soon = 10 * time.Second
 	rights := n.git("RoleBinding", "cardea-operator-secrets")
@@ -62,9 +62,9 @@ func rightsThatComeLate(t *testing.T, n *tenant) {
 		return func() string { return n.condition(v1alpha1.KindAPIKey, "acme-backend-key", condition) }
 	}
 	n.Eventually(of("CredentialsReady"), within).Should(And(HavePrefix("False/SecretForbidden"), ContainSubstring("bind ClusterRole cardea-operator-secrets there")))
-	n.commit = append(n.commit, rights)
-	n.sync()
+	n.Expect(n.cluster.Client.Create(n.ctx, rights.DeepCopy())).To(Succeed())
 	n.Eventually(of("Ready"), soon).Should(HavePrefix("True/"))
+	n.commit = append(n.commit, rights)
 	n.start()
 	n.expectInSync()
 }
