@@ -62,11 +62,14 @@ TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
 # What has modules of its own, so that go.mod names only what Cardea itself needs: the tests of the chart need
 # Helm, the release what writes images. test/gitops has one too, for the engines of Flux and Argo CD; its minutes are test-gitops' own.
 MODULES = test/chart hack/release
-RACE_PACKAGES = $(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES))
-PLAIN_PACKAGES = $(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES))
-# The race detector needs a C compiler; nothing else here does. It looks at all Go code but SQLite's, which was translated from C, takes
-# turns by its own locks, and is five times slower under its eyes.
-RACE_FLAGS = -race -gcflags=modernc.org/sqlite/lib=-race=false
+# What takes minutes begins first, so that none of it runs alone at the end.
+LONG_PACKAGES := $(addprefix $(shell go list -m)/,store/sqlstore apiserver/enduser test/integration apiserver/oauth test/e2e test/browser)
+LONG_FIRST = $(foreach package,$(LONG_PACKAGES),$(filter $(package),$(1))) $(filter-out $(LONG_PACKAGES),$(1))
+RACE_PACKAGES = $(call LONG_FIRST,$(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
+PLAIN_PACKAGES = $(call LONG_FIRST,$(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
+# The race detector needs a C compiler; nothing else here does. It looks at all Go code but SQLite's and that of the C library under it, which
+# were translated from C, take turns by their own locks, and are five times slower under its eyes.
+RACE_FLAGS = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 RACE := $(if $(shell command -v gcc || command -v clang),$(RACE_FLAGS))
 # A third of the time of the tests under race went into collecting garbage. Only the control plane of the integration tests inherits GOGC;
 # what starts Cardea itself runs without it.
@@ -126,12 +129,22 @@ bin/localrun:
 .PHONY: test
 test: deps k8s build release-before ## Run every test, with all its set-up.
 	@$(if $(RACE),,echo "No C compiler: the race detector stays off.")
-	@{ status=0; \
-		$(RACE_TEST) $(RACE) $(RACE_PACKAGES) || status=$$?; \
-		$(GO_TEST) $(PLAIN_PACKAGES) || status=$$?; \
-		for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; \
-		$(if $(RUN),,hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
-		exit $$status; } | $(SUMMARIZE)
+	@$(MAKE) -s -j2 --output-sync=target test-own test-processes | $(SUMMARIZE)
+
+# The two halves of test: those that compute, and those that start processes and mostly wait for them. They share the machine, whose processors
+# the first alone keeps busy and the second alone does not.
+.PHONY: test-own test-processes
+test-own:
+	@status=0; \
+	$(RACE_TEST) $(RACE) $(RACE_PACKAGES) || status=$$?; \
+	$(if $(RUN),,hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
+	exit $$status
+test-processes: PROCS = 1
+test-processes:
+	@status=0; \
+	$(GO_TEST) $(PLAIN_PACKAGES) || status=$$?; \
+	for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; \
+	exit $$status
 
 .PHONY: release-before
 release-before: ## Build the release before this one into bin/before, if the clone has its history.

@@ -3,7 +3,6 @@ package enduser_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -149,7 +148,7 @@ func TestAPhoneRemovedDuringItsVerificationIsNotVerified(t *testing.T) {
 // The audit names who an operation was done for, also when another tab switched the account while it was under way.
 func TestTheAuditNamesTheAccountThatIsActiveInTheTransaction(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "sqlite://"+filepath.Join(t.TempDir(), "cardea.db"))
+	w := newWorld(t, servertest.SQLite(t))
 	b, ada := w.signedUp("ada@example.com")
 	first := b.last.Body.Session.ActiveSignIn["id"].(string)
 	w.signedUp("bob@example.com")

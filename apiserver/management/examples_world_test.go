@@ -377,7 +377,7 @@ func exampleWorld(t *testing.T) served {
 		t.Fatal(err)
 	}
 	cluster := exampleCluster{fake.NewClientBuilder().WithScheme(known).WithObjects(d.objects...).Build()}
-	world := serveFeed(t, cluster, d.documents, path, nil, func(o *Options) {
+	world := serveFeed(t, cluster, d.documents, "sqlite://"+path, nil, func(o *Options) {
 		o.Clock, o.Random = func() time.Time { return exampleNow }, rand.NewChaCha8([32]byte{})
 		o.Authenticator.Clock = o.Clock
 	})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/scheme"
@@ -147,13 +149,13 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, 
 			Slug: "free", Name: "Free", Rules: []scheme.Rule{{Unit: "minute", Duration: 1, MaxRequests: 60}},
 		}),
 	}
-	world := serveFeed(t, kubernetes, append(feed, more...), t.TempDir()+"/cardea.db", analytics, func(*Options) {})
+	world := serveFeed(t, kubernetes, append(feed, more...), servertest.SQLite(t), analytics, func(*Options) {})
 	world.key, world.reader, world.keyID = all.Plain(), reader.Plain(), all.ID()
 	return world
 }
 
-// serveFeed returns a handler over a configuration and over the store at a path, with options that the caller may change.
-func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, path string, analytics people.Analytics, change func(*Options)) served {
+// serveFeed returns a handler over a configuration and over the store of a URL, with options that the caller may change.
+func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, url string, analytics people.Analytics, change func(*Options)) served {
 	t.Helper()
 	follower := snapshot.NewFollower(feed, time.Hour, time.Now, logr.Discard())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -165,7 +167,7 @@ func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, path string,
 	t.Cleanup(func() { cancel(); <-done })
 	<-follower.Loaded()
 	var rows people.Store
-	sqlite, err := sqlstore.Open(ctx, "sqlite://"+path, sqlstore.Options{Clock: time.Now, Logger: logr.Discard()})
+	sqlite, err := sqlstore.Open(ctx, url, sqlstore.Options{Clock: time.Now, Logger: logr.Discard()})
 	if err == nil {
 		t.Cleanup(func() { _ = sqlite.Close() })
 		err = sqlite.Migrate(ctx)
@@ -187,7 +189,7 @@ func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, path string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return served{Handler: handler, rows: sqlite, path: path, authenticator: options.Authenticator}
+	return served{Handler: handler, rows: sqlite, path: strings.TrimPrefix(url, "sqlite://"), authenticator: options.Authenticator}
 }
 
 func mint(t testing.TB) apikey.Key {

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/hack/carrier"
 	"github.com/cardea-iam/cardea/store/people"
-	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
 func TestNothingIsClaimedBeforeTheConfigurationIsLoaded(t *testing.T) {
 	t.Parallel()
-	w := newWorldOver(t, "sqlite://"+t.TempDir()+"/cardea.db")
+	w := newWorldOver(t, servertest.SQLite(t))
 	m := w.text(home, number)
 	d := w.dispatcher(&messages{Messages: w.Store, watch: func() {
 		select {
@@ -28,7 +28,7 @@ func TestNothingIsClaimedBeforeTheConfigurationIsLoaded(t *testing.T) {
 	w.Eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
 
 	// Nor does a dispatcher whose configuration never comes outlive its context.
-	idle := newWorldOver(t, "sqlite://"+t.TempDir()+"/cardea.db")
+	idle := newWorldOver(t, servertest.SQLite(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.Must(idle.dispatcher(idle.Store).Run(ctx))
@@ -142,7 +142,7 @@ func TestTwoDispatchersOnOneDatabaseSendEachMessageOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL")
 	}
-	w := newWorldOver(t, pgtest.ForTest(t))
+	w := newWorldOver(t, servertest.Postgres(t))
 	w.Follow(w.follower)
 	const many = 200
 	var all []people.Message

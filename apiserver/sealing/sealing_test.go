@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore"
 )
@@ -23,7 +24,7 @@ var fewest = int(people.EnoughToSeal(0))
 
 func newSealer(t *testing.T) (*Sealer, *sqlstore.Store) {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), "sqlite://"+t.TempDir()+"/cardea.db", sqlstore.Options{})
+	s, err := sqlstore.Open(t.Context(), servertest.SQLite(t), sqlstore.Options{})
 	if err == nil {
 		t.Cleanup(func() { _ = s.Close() })
 		err = s.Migrate(t.Context())

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +25,6 @@ import (
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/sqlstore"
-	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
 // patience is how long Eventually waits.
@@ -96,26 +94,6 @@ func newWorld(t testing.TB, url string, trace func(query string, args []any), tr
 	w.Keyring, err = seal.Load([]string{file})
 	w.Must(err)
 	return w
-}
-
-// SQLite returns the URL of a store in a folder of the test.
-func SQLite(t testing.TB) string {
-	return "sqlite://" + filepath.Join(t.TempDir(), "cardea.db")
-}
-
-// Engines are the stores a story runs on, each by what makes one for a test.
-var Engines = map[string]func(testing.TB) string{"sqlite": SQLite, "postgres": Postgres}
-
-// Postgres returns the URL of a store on the test binary's PostgreSQL that has its tables already.
-func Postgres(t testing.TB) string {
-	t.Helper()
-	return pgtest.Copy(t, func(ctx context.Context, url string) error {
-		s, err := sqlstore.Open(ctx, url, sqlstore.Options{})
-		if err != nil {
-			return err
-		}
-		return errors.Join(s.Migrate(ctx), s.Close())
-	})
 }
 
 // OpenStore opens the store once more, as another process does; SQLite permits one at a time.

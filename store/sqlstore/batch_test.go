@@ -22,7 +22,7 @@ func TestRebind(t *testing.T) {
 // TestBatchWiderThanAStatement reservations more than fits into one statement's parameters, and gives it up again.
 func TestBatchWiderThanAStatement(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newURL(t), Options{})

@@ -161,7 +161,7 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term
 // makes fewer calls: the answer is unavailable with its cause and nothing has changed, or all of it is done.
 func TestFaultAtEveryCallSite(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			for name, call := range faultyCalls {
@@ -205,43 +205,10 @@ func failAtEachSite(t *testing.T, url string, call func(context.Context, *Store,
 	t.Fatalf("still failing after %d calls", maxCalls)
 }
 
-// TestFaultWhileMigrating fails the first migration at each of its calls; the next attempt must complete it.
-func TestFaultWhileMigrating(t *testing.T) {
-	t.Parallel()
-	for engine, newURL := range engines {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			reached := true
-			for nth := int64(1); reached; nth++ {
-				f := &faults{}
-				s := openAt(t, newURL(t), Options{wrapConnector: func(c driver.Connector) driver.Connector {
-					return faultConnector{c, f}
-				}})
-				f.arm(nth, errInjected)
-				err := s.Migrate(t.Context())
-				f.left.Store(0)
-				reached = f.fired.Load()
-				// goose tries some of its calls again by itself.
-				if err != nil && !errors.Is(err, store.ErrUnavailable) {
-					t.Errorf("call %d: %v", nth, err)
-				}
-				if err == nil {
-					err = s.CheckSchema(t.Context())
-				} else {
-					err = errors.Join(s.Migrate(t.Context()), s.CheckSchema(t.Context()))
-				}
-				if err != nil {
-					t.Errorf("after a fault at call %d: %v", nth, err)
-				}
-			}
-		})
-	}
-}
-
 // TestFailedCommitFailsTheWholeBatch lets the commit of a shared transaction fail, before and after its work.
 func TestFailedCommitFailsTheWholeBatch(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprint(engine, " done ", after), func(t *testing.T) {
 				t.Parallel()
@@ -273,7 +240,7 @@ func TestUndoneTransactionIsTriedAgain(t *testing.T) {
 	for _, code := range []string{"40001", "40P01"} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			s, f, term := openFaulty(t, engines["postgres"](t))
+			s, f, term := openFaulty(t, tabled["postgres"](t))
 			for nth := int64(2); nth <= 9; nth++ {
 				f.arm(nth, &pgconn.PgError{Code: code})
 				if _, err := s.Put(t.Context(), term, numbered(fmt.Sprint("d", nth), 1)); err != nil {
@@ -292,7 +259,7 @@ func TestUndoneTransactionIsTriedAgain(t *testing.T) {
 
 func TestRetriesAreBounded(t *testing.T) {
 	t.Parallel()
-	s, _, _ := openFaulty(t, engines["postgres"](t))
+	s, _, _ := openFaulty(t, tabled["postgres"](t))
 	attempts := 0
 	undone := unavailable(t.Context(), &pgconn.PgError{Code: "40001"})
 	err := s.write(t.Context(), func(session, storeRow) (bool, error) {
@@ -307,7 +274,7 @@ func TestRetriesAreBounded(t *testing.T) {
 // TestWriterGivesUpWithItsContext: while another writer holds the store row, a write waits no longer than its caller.
 func TestWriterGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s, _, term := openFaulty(t, newURL(t))

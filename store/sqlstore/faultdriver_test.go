@@ -17,28 +17,36 @@ type faults struct {
 	// err is what that call returns, and after tells it to do its work first, as a lost connection may.
 	err   error
 	after bool
-	// commits counts commits alone.
-	commits bool
-	fired   atomic.Bool
+	// commits counts commits alone, and transactions begins to count with the next transaction.
+	commits      bool
+	transactions bool
+	begun, fired atomic.Bool
 }
 
 // arm makes the nth call fail that is made from now on.
 func (f *faults) arm(nth int64, err error) {
-	f.err, f.after, f.commits = err, false, false
+	f.err, f.after, f.commits, f.transactions = err, false, false, false
 	f.fired.Store(false)
 	f.left.Store(nth)
 }
 
+// armTransaction makes the nth call fail that is made from the beginning of the next transaction on; 1 is that beginning.
+func (f *faults) armTransaction(nth int64, err error) {
+	f.arm(nth, err)
+	f.begun.Store(false)
+	f.transactions = true
+}
+
 // armCommit makes the next commit fail, in place of its work or after it.
 func (f *faults) armCommit(err error, after bool) {
-	f.err, f.after, f.commits = err, after, true
+	f.err, f.after, f.commits, f.transactions = err, after, true, false
 	f.fired.Store(false)
 	f.left.Store(1)
 }
 
 // pass runs a call, or fails in its place or after it.
 func (f *faults) pass(commit bool, call func() error) error {
-	if (f.commits && !commit) || f.left.Add(-1) != 0 {
+	if (f.commits && !commit) || (f.transactions && !f.begun.Load()) || f.left.Add(-1) != 0 {
 		return call()
 	}
 	f.fired.Store(true)
@@ -81,6 +89,7 @@ func (c *faultConn) full() fullConn { return c.Conn.(fullConn) }
 
 func (c *faultConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	var tx driver.Tx
+	c.faults.begun.Store(true)
 	err := c.faults.pass(false, func() (err error) {
 		tx, err = c.full().BeginTx(ctx, opts)
 		return err

@@ -199,7 +199,7 @@ func TestPruneLeavesNoHole(t *testing.T) {
 
 func TestNewerSchemaIsGoodEnough(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newURL(t), Options{})

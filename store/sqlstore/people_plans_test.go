@@ -22,7 +22,7 @@ func TestDeletionsGoAlongKeys(t *testing.T) {
 	}
 	var traced []statement
 	on := false
-	s := openAt(t, newSQLite(t), Options{Trace: func(query string, args []any) {
+	s := openAt(t, migratedSQLite(t), Options{Trace: func(query string, args []any) {
 		if on && query != "BEGIN" && query != "COMMIT" {
 			traced = append(traced, statement{query, args})
 		}

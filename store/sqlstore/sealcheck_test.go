@@ -15,7 +15,7 @@ import (
 // TestTheViewOfDaysIsTheSummarysDays: whoever charts in SQL sees what operation 4.2 answers.
 func TestTheViewOfDaysIsTheSummarysDays(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newURL(t), Options{})
@@ -44,7 +44,7 @@ func TestTheViewOfDaysIsTheSummarysDays(t *testing.T) {
 // TestEventsOfAMonthHaveAPartition on PostgreSQL, and one that cannot be made stops nothing.
 func TestEventsOfAMonthHaveAPartition(t *testing.T) {
 	t.Parallel()
-	s := migrated(t, engines["postgres"](t), Options{})
+	s := migrated(t, tabled["postgres"](t), Options{})
 	record(t, s, 1, 100, 9)
 	s.parts.Store(monthOf(firstDay.UnixMicro()/microsADay), true) // February's was tried, and could not be made
 	sealWhole(t, s)

@@ -147,7 +147,7 @@ var wholeWeek = people.Period{From: firstDay.Add(time.Hour), To: firstDay.Add(6 
 // no answer changes, and what is sealed in the end is what a sealing without faults leaves.
 func TestSealingFailedAtEveryCall(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			smooth, _, _ := openFaulty(t, newURL(t))
@@ -247,7 +247,7 @@ func TestKilledWhileSealing(t *testing.T) {
 // ways to one number.
 func TestThreeFormulasAgree(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newURL(t), Options{})
@@ -294,7 +294,7 @@ func firstOfTheirs(t testing.TB, s *Store, period people.Period) (n int64) {
 // TestEventsOfTheVersionBeforeCount: what was recorded before there was sealing waits to be sealed, and counts meanwhile.
 func TestEventsOfTheVersionBeforeCount(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migratedTo(t, newURL(t), 5)
@@ -321,7 +321,7 @@ func TestEventsOfTheVersionBeforeCount(t *testing.T) {
 // TestNobodyWhoWasDeletedIsLinked: a deletion that comes while events of the user are being sealed waits for that, and sees it.
 func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 	t.Parallel()
-	s := migrated(t, engines["postgres"](t), Options{})
+	s := migrated(t, tabled["postgres"](t), Options{})
 	makeUsers(t, s, 1)
 	err := s.Change(t.Context(), analyzed, func(tx people.Tx) error { // as an import does: without an address
 		return tx.RecordEvent(people.Event{ID: 1, Kind: people.EventSignIn, At: firstDay, User: 1, Method: people.MethodImport})
@@ -382,7 +382,7 @@ func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 // read once a day, and nothing is sealed any more.
 func TestWaitingGoesAlongTheKey(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range engines {
+	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s, _, _ := openFaulty(t, newURL(t))

@@ -81,6 +81,9 @@ func migratedSQLite(t testing.TB) string {
 // engines names a URL of a new database on each engine.
 var engines = map[string]func(t testing.TB) string{"sqlite": newSQLite, "postgres": pgtest.ForTest}
 
+// tabled is engines with the tables there already, for what is not about how they come about.
+var tabled = map[string]func(t testing.TB) string{"sqlite": migratedSQLite, "postgres": func(t testing.TB) string { return pgtest.Copy(t, migrate) }}
+
 func TestConformanceSQLite(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, newSQLite(t), Options{}) },

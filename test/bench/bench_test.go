@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("PostgreSQL's connections compete one by one for the processors, and figures beside busy loops suffer:", err)
 		leave = func() error { return nil }
 	}
-	code := pgtest.Main(m)
+	code := pgtest.Main(m, pgtest.Durable)
 	if err := leave(); err != nil {
 		fmt.Println(err)
 	}

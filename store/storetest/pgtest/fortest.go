@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -11,21 +12,26 @@ import (
 // shared is the one server of a test binary, started by the first test that asks. It is state of the binary, as the
 // binary's flags are: tests of several packages never meet here.
 var shared struct {
-	mu     sync.Mutex
-	server *Server
-	err    error
+	mu       sync.Mutex
+	settings []string
+	server   *Server
+	err      error
 	// filled is the database that Copy copies.
 	filled    sync.Once
 	original  string
 	filledErr error
 }
 
-// Shared returns the test binary's server, which Main stops.
+// Durable makes the shared server wait for the disk, as one in production does: a setting for Main, for what measures.
+const Durable = "fsync=on"
+
+// Shared returns the test binary's server, which Main stops. Unless it is Durable, what it committed outlives every process but not the machine,
+// which no test stops: to make and drop a database takes a third of the time so.
 func Shared() (*Server, error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = Start(context.Background())
+		shared.server, shared.err = Start(context.Background(), append([]string{"fsync=off"}, shared.settings...)...)
 	}
 	return shared.server, shared.err
 }
@@ -79,8 +85,14 @@ func dropAfter(t testing.TB, server *Server, name string) {
 	})
 }
 
-// Main runs the tests of a binary and stops the server they shared: func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }.
-func Main(m *testing.M) int {
+// Main runs the tests of a binary and stops the server they shared: func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }. Settings are the
+// server's, as those of Start; benchmarks (go test -bench) have a Durable one.
+func Main(m *testing.M, settings ...string) int {
+	flag.Parse()
+	if benchmarks := flag.Lookup("test.bench"); benchmarks != nil && benchmarks.Value.String() != "" {
+		settings = append(settings, Durable)
+	}
+	shared.settings = settings
 	code := m.Run()
 	shared.mu.Lock()
 	defer shared.mu.Unlock()

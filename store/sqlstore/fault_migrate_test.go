@@ -1,0 +1,131 @@
+package sqlstore
+
+import (
+	"database/sql/driver"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cardea-iam/cardea/store"
+)
+
+// TestFaultWhileMigrating fails each step of the migration at each of its calls, one attempt after the other on one database: what a fault
+// left is what the next attempt begins with. In the end the tables are those of a migration that nothing disturbed.
+func TestFaultWhileMigrating(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			undisturbed := openAt(t, newURL(t), Options{})
+			if err := undisturbed.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s, failures := failEveryStep(t, newURL)
+			// Beside the steps there is what comes before the first of them, and the store row after the last.
+			if got, want := len(failures), countSteps(t, undisturbed)+1; got != want {
+				t.Errorf("%d steps were failed, want %d: %v", got, want, failures)
+			}
+			for step, n := range failures {
+				if n < 3 {
+					t.Errorf("after step %d there were %d faults: fewer than a transaction has calls", step, n)
+				}
+			}
+			if got, want := tablesOf(t, s), tablesOf(t, undisturbed); !slices.Equal(got, want) {
+				t.Errorf("after faults the tables are\n%s\nwithout\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// failEveryStep returns the store that was migrated in the end, and how often an attempt failed after each step that was done.
+func failEveryStep(t *testing.T, newURL func(testing.TB) string) (s *Store, failures map[int64]int) {
+	t.Helper()
+	f := &faults{}
+	open := func() *Store {
+		return openAt(t, newURL(t), Options{wrapConnector: func(c driver.Connector) driver.Connector { return faultConnector{c, f} }})
+	}
+	s, failures = open(), map[int64]int{}
+	for nth, done := int64(1), int64(0); ; nth++ {
+		// What goose asks before the first step is failed once; before the others it asks the same.
+		if done == 0 {
+			f.arm(nth, errInjected)
+		} else {
+			f.armTransaction(nth, errInjected)
+		}
+		err := s.Migrate(t.Context())
+		f.left.Store(0)
+		if !f.fired.Load() {
+			if err = errors.Join(err, s.CheckSchema(t.Context())); err != nil {
+				t.Fatalf("without a fault, after step %d: %v", done, err)
+			}
+			return s, failures
+		}
+		if err != nil && (!errors.Is(err, store.ErrUnavailable) || !errors.Is(err, errInjected)) {
+			t.Fatalf("call %d after step %d: %v", nth, done, err)
+		}
+		if err == nil && done == 0 {
+			// goose tried this call again by itself, and went to the end.
+			s = open()
+			continue
+		}
+		failures[done]++
+		// A step that is done is not begun again: the calls of the next one are the first ones now.
+		if now := appliedSteps(t, s); now != done {
+			nth, done = 0, now
+		}
+	}
+}
+
+func countSteps(t *testing.T, s *Store) int {
+	t.Helper()
+	provider, err := s.migrations(s.engine.write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(provider.ListSources())
+}
+
+// appliedSteps is the newest step of the migration that is recorded as done: 0 before the first.
+func appliedSteps(t *testing.T, s *Store) (version int64) {
+	t.Helper()
+	var name string
+	exists, err := s.reads().row(t.Context(), []any{&name}, s.engine.dialect.tableExists, versionTable)
+	if err == nil && exists {
+		_, err = s.reads().row(t.Context(), []any{&version}, `SELECT COALESCE(MAX(version_id), 0) FROM `+versionTable)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version
+}
+
+// tablesOf is every column, index and constraint of the tables, a line each.
+func tablesOf(t *testing.T, s *Store) []string {
+	t.Helper()
+	query := `SELECT type || ' ' || name || ': ' || COALESCE(sql, '') FROM sqlite_schema ORDER BY 1`
+	if s.engine.dialect.migrations == "postgres" {
+		query = `SELECT 'column ' || table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || COALESCE(column_default, '')
+				FROM information_schema.columns WHERE table_schema = 'public'
+			UNION ALL SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'public'
+			UNION ALL SELECT 'constraint ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+			ORDER BY 1`
+	}
+	rows, err := s.engine.write.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var lines []string
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
