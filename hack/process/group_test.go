@@ -3,9 +3,11 @@ package process
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -43,6 +45,30 @@ func TestStopEndsAChildAndForgetsIt(t *testing.T) {
 	}
 	if err := g.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestKillGroupEndsWhatAShellStarted(t *testing.T) {
+	t.Parallel()
+	g := openGroup(t, t.TempDir())
+	defer g.Close() //nolint:errcheck // not the subject
+	// Its end of file tells when the last writer is gone.
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := g.Start(Spec{Name: "shell", Path: "/bin/sh", Args: []string{"-c", "exec 3>'" + pipe + "'; sleep 1000; true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := os.Open(pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close() //nolint:errcheck // only read
+	p.KillGroup()
+	if _, err := read.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the child of the shell lives: %v", err)
 	}
 }
 

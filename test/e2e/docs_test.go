@@ -72,7 +72,7 @@ func expectSignIn(ctx context.Context, dir string) {
 	script := besideLocalRun(dir, "export LISTEN="+address+"\n"+strings.Replace(blocks[1], "go run ./docs", "go -C '"+testkit.Root()+"' run ./docs", 1))
 	app, err := processes.Group().Start(process.Spec{Name: "sign-in", Path: "/bin/sh", Args: []string{"-eu", "-c", script}})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { _ = app.Stop(5 * time.Second) })
+	DeferCleanup(app.KillGroup)
 
 	jar, err := cookiejar.New(nil)
 	Expect(err).NotTo(HaveOccurred())
