@@ -36,6 +36,8 @@ FUZZ_MANY ?= 3000000x
 FUZZ_PACKAGES = ./apiserver/body ./apiserver/session ./apiserver/authn/unverified ./apiserver/password/foreign ./apiserver/ratelimit ./internal/apikey ./internal/daylog ./internal/phone ./internal/scheme ./internal/schemafield
 # Repetitions of deflake.
 COUNT ?= 10
+# How long each engine's soak in test-gitops lasts, such as 3m; empty: a few syncs.
+SOAK ?=
 BENCH ?= .
 BENCH_PACKAGES ?= ./store/... ./apiserver/... ./internal/...
 BENCH_END_TO_END ?= go test ./test/bench -v -count=1 -run TestBench -timeout 30m
@@ -189,8 +191,8 @@ test-modules: k8s build ## Run the tests of the chart and of the release, which 
 	@{ status=0; for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; exit $$status; } | $(SUMMARIZE)
 
 .PHONY: test-gitops
-test-gitops: k8s build ## Run the stories of GitOps engines, those of Flux and Argo CD, beside writes over HTTP.
-	@cd test/gitops && $(GO_TEST) ./... | $(SUMMARIZE)
+test-gitops: k8s build ## Run the stories of GitOps engines, those of Flux and Argo CD, beside writes over HTTP (SOAK=3m: syncs for so long, with figures).
+	@cd test/gitops && CARDEA_GITOPS_SOAK=$(SOAK) $(GO_TEST) $(if $(SOAK),-timeout 0) ./... $(if $(SOAK),,| $(SUMMARIZE))
 
 .PHONY: deflake
 deflake: k8s build ## Run tests until one fails (RUN=..., COUNT=...).

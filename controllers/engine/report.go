@@ -32,7 +32,8 @@ type outcome struct {
 	own []metav1.Condition
 }
 
-// report writes the status, once and only if it changed, and hands the reconcile's error on.
+// report writes the status, once and only if it changed, and hands the reconcile's error on. A status that could not be written is the
+// error instead: nobody was told of the reconcile's own, so the pass is repeated, and does not wait for what that one waits for.
 func (r *reconciler) report(ctx context.Context, s *state, failed error) error {
 	status := s.obj.CommonStatus()
 	generation := s.obj.GetGeneration()
@@ -53,7 +54,7 @@ func (r *reconciler) report(ctx context.Context, s *state, failed error) error {
 		return failed
 	}
 	if err := r.patchStatus(ctx, s); err != nil {
-		return errors.Join(failed, err)
+		return err
 	}
 	logTransition(ctx, s)
 	return failed

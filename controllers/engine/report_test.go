@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,7 +9,12 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/store"
@@ -129,5 +135,27 @@ func TestErrorKinds(t *testing.T) {
 	}
 	if transient(nil) || transient(waiting) || transient(Terminal("R", "m")) || !transient(errors.New("x")) || !transient(&storeError{errors.New("x")}) {
 		t.Error("kinds of errors are mixed up")
+	}
+}
+
+// What a reconcile found is not lost with the status that could not say it, even where it waits for a watch: the pass is repeated.
+func TestAStatusThatCouldNotBeWrittenIsWrittenSoon(t *testing.T) {
+	for name, refused := range map[string]error{
+		"changed meanwhile": apierrors.NewConflict(resource, "free", errors.New("changed")),
+		"out of reach":      apierrors.NewServiceUnavailable("starting"),
+	} {
+		for _, found := range []error{nil, Waiting(v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonNotFound, "no such deployment"), Terminal(v1alpha1.ReasonInvalid, "bad")} {
+			r := testReconciler()
+			r.client = fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+					return refused
+				},
+			}).Build()
+			s := &state{obj: &v1alpha1.RateLimitScheme{}, base: &v1alpha1.RateLimitScheme{}}
+			again, err := r.result(t.Context(), reconcile.Request{}, r.report(t.Context(), s, found), 0)
+			if err != nil || again.RequeueAfter > time.Second {
+				t.Errorf("%s, after %v: again in %s, %v", name, found, again.RequeueAfter, err)
+			}
+		}
 	}
 }

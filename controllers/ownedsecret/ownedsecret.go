@@ -108,6 +108,9 @@ func (m Manager) Remove(ctx context.Context, o Owner, name string) error {
 		return err
 	}
 	err = m.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+	if apierrors.IsForbidden(err) {
+		return nil // the rights went since the read, as they do with a namespace; the Secret goes with its owner
+	}
 	if err = client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("delete Secret %q: %w", name, err)
 	}

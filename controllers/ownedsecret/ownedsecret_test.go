@@ -122,4 +122,14 @@ func TestRefusals(t *testing.T) {
 	if err := m.Remove(t.Context(), owner("first"), "s"); err != nil {
 		t.Errorf("a deletion hangs on rights it does not need: %v", err)
 	}
+
+	rightsGo := interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return forbidden }}
+	m = Manager{fake.NewClientBuilder().WithInterceptorFuncs(rightsGo).Build()}
+	var fresh bool
+	if _, err := m.Ensure(t.Context(), owner("first"), "s", put("a", &fresh)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Remove(t.Context(), owner("first"), "s"); err != nil {
+		t.Errorf("a deletion hangs on rights that went between read and delete: %v", err)
+	}
 }

@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -201,29 +202,74 @@ func (a *argo) healthy(ctx context.Context, commit []*unstructured.Unstructured)
 	return nil
 }
 
+// versioned is a dry run that remembers the version of the resource it was made on.
+type versioned struct {
+	diff.ServerSideDryRunner
+	base string
+}
+
+func (v *versioned) Run(ctx context.Context, object *unstructured.Unstructured, manager string) (string, error) {
+	predicted, err := v.ServerSideDryRunner.Run(ctx, object, manager)
+	if err != nil {
+		return "", err
+	}
+	of, err := decoded([]byte(predicted))
+	if err == nil {
+		v.base = of.GetResourceVersion()
+	}
+	return predicted, err
+}
+
+func decoded(content []byte) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	return object, json.Unmarshal(content, &object.Object)
+}
+
 // drift compares as an application does that is synced this way, and as one with ServerSideDiff=true.
-func (a *argo) drift(ctx context.Context, commit []*unstructured.Unstructured) ([]string, error) {
-	own := []diff.Option{diff.WithStructuredMergeDiff(a.serverSide)}
-	dryRun := []diff.Option{diff.WithServerSideDiff(true), diff.WithServerSideDryRunner(a.dryRunner), diff.WithIgnoreMutationWebhook(true)}
-	var drifted []string
+func (a *argo) drift(ctx context.Context, commit []*unstructured.Unstructured) ([]difference, error) {
+	var drifted []difference
 	for _, o := range a.tracked(commit) {
 		live, err := read(ctx, a.client, o)
 		if err != nil {
 			return nil, err
 		}
-		for way, options := range map[string][]diff.Option{"as synced": own, "by the server": dryRun} {
-			options = append([]diff.Option{diff.WithNormalizer(statusless{}), diff.WithLogr(logr.Discard()),
-				diff.WithManager(argoManager), diff.WithGVKParser(a.cache.GetGVKParser())}, options...)
-			result, err := diff.Diff(o, live, options...)
+		dryRun := &versioned{ServerSideDryRunner: a.dryRunner}
+		for way, options := range map[string][]diff.Option{
+			"as synced":     {diff.WithStructuredMergeDiff(a.serverSide)},
+			"by the server": {diff.WithServerSideDiff(true), diff.WithServerSideDryRunner(dryRun), diff.WithIgnoreMutationWebhook(true)},
+		} {
+			dryRun.base = ""
+			found, err := a.compare(way, o, live, dryRun, options)
 			if err != nil {
 				return nil, fmt.Errorf("%s %s compared %s: %w", o.GetKind(), o.GetName(), way, err)
 			}
-			if result.Modified {
-				drifted = append(drifted, fmt.Sprintf("%s %s compared %s: live %s, predicted %s", o.GetKind(), o.GetName(), way, result.NormalizedLive, result.PredictedLive))
-			}
+			drifted = append(drifted, found...)
 		}
 	}
 	return drifted, nil
+}
+
+// compare compares a resource in one way.
+func (a *argo) compare(way string, o, live *unstructured.Unstructured, dryRun *versioned, options []diff.Option) ([]difference, error) {
+	options = append([]diff.Option{diff.WithNormalizer(statusless{}), diff.WithLogr(logr.Discard()),
+		diff.WithManager(argoManager), diff.WithGVKParser(a.cache.GetGVKParser())}, options...)
+	result, err := diff.Diff(o, live, options...)
+	if err != nil || !result.Modified {
+		return nil, err
+	}
+	if live == nil {
+		return []difference{newDifference(way, o, nil, nil, "")}, nil
+	}
+	normal, err := decoded(result.NormalizedLive)
+	if err != nil {
+		return nil, err
+	}
+	predicted, err := decoded(result.PredictedLive)
+	if err != nil {
+		return nil, err
+	}
+	normal.SetResourceVersion(live.GetResourceVersion())
+	return []difference{newDifference(way, o, normal, predicted, dryRun.base)}, nil
 }
 
 // orphans are the resources of a namespace that Argo CD's orphan monitoring would list: nobody's, and of no application.

@@ -113,9 +113,18 @@ func (n *tenant) declare(t testing.TB, kind, name string, value any, path ...str
 
 // git is an object of the commit.
 func (n *tenant) git(kind, name string) *unstructured.Unstructured {
-	at := slices.IndexFunc(n.commit, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
-	n.Expect(at).To(BeNumerically(">=", 0), "%s %s in Git", kind, name)
-	return n.commit[at]
+	found := find(n.commit, kind, name)
+	n.Expect(found).NotTo(BeNil(), "%s %s in Git", kind, name)
+	return found
+}
+
+// find is an object of a commit, nil if there is none.
+func find(commit []*unstructured.Unstructured, kind, name string) *unstructured.Unstructured {
+	at := slices.IndexFunc(commit, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+	if at < 0 {
+		return nil
+	}
+	return commit[at]
 }
 
 // remove takes an object out of the commit.

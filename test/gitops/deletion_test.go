@@ -25,7 +25,7 @@ func pruneLeavesWhatGitNeverHeld(t *testing.T, n *tenant) {
 	http.more(10)
 	n.sync()
 	n.expectInSync()
-	http.settle()
+	http.settle(t)
 	n.Expect(n.live("Secret", "acme-backend-key")).NotTo(BeNil())
 	if a, is := n.engine.(*argo); is {
 		n.Eventually(func() []string { return a.orphans(n.namespace) }, within).Should(BeEmpty(), "orphan monitoring lists nothing of ours")
@@ -88,7 +88,7 @@ func gitTakesOver(t *testing.T, n *tenant) {
 	n.sync()
 	n.expectInSync()
 	http.more(3)
-	http.settle()
+	http.settle(t)
 }
 
 // The whole commit goes, its namespace first of all: everything ends, what HTTP made included.

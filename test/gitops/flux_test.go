@@ -2,7 +2,6 @@ package gitops
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/polling"
@@ -97,19 +96,23 @@ func (f *flux) healthy(ctx context.Context, commit []*unstructured.Unstructured)
 		ssa.WaitOptions{Interval: 50 * time.Millisecond, Timeout: within / 2, FailFast: true})
 }
 
-func (f *flux) drift(ctx context.Context, commit []*unstructured.Unstructured) ([]string, error) {
+func (f *flux) drift(ctx context.Context, commit []*unstructured.Unstructured) ([]difference, error) {
 	objects, err := f.owned(commit)
 	if err != nil {
 		return nil, err
 	}
-	var drifted []string
+	var drifted []difference
 	for _, o := range objects {
 		change, live, merged, err := f.resources.Diff(ctx, o, ssa.DiffOptions{})
 		if err != nil {
 			return nil, err
 		}
 		if change.Action != ssa.UnchangedAction {
-			drifted = append(drifted, fmt.Sprintf("%s: %s, live %v, merged %v", change, change.Action, live, merged))
+			base := ""
+			if merged != nil {
+				base = merged.GetResourceVersion()
+			}
+			drifted = append(drifted, newDifference("by "+string(change.Action), o, live, merged, base))
 		}
 	}
 	return drifted, nil

@@ -16,7 +16,8 @@ func TestGitOps(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(w.log())
+			log := w.log()
+			t.Log(log[max(0, len(log)-4000):])
 		}
 	})
 	engines := []struct {
@@ -27,7 +28,7 @@ func TestGitOps(t *testing.T) {
 		name string
 		tell func(t *testing.T, n *tenant)
 	}{
-		{"tenant", aTenantIsHealthyAndSilent}, {"ownership", bothWrite}, {"prune", pruneLeavesWhatGitNeverHeld},
+		{"tenant", aTenantIsHealthyAndSilent}, {"out-of-sync", whatBothSetIsOutOfSync}, {"ownership", bothWrite}, {"late-rights", rightsThatComeLate}, {"prune", pruneLeavesWhatGitNeverHeld},
 		{"in-use", pruneWaitsForUse}, {"adoption", gitAdopts}, {"takeover", gitTakesOver},
 		{"refused", aRefusedCommitChangesNothing}, {"broken", aBrokenReferenceIsTold}, {"suspended", aSuspendedResourceBlocksNothing}, {"deletion", aNamespaceEnds},
 	}
@@ -45,30 +46,76 @@ func TestGitOps(t *testing.T) {
 			t.Parallel()
 			fluxSkipsWhatIsEqual(t, newTenant(t, w, "flux-equal", newFlux(w, "flux-equal")))
 		})
+		t.Run("argocd/by-hand", func(t *testing.T) {
+			t.Parallel()
+			aPersonsEditBarsHTTP(t, newTenant(t, w, "argocd-by-hand", newArgo(false)(w, "argocd-by-hand")))
+		})
 		t.Run("argocd/waves", func(t *testing.T) {
 			t.Parallel()
 			wavesWaitForHealth(t, newTenant(t, w, "argocd-waves", newArgo(false)(w, "argocd-waves")))
 		})
 	})
+	// After the stories, so that its figures are its own.
+	t.Run("soak", func(t *testing.T) {
+		for _, e := range engines {
+			t.Run(e.name, func(t *testing.T) {
+				t.Parallel()
+				soak(t, newTenant(t, w, e.name+"-soak", e.new(w, e.name+"-soak")))
+			})
+		}
+	})
+	w.expectNoErrorsOfReconciles(t)
 }
 
-// A whole tenant, applied in any order, becomes healthy; the syncs after write nothing while HTTP writes.
+// A whole tenant, applied in any order, becomes healthy. From the end of the first sync on, every look finds all that Git declares in
+// sync while HTTP writes, and the syncs after write nothing.
 func aTenantIsHealthyAndSilent(t *testing.T, n *tenant) {
 	n.commit = samples(t, n.namespace)
 	rand.Shuffle(len(n.commit), func(i, j int) { n.commit[i], n.commit[j] = n.commit[j], n.commit[i] })
 	n.start()
-	n.expectInSync()
 	before := n.written()
-	http := startTraffic(t, n)
+	http, looks := startTraffic(t, n), n.watch(t, n.commit)
 	for range 3 {
 		http.more(4)
 		n.sync()
 		n.Expect(n.written()).To(Equal(before))
-		n.expectInSync()
 	}
+	looks.reaches(50)
 	http.more(10)
-	http.settle()
+	looks.expectClean(t)
+	http.settle(t)
 	n.settle()
+	n.expectInSync()
+}
+
+// What Git declares and HTTP writes is OutOfSync, in the very field: so can each look of the other stories be.
+func whatBothSetIsOutOfSync(t *testing.T, n *tenant) {
+	n.start()
+	http := startTraffic(t, n)
+	http.more(3)
+	ahead := copies(n.commit)
+	set(t, find(ahead, kind, "free"), "by Git", "spec", "description")
+	looks := n.watch(t, ahead)
+	n.Eventually(func() []string { _, faults := looks.seen(); return faults }, within).ShouldNot(BeEmpty())
+	http.more(10)
+	looks.end()
+	_, faults := looks.seen()
+	n.Expect(faults).To(HaveEach(And(ContainSubstring("RateLimitScheme free"), ContainSubstring("spec.description"))))
+	http.settle(t)
+
+	// Where the deployment lets HTTP override Git, the engine sees that, and its next sync takes the field back.
+	n.declare(t, v1alpha1.KindIdentityDeployment, "acme", "Override", "spec", "management", "fieldConflicts")
+	n.sync()
+	n.settle()
+	n.expectInSync()
+	n.Eventually(func() int { return n.http("PATCH", schemesPath+"/free", `{"name":"by HTTP"}`).Status }, within).Should(Equal(200), "servers follow")
+	overridden, excused, err := n.outOfSync(n.commit)
+	n.Expect(err).NotTo(HaveOccurred())
+	n.Expect(excused).To(BeZero())
+	n.Expect(overridden).To(And(Not(BeEmpty()), HaveEach(And(ContainSubstring("RateLimitScheme free"), ContainSubstring("spec.displayName")))))
+	n.sync()
+	n.expectInSync()
+	n.Expect(n.spec("free", "displayName")).To(Equal("Free"))
 }
 
 // written is, for each object of the commit, what a write of Git or of the operator would change. Of what the traffic writes it
@@ -103,7 +150,9 @@ func bothWrite(t *testing.T, n *tenant) {
 
 	// Git declares another value than HTTP had set.
 	n.declare(t, v1alpha1.KindRateLimitScheme, "free", "by Git", "spec", "description")
-	n.Expect(n.engine.drift(n.ctx, n.commit)).NotTo(BeEmpty())
+	ahead, _, err := n.outOfSync(n.commit)
+	n.Expect(err).NotTo(HaveOccurred())
+	n.Expect(ahead).To(And(Not(BeEmpty()), HaveEach(ContainSubstring("spec.description"))))
 	n.sync()
 	n.settle()
 	n.expectInSync()
@@ -147,10 +196,30 @@ func fluxSkipsWhatIsEqual(t *testing.T, n *tenant) {
 	n.Expect(n.spec("free", "description")).To(Equal("equal"), "the sync after reverts it")
 	n.expectOwned("free", `{"description":"changed"}`, "spec.description")
 
-	// A person's edit of an open field by kubectl bars HTTP from it until Flux, at its next sync, takes it back.
-	out, err := n.cluster.Kubectl(n.ctx, "", "patch", "ratelimitscheme", "partner", "-n", n.namespace, "--type=merge", "-p", `{"spec":{"suspend":false}}`)
-	n.Expect(err).NotTo(HaveOccurred(), out)
+	// Flux takes back what a person set with kubectl.
+	n.edit("partner", `{"spec":{"suspend":false}}`)
 	n.Expect(n.spec("partner", "suspend")).To(BeFalse())
 	n.sync()
 	n.Expect(n.spec("partner", "suspend")).To(BeNil())
+}
+
+// What a person sets with kubectl is closed to HTTP until a person removes it again. Argo CD leaves it alone.
+func aPersonsEditBarsHTTP(t *testing.T, n *tenant) {
+	n.start()
+	n.edit("free", `{"spec":{"description":"by hand"}}`)
+	n.sync()
+	n.expectInSync()
+	barred := n.expect(409, "PATCH", schemesPath+"/free", `{"description":"by HTTP"}`)
+	n.Expect(barred.JSON["errors"]).To(ConsistOf(HaveKeyWithValue("manager", "kubectl-patch")))
+
+	n.edit("free", `{"spec":{"description":null}}`)
+	n.expectInSync()
+	n.expect(200, "PATCH", schemesPath+"/free", `{"description":"by HTTP"}`)
+	n.expectInSync()
+}
+
+// edit is a person's change of a scheme with kubectl.
+func (n *tenant) edit(scheme, patch string) {
+	out, err := n.cluster.Kubectl(n.ctx, "", "patch", "ratelimitscheme", scheme, "-n", n.namespace, "--type=merge", "-p", patch)
+	n.Expect(err).NotTo(HaveOccurred(), out)
 }

@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,9 +16,15 @@ func aRefusedCommitChangesNothing(t *testing.T, n *tenant) {
 	http := startTraffic(t, n)
 	before := n.git(v1alpha1.KindAPIKey, "globex-tracking-key").DeepCopy()
 	n.declare(t, v1alpha1.KindAPIKey, "globex-tracking-key", map[string]any{"name": "brought"}, "spec", "existingSecretRef")
+	n.declare(t, kind, "partner", "Beside it", "spec", "displayName")
 	n.Expect(n.engine.sync(n.ctx, n.commit)).To(MatchError(ContainSubstring("set exactly one of secretTemplate (the operator generates the key) and existingSecretRef (you bring it)")))
 	n.settle()
 	n.expect(200, "GET", schemesPath+"/partner", "")
+	beside := "Beside it"
+	if n.engine.manager() == fluxManager {
+		beside = "Partner"
+	}
+	n.Expect(n.spec("partner", "displayName")).To(Equal(beside), "Flux applies nothing of such a commit, Argo CD all but what was refused")
 	http.more(3)
 
 	n.git(v1alpha1.KindAPIKey, "globex-tracking-key").Object = before.Object
@@ -25,7 +32,7 @@ func aRefusedCommitChangesNothing(t *testing.T, n *tenant) {
 	n.settle()
 	n.expectInSync()
 	http.more(10)
-	http.settle()
+	http.settle(t)
 }
 
 // A reference to nothing is told with its name, the rest stays in force, and what comes heals it.
@@ -41,6 +48,24 @@ func aBrokenReferenceIsTold(t *testing.T, n *tenant) {
 	n.commit = append(n.commit, scheme(n.namespace, "gone", "gone"))
 	n.sync()
 	n.settle()
+	n.expectInSync()
+}
+
+// The operator's rights on Secrets come after what needs them: the keys are there soon after, though nothing announces rights. The bound
+// is below the wait between two looks at a namespace that has lacked them for long, 15 s, which is too long for one that is just being made.
+func rightsThatComeLate(t *testing.T, n *tenant) {
+	const soon = 10 * time.Second
+	rights := n.git("RoleBinding", "cardea-operator-secrets")
+	n.remove("RoleBinding", "cardea-operator-secrets")
+	n.sync()
+	of := func(condition string) func() string {
+		return func() string { return n.condition(v1alpha1.KindAPIKey, "acme-backend-key", condition) }
+	}
+	n.Eventually(of("CredentialsReady"), within).Should(And(HavePrefix("False/SecretForbidden"), ContainSubstring("bind ClusterRole cardea-operator-secrets there")))
+	n.Expect(n.cluster.Client.Create(n.ctx, rights.DeepCopy())).To(Succeed())
+	n.Eventually(of("Ready"), soon).Should(HavePrefix("True/"))
+	n.commit = append(n.commit, rights)
+	n.start()
 	n.expectInSync()
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,7 +76,7 @@ type engine interface {
 	// healthy returns nil if the engine takes every resource of a commit for healthy, and else says which it does not.
 	healthy(ctx context.Context, commit []*unstructured.Unstructured) error
 	// drift names what the engine would call out of sync with a commit.
-	drift(ctx context.Context, commit []*unstructured.Unstructured) ([]string, error)
+	drift(ctx context.Context, commit []*unstructured.Unstructured) ([]difference, error)
 }
 
 // tenant is a namespace under an engine, and the commit that Git holds.
@@ -108,12 +109,6 @@ func (n *tenant) sync() { n.Expect(n.engine.sync(n.ctx, n.commit)).To(Succeed())
 // settle waits until the engine calls the commit healthy.
 func (n *tenant) settle() {
 	n.Eventually(func() error { return n.engine.healthy(n.ctx, n.commit) }, within, 50*time.Millisecond).Should(Succeed())
-}
-
-// expectInSync expects the engine to find nothing out of sync. It compares two reads, between which HTTP may write: a difference that
-// is one of ours is there at every look.
-func (n *tenant) expectInSync() {
-	n.Eventually(func() ([]string, error) { return n.engine.drift(n.ctx, n.commit) }, within).Should(BeEmpty())
 }
 
 // http sends a request with the backend's key, which must be answered.
@@ -193,11 +188,26 @@ func read(ctx context.Context, c client.Client, object *unstructured.Unstructure
 	return live, nil
 }
 
-// log is the end of what Cardea logged.
+// log is what Cardea logged.
 func (w *world) log() string {
 	content, err := os.ReadFile(w.cardea.LogPath)
 	if err != nil {
 		return err.Error()
 	}
-	return string(content[max(0, len(content)-4000):])
+	return string(content)
+}
+
+// expectNoErrorsOfReconciles expects the operator to have logged, and no reconcile to have ended in an error: conflicts, missing rights
+// and what is being deleted are none.
+func (w *world) expectNoErrorsOfReconciles(t *testing.T) {
+	t.Helper()
+	log := w.log()
+	if !strings.Contains(log, `"Starting workers"`) {
+		t.Errorf("the operator logged nothing:\n%s", log)
+	}
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "Reconciler error") {
+			t.Error(line)
+		}
+	}
 }

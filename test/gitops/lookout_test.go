@@ -1,0 +1,230 @@
+package gitops
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// difference is one resource that an engine calls OutOfSync, in one of its ways of comparing.
+type difference struct {
+	kind, name, way string
+	// paths are the fields in which the live resource and what a sync would make of it differ; none: it is missing.
+	paths []string
+	// declared are those of them that Git declares.
+	declared []string
+	// torn tells that the engine predicted from another version of the resource than it compared with: somebody wrote between its two
+	// reads, and what is written there says nothing about a sync.
+	torn bool
+}
+
+func (d difference) String() string {
+	text := fmt.Sprintf("%s %s compared %s differs in %s", d.kind, d.name, d.way, strings.Join(d.paths, ", "))
+	if len(d.paths) == 0 {
+		text = fmt.Sprintf("%s %s compared %s is missing, or differs in nothing that is known", d.kind, d.name, d.way)
+	}
+	if d.torn {
+		text += " (between two reads)"
+	}
+	return text
+}
+
+// excused tells whether the difference is a write of HTTP that fell between the two reads of one comparison: one to fields that Git
+// leaves open. What Git declares is the same in every version, so a difference in that is never excused.
+func (d difference) excused() bool { return d.torn && len(d.paths) > 0 && len(d.declared) == 0 }
+
+// newDifference tells where a live resource differs from what a sync would make of it; base is the version that was predicted from,
+// "" if the prediction was made from live itself.
+func newDifference(way string, desired, live, predicted *unstructured.Unstructured, base string) difference {
+	d := difference{kind: desired.GetKind(), name: desired.GetName(), way: way}
+	if live == nil || predicted == nil {
+		return d
+	}
+	d.torn = base != "" && base != live.GetResourceVersion()
+	for _, path := range differing(compared(live), compared(predicted), nil) {
+		d.paths = append(d.paths, strings.Join(path, "."))
+		if declares(desired, path) {
+			d.declared = append(d.declared, strings.Join(path, "."))
+		}
+	}
+	return d
+}
+
+// compared is a resource without what the API server and the operator alone write.
+func compared(object *unstructured.Unstructured) map[string]any {
+	object = object.DeepCopy()
+	delete(object.Object, "status")
+	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	return object.Object
+}
+
+// differing are the paths at which two values differ, down to what is no map.
+func differing(one, other any, at []string) [][]string {
+	a, isMap := one.(map[string]any)
+	b, isMapToo := other.(map[string]any)
+	if !(isMap || one == nil) || !(isMapToo || other == nil) || one == nil && other == nil {
+		if reflect.DeepEqual(one, other) {
+			return nil
+		}
+		return [][]string{at}
+	}
+	keys := map[string]bool{}
+	for key := range a {
+		keys[key] = true
+	}
+	for key := range b {
+		keys[key] = true
+	}
+	var paths [][]string
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		paths = append(paths, differing(a[key], b[key], append(slices.Clone(at), key))...)
+	}
+	return paths
+}
+
+// declares tells whether an object says something at a path, or above it where it has no map.
+func declares(object *unstructured.Unstructured, path []string) bool {
+	_, found, err := unstructured.NestedFieldNoCopy(object.Object, path...)
+	return found || err != nil
+}
+
+// outOfSync looks once, and returns what the engine calls OutOfSync with a commit, and how many differences were only between two reads.
+func (n *tenant) outOfSync(commit []*unstructured.Unstructured) (faults []string, excused int, err error) {
+	differences, err := n.engine.drift(n.ctx, commit)
+	for _, d := range differences {
+		if d.excused() {
+			excused++
+		} else {
+			faults = append(faults, d.String())
+		}
+	}
+	return faults, excused, err
+}
+
+// expectInSync expects one look to find nothing out of sync, whatever HTTP writes meanwhile.
+func (n *tenant) expectInSync() {
+	faults, _, err := n.outOfSync(n.commit)
+	n.Expect(err).NotTo(HaveOccurred())
+	n.Expect(faults).To(BeEmpty())
+}
+
+// lookout looks at a whole commit again and again, as an engine does that compares all the time.
+type lookout struct {
+	n      *tenant
+	commit []*unstructured.Unstructured
+	stop   func()
+	done   sync.WaitGroup
+
+	mu             sync.Mutex
+	looks, excused int
+	faults         []string
+}
+
+// watch looks at a commit until the returned lookout ends, at the latest with the test.
+func (n *tenant) watch(t *testing.T, commit []*unstructured.Unstructured) *lookout {
+	stop := make(chan struct{})
+	l := &lookout{n: n, commit: copies(commit), stop: sync.OnceFunc(func() { close(stop) })}
+	l.done.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				l.look()
+			}
+		}
+	})
+	t.Cleanup(l.end)
+	return l
+}
+
+func (l *lookout) look() {
+	faults, excused, err := l.n.outOfSync(l.commit)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looks++
+	l.excused += excused
+	if err != nil {
+		faults = append(faults, err.Error())
+	}
+	for _, fault := range faults {
+		l.faults = append(l.faults, fmt.Sprintf("look %d: %s", l.looks, fault))
+	}
+}
+
+// end waits for the look that is under way.
+func (l *lookout) end() {
+	l.stop()
+	l.done.Wait()
+}
+
+func (l *lookout) seen() (looks int, faults []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.looks, slices.Clone(l.faults)
+}
+
+// reaches waits until so many looks were taken, for each of them in turn, and ends early with the first that is not clean.
+func (l *lookout) reaches(looks int) {
+	for taken := 0; taken < looks; {
+		l.n.Eventually(func() (int, error) {
+			now, faults := l.seen()
+			if len(faults) > 0 {
+				return now, StopTrying(faults[0])
+			}
+			return now, nil
+		}, within).Should(BeNumerically(">", taken))
+		taken, _ = l.seen()
+	}
+}
+
+// expectClean ends the looks and expects each to have been clean.
+func (l *lookout) expectClean(t *testing.T) {
+	l.end()
+	looks, faults := l.seen()
+	l.n.Expect(faults).To(BeEmpty())
+	t.Logf("%d looks, each clean; in %d comparisons HTTP wrote between the engine's two reads", looks, l.excused)
+}
+
+func TestADifferenceIsExcusedOnlyBetweenTwoReadsAndInOpenFields(t *testing.T) {
+	object := func(version string, spec, labels map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"kind": "K", "spec": spec, "status": map[string]any{"at": version},
+			"metadata": map[string]any{"name": "n", "resourceVersion": version, "labels": labels},
+		}}
+	}
+	type m = map[string]any
+	declared := object("", m{"name": "Free", "rules": []any{"a"}}, m{"by": "git"})
+	live := object("1", m{"name": "Free", "rules": []any{"a"}, "description": "one"}, m{"by": "git"})
+	for name, tc := range map[string]struct {
+		predicted *unstructured.Unstructured
+		base      string
+		want      string
+		excused   bool
+	}{
+		"open, written meanwhile":             {object("2", m{"name": "Free", "rules": []any{"a"}, "description": "two"}, m{"by": "git"}), "2", "spec.description", true},
+		"open, added meanwhile":               {object("2", m{"name": "Free", "rules": []any{"a"}, "description": "one", "more": m{"x": "y"}}, m{"by": "git"}), "2", "spec.more.x", true},
+		"open, in one version":                {object("1", m{"name": "Free", "rules": []any{"a"}, "description": "two"}, m{"by": "git"}), "1", "spec.description", false},
+		"open, predicted from live":           {object("1", m{"name": "Free", "rules": []any{"a"}}, m{"by": "git"}), "", "spec.description", false},
+		"declared, written meanwhile":         {object("2", m{"name": "Other", "rules": []any{"a"}, "description": "one"}, m{"by": "git"}), "2", "spec.name", false},
+		"a declared list":                     {object("2", m{"name": "Free", "rules": []any{"b"}, "description": "one"}, m{"by": "git"}), "2", "spec.rules", false},
+		"a declared label":                    {object("2", m{"name": "Free", "rules": []any{"a"}, "description": "one"}, nil), "2", "metadata.labels.by", false},
+		"one of each":                         {object("2", m{"name": "Other", "rules": []any{"a"}, "description": "two"}, m{"by": "git"}), "2", "spec.description,spec.name", false},
+		"nothing that differs, but OutOfSync": {object("2", live.Object["spec"].(m), m{"by": "git"}), "2", "", false},
+		"missing":                             {nil, "", "", false},
+	} {
+		d := newDifference("as synced", declared, live, tc.predicted, tc.base)
+		if got := strings.Join(d.paths, ","); got != tc.want || d.excused() != tc.excused {
+			t.Errorf("%s: %s, excused %t; want %q, %t", name, d, d.excused(), tc.want, tc.excused)
+		}
+	}
+}
