@@ -96,6 +96,9 @@ END {
 endef
 export SUMMARY
 SUMMARIZE = awk "$$SUMMARY"
+# Reads the summaries of several runs, and adds their last lines up.
+TOTAL = awk '/^[0-9]+ tests passed, / { passed += $$1; failed += $$4; skipped += $$6; next } { print; fflush() } \
+	END { printf "%d tests passed, %d failed, %d skipped\n", passed, failed, skipped }'
 
 ##@ Help
 
@@ -129,22 +132,22 @@ bin/localrun:
 .PHONY: test
 test: deps k8s build release-before ## Run every test, with all its set-up.
 	@$(if $(RACE),,echo "No C compiler: the race detector stays off.")
-	@$(MAKE) -s -j2 --output-sync=target test-own test-processes | $(SUMMARIZE)
+	@$(MAKE) -s -j2 test-own test-processes | $(TOTAL)
 
 # The two halves of test: those that compute, and those that start processes and mostly wait for them. They share the machine, whose processors
 # the first alone keeps busy and the second alone does not.
 .PHONY: test-own test-processes
 test-own:
-	@status=0; \
-	$(RACE_TEST) $(RACE) $(RACE_PACKAGES) || status=$$?; \
-	$(if $(RUN),,hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
-	exit $$status
+	@{ status=0; \
+		$(RACE_TEST) $(RACE) $(RACE_PACKAGES) || status=$$?; \
+		$(if $(RUN),,hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
+		exit $$status; } | $(SUMMARIZE)
 test-processes: PROCS = 1
 test-processes:
-	@status=0; \
-	$(GO_TEST) $(PLAIN_PACKAGES) || status=$$?; \
-	for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; \
-	exit $$status
+	@{ status=0; \
+		$(GO_TEST) $(PLAIN_PACKAGES) || status=$$?; \
+		for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; \
+		exit $$status; } | $(SUMMARIZE)
 
 .PHONY: release-before
 release-before: ## Build the release before this one into bin/before, if the clone has its history.
