@@ -68,8 +68,8 @@ const (
 	// ReasonInUse: the resource is deleted once nothing refers to it any more; until then it stays in force.
 	ReasonInUse = "InUse"
 
-	// ReasonSecretNotOwned: the Secret to generate exists already and belongs to somebody else: choose another name or
-	// delete it.
+	// ReasonSecretNotOwned: the Secret to generate exists already and belongs to somebody else: choose another name, or
+	// delete it once nobody uses what it holds.
 	ReasonSecretNotOwned = "SecretNotOwned"
 	// ReasonSecretNotFound: the Secret to adopt or to read, or its key, does not exist yet; creating it is enough.
 	ReasonSecretNotFound = "SecretNotFound"

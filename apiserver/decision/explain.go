@@ -14,6 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/keycache"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -113,11 +114,12 @@ func readExplain(values url.Values) (q explainQuery, err error) {
 	return q, nil
 }
 
-// keyOf finds a key of the asker's deployment, a declared one by its public id or its resource's id, one of run time by its id; and tells whether it
-// would be accepted. Its ranges of addresses are judged where an address is asked about.
+// keyOf finds a key of the asker's deployment, a declared one by its public id or its resource's id, one of run time by its public id or its id; and
+// tells whether it would be accepted. Its ranges of addresses are judged where an address is asked about.
 func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, asked explainQuery) (*authn.Principal, bool, error) {
 	id := asked.keyID
-	unknown := apierror.New(http.StatusNotFound, "the deployment has no API key with the id %q", id)
+	// What was sent is not repeated: it may be a whole key.
+	unknown := apierror.New(http.StatusNotFound, "the deployment has no API key with this key_id: send the public id (the 12 characters after the prefix), the id, or the resource's id")
 	declared, found := s.APIKey(id)
 	if number, err := ids.Parse(id); !found && err == nil {
 		if entry, is := s.ByID(v1alpha1.KindAPIKey, asker.Deployment.Deployment, number); is {
@@ -136,11 +138,7 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, asked
 		allowed := !asked.client.IsValid() || declared.Credential.AllowsFrom(asked.client)
 		return principal, allowed && (expires == nil || a.Clock().Before(*expires)), nil
 	}
-	number, err := ids.Parse(id)
-	if err != nil {
-		return nil, false, unknown
-	}
-	row, found, err := a.givenKey(c.r.Context(), asker.Deployment.Deployment, number)
+	row, found, err := a.givenKey(c.r.Context(), asker.Deployment.Deployment, id)
 	if err != nil {
 		return nil, false, apierror.Unavailable(err, "the store is out of reach: try again")
 	}
@@ -156,10 +154,19 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, asked
 }
 
 // givenKey reads a key of run time as it stands now.
-func (a *API) givenKey(ctx context.Context, deployment string, id int64) (row people.BoundKey, found bool, err error) {
+func (a *API) givenKey(ctx context.Context, deployment, id string) (row people.BoundKey, found bool, err error) {
+	number, notNumber := ids.Parse(id)
+	if notNumber != nil && !apikey.IsID(id) {
+		return row, false, nil // the store is not asked for what no key can have
+	}
 	var key people.APIKey
 	err = a.People.View(ctx, deployment, func(tx people.Tx) (err error) {
-		key, found, err = tx.APIKey(id)
+		if apikey.IsID(id) {
+			key, found, err = tx.APIKeyByPublicID(id)
+		}
+		if err == nil && !found && notNumber == nil {
+			key, found, err = tx.APIKey(number)
+		}
 		return err
 	})
 	if err != nil || !found {

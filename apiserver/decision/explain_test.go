@@ -1,6 +1,8 @@
 package decision
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -42,19 +44,23 @@ func TestExplain(t *testing.T) {
 			t.Errorf("the day's rule: %v", day)
 		}
 	}
-	if a := w.ask("GET", question+"1", "", bearer); a.StatusCode != 200 || a.body["allowed"] != true || a.body["key_id"] != given[3:15] {
-		t.Errorf("a key of run time by its id: %d %v", a.StatusCode, a.body)
+	for _, id := range []string{"1", given[3:15]} {
+		if a := w.ask("GET", question+id, "", bearer); a.StatusCode != 200 || a.body["allowed"] != true || a.body["key_id"] != given[3:15] {
+			t.Errorf("a key of run time by %s: %d %v", id, a.StatusCode, a.body)
+		}
 	}
 	for name, tc := range map[string]struct {
 		path, header string
 		want         int
 	}{
 		"no credential": {question + "1", "X: y", 401}, "no permission": {question + "1", "Authorization: Bearer " + w.plain, 403},
-		"unknown key": {question + "zzz", bearer, 404}, "unknown number": {question + "77", bearer, 404}, "no key": {"/v1/authz/explain?method=GET&resource=/", bearer, 400},
+		"unknown key": {question + "zzz", bearer, 404}, "unknown number": {question + "77", bearer, 404},
+		"unknown public id": {question + "abcdefghijkl", bearer, 404}, "what no key can have": {question + "abcdefghijk%00", bearer, 404}, "a whole key": {question + given, bearer, 404},
+		"no key": {"/v1/authz/explain?method=GET&resource=/", bearer, 400},
 		"method": {"/v1/authz/explain?key_id=1&method=get&resource=/", bearer, 400}, "path": {"/v1/authz/explain?key_id=1&method=GET&resource=/a%252Fb/%00", bearer, 400},
 		"twice": {question + "1&key_id=2", bearer, 400}, "client": {question + "1&client_ip=x", bearer, 400},
 	} {
-		if a := w.ask("GET", tc.path, "", tc.header); a.StatusCode != tc.want {
+		if a := w.ask("GET", tc.path, "", tc.header); a.StatusCode != tc.want || strings.Contains(fmt.Sprint(a.body), given) {
 			t.Errorf("%s: %d %v, want %d", name, a.StatusCode, a.body, tc.want)
 		}
 	}
@@ -87,7 +93,9 @@ func TestExplainOfAnotherTenant(t *testing.T) {
 	w.Must(w.Store.Change(t.Context(), other, func(tx people.Tx) error {
 		return tx.InsertAPIKey(people.APIKey{ID: 99, PublicID: "abcdefghijkl", App: "theirs", Name: "x", Prefix: "ck", Suffix: "aaaa", CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()})
 	}))
-	if a := w.ask("GET", "/v1/authz/explain?method=GET&resource=/&key_id=99", "", bearer); a.StatusCode != 404 {
-		t.Errorf("%d %v", a.StatusCode, a.body)
+	for _, id := range []string{"99", "abcdefghijkl"} {
+		if a := w.ask("GET", "/v1/authz/explain?method=GET&resource=/&key_id="+id, "", bearer); a.StatusCode != 404 {
+			t.Errorf("%s: %d %v", id, a.StatusCode, a.body)
+		}
 	}
 }

@@ -159,9 +159,13 @@ func (d *Dispatcher) settle(ctx context.Context, m people.Message, settlement pe
 		log.Error(err, "A message was not settled; it may be sent once more", "id", ids.Format(m.ID), "deployment", m.Deployment)
 	case kept && settlement.State != people.MessagePending:
 		d.ended.WithLabelValues(m.Deployment, m.Channel, settlement.State).Inc()
-		if settlement.State == people.MessageFailed {
-			log.Info("A message was refused for good", "id", ids.Format(m.ID), "deployment", m.Deployment, "channel", m.Channel,
-				"to", delivery.Mask(m.Recipient), "reason", settlement.Reason)
+		log = log.WithValues("id", ids.Format(m.ID), "deployment", m.Deployment, "channel", m.Channel)
+		switch settlement.State {
+		case people.MessageFailed:
+			log.Info("A message was refused for good", "to", delivery.Mask(m.Recipient), "reason", settlement.Reason)
+		case people.MessageExpired:
+			// To whom says nothing here: what a provider refuses of one recipient ends as failed.
+			log.Info("A message was given up: its end came before a provider took it", "tries", m.Tries, "reason", settlement.Reason)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+
 	"github.com/cardea-iam/cardea/hack/carrier"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -370,6 +372,61 @@ func TestAnUnreadableBodyFails(t *testing.T) {
 	for _, m := range []people.Message{foreign, broken} {
 		w.expect(m, people.MessageFailed)
 		w.received(m.Recipient, 0)
+	}
+}
+
+// Who is not sent anything in the end is told of in the log, whatever the end was; what was sent or replaced is not.
+func TestALineTellsOfAMessageThatWasNotSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.dispatcher(w.Store)
+	var lines []string
+	d.Log = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	w.text(home, number) // replaced
+	sent := w.text(home, number)
+	w.turn(d)
+	w.expect(sent, people.MessageSent)
+	if len(lines) > 0 {
+		t.Errorf("told of what was sent, or replaced: %q", lines)
+	}
+	for name, tc := range map[string]struct {
+		post func() people.Message
+		end  string
+		says []string
+	}{
+		"refused": {func() people.Message { return w.text(home, "+15005550001") }, people.MessageFailed, []string{"refused for good", "21211", `"channel"="sms"`, "to"}},
+		"a text that nobody took": {func() people.Message {
+			w.Must(w.carrier.Fail(carrier.Fault{Kind: carrier.FaultError, To: number}))
+			m := w.text(home, number)
+			w.Clock.Advance(life - margin - firstRetry/4)
+			return m
+		}, people.MessageExpired, []string{"given up", "500", `"channel"="sms"`, `"tries"=1`}},
+		"a mail that lay for too long": {func() people.Message {
+			m := w.message(other, "somebody@acme.example")
+			m.Channel = people.ChannelMail
+			w.post(m)
+			w.Clock.Advance(life)
+			return m
+		}, people.MessageExpired, []string{"given up", "not sent in time", `"channel"="mail"`}},
+	} {
+		lines = nil
+		m := tc.post()
+		w.turn(d)
+		w.expect(m, tc.end)
+		if len(lines) != 1 {
+			t.Errorf("%s: %q", name, lines)
+			continue
+		}
+		for _, part := range append(tc.says, fmt.Sprintf(`"id"="%d"`, m.ID), fmt.Sprintf(`"deployment"=%q`, m.Deployment)) {
+			if !strings.Contains(lines[0], part) {
+				t.Errorf("%s: %s does not say %s", name, lines[0], part)
+			}
+		}
+		for _, secret := range []string{m.Recipient, "somebody", fmt.Sprintf("%06d", m.ID)} {
+			if strings.Contains(lines[0], secret) {
+				t.Errorf("%s: %s says %s", name, lines[0], secret)
+			}
+		}
 	}
 }
 

@@ -46,7 +46,8 @@ func auditExportCommand() *cobra.Command {
 		Long: "Export asks the backend API, as the key in CARDEA_API_KEY or --api-key-file may (audit:read), for the audit of the key's deployment, and writes a record a line, " +
 			"the oldest first, to standard output or, with --file, to the end of a file.\n\n" +
 			"A file is gone on with: records that it has are not written again, and a line that an export did not finish is written anew. Give it the same filters each time. " +
-			"Records of the last minute are left for the next time, for older ones may yet come.\n\n" +
+			"Records of the last minute are left for the next time, for older ones may yet come. A --since within that minute exports nothing yet: to a file, which the next export " +
+			"with the same --since goes on with, that is no fault; to standard output, where nobody would come back for those records, it is refused.\n\n" +
 			"It ends with 0, and with 2 if it could not run to its end; what was written until then is whole.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,8 +75,15 @@ func (o *auditExport) run(ctx context.Context, stdout, problems io.Writer, now t
 	if err != nil {
 		return err
 	}
+	early := false
 	if o.until == "" {
-		o.until = now.Add(-auditSettled).UTC().Format(time.RFC3339Nano)
+		settled := now.Add(-auditSettled).UTC()
+		early = o.beginsAfter(settled)
+		o.until = settled.Format(time.RFC3339Nano)
+	}
+	if early && o.file == "" {
+		return fmt.Errorf("--since %s is less than a minute ago or still to come, and records of the last minute are not exported yet, for older ones may yet come: "+
+			"give an earlier --since, or --file with the same --since each time, which leaves none out", o.since)
 	}
 	out, last := stdout, auditPlace{}
 	if o.file != "" {
@@ -86,12 +94,22 @@ func (o *auditExport) run(ctx context.Context, stdout, problems io.Writer, now t
 		defer func() { err = errors.Join(err, file.Close()) }()
 		out, last = file, file.last
 	}
+	if early {
+		_, err = fmt.Fprintf(problems, "0 records exported: --since %s is less than a minute ago or still to come; the file goes on with the next export\n", o.since)
+		return err
+	}
 	written, err := o.export(ctx, api, out, last)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(problems, "%d records exported\n", written)
 	return err
+}
+
+// beginsAfter tells that --since is a time at which nothing is exported yet. What is no time at all the backend API refuses by that name.
+func (o *auditExport) beginsAfter(settled time.Time) bool {
+	since, err := time.Parse(time.RFC3339Nano, o.since)
+	return err == nil && !since.Before(settled)
 }
 
 // export writes the records that come after a place.

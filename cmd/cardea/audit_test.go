@@ -191,6 +191,61 @@ func TestAnExportThatCannotRunEndsWithTwo(t *testing.T) {
 	}
 }
 
+// The default of --until is a minute ago: the backend API would refuse an --until that nobody gave.
+func TestASinceWithinTheLastMinuteExportsNothingYet(t *testing.T) {
+	now := time.Date(2026, 5, 10, 12, 0, 30, 0, time.UTC)
+	const late, settled = "2026-05-10T13:59:30+02:00", "2026-05-10T11:59:29.999999Z"
+	for name, tc := range map[string]struct {
+		since, until, file string
+		asked              int
+		refused, says      string
+		left               string
+	}{
+		"standard output":                    {since: late, refused: "--since " + late + " is less than a minute ago"},
+		"to come":                            {since: "2026-05-11T00:00:00Z", refused: "still to come"},
+		"a new file":                         {since: late, file: "new", says: "0 records exported: --since " + late},
+		"a file with records":                {since: late, file: joined(records(2)), says: "0 records exported: ", left: joined(records(2))},
+		"a file that was not finished":       {since: late, file: joined(records(1)) + record(1)[:30], says: "0 records exported: ", left: joined(records(1))},
+		"just before that minute":            {since: settled, asked: 1, says: "5 records exported\n"},
+		"an own --until":                     {since: late, until: "2026-05-10T12:00:30Z", asked: 1, says: "5 records exported\n"},
+		"no time, which is the API's to say": {since: "yesterday", asked: 1, says: "5 records exported\n"},
+		"none":                               {asked: 1, says: "5 records exported\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := &auditOf{}
+			api.fault = func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = fmt.Fprintf(w, `{"data": [%s], "next_cursor": null}`, strings.Join(records(5), ","))
+			}
+			server := httptest.NewServer(api)
+			defer server.Close()
+			t.Setenv("CARDEA_API_KEY", "secret")
+			o := auditExport{since: tc.since, until: tc.until}
+			o.baseURL = server.URL
+			if tc.file != "" {
+				o.file = filepath.Join(t.TempDir(), "audit.jsonl")
+			}
+			if tc.file != "" && tc.file != "new" {
+				if err := os.WriteFile(o.file, []byte(tc.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var problems bytes.Buffer
+			err := o.run(t.Context(), &bytes.Buffer{}, &problems, now)
+			if tc.refused == "" && err != nil || tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused) || strings.Contains(err.Error(), "until")) {
+				t.Errorf("%v", err)
+			}
+			if len(api.asked) != tc.asked || !strings.HasPrefix(problems.String(), tc.says) {
+				t.Errorf("%d requests, and it says %q", len(api.asked), &problems)
+			}
+			if tc.file != "" {
+				if got, err := os.ReadFile(o.file); err != nil || string(got) != tc.left {
+					t.Errorf("the file has %q, %v", got, err)
+				}
+			}
+		})
+	}
+}
+
 // TestRecordsOfTheLastMinuteAreLeft: a transaction that began before another may end after it.
 func TestRecordsOfTheLastMinuteAreLeft(t *testing.T) {
 	api := &auditOf{}

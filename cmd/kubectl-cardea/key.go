@@ -34,6 +34,35 @@ func keyCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
+// credentialCommand makes a command of one that acts on the credential its argument names.
+func credentialCommand(to *connection, cmd *cobra.Command, act func(context.Context, *credential) error) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), to.completeOf(v1alpha1.KindAPIKey)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		opened, err := to.open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		named, err := opened.credential(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return act(cmd.Context(), named)
+	}
+	return cmd
+}
+
+// changeFlags are those of a command that changes a credential.
+type changeFlags struct {
+	yes     bool
+	timeout time.Duration
+}
+
+// addTo adds them to a command; yes says what --yes means there.
+func (f *changeFlags) addTo(cmd *cobra.Command, yes string) {
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, yes)
+	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the operator")
+}
+
 // credential is an APIKey or an OAuthClient.
 type credential struct {
 	*cluster
@@ -97,30 +126,19 @@ func (c *credential) delivered() (secret, key string, issued *metav1.Time, gener
 }
 
 func revealCommand(to *connection, around surroundings) *cobra.Command {
-	return &cobra.Command{
-		Use:               "reveal NAME",
-		Short:             "Print the key from its Secret, in the clear",
-		Long:              "Print the key from its Secret, in the clear: on a screen others see it, and logs keep it. A line on the standard error says whose it is.",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: to.completeOf(v1alpha1.KindAPIKey),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opened, err := to.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			key, err := opened.credential(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			value, secret, err := key.read(cmd.Context())
-			if err != nil {
-				return err
-			}
-			_, _ = fmt.Fprintf(around.err, "This is what Secret %s holds for %s. Whoever has it acts as its holder: keep it from screens and logs.\n", secret, key)
-			_, err = fmt.Fprintln(around.out, value)
+	return credentialCommand(to, &cobra.Command{
+		Use:   "reveal NAME",
+		Short: "Print the key from its Secret, in the clear",
+		Long:  "Print the key from its Secret, in the clear: on a screen others see it, and logs keep it. A line on the standard error says whose it is.",
+	}, func(ctx context.Context, c *credential) error {
+		value, secret, err := c.read(ctx)
+		if err != nil {
 			return err
-		},
-	}
+		}
+		_, _ = fmt.Fprintf(around.err, "This is what Secret %s holds for %s. Whoever has it acts as its holder: keep it from screens and logs.\n", secret, c)
+		_, err = fmt.Fprintln(around.out, value)
+		return err
+	})
 }
 
 // read returns what a Secret holds. No error repeats it.

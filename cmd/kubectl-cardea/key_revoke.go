@@ -15,54 +15,40 @@ import (
 )
 
 func revokeCommand(to *connection, around surroundings) *cobra.Command {
-	var yes bool
-	var timeout time.Duration
-	cmd := &cobra.Command{
+	var flags changeFlags
+	cmd := credentialCommand(to, &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Delete an APIKey, by which its key is refused within a second; it cannot be undone",
 		Long: "Delete an APIKey, by which its key is refused within a second; it cannot be undone. OAuthClients are not taken: deleting one ends for good\n" +
 			"what every user has consented to. `key rotate oclient/NAME` gives it a new secret, spec.active: false refuses it for as long as you want.",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: to.completeOf(v1alpha1.KindAPIKey),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opened, err := to.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if err := opened.checkRevocable(args[0]); err != nil {
-				return err
-			}
-			key, err := opened.credential(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if !yes {
-				if err := key.confirm(around); err != nil {
-					return err
-				}
-			}
-			if err := key.revoke(cmd.Context(), timeout); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(around.out, "%s is deleted, and what it delivered is refused. Where Git declares it, remove it there too, or a new one is issued.\n", key)
+	}, func(ctx context.Context, c *credential) error {
+		if err := c.checkRevocable(); err != nil {
 			return err
-		},
-	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the operator")
+		}
+		if !flags.yes {
+			if err := c.confirm(around); err != nil {
+				return err
+			}
+		}
+		if err := c.revoke(ctx, flags.timeout); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(around.out, "%s is deleted, and what it delivered is refused. Where Git declares it, remove it there too, or a new one is issued.\n", c)
+		return err
+	})
+	flags.addTo(cmd, "do not ask")
 	return cmd
 }
 
 // checkRevocable refuses an OAuthClient: the consents of its users end with the resource, and a new one of its name does not bring them back.
-func (c *cluster) checkRevocable(argument string) error {
-	info, name, err := c.credentialName(argument)
-	if err != nil || info.Kind == v1alpha1.KindAPIKey {
-		return err
+func (c *credential) checkRevocable() error {
+	if c.info.Kind == v1alpha1.KindAPIKey {
+		return nil
 	}
 	return usagef("revoke takes APIKeys only: deleting OAuthClient %[1]s ends for good what every user has consented to. For a new secret: "+
 		"kubectl cardea key rotate oclient/%[1]s -n %[2]s; to refuse the client for as long as you want, set active: false: "+
 		"kubectl patch oauthclient %[1]s -n %[2]s --type=merge -p '{\"spec\":{\"active\":false}}'; if losing the consents is meant: kubectl delete oauthclient %[1]s -n %[2]s",
-		name, c.namespace)
+		c.obj.GetName(), c.obj.GetNamespace())
 }
 
 // confirm lets a person at a terminal type the name.

@@ -19,34 +19,21 @@ import (
 )
 
 func rotateCommand(to *connection, around surroundings) *cobra.Command {
-	var yes bool
-	var timeout time.Duration
-	cmd := &cobra.Command{
+	var flags changeFlags
+	cmd := credentialCommand(to, &cobra.Command{
 		Use:   "rotate NAME",
 		Short: "Let the operator issue a new key, and wait for it; the previous one is accepted for the overlap",
 		Long: "Let the operator issue a new key, and wait for it. The previous one is accepted for the overlap; the one before that, if its overlap\n" +
 			"lasts, is refused from now on, which wants --yes.",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: to.completeOf(v1alpha1.KindAPIKey),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opened, err := to.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			key, err := opened.credential(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if err := key.rotate(cmd.Context(), timeout, yes); err != nil {
-				return err
-			}
-			secret, _, _, _ := key.delivered()
-			_, err = fmt.Fprintf(around.out, "%s is rotated: the new one is in Secret %s, the previous one is accepted until the overlap ends.\n", key, secret)
+	}, func(ctx context.Context, c *credential) error {
+		if err := c.rotate(ctx, flags.timeout, flags.yes); err != nil {
 			return err
-		},
-	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "rotate though the overlap of the last rotation lasts: the key before it is refused at once")
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the operator")
+		}
+		secret, _, _, _ := c.delivered()
+		_, err := fmt.Fprintf(around.out, "%s is rotated: the new one is in Secret %s, the previous one is accepted until the overlap ends.\n", c, secret)
+		return err
+	})
+	flags.addTo(cmd, "rotate though the overlap of the last rotation lasts: the key before it is refused at once")
 	return cmd
 }
 

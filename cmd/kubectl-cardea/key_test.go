@@ -56,14 +56,22 @@ func issuedKey(until string) []client.Object {
 }
 
 func TestRevokeTakesAPIKeysAlone(t *testing.T) {
-	c := inMemory(t, interceptor.Funcs{})
+	web := metav1.ObjectMeta{Name: "web", Namespace: "acme"}
+	c := inMemory(t, interceptor.Funcs{}, &v1alpha1.APIKey{ObjectMeta: web}, &v1alpha1.OAuthClient{ObjectMeta: web})
+	check := func(argument string) error {
+		named, err := c.credential(t.Context(), argument)
+		if err != nil {
+			return err
+		}
+		return named.checkRevocable()
+	}
 	for argument, refused := range map[string]bool{"web": false, "apikey/web": false, "akey/web": false, "oclient/web": true, "oauthclients/web": true, "aitool/x": true, "oclient/": true} {
-		err := c.checkRevocable(argument)
+		err := check(argument)
 		if refused != (err != nil) || refused && exitCode(&runError{err}) != exitUsage {
 			t.Errorf("%s: %v", argument, err)
 		}
 	}
-	told := c.checkRevocable("oclient/web").Error()
+	told := check("oclient/web").Error()
 	for _, part := range []string{
 		"ends for good what every user has consented to", "kubectl cardea key rotate oclient/web -n acme", "active: false", "kubectl delete oauthclient web -n acme",
 	} {

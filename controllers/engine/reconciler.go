@@ -59,6 +59,8 @@ type reconciler struct {
 	*Engine
 	kind    kind
 	backoff workqueue.TypedRateLimiter[reconcile.Request]
+	// keptOwners are those that disown gave up.
+	keptOwners keptOwners
 }
 
 // state is what one reconcile of one resource found and decided.
@@ -103,6 +105,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, plain
 	obj := r.kind.newObject()
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
+			r.keptOwners.remove(req.NamespacedName)
 			err = r.sweep(ctx, store.Identity{Kind: r.kind.name(), Namespace: req.Namespace, Name: req.Name})
 		}
 		return r.result(ctx, req, err, 0)
@@ -170,21 +173,6 @@ func (r *reconciler) addFinalizer(ctx context.Context, s *state) error {
 		return nil
 	}
 	return r.patchMetadata(ctx, s)
-}
-
-// disown takes the owner from a resource that was adopted. Clusters that guard owners (OwnerReferencesPermissionEnforcement) let nobody
-// who may not delete the resource do that: there it keeps its owner.
-func (r *reconciler) disown(ctx context.Context, s *state) error {
-	owners := s.obj.GetOwnerReferences()
-	if !disownAdopted(s.obj) {
-		return nil
-	}
-	err := r.patchMetadata(ctx, s)
-	if apierrors.IsForbidden(err) {
-		s.obj.SetOwnerReferences(owners)
-		return nil
-	}
-	return err
 }
 
 // patchMetadata writes changed lists of finalizers and owners. It is locked on the resource version: the lists are owned by many.

@@ -190,7 +190,7 @@ func signingSecretName(d *v1alpha1.IdentityDeployment) string { return d.Name + 
 
 // sessionKeys is the Secret with the keys that sign the tokens of the deployment's sessions.
 func sessionKeys(d *v1alpha1.IdentityDeployment) signingkey.Wanted {
-	owner := ownedsecret.Owner{Object: d, Kind: v1alpha1.KindIdentityDeployment, Marker: annotationDeployment, Taken: "delete it, or move what it holds"}
+	owner := ownedsecret.Owner{Object: d, Kind: v1alpha1.KindIdentityDeployment, Marker: annotationDeployment, Taken: "move what it holds into one of another name, and delete it once nobody uses it"}
 	return signingkey.Wanted{Owner: owner, Name: signingSecretName(d), Slots: signingkey.ForSessions, Kind: document.SealedSigningKey}
 }
 

@@ -176,7 +176,7 @@ const annotationApp = "iam.cardea.dev/oauth-signing-keys-of"
 
 // keysOf is the Secret with the keys that an app signs by.
 func keysOf(o *v1alpha1.OAuthApp) signingkey.Wanted {
-	owner := ownedsecret.Owner{Object: o, Kind: v1alpha1.KindOAuthApp, Marker: annotationApp, Taken: "delete it, or move what it holds"}
+	owner := ownedsecret.Owner{Object: o, Kind: v1alpha1.KindOAuthApp, Marker: annotationApp, Taken: "move what it holds into one of another name, and delete it once nobody uses it"}
 	return signingkey.Wanted{
 		Owner: owner, Name: o.Name + "-oauth-signing-keys", Slots: signingkey.ForApps, Dated: true, Kind: document.SealedOAuthKey, RotateAt: o.Annotations[v1alpha1.AnnotationRotateAt],
 	}

@@ -221,6 +221,16 @@ func validPrefix(s string) bool {
 	return word
 }
 
+// IsID tells whether a text has the form of a public id.
+func IsID(s string) bool {
+	for i := range len(s) {
+		if !isBase62(s[i]) {
+			return false
+		}
+	}
+	return len(s) == idLength
+}
+
 func isBase62(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }

@@ -56,6 +56,20 @@ func TestAnyChangedCharacterIsRefused(t *testing.T) {
 	}
 }
 
+func TestOnlyPublicIDsHaveTheirForm(t *testing.T) {
+	key, err := Mint(rand.Reader, DefaultPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		key.ID(): true, "Zk3Qh8sVbN2p": true, "": false, "Zk3Qh8sVbN2": false, "Zk3Qh8sVbN2pp": false, "Zk3Qh8sVbN2\x00": false, "Zk3Qh8sVbN2-": false, "Zk3Qh8sVbNä": false,
+	} {
+		if got := IsID(text); got != want {
+			t.Errorf("IsID(%q) = %t", text, got)
+		}
+	}
+}
+
 func TestMintRefusesBadPrefixes(t *testing.T) {
 	for _, bad := range []string{"", "_", "a_", "_a", "a__b", "A", "a-b", "ä", strings.Repeat("a", 21)} {
 		if _, err := Mint(rand.Reader, bad); err == nil {

@@ -73,6 +73,8 @@ type APIKeys interface {
 	// InsertAPIKey fails with ErrDuplicate where the id, the public id or the digest is taken, the last two by any deployment.
 	InsertAPIKey(APIKey) error
 	APIKey(id int64) (APIKey, bool, error)
+	// APIKeyByPublicID finds no imported key: those have no public id.
+	APIKeyByPublicID(publicID string) (APIKey, bool, error)
 	LockAPIKey(id int64) (APIKey, bool, error)
 	// ListAPIKeys returns up to limit keys, the newest, by their ids, first.
 	ListAPIKeys(filter APIKeyFilter, limit int) ([]APIKey, error)

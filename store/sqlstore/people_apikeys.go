@@ -82,6 +82,10 @@ func (tx *peopleTx) APIKey(id int64) (people.APIKey, bool, error) {
 	return first(tx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.id = ?`, id)
 }
 
+func (tx *peopleTx) APIKeyByPublicID(publicID string) (people.APIKey, bool, error) {
+	return first(tx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.public_id = ?`, publicID)
+}
+
 func (tx *peopleTx) LockAPIKey(id int64) (people.APIKey, bool, error) {
 	if tx.readOnly {
 		return people.APIKey{}, false, errReadOnly

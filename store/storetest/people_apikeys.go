@@ -81,6 +81,8 @@ var apiKeyStories = []story{
 		for _, want := range []people.APIKey{full, none} {
 			got, _ := one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKey(want.ID) })
 			e.Expect(got).To(gomega.Equal(want))
+			got, _ = one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKeyByPublicID(want.PublicID) })
+			e.Expect(got).To(gomega.Equal(want))
 			e.insert(func(tx people.Tx) error {
 				locked, _, err := tx.LockAPIKey(want.ID)
 				e.Expect(locked).To(gomega.Equal(want))
@@ -120,6 +122,13 @@ var apiKeyStories = []story{
 		e.Expect(changes.Imported).To(gomega.BeTrue())
 		bound, _ := e.lookUp(second)
 		e.Expect(bound.APIKey).To(gomega.Equal(second))
+		_, found := one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKeyByPublicID("") })
+		e.Expect(found).To(gomega.BeFalse())
+		e.Expect(e.store.View(e.ctx, "apps/other", func(tx people.Tx) error {
+			_, found, err := tx.APIKeyByPublicID(bare(1, "a").PublicID)
+			e.Expect(found).To(gomega.BeFalse(), "of another deployment")
+			return err
+		})).To(gomega.Succeed())
 	}},
 	{name: "keys are listed by app, owner, organization and activity, the newest first, page after page", run: func(e *env) {
 		e.begin()

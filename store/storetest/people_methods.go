@@ -264,6 +264,7 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"OwnedOrganizations":     func(tx people.Tx) (any, error) { return value(tx.OwnedOrganizations(1)) },
 	"SessionsOf":             func(tx people.Tx) (any, error) { return value(tx.SessionsOf(1)) },
 	"APIKey":                 func(tx people.Tx) (any, error) { return optional(tx.APIKey(1)) },
+	"APIKeyByPublicID":       func(tx people.Tx) (any, error) { return optional(tx.APIKeyByPublicID(apiKey(2, "two").PublicID)) },
 	"ListAPIKeys": func(tx people.Tx) (any, error) {
 		return value(tx.ListAPIKeys(people.APIKeyFilter{App: "shop"}, 10))
 	},

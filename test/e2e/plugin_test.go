@@ -325,6 +325,10 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 		}).WithPolling(500 * time.Millisecond).Should(ConsistOf(notMade))
 	})
 
+	It("tells of a deletion by what it waits for, and by nothing else", func(ctx context.Context) {
+		Expect(told(admin(ctx, "why", "rls/doomed", "-n", namespace, "-o", "json").Out)).To(And(HaveLen(1), HaveKey("InUse")))
+	})
+
 	It("follows references to the cause, and what it says mends it", func(ctx context.Context) {
 		found := admin(ctx, "why", "akey/mailer-key", "-n", namespace)
 		Expect(found.Code).To(Equal(1), found.Problems)

@@ -2,7 +2,9 @@ package cause
 
 import (
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -23,28 +25,55 @@ type Finding struct {
 
 // find returns what the conditions of a resource say that is wrong, the causes before what merely follows from them.
 func find(obj v1alpha1.Resource, kind string) []Finding {
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return findDeletion(obj, kind)
+	}
 	status := obj.CommonStatus()
 	var found []Finding
 	for _, c := range status.Conditions {
 		if counts, harmless := judge(c); counts {
-			found = append(found, Finding{
-				Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Harmless: harmless,
-				Mend: mend(obj, kind, c.Type, c.Reason),
-			})
+			finding := told(obj, kind, c)
+			finding.Harmless = harmless
+			found = append(found, finding)
 		}
 	}
 	found = withoutSummary(found)
 	if status.ObservedGeneration < obj.GetGeneration() || len(status.Conditions) == 0 {
 		found = append(found, own(obj, kind, ReasonNotSeen, "the operator has not looked at what is declared now"))
 	}
-	if !obj.GetDeletionTimestamp().IsZero() && !slices.ContainsFunc(found, func(f Finding) bool { return f.Condition == v1alpha1.ConditionDeleting }) {
-		found = append(found, Finding{
-			Condition: v1alpha1.ConditionDeleting, Reason: v1alpha1.ReasonBeingDeleted, Message: "it is being deleted",
-			Mend: mend(obj, kind, v1alpha1.ConditionDeleting, v1alpha1.ReasonBeingDeleted),
-		})
-	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return rank(a) - rank(b) })
 	return found
+}
+
+// findDeletion returns what a deletion waits for, and that alone: the other conditions tell of the time before. The start of a deletion is a
+// generation of its own, which only the condition Deleting ever observes. That condition stays as it was once the operator has let go, so
+// its finalizer is asked first.
+func findDeletion(obj v1alpha1.Resource, kind string) []Finding {
+	begun := Finding{
+		Condition: v1alpha1.ConditionDeleting, Reason: v1alpha1.ReasonBeingDeleted, Message: "it is being deleted",
+		Mend: mend(obj, kind, v1alpha1.ConditionDeleting, v1alpha1.ReasonBeingDeleted),
+	}
+	finalizers := obj.GetFinalizers()
+	if !slices.Contains(finalizers, v1alpha1.Finalizer) {
+		if len(finalizers) > 0 {
+			begun.Message = "it is being deleted, and Cardea is done with it; it goes once these finalizers are gone: " + strings.Join(finalizers, ", ")
+			begun.Mend = "wait for who set those finalizers; if they stay, see whether that one still runs"
+		}
+		return []Finding{begun}
+	}
+	waits := meta.FindStatusCondition(obj.CommonStatus().Conditions, v1alpha1.ConditionDeleting)
+	if waits != nil && waits.Status == metav1.ConditionTrue {
+		begun = told(obj, kind, *waits)
+		if waits.ObservedGeneration >= obj.GetGeneration() {
+			return []Finding{begun}
+		}
+	}
+	return []Finding{begun, own(obj, kind, ReasonNotSeen, "the operator has not looked at the deletion")}
+}
+
+// told is what a condition tells.
+func told(obj metav1.Object, kind string, c metav1.Condition) Finding {
+	return Finding{Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Mend: mend(obj, kind, c.Type, c.Reason)}
 }
 
 // own is a finding that no condition tells.

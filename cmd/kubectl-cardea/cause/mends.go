@@ -32,8 +32,9 @@ var mends = map[cause]string{
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonHostNotGranted}: "let a cluster admin add the host to those in the annotation " + v1alpha1.AnnotationAllowedHosts +
 		" of namespace {namespace}",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSuperseded}: "delete this one, the declared one is in force: kubectl delete {resource} {name} -n {namespace}",
-	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}: "set spec.secretTemplate.name to another name; deleting that Secret instead loses for good " +
-		"what it holds, so first find out who uses it",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}: "set spec.secretTemplate.name to another name, by which nothing is lost; the Secret with the signing key of an IdentityDeployment " +
+		"or OAuthApp has one name alone: copy what is in the way into a Secret of another name, let who uses it name that one, and delete it then. " +
+		"Without that, deleting that Secret loses for good what it holds, so first find out who uses it",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidKey}: "put a key of Cardea's form into the Secret (cardea key new --prefix PREFIX); " +
 		"a client's secret has 32 to 512 visible ASCII characters",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonPending}: "nothing here: it is judged once the other conditions are well",
@@ -58,7 +59,7 @@ var mends = map[cause]string{
 
 	{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}: "if these people are meant to be here, nothing is lost by saying so: kubectl annotate {resource} {name} -n {namespace} " +
 		v1alpha1.AnnotationFormerPeopleAccepted + "=true; else set spec.deletionPolicy: Delete, delete the deployment and create it again, which loses for good all of its people, " +
-		"their sessions, organizations and consents: run cardea backup before",
+		"their sessions, organizations and consents, and serves nothing of it meanwhile: run cardea backup before",
 	{v1alpha1.ConditionIssuerChanged, v1alpha1.ReasonHostsChanged}: "tell the app's clients the new issuer, or put the hosts back as they were within the minute",
 
 	{v1alpha1.ConditionReady, v1alpha1.ReasonSuspended}: "remove spec.suspend when you want to go on: " +

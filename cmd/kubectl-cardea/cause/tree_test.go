@@ -211,6 +211,72 @@ func TestMendsSayWhatTheyLose(t *testing.T) {
 	}
 }
 
+// Where a mend may lose something, the page gives the same one, in full.
+func TestThePageSaysTheSameMendWhereOneLosesSomething(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cause := range []cause{{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}, {v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}} {
+		_, row, _ := strings.Cut(string(text), `<a id="reason-`+strings.ToLower(cause.reason)+`"></a>`)
+		row, _, _ = strings.Cut(row, "\n")
+		cells := strings.Split(strings.ReplaceAll(row, "`", ""), " | ")
+		got := strings.TrimSuffix(cells[len(cells)-1], " |")
+		if want := mend(in(&v1alpha1.IdentityDeployment{}, "NAME"), "IdentityDeployment", cause.condition, cause.reason); got != want {
+			t.Errorf("%s\nthe page:   %s\nthe plugin: %s", cause.reason, got, want)
+		}
+	}
+}
+
+// The start of a deletion is a generation, which the status as a whole never observes: only the condition Deleting tells of it.
+func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
+	ours, other := []string{v1alpha1.Finalizer}, []string{"example.com/backup"}
+	for name, tc := range map[string]struct {
+		conditions []string
+		finalizers []string
+		// lag is how many generations ago the operator looked at the deletion.
+		lag  int64
+		want []string
+		says string
+	}{
+		"it is in use":                       {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, ours, 0, []string{"InUse"}, "refer to something else"},
+		"the store is away":                  {[]string{"Ready=True/Ready", "Deleting=True/StoreUnavailable"}, ours, 0, []string{"StoreUnavailable"}, "store"},
+		"what was wrong before is over":      {[]string{"Accepted=False/Invalid", "Deleting=True/InUse", "Ready=False/Invalid"}, ours, 0, []string{"InUse"}, "refer to something else"},
+		"edited while it waits":              {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, ours, 1, []string{"InUse", "NotSeen"}, "refer to something else"},
+		"the operator has not looked":        {[]string{"Ready=True/Ready"}, ours, 0, []string{"BeingDeleted", "NotSeen"}, "kubectl cardea doctor"},
+		"nor did before":                     {[]string{}, ours, 0, []string{"BeingDeleted", "NotSeen"}, "kubectl cardea doctor"},
+		"somebody else's finalizer is left":  {[]string{"Ready=True/Ready"}, other, 0, []string{"BeingDeleted"}, "who set those finalizers"},
+		"so it is, and it had waited before": {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, other, 0, []string{"BeingDeleted"}, "who set those finalizers"},
+		"another's finalizer beside ours":    {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, append(other, ours...), 0, []string{"InUse"}, "refer to something else"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := in(&v1alpha1.RateLimitScheme{}, "doomed", tc.conditions...)
+			if len(tc.conditions) == 0 {
+				scheme.Status.Conditions = nil
+			}
+			scheme.Generation, scheme.Status.ObservedGeneration = 4, 3
+			scheme.DeletionTimestamp, scheme.Finalizers = ptr.To(metav1.Now()), tc.finalizers
+			for i, c := range scheme.Status.Conditions {
+				scheme.Status.Conditions[i].ObservedGeneration = 3
+				if c.Type == v1alpha1.ConditionDeleting {
+					scheme.Status.Conditions[i].ObservedGeneration = scheme.Generation - tc.lag
+				}
+			}
+			found := find(scheme, v1alpha1.KindRateLimitScheme)
+			var reasons []string
+			for _, f := range found {
+				reasons = append(reasons, f.Reason)
+			}
+			if !slices.Equal(reasons, tc.want) || !strings.Contains(found[0].Mend, tc.says) {
+				t.Errorf("got %+v, want %v", found, tc.want)
+			}
+			if slices.Equal(tc.finalizers, other) && !strings.Contains(found[0].Message, other[0]) {
+				t.Errorf("the finalizer is not named: %s", found[0].Message)
+			}
+		})
+	}
+}
+
 func TestAnInquiryTellsOfEachOnce(t *testing.T) {
 	w := world{"APIAuthApp/shop": app("acme", "shop", "ReferencesResolved=False/NotFound")}
 	inquiry := NewInquiry(w)

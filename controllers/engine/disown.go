@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// disown takes the owner from a resource that was adopted. A cluster may forbid that: OwnerReferencesPermissionEnforcement lets nobody do it
+// who may not delete the resource, and an admission policy may guard owners too. There it keeps its owner, which is told once: what is
+// declared is in force all the same.
+func (r *reconciler) disown(ctx context.Context, s *state) error {
+	owners := s.obj.GetOwnerReferences()
+	if !disownAdopted(s.obj) {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(s.obj)
+	if r.keptOwners.has(key, s.obj.GetUID()) && !reconcileRequested(s.obj) {
+		s.obj.SetOwnerReferences(owners)
+		return nil
+	}
+	err := r.patchMetadata(ctx, s)
+	if !denied(err) {
+		return err
+	}
+	s.obj.SetOwnerReferences(owners)
+	if r.api.concerns(err) {
+		return nil // an API server that has just started refuses what it will allow: the next reconcile tries again
+	}
+	r.keptOwners.add(key, s.obj.GetUID())
+	log.FromContext(ctx).Info("The cluster does not let the operator take the deployment off as owner of an adopted resource, which therefore goes with the deployment, "+
+		"and which Argo CD does not prune: remove it from metadata.ownerReferences by hand, or allow it and ask for a reconcile", "cause", err.Error())
+	return nil
+}
+
+// reconcileRequested tells that somebody asked for a reconcile which was not reported yet.
+func reconcileRequested(obj v1alpha1.Resource) bool {
+	return obj.GetAnnotations()[v1alpha1.AnnotationReconcileRequestedAt] != obj.CommonStatus().LastHandledReconcileAt
+}
+
+// denied tells that the API server, or who judges for it, refuses the request itself: not its sender, its moment or its number.
+func denied(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch code := answer.Status().Code; code {
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= 400 && code < 500
+	}
+}
+
+// keptOwners are the adopted resources whose owner the cluster keeps, so that it is not asked at each reconcile. Rights that are granted
+// later cannot be watched; the next operator asks anew.
+type keptOwners struct {
+	mu  sync.Mutex
+	set map[types.NamespacedName]types.UID
+}
+
+func (k *keptOwners) has(key types.NamespacedName, uid types.UID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kept, found := k.set[key]
+	return found && kept == uid
+}
+
+func (k *keptOwners) add(key types.NamespacedName, uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.set == nil {
+		k.set = map[types.NamespacedName]types.UID{}
+	}
+	k.set[key] = uid
+}
+
+func (k *keptOwners) remove(key types.NamespacedName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.set, key)
+}
