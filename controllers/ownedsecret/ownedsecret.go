@@ -96,7 +96,7 @@ func (m Manager) Ensure(ctx context.Context, o Owner, name string, change func(s
 }
 
 // Remove deletes the owner's Secret of a name. Nothing, somebody else's, and a namespace without rights, where nothing can be ours
-// and no deletion may hang on it, are success.
+// and no deletion may hang on it, are success; an owner that stays is told where the Secret may be read and not deleted.
 func (m Manager) Remove(ctx context.Context, o Owner, name string) error {
 	namespace := o.Object.GetNamespace()
 	secret, err := m.Read(ctx, namespace, name)
@@ -108,7 +108,7 @@ func (m Manager) Remove(ctx context.Context, o Owner, name string) error {
 		return err
 	}
 	err = m.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
-	if apierrors.IsForbidden(err) {
+	if apierrors.IsForbidden(err) && !o.Object.GetDeletionTimestamp().IsZero() {
 		return nil // the rights went since the read, as they do with a namespace; the Secret goes with its owner
 	}
 	if err = client.IgnoreNotFound(err); err != nil {

@@ -129,7 +129,13 @@ func TestRefusals(t *testing.T) {
 	if _, err := m.Ensure(t.Context(), owner("first"), "s", put("a", &fresh)); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Remove(t.Context(), owner("first"), "s"); err != nil {
+	if err := m.Remove(t.Context(), owner("first"), "s"); !apierrors.IsForbidden(err) {
+		t.Errorf("the Secret of an owner that stays was left behind without a word: %v", err)
+	}
+	deleted := owner("first")
+	now := metav1.Now()
+	deleted.Object.SetDeletionTimestamp(&now)
+	if err := m.Remove(t.Context(), deleted, "s"); err != nil {
 		t.Errorf("a deletion hangs on rights that went between read and delete: %v", err)
 	}
 }

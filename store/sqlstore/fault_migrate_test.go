@@ -87,7 +87,7 @@ func countSteps(t *testing.T, s *Store) int {
 }
 
 // appliedSteps is the newest step of the migration that is recorded as done: 0 before the first.
-func appliedSteps(t *testing.T, s *Store) (version int64) {
+func appliedSteps(t testing.TB, s *Store) (version int64) {
 	t.Helper()
 	var name string
 	exists, err := s.reads().row(t.Context(), []any{&name}, s.engine.dialect.tableExists, versionTable)

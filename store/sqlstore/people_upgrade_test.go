@@ -24,6 +24,9 @@ func migratedTo(t testing.TB, url string, version int64) *Store {
 	if _, err := provider.UpTo(t.Context(), version); err != nil {
 		t.Fatal(err)
 	}
+	if applied := appliedSteps(t, s); applied != version {
+		t.Fatalf("the tables are those of version %d, want %d: a database that has its tables already is no former version", applied, version)
+	}
 	return s
 }
 

@@ -294,7 +294,7 @@ func firstOfTheirs(t testing.TB, s *Store, period people.Period) (n int64) {
 // TestEventsOfTheVersionBeforeCount: what was recorded before there was sealing waits to be sealed, and counts meanwhile.
 func TestEventsOfTheVersionBeforeCount(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range tabled {
+	for engine, newURL := range engines {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migratedTo(t, newURL(t), 5)

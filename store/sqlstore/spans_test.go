@@ -19,7 +19,7 @@ import (
 // Each transaction that is part of something traced has a span, with its engine and what it is for, and nothing of what is in it.
 func TestTransactionsHaveSpans(t *testing.T) {
 	t.Parallel()
-	for engine, url := range tabled {
+	for engine, url := range engines {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			recorder := tracetest.NewSpanRecorder()
