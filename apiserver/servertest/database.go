@@ -3,13 +3,11 @@ package servertest
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/cardea-iam/cardea/store/sqlstore"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+	"github.com/cardea-iam/cardea/store/storetest/sqlitetest"
 )
 
 // Engines are the stores a story runs on, each by what makes one for a test.
@@ -24,31 +22,8 @@ func Postgres(t testing.TB) string {
 // SQLite returns the URL of a store in a folder of the test that has its tables already.
 func SQLite(t testing.TB) string {
 	t.Helper()
-	content, err := migratedFile()
-	path := filepath.Join(t.TempDir(), "cardea.db")
-	if err == nil {
-		err = os.WriteFile(path, content, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return "sqlite://" + path
+	return sqlitetest.Copy(t, migrate)
 }
-
-// migratedFile is a SQLite database with its tables, made once for the test binary: to make every table anew takes many times as long as to copy
-// them, and most of a test's time under the race detector.
-var migratedFile = sync.OnceValues(func() ([]byte, error) {
-	folder, err := os.MkdirTemp("", "cardea-tables")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	path := filepath.Join(folder, "cardea.db")
-	if err := migrate(context.Background(), "sqlite://"+path); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
 
 func migrate(ctx context.Context, url string) error {
 	s, err := sqlstore.Open(ctx, url, sqlstore.Options{})

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/storetest"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+	"github.com/cardea-iam/cardea/store/storetest/sqlitetest"
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +38,7 @@ func openAt(t testing.TB, url string, opts Options) *Store {
 	return s
 }
 
-func newSQLite(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "cardea.db") }
+func newSQLite(t testing.TB) string { return sqlitetest.ForTest(t) }
 
 // migrate gives a new database its tables.
 func migrate(ctx context.Context, url string) error {
@@ -50,33 +49,8 @@ func migrate(ctx context.Context, url string) error {
 	return errors.Join(s.Migrate(ctx), s.Close())
 }
 
-// migratedFile is a SQLite database with its tables, made once.
-var migratedFile = sync.OnceValues(func() ([]byte, error) {
-	folder, err := os.MkdirTemp("", "cardea-tables")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	path := filepath.Join(folder, "cardea.db")
-	if err := migrate(context.Background(), "sqlite://"+path); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 // migratedSQLite is newSQLite with the tables there already.
-func migratedSQLite(t testing.TB) string {
-	t.Helper()
-	content, err := migratedFile()
-	path := filepath.Join(t.TempDir(), "cardea.db")
-	if err == nil {
-		err = os.WriteFile(path, content, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return "sqlite://" + path
-}
+func migratedSQLite(t testing.TB) string { return sqlitetest.Copy(t, migrate) }
 
 // engines names a URL of a new database on each engine.
 var engines = map[string]func(t testing.TB) string{"sqlite": newSQLite, "postgres": pgtest.ForTest}
