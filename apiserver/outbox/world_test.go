@@ -41,8 +41,8 @@ const (
 type messages struct {
 	people.Messages
 	away atomic.Bool
-	// refused counts the calls made meanwhile.
-	refused atomic.Int64
+	// refused counts the calls made meanwhile, unsettled those among them that would have settled a message.
+	refused, unsettled atomic.Int64
 	// watch is called before each claim, nil: nothing is.
 	watch func()
 }
@@ -67,6 +67,7 @@ func (m *messages) LeaseMessages(ctx context.Context, now time.Time, lease time.
 
 func (m *messages) AckMessage(ctx context.Context, message people.Message, to people.Outcome) (bool, error) {
 	if err := m.reach(); err != nil {
+		m.unsettled.Add(1)
 		return false, err
 	}
 	return m.Messages.AckMessage(ctx, message, to)
