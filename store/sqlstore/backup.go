@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,8 +99,30 @@ func Copy(ctx context.Context, location, file string) (Copied, error) {
 	return copiedFrom(ctx, taken, "sqlite")
 }
 
+// hostsOf returns the hosts of a URL and their ports as libpq takes them, divided by commas, in the order in which they are tried.
+func hostsOf(config *pgx.ConnConfig) (hosts, ports string) {
+	type place struct {
+		host string
+		port uint16
+	}
+	places := []place{{config.Host, config.Port}}
+	for _, fallback := range config.Fallbacks { // a host is there twice where it is tried with TLS and without
+		if at := (place{fallback.Host, fallback.Port}); !slices.Contains(places, at) {
+			places = append(places, at)
+		}
+	}
+	var names, numbers []string
+	for _, at := range places {
+		names, numbers = append(names, at.host), append(numbers, strconv.Itoa(int(at.port)))
+	}
+	return strings.Join(names, ","), strings.Join(numbers, ",")
+}
+
 func copiedFrom(ctx context.Context, db *sql.DB, engine string) (Copied, error) {
 	c := Copied{Engine: engine}
+	if err := db.PingContext(ctx); err != nil {
+		return c, fmt.Errorf("the store cannot be reached: %w", err)
+	}
 	err := db.QueryRowContext(ctx, "SELECT MAX(version_id) FROM "+versionTable).Scan(&c.Schema)
 	if err == nil {
 		err = db.QueryRowContext(ctx, "SELECT store_id FROM store").Scan(&c.StoreID)
@@ -224,12 +247,13 @@ func runPostgresTool(ctx context.Context, location, program string, args ...stri
 			query.Set(name, value)
 		}
 	}
+	hosts, ports := hostsOf(config)
 	options := os.Getenv("PGOPTIONS")
 	if path := config.RuntimeParams["search_path"]; path != "" {
 		options = "-c search_path=" + path
 	}
 	args = append([]string{"--no-password", "--dbname=" + (&url.URL{Scheme: "postgres", Path: "/", RawQuery: query.Encode()}).String()}, args...)
-	environment := append(os.Environ(), "PGHOST="+config.Host, "PGPORT="+strconv.Itoa(int(config.Port)), "PGUSER="+config.User, "PGDATABASE="+config.Database,
+	environment := append(os.Environ(), "PGHOST="+hosts, "PGPORT="+ports, "PGUSER="+config.User, "PGDATABASE="+config.Database,
 		"PGPASSWORD="+config.Password, "PGOPTIONS="+options, "PGAPPNAME=cardea")
 	run := exec.CommandContext(ctx, program, args...)
 	run.Env = environment

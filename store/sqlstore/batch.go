@@ -19,7 +19,12 @@ func (s *Store) commitBatch(ctx context.Context, ops []op) []result {
 	var results []result
 	var changed bool
 	var deleted []store.Document
+	var term store.Term
+	var position store.Position
 	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
+		if err := s.sameHistory(ctx, tx, row); err != nil {
+			return false, err
+		}
 		held, err := readBatchState(ctx, tx, row, ops)
 		if err != nil {
 			return false, err
@@ -33,6 +38,7 @@ func (s *Store) commitBatch(ctx context.Context, ops []op) []result {
 			results = append(results, result{held.apply(decided, o.put.Identity, rand.Text), decided.err})
 		}
 		changed = len(held.feed) > 0
+		term, position = row.term, held.position
 		if !changed {
 			return false, nil
 		}
@@ -49,6 +55,7 @@ func (s *Store) commitBatch(ctx context.Context, ops []op) []result {
 		return results
 	}
 	if changed {
+		s.history.remember(term, position)
 		s.announce()
 	}
 	return results

@@ -103,6 +103,7 @@ func openPostgres(url string, opts Options) (engine, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}
+	config.DialFunc = dialer(config.ConnectTimeout).DialContext
 	for name, value := range map[string]string{
 		"application_name": "cardea", "statement_timeout": statementTimeout, "lock_timeout": statementTimeout,
 		"idle_in_transaction_session_timeout": idleTimeout,

@@ -55,6 +55,8 @@ type Store struct {
 	// keyNotifier is that of the feed of API keys.
 	keyNotifier *notifier
 	committer   *committer
+	// history is what this process wrote to the store.
+	history history
 	// sets are the users that analytics counted last, parts the months of events that there is a partition of.
 	sets  setCache
 	parts sync.Map

@@ -101,6 +101,9 @@ func (s *Store) tryAcquire(ctx context.Context, c candidate) (term store.Term, s
 			term.Epoch, c.install, row.beat+1)
 		return true, err
 	})
+	if err == nil && next == acquireStore {
+		s.history.remember(term, seen.position)
+	}
 	return term, seen, next, err
 }
 
@@ -109,6 +112,9 @@ func (s *Store) Heartbeat(ctx context.Context, term store.Term) error {
 	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
 		if row.term != term {
 			return false, store.ErrFenced
+		}
+		if err := s.sameHistory(ctx, tx, row); err != nil {
+			return false, err
 		}
 		_, err := tx.exec(ctx, `UPDATE store SET install_beat = ? WHERE id = 1`, row.beat+1)
 		return true, err
