@@ -63,8 +63,8 @@ type Put struct {
 	// only if that is still so: this is the compare-and-swap by which a resource that was created again takes over.
 	SeenUID string
 	// Displace lists owners the writer has proven may lose their reservations: gone from the cluster, or yielding. A
-	// reservation held by one of them moves to the writer, and the displaced document is deleted with all its reservations. Of another
-	// namespace only a reservation moves that is the writer's by its name alone; any other stays with its holder.
+	// reservation held by one of them moves to the writer, and the displaced document is deleted with all its reservations. A
+	// document of another kind is never displaced. Of another namespace only a reservation moves that is the writer's by its name alone; any other stays with its holder.
 	Displace []Owner
 }
 

@@ -84,13 +84,18 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
+// lookTimeout bounds one read of the feed, so that a store whose host vanished without a word is found out soon.
+const lookTimeout = 5 * time.Second
+
 // look brings the snapshot up to date: by the changes since its position, or in full where the feed does not reach back.
 func (f *Follower) look(ctx context.Context) error {
 	if f.contact.Load() == 0 {
 		return f.load(ctx)
 	}
 	have := f.Current()
-	changes, position, err := f.feed.Changes(ctx, have.Position())
+	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	changes, position, err := f.feed.Changes(looking, have.Position())
+	cancel()
 	if errors.Is(err, store.ErrFeedLost) {
 		f.log.Info("The feed does not reach back to what is held; loading everything", "revision", have.Position().Revision)
 		return f.load(ctx)

@@ -112,6 +112,6 @@ func (r *reconciler) sweep(ctx context.Context, id store.Identity) error {
 		return r.refusedWrite(term, err)
 	}
 	log.FromContext(ctx).Info("Removed the document of a resource that is gone", "kind", id.Kind)
-	r.wakeCompetitors(ctx, r.kind, stored.Reservations)
+	r.wakeCompetitors(ctx, stored.Reservations)
 	return nil
 }

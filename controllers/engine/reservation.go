@@ -71,14 +71,16 @@ type resolution struct {
 // resolveConflict decides who has a reservation, by the first rule that applies:
 //  1. The recorded owner keeps it.
 //  2. Whom it belongs to by name displaces a recorded owner of another namespace whom it does not.
-//  3. A recorded owner of the same namespace is displaced if it is gone, or if it yields and the other does not.
-//  4. Any other recorded owner keeps it until it releases it. One that is gone releases it with the next sweep.
-//  5. Without a record it goes to whom precedes puts first.
+//  3. A recorded owner of the same kind and namespace is displaced if it is gone, or if it yields and the other does not.
+//  4. Any other recorded owner keeps it until it releases it. One that is gone releases it when it is swept.
+//  5. Without a record it goes to the competitor that precedes puts first, of whatever kind.
 func resolveConflict(key string, me competitor, recorded *recordedOwner, competitors []competitor) resolution {
 	if recorded != nil {
 		switch {
 		case recorded.Identity == me.Identity:
 			return resolution{}
+		case recorded.Kind != me.Kind:
+			// A document of another kind is only ever removed by its own kind's reconciler.
 		case recorded.Namespace != me.Namespace && me.innate && !recorded.innate,
 			recorded.Namespace == me.Namespace && (recorded.gone || recorded.yields && !me.yields):
 			return resolution{displace: &recorded.Owner}
@@ -94,8 +96,8 @@ func resolveConflict(key string, me competitor, recorded *recordedOwner, competi
 }
 
 // precedes orders the competitors for a reservation that nobody has: first whom it belongs to by name, then what does not yield,
-// then whose status lists it, then the older, then the lower namespace and name. Slugs, the only reservations that are yielded,
-// are never needed by resources of two namespaces.
+// then whose status lists it, then the older, then the lower namespace, name and kind. Slugs, the only reservations that are
+// yielded, are never needed by resources of two namespaces.
 func precedes(a, b competitor) bool {
 	switch {
 	case a.innate != b.innate:
@@ -108,7 +110,7 @@ func precedes(a, b competitor) bool {
 	if order := a.created.Compare(b.created); order != 0 {
 		return order < 0
 	}
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind)) < 0
 }
 
 // refuse says who has the reservation, but not across namespaces: what another tenant has is none of this one's business.
@@ -169,7 +171,9 @@ func (r *reconciler) resolveConflicts(ctx context.Context, s *state, needed []st
 	return nil
 }
 
-// recorded looks up the recorded owner of a reservation. Whether it is gone is asked of the API server itself: a cache may lag.
+// recorded looks up the recorded owner of a reservation. The API server itself is asked, about the owner's own kind, whether the
+// owner still exists: a cache may lag. An owner of a kind that this operator does not know, written by a newer one, is taken to
+// exist. An owner of another kind that is gone is swept at once, which wakes its competitors.
 func (r *reconciler) recorded(ctx context.Context, key string, me competitor, owners map[string]store.Owner) (*recordedOwner, error) {
 	owner, found := owners[key]
 	if !found {
@@ -178,32 +182,42 @@ func (r *reconciler) recorded(ctx context.Context, key string, me competitor, ow
 	if owner.Identity == me.Identity {
 		return &recordedOwner{competitor: me}, nil
 	}
-	obj := r.kind.newObject()
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, obj)
+	innate := reservation.Innate(key, owner.Kind, owner.Namespace, owner.Name)
+	held, known := r.kinds[owner.Kind]
+	if !known {
+		return &recordedOwner{competitor: competitor{Owner: owner, innate: innate}}, nil
+	}
+	name := client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}
+	obj := held.newObject()
+	err := r.live.Get(ctx, name, obj)
 	if apierrors.IsNotFound(err) {
-		innate := reservation.Innate(key, owner.Kind, owner.Namespace, owner.Name)
+		if owner.Kind != me.Kind {
+			r.ask(ctx, owner.Kind, name)
+		}
 		return &recordedOwner{competitor: competitor{Owner: owner, innate: innate}, gone: true}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look whether %s still exists: %w", owner.Identity, err)
 	}
-	o := &recordedOwner{competitor: newCompetitor(r.kind.name(), key, obj)}
+	o := &recordedOwner{competitor: newCompetitor(owner.Kind, key, obj)}
 	o.Owner = owner // displaced as recorded, also when the resource was created again since
 	return o, nil
 }
 
-// competitors lists the other live resources that need the reservation and are not themselves refused.
+// competitors lists the other live resources, of every kind, that need the reservation and are not themselves refused.
 func (r *reconciler) competitors(ctx context.Context, key string, me competitor) ([]competitor, error) {
-	others, err := r.list(ctx, r.kind, client.MatchingFields{indexReservations: key})
-	if err != nil {
-		return nil, err
-	}
 	var competitors []competitor
-	for _, obj := range others {
-		if string(obj.GetUID()) == me.UID || !obj.GetDeletionTimestamp().IsZero() || refused(obj) {
-			continue
+	for _, k := range r.ordered {
+		others, err := r.list(ctx, k, client.MatchingFields{indexReservations: key})
+		if err != nil {
+			return nil, err
 		}
-		competitors = append(competitors, newCompetitor(r.kind.name(), key, obj))
+		for _, obj := range others {
+			if string(obj.GetUID()) == me.UID || !obj.GetDeletionTimestamp().IsZero() || refused(obj) {
+				continue
+			}
+			competitors = append(competitors, newCompetitor(k.name(), key, obj))
+		}
 	}
 	return competitors, nil
 }

@@ -32,6 +32,7 @@ func lists(c *competitor)     { c.lists = true }
 func yields(c *competitor)    { c.yields = true }
 func innate(c *competitor)    { c.innate = true }
 func elsewhere(c *competitor) { c.Namespace = "another" }
+func foreign(c *competitor)   { c.Kind, c.UID = "OAuthApp", "uid-of-another-kind" }
 
 func has(c competitor) *recordedOwner  { return &recordedOwner{competitor: c} }
 func had(c competitor) *recordedOwner  { return &recordedOwner{competitor: c, gone: true} }
@@ -72,6 +73,14 @@ func TestResolveConflict(t *testing.T) {
 		"recorded by name, gone, elsewhere":         {me: contender("b"), recorded: had(contender("z", innate, elsewhere)), wantReason: conflict},
 		"no record: whose it is by name":            {me: contender("a", older, lists), competitors: all(contender("z", innate, elsewhere)), wantReason: conflict},
 		"no record: mine by name":                   {me: contender("z", innate), competitors: all(contender("a", older, lists, elsewhere))},
+		"another kind, recorded":                    {me: contender("b", older, lists), recorded: has(contender("z", foreign)), wantReason: conflict},
+		"another kind, recorded, gone":              {me: contender("b"), recorded: had(contender("z", foreign)), wantReason: conflict},
+		"another kind, recorded, HTTP's":            {me: contender("b"), recorded: has(contender("z", foreign, yields)), wantReason: conflict},
+		"another kind, recorded, mine by name":      {me: contender("b", innate), recorded: has(contender("z", foreign, elsewhere)), wantReason: conflict},
+		"another kind, no record: the older":        {me: contender("b"), competitors: all(contender("z", foreign, older)), wantReason: conflict},
+		"another kind, no record: mine is older":    {me: contender("b", older), competitors: all(contender("z", foreign))},
+		"another kind, no record: its status lists": {me: contender("b", older), competitors: all(contender("z", foreign, lists)), wantReason: conflict},
+		"another kind of the same name and age":     {me: contender("b"), competitors: all(contender("b", foreign)), wantReason: conflict},
 		"no record: the older in another namespace": {me: contender("a"), competitors: all(contender("z", older, elsewhere)), wantReason: conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,6 +136,10 @@ func TestOneContenderWins(t *testing.T) {
 				c.created = time.Unix(rapid.Int64Range(1, 3).Draw(t, "created"), 0)
 				c.lists = rapid.Bool().Draw(t, "lists")
 				c.innate = i == byName
+				if rapid.Bool().Draw(t, "foreign") {
+					foreign(c)
+					c.UID += c.Name
+				}
 				if slug {
 					c.yields = rapid.Bool().Draw(t, "yields")
 				} else if rapid.Bool().Draw(t, "elsewhere") {

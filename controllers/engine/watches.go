@@ -68,20 +68,21 @@ func declared() predicate.Predicate {
 	}
 }
 
-// competitorsOf wakes the other resources of a kind that need a reservation which an event may have freed, or given a better
-// owner.
+// competitorsOf wakes the other resources, of every kind, that need a reservation which an event of a resource of one kind may
+// have freed, or given a better owner.
 func (e *Engine) competitorsOf(k kind) handler.EventHandler {
 	wake := func(ctx context.Context, q queue, self client.Object, keys []string) {
 		for _, key := range keys {
-			others, err := e.list(ctx, k, client.MatchingFields{indexReservations: key})
-			if err != nil {
-				continue
-			}
-			for _, other := range others {
-				if other.GetUID() != self.GetUID() {
-					q.Add(requestFor(other))
+			e.eachCompetitor(ctx, key, func(other kind, obj v1alpha1.Resource) bool {
+				switch {
+				case obj.GetUID() == self.GetUID():
+				case other.name() == k.name():
+					q.Add(requestFor(obj))
+				default:
+					return e.ask(ctx, other.name(), client.ObjectKeyFromObject(obj))
 				}
-			}
+				return true
+			})
 		}
 	}
 	needed := func(obj client.Object) []string {
@@ -106,15 +107,25 @@ func (e *Engine) competitorsOf(k kind) handler.EventHandler {
 	}
 }
 
-// wakeCompetitors asks for a reconcile of the resources of a kind that need one of some reservations.
-func (e *Engine) wakeCompetitors(ctx context.Context, k kind, keys []string) {
+// wakeCompetitors asks for a reconcile of the resources, of every kind, that need one of some reservations.
+func (e *Engine) wakeCompetitors(ctx context.Context, keys []string) {
 	for _, key := range keys {
-		others, err := e.list(ctx, k, client.MatchingFields{indexReservations: key})
+		e.eachCompetitor(ctx, key, func(k kind, obj v1alpha1.Resource) bool {
+			return e.ask(ctx, k.name(), client.ObjectKeyFromObject(obj))
+		})
+	}
+}
+
+// eachCompetitor calls f for every cached resource, of every kind, that needs a reservation or lists it in its status, until f
+// returns false or the cache stops.
+func (e *Engine) eachCompetitor(ctx context.Context, key string, f func(kind, v1alpha1.Resource) bool) {
+	for _, k := range e.ordered {
+		found, err := e.list(ctx, k, client.MatchingFields{indexReservations: key})
 		if err != nil {
 			return
 		}
-		for _, other := range others {
-			if !e.ask(ctx, k.name(), client.ObjectKeyFromObject(other)) {
+		for _, obj := range found {
+			if !f(k, obj) {
 				return
 			}
 		}

@@ -225,7 +225,7 @@ func readKeySets(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployme
 			return nil, engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonConfigMapNotFound,
 				"spec.jwtIssuers[%d]: there is no ConfigMap %q with key %q: create it", i, ref.Name, ref.Key)
 		}
-		set, err := keyset.Parse([]byte(text))
+		set, err := keyset.Parse([]byte(text), keyset.MaxBytes)
 		if err != nil {
 			return nil, engine.Terminal(v1alpha1.ReasonInvalid, "spec.jwtIssuers[%d]: ConfigMap %q, key %q: %v", i, ref.Name, ref.Key, err)
 		}

@@ -235,7 +235,7 @@ func (m *manager) readKeySet(ctx context.Context, o *v1alpha1.OAuthClient) (json
 		return nil, engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonConfigMapNotFound,
 			"spec.jwksConfigMapRef: there is no ConfigMap %q with key %q: create it", ref.Name, ref.Key)
 	}
-	set, err := keyset.Parse([]byte(text))
+	set, err := keyset.Parse([]byte(text), keyset.MaxBytes)
 	if err != nil {
 		return nil, engine.Terminal(v1alpha1.ReasonInvalid, "spec.jwksConfigMapRef: ConfigMap %q, key %q: %v", ref.Name, ref.Key, err)
 	}

@@ -96,10 +96,12 @@ func decidePut(held *batchState, put store.Put, recorded store.Document) decisio
 	return decision{displace: displace, write: &put.Document, reservations: put.Reservations}
 }
 
-// mayDisplace tells whether a document may take a reservation over from another at all: nothing crosses namespaces, but for what
-// belongs to the taker by its name alone. The writer's proof that the other yields is no proof across tenants.
+// mayDisplace reports whether a document may take a reservation over from another at all. A document of another kind is never
+// displaced, and nothing crosses namespaces except a reservation that belongs to the taker by its name alone: the writer's proof
+// that the holder yields is no proof across kinds or tenants.
 func mayDisplace(taker, holder store.Identity, key string) bool {
-	return taker.Namespace == holder.Namespace || reservation.Innate(key, taker.Kind, taker.Namespace, taker.Name)
+	return taker.Kind == holder.Kind &&
+		(taker.Namespace == holder.Namespace || reservation.Innate(key, taker.Kind, taker.Namespace, taker.Name))
 }
 
 // sameContent tells whether a put would leave the recorded document as it is, its reservations aside.

@@ -41,6 +41,8 @@ func TestDecide(t *testing.T) {
 	next := with(numbered("a", 6), seen)
 	steal := with(a, func(p *store.Put) { p.Reservations = []string{"slug/a", "slug/b"} })
 	stealing := with(steal, func(p *store.Put) { p.Displace = []store.Owner{b.Owner} })
+	otherKind := with(b, func(p *store.Put) { p.Kind = "OAuthApp" })
+	stealingFromOtherKind := with(steal, func(p *store.Put) { p.Displace = []store.Owner{otherKind.Owner} })
 	newLife := with(a, func(p *store.Put) { p.UID, p.SeenUID = "u2", "u" })
 	bare := with(next, func(p *store.Put) { p.Reservations = nil })
 	for name, c := range map[string]struct {
@@ -64,13 +66,14 @@ func TestDecide(t *testing.T) {
 		"held reservation refuses":       {[]store.Put{b}, op{verbPut, here, steal}, decision{err: held("slug/b", b)}},
 		"held reservation of the displaced moves": {[]store.Put{b}, op{verbPut, here, stealing},
 			decision{displace: []store.Identity{b.Identity}, write: &stealing.Document, reservations: stealing.Reservations}},
-		"displacing nobody needs nothing": {nil, op{verbPut, here, stealing}, decision{write: &stealing.Document, reservations: stealing.Reservations}},
-		"delete removes":                  {[]store.Put{a}, op{verbDelete, here, a}, decision{remove: true}},
-		"delete of another life":          {[]store.Put{a}, op{verbDelete, here, newLife}, decision{}},
-		"delete of nothing":               {nil, op{verbDelete, here, a}, decision{}},
-		"retain marks":                    {[]store.Put{a}, op{verbRetain, here, a}, decision{write: marked(a), keepReservations: true}},
-		"retain twice":                    {[]store.Put{retained}, op{verbRetain, here, a}, decision{}},
-		"retain of another life":          {[]store.Put{a}, op{verbRetain, here, newLife}, decision{}},
+		"held reservation of another kind never moves": {[]store.Put{otherKind}, op{verbPut, here, stealingFromOtherKind}, decision{err: held("slug/b", otherKind)}},
+		"displacing nobody needs nothing":              {nil, op{verbPut, here, stealing}, decision{write: &stealing.Document, reservations: stealing.Reservations}},
+		"delete removes":                               {[]store.Put{a}, op{verbDelete, here, a}, decision{remove: true}},
+		"delete of another life":                       {[]store.Put{a}, op{verbDelete, here, newLife}, decision{}},
+		"delete of nothing":                            {nil, op{verbDelete, here, a}, decision{}},
+		"retain marks":                                 {[]store.Put{a}, op{verbRetain, here, a}, decision{write: marked(a), keepReservations: true}},
+		"retain twice":                                 {[]store.Put{retained}, op{verbRetain, here, a}, decision{}},
+		"retain of another life":                       {[]store.Put{a}, op{verbRetain, here, newLife}, decision{}},
 	} {
 		if got := decide(pictureOf(c.holds...), c.op); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
