@@ -262,7 +262,7 @@ func TestKeysByTheRealListener(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id, plain := w.customer()
-	keys, err := guard.NewKeys(guard.KeysOptions{URL: w.decision, Timeout: time.Minute, OnAway: func(_ *http.Request, err error) { t.Error(err) }})
+	keys, err := guard.NewKeys(guard.KeysOptions{URL: w.decision, Deployment: "acme/staging", Timeout: time.Minute, OnAway: func(_ *http.Request, err error) { t.Error(err) }})
 	w.Must(err)
 	var who *guard.Identity
 	mux := http.NewServeMux()

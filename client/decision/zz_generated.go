@@ -94,8 +94,14 @@ func (e CheckAuthzParamsStatus) Valid() bool {
 
 // AuthzCheck A request to decide on.
 type AuthzCheck struct {
+	// App The slug of the app whose credentials are accepted: an APIAuthApp's for keys, an OAuthApp's for access tokens. Absent, every app's.
+	App *string `json:"app,omitempty"`
+
 	// ClientIp The client's address. Absent, the asker's.
 	ClientIp *string `json:"client_ip,omitempty"`
+
+	// Deployment The deployment whose credentials are accepted: its id, or its namespace and name. Required where several deployments are served, unless the path names it.
+	Deployment *string `json:"deployment,omitempty"`
 
 	// Method The HTTP method in upper case.
 	Method string `json:"method"`
@@ -303,6 +309,9 @@ type ExplainAuthzParams struct {
 
 	// ClientIp The client's address.
 	ClientIp *string `form:"client_ip,omitempty" json:"client_ip,omitempty"`
+
+	// Deployment The deployment that the credential must belong to: its id, or its namespace and name.
+	Deployment *string `form:"deployment,omitempty" json:"deployment,omitempty"`
 }
 
 // CheckAuthzJSONRequestBody defines body for CheckAuthz for application/json ContentType.

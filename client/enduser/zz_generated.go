@@ -145,6 +145,7 @@ const (
 	AuthorizationAnswerStepAnswer         AuthorizationAnswerStep = "answer"
 	AuthorizationAnswerStepDecide         AuthorizationAnswerStep = "decide"
 	AuthorizationAnswerStepReauthenticate AuthorizationAnswerStep = "reauthenticate"
+	AuthorizationAnswerStepRefused        AuthorizationAnswerStep = "refused"
 	AuthorizationAnswerStepSignIn         AuthorizationAnswerStep = "sign_in"
 )
 
@@ -156,6 +157,8 @@ func (e AuthorizationAnswerStep) Valid() bool {
 	case AuthorizationAnswerStepDecide:
 		return true
 	case AuthorizationAnswerStepReauthenticate:
+		return true
+	case AuthorizationAnswerStepRefused:
 		return true
 	case AuthorizationAnswerStepSignIn:
 		return true
@@ -1129,14 +1132,17 @@ type AuthorizationStep string
 
 // AuthorizationAnswer How it goes on.
 type AuthorizationAnswer struct {
-	// Step What comes next.
+	// Step What comes next; refused: show who asks, and a link to return_to.
 	Step AuthorizationAnswerStep `json:"step"`
 
 	// RedirectTo Where the browser goes, null while something is left to be asked.
 	RedirectTo *string `json:"redirect_to"`
+
+	// ReturnTo With step refused, where a link may lead back to a client that is not verified. Never redirect to it. Else null.
+	ReturnTo *string `json:"return_to"`
 }
 
-// AuthorizationAnswerStep What comes next.
+// AuthorizationAnswerStep What comes next; refused: show who asks, and a link to return_to.
 type AuthorizationAnswerStep string
 
 // AuthorizationAnswerEnvelope An answer.
@@ -3973,7 +3979,8 @@ func (c *Client) ReadAuthorization(ctx context.Context, request string) (*Author
 //
 // Decision continue answers the client where nothing is left to be asked, and tells the next step where something is;
 // allow grants what is asked for, in an organization and a workspace where scopes are held there; deny refuses it. The
-// browser goes to redirect_to. Where the client asks for one account of the session, and another one is active, continue
+// browser goes to redirect_to. A client that is not verified and asked for prompt none is refused by step refused, without
+// redirect_to: only a click of the person may lead to return_to. Where the client asks for one account of the session, and another one is active, continue
 // makes it the active one before anything is asked. Fails with 400 INVALID_PLACE where not all can be granted there;
 // 401 NOT_AUTHENTICATED; 403 REAUTHENTICATION_REQUIRED; 404 AUTHORIZATION_NOT_FOUND; 409 ACTIVE_ACCOUNT_CHANGED where
 // another account decides than the page showed.

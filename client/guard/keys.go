@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/client"
@@ -25,10 +26,15 @@ const (
 	Admit
 )
 
-// KeysOptions are what a guard of API keys needs. URL is required.
+// KeysOptions are what a guard of API keys needs. URL is required, and Deployment unless URL names it.
 type KeysOptions struct {
-	// URL is the decision listener's, such as http://cardea-decision.cardea-system:8082.
+	// URL is the decision listener's, such as http://cardea-decision.cardea-system:8082. It may end with
+	// /deployments/<id> or /deployments/<namespace>/<name> in place of Deployment.
 	URL string
+	// Deployment is the IdentityDeployment whose keys are accepted, by its id or as "namespace/name".
+	Deployment string
+	// App is the slug of the APIAuthApp whose keys are accepted; absent: every app of the deployment.
+	App string
 	// Timeout bounds the wait for a decision; 0: one second.
 	Timeout time.Duration
 	// WhenAway says what happens while Cardea does not answer; absent: Refuse.
@@ -63,6 +69,9 @@ const maxPermissions = 64
 
 // NewKeys returns a guard of API keys. It asks nobody yet: a service may start before Cardea.
 func NewKeys(options KeysOptions) (*Keys, error) {
+	if options.Deployment == "" && !strings.Contains(options.URL, "/deployments/") {
+		return nil, errors.New(`guard: Deployment is missing: give the deployment's id or "namespace/name", so that other deployments' keys are refused`)
+	}
 	if options.Timeout < 0 {
 		return nil, errors.New("guard: Timeout must not be negative; 0 is one second")
 	}
@@ -141,6 +150,12 @@ func (k *Keys) judge(r *http.Request, permissions []string) (*Identity, http.Hea
 	if address := k.ClientAddress(r); address.IsValid() {
 		text := address.WithZone("").String()
 		question.ClientIp = &text
+	}
+	if k.Deployment != "" {
+		question.Deployment = &k.Deployment
+	}
+	if k.App != "" {
+		question.App = &k.App
 	}
 	if len(permissions) > 0 {
 		question.RequiredPermissions = &permissions

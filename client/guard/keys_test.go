@@ -100,6 +100,7 @@ func (g *guarded) get(path string, lines ...string) *http.Response {
 
 func newKeys(t *testing.T, options guard.KeysOptions) *guard.Keys {
 	t.Helper()
+	options.Deployment = "apps/acme"
 	if options.Timeout == 0 {
 		options.Timeout = time.Minute // a busy machine is no outage
 	}
@@ -127,7 +128,7 @@ func TestKeysAreLetThroughWithWhoTheyAre(t *testing.T) {
 		}
 	}
 	asked, _ := json.Marshal(d.last())
-	want := `{"client_ip":"192.0.2.1","method":"GET","principal":{"type":"api_key","value":"` + key + `"},"required_permissions":["orders:read"],"resource":"/v1/%6Frders"}`
+	want := `{"client_ip":"192.0.2.1","deployment":"apps/acme","method":"GET","principal":{"type":"api_key","value":"` + key + `"},"required_permissions":["orders:read"],"resource":"/v1/%6Frders"}`
 	if string(asked) != want {
 		t.Errorf("asked %s, want %s", asked, want)
 	}
@@ -308,7 +309,8 @@ func TestRedirectedDecisionsTakeTheKeyNowhere(t *testing.T) {
 func TestKeysOptions(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]guard.KeysOptions{
-		"no URL": {}, "no scheme": {URL: "cardea:8082"}, "a negative time": {URL: "http://x", Timeout: -1}, "an unknown word": {URL: "http://x", WhenAway: 7},
+		"no URL": {Deployment: "apps/acme"}, "no scheme": {URL: "cardea:8082", Deployment: "apps/acme"}, "no deployment": {URL: "http://x"},
+		"a negative time": {URL: "http://x", Deployment: "apps/acme", Timeout: -1}, "an unknown word": {URL: "http://x", Deployment: "apps/acme", WhenAway: 7},
 	} {
 		if _, err := guard.NewKeys(options); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -326,7 +328,7 @@ func TestKeysOptions(t *testing.T) {
 		t.Errorf("not answered by Refused: %d", answer.StatusCode)
 	}
 	g.get("/", "X-API-Key: "+key, "X-Forwarded-For: 203.0.113.9")
-	if asked := d.last(); asked["resource"] != "/other" || asked["client_ip"] != "203.0.113.9" {
+	if asked := d.last(); asked["resource"] != "/other" || asked["client_ip"] != "203.0.113.9" || asked["deployment"] != "apps/acme" {
 		t.Errorf("asked %v", asked)
 	}
 	if answer := behind(newKeys(t, guard.KeysOptions{URL: d.URL}).Require()).get("/"+strings.Repeat("x", 9000), "X-API-Key: "+key); answer.StatusCode != 400 {

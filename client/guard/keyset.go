@@ -16,7 +16,7 @@ import (
 
 const (
 	// maxKeySet bounds a key set, in bytes.
-	maxKeySet = 256 << 10
+	maxKeySet = keyset.MaxBytes
 	// retryWithout is the least time between two fetches while no key is held: nobody can be served then.
 	retryWithout = time.Second
 )
@@ -133,7 +133,7 @@ func (s *keySet) get(ctx context.Context) (*jose.JSONWebKeySet, error) {
 	if len(raw) > maxKeySet {
 		return nil, fmt.Errorf("is longer than %d bytes", maxKeySet)
 	}
-	return keyset.Parse(raw)
+	return keyset.Parse(raw, maxKeySet)
 }
 
 // errRedirected: the keys are where the issuer says, and nowhere else.

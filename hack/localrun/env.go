@@ -127,7 +127,7 @@ func (e env) render() string {
 		{"CARDEA_JWT", e.jwt},
 		{"CARDEA_FRONTEND_URL", e.frontendURL},
 		{"CARDEA_INBOX_URL", e.inboxURL},
-		{"CARDEA_DECISION_URL", e.decisionURL},
+		{"CARDEA_DECISION_URL", e.decisionURL + "/deployments/" + e.deploymentID},
 		{"CARDEA_ISSUER", e.issuer},
 		{"CARDEA_OAUTH_CLIENT_ID", e.clientID},
 		{"CARDEA_OAUTH_CLIENT_SECRET", e.clientSecret},

@@ -71,8 +71,9 @@ func (g gateway) path() (string, error) {
 	return exec.LookPath(g.program)
 }
 
-// launch starts a gateway in front of an application, and returns its URL. Of the files in docs only the three addresses change.
-func (g gateway) launch(ctx context.Context, decision, application string) string {
+// launch starts a gateway in front of an application, and returns its URL. Of the files in docs only the three addresses and the deployment
+// change.
+func (g gateway) launch(ctx context.Context, decision, application, deployment string) string {
 	GinkgoHelper()
 	program, err := g.path()
 	if err != nil {
@@ -88,7 +89,7 @@ func (g gateway) launch(ctx context.Context, decision, application string) strin
 	for _, file := range files {
 		content, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "gateways", g.folder, file.Name()))
 		Expect(err).NotTo(HaveOccurred())
-		text := strings.NewReplacer("127.0.0.1:8000", own, "127.0.0.1:8082", strings.TrimPrefix(decision, "http://"), "127.0.0.1:9000", strings.TrimPrefix(application, "http://")).Replace(string(content))
+		text := strings.NewReplacer("127.0.0.1:8000", own, "127.0.0.1:8082", strings.TrimPrefix(decision, "http://"), "127.0.0.1:9000", strings.TrimPrefix(application, "http://"), "acme/acme", deployment).Replace(string(content))
 		Expect(os.WriteFile(filepath.Join(folder, file.Name()), []byte(text), 0o644)).To(Succeed())
 	}
 	started, err := processes.Group().Start(process.Spec{
@@ -128,7 +129,7 @@ func visit(method, url string, headers ...string) (*http.Response, http.Header) 
 }
 
 var _ = Describe("A gateway", Ordered, func() {
-	var namespace string
+	var namespace, intruder string
 	var cardea *testkit.Cardea
 	var behind *httptest.Server
 	BeforeAll(func(ctx context.Context) {
@@ -144,13 +145,18 @@ var _ = Describe("A gateway", Ordered, func() {
 		cardea = start(ctx, testkit.Launch{Role: "standalone", Store: store, Flags: []string{"--trusted-proxies=127.0.0.1/32"}})
 		DeferCleanup(func() { cardea.Kill() })
 		expectAllReady(ctx, namespace)
+		other, err := cluster.Namespace(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		apply(ctx, tenant(other)+limitedApp(other, "shop", `"*"`, posts(30)...)+appKey(other, "shop", "intruder", `"*"`))
+		expectAllReady(ctx, other)
+		intruder = cluster.APIKey(ctx, other, "intruder")
 		behind = application()
 		DeferCleanup(behind.Close)
 	})
 
 	for _, g := range gateways {
 		It("lets "+g.folder+" admit, refuse and limit as declared, whatever the client claims", func(ctx context.Context) {
-			url := g.launch(ctx, cardea.Decision, behind.URL)
+			url := g.launch(ctx, cardea.Decision, behind.URL, namespace+"/acme")
 			plain := cluster.APIKey(ctx, namespace, g.folder)
 			key := "Authorization: Bearer " + plain
 			Eventually(func() int { answer, _ := visit("GET", url+"/v1/orders", key); return answer.StatusCode }).Should(Equal(200))
@@ -162,20 +168,25 @@ var _ = Describe("A gateway", Ordered, func() {
 			Expect(answer).To(HaveHTTPStatus(401))
 			answer, _ = visit("GET", url+"/v1/orders", "X-API-Key: "+plain, key)
 			Expect(answer).To(HaveHTTPStatus(401), "two credentials are none")
+			answer, _ = visit("GET", url+"/v1/orders", "Authorization: Bearer "+intruder)
+			Expect(answer).To(HaveHTTPStatus(401), "another deployment's key, which has every permission")
 			answer, _ = visit("GET", url+"/admin/", key)
 			Expect(answer).To(HaveHTTPStatus(403), "the permission admin is missing")
-			for _, path := range []string{"/%61dmin/x", "/.//admin/x", "/./admin/x", "/x/../admin/x", "/x/%2e%2e/admin/x"} {
+			for _, path := range []string{"/%61dmin/x", "/.//admin/x", "/./admin/x", "/x/../admin/x", "/admin", "/x/%2e%2e/admin/x"} {
 				answer = raw(url, "GET", path, key)
 				Expect(answer.StatusCode).To(BeElementOf(403, 400, 301, 307, 308), "%s is below /admin/ as well", path)
 			}
 
 			forged := []string{
 				key, "X-Cardea-Key-Id: forged", "X-Cardea-Owner-User-Id: 1", "X-Original-Method: GET", "X-Original-URI: /free", "X-Forwarded-Method: GET",
-				"X-Forwarded-Uri: /free", "X-Auth-Status: 200",
+				"X-Forwarded-Uri: /free", "X-Auth-Status: 200", "X_Cardea_Key_Id: forged", "X_Cardea_Owner_User_Id: 1",
 			}
 			for i := range 5 {
 				answer, seen := visit("POST", url+"/v1/orders", forged...)
 				Expect(answer).To(HaveHTTPStatus(200), "request %d", i)
+				for name := range seen {
+					Expect(name).NotTo(HavePrefix("X_"), "frameworks read it as the header with dashes")
+				}
 				Expect(seen["X-Cardea-App"]).To(Equal([]string{"shop"}))
 				Expect(seen["X-Cardea-Permissions"]).To(Equal([]string{"orders:read"}))
 				Expect(seen["X-Cardea-Key-Id"]).To(Equal([]string{strings.Split(plain, "_")[1][:12]}))
@@ -197,7 +208,7 @@ var _ = Describe("A gateway", Ordered, func() {
 	It("enforces five a second and a hundred a day on a real client, through changes of the scheme", func(ctx context.Context) {
 		apply(ctx, limitedApp(namespace, "customers", "", posts(1)...)+fmt.Sprintf(manager, namespace)+appKey(namespace, "manager", "manager", `"api_keys:write"`))
 		expectAllReady(ctx, namespace)
-		url := gateways[0].launch(ctx, cardea.Decision, behind.URL)
+		url := gateways[0].launch(ctx, cardea.Decision, behind.URL, namespace+"/acme")
 		manager := cluster.APIKey(ctx, namespace, "manager")
 		var created testkit.Answer
 		Eventually(func() int {
@@ -247,7 +258,7 @@ var _ = Describe("A gateway", Ordered, func() {
 			if _, err := g.path(); err != nil {
 				continue
 			}
-			url := g.launch(ctx, cardea.Decision, behind.URL)
+			url := g.launch(ctx, cardea.Decision, behind.URL, namespace+"/acme")
 			key := "Authorization: Bearer " + cluster.APIKey(ctx, namespace, g.folder)
 			Eventually(func() int { // Traefik listens before it has read its routes
 				answer, _ := visit("GET", url+"/v1/orders", key)

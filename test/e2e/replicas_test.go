@@ -81,10 +81,10 @@ func (a *asker) count() int {
 }
 
 // load asks all servers until the function it returns is called.
-func (a *asker) load(servers []*testkit.Cardea, key string) (stop func()) {
+func (a *asker) load(servers []*testkit.Cardea, key, deployment string) (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
-	body := fmt.Sprintf(`{"principal":{"type":"api_key","value":%q},"method":"GET","resource":"/"}`, key)
+	body := fmt.Sprintf(`{"principal":{"type":"api_key","value":%q},"method":"GET","resource":"/","deployment":%q}`, key, deployment)
 	for _, server := range servers {
 		for range 2 {
 			running.Go(func() {
@@ -150,7 +150,7 @@ var _ = Describe("Three servers on one Redis", Ordered, func() {
 		Eventually(sharing).Should(BeZero())
 
 		asker := &asker{refused: map[string]int{}}
-		stop := asker.load(servers, key)
+		stop := asker.load(servers, key, namespace+"/acme")
 		defer stop()
 		began := time.Now()
 		Eventually(func() bool { return time.Since(began) > 3*window }).WithTimeout(time.Minute).Should(BeTrue())

@@ -135,7 +135,7 @@ func block(t *testing.T, page, language string, nth int) string {
 func (w *world) place(text, own, application string) string {
 	return strings.NewReplacer(
 		"127.0.0.1:8000", own, "127.0.0.1:9000", application, `listen(9000, "127.0.0.1")`, "listen("+application[len("127.0.0.1:"):]+`, "127.0.0.1")`,
-		"127.0.0.1:8082", strings.TrimPrefix(w.decision, "http://"), "https://app.acme.example", "https://localhost", "cardea:acme:acme", "cardea:acme:staging",
+		"127.0.0.1:8082", strings.TrimPrefix(w.decision, "http://"), "https://app.acme.example", "https://localhost", "cardea:acme:acme", "cardea:acme:staging", `"acme/acme"`, `"acme/staging"`, "deployment=acme/acme", "deployment=acme/staging",
 	).Replace(text)
 }
 
