@@ -9,22 +9,22 @@ import (
 	"net/http"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
 // listen serves HTTP at one address until ctx ends.
 func (s *Server) listen(ctx context.Context, name, address string, handler http.Handler) error {
-	listener, err := s.bind(ctx, name, address)
+	listener, unbind, err := s.bind(ctx, name, address, httpConnections)
 	if err != nil {
 		return err
 	}
+	defer unbind()
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 128, MaxReceiveBufferPerConnection: 256 << 10},
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -38,21 +38,15 @@ func (s *Server) listen(ctx context.Context, name, address string, handler http.
 	return server.Shutdown(drain)
 }
 
-// envoyMessage is the longest request of Envoy that is read, in bytes: headers, and a body that nobody should send here.
-const envoyMessage = 1 << 20
-
-// envoyWorkers is how many goroutines stay to answer Envoy one request after another, with stacks that have grown already; what comes
-// while all are busy gets one of its own.
-const envoyWorkers = 64
-
 // listenEnvoy serves Envoy's external authorization at one address until ctx ends.
 func (s *Server) listenEnvoy(ctx context.Context, address string) error {
-	listener, err := s.bind(ctx, "ext_authz", address)
+	const name = "ext_authz"
+	listener, unbind, err := s.bind(ctx, name, address, envoyConnections)
 	if err != nil {
 		return err
 	}
-	server := s.decisions.EnvoyServer(grpc.MaxRecvMsgSize(envoyMessage), grpc.ConnectionTimeout(10*time.Second), grpc.NumStreamWorkers(envoyWorkers),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * time.Minute}))
+	defer unbind()
+	server := s.decisions.EnvoyServer(envoyOptions(newPlaces(envoyCalls), envoyWithin, s.connections.refused.WithLabelValues(name))...)
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -71,24 +65,27 @@ func (s *Server) listenEnvoy(ctx context.Context, address string) error {
 	return nil
 }
 
-// bind opens a listener, with TLS where the server has a certificate.
-func (s *Server) bind(ctx context.Context, name, address string) (net.Listener, error) {
-	listener, err := net.Listen("tcp", address)
+// bind opens a listener for at most so many connections, with TLS where the server has a certificate. The caller calls unbind when
+// it stopped serving.
+func (s *Server) bind(ctx context.Context, name, address string, connections int) (_ net.Listener, unbind func(), _ error) {
+	opened, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%s listener: %w", name, err)
+		return nil, nil, fmt.Errorf("%s listener: %w", name, err)
 	}
-	s.opts.Log.Info("Serving", "api", name, "address", listener.Addr().String(), "tls", s.opts.TLSCert != "")
+	s.opts.Log.Info("Serving", "api", name, "address", opened.Addr().String(), "tls", s.opts.TLSCert != "")
+	listener, unbind := s.connections.bounded(opened, name, connections)
 	if s.opts.TLSCert == "" {
-		return listener, nil
+		return listener, unbind, nil
 	}
 	watcher, err := certwatcher.New(s.opts.TLSCert, s.opts.TLSKey)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--tls-cert, --tls-key: %w", err), listener.Close())
+		unbind()
+		return nil, nil, errors.Join(fmt.Errorf("--tls-cert, --tls-key: %w", err), listener.Close())
 	}
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
 			s.opts.Log.Error(err, "The TLS certificate is no longer watched; restart to load a new one")
 		}
 	}()
-	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"}}), nil
+	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"}}), unbind, nil
 }

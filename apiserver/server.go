@@ -80,6 +80,8 @@ type Options struct {
 	EgressDenied []netip.Prefix
 	// MaxStaleness bounds how long authenticated requests are answered without contact to the store; 0: unlimited.
 	MaxStaleness time.Duration
+	// AnyDeployment answers decisions that name no deployment also where several deployments are served.
+	AnyDeployment bool
 	// AuditRetention is how long audit records are kept, at least 24 hours; 0: DefaultAuditRetention.
 	AuditRetention time.Duration
 	// PasswordCost is that of new password hashes; the zero Cost is password.DefaultCost. Only tests, which hash hundreds, ask for less.
@@ -106,6 +108,8 @@ type Server struct {
 	// issuing tells clients of sign-ins that ended.
 	issuing  *oauth.Server
 	decision http.Handler
+	// connections are the metrics of the listeners' connections.
+	connections *connectionMetrics
 }
 
 // New composes a server.
@@ -114,12 +118,13 @@ func New(opts Options) (*Server, error) {
 	registerSnapshotMetrics(opts.Registry, follower)
 	policy := egress.NewPolicy(opts.EgressAllowed, opts.EgressDenied)
 	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
-	keySets := jwks.New(opts.Clock, policy)
+	keySets := jwks.New(opts.Clock, policy, jwks.Declared())
 	tokens := authn.NewTokens(keySets, authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
+	opts.Registry.MustRegister(tokens.Collectors()...)
 	keys := keycache.New(keycache.Options{
 		Store: opts.People, MaxStaleness: opts.MaxStaleness, Clock: opts.Clock, Log: opts.Log.WithName("api-keys"), Registry: opts.Registry,
 	})
-	authenticator := &authn.Authenticator{Tokens: tokens, Keys: keys, Proxies: opts.TrustedProxies, Clock: opts.Clock}
+	authenticator := &authn.Authenticator{Tokens: tokens, Keys: keys, Attempts: authn.NewAttempts(), Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher(cmp.Or(opts.PasswordCost, password.DefaultCost)) // one for both listeners: the machine is one
 	limits, counters, err := newLimiter(opts, follower.Current)
 	if err != nil {
@@ -153,8 +158,11 @@ func New(opts Options) (*Server, error) {
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Tokens: accessTokens, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
 		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: route.NewMetrics(opts.Registry, "oauth", opts.Tracer), Next: pages,
 	})
+	if err := opts.Registry.Register(issuing); err != nil {
+		return nil, err
+	}
 	decisions, err := decision.New(decision.Options{
-		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, Tokens: accessTokens, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, Tokens: accessTokens, MaxStaleness: opts.MaxStaleness, AnyDeployment: opts.AnyDeployment,
 		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision", opts.Tracer), Registry: opts.Registry,
 		Journal: opts.Journal, Tracer: opts.Tracer,
 	})
@@ -173,7 +181,7 @@ func New(opts Options) (*Server, error) {
 	}
 	return &Server{
 		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
-		backend: guarded("backend", backend), frontend: guarded("end-user", issuing),
+		backend: guarded("backend", backend), frontend: guarded("end-user", issuing), connections: newConnectionMetrics(opts.Registry),
 	}, nil
 }
 

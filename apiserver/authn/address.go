@@ -45,6 +45,15 @@ func (p Proxies) TrustPeer(r *http.Request) bool {
 // Trust tells whether a peer's word about the client is taken.
 func (p Proxies) Trust(peer netip.Addr) bool { return p.trusts(peer.Unmap().WithZone("")) }
 
+// Peer returns the address of a request's peer, the zero Addr if it is unknown.
+func Peer(r *http.Request) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return peer.Addr().Unmap().WithZone("")
+}
+
 // ClientAddress returns the rightmost hop of X-Forwarded-For that is no trusted proxy, else the peer: everything left of
 // that hop may have been written by the client itself. The zero Addr means that even the peer is unknown.
 func (p Proxies) ClientAddress(r *http.Request) netip.Addr {

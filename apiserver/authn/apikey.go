@@ -3,12 +3,14 @@ package authn
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/keycache"
+	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -16,14 +18,40 @@ import (
 	"github.com/cardea-iam/cardea/store/document"
 )
 
-// ByAPIKey authenticates by an API key, declared or given away by an application, that a client presents. The error is a 401, or
-// a 503 where the store must be asked and does not answer.
-func (a *Authenticator) ByAPIKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key, client netip.Addr) (*Principal, error) {
-	declared, found := s.APIKey(key.ID())
-	if !found && a.Keys != nil {
-		return a.byGivenKey(ctx, s, key)
+// ByPresentedKey is ByAPIKey for the client itself, whose failed attempts are throttled: the error may also be a 429.
+func (a *Authenticator) ByPresentedKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key, client netip.Addr) (*Principal, error) {
+	if _, declared := Declared(s, key); !declared && a.Keys != nil && a.Attempts.TooMany(client, client) {
+		if _, held := a.Keys.Cached(key); !held {
+			return nil, TooManyAttempts()
+		}
 	}
-	return byDeclaredKey(s, key, declared, client, a.Clock())
+	principal, err := a.ByAPIKey(ctx, s, key, client)
+	if err != nil && apierror.Of(err).Status == http.StatusUnauthorized {
+		a.Attempts.Failed(client, client)
+	}
+	return principal, err
+}
+
+// ByAPIKey authenticates by an API key, declared or made at run time, that a client presents. The error is a 401, or a 503 where the store
+// must be asked and does not answer.
+func (a *Authenticator) ByAPIKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key, client netip.Addr) (*Principal, error) {
+	declared, found := Declared(s, key)
+	if !found && a.Keys != nil {
+		return a.byGivenKey(keycache.ForAsker(ctx, ratelimit.AddressOf(client)), s, key)
+	}
+	return byDeclaredKey(s, declared, client, a.Clock())
+}
+
+// Declared returns the declared key that a presented key is. A declared key that has only the public id of the presented one is another key,
+// and does not hide a runtime key of that id.
+func Declared(s *snapshot.Snapshot, key apikey.Key) (*snapshot.Key, bool) {
+	// The digest is computed for unknown ids as well: both take the same time.
+	digest := key.Digest()
+	known, found := s.APIKey(key.ID())
+	if !found || !known.Verifier.Digest.Equal(digest) {
+		return nil, false
+	}
+	return known, true
 }
 
 // byGivenKey authenticates by a key that an application gave away.
@@ -31,6 +59,9 @@ func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, ke
 	known, err := a.Keys.Find(ctx, key)
 	if errors.Is(err, keycache.ErrUnknown) {
 		return nil, apierror.InvalidToken()
+	}
+	if errors.Is(err, keycache.ErrBusy) {
+		return nil, apierror.Unavailable(err, "too many API keys are being looked up: try again")
 	}
 	if err != nil {
 		return nil, apierror.Unavailable(err, "the store is out of reach, and this API key is not known here without it: try again")
@@ -62,10 +93,8 @@ func OfGiven(s *snapshot.Snapshot, known *keycache.Key) (*Principal, bool) {
 }
 
 // byDeclaredKey authenticates by a key of a resource, nil if there is none.
-func byDeclaredKey(s *snapshot.Snapshot, key apikey.Key, known *snapshot.Key, client netip.Addr, now time.Time) (*Principal, error) {
-	// The digest is computed for unknown ids as well: both take the same time.
-	digest := key.Digest()
-	if known == nil || !known.Verifier.Digest.Equal(digest) {
+func byDeclaredKey(s *snapshot.Snapshot, known *snapshot.Key, client netip.Addr, now time.Time) (*Principal, error) {
+	if known == nil {
 		return nil, apierror.InvalidToken()
 	}
 	if expires := known.Verifier.ExpiresAt; expires != nil && !now.Before(*expires) {

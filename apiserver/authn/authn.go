@@ -70,6 +70,8 @@ type Authenticator struct {
 	Tokens *Tokens
 	// Keys finds the keys that applications gave away; nil knows declared ones only.
 	Keys Keys
+	// Attempts throttles failed attempts; nil throttles none.
+	Attempts *Attempts
 	// Proxies tell the client's address.
 	Proxies Proxies
 	Clock   func() time.Time
@@ -97,5 +99,5 @@ func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Pr
 	if err != nil {
 		return nil, apierror.InvalidToken()
 	}
-	return a.ByAPIKey(r.Context(), s, key, a.Proxies.ClientAddress(r))
+	return a.ByPresentedKey(r.Context(), s, key, a.Proxies.ClientAddress(r))
 }

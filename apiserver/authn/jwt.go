@@ -5,11 +5,15 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
 	"github.com/cardea-iam/cardea/apiserver/authn/unverified"
+	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/internal/permission"
@@ -32,6 +36,18 @@ func NewTokens(keys *jwks.Cache, reviews *Reviews, clock func() time.Time) *Toke
 	return &Tokens{keys: keys, reviews: reviews, clock: clock, verified: newMemory()}
 }
 
+// Collectors are the metrics of the memory of verified tokens.
+func (t *Tokens) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cardea_verified_tokens", Help: "Tokens remembered as verified.",
+		}, func() float64 { tokens, _ := t.verified.held(); return float64(tokens) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cardea_verified_token_bytes", Help: "Memory of the tokens remembered as verified, at most 16 MiB.",
+		}, func() float64 { _, bytes := t.verified.held(); return float64(bytes) }),
+	}
+}
+
 // Authenticate returns the principal of a token. The error is a 401, or a 503 where the Kubernetes API must be asked and does
 // not answer.
 func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw string) (*Principal, error) {
@@ -45,28 +61,48 @@ func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw str
 	}
 	client, _ := token.Payload["client_id"].(string)
 	says := presented{token.Claims.Issuer, token.Claims.Audience, client}
-	issuer, err := issuerOf(s, says, t.clock())
-	if err != nil || token.Claims.Subject == "" || !ofItself(issuer, token.Claims.Subject, client) || !timely(issuer, &token.Claims, t.clock()) {
-		return nil, apierror.InvalidToken()
+	for _, issuer := range candidatesOf(s, says, t.clock()) {
+		if token.Claims.Subject == "" || !ofItself(issuer, token.Claims.Subject, client) || !timely(issuer, &token.Claims, t.clock()) {
+			continue
+		}
+		if issuer.Kubernetes {
+			return t.review(ctx, issuer, token, key)
+		}
+		if t.verify(ctx, issuer, token) != nil {
+			continue
+		}
+		permissions, err := t.permissions(ctx, issuer, heldNow(issuer, token.Payload))
+		if err != nil {
+			return nil, err
+		}
+		principal := newTokenPrincipal(issuer, token.Claims.Subject, permissions)
+		t.verified.put(key, says, issuer, principal, token.Claims.Expiry.Time().Add(leeway(issuer)))
+		return principal, nil
 	}
-	if issuer.Kubernetes {
-		return t.review(ctx, issuer, token, key)
-	}
-	if err := t.verify(ctx, issuer, token); err != nil {
-		return nil, apierror.InvalidToken()
-	}
-	permissions, err := t.permissions(ctx, issuer, heldNow(issuer, token.Payload))
+	return nil, apierror.InvalidToken()
+}
+
+// permissionsMost is how many permissions a token may grant: keys have half as many.
+const permissionsMost = 256
+
+// permissions returns what a token grants. The error is a 401 where that is more than permissionsMost, or a 503.
+func (t *Tokens) permissions(ctx context.Context, issuer *snapshot.Issuer, payload map[string]any) ([]string, error) {
+	names, err := t.evaluate(ctx, issuer, payload)
 	if err != nil {
 		return nil, err
 	}
-	principal := newTokenPrincipal(issuer, token.Claims.Subject, permissions)
-	t.verified.put(key, says, issuer, principal, token.Claims.Expiry.Time().Add(leeway(issuer)))
-	return principal, nil
+	if len(names) > permissionsMost && !issuer.OwnSessions { // of its own sessions the server chose the permissions itself
+		return nil, apierror.InvalidToken()
+	}
+	for i, name := range names {
+		names[i] = strings.Clone(name) // it may be a part of the whole claim
+	}
+	return names, nil
 }
 
-// permissions returns what a token grants. Expressions are evaluated one at a time for a deployment: they are the tenant's,
+// evaluate returns what a token grants. Expressions are evaluated one at a time for a deployment: they are the tenant's,
 // and the memory they take is everybody's.
-func (t *Tokens) permissions(ctx context.Context, issuer *snapshot.Issuer, payload map[string]any) ([]string, error) {
+func (t *Tokens) evaluate(ctx context.Context, issuer *snapshot.Issuer, payload map[string]any) ([]string, error) {
 	if issuer.Expression == nil {
 		return issuer.Permissions(payload), nil
 	}
@@ -85,27 +121,6 @@ func newTokenPrincipal(issuer *snapshot.Issuer, subject string, permissions []st
 	}
 }
 
-// selectIssuer finds the one declared issuer of a token. A token for two deployments is refused: it would be a guess.
-func selectIssuer(s *snapshot.Snapshot, tokenIssuer string, audiences []string) (*snapshot.Issuer, error) {
-	for _, issuer := range []string{tokenIssuer, ""} { // "" is the Kubernetes API, which says itself whose its tokens are
-		var found *snapshot.Issuer
-		for _, audience := range audiences {
-			candidate, declared := s.Issuer(issuer, audience)
-			if !declared {
-				continue
-			}
-			if found != nil && found != candidate {
-				return nil, errRefused
-			}
-			found = candidate
-		}
-		if found != nil {
-			return found, nil
-		}
-	}
-	return nil, errRefused
-}
-
 // verify checks the signature with the issuer's key and one of its algorithms.
 func (t *Tokens) verify(ctx context.Context, issuer *snapshot.Issuer, token *unverified.Token) error {
 	if !slices.Contains(issuer.Algorithms, token.Algorithm) {
@@ -114,7 +129,7 @@ func (t *Tokens) verify(ctx context.Context, issuer *snapshot.Issuer, token *unv
 	key := keyset.Find(issuer.Keys, token.KeyID)
 	if issuer.JWKSURL != "" {
 		var err error
-		if key, err = t.keys.Key(ctx, issuer.JWKSURL, token.KeyID); err != nil {
+		if key, err = t.keys.Key(ctx, egress.Asker{Deployment: issuer.Deployment.Deployment}, issuer.JWKSURL, token.KeyID); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,7 @@ func (k issuerKeys) set(t testing.TB) json.RawMessage {
 }
 
 // snapshots holds two deployments: acme with two issuers and the Kubernetes API, and other.
-func testSnapshot(t testing.TB, keys issuerKeys) *snapshot.Snapshot {
+func testSnapshot(t testing.TB, keys issuerKeys, more ...store.Document) *snapshot.Snapshot {
 	t.Helper()
 	deployment := func(name string, id int64, issuers ...document.JWTIssuer) store.Document {
 		payload, err := document.Encode(document.Meta{}, document.Deployment{ManagementWrites: "Enabled", JWTIssuers: issuers})
@@ -78,7 +78,7 @@ func testSnapshot(t testing.TB, keys issuerKeys) *snapshot.Snapshot {
 		}
 	}
 	all := []string{"RS256", "PS256", "ES256", "EdDSA"}
-	f := snapshot.NewFollower(feed{
+	documents := feed{
 		deployment("acme", 1,
 			document.JWTIssuer{Name: "idp", Issuer: "https://idp.example", Audiences: []string{"cardea:ns:acme", "second"}, Algorithms: all, JWKS: keys.set(t), PermissionsClaim: "scope"},
 			document.JWTIssuer{Name: "narrow", Issuer: "https://narrow.example", Audiences: []string{"cardea:ns:acme"}, Algorithms: []string{"ES256"}, JWKS: keys.set(t), PermissionsExpression: "claims.groups"},
@@ -88,7 +88,8 @@ func testSnapshot(t testing.TB, keys issuerKeys) *snapshot.Snapshot {
 				PermissionsExpression: "claims.sub == 'system:serviceaccount:elsewhere:named' || claims.sub.startsWith('system:serviceaccount:ns:') ? ['ai_agents:read'] : ['*']"},
 		),
 		deployment("other", 2, document.JWTIssuer{Name: "idp", Issuer: "https://idp.example", Audiences: []string{"cardea:ns:other"}, Algorithms: all, JWKS: keys.set(t), PermissionsClaim: "scope"}),
-	}, time.Hour, func() time.Time { return now }, logr.Discard())
+	}
+	f := snapshot.NewFollower(append(documents, more...), time.Hour, func() time.Time { return now }, logr.Discard())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()

@@ -3,28 +3,34 @@ package authn
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
+	"github.com/cardea-iam/cardea/apiserver/shares"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// maxVerified bounds the memory of verified tokens.
-const maxVerified = 10_000
+const (
+	// verifiedBytes bounds the memory of verified tokens, and verifiedMost those of one deployment.
+	verifiedBytes = 16 << 20
+	verifiedMost  = 1000
+)
 
 // digest is the SHA-256 of a token: the memory holds no credential.
 type digest = [sha256.Size]byte
 
 // memory remembers whose verified tokens are. A token is known
 //   - until it ends,
-//   - for as long as the snapshot selects the same, unchanged entry of an issuer for it.
+//   - for as long as the same, unchanged entry of an issuer is among the snapshot's candidates for it,
+//   - while its deployment's share of the memory holds it.
 type memory struct {
-	tokens *lru.Cache[digest, verified]
+	mu     sync.RWMutex
+	tokens *shares.Set[digest, *verified]
 }
 
 type verified struct {
+	shares.Item[digest]
 	token     presented
 	issuer    *snapshot.Issuer
 	principal *Principal
@@ -32,29 +38,55 @@ type verified struct {
 }
 
 func newMemory() *memory {
-	tokens, err := lru.New[digest, verified](maxVerified)
-	if err != nil {
-		panic(err) // the size is a constant above 0
-	}
-	return &memory{tokens: tokens}
+	return &memory{tokens: shares.New[digest, *verified](verifiedBytes, verifiedMost)}
 }
 
 // get returns the principal of a token that was verified.
 func (m *memory) get(key digest, s *snapshot.Snapshot, now time.Time) (*Principal, bool) {
+	m.mu.RLock()
 	known, found := m.tokens.Get(key)
+	m.mu.RUnlock()
 	if !found {
 		return nil, false
 	}
-	issuer, err := issuerOf(s, known.token, now)
-	if err != nil || !same(issuer, known.issuer) || !now.Before(known.until) {
-		m.tokens.Remove(key)
+	selected := slices.ContainsFunc(candidatesOf(s, known.token, now), func(issuer *snapshot.Issuer) bool { return same(issuer, known.issuer) })
+	if !selected || !now.Before(known.until) {
+		m.mu.Lock()
+		m.tokens.Delete(key)
+		m.mu.Unlock()
 		return nil, false
 	}
 	return known.principal, true
 }
 
 func (m *memory) put(key digest, token presented, issuer *snapshot.Issuer, principal *Principal, until time.Time) {
-	m.tokens.Add(key, verified{token, issuer, principal, until})
+	if issuer.App != nil { // made for this token: only what same compares is kept of it
+		issuer = &snapshot.Issuer{App: issuer.App, Client: issuer.Client, Deployment: issuer.Deployment}
+	}
+	made := &verified{token: token, issuer: issuer, principal: principal, until: until}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tokens.Put(key, made, issuer.Deployment.Deployment, made.size())
+}
+
+// size estimates what a token takes in memory, from above.
+func (v *verified) size() int64 {
+	const ofToken, ofText = 1024, 48
+	size := ofToken + len(v.token.issuer) + len(v.token.client) + len(v.principal.Subject)
+	for _, audience := range v.token.audiences {
+		size += ofText + len(audience)
+	}
+	for _, name := range v.principal.Permissions() {
+		size += ofText + len(name)
+	}
+	return int64(size)
+}
+
+// held returns how many tokens are remembered, and their bytes.
+func (m *memory) held() (tokens int, bytes int64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.tokens.Len(), m.tokens.Bytes()
 }
 
 // turns let one at a time pass for each name. There are as many names as deployments.

@@ -20,20 +20,58 @@ type presented struct {
 	client string
 }
 
-// issuerOf finds the one issuer of a token: a declared one, or an OAuth app of the deployment that the deployment accepts. A token for two
-// deployments is refused: it would be a guess.
-func issuerOf(s *snapshot.Snapshot, token presented, now time.Time) (*snapshot.Issuer, error) {
+// candidatesOf returns the issuers whose token this may be, in the order in which their keys are tried: the OAuth app whose issuer the
+// token names, where its deployment accepts the app's tokens for the audience; the issuer that a deployment declares for the audience;
+// the Kubernetes API. The signature decides between the first two, so that neither an OAuth app with the host of an issuer that another
+// deployment declares, nor a declaration of another deployment's app, takes the other's tokens away. Several deployments that declare the
+// issuer, each for one of the audiences, are no candidates: choosing one would be a guess.
+func candidatesOf(s *snapshot.Snapshot, token presented, now time.Time) []*snapshot.Issuer {
+	candidates := make([]*snapshot.Issuer, 0, 3)
+	if issuer, accepted := ownIssuer(s, token, now); accepted {
+		candidates = append(candidates, issuer)
+	}
+	declared, unique := declaredIssuer(s, token.issuer, token.audiences)
+	if declared != nil {
+		candidates = append(candidates, declared)
+	}
+	if len(candidates) == 0 && unique { // the Kubernetes API decides about its tokens itself
+		if cluster, _ := declaredIssuer(s, "", token.audiences); cluster != nil {
+			candidates = append(candidates, cluster)
+		}
+	}
+	return candidates
+}
+
+// ownIssuer returns the OAuth app whose issuer a token names, with the token's client, where the app's deployment accepts such tokens for one
+// of the audiences.
+func ownIssuer(s *snapshot.Snapshot, token presented, now time.Time) (*snapshot.Issuer, bool) {
 	app, own := s.AppByIssuer(token.issuer)
 	if !own {
-		return selectIssuer(s, token.issuer, token.audiences)
+		return nil, false
 	}
 	issuer, accepted := s.OAuthIssuer(app, token.audiences, now)
 	client, inUse := clientOf(s, app, token.client)
 	if !accepted || !inUse {
-		return nil, errRefused
+		return nil, false
 	}
 	issuer.Client = client
-	return issuer, nil
+	return issuer, true
+}
+
+// declaredIssuer returns the issuer that a deployment declares for one of the audiences ("" is the Kubernetes API), nil if none does.
+// unique is false if several deployments do.
+func declaredIssuer(s *snapshot.Snapshot, name string, audiences []string) (found *snapshot.Issuer, unique bool) {
+	for _, audience := range audiences {
+		candidate, declared := s.Issuer(name, audience)
+		if !declared {
+			continue
+		}
+		if found != nil && found != candidate {
+			return nil, false
+		}
+		found = candidate
+	}
+	return found, true
 }
 
 // clientOf returns an app's client that is in use.

@@ -25,8 +25,9 @@ import (
 const (
 	// RequestLifetime is how long a person has to decide.
 	RequestLifetime = 10 * time.Minute
-	// MaxRequests is how many requests of one network wait at once; the oldest gives way.
-	MaxRequests = 200
+	// MaxRequests is how many requests of one client address (an IPv4 address or IPv6 /64) wait at once, MaxOfNetwork of one network (IPv4 /24, IPv6
+	// /48), and MaxOfApp of one app. The oldest request of the same network is deleted first.
+	MaxRequests, MaxOfNetwork, MaxOfApp = 200, 1000, 20_000
 	// MaxPushed is how many requests that one client pushed wait at once.
 	MaxPushed = 1000
 	// MaxFamilies is how many authorizations of one person and client live at once, in one place: one a device, and those that are forgotten.
@@ -102,7 +103,7 @@ func FindClient(u *account.Unit, app *App, id string) (*Client, bool, error) {
 	if err != nil || !found {
 		return nil, false, err
 	}
-	client, err = NewRegistered(row)
+	client, err = NewRegistered(u.Tenant, row)
 	return client, err == nil && client.Active && app.Content.Active, err
 }
 
@@ -113,12 +114,8 @@ func MayBeRegistered(id string) bool {
 }
 
 // NewRegistered returns the client of a row.
-func NewRegistered(row people.OAuthClient) (*Client, error) {
-	var content document.OAuthClient
-	if err := json.Unmarshal([]byte(row.Content), &content); err != nil {
-		return nil, fmt.Errorf("a stored client: %w", err)
-	}
-	prepared, err := snapshot.NewClient(content)
+func NewRegistered(tenant *account.Tenant, row people.OAuthClient) (*Client, error) {
+	prepared, err := tenant.Snapshot().RegisteredClient(tenant.Key(), row.Content)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +163,8 @@ func Insert(u *account.Unit, app *App, client *Client, asked Parameters) (handle
 		return "", err
 	}
 	return insert(u, people.AuthorizationRequest{
-		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, CreatedAt: u.Now, ExpiresAt: u.Now.Add(RequestLifetime),
+		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.Neighbourhood,
+		CreatedAt: u.Now, ExpiresAt: u.Now.Add(RequestLifetime),
 	}, MaxRequests)
 }
 
@@ -177,11 +175,15 @@ func Push(u *account.Unit, app *App, client *Client, asked Parameters, lifetime 
 		return "", err
 	}
 	network := "client:" + client.ID
-	if client.Public() { // in its name anybody may push
+	block := network
+	if client.Public() { // anybody can push in its name
 		network += " " + u.Client.Network
 	}
+	if client.Public() || !client.VouchedFor() { // and anybody can register one with a secret
+		block = u.Client.Neighbourhood
+	}
 	return insert(u, people.AuthorizationRequest{
-		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Pushed: true, Network: network, CreatedAt: u.Now, ExpiresAt: u.Now.Add(lifetime),
+		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Pushed: true, Network: network, NetworkBlock: block, CreatedAt: u.Now, ExpiresAt: u.Now.Add(lifetime),
 	}, MaxPushed)
 }
 
@@ -210,7 +212,7 @@ func Pull(u *account.Unit, app *App, client *Client, pushed string) (handle, log
 	if err := json.Unmarshal([]byte(row.Parameters), &asked); err != nil {
 		return "", "", fmt.Errorf("a stored authorization request: %w", err)
 	}
-	row.Pushed, row.Network, row.CreatedAt, row.ExpiresAt = false, u.Client.Network, u.Now, u.Now.Add(RequestLifetime)
+	row.Pushed, row.Network, row.NetworkBlock, row.CreatedAt, row.ExpiresAt = false, u.Client.Network, u.Client.Neighbourhood, u.Now, u.Now.Add(RequestLifetime)
 	handle, err = insert(u, row, MaxRequests)
 	return handle, asked.LoginHint, err
 }
@@ -219,7 +221,7 @@ func insert(u *account.Unit, row people.AuthorizationRequest, most int) (handle 
 	if handle, row.Hash, err = session.Mint(u.Random); err != nil {
 		return "", err
 	}
-	return handle, u.InsertAuthorizationRequest(row, most)
+	return handle, u.InsertAuthorizationRequest(row, people.WaitingBounds{Network: most, NetworkBlock: MaxOfNetwork, App: MaxOfApp})
 }
 
 // Read returns the request of a handle. ErrRequestUnknown: it is over, or its client is, or where it would be answered is the client's no more.

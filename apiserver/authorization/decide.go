@@ -24,6 +24,8 @@ const (
 	StepDecide Step = "decide"
 	// StepAnswer: nothing is left to be asked.
 	StepAnswer Step = "answer"
+	// StepRefused: the client is to be refused, and only a click of the person may lead back to it.
+	StepRefused Step = "refused"
 )
 
 // Person is who decides: a sign-in of a session.
@@ -52,6 +54,8 @@ type Offer struct {
 	// Options are the places to choose among; Place is the chosen one where nothing is to be asked, or the one that was chosen before.
 	Options []Option
 	Place   Place
+	// Back is, with StepRefused, where a link may lead the person: to the client, with the refusal.
+	Back string
 }
 
 // Offer tells what comes next for a person, nil: for nobody.
@@ -148,7 +152,8 @@ func covers(all, some []string) bool {
 	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
 }
 
-// GoOn answers without asking if nothing is left to be asked, and returns where the browser goes then, "" where something is.
+// GoOn answers without asking if nothing is left to be asked, and returns where the browser goes then, "" where something is. The refusal of
+// prompt=none leads to a declared or verified client only; a client that registered itself gets StepRefused (RFC 9700 4.11.2).
 func (r *Request) GoOn(u *account.Unit, person *Person) (Offer, string, error) {
 	offer, err := r.Offer(u, person)
 	switch {
@@ -162,7 +167,12 @@ func (r *Request) GoOn(u *account.Unit, person *Person) (Offer, string, error) {
 		if offer.Step == StepDecide {
 			code = "consent_required"
 		}
-		to, err := r.refuse(u, code, "the person would have to be asked")
+		const description = "the person would have to be asked"
+		if !r.Client.VouchedFor() { // the request stays until it ends: the page can be loaded again
+			offer.Step, offer.Back = StepRefused, r.answer("error", code, "error_description", description)
+			return offer, "", nil
+		}
+		to, err := r.refuse(u, code, description)
 		return offer, to, err
 	}
 	return offer, "", nil
@@ -220,6 +230,9 @@ func (r *Request) noteUse(u *account.Unit) error {
 	}
 	if !found {
 		return ErrRequestUnknown
+	}
+	if row.UsedAt.IsZero() {
+		row.Network = u.Client.Neighbourhood
 	}
 	row.UsedAt = u.Now
 	return u.UpdateOAuthClient(row)

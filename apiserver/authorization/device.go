@@ -42,7 +42,7 @@ func AwaitPerson(u *account.Unit, app *App, client *Client, asked Parameters) (d
 		return "", "", err
 	}
 	d := people.Device{
-		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, State: people.DevicePending, Interval: DeviceInterval,
+		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.Neighbourhood, State: people.DevicePending, Interval: DeviceInterval,
 		CreatedAt: u.Now, ExpiresAt: u.Now.Add(DeviceLifetime),
 	}
 	if deviceCode, d.Hash, err = session.Mint(u.Random); err != nil {
@@ -51,7 +51,7 @@ func AwaitPerson(u *account.Unit, app *App, client *Client, asked Parameters) (d
 	if d.UserCode, err = mintUserCode(u.Random); err != nil {
 		return "", "", err
 	}
-	return deviceCode, d.UserCode[:4] + "-" + d.UserCode[4:], u.InsertDevice(d, MaxRequests)
+	return deviceCode, d.UserCode[:4] + "-" + d.UserCode[4:], u.InsertDevice(d, people.WaitingBounds{Network: MaxRequests, NetworkBlock: MaxOfNetwork, App: MaxOfApp})
 }
 
 // mintUserCode draws letters evenly: a byte beyond the last whole round of them is drawn again.
@@ -108,7 +108,7 @@ func Meet(u *account.Unit, typed string) (handle string, err error) {
 		return "", err
 	}
 	return insert(u, people.AuthorizationRequest{
-		App: d.App, Client: d.Client, Parameters: string(raw), Network: u.Client.Network, CreatedAt: u.Now, ExpiresAt: d.ExpiresAt,
+		App: d.App, Client: d.Client, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.Neighbourhood, CreatedAt: u.Now, ExpiresAt: d.ExpiresAt,
 	}, MaxRequests)
 }
 

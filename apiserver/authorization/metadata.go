@@ -18,8 +18,6 @@ import (
 const (
 	// maxRedirectURIs is how many a client of run time has at most.
 	maxRedirectURIs = 16
-	// maxKeySet bounds the keys that a client signs by, in bytes of JSON.
-	maxKeySet = 64 << 10
 	// The lifetimes of what clients of run time get, in seconds: those of declared ones without settings.
 	registeredAccessSeconds, registeredRefreshSeconds, registeredIdleSeconds = 600, 30 * 24 * 3600, 7 * 24 * 3600
 	// secretPrefix is what the secrets of clients begin with, declared or not.
@@ -150,12 +148,16 @@ func (j *judgement) keys() {
 	if len(j.JWKS) == 0 {
 		return
 	}
-	set, err := keyset.Parse(j.JWKS)
+	most := keyset.MaxRegisteredBytes
+	if j.Vouched {
+		most = keyset.MaxBytes
+	}
+	set, err := keyset.Parse(j.JWKS, most)
 	if err == nil {
 		j.out.JWKS, err = json.Marshal(set)
 	}
-	if err != nil || len(j.JWKS) > maxKeySet {
-		j.fault(memberJWKS, "is no set of public keys of at most 64 KiB")
+	if err != nil {
+		j.fault(memberJWKS, "is no set of at most %d public keys and %d KiB, RSA keys of 2048 to 4096 bits", keyset.MaxKeys, most>>10)
 	}
 }
 

@@ -7,7 +7,8 @@ import "context"
 type Refused struct {
 	// Client is what it calls itself, and Host where Back leads.
 	Client, Host string
-	// Reason is what is wrong, in the protocol's words, and Back the answer to the client.
+	// Reason is what is wrong, in the protocol's words, "" where nothing is: the client wants the person back after a sign-out. Back is where the
+	// link leads.
 	Reason, Back string
 }
 

@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	// maxUnused is how many clients of an app there may be that registered themselves and were never used.
-	maxUnused = 1000
-	// maxUsed is how many more there may be that were used. At this bound one that no grant stands for any more gives way to who registers,
-	// else the one that was used longest ago, if nobody used it for givesWay: by then its tokens have ended. A person has so many grants, so
-	// that nobody alone holds all places.
+	// maxUnused is how many clients of an app there may be that registered themselves and were never used. maxOfNetwork is how many of them one
+	// network (IPv4 /24, IPv6 /48) may have, and how many used ones it keeps when there are too many of those.
+	maxUnused, maxOfNetwork = 1000, 200
+	// maxUsed is how many more there may be that were used. At this bound a new registration evicts, in this order: (1) one that no grant stands for
+	// any more, (2) the one used longest ago of the network that has the most, if that has more than maxOfNetwork, (3) the one used longest ago, if
+	// nobody used it for givesWay: by then its tokens have ended.
 	maxUsed, givesWay = 10_000, registeredRefreshSeconds*time.Second + useNoted
 	// useNoted is how long a use is not noted again.
 	useNoted = 24 * time.Hour
@@ -50,7 +51,7 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 	if err != nil {
 		return Registered{}, err
 	}
-	row := people.OAuthClient{App: app.Entry.ID, Content: string(raw), CreatedAt: u.Now, UpdatedAt: u.Now}
+	row := people.OAuthClient{App: app.Entry.ID, Content: string(raw), Network: u.Client.Neighbourhood, CreatedAt: u.Now, UpdatedAt: u.Now}
 	manager := ""
 	if public {
 		sum := sha256.Sum256(raw)
@@ -77,22 +78,29 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 	if err := u.InsertOAuthClient(row); err != nil {
 		return Registered{}, err
 	}
-	client, err := NewRegistered(row)
+	client, err := NewRegistered(u.Tenant, row)
 	if err != nil {
 		return Registered{}, err
 	}
-	return Registered{client, manager}, u.AuditAs("anonymous", "oauth.client_registered", "oauth_client:"+row.Client, 0)
+	return Registered{client, manager}, auditItself(u, row.App, "anonymous", "oauth.client_registered", "oauth_client:"+row.Client)
 }
 
-// again returns the client of a row to one more who registers as it. Unless it was used it counts as new: who is told its id has as long to use
-// it as anybody.
+// again returns the client of a row to another caller that registers with the same metadata. If it was never used it counts as registered now, by
+// the caller's network, so that every caller has as long to use it. It takes a place of that network: a network renews no more clients than it may
+// have, and takes over no client of another network that is still spared.
 func again(u *account.Unit, row people.OAuthClient) (*Client, error) {
-	if row.UsedAt.IsZero() && row.CreatedAt.Before(u.Now) {
-		if err := u.RenewOAuthClient(row.App, row.Client, u.Now); err != nil {
-			return nil, err
+	client, err := NewRegistered(u.Tenant, row)
+	own := row.Network == u.Client.Neighbourhood
+	if err != nil || !row.UsedAt.IsZero() || !row.CreatedAt.Before(u.Now) || !own && u.Now.Before(row.CreatedAt.Add(spared)) {
+		return client, err
+	}
+	if !own {
+		has, _, err := u.UnusedOAuthClients(row.App, u.Client.Neighbourhood)
+		if err != nil || has >= maxOfNetwork {
+			return client, err
 		}
 	}
-	return NewRegistered(row)
+	return client, u.RenewOAuthClient(row.App, row.Client, u.Client.Neighbourhood, u.Now)
 }
 
 // PutDocument keeps what a client says of itself at its address, good until a time. It may return ErrNoRoom, as a WaitError.
@@ -112,39 +120,85 @@ func PutDocument(u *account.Unit, app *App, id string, content document.OAuthCli
 	if err := makeRoom(u, app); err != nil {
 		return nil, err
 	}
-	row = people.OAuthClient{App: app.Entry.ID, Client: id, Content: string(raw), CreatedAt: u.Now, UpdatedAt: u.Now, FreshUntil: fresh}
+	row = people.OAuthClient{App: app.Entry.ID, Client: id, Content: string(raw), Network: u.Client.Neighbourhood, CreatedAt: u.Now, UpdatedAt: u.Now, FreshUntil: fresh}
 	if err := u.InsertOAuthClient(row); err != nil {
 		return nil, err
 	}
-	return NewRegistered(row)
+	return NewRegistered(u.Tenant, row)
 }
 
-// makeRoom lets the oldest client give way where there are too many that were never used, and one without a grant, or that which was used longest ago, where there
-// are too many of the others. The lock makes those who register at once count each other.
+// makeRoom evicts a client where the app, or the network that registers, has too many. The lock makes registrations at the same time count each other.
 func makeRoom(u *account.Unit, app *App) error {
 	if err := u.Lock("oauth-clients:" + ids.Format(app.Entry.ID)); err != nil {
 		return err
 	}
-	unused, oldest, err := u.UnusedOAuthClients(app.Entry.ID)
-	if err == nil && unused >= maxUnused {
-		err = giveWay(u, oldest, oldest.CreatedAt.Add(spared), registrationWait)
+	if err := makeRoomUnused(u, app.Entry.ID); err != nil {
+		return err
+	}
+	return makeRoomUsed(u, app.Entry.ID)
+}
+
+// makeRoomUnused evicts one of the clients that were never used: (1) the network's own oldest if the network has its share, (2) if the app has too
+// many, the oldest of the network that has the most, if that has more than the caller's, (3) else the oldest. Only (2) evicts one that is spared: a
+// few networks that fill all places refuse no others.
+func makeRoomUnused(u *account.Unit, app int64) error {
+	own, oldest, err := u.UnusedOAuthClients(app, u.Client.Neighbourhood)
+	if err == nil && own >= maxOfNetwork {
+		return giveWay(u, oldest, oldest.CreatedAt.Add(spared), registrationWait)
 	}
 	if err != nil {
 		return err
 	}
-	used, oldest, err := u.UsedOAuthClients(app.Entry.ID)
+	all, oldest, err := u.UnusedOAuthClients(app, "")
+	if err != nil || all < maxUnused {
+		return err
+	}
+	if !u.Now.Before(oldest.CreatedAt.Add(spared)) {
+		return giveWay(u, oldest, u.Now, registrationWait)
+	}
+	theirs, first, err := largest(u, app, false)
+	if err != nil {
+		return err
+	}
+	if theirs > own+1 {
+		return giveWay(u, first, u.Now, registrationWait)
+	}
+	return giveWay(u, oldest, oldest.CreatedAt.Add(spared), registrationWait)
+}
+
+// makeRoomUsed evicts one of the clients that were used, as maxUsed says.
+func makeRoomUsed(u *account.Unit, app int64) error {
+	used, oldest, err := u.UsedOAuthClients(app, "")
 	if err != nil || used < maxUsed {
 		return err
 	}
-	free, found, err := u.UngrantedOAuthClient(app.Entry.ID)
+	free, found, err := u.UngrantedOAuthClient(app)
 	if err != nil {
 		return err
 	}
 	if found && !u.Now.Before(free.UsedAt.Add(spared)) {
-		_, err = u.DeleteOAuthClient(free.App, free.Client, u.Now)
+		return giveWay(u, free, u.Now, usedWait)
+	}
+	theirs, first, err := largest(u, app, true)
+	if err != nil {
 		return err
 	}
+	if theirs > maxOfNetwork {
+		return giveWay(u, first, u.Now, usedWait)
+	}
 	return giveWay(u, oldest, oldest.UsedAt.Add(givesWay), usedWait)
+}
+
+// largest returns how many clients the network has that has the most, and the first of them to go.
+func largest(u *account.Unit, app int64, used bool) (int, people.OAuthClient, error) {
+	network, err := u.LargestClientNetwork(app, used)
+	switch {
+	case err != nil || network == "":
+		return 0, people.OAuthClient{}, err
+	case used:
+		return u.UsedOAuthClients(app, network)
+	}
+	return u.UnusedOAuthClients(app, network)
 }
 
 // giveWay deletes a client that is spared until a time, or says when to try again.
@@ -166,7 +220,7 @@ func Managed(u *account.Unit, app *App, id, token string) (*Client, bool, error)
 	if err != nil || !found || row.Manager == nil || subtle.ConstantTimeCompare(row.Manager, hash) != 1 {
 		return nil, false, err
 	}
-	client, err := NewRegistered(row)
+	client, err := NewRegistered(u.Tenant, row)
 	return client, err == nil, err
 }
 
@@ -197,12 +251,12 @@ func Reregister(u *account.Unit, client *Client, content document.OAuthClient) (
 	if counted.Count > changesPerDay {
 		return nil, &account.WaitError{Reason: ErrChangedTooOften, Wait: counted.Ends.Sub(u.Now)}
 	}
-	return changed, u.AuditAs("oauth_client:"+row.Client, "oauth.client_changed", "oauth_client:"+row.Client, 0)
+	return changed, auditItself(u, row.App, "oauth_client:"+row.Client, "oauth.client_changed", "oauth_client:"+row.Client)
 }
 
 // rewriteItself is Rewrite by the client, which does not say whether it is in use.
 func rewriteItself(u *account.Unit, row people.OAuthClient, content document.OAuthClient) (*Client, error) {
-	before, err := NewRegistered(row)
+	before, err := NewRegistered(u.Tenant, row)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +276,7 @@ func Rewrite(u *account.Unit, row people.OAuthClient, content document.OAuthClie
 	if err := u.UpdateOAuthClient(row); err != nil {
 		return nil, err
 	}
-	return NewRegistered(row)
+	return NewRegistered(u.Tenant, row)
 }
 
 // Make makes a client that a backend vouches for.
@@ -239,5 +293,5 @@ func Make(u *account.Unit, app *App, content document.OAuthClient) (*Client, err
 	if err := u.InsertOAuthClient(row); err != nil {
 		return nil, err
 	}
-	return NewRegistered(row)
+	return NewRegistered(u.Tenant, row)
 }

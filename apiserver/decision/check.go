@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 )
@@ -31,6 +32,10 @@ func (a *API) check(c *call) error {
 	if err != nil {
 		return err
 	}
+	if q.scope.deployment, err = a.oneDeployment(c.deployment, q.scope.deployment, "/deployment"); err != nil {
+		return err
+	}
+	q.peer = authn.Peer(c.r)
 	if !q.client.IsValid() {
 		q.client = a.Authenticator.Proxies.ClientAddress(c.r)
 	}
@@ -44,6 +49,8 @@ func (a *API) check(c *call) error {
 		if refused := apierror.Of(err); refused.Status == http.StatusUnauthorized {
 			c.sendCheck(refused.Status, unauthenticated(c.id[0], notAccepted), refused.Header)
 			return nil
+		} else if refused.Code == pathRefused {
+			return atResource(refused)
 		}
 		return err
 	}
@@ -51,9 +58,17 @@ func (a *API) check(c *call) error {
 	status := http.StatusOK
 	if mirror {
 		status = v.status()
+		limiter.WriteFields(c.Header(), &v.limits)
 	}
 	c.sendCheck(status, v.appendJSON(make([]byte, 0, 1024), c.id[0]), nil)
 	return nil
+}
+
+// atResource says that a path is refused with the member that it stands in.
+func atResource(refused *apierror.Error) *apierror.Error {
+	at := *refused
+	at.Message, at.Faults = "", []apierror.Fault{{Pointer: "/resource", Message: refused.Message}}
+	return &at
 }
 
 // notAccepted is said of every credential that is not accepted.
@@ -107,6 +122,17 @@ func readStrictly(raw []byte) (q question, err error) {
 		q.client = address.Unmap()
 	}
 	o.String("user_agent")
+	if text, ok := o.String("deployment"); ok {
+		if q.scope.deployment, err = parseDeployment(text); err != nil {
+			o.Fault("deployment", "%s", err.Error())
+		}
+	}
+	if text, ok := o.String("app"); ok {
+		if text == "" {
+			o.Fault("app", "must not be empty: leave it out to accept keys of every app")
+		}
+		q.scope.apps = []string{text}
+	}
 	if q.permissions, _ = o.Strings("required_permissions"); len(q.permissions) > maxPermissions {
 		o.Fault("required_permissions", "has %d entries: at most %d are allowed", len(q.permissions), maxPermissions)
 	}
@@ -118,9 +144,9 @@ func readPrincipal(o *body.Object, q *question) {
 	switch kind := require(o, "type"); kind {
 	case "", typeAPIKey:
 	case typeSessionToken:
-		q.session = true
+		q.kind = kindSession
 	case typeAccessToken:
-		q.access = true
+		q.kind = kindAccessToken
 		q.audience, _ = o.String("audience")
 	default:
 		o.Fault("type", "must be %s, %s or %s", typeAPIKey, typeSessionToken, typeAccessToken)

@@ -214,3 +214,31 @@ func TestGuesses(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckWithStatusHasTheLimitsAsHeaders(t *testing.T) {
+	w := newWorld(t)
+	w.limit(scheme.Rule{Unit: "minute", Duration: 1, MaxRequests: 1})
+	check := func(query string) answer {
+		return w.ask(http.MethodPost, "/v1/authz/check"+query, `{"principal":{"type":"api_key","value":"`+w.plain+`"},"method":"GET","resource":"/"}`)
+	}
+	if a := check("?status=http"); a.StatusCode != 200 || a.Header.Get("RateLimit") == "" || a.Header.Get("RateLimit-Policy") == "" {
+		t.Errorf("allowed: %d %v", a.StatusCode, a.Header)
+	}
+	if a := check("?status=http"); a.StatusCode != 429 || a.Header.Get("Retry-After") != "60" {
+		t.Errorf("limited: %d %v", a.StatusCode, a.Header)
+	}
+	if a := check(""); a.StatusCode != 200 || a.Header.Get("Retry-After") != "" {
+		t.Errorf("without the status: %d %v", a.StatusCode, a.Header)
+	}
+}
+
+func TestCheckNamesTheMemberOfARefusedPath(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{"/a%2Fb", "/public/..;/admin", "no-slash"} {
+		a := w.check(w.plain, "GET", path)
+		faults, _ := a.body["errors"].([]any)
+		if a.StatusCode != 400 || len(faults) != 1 || faults[0].(map[string]any)["field"] != "/resource" {
+			t.Errorf("%s: %d %v", path, a.StatusCode, a.body)
+		}
+	}
+}

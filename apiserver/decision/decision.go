@@ -43,6 +43,8 @@ type Options struct {
 	Log          logr.Logger
 	Metrics      *route.Metrics
 	Registry     prometheus.Registerer
+	// AnyDeployment answers decisions that name no deployment also where several deployments are served.
+	AnyDeployment bool
 	// Journal takes samples of decisions, nil: none are kept.
 	Journal *Journal
 	// Tracer makes a span of each decision; nil: none.
@@ -53,7 +55,7 @@ type Options struct {
 type API struct {
 	Options
 	subjects *subjects
-	guesses  *guesses
+	attempts *authn.Attempts
 	outcomes *outcomes
 	verdicts sync.Pool
 	document *openapi.Document
@@ -73,23 +75,33 @@ func New(opts Options) (*API, error) {
 	for path := range handlers {
 		opts.Metrics.Expect(path)
 	}
+	remembered := newSubjects(subjectBytes)
+	opts.Registry.MustRegister(remembered)
+	attempts := opts.Authenticator.Attempts
+	if attempts == nil {
+		attempts = authn.NewAttempts()
+	}
 	return &API{
-		Options: opts, subjects: newSubjects(), guesses: newGuesses(), outcomes: newOutcomes(opts.Registry),
+		Options: opts, subjects: remembered, attempts: attempts, outcomes: newOutcomes(opts.Registry),
 		verdicts: sync.Pool{New: func() any { return &verdict{} }}, document: document, pages: pages,
 	}, nil
 }
 
 // question is what a decision is asked for.
 type question struct {
-	// credential is an API key, or a token where session or access says so; "" is none.
-	credential      string
-	session, access bool
+	// credential is what was presented, of the kind; "" is none.
+	credential string
+	kind       kind
+	// scope says whose credentials are accepted.
+	scope scope
 	// audience is the resource that the asker is, "" where it does not say.
 	audience string
 	method   string
 	// path is as the client sent it.
 	path   string
 	client netip.Addr
+	// peer asks the question: it may choose the client itself.
+	peer netip.Addr
 	// permissions must all be granted.
 	permissions []string
 }
@@ -148,6 +160,9 @@ func (a *API) reach(ctx context.Context, q *question, v *verdict) error {
 	if err := authn.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
 		return err
 	}
+	if q.scope.deployment.none() && !a.AnyDeployment && s.Deployments() > 1 {
+		return errDeploymentRequired()
+	}
 	path, err := ratelimit.CanonicalPath(q.path)
 	if err != nil {
 		refused := apierror.New(http.StatusBadRequest, "%s", err.Error())
@@ -185,13 +200,16 @@ func (a *API) authenticate(ctx context.Context, s *snapshot.Snapshot, q *questio
 		return nil, apierror.Unauthorized()
 	}
 	found, err := a.find(ctx, s, q)
-	if err == nil {
+	if err == nil && q.scope.admits(found, q.kind) {
 		return found, nil
+	}
+	if err == nil {
+		err = apierror.InvalidToken()
 	}
 	switch apierror.Of(err).Status {
 	case http.StatusUnauthorized:
 		if !errors.Is(err, authn.ErrExpired) {
-			a.guesses.count(q.client)
+			a.attempts.Failed(q.client, q.peer)
 		}
 		a.outcomes.unauthenticated.Inc()
 	case http.StatusTooManyRequests:
@@ -203,10 +221,10 @@ func (a *API) authenticate(ctx context.Context, s *snapshot.Snapshot, q *questio
 }
 
 func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*subject, error) {
-	if q.access || q.session && isAccessToken(q.credential) {
+	switch q.kind {
+	case kindAccessToken:
 		return a.byAccessToken(ctx, s, q.credential, q.audience, q.client)
-	}
-	if q.session {
+	case kindSession:
 		return a.bySession(ctx, s, q.credential, q.client)
 	}
 	key, err := apikey.Read(q.credential)
@@ -229,8 +247,8 @@ func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*sub
 		a.Authenticator.Keys.Used(given, now)
 		return known, nil
 	}
-	if _, declared := s.APIKey(key.ID()); !declared && !held && a.guesses.tooMany(q.client) {
-		return nil, tooManyGuesses()
+	if _, declared := authn.Declared(s, key); !declared && !held && a.attempts.TooMany(q.client, q.peer) {
+		return nil, authn.TooManyAttempts()
 	}
 	principal, err := a.Authenticator.ByAPIKey(ctx, s, key, q.client)
 	if err != nil {

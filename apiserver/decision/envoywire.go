@@ -23,8 +23,8 @@ type envoyRequest struct {
 	source string
 	// headers are those of envoyHeaders.
 	headers [len(envoyHeaders)]envoyHeader
-	// permission is the context extension contextPermission.
-	permission string
+	// The context extensions of these names.
+	permission, deployment, app, principal string
 }
 
 // envoyHeader is a header's value in the map of headers, where it has one, and with encode_raw_headers its lines.
@@ -110,10 +110,20 @@ func (m *envoyRequest) readLine(line []byte) error {
 
 func (m *envoyRequest) readExtension(entry []byte) error {
 	key, value, _, err := pair(entry)
-	if err == nil && string(key) == contextPermission {
-		return textInto(&m.permission, value)
+	if err != nil {
+		return err
 	}
-	return err
+	switch string(key) {
+	case contextPermission:
+		return textInto(&m.permission, value)
+	case contextDeployment:
+		return textInto(&m.deployment, value)
+	case contextApp:
+		return textInto(&m.app, value)
+	case contextPrincipal:
+		return textInto(&m.principal, value)
+	}
+	return nil
 }
 
 func headerNumber(key []byte) int {

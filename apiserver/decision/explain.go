@@ -64,6 +64,13 @@ func (a *API) explain(c *call) error {
 	if err != nil {
 		return err
 	}
+	named, err := a.oneDeployment(c.deployment, asked.deployment, "?deployment")
+	if err != nil {
+		return err
+	}
+	if !named.none() && !named.is(asker.Deployment) {
+		return apierror.InvalidToken()
+	}
 	principal, active, err := a.keyOf(c, s, asker, asked)
 	if err != nil {
 		return err
@@ -74,6 +81,7 @@ func (a *API) explain(c *call) error {
 type explainQuery struct {
 	keyID, method, path string
 	client              netip.Addr
+	deployment          deployment
 }
 
 func readExplain(values url.Values) (q explainQuery, err error) {
@@ -98,6 +106,11 @@ func readExplain(values url.Values) (q explainQuery, err error) {
 			faults = append(faults, apierror.Fault{Pointer: "?resource", Message: err.Error()})
 		}
 		q.path = canonical
+	}
+	if text := one("deployment", false); text != "" {
+		if q.deployment, err = parseDeployment(text); err != nil {
+			faults = append(faults, apierror.Fault{Pointer: "?deployment", Message: err.Error()})
+		}
 	}
 	if text := one("client_ip", false); text != "" {
 		address, err := netip.ParseAddr(text)
@@ -126,10 +139,7 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, asked
 			declared, found = s.KeyOf(entry)
 		}
 	}
-	if found {
-		if declared.Entry.Deployment != asker.Deployment.Deployment {
-			return nil, false, unknown
-		}
+	if found && declared.Entry.Deployment == asker.Deployment.Deployment {
 		principal, served := authn.OfDeclared(s, declared)
 		if !served {
 			return nil, false, unknown

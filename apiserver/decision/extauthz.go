@@ -53,8 +53,14 @@ func (a *API) EnvoyServer(options ...grpc.ServerOption) *grpc.Server {
 	return server
 }
 
-// contextPermission is the route's context extension that names required permissions, divided by commas.
-const contextPermission = "permission"
+// The context extensions of a route: the required permissions; the deployment whose credentials are meant, by its id or as
+// namespace/name; the apps and the kinds of credential. Lists are divided by commas.
+const (
+	contextPermission = "permission"
+	contextDeployment = "deployment"
+	contextApp        = "app"
+	contextPrincipal  = "principal"
+)
 
 func (e *extAuthz) check(ctx context.Context, in *envoyRequest) (*envoyAnswer, error) {
 	if e.api.Tracer.On() {
@@ -95,12 +101,33 @@ func (e *extAuthz) question(ctx context.Context, in *envoyRequest) (q question, 
 		return q, apierror.New(http.StatusBadRequest, "the proxy must send the request's method and path")
 	}
 	q.method, q.path = in.method, in.path
-	q.client = e.clientAddress(ctx, in)
+	q.client, q.peer = e.clientAddress(ctx, in), peerAddress(ctx)
 	if in.permission != "" {
 		q.permissions = splitList(in.permission)
 	}
-	q.credential, q.session, err = credential(in.headers[0].all(), in.headers[1].all())
+	if q.scope, err = in.scope(); err != nil {
+		return q, err
+	}
+	q.credential, q.kind, err = credential(in.headers[0].all(), in.headers[1].all())
 	return q, err
+}
+
+// scope reads whose credentials the route means.
+func (m *envoyRequest) scope() (s scope, err error) {
+	if m.deployment != "" {
+		if s.deployment, err = parseDeployment(m.deployment); err != nil {
+			return s, apierror.New(http.StatusBadRequest, "the context extension %s %s", contextDeployment, err.Error())
+		}
+	}
+	if m.app != "" {
+		s.apps = splitList(m.app)
+	}
+	if m.principal != "" {
+		if s.kinds, err = parseKinds(splitList(m.principal)); err != nil {
+			return s, apierror.New(http.StatusBadRequest, "the context extension %s %s", contextPrincipal, err.Error())
+		}
+	}
+	return s, nil
 }
 
 // clientAddress is the address that Envoy names where Envoy is a trusted proxy, and behind further trusted proxies the one that these
@@ -141,7 +168,8 @@ func answerEnvoy(v *verdict, id string) (*envoyAnswer, error) {
 		return written(refuseEnvoy(apierror.New(v.status(), "%s", v.message()), id, limits))
 	}
 	var text [512]byte
-	ok := append(make([]byte, 0, len(v.subject.envoy)+2*len(text)), v.subject.envoy...)
+	identity := v.subject.envoyFields()
+	ok := append(make([]byte, 0, len(identity)+2*len(text)), identity...)
 	if len(v.limits.Rules) > 0 {
 		ok = appendHeaderOption(ok, 6, limiter.FieldLimit, limiter.AppendLimit(text[:0], &v.limits))
 		ok = appendHeaderOption(ok, 6, limiter.FieldPolicy, limiter.AppendPolicy(text[:0], &v.limits))

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 )
@@ -46,6 +48,7 @@ const (
 // options are a gateway's own, from the query of the path that it is configured with.
 type forwardOptions struct {
 	permissions []string
+	scope       scope
 	// deny403 answers 403 for every refusal but 401.
 	deny403 bool
 	// unavailable is what to do while a decision is not possible: "" is 503, or allow, or deny.
@@ -58,9 +61,12 @@ func (a *API) forward(c *call, as *convention) error {
 	if err != nil {
 		return err
 	}
-	q, err := as.question(c.r)
+	if options.scope.deployment, err = a.oneDeployment(c.deployment, options.scope.deployment, "?deployment"); err != nil {
+		return c.notJudged(apierror.Of(err), as, options)
+	}
+	q, err := as.question(c)
 	if err == nil {
-		q.permissions, q.client = options.permissions, a.Authenticator.Proxies.ClientAddress(c.r)
+		q.permissions, q.scope, q.peer, q.client = options.permissions, options.scope, authn.Peer(c.r), a.Authenticator.Proxies.ClientAddress(c.r)
 		v := a.verdicts.Get().(*verdict)
 		defer a.verdicts.Put(v)
 		if err = a.judge(c.r.Context(), &q, v); err == nil {
@@ -85,21 +91,32 @@ func (as *convention) options(r *http.Request) (o forwardOptions, err error) {
 		switch {
 		case name == "permission" && len(sent) <= maxPermissions:
 			o.permissions = sent
+		case name == "deployment" && len(sent) == 1:
+			if o.scope.deployment, err = parseDeployment(sent[0]); err != nil {
+				return o, apierror.New(as.refused, "?deployment %s", err.Error())
+			}
+		case name == "app" && len(sent) <= maxScopeApps && !slices.Contains(sent, ""):
+			o.scope.apps = sent
+		case name == "principal":
+			if o.scope.kinds, err = parseKinds(sent); err != nil {
+				return o, apierror.New(as.refused, "?principal %s", err.Error())
+			}
 		case name == "deny" && len(sent) == 1 && sent[0] == "403":
 			o.deny403 = true
 		case name == "unavailable" && len(sent) == 1 && (sent[0] == "allow" || sent[0] == "deny"):
 			o.unavailable = sent[0]
 		default:
-			return o, apierror.New(as.refused, "the gateway's configuration asks for ?%s, which is none of permission=..., deny=403, unavailable=allow|deny", name)
+			return o, apierror.New(as.refused, "the gateway's configuration asks for ?%s, which is none of deployment=... (once), app=..., principal=..., permission=..., deny=403, unavailable=allow|deny", name)
 		}
 	}
 	return o, nil
 }
 
 // question reads which request is asked about, and with which credential.
-func (as *convention) question(r *http.Request) (q question, err error) {
+func (as *convention) question(c *call) (q question, err error) {
+	r := c.r
 	if as.uri == "" {
-		q.method, q.path = r.Method, strings.TrimPrefix(r.RequestURI, envoyPrefix)
+		q.method, q.path = r.Method, strings.TrimPrefix(r.RequestURI, c.prefix+envoyPrefix)
 	} else {
 		method, uri := r.Header[as.method], r.Header[as.uri]
 		if len(method) != 1 || len(uri) != 1 {
@@ -110,26 +127,37 @@ func (as *convention) question(r *http.Request) (q question, err error) {
 	if !validMethod(q.method) {
 		return q, apierror.New(as.refused, "the request's method is none")
 	}
-	q.credential, q.session, err = credential(r.Header["Authorization"], r.Header["X-Api-Key"])
+	q.credential, q.kind, err = credential(r.Header["Authorization"], r.Header["X-Api-Key"])
 	return q, err
 }
 
-// credential reads the lines of `Authorization: Bearer` or `X-API-Key`. More than one credential is none: which of them the application would
-// take is a guess.
-func credential(authorization, apiKey []string) (value string, session bool, err error) {
+// credential reads the lines of `Authorization: Bearer` or `X-API-Key`, and classifies what they hold. More than one credential is refused:
+// which of them the application would take is unknown.
+func credential(authorization, apiKey []string) (value string, of kind, err error) {
 	switch {
 	case len(authorization)+len(apiKey) == 0:
-		return "", false, nil
+		return "", kindAPIKey, nil
 	case len(authorization)+len(apiKey) > 1:
-		return "", false, apierror.InvalidToken()
+		return "", kindAPIKey, apierror.InvalidToken()
 	case len(apiKey) == 1:
-		return apiKey[0], false, nil
+		return apiKey[0], kindAPIKey, nil
 	}
 	scheme, token, found := strings.Cut(authorization[0], " ")
 	if !found || !strings.EqualFold(scheme, "Bearer") {
-		return "", false, nil
+		return "", kindAPIKey, nil
 	}
-	return token, isToken(token), nil
+	return token, classify(token), nil
+}
+
+// classify reports what a bearer credential is by its form.
+func classify(token string) kind {
+	switch {
+	case !isToken(token):
+		return kindAPIKey
+	case isAccessToken(token):
+		return kindAccessToken
+	}
+	return kindSession
 }
 
 // isToken tells a JSON web token from an API key: it has three parts, and its first is a JSON object in base64.
@@ -160,12 +188,12 @@ func (c *call) sendVerdict(v *verdict, o forwardOptions) {
 
 func (s *subject) writeIdentity(header http.Header) {
 	header[headerKeyID], header[headerApp], header[headerDeployment] = s.keyID, s.app, s.deployment
-	header[headerPermissions], header[headerOwner] = s.permissionList, s.owner
+	header[headerPermissions], header[headerOwner] = s.permissionValues(), s.owner
 }
 
 // notJudged answers where no decision was reached.
 func (c *call) notJudged(refused *apierror.Error, as *convention, o forwardOptions) error {
-	if refused.Code == pathRefused {
+	if refused.Status == http.StatusBadRequest {
 		refused.Status = as.refused
 	}
 	if refused.Status >= 500 {

@@ -2,7 +2,6 @@ package decision
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 )
@@ -28,7 +26,7 @@ const judgedFor = 500 * time.Millisecond
 // byAccessToken finds who an access token of a deployment's authorization server stands for, and what of it is still held. A token is for
 // those whom it names: for the asker where it says which resource it is, else for the deployment itself.
 func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audience string, client netip.Addr) (*subject, error) {
-	digest := apikey.Digest(sha256.Sum256([]byte(audience + " " + raw)))
+	digest := kindAccessToken.digest(audience + " " + raw)
 	now := a.Clock()
 	known := a.subjects.get(digest, s)
 	if known != nil && !known.live(now) {
@@ -38,8 +36,8 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 		return known, nil
 	}
 	app, tenant, claims, ok := a.readAccessToken(s, raw, audience, now)
-	if !ok && a.guesses.tooMany(client) {
-		return nil, tooManyGuesses()
+	if !ok && a.attempts.TooMany(client, client) {
+		return nil, authn.TooManyAttempts()
 	}
 	if !ok {
 		return nil, apierror.InvalidToken()
@@ -144,7 +142,9 @@ func (a *API) newAccessSubject(s *snapshot.Snapshot, app *authorization.App, ten
 	if err != nil {
 		return nil, err
 	}
-	found := &subject{under: s.Position(), principal: principal, binding: binding, expires: judged.Claims.Expiry.Time()}
+	found := &subject{
+		under: s.Position(), principal: principal, binding: binding, expires: judged.Claims.Expiry.Time(), oauthApp: app.Entry.Key,
+	}
 	found.describe(who, permissions, metadata)
 	return found, nil
 }

@@ -22,6 +22,8 @@ func readQuickly(raw []byte) (q question, ok bool) {
 			return seen.first(4) && r.stringInto(&ignored)
 		case "required_permissions":
 			return seen.first(5) && r.strings(&q.permissions)
+		case "deployment":
+			return seen.first(6) && r.deployment(&q.scope.deployment)
 		}
 		return false
 	})
@@ -40,8 +42,20 @@ func (r *quick) principal(q *question) bool {
 		}
 		return false
 	})
-	q.session = kind == typeSessionToken
-	return ok && (q.session || kind == typeAPIKey)
+	if kind == typeSessionToken {
+		q.kind = kindSession
+	}
+	return ok && (kind == typeSessionToken || kind == typeAPIKey)
+}
+
+func (r *quick) deployment(to *deployment) bool {
+	var text string
+	if !r.stringInto(&text) {
+		return false
+	}
+	var err error
+	*to, err = parseDeployment(text)
+	return err == nil
 }
 
 func (r *quick) address(to *netip.Addr) bool {

@@ -11,6 +11,9 @@ var checkBodies = []string{
 	`{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/v1/things","client_ip":"198.51.100.7","required_permissions":["orders:read"]}`,
 	` { "method" : "POST" , "resource":"/","user_agent":"curl/8","required_permissions":[ ],"principal":{"value":"e.y.J","type":"session_token"}} ` + "\n",
 	`{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/","client_ip":"::ffff:10.0.0.1"}`,
+	`{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/","deployment":"apps/acme"}`,
+	`{"deployment":"4509453688918756309","principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/","app":"shop"}`,
+	`{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/","deployment":"acme"}`,
 
 	`{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/é"}`, `{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"\/"}`,
 	`{}`, ``, `[]`, `{"principal":{},"method":"GET","resource":"/"}`, `{"principal":{"type":"api_key","value":"ck_x"},"method":"get","resource":"/"}`,
@@ -24,7 +27,7 @@ var checkBodies = []string{
 // TestWhatIsReadQuickly: the usual bodies are, and what is refused never is.
 func TestWhatIsReadQuickly(t *testing.T) {
 	for i, text := range checkBodies {
-		if _, quickly := readQuickly([]byte(text)); quickly != (i < 3) {
+		if _, quickly := readQuickly([]byte(text)); quickly != (i < 4) {
 			t.Errorf("%s: read quickly: %v", text, quickly)
 		}
 		holdQuickly(t, []byte(text))
@@ -53,7 +56,7 @@ func holdQuickly(t *testing.T, raw []byte) {
 	if err != nil {
 		t.Fatalf("%q was taken, though: %v", raw, err)
 	}
-	if got.credential != want.credential || got.session != want.session || got.method != want.method || got.path != want.path || got.client != want.client || !slices.Equal(got.permissions, want.permissions) {
+	if got.credential != want.credential || got.kind != want.kind || got.method != want.method || got.path != want.path || got.client != want.client || got.scope.deployment != want.scope.deployment || !slices.Equal(got.permissions, want.permissions) {
 		t.Fatalf("%q: %+v, want %+v", raw, got, want)
 	}
 }

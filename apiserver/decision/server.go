@@ -23,6 +23,9 @@ type call struct {
 	// id is the request's, as the value of its header.
 	id       [1]string
 	received time.Time
+	// prefix is the part of the path that names a deployment, "" if none does.
+	prefix     string
+	deployment deployment
 }
 
 // handler is what serves a path.
@@ -49,6 +52,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.id[0] = route.RequestID(r)
 	w.Header()["X-Request-Id"] = c.id[:]
 	path, found, pattern := r.URL.EscapedPath(), false, ""
+	c.deployment, c.prefix, path = cutDeployment(path)
 	if strings.HasPrefix(path, envoyPrefix+"/") {
 		path = envoyPrefix
 	}
@@ -64,7 +68,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.Metrics.Observe(r, c.Status, a.Clock().Sub(c.received))
 	}()
 	switch {
-	case path == "/openapi.json" && r.Method == http.MethodGet:
+	case path == documentPath && r.Method == http.MethodGet:
 		a.document.ServeJSON(c, r)
 	case path == reference.Page && r.Method == http.MethodGet:
 		a.pages.ServePage(c, r)
@@ -81,6 +85,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
+
+// documentPath serves the OpenAPI document.
+const documentPath = "/openapi.json"
 
 var contentTypeJSON = []string{"application/json"}
 

@@ -2,7 +2,6 @@ package decision
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"net/netip"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
 // bySession finds who a session's token stands for. The deployment's default scheme binds it, each user for themselves.
@@ -18,7 +16,10 @@ import (
 // Whoever presents too many bad ones is told so, but each is looked at first: a signature that is right is no guess, whoever else is
 // behind that address, and a token is new every minute.
 func (a *API) bySession(ctx context.Context, s *snapshot.Snapshot, raw string, client netip.Addr) (*subject, error) {
-	digest := apikey.Digest(sha256.Sum256([]byte(raw)))
+	if !isToken(raw) || isAccessToken(raw) {
+		return nil, apierror.InvalidToken()
+	}
+	digest := kindSession.digest(raw)
 	if known := a.subjects.get(digest, s); known != nil {
 		if !known.live(a.Clock()) {
 			return nil, authn.Expired()
@@ -26,8 +27,8 @@ func (a *API) bySession(ctx context.Context, s *snapshot.Snapshot, raw string, c
 		return known, nil
 	}
 	token, err := a.Authenticator.Tokens.SessionToken(ctx, s, raw)
-	if err != nil && !errors.Is(err, authn.ErrExpired) && a.guesses.tooMany(client) {
-		return nil, tooManyGuesses()
+	if err != nil && !errors.Is(err, authn.ErrExpired) && a.attempts.TooMany(client, client) {
+		return nil, authn.TooManyAttempts()
 	}
 	if err != nil {
 		return nil, err

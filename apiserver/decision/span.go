@@ -14,7 +14,7 @@ import (
 
 // judgeTraced is judge within a span. What was asked about (method, path, credential, address) is the client's, and no attribute.
 func (a *API) judgeTraced(ctx context.Context, q *question, v *verdict) error {
-	ctx, span := a.Tracer.Child(ctx, "decision", trace.WithAttributes(tracing.Credential.String(q.kind())))
+	ctx, span := a.Tracer.Child(ctx, "decision", trace.WithAttributes(tracing.Credential.String(q.credentialKind())))
 	defer span.End()
 	err := a.reach(ctx, q, v)
 	span.SetAttributes(tracing.Outcome.String(outcome(v, err)))
@@ -28,17 +28,12 @@ func (a *API) judgeTraced(ctx context.Context, q *question, v *verdict) error {
 	return nil
 }
 
-// kind is the kind of credential a question is asked with.
-func (q *question) kind() string {
-	switch {
-	case q.credential == "":
+// credentialKind names the kind of credential that a question is asked with.
+func (q *question) credentialKind() string {
+	if q.credential == "" {
 		return "none"
-	case q.access || q.session && isAccessToken(q.credential):
-		return typeAccessToken
-	case q.session:
-		return typeSessionToken
 	}
-	return typeAPIKey
+	return q.kind.String()
 }
 
 // outcome is how a decision ended, in a word.

@@ -1,14 +1,18 @@
 package decision
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/limiter"
+	"github.com/cardea-iam/cardea/apiserver/shares"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -22,6 +26,8 @@ type subject struct {
 	under     store.Position
 	principal *authn.Principal
 	binding   limiter.Binding
+	// oauthApp is the slug of the app that issued an access token, "" for other credentials.
+	oauthApp string
 	// expires is when the credential ends, zero: never.
 	expires time.Time
 	// judged is when it was found out what an access token stands for; zero for others, who are known by the configuration alone.
@@ -30,8 +36,11 @@ type subject struct {
 	identity, permissions, metadata []byte
 	// Of the identity headers, each in the form of a header's values.
 	keyID, app, deployment, permissionList, owner []string
-	// envoy are the identity headers as fields of Envoy's answer.
+	// envoy are the identity headers as fields of Envoy's answer, nil where the permissions are long: then envoyFields makes them, and
+	// writeIdentity the header of the permissions.
 	envoy []byte
+
+	shares.Item[apikey.Digest]
 }
 
 func (s *subject) live(now time.Time) bool { return s.expires.IsZero() || now.Before(s.expires) }
@@ -90,13 +99,50 @@ func (s *subject) describe(who identity, permissions []string, metadata json.Raw
 	s.identity, _ = json.Marshal(who) // strings cannot fail
 	s.permissions, _ = json.Marshal(permissions)
 	s.metadata = metadata
-	s.keyID, s.app, s.deployment = []string{who.KeyID}, []string{who.AppSlug}, []string{who.DeploymentID}
-	s.permissionList, s.owner = []string{strings.Join(permissions, ",")}, []string{who.OwnerUserID}
+	s.keyID, s.app, s.deployment, s.owner = []string{who.KeyID}, []string{who.AppSlug}, []string{who.DeploymentID}, []string{who.OwnerUserID}
+	if len(s.permissions) <= longPermissions {
+		s.permissionList = []string{strings.Join(permissions, ",")}
+		s.envoy = s.envoyFields()
+	}
+}
+
+// longPermissions is the length of a list of permissions, in bytes, beyond which it is held once, and each answer makes its form.
+const longPermissions = 1 << 10
+
+// permissionValues is the list of permissions as a header's values.
+func (s *subject) permissionValues() []string {
+	if s.permissionList != nil {
+		return s.permissionList
+	}
+	return []string{strings.Join(s.principal.Permissions(), ",")}
+}
+
+// envoyFields are the identity headers as fields of Envoy's answer.
+func (s *subject) envoyFields() (fields []byte) {
+	if s.envoy != nil {
+		return s.envoy
+	}
 	header := http.Header{}
 	s.writeIdentity(header)
 	for name, values := range header {
-		s.envoy = appendHeaderOption(s.envoy, 2, name, values[0])
+		fields = appendHeaderOption(fields, 2, name, values[0])
 	}
+	return fields
+}
+
+// size estimates what a subject takes in memory, from above.
+func (s *subject) size() int64 {
+	const ofSubject, ofPermission = 1024, 40
+	size := ofSubject + cap(s.identity) + cap(s.permissions) + cap(s.metadata) + cap(s.envoy)
+	for _, values := range [][]string{s.keyID, s.app, s.deployment, s.permissionList, s.owner} {
+		for _, value := range values {
+			size += len(value)
+		}
+	}
+	if s.principal.Declared == nil { // a declared key's permissions are the configuration's
+		size += len(s.permissions) + ofPermission*(1+bytes.Count(s.permissions, []byte(`,`)))
+	}
+	return int64(size)
 }
 
 func idOrNone(id int64) string {
@@ -106,35 +152,63 @@ func idOrNone(id int64) string {
 	return ids.Format(id)
 }
 
-// subjects remembers who was met, at most subjectShards times subjectsMost. What was met under another state of the
-// configuration counts for nothing, and gives way first when somebody asks for it.
+// subjects remembers accepted credentials, in at most subjectBytes with an equal share for each deployment. What was remembered under
+// another state of the configuration counts for nothing.
 type subjects struct {
 	shards [subjectShards]subjectShard
 }
 
 const (
 	subjectShards = 64
-	subjectsMost  = 1024
+	// subjectBytes bounds the memory: about 55,000 keys with few permissions.
+	subjectBytes = 80 << 20
 )
 
 type subjectShard struct {
 	sync.RWMutex
-	known map[apikey.Digest]*subject
+	known *shares.Set[apikey.Digest, *subject]
 }
 
-func newSubjects() *subjects {
+func newSubjects(maxBytes int64) *subjects {
 	s := &subjects{}
 	for i := range s.shards {
-		s.shards[i].known = map[apikey.Digest]*subject{}
+		s.shards[i].known = shares.New[apikey.Digest, *subject](maxBytes/subjectShards, 0)
 	}
 	return s
 }
 
-// get returns who was met with a credential under a state of the configuration, nil if nobody was.
+// Describe implements prometheus.Collector.
+func (s *subjects) Describe(to chan<- *prometheus.Desc) { to <- subjectsHeld; to <- subjectsBytes }
+
+// Collect implements prometheus.Collector.
+func (s *subjects) Collect(to chan<- prometheus.Metric) {
+	held, bytes := s.held()
+	to <- prometheus.MustNewConstMetric(subjectsHeld, prometheus.GaugeValue, float64(held))
+	to <- prometheus.MustNewConstMetric(subjectsBytes, prometheus.GaugeValue, float64(bytes))
+}
+
+var (
+	subjectsHeld  = prometheus.NewDesc("cardea_decision_cached", "Credentials remembered with their decisions' lasting parts.", nil, nil)
+	subjectsBytes = prometheus.NewDesc("cardea_decision_cache_bytes", "Memory of the credentials remembered for decisions.", nil, nil)
+)
+
+// held returns how many credentials are remembered, and their bytes.
+func (s *subjects) held() (count int, bytes int64) {
+	for i := range s.shards {
+		shard := &s.shards[i]
+		shard.RLock()
+		count += shard.known.Len()
+		bytes += shard.known.Bytes()
+		shard.RUnlock()
+	}
+	return count, bytes
+}
+
+// get returns what is remembered of a credential under a state of the configuration, nil for nothing.
 func (s *subjects) get(digest apikey.Digest, under *snapshot.Snapshot) *subject {
 	shard := &s.shards[digest[0]%subjectShards]
 	shard.RLock()
-	found := shard.known[digest]
+	found, _ := shard.known.Get(digest)
 	shard.RUnlock()
 	if found == nil || found.under != under.Position() {
 		return nil
@@ -142,16 +216,10 @@ func (s *subjects) get(digest apikey.Digest, under *snapshot.Snapshot) *subject 
 	return found
 }
 
-// put remembers one; where there is no room, any other is forgotten.
+// put remembers a credential. Where there is no room, another of its deployment is forgotten, if that exceeds its share.
 func (s *subjects) put(digest apikey.Digest, met *subject) {
 	shard := &s.shards[digest[0]%subjectShards]
 	shard.Lock()
 	defer shard.Unlock()
-	if _, known := shard.known[digest]; !known && len(shard.known) >= subjectsMost {
-		for other := range shard.known {
-			delete(shard.known, other)
-			break
-		}
-	}
-	shard.known[digest] = met
+	shard.known.Put(digest, met, met.principal.Deployment.Deployment, met.size())
 }

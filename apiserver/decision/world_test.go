@@ -60,7 +60,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Cleanup(func() { cancel(); running.Wait() })
 	proxies, err := authn.ParseProxies([]string{"192.0.2.1/32"})
 	w.Must(err)
-	tokens := authn.NewTokens(jwks.New(w.Clock.Now, egress.NewPolicy(nil, nil)), authn.NewReviews(nil, nil, w.Clock.Now), w.Clock.Now)
+	tokens := authn.NewTokens(jwks.New(w.Clock.Now, egress.NewPolicy(nil, nil), jwks.Declared()), authn.NewReviews(nil, nil, w.Clock.Now), w.Clock.Now)
 	opts := Options{
 		Snapshots: follower, Authenticator: &authn.Authenticator{Tokens: tokens, Keys: w.keys, Proxies: proxies, Clock: w.Clock.Now},
 		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), w.instant, nil, follower.Current), People: w.Store, Clock: w.Clock.Now, Log: logr.Discard(),

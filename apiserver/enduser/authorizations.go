@@ -84,6 +84,9 @@ func decideAuthorization(c *call) (reply, error) {
 			err = errNotFresh
 		}
 		out := enduserapi.AuthorizationAnswer{Step: enduserapi.AuthorizationAnswerStep(offer.Step)}
+		if offer.Back != "" {
+			out.ReturnTo = &offer.Back
+		}
 		if to != "" {
 			out.Step, out.RedirectTo = enduserapi.AuthorizationAnswerStep(authorization.StepAnswer), &to
 		}

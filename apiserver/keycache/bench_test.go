@@ -16,7 +16,7 @@ func benchCache(b *testing.B, keys ...apikey.Key) *Cache {
 	b.Helper()
 	store := newRows()
 	store.add(keys...)
-	c := New(Options{Store: store, Clock: time.Now, Log: logr.Discard(), Capacity: max(2*len(keys), 1024)})
+	c := New(Options{Store: store, Clock: time.Now, Log: logr.Discard(), Bytes: 1 << 30})
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = c.Run(ctx) }()
@@ -81,7 +81,7 @@ func BenchmarkFindAmongMany(b *testing.B) {
 func BenchmarkHeldBytes(b *testing.B) {
 	const n = 100_000
 	for b.Loop() {
-		c := New(Options{Store: newRows(), Clock: time.Now, Log: logr.Discard(), Capacity: 2 * n})
+		c := New(Options{Store: newRows(), Clock: time.Now, Log: logr.Discard(), Bytes: 1 << 30})
 		store := newRows()
 		var before, after runtime.MemStats
 		runtime.GC()

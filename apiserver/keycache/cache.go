@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// DefaultCapacity is how many keys are held where nobody says.
-	DefaultCapacity = 1_000_000
+	// DefaultBytes bounds the memory of the keys that are held, unless Options say otherwise: about 150,000 keys.
+	DefaultBytes = 80 << 20
 	// trust is how long what was read is taken for true without word from the feed: the bound on how late a revocation is seen.
 	trust = time.Second
 	// unknownFor is how long a digest that no key has is remembered: as late a new key is seen where it was tried too early.
 	unknownFor = time.Second
 	// readPatience bounds one read of the store; whoever waits for it may give up earlier.
 	readPatience = 2 * time.Second
-	// maxReads bounds the reads under way: guesses must not take every connection.
+	// maxReads bounds the reads under way: failed attempts must not take every connection.
 	maxReads = 8
 	// maxFlights bounds how often a key is read again because it changed meanwhile.
 	maxFlights = 4
@@ -36,8 +36,8 @@ var ErrUnknown = errors.New("no such API key")
 // Options are what a Cache needs.
 type Options struct {
 	Store people.Keys
-	// Capacity is how many keys are held at most; 0: DefaultCapacity.
-	Capacity int
+	// Bytes bounds the memory of the keys that are held, with an equal share for each deployment; 0: DefaultBytes.
+	Bytes int64
 	// MaxStaleness bounds for how long held keys are answered with while the store is out of reach; 0: unlimited.
 	MaxStaleness time.Duration
 	// Clock must have Go's monotonic reading, as time.Now has: the wall's jumps then do not make anything fresh.
@@ -51,7 +51,7 @@ type Cache struct {
 	opts   Options
 	shards [shards]*shard
 	shared sharedPermissions
-	reads  chan struct{}
+	reads  queue
 	// began is when the cache's time begins to run.
 	began time.Time
 	// contact is the cache's time, in nanoseconds, just before the last look at the feed that succeeded; never before the first.
@@ -69,12 +69,12 @@ const never = -1 << 62
 
 // New returns a cache.
 func New(opts Options) *Cache {
-	if opts.Capacity <= 0 {
-		opts.Capacity = DefaultCapacity
+	if opts.Bytes <= 0 {
+		opts.Bytes = DefaultBytes
 	}
-	c := &Cache{opts: opts, reads: make(chan struct{}, maxReads), began: opts.Clock()}
+	c := &Cache{opts: opts, began: opts.Clock()}
 	for i := range c.shards {
-		c.shards[i] = newShard(max(opts.Capacity/shards, 1))
+		c.shards[i] = newShard(opts.Bytes / shards)
 	}
 	c.contact.Store(never)
 	c.imported.Store(true) // until the feed knows better
@@ -86,22 +86,46 @@ func (c *Cache) register(registry prometheus.Registerer) {
 	c.outcomes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cardea_api_key_reads_total", Help: "API keys read from the store because they were not held, or not known to be current, by what came of it.",
 	}, []string{"outcome"})
-	for _, outcome := range []string{"found", "unknown", "unavailable"} {
+	for _, outcome := range []string{"found", "unknown", "unavailable", "abandoned", "busy"} {
 		c.outcomes.WithLabelValues(outcome)
 	}
 	if registry != nil {
 		registry.MustRegister(c.outcomes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "cardea_api_keys_held", Help: "API keys that applications gave away, held in memory.",
-		}, func() float64 { return float64(c.Len()) }))
+		}, func() float64 { return float64(c.Len()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cardea_api_key_reads_waiting", Help: "Reads of API keys that wait for their turn, at most 256.",
+		}, func() float64 { return float64(c.reads.length()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cardea_api_key_bytes", Help: "Memory of the API keys that are held.",
+		}, func() float64 { return float64(c.Bytes()) }), prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "cardea_api_keys_evicted_total", Help: "API keys that were dropped from memory for want of room.",
+		}, func() float64 { return float64(c.evicted()) }))
 	}
 }
 
 // Len returns how many keys are held.
 func (c *Cache) Len() (n int) {
 	for _, s := range c.shards {
-		n += s.len()
+		keys, _, _ := s.held()
+		n += keys
 	}
 	return n
+}
+
+// Bytes returns the memory of the keys that are held.
+func (c *Cache) Bytes() (sum int64) {
+	for _, s := range c.shards {
+		_, bytes, _ := s.held()
+		sum += bytes
+	}
+	return sum
+}
+
+func (c *Cache) evicted() (sum uint64) {
+	for _, s := range c.shards {
+		_, _, evicted := s.held()
+		sum += evicted
+	}
+	return sum
 }
 
 // now is the cache's time, in nanoseconds.
@@ -120,7 +144,7 @@ func (c *Cache) Find(ctx context.Context, key apikey.Key) (*Key, error) {
 	held := c.shard(&digest).get(&digest)
 	now := c.now()
 	if held != nil && now-max(c.contact.Load(), held.readAt) <= int64(trust) {
-		return held.asked(), nil
+		return held, nil
 	}
 	return c.findSlowly(ctx, digest, held, now)
 }
@@ -137,17 +161,9 @@ func (c *Cache) Cached(key apikey.Key) (*Key, bool) {
 	}
 	now := c.now()
 	if c.current(held, now) || c.away.Load() && c.bearable(held, now) {
-		return held.asked(), true
+		return held, true
 	}
 	return nil, false
-}
-
-// asked notes that the key was asked for.
-func (k *Key) asked() *Key {
-	if !k.hit.Load() {
-		k.hit.Store(true)
-	}
-	return k
 }
 
 // current tells whether a held key is known to be as it is in the store.
@@ -186,20 +202,25 @@ func (c *Cache) findSlowly(ctx context.Context, digest apikey.Digest, held *Key,
 	case !c.bearable(held, now):
 		return nil, errStale
 	}
-	return held.asked(), nil
+	return held, nil
 }
 
-// read reads a key, once for all who ask at the same time and saw the same held, nil for none. The read is nobody's own: it goes on when the one who began it gives up.
+// read reads a key, once for all that ask at the same time and saw the same held, nil for none. The read belongs to none of them: it
+// goes on when the asker that began it leaves, and is not begun when all left.
 func (c *Cache) read(ctx context.Context, digest apikey.Digest, held *Key) (*Key, error) {
 	s := c.shard(&digest)
 	for range maxFlights {
 		f, lead := s.board(digest, held)
 		if lead {
-			go c.fly(context.WithoutCancel(ctx), s, digest, f)
+			detached := context.WithoutCancel(ctx)
+			c.reads.add(askerOf(ctx), read{
+				do: func() { c.fly(detached, s, digest, f) }, drop: func(err error) { c.drop(s, digest, f, err, "busy") },
+			})
 		}
 		select {
 		case <-f.done:
 		case <-ctx.Done():
+			s.leave(f)
 			return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
 		}
 		s.mu.RLock()
@@ -212,11 +233,26 @@ func (c *Cache) read(ctx context.Context, digest apikey.Digest, held *Key) (*Key
 	return nil, fmt.Errorf("%w: the API key changes faster than it can be read", store.ErrUnavailable)
 }
 
+// drop ends a read that is not made.
+func (c *Cache) drop(s *shard, digest apikey.Digest, f *flight, err error, outcome string) {
+	s.mu.Lock()
+	s.end(digest, f)
+	f.err = err
+	s.mu.Unlock()
+	c.outcomes.WithLabelValues(outcome).Inc()
+	close(f.done)
+}
+
+// errAbandoned ends a read for which nobody waits: nobody sees it.
+var errAbandoned = fmt.Errorf("%w: nobody waits for the API key", store.ErrUnavailable)
+
 // fly does one read.
 func (c *Cache) fly(ctx context.Context, s *shard, digest apikey.Digest, f *flight) {
+	if s.abandoned(digest, f) {
+		c.drop(s, digest, f, errAbandoned, "abandoned")
+		return
+	}
 	defer close(f.done)
-	c.reads <- struct{}{}
-	defer func() { <-c.reads }()
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
 	began := c.now()

@@ -241,7 +241,7 @@ func TestAReadThatBeganBeforeARevocationLoses(t *testing.T) {
 }
 
 func TestReadsRacingRevocationsNeverKeepADeadKey(t *testing.T) {
-	w := newWorld(t, Options{Capacity: 64})
+	w := newWorld(t, Options{Bytes: 64 << 10})
 	for range 200 {
 		key := mint(t)
 		w.rows.add(key)
@@ -330,7 +330,7 @@ func TestUnknownKeysAreRememberedBrieflyAndBounded(t *testing.T) {
 	if !w.finds(late) {
 		t.Error("a new key that was tried too early stays unknown")
 	}
-	s := newShard(1)
+	s := newShard(1 << 10)
 	for i := range 10 * maxUnknown {
 		digest := apikey.Digest{1: byte(i), 2: byte(i >> 8), 3: byte(i >> 16)}
 		f, _ := s.board(digest, nil)
@@ -343,11 +343,11 @@ func TestUnknownKeysAreRememberedBrieflyAndBounded(t *testing.T) {
 }
 
 func TestEvictionKeepsTheBoundAndWhatIsInUse(t *testing.T) {
-	const capacity = 1024
-	w, hot := newWorld(t, Options{Capacity: capacity}), mint(t)
+	const bytes = 1 << 20
+	w, hot := newWorld(t, Options{Bytes: bytes}), mint(t)
 	w.rows.add(hot)
 	w.finds(hot)
-	for range 8 * capacity {
+	for range 8192 {
 		key := mint(t)
 		w.rows.add(key)
 		w.finds(key)
@@ -355,8 +355,49 @@ func TestEvictionKeepsTheBoundAndWhatIsInUse(t *testing.T) {
 			t.Fatal("a key that is asked for all the time was evicted")
 		}
 	}
-	if n := w.cache.Len(); n > capacity || n < capacity/2 {
-		t.Errorf("%d keys are held, the bound is %d", n, capacity)
+	if held := w.cache.Bytes(); held > bytes || held < bytes/2 {
+		t.Errorf("%d bytes are held, the bound is %d", held, bytes)
+	}
+}
+
+// TestKeysOfOneDeploymentPushNoOthersOut: keys with as many permissions and as much metadata as there may be stay within the bound, and
+// another deployment's keys are held.
+func TestKeysOfOneDeploymentPushNoOthersOut(t *testing.T) {
+	t.Parallel()
+	const bytes = 8 << 20
+	w := newWorld(t, Options{Bytes: bytes})
+	large := func(key apikey.Key) {
+		w.rows.add(key)
+		w.rows.set(func() {
+			row := w.rows.keys[key.Digest()]
+			row.Deployment, row.Metadata, row.Permissions = "apps/large", make([]byte, 4<<10), nil
+			for i := range 128 {
+				row.Permissions = append(row.Permissions, fmt.Sprintf("%s:%d:%060d", key.ID(), i, i))
+			}
+			w.rows.keys[key.Digest()] = row
+		})
+		w.finds(key)
+	}
+	var others []apikey.Key
+	for range 100 {
+		other := mint(t)
+		others = append(others, other)
+		w.rows.add(other)
+		w.finds(other)
+	}
+	for range 1500 {
+		large(mint(t))
+		if held := w.cache.Bytes(); held > bytes {
+			t.Fatalf("%d bytes are held, the bound is %d", held, bytes)
+		}
+	}
+	for i, other := range others {
+		if _, held := w.cache.Cached(other); !held {
+			t.Errorf("key %d of the other deployment was pushed out", i)
+		}
+	}
+	if w.cache.shared.bytes > sharedBytes {
+		t.Errorf("lists of permissions take %d bytes", w.cache.shared.bytes)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unique"
 
+	"github.com/cardea-iam/cardea/apiserver/shares"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/permission"
 	"github.com/cardea-iam/cardea/store/people"
@@ -43,12 +44,9 @@ type Key struct {
 	Metadata json.RawMessage
 
 	digest apikey.Digest
-	// place is where the key stands in its shard's ring.
-	place int32
-	// hit tells the eviction that it was asked for since the last time round.
-	hit atomic.Bool
 	// readAt is the cache's time just before it was read, in nanoseconds.
 	readAt int64
+	shares.Item[apikey.Digest]
 	// noted is the time of the last use that was noted, in microseconds.
 	noted atomic.Int64
 }
@@ -88,13 +86,24 @@ func newKey(row people.BoundKey, shared *sharedPermissions, readAt int64) *Key {
 	return k
 }
 
-// maxShared bounds the lists that are held once.
-const maxShared = 10_000
+// size estimates what the key takes in memory, from above. Its list of permissions counts whole, though other keys may share it.
+func (k *Key) size() int64 {
+	const ofKey, ofPermission = 512, 40
+	size := ofKey + len(k.Name) + len(k.PublicID) + len(k.Metadata)
+	for _, name := range k.Permissions.Names {
+		size += ofPermission + len(name)
+	}
+	return int64(size)
+}
+
+// sharedBytes bounds the lists that are held once.
+const sharedBytes = 8 << 20
 
 // sharedPermissions holds each list of permissions once.
 type sharedPermissions struct {
 	mu    sync.Mutex
 	lists map[string]*Permissions
+	bytes int
 }
 
 func (s *sharedPermissions) of(names []string) *Permissions {
@@ -104,8 +113,9 @@ func (s *sharedPermissions) of(names []string) *Permissions {
 	if known, found := s.lists[key]; found {
 		return known
 	}
-	if s.lists == nil || len(s.lists) >= maxShared {
-		s.lists = map[string]*Permissions{}
+	size := 2*len(key) + 40*len(names)
+	if s.bytes += size; s.lists == nil || s.bytes > sharedBytes {
+		s.lists, s.bytes = map[string]*Permissions{}, size
 	}
 	list := &Permissions{Set: permission.NewSet(names), Names: names}
 	s.lists[key] = list

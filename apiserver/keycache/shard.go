@@ -3,6 +3,7 @@ package keycache
 import (
 	"sync"
 
+	"github.com/cardea-iam/cardea/apiserver/shares"
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
@@ -10,18 +11,12 @@ const (
 	shards = 64
 	// maxUnknown bounds the unknown keys that a shard remembers.
 	maxUnknown = 1024
-	// maxPasses bounds how many keys in use an eviction passes over.
-	maxPasses = 64
 )
 
 // shard holds the keys whose digests begin alike.
 type shard struct {
-	mu       sync.RWMutex
-	capacity int
-	keys     map[apikey.Digest]*Key
-	// ring holds the same keys for the eviction, whose hand goes round: a key that was asked for since the last time stays.
-	ring []*Key
-	hand int
+	mu   sync.RWMutex
+	keys *shares.Set[apikey.Digest, *Key]
 	// unknown are digests that no key had, with the cache's time at which that was read.
 	unknown map[apikey.Digest]int64
 	// flights are the reads under way.
@@ -33,17 +28,20 @@ type flight struct {
 	done chan struct{}
 	key  *Key
 	err  error
+	// askers are how many wait for it. The shard's lock guards it.
+	askers int
 	// lost: the key changed since the read began, so that what it brings is not kept. The shard's lock guards it.
 	lost bool
 }
 
-func newShard(capacity int) *shard {
-	return &shard{capacity: capacity, keys: map[apikey.Digest]*Key{}, unknown: map[apikey.Digest]int64{}, flights: map[apikey.Digest]*flight{}}
+// newShard returns a shard whose keys take at most so many bytes.
+func newShard(bytes int64) *shard {
+	return &shard{keys: shares.New[apikey.Digest, *Key](bytes, 0), unknown: map[apikey.Digest]int64{}, flights: map[apikey.Digest]*flight{}}
 }
 
 func (s *shard) get(digest *apikey.Digest) *Key {
 	s.mu.RLock()
-	k := s.keys[*digest]
+	k, _ := s.keys.Get(*digest)
 	s.mu.RUnlock()
 	return k
 }
@@ -64,15 +62,41 @@ var landed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 func (s *shard) board(digest apikey.Digest, seen *Key) (f *flight, lead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k := s.keys[digest]; k != nil && k != seen {
+	if k, held := s.keys.Get(digest); held && k != seen {
 		return &flight{done: landed, key: k}, false
 	}
 	if f = s.flights[digest]; f != nil && !f.lost {
+		f.askers++
 		return f, false
 	}
-	f = &flight{done: make(chan struct{})}
+	f = &flight{done: make(chan struct{}), askers: 1}
 	s.flights[digest] = f
 	return f, true
+}
+
+// leave notes that one asker waits no longer.
+func (s *shard) leave(f *flight) {
+	s.mu.Lock()
+	f.askers--
+	s.mu.Unlock()
+}
+
+// abandoned reports whether nobody waits for a read. None joins it then.
+func (s *shard) abandoned(digest apikey.Digest, f *flight) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.askers > 0 {
+		return false
+	}
+	s.end(digest, f)
+	return true
+}
+
+// end lets nobody join a read any more. The caller holds the lock.
+func (s *shard) end(digest apikey.Digest, f *flight) {
+	if s.flights[digest] == f {
+		delete(s.flights, digest)
+	}
 }
 
 // land ends a read and keeps what it brought, unless the key changed meanwhile: it returns false then. remembered is for how long an
@@ -80,9 +104,7 @@ func (s *shard) board(digest apikey.Digest, seen *Key) (f *flight, lead bool) {
 func (s *shard) land(digest apikey.Digest, f *flight, readAt, remembered int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.flights[digest] == f {
-		delete(s.flights, digest)
-	}
+	s.end(digest, f)
 	switch {
 	case f.lost:
 		return false
@@ -108,34 +130,11 @@ func (s *shard) forget(before int64) {
 	}
 }
 
-// put keeps a key, in the place of one that nobody asked for lately where there is no other.
+// put keeps a key. Where there is no room, a key that nobody asked for lately is dropped: of its own deployment, if that exceeds its
+// share.
 func (s *shard) put(k *Key) {
 	delete(s.unknown, k.digest)
-	if old, held := s.keys[k.digest]; held {
-		k.place = old.place
-		k.hit.Store(true)
-	} else if len(s.ring) < s.capacity {
-		k.place = int32(len(s.ring))
-		s.ring = append(s.ring, nil)
-	} else {
-		k.place = s.evict()
-	}
-	s.ring[k.place] = k
-	s.keys[k.digest] = k
-}
-
-// evict takes a key out of the shard and returns its place.
-func (s *shard) evict() int32 {
-	for range maxPasses {
-		if !s.ring[s.hand].hit.CompareAndSwap(true, false) {
-			break
-		}
-		s.hand = (s.hand + 1) % len(s.ring)
-	}
-	place := s.hand
-	s.hand = (s.hand + 1) % len(s.ring)
-	delete(s.keys, s.ring[place].digest)
-	return int32(place)
+	s.keys.Put(k.digest, k, k.Deployment, k.size())
 }
 
 // invalidate drops a key, and makes a read of it under way lose.
@@ -148,21 +147,7 @@ func (s *shard) invalidate(digest apikey.Digest) {
 	s.drop(digest)
 }
 
-func (s *shard) drop(digest apikey.Digest) {
-	k, held := s.keys[digest]
-	if !held {
-		return
-	}
-	delete(s.keys, digest)
-	last := len(s.ring) - 1
-	s.ring[k.place] = s.ring[last]
-	s.ring[k.place].place = k.place
-	s.ring[last] = nil
-	s.ring = s.ring[:last]
-	if s.hand >= last {
-		s.hand = 0
-	}
-}
+func (s *shard) drop(digest apikey.Digest) { s.keys.Delete(digest) }
 
 // clear drops every key, and makes every read under way lose.
 func (s *shard) clear() {
@@ -171,11 +156,12 @@ func (s *shard) clear() {
 	for _, f := range s.flights {
 		f.lost = true
 	}
-	s.keys, s.ring, s.hand = map[apikey.Digest]*Key{}, nil, 0
+	s.keys.Clear()
 }
 
-func (s *shard) len() int {
+// held returns how many keys the shard holds, their bytes, and how many were dropped for want of room.
+func (s *shard) held() (keys int, bytes int64, evicted uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return len(s.keys)
+	return s.keys.Len(), s.keys.Bytes(), s.keys.Evicted()
 }

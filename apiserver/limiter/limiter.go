@@ -27,14 +27,24 @@ type Limiter struct {
 	current func() *snapshot.Snapshot
 
 	mu sync.RWMutex
-	// schemes are those in force, by the id of their resource.
+	// schemes are the compiled ones, by the id of their resource: see retire.
 	schemes map[int64]*inForce
+	// compiled counts the schemes that were compiled.
+	compiled int64
 }
 
 // inForce is a scheme's program and what it was compiled from.
 type inForce struct {
 	scheme *ratelimit.Scheme
-	entry  *snapshot.Entry
+	// entry is the scheme's resource, nil after its deletion until the scheme is used again.
+	entry *snapshot.Entry
+	// deployment and slug are those of the resource.
+	deployment, slug string
+	// order is the scheme's place among all, by the time at which each was compiled first.
+	order int64
+	// Of a deleted scheme, until is when its counters are all over, in microseconds of the steady clock, and bytes what it takes.
+	deleted      bool
+	until, bytes int64
 }
 
 // Shared judges by counters that replicas share.
@@ -150,8 +160,14 @@ func (l *Limiter) scheme(s *snapshot.Snapshot, entry *snapshot.Entry) *ratelimit
 	if known = l.schemes[entry.ID]; known != nil && (known.entry == entry || l.current() != s) {
 		return known.scheme
 	}
-	compiled := l.engine.Scheme(uint64(entry.ID), snapshot.ContentOf[document.RateLimitScheme](entry).Rules)
-	l.schemes[entry.ID] = &inForce{scheme: compiled, entry: entry}
+	compiled := l.engine.SchemeOf(entry.Deployment, uint64(entry.ID), snapshot.ContentOf[document.RateLimitScheme](entry).Rules)
+	order := l.compiled
+	if known != nil {
+		order = known.order
+	}
+	l.compiled++
+	l.schemes[entry.ID] = &inForce{scheme: compiled, entry: entry, deployment: entry.Deployment, slug: entry.Key, order: order}
+	l.retire()
 	return compiled
 }
 

@@ -37,6 +37,19 @@ func (f feed) Signals(context.Context) <-chan struct{} { return nil }
 // state is the configuration at a revision, in which the scheme free is a resource of a name and an id with a limit.
 func state(t *testing.T, revision int64, name string, id, limit int64) *snapshot.Snapshot {
 	t.Helper()
+	return stateOf(t, revision, declared{name: name, slug: "free", id: id, rules: []scheme.Rule{{Unit: "hour", Duration: 1, MaxRequests: limit}}})
+}
+
+// declared is a scheme of a state.
+type declared struct {
+	name, slug string
+	id         int64
+	rules      []scheme.Rule
+}
+
+// stateOf is the configuration at a revision with schemes, the first of which is the deployment's default.
+func stateOf(t *testing.T, revision int64, schemes ...declared) *snapshot.Snapshot {
+	t.Helper()
 	doc := func(kind, name, key string, id int64, content any) store.Document {
 		payload, err := document.Encode(document.Meta{CreatedAt: time.Unix(1, 0)}, content)
 		if err != nil {
@@ -47,11 +60,11 @@ func state(t *testing.T, revision int64, name string, id, limit int64) *snapshot
 		}
 	}
 	f := feed{position: store.Position{Revision: revision}, documents: []store.Document{
-		doc(v1alpha1.KindIdentityDeployment, "acme", "", 1, document.Deployment{DefaultScheme: name}),
-		doc(v1alpha1.KindRateLimitScheme, name, "free", id, document.RateLimitScheme{
-			Slug: "free", Rules: []scheme.Rule{{Unit: "hour", Duration: 1, MaxRequests: limit}},
-		}),
+		doc(v1alpha1.KindIdentityDeployment, "acme", "", 1, document.Deployment{DefaultScheme: schemes[0].name}),
 	}}
+	for _, of := range schemes {
+		f.documents = append(f.documents, doc(v1alpha1.KindRateLimitScheme, of.name, of.slug, of.id, document.RateLimitScheme{Slug: of.slug, Rules: of.rules}))
+	}
 	follower := snapshot.NewFollower(f, time.Hour, time.Now, logr.Discard())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

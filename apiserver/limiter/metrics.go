@@ -1,8 +1,12 @@
 package limiter
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 )
 
@@ -13,13 +17,17 @@ var (
 	counterBytes  = prometheus.NewDesc("cardea_ratelimit_counter_bytes", "Memory of the counters.", nil, nil)
 	evicted       = prometheus.NewDesc("cardea_ratelimit_evicted_total",
 		"Counters that gave way for want of memory though they still counted something: raise --limiter-memory.", nil, nil)
+	unreported = prometheus.NewDesc("cardea_ratelimit_unreported_schemes",
+		"Rate-limit schemes in use without series of their rules, because their deployment has too many rules.", nil, nil)
+	deletedHeld = prometheus.NewDesc("cardea_ratelimit_deleted_schemes",
+		"Deleted rate-limit schemes that are held because their counters are not over.", nil, nil)
 	shared = prometheus.NewDesc("cardea_ratelimit_shared_address_total",
 		"Decisions over a client address that shared one counter with others for want of memory.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (l *Limiter) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{decisionsOfRule, counterBlocks, counterBytes, evicted, shared} {
+	for _, desc := range []*prometheus.Desc{decisionsOfRule, counterBlocks, counterBytes, evicted, shared, unreported, deletedHeld} {
 		to <- desc
 	}
 }
@@ -32,20 +40,39 @@ func (l *Limiter) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(counterBytes, prometheus.GaugeValue, float64(stats.Bytes))
 	to <- prometheus.MustNewConstMetric(evicted, prometheus.CounterValue, float64(stats.Evicted))
 	to <- prometheus.MustNewConstMetric(shared, prometheus.CounterValue, float64(stats.Shared))
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	now := l.current()
-	for id, known := range l.schemes {
-		if entry, found := now.BySlug(known.entry.Kind, known.entry.Deployment, known.entry.Key); !found || entry.ID != id {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retire()
+	declared := make([]*inForce, 0, len(l.schemes))
+	for _, known := range l.schemes {
+		if !known.deleted {
+			declared = append(declared, known)
+		}
+	}
+	to <- prometheus.MustNewConstMetric(deletedHeld, prometheus.GaugeValue, float64(len(l.schemes)-len(declared)))
+	slices.SortFunc(declared, func(a, b *inForce) int { return cmp.Compare(a.order, b.order) })
+	rules, omitted, now := map[string]int{}, 0, l.current()
+	for _, known := range declared {
+		if entry, found := now.BySlug(v1alpha1.KindRateLimitScheme, known.deployment, known.slug); !found || uint64(entry.ID) != known.scheme.ID {
 			continue
 		}
-		for text, total := range totals(known.scheme) {
-			labels := []string{known.entry.Deployment, known.entry.Key, text}
+		of := totals(known.scheme)
+		if rules[known.deployment]+len(of) > rulesReported {
+			omitted++
+			continue
+		}
+		rules[known.deployment] += len(of)
+		for text, total := range of {
+			labels := []string{known.deployment, known.slug, text}
 			to <- prometheus.MustNewConstMetric(decisionsOfRule, prometheus.CounterValue, total[0], append(labels, "allowed")...)
 			to <- prometheus.MustNewConstMetric(decisionsOfRule, prometheus.CounterValue, total[1], append(labels, "denied")...)
 		}
 	}
+	to <- prometheus.MustNewConstMetric(unreported, prometheus.GaugeValue, float64(omitted))
 }
+
+// rulesReported bounds the rules of a deployment that have series of their own: those of the schemes that were used first.
+const rulesReported = 256
 
 // totals adds up what the rules of each text allowed and denied.
 func totals(s *ratelimit.Scheme) map[string][2]float64 {

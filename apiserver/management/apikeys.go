@@ -165,13 +165,15 @@ func (a *API) updateKey(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return p.changeKey(entry, app, func(u *account.Unit, k people.APIKey) (people.APIKey, error) {
-		if !k.RevokedAt.IsZero() {
+		if !k.Active(p.Now) {
 			return k, account.ErrKeyEnded
 		}
-		if err := c.mayGrant(added(sent.permissions, k.Permissions), app.Ceiling); err != nil {
+		before := k
+		changed := sent.apply(&k)
+		if err := c.mayExtend(before, k, app.Ceiling); err != nil {
 			return k, err
 		}
-		if !sent.apply(&k) {
+		if !changed {
 			return k, nil
 		}
 		k.UpdatedAt = p.Now

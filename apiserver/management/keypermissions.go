@@ -8,6 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/internal/permission"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // readKeyPermissions reads the permissions of a key: what its app lacks is a fault. `*` stands for all of the app's.
@@ -39,6 +40,17 @@ func (c *call) mayGrant(granted []string, ceiling permission.Set) error {
 		}
 	}
 	return nil
+}
+
+// mayExtend decides whether a credential may change a key. A change that extends what the key may do, for how long or how often (a later or
+// removed expiry, another scheme) needs what creating the key as it will be needs; any other change needs the permissions that it adds.
+// A key that acts for a user manages nothing, so extending it grants nothing here.
+func (c *call) mayExtend(before, after people.APIKey, ceiling permission.Set) error {
+	later := !before.ExpiresAt.IsZero() && (after.ExpiresAt.IsZero() || after.ExpiresAt.After(before.ExpiresAt))
+	if (later || after.Scheme != before.Scheme) && after.Owner == 0 {
+		return c.mayGrant(after.Permissions, ceiling)
+	}
+	return c.mayGrant(added(after.Permissions, before.Permissions), ceiling)
 }
 
 // added are the names that are not in a list yet.

@@ -332,6 +332,35 @@ func TestNobodyGivesAwayARightThatTheyLack(t *testing.T) {
 	}
 }
 
+// An expired key stays ended, and a key is extended only with the permissions that it has.
+func TestAKeyIsExtendedOnlyByACredentialThatMayCreateIt(t *testing.T) {
+	s := keyWorld(t)
+	following(t, s)
+	now := time.Now()
+	expired := people.APIKey{
+		ID: 99, PublicID: "expiredkey01", App: "tools", Name: "expired", Permissions: []string{"*"}, CreatedAt: now.Add(-time.Hour), UpdatedAt: now, ExpiresAt: now.Add(-time.Minute),
+	}
+	if err := s.rows.Change(t.Context(), "ns/acme", func(tx people.Tx) error { return tx.InsertAPIKey(expired) }); err != nil {
+		t.Fatal(err)
+	}
+	soon, later := now.Add(time.Hour).UTC().Format(time.RFC3339), now.Add(2*time.Hour).UTC().Format(time.RFC3339)
+	strong, _ := s.creates(t, "tools", `{"name":"strong","permissions":["users:write"],"expires_at":"`+soon+`"}`)
+	own, weak := s.creates(t, "tools", `{"name":"weak","permissions":["api_keys:write"],"expires_at":"`+soon+`"}`)
+	tools := "/api-auth/apps/tools/keys/"
+	s.says(t, "PATCH", tools+"99", `{"expires_at":null}`, 409, "has expired")
+	s.says(t, "PATCH", tools+"99", `{"name":"renamed"}`, 409)
+	admin := s.key
+	s.key = weak
+	s.says(t, "PATCH", tools+"99", `{"expires_at":null}`, 409)
+	s.says(t, "PATCH", tools+strong.ID, `{"expires_at":null}`, 403, "users:write")
+	s.says(t, "PATCH", tools+strong.ID, `{"expires_at":"`+later+`"}`, 403, "users:write")
+	s.says(t, "PATCH", tools+strong.ID, `{"name":"renamed"}`, 200)
+	s.says(t, "PATCH", tools+strong.ID, `{"expires_at":"`+now.Add(time.Minute).UTC().Format(time.RFC3339)+`"}`, 200)
+	s.says(t, "PATCH", tools+own.ID, `{"expires_at":"`+later+`"}`, 200)
+	s.key = admin
+	s.says(t, "PATCH", tools+strong.ID, `{"expires_at":null}`, 200)
+}
+
 func TestAnotherTenantsKeysDoNotExist(t *testing.T) {
 	s := keyWorld(t)
 	foreign := people.APIKey{ID: 77, PublicID: "foreign", App: "shop", Name: "foreign", CreatedAt: time.Now(), UpdatedAt: time.Now()}

@@ -46,7 +46,7 @@ func (a *API) listOAuthClients(c *call) (reply, error) {
 		rest := limit - len(declared)
 		rows, err := u.ListOAuthClients(app.ID, at.row, rest+1)
 		for _, row := range rows[:min(len(rows), rest)] {
-			client, err := authorization.NewRegistered(row)
+			client, err := authorization.NewRegistered(u.Tenant, row)
 			if err != nil {
 				return err
 			}
@@ -198,7 +198,7 @@ func (p *peopleRequest) changeClient(do func(*account.Unit, *authorization.Clien
 		if err != nil {
 			return err
 		}
-		client, err := authorization.NewRegistered(row)
+		client, err := authorization.NewRegistered(u.Tenant, row)
 		if err != nil {
 			return err
 		}

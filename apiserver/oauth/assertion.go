@@ -3,7 +3,6 @@ package oauth
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
+	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
@@ -62,6 +62,15 @@ func (c *call) asserted(client *authorization.Client, form url.Values) (bool, er
 	return first, err
 }
 
+// asker returns for whom the keys of a client are fetched: for the deployment, and for the network of the request where the client registered itself.
+func (c *call) asker(client *authorization.Client) egress.Asker {
+	asker := egress.Asker{Deployment: c.Deployment.Deployment}
+	if !client.VouchedFor() {
+		asker.Network = account.NewClient(c.address(), "").Neighbourhood
+	}
+	return asker
+}
+
 // assertionKey finds the client's key that an assertion names, nil for none. Where it names none, the client has to have one of the kind.
 func (c *call) assertionKey(client *authorization.Client, header jose.Header) (any, error) {
 	if client.JWKSURL != "" {
@@ -69,7 +78,7 @@ func (c *call) assertionKey(client *authorization.Client, header jose.Header) (a
 		if !client.VouchedFor() {
 			keys = c.strangers
 		}
-		key, err := keys.Key(c.r.Context(), client.JWKSURL, header.KeyID)
+		key, err := keys.Key(c.r.Context(), c.asker(client), client.JWKSURL, header.KeyID)
 		if err != nil {
 			tracing.Logger(c.r.Context(), c.Log).Info("The keys of a client cannot be had", "client", client.ID, "error", err.Error())
 			return nil, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the keys at the client's jwksURL cannot be had now: try again", RetryAfter: 30 * time.Second}
@@ -80,7 +89,7 @@ func (c *call) assertionKey(client *authorization.Client, header jose.Header) (a
 		return key.Key, nil
 	}
 	if client.Client.Keys == nil {
-		return nil, fmt.Errorf("client %s has no keys", client.ID)
+		return nil, nil
 	}
 	fitting := slices.DeleteFunc(slices.Clone(client.Client.Keys.Keys), func(key jose.JSONWebKey) bool {
 		return header.KeyID != "" && key.KeyID != header.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm

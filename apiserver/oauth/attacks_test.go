@@ -187,6 +187,56 @@ var attacks = map[string]func(s *scene){
 			s.t.Errorf("a link to the page itself: %d", status)
 		}
 	},
+	"9700 4.11.2 a client of the attacker, whose valid request or sign-out leads there without a click": func(s *scene) {
+		s.openToAll()
+		const evil = "https://evil.example/sign-in"
+		made := s.ask("POST", "/register", "", map[string]any{
+			"client_name": "Harmless", "redirect_uris": []string{evil}, "post_logout_redirect_uris": []string{evil}, "token_endpoint_auth_method": "none",
+		})
+		own := &client{w: s.world, id: made.text("client_id")}
+		query := own.request("jobs:read")
+		query.Set("redirect_uri", evil)
+		query.Set("prompt", "none")
+		nobody := &person{w: s.world, client: &http.Client{CheckRedirect: s.victim.client.CheckRedirect}}
+		for code, p := range map[string]*person{"login_required": nobody, "consent_required": s.victim} {
+			page := p.authorize(query)
+			for range 2 { // and when the page is loaded again
+				status, text := p.read(page.Path)
+				if status != 400 || !strings.Contains(text, `href="`+evil+`?error=`+code) || !strings.Contains(text, "not verified by Acme") {
+					s.t.Errorf("%s: %d %s", code, status, text)
+				}
+			}
+		}
+		if got := s.victim.decide(s.victim.authorize(query), map[string]any{"decision": "continue"}); got["step"] != "refused" || got["redirect_to"] != nil || !strings.HasPrefix(fmt.Sprint(got["return_to"]), evil) {
+			s.t.Errorf("the API: %v", got)
+		}
+		query.Del("prompt")
+		token := own.post("/token", redeemAt(evil, s.attacker.allow(query).Get("code")))
+		if token.text("id_token") == "" {
+			query.Set("scope", "openid")
+			token = own.post("/token", redeemAt(evil, s.attacker.allow(query).Get("code")))
+		}
+		for what, more := range map[string]url.Values{"": {}, "asked": {"asked": {"1"}}, "another session's hint": {"id_token_hint": {token.text("id_token")}}} {
+			leave := url.Values{"client_id": {own.id}, "post_logout_redirect_uri": {evil}, "state": {"st"}}
+			for name, values := range more {
+				leave[name] = values
+			}
+			path := "/oauth/portal/logout?" + leave.Encode()
+			if status, header, raw := nobody.send("GET", path, nil); status != 400 || header.Get("Location") != "" {
+				s.t.Errorf("signed out, %s: %d %s %s", what, status, header.Get("Location"), raw)
+			}
+			if status, text := nobody.read(path); status != 200 || !strings.Contains(text, `href="`+evil+`?state=st"`) || !strings.Contains(text, "not verified by Acme") {
+				s.t.Errorf("signed out, %s: %d %s", what, status, text)
+			}
+			if _, header, _ := s.victim.send("GET", path, nil); strings.HasPrefix(header.Get("Location"), evil) {
+				s.t.Errorf("signed in, %s: led to %s", what, header.Get("Location"))
+			}
+		}
+		if status, header, raw := s.attacker.send("GET", "/oauth/portal/logout?"+url.Values{"id_token_hint": {token.text("id_token")}, "post_logout_redirect_uri": {evil}}.Encode(), nil); status != 303 || header.Get("Location") != evil {
+			s.t.Errorf("with the session's own ID token: %d %s %s", status, header.Get("Location"), raw)
+		}
+		s.attacker = s.signUp(fmt.Sprintf("eve%d@example.com", s.count("SELECT count(*) FROM users")))
+	},
 	"9700 4.12 a form with a password that is sent on by a redirect": func(s *scene) {
 		status, _, _ := s.victim.send("GET", "/oauth/portal/authorize?"+s.web.request("jobs:read").Encode(), nil)
 		if status != http.StatusSeeOther { // a GET without the body, whatever came before
@@ -304,8 +354,37 @@ var attacks = map[string]func(s *scene){
 		for range authorization.MaxRequests + 5 {
 			s.attacker.authorize(query)
 		}
-		if n := s.count("SELECT count(*) FROM oauth_requests"); n > authorization.MaxRequests {
+		if n := s.count("SELECT count(*) FROM oauth_requests WHERE network_block = '127.0.0.0/24'"); n > authorization.MaxRequests {
 			s.t.Errorf("%d requests wait", n)
+		}
+	},
+	"6819 4.4.1.11 requests without end, from every address of a network": func(s *scene) {
+		public := s.declarePublic("spa", callback)
+		before := s.count("SELECT count(*) FROM oauth_requests")
+		for n := range authorization.MaxOfNetwork + 50 {
+			from := func(r *http.Request) { r.Header.Set("X-Forwarded-For", fmt.Sprintf("2001:db8:7:%x::1", n)) }
+			r, err := http.NewRequest("GET", s.Server.URL+"/oauth/portal/authorize?"+public.request("jobs:read").Encode(), nil)
+			s.Must(err)
+			if n%2 == 0 {
+				from(r)
+				response, err := http.DefaultTransport.RoundTrip(s.at(r))
+				s.Must(err)
+				s.Must(response.Body.Close())
+				if response.StatusCode != 303 {
+					s.t.Fatal(response.Status)
+				}
+			} else if a := public.post("/par", public.request("jobs:read"), from); a.status != 201 {
+				s.t.Fatal(a.raw)
+			}
+		}
+		if n := s.count("SELECT count(*) FROM oauth_requests") - before; n > authorization.MaxOfNetwork {
+			s.t.Errorf("%d requests of one network wait", n)
+		}
+		long := public.request("jobs:read")
+		long.Set("state", strings.Repeat("x", 1100))
+		long.Set("nonce", strings.Repeat("x", 1000))
+		if got := s.victim.authorize(long).Query().Get("error"); got != "invalid_request" {
+			s.t.Errorf("state and nonce of 2,100 bytes: %q", got)
 		}
 	},
 	"6819 4.4.1.12 manufactured codes": func(s *scene) {
@@ -352,6 +431,19 @@ func TestKnownAttacks(t *testing.T) {
 			attack(&s)
 		})
 	}
+}
+
+// at names the app's host in a request.
+func (s *scene) at(r *http.Request) *http.Request {
+	r.Host = "localhost"
+	return r
+}
+
+// redeemAt is redeem of a code that was sent to another redirect URI.
+func redeemAt(uri, code string) url.Values {
+	form := redeem(code)
+	form.Set("redirect_uri", uri)
+	return form
 }
 
 // page visits a page, and returns the headers of its answer.

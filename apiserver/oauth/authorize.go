@@ -20,8 +20,8 @@ import (
 const (
 	// maxQuery is the longest query of an authorization request, in bytes.
 	maxQuery = 8 << 10
-	// maxOpaque is the longest state and the longest nonce, in bytes.
-	maxOpaque = 4 << 10
+	// maxOpaque is how long state and nonce are together, at most, in bytes.
+	maxOpaque = 2 << 10
 	// maxResources is for how many resources one asks at once.
 	maxResources = 20
 )
@@ -155,14 +155,22 @@ func (c *call) found(to string) {
 func (c *call) page(problem string) error {
 	refused := c.problem(problem)
 	c.auditError(refused)
+	if c.showPage(problem) {
+		return nil
+	}
+	return refused
+}
+
+// showPage shows the page of a problem to those who want pages, and reports whether it did.
+func (c *call) showPage(problem string) bool {
 	if asset.WantsPage(c.r) && !c.settings().EffectivePages().Disabled {
 		shown := c.r.Clone(c.r.Context())
 		shown.Method, shown.Body = http.MethodGet, http.NoBody
 		shown.URL.Path, shown.URL.RawQuery = "/authorize", url.Values{"problem": {problem}}.Encode()
 		c.Next.ServeHTTP(c.w, shown)
-		return nil
+		return true
 	}
-	return refused
+	return false
 }
 
 // problem is what is wrong in the form of the standards.
@@ -217,8 +225,8 @@ func (c *call) askedForm(client *authorization.Client, query url.Values, asked *
 		return refuse("unauthorized_client", "the client may not use authorization codes: add AuthorizationCode to its grantTypes")
 	case !challenge.MatchString(query.Get("code_challenge")) || query.Get("code_challenge_method") != "S256":
 		return refuse("invalid_request", "send code_challenge, 43 characters, with code_challenge_method=S256 (PKCE)")
-	case len(query.Get("state")) > maxOpaque || len(query.Get("nonce")) > maxOpaque || len(query.Get("login_hint")) > 320:
-		return refuse("invalid_request", "state and nonce have at most 4096 characters, login_hint 320")
+	case len(query.Get("state"))+len(query.Get("nonce")) > maxOpaque || len(query.Get("login_hint")) > 320:
+		return refuse("invalid_request", "state and nonce have at most 2048 characters together, login_hint 320")
 	}
 	asked.RedirectURI, asked.State, asked.Nonce, asked.Challenge = query.Get("redirect_uri"), query.Get("state"), query.Get("nonce"), query.Get("code_challenge")
 	asked.LoginHint = query.Get("login_hint")

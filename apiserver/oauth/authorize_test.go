@@ -300,6 +300,32 @@ func TestNoOrganizationSpeaksForACluster(t *testing.T) {
 	}
 }
 
+// TestADeletedOrganizationsGroupIsNobodyElses: what trusts a group by its name outlives the organization.
+func TestADeletedOrganizationsGroupIsNobodyElses(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		c, owner, eve := w.web("cluster", nil), w.signUp("ada@example.com"), w.signUp("eve@example.com")
+		groups := func(p *person) (organization, groups string) {
+			made := p.ask("POST", "/organizations", map[string]any{"name": "Harbour"})["data"].(map[string]any)["organization"].(map[string]any)
+			answer := p.decide(p.authorize(c.request("openid groups")), map[string]any{"decision": "allow", "organization_id": made["id"]})
+			to, err := url.Parse(answer["redirect_to"].(string))
+			w.Must(err)
+			return made["id"].(string), fmt.Sprint(claimsIn(t, w, c.post("/token", redeem(to.Query().Get("code"))).text("id_token"))["groups"])
+		}
+		organization, got := groups(owner)
+		if got != "[harbour:owner]" {
+			t.Fatal(got)
+		}
+		if status, _, raw := owner.send("DELETE", "/organizations/"+organization, map[string]any{"confirmation": "harbour"}); status != 200 {
+			t.Fatalf("%d %s", status, raw)
+		}
+		for _, p := range []*person{eve, owner} {
+			if _, got := groups(p); got == "[harbour:owner]" {
+				t.Errorf("an organization made later has the groups of the deleted one: %s", got)
+			}
+		}
+	})
+}
+
 // TestWhatOutlivesTheSignInIsAskedForOnce: consent that is skipped says nothing of offline_access.
 func TestWhatOutlivesTheSignInIsAskedForOnce(t *testing.T) {
 	t.Parallel()

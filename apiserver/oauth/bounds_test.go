@@ -119,6 +119,40 @@ func TestNobodyAloneHoldsAllPlaces(t *testing.T) {
 	}
 }
 
+// TestOneNetworksUsedClientsGiveWay: accounts are free, so a bound for each person is none for a network.
+func TestOneNetworksUsedClientsGiveWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	made := w.ask("POST", "/register", "", map[string]any{"redirect_uris": []string{callback}})
+	c, p := &client{w: w, id: made.text("client_id"), secret: made.text("client_secret")}, w.signUp("ada@example.com")
+	p.allow(c.request("jobs:read"))
+	app := ids.Derive(v1alpha1.KindOAuthApp, strings.Split(frontendtest.Deployment, "/")[0], "portal")
+	w.Must(w.Store.Change(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
+		for n := range 9_999 {
+			row := people.OAuthClient{App: app, Client: fmt.Sprint("https://agent.example/", n), Content: "{}", Network: "203.0.113.0/24", CreatedAt: w.Clock.Now(), UsedAt: w.Clock.Now().Add(time.Hour)}
+			if err := tx.InsertOAuthClient(row); err != nil {
+				return err
+			}
+			if _, err := tx.PutGrant(people.Grant{ID: 1<<40 + int64(n), App: app, Client: row.Client, User: 1<<40 + int64(n/500), CreatedAt: row.CreatedAt, UpdatedAt: row.UsedAt}, 500); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	for range 3 {
+		if a := w.ask("POST", "/register", "", map[string]any{"redirect_uris": []string{callback}}); a.status != 201 {
+			t.Fatalf("an honest client: %d %s", a.status, a.raw)
+		}
+	}
+	if n := w.count("SELECT count(*) FROM oauth_clients WHERE network = '203.0.113.0/24'"); n != 9_998 {
+		t.Errorf("%d used clients of the network that has the most", n)
+	}
+	if a := c.post("/token", url.Values{"grant_type": {"x"}}); a.text("error") != "unsupported_grant_type" {
+		t.Errorf("the client of a network with few: %s", a.raw)
+	}
+}
+
 // TestARegistrationIsRewrittenSoOftenADay: each change leaves a record, and what changes nothing none.
 func TestARegistrationIsRewrittenSoOftenADay(t *testing.T) {
 	t.Parallel()

@@ -90,7 +90,7 @@ func (c *call) authenticateKey() (permitted bool, err error) {
 	if err != nil || len(c.r.Header.Values("Authorization")) > 1 {
 		return false, refused
 	}
-	principal, err := c.Authenticator.ByAPIKey(c.r.Context(), c.Snapshot, key, c.address())
+	principal, err := c.Authenticator.ByPresentedKey(c.r.Context(), c.Snapshot, key, c.address())
 	if err != nil && apierror.Of(err).Status == http.StatusServiceUnavailable {
 		return false, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the API key cannot be looked up now: try again", RetryAfter: time.Second}
 	}

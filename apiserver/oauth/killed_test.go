@@ -67,7 +67,7 @@ func serveUntilKilled() error {
 	<-follower.Loaded()
 	policy := egress.NewPolicy(nil, nil)
 	inner := oauth.New(oauth.Options{
-		Snapshots: follower, Store: st, Keyring: keyring, Tokens: authorization.NewAccessTokens(keyring), Keys: jwks.New(clock, policy), Egress: policy, Clock: clock, Log: logr.Discard(),
+		Snapshots: follower, Store: st, Keyring: keyring, Tokens: authorization.NewAccessTokens(keyring), Keys: jwks.New(clock, policy, jwks.Declared()), Egress: policy, Clock: clock, Log: logr.Discard(),
 		Metrics: route.NewMetrics(prometheus.NewRegistry(), "oauth", nil), Next: http.NotFoundHandler(),
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -25,6 +25,8 @@ type asksToLogOut struct {
 	hint *hintClaims
 	// to is where the browser goes then, with the client's state.
 	to string
+	// unverified is the client that to is of where it registered itself: only a click leads to it, or its own ID token of this session. Nil for any other.
+	unverified *authorization.Client
 }
 
 // logOutByForm sends a request that was posted to the one way.
@@ -50,9 +52,8 @@ func logOut(c *call) error {
 	if problem != "" {
 		return c.page(problem)
 	}
-	if query.Has("asked") { // the person was: nothing but the way back is left
-		c.found(asked.to)
-		return nil
+	if query.Has("asked") { // the person was, or a link says so: only the way back is left
+		return c.leave(asked)
 	}
 	signedIn, ended := false, false
 	err = c.change(func(u *account.Unit) error {
@@ -78,9 +79,12 @@ func logOut(c *call) error {
 	if err != nil {
 		return err
 	}
-	if ended || !signedIn {
+	if ended {
 		c.found(asked.to)
 		return nil
+	}
+	if !signedIn {
+		return c.leave(asked)
 	}
 	query.Del("id_token_hint") // it told nothing, and has no business in a history
 	query.Set("asked", "1")
@@ -90,6 +94,22 @@ func logOut(c *call) error {
 	}
 	c.found(c.pages() + "/sign-out?" + url.Values{"continue": {back}}.Encode())
 	return nil
+}
+
+// leave leads the browser where the client wants it after a sign-out. A client that registered itself gets a page with a link: its URI is
+// anybody's, and so our host would redirect wherever a link says (RFC 9700 4.11.2).
+func (c *call) leave(asked asksToLogOut) error {
+	if asked.unverified == nil {
+		c.found(asked.to)
+		return nil
+	}
+	c.r = c.r.WithContext(authorization.WithRefused(c.r.Context(), authorization.Refused{
+		Client: asked.unverified.Name, Host: redirecturi.Host(asked.to), Back: asked.to,
+	}))
+	if c.showPage("app") {
+		return nil
+	}
+	return invalidRequest("a client that registered itself is returned to without a click only by an id_token_hint of the session that it ends")
 }
 
 // sessionOf finds the session of the browser, locked.
@@ -132,7 +152,9 @@ func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem strin
 	if !slices.ContainsFunc(client.PostLogoutURIs, func(uri string) bool { return redirecturi.Fits(uri, back) }) {
 		return asked, "redirect_uri", nil
 	}
-	asked.to = back
+	if asked.to = back; !client.VouchedFor() {
+		asked.unverified = client
+	}
 	if state := query.Get("state"); state != "" {
 		asked.to = authorization.WithQuery(back, url.Values{"state": {state}})
 	}

@@ -59,16 +59,13 @@ type Server struct {
 	documents   *documents
 	redemptions *redemptions
 	refusals    *refusals
-	// strangers holds the keys of clients that nobody vouches for: they push nobody else's out.
+	// strangers holds the keys of clients that registered themselves: they evict no declared client's keys.
 	strangers *jwks.Cache
 }
 
-// maxStrangers is of how many clients that nobody vouches for keys are held at once.
-const maxStrangers = 128
-
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress), strangers: jwks.NewBounded(opts.Clock, opts.Egress, maxStrangers)}
+	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress), strangers: jwks.New(opts.Clock, opts.Egress, jwks.Registered())}
 	s.router = route.New(func(w http.ResponseWriter, r *http.Request, allow string) {
 		if allow != "" {
 			w.Header().Set("Allow", allow)

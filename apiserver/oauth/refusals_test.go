@@ -41,6 +41,47 @@ func (w *world) told(request func()) string {
 	return strings.Join(rows, "")
 }
 
+// TestRegistrationsAreAuditedSoOftenADay: a registration that is deleted leaves its place free, and needs no account.
+func TestRegistrationsAreAuditedSoOftenADay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	rows := func() int {
+		return w.count("SELECT count(*) FROM audit WHERE action LIKE 'oauth.client_%' OR action LIKE 'oauth.registrations%'")
+	}
+	round := func(from string, change bool) {
+		send := func(method, path, token string, body any) answer { return w.askFrom(from, method, path, token, body) }
+		made := send("POST", "/register", "", map[string]any{"redirect_uris": []string{callback}})
+		if made.status != 201 {
+			t.Fatalf("%d %s", made.status, made.raw)
+		}
+		path, token := "/register/"+made.text("client_id"), made.text("registration_access_token")
+		if change {
+			if a := send("PUT", path, token, map[string]any{"redirect_uris": []string{callback}, "client_name": "Other"}); a.status != 200 {
+				t.Fatalf("%d %s", a.status, a.raw)
+			}
+		}
+		if a := send("DELETE", path, token, nil); a.status != 204 {
+			t.Fatalf("%d %s", a.status, a.raw)
+		}
+	}
+	for n := range 300 {
+		round(fmt.Sprintf("203.0.113.%d", n%250), n%2 == 0)
+	}
+	if got := rows(); got != 501 {
+		t.Errorf("%d rows of one network, want 500 and one that says so", got)
+	}
+	round("198.51.100.1", false)
+	if got := rows(); got != 503 {
+		t.Errorf("%d rows: another network's are not audited", got)
+	}
+	w.Clock.Advance(24*time.Hour + time.Second)
+	round("203.0.113.1", false)
+	if got := rows(); got != 505 {
+		t.Errorf("%d rows a day later", got)
+	}
+}
+
 func TestEachRefusalOfAKnownClientIsInTheAudit(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.openToAll()

@@ -228,12 +228,7 @@ func removeRegistration(c *call) error {
 	if err != nil {
 		return err
 	}
-	err = c.change(func(u *account.Unit) error {
-		if _, err := u.DeleteOAuthClient(c.Entry.ID, client.ID, u.Now); err != nil {
-			return err
-		}
-		return u.AuditAs("oauth_client:"+client.ID, "oauth.client_deleted", "oauth_client:"+client.ID, 0)
-	})
+	err = c.change(func(u *account.Unit) error { return authorization.Unregister(u, client) })
 	if err == nil {
 		c.w.WriteHeader(http.StatusNoContent)
 	}

@@ -27,6 +27,12 @@ func (w *world) openToAll() {
 // ask sends a request with JSON and a registration token, "" for none.
 func (w *world) ask(method, path, token string, body any) answer {
 	w.T.Helper()
+	return w.askFrom("", method, path, token, body)
+}
+
+// askFrom is ask from an address, "" for the test's own.
+func (w *world) askFrom(from, method, path, token string, body any) answer {
+	w.T.Helper()
 	raw, err := json.Marshal(body)
 	w.Must(err)
 	r, err := http.NewRequest(method, w.Server.URL+"/oauth/portal"+path, bytes.NewReader(raw))
@@ -34,6 +40,9 @@ func (w *world) ask(method, path, token string, body any) answer {
 	r.Header.Set("Content-Type", "application/json")
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if from != "" {
+		r.Header.Set("X-Forwarded-For", from)
 	}
 	return w.send(r)
 }
@@ -156,6 +165,10 @@ func TestHostileRegistrationsAreRefused(t *testing.T) {
 		"a name that reads backwards":   {map[string]any{"redirect_uris": []string{callback}, "client_name": "moc\u202eelgoog"}, "invalid_client_metadata"},
 		"a logo without TLS":            {map[string]any{"redirect_uris": []string{callback}, "logo_uri": "http://client.example/x.png"}, "invalid_client_metadata"},
 		"a policy that is a script":     {map[string]any{"redirect_uris": []string{callback}, "policy_uri": "javascript:alert(1)"}, "invalid_client_metadata"},
+		"1,900 small keys":              {signsBy(1900, "AQ"), "invalid_client_metadata"},
+		"33 keys":                       {signsBy(33, "AQ"), "invalid_client_metadata"},
+		"an RSA key of one bit":         {signsBy(1, "AQ"), "invalid_client_metadata"},
+		"keys longer than 32 KiB":       {signsBy(1, strings.Repeat("A", 33<<10)), "invalid_client_metadata"},
 		"another kind":                  {map[string]any{"redirect_uris": "https://client.example"}, "invalid_client_metadata"},
 	} {
 		if a := w.ask("POST", "/register", "", tt.says); a.status != 400 || a.text("error") != tt.code {
@@ -167,33 +180,79 @@ func TestHostileRegistrationsAreRefused(t *testing.T) {
 	}
 }
 
+// signsBy is the metadata of a client that signs by so many RSA keys of a modulus.
+func signsBy(keys int, modulus string) map[string]any {
+	var set []map[string]string
+	for range keys {
+		set = append(set, map[string]string{"kty": "RSA", "n": modulus, "e": "Aw"})
+	}
+	return map[string]any{"redirect_uris": []string{callback}, "token_endpoint_auth_method": "private_key_jwt", "jwks": map[string]any{"keys": set}}
+}
+
+// registers registers a public client of a number from an address.
+func (w *world) registers(from string, n int) answer {
+	w.T.Helper()
+	return w.askFrom(from, "POST", "/register", "", map[string]any{"client_name": fmt.Sprint("Agent ", n), "redirect_uris": []string{"http://127.0.0.1/"}, "token_endpoint_auth_method": "none"})
+}
+
+// fillRegistrations registers 1,000 clients, 200 from each of five networks, whose addresses end by their number there.
+func (w *world) fillRegistrations() {
+	w.T.Helper()
+	for n := range 1000 {
+		if a := w.registers(fmt.Sprintf("203.0.%d.%d", n/200, n%200+1), n); a.status != 201 {
+			w.T.Fatalf("%d: %d %s", n, a.status, a.raw)
+		}
+	}
+}
+
 func TestUnusedRegistrationsGiveWay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
-	register := func(n int) answer {
-		return w.ask("POST", "/register", "", map[string]any{"client_name": fmt.Sprint("Agent ", n), "redirect_uris": []string{"http://127.0.0.1/"}, "token_endpoint_auth_method": "none"})
-	}
-	first := register(0)
+	first := w.registers("203.0.0.1", 0)
 	w.Clock.Advance(time.Second)
-	for n := range 999 {
-		if a := register(n + 1); a.status != 201 {
-			t.Fatalf("%d: %d %s", n, a.status, a.raw)
-		}
+	w.fillRegistrations()
+	if a := w.registers("203.0.4.7", 1000); a.status != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("one more of a network: %d %s", a.status, a.raw)
 	}
-	if a := register(1000); a.status != 503 || a.header.Get("Retry-After") == "" {
-		t.Errorf("one more: %d %s", a.status, a.raw)
-	}
-	if a := register(5); a.status != 201 {
+	if a := w.registers("203.0.4.7", 5); a.status != 201 {
 		t.Errorf("one that is there: %d %s", a.status, a.raw)
 	}
-	w.Clock.Advance(11 * time.Minute)
-	if a := register(1000); a.status != 201 {
+	w.Clock.Advance(9*time.Minute + 59*time.Second) // the first is 10 minutes old, unlike the others
+	if a := w.registers("198.51.100.1", 1000); a.status != 201 {
 		t.Errorf("later: %d %s", a.status, a.raw)
+	}
+	if n := w.count("SELECT count(*) FROM oauth_clients"); n != 1000 {
+		t.Errorf("%d clients", n)
 	}
 	gone := &client{w: w, id: first.text("client_id")}
 	if a := gone.post("/token", url.Values{"grant_type": {"x"}}); a.text("error") != "invalid_client" {
 		t.Errorf("the oldest: %s", a.raw)
+	}
+}
+
+// TestFewNetworksDoNotCloseRegistration: those that fill all places, and renew them for ever, give way to others' clients.
+func TestFewNetworksDoNotCloseRegistration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	w.fillRegistrations()
+	for hour := range 3 {
+		for n := range 20 {
+			if a := w.registers("198.51.100.1", 2000+100*hour+n); a.status != 201 {
+				t.Fatalf("an honest client of another network, %d: %d %s", hour, a.status, a.raw)
+			}
+		}
+		w.Clock.Advance(9 * time.Minute)
+		for n := range 1000 { // all again, from one address
+			w.registers("203.0.0.1", n)
+		}
+	}
+	if n := w.count("SELECT count(*) FROM oauth_clients WHERE network = '203.0.0.0/24'"); n > 200 {
+		t.Errorf("one network has %d places", n)
+	}
+	if n := w.count("SELECT count(*) FROM oauth_clients"); n > 1000 {
+		t.Errorf("%d clients", n)
 	}
 }
 

@@ -122,10 +122,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 }
 
+// claimTimeout bounds one claim of messages, so that a store whose host vanished without a word is found out soon.
+const claimTimeout = 5 * time.Second
+
 func (d *Dispatcher) claim(ctx context.Context, free int) ([]people.Message, error) {
 	if free == 0 || ctx.Err() != nil {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
 	return d.Store.LeaseMessages(ctx, d.Clock(), lease, free)
 }
 

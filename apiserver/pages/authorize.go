@@ -50,6 +50,8 @@ func showAuthorize(v *visit) error {
 		case next.RedirectTo != nil:
 			v.location(*next.RedirectTo)
 			return nil
+		case next.ReturnTo != nil:
+			return showRefused(v, operation, *next.ReturnTo)
 		case authorization.Step(next.Step) == authorization.StepSignIn:
 			pairs := v.onTheWay()
 			if v.who.User != nil { // the client asks for somebody who is not among the accounts of this browser
@@ -78,6 +80,37 @@ func showAuthorize(v *visit) error {
 		return err
 	}
 	return v.render("authorize", v.text.Text("authorize.title", "client", own.Client.Name, "name", v.name()), own)
+}
+
+// showRefused shows that a client which is not verified was refused, with a link back to it: the browser is not redirected there without a click.
+func showRefused(v *visit, operation, back string) error {
+	var asked enduserapi.Authorization
+	if err := v.api.call(http.MethodGet, operation, nil, &asked); err != nil {
+		return v.withoutAuthorization(err)
+	}
+	to, err := url.Parse(back)
+	if err != nil {
+		return err
+	}
+	v.refused(authorization.Refused{Client: asked.Client.Name, Host: asked.RedirectHost, Reason: to.Query().Get("error"), Back: back})
+	return nil
+}
+
+// refused shows the page of a refusal, or of a sign-out, with the link back to a client that is not verified.
+func (v *visit) refused(of authorization.Refused) {
+	var key string
+	status := http.StatusBadRequest
+	if of.Reason != "" {
+		key = "authorize_app"
+	} else {
+		key = "logout_app"
+		status = http.StatusOK
+	}
+	v.fail(status, failurePage{
+		Heading: v.text.Text("failure."+key+".heading", "client", isolated(of.Client)), Message: v.text.Text("failure."+key+".message", "name", v.name(), "host", of.Host),
+		Reason: of.Reason, BackTo: of.Host,
+		Back: template.URL(of.Back), //nolint:gosec // it was registered, and checked: no script
+	})
 }
 
 // onTheWay leads back here after what comes first, for whom the client knows already.
@@ -226,11 +259,7 @@ func showAuthorizeProblem(v *visit) error {
 		if !found { // a link to the page itself
 			return nothingThere()
 		}
-		v.fail(http.StatusBadRequest, failurePage{
-			Heading: v.text.Text("failure.authorize_app.heading", "client", refused.Client), Message: v.text.Text("failure.authorize_app.message", "name", v.name(), "host", refused.Host),
-			Reason: refused.Reason, BackTo: refused.Host,
-			Back: template.URL(refused.Back), //nolint:gosec // it was registered, and judged: no script
-		})
+		v.refused(refused)
 	default:
 		return nothingThere()
 	}

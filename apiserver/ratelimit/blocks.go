@@ -1,43 +1,41 @@
 package ratelimit
 
-// own makes a part's block where there is room, else in the place of an idle one. An address for which there is no room shares
-// the block of all such addresses of its shard, as long as that counts anything: so none gets a second quota when room returns.
+// own makes a part's block. An address for which there is no room shares the block of all such addresses of its scheme and
+// shard, as long as that counts anything: so no address gets a second quota when room returns.
 func (e *Engine) own(s *shard, p *part, now Instant) []uint64 {
+	t := s.tableOf(p.scheme.owner, p.shard)
 	words := p.program.layout.modes[p.key.mode].words
 	_, length := arenaOf(words)
 	size := int64(length * 8)
 	if p.key.address != 0 {
-		if b := e.sharedAddresses(s, p, size, now); b != nil {
+		if b := e.sharedAddresses(s, t, p, size, now); b != nil {
 			return b
 		}
 	}
-	for s.bytes+size > e.maxShard && s.evict(now.Steady) {
+	for s.bytes+size > e.maxShard && e.makeRoom(s, t, size, now) {
 	}
-	return s.insert(&p.key, p.hash, words, p.program.layout.number)
+	return s.insert(t, &p.key, p.hash, words, p.program.layout.number)
 }
 
 // sharedAddresses returns the block that an address shares with others, nil where it can have its own.
-func (e *Engine) sharedAddresses(s *shard, p *part, size int64, now Instant) []uint64 {
-	full := s.addressBytes+size > e.maxShard/2
-	if full {
-		s.sweep(now.Steady, 64)
-		full = s.addressBytes+size > e.maxShard/2
-	}
-	if !full && s.shared == 0 {
+func (e *Engine) sharedAddresses(s *shard, t *table, p *part, size int64, now Instant) []uint64 {
+	full := s.addressBytes+size > e.maxShard/2 && !e.makeAddressRoom(s, t, size, now)
+	if !full && !t.shared {
 		return nil
 	}
 	other := part{scheme: p.scheme, program: p.program, key: p.key, shard: p.shard}
 	other.key.address = otherAddresses
 	other.hash = other.key.hash(e.seed)&^(shardCount-1) | uint64(p.shard)
-	b := s.find(&other.key, other.hash)
+	b := s.find(t, &other.key, other.hash)
 	if !full && (b == nil || int64(b[wordOver]) <= now.Steady) {
 		return nil
 	}
 	if b == nil {
-		b = s.insert(&other.key, other.hash, p.program.layout.modes[p.key.mode].words, p.program.layout.number)
+		b = s.insert(t, &other.key, other.hash, p.program.layout.modes[p.key.mode].words, p.program.layout.number)
 	} else if layoutNumber(b) < p.program.layout.number {
 		b = e.migrate(s, &other, b, now)
 	}
+	t.shared = true
 	s.shared++
 	return b
 }
@@ -48,9 +46,10 @@ func (e *Engine) migrate(s *shard, p *part, old []uint64, now Instant) []uint64 
 	next := &p.program.layout.modes[p.key.mode]
 	// The old block is copied aside, for its place may be given away.
 	before := append([]uint64(nil), old...)
-	at, _, _ := s.look(&p.key, p.hash)
-	s.remove(at)
-	b := s.insert(&p.key, p.hash, next.words, p.program.layout.number)
+	t := &p.scheme.owner.tables[p.shard]
+	at, _, _ := s.look(t, &p.key, p.hash)
+	s.remove(t, at)
+	b := s.insert(t, &p.key, p.hash, next.words, p.program.layout.number)
 	b[wordUsed], b[wordOver] = before[wordUsed], before[wordOver]
 	if past == nil {
 		return b

@@ -26,9 +26,9 @@ const methods = 9
 func methodIndex(method string) int {
 	switch method {
 	case "GET":
-		return 0
+		return methodGET
 	case "HEAD":
-		return 1
+		return methodHEAD
 	case "POST":
 		return 2
 	case "PUT":
@@ -47,9 +47,19 @@ func methodIndex(method string) int {
 	return -1
 }
 
+const (
+	methodGET  = 0
+	methodHEAD = 1
+)
+
+// of returns the rules of the pattern for a method. Frameworks serve HEAD by the handler of GET, at its cost, so a HEAD counts as a GET
+// unless a rule names HEAD for the pattern.
 func (m *masks) of(method int) uint64 {
-	if method < 0 {
+	switch {
+	case method < 0:
 		return m.any
+	case method == methodHEAD && m.byMethod[methodHEAD] == 0:
+		method = methodGET
 	}
 	return m.any | m.byMethod[method]
 }

@@ -30,6 +30,7 @@ func TestMatch(t *testing.T) {
 		"PUT /v10/x":             "*,/*",
 		"BREW /v1/things":        "*,/v1/things,/v1/*,/*",
 		"PUT /V1/things":         "*,/*",
+		"HEAD /v1/x":             "*,/v1/*,GET *,/*",
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		var got []string
@@ -40,6 +41,19 @@ func TestMatch(t *testing.T) {
 		}
 		if strings.Join(got, ",") != want {
 			t.Errorf("%s matches %s, want %s", request, strings.Join(got, ","), want)
+		}
+	}
+}
+
+func TestHeadCountsAsGetUnlessARuleNamesHead(t *testing.T) {
+	var m matcher
+	for i, pattern := range []string{"GET /v1/reports/*", "GET /v1/files", "HEAD /v1/files"} {
+		m.add(pattern, 1<<i)
+	}
+	for request, want := range map[string]uint64{"HEAD /v1/reports/7": 1, "GET /v1/files": 2, "HEAD /v1/files": 4} {
+		method, path, _ := strings.Cut(request, " ")
+		if got := m.match(method, path); got != want {
+			t.Errorf("%s matches %b, want %b", request, got, want)
 		}
 	}
 }
@@ -66,6 +80,9 @@ func TestCanonicalPath(t *testing.T) {
 		"/ä":                            "/%C3%A4",
 		"/%c3%a4":                       "/%C3%A4",
 		"/.hidden":                      "/.hidden",
+		"/a;x=1/b":                      "/a;x=1/b",
+		"/...;x":                        "/...;x",
+		"/.a;x":                         "/.a;x",
 		"/...":                          "/...",
 		"/v1/x%25":                      "/v1/x%25",
 		"/%252e%252e/x":                 "/%252e%252e/x",
@@ -82,6 +99,7 @@ func TestCanonicalPath(t *testing.T) {
 		"/a%": ErrPathEscape, "/a%2": ErrPathEscape, "/a%zz": ErrPathEscape, "/%%2e": ErrPathEscape,
 		"/a%2fb": ErrPathEncoded, "/a%2Fb": ErrPathEncoded, "/a%5cb": ErrPathEncoded, `/a\b`: ErrPathEncoded, "/%00": ErrPathEncoded, "/%0a": ErrPathEncoded,
 		"/a//../b": ErrPathAmbiguous, "/a//%2e%2e/b": ErrPathAmbiguous, "//..": ErrPathAmbiguous,
+		"/public/..;/admin": ErrPathParameter, "/a/.;x/b": ErrPathParameter, "/a/..%3b": ErrPathParameter, "/a/%2e%2e%3Bx=1/b": ErrPathParameter, "/..;": ErrPathParameter,
 	} {
 		if got, err := CanonicalPath(in); err != want {
 			t.Errorf("%q is %q (%v), want the error %v", in, got, err, want)

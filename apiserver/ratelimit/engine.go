@@ -21,37 +21,72 @@ const (
 
 // Engine counts. It is safe for concurrent use.
 //
-// Its memory is bounded: where it is full, a new block takes the place of the one idle for longest (Stats.Evicted tells of
-// those that still counted something). Blocks of addresses take at most half: an address beyond it shares one strict counter
-// with all others that came too late, so a flood of addresses neither frees itself of its limits nor pushes out anybody's quota.
+// Its memory is bounded, and every deployment with counters has an equal share of it (evict.go):
+//   - where it is full, a new block replaces an idle one of a deployment that exceeds its share (Stats.Evicted counts those that
+//     still counted something);
+//   - blocks of addresses take at most half. An address of a deployment that exceeds its share of that half replaces one whose
+//     counters are under a hundredth of their limits. Where there is none, it shares one strict counter with the other late
+//     addresses of its scheme. So a flood of addresses neither frees itself of its limits nor evicts another deployment's counters.
 type Engine struct {
 	seed     uint64
 	maxShard int64
 	layouts  atomic.Uint32
-	// schemes are all by their id. What is deleted stays: it is small, and its counters may be asked for again.
+	// schemes are all by their schemeKey, until Forget.
 	schemes sync.Map
 	shards  [shardCount]shard
+
+	mu sync.Mutex
+	// owners are the deployments that have schemes.
+	owners map[string]*owner
+}
+
+// schemeKey identifies a scheme.
+type schemeKey struct {
+	owner *owner
+	id    uint64
 }
 
 // NewEngine returns an engine whose counters take at most maxBytes.
 func NewEngine(maxBytes int64) *Engine {
-	return &Engine{seed: rand.Uint64(), maxShard: max(maxBytes/shardCount, 32<<10)}
+	return &Engine{seed: rand.Uint64(), maxShard: max(maxBytes/shardCount, 32<<10), owners: map[string]*owner{}}
 }
 
-// Scheme puts a scheme's rules in force, which internal/scheme has found valid, and returns it. A scheme that the engine has
-// met before, though it was deleted meanwhile, goes on with its counters wherever identities are the same.
-func (e *Engine) Scheme(id uint64, rules []scheme.Rule) *Scheme {
-	made := &Scheme{ID: id, numbers: &e.layouts}
-	made.replacing.Lock()
-	known, found := e.schemes.LoadOrStore(id, made)
-	if !found {
-		made.replace(rules)
-		made.replacing.Unlock()
-		return made
+// Scheme is SchemeOf for a scheme that belongs to no deployment: one of the server's own.
+func (e *Engine) Scheme(id uint64, rules []scheme.Rule) *Scheme { return e.SchemeOf("", id, rules) }
+
+// SchemeOf puts the rules of a deployment's scheme in effect, which internal/scheme has found valid, and returns it. A scheme that
+// the engine knows continues with its counters wherever identities are the same.
+func (e *Engine) SchemeOf(deployment string, id uint64, rules []scheme.Rule) *Scheme {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	of := e.owners[deployment]
+	if of == nil {
+		of = &owner{}
+		e.owners[deployment] = of
 	}
-	of := known.(*Scheme)
-	of.Replace(rules)
-	return of
+	if known, found := e.schemes.Load(schemeKey{of, id}); found {
+		known := known.(*Scheme)
+		known.Replace(rules)
+		return known
+	}
+	made := &Scheme{ID: id, owner: of, deployment: deployment, numbers: &e.layouts}
+	made.Replace(rules)
+	of.schemes++
+	e.schemes.Store(schemeKey{of, id}, made)
+	return made
+}
+
+// Forget drops a scheme that is not asked about any more. If it returns, its counters begin empty.
+func (e *Engine) Forget(s *Scheme) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if known, found := e.schemes.Load(schemeKey{s.owner, s.ID}); !found || known != s {
+		return
+	}
+	e.schemes.Delete(schemeKey{s.owner, s.ID})
+	if s.owner.schemes--; s.owner.schemes == 0 && e.owners[s.deployment] == s.owner {
+		delete(e.owners, s.deployment)
+	}
 }
 
 // Stats are what the engine holds.
@@ -69,7 +104,9 @@ func (e *Engine) Stats() Stats {
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.Lock()
-		all.Blocks += int64(s.blocks)
+		for _, t := range s.tables {
+			all.Blocks += int64(t.blocks)
+		}
 		all.Bytes += s.bytes
 		all.Evicted += s.evicted
 		all.Shared += s.shared
@@ -99,17 +136,13 @@ const (
 
 // Used is how many requests of a counter are in its window.
 func (e *Engine) Used(now Instant, c *Counter) int64 {
-	known, found := e.schemes.Load(c.Scheme)
-	if !found {
-		return 0
-	}
-	p := known.(*Scheme).program.Load()
+	p := c.scheme.program.Load()
 	key := blockKey{c.Scheme, c.Of, c.Address, c.Rule.Mode}
 	hash := key.hash(e.seed)
 	s := &e.shards[hash&(shardCount-1)]
 	s.Lock()
 	defer s.Unlock()
-	b := s.find(&key, hash)
+	b := s.find(&c.scheme.owner.tables[hash&(shardCount-1)], &key, hash)
 	if b == nil || layoutNumber(b) != p.layout.number {
 		return 0
 	}
@@ -142,7 +175,7 @@ func applying(r *Request, s *Scheme, ofApp bool, to []Counter) []Counter {
 	for ; mask != 0; mask &= mask - 1 {
 		rule := &p.rules[bits.TrailingZeros64(mask)]
 		of, address := rule.Mode.subject(r)
-		to = append(to, Counter{Rule: rule, Scheme: s.ID, Of: of, Address: address, OfApp: ofApp})
+		to = append(to, Counter{Rule: rule, scheme: s, Scheme: s.ID, Of: of, Address: address, OfApp: ofApp})
 	}
 	return to
 }
@@ -151,7 +184,7 @@ func (e *Engine) judge(now Instant, r *Request, out *Result, why purpose) {
 	out.Allowed, out.Blocked, out.RetryAfter, out.Rules = true, -1, 0, out.Rules[:0]
 	d := &out.work
 	d.now = now
-	for {
+	for tries := 0; ; tries++ {
 		d.count = 0
 		e.plan(d, r.Scheme, r, false)
 		if r.AppScheme != r.Scheme {
@@ -161,10 +194,10 @@ func (e *Engine) judge(now Instant, r *Request, out *Result, why purpose) {
 			return
 		}
 		e.lock(d)
-		if e.open(d) {
+		if e.open(d, tries >= staleTries) {
 			break
 		}
-		e.unlock(d) // a newer program took a block over: judge by it
+		e.unlock(d) // a newer program took a block over: decide by it
 	}
 	d.check(out, r.Limits)
 	if why == recording || out.Allowed && why == deciding {
@@ -243,20 +276,25 @@ func (e *Engine) unlock(d *decision) {
 	}
 }
 
-// open finds or makes the block of every part, in the layout of its program. It answers false where a block is of a newer one.
-func (e *Engine) open(d *decision) bool {
+// staleTries is how often a decision waits for the newer program of a block. A scheme that was forgotten, and declared again
+// meanwhile, never gets it: then its block begins anew.
+const staleTries = 100
+
+// open finds or makes the block of every part, in the layout of its program. It returns false where a block is of a newer one,
+// unless force replaces it.
+func (e *Engine) open(d *decision, force bool) bool {
 	for i := range d.count {
 		part := &d.parts[i]
 		s := &e.shards[part.shard]
 		layout := part.program.layout
-		b := s.find(&part.key, part.hash)
+		b := s.find(&part.scheme.owner.tables[part.shard], &part.key, part.hash)
 		if b == nil {
 			b = e.own(s, part, d.now)
 		}
 		switch number := layoutNumber(b); {
-		case number > layout.number:
+		case number > layout.number && !force:
 			return false
-		case number < layout.number:
+		case number != layout.number:
 			b = e.migrate(s, part, b, d.now)
 		}
 		b[wordUsed] = uint64(d.now.Steady)

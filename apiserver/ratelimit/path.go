@@ -13,13 +13,14 @@ var (
 	ErrPathForm      = errors.New("the path must begin with a slash, be at most 8192 bytes, and have no blank or control character")
 	ErrPathEscape    = errors.New("the path has a percent sign without two hexadecimal digits after it")
 	ErrPathEncoded   = errors.New("the path has a backslash, or encodes a slash, a backslash or a control character: an application might read it as another path")
+	ErrPathParameter = errors.New("the path has a segment `.` or `..` with matrix parameters (a semicolon after the dots), which some applications resolve as the segment alone")
 	ErrPathAmbiguous = errors.New("the path has `..` after two slashes, which proxies and applications resolve differently")
 )
 
 // CanonicalPath is the one spelling of a request's path that endpoint patterns are matched with: without query and
 // fragment, unreserved characters decoded, other escapes in upper case, bytes beyond ASCII escaped, then dot segments resolved,
 // then slashes merged. In another order `%2e%2e` would walk past a rule. What applications and proxies read differently is
-// refused: an encoded slash or backslash, a raw backslash, a control character, `//..`. A path that is canonical already is
+// refused: an encoded slash or backslash, a raw backslash, a control character, `//..`, a dot segment with matrix parameters (`/..;x`). A path that is canonical already is
 // answered as it is, without a copy.
 func CanonicalPath(path string) (string, error) {
 	if cut := strings.IndexAny(path, "?#"); cut >= 0 {
@@ -124,6 +125,9 @@ func resolveDots(path string) (string, error) {
 				out = out[:len(out)-1]
 			}
 		default:
+			if dotsWithParameters(segment) {
+				return "", ErrPathParameter
+			}
 			out = append(out, segment)
 			continue
 		}
@@ -132,6 +136,12 @@ func resolveDots(path string) (string, error) {
 		}
 	}
 	return "/" + strings.Join(out, "/"), nil
+}
+
+// dotsWithParameters reports whether a segment is `.` or `..` before a semicolon, escaped or not.
+func dotsWithParameters(segment string) bool {
+	dots := strings.TrimLeft(segment, ".")
+	return len(segment)-len(dots) <= 2 && len(dots) < len(segment) && (strings.HasPrefix(dots, ";") || strings.HasPrefix(dots, "%3B"))
 }
 
 func mergeSlashes(path string) string {

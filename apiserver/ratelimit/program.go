@@ -156,9 +156,12 @@ func (r *row) of(block []uint64) []uint64 { return block[r.offset : r.offset+r.w
 // goes on.
 type Scheme struct {
 	// ID tells the scheme from every other of the install.
-	ID      uint64
-	numbers *atomic.Uint32
-	program atomic.Pointer[program]
+	ID uint64
+	// deployment is that of the scheme, and owner the engine's.
+	deployment string
+	owner      *owner
+	numbers    *atomic.Uint32
+	program    atomic.Pointer[program]
 
 	replacing sync.Mutex
 	// past are the layouts that blocks may still have, the newest last.
@@ -215,6 +218,35 @@ func (s *Scheme) Group(r *Request) string {
 		return "a" + id + "." + strconv.FormatUint(r.App, 36)
 	}
 	return "k" + id + "." + strconv.FormatUint(r.Key, 36)
+}
+
+// Lasts returns for how long counters of the scheme may still count something, in microseconds from a moment.
+func (s *Scheme) Lasts(now Instant) (longest int64) {
+	rules := s.program.Load().rules
+	for i := range rules {
+		longest = max(longest, rules[i].window.over(now))
+	}
+	return longest
+}
+
+// Bytes estimates the memory of the compiled scheme, from above.
+func (s *Scheme) Bytes() int64 {
+	const ofScheme, ofRule, ofEndpoint = 4096, 2048, 256
+	rules := s.program.Load().rules
+	sum := int64(ofScheme + len(rules)*ofRule)
+	for i := range rules {
+		for _, endpoint := range rules[i].Endpoints {
+			sum += int64(ofEndpoint + 2*len(endpoint))
+		}
+	}
+	if past := s.past.Load(); past != nil {
+		for _, layout := range *past {
+			for mode := range layout.modes {
+				sum += int64(64 * len(layout.modes[mode].rows))
+			}
+		}
+	}
+	return sum
 }
 
 // Rules are the scheme's compiled rules in the order of their priority.

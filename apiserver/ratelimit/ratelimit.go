@@ -64,6 +64,8 @@ type Counter struct {
 	Scheme, Of, Address uint64
 	// OfApp tells that it belongs to the app's scheme, not the request's own.
 	OfApp bool
+
+	scheme *Scheme
 }
 
 // AddressOf is the counting subject of a client's address: an IPv4 address, or an IPv6 /64. IPv4 addresses lie where no IPv6

@@ -44,22 +44,44 @@ func mix(a, b uint64) uint64 {
 	return high ^ low
 }
 
-// A shard holds a part of all blocks. Its table is open addressing with linear probing: a slot is the upper half of the
-// block's hash and its reference plus one, 0 when it is free. A reference names an arena and a place in it.
+// A shard holds a part of all blocks: their memory in arenas, and a table for each deployment that has blocks here.
 type shard struct {
 	sync.Mutex
-	slots  []uint64
-	shift  uint8
-	blocks int
 	arenas []arena
+	// tables are those of the deployments with blocks here. An empty one goes with the next sweep.
+	tables []*table
+	// active counts the tables with blocks, and addressed those with blocks of addresses.
+	active, addressed int
 	// bytes of all blocks, and of those of addresses.
 	bytes, addressBytes int64
-	// sweepAt is the slot that the sweep goes on with.
-	sweepAt int
-	uses    uint32
+	// sweepAt is the table that the sweep goes on with, and victim the one that the last eviction took a block from.
+	sweepAt, victim int
+	uses            uint32
 
 	evicted, shared uint64
 	_               [64]byte
+}
+
+// A table finds the blocks of one deployment in one shard. It is open addressing with linear probing: a slot is the upper half
+// of the block's hash and its reference plus one, 0 when it is free. A reference names an arena and a place in it.
+type table struct {
+	slots []uint64
+	shift uint8
+	// listed reports that the table is among its shard's tables, and shared that addresses shared a block since.
+	listed, shared bool
+	// blocks counts the blocks, and sweepAt is the slot that the sweep goes on with.
+	blocks, sweepAt int32
+	owner           *owner
+	// bytes of the blocks, and of those of addresses.
+	bytes, addressBytes int64
+}
+
+// An owner is a deployment whose schemes the engine knows. Every owner has an equal share of each shard's memory.
+type owner struct {
+	// tables are the owner's, by shard; the shard's lock guards each.
+	tables [shardCount]table
+	// schemes counts the owner's schemes; the engine's lock guards it.
+	schemes int
 }
 
 // An arena keeps blocks of one size in chunks that never move.
@@ -96,12 +118,22 @@ func (s *shard) block(reference uint32) []uint64 {
 	return a.chunks[place>>chunkBits][from : from+a.words : from+a.words]
 }
 
+// tableOf returns the owner's table in this shard, which is the one at a position.
+func (s *shard) tableOf(of *owner, at int32) *table {
+	t := &of.tables[at]
+	if !t.listed {
+		t.listed, t.owner = true, of
+		s.tables = append(s.tables, t)
+	}
+	return t
+}
+
 // find returns the block of a key, nil if there is none.
-func (s *shard) find(key *blockKey, hash uint64) []uint64 {
-	if s.slots == nil {
+func (s *shard) find(t *table, key *blockKey, hash uint64) []uint64 {
+	if t.slots == nil {
 		return nil
 	}
-	_, reference, found := s.look(key, hash)
+	_, reference, found := s.look(t, key, hash)
 	if !found {
 		return nil
 	}
@@ -109,11 +141,11 @@ func (s *shard) find(key *blockKey, hash uint64) []uint64 {
 }
 
 // look finds the slot of a key, or the free one where it belongs.
-func (s *shard) look(key *blockKey, hash uint64) (at int, reference uint32, found bool) {
-	mask := len(s.slots) - 1
+func (s *shard) look(t *table, key *blockKey, hash uint64) (at int, reference uint32, found bool) {
+	mask := len(t.slots) - 1
 	tag := hash >> 32
-	for at = int(tag >> s.shift); ; at = (at + 1) & mask {
-		slot := s.slots[at]
+	for at = int(tag >> t.shift); ; at = (at + 1) & mask {
+		slot := t.slots[at]
 		if slot == 0 {
 			return at, 0, false
 		}
@@ -129,22 +161,37 @@ func (s *shard) look(key *blockKey, hash uint64) (at int, reference uint32, foun
 }
 
 // insert makes an empty block for a key that has none.
-func (s *shard) insert(key *blockKey, hash uint64, words int, layout uint32) []uint64 {
-	if (s.blocks+1)*4 > len(s.slots)*3 {
-		s.grow()
+func (s *shard) insert(t *table, key *blockKey, hash uint64, words int, layout uint32) []uint64 {
+	if int(t.blocks+1)*4 > len(t.slots)*3 {
+		t.grow()
 	}
 	reference := s.allocate(words)
-	at, _, _ := s.look(key, hash)
-	s.slots[at] = hash>>32<<32 | uint64(reference+1)
-	s.blocks++
+	at, _, _ := s.look(t, key, hash)
+	t.slots[at] = hash>>32<<32 | uint64(reference+1)
 	b := s.block(reference)
-	s.bytes += int64(len(b) * 8)
-	if key.address != 0 {
-		s.addressBytes += int64(len(b) * 8)
-	}
 	b[wordScheme], b[wordOf], b[wordAddress] = key.scheme, key.of, key.address
 	b[wordLayout] = uint64(layout)<<8 | uint64(key.mode)
+	s.account(t, b, 1)
 	return b
+}
+
+// account adds a block to what the shard and the table hold, or with by = -1 takes it away.
+func (s *shard) account(t *table, b []uint64, by int) {
+	size := int64(by * len(b) * 8)
+	if t.blocks += int32(by); t.blocks == 0 || t.blocks == int32(by) {
+		s.active += by
+	}
+	t.bytes += size
+	s.bytes += size
+	if b[wordAddress] == 0 {
+		return
+	}
+	before := t.addressBytes
+	t.addressBytes += size
+	s.addressBytes += size
+	if before == 0 || t.addressBytes == 0 {
+		s.addressed += by
+	}
 }
 
 // layoutNumber is the number of a block's layout.
@@ -169,90 +216,85 @@ func (s *shard) allocate(words int) uint32 {
 	return uint32(index)<<placeBits | (a.made - 1)
 }
 
-func (s *shard) grow() {
-	old := s.slots
+func (t *table) grow() {
+	old := t.slots
 	size := max(8, 2*len(old))
-	s.slots = make([]uint64, size)
-	s.shift = uint8(32 - bits.TrailingZeros(uint(size)))
+	t.slots = make([]uint64, size)
+	t.shift = uint8(32 - bits.TrailingZeros(uint(size)))
 	for _, slot := range old {
 		if slot == 0 {
 			continue
 		}
-		at := int(slot >> 32 >> s.shift)
-		for s.slots[at] != 0 {
+		at := int(slot >> 32 >> t.shift)
+		for t.slots[at] != 0 {
 			at = (at + 1) & (size - 1)
 		}
-		s.slots[at] = slot
+		t.slots[at] = slot
 	}
-	s.sweepAt = 0
+	t.sweepAt = 0
 }
 
 // remove frees the block of a slot and closes the gap in its row of probes.
-func (s *shard) remove(at int) {
-	reference := uint32(s.slots[at]) - 1
+func (s *shard) remove(t *table, at int) {
+	reference := uint32(t.slots[at]) - 1
 	b := s.block(reference)
-	s.bytes -= int64(len(b) * 8)
-	if b[wordAddress] != 0 {
-		s.addressBytes -= int64(len(b) * 8)
-	}
+	s.account(t, b, -1)
 	clear(b)
 	a := &s.arenas[reference>>placeBits]
 	a.free = append(a.free, reference&(1<<placeBits-1))
 	if len(a.free) == int(a.made) { // nothing is left in it
 		a.chunks, a.free, a.made = nil, nil, 0
 	}
-	s.blocks--
-	mask := len(s.slots) - 1
-	for next := (at + 1) & mask; s.slots[next] != 0; next = (next + 1) & mask {
-		home := int(s.slots[next] >> 32 >> s.shift)
+	mask := len(t.slots) - 1
+	for next := (at + 1) & mask; t.slots[next] != 0; next = (next + 1) & mask {
+		home := int(t.slots[next] >> 32 >> t.shift)
 		if (next-home)&mask >= (next-at)&mask { // it may stand at the gap
-			s.slots[at] = s.slots[next]
+			t.slots[at] = t.slots[next]
 			at = next
 		}
 	}
-	s.slots[at] = 0
+	t.slots[at] = 0
 }
 
-// sweep looks at some slots, one after another over the calls, and frees the blocks whose counters are all empty.
+// sweep continues over the slots of the shard, one table after another over the calls. It frees the blocks whose
+// counters are all empty, and drops tables without blocks.
 func (s *shard) sweep(now int64, slots int) {
-	for range min(slots, len(s.slots)) {
-		if s.sweepAt >= len(s.slots) {
-			s.sweepAt = 0
-		}
-		slot := s.slots[s.sweepAt]
-		if slot == 0 {
-			s.sweepAt++
-			continue
-		}
-		if b := s.block(uint32(slot) - 1); int64(b[wordOver]) <= now && int64(b[wordUsed]) < now {
-			s.remove(s.sweepAt) // another block may have moved here: look again
-			continue
-		}
+	if len(s.tables) == 0 {
+		return
+	}
+	if s.sweepAt >= len(s.tables) {
+		s.sweepAt = 0
+	}
+	t := s.tables[s.sweepAt]
+	if t.blocks == 0 {
+		t.slots, t.shift, t.listed, t.shared, t.sweepAt = nil, 0, false, false, 0
+		last := len(s.tables) - 1
+		s.tables[s.sweepAt] = s.tables[last]
+		s.tables[last] = nil
+		s.tables = s.tables[:last]
+		return
+	}
+	if s.sweepTable(t, now, slots); int(t.sweepAt) >= len(t.slots) {
+		t.sweepAt = 0
 		s.sweepAt++
 	}
 }
 
-// evict frees the block that was idle for longest among some, none that is in use at this moment. It tells whether it could.
-func (s *shard) evict(now int64) bool {
-	const sample = 16
-	oldest, oldestUse, seen := -1, now, 0
-	for i := 0; i < len(s.slots) && seen < sample; i++ {
-		at := (s.sweepAt + i) & (len(s.slots) - 1)
-		if s.slots[at] == 0 {
+// sweepTable checks some slots of a table, and frees the blocks whose counters are all empty.
+func (s *shard) sweepTable(t *table, now int64, slots int) {
+	for range min(slots, len(t.slots)) {
+		if int(t.sweepAt) >= len(t.slots) {
+			t.sweepAt = 0
+		}
+		slot := t.slots[t.sweepAt]
+		if slot == 0 {
+			t.sweepAt++
 			continue
 		}
-		seen++
-		if used := int64(s.block(uint32(s.slots[at]) - 1)[wordUsed]); used < oldestUse {
-			oldest, oldestUse = at, used
+		if b := s.block(uint32(slot) - 1); int64(b[wordOver]) <= now && int64(b[wordUsed]) < now {
+			s.remove(t, int(t.sweepAt)) // another block may have moved here: look again
+			continue
 		}
+		t.sweepAt++
 	}
-	if oldest < 0 {
-		return false
-	}
-	if int64(s.block(uint32(s.slots[oldest]) - 1)[wordOver]) > now {
-		s.evicted++
-	}
-	s.remove(oldest)
-	s.sweepAt = (oldest + 1) & (len(s.slots) - 1)
-	return true
 }

@@ -27,15 +27,18 @@ type builder struct {
 	counts    *iradix.Txn[int]
 	servers   *iradix.Txn[*AuthorizationServer]
 	// touched are the OAuth apps of which a part changed.
-	touched map[store.Identity]struct{}
-	tools   *generation
+	touched     map[store.Identity]struct{}
+	tools       *generation
+	deployments int
+	// prepared outlives the snapshots: it is known by content.
+	prepared *preparedClients
 }
 
 func newBuilder(from *Snapshot) *builder {
 	return &builder{
 		entries: from.entries.Txn(), slugs: from.slugs.Txn(), hosts: from.hosts.Txn(), issuing: from.issuing.Txn(), keys: from.keys.Txn(),
-		ordered: from.ordered.Txn(), referrers: from.referrers.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(), tools: from.tools,
-		servers: from.servers.Txn(), touched: map[store.Identity]struct{}{},
+		ordered: from.ordered.Txn(), referrers: from.referrers.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(), tools: from.tools, prepared: from.prepared,
+		servers: from.servers.Txn(), touched: map[store.Identity]struct{}{}, deployments: from.deployments,
 	}
 }
 
@@ -43,7 +46,7 @@ func (b *builder) commit(position store.Position) *Snapshot {
 	servers := b.commitServers()
 	return &Snapshot{
 		servers: servers, position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), issuing: b.issuing.Commit(), keys: b.keys.Commit(),
-		ordered: b.ordered.Commit(), referrers: b.referrers.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), tools: b.tools, next: make(chan struct{}),
+		ordered: b.ordered.Commit(), referrers: b.referrers.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), tools: b.tools, deployments: b.deployments, prepared: b.prepared, next: make(chan struct{}),
 	}
 }
 
@@ -213,6 +216,9 @@ func settled(app *document.OAuthApp) bool {
 }
 
 func (b *builder) count(e *Entry, by int) {
+	if e.Kind == v1alpha1.KindIdentityDeployment {
+		b.deployments += by
+	}
 	key := joined(e.Kind, e.Deployment)
 	count, _ := b.counts.Get(key)
 	b.counts.Insert(key, count+by)

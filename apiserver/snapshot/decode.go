@@ -74,7 +74,8 @@ var decoders = map[string]func(*Entry, []byte) error{
 		}
 		e.refer(v1alpha1.KindOAuthApp, content.App)
 		e.refer(v1alpha1.KindRateLimitScheme, content.Scheme)
-		return content.prepare()
+		content.prepare()
+		return nil
 	},
 	v1alpha1.KindAITool: func(e *Entry, payload []byte) (err error) {
 		content := &Tool{}

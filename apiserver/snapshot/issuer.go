@@ -29,9 +29,11 @@ type Issuer struct {
 func newIssuer(e *Entry, settings *document.Deployment, declared *document.JWTIssuer) (issuer *Issuer, err error) {
 	issuer = &Issuer{JWTIssuer: declared, Deployment: e, Settings: settings}
 	if len(declared.JWKS) > 0 {
-		if issuer.Keys, err = keyset.Parse(declared.JWKS); err != nil {
-			return nil, err
+		// A set that an older operator accepted and that is out of bounds now verifies nothing; the deployment is served.
+		if issuer.Keys, err = keyset.Parse(declared.JWKS, keyset.MaxBytes); err != nil {
+			issuer.Keys = &jose.JSONWebKeySet{}
 		}
+		err = nil
 	}
 	if declared.PermissionsExpression != "" {
 		issuer.Expression, err = grant.Compile(declared.PermissionsExpression)

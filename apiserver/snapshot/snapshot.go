@@ -54,8 +54,12 @@ type Snapshot struct {
 	issuers   *iradix.Tree[*Issuer]              // by issuer and audience
 	counts    *iradix.Tree[int]                  // by kind and deployment; of active agents besides
 	servers   *iradix.Tree[*AuthorizationServer] // by the identity of an OAuth app
+	// deployments is how many IdentityDeployments there are.
+	deployments int
 	// tools is the state of all AI tools.
 	tools *generation
+	// prepared remembers registered clients, which are rows and no documents.
+	prepared *preparedClients
 	// next is closed when a newer snapshot is current.
 	next chan struct{}
 }
@@ -63,7 +67,7 @@ type Snapshot struct {
 func empty() *Snapshot {
 	return &Snapshot{
 		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), issuing: iradix.New[*Entry](), keys: iradix.New[*Key](),
-		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), servers: iradix.New[*AuthorizationServer](), tools: &generation{}, next: make(chan struct{}),
+		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), servers: iradix.New[*AuthorizationServer](), tools: &generation{}, prepared: newPreparedClients(), next: make(chan struct{}),
 	}
 }
 
@@ -148,6 +152,9 @@ func (s *Snapshot) Count(kind, deployment string) int {
 	count, _ := s.counts.Get(joined(kind, deployment))
 	return count
 }
+
+// Deployments returns how many deployments are served.
+func (s *Snapshot) Deployments() int { return s.deployments }
 
 // CountActiveAgents returns how many agents of a deployment are active.
 func (s *Snapshot) CountActiveAgents(deployment string) int {

@@ -50,7 +50,14 @@ func (o *backendOptions) open(needs string) (*backend, error) {
 	if o.baseURL == "" {
 		return nil, errors.New("--base-url or CARDEA_BASE_URL is required: where the backend API is, such as https://api.example.com")
 	}
-	return &backend{baseURL: strings.TrimSuffix(o.baseURL, "/"), key: key, client: &http.Client{Timeout: requestTimeout}, retryAfter: time.Second}, nil
+	return &backend{baseURL: strings.TrimSuffix(o.baseURL, "/"), key: key, client: newBackendClient(), retryAfter: time.Second}, nil
+}
+
+// errRedirect refuses to follow a redirect: it would take the key, and what is imported, to another server.
+var errRedirect = errors.New("the server answers with a redirect, which is not followed: give the backend API's own address as --base-url")
+
+func newBackendClient() *http.Client {
+	return &http.Client{Timeout: requestTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect }}
 }
 
 // backend is the backend API as a credential sees it.
@@ -88,6 +95,9 @@ func ask[T any](ctx context.Context, b *backend, method, path string, body []byt
 	request.Header.Set("Authorization", "Bearer "+b.key)
 	request.Header.Set("Content-Type", "application/x-ndjson")
 	response, err := b.client.Do(request)
+	if errors.Is(err, errRedirect) {
+		return answer, http.StatusPermanentRedirect, err
+	}
 	if err != nil {
 		return answer, 0, err
 	}

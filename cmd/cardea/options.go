@@ -122,6 +122,7 @@ type serverOptions struct {
 	egressAllowed   []string
 	egressDenied    []string
 	maxStaleness    time.Duration
+	anyDeployment   bool
 	auditRetention  time.Duration
 	tlsCert         string
 	tlsKey          string
@@ -141,6 +142,7 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.egressAllowed, "egress-allowed-cidrs", nil, "private CIDRs that token issuers, carriers, webhooks and mail servers may be reached in; absent: none")
 	flags.StringSliceVar(&o.egressDenied, "egress-denied-cidrs", nil, "CIDRs that they may not be reached in, though public or allowed; absent: none beside what clouds use inside")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "answer authenticated requests with 503 when the store was out of reach for longer; 0: never")
+	flags.BoolVar(&o.anyDeployment, "decisions-of-any-deployment", false, "answer decisions that name no deployment, although several are served: any deployment's credentials then pass a gateway that names none")
 	flags.DurationVar(&o.auditRetention, "audit-retention", apiserver.DefaultAuditRetention, "how long audit records are kept, from 24h to 87600h; of servers that differ, the shortest counts")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")

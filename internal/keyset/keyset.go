@@ -2,6 +2,7 @@
 package keyset
 
 import (
+	"crypto/rsa"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,22 +10,61 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Parse reads a key set and keeps its public signature keys.
-func Parse(raw []byte) (*jose.JSONWebKeySet, error) {
-	var set jose.JSONWebKeySet
+const (
+	// MaxBytes is the longest key set of a declared issuer or client, in bytes of JSON, and MaxRegisteredBytes of a client that registered itself.
+	MaxBytes, MaxRegisteredBytes = 64 << 10, 32 << 10
+	// MaxKeys is the largest number of keys in a set, whatever their use.
+	MaxKeys = 32
+	// minRSABits and maxRSABits bound the modulus of an RSA key.
+	minRSABits, maxRSABits = 2048, 4096
+	// keyBytes is a generous estimate of the memory that one parsed key takes beside its texts: the largest is an RSA key of maxRSABits.
+	keyBytes = 2 << 10
+)
+
+// Parse returns the public signature keys of a key set of at most maxBytes. The whole set is refused if it has more than MaxKeys keys or an RSA
+// signature key outside of 2048 to 4096 bits. Certificates (x5c, x5u, x5t) are dropped: nothing verifies them.
+func Parse(raw []byte, maxBytes int) (*jose.JSONWebKeySet, error) {
+	if len(raw) > maxBytes {
+		return nil, fmt.Errorf("is longer than %d bytes", maxBytes)
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
 	if err := json.Unmarshal(raw, &set); err != nil {
 		return nil, fmt.Errorf("is no JSON Web Key Set: %w", err)
 	}
+	if len(set.Keys) > MaxKeys {
+		return nil, fmt.Errorf("has %d keys; a set has at most %d", len(set.Keys), MaxKeys)
+	}
 	usable := jose.JSONWebKeySet{}
-	for _, key := range set.Keys {
-		if key.IsPublic() && key.Valid() && (key.Use == "" || key.Use == "sig") {
-			usable.Keys = append(usable.Keys, key)
+	for i, text := range set.Keys {
+		var key jose.JSONWebKey
+		if err := json.Unmarshal(text, &key); err != nil {
+			return nil, fmt.Errorf("is no JSON Web Key Set: keys[%d]: %w", i, err)
 		}
+		if !key.IsPublic() || !key.Valid() || key.Use != "" && key.Use != "sig" {
+			continue
+		}
+		if public, isRSA := key.Key.(*rsa.PublicKey); isRSA && (public.N.BitLen() < minRSABits || public.N.BitLen() > maxRSABits) {
+			return nil, fmt.Errorf("keys[%d] is an RSA key of %d bits; use %d to %d", i, public.N.BitLen(), minRSABits, maxRSABits)
+		}
+		usable.Keys = append(usable.Keys, jose.JSONWebKey{Key: key.Key, KeyID: key.KeyID, Algorithm: key.Algorithm, Use: key.Use})
 	}
 	if len(usable.Keys) == 0 {
 		return nil, errors.New("holds no public signature key")
 	}
 	return &usable, nil
+}
+
+// Bytes returns an upper estimate of the memory that a parsed set takes; nil takes none.
+func Bytes(set *jose.JSONWebKeySet) (bytes int64) {
+	if set == nil {
+		return 0
+	}
+	for i := range set.Keys {
+		bytes += int64(keyBytes + len(set.Keys[i].KeyID) + len(set.Keys[i].Algorithm))
+	}
+	return bytes
 }
 
 // Find returns the key with an id; a token that names none fits a set of one key.

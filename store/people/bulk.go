@@ -29,7 +29,7 @@ type Bulk interface {
 	DemotePhones(ids []int64) error
 
 	OrganizationsAmong(ids []int64) (map[int64]Organization, error)
-	// SlugsTaken returns which slugs are those of organizations.
+	// SlugsTaken returns which slugs are, or were, those of organizations.
 	SlugsTaken(slugs []string) (map[string]bool, error)
 	InsertOrganizations([]Organization) error
 

@@ -5,8 +5,8 @@ import "time"
 // OAuth are what clients of a deployment's authorization servers asked for, what people granted, and what lives on it. Hashes are SHA-256 of
 // what was handed out. Clients are named as they are in the protocol; apps are named by their ids.
 type OAuth interface {
-	// InsertAuthorizationRequest keeps at most so many of a network: the oldest give way.
-	InsertAuthorizationRequest(request AuthorizationRequest, most int) error
+	// InsertAuthorizationRequest stores a request. Beyond the bounds older requests are deleted.
+	InsertAuthorizationRequest(request AuthorizationRequest, bounds WaitingBounds) error
 	AuthorizationRequest(hash []byte) (AuthorizationRequest, bool, error)
 	// DeleteAuthorizationRequest tells whether this call did.
 	DeleteAuthorizationRequest(hash []byte) (bool, error)
@@ -44,8 +44,8 @@ type OAuth interface {
 	// those that were not.
 	TrimRefreshTokens(family int64, presented []byte, used, unused int) error
 
-	// InsertDevice keeps at most so many of a network: the oldest give way. ErrDuplicate: the code that people type is another's.
-	InsertDevice(device Device, most int) error
+	// InsertDevice stores a device. Beyond the bounds older devices are deleted. ErrDuplicate: the code that people type is another's.
+	InsertDevice(device Device, bounds WaitingBounds) error
 	Device(hash []byte) (Device, bool, error)
 	LockDevice(hash []byte) (Device, bool, error)
 	// DeviceByUserCode finds a device by what people type.
@@ -63,17 +63,21 @@ type OAuth interface {
 	LockOAuthClient(app int64, client string) (OAuthClient, bool, error)
 	// ListOAuthClients returns up to limit clients of an app that stand behind a place, the newest first.
 	ListOAuthClients(app int64, after OAuthClientPlace, limit int) ([]OAuthClient, error)
-	// UpdateOAuthClient writes the content and when it changed, the manager, when it was last used, and until when it is fresh.
+	// UpdateOAuthClient writes the content, the network and when it changed, the manager, when it was last used, and until when it is fresh.
 	UpdateOAuthClient(OAuthClient) error
-	// RenewOAuthClient lets a client count as made at a time, if it was never used.
-	RenewOAuthClient(app int64, client string, now time.Time) error
+	// RenewOAuthClient lets a client that was never used count as made at a time, by a network.
+	RenewOAuthClient(app int64, client, network string, now time.Time) error
 	// DeleteOAuthClient deletes a client, and tells whether there was one. All that people granted it till now is over at once; Purge takes
 	// the rows.
 	DeleteOAuthClient(app int64, client string, now time.Time) (bool, error)
-	// UnusedOAuthClients counts the clients of an app that no backend made and that were never used, and returns the oldest of them.
-	UnusedOAuthClients(app int64) (int, OAuthClient, error)
-	// UsedOAuthClients counts the clients of an app that no backend made and that were used, and returns that which was used longest ago.
-	UsedOAuthClients(app int64) (int, OAuthClient, error)
+	// UnusedOAuthClients counts the clients of an app that no backend made and that were never used, of a network or ("") of all, and returns the
+	// oldest of them.
+	UnusedOAuthClients(app int64, network string) (int, OAuthClient, error)
+	// UsedOAuthClients counts the clients of an app that no backend made and that were used, of a network or ("") of all, and returns that which was
+	// used longest ago.
+	UsedOAuthClients(app int64, network string) (int, OAuthClient, error)
+	// LargestClientNetwork returns the network that has the most clients that UnusedOAuthClients counts, or UsedOAuthClients; "" for none that is known.
+	LargestClientNetwork(app int64, used bool) (string, error)
 	// UngrantedOAuthClient returns, of the clients that UsedOAuthClients counts and nobody's grant stands for, that which was used longest
 	// ago, and whether there is one. It looks through all of them that were used before.
 	UngrantedOAuthClient(app int64) (OAuthClient, bool, error)
@@ -94,10 +98,14 @@ type AuthorizationRequest struct {
 	Parameters string
 	// Pushed tells that the client pushed it itself (RFC 9126).
 	Pushed bool
-	// Network is whom it is counted for.
-	Network              string
-	CreatedAt, ExpiresAt time.Time
+	// Network is the client address or the pushing client that the request is counted for, and NetworkBlock the network around it.
+	Network, NetworkBlock string
+	CreatedAt, ExpiresAt  time.Time
 }
+
+// WaitingBounds are how many authorization requests, or devices, wait at once: of one Network and of one NetworkBlock, where the oldest of the same
+// is deleted; and of one app, where the oldest of the NetworkBlock that has the most is deleted.
+type WaitingBounds struct{ Network, NetworkBlock, App int }
 
 // Grant is what a person granted a client, in an organization and a workspace (0: in none).
 type Grant struct {
@@ -181,8 +189,8 @@ type Device struct {
 	App        int64
 	Client     string
 	Parameters string
-	// Network is whom it is counted for.
-	Network, State string
+	// Network and NetworkBlock are what the device is counted for, as of an AuthorizationRequest.
+	Network, NetworkBlock, State string
 	// Family is what came of it, 0: nothing yet.
 	Family int64
 	// PolledAt is when the device asked last, and Interval, in whole seconds, how long it has to wait in between.
@@ -210,6 +218,9 @@ type OAuthClient struct {
 	Manager []byte
 	// ByBackend tells that a backend made it, which vouches for it: it is kept though nobody uses it.
 	ByBackend bool
+	// Network is the network (IPv4 /24, IPv6 /48) that registered the client, and once it was used that of the first grant; "" where that is not
+	// known, and of a backend's.
+	Network string
 	// UpdatedAt is when the content changed last, zero where that is not known.
 	CreatedAt, UpdatedAt time.Time
 	// UsedAt is when somebody authorized it last, to the day, zero: nobody ever did.

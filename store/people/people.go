@@ -250,6 +250,7 @@ type Organizations interface {
 	InsertOrganization(Organization) error
 	Organization(id int64) (Organization, bool, error)
 	LockOrganization(id int64) (Organization, bool, error)
+	// SlugTaken reports whether a slug is, or was, that of an organization: slugs are never given again.
 	SlugTaken(slug string) (bool, error)
 	// OwnedOrganizations counts the organizations a user owns.
 	OwnedOrganizations(user int64) (int, error)

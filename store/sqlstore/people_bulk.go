@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"database/sql"
+	"maps"
 	"slices"
 
 	"github.com/cardea-iam/cardea/store/people"
@@ -189,7 +190,13 @@ func by[K comparable, T any](rows []T, key func(T) K) map[K]T {
 }
 
 func (tx *peopleTx) SlugsTaken(slugs []string) (map[string]bool, error) {
-	return setOf(tx, `SELECT slug FROM organizations WHERE deployment = :deployment AND slug`, slugs)
+	taken, err := setOf(tx, `SELECT slug FROM organizations WHERE deployment = :deployment AND slug`, slugs)
+	if err != nil {
+		return nil, err
+	}
+	former, err := setOf(tx, `SELECT slug FROM organization_slugs WHERE deployment = :deployment AND slug`, slugs)
+	maps.Copy(taken, former)
+	return taken, err
 }
 
 func (tx *peopleTx) InsertOrganizations(organizations []people.Organization) error {

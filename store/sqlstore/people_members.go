@@ -22,6 +22,9 @@ func (tx *peopleTx) DeleteOrganization(id int64) error {
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM workspaces WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND organization_id = ?`,
+		// Nobody gets the groups of its name by making another one.
+		`INSERT INTO organization_slugs (deployment, slug) SELECT o.deployment, o.slug FROM organizations o WHERE o.deployment = :deployment AND o.id = ?
+			ON CONFLICT (deployment, slug) DO NOTHING`,
 		`DELETE FROM organizations WHERE deployment = :deployment AND id = ?`,
 	} {
 		if err := tx.exec(statement, id); err != nil {

@@ -25,21 +25,43 @@ func (w words) Scan(from any) error {
 
 func wordsOf(list []string) string { return strings.Join(list, " ") }
 
-func (tx *peopleTx) InsertAuthorizationRequest(r people.AuthorizationRequest, most int) error {
-	err := tx.exec(`INSERT INTO oauth_requests (deployment, hash, app_id, client, parameters, pushed, network, created_at, expires_at)
-		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?)`, r.Hash, r.App, r.Client, r.Parameters, flag(r.Pushed), r.Network, micros(r.CreatedAt), micros(r.ExpiresAt))
+func (tx *peopleTx) InsertAuthorizationRequest(r people.AuthorizationRequest, bounds people.WaitingBounds) error {
+	err := tx.exec(`INSERT INTO oauth_requests (deployment, hash, app_id, client, parameters, pushed, network, network_block, created_at, expires_at)
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.Hash, r.App, r.Client, r.Parameters, flag(r.Pushed), r.Network, r.NetworkBlock, micros(r.CreatedAt), micros(r.ExpiresAt))
 	if err != nil {
 		return err
 	}
-	return tx.exec(`DELETE FROM oauth_requests WHERE deployment = :deployment AND hash IN (SELECT o.hash FROM oauth_requests o
-		WHERE o.deployment = :deployment AND o.network = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?)`,
-		r.Network, most, most)
+	return tx.trimWaiting("oauth_requests", r.App, r.Network, r.NetworkBlock, bounds)
+}
+
+// trimWaiting deletes the oldest rows of a table of what waits, beyond the bounds.
+func (tx *peopleTx) trimWaiting(table string, app int64, network, block string, bounds people.WaitingBounds) error {
+	for _, of := range []struct {
+		column, value string
+		most          int
+	}{{"network", network, bounds.Network}, {"network_block", block, bounds.NetworkBlock}} {
+		err := tx.exec(`DELETE FROM `+table+` WHERE deployment = :deployment AND hash IN (SELECT o.hash FROM `+table+` o
+			WHERE o.deployment = :deployment AND o.`+of.column+` = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?)`,
+			of.value, of.most, of.most)
+		if err != nil {
+			return err
+		}
+	}
+	var one int
+	full, err := tx.get([]any{&one}, `SELECT 1 FROM `+table+` WHERE deployment = :deployment AND app_id = ? LIMIT 1 OFFSET ?`, app, bounds.App)
+	if err != nil || !full {
+		return err
+	}
+	return tx.exec(`DELETE FROM `+table+` WHERE deployment = :deployment AND hash IN (SELECT o.hash FROM `+table+` o
+		WHERE o.deployment = :deployment AND o.app_id = ? AND o.network_block = (SELECT b.network_block FROM `+table+` b
+			WHERE b.deployment = :deployment AND b.app_id = ? GROUP BY b.network_block ORDER BY COUNT(*) DESC, b.network_block LIMIT 1)
+		ORDER BY o.created_at, o.hash LIMIT 1)`, app, app)
 }
 
 func (tx *peopleTx) AuthorizationRequest(hash []byte) (people.AuthorizationRequest, bool, error) {
 	var r people.AuthorizationRequest
-	found, err := tx.get([]any{&r.Hash, &r.App, &r.Client, &r.Parameters, &r.Pushed, &r.Network, moment{&r.CreatedAt}, moment{&r.ExpiresAt}},
-		`SELECT hash, app_id, client, parameters, pushed, network, created_at, expires_at FROM oauth_requests WHERE deployment = :deployment AND hash = ?`, hash)
+	found, err := tx.get([]any{&r.Hash, &r.App, &r.Client, &r.Parameters, &r.Pushed, &r.Network, &r.NetworkBlock, moment{&r.CreatedAt}, moment{&r.ExpiresAt}},
+		`SELECT hash, app_id, client, parameters, pushed, network, network_block, created_at, expires_at FROM oauth_requests WHERE deployment = :deployment AND hash = ?`, hash)
 	return r, found, err
 }
 
@@ -177,24 +199,22 @@ func (tx *peopleTx) TrimRefreshTokens(family int64, presented []byte, used, unus
 	return nil
 }
 
-const deviceColumns = `hash, user_code, app_id, client, parameters, network, state, family_id, polled_at, interval_s, created_at, expires_at`
+const deviceColumns = `hash, user_code, app_id, client, parameters, network, network_block, state, family_id, polled_at, interval_s, created_at, expires_at`
 
 func readDevice(row *sql.Rows, d *people.Device) error {
 	var seconds int64
-	err := row.Scan(&d.Hash, &d.UserCode, &d.App, &d.Client, &d.Parameters, &d.Network, &d.State, &d.Family, moment{&d.PolledAt}, &seconds, moment{&d.CreatedAt}, moment{&d.ExpiresAt})
+	err := row.Scan(&d.Hash, &d.UserCode, &d.App, &d.Client, &d.Parameters, &d.Network, &d.NetworkBlock, &d.State, &d.Family, moment{&d.PolledAt}, &seconds, moment{&d.CreatedAt}, moment{&d.ExpiresAt})
 	d.Interval = time.Duration(seconds) * time.Second
 	return err
 }
 
-func (tx *peopleTx) InsertDevice(d people.Device, most int) error {
-	err := tx.exec(`INSERT INTO oauth_devices (deployment, `+deviceColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		d.Hash, d.UserCode, d.App, d.Client, d.Parameters, d.Network, d.State, d.Family, micros(d.PolledAt), int64(d.Interval/time.Second), micros(d.CreatedAt), micros(d.ExpiresAt))
+func (tx *peopleTx) InsertDevice(d people.Device, bounds people.WaitingBounds) error {
+	err := tx.exec(`INSERT INTO oauth_devices (deployment, `+deviceColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		d.Hash, d.UserCode, d.App, d.Client, d.Parameters, d.Network, d.NetworkBlock, d.State, d.Family, micros(d.PolledAt), int64(d.Interval/time.Second), micros(d.CreatedAt), micros(d.ExpiresAt))
 	if err != nil {
 		return err
 	}
-	return tx.exec(`DELETE FROM oauth_devices WHERE deployment = :deployment AND hash IN (SELECT o.hash FROM oauth_devices o
-		WHERE o.deployment = :deployment AND o.network = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?)`,
-		d.Network, most, most)
+	return tx.trimWaiting("oauth_devices", d.App, d.Network, d.NetworkBlock, bounds)
 }
 
 func (tx *peopleTx) Device(hash []byte) (people.Device, bool, error) {

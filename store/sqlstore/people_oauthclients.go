@@ -7,10 +7,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-const oauthClientColumns = `app_id, client, content, fingerprint, manager, by_backend, created_at, updated_at, used_at, fresh_until`
+const oauthClientColumns = `app_id, client, content, fingerprint, manager, by_backend, network, created_at, updated_at, used_at, fresh_until`
 
 func readOAuthClient(row *sql.Rows, c *people.OAuthClient) error {
-	err := row.Scan(&c.App, &c.Client, &c.Content, &c.Fingerprint, &c.Manager, &c.ByBackend, moment{&c.CreatedAt}, moment{&c.UpdatedAt}, moment{&c.UsedAt}, moment{&c.FreshUntil})
+	err := row.Scan(&c.App, &c.Client, &c.Content, &c.Fingerprint, &c.Manager, &c.ByBackend, &c.Network, moment{&c.CreatedAt}, moment{&c.UpdatedAt}, moment{&c.UsedAt}, moment{&c.FreshUntil})
 	if len(c.Fingerprint) == 0 {
 		c.Fingerprint = nil
 	}
@@ -32,8 +32,8 @@ func (tx *peopleTx) InsertOAuthClient(c people.OAuthClient) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec(`INSERT INTO oauth_clients (deployment, `+oauthClientColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		c.App, c.Client, c.Content, bytesOf(c.Fingerprint), bytesOf(c.Manager), flag(c.ByBackend), micros(c.CreatedAt), micros(c.UpdatedAt), micros(c.UsedAt), micros(c.FreshUntil))
+	return tx.exec(`INSERT INTO oauth_clients (deployment, `+oauthClientColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		c.App, c.Client, c.Content, bytesOf(c.Fingerprint), bytesOf(c.Manager), flag(c.ByBackend), c.Network, micros(c.CreatedAt), micros(c.UpdatedAt), micros(c.UsedAt), micros(c.FreshUntil))
 }
 
 func (tx *peopleTx) OAuthClient(app int64, client string) (people.OAuthClient, bool, error) {
@@ -62,12 +62,13 @@ func (tx *peopleTx) OAuthClientAlike(app int64, fingerprint []byte) (people.OAut
 }
 
 func (tx *peopleTx) UpdateOAuthClient(c people.OAuthClient) error {
-	return tx.exec(`UPDATE oauth_clients SET content = ?, updated_at = ?, manager = ?, used_at = ?, fresh_until = ? WHERE app_id = ? AND client = ? AND deployment = :deployment`,
-		c.Content, micros(c.UpdatedAt), bytesOf(c.Manager), micros(c.UsedAt), micros(c.FreshUntil), c.App, c.Client)
+	return tx.exec(`UPDATE oauth_clients SET content = ?, updated_at = ?, manager = ?, network = ?, used_at = ?, fresh_until = ? WHERE app_id = ? AND client = ? AND deployment = :deployment`,
+		c.Content, micros(c.UpdatedAt), bytesOf(c.Manager), c.Network, micros(c.UsedAt), micros(c.FreshUntil), c.App, c.Client)
 }
 
-func (tx *peopleTx) RenewOAuthClient(app int64, client string, now time.Time) error {
-	return tx.exec(`UPDATE oauth_clients SET created_at = ? WHERE used_at = 0 AND app_id = ? AND client = ? AND deployment = :deployment`, micros(now), app, client)
+func (tx *peopleTx) RenewOAuthClient(app int64, client, network string, now time.Time) error {
+	return tx.exec(`UPDATE oauth_clients SET created_at = ?, network = ? WHERE used_at = 0 AND app_id = ? AND client = ? AND deployment = :deployment`,
+		micros(now), network, app, client)
 }
 
 func (tx *peopleTx) DeleteOAuthClient(app int64, client string, now time.Time) (bool, error) {
@@ -91,12 +92,22 @@ func (tx *peopleTx) endGrants(app int64, client string, now time.Time) error {
 		app, client, micros(now))
 }
 
-func (tx *peopleTx) UnusedOAuthClients(app int64) (int, people.OAuthClient, error) {
-	return tx.countedClients(app, `used_at = 0 AND by_backend = 0`, `created_at`)
+func (tx *peopleTx) UnusedOAuthClients(app int64, network string) (int, people.OAuthClient, error) {
+	return tx.countedClients(app, network, unusedClients, `created_at`)
 }
 
-func (tx *peopleTx) UsedOAuthClients(app int64) (int, people.OAuthClient, error) {
-	return tx.countedClients(app, `used_at > 0 AND by_backend = 0`, `used_at`)
+func (tx *peopleTx) UsedOAuthClients(app int64, network string) (int, people.OAuthClient, error) {
+	return tx.countedClients(app, network, usedClients, `used_at`)
+}
+
+func (tx *peopleTx) LargestClientNetwork(app int64, used bool) (network string, err error) {
+	which := unusedClients
+	if used {
+		which = usedClients
+	}
+	_, err = tx.get([]any{&network}, `SELECT network FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND network <> '' AND `+which+ofLivingApp+`
+		GROUP BY network ORDER BY COUNT(*) DESC, network LIMIT 1`, app)
+	return network, err
 }
 
 func (tx *peopleTx) UngrantedOAuthClient(app int64) (people.OAuthClient, bool, error) {
@@ -105,13 +116,20 @@ func (tx *peopleTx) UngrantedOAuthClient(app int64) (people.OAuthClient, bool, e
 		ORDER BY used_at, client LIMIT 1`, app)
 }
 
-// countedClients counts the clients of an app that a condition finds, and returns the first in an order.
-func (tx *peopleTx) countedClients(app int64, which, order string) (int, people.OAuthClient, error) {
+// unusedClients and usedClients are the conditions of clients that registered themselves.
+const unusedClients, usedClients = `used_at = 0 AND by_backend = 0`, `used_at > 0 AND by_backend = 0`
+
+// countedClients counts the clients of an app, of a network or ("") of all, that a condition finds, and returns the first in an order.
+func (tx *peopleTx) countedClients(app int64, network, which, order string) (int, people.OAuthClient, error) {
+	args := []any{app}
+	if network != "" {
+		which, args = which+` AND network = ?`, append(args, network)
+	}
 	var count int
-	if _, err := tx.get([]any{&count}, `SELECT COUNT(*) FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND `+which+ofLivingApp, app); err != nil {
+	if _, err := tx.get([]any{&count}, `SELECT COUNT(*) FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND `+which+ofLivingApp, args...); err != nil {
 		return 0, people.OAuthClient{}, err
 	}
 	oldest, _, err := first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients
-		WHERE deployment = :deployment AND app_id = ? AND `+which+ofLivingApp+` ORDER BY `+order+`, client LIMIT 1`, app)
+		WHERE deployment = :deployment AND app_id = ? AND `+which+ofLivingApp+` ORDER BY `+order+`, client LIMIT 1`, args...)
 	return count, oldest, err
 }

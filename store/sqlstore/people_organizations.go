@@ -35,7 +35,8 @@ func (tx *peopleTx) LockOrganization(id int64) (people.Organization, bool, error
 
 func (tx *peopleTx) SlugTaken(slug string) (bool, error) {
 	var one int
-	return tx.get([]any{&one}, `SELECT 1 FROM organizations WHERE deployment = :deployment AND slug = ?`, slug)
+	return tx.get([]any{&one}, `SELECT 1 FROM organizations WHERE deployment = :deployment AND slug = ?
+		UNION ALL SELECT 1 FROM organization_slugs s WHERE s.deployment = :deployment AND s.slug = ? LIMIT 1`, slug, slug)
 }
 
 func (tx *peopleTx) SetDefaultWorkspace(organization, workspace int64) error {

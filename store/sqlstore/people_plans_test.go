@@ -45,7 +45,13 @@ func TestDeletionsGoAlongKeys(t *testing.T) {
 		if _, _, err := tx.UngrantedOAuthClient(1); err != nil {
 			return err
 		}
-		if _, _, err := tx.UsedOAuthClients(1); err != nil {
+		if _, _, err := tx.UsedOAuthClients(1, ""); err != nil {
+			return err
+		}
+		if _, _, err := tx.UsedOAuthClients(1, "n"); err != nil {
+			return err
+		}
+		if _, err := tx.LargestClientNetwork(1, true); err != nil {
 			return err
 		}
 		if _, err := tx.DeleteOAuthClient(1, "c", now); err != nil {

@@ -17,7 +17,7 @@ const forgetAfter = 25 * time.Hour
 var peopleTables = []struct{ name, key string }{
 	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"ended_signins", "user_id, id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
 	{"failures", "scope, subject"}, {"counters", "scope, subject"}, {"sends", "id"}, {"known_clients", "user_id, client"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
-	{"workspaces", "id"}, {"organizations", "id"}, {"credentials", "user_id, kind"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
+	{"workspaces", "id"}, {"organizations", "id"}, {"organization_slugs", "slug"}, {"credentials", "user_id, kind"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
 	{"events", "kind, at, id"}, {"past_events", "kind, at, id"}, {"recent_events", "kind, at, id"}, {"sealed_days", "day"}, {"sealed_months", "month"},
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},

@@ -68,7 +68,7 @@ func furnish(tx people.Tx, mark string) error {
 	itself.Content = mark
 	gone := oauthClient(9)
 	gone.UsedAt = born
-	if err := errors.Join(insertOAuthClient(itself)(tx), insertDevice(waiting)(tx), tx.InsertAuthorizationRequest(asked, 9), putGrant(granted)(tx), tx.InsertTokenFamily(family, 9), tx.InsertAuthorizationCode(code), tx.InsertRefreshToken(refresh)); err != nil {
+	if err := errors.Join(insertOAuthClient(itself)(tx), insertDevice(waiting)(tx), tx.InsertAuthorizationRequest(asked, atMost(9)), putGrant(granted)(tx), tx.InsertTokenFamily(family, 9), tx.InsertAuthorizationCode(code), tx.InsertRefreshToken(refresh)); err != nil {
 		return err
 	}
 	if err := insertOAuthClient(gone)(tx); err != nil {

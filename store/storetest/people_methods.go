@@ -41,7 +41,7 @@ var writes = map[string]func(tx people.Tx) error{
 	"LeaveOrganization":     func(tx people.Tx) error { return tx.LeaveOrganization(1, 1) },
 
 	"InsertAuthorizationRequest": func(tx people.Tx) error {
-		return tx.InsertAuthorizationRequest(authorizationRequest(2), 9)
+		return tx.InsertAuthorizationRequest(authorizationRequest(2), atMost(9))
 	},
 	"DeleteAuthorizationRequest": func(tx people.Tx) error { _, err := tx.DeleteAuthorizationRequest(hashOf(1)); return err },
 	"PutGrant":                   putGrant(grantOf(2, 1)),
@@ -59,7 +59,7 @@ var writes = map[string]func(tx people.Tx) error{
 	"UpdateOAuthClient": func(tx people.Tx) error {
 		return tx.UpdateOAuthClient(people.OAuthClient{App: 1, Client: "client1", Content: "changed"})
 	},
-	"RenewOAuthClient":  func(tx people.Tx) error { return tx.RenewOAuthClient(1, "client1", after(time.Hour)) },
+	"RenewOAuthClient":  func(tx people.Tx) error { return tx.RenewOAuthClient(1, "client1", "n", after(time.Hour)) },
 	"DeleteOAuthClient": func(tx people.Tx) error { _, err := tx.DeleteOAuthClient(1, "client1", after(time.Hour)); return err },
 	"UpdateDevice": func(tx people.Tx) error {
 		return tx.UpdateDevice(people.Device{Hash: hashOf(1), State: people.DeviceDenied})
@@ -207,13 +207,14 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"OAuthClient":      func(tx people.Tx) (any, error) { return optional(tx.OAuthClient(1, "client1")) },
 	"OAuthClientAlike": func(tx people.Tx) (any, error) { return optional(tx.OAuthClientAlike(1, hashOf(2))) },
 	"UnusedOAuthClients": func(tx people.Tx) (any, error) {
-		count, oldest, err := tx.UnusedOAuthClients(1)
+		count, oldest, err := tx.UnusedOAuthClients(1, "")
 		return []any{count, oldest}, err
 	},
 	"UsedOAuthClients": func(tx people.Tx) (any, error) {
-		count, oldest, err := tx.UsedOAuthClients(1)
+		count, oldest, err := tx.UsedOAuthClients(1, "")
 		return []any{count, oldest}, err
 	},
+	"LargestClientNetwork": func(tx people.Tx) (any, error) { return tx.LargestClientNetwork(1, false) },
 	"UngrantedOAuthClient": func(tx people.Tx) (any, error) { return optional(tx.UngrantedOAuthClient(1)) },
 	"SessionOfSignIn":      func(tx people.Tx) (any, error) { return optional(tx.SessionOfSignIn(1)) },
 

@@ -35,9 +35,14 @@ func refreshToken(n, family int64) people.RefreshToken {
 	return people.RefreshToken{Hash: hashOf(n), Family: family, Parent: []byte{}, Network: "", CreatedAt: born.Add(time.Duration(n) * time.Second), ExpiresAt: after(time.Hour)}
 }
 
+// atMost bounds what waits of one network alone.
+func atMost(n int) people.WaitingBounds {
+	return people.WaitingBounds{Network: n, NetworkBlock: 99, App: 999}
+}
+
 func device(n int64) people.Device {
 	return people.Device{
-		Hash: hashOf(n), UserCode: fmt.Sprint("CODE-", n), App: 1, Client: "client", Parameters: "{}", Network: "192.0.2.1", State: people.DevicePending, Interval: 5 * time.Second,
+		Hash: hashOf(n), UserCode: fmt.Sprint("CODE-", n), App: 1, Client: "client", Parameters: "{}", Network: "192.0.2.1", NetworkBlock: "192.0.2.0/24", State: people.DevicePending, Interval: 5 * time.Second,
 		CreatedAt: born.Add(time.Duration(n) * time.Second), ExpiresAt: after(9 * time.Minute),
 	}
 }
@@ -53,7 +58,7 @@ func insertOAuthClient(c people.OAuthClient) func(people.Tx) error {
 }
 
 func insertDevice(d people.Device) func(people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertDevice(d, 9) }
+	return func(tx people.Tx) error { return tx.InsertDevice(d, atMost(9)) }
 }
 
 func putGrant(g people.Grant) func(people.Tx) error {
@@ -115,9 +120,9 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 		e.begin()
 		other := authorizationRequest(9)
 		other.Network, other.Pushed = "198.51.100.1", true
-		e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(other, 2) })
+		e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(other, atMost(2)) })
 		for n := range int64(4) {
-			e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(authorizationRequest(n+1), 2) })
+			e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(authorizationRequest(n+1), atMost(2)) })
 		}
 		read := func(n int64) (people.AuthorizationRequest, bool) {
 			return one(e, func(tx people.Tx) (people.AuthorizationRequest, bool, error) {
@@ -138,6 +143,31 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 			})
 		}
 	}},
+	{name: "authorization requests and devices are bounded per network and per app, and the network with the most gives way", run: func(e *env) {
+		e.begin()
+		bounds := people.WaitingBounds{Network: 99, NetworkBlock: 4, App: 6}
+		n := int64(0)
+		insert := func(block string) {
+			n++
+			r, d := authorizationRequest(n), device(n)
+			r.Network, r.NetworkBlock, r.CreatedAt = fmt.Sprint(block, n), block, born.Add(time.Duration(n)*time.Second)
+			d.Network, d.NetworkBlock = r.Network, block
+			e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(r, bounds) }, func(tx people.Tx) error { return tx.InsertDevice(d, bounds) })
+		}
+		for range 6 { // 1 to 6: two more than one network may
+			insert("2001:db8:1::/48")
+		}
+		for _, block := range []string{"a", "b", "c"} { // 7 to 9: one more than the app may
+			insert(block)
+		}
+		for id, want := range map[int64]bool{1: false, 2: false, 3: false, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true} {
+			_, request := one(e, func(tx people.Tx) (people.AuthorizationRequest, bool, error) {
+				return tx.AuthorizationRequest(hashOf(id))
+			})
+			_, waits := one(e, func(tx people.Tx) (people.Device, bool, error) { return tx.Device(hashOf(id)) })
+			e.Expect([]bool{request, waits}).To(gomega.Equal([]bool{want, want}), "%d", id)
+		}
+	}},
 	{name: "a device waits until a person decides, under a code of its own, and of one network only the newest", run: func(e *env) {
 		e.begin()
 		read := func(n int64) (people.Device, bool) {
@@ -147,7 +177,7 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 		twin := device(9)
 		twin.UserCode = device(1).UserCode
 		e.Expect(e.store.Change(e.ctx, home, insertDevice(twin))).To(gomega.MatchError(people.ErrDuplicate))
-		e.insert(insertDevice(device(2)), func(tx people.Tx) error { return tx.InsertDevice(device(3), 2) })
+		e.insert(insertDevice(device(2)), func(tx people.Tx) error { return tx.InsertDevice(device(3), atMost(2)) })
 		_, found := read(1)
 		e.Expect(found).To(gomega.BeFalse())
 		got, _ := read(2)
@@ -191,7 +221,7 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 	}},
 	{name: "what is over of authorizations is purged", run: func(e *env) {
 		e.begin()
-		e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(authorizationRequest(1), 2) }, insertFamily(tokenFamily(1, 1)),
+		e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(authorizationRequest(1), atMost(2)) }, insertFamily(tokenFamily(1, 1)),
 			insertCode(authorizationCode(1, 1)), insertRefreshToken(refreshToken(1, 1)), insertDevice(device(1)))
 		purge := func(now time.Time) int64 {
 			n, err := e.store.Purge(e.ctx, now, time.Hour, 10)

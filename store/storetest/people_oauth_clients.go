@@ -34,7 +34,7 @@ var oauthClientStories = []story{
 		e.Expect(e.store.Change(e.ctx, home, insertOAuthClient(twin))).To(gomega.MatchError(people.ErrDuplicate))
 
 		unused := func() (count int, oldest people.OAuthClient) {
-			e.insert(func(tx people.Tx) (err error) { count, oldest, err = tx.UnusedOAuthClients(1); return err })
+			e.insert(func(tx people.Tx) (err error) { count, oldest, err = tx.UnusedOAuthClients(1, ""); return err })
 			return count, oldest
 		}
 		count, oldest := unused()
@@ -93,7 +93,7 @@ var oauthClientStories = []story{
 		made := oauthClient(1)
 		made.ByBackend = true
 		e.insert(insertOAuthClient(made), func(tx people.Tx) error {
-			count, _, err := tx.UnusedOAuthClients(1)
+			count, _, err := tx.UnusedOAuthClients(1, "")
 			e.Expect(count).To(gomega.BeZero())
 			return err
 		})
@@ -119,7 +119,7 @@ var oauthClientStories = []story{
 		e.insert(insertOAuthClient(elsewhere))
 		used := func() (count int, first string) {
 			e.insert(func(tx people.Tx) error {
-				n, oldest, err := tx.UsedOAuthClients(1)
+				n, oldest, err := tx.UsedOAuthClients(1, "")
 				count, first = n, oldest.Client
 				return err
 			})
@@ -134,6 +134,41 @@ var oauthClientStories = []story{
 		e.Expect(count).To(gomega.Equal(1))
 		e.Expect(first).To(gomega.Equal("client1"))
 		e.Expect(grantsLeft(e, 4)).To(gomega.Equal([]int64{1, 4}))
+	}},
+	{name: "clients that registered themselves are counted by network, and the network with the most is found", run: func(e *env) {
+		e.begin()
+		for n, network := range []string{"a", "b", "b", "", "", ""} {
+			unused, used := oauthClient(int64(n+1)), oauthClient(int64(n+11))
+			unused.Network, used.Network, used.UsedAt = network, network, after(time.Duration(n)*time.Hour)
+			if used.UsedAt.IsZero() {
+				used.UsedAt = born
+			}
+			e.insert(insertOAuthClient(unused), insertOAuthClient(used))
+		}
+		theirs := oauthClient(20)
+		theirs.Network, theirs.ByBackend = "a", true
+		e.insert(insertOAuthClient(theirs), func(tx people.Tx) error {
+			for _, used := range []bool{false, true} {
+				largest, err := tx.LargestClientNetwork(1, used)
+				e.Expect(err).NotTo(gomega.HaveOccurred())
+				e.Expect(largest).To(gomega.Equal("b"))
+			}
+			none, err := tx.LargestClientNetwork(2, false)
+			e.Expect(none).To(gomega.BeEmpty())
+			return err
+		}, func(tx people.Tx) error {
+			count, oldest, err := tx.UnusedOAuthClients(1, "a")
+			e.Expect([]any{count, oldest.Client}).To(gomega.Equal([]any{1, "client1"}))
+			e.Expect(err).NotTo(gomega.HaveOccurred())
+			count, oldest, err = tx.UsedOAuthClients(1, "b")
+			e.Expect([]any{count, oldest.Client}).To(gomega.Equal([]any{2, "client12"}))
+			e.Expect(err).NotTo(gomega.HaveOccurred())
+			return tx.RenewOAuthClient(1, "client1", "b", after(time.Hour))
+		}, func(tx people.Tx) error {
+			count, _, err := tx.UnusedOAuthClients(1, "b")
+			e.Expect(count).To(gomega.Equal(3))
+			return err
+		})
 	}},
 	{name: "of the clients that registered themselves and were used, one is found that nobody's grant stands for", run: func(e *env) {
 		e.begin()

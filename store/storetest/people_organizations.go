@@ -34,6 +34,16 @@ var organizationStories = []story{
 		e.Expect(taken(want.Slug)).To(gomega.BeTrue())
 		e.Expect(taken("other")).To(gomega.BeFalse())
 	}},
+	{name: "the slug of a deleted organization is never given again", run: func(e *env) {
+		e.begin()
+		gone := organization(1)
+		e.insert(func(tx people.Tx) error { return tx.InsertOrganization(gone) })
+		for range 2 { // the second time there is nothing to delete
+			e.insert(func(tx people.Tx) error { return tx.DeleteOrganization(1) })
+		}
+		e.Expect(all(e, func(tx people.Tx) (bool, error) { return tx.SlugTaken(gone.Slug) })).To(gomega.BeTrue())
+		e.Expect(all(e, func(tx people.Tx) (map[string]bool, error) { return tx.SlugsTaken([]string{gone.Slug, "other"}) })).To(gomega.Equal(map[string]bool{gone.Slug: true}))
+	}},
 	{name: "a workspace is read as written, and its slug is single in its organization", run: func(e *env) {
 		e.begin()
 		insert := func(w people.Workspace) func(tx people.Tx) error {

@@ -141,6 +141,7 @@ const (
 	AuthorizationAnswerStepAnswer         AuthorizationAnswerStep = "answer"
 	AuthorizationAnswerStepDecide         AuthorizationAnswerStep = "decide"
 	AuthorizationAnswerStepReauthenticate AuthorizationAnswerStep = "reauthenticate"
+	AuthorizationAnswerStepRefused        AuthorizationAnswerStep = "refused"
 	AuthorizationAnswerStepSignIn         AuthorizationAnswerStep = "sign_in"
 )
 
@@ -152,6 +153,8 @@ func (e AuthorizationAnswerStep) Valid() bool {
 	case AuthorizationAnswerStepDecide:
 		return true
 	case AuthorizationAnswerStepReauthenticate:
+		return true
+	case AuthorizationAnswerStepRefused:
 		return true
 	case AuthorizationAnswerStepSignIn:
 		return true
@@ -1125,14 +1128,17 @@ type AuthorizationStep string
 
 // AuthorizationAnswer How it goes on.
 type AuthorizationAnswer struct {
-	// Step What comes next.
+	// Step What comes next; refused: show who asks, and a link to return_to.
 	Step AuthorizationAnswerStep `json:"step"`
 
 	// RedirectTo Where the browser goes, null while something is left to be asked.
 	RedirectTo *string `json:"redirect_to"`
+
+	// ReturnTo With step refused, where a link may lead back to a client that is not verified. Never redirect to it. Else null.
+	ReturnTo *string `json:"return_to"`
 }
 
-// AuthorizationAnswerStep What comes next.
+// AuthorizationAnswerStep What comes next; refused: show who asks, and a link to return_to.
 type AuthorizationAnswerStep string
 
 // AuthorizationAnswerEnvelope An answer.

@@ -106,7 +106,7 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 	for _, key := range slices.Sorted(maps.Keys(catalogue.texts)) {
 		asked := strings.HasPrefix(key, "error.") || strings.HasPrefix(key, "invalid.") // by the API's codes and members
 		if !used[key] && !asked {
-			t.Errorf("nobody asks for %s", key)
+			t.Errorf("no template and no code uses %s", key)
 		}
 	}
 }

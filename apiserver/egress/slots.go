@@ -1,0 +1,205 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrTooManyFetches is returned when a fetch is refused before it begins: its network or its deployment asked for too many in this minute.
+var ErrTooManyFetches = errors.New("too many fetches were asked for; try again in a minute")
+
+// Asker is for whom the server fetches.
+type Asker struct {
+	// Deployment is "namespace/name".
+	Deployment string
+	// Network is the IPv4 /24 or IPv6 /48 whose request needs the fetch, "" if the deployment itself declares what is fetched.
+	Network string
+}
+
+// Bounds limit fetches.
+type Bounds struct {
+	// AtOnce, DeploymentAtOnce and NetworkAtOnce are how many fetches run at the same time: in all, of one deployment, and of one network within a
+	// deployment. 0 is no bound of its own.
+	AtOnce, DeploymentAtOnce, NetworkAtOnce int
+	// DeploymentPerMinute and NetworkPerMinute are how many begin in a minute. They are counted before the fetch. 0 is no bound.
+	DeploymentPerMinute, NetworkPerMinute int
+}
+
+// Slots admits fetches within Bounds. Those that have to wait get the next free slot round-robin: the deployment that was served longest ago
+// first, and within it the network that was served longest ago.
+type Slots struct {
+	bounds Bounds
+	clock  func() time.Time
+
+	mu      sync.Mutex
+	running int
+	served  uint64
+	waiting []*turn
+	// parties are the deployments (with Network "") and the networks of each that have fetches running or waiting, or counted in this minute.
+	parties map[Asker]*party
+	minute  time.Time
+}
+
+// party is a deployment, or a network within a deployment.
+type party struct {
+	running, waiting int
+	// begun counts the fetches of this minute, and served says when the party last got a slot, as a sequence number.
+	begun  int
+	served uint64
+}
+
+type turn struct {
+	of    Asker
+	ready chan struct{}
+}
+
+// NewSlots returns Slots. clock is the time that minutes are counted by.
+func NewSlots(bounds Bounds, clock func() time.Time) *Slots {
+	return &Slots{bounds: bounds, clock: clock, parties: map[Asker]*party{}}
+}
+
+// Begin counts a fetch and waits for its slot; the caller calls done when the fetch has ended. ErrTooManyFetches: a bound of this minute is
+// reached. ctx's error: it ended before there was a slot.
+func (s *Slots) Begin(ctx context.Context, of Asker) (done func(), err error) {
+	t := &turn{of: of, ready: make(chan struct{})}
+	if err := s.enter(t); err != nil {
+		return nil, err
+	}
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+		if s.leave(t) {
+			return nil, ctx.Err()
+		}
+		// The slot came at the same moment.
+	}
+	return sync.OnceFunc(func() { s.end(of) }), nil
+}
+
+// enter counts a turn and queues it. A refusal by the network's bound does not count for the deployment.
+func (s *Slots) enter(t *turn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newMinute()
+	if t.of.Network != "" && reached(s.parties[t.of], s.bounds.NetworkPerMinute) || reached(s.parties[Asker{Deployment: t.of.Deployment}], s.bounds.DeploymentPerMinute) {
+		return ErrTooManyFetches
+	}
+	for _, p := range s.of(t.of) {
+		p.begun++
+		p.waiting++
+	}
+	s.waiting = append(s.waiting, t)
+	s.next()
+	return nil
+}
+
+// reached reports whether a party began as many fetches in this minute as it may.
+func reached(p *party, most int) bool { return p != nil && most > 0 && p.begun >= most }
+
+// newMinute forgets the counts of the last minute.
+func (s *Slots) newMinute() {
+	now := s.clock().Truncate(time.Minute)
+	if now.Equal(s.minute) {
+		return
+	}
+	s.minute = now
+	for of, p := range s.parties {
+		if p.begun = 0; p.running+p.waiting == 0 {
+			delete(s.parties, of)
+		}
+	}
+}
+
+// of returns the parties that an asker counts for: its deployment, and its network there if it has one.
+func (s *Slots) of(of Asker) []*party {
+	parties := []*party{s.party(Asker{Deployment: of.Deployment})}
+	if of.Network != "" {
+		parties = append(parties, s.party(of))
+	}
+	return parties
+}
+
+func (s *Slots) party(of Asker) *party {
+	p := s.parties[of]
+	if p == nil {
+		p = &party{}
+		s.parties[of] = p
+	}
+	return p
+}
+
+// next gives free slots to the turns whose deployment, then network, was served longest ago.
+func (s *Slots) next() {
+	for s.running < s.bounds.AtOnce {
+		best := -1
+		for i, t := range s.waiting {
+			if s.free(t.of) && (best < 0 || s.before(t.of, s.waiting[best].of)) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return
+		}
+		t := s.waiting[best]
+		s.waiting = slices.Delete(s.waiting, best, best+1)
+		s.running++
+		s.served++
+		for _, p := range s.of(t.of) {
+			p.waiting--
+			p.running++
+			p.served = s.served
+		}
+		close(t.ready)
+	}
+}
+
+func (s *Slots) free(of Asker) bool {
+	deployment := s.party(Asker{Deployment: of.Deployment})
+	if s.bounds.DeploymentAtOnce > 0 && deployment.running >= s.bounds.DeploymentAtOnce {
+		return false
+	}
+	return of.Network == "" || s.bounds.NetworkAtOnce == 0 || s.party(of).running < s.bounds.NetworkAtOnce
+}
+
+func (s *Slots) before(a, b Asker) bool {
+	if x, y := s.party(Asker{Deployment: a.Deployment}).served, s.party(Asker{Deployment: b.Deployment}).served; x != y {
+		return x < y
+	}
+	return s.party(a).served < s.party(b).served
+}
+
+// leave takes a turn out of the queue, and reports whether it was still waiting.
+func (s *Slots) leave(t *turn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.Index(s.waiting, t)
+	if at < 0 {
+		return false
+	}
+	s.waiting = slices.Delete(s.waiting, at, at+1)
+	for _, p := range s.of(t.of) {
+		p.waiting--
+	}
+	return true
+}
+
+func (s *Slots) end(of Asker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	for _, p := range s.of(of) {
+		p.running--
+	}
+	s.newMinute()
+	s.next()
+}
+
+// Running returns how many fetches run now.
+func (s *Slots) Running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
+}

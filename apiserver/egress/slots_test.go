@@ -1,0 +1,118 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+)
+
+func begin(t *testing.T, s *Slots, of Asker) func() {
+	t.Helper()
+	done, err := s.Begin(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+func TestOneDeploymentOrNetworkTakesItsShareOfTheSlots(t *testing.T) {
+	t.Parallel()
+	s := NewSlots(Bounds{AtOnce: 4, DeploymentAtOnce: 2, NetworkAtOnce: 1}, time.Now)
+	first := begin(t, s, Asker{"a", "1"})
+	s.mu.Lock()
+	full := s.free(Asker{"a", "1"})
+	s.mu.Unlock()
+	if full {
+		t.Error("a network has two slots")
+	}
+	defer begin(t, s, Asker{"a", "2"})()
+	s.mu.Lock()
+	full = s.free(Asker{"a", "3"})
+	s.mu.Unlock()
+	if full {
+		t.Error("a deployment has three slots")
+	}
+	defer begin(t, s, Asker{"b", "1"})()
+	first()
+	defer begin(t, s, Asker{"a", "3"})()
+	if s.Running() != 3 {
+		t.Errorf("%d run", s.Running())
+	}
+}
+
+func TestFetchesAreCountedByNetworkAndDeploymentBeforeTheyBegin(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	s := NewSlots(Bounds{AtOnce: 1, DeploymentPerMinute: 6, NetworkPerMinute: 3}, func() time.Time { return now })
+	try := func(network string) error {
+		done, err := s.Begin(t.Context(), Asker{"a", network})
+		if err == nil {
+			done()
+		}
+		return err
+	}
+	for range 3 {
+		if err := try("1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 10 { // refused ones do not count for the deployment
+		if err := try("1"); !errors.Is(err, ErrTooManyFetches) {
+			t.Fatal(err)
+		}
+	}
+	for n := range 3 {
+		if err := try(fmt.Sprint("other", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := try("one more"); !errors.Is(err, ErrTooManyFetches) {
+		t.Errorf("a seventh of the deployment: %v", err)
+	}
+	begin(t, s, Asker{"b", "1"})()
+	now = now.Add(time.Minute)
+	if err := try("1"); err != nil {
+		t.Errorf("a minute later: %v", err)
+	}
+	if len(s.parties) != 2 {
+		t.Errorf("%d parties are remembered", len(s.parties))
+	}
+}
+
+func TestWaitingFetchesAreServedRoundRobinByDeployment(t *testing.T) {
+	t.Parallel()
+	s := NewSlots(Bounds{AtOnce: 1}, time.Now)
+	first := begin(t, s, Asker{"noisy", "1"})
+	order := make(chan string)
+	queued := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.waiting)
+	}
+	wait := func(of Asker) {
+		before := queued()
+		go func() {
+			done, err := s.Begin(context.WithoutCancel(t.Context()), of)
+			if err == nil {
+				order <- of.Deployment + of.Network
+				done()
+			}
+		}()
+		for queued() == before {
+			runtime.Gosched()
+		}
+	}
+	wait(Asker{"noisy", "1"})
+	wait(Asker{"noisy", "1"})
+	wait(Asker{"noisy", "2"})
+	wait(Asker{"quiet", "3"})
+	first()
+	for _, want := range []string{"quiet3", "noisy2", "noisy1", "noisy1"} {
+		if got := <-order; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package oauth
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
+)
+
+var (
+	preparedBytes = prometheus.NewDesc("cardea_registered_clients_held_bytes",
+		"Estimated memory of the clients that registered themselves and are held prepared for requests.", nil, nil)
+	preparedMax = prometheus.NewDesc("cardea_registered_clients_max_bytes", "Bound of cardea_registered_clients_held_bytes.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (s *Server) Describe(to chan<- *prometheus.Desc) {
+	to <- preparedBytes
+	to <- preparedMax
+	jwks.Metrics{}.Describe(to)
+}
+
+// Collect implements prometheus.Collector: what the caches of clients hold.
+func (s *Server) Collect(to chan<- prometheus.Metric) {
+	held, most := s.Snapshots.Current().PreparedClientBytes()
+	to <- prometheus.MustNewConstMetric(preparedBytes, prometheus.GaugeValue, float64(held))
+	to <- prometheus.MustNewConstMetric(preparedMax, prometheus.GaugeValue, float64(most))
+	jwks.Metrics{"declared": s.Keys, "registered": s.strangers}.Collect(to)
+}

@@ -1,0 +1,183 @@
+// Package shares holds things in a bounded number of bytes, of which every deployment has an equal share. A deployment that
+// exceeds its share loses its own things first.
+package shares
+
+import "sync/atomic"
+
+// Item is embedded in what a Set holds. The zero Item belongs to no set.
+type Item[K comparable] struct {
+	// hit is 1 for a thing that was asked for since an eviction passed over it.
+	hit        uint32
+	owner      *owner[K]
+	size       int64
+	prev, next *Item[K]
+	key        K
+}
+
+func (i *Item[K]) item() *Item[K] { return i }
+
+// Held is a pointer to what embeds an Item.
+type Held[K comparable] interface {
+	comparable
+	item() *Item[K]
+}
+
+// owner is a deployment's part of a set: a list, the thing to evict next first.
+type owner[K comparable] struct {
+	name        string
+	at          int
+	first, last *Item[K]
+	count       int
+	bytes       int64
+}
+
+// passesMost bounds how many things that were asked for one eviction passes over.
+const passesMost = 64
+
+// Set holds things by their keys. The caller locks: Get needs a shared lock, all other methods an exclusive one.
+type Set[K comparable, V Held[K]] struct {
+	maxBytes int64
+	maxCount int
+	things   map[K]V
+	owners   map[string]*owner[K]
+	// order has the owners, and victim is the position of the one that the last eviction took from.
+	order   []*owner[K]
+	victim  int
+	bytes   int64
+	evicted uint64
+}
+
+// New returns a set of at most maxBytes, and of at most maxCount things of one deployment; 0: any number.
+func New[K comparable, V Held[K]](maxBytes int64, maxCount int) *Set[K, V] {
+	return &Set[K, V]{maxBytes: maxBytes, maxCount: maxCount, things: map[K]V{}, owners: map[string]*owner[K]{}}
+}
+
+// Get returns the thing of a key, and notes that it was asked for.
+func (s *Set[K, V]) Get(key K) (V, bool) {
+	thing, found := s.things[key]
+	if found {
+		if i := thing.item(); atomic.LoadUint32(&i.hit) == 0 {
+			atomic.StoreUint32(&i.hit, 1)
+		}
+	}
+	return thing, found
+}
+
+// Put holds a deployment's thing of a size in bytes in place of what the key had. A thing that exceeds half of the set is not held.
+func (s *Set[K, V]) Put(key K, thing V, deployment string, size int64) {
+	s.Delete(key)
+	if size > s.maxBytes/2 {
+		return
+	}
+	of := s.owners[deployment]
+	if of == nil {
+		of = &owner[K]{name: deployment, at: len(s.order)}
+		s.owners[deployment] = of
+		s.order = append(s.order, of)
+	}
+	i := thing.item()
+	i.key, i.owner, i.size = key, of, size
+	of.push(i)
+	of.count++
+	of.bytes += size
+	s.bytes += size
+	s.things[key] = thing
+	for s.maxCount > 0 && of.count > s.maxCount {
+		s.evict(of)
+	}
+	for s.bytes > s.maxBytes {
+		s.evict(s.exceeding(of))
+	}
+}
+
+// exceeding returns an owner that exceeds its share, preferably one; there is one where the set exceeds its bound.
+func (s *Set[K, V]) exceeding(first *owner[K]) *owner[K] {
+	share := s.maxBytes / int64(len(s.order))
+	if first.bytes > share {
+		return first
+	}
+	for s.order[s.victim%len(s.order)].bytes <= share {
+		s.victim++
+	}
+	s.victim %= len(s.order)
+	return s.order[s.victim]
+}
+
+// evict drops an owner's oldest thing that was not asked for lately.
+func (s *Set[K, V]) evict(of *owner[K]) {
+	for range passesMost {
+		i := of.first
+		if !atomic.CompareAndSwapUint32(&i.hit, 1, 0) {
+			break
+		}
+		of.unlink(i)
+		of.push(i)
+	}
+	s.evicted++
+	s.Delete(of.first.key)
+}
+
+// Delete drops the thing of a key, if there is one.
+func (s *Set[K, V]) Delete(key K) {
+	thing, found := s.things[key]
+	if !found {
+		return
+	}
+	delete(s.things, key)
+	i := thing.item()
+	of := i.owner
+	of.unlink(i)
+	i.owner = nil
+	of.count--
+	of.bytes -= i.size
+	s.bytes -= i.size
+	if of.count > 0 {
+		return
+	}
+	delete(s.owners, of.name)
+	last := s.order[len(s.order)-1]
+	s.order[of.at], last.at = last, of.at
+	s.order[len(s.order)-1] = nil
+	s.order = s.order[:len(s.order)-1]
+}
+
+// Clear drops everything.
+func (s *Set[K, V]) Clear() {
+	clear(s.things)
+	clear(s.owners)
+	clear(s.order)
+	s.order, s.bytes = s.order[:0], 0
+}
+
+// Len returns how many things are held, Bytes their size, and Evicted how many were dropped for want of room.
+func (s *Set[K, V]) Len() int { return len(s.things) }
+
+// Bytes returns the size of all that is held.
+func (s *Set[K, V]) Bytes() int64 { return s.bytes }
+
+// Evicted returns how many things were dropped for want of room.
+func (s *Set[K, V]) Evicted() uint64 { return s.evicted }
+
+func (o *owner[K]) push(i *Item[K]) {
+	i.prev, i.next = o.last, nil
+	if o.last == nil {
+		o.first = i
+	} else {
+		o.last.next = i
+	}
+	o.last = i
+}
+
+func (o *owner[K]) unlink(i *Item[K]) {
+	if i.prev == nil {
+		o.first = i.next
+	} else {
+		i.prev.next = i.next
+	}
+	if i.next == nil {
+		o.last = i.prev
+	} else {
+		i.next.prev = i.prev
+	}
+	i.prev, i.next = nil, nil
+}

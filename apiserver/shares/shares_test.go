@@ -1,0 +1,107 @@
+package shares
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+type thing struct {
+	Item[int]
+	deployment string
+	size       int64
+}
+
+// TestADeploymentWithinItsShareLosesNothing: whatever another deployment holds, and whoever came first.
+func TestADeploymentWithinItsShareLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"small", "large"} {
+		t.Run(first+" first", func(t *testing.T) {
+			s := New[int, *thing](1000, 0)
+			small := func() {
+				for key := range 5 {
+					s.Put(key, &thing{}, "small", 100)
+				}
+			}
+			large := func() {
+				for key := range 100 {
+					s.Put(1000+key, &thing{}, "large", 100)
+				}
+			}
+			if first == "small" {
+				small()
+				large()
+			} else {
+				large()
+				small()
+			}
+			for key := range 5 {
+				if _, held := s.Get(key); !held {
+					t.Errorf("thing %d of the small deployment is not held", key)
+				}
+			}
+			if s.Bytes() != 1000 || s.Len() != 10 {
+				t.Errorf("%d bytes of %d things", s.Bytes(), s.Len())
+			}
+		})
+	}
+}
+
+func TestOneDeploymentAloneHasEverything(t *testing.T) {
+	t.Parallel()
+	s := New[int, *thing](1000, 0)
+	for key := range 20 {
+		s.Put(key, &thing{}, "a", 100)
+		s.Get(0) // in use all the time
+	}
+	if _, held := s.Get(0); !held || s.Len() != 10 || s.Evicted() != 10 {
+		t.Errorf("%d things are held, %d were evicted; the one in use: %v", s.Len(), s.Evicted(), held)
+	}
+	if s.Put(99, &thing{}, "a", 501); s.Len() != 10 {
+		t.Error("a thing of more than half of the set is held")
+	}
+}
+
+func TestTheNumberOfADeploymentsThingsIsBounded(t *testing.T) {
+	t.Parallel()
+	s := New[int, *thing](1000, 3)
+	for key := range 20 {
+		s.Put(key, &thing{}, fmt.Sprint(key%2), 1)
+	}
+	if s.Len() != 6 {
+		t.Errorf("%d things", s.Len())
+	}
+}
+
+// TestBoundsHold: after any puts and deletes the sums are those of what is held, and within the bounds.
+func TestBoundsHold(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := New[int, *thing](1000, 8)
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(t *rapid.T) {
+				made := &thing{deployment: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "deployment"), size: rapid.Int64Range(0, 600).Draw(t, "size")}
+				s.Put(rapid.IntRange(0, 30).Draw(t, "key"), made, made.deployment, made.size)
+			},
+			"get":    func(t *rapid.T) { s.Get(rapid.IntRange(0, 30).Draw(t, "key")) },
+			"delete": func(t *rapid.T) { s.Delete(rapid.IntRange(0, 30).Draw(t, "key")) },
+			"clear":  func(*rapid.T) { s.Clear() },
+			"": func(t *rapid.T) {
+				sum, counts := int64(0), map[string]int{}
+				for _, held := range s.things {
+					sum += held.size
+					counts[held.deployment]++
+				}
+				if sum != s.Bytes() || sum > 1000 || len(counts) != len(s.order) || len(counts) != len(s.owners) {
+					t.Fatalf("%d bytes of %d, deployments %v, owners %d and %d", sum, s.Bytes(), counts, len(s.order), len(s.owners))
+				}
+				for deployment, n := range counts {
+					if n > 8 || s.owners[deployment].count != n {
+						t.Fatalf("%d things of %s, counted %d", n, deployment, s.owners[deployment].count)
+					}
+				}
+			},
+		})
+	})
+}
