@@ -49,7 +49,7 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &load{install: in, journal: j, people: make(chan *person, 200)}
+	l := &load{install: in, journal: j, people: make(chan *testkit.Visitor, 200)}
 	suffered(t, l, blows, length)
 	lost, took := l.verdict(t.Context(), convergesWithin)
 	accounts, _ := j.count("person")
@@ -151,7 +151,7 @@ func panics(t *testing.T, in *install) (faults []string) {
 		if at := panicked.FindIndex(text); at != nil {
 			faults = append(faults, filepath.Base(file)+": "+string(text[at[0]:min(len(text), at[0]+2000)]))
 		}
-		for _, secret := range []string{in.key, everybodysPassword} {
+		for _, secret := range []string{in.key, testkit.VisitorPassword} {
 			if strings.Contains(string(text), secret) {
 				faults = append(faults, filepath.Base(file)+" holds a secret")
 			}

@@ -19,7 +19,7 @@ type load struct {
 	*journal
 	group sync.WaitGroup
 	// people are those whose sign-up was acknowledged, for who signs in and out.
-	people chan *person
+	people chan *testkit.Visitor
 	// answered counts the reads.
 	answered atomic.Int64
 }

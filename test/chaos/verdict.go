@@ -145,8 +145,8 @@ func (l *load) lostPeople() (lost []string) {
 		p := <-l.people
 		l.people <- p
 		for i, server := range l.servers {
-			answer, err := p.send(server, "GET", "/me", "")
-			lost = appendFault(lost, l.judge("session/"+p.email, sessionOf(answer, err), fmt.Sprintf("on server-%d", i)))
+			answer, err := p.Send(server, "GET", "/me", "")
+			lost = appendFault(lost, l.judge("session/"+p.Email, sessionOf(answer, err), fmt.Sprintf("on server-%d", i)))
 		}
 	}
 	return lost
