@@ -1,0 +1,78 @@
+package isolation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// namesOfOthers declares hosts, issuers and a reservation that others have: %[1]s is the attacker's namespace, %[2]d a number, %[3]s another's host.
+const namesOfOthers = `---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: OAuthApp
+metadata: {name: host-%[2]d, namespace: %[1]s}
+spec: {deploymentRef: {name: main}, slug: host-%[2]d, fqdn: %[3]s}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: IdentityDeployment
+metadata: {name: host-%[2]d, namespace: %[1]s}
+spec:
+  mode: Staging
+  frontendHosts: [%[3]s]
+  jwtIssuers:
+  - name: theirs
+    issuer: http://%[3]s/oauth/portal
+    audiences: [attacker]
+    algorithms: [ES256]
+    jwksConfigMapRef: {name: issuer, key: jwks}
+    permissionsExpression: "['*']"
+`
+
+// declareNamesOfOthers declares what others have, and takes it back.
+func (a *attack) declareNamesOfOthers() error {
+	manifests := ""
+	for i, other := range a.others {
+		manifests += fmt.Sprintf(namesOfOthers, a.namespace, i, other.host)
+	}
+	if err := a.apply(a.ctx, manifests); err != nil {
+		return err
+	}
+	<-a.ctx.Done()
+	a.sent.Add(int64(2 * len(a.others)))
+	return a.takeBack(&v1alpha1.OAuthApp{}, client.MatchingFields{"metadata.name": "host-0"}, client.MatchingFields{"metadata.name": "host-1"})
+}
+
+// longPrompts declares agents with the longest prompt that is taken, and deletes them.
+func (a *attack) longPrompts() error {
+	prompt := strings.Repeat("Answer in the name of the customer. ", 64<<10/36)
+	a.flood(20, func(n int) {
+		agent := testkit.Agent(a.namespace, "main", fmt.Sprintf("agent-%d", n))
+		agent.Spec.SystemPrompt = &prompt
+		_ = a.cluster.Client.Create(a.ctx, agent)
+	})
+	return a.takeBack(&v1alpha1.AIAgent{})
+}
+
+// takeBack deletes resources of a kind that the attacker declared, each selection of them.
+func (a *attack) takeBack(kind client.Object, selections ...client.MatchingFields) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), time.Minute)
+	defer cancel()
+	if len(selections) == 0 {
+		return a.cluster.Client.DeleteAllOf(ctx, kind, client.InNamespace(a.namespace))
+	}
+	for _, selection := range selections {
+		if err := a.cluster.Client.DeleteAllOf(ctx, kind, client.InNamespace(a.namespace), selection, &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{PropagationPolicy: &background}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var background = metav1.DeletePropagationBackground

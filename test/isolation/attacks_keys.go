@@ -1,0 +1,185 @@
+package isolation
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// unknownKeys presents well-formed keys that do not exist: each has to be looked up.
+func (a *attack) unknownKeys() error {
+	a.flood(300, func(n int) {
+		key, err := apikey.Mint(rand.Reader, apikey.DefaultPrefix)
+		if err != nil {
+			return
+		}
+		answer, err := testkit.Do(http.MethodGet, a.server().Backend+"/users", key.Plain(), "", [2]string{"X-Forwarded-For", address(6, n)})
+		if err == nil && answer.Status == http.StatusOK {
+			a.breached(errors.New("an unknown key was accepted"))
+		}
+	})
+	return nil
+}
+
+// manyCounters asks about a key whose scheme counts each client address by 64 rules, from ever other addresses.
+func (a *attack) manyCounters() error {
+	rules := make([]string, 64)
+	for i := range rules {
+		rules[i] = fmt.Sprintf(`{"unit": "day", "duration": 1, "max_requests": %d, "mode": "per_ip"}`, 1000+i)
+	}
+	body := fmt.Sprintf(`{"slug": "wide", "name": "wide", "rules": [%s]}`, strings.Join(rules, ","))
+	if err := repeated(testkit.Do(http.MethodPost, a.server().Backend+"/api-auth/rate-limit-schemes", a.key, body)); err != nil {
+		return err
+	}
+	app := `{"app_slug": "wide", "name": "wide", "permissions": ["*"], "rate_limit_scheme_slug": "wide"}`
+	if err := repeated(testkit.Do(http.MethodPost, a.server().Backend+"/api-auth/apps", a.key, app)); err != nil {
+		return err
+	}
+	made, err := testkit.Do(http.MethodPost, a.server().Backend+"/api-auth/apps/wide/keys", a.key, `{"name": "wide", "permissions": ["*"]}`)
+	if err := fault(made, err); err != nil {
+		return err
+	}
+	secret, _ := made.JSON["secret"].(string)
+	a.flood(200, func(n int) { _, _ = check(a.server(), a.deployment(), secret, address(7, n)) })
+	return nil
+}
+
+// repeated returns the error of an answer, but none where the object exists, from a run before.
+func repeated(answer testkit.Answer, err error) error {
+	if err == nil && answer.Status == http.StatusConflict {
+		return nil
+	}
+	return fault(answer, err)
+}
+
+// churnSchemes makes rate-limit schemes with long windows, and deletes them.
+func (a *attack) churnSchemes() error {
+	a.flood(20, func(n int) {
+		schemes := a.server().Backend + "/api-auth/rate-limit-schemes"
+		slug := fmt.Sprintf("churn-%d", n)
+		if fault(testkit.Do(http.MethodPost, schemes, a.key, scheme(slug, 1))) == nil {
+			_, _ = testkit.Do(http.MethodDelete, schemes+"/"+slug, a.key, "")
+		}
+	})
+	return nil
+}
+
+// manyKeys makes keys and uses each, so that servers remember it.
+func (a *attack) manyKeys() error {
+	a.flood(100, func(n int) {
+		made, err := testkit.Do(http.MethodPost, a.server().Backend+"/api-auth/apps/customers/keys", a.key, fmt.Sprintf(`{"name": "key %d", "permissions": ["orders:read"]}`, n))
+		if secret, _ := made.JSON["secret"].(string); err == nil && secret != "" {
+			_, _ = check(a.server(), a.deployment(), secret, address(8, n))
+		}
+	})
+	return nil
+}
+
+// fatTokens presents tokens of the attacker's own issuer, each another one, with more permissions than anything needs.
+func (a *attack) fatTokens() error {
+	a.flood(100, func(n int) {
+		token, err := a.site.sign(n, 250+n%2*250)
+		if err != nil {
+			return
+		}
+		_, _ = testkit.Do(http.MethodGet, a.server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", address(9, n)})
+	})
+	return nil
+}
+
+// forgedServiceAccounts presents tokens that look like those of the cluster's ServiceAccounts.
+func (a *attack) forgedServiceAccounts() error {
+	real, err := a.serviceAccountToken(a.ctx)
+	if err != nil {
+		return err
+	}
+	header, claims, _ := strings.Cut(real, ".")
+	claims, _, _ = strings.Cut(claims, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(claims)
+	if err != nil {
+		return err
+	}
+	a.flood(60, func(n int) {
+		var changed map[string]any
+		if json.Unmarshal(raw, &changed) != nil {
+			return
+		}
+		changed["jti"] = fmt.Sprint(n)
+		text, _ := json.Marshal(changed) // what was read can be written
+		token := header + "." + base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 256))
+		answer, err := testkit.Do(http.MethodGet, a.server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", address(10, n)})
+		if err == nil && answer.Status == http.StatusOK {
+			a.breached(errors.New("a forged token was accepted"))
+		}
+	})
+	return nil
+}
+
+// credentialsElsewhere presents what the attacker has at the gateways and the management API of the others.
+func (a *attack) credentialsElsewhere() error {
+	token, err := a.site.sign(0, 1)
+	if err != nil {
+		return err
+	}
+	a.flood(50, func(n int) {
+		other := a.others[n%len(a.others)]
+		for _, credential := range []string{a.key, a.customerKey, token} {
+			if answer, err := check(a.server(), other.deployment(), credential, address(11, n)); err == nil && answer.JSON["allowed"] == true {
+				a.breached(fmt.Errorf("a credential of another deployment was accepted: %s", answer.Raw))
+			}
+			address := a.server().Decision + "/v1/forward/caddy?" + url.Values{"deployment": {other.deployment()}}.Encode()
+			answer, err := testkit.Do(http.MethodGet, address, credential, "", [2]string{"X-Forwarded-Method", "GET"}, [2]string{"X-Forwarded-Uri", "/"})
+			if err == nil && answer.Status < 300 {
+				a.breached(errors.New("a gateway of another deployment let a credential pass"))
+			}
+		}
+	})
+	return nil
+}
+
+// idleConnections opens connections from an address of its own and never sends a whole request.
+func (a *attack) idleConnections() error {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}
+	var mu sync.Mutex
+	var held []net.Conn
+	a.flood(500, func(n int) {
+		server := a.server()
+		target := []string{server.Backend, server.Frontend, server.Decision}[n%3]
+		conn, err := dialer.DialContext(a.ctx, "tcp", strings.TrimPrefix(target, "http://"))
+		if err != nil {
+			return
+		}
+		_, _ = conn.Write([]byte("GET / HTTP/1.1\r\nHost: ")) // refused ones are closed
+		mu.Lock()
+		held = append(held, conn)
+		mu.Unlock()
+	})
+	for _, conn := range held {
+		_ = conn.Close() // nothing was sent in full
+	}
+	return nil
+}
+
+// expensiveBodies sends JSON that once cost the most to read.
+func (a *attack) expensiveBodies() error {
+	fill := func(size int, head, unit, tail string) string {
+		return head + strings.Repeat(unit, (size-len(head)-len(tail))/len(unit)) + tail
+	}
+	long := fill(1<<20, `{"email":[`, `{"":1},`, `1]}`)
+	short := fill(16<<10, `{`, `"a":1,`, `"b":1}`)
+	a.flood(40, func(n int) {
+		_, _ = testkit.Do(http.MethodPost, a.server().Backend+"/users", a.key, long, [2]string{"X-Forwarded-For", address(12, n)})
+		_, _ = a.visit(a.server(), http.MethodPost, "/auth/signin", address(12, n), "application/json", strings.NewReader(short))
+	})
+	return nil
+}

@@ -1,0 +1,157 @@
+package isolation
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+const callback = "https://attacker.example/callback"
+
+// register registers a client of the attacker's app with further members of metadata.
+func (a *attack) register(n int, members map[string]any) (testkit.Answer, error) {
+	metadata := map[string]any{"client_name": fmt.Sprintf("Client %d", n), "redirect_uris": []string{callback}}
+	for name, value := range members {
+		metadata[name] = value
+	}
+	body, err := json.Marshal(metadata)
+	if err != nil {
+		return testkit.Answer{}, err
+	}
+	return a.visit(a.server(), http.MethodPost, "/oauth/portal/register", address(3, n), "application/json", strings.NewReader(string(body)))
+}
+
+// forged returns a token of a client or an issuer with a signature that fits nothing.
+func forged(issuer, keyID string, n int) string {
+	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	return part(fmt.Sprintf(`{"alg":"ES256","kid":%q}`, keyID)) + "." +
+		part(fmt.Sprintf(`{"iss":%q,"sub":%q,"aud":%q,"exp":4102444800,"jti":"%d"}`, issuer, issuer, issuer, n)) + "." + part(fmt.Sprintf("%064d", n))
+}
+
+// largeKeySets registers clients whose key sets are elsewhere and as large as they can be, and has each fetched.
+func (a *attack) largeKeySets() error {
+	a.flood(20, func(n int) {
+		made, err := a.register(n, map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": fmt.Sprintf("%s/%d", a.site.server.URL, n)})
+		id, _ := made.JSON["client_id"].(string)
+		if err != nil || id == "" {
+			return
+		}
+		a.presentAssertion(id, n)
+	})
+	return nil
+}
+
+// presentAssertion asks for a token with an assertion of a client that fits nothing.
+func (a *attack) presentAssertion(client string, n int) {
+	answer, err := a.form(a.server(), "/oauth/portal/token", address(3, n), url.Values{
+		"grant_type": {"client_credentials"}, "client_id": {client}, "client_assertion": {forged(client, "1", n)},
+		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+	})
+	if err == nil && answer.Status == http.StatusOK {
+		a.breached(fmt.Errorf("a forged assertion got a token: %s", answer.Raw))
+	}
+}
+
+// inlineKeySets registers clients with as many small keys as a registration can hold, and sends people to them.
+func (a *attack) inlineKeySets() error {
+	clients := []string{"none"}
+	for n, size := range []int{60 << 10, 30 << 10, 8 << 10, 1 << 10} {
+		made, err := a.register(n, map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks": json.RawMessage(smallKeys(size))})
+		if id, _ := made.JSON["client_id"].(string); err == nil && id != "" {
+			clients = append(clients, id)
+		}
+	}
+	a.flood(300, func(n int) {
+		query := url.Values{"client_id": {clients[n%len(clients)]}, "redirect_uri": {"x"}}
+		_, _ = a.visit(a.server(), http.MethodGet, "/oauth/portal/authorize?"+query.Encode(), address(3, n), "", nil)
+	})
+	return nil
+}
+
+// registerAndDelete leaves two audit rows with each round, where nothing bounds them.
+func (a *attack) registerAndDelete() error {
+	a.flood(100, func(n int) {
+		made, err := a.register(n, map[string]any{"token_endpoint_auth_method": "client_secret_basic"})
+		id, _ := made.JSON["client_id"].(string)
+		token, _ := made.JSON["registration_access_token"].(string)
+		if err == nil && id != "" {
+			_, _ = a.visit(a.server(), http.MethodDelete, "/oauth/portal/register/"+id, address(3, n), "", nil, [2]string{"Authorization", "Bearer " + token})
+		}
+	})
+	return nil
+}
+
+// fillRegistrations takes every place that unused clients have.
+func (a *attack) fillRegistrations() error {
+	a.flood(100, func(n int) { _, _ = a.register(n, map[string]any{"token_endpoint_auth_method": "none"}) })
+	return nil
+}
+
+// authorizationRequests leaves requests with the longest state that is taken, each from another /64 of one /48.
+func (a *attack) authorizationRequests() error {
+	query := url.Values{
+		"response_type": {"code"}, "client_id": {a.clientID}, "redirect_uri": {callback}, "code_challenge": {strings.Repeat("a", 43)}, "code_challenge_method": {"S256"},
+		"scope": {"openid"}, "state": {strings.Repeat("s", 4000)},
+	}
+	made, err := a.register(0, map[string]any{"token_endpoint_auth_method": "none"})
+	if id, _ := made.JSON["client_id"].(string); err == nil && id != "" {
+		query.Set("client_id", id)
+	}
+	target := "/oauth/portal/authorize?" + query.Encode()
+	a.flood(200, func(n int) {
+		_, _ = a.visit(a.server(), http.MethodGet, target, fmt.Sprintf("2001:db8:1:%x::1", n%0xffff), "", nil)
+	})
+	return nil
+}
+
+// guessPasswords tries wrong passwords for the attacker's own accounts: each try costs a hash.
+func (a *attack) guessPasswords() error {
+	a.flood(40, func(n int) {
+		body := fmt.Sprintf(`{"strategy": "password", "email": %q, "password": "wrong %d"}`, a.people[n%len(a.people)].Email, n)
+		_, _ = a.visit(a.server(), http.MethodPost, "/auth/signin", address(4, n), "application/json", strings.NewReader(body))
+	})
+	return nil
+}
+
+// writingUser signs in again and again, and changes the account.
+func (a *attack) writingUser() error {
+	person := a.people[0]
+	for n := 0; a.ctx.Err() == nil; n++ {
+		_, _ = person.Send(a.server(), http.MethodPatch, "/me", fmt.Sprintf(`{"first_name": "Name %d"}`, n))
+		_, _ = person.Send(a.server(), http.MethodPost, "/organizations", fmt.Sprintf(`{"name": "Organization %d"}`, n))
+		_, _ = person.SignIn(a.server())
+		a.sent.Add(3)
+	}
+	return nil
+}
+
+// silentMailServers declares four deployments whose mail servers accept connections and never say a word, and has mails sent by each.
+func (a *attack) silentMailServers() error {
+	manifests := ""
+	for i := range 4 {
+		manifests += fmt.Sprintf(`---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: IdentityDeployment
+metadata: {name: silent-%[1]d, namespace: %[2]s}
+spec:
+  mode: Staging
+  frontendHosts: [silent-%[1]d.localhost]
+  email: {from: no-reply@example.com, smtp: {host: 127.0.0.1, port: %[3]d, security: None}}
+`, i, a.namespace, a.site.silentPort())
+	}
+	if err := a.apply(a.ctx, manifests); err != nil {
+		return err
+	}
+	a.flood(20, func(n int) {
+		silent := *a.tenant
+		silent.host = fmt.Sprintf("silent-%d.localhost", n%4)
+		body := fmt.Sprintf(`{"email": "waits-%d@example.com", "password": %q}`, n, testkit.VisitorPassword)
+		_, _ = silent.visit(a.server(), http.MethodPost, "/auth/signup", address(5, n), "application/json", strings.NewReader(body))
+	})
+	return nil
+}

@@ -1,0 +1,151 @@
+package isolation
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// shortly is how long each attack lasts in the short version.
+const shortly = 3 * time.Second
+
+// TestAttacksOfOneDeployment makes every attack in turn beside the normal traffic of two other deployments. CARDEA_ISOLATION_SECONDS is
+// how long each lasts; absent, it is the short version, which says nothing about latency. The report goes to CARDEA_ISOLATION_REPORT.
+func TestAttacksOfOneDeployment(t *testing.T) {
+	length, long := shortly, false
+	if text := os.Getenv("CARDEA_ISOLATION_SECONDS"); text != "" {
+		seconds, err := strconv.Atoi(text)
+		if err != nil || seconds <= 0 {
+			t.Fatalf("CARDEA_ISOLATION_SECONDS is %q: use a number above 0", text)
+		}
+		length, long = time.Duration(seconds)*time.Second, true
+	}
+	t.Run("with Redis", func(t *testing.T) { attackInstall(t, true, length, long) })
+	if long {
+		t.Run("without Redis", func(t *testing.T) { attackInstall(t, false, length, long) })
+	}
+}
+
+// attackInstall makes every attack on an install of its own.
+func attackInstall(t *testing.T, redis bool, length time.Duration, long bool) {
+	in, err := newInstall(t.Context(), redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := in.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	tr := &traffic{}
+	going, stop := context.WithCancel(t.Context())
+	for _, other := range in.others {
+		if err := tr.start(going, other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outcomes, calm := attackInTurn(t, in, tr, length, long)
+	stop()
+	tr.group.Wait()
+	report := table(outcomes, calm)
+	t.Log("\n" + report)
+	if file := os.Getenv("CARDEA_ISOLATION_REPORT"); file != "" {
+		appendTo(t, file, "### "+t.Name()+"\n\n"+report+"\n")
+	}
+}
+
+// attackInTurn watches a calm span first, then makes each attack, and checks what each did to the others.
+func attackInTurn(t *testing.T, in *install, tr *traffic, length time.Duration, long bool) (outcomes []outcome, calm map[string]time.Duration) {
+	quiet, samples := during(t, in, tr, length, func(a *attack) error { <-a.ctx.Done(); return nil })
+	quiet.name, calm = "(none)", quantiles(samples)
+	quiet.compare(samples, nil)
+	quiet.check(t, long)
+	outcomes = append(outcomes, quiet)
+	for _, of := range attacks {
+		t.Run(of.name, func(t *testing.T) {
+			o, samples := during(t, in, tr, length, of.make)
+			o.name = of.name
+			o.compare(samples, calm)
+			outcomes = append(outcomes, o)
+			o.check(t, long)
+		})
+	}
+	return outcomes, calm
+}
+
+// during makes an attack for a span, and returns what it cost and the others' requests that began meanwhile.
+func during(t *testing.T, in *install, tr *traffic, length time.Duration, perform func(*attack) error) (o outcome, samples []sample) {
+	t.Helper()
+	before := rowsOf(t, in)
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	a := &attack{tenant: in.attacker, ctx: ctx}
+	ended := make(chan error, 1)
+	begun := time.Now()
+	go func() { ended <- perform(a) }()
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for running := true; running; {
+		select {
+		case err := <-ended:
+			if running = false; err != nil && ctx.Err() == nil {
+				t.Errorf("the attack could not be made: %v", err)
+			}
+		case <-look.C:
+		}
+		resident, err := in.resident()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.resident = max(o.resident, resident)
+	}
+	if a.breach != nil {
+		t.Error(a.breach)
+	}
+	if o.sent = a.sent.Load(); o.sent > 0 {
+		o.rows = rowsOf(t, in) - before
+	}
+	return o, tr.between(begun, time.Now())
+}
+
+func rowsOf(t *testing.T, in *install) int64 {
+	t.Helper()
+	count, err := in.rows(t.Context(), in.attacker.namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return count
+}
+
+// check fails the test where an attack reached the others.
+func (o *outcome) check(t *testing.T, long bool) {
+	t.Helper()
+	for _, fault := range o.faults[:min(len(o.faults), 5)] {
+		t.Errorf("another deployment's request failed: %s", fault)
+	}
+	if o.requests == 0 {
+		t.Error("no request of the others was sent meanwhile")
+	}
+	if o.resident >= maxResident {
+		t.Errorf("a server holds %d MiB; the limit is %d", o.resident, maxResident)
+	}
+	if long && o.slower > maxRatio {
+		t.Errorf("%s took %.1f times as long as without the attack at the 99th percentile; the target is %d", o.kind, o.slower, maxRatio)
+	}
+}
+
+// appendTo adds text to a file.
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
