@@ -38,7 +38,7 @@ type verified struct {
 }
 
 func newMemory() *memory {
-	return &memory{tokens: shares.New[digest, *verified](verifiedBytes, verifiedMost)}
+	return &memory{tokens: shares.New[digest, *verified](shares.Bounds{Bytes: verifiedBytes, DeploymentCount: verifiedMost})}
 }
 
 // get returns the principal of a token that was verified.

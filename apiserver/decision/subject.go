@@ -172,7 +172,7 @@ type subjectShard struct {
 func newSubjects(maxBytes int64) *subjects {
 	s := &subjects{}
 	for i := range s.shards {
-		s.shards[i].known = shares.New[apikey.Digest, *subject](maxBytes/subjectShards, 0)
+		s.shards[i].known = shares.New[apikey.Digest, *subject](shares.Bounds{Bytes: maxBytes / subjectShards})
 	}
 	return s
 }

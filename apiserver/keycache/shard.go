@@ -36,7 +36,7 @@ type flight struct {
 
 // newShard returns a shard whose keys take at most so many bytes.
 func newShard(bytes int64) *shard {
-	return &shard{keys: shares.New[apikey.Digest, *Key](bytes, 0), unknown: map[apikey.Digest]int64{}, flights: map[apikey.Digest]*flight{}}
+	return &shard{keys: shares.New[apikey.Digest, *Key](shares.Bounds{Bytes: bytes}), unknown: map[apikey.Digest]int64{}, flights: map[apikey.Digest]*flight{}}
 }
 
 func (s *shard) get(digest *apikey.Digest) *Key {

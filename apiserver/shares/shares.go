@@ -34,12 +34,28 @@ type owner[K comparable] struct {
 // passesMost bounds how many things that were asked for one eviction passes over.
 const passesMost = 64
 
+// Bounds limit a Set.
+type Bounds struct {
+	// Bytes is the most that the whole set holds. A deployment has an equal share of it; what others do not use, it may use.
+	Bytes int64
+	// DeploymentBytes and DeploymentCount are the most that one deployment holds even while others use nothing; 0: no bound of its own.
+	DeploymentBytes int64
+	DeploymentCount int
+}
+
+// largest returns the size of the largest thing that is held, in bytes.
+func (b Bounds) largest() int64 {
+	if b.DeploymentBytes > 0 {
+		return min(b.DeploymentBytes, b.Bytes)
+	}
+	return b.Bytes / 2
+}
+
 // Set holds things by their keys. The caller locks: Get needs a shared lock, all other methods an exclusive one.
 type Set[K comparable, V Held[K]] struct {
-	maxBytes int64
-	maxCount int
-	things   map[K]V
-	owners   map[string]*owner[K]
+	bounds Bounds
+	things map[K]V
+	owners map[string]*owner[K]
 	// order has the owners, and victim is the position of the one that the last eviction took from.
 	order   []*owner[K]
 	victim  int
@@ -47,9 +63,9 @@ type Set[K comparable, V Held[K]] struct {
 	evicted uint64
 }
 
-// New returns a set of at most maxBytes, and of at most maxCount things of one deployment; 0: any number.
-func New[K comparable, V Held[K]](maxBytes int64, maxCount int) *Set[K, V] {
-	return &Set[K, V]{maxBytes: maxBytes, maxCount: maxCount, things: map[K]V{}, owners: map[string]*owner[K]{}}
+// New returns a set within bounds.
+func New[K comparable, V Held[K]](bounds Bounds) *Set[K, V] {
+	return &Set[K, V]{bounds: bounds, things: map[K]V{}, owners: map[string]*owner[K]{}}
 }
 
 // Get returns the thing of a key, and notes that it was asked for.
@@ -63,10 +79,11 @@ func (s *Set[K, V]) Get(key K) (V, bool) {
 	return thing, found
 }
 
-// Put holds a deployment's thing of a size in bytes in place of what the key had. A thing that exceeds half of the set is not held.
+// Put holds a deployment's thing of a size in bytes in place of what the key had. A thing is not held that exceeds the bound of a deployment,
+// or half of the set where a deployment has no bound of its own.
 func (s *Set[K, V]) Put(key K, thing V, deployment string, size int64) {
 	s.Delete(key)
-	if size > s.maxBytes/2 {
+	if size > s.bounds.largest() {
 		return
 	}
 	of := s.owners[deployment]
@@ -82,17 +99,17 @@ func (s *Set[K, V]) Put(key K, thing V, deployment string, size int64) {
 	of.bytes += size
 	s.bytes += size
 	s.things[key] = thing
-	for s.maxCount > 0 && of.count > s.maxCount {
+	for s.bounds.DeploymentCount > 0 && of.count > s.bounds.DeploymentCount || s.bounds.DeploymentBytes > 0 && of.bytes > s.bounds.DeploymentBytes {
 		s.evict(of)
 	}
-	for s.bytes > s.maxBytes {
+	for s.bytes > s.bounds.Bytes {
 		s.evict(s.exceeding(of))
 	}
 }
 
 // exceeding returns an owner that exceeds its share, preferably one; there is one where the set exceeds its bound.
 func (s *Set[K, V]) exceeding(first *owner[K]) *owner[K] {
-	share := s.maxBytes / int64(len(s.order))
+	share := s.bounds.Bytes / int64(len(s.order))
 	if first.bytes > share {
 		return first
 	}

@@ -18,7 +18,7 @@ func TestADeploymentWithinItsShareLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"small", "large"} {
 		t.Run(first+" first", func(t *testing.T) {
-			s := New[int, *thing](1000, 0)
+			s := New[int, *thing](Bounds{Bytes: 1000})
 			small := func() {
 				for key := range 5 {
 					s.Put(key, &thing{}, "small", 100)
@@ -50,7 +50,7 @@ func TestADeploymentWithinItsShareLosesNothing(t *testing.T) {
 
 func TestOneDeploymentAloneHasEverything(t *testing.T) {
 	t.Parallel()
-	s := New[int, *thing](1000, 0)
+	s := New[int, *thing](Bounds{Bytes: 1000})
 	for key := range 20 {
 		s.Put(key, &thing{}, "a", 100)
 		s.Get(0) // in use all the time
@@ -65,7 +65,7 @@ func TestOneDeploymentAloneHasEverything(t *testing.T) {
 
 func TestTheNumberOfADeploymentsThingsIsBounded(t *testing.T) {
 	t.Parallel()
-	s := New[int, *thing](1000, 3)
+	s := New[int, *thing](Bounds{Bytes: 1000, DeploymentCount: 3})
 	for key := range 20 {
 		s.Put(key, &thing{}, fmt.Sprint(key%2), 1)
 	}
@@ -78,7 +78,7 @@ func TestTheNumberOfADeploymentsThingsIsBounded(t *testing.T) {
 func TestBoundsHold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := New[int, *thing](1000, 8)
+		s := New[int, *thing](Bounds{Bytes: 1000, DeploymentCount: 8})
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
 				made := &thing{deployment: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "deployment"), size: rapid.Int64Range(0, 600).Draw(t, "size")}

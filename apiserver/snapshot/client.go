@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/cardea-iam/cardea/internal/bytecache"
+	"github.com/cardea-iam/cardea/apiserver/shares"
 	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/store/document"
 )
@@ -50,10 +50,10 @@ type preparedKey struct {
 }
 
 // preparedClients remembers registered clients by the content of their rows: preparing one parses up to 32 keys.
-type preparedClients = bytecache.Cache[preparedKey, *Client]
+type preparedClients = shares.Cache[preparedKey, *Client]
 
 func newPreparedClients() *preparedClients {
-	return bytecache.New[preparedKey, *Client](preparedBytes, preparedShare)
+	return shares.NewCache[preparedKey, *Client](shares.Bounds{Bytes: preparedBytes, DeploymentBytes: preparedShare})
 }
 
 // RegisteredClient returns the client of a stored row's content, prepared for requests. It is shared between requests and must not be changed.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/cardea-iam/cardea/apiserver/egress"
-	"github.com/cardea-iam/cardea/internal/bytecache"
+	"github.com/cardea-iam/cardea/apiserver/shares"
 	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
@@ -75,7 +75,7 @@ type Cache struct {
 	flights singleflight.Group // by deployment and URL: for the fetch
 
 	mu    sync.Mutex // held for moments only
-	sets  *bytecache.Cache[setKey, *state]
+	sets  *shares.Cache[setKey, *state]
 	swept time.Time
 	// fetched, failed and refused count fetches by their outcome.
 	fetched, failed, refused uint64
@@ -96,7 +96,7 @@ func New(clock func() time.Time, policy *egress.Policy, limits Limits) *Cache {
 	transport := policy.Transport(fetchWithin)
 	transport.MaxIdleConnsPerHost, transport.MaxIdleConns = 1, maxIdle
 	return &Cache{
-		limits: limits, clock: clock, slots: egress.NewSlots(limits.Fetches, clock), sets: bytecache.New[setKey, *state](limits.TotalBytes, limits.DeploymentBytes),
+		limits: limits, clock: clock, slots: egress.NewSlots(limits.Fetches, clock), sets: shares.NewCache[setKey, *state](shares.Bounds{Bytes: limits.TotalBytes, DeploymentBytes: limits.DeploymentBytes}),
 		client: &http.Client{
 			Timeout: fetchWithin, Transport: transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error {

@@ -1,4 +1,4 @@
-package bytecache
+package shares
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-func TestOverflowEvictsFromTheShareThatOverflows(t *testing.T) {
+func TestADeploymentBeyondItsBoundLosesItsOwnValues(t *testing.T) {
 	t.Parallel()
-	c, now := New[string, int](1000, 100), time.Unix(0, 0)
+	c, now := NewCache[string, int](Bounds{Bytes: 1000, DeploymentBytes: 100}), time.Unix(0, 0)
 	c.Put("a", "a", 1, 50, now)
 	for n := range 1000 {
 		c.Put("b", fmt.Sprint("b", n), n, 10, now)
@@ -24,9 +24,9 @@ func TestOverflowEvictsFromTheShareThatOverflows(t *testing.T) {
 	}
 }
 
-func TestTotalOverflowEvictsFromTheLargestShare(t *testing.T) {
+func TestAFullCacheEvictsFromADeploymentBeyondItsShare(t *testing.T) {
 	t.Parallel()
-	c, now := New[string, int](250, 100), time.Unix(0, 0)
+	c, now := NewCache[string, int](Bounds{Bytes: 250, DeploymentBytes: 100}), time.Unix(0, 0)
 	c.Put("small", "small", 1, 10, now)
 	for _, share := range []string{"a", "b", "c", "d"} {
 		for n := range 10 {
@@ -41,9 +41,9 @@ func TestTotalOverflowEvictsFromTheLargestShare(t *testing.T) {
 	}
 }
 
-func TestEntriesAreReplacedDroppedAndRefused(t *testing.T) {
+func TestValuesAreReplacedDroppedAndRefused(t *testing.T) {
 	t.Parallel()
-	c, now := New[string, int](1000, 100), time.Unix(0, 0)
+	c, now := NewCache[string, int](Bounds{Bytes: 1000, DeploymentBytes: 100}), time.Unix(0, 0)
 	c.Put("a", "k", 1, 50, now)
 	c.Put("a", "k", 2, 60, now)
 	if got, found := c.Get("k", now); !found || got != 2 {
