@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +27,7 @@ const (
 	envoyCalls       = 1024
 	// envoyStreams bounds the calls of one connection.
 	envoyStreams = 256
-	// envoyMessage is the longest request of Envoy that is read, in bytes: headers, and a body that nobody should send here. A call's
+	// envoyMessage is the longest request of Envoy that is read, in bytes: headers, and a body, which is not needed here. A call's
 	// headers and its receive window are bounded by the same.
 	envoyMessage = 64 << 10
 	// envoyWithin is when a call ends whose message did not arrive.
@@ -90,7 +91,7 @@ func peerOf(address net.Addr) uint64 {
 type boundedListener struct {
 	net.Listener
 	places  *places
-	refused prometheus.Counter
+	refused func()
 }
 
 // Accept implements net.Listener.
@@ -103,7 +104,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if from := peerOf(conn.RemoteAddr()); l.places.take(from) {
 			return &boundedConn{Conn: conn, places: l.places, peer: from}, nil
 		}
-		l.refused.Inc()
+		l.refused()
 		_ = conn.Close()
 	}
 }
@@ -127,6 +128,17 @@ func (c *boundedConn) Close() error {
 type connectionMetrics struct {
 	registry prometheus.Registerer
 	refused  *prometheus.CounterVec
+	// exhausted counts refusals over all listeners.
+	exhausted atomic.Uint64
+}
+
+// refuse returns what counts a refusal of a listener.
+func (m *connectionMetrics) refuse(listener string) func() {
+	counter := m.refused.WithLabelValues(listener)
+	return func() {
+		counter.Inc()
+		m.exhausted.Add(1)
+	}
 }
 
 func newConnectionMetrics(registry prometheus.Registerer) *connectionMetrics {
@@ -145,12 +157,12 @@ func (m *connectionMetrics) bounded(listener net.Listener, name string, most int
 		Name: "cardea_connections", Help: "Open connections of a listener.", ConstLabels: prometheus.Labels{"listener": name},
 	}, func() float64 { return float64(places.inUse()) })
 	_ = m.registry.Register(open) // a listener that was served before has one
-	return &boundedListener{Listener: listener, places: places, refused: m.refused.WithLabelValues(name)}, func() { m.registry.Unregister(open) }
+	return &boundedListener{Listener: listener, places: places, refused: m.refuse(name)}, func() { m.registry.Unregister(open) }
 }
 
 // envoyOptions are the bounds of the gRPC server for Envoy: a client without a credential must not be able to hold much of the
 // server's memory by messages that it does not finish.
-func envoyOptions(calls *places, within time.Duration, refused prometheus.Counter) []grpc.ServerOption {
+func envoyOptions(calls *places, within time.Duration, refused func()) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(envoyMessage), grpc.MaxHeaderListSize(envoyMessage), grpc.MaxConcurrentStreams(envoyStreams),
 		grpc.InitialWindowSize(envoyMessage), grpc.InitialConnWindowSize(16 * envoyMessage), // fixed windows: they do not grow with the load
@@ -162,7 +174,7 @@ func envoyOptions(calls *places, within time.Duration, refused prometheus.Counte
 				from = peerOf(p.Addr)
 			}
 			if !calls.take(from) {
-				refused.Inc()
+				refused()
 				return ctx, status.Error(codes.ResourceExhausted, "too many calls at once: try again")
 			}
 			bounded, cancel := context.WithTimeout(ctx, within)

@@ -85,7 +85,7 @@ func newEnvoyWorld(t *testing.T, calls int, within time.Duration) *envoyWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(envoyOptions(newPlaces(calls), within, prometheus.NewCounter(prometheus.CounterOpts{Name: "refused"}))...)
+	server := grpc.NewServer(envoyOptions(newPlaces(calls), within, func() {})...)
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)

@@ -46,7 +46,7 @@ func (s *Server) listenEnvoy(ctx context.Context, address string) error {
 		return err
 	}
 	defer unbind()
-	server := s.decisions.EnvoyServer(envoyOptions(newPlaces(envoyCalls), envoyWithin, s.connections.refused.WithLabelValues(name))...)
+	server := s.decisions.EnvoyServer(envoyOptions(newPlaces(envoyCalls), envoyWithin, s.connections.refuse(name))...)
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

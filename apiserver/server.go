@@ -169,6 +169,12 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	connections := newConnectionMetrics(opts.Registry)
+	reportShares(opts.Registry, map[string]func() uint64{
+		"counters": limits.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
+		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
+		"connections": connections.exhausted.Load,
+	})
 	sealer := sealing.New(sealing.Options{
 		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("sealing"), Registry: opts.Registry,
 	})
@@ -181,7 +187,7 @@ func New(opts Options) (*Server, error) {
 	}
 	return &Server{
 		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
-		backend: guarded("backend", backend), frontend: guarded("end-user", issuing), connections: newConnectionMetrics(opts.Registry),
+		backend: guarded("backend", backend), frontend: guarded("end-user", issuing), connections: connections,
 	}, nil
 }
 

@@ -48,6 +48,9 @@ func (t *Tokens) Collectors() []prometheus.Collector {
 	}
 }
 
+// Evicted returns how many verified tokens were dropped from memory for want of room.
+func (t *Tokens) Evicted() uint64 { return t.verified.evicted() }
+
 // Authenticate returns the principal of a token. The error is a 401, or a 503 where the Kubernetes API must be asked and does
 // not answer.
 func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw string) (*Principal, error) {

@@ -89,6 +89,13 @@ func (m *memory) held() (tokens int, bytes int64) {
 	return m.tokens.Len(), m.tokens.Bytes()
 }
 
+// evicted returns how many tokens were dropped for want of room.
+func (m *memory) evicted() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.tokens.Evicted()
+}
+
 // turns let one at a time pass for each name. There are as many names as deployments.
 type turns struct{ byName sync.Map }
 

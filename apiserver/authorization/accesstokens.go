@@ -4,19 +4,23 @@ import (
 	"crypto/sha256"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
+	"github.com/cardea-iam/cardea/apiserver/shares"
 	"github.com/cardea-iam/cardea/internal/seal"
 )
 
-// maxVerified bounds how many tokens are remembered; each takes less than a kilobyte.
-const maxVerified = 10_000
+const (
+	// verifiedBytes bounds the memory of tokens whose signatures were verified, and verifiedMost their number of one deployment.
+	verifiedBytes = 16 << 20
+	verifiedMost  = 10_000
+	// verifiedOverhead is what a token takes beside the texts of its claims, in bytes.
+	verifiedOverhead = 512
+)
 
 // AccessTokens reads access tokens. It remembers which signatures it verified, by the digests of the tokens: the same token comes with each
-// call of its client, and to verify it takes longer than all else. What is true of a token is not remembered, but judged each time.
+// call of its client, and verifying it takes longer than all else. Whether a token is in force is checked each time.
 type AccessTokens struct {
 	keyring  *seal.Keyring
-	verified *lru.Cache[[sha256.Size]byte, verified]
+	verified *shares.Cache[[sha256.Size]byte, verified]
 }
 
 // verified is what a token says, and the key that it was signed by.
@@ -27,12 +31,11 @@ type verified struct {
 
 // NewAccessTokens returns one whose opaque tokens a keyring opens.
 func NewAccessTokens(keyring *seal.Keyring) *AccessTokens {
-	cache, err := lru.New[[sha256.Size]byte, verified](maxVerified)
-	if err != nil {
-		panic(err) // the size is a constant above 0
-	}
-	return &AccessTokens{keyring: keyring, verified: cache}
+	return &AccessTokens{keyring: keyring, verified: shares.NewCache[[sha256.Size]byte, verified](shares.Bounds{Bytes: verifiedBytes, DeploymentCount: verifiedMost})}
 }
+
+// Evicted returns how many verified tokens were dropped from memory for want of room.
+func (t *AccessTokens) Evicted() uint64 { return t.verified.Evicted() }
 
 // Read reads an access token that an app gave and whose time is not over. The claims are shared: nobody changes them.
 func (t *AccessTokens) Read(a *App, raw string, now time.Time) (claims AccessClaims, ok bool) {
@@ -41,12 +44,12 @@ func (t *AccessTokens) Read(a *App, raw string, now time.Time) (claims AccessCla
 		return claims, ok && a.gave(claims, now)
 	}
 	digest := sha256.Sum256([]byte(raw))
-	known, found := t.verified.Get(digest)
+	known, found := t.verified.Get(digest, now)
 	if !found || !a.publishes(known.key, now) {
 		if known.claims, known.key, ok = a.verifyAccessToken(raw, now); !ok {
 			return claims, false
 		}
-		t.verified.Add(digest, known)
+		t.verified.Put(a.Entry.Deployment, digest, known, int64(verifiedOverhead+2*len(raw)), now)
 	}
 	return known.claims, a.gave(known.claims, now)
 }

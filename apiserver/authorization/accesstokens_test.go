@@ -12,6 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -36,7 +37,7 @@ func TestARememberedTokenIsGoodForItsAppItsKeyAndItsTime(t *testing.T) {
 	raw, err := jwt.Signed(signer).Claims(AccessClaims{Claims: claims}).Serialize()
 	must(err)
 	app := func(issuer string, keys ...document.SigningKey) *App {
-		return &App{Content: &document.OAuthApp{Issuer: issuer, SigningKeys: keys}}
+		return &App{Entry: &snapshot.Entry{}, Content: &document.OAuthApp{Issuer: issuer, SigningKeys: keys}}
 	}
 	ends := now.Add(10 * time.Second)
 	own, other := app("https://a.example", document.SigningKey{ID: "k", Public: public}), app("https://b.example", document.SigningKey{ID: "k", Public: public})

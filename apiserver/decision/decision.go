@@ -87,6 +87,9 @@ func New(opts Options) (*API, error) {
 	}, nil
 }
 
+// Evicted returns how many remembered credentials were dropped for want of room.
+func (a *API) Evicted() uint64 { return a.subjects.evicted() }
+
 // question is what a decision is asked for.
 type question struct {
 	// credential is what was presented, of the kind; "" is none.

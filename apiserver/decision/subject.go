@@ -204,6 +204,17 @@ func (s *subjects) held() (count int, bytes int64) {
 	return count, bytes
 }
 
+// evicted returns how many credentials were dropped for want of room.
+func (s *subjects) evicted() (sum uint64) {
+	for i := range s.shards {
+		shard := &s.shards[i]
+		shard.RLock()
+		sum += shard.known.Evicted()
+		shard.RUnlock()
+	}
+	return sum
+}
+
 // get returns what is remembered of a credential under a state of the configuration, nil for nothing.
 func (s *subjects) get(digest apikey.Digest, under *snapshot.Snapshot) *subject {
 	shard := &s.shards[digest[0]%subjectShards]

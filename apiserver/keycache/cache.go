@@ -98,7 +98,7 @@ func (c *Cache) register(registry prometheus.Registerer) {
 			Name: "cardea_api_key_bytes", Help: "Memory of the API keys that are held.",
 		}, func() float64 { return float64(c.Bytes()) }), prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "cardea_api_keys_evicted_total", Help: "API keys that were dropped from memory for want of room.",
-		}, func() float64 { return float64(c.evicted()) }))
+		}, func() float64 { return float64(c.Evicted()) }))
 	}
 }
 
@@ -120,7 +120,8 @@ func (c *Cache) Bytes() (sum int64) {
 	return sum
 }
 
-func (c *Cache) evicted() (sum uint64) {
+// Evicted returns how many keys were dropped for want of room.
+func (c *Cache) Evicted() (sum uint64) {
 	for _, s := range c.shards {
 		_, _, evicted := s.held()
 		sum += evicted

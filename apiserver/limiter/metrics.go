@@ -25,6 +25,12 @@ var (
 		"Decisions over a client address that shared one counter with others for want of memory.", nil, nil)
 )
 
+// Exhausted returns how many counters gave way, and how many decisions shared a counter, because a deployment was at its share of the memory.
+func (l *Limiter) Exhausted() uint64 {
+	stats := l.engine.Stats()
+	return stats.Evicted + stats.Shared
+}
+
 // Describe implements prometheus.Collector.
 func (l *Limiter) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{decisionsOfRule, counterBlocks, counterBytes, evicted, shared, unreported, deletedHeld} {

@@ -19,6 +19,9 @@ func (s *Server) Describe(to chan<- *prometheus.Desc) {
 	jwks.Metrics{}.Describe(to)
 }
 
+// KeySetsExhausted returns jwks.Cache.Exhausted of the key sets of clients that registered themselves.
+func (s *Server) KeySetsExhausted() uint64 { return s.strangers.Exhausted() }
+
 // Collect implements prometheus.Collector: what the caches of clients hold.
 func (s *Server) Collect(to chan<- prometheus.Metric) {
 	held, most := s.Snapshots.Current().PreparedClientBytes()

@@ -71,6 +71,9 @@ func (s *Snapshot) RegisteredClient(deployment, content string) (*Client, error)
 	return c, nil
 }
 
+// PreparedClientsEvicted returns how many prepared clients were dropped for want of room.
+func (s *Snapshot) PreparedClientsEvicted() uint64 { return s.prepared.Evicted() }
+
 // PreparedClientBytes returns the estimated memory of the registered clients that are held prepared, and its bound.
 func (s *Snapshot) PreparedClientBytes() (held, most int64) {
 	_, held = s.prepared.Size()

@@ -14,6 +14,13 @@ var (
 		[]string{"keys", "outcome"}, nil)
 )
 
+// Exhausted returns how many key sets were dropped, and how many fetches refused, because a deployment or a network was at its share.
+func (c *Cache) Exhausted() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sets.Evicted() + c.refused
+}
+
 // Describe implements prometheus.Collector.
 func (Metrics) Describe(to chan<- *prometheus.Desc) { to <- heldBytes; to <- maxBytes; to <- fetches }
 
