@@ -26,6 +26,7 @@ import (
 // Server is a running PostgreSQL server.
 type Server struct {
 	folder    string
+	host      *Host
 	port      int
 	settings  []string
 	process   *os.Process
@@ -45,6 +46,16 @@ const (
 // Start makes a data folder and starts a server on it. Settings are "name=value" as in postgresql.conf, such as
 // "fsync=off". The caller stops it.
 func Start(ctx context.Context, settings ...string) (*Server, error) {
+	return StartAt(ctx, nil, settings...)
+}
+
+// StartAt is Start at a host of its own; nil is this machine's loopback.
+func StartAt(ctx context.Context, host *Host, settings ...string) (*Server, error) {
+	return start(ctx, host, settings, initialize)
+}
+
+// start makes a data folder with fill and starts a server on it.
+func start(ctx context.Context, host *Host, settings []string, fill func(ctx context.Context, binaries, folder string, credential *syscall.Credential) error) (*Server, error) {
 	binaries, err := findBinaries()
 	if err != nil {
 		return nil, err
@@ -55,10 +66,13 @@ func Start(ctx context.Context, settings ...string) (*Server, error) {
 	}
 	credential, err := giveAway(folder)
 	if err == nil {
-		err = initialize(ctx, binaries, folder, credential)
+		err = fill(ctx, binaries, folder, credential)
+	}
+	if err == nil && host != nil {
+		err = acceptOthers(folder)
 	}
 	for try := 1; err == nil; try++ {
-		server := &Server{folder: folder, settings: settings, log: filepath.Join(folder, "log")}
+		server := &Server{folder: folder, host: host, settings: settings, log: filepath.Join(folder, "log")}
 		if server.port, err = freePort(); err != nil {
 			break
 		}
@@ -130,14 +144,14 @@ func initialize(ctx context.Context, binaries, folder string, credential *syscal
 
 // launch starts the server process and waits until it answers.
 func (s *Server) launch(ctx context.Context, binaries string, credential *syscall.Credential) error {
-	args := []string{"-D", dataFolder(s.folder), "-p", strconv.Itoa(s.port), "-k", s.folder, "-h", "127.0.0.1"}
+	args := []string{"-D", dataFolder(s.folder), "-p", strconv.Itoa(s.port), "-k", s.folder, "-h", s.host.address()}
 	for _, setting := range append([]string{"max_connections=300", "shared_buffers=64MB"}, s.settings...) {
 		args = append(args, "-c", setting)
 	}
-	command := exec.Command(filepath.Join(binaries, "postgres"), args...)
+	command := s.host.command(filepath.Join(binaries, "postgres"), credential, args...)
 	command.Dir = s.folder
 	// An immediate end when we die: nobody needs this data again.
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: credential, Pdeathsig: syscall.SIGQUIT}
+	command.SysProcAttr.Pdeathsig = syscall.SIGQUIT
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
@@ -227,8 +241,11 @@ func (s *Server) waitReady(ctx context.Context) error {
 
 // URL returns the address of a database of the server.
 func (s *Server) URL(database string) string {
-	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.Address(), database)
 }
+
+// Address is host:port.
+func (s *Server) Address() string { return net.JoinHostPort(s.host.address(), strconv.Itoa(s.port)) }
 
 // Running tells whether the server process lives.
 func (s *Server) Running() bool {
