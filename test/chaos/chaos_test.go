@@ -139,7 +139,7 @@ var panicked = regexp.MustCompile(`(?m)^(panic:|fatal error:|goroutine \d+ \[run
 // panics are the crashes that the logs of Cardea's processes hold.
 func panics(t *testing.T, in *install) (faults []string) {
 	t.Helper()
-	logs, err := filepath.Glob(filepath.Join(in.processes.Group().LogDir(), "*.log"))
+	logs, err := filepath.Glob(filepath.Join(in.Processes.Group().LogDir(), "*.log"))
 	if err != nil || len(logs) < 4 {
 		t.Fatalf("%d logs, %v", len(logs), err)
 	}

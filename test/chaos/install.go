@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
 	"github.com/cardea-iam/cardea/hack/controlplane"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 	"github.com/cardea-iam/cardea/test/testkit"
@@ -19,10 +18,8 @@ const host = "chaos.localhost"
 
 // install is a whole one: a control plane, PostgreSQL, Redis, two operators and two servers, with a tenant.
 type install struct {
-	cluster   *testkit.Cluster
-	processes *testkit.Processes
+	*testkit.Install
 	database  *pgtest.Server
-	inbox     *carrier.Carrier
 	redisPort int
 	targets   []*target
 	namespace string
@@ -42,19 +39,13 @@ func newInstall(ctx context.Context) (in *install, err error) {
 			err = errors.Join(err, in.close())
 		}
 	}()
-	if in.cluster, err = testkit.StartCluster(ctx); err != nil {
-		return in, err
-	}
-	if in.processes, err = testkit.NewProcesses(ctx, in.cluster); err != nil {
+	if in.Install, err = testkit.NewInstall(ctx); err != nil {
 		return in, err
 	}
 	if in.database, err = pgtest.Start(ctx); err != nil {
 		return in, err
 	}
 	if err := in.database.Do(ctx, "postgres", "CREATE DATABASE cardea"); err != nil {
-		return in, err
-	}
-	if in.inbox, err = carrier.Start(carrier.Options{}); err != nil {
 		return in, err
 	}
 	if in.redisPort, err = controlplane.FreePort(); err != nil {
@@ -71,17 +62,11 @@ func newInstall(ctx context.Context) (in *install, err error) {
 
 // close ends everything.
 func (in *install) close() (err error) {
-	if in.inbox != nil {
-		err = in.inbox.Close()
-	}
-	if in.processes != nil {
-		err = errors.Join(err, in.processes.Close())
+	if in.Install != nil {
+		err = in.Close()
 	}
 	if in.database != nil {
 		err = errors.Join(err, in.database.Stop())
-	}
-	if in.cluster != nil {
-		err = errors.Join(err, in.cluster.Stop())
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func (l *load) signUps(n int) {
 		l.began(object, begun, err)
 		return
 	}
-	code := p.AwaitCode(l.inbox)
+	code := p.AwaitCode(l.Inbox)
 	if code == "" {
 		l.refused(object, "no code came")
 		return

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -41,8 +40,8 @@ type target struct {
 func (in *install) newTargets() []*target {
 	url := in.database.URL("cardea")
 	targets := []*target{
-		{name: "etcd", process: in.cluster.Etcd, start: in.cluster.ReviveEtcd},
-		{name: "kube-apiserver", process: in.cluster.APIServer, start: in.cluster.ReviveAPIServer},
+		{name: "etcd", process: in.Cluster.Etcd, start: in.Cluster.ReviveEtcd},
+		{name: "kube-apiserver", process: in.Cluster.APIServer, start: in.Cluster.ReviveAPIServer},
 		{name: "postgresql", ended: func() bool { return !in.database.Running() }, kill: in.database.Kill, start: in.resumeDatabase, pids: func() []int {
 			return append(children(in.database.Pid()), in.database.Pid())
 		}},
@@ -89,14 +88,8 @@ func (in *install) redis() *target {
 		if running != nil && !running.Ended() {
 			return nil
 		}
-		program, err := exec.LookPath("redis-server")
-		if err != nil {
-			return fmt.Errorf("hack/install-deps.sh installs Redis: %w", err)
-		}
-		running, err = in.processes.Group().Start(process.Spec{
-			Name: "redis", Path: program, Env: []string{"PATH=" + os.Getenv("PATH")},
-			Args: []string{"--port", fmt.Sprint(in.redisPort), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", in.cluster.Dir},
-		})
+		var err error
+		running, err = in.RunRedis(in.redisPort)
 		return err
 	}}
 }
@@ -107,7 +100,7 @@ func (in *install) cardea(name string, launch testkit.Launch, running func(*test
 	return &target{name: name, ready: ready, process: func() *process.Process { return now.Process }, start: func(ctx context.Context) (err error) {
 		if now == nil || now.Ended() {
 			in.mu.Lock()
-			now, err = in.processes.Start(ctx, launch)
+			now, err = in.Processes.Start(ctx, launch)
 			running(now)
 			in.mu.Unlock()
 			if err != nil {

@@ -54,7 +54,7 @@ spec: {appRef: {name: people}, permissions: ["*"], secretTemplate: {name: people
 
 // declareTenant applies the tenant and waits until both servers serve it.
 func (in *install) declareTenant(ctx context.Context) (err error) {
-	if in.namespace, err = in.cluster.Namespace(ctx); err != nil {
+	if in.namespace, err = in.Cluster.Namespace(ctx); err != nil {
 		return err
 	}
 	binding, err := os.ReadFile(filepath.Join(testkit.Root(), "config", "samples", "secrets_role_binding.yaml"))
@@ -62,8 +62,8 @@ func (in *install) declareTenant(ctx context.Context) (err error) {
 		return err
 	}
 	text := strings.Replace(string(binding), "namespace: acme", "namespace: "+in.namespace, 1) + "\n---\n" +
-		fmt.Sprintf(tenant, in.namespace, base64.StdEncoding.EncodeToString([]byte(carrier.DefaultAuthToken)), host, in.inbox.SMTPPort())
-	if out, err := in.cluster.Kubectl(ctx, text, "apply", "-f", "-"); err != nil {
+		fmt.Sprintf(tenant, in.namespace, base64.StdEncoding.EncodeToString([]byte(carrier.DefaultAuthToken)), host, in.Inbox.SMTPPort())
+	if out, err := in.Cluster.Kubectl(ctx, text, "apply", "-f", "-"); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -71,7 +71,7 @@ func (in *install) declareTenant(ctx context.Context) (err error) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
-		in.key = in.cluster.APIKey(ctx, in.namespace, "people-key")
+		in.key = in.Cluster.APIKey(ctx, in.namespace, "people-key")
 		served := 0
 		for _, server := range in.servers {
 			if answer, err := testkit.Do("GET", server.Backend+keysPath, in.key, ""); err == nil && answer.Status == 200 {
@@ -100,7 +100,7 @@ func (l *load) declared() func(n int) {
 			made++
 			scheme := testkit.Scheme(l.namespace, "people", fmt.Sprintf("declared-%d", made))
 			scheme.Spec.Rules[0].MaxRequests = int32(n + 1)
-			if l.applied(scheme, fmt.Sprint(n+1), l.cluster.Client.Create(ctx, scheme)) {
+			if l.applied(scheme, fmt.Sprint(n+1), l.Cluster.Client.Create(ctx, scheme)) {
 				living = append(living, scheme)
 			}
 			return
@@ -109,12 +109,12 @@ func (l *load) declared() func(n int) {
 		scheme := living[at]
 		if rand.IntN(4) == 0 {
 			living = append(living[:at], living[at+1:]...)
-			l.applied(scheme, absent, l.cluster.Client.Delete(ctx, scheme))
+			l.applied(scheme, absent, l.Cluster.Client.Delete(ctx, scheme))
 			return
 		}
 		before := scheme.DeepCopy()
 		scheme.Spec.Rules[0].MaxRequests = int32(n + 1)
-		if !l.applied(scheme, fmt.Sprint(n+1), l.cluster.Client.Patch(ctx, scheme, client.MergeFrom(before))) {
+		if !l.applied(scheme, fmt.Sprint(n+1), l.Cluster.Client.Patch(ctx, scheme, client.MergeFrom(before))) {
 			living = append(living[:at], living[at+1:]...)
 		}
 	}

@@ -37,7 +37,7 @@ func (l *load) verdict(ctx context.Context, within time.Duration) (lost []string
 
 // unready are the resources that are not Ready for their present generation.
 func (l *load) unready(ctx context.Context) (faults []string) {
-	out, err := l.cluster.Kubectl(ctx, "", "get", "cardea", "-n", l.namespace, "-o", "json")
+	out, err := l.Cluster.Kubectl(ctx, "", "get", "cardea", "-n", l.namespace, "-o", "json")
 	if err != nil {
 		return []string{fmt.Sprintf("%s: %s", err, out)}
 	}
@@ -85,7 +85,7 @@ func (l *load) lostSchemes(ctx context.Context) (lost []string) {
 		}
 	}
 	var list v1alpha1.RateLimitSchemeList
-	if err := l.cluster.Client.List(ctx, &list, client.InNamespace(l.namespace)); err != nil {
+	if err := l.Cluster.Client.List(ctx, &list, client.InNamespace(l.namespace)); err != nil {
 		return append(lost, err.Error())
 	}
 	live := map[string]string{}

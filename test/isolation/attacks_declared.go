@@ -38,14 +38,14 @@ spec:
 // declareNamesOfOthers declares what others have, and takes it back.
 func (a *attack) declareNamesOfOthers() error {
 	manifests := ""
-	for i, other := range a.others {
-		manifests += fmt.Sprintf(namesOfOthers, a.namespace, i, other.host)
+	for i, other := range a.in.others {
+		manifests += fmt.Sprintf(namesOfOthers, a.Namespace, i, other.Host)
 	}
-	if err := a.apply(a.ctx, manifests); err != nil {
+	if err := a.Apply(a.ctx, manifests); err != nil {
 		return err
 	}
 	<-a.ctx.Done()
-	a.sent.Add(int64(2 * len(a.others)))
+	a.sent.Add(int64(2 * len(a.in.others)))
 	return a.takeBack(&v1alpha1.OAuthApp{}, client.MatchingFields{"metadata.name": "host-0"}, client.MatchingFields{"metadata.name": "host-1"})
 }
 
@@ -53,9 +53,9 @@ func (a *attack) declareNamesOfOthers() error {
 func (a *attack) longPrompts() error {
 	prompt := strings.Repeat("Answer in the name of the customer. ", 64<<10/36)
 	a.flood(20, func(n int) {
-		agent := testkit.Agent(a.namespace, "main", fmt.Sprintf("agent-%d", n))
+		agent := testkit.Agent(a.Namespace, "main", fmt.Sprintf("agent-%d", n))
 		agent.Spec.SystemPrompt = &prompt
-		_ = a.cluster.Client.Create(a.ctx, agent)
+		_ = a.Cluster.Client.Create(a.ctx, agent)
 	})
 	return a.takeBack(&v1alpha1.AIAgent{})
 }
@@ -65,10 +65,10 @@ func (a *attack) takeBack(kind client.Object, selections ...client.MatchingField
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), time.Minute)
 	defer cancel()
 	if len(selections) == 0 {
-		return a.cluster.Client.DeleteAllOf(ctx, kind, client.InNamespace(a.namespace))
+		return a.Cluster.Client.DeleteAllOf(ctx, kind, client.InNamespace(a.Namespace))
 	}
 	for _, selection := range selections {
-		if err := a.cluster.Client.DeleteAllOf(ctx, kind, client.InNamespace(a.namespace), selection, &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{PropagationPolicy: &background}}); err != nil {
+		if err := a.Cluster.Client.DeleteAllOf(ctx, kind, client.InNamespace(a.Namespace), selection, &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{PropagationPolicy: &background}}); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ func (a *attack) unknownKeys() error {
 		if err != nil {
 			return
 		}
-		answer, err := testkit.Do(http.MethodGet, a.server().Backend+"/users", key.Plain(), "", [2]string{"X-Forwarded-For", address(6, n)})
+		answer, err := testkit.Do(http.MethodGet, a.Server().Backend+"/users", key.Plain(), "", [2]string{"X-Forwarded-For", address(6, n)})
 		if err == nil && answer.Status == http.StatusOK {
 			a.breached(errors.New("an unknown key was accepted"))
 		}
@@ -38,19 +38,19 @@ func (a *attack) manyCounters() error {
 		rules[i] = fmt.Sprintf(`{"unit": "day", "duration": 1, "max_requests": %d, "mode": "per_ip"}`, 1000+i)
 	}
 	body := fmt.Sprintf(`{"slug": "wide", "name": "wide", "rules": [%s]}`, strings.Join(rules, ","))
-	if err := repeated(testkit.Do(http.MethodPost, a.server().Backend+"/api-auth/rate-limit-schemes", a.key, body)); err != nil {
+	if err := repeated(testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/rate-limit-schemes", a.Key, body)); err != nil {
 		return err
 	}
 	app := `{"app_slug": "wide", "name": "wide", "permissions": ["*"], "rate_limit_scheme_slug": "wide"}`
-	if err := repeated(testkit.Do(http.MethodPost, a.server().Backend+"/api-auth/apps", a.key, app)); err != nil {
+	if err := repeated(testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps", a.Key, app)); err != nil {
 		return err
 	}
-	made, err := testkit.Do(http.MethodPost, a.server().Backend+"/api-auth/apps/wide/keys", a.key, `{"name": "wide", "permissions": ["*"]}`)
-	if err := fault(made, err); err != nil {
+	made, err := testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps/wide/keys", a.Key, `{"name": "wide", "permissions": ["*"]}`)
+	if err := testkit.Fault(made, err); err != nil {
 		return err
 	}
 	secret, _ := made.JSON["secret"].(string)
-	a.flood(200, func(n int) { _, _ = check(a.server(), a.deployment(), secret, address(7, n)) })
+	a.flood(200, func(n int) { _, _ = testkit.Check(a.Server(), a.Deployment(), secret, address(7, n)) })
 	return nil
 }
 
@@ -59,16 +59,16 @@ func repeated(answer testkit.Answer, err error) error {
 	if err == nil && answer.Status == http.StatusConflict {
 		return nil
 	}
-	return fault(answer, err)
+	return testkit.Fault(answer, err)
 }
 
 // churnSchemes makes rate-limit schemes with long windows, and deletes them.
 func (a *attack) churnSchemes() error {
 	a.flood(20, func(n int) {
-		schemes := a.server().Backend + "/api-auth/rate-limit-schemes"
+		schemes := a.Server().Backend + "/api-auth/rate-limit-schemes"
 		slug := fmt.Sprintf("churn-%d", n)
-		if fault(testkit.Do(http.MethodPost, schemes, a.key, scheme(slug, 1))) == nil {
-			_, _ = testkit.Do(http.MethodDelete, schemes+"/"+slug, a.key, "")
+		if testkit.Fault(testkit.Do(http.MethodPost, schemes, a.Key, scheme(slug, 1))) == nil {
+			_, _ = testkit.Do(http.MethodDelete, schemes+"/"+slug, a.Key, "")
 		}
 	})
 	return nil
@@ -77,9 +77,9 @@ func (a *attack) churnSchemes() error {
 // manyKeys makes keys and uses each, so that servers remember it.
 func (a *attack) manyKeys() error {
 	a.flood(100, func(n int) {
-		made, err := testkit.Do(http.MethodPost, a.server().Backend+"/api-auth/apps/customers/keys", a.key, fmt.Sprintf(`{"name": "key %d", "permissions": ["orders:read"]}`, n))
+		made, err := testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps/customers/keys", a.Key, fmt.Sprintf(`{"name": "key %d", "permissions": ["orders:read"]}`, n))
 		if secret, _ := made.JSON["secret"].(string); err == nil && secret != "" {
-			_, _ = check(a.server(), a.deployment(), secret, address(8, n))
+			_, _ = testkit.Check(a.Server(), a.Deployment(), secret, address(8, n))
 		}
 	})
 	return nil
@@ -88,18 +88,18 @@ func (a *attack) manyKeys() error {
 // fatTokens presents tokens of the attacker's own issuer, each another one, with more permissions than anything needs.
 func (a *attack) fatTokens() error {
 	a.flood(100, func(n int) {
-		token, err := a.site.sign(n, 250+n%2*250)
+		token, err := a.in.site.sign(n, 250+n%2*250)
 		if err != nil {
 			return
 		}
-		_, _ = testkit.Do(http.MethodGet, a.server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", address(9, n)})
+		_, _ = testkit.Do(http.MethodGet, a.Server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", address(9, n)})
 	})
 	return nil
 }
 
 // forgedServiceAccounts presents tokens that look like those of the cluster's ServiceAccounts.
 func (a *attack) forgedServiceAccounts() error {
-	real, err := a.serviceAccountToken(a.ctx)
+	real, err := a.ServiceAccountToken(a.ctx)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (a *attack) forgedServiceAccounts() error {
 		changed["jti"] = fmt.Sprint(n)
 		text, _ := json.Marshal(changed) // what was read can be written
 		token := header + "." + base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 256))
-		answer, err := testkit.Do(http.MethodGet, a.server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", address(10, n)})
+		answer, err := testkit.Do(http.MethodGet, a.Server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", address(10, n)})
 		if err == nil && answer.Status == http.StatusOK {
 			a.breached(errors.New("a forged token was accepted"))
 		}
@@ -127,17 +127,17 @@ func (a *attack) forgedServiceAccounts() error {
 
 // credentialsElsewhere presents what the attacker has at the gateways and the management API of the others.
 func (a *attack) credentialsElsewhere() error {
-	token, err := a.site.sign(0, 1)
+	token, err := a.in.site.sign(0, 1)
 	if err != nil {
 		return err
 	}
 	a.flood(50, func(n int) {
-		other := a.others[n%len(a.others)]
-		for _, credential := range []string{a.key, a.customerKey, token} {
-			if answer, err := check(a.server(), other.deployment(), credential, address(11, n)); err == nil && answer.JSON["allowed"] == true {
+		other := a.in.others[n%len(a.in.others)]
+		for _, credential := range []string{a.Key, a.CustomerKey, token} {
+			if answer, err := testkit.Check(a.Server(), other.Deployment(), credential, address(11, n)); err == nil && answer.JSON["allowed"] == true {
 				a.breached(fmt.Errorf("a credential of another deployment was accepted: %s", answer.Raw))
 			}
-			address := a.server().Decision + "/v1/forward/caddy?" + url.Values{"deployment": {other.deployment()}}.Encode()
+			address := a.Server().Decision + "/v1/forward/caddy?" + url.Values{"deployment": {other.Deployment()}}.Encode()
 			answer, err := testkit.Do(http.MethodGet, address, credential, "", [2]string{"X-Forwarded-Method", "GET"}, [2]string{"X-Forwarded-Uri", "/"})
 			if err == nil && answer.Status < 300 {
 				a.breached(errors.New("a gateway of another deployment let a credential pass"))
@@ -153,7 +153,7 @@ func (a *attack) idleConnections() error {
 	var mu sync.Mutex
 	var held []net.Conn
 	a.flood(500, func(n int) {
-		server := a.server()
+		server := a.Server()
 		target := []string{server.Backend, server.Frontend, server.Decision}[n%3]
 		conn, err := dialer.DialContext(a.ctx, "tcp", strings.TrimPrefix(target, "http://"))
 		if err != nil {
@@ -178,8 +178,8 @@ func (a *attack) expensiveBodies() error {
 	long := fill(1<<20, `{"email":[`, `{"":1},`, `1]}`)
 	short := fill(16<<10, `{`, `"a":1,`, `"b":1}`)
 	a.flood(40, func(n int) {
-		_, _ = testkit.Do(http.MethodPost, a.server().Backend+"/users", a.key, long, [2]string{"X-Forwarded-For", address(12, n)})
-		_, _ = a.visit(a.server(), http.MethodPost, "/auth/signin", address(12, n), "application/json", strings.NewReader(short))
+		_, _ = testkit.Do(http.MethodPost, a.Server().Backend+"/users", a.Key, long, [2]string{"X-Forwarded-For", address(12, n)})
+		_, _ = a.Visit(a.Server(), http.MethodPost, "/auth/signin", address(12, n), "application/json", strings.NewReader(short))
 	})
 	return nil
 }

@@ -23,7 +23,7 @@ func (a *attack) register(n int, members map[string]any) (testkit.Answer, error)
 	if err != nil {
 		return testkit.Answer{}, err
 	}
-	return a.visit(a.server(), http.MethodPost, "/oauth/portal/register", address(3, n), "application/json", strings.NewReader(string(body)))
+	return a.Visit(a.Server(), http.MethodPost, "/oauth/portal/register", address(3, n), "application/json", strings.NewReader(string(body)))
 }
 
 // forged returns a token of a client or an issuer with a signature that fits nothing.
@@ -36,7 +36,7 @@ func forged(issuer, keyID string, n int) string {
 // largeKeySets registers clients whose key sets are elsewhere and as large as they can be, and has each fetched.
 func (a *attack) largeKeySets() error {
 	a.flood(20, func(n int) {
-		made, err := a.register(n, map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": fmt.Sprintf("%s/%d", a.site.server.URL, n)})
+		made, err := a.register(n, map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": fmt.Sprintf("%s/%d", a.in.site.server.URL, n)})
 		id, _ := made.JSON["client_id"].(string)
 		if err != nil || id == "" {
 			return
@@ -48,7 +48,7 @@ func (a *attack) largeKeySets() error {
 
 // presentAssertion asks for a token with an assertion of a client that fits nothing.
 func (a *attack) presentAssertion(client string, n int) {
-	answer, err := a.form(a.server(), "/oauth/portal/token", address(3, n), url.Values{
+	answer, err := a.Form(a.Server(), "/oauth/portal/token", address(3, n), url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {client}, "client_assertion": {forged(client, "1", n)},
 		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 	})
@@ -68,7 +68,7 @@ func (a *attack) inlineKeySets() error {
 	}
 	a.flood(300, func(n int) {
 		query := url.Values{"client_id": {clients[n%len(clients)]}, "redirect_uri": {"x"}}
-		_, _ = a.visit(a.server(), http.MethodGet, "/oauth/portal/authorize?"+query.Encode(), address(3, n), "", nil)
+		_, _ = a.Visit(a.Server(), http.MethodGet, "/oauth/portal/authorize?"+query.Encode(), address(3, n), "", nil)
 	})
 	return nil
 }
@@ -80,7 +80,7 @@ func (a *attack) registerAndDelete() error {
 		id, _ := made.JSON["client_id"].(string)
 		token, _ := made.JSON["registration_access_token"].(string)
 		if err == nil && id != "" {
-			_, _ = a.visit(a.server(), http.MethodDelete, "/oauth/portal/register/"+id, address(3, n), "", nil, [2]string{"Authorization", "Bearer " + token})
+			_, _ = a.Visit(a.Server(), http.MethodDelete, "/oauth/portal/register/"+id, address(3, n), "", nil, [2]string{"Authorization", "Bearer " + token})
 		}
 	})
 	return nil
@@ -95,7 +95,7 @@ func (a *attack) fillRegistrations() error {
 // authorizationRequests leaves requests with the longest state that is taken, each from another /64 of one /48.
 func (a *attack) authorizationRequests() error {
 	query := url.Values{
-		"response_type": {"code"}, "client_id": {a.clientID}, "redirect_uri": {callback}, "code_challenge": {strings.Repeat("a", 43)}, "code_challenge_method": {"S256"},
+		"response_type": {"code"}, "client_id": {a.ClientID}, "redirect_uri": {callback}, "code_challenge": {strings.Repeat("a", 43)}, "code_challenge_method": {"S256"},
 		"scope": {"openid"}, "state": {strings.Repeat("s", 4000)},
 	}
 	made, err := a.register(0, map[string]any{"token_endpoint_auth_method": "none"})
@@ -104,7 +104,7 @@ func (a *attack) authorizationRequests() error {
 	}
 	target := "/oauth/portal/authorize?" + query.Encode()
 	a.flood(200, func(n int) {
-		_, _ = a.visit(a.server(), http.MethodGet, target, fmt.Sprintf("2001:db8:1:%x::1", n%0xffff), "", nil)
+		_, _ = a.Visit(a.Server(), http.MethodGet, target, fmt.Sprintf("2001:db8:1:%x::1", n%0xffff), "", nil)
 	})
 	return nil
 }
@@ -113,7 +113,7 @@ func (a *attack) authorizationRequests() error {
 func (a *attack) guessPasswords() error {
 	a.flood(40, func(n int) {
 		body := fmt.Sprintf(`{"strategy": "password", "email": %q, "password": "wrong %d"}`, a.people[n%len(a.people)].Email, n)
-		_, _ = a.visit(a.server(), http.MethodPost, "/auth/signin", address(4, n), "application/json", strings.NewReader(body))
+		_, _ = a.Visit(a.Server(), http.MethodPost, "/auth/signin", address(4, n), "application/json", strings.NewReader(body))
 	})
 	return nil
 }
@@ -122,9 +122,9 @@ func (a *attack) guessPasswords() error {
 func (a *attack) writingUser() error {
 	person := a.people[0]
 	for n := 0; a.ctx.Err() == nil; n++ {
-		_, _ = person.Send(a.server(), http.MethodPatch, "/me", fmt.Sprintf(`{"first_name": "Name %d"}`, n))
-		_, _ = person.Send(a.server(), http.MethodPost, "/organizations", fmt.Sprintf(`{"name": "Organization %d"}`, n))
-		_, _ = person.SignIn(a.server())
+		_, _ = person.Send(a.Server(), http.MethodPatch, "/me", fmt.Sprintf(`{"first_name": "Name %d"}`, n))
+		_, _ = person.Send(a.Server(), http.MethodPost, "/organizations", fmt.Sprintf(`{"name": "Organization %d"}`, n))
+		_, _ = person.SignIn(a.Server())
 		a.sent.Add(3)
 	}
 	return nil
@@ -142,16 +142,16 @@ spec:
   mode: Staging
   frontendHosts: [silent-%[1]d.localhost]
   email: {from: no-reply@example.com, smtp: {host: 127.0.0.1, port: %[3]d, security: None}}
-`, i, a.namespace, a.site.silentPort())
+`, i, a.Namespace, a.in.site.silentPort())
 	}
-	if err := a.apply(a.ctx, manifests); err != nil {
+	if err := a.Apply(a.ctx, manifests); err != nil {
 		return err
 	}
 	a.flood(20, func(n int) {
-		silent := *a.tenant
-		silent.host = fmt.Sprintf("silent-%d.localhost", n%4)
+		silent := *a.Tenant
+		silent.Host = fmt.Sprintf("silent-%d.localhost", n%4)
 		body := fmt.Sprintf(`{"email": "waits-%d@example.com", "password": %q}`, n, testkit.VisitorPassword)
-		_, _ = silent.visit(a.server(), http.MethodPost, "/auth/signup", address(5, n), "application/json", strings.NewReader(body))
+		_, _ = silent.Visit(a.Server(), http.MethodPost, "/auth/signup", address(5, n), "application/json", strings.NewReader(body))
 	})
 	return nil
 }

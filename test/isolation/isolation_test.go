@@ -113,7 +113,7 @@ func during(t *testing.T, in *install, tr *traffic, length time.Duration, perfor
 
 func rowsOf(t *testing.T, in *install) int64 {
 	t.Helper()
-	count, err := in.rows(t.Context(), in.attacker.namespace)
+	count, err := in.rows(t.Context(), in.attacker.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
