@@ -211,6 +211,15 @@ chaos: deps k8s build ## Kill, freeze and stop everything of an install at rando
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_CHAOS_MINUTES=$(or $(MINUTES),10) CARDEA_CHAOS_SEED=$(SEED) CARDEA_CHAOS_JOURNAL=$(CURDIR)/bin/chaos.jsonl \
 	  go test ./test/chaos -v -count=1 -run TestChaos -timeout 0
 
+.PHONY: isolation
+isolation: deps k8s build ## Make every attack that one deployment can make, beside the traffic of others, with Redis and without (EACH=20 seconds).
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_ISOLATION_SECONDS=$(or $(EACH),20) CARDEA_ISOLATION_REPORT=$(CURDIR)/bin/isolation.md \
+	  go test ./test/isolation -v -count=1 -timeout 0
+
+.PHONY: ha
+ha: deps k8s build ## Repeat the failovers of PostgreSQL: a killed primary, a standby that missed writes, a host that vanishes (as root, with iproute2).
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_HA=1 go test ./test/ha -v -count=1 -timeout 0
+
 .PHONY: import-proof
 import-proof: k8s build ## Import a million users and five million sign-ins, killed on the way, and count them over the file alone.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_IMPORT_USERS=1000000 go test ./test/e2e -v -count=1 -timeout 2h -ginkgo.focus 'Moving in' -ginkgo.timeout 2h

@@ -85,7 +85,7 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 // lookTimeout bounds one read of the feed, so that a store whose host vanished without a word is found out soon.
-const lookTimeout = 5 * time.Second
+const lookTimeout = 2 * time.Second
 
 // look brings the snapshot up to date: by the changes since its position, or in full where the feed does not reach back.
 func (f *Follower) look(ctx context.Context) error {

@@ -26,7 +26,6 @@ const (
 	// hangs, is ended after idleTimeout, since it holds the lock all writers wait for.
 	statementTimeout = "10000"
 	idleTimeout      = "15000"
-	connectTimeout   = 5 * time.Second
 	// migrationTurn bounds the wait for the processes that migrate before this one, in tries a second apart.
 	migrationTurn = 600
 )
@@ -100,10 +99,14 @@ func openPostgres(url string, opts Options) (engine, error) {
 		return engine{}, errors.New("open the store: the PostgreSQL URL cannot be parsed; it has the form " +
 			"postgres://user:password@host:5432/database?sslmode=verify-full, special characters percent-encoded")
 	}
+	several := len(config.Fallbacks) > 0 && slices.ContainsFunc(config.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != config.Host || f.Port != config.Port })
 	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
+		if config.ConnectTimeout = connectTimeout; several {
+			config.ConnectTimeout = hostTimeout
+		}
 	}
-	config.DialFunc = dialer(config.ConnectTimeout).DialContext
+	reach := &hosts{dial: dialer(config.ConnectTimeout).DialContext, several: several, lost: map[string]bool{}}
+	config.DialFunc = reach.connect
 	for name, value := range map[string]string{
 		"application_name": "cardea", "statement_timeout": statementTimeout, "lock_timeout": statementTimeout,
 		"idle_in_transaction_session_timeout": idleTimeout,
@@ -115,6 +118,10 @@ func openPostgres(url string, opts Options) (engine, error) {
 		}
 	}
 	db := sql.OpenDB(opts.wrapConnector(stdlib.GetConnector(*config)))
+	reach.ended = func() { // those that are idle are closed
+		db.SetMaxIdleConns(0)
+		db.SetMaxIdleConns(opts.MaxConns)
+	}
 	db.SetMaxOpenConns(opts.MaxConns)
 	db.SetMaxIdleConns(opts.MaxConns)
 	db.SetConnMaxIdleTime(5 * time.Minute)

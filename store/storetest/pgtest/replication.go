@@ -14,17 +14,17 @@ import (
 
 // Host is a network namespace with an address of its own, so that what runs there can vanish without a word, as a machine does that loses its
 // power: packets to it are dropped, and none comes back. It needs root and iproute2.
-type Host struct{ name, own, ours string }
+type Host struct{ name, link, own, ours string }
 
 // NewHost makes the nth host of this process, from 0 to 250.
 func NewHost(ctx context.Context, n int) (*Host, error) {
-	h := &Host{name: fmt.Sprintf("cardea-%d-%d", os.Getpid(), n), own: fmt.Sprintf("10.213.%d.2", n), ours: fmt.Sprintf("10.213.%d.1", n)}
-	link, peer := fmt.Sprintf("cd%d-%d", os.Getpid()%100000, n), "there"
+	h := &Host{name: fmt.Sprintf("cardea-%d-%d", os.Getpid(), n), link: fmt.Sprintf("cd%d-%d", os.Getpid()%100000, n), own: fmt.Sprintf("10.213.%d.2", n), ours: fmt.Sprintf("10.213.%d.1", n)}
+	const peer = "there"
 	for _, args := range [][]string{
 		{"netns", "add", h.name},
-		{"link", "add", link, "type", "veth", "peer", "name", peer, "netns", h.name},
-		{"address", "add", h.ours + "/24", "dev", link},
-		{"link", "set", link, "up"},
+		{"link", "add", h.link, "type", "veth", "peer", "name", peer, "netns", h.name},
+		{"address", "add", h.ours + "/24", "dev", h.link},
+		{"link", "set", h.link, "up"},
 		{"-n", h.name, "address", "add", h.own + "/24", "dev", peer},
 		{"-n", h.name, "link", "set", peer, "up"},
 		{"-n", h.name, "link", "set", "lo", "up"},
@@ -54,7 +54,9 @@ func (h *Host) Return(ctx context.Context) error {
 }
 
 // Close removes the host. What runs there has to have ended.
-func (h *Host) Close() error { return ip(context.Background(), "netns", "delete", h.name) }
+func (h *Host) Close() error {
+	return errors.Join(ip(context.Background(), "link", "delete", h.link), ip(context.Background(), "netns", "delete", h.name))
+}
 
 // address is where a server at the host listens; that of no host is loopback.
 func (h *Host) address() string {
