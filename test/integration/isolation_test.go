@@ -113,13 +113,21 @@ var _ = Describe("The isolation matrix", func() {
 		expired.Spec.ExpiresAt = ptr.To(metav1.Unix(1, 0))
 		create(ctx, expired)
 		expectReady(ctx, expired)
+		deleted := testkit.Key(w.namespace, "acme-app", "deleted", "*")
+		create(ctx, deleted)
+		expectReady(ctx, deleted)
+		deletedKey := cluster.APIKey(ctx, w.namespace, "deleted")
+		w.expectAccepted(deletedKey)
+		Expect(cluster.Client.Delete(ctx, deleted)).To(Succeed())
+		Eventually(func() int { return w.do("GET", "/ai-agents", deletedKey, "").Status }).Should(Equal(401))
 		credentials := []struct {
 			name, value string
 			cookie      bool
 			status      int // 0: the object decides
 		}{
 			{"no credential", "", false, 401}, {"a bad key", right[:len(right)-1] + "?", false, 401},
-			{"an expired key", cluster.APIKey(ctx, w.namespace, "expired"), false, 401}, {"a session cookie", right, true, 401},
+			{"an expired key", cluster.APIKey(ctx, w.namespace, "expired"), false, 401}, {"a deleted key", deletedKey, false, 401},
+			{"a revoked key", w.revoked(right), false, 401}, {"a session cookie", right, true, 401},
 			{"a session token as a key", "0123456789abcdef0123456789abcdef0123456789a", false, 401},
 			{"a key without the permission", cluster.APIKey(ctx, w.namespace, "narrow"), false, 403},
 			{"the right key", right, false, 0}, {"the right token", jwt, false, 0},
@@ -131,13 +139,13 @@ var _ = Describe("The isolation matrix", func() {
 			method, path, _ := strings.Cut(pattern, " ")
 			changes := method == "POST" || method == "PUT" || method == "DELETE"
 			for name, where := range places {
-				if changes && (name == "own" || !strings.Contains(path, "{")) {
-					continue // they change the world they are asked about; the stories of management and people cover them
-				}
-				if route.Lines {
-					continue // the file that is imported is the importer's own: nothing of elsewhere is named
-				}
 				for _, credential := range credentials {
+					if credential.status == 0 && changes && (name == "own" || !strings.Contains(path, "{")) {
+						continue // they change the world they are asked about; the stories of management and people cover them
+					}
+					if credential.status == 0 && route.Lines {
+						continue // the file that is imported is the importer's own: nothing of elsewhere is named
+					}
 					body, header := "", [2]string{"X-None", ""}
 					switch {
 					case method == "PUT":
@@ -164,7 +172,11 @@ var _ = Describe("The isolation matrix", func() {
 					}
 					// Each request comes from a client of its own: failed attempts of one are throttled.
 					client := [2]string{"X-Forwarded-For", fmt.Sprintf("203.%d.%d.1", asked/256%256, asked%256)}
-					answer := w.do(method, where.fill(path)+queries[path], bearer, body, header, client)
+					content := [2]string{"X-None", ""}
+					if route.Lines {
+						content = [2]string{"Content-Type", "application/x-ndjson"}
+					}
+					answer := w.do(method, where.fill(path)+queries[path], bearer, body, header, client, content)
 					Expect(answer.Status).To(Equal(want), "%s of %s with %s: %s", pattern, name, credential.name, answer.Raw)
 					for _, secret := range []string{"sibling", "foreign", elsewhere} {
 						Expect(string(answer.Raw)).NotTo(ContainSubstring(secret), "%s of %s with %s", pattern, name, credential.name)
@@ -177,6 +189,20 @@ var _ = Describe("The isolation matrix", func() {
 		Expect(asked).To(BeNumerically(">", 500))
 	})
 })
+
+// revoked makes a key of run time with every permission and revokes it.
+func (w *world) revoked(manager string) (secret string) {
+	GinkgoHelper()
+	const keys = "/api-auth/apps/acme-app/keys"
+	made := w.do("POST", keys, manager, `{"name":"revoked","permissions":["*"]}`)
+	Expect(made.Status).To(Equal(200), string(made.Raw))
+	secret, _ = made.JSON["secret"].(string)
+	w.expectAccepted(secret)
+	key, _ := made.JSON["key"].(map[string]any)
+	Expect(w.do("POST", fmt.Sprintf("%s/%v/revoke", keys, key["id"]), manager, `{"reason":"a test"}`).Status).To(Equal(200))
+	Eventually(func() int { return w.do("GET", "/ai-agents", secret, "").Status }).Should(Equal(401))
+	return secret
+}
 
 // clientBody makes a client of an OAuth app.
 const clientBody = `{"client_name":"Reports","redirect_uris":["https://client.example/callback"]}`
