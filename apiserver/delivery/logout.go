@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 )
 
 // logout tells clients of an authorization server that a sign-in ended (OpenID Connect Back-Channel Logout 1.0, 2.5).
@@ -13,8 +14,13 @@ type logout struct{ transport *Transport }
 // NewLogout returns a Sender of logout tokens: To is the client's address, and Body the token.
 func NewLogout(transport *Transport) Sender { return &logout{transport} }
 
+// logoutWithin bounds one message to a client: the clients are anybody's, and those that hang must not keep others waiting.
+const logoutWithin = 3 * time.Second
+
 // Send implements Sender.
 func (s *logout) Send(ctx context.Context, m Message) (Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, logoutWithin)
+	defer cancel()
 	a, err := s.transport.post(ctx, m.To, url.Values{"logout_token": {m.Body}}.Encode(), 0, func(request *http.Request) {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	})

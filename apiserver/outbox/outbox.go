@@ -29,8 +29,6 @@ const (
 	lease = 15 * time.Second
 	// look is how often the outbox is looked at without a nudge.
 	look = time.Second
-	// maxInFlight bounds the messages that are sent at once.
-	maxInFlight = 64
 	// margin is how long before its end a message is given up: it must still be read and typed in.
 	margin = 30 * time.Second
 	// follows is how much younger than a message the configuration must be to refuse it: servers follow the feed within it, and
@@ -58,6 +56,7 @@ type Options struct {
 type Dispatcher struct {
 	Options
 	nudge    chan struct{}
+	slots    *slots
 	senders  senders
 	breakers breakers
 	ended    *prometheus.CounterVec
@@ -65,7 +64,7 @@ type Dispatcher struct {
 
 // New returns a Dispatcher. It does nothing before Run.
 func New(opts Options) *Dispatcher {
-	d := &Dispatcher{Options: opts, nudge: make(chan struct{}, 1), ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+	d := &Dispatcher{Options: opts, nudge: make(chan struct{}, 1), slots: newSlots(), ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cardea_messages_total", Help: "Messages that reached their end, by deployment, channel and state (sent, failed, expired, void).",
 	}, []string{"deployment", "channel", "state"})}
 	d.senders.open = d.openSender
@@ -89,28 +88,29 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return nil
 	case <-d.Snapshots.Loaded():
 	}
-	slots := make(chan struct{}, maxInFlight)
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	for {
-		claimed, err := d.claim(ctx, cap(slots)-len(slots))
+		claimed, err := d.claim(ctx)
 		if err != nil && ctx.Err() == nil {
 			d.Log.V(1).Info("The outbox cannot be read; looking again", "reason", err.Error())
 		}
 		for _, m := range claimed {
-			slots <- struct{}{}
+			room := d.slots.enter(m)
 			sending.Go(func() {
+				if !room {
+					d.settle(ctx, m, again(m, d.Clock(), fullWait, "the deployment has too many messages under way"))
+					return
+				}
 				d.handle(ctx, m)
-				full := len(slots) == cap(slots)
-				<-slots
-				if full {
+				if d.slots.leave(m) {
 					d.Nudge()
 				}
 			})
 		}
-		if len(claimed) > 0 {
+		if err == nil && d.slots.took(claimed) {
 			continue // there may be more
 		}
 		select {
@@ -122,16 +122,20 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 }
 
-// claimTimeout bounds one claim of messages, so that a store whose host vanished without a word is found out soon.
-const claimTimeout = 5 * time.Second
+// Exhausted returns how many messages had to wait because their deployment had as many under way as it may.
+func (d *Dispatcher) Exhausted() uint64 { return d.slots.exhausted.Load() }
 
-func (d *Dispatcher) claim(ctx context.Context, free int) ([]people.Message, error) {
-	if free == 0 || ctx.Err() != nil {
+// claimTimeout bounds one claim of messages, so that a store whose host vanished without a word is found out soon.
+const claimTimeout = 2 * time.Second
+
+func (d *Dispatcher) claim(ctx context.Context) ([]people.Message, error) {
+	claim := d.slots.claim()
+	if claim.Limit == 0 || ctx.Err() != nil {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	return d.Store.LeaseMessages(ctx, d.Clock(), lease, free)
+	return d.Store.LeaseMessages(ctx, d.Clock(), lease, claim)
 }
 
 // handle sends one message and settles it.

@@ -232,7 +232,7 @@ func TestWhatADeadDispatcherClaimedIsSentByAnotherAfterTheLease(t *testing.T) {
 			w := newWorld(t)
 			dead, alive := w.dispatcher(w.Store), w.dispatcher(w.Store)
 			m := w.text(home, number)
-			claimed, err := dead.claim(t.Context(), maxInFlight)
+			claimed, err := dead.claim(t.Context())
 			w.Must(err)
 			if len(claimed) != 1 {
 				t.Fatalf("%d claimed", len(claimed))

@@ -48,23 +48,42 @@ const (
 	// failuresBeforeRest is how many failures in a row stop sending to a provider, and restFor for how long.
 	failuresBeforeRest = 5
 	restFor            = 3 * time.Second
+	// forgetAfter is how long a provider that nothing is sent to is remembered, and maxBreakers bounds how many are.
+	forgetAfter = time.Hour
+	maxBreakers = 10_000
 )
 
-// breakers hold back messages to providers that are busy, fail or throttle.
+// breakers hold back messages to providers that are busy, fail or throttle. A provider that failed several times in a row gets one message
+// at a time, until one succeeds: many providers that hang must not hold all that is in flight.
 type breakers struct {
 	mu    sync.Mutex
 	state map[string]*breaker
+	swept time.Time
 }
 
 type breaker struct {
 	inFlight, failures int
-	until              time.Time
+	until, used        time.Time
+}
+
+// forget drops the providers that were not used for an hour, and, where there are too many, any that nothing is sent to.
+func (b *breakers) forget(now time.Time) {
+	if len(b.state) < maxBreakers && now.Sub(b.swept) < time.Minute {
+		return
+	}
+	b.swept = now
+	for key, state := range b.state {
+		if state.inFlight == 0 && (now.Sub(state.used) >= forgetAfter || len(b.state) >= maxBreakers) {
+			delete(b.state, key)
+		}
+	}
 }
 
 // enter lets a message pass to a provider, or tells how long it is to wait. Whoever passed must leave.
 func (b *breakers) enter(key string, now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.forget(now)
 	state := b.state[key]
 	if state == nil {
 		if b.state == nil {
@@ -76,9 +95,10 @@ func (b *breakers) enter(key string, now time.Time) (wait time.Duration) {
 	switch {
 	case state.until.After(now):
 		return state.until.Sub(now)
-	case state.inFlight >= maxPerProvider:
+	case state.inFlight >= maxPerProvider, state.failures >= failuresBeforeRest && state.inFlight > 0:
 		return fullWait
 	}
+	state.used = now
 	state.inFlight++
 	return 0
 }
@@ -99,7 +119,7 @@ func (b *breakers) leave(key string, now time.Time, worked bool, until time.Time
 			state.until = now.Add(restFor)
 		}
 	}
-	if *state == (breaker{}) {
+	if state.inFlight == 0 && state.failures == 0 && state.until.IsZero() {
 		delete(b.state, key)
 	}
 }

@@ -55,14 +55,14 @@ func (m *messages) reach() error {
 	return nil
 }
 
-func (m *messages) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
+func (m *messages) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, claim people.Claim) ([]people.Message, error) {
 	if m.watch != nil {
 		m.watch()
 	}
 	if err := m.reach(); err != nil {
 		return nil, err
 	}
-	return m.Messages.LeaseMessages(ctx, now, lease, limit)
+	return m.Messages.LeaseMessages(ctx, now, lease, claim)
 }
 
 func (m *messages) AckMessage(ctx context.Context, message people.Message, to people.Outcome) (bool, error) {
@@ -142,7 +142,7 @@ func (w *world) dispatcher(from people.Messages) *Dispatcher {
 // turn lets a dispatcher claim and handle what is due, one after the other, and returns how many there were.
 func (w *world) turn(d *Dispatcher) int {
 	w.T.Helper()
-	claimed, err := d.claim(w.T.Context(), maxInFlight)
+	claimed, err := d.claim(w.T.Context())
 	w.Must(err)
 	for _, m := range claimed {
 		d.handle(w.T.Context(), m)

@@ -34,11 +34,21 @@ type Store interface {
 	Keys
 }
 
+// Claim says which messages of the outbox a dispatcher has room for.
+type Claim struct {
+	// Limit is the largest number of messages.
+	Limit int
+	// Except are deployments of which no message is claimed, and ExceptLogouts those of which none of ChannelLogout is.
+	Except, ExceptLogouts []string
+	// NoLogouts claims no message of ChannelLogout.
+	NoLogouts bool
+}
+
 // Messages is the dispatcher's side of the outbox, over all deployments.
 type Messages interface {
-	// LeaseMessages leases up to limit pending messages whose time has come to the caller alone, the oldest first, until the
+	// LeaseMessages leases the pending messages of a claim whose time has come to the caller alone, the oldest first, until the
 	// lease ends. A lease that ended is taken again.
-	LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]Message, error)
+	LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, claim Claim) ([]Message, error)
 	// AckMessage ends the caller's lease: the message gets its end state and loses its body, or is due again at NextAt. It
 	// tells whether the lease was still the caller's.
 	AckMessage(ctx context.Context, m Message, to Outcome) (bool, error)

@@ -134,7 +134,7 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term
 		})
 	},
 	"LeaseMessages": func(ctx context.Context, s *Store, _ store.Term) error {
-		_, err := s.LeaseMessages(ctx, time.UnixMicro(1), time.Minute, 1)
+		_, err := s.LeaseMessages(ctx, time.UnixMicro(1), time.Minute, people.Claim{Limit: 1})
 		return err
 	},
 	"AckMessage": func(ctx context.Context, s *Store, _ store.Term) error {

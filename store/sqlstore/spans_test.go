@@ -64,7 +64,7 @@ func TestTransactionsHaveSpans(t *testing.T) {
 					return nil
 				}, []string{"store write"}},
 				{"a claim", func() (err error) {
-					claimed, err = s.LeaseMessages(t.Context(), time.Now().Add(time.Minute), time.Minute, 1)
+					claimed, err = s.LeaseMessages(t.Context(), time.Now().Add(time.Minute), time.Minute, people.Claim{Limit: 1})
 					return err
 				}, nil},
 			} {

@@ -23,7 +23,7 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 	_, take := s.Acquire(ctx, "install", 0)
 	_, installed := s.Installed(ctx)
 	_, oldest := s.OldestUser(ctx, home)
-	_, lease := s.LeaseMessages(ctx, born, time.Minute, 1)
+	_, lease := s.LeaseMessages(ctx, born, time.Minute, people.Claim{Limit: 1})
 	_, ack := s.AckMessage(ctx, people.Message{Deployment: home, ID: 1, Lease: "x"}, people.Outcome{State: people.MessageSent})
 	_, purge := s.Purge(ctx, born, time.Hour, 1)
 	_, erase := s.Erase(ctx, term, home, 1)

@@ -160,7 +160,7 @@ var peopleStories = []story{
 			e.Expect(err).To(gomega.BeIdenticalTo(errUndo), name)
 			e.Expect(e.pictureOf(home)).To(gomega.Equal(before), name)
 		}
-		claimed, err := e.store.LeaseMessages(e.ctx, after(time.Hour), time.Minute, 10)
+		claimed, err := e.store.LeaseMessages(e.ctx, after(time.Hour), time.Minute, people.Claim{Limit: 10})
 		e.ok(err)
 		e.Expect(claimed).To(gomega.HaveLen(1))
 		summary, err := e.store.Summarize(e.ctx, home, people.Period{From: born, To: after(time.Hour)}, people.Period{}, 10)

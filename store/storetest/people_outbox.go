@@ -16,7 +16,7 @@ func insertMessage(m people.Message) func(tx people.Tx) error {
 
 func (e *env) claim(now time.Time, limit int) []people.Message {
 	e.t.Helper()
-	claimed, err := e.store.LeaseMessages(e.ctx, now, time.Minute, limit)
+	claimed, err := e.store.LeaseMessages(e.ctx, now, time.Minute, people.Claim{Limit: limit})
 	e.ok(err)
 	return claimed
 }
@@ -49,6 +49,30 @@ var outboxStories = []story{
 		e.Expect(rest[1].Deployment).To(gomega.Equal("apps/other"))
 		e.Expect(e.claim(after(time.Minute), 10)).To(gomega.BeEmpty(), "all are leased")
 		e.refuses(people.ErrDuplicate, insertMessage(message(1)))
+	}},
+	{name: "a claim leaves out the deployments and the sign-out messages that there is no room for", run: func(e *env) {
+		e.begin()
+		logout := message(2)
+		logout.Channel = people.ChannelLogout
+		e.insert(insertMessage(message(1)), insertMessage(logout))
+		e.change("apps/other", insertMessage(message(3)))
+		for _, tt := range []struct {
+			claim people.Claim
+			want  []int64
+		}{
+			{people.Claim{Limit: 10, Except: []string{home, "apps/other", "apps/third"}}, nil},
+			{people.Claim{Limit: 10, Except: []string{"apps/other"}, ExceptLogouts: []string{"apps/third", home}}, []int64{1}},
+			{people.Claim{Limit: 10, Except: []string{"apps/other"}, ExceptLogouts: []string{"apps/third"}}, []int64{2}},
+			{people.Claim{Limit: 10, NoLogouts: true, ExceptLogouts: []string{"apps/third"}}, []int64{3}},
+		} {
+			claimed, err := e.store.LeaseMessages(e.ctx, after(time.Minute), time.Minute, tt.claim)
+			e.ok(err)
+			var ids []int64
+			for _, m := range claimed {
+				ids = append(ids, m.ID)
+			}
+			e.Expect(ids).To(gomega.Equal(tt.want), "%+v", tt.claim)
+		}
 	}},
 	{name: "a lease that ended is claimed again, and its holder settles nothing any more", run: func(e *env) {
 		e.begin()
@@ -135,7 +159,7 @@ func dispatch(e *env, handles int) {
 	together(dispatchers, func(i int) {
 		on := stores[i%len(stores)]
 		for {
-			claimed, err := on.LeaseMessages(e.ctx, after(time.Hour), time.Hour, limit)
+			claimed, err := on.LeaseMessages(e.ctx, after(time.Hour), time.Hour, people.Claim{Limit: limit})
 			if err != nil || len(claimed) > limit {
 				e.t.Errorf("%d messages, %v", len(claimed), err)
 				return

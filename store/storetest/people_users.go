@@ -126,7 +126,7 @@ var userStories = []story{
 		e.ok(err)
 		e.Expect(summary.Period.SignInUsers).To(gomega.BeEquivalentTo(1))
 		e.Expect(summary.RecentSignIns).To(gomega.BeEmpty())
-		claimed, err := e.store.LeaseMessages(e.ctx, after(time.Hour), time.Minute, 10)
+		claimed, err := e.store.LeaseMessages(e.ctx, after(time.Hour), time.Minute, people.Claim{Limit: 10})
 		e.ok(err)
 		e.Expect(claimed).To(gomega.HaveLen(1), "a code is not sent to who is gone")
 		e.insert(insertUser(1)) // the id and the address are free

@@ -220,12 +220,12 @@ func (s *Interruptible) Change(ctx context.Context, deployment string, do func(p
 }
 
 // LeaseMessages implements people.Messages.
-func (s *Interruptible) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]people.Message, error) {
+func (s *Interruptible) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, claim people.Claim) ([]people.Message, error) {
 	engine, err := s.reach()
 	if err != nil {
 		return nil, err
 	}
-	return engine.LeaseMessages(ctx, now, lease, limit)
+	return engine.LeaseMessages(ctx, now, lease, claim)
 }
 
 // AckMessage implements people.Messages.
