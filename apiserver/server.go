@@ -53,6 +53,8 @@ type Options struct {
 	Kubernetes management.Kubernetes
 	// OwnToken returns the token by which the server speaks to the Kubernetes API, "" or nil if it has none.
 	OwnToken func() string
+	// ClusterKeys reads the keys that the cluster signs ServiceAccounts' tokens with, as JSON; nil: they cannot be read.
+	ClusterKeys func(context.Context) ([]byte, error)
 	// Keyring opens what the operator sealed; it may be empty.
 	Keyring *seal.Keyring
 	// BackendAddress is where the backend API listens, host:port.
@@ -119,7 +121,11 @@ func New(opts Options) (*Server, error) {
 	policy := egress.NewPolicy(opts.EgressAllowed, opts.EgressDenied)
 	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
 	keySets := jwks.New(opts.Clock, policy, jwks.Declared())
-	tokens := authn.NewTokens(keySets, authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock), opts.Clock)
+	reviews := authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock)
+	if opts.ClusterKeys != nil {
+		reviews.CheckSignatures(opts.ClusterKeys)
+	}
+	tokens := authn.NewTokens(keySets, reviews, opts.Clock)
 	opts.Registry.MustRegister(tokens.Collectors()...)
 	keys := keycache.New(keycache.Options{
 		Store: opts.People, MaxStaleness: opts.MaxStaleness, Clock: opts.Clock, Log: opts.Log.WithName("api-keys"), Registry: opts.Registry,
@@ -173,7 +179,7 @@ func New(opts Options) (*Server, error) {
 	reportShares(opts.Registry, map[string]func() uint64{
 		"counters": limits.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
-		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted,
+		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "token_reviews": reviews.Exhausted,
 	})
 	sealer := sealing.New(sealing.Options{
 		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("sealing"), Registry: opts.Registry,

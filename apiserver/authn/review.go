@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4/jwt"
-	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -20,23 +19,28 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/apierror"
 	"github.com/cardea-iam/cardea/apiserver/authn/unverified"
+	"github.com/cardea-iam/cardea/apiserver/egress"
+	"github.com/cardea-iam/cardea/apiserver/shares"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// Anybody can send what looks like a ServiceAccount's token. The Kubernetes API, which management writes need as well, is
-// therefore asked about few of them.
+// Every client can send what looks like a ServiceAccount's token. The Kubernetes API, which management writes need as well, is
+// therefore asked about few of them: about those that the cluster signed, where its keys can be read, and in turns of the deployments.
 const (
 	// reviewAge is how long a review is believed, also one that refused.
 	reviewAge = 10 * time.Second
 	// reviewWithin bounds one question to the Kubernetes API.
 	reviewWithin = 5 * time.Second
-	// reviewsAtOnce and reviewsPerSecond bound the questions.
+	// reviewsAtOnce and reviewsPerSecond bound the questions, and reviewsOfOne those about one deployment's tokens at once.
 	reviewsAtOnce    = 8
+	reviewsOfOne     = 4
 	reviewsPerSecond = 50
 	// reviewPatience is how long a token waits for its question to be asked.
 	reviewPatience = time.Second
-	// maxReviews bounds the memory of reviews: the rate fills a twentieth of it while one is believed.
-	maxReviews = 10_000
+	// reviewBytes bounds the memory of reviews: the rate fills a twentieth of it while one is believed. reviewSize is that of one beside its
+	// username.
+	reviewBytes = 4 << 20
+	reviewSize  = 400
 	// ownTokenAge is how often the server's own token is read again.
 	ownTokenAge = time.Minute
 )
@@ -55,9 +59,12 @@ type Reviews struct {
 	ownToken func() string
 	clock    func() time.Time
 	flights  singleflight.Group
-	slots    *semaphore.Weighted
+	slots    *egress.Slots
 	rate     *rate.Limiter
-	known    *lru.Cache[digest, review]
+	known    *shares.Cache[digest, review]
+	keys     clusterKeys
+	// busy counts the questions that were not asked because too many others were.
+	busy atomic.Uint64
 
 	mu       sync.Mutex
 	issuers  []string // that the server's own token had, the newest last
@@ -73,30 +80,37 @@ type review struct {
 // NewReviews returns a memory over a reviewer. ownToken returns the token by which the server itself speaks to the Kubernetes
 // API: others' have the same issuer. It may be nil, or return "": then the issuer is not looked at.
 func NewReviews(reviewer Reviewer, ownToken func() string, clock func() time.Time) *Reviews {
-	known, err := lru.New[digest, review](maxReviews)
-	if err != nil {
-		panic(err) // the size is a constant above 0
-	}
 	return &Reviews{
-		reviewer: reviewer, ownToken: ownToken, clock: clock, known: known,
-		slots: semaphore.NewWeighted(reviewsAtOnce), rate: rate.NewLimiter(reviewsPerSecond, reviewsPerSecond),
+		reviewer: reviewer, ownToken: ownToken, clock: clock, known: shares.NewCache[digest, review](shares.Bounds{Bytes: reviewBytes}),
+		slots: egress.NewSlots(egress.Bounds{AtOnce: reviewsAtOnce, DeploymentAtOnce: reviewsOfOne}, clock), rate: rate.NewLimiter(reviewsPerSecond, reviewsPerSecond),
+		keys: clusterKeys{clock: clock},
 	}
 }
 
-// username returns who a token belongs to for an audience, "" if the Kubernetes API does not accept it, and when that was
+// CheckSignatures makes forged tokens be refused without a question to the Kubernetes API. keys reads the JSON web key set of the cluster.
+// It is called before the first token comes.
+func (r *Reviews) CheckSignatures(keys func(context.Context) ([]byte, error)) { r.keys.fetch = keys }
+
+// Exhausted returns how many tokens were not reviewed because too many others were, and how many reviews were forgotten for want of room.
+func (r *Reviews) Exhausted() uint64 { return r.busy.Load() + r.known.Evicted() }
+
+// username returns who a token belongs to for an audience of a deployment, "" if the Kubernetes API does not accept it, and when that was
 // found out.
-func (r *Reviews) username(ctx context.Context, token, audience string) (review, error) {
-	key := sha256.Sum256([]byte(audience + "\x00" + token))
-	if known, found := r.known.Get(key); found && r.clock().Sub(known.at) < reviewAge {
+func (r *Reviews) username(ctx context.Context, deployment string, token *unverified.Token, audience string) (review, error) {
+	key := sha256.Sum256([]byte(audience + "\x00" + token.Raw))
+	if known, found := r.known.Get(key, r.clock()); found && r.clock().Sub(known.at) < reviewAge {
 		return known, nil
 	}
+	if r.keys.forged(ctx, token) {
+		return review{at: r.clock()}, nil
+	}
 	answer, err, _ := r.flights.Do(string(key[:]), func() (any, error) {
-		username, err := r.ask(context.WithoutCancel(ctx), token, audience)
+		username, err := r.ask(context.WithoutCancel(ctx), deployment, token.Raw, audience)
 		if err != nil {
 			return nil, err
 		}
 		answer := review{username: username, at: r.clock()}
-		r.known.Add(key, answer)
+		r.known.Put(deployment, key, answer, int64(reviewSize+len(username)), answer.at)
 		return answer, nil
 	})
 	if err != nil {
@@ -105,13 +119,18 @@ func (r *Reviews) username(ctx context.Context, token, audience string) (review,
 	return answer.(review), nil
 }
 
-func (r *Reviews) ask(ctx context.Context, token, audience string) (string, error) {
+func (r *Reviews) ask(ctx context.Context, deployment, token, audience string) (string, error) {
 	waiting, stop := context.WithTimeout(ctx, reviewPatience)
 	defer stop()
-	if r.slots.Acquire(waiting, 1) != nil || r.wait(waiting) != nil {
+	done, err := r.slots.Begin(waiting, egress.Asker{Deployment: deployment})
+	if err == nil {
+		defer done()
+		err = r.rate.Wait(waiting)
+	}
+	if err != nil {
+		r.busy.Add(1)
 		return "", errBusy
 	}
-	defer r.slots.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, reviewWithin)
 	defer cancel()
 	asked := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}}}
@@ -122,15 +141,6 @@ func (r *Reviews) ask(ctx context.Context, token, audience string) (string, erro
 		return "", nil
 	}
 	return asked.Status.User.Username, nil
-}
-
-// wait waits for the rate, and gives the slot back if that takes too long.
-func (r *Reviews) wait(ctx context.Context) error {
-	err := r.rate.Wait(ctx)
-	if err != nil {
-		r.slots.Release(1)
-	}
-	return err
 }
 
 // plausible tells whether a token could be the Kubernetes API's: whether it has a key's id, a signature as long as its
@@ -187,7 +197,7 @@ func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *unv
 		return nil, apierror.InvalidToken()
 	}
 	audience := token.Claims.Audience[slices.IndexFunc(token.Claims.Audience, func(a string) bool { return slices.Contains(issuer.Audiences, a) })]
-	answer, err := t.reviews.username(ctx, token.Raw, audience)
+	answer, err := t.reviews.username(ctx, issuer.Deployment.Deployment, token, audience)
 	if err != nil {
 		return nil, unreviewed(err)
 	}

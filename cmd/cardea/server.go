@@ -85,8 +85,12 @@ func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *se
 	if err != nil {
 		return nil, err
 	}
+	clusterKeys, err := apiserver.ClusterKeys(config)
+	if err != nil {
+		return nil, err
+	}
 	return apiserver.New(apiserver.Options{
-		Feed: st, People: st, Kubernetes: kubernetes, OwnToken: apiserver.OwnToken(config), Keyring: keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress,
+		Feed: st, People: st, Kubernetes: kubernetes, OwnToken: apiserver.OwnToken(config), ClusterKeys: clusterKeys, Keyring: keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress,
 		DecisionAddress: opts.decisionAddress, EnvoyAddress: opts.envoyAddress, LimiterBytes: opts.limiterMemory, RedisURL: opts.redis, Replicas: opts.replicas, Journal: journal, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
 		TrustedProxies: read.trusted, EgressAllowed: read.egressAllowed, EgressDenied: read.egressDenied, MaxStaleness: opts.maxStaleness, AnyDeployment: opts.anyDeployment, AuditRetention: opts.auditRetention, Clock: time.Now, Log: log,
 		Registry: metrics.Registry, Tracer: tracer,
