@@ -230,7 +230,7 @@ func TestARefreshTokenIsRotatedAndItsReturnEndsTheFamily(t *testing.T) {
 				good++
 			}
 		}
-		if len(won) == 0 || good == 0 || good > 8 {
+		if len(won) != 100 || good != 100 {
 			t.Errorf("%d of a hundred won, %d go on", len(won), good)
 		}
 

@@ -8,6 +8,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/store/document"
 )
 
 // alsoSignUp makes an account more in the same browser, which is the active one then, and returns its user.
@@ -149,5 +155,41 @@ func TestADecisionIsOfWhomThePageShowed(t *testing.T) {
 	token := c.post("/token", redeem(w.answered(p.decide(page, map[string]any{"decision": "allow", "user_id": p.id})).Get("code")))
 	if claimsIn(t, w, token.text("id_token"))["sub"] != p.id {
 		t.Errorf("decided: %s", token.raw)
+	}
+}
+
+// A key that was withdrawn, as one that leaked is, signs no hints any more.
+func TestAHintOfAWithdrawnKeyIsNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, p := w.web("reports", nil), w.signUp("ada@example.com")
+	hint := c.post("/token", redeem(p.allow(c.request("openid email")).Get("code"))).text("id_token")
+	leave := func() (status int, to string) {
+		status, header, _ := p.send("GET", "/oauth/portal/logout?"+url.Values{"id_token_hint": {hint}}.Encode(), nil)
+		return status, header.Get("Location")
+	}
+	until := w.Clock.Now().Add(time.Minute)
+	before := w.app.SigningKeys
+	w.app.SigningKeys = []document.SigningKey{w.OAuthKey(jose.ES256), w.OAuthKey(jose.RS256)}
+	for _, old := range before {
+		old.ExpiresAt = &until
+		w.app.SigningKeys = append(w.app.SigningKeys, old)
+	}
+	w.Put(v1alpha1.KindOAuthApp, "portal", frontendtest.Deployment, "portal", w.app)
+	w.Eventually("the new keys are served", func() bool { return strings.Contains(w.get("/oauth/portal/jwks").raw, w.app.SigningKeys[0].ID) })
+	w.Clock.Advance(time.Minute)
+	if status, to := leave(); status != 303 || !strings.Contains(to, "/sign-out?") {
+		t.Errorf("%d %s: the person is not asked", status, to)
+	}
+}
+
+// A path has one form: what stands before this server may take an escaped form for another path.
+func TestAnEscapedFormOfAPathIsNotServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for path, want := range map[string]int{"/oauth/portal/jwks": 200, "/oauth/portal%2fjwks": 404, "/oauth/p%6frtal/jwks": 404, "/oauth%2Fportal/jwks": 404} {
+		if a := w.get(path); a.status != want {
+			t.Errorf("%s: %d, want %d", path, a.status, want)
+		}
 	}
 }

@@ -176,6 +176,9 @@ func (c *call) readIDToken(raw string) *hintClaims {
 	}
 	for _, key := range c.Content.SigningKeys {
 		var public jose.JSONWebKey
+		if key.ExpiresAt != nil && !c.now.Before(*key.ExpiresAt) { // withdrawn: it may be known to others
+			continue
+		}
 		if key.ID != parsed.Headers[0].KeyID || public.UnmarshalJSON(key.Public) != nil || public.Algorithm != parsed.Headers[0].Algorithm {
 			continue
 		}

@@ -18,9 +18,9 @@ const (
 	// refreshGrace is how long a refresh token lives on once its successor was used: for the requests that were under way.
 	refreshGrace = 10 * time.Second
 	// maxUsed and maxUnused are how many refresh tokens of a family are remembered: those that were used, whose return is noticed, and those
-	// that were not. Unused are the answer that arrived, and those that were lost: seven of them in a row is more than a client tries. Of more
-	// refreshes at once, which are all answered, the newest eight can go on; who got an older answer is refused by it, and the family goes on.
-	maxUsed, maxUnused = 64, 8
+	// that were not. Unused are the answer that arrived, and those that were lost: seven of them in a row is more than a client tries.
+	// maxYoung bounds those of the last refreshGrace: the answer of each of so many refreshes at once works.
+	maxUsed, maxUnused, maxYoung = 64, 8, 128
 )
 
 // refresh gives the next tokens for a refresh token (RFC 6749 6), which it replaces. A lost answer costs nothing: until the successor was
@@ -108,7 +108,7 @@ func (c *call) refreshToken(u *account.Unit, family people.TokenFamily, parent *
 	if parent == nil {
 		return plain, nil
 	}
-	return plain, u.TrimRefreshTokens(family.ID, parent.Hash, maxUsed, maxUnused)
+	return plain, u.TrimRefreshTokens(family.ID, parent.Hash, people.RefreshBounds{Used: maxUsed, Unused: maxUnused, Young: maxYoung, YoungSince: c.now.Add(-refreshGrace)})
 }
 
 // networkOf is the neighbourhood within which a device keeps its address: an IPv4 /24 or an IPv6 /64.

@@ -33,6 +33,9 @@ var wellKnown = []string{"/.well-known/oauth-authorization-server", "/.well-know
 // While a change of the issuer is being told, the one of before is the issuer, whatever hosts are declared by now. Whether the app is active,
 // and has keys, is what it answers by.
 func (s *Server) find(r *http.Request) (*app, bool) {
+	if r.URL.RawPath != "" { // an escaped form of a path that has one form here: what stands before this server may have taken it for another
+		return nil, false
+	}
 	current, host, path := s.Snapshots.Current(), site.Host(r), r.URL.Path
 	if entry, found := current.AppByHost(host); found {
 		a, served := newApp(current, entry, path)

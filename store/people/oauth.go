@@ -40,9 +40,8 @@ type OAuth interface {
 	RefreshToken(hash []byte) (RefreshToken, bool, error)
 	// UseRefreshToken records the first use of a token, and from where, and lets its parent die at a time, if it does not die before.
 	UseRefreshToken(token RefreshToken, now, parentDies time.Time) error
-	// TrimRefreshTokens deletes of a family's tokens, and never the presented one, all but the newest so many of those that were used, and of
-	// those that were not.
-	TrimRefreshTokens(family int64, presented []byte, used, unused int) error
+	// TrimRefreshTokens deletes of a family's tokens, and never the presented one, all but the newest within bounds.
+	TrimRefreshTokens(family int64, presented []byte, bounds RefreshBounds) error
 
 	// InsertDevice stores a device. Beyond the bounds older devices are deleted. ErrDuplicate: the code that people type is another's.
 	InsertDevice(device Device, bounds WaitingBounds) error
@@ -244,4 +243,11 @@ type Logout struct {
 	App           int64
 	Client        string
 	User, Session int64
+}
+
+// RefreshBounds say how many refresh tokens of a family are kept, of each sort the newest.
+type RefreshBounds struct {
+	// Used are those that were used, Unused those that were not and are older than YoungSince, and Young those that are not.
+	Used, Unused, Young int
+	YoungSince          time.Time
 }

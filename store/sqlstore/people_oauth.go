@@ -173,21 +173,25 @@ func (tx *peopleTx) UseRefreshToken(t people.RefreshToken, now, parentDies time.
 		micros(parentDies), micros(parentDies), t.Parent)
 }
 
-func (tx *peopleTx) TrimRefreshTokens(family int64, presented []byte, used, unused int) error {
+func (tx *peopleTx) TrimRefreshTokens(family int64, presented []byte, bounds people.RefreshBounds) error {
 	type token struct {
-		hash   []byte
-		usedAt time.Time
+		hash              []byte
+		usedAt, createdAt time.Time
 	}
-	tokens, err := list(tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.usedAt}) },
-		`SELECT hash, used_at FROM oauth_refresh_tokens WHERE deployment = :deployment AND family_id = ? AND hash <> ? ORDER BY created_at DESC, hash`,
+	tokens, err := list(tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.usedAt}, moment{&t.createdAt}) },
+		`SELECT hash, used_at, created_at FROM oauth_refresh_tokens WHERE deployment = :deployment AND family_id = ? AND hash <> ? ORDER BY created_at DESC, hash`,
 		family, bytesOf(presented))
 	if err != nil {
 		return err
 	}
 	for _, t := range tokens {
-		left := &used
-		if t.usedAt.IsZero() {
-			left = &unused
+		left := &bounds.Used
+		switch {
+		case !t.usedAt.IsZero():
+		case t.createdAt.Before(bounds.YoungSince):
+			left = &bounds.Unused
+		default:
+			left = &bounds.Young
 		}
 		if *left--; *left >= 0 {
 			continue

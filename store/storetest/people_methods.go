@@ -65,7 +65,7 @@ var writes = map[string]func(tx people.Tx) error{
 		return tx.UpdateDevice(people.Device{Hash: hashOf(1), State: people.DeviceDenied})
 	},
 	"DeleteDevice":      func(tx people.Tx) error { return tx.DeleteDevice(hashOf(1)) },
-	"TrimRefreshTokens": func(tx people.Tx) error { return tx.TrimRefreshTokens(1, nil, 0, 0) },
+	"TrimRefreshTokens": func(tx people.Tx) error { return tx.TrimRefreshTokens(1, nil, people.RefreshBounds{}) },
 
 	"InsertAttempt":   func(tx people.Tx) error { return tx.InsertAttempt(attempt(2, 1)) },
 	"CompleteAttempt": func(tx people.Tx) error { _, err := tx.CompleteAttempt(1); return err },

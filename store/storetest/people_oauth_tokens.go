@@ -88,7 +88,11 @@ var tokenStories = []story{
 			}
 			e.insert(insertRefreshToken(t))
 		}
-		e.insert(insertRefreshToken(refreshToken(9, 2)), func(tx people.Tx) error { return tx.TrimRefreshTokens(1, hashOf(1), 1, 2) })
+		e.insert(insertRefreshToken(refreshToken(9, 2)), func(tx people.Tx) error {
+			return tx.TrimRefreshTokens(1, hashOf(1), people.RefreshBounds{Used: 1, Unused: 2, YoungSince: after(time.Hour)})
+		})
 		e.Expect(refreshTokensLeft(e, 9)).To(gomega.Equal([]int64{1, 5, 7, 8, 9}))
+		e.insert(func(tx people.Tx) error { return tx.TrimRefreshTokens(1, hashOf(1), people.RefreshBounds{Used: 1, Young: 1}) })
+		e.Expect(refreshTokensLeft(e, 9)).To(gomega.Equal([]int64{1, 7, 8, 9}))
 	}},
 }
