@@ -1,6 +1,8 @@
 package account
 
 import (
+	"time"
+
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -29,8 +31,12 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, me
 	if err := u.Lock(object("sign-in", userID)); err != nil {
 		return err
 	}
+	recorded, err := u.signInIsRecorded(userID)
+	if err != nil {
+		return err
+	}
 	// Other sessions are locked before the user, as everywhere.
-	if err := u.evictSessions(s, userID); err != nil {
+	if err := u.evictSessions(s, userID, recorded); err != nil {
 		return err
 	}
 	user, found, err := u.LockUser(userID)
@@ -49,14 +55,30 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, me
 	if err := u.rememberClient(user.ID); err != nil {
 		return err
 	}
+	if !recorded {
+		return nil
+	}
 	if err := u.recordEvent(people.EventSignIn, user.ID, method); err != nil {
 		return err
 	}
 	return u.AuditAs(object("user", user.ID), "session.signed_in", object("session", s.ID), s.ID)
 }
 
+// signInsRecorded is how many sign-ins of a user are recorded in a day. Of more, one an hour is: they work all the same.
+const signInsRecorded = 200
+
+// signInIsRecorded reports whether a sign-in leaves an event and audit rows.
+func (u *Unit) signInIsRecorded(user int64) (bool, error) {
+	today, err := u.Count("sign-ins", object("user", user), u.Now, u.Now.Add(24*time.Hour))
+	if err != nil || today.Count <= signInsRecorded {
+		return true, err
+	}
+	hour, err := u.Count("sign-ins:beyond", object("user", user), u.Now, u.Now.Add(time.Hour))
+	return hour.Count == 1, err
+}
+
 // evictSessions lets the oldest sign-ins of a user give way where there would be too many sessions.
-func (u *Unit) evictSessions(s *people.Session, user int64) error {
+func (u *Unit) evictSessions(s *people.Session, user int64, audited bool) error {
 	signIns, err := u.SignInsOf(user)
 	if err != nil {
 		return err
@@ -67,6 +89,9 @@ func (u *Unit) evictSessions(s *people.Session, user int64) error {
 		}
 		if err := u.LeaveSession(oldest); err != nil {
 			return err
+		}
+		if !audited {
+			continue
 		}
 		if err := u.AuditAs("system", "session.evicted", object("signin", oldest.ID), oldest.Session); err != nil {
 			return err

@@ -29,6 +29,8 @@ type call struct {
 	host    string
 	policy  session.Policy
 	raw     []byte
+	// endpoint is the operation.
+	endpoint endpoint
 	// fresh requires that whoever is signed in proved it within the deployment's bound.
 	fresh bool
 	// asserted is the organization that the request says is active, nil where it says nothing.
@@ -156,7 +158,7 @@ func (a *API) serve(_ http.ResponseWriter, r *http.Request, e endpoint) {
 
 // check runs the checks in their order, up to 401.
 func (c *call) check(e endpoint) error {
-	c.fresh = e.fresh
+	c.endpoint, c.fresh = e, e.fresh
 	cookies := c.r.CookiesNamed(site.SessionCookie)
 	if len(cookies) > 1 {
 		// One of them was set by somebody else, and nothing tells which: all are taken away, so that the next sign-in works.

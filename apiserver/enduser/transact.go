@@ -31,6 +31,9 @@ func transact[T any](c *call, do func(u *unit) (T, error)) (T, error) {
 		if err := u.lockSession(c); err != nil {
 			return err
 		}
+		if err := u.countOwn(c); err != nil {
+			return err
+		}
 		var err error
 		if out, err = do(u); err != nil {
 			return err
