@@ -37,12 +37,29 @@ local function charge(c, at, n)
   c.total, c.dirty = c.total + after - before, true
 end
 
+-- sane returns a count that was read, 0 for what no count can be: a damaged counter counts anew, and is no failure.
+local function sane(n)
+  if not n or n ~= n or n < 0 or n > 9007199254740992 then return 0 end
+  return n
+end
+
+-- read returns the text of a key; one that holds no text is deleted: it is damaged.
+local function read(key)
+  local raw = redis.pcall('GET', key)
+  if type(raw) == 'table' then
+    redis.call('DEL', key)
+    return false
+  end
+  return raw
+end
+
 -- load reads a window as it is at the cell `at`.
 local function load(c, at)
-  local raw = redis.call('GET', c.key)
+  local raw = read(c.key)
   c.at, c.total, c.cells = at, 0, unused
   if not raw or #raw ~= HEAD + 4 * CELLS then return end
   local newest, total = struct.unpack('>dd', raw)
+  if sane(newest) ~= newest or sane(total) ~= total or newest > at + CELLS then return end
   if newest > at then c.at = newest end -- the clock went back: stay at the newest cell
   if at - newest >= CELLS then return end
   c.total, c.cells = total, raw:sub(HEAD + 1)
@@ -61,7 +78,8 @@ for i = 1, count do
     want = tonumber(ARGV[a + 5]), back = tonumber(ARGV[a + 6]), from = tonumber(ARGV[a + 7]), add = tonumber(ARGV[a + 8]), batch = ARGV[a + 9],
     key = key, dirty = false, granted = 0, wait = 0,
   }
-  local mark = redis.call('GET', KEYS[count + i])
+  local mark = read(KEYS[count + i])
+  if mark and not mark:match('^%d+$') then mark = false end
   if not mark then
     c.mark = KEYS[count + i]
     if ARGV[a + 11] == '1' then c.add = tonumber(ARGV[a + 10]) end
@@ -88,8 +106,7 @@ for i = 1, count do
     end
   else
     c.at = c.size
-    local raw = redis.call('GET', key)
-    c.total = tonumber(raw or '0')
+    c.total = sane(tonumber(read(key) or '0'))
     if c.back > 0 and c.from == c.at then
       c.total = c.total - math.min(c.back, c.total)
       c.dirty = true

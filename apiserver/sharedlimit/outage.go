@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -26,11 +27,20 @@ const (
 	idle = 2 * time.Minute
 )
 
-// failed notes a call that Redis did not answer.
+// failed notes a call that Redis did not answer. A call that it refused says something about the call alone: the next is made.
 func (c *Counters) failed(err error) {
-	if err != nil && c.failures.Add(1) >= failuresMost {
+	if err != nil && !refusedCall(err) && c.failures.Add(1) >= failuresMost {
 		c.leave(err)
 	}
+}
+
+// outOfService are the beginnings of errors by which Redis says that it serves nothing, or not here.
+var outOfService = []string{"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM", "OOM", "MISCONF", "BUSY"}
+
+// refusedCall reports whether Redis is there and refused one call, as where a script fails over what it finds.
+func refusedCall(err error) bool {
+	answer, is := rueidis.IsRedisErr(err)
+	return is && !slices.ContainsFunc(outOfService, func(code string) bool { return strings.HasPrefix(answer.Error(), code) })
 }
 
 // leave begins an outage.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -406,4 +407,85 @@ func TestRedisCluster(t *testing.T) {
 	if admitted < 17 || admitted > 20 { // the last ones may be leased to the replica that does not ask
 		t.Errorf("%d were admitted, want the app's 20", admitted)
 	}
+}
+
+// Whatever one counter holds, Redis is not taken for away, and the counter counts anew.
+func TestADamagedCounterIsNoOutage(t *testing.T) {
+	redis := newServer(t)
+	all := replicas(t, redis.url(), 1, scheme.Rule{Unit: "minute", Duration: 1, MaxRequests: 5}, scheme.Rule{Unit: "calendar_day", Duration: 1, MaxRequests: 1000})
+	shared(t, all)
+	decide := func(key uint64) bool {
+		var out ratelimit.Result
+		all[0].Decide(t.Context(), all[0].request(key), &out)
+		return out.Allowed
+	}
+	damage := map[string]func(key string) []string{
+		"garbage": func(key string) []string { return []string{"SET", key, "garbage"} },
+		"a list":  func(key string) []string { return []string{"LPUSH", key, "x"} },
+		"nan":     func(key string) []string { return []string{"SET", key, "nan"} },
+		"bytes":   func(key string) []string { return []string{"SET", key, strings.Repeat("\xff", 280)} },
+	}
+	subject := uint64(100)
+	for name, command := range damage {
+		subject++
+		if !decide(subject) {
+			t.Fatalf("%s: the first request is refused", name)
+		}
+		for _, key := range redis.keys() {
+			if strings.Contains(key, "nodes") {
+				continue
+			}
+			redis.do("DEL", key)
+			redis.do(command(key)...)
+		}
+		allowed := 0
+		for range 40 {
+			if decide(subject) {
+				allowed++
+			}
+		}
+		if all[0].Degraded() {
+			t.Errorf("%s: Redis is taken for away", name)
+		}
+		if allowed > 5 {
+			t.Errorf("%s: %d allowed of a limit of 5", name, allowed)
+		}
+	}
+}
+
+func TestOnlyWhatSaysThatRedisServesNothingIsAnOutage(t *testing.T) {
+	redis := newServer(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", redis.port)}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	script := func(text string) error {
+		return client.Do(t.Context(), client.B().Arbitrary("EVAL", text, "0").Build()).Error()
+	}
+	for text, refused := range map[string]bool{
+		"return redis.error_reply('LOADING x')": false, "return redis.error_reply('OOM x')": false, "return redis.error_reply('WRONGTYPE x')": true, "return 1 + nil": true,
+	} {
+		if err := script(text); err == nil || refusedCall(err) != refused {
+			t.Errorf("%s: %v, a refused call: %t", text, err, !refused)
+		}
+	}
+	if refusedCall(context.DeadlineExceeded) {
+		t.Error("a call that was not answered is a refused one")
+	}
+}
+
+// keys are all that it holds.
+func (s *server) keys() []string {
+	s.t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", s.port)}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	keys, err := client.Do(s.t.Context(), client.B().Arbitrary("KEYS", "*").Build()).AsStrSlice()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return keys
 }
