@@ -45,11 +45,15 @@ func (a *attack) manyCounters() error {
 	if err := repeated(testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps", a.Key, app)); err != nil {
 		return err
 	}
-	made, err := testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps/wide/keys", a.Key, `{"name": "wide", "permissions": ["*"]}`)
-	if err := testkit.Fault(made, err); err != nil {
+	secret := ""
+	err := testkit.Until(a.ctx, "no key of the app is made", func() error { // the app may not be in force at each server yet
+		made, err := testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps/wide/keys", a.Key, `{"name": "wide", "permissions": ["*"]}`)
+		secret, _ = made.JSON["secret"].(string)
+		return testkit.Fault(made, err)
+	})
+	if err != nil {
 		return err
 	}
-	secret, _ := made.JSON["secret"].(string)
 	a.flood(200, func(n int) { _, _ = testkit.Check(a.Server(), a.Deployment(), secret, address(7, n)) })
 	return nil
 }

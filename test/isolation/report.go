@@ -11,7 +11,7 @@ import (
 const (
 	// maxResident is the most memory a server may hold, in MiB: the limit that the manifests give it.
 	maxResident = 512
-	// maxRatio is how many times as long as without the attack the slowest hundredth of the others' requests may take.
+	// maxRatio is the target for how many times as long as without the attack the slowest hundredth of the others' requests take.
 	maxRatio = 2
 	// fewest is how many requests of a kind a quantile needs.
 	fewest = 100
@@ -76,6 +76,9 @@ func table(outcomes []outcome, calm map[string]time.Duration) string {
 		slower := "-"
 		if o.kind != "" {
 			slower = fmt.Sprintf("%.1f (%s)", o.slower, o.kind)
+			if o.slower > maxRatio {
+				slower += ", above the target"
+			}
 		}
 		fmt.Fprintf(&text, "| %s | %d | %d | %d | %s | %d MiB | %d |\n", o.name, o.sent, o.requests, len(o.faults), slower, o.resident, o.rows)
 	}
