@@ -113,7 +113,7 @@ func (l *leases) localLimit(of *ratelimit.Counter, now, own int64, outage uint64
 	return held.localLimit
 }
 
-// Run keeps in touch with Redis until ctx ends.
+// Run keeps in touch with Redis until ctx ends. A Redis that is never reached is logged once, at the heartbeat failuresMost.
 func (c *Counters) Run(ctx context.Context) error {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
@@ -123,16 +123,21 @@ func (c *Counters) Run(ctx context.Context) error {
 		}
 	}()
 	back := time.Time{}
+	missed := 0 // the heartbeats that failed before the first that succeeded
 	for shard := 0; ; shard++ {
 		err := c.heartbeat(ctx)
+		if err == nil {
+			missed = failuresMost
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			back = time.Time{}
 			c.failed(err)
-			if c.client.Load() == nil {
-				c.opts.Log.V(1).Info("Redis is not reached yet", "error", err.Error())
+			if missed++; missed == failuresMost {
+				c.opts.Log.Info("Redis has not been reached since the start: limits are kept by each replica's share until it answers. "+
+					"Check its address, password and certificate", "error", err.Error())
 			}
 		case c.away.Load():
 			if back.IsZero() {
