@@ -11,32 +11,38 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/outage"
 )
 
-// watched is a Kubernetes API whose outages are told to the log. The store needs none: following its feed tells.
+// watched is a Kubernetes API whose outages are logged. The store needs none: the follower of its feed logs them.
 type watched struct {
 	api   management.Kubernetes
 	watch *outage.Watch
 }
 
-func (w watched) note(err error) error { return w.watch.Note(answered(err), err) }
+// note logs an outage that a call shows. A call that ends by its caller's patience shows none.
+func (w watched) note(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), outage.ErrPatience) {
+		return err
+	}
+	return w.watch.Note(answered(err), err)
+}
 
-// answered tells whether the Kubernetes API answered, be it with a refusal.
+// answered reports whether the Kubernetes API answered, even with a refusal.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return err == nil || errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err)
 }
 
 func (w watched) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return w.note(w.api.Get(ctx, key, obj, opts...))
+	return w.note(ctx, w.api.Get(ctx, key, obj, opts...))
 }
 
 func (w watched) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
-	return w.note(w.api.Create(ctx, obj, opts...))
+	return w.note(ctx, w.api.Create(ctx, obj, opts...))
 }
 
 func (w watched) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	return w.note(w.api.Patch(ctx, obj, patch, opts...))
+	return w.note(ctx, w.api.Patch(ctx, obj, patch, opts...))
 }
 
 func (w watched) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	return w.note(w.api.Delete(ctx, obj, opts...))
+	return w.note(ctx, w.api.Delete(ctx, obj, opts...))
 }

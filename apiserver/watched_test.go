@@ -2,57 +2,45 @@ package apiserver
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/apiserver/management"
 	"github.com/cardea-iam/cardea/apiserver/outage"
 )
 
-// answering is a Kubernetes API that answers every creation alike.
-type answering struct {
-	management.Kubernetes
-	err error
+// slowKubernetes answers no Get before its context ends.
+type slowKubernetes struct{ management.Kubernetes }
+
+func (slowKubernetes) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
-func (a *answering) Create(context.Context, client.Object, ...client.CreateOption) error {
-	return a.err
-}
-
-func TestCHAOS9OnlyWhatDoesNotAnswerIsOut(t *testing.T) {
-	reviews := schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"}
-	var lines []string
-	api := &answering{}
-	w := watched{api: api, watch: outage.New("the Kubernetes API", funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))}
-	for _, step := range []struct {
-		what  string
-		err   error
-		away  bool
-		lines int
+func TestACallersPatienceIsNoOutageOfTheKubernetesAPI(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		cause error
+		want  int
 	}{
-		{"it answers", nil, false, 0},
-		{"it refuses", apierrors.NewForbidden(reviews, "", errors.New("no")), false, 0},
-		{"another writer was first", apierrors.NewConflict(reviews, "", errors.New("changed")), false, 0},
-		{"nobody is there", errors.New("connection refused"), true, 1},
-		{"it fails", apierrors.NewInternalError(errors.New("etcd")), true, 1},
-		{"it has too much to do", apierrors.NewTooManyRequests("later", 1), true, 1},
-		{"it takes too long", context.DeadlineExceeded, true, 1},
-		{"it answers again", apierrors.NewNotFound(reviews, ""), false, 2},
+		"the caller's patience ended": {outage.ErrPatience, 0},
+		"the call's own time ended":   {nil, 1},
 	} {
-		api.err = step.err
-		err := w.Create(context.Background(), &authenticationv1.TokenReview{})
-		if errors.Is(err, outage.ErrAway) != step.away || step.err != nil && !errors.Is(err, step.err) {
-			t.Errorf("%s: %v", step.what, err)
-		}
-		if len(lines) != step.lines {
-			t.Errorf("%s: %d lines, want %d: %s", step.what, len(lines), step.lines, strings.Join(lines, "\n"))
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lines := 0
+			w := watched{slowKubernetes{}, outage.New("the Kubernetes API", funcr.New(func(_, _ string) { lines++ }, funcr.Options{}))}
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 1, tc.cause)
+			defer cancel()
+			if w.Get(ctx, client.ObjectKey{}, &corev1.Secret{}) == nil {
+				t.Error("a Get without an answer has no error")
+			}
+			if lines != tc.want {
+				t.Errorf("%d lines in the log, want %d", lines, tc.want)
+			}
+		})
 	}
 }

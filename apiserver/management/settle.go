@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/outage"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store"
 )
@@ -31,7 +32,7 @@ func (w *writer) settle(ctx context.Context, kind string, obj v1alpha1.Resource)
 
 // await waits for a condition of the snapshot, looking at the live resource meanwhile.
 func (w *writer) await(ctx context.Context, obj v1alpha1.Resource, done func(*snapshot.Snapshot) bool, refused func(v1alpha1.Resource) error) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.patience, outage.ErrPatience)
 	defer cancel()
 	for {
 		glance, stop := context.WithTimeout(ctx, statusPoll)

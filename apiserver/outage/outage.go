@@ -18,6 +18,10 @@ import (
 // ErrAway marks the errors of what is out of reach: the outage has its line in the log, each request needs none.
 var ErrAway = errors.New("out of reach")
 
+// ErrPatience is the cause of a context whose end says nothing about the dependency: the caller waits for something else, and waited long
+// enough. See context.WithTimeoutCause.
+var ErrPatience = errors.New("the caller waited long enough")
+
 // Watch watches one dependency.
 type Watch struct {
 	what string
