@@ -103,7 +103,7 @@ func (c *call) hashFor(q signUpRequest) (string, error) {
 
 // hashClient is who the request's hashes are for.
 func (c *call) hashClient() password.Client {
-	return password.Client{Network: c.request.Client.Network, Neighbourhood: c.request.Client.Neighbourhood}
+	return password.Client{Deployment: c.request.Key(), Network: c.request.Client.Network, Neighbourhood: c.request.Client.Neighbourhood}
 }
 
 // precheck refuses a sign-up whose invitation, or whose client's limits, would refuse it.

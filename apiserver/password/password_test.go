@@ -122,7 +122,7 @@ func TestAnUnknownAccountIsAsMuchWorkAsAKnownOne(t *testing.T) {
 func hold(t *testing.T, h *Hasher) (turns []*Turn) {
 	t.Helper()
 	for range runtime.GOMAXPROCS(0) {
-		turn, err := h.Acquire(t.Context(), Client{"holder", "holder"})
+		turn, err := h.Acquire(t.Context(), Client{Network: "holder", Neighbourhood: "holder"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,8 +171,8 @@ func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
 	for _, turn := range held[1:] {
 		turn.Release()
 	}
-	if h.free != runtime.GOMAXPROCS(0) || len(h.ring) != 0 || len(h.neighbourhoods) != 0 {
-		t.Errorf("%d turns free, %d wait, %d neighbourhoods are remembered", h.free, len(h.ring), len(h.neighbourhoods))
+	if h.free != runtime.GOMAXPROCS(0) || len(h.ring) != 0 || len(h.parties) != 0 {
+		t.Errorf("%d turns free, %d wait, %d parties are remembered", h.free, len(h.ring), len(h.parties))
 	}
 }
 
@@ -258,7 +258,7 @@ func TestNoPasswordIsRefusedForItsComposition(t *testing.T) {
 func TestOneClientDoesNotTakeEverybodysTurns(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
-	greedy := Client{"greedy", "around"}
+	greedy := Client{Network: "greedy", Neighbourhood: "around"}
 	for range maxPerClient {
 		if _, err := h.enter(greedy); err != nil {
 			t.Fatal("refused below the bound")
@@ -267,7 +267,7 @@ func TestOneClientDoesNotTakeEverybodysTurns(t *testing.T) {
 	if _, err := h.enter(greedy); !errors.Is(err, ErrBusy) {
 		t.Errorf("one more of the greedy client: %v", err)
 	}
-	if _, err := h.enter(Client{"modest", "around"}); err != nil {
+	if _, err := h.enter(Client{Network: "modest", Neighbourhood: "around"}); err != nil {
 		t.Errorf("another client: %v", err)
 	}
 }
@@ -278,7 +278,7 @@ func TestM1TurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
 	h := NewHasher(DefaultCost)
 	held := hold(t, h)
 	enter := func(network, neighbourhood string) *Turn {
-		turn, err := h.enter(Client{network, neighbourhood})
+		turn, err := h.enter(Client{Network: network, Neighbourhood: neighbourhood})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,17 +320,46 @@ func TestM1TurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
 func TestM1RefusedClientsAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
-	for n := range maxPerNeighbourhood {
-		if _, err := h.enter(Client{fmt.Sprint("client ", n/maxPerClient), "around"}); err != nil {
+	for n := range maxPerNeighborhood {
+		if _, err := h.enter(Client{Network: fmt.Sprint("client ", n/maxPerClient), Neighbourhood: "around"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for n := range 100 {
-		if _, err := h.enter(Client{fmt.Sprint("refused ", n), "around"}); !errors.Is(err, ErrBusy) {
+		if _, err := h.enter(Client{Network: fmt.Sprint("refused ", n), Neighbourhood: "around"}); !errors.Is(err, ErrBusy) {
 			t.Fatalf("one more of the neighbourhood: %v", err)
 		}
 	}
-	if n := len(h.neighbourhoods["around"].clients); n != maxPerNeighbourhood/maxPerClient {
+	if n := len(h.parties) - 2; n != maxPerNeighborhood/maxPerClient { // beside their deployment and neighborhood
 		t.Errorf("%d clients are remembered, want those with hashes under way or waiting", n)
+	}
+}
+
+// Guesses at one deployment's accounts, from however many networks, keep no other deployment's people waiting.
+func TestTurnsAreSharedByDeploymentsFirst(t *testing.T) {
+	t.Parallel()
+	h := NewHasher(DefaultCost)
+	held := hold(t, h)
+	for n := range maxPerDeployment {
+		if _, err := h.enter(Client{Deployment: "flooded", Network: fmt.Sprint(n), Neighbourhood: fmt.Sprint(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.enter(Client{Deployment: "flooded", Network: "more", Neighbourhood: "more"}); !errors.Is(err, ErrBusy) {
+		t.Errorf("beyond the deployment's share: %v", err)
+	}
+	honest, err := h.enter(Client{Deployment: "honest", Network: "a", Neighbourhood: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held[0].Release()
+	h.mu.Lock()
+	h.free++ // one more, on whatever many processors
+	h.grant()
+	h.mu.Unlock()
+	select {
+	case <-honest.granted:
+	default:
+		t.Error("another deployment's hash is not the second that is served")
 	}
 }

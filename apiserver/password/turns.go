@@ -10,18 +10,30 @@ import (
 )
 
 const (
-	// maxPerClient and maxPerNeighbourhood are how many hashes one client, and one neighbourhood, may have under way or waiting.
-	maxPerClient, maxPerNeighbourhood = 8, 64
+	// maxPerClient, maxPerNeighborhood and maxPerDeployment are how many hashes one client, one neighborhood, and one deployment may have under
+	// way or waiting.
+	maxPerClient, maxPerNeighborhood, maxPerDeployment = 8, 64, 256
 	// maxWait is how long a hash waits for its turn.
 	maxWait = 2 * time.Second
 )
 
 // Client is who a hash is for.
-type Client struct{ Network, Neighbourhood string }
+type Client struct{ Deployment, Network, Neighbourhood string }
 
-// Hasher hashes at most GOMAXPROCS passwords at once: more would only make all of them slower, and memory is theirs to fill. Those who
-// wait get their turns round-robin by neighbourhood, and within one by client: who asks from many addresses of one network waits
-// for themselves.
+// path returns the parties that a hash is for, the largest first.
+func (c Client) path() [levels]string {
+	return [levels]string{c.Deployment, c.Deployment + " " + c.Neighbourhood, c.Deployment + " " + c.Neighbourhood + " " + c.Network}
+}
+
+// levels is how many parties have a turn: the deployment, its neighborhoods, and their clients.
+const levels = 3
+
+// most bounds the hashes of a party of each level.
+var most = [levels]int{maxPerDeployment, maxPerNeighborhood, maxPerClient}
+
+// Hasher hashes at most GOMAXPROCS passwords at once: more would only make all of them slower, and memory is theirs to fill. Those that
+// wait get their turns round-robin by deployment, within one by neighborhood, and within that by client: one that asks from many addresses
+// of one network waits for itself, and guesses at one deployment's accounts keep no other deployment's people waiting.
 type Hasher struct {
 	cost Cost
 	// wait is how long a hash waits for its turn.
@@ -30,26 +42,26 @@ type Hasher struct {
 	// heavy bounds the hashes of other systems that take much memory, and usual is how long one of ours took lately, in nanoseconds.
 	heavy chan struct{}
 	usual atomic.Int64
+	// busy counts the hashes that got no turn.
+	busy atomic.Uint64
 
 	mu   sync.Mutex
 	free int
-	// neighbourhoods are those with hashes under way or waiting, and ring those that have some waiting, the next to be served first.
-	neighbourhoods map[string]*neighbourhood
-	ring           []*neighbourhood
+	// parties are those with hashes under way or waiting, and ring the deployments that have some waiting, the next to be served first.
+	parties map[string]*party
+	ring    []*party
 }
 
-type neighbourhood struct {
-	name    string
-	held    int
-	clients map[string]*client
-	ring    []*client
-}
-
-type client struct {
-	name    string
-	held    int
+// party is a deployment, a neighborhood within one, or a client within that.
+type party struct {
+	held int
+	// ring has the parties within that have some waiting, the next to be served first; waiting are a client's.
+	ring    []*party
 	waiting []*Turn
 }
+
+// idle reports whether nothing of the party waits.
+func (p *party) idle() bool { return len(p.ring) == 0 && len(p.waiting) == 0 }
 
 // Turn is the right to hash one password.
 type Turn struct {
@@ -61,13 +73,14 @@ type Turn struct {
 
 // NewHasher returns a Hasher that makes new hashes at a cost.
 func NewHasher(cost Cost) *Hasher {
-	return &Hasher{cost: cost, wait: maxWait, heavy: make(chan struct{}, maxHeavy), free: runtime.GOMAXPROCS(0), neighbourhoods: map[string]*neighbourhood{}}
+	return &Hasher{cost: cost, wait: maxWait, heavy: make(chan struct{}, maxHeavy), free: runtime.GOMAXPROCS(0), parties: map[string]*party{}}
 }
 
 // Acquire waits for a turn, which the caller releases. It fails with ErrBusy, or when ctx ends.
 func (h *Hasher) Acquire(ctx context.Context, of Client) (*Turn, error) {
 	turn, err := h.enter(of)
 	if err != nil {
+		h.busy.Add(1)
 		return nil, err
 	}
 	timer := time.NewTimer(h.wait)
@@ -81,38 +94,45 @@ func (h *Hasher) Acquire(ctx context.Context, of Client) (*Turn, error) {
 		err = ctx.Err()
 	}
 	if h.giveUp(turn) {
+		h.busy.Add(1)
 		return nil, err
 	}
 	return turn, nil // granted at the last moment
 }
 
-// enter puts a turn into the queue, where its client and neighbourhood may have one more.
+// Exhausted returns how many hashes got no turn.
+func (h *Hasher) Exhausted() uint64 { return h.busy.Load() }
+
+// enter puts a turn into the queue, where each of its parties may have one more.
 func (h *Hasher) enter(of Client) (*Turn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := h.neighbourhoods[of.Neighbourhood]
-	if n == nil {
-		n = &neighbourhood{name: of.Neighbourhood, clients: map[string]*client{}}
-	}
-	c := n.clients[of.Network]
-	if c == nil {
-		c = &client{name: of.Network}
-	}
-	if c.held >= maxPerClient || n.held >= maxPerNeighbourhood {
-		return nil, ErrBusy
-	}
-	// Only who gets in is remembered: of those who are refused there may be any number.
-	h.neighbourhoods[of.Neighbourhood], n.clients[of.Network] = n, c
-	turn := &Turn{hasher: h, of: of, granted: make(chan struct{})}
-	n.held++
-	c.held++
-	if len(c.waiting) == 0 {
-		if len(n.ring) == 0 {
-			h.ring = append(h.ring, n)
+	path := of.path()
+	var parties [levels]*party
+	for i, name := range path {
+		if parties[i] = h.parties[name]; parties[i] == nil {
+			parties[i] = &party{}
 		}
-		n.ring = append(n.ring, c)
+		if parties[i].held >= most[i] {
+			return nil, ErrBusy
+		}
 	}
-	c.waiting = append(c.waiting, turn)
+	turn := &Turn{hasher: h, of: of, granted: make(chan struct{})}
+	// Only those that get in are remembered: of those that are refused there may be any number.
+	for i := levels - 1; i >= 0; i-- {
+		p := parties[i]
+		h.parties[path[i]] = p
+		p.held++
+		queue := &h.ring
+		if i > 0 {
+			queue = &parties[i-1].ring
+		}
+		if !slices.Contains(*queue, p) {
+			*queue = append(*queue, p)
+		}
+	}
+	client := parties[levels-1]
+	client.waiting = append(client.waiting, turn)
 	h.grant()
 	return turn, nil
 }
@@ -120,41 +140,50 @@ func (h *Hasher) enter(of Client) (*Turn, error) {
 // grant hands free turns to those who wait.
 func (h *Hasher) grant() {
 	for h.free > 0 && len(h.ring) > 0 {
-		n := h.ring[0]
-		c := n.ring[0]
-		turn := c.waiting[0]
-		c.waiting = c.waiting[1:]
-		n.ring = n.ring[1:]
-		if len(c.waiting) > 0 {
-			n.ring = append(n.ring, c)
-		}
-		h.ring = h.ring[1:]
-		if len(n.ring) > 0 {
-			h.ring = append(h.ring, n)
-		}
+		turn := next(&h.ring)
 		h.free--
 		close(turn.granted)
 	}
 }
 
-// giveUp takes a turn out of the queue, and tells whether it was still there.
+// next takes the next turn out of a ring of parties, each of which has one waiting, and moves the party that it is of to the ring's end.
+func next(ring *[]*party) (turn *Turn) {
+	p := (*ring)[0]
+	*ring = (*ring)[1:]
+	if len(p.waiting) > 0 {
+		turn, p.waiting = p.waiting[0], p.waiting[1:]
+	} else {
+		turn = next(&p.ring)
+	}
+	if !p.idle() {
+		*ring = append(*ring, p)
+	}
+	return turn
+}
+
+// giveUp takes a turn out of the queue, and reports whether it was still there.
 func (h *Hasher) giveUp(turn *Turn) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := h.neighbourhoods[turn.of.Neighbourhood]
-	c := n.clients[turn.of.Network]
-	at := slices.Index(c.waiting, turn)
+	path := turn.of.path()
+	client := h.parties[path[levels-1]]
+	at := slices.Index(client.waiting, turn)
 	if at < 0 {
 		return false
 	}
-	c.waiting = slices.Delete(c.waiting, at, at+1)
-	if len(c.waiting) == 0 {
-		n.ring = without(n.ring, c)
+	client.waiting = slices.Delete(client.waiting, at, at+1)
+	for i := levels - 1; i >= 0; i-- {
+		p := h.parties[path[i]]
+		if !p.idle() {
+			break
+		}
+		queue := &h.ring
+		if i > 0 {
+			queue = &h.parties[path[i-1]].ring
+		}
+		*queue = without(*queue, p)
 	}
-	if len(n.ring) == 0 {
-		h.ring = without(h.ring, n)
-	}
-	h.forget(n, c)
+	h.forget(path)
 	return true
 }
 
@@ -163,12 +192,12 @@ func without[T comparable](list []T, one T) []T {
 }
 
 // forget counts a hash off.
-func (h *Hasher) forget(n *neighbourhood, c *client) {
-	if c.held--; c.held == 0 {
-		delete(n.clients, c.name)
-	}
-	if n.held--; n.held == 0 {
-		delete(h.neighbourhoods, n.name)
+func (h *Hasher) forget(path [levels]string) {
+	for _, name := range path {
+		p := h.parties[name]
+		if p.held--; p.held == 0 {
+			delete(h.parties, name)
+		}
 	}
 }
 
@@ -178,8 +207,7 @@ func (t *Turn) Release() {
 		h := t.hasher
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		n := h.neighbourhoods[t.of.Neighbourhood]
-		h.forget(n, n.clients[t.of.Network])
+		h.forget(t.of.path())
 		h.free++
 		h.grant()
 	})

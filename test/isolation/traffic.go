@@ -66,13 +66,18 @@ func (tr *traffic) start(ctx context.Context, t *tenant) error {
 		return err
 	}
 	stays, comes := t.people[0], t.people[1:]
+	signedOut := map[*testkit.Visitor]bool{}
 	tr.repeat(ctx, "session", 10, func(int) error { return testkit.Fault(stays.Send(t.Server(), http.MethodGet, "/me", "")) })
 	tr.repeat(ctx, "sign-in", 1, func(n int) error {
 		person := comes[n%len(comes)]
-		if err := testkit.Fault(person.Send(t.Server(), http.MethodPost, "/session/sign-out", `{}`)); err != nil {
-			return fmt.Errorf("sign-out: %w", err)
+		if !signedOut[person] {
+			if err := testkit.Fault(person.Send(t.Server(), http.MethodPost, "/session/sign-out", `{}`)); err != nil {
+				return fmt.Errorf("sign-out: %w", err)
+			}
 		}
-		return testkit.Fault(person.SignIn(t.Server()))
+		err := testkit.Fault(person.SignIn(t.Server()))
+		signedOut[person] = err != nil
+		return err
 	})
 	tr.repeat(ctx, "decision", 20, func(int) error { return t.Decide(t.Server()) })
 	tr.repeat(ctx, "token", 5, func(int) error { return t.Token(t.Server()) })
