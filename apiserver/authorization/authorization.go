@@ -176,10 +176,10 @@ func Push(u *account.Unit, app *App, client *Client, asked Parameters, lifetime 
 	}
 	network := "client:" + client.ID
 	block := network
-	if client.Public() { // anybody can push in its name
+	if client.Public() { // every caller can push in its name
 		network += " " + u.Client.Network
 	}
-	if client.Public() || !client.VouchedFor() { // and anybody can register one with a secret
+	if client.Public() || !client.VouchedFor() { // and every caller can register one with a secret
 		block = u.Client.Neighbourhood
 	}
 	return insert(u, people.AuthorizationRequest{

@@ -20,7 +20,7 @@ const (
 	maxUnused, maxOfNetwork = 1000, 200
 	// maxUsed is how many more there may be that were used. At this bound a new registration evicts, in this order: (1) one that no grant stands for
 	// any more, (2) the one used longest ago of the network that has the most, if that has more than maxOfNetwork, (3) the one used longest ago, if
-	// nobody used it for givesWay: by then its tokens have ended.
+	// it was not used for givesWay: by then its tokens have ended.
 	maxUsed, givesWay = 10_000, registeredRefreshSeconds*time.Second + useNoted
 	// useNoted is how long a use is not noted again.
 	useNoted = 24 * time.Hour

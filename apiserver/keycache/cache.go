@@ -244,8 +244,8 @@ func (c *Cache) drop(s *shard, digest apikey.Digest, f *flight, err error, outco
 	close(f.done)
 }
 
-// errAbandoned ends a read for which nobody waits: nobody sees it.
-var errAbandoned = fmt.Errorf("%w: nobody waits for the API key", store.ErrUnavailable)
+// errAbandoned ends a read that no caller waits for. No caller sees it.
+var errAbandoned = fmt.Errorf("%w: no caller waits for the API key", store.ErrUnavailable)
 
 // fly does one read.
 func (c *Cache) fly(ctx context.Context, s *shard, digest apikey.Digest, f *flight) {

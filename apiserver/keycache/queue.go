@@ -45,7 +45,7 @@ type line struct {
 
 // read is a read of a key that waits.
 type read struct {
-	// do makes the read, if anybody still waits for it; drop ends it without.
+	// do makes the read, if a caller still waits for it; drop ends it without.
 	do   func()
 	drop func(error)
 }

@@ -81,7 +81,7 @@ func (s *shard) leave(f *flight) {
 	s.mu.Unlock()
 }
 
-// abandoned reports whether nobody waits for a read. None joins it then.
+// abandoned reports whether no caller waits for a read. None joins it then.
 func (s *shard) abandoned(digest apikey.Digest, f *flight) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *shard) abandoned(digest apikey.Digest, f *flight) bool {
 	return true
 }
 
-// end lets nobody join a read any more. The caller holds the lock.
+// end lets no caller join a read any more. The caller holds the lock.
 func (s *shard) end(digest apikey.Digest, f *flight) {
 	if s.flights[digest] == f {
 		delete(s.flights, digest)
@@ -130,7 +130,7 @@ func (s *shard) forget(before int64) {
 	}
 }
 
-// put keeps a key. Where there is no room, a key that nobody asked for lately is dropped: of its own deployment, if that exceeds its
+// put keeps a key. Where there is no room, a key that was not asked for lately is dropped: of its own deployment, if that exceeds its
 // share.
 func (s *shard) put(k *Key) {
 	delete(s.unknown, k.digest)

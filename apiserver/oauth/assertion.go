@@ -76,7 +76,7 @@ func (c *call) assertionKey(client *authorization.Client, header jose.Header) (a
 	if client.JWKSURL != "" {
 		keys := c.Keys
 		if !client.VouchedFor() {
-			keys = c.strangers
+			keys = c.registeredKeys
 		}
 		key, err := keys.Key(c.r.Context(), c.asker(client), client.JWKSURL, header.KeyID)
 		if err != nil {

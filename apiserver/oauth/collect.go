@@ -20,12 +20,12 @@ func (s *Server) Describe(to chan<- *prometheus.Desc) {
 }
 
 // KeySetsExhausted returns jwks.Cache.Exhausted of the key sets of clients that registered themselves.
-func (s *Server) KeySetsExhausted() uint64 { return s.strangers.Exhausted() }
+func (s *Server) KeySetsExhausted() uint64 { return s.registeredKeys.Exhausted() }
 
 // Collect implements prometheus.Collector: what the caches of clients hold.
 func (s *Server) Collect(to chan<- prometheus.Metric) {
 	held, most := s.Snapshots.Current().PreparedClientBytes()
 	to <- prometheus.MustNewConstMetric(preparedBytes, prometheus.GaugeValue, float64(held))
 	to <- prometheus.MustNewConstMetric(preparedMax, prometheus.GaugeValue, float64(most))
-	jwks.Metrics{"declared": s.Keys, "registered": s.strangers}.Collect(to)
+	jwks.Metrics{"declared": s.Keys, "registered": s.registeredKeys}.Collect(to)
 }

@@ -97,7 +97,7 @@ func logOut(c *call) error {
 }
 
 // leave leads the browser where the client wants it after a sign-out. A client that registered itself gets a page with a link: its URI is
-// anybody's, and so our host would redirect wherever a link says (RFC 9700 4.11.2).
+// of its own choice, and so this host would redirect wherever a link says (RFC 9700 4.11.2).
 func (c *call) leave(asked asksToLogOut) error {
 	if asked.unverified == nil {
 		c.found(asked.to)

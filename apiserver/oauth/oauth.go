@@ -59,13 +59,13 @@ type Server struct {
 	documents   *documents
 	redemptions *redemptions
 	refusals    *refusals
-	// strangers holds the keys of clients that registered themselves: they evict no declared client's keys.
-	strangers *jwks.Cache
+	// registeredKeys holds the keys of clients that registered themselves: they evict no declared client's keys.
+	registeredKeys *jwks.Cache
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress), strangers: jwks.New(opts.Clock, opts.Egress, jwks.Registered())}
+	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress), registeredKeys: jwks.New(opts.Clock, opts.Egress, jwks.Registered())}
 	s.router = route.New(func(w http.ResponseWriter, r *http.Request, allow string) {
 		if allow != "" {
 			w.Header().Set("Allow", allow)

@@ -12,7 +12,7 @@ import (
 const (
 	// maxInFlight bounds the messages that are sent at once, and maxPerDeployment those of one deployment.
 	maxInFlight, maxPerDeployment = 128, 16
-	// maxLogouts bounds those that tell clients of a sign-out, and maxLogoutsPerDeployment those of one deployment: the clients may be anybody's.
+	// maxLogouts bounds those that tell clients of a sign-out, and maxLogoutsPerDeployment those of one deployment: their addresses are of the clients' own choice.
 	maxLogouts, maxLogoutsPerDeployment = 16, 4
 	// claimAtOnce is how many messages one claim takes: no more than one deployment may have under way.
 	claimAtOnce = maxPerDeployment
@@ -73,7 +73,7 @@ func (s *slots) took(claimed []people.Message) (more bool) {
 	return true
 }
 
-// enter takes a place for a message, if its deployment has one left. Who entered leaves.
+// enter takes a place for a message, if its deployment has one left. The caller gives it back with leave.
 func (s *slots) enter(m people.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

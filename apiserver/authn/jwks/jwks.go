@@ -56,7 +56,7 @@ func Declared() Limits {
 	}
 }
 
-// Registered returns the limits for the key sets of clients that registered themselves: anybody names them.
+// Registered returns the limits for the key sets of clients that registered themselves: every client can name one.
 func Registered() Limits {
 	return Limits{
 		MaxBody: keyset.MaxRegisteredBytes, TotalBytes: 8 << 20, DeploymentBytes: 1 << 20,

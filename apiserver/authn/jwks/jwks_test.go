@@ -251,7 +251,7 @@ func TestKeySetsAreHeldByBytesWithAShareOfEachDeployment(t *testing.T) {
 	}
 }
 
-// TestFetchesForOneNetworkAreRefusedBeforeTheyBegin: registered clients may name somebody else's host, or one that answers slowly.
+// TestFetchesForOneNetworkAreRefusedBeforeTheyBegin: registered clients may name a host that is not theirs, or one that answers slowly.
 func TestFetchesForOneNetworkAreRefusedBeforeTheyBegin(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

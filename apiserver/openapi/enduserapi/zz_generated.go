@@ -1128,7 +1128,7 @@ type AuthorizationStep string
 
 // AuthorizationAnswer How it goes on.
 type AuthorizationAnswer struct {
-	// Step What comes next; refused: show who asks, and a link to return_to.
+	// Step What comes next; refused: show which client asks, and a link to return_to.
 	Step AuthorizationAnswerStep `json:"step"`
 
 	// RedirectTo Where the browser goes, null while something is left to be asked.
@@ -1138,7 +1138,7 @@ type AuthorizationAnswer struct {
 	ReturnTo *string `json:"return_to"`
 }
 
-// AuthorizationAnswerStep What comes next; refused: show who asks, and a link to return_to.
+// AuthorizationAnswerStep What comes next; refused: show which client asks, and a link to return_to.
 type AuthorizationAnswerStep string
 
 // AuthorizationAnswerEnvelope An answer.
