@@ -114,6 +114,20 @@ func (m Metadata) Judge() (document.OAuthClient, []MetadataFault) {
 	return j.out, j.faults
 }
 
+// JudgeUnverified is Judge for a client that registers itself: a scheme of an app's own has to be a domain name in reverse (RFC 8252 7.1), since any
+// other can be one that a program of the machine answers to.
+func (m Metadata) JudgeUnverified() (document.OAuthClient, []MetadataFault) {
+	out, faults := m.Judge()
+	for member, uris := range map[string][]string{MemberRedirectURIs: m.RedirectURIs, MemberPostLogoutURIs: m.PostLogoutURIs} {
+		for i, uri := range uris {
+			if form, err := redirecturi.Judge(uri); err == nil && form == redirecturi.PrivateUse && !redirecturi.Owned(uri) {
+				faults = append(faults, MetadataFault{Member: member, Index: i, Reason: "has a scheme that is no domain name in reverse: use one such as com.example.app, or https"})
+			}
+		}
+	}
+	return out, faults
+}
+
 func (j *judgement) authentication() {
 	if j.AuthMethod == "" {
 		j.AuthMethod = "client_secret_basic"

@@ -138,6 +138,9 @@ func viewAuthorization(r *authorization.Request, offer authorization.Offer, pers
 		},
 		OneAccount: r.Hinted != 0,
 	}
+	if !out.Client.Verified { // a picture would say more than its name: it can be the deployment's own
+		out.Client.LogoUrl = ""
+	}
 	if person != nil {
 		id := format(person.User)
 		out.UserId = &id

@@ -184,6 +184,10 @@ func updatePassword(c *call) (reply, error) {
 		return changePassword(c, user, current, chosen, others)
 	}
 	c.fresh = true
+	// Before the password is hashed, which takes a turn of others'.
+	if _, err := transact(c, func(*unit) (reply, error) { return reply{}, nil }); err != nil {
+		return reply{}, err
+	}
 	encoded, err := c.newPassword(chosen, user)
 	if err != nil {
 		return reply{}, err

@@ -18,7 +18,7 @@ type Follower struct {
 	clock   func() time.Time
 	log     logr.Logger
 	current atomic.Pointer[Snapshot]
-	contact atomic.Int64 // Unix microseconds of the last successful look at the feed
+	contact atomic.Pointer[time.Time] // of the last successful look at the feed, with its monotonic reading; nil: there was none
 	loaded  chan struct{}
 }
 
@@ -37,7 +37,11 @@ func (f *Follower) Loaded() <-chan struct{} { return f.loaded }
 
 // Staleness returns the time since the snapshot was last known to be current.
 func (f *Follower) Staleness() time.Duration {
-	return f.clock().Sub(time.UnixMicro(f.contact.Load()))
+	now := f.clock()
+	if last := f.contact.Load(); last != nil {
+		return now.Sub(*last) // by the monotonic clock: a wall clock that is set back prolongs nothing
+	}
+	return now.Sub(time.UnixMicro(0))
 }
 
 // Wait returns once a snapshot satisfies the condition, or with ctx's error.
@@ -89,7 +93,7 @@ const lookTimeout = 2 * time.Second
 
 // look brings the snapshot up to date: by the changes since its position, or in full where the feed does not reach back.
 func (f *Follower) look(ctx context.Context) error {
-	if f.contact.Load() == 0 {
+	if f.contact.Load() == nil {
 		return f.load(ctx)
 	}
 	have := f.Current()
@@ -103,7 +107,8 @@ func (f *Follower) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.contact.Store(f.clock().UnixMicro())
+	now := f.clock()
+	f.contact.Store(&now)
 	if position == have.Position() {
 		return nil
 	}
@@ -120,7 +125,8 @@ func (f *Follower) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first := f.contact.Swap(f.clock().UnixMicro()) == 0
+	now := f.clock()
+	first := f.contact.Swap(&now) == nil
 	next, faults := build(documents, position)
 	if faults != nil {
 		f.log.Error(faults, "Some documents cannot be read")

@@ -66,6 +66,12 @@ func Judge(raw string) (Form, error) {
 	return PrivateUse, nil
 }
 
+// Owned reports whether the scheme of a URI is a domain name in reverse, such as com.example.app (RFC 8252 7.1).
+func Owned(uri string) bool {
+	scheme, _, _ := strings.Cut(uri, ":")
+	return strings.Contains(scheme, ".")
+}
+
 // proper tells whether a web URL names a host, in lower case and as names are resolved (Punycode, not what it stands for: people are shown the host,
 // and letters of several scripts look alike), and nobody's name or password.
 func proper(u *url.URL) bool {
