@@ -155,7 +155,7 @@ func TestHostileRegistrationsAreRefused(t *testing.T) {
 		"a script":                      {map[string]any{"redirect_uris": []string{"javascript:alert(1)"}, "token_endpoint_auth_method": "none"}, "invalid_redirect_uri"},
 		"a scheme of the system":        {map[string]any{"redirect_uris": []string{"ms-settings:x"}, "token_endpoint_auth_method": "none"}, "invalid_redirect_uri"},
 		"a scheme of another program":   {map[string]any{"redirect_uris": []string{"vscode://x/cb"}, "token_endpoint_auth_method": "none"}, "invalid_redirect_uri"},
-		"a way out to another program":  {map[string]any{"redirect_uris": []string{callback}, "post_logout_redirect_uris": []string{"steam://run/1"}, "token_endpoint_auth_method": "none"}, "invalid_client_metadata"},
+		"a way out to another program":  {map[string]any{"redirect_uris": []string{callback}, "post_logout_redirect_uris": []string{"steam://run/1"}, "token_endpoint_auth_method": "none"}, "invalid_redirect_uri"},
 		"an app's scheme with a secret": {map[string]any{"redirect_uris": []string{"com.example.app:/cb"}}, "invalid_redirect_uri"},
 		"the machine of a web client":   {map[string]any{"redirect_uris": []string{"http://127.0.0.1/"}, "application_type": "web"}, "invalid_redirect_uri"},
 		"seventeen URIs":                {map[string]any{"redirect_uris": strings.Fields(strings.Repeat(callback+" ", 17))}, "invalid_redirect_uri"},
