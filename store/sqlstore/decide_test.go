@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 		"held reservation of the displaced moves": {[]store.Put{b}, op{verbPut, here, stealing},
 			decision{displace: []store.Identity{b.Identity}, write: &stealing.Document, reservations: stealing.Reservations}},
 		"held reservation of another kind never moves": {[]store.Put{otherKind}, op{verbPut, here, stealingFromOtherKind}, decision{err: held("slug/b", otherKind)}},
-		"displacing no owner needs nothing":              {nil, op{verbPut, here, stealing}, decision{write: &stealing.Document, reservations: stealing.Reservations}},
+		"displacing no owner needs nothing":            {nil, op{verbPut, here, stealing}, decision{write: &stealing.Document, reservations: stealing.Reservations}},
 		"delete removes":                               {[]store.Put{a}, op{verbDelete, here, a}, decision{remove: true}},
 		"delete of another life":                       {[]store.Put{a}, op{verbDelete, here, newLife}, decision{}},
 		"delete of nothing":                            {nil, op{verbDelete, here, a}, decision{}},

@@ -92,7 +92,9 @@ var tokenStories = []story{
 			return tx.TrimRefreshTokens(1, hashOf(1), people.RefreshBounds{Used: 1, Unused: 2, YoungSince: after(time.Hour)})
 		})
 		e.Expect(refreshTokensLeft(e, 9)).To(gomega.Equal([]int64{1, 5, 7, 8, 9}))
-		e.insert(func(tx people.Tx) error { return tx.TrimRefreshTokens(1, hashOf(1), people.RefreshBounds{Used: 1, Young: 1}) })
+		e.insert(func(tx people.Tx) error {
+			return tx.TrimRefreshTokens(1, hashOf(1), people.RefreshBounds{Used: 1, Young: 1})
+		})
 		e.Expect(refreshTokensLeft(e, 9)).To(gomega.Equal([]int64{1, 7, 8, 9}))
 	}},
 }
