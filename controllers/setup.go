@@ -59,6 +59,8 @@ type Options struct {
 	Hook func(kind, step string) error
 	// Tracer makes a trace of each reconcile; nil: none.
 	Tracer *tracing.Tracer
+	// Limits bound what the documents of a deployment take; zero: nothing.
+	Limits engine.Limits
 }
 
 // setup adds every controller to a manager.
@@ -73,6 +75,7 @@ func setup(ctx context.Context, mgr manager.Manager, lock *resourcelock.LeaseLoc
 	}
 	e := engine.New(mgr, engine.Options{
 		Store: opts.Store, Term: term, API: api, Clock: opts.Clock, Resync: opts.Resync, Workers: opts.Workers, Hook: opts.Hook, Tracer: opts.Tracer,
+		Limits: opts.Limits,
 	})
 	if err := addKinds(e, mgr, term, opts); err != nil {
 		return err

@@ -99,6 +99,16 @@ type Change struct {
 	Deleted  bool
 }
 
+// Usage is how much the documents of a deployment take: their number, and the bytes of their payloads.
+type Usage struct {
+	Documents, Bytes int64
+}
+
+// Plus returns the sum of both.
+func (u Usage) Plus(other Usage) Usage {
+	return Usage{Documents: u.Documents + other.Documents, Bytes: u.Bytes + other.Bytes}
+}
+
 // Documents is the operator's side. Every write checks the term in its own transaction. Writes that wait may share
 // a transaction; each succeeds or fails by itself, and none is acknowledged before the shared commit is durable.
 type Documents interface {
@@ -108,6 +118,9 @@ type Documents interface {
 	ReservationOwners(ctx context.Context, reservations []string) (map[string]Owner, error)
 	// Owners returns the owner of every document that is not retained, in no order.
 	Owners(ctx context.Context) ([]Owner, error)
+	// Usage returns how much the documents of a namespace take, by deployment ("namespace/name"), retained ones included. A
+	// deployment without documents is absent.
+	Usage(ctx context.Context, namespace string) (map[string]Usage, error)
 	// Put writes a document and its reservations and adds one revision to the feed. An equal write (same UID, generation,
 	// hash, payload, deployment, id, key, reservations, not retained) changes nothing and adds none. Errors: ErrFenced; ErrStale (the recorded UID
 	// is not SeenUID, or the recorded generation of the same UID is higher); *ReservedError; ErrInvalid;

@@ -52,6 +52,9 @@ const (
 	// ReasonHostNotGranted: the install grants hosts to namespaces, and this namespace has no grant of a frontend host: a cluster
 	// admin lists it in the namespace's annotation iam.cardea.dev/allowed-hosts.
 	ReasonHostNotGranted = "HostNotGranted"
+	// ReasonTooMany: the resources of the deployment, or of the namespace, are at the operator's bound on their number or size; what is
+	// in force stays. The operator tries again each minute.
+	ReasonTooMany = "TooMany"
 	// ReasonSuperseded: the management API created this resource, and a declared one has taken its slug.
 	ReasonSuperseded = "Superseded"
 

@@ -65,9 +65,11 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.reason + ": " + r.message }
 
-// answer turns a refusal into an answer: what another resource has already is a 409, anything else the sender's fault.
+// answer turns a refusal into an answer: what another resource has already, and what there is no room for, is a 409, anything else the
+// sender's fault.
 func (r *refusal) answer() *apierror.Error {
-	if r.reason == v1alpha1.ReasonConflict || r.reason == v1alpha1.ReasonSuperseded {
+	switch r.reason {
+	case v1alpha1.ReasonConflict, v1alpha1.ReasonSuperseded, v1alpha1.ReasonTooMany:
 		return apierror.New(http.StatusConflict, "%s", r.message)
 	}
 	return apierror.New(http.StatusBadRequest, "%s", r.message)

@@ -116,7 +116,8 @@ func TestAProviderThatKeepsFailingGetsOneMessageAtATime(t *testing.T) {
 		t.Error("after its rest it gets none, or more than one")
 	}
 	b.leave("p", now, true, time.Time{})
-	if b.enter("p", now) != 0 || b.enter("p", now) != 0 {
+	first := b.enter("p", now)
+	if second := b.enter("p", now); first != 0 || second != 0 {
 		t.Error("it worked, and gets one at a time")
 	}
 }

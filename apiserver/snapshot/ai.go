@@ -73,20 +73,20 @@ func fieldsOf(fields []schemafield.Field) []schemafield.Field {
 }
 
 // Agent is the content of an AIAgent with its view as it is served, around the ids of its tools: those depend on which
-// tools there are.
+// tools there are. Its prompt, of up to 64 KiB, is in the view alone.
 type Agent struct {
 	document.AIAgent
 	before, after []byte
-	// served is the whole view, as it was last served.
-	served atomic.Pointer[servedAgent]
+	// listed are the ids of the tools, as they were last served.
+	listed atomic.Pointer[listedTools]
 	// resolved are the tools that exist, as they were last listed.
 	resolved atomic.Pointer[resolvedTools]
 }
 
-// servedAgent is an agent's view by one state of the tools.
-type servedAgent struct {
+// listedTools are the ids of an agent's tools in its view, by one state of the tools.
+type listedTools struct {
 	tools *generation
-	body  []byte
+	ids   []byte
 }
 
 // resolvedTools are an agent's tools by one state of the tools.
@@ -126,23 +126,25 @@ func (a *Agent) render(e *Entry) error {
 	}
 	at += len(`"tools":[`)
 	a.before, a.after = whole[:at:at], whole[at:]
+	a.SystemPrompt = ""
 	return nil
 }
 
-// AppendAgent appends the served JSON object of an agent. It is made once for each state of the tools.
+// AppendAgent appends the served JSON object of an agent.
 func (s *Snapshot) AppendAgent(to []byte, e *Entry) []byte {
 	agent := ContentOf[Agent](e)
-	if known := agent.served.Load(); known != nil && known.tools == s.tools {
-		return append(to, known.body...)
+	listed := agent.listed.Load()
+	if listed == nil || listed.tools != s.tools {
+		listed = &listedTools{tools: s.tools, ids: s.appendTools(nil, e)}
+		agent.listed.Store(listed)
 	}
-	start := len(to)
-	to = s.appendAgent(to, e, agent)
-	agent.served.Store(&servedAgent{tools: s.tools, body: bytes.Clone(to[start:])})
-	return to
+	to = append(to, agent.before...)
+	to = append(to, listed.ids...)
+	return append(to, agent.after...)
 }
 
-func (s *Snapshot) appendAgent(to []byte, e *Entry, agent *Agent) []byte {
-	to = append(to, agent.before...)
+// appendTools appends the ids of an agent's tools, as JSON strings with commas between them.
+func (s *Snapshot) appendTools(to []byte, e *Entry) []byte {
 	for i, tool := range s.Tools(e) {
 		if i > 0 {
 			to = append(to, ',')
@@ -151,7 +153,7 @@ func (s *Snapshot) appendAgent(to []byte, e *Entry, agent *Agent) []byte {
 		to = strconv.AppendInt(to, tool.ID, 10)
 		to = append(to, '"')
 	}
-	return append(to, agent.after...)
+	return to
 }
 
 // Tools returns the tools of an agent that exist, in declared order, not to be changed. They are looked up once for each state of the

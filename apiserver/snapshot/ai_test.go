@@ -58,3 +58,21 @@ func TestAgentsAreServedWithTheToolsOfTheirSnapshot(t *testing.T) {
 		}
 	}
 }
+
+// A prompt is the largest part of a deployment's resources: it is held once, in the view.
+func TestAnAgentsPromptIsHeldOnce(t *testing.T) {
+	t.Parallel()
+	prompt := strings.Repeat("x", 64<<10)
+	s, err := build([]store.Document{doc(t, "AIAgent", "agent", 1, "", time.Unix(0, 0), document.AIAgent{Name: "Agent", SystemPrompt: prompt})}, store.Position{Revision: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := s.Get(store.Identity{Kind: "AIAgent", Namespace: "ns", Name: "agent"})
+	if view := s.AppendAgent(nil, e); !strings.Contains(string(view), prompt) {
+		t.Error("the view lacks the prompt")
+	}
+	agent := ContentOf[Agent](e)
+	if held := len(agent.SystemPrompt) + len(agent.before) + len(agent.after) + len(e.Body) + len(agent.listed.Load().ids); held > len(prompt)+1024 {
+		t.Errorf("%d bytes are held of a prompt of %d", held, len(prompt))
+	}
+}

@@ -123,7 +123,7 @@ func controllerOptions(st store.Store, keyring *seal.Keyring, opts operatorOptio
 	local, _ := opts.localFrontend() // validated
 	return controllers.Options{
 		Store: st, Keyring: keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Heartbeat: beat, Workers: opts.workers,
-		RequireHostGrants: opts.requireHostGrants, LocalFrontend: local, Tracer: tracer,
+		RequireHostGrants: opts.requireHostGrants, LocalFrontend: local, Tracer: tracer, Limits: opts.limits,
 	}
 }
 

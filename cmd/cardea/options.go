@@ -14,6 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/sharedlimit"
+	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
@@ -72,6 +73,7 @@ type operatorOptions struct {
 	resync            time.Duration
 	workers           int
 	requireHostGrants bool
+	limits            engine.Limits
 	frontendURL       string
 }
 
@@ -80,6 +82,10 @@ func (o *operatorOptions) register(flags *pflag.FlagSet) {
 	flags.IntVar(&o.workers, "workers", 16, "reconciles of one kind at once")
 	flags.BoolVar(&o.requireHostGrants, "require-host-grants", false,
 		"refuse frontend hosts that the namespace's annotation iam.cardea.dev/allowed-hosts does not list (needs ClusterRole cardea-operator-host-grants)")
+	flags.Int64Var(&o.limits.Documents, "max-deployment-documents", 20_000,
+		"resources of a deployment that are put into force; a namespace may have twice as many; 0: unbounded")
+	flags.Int64Var(&o.limits.Bytes, "max-deployment-bytes", 16<<20,
+		"bytes that the resources of a deployment may take in the store and, about two to three times, in each server; a namespace may have twice as many; 0: unbounded")
 	flags.StringVar(&o.frontendURL, "frontend-url", "",
 		"where browsers reach frontend hosts of Staging deployments that are this machine, such as http://localhost:8081: scheme and port of their OAuth issuers; absent: https without a port")
 }
@@ -90,6 +96,9 @@ func (o *operatorOptions) validate() error {
 	}
 	if o.workers < 1 {
 		return fmt.Errorf("--workers is %d: give at least 1", o.workers)
+	}
+	if o.limits.Documents < 0 || o.limits.Bytes < 0 {
+		return errors.New("--max-deployment-documents and --max-deployment-bytes: give a positive number, or 0 for no bound")
 	}
 	_, err := o.localFrontend()
 	return err

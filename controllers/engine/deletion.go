@@ -65,6 +65,7 @@ func (r *reconciler) withdraw(ctx context.Context, s *state) error {
 	if err != nil {
 		return r.refusedWrite(term, err)
 	}
+	r.usages.forget(s.obj.GetNamespace())
 	return nil
 }
 
@@ -111,6 +112,7 @@ func (r *reconciler) sweep(ctx context.Context, id store.Identity) error {
 	if err := r.documents.Delete(ctx, term, stored.Document.Owner); err != nil {
 		return r.refusedWrite(term, err)
 	}
+	r.usages.forget(id.Namespace)
 	log.FromContext(ctx).Info("Removed the document of a resource that is gone", "kind", id.Kind)
 	r.wakeCompetitors(ctx, stored.Reservations)
 	return nil

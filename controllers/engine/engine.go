@@ -44,6 +44,8 @@ type Options struct {
 	Hook func(kind, step string) error
 	// Tracer makes a trace of each reconcile; nil: none.
 	Tracer *tracing.Tracer
+	// Limits bound what the documents of a deployment take.
+	Limits Limits
 }
 
 // Engine runs the kinds added to it.
@@ -62,13 +64,15 @@ type Engine struct {
 	ordered   []kind
 	wake      map[string]chan event.GenericEvent
 	waiters   waiters
+	limits    Limits
+	usages    usages
 }
 
 // New returns an Engine over a manager.
 func New(mgr manager.Manager, opts Options) *Engine {
 	e := &Engine{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), documents: opts.Store, term: opts.Term, api: opts.API, clock: opts.Clock,
-		resync: opts.Resync, workers: opts.Workers, hook: opts.Hook, tracer: opts.Tracer, kinds: map[string]kind{}, wake: map[string]chan event.GenericEvent{},
+		resync: opts.Resync, workers: opts.Workers, hook: opts.Hook, tracer: opts.Tracer, limits: opts.Limits, kinds: map[string]kind{}, wake: map[string]chan event.GenericEvent{},
 	}
 	if e.hook == nil {
 		e.hook = func(string, string) error { return nil }

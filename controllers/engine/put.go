@@ -65,6 +65,9 @@ func (r *reconciler) put(ctx context.Context, s *state) error {
 	if holds(s.stored, s.document, s.reservations) {
 		return nil
 	}
+	if err := r.grow(ctx, s); err != nil {
+		return err
+	}
 	term, err := r.term.Current(ctx)
 	if err != nil {
 		return &storeError{err}
@@ -77,6 +80,7 @@ func (r *reconciler) put(ctx context.Context, s *state) error {
 	if err != nil {
 		return r.refusedWrite(term, err)
 	}
+	r.usages.add(s.obj.GetNamespace(), s.document.Deployment, growth(s.stored, s.document))
 	s.document.Revision = revision
 	s.stored = store.Stored{Document: s.document, Found: true, Reservations: s.reservations}
 	return nil

@@ -74,6 +74,25 @@ func (s *Store) Owners(ctx context.Context) ([]store.Owner, error) {
 	return owners, nil
 }
 
+// Usage returns how much the documents of a namespace take, by deployment.
+func (s *Store) Usage(ctx context.Context, namespace string) (map[string]store.Usage, error) {
+	if err := checkText(store.Identity{}, namespace); err != nil {
+		return nil, err
+	}
+	used := map[string]store.Usage{}
+	err := s.reads().query(ctx, func(row *sql.Rows) error {
+		var deployment string
+		var u store.Usage
+		err := row.Scan(&deployment, &u.Documents, &u.Bytes)
+		used[deployment] = u
+		return err
+	}, `SELECT deployment, COUNT(*), CAST(SUM(LENGTH(payload)) AS BIGINT) FROM documents WHERE namespace = ? GROUP BY deployment`, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("read how much the documents of namespace %s take: %w", namespace, err)
+	}
+	return used, nil
+}
+
 // Put writes a document and its reservations; see store.Documents.
 func (s *Store) Put(ctx context.Context, term store.Term, put store.Put) (int64, error) {
 	checked, err := checkedPut(put)

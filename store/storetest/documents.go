@@ -123,6 +123,37 @@ var documentStories = []story{
 		e.ok(err)
 		e.Expect(owners).To(gomega.ConsistOf(owner("a", "u3"), owner("b", "u2")))
 	}},
+	{name: "the usage of a namespace is that of its deployments' documents, retained ones included", run: func(e *env) {
+		e.begin()
+		first := putOf("a", "u1", 1)
+		second := putOf("b", "u2", 1)
+		second.Deployment += "-other"
+		third := putOf("c", "u3", 1)
+		third.Payload = append(third.Payload, "more"...)
+		elsewhere := putOf("a", "u4", 1)
+		elsewhere.Namespace, elsewhere.ID = "elsewhere", 77
+		for _, put := range []store.Put{first, second, third, elsewhere} {
+			e.put(put)
+		}
+		e.ok(e.store.Retain(e.ctx, e.term, third.Owner))
+		size := func(puts ...store.Put) (u store.Usage) {
+			for _, put := range puts {
+				u.Documents++
+				u.Bytes += int64(len(put.Payload))
+			}
+			return u
+		}
+		used, err := e.store.Usage(e.ctx, first.Namespace)
+		e.ok(err)
+		e.Expect(used).To(gomega.Equal(map[string]store.Usage{first.Deployment: size(first, third), second.Deployment: size(second)}))
+		e.ok(e.store.Delete(e.ctx, e.term, first.Owner))
+		used, err = e.store.Usage(e.ctx, first.Namespace)
+		e.ok(err)
+		e.Expect(used).To(gomega.Equal(map[string]store.Usage{first.Deployment: size(third), second.Deployment: size(second)}))
+		used, err = e.store.Usage(e.ctx, "nowhere")
+		e.ok(err)
+		e.Expect(used).To(gomega.BeEmpty())
+	}},
 	{name: "an equal put over a retained document ends the retention", run: func(e *env) {
 		e.begin()
 		revision := e.put(putOf("a", "u1", 1))

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
@@ -182,5 +184,36 @@ var _ = Describe("Where hosts are granted", func() {
 		Consistently(condition(ctx, acme, v1alpha1.ConditionAccepted)).Should(Equal("False/HostNotGranted"))
 		grant("elsewhere.example, *." + w.namespace + ".example")
 		expectReady(ctx, acme)
+	})
+})
+
+var _ = Describe("A bound on the resources of a deployment", func() {
+	It("refuses what goes beyond it, keeps what is in force, and concerns no other deployment", func(ctx context.Context) {
+		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1), Limits: engine.Limits{Documents: 6}})
+		key := w.tenant(ctx, "acme") // the deployment, an app and a key
+		other := testkit.Deployment(w.namespace, "other")
+		var schemes []*v1alpha1.RateLimitScheme
+		for n := range 4 {
+			schemes = append(schemes, testkit.Scheme(w.namespace, "acme", fmt.Sprint("scheme-", n)))
+		}
+		create(ctx, schemes[0], schemes[1], schemes[2])
+		expectReady(ctx, schemes[0], schemes[1], schemes[2])
+		create(ctx, schemes[3])
+		last := schemes[3]
+		Eventually(condition(ctx, last, v1alpha1.ConditionAccepted)).Should(Equal("False/TooMany"))
+		Expect(lazyConditions{last}.String()).To(ContainSubstring("acme are at their bound of 6"))
+
+		refused := w.ask("POST", schemesPath, key, `{"slug":"over-http","name":"x","rules":[{"unit":"minute","duration":1,"max_requests":5}]}`)
+		Expect(refused.Status).To(Equal(409), string(refused.Raw))
+		Expect(w.do("GET", schemesPath+"/scheme-0", key, "").Status).To(Equal(200))
+		create(ctx, other)
+		expectReady(ctx, other)
+
+		Expect(cluster.Client.Delete(ctx, schemes[0])).To(Succeed())
+		Eventually(func() bool { return w.held(ctx, v1alpha1.KindRateLimitScheme, "scheme-0").Found }).Should(BeFalse())
+		update(ctx, last, func(r *v1alpha1.RateLimitScheme) {
+			r.SetAnnotations(map[string]string{v1alpha1.AnnotationReconcileRequestedAt: "now"})
+		})
+		expectReady(ctx, last)
 	})
 })

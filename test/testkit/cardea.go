@@ -21,6 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/authn"
 	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/controllers"
+	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/sqlstore"
@@ -44,6 +45,8 @@ type OperatorOptions struct {
 	Keyring *seal.Keyring
 	// RequireHostGrants lets a namespace declare the hosts alone that its annotation lists.
 	RequireHostGrants bool
+	// Limits bound what the documents of a deployment take; zero: nothing.
+	Limits engine.Limits
 }
 
 // StartOperator runs an operator without leader election over a store until Stop.
@@ -60,7 +63,7 @@ func StartOperator(config *rest.Config, st store.Store, opts OperatorOptions) (*
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := controllers.NewManager(ctx, config, nil, opts.Log, controllers.Options{
 		Store: st, Clock: opts.Clock, Random: rand.Reader, Resync: opts.Resync, Heartbeat: 300 * time.Millisecond, Workers: 8, Hook: opts.Hook,
-		Keyring: opts.Keyring, RequireHostGrants: opts.RequireHostGrants,
+		Keyring: opts.Keyring, RequireHostGrants: opts.RequireHostGrants, Limits: opts.Limits,
 	})
 	if err != nil {
 		cancel()

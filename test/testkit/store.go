@@ -86,6 +86,15 @@ func (s *Interruptible) ReservationOwners(ctx context.Context, reservations []st
 	return engine.ReservationOwners(ctx, reservations)
 }
 
+// Usage implements store.Documents.
+func (s *Interruptible) Usage(ctx context.Context, namespace string) (map[string]store.Usage, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.Usage(ctx, namespace)
+}
+
 // Put implements store.Documents.
 func (s *Interruptible) Put(ctx context.Context, term store.Term, put store.Put) (int64, error) {
 	engine, err := s.reach()

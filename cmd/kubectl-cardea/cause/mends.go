@@ -32,6 +32,8 @@ var mends = map[cause]string{
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonHostNotGranted}: "let a cluster admin add the host to those in the annotation " + v1alpha1.AnnotationAllowedHosts +
 		" of namespace {namespace}",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSuperseded}: "delete this one, the declared one is in force: kubectl delete {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonTooMany}: "delete resources of the deployment that nobody needs, or let a cluster admin raise the operator's " +
+		"--max-deployment-documents or --max-deployment-bytes; the operator tries again each minute",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}: "set spec.secretTemplate.name to another name, by which nothing is lost; the Secret with the signing key of an IdentityDeployment " +
 		"or OAuthApp has one name alone: copy what is in the way into a Secret of another name, let who uses it name that one, and delete it then. " +
 		"Without that, deleting that Secret loses for good what it holds, so first find out who uses it",
