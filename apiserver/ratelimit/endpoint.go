@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"math/bits"
 	"strings"
 )
 
@@ -21,6 +22,9 @@ type masks struct {
 }
 
 const methods = 9
+
+// methodNames are the methods that a pattern can name, by their position in masks.
+var methodNames = [methods]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
 
 // methodIndex is a method's position in masks, -1 for one that no pattern can name.
 func methodIndex(method string) int {
@@ -123,4 +127,21 @@ func (m *matcher) match(method, path string) uint64 {
 		}
 	}
 	return mask
+}
+
+// widest returns the largest number of rules that match one request.
+func (m *matcher) widest() (most int) {
+	at := func(path string) {
+		for _, method := range methodNames {
+			most = max(most, bits.OnesCount64(m.match(method, path)))
+		}
+	}
+	at("")
+	for path := range m.exact {
+		at(path)
+	}
+	for prefix := range m.prefixes {
+		at(prefix)
+	}
+	return most
 }

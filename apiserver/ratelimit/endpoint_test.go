@@ -136,3 +136,31 @@ func TestAddressOf(t *testing.T) {
 		t.Error("an IPv4 address counts for itself, mapped or not")
 	}
 }
+
+func TestWidest(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		endpoints [][]string
+		want      int
+	}{
+		"none":                         {nil, 0},
+		"everything":                   {[][]string{{"*"}, {"/*"}, {"GET *"}}, 3},
+		"apart":                        {[][]string{{"/a"}, {"/b"}, {"/c/*"}, {"POST /c"}}, 1},
+		"one within the other":         {[][]string{{"/a/*"}, {"/a/b/*"}, {"/a/b/c"}, {"/a/c"}}, 3},
+		"a rule with many endpoints":   {[][]string{{"/a", "/b", "/c/*"}, {"/a"}}, 2},
+		"other methods":                {[][]string{{"GET /a"}, {"POST /a"}, {"PUT /a"}}, 1},
+		"a method and all":             {[][]string{{"GET /a"}, {"/a"}, {"*"}}, 3},
+		"a GET that HEAD counts as":    {[][]string{{"GET /a"}, {"GET /*"}}, 2},
+		"a HEAD beside what counts it": {[][]string{{"GET /a"}, {"HEAD /a"}, {"HEAD *"}, {"GET *"}}, 2},
+	} {
+		var m matcher
+		for i, endpoints := range tc.endpoints {
+			for _, endpoint := range endpoints {
+				m.add(endpoint, 1<<i)
+			}
+		}
+		if got := m.widest(); got != tc.want {
+			t.Errorf("%s: %d rules match one request, want %d", name, got, tc.want)
+		}
+	}
+}

@@ -125,7 +125,9 @@ type program struct {
 	ofMode [modeCount]uint64
 	// appRules are the rules of the modes per_app and per_app_and_ip.
 	appRules uint64
-	layout   *layout
+	// widest is the largest number of rules that match one request.
+	widest int
+	layout *layout
 }
 
 // layout is how the counters of a scheme lie in blocks, one block for each mode and subject. Programs that differ in limits and
@@ -220,6 +222,12 @@ func (s *Scheme) Group(r *Request) string {
 	return "k" + id + "." + strconv.FormatUint(r.Key, 36)
 }
 
+// Widest returns the largest number of rules of the scheme that match one request.
+func (s *Scheme) Widest() int { return s.program.Load().widest }
+
+// Deployment returns the scheme's deployment, "namespace/name".
+func (s *Scheme) Deployment() string { return s.deployment }
+
 // Lasts returns for how long counters of the scheme may still count something, in microseconds from a moment.
 func (s *Scheme) Lasts(now Instant) (longest int64) {
 	rules := s.program.Load().rules
@@ -287,6 +295,7 @@ func compile(rules []scheme.Rule, before *program) *program {
 		p.ofMode[rule.Mode] |= bit
 		p.rules = append(p.rules, rule)
 	}
+	p.widest = p.matcher.widest()
 	return p
 }
 

@@ -3,6 +3,7 @@ package sharedlimit
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 )
 
@@ -44,8 +46,8 @@ func groups(r *ratelimit.Request, counters []ratelimit.Counter, wanted func(i in
 // ask asks for the counters that are not taken. It tells whether every counter gave one; if not, all are given back, and the
 // decision knows how long to wait. An error means that Redis did not answer: all are given back.
 func (c *Counters) ask(ctx context.Context, r *ratelimit.Request, d *decision) (bool, error) {
-	for _, g := range groups(r, d.counters, func(i int) bool { return !d.taken[i] }) {
-		granted, err := c.call(ctx, g, d, true)
+	for _, g := range groups(r, d.counters, func(i int) bool { return !d.taken[i] && !d.own[i] }) {
+		granted, err := c.call(ctx, deploymentOf(r), g, d, true)
 		if err != nil || !granted {
 			c.leases.release(d)
 			return false, err
@@ -57,7 +59,11 @@ func (c *Counters) ask(ctx context.Context, r *ratelimit.Request, d *decision) (
 // refill asks for more of the counters whose leases are nearly spent.
 func (c *Counters) refill(counters []ratelimit.Counter, r *ratelimit.Request) {
 	d := decision{now: c.opts.Clock(), counters: counters, until: time.Now().Add(callWithin)}
+	c.ownLimits(r, &d)
 	low := func(i int) bool {
+		if d.own[i] {
+			return false
+		}
 		key := keyOf(&counters[i])
 		s := c.leases.shard(&key)
 		s.Lock()
@@ -66,19 +72,31 @@ func (c *Counters) refill(counters []ratelimit.Counter, r *ratelimit.Request) {
 		return held.flight == nil && held.low(d.now.Steady)
 	}
 	for _, g := range groups(r, counters, low) {
-		if _, err := c.call(context.Background(), g, &d, false); err != nil {
-			c.failed(err)
+		if _, err := c.call(context.Background(), deploymentOf(r), g, &d, false); err != nil {
+			c.failed(err, deploymentOf(r))
 			return
 		}
 	}
 }
 
-// call asks Redis once. Where spend says so, one request of every counter is the caller's at once, and marked as taken.
-func (c *Counters) call(ctx context.Context, g group, d *decision, spend bool) (bool, error) {
+// errBusy says that a deployment's calls wait for Redis already, as many as may. It says nothing about Redis.
+var errBusy = errors.New("too many calls of this deployment wait for Redis")
+
+// call asks Redis once, for a deployment. Where spend says so, one request of every counter is the caller's at once, and marked as taken.
+func (c *Counters) call(ctx context.Context, deployment string, g group, d *decision, spend bool) (bool, error) {
 	client := c.client.Load()
 	if client == nil {
 		return false, fmt.Errorf("redis was not reached yet")
 	}
+	bounded, cancel := context.WithDeadline(ctx, d.until)
+	defer cancel()
+	done, err := c.slots.Begin(bounded, egress.Asker{Deployment: deployment})
+	if err != nil {
+		c.calls.WithLabelValues("busy").Inc()
+		c.busy.Add(1)
+		return false, errBusy
+	}
+	defer done()
 	keys, args := make([]string, 2*len(g.counters)), make([]string, 1, 1+12*len(g.counters))
 	args[0] = strconv.Itoa(c.peers.Load().count)
 	flight := make(chan struct{})
@@ -89,8 +107,6 @@ func (c *Counters) call(ctx context.Context, g group, d *decision, spend bool) (
 		keys[n], keys[len(g.counters)+n] = name.counter, name.mark
 	}
 	sent := c.opts.Clock().Steady
-	bounded, cancel := context.WithDeadline(ctx, d.until)
-	defer cancel()
 	raw, err := c.grant.Exec(bounded, *client, keys, args).ToArray()
 	answers, granted, err := readAnswer(raw, err, len(g.counters))
 	if err != nil {
@@ -114,7 +130,7 @@ func (c *Counters) call(ctx context.Context, g group, d *decision, spend bool) (
 	}
 	close(flight)
 	if err == nil {
-		c.failures.Store(0)
+		c.failures.reset()
 		outcome := "denied"
 		if granted {
 			outcome = "granted"

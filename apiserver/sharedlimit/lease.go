@@ -180,6 +180,9 @@ type decision struct {
 	taken [128]bool
 	// from are the cells that the reserved tokens were charged to.
 	from [128]int64
+	// own are the counters that are not shared, and limits those of this process, nil where all are shared.
+	own    [128]bool
+	limits []int64
 	// waits are the refusals' times, by counter.
 	waits  [128]int64
 	flight <-chan struct{}
@@ -211,11 +214,14 @@ func (l *leases) reserve(d *decision, patient bool) state {
 	answer := reserved
 	d.refill = false
 	for i := range d.counters {
+		d.taken[i], d.waits[i] = false, 0
+		if d.own[i] {
+			continue
+		}
 		key := keyOf(&d.counters[i])
 		s := l.shard(&key)
 		s.Lock()
 		held := s.of(key, d.now.Steady)
-		d.taken[i], d.waits[i] = false, 0
 		switch {
 		case held.give(d, i):
 			d.refill = d.refill || held.flight == nil && held.low(d.now.Steady)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -19,7 +20,7 @@ const (
 	beatEvery = 250 * time.Millisecond
 	// silence is after when a replica counts no longer.
 	silence = 3 * time.Second
-	// failuresMost is how many calls may fail one after another before none is made.
+	// failuresMost is how many calls may fail one after another before none is made, if they are of two deployments or heartbeats are among them.
 	failuresMost = 3
 	// settle is how long after its return Redis is only told of what was admitted without it: every replica tells before any leases.
 	settle = 3 * beatEvery
@@ -27,11 +28,39 @@ const (
 	idle = 2 * time.Minute
 )
 
-// failed notes a call that Redis did not answer. A call that it refused says something about the call alone: the next is made.
-func (c *Counters) failed(err error) {
-	if err != nil && !refusedCall(err) && c.failures.Add(1) >= failuresMost {
+// failed notes a call that Redis did not answer, of a deployment, or of nobody: a heartbeat. A call that it refused says something about the
+// call alone: the next is made.
+func (c *Counters) failed(err error, deployment string) {
+	if err != nil && !errors.Is(err, errBusy) && !refusedCall(err) && c.failures.add(deployment) {
 		c.leave(err)
 	}
+}
+
+// failures are the calls that failed one after another. One deployment's calls alone may fail for what that deployment asks.
+type failures struct {
+	mu    sync.Mutex
+	count int
+	// first is the deployment of the first, "" for a heartbeat, and others tells that there are failures of another, or of heartbeats.
+	first  string
+	others bool
+}
+
+// add counts a failure and reports whether there are enough to take Redis for away.
+func (f *failures) add(deployment string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.count == 0 {
+		f.first = deployment
+	}
+	f.count++
+	f.others = f.others || deployment == "" || deployment != f.first
+	return f.others && f.count >= failuresMost
+}
+
+func (f *failures) reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count, f.others = 0, false
 }
 
 // outOfService are the beginnings of errors by which Redis says that it serves nothing, or not here.
@@ -57,12 +86,17 @@ func (c *Counters) alone(r *ratelimit.Request, out *ratelimit.Result, d *decisio
 	c.leases.release(d)
 	c.opts.Engine.Peek(d.now, r, out)
 	if len(out.Rules) != len(d.counters) { // the scheme changed meanwhile
-		d.counters = ratelimit.Applying(r, nil)
+		d.counters, d.own = ratelimit.Applying(r, nil), [128]bool{}
+		c.ownLimits(r, d)
 	}
 	var buffer [8]int64
 	limits := buffer[:0]
 	peers, outage := c.peers.Load(), c.outage.Load()
 	for i := range d.counters {
+		if d.own[i] {
+			limits = append(limits, peers.part(d.counters[i].Rule.Limit))
+			continue
+		}
 		own := int64(0)
 		if i < len(out.Rules) {
 			own = d.counters[i].Rule.Limit - out.Rules[i].Remaining
@@ -75,7 +109,7 @@ func (c *Counters) alone(r *ratelimit.Request, out *ratelimit.Result, d *decisio
 	if !out.Allowed {
 		return
 	}
-	for _, g := range groups(r, d.counters, func(int) bool { return true }) {
+	for _, g := range groups(r, d.counters, func(i int) bool { return !d.own[i] }) {
 		for _, i := range g.counters {
 			key := keyOf(&d.counters[i])
 			s := c.leases.shard(&key)
@@ -105,11 +139,7 @@ func (l *leases) localLimit(of *ratelimit.Counter, now, own int64, outage uint64
 	if held.answered {
 		left = min(left, held.remaining+held.tokens(now))
 	}
-	share := left / int64(p.count)
-	if left%int64(p.count) > int64(p.rank) {
-		share++
-	}
-	held.outage, held.limit, held.localLimit = outage, of.Rule.Limit, own+share
+	held.outage, held.limit, held.localLimit = outage, of.Rule.Limit, own+p.part(left)
 	return held.localLimit
 }
 
@@ -134,7 +164,7 @@ func (c *Counters) Run(ctx context.Context) error {
 			return nil
 		case err != nil:
 			back = time.Time{}
-			c.failed(err)
+			c.failed(err, "")
 			if missed++; missed == failuresMost {
 				c.opts.Log.Info("Redis has not been reached since the start: limits are kept by each replica's share until it answers. "+
 					"Check its address, password and certificate", "error", err.Error())
@@ -146,7 +176,7 @@ func (c *Counters) Run(ctx context.Context) error {
 			c.tell(ctx)
 			if time.Since(back) >= settle {
 				back = time.Time{}
-				c.failures.Store(0)
+				c.failures.reset()
 				c.away.Store(false)
 				c.tell(ctx)
 				c.opts.Log.Info("Redis is back: limits are shared again", "replicas", c.peers.Load().count)
@@ -285,7 +315,7 @@ func (c *Counters) tellOne(ctx context.Context, shard int, key counterKey, now r
 	bounded, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	if err := c.grant.Exec(bounded, *client, []string{name.counter, name.mark}, args).Error(); err != nil {
-		c.failed(err)
+		c.failed(err, "")
 		return false
 	}
 	s.Lock()

@@ -6,6 +6,9 @@
 // much longer than the rule's, so that the promise holds for the moments of spending. Where little is left, a lease is of one request:
 // then every request asks.
 //
+// All deployments share one Redis. A deployment has few calls under way at once, its failures alone are no outage, and a scheme of which one
+// request charges too many counters is not shared: of its limits each replica has an equal part.
+//
 // Without Redis (outage.go) each replica goes on in its own engine, with its part of what was left.
 package sharedlimit
 
@@ -13,6 +16,8 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
+	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/rueidis"
 
+	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 )
 
@@ -31,6 +37,16 @@ var heartbeatSource string
 
 // callWithin bounds the calls to Redis, its own and others', that one request waits for.
 const callWithin = 50 * time.Millisecond
+
+// countersMost is how many counters of a scheme one request may charge for the scheme to be shared: each takes up to 10 µs of Redis' one
+// thread, and 600 bytes of its memory for each subject.
+const countersMost = 16
+
+// callsMost are the calls of one replica under way, callsAtOnce those of one deployment: more wait for their turn as long as for Redis.
+const (
+	callsMost   = 256
+	callsAtOnce = 16
+)
 
 // Options are what Counters need.
 type Options struct {
@@ -58,7 +74,9 @@ type Counters struct {
 	// away: decisions are made here alone.
 	away atomic.Bool
 	// failures are the calls that failed one after another.
-	failures atomic.Int32
+	failures failures
+	// slots admit calls.
+	slots *egress.Slots
 	// outage numbers the times that Redis was away.
 	outage atomic.Uint64
 	peers  atomic.Pointer[peers]
@@ -66,10 +84,21 @@ type Counters struct {
 	offset atomic.Int64
 	mark   string
 	calls  *prometheus.CounterVec
+	// busy counts the calls that were not made for want of a slot.
+	busy atomic.Uint64
 }
 
 // peers are the replicas as they were last heard of.
 type peers struct{ count, rank int }
+
+// part is this replica's part of a number: over all replicas the parts are the number.
+func (p *peers) part(of int64) int64 {
+	part := of / int64(p.count)
+	if of%int64(p.count) > int64(p.rank) {
+		part++
+	}
+	return part
+}
 
 // CheckURL tells whether a URL is one of Redis. The error may repeat it, with its password.
 func CheckURL(url string) error {
@@ -88,9 +117,10 @@ func New(opts Options) (*Counters, error) {
 	c := &Counters{
 		opts: opts, node: rand.Text(), grant: rueidis.NewLuaScript(grantSource), beat: rueidis.NewLuaScript(heartbeatSource),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cardea_ratelimit_shared_calls_total", Help: "Calls for leases of shared counters, by outcome: granted, denied, failed.",
+			Name: "cardea_ratelimit_shared_calls_total", Help: "Calls for leases of shared counters, by outcome: granted, denied, failed, busy (not made, because too many of the deployment were under way).",
 		}, []string{"outcome"}),
 	}
+	c.slots = egress.NewSlots(egress.Bounds{AtOnce: callsMost, DeploymentAtOnce: callsAtOnce}, time.Now)
 	c.leases.init()
 	c.peers.Store(&peers{count: max(1, opts.Replicas)})
 	c.away.Store(true)
@@ -106,13 +136,24 @@ func New(opts Options) (*Counters, error) {
 	return c, nil
 }
 
+// Busy returns how many calls were not made because too many of their deployment were under way.
+func (c *Counters) Busy() uint64 {
+	if c == nil {
+		return 0
+	}
+	return c.busy.Load()
+}
+
 // Degraded tells whether counters are not shared at present.
 func (c *Counters) Degraded() bool { return c.away.Load() }
 
 // Peek tells how a request would be judged, as far as is known here, and charges nothing.
 func (c *Counters) Peek(r *ratelimit.Request, out *ratelimit.Result) {
-	c.opts.Engine.Peek(c.opts.Clock(), r, out)
-	for i, counter := range ratelimit.Applying(r, nil) {
+	d := decision{now: c.opts.Clock(), counters: ratelimit.Applying(r, nil)}
+	own := *r
+	own.Limits = c.ownLimits(r, &d)
+	c.opts.Engine.Peek(d.now, &own, out)
+	for i, counter := range d.counters {
 		if i >= len(out.Rules) {
 			return
 		}
@@ -130,6 +171,7 @@ func (c *Counters) Decide(ctx context.Context, r *ratelimit.Request, out *rateli
 		out.Allowed, out.Blocked, out.RetryAfter, out.Rules = true, -1, 0, out.Rules[:0]
 		return
 	}
+	d.limits = c.ownLimits(r, &d)
 	for tries := 0; ; tries++ {
 		d.now = c.opts.Clock()
 		state := c.leases.reserve(&d, tries < patience)
@@ -141,7 +183,7 @@ func (c *Counters) Decide(ctx context.Context, r *ratelimit.Request, out *rateli
 			}
 			return
 		case state == refused:
-			c.deny(out, &d)
+			c.deny(r, out, &d)
 			return
 		case c.away.Load():
 			c.alone(r, out, &d)
@@ -160,14 +202,14 @@ func (c *Counters) Decide(ctx context.Context, r *ratelimit.Request, out *rateli
 		granted, err := c.ask(ctx, r, &d)
 		switch {
 		case err != nil:
-			c.failed(err)
+			c.failed(err, deploymentOf(r))
 			c.alone(r, out, &d)
 		case granted:
 			c.admit(r, out, &d)
 		case tries < patience && !d.refusedBy():
 			continue // a calendar period ended between the clocks: ask about the next
 		default:
-			c.deny(out, &d)
+			c.deny(r, out, &d)
 		}
 		return
 	}
@@ -189,18 +231,67 @@ func wait(ctx context.Context, flight <-chan struct{}, until time.Time) bool {
 	return true
 }
 
-// admit notes what was spent and reports.
+// ownLimits are the limits of this process' own counters where a scheme is not shared, nil where all are: its parts of that scheme's limits,
+// and none of those that are shared. It marks the counters that are not shared.
+func (c *Counters) ownLimits(r *ratelimit.Request, d *decision) (limits []int64) {
+	wide := func(s *ratelimit.Scheme) bool { return s != nil && s.Widest() > countersMost }
+	scheme, appScheme := wide(r.Scheme), wide(r.AppScheme)
+	if !scheme && !appScheme {
+		return nil
+	}
+	peers := c.peers.Load()
+	for i := range d.counters {
+		limit := int64(math.MaxInt32)
+		if d.counters[i].OfApp && appScheme || !d.counters[i].OfApp && scheme {
+			d.own[i], limit = true, peers.part(d.counters[i].Rule.Limit)
+		}
+		limits = append(limits, limit)
+	}
+	return limits
+}
+
+// deploymentOf is the deployment that a request counts for.
+func deploymentOf(r *ratelimit.Request) string {
+	if r.Scheme != nil {
+		return r.Scheme.Deployment()
+	}
+	return r.AppScheme.Deployment()
+}
+
+// admit notes what was spent and reports. Where a scheme is not shared, it may still refuse.
 func (c *Counters) admit(r *ratelimit.Request, out *ratelimit.Result, d *decision) {
+	if d.limits != nil {
+		own := *r
+		own.Limits = d.limits
+		if c.opts.Engine.Decide(d.now, &own, out); !out.Allowed {
+			c.leases.release(d)
+		}
+		c.leases.report(out, d)
+		return
+	}
 	c.opts.Engine.Record(d.now, r, out)
 	out.Allowed, out.Blocked, out.RetryAfter = true, -1, 0
 	c.leases.report(out, d)
 }
 
 // deny reports a refusal: nothing was spent.
-func (c *Counters) deny(out *ratelimit.Result, d *decision) {
+func (c *Counters) deny(r *ratelimit.Request, out *ratelimit.Result, d *decision) {
+	if d.limits != nil {
+		own := *r
+		own.Limits = d.limits
+		c.opts.Engine.Peek(d.now, &own, out)
+	}
+	known := out.Rules[:0]
+	if d.limits != nil && len(out.Rules) == len(d.counters) {
+		known = slices.Clone(out.Rules)
+	}
 	out.Allowed, out.Blocked, out.RetryAfter, out.Rules = false, -1, 0, out.Rules[:0]
 	for i := range d.counters {
-		out.Rules = append(out.Rules, ratelimit.RuleState{Rule: d.counters[i].Rule})
+		state := ratelimit.RuleState{Rule: d.counters[i].Rule}
+		if d.own[i] && i < len(known) {
+			state = known[i]
+		}
+		out.Rules = append(out.Rules, state)
 	}
 	c.leases.report(out, d)
 	for i := range out.Rules {

@@ -59,7 +59,12 @@ func TestRedisNeverReachedIsLoggedOnceWithItsCause(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- counters.Run(ctx) }()
 	line := <-lines
-	for counters.failures.Load() < 2*failuresMost { // further heartbeats fail
+	failed := func() int {
+		counters.failures.mu.Lock()
+		defer counters.failures.mu.Unlock()
+		return counters.failures.count
+	}
+	for failed() < 2*failuresMost { // further heartbeats fail
 		if err := ctx.Err(); err != nil {
 			t.Fatal(err)
 		}
