@@ -50,7 +50,10 @@ func (u *Unit) ChangeMember(by people.Member, membership int64, change MemberCha
 		}
 		m.Role = *change.Role
 	}
-	if change.Owner != nil && *change.Owner != m.Owner {
+	if change.Owner != nil && *change.Owner == m.Owner {
+		change.Owner = nil
+	}
+	if change.Owner != nil {
 		if !by.Owner {
 			return m, ErrOwnersOnly
 		}
@@ -67,7 +70,34 @@ func (u *Unit) ChangeMember(by people.Member, membership int64, change MemberCha
 	if err := u.UpdateMember(m); err != nil {
 		return m, err
 	}
+	if change.Owner != nil {
+		if err := u.notifyOwnership(by, m); err != nil {
+			return m, err
+		}
+	}
 	return m, u.Audit("organization.member_changed", object("membership", m.ID))
+}
+
+// notifyOwnership tells a member by mail that they own an organization, or no longer do, and the owner in whose name that was done.
+func (u *Unit) notifyOwnership(by, m people.Member) error {
+	organization := delivery.Quoted(m.Organization.Name, "an organization")
+	what := "no longer an owner of the organization " + organization + "."
+	if m.Owner {
+		what = "an owner of the organization " + organization + " now."
+	}
+	if err := u.Notify(m.User, "You are "+what); err != nil || by.User == m.User {
+		return err
+	}
+	return u.notifyOf(by, m, " is "+what)
+}
+
+// notifyOf tells a member by mail what was done to another in their name.
+func (u *Unit) notifyOf(by, m people.Member, what string) error {
+	user, _, err := u.User(m.User)
+	if err != nil {
+		return err
+	}
+	return u.Notify(by.User, delivery.Quoted(user.Email, "A member")+what)
 }
 
 // RemoveMember ends a membership. An owner's is ended by owners, never the last one's; others' by who holds all permissions of their role.
@@ -87,6 +117,17 @@ func (u *Unit) RemoveMember(by people.Member, membership int64) (people.Member, 
 	}
 	if _, err := u.DeleteMember(m.Organization.ID, m.User); err != nil {
 		return m, err
+	}
+	if by.User != m.User {
+		organization := delivery.Quoted(m.Organization.Name, "an organization")
+		if err := u.Notify(m.User, "You were removed from the organization "+organization+"."); err != nil {
+			return m, err
+		}
+		if m.Owner {
+			if err := u.notifyOf(by, m, ", an owner, was removed from the organization "+organization+"."); err != nil {
+				return m, err
+			}
+		}
 	}
 	return m, u.Audit("organization.member_removed", object("membership", m.ID))
 }

@@ -9,7 +9,7 @@ import (
 func (u *Unit) dropUnproven(e people.Email, emails []people.Email) error {
 	for _, drop := range []func() error{
 		func() error { return u.dropPassword(e.User) },
-		func() error { return u.revokeKeysOf(e.User) },
+		func() error { return u.revokeKeysOf(e.User, "system", "owner_unproven") },
 		func() error { return u.dropPhones(e.User) },
 		func() error { return u.dropEmails(e, emails) },
 		func() error { _, err := u.leaveOthers(e.User, "system", "session.evicted"); return err },
@@ -32,21 +32,22 @@ func (u *Unit) dropPassword(user int64) error {
 // keysAtOnce is how many keys are read at once.
 const keysAtOnce = 100
 
-func (u *Unit) revokeKeysOf(user int64) error {
+// revokeKeysOf revokes all keys of a user, for a reason.
+func (u *Unit) revokeKeysOf(user int64, actor, reason string) error {
 	for before := int64(0); ; {
 		keys, err := u.ListAPIKeys(people.APIKeyFilter{Owner: user, Before: before}, keysAtOnce)
 		if err != nil || len(keys) == 0 {
 			return err
 		}
 		for i := range keys {
-			revoked, err := u.RevokeKey(&keys[i], "owner_unproven")
+			revoked, err := u.RevokeKey(&keys[i], reason)
 			if err != nil {
 				return err
 			}
 			if !revoked {
 				continue
 			}
-			if err := u.AuditAs("system", "api_key.revoked", object("api_key", keys[i].ID), u.Session); err != nil {
+			if err := u.AuditAs(actor, "api_key.revoked", object("api_key", keys[i].ID), u.Session); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
+	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/session"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/redirecturi"
@@ -84,7 +85,15 @@ func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 	if r.Has("consent") || r.Has("select_account") {
 		offer.Step = StepDecide
 	}
+	if offer.Step == StepDecide && r.firstOffline(grants) && !u.Fresh(person.SignIn) {
+		return Offer{Step: StepProve}, nil
+	}
 	return offer, nil
+}
+
+// firstOffline reports whether the client asks for tokens that outlive the sign-in and was granted none before.
+func (r *Request) firstOffline(grants []people.Grant) bool {
+	return slices.Contains(r.Scopes, ScopeOffline) && !slices.ContainsFunc(grants, func(g people.Grant) bool { return slices.Contains(g.Scopes, ScopeOffline) })
 }
 
 // proofDue tells whether the person has to prove once more who they are. What they proved since the request came counts.
@@ -247,9 +256,19 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	if !deleted { // another tab was faster
 		return "", ErrRequestUnknown
 	}
-	grant, err := r.grant(u, person, place)
+	before, err := r.granted(u, person.User)
 	if err != nil {
 		return "", err
+	}
+	grant, err := r.grant(u, person, place, before)
+	if err != nil {
+		return "", err
+	}
+	if r.firstOffline(before) {
+		change := "The app " + delivery.Quoted(r.Client.Name, "without a name") + " was granted access to your account that lasts while you are signed out."
+		if err := u.Notify(person.User, change); err != nil {
+			return "", err
+		}
 	}
 	if err := r.noteUse(u); err != nil {
 		return "", err
@@ -288,13 +307,9 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 }
 
 // grant records what the person grants, beside what they granted the client there before.
-func (r *Request) grant(u *account.Unit, person *Person, place Place) (people.Grant, error) {
+func (r *Request) grant(u *account.Unit, person *Person, place Place, before []people.Grant) (people.Grant, error) {
 	g := people.Grant{App: r.App.Entry.ID, Client: r.Client.ID, User: person.User, Scopes: r.Scopes, Resources: r.Resources, CreatedAt: u.Now, UpdatedAt: u.Now}
 	g.Organization, g.Workspace = place.IDs()
-	before, err := r.granted(u, person.User)
-	if err != nil {
-		return g, err
-	}
 	for _, b := range before {
 		if b.Organization == g.Organization && b.Workspace == g.Workspace {
 			g.Scopes, g.Resources = union(b.Scopes, g.Scopes), union(b.Resources, g.Resources)

@@ -16,7 +16,7 @@ const (
 	ScopeEmail   = "email"
 	ScopePhone   = "phone"
 	ScopeGroups  = "groups"
-	ScopeOffline = "offline_access"
+	ScopeOffline = account.ScopeOffline
 )
 
 // BuiltIn are the names of the scopes that every app has.

@@ -121,6 +121,14 @@ func OrganizationDeletedMail(app, organization string) Mail {
 	}
 }
 
+// Quoted returns a name in quotation marks, as mails show it, or instead if nothing of it is left.
+func Quoted(name, instead string) string {
+	if name = plainName(name, ""); name == "" {
+		return instead
+	}
+	return "“" + name + "”"
+}
+
 // maxName is the length of a name in a mail, in characters.
 const maxName = 80
 

@@ -109,7 +109,7 @@ var endpoints = map[string]endpoint{
 	"POST /me/phone-numbers/{id}/make-primary":                    {serve: makePhonePrimary, signedIn: true, fresh: true, changes: true},
 	"DELETE /me/phone-numbers/{id}":                               {serve: removePhone, signedIn: true, fresh: true, changes: true},
 	"GET /me/api-keys":                                            {serve: listAPIKeys, signedIn: true},
-	"POST /me/api-keys":                                           {serve: addAPIKey, signedIn: true, changes: true, perDay: ownADay},
+	"POST /me/api-keys":                                           {serve: addAPIKey, signedIn: true, fresh: true, changes: true, perDay: ownADay},
 	"DELETE /me/api-keys/{id}":                                    {serve: removeAPIKey, signedIn: true, changes: true, perDay: ownADay},
 	"GET /me/api-key-apps":                                        {serve: listKeyApps, signedIn: true},
 	"GET /me/organization-memberships":                            {serve: listOrganizationMemberships, signedIn: true},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/body"
+	"github.com/cardea-iam/cardea/apiserver/delivery"
 	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -68,6 +69,9 @@ func addAPIKey(c *call) (reply, error) {
 		asked.Owner = user.ID
 		k, secret, err := u.CreateKey(asked, wanted.app.EffectiveKeyPrefix())
 		if err != nil {
+			return reply{}, err
+		}
+		if err := u.Notify(user.ID, "An API key that acts for you was made: "+delivery.Quoted(k.Name, "without a name")+"."); err != nil {
 			return reply{}, err
 		}
 		return reply{data: enduserapi.OwnApiKeyWithSecret{Key: viewAPIKey(k), Secret: secret.Plain()}}, u.Audit("api_key.created", "api_key:"+format(k.ID))

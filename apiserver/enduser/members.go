@@ -87,14 +87,21 @@ func changeMember(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	c.fresh = change.Owner != nil
 	return changeMembership(c, func(u *unit, by people.Member, id int64) (people.Member, error) {
 		return u.ChangeMember(by, id, change)
 	})
 }
 
-// removeMember ends somebody's membership.
+// removeMember ends somebody's membership; an owner's only by fresh proof.
 func removeMember(c *call) (reply, error) {
-	return changeMembership(c, func(u *unit, by people.Member, id int64) (people.Member, error) { return u.RemoveMember(by, id) })
+	return changeMembership(c, func(u *unit, by people.Member, id int64) (people.Member, error) {
+		m, err := u.RemoveMember(by, id)
+		if err == nil && m.Owner {
+			err = u.requireFresh()
+		}
+		return m, err
+	})
 }
 
 func changeMembership(c *call, change func(*unit, people.Member, int64) (people.Member, error)) (reply, error) {

@@ -60,12 +60,14 @@ func (u *unit) provenReset(id int64) (people.Attempt, error) {
 func resetPassword(c *call) (reply, error) {
 	var id int64
 	var chosen string
-	others := true
+	var ends resetEnds
 	err := c.parse(func(o *body.Object) {
 		id = required(o, "signin_attempt_id", input.ID)
 		o.Require("password")
 		chosen, _ = o.String("password")
-		others = readOthers(o)
+		ends.others = readOthers(o)
+		access, sent := o.Bool("revoke_access")
+		ends.access = access || !sent && ends.others
 	})
 	if err != nil {
 		return reply{}, err
@@ -91,10 +93,13 @@ func resetPassword(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	out, err := transact(c, func(u *unit) (reply, error) { return u.reset(id, encoded, others) })
+	out, err := transact(c, func(u *unit) (reply, error) { return u.reset(id, encoded, ends) })
 	out.data = c.sessionSnapshot()
 	return out, err
 }
+
+// resetEnds is what a reset ends beside the former password: other sign-ins, and access that needs no sign-in.
+type resetEnds struct{ others, access bool }
 
 // readOthers reads whether other sign-ins are to end; absent: they are.
 func readOthers(o *body.Object) bool {
@@ -119,13 +124,17 @@ func (c *call) validatePassword(chosen string, user people.User) error {
 }
 
 // reset does what a proven attempt permits, once.
-func (u *unit) reset(id int64, encoded string, others bool) (reply, error) {
+func (u *unit) reset(id int64, encoded string, ends resetEnds) (reply, error) {
 	a, err := u.provenReset(id)
 	if err != nil {
 		return reply{}, err
 	}
 	u.Actor = "user:" + format(a.User)
-	user, err := u.LockAccount(a.User, others)
+	suspect, err := u.Suspect(a.User)
+	if err != nil {
+		return reply{}, err
+	}
+	user, err := u.LockAccount(a.User, ends.others)
 	if errors.Is(err, account.ErrUserUnknown) {
 		err = errInvalidAttempt
 	}
@@ -143,6 +152,11 @@ func (u *unit) reset(id int64, encoded string, others bool) (reply, error) {
 	}
 	if err := u.SetPassword(user.ID, encoded, "user.password_reset", "The password of your account was reset by a code sent to "+a.Email+"."); err != nil {
 		return reply{}, err
+	}
+	if ends.access {
+		if err := u.EndAccess(user.ID, suspect); err != nil {
+			return reply{}, err
+		}
 	}
 	if len(u.session.SignIns) == 0 {
 		return reply{}, nil

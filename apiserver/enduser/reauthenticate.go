@@ -14,7 +14,7 @@ const methodReauthentication = "reauthentication"
 
 // requireFresh refuses what changes a way in where whoever is signed in proved it too long ago (ASVS 7.5.1).
 func (u *unit) requireFresh() error {
-	if g := u.signedIn(); g == nil || u.Now.Sub(g.ProvenAt()) >= u.Settings.EffectiveSession().ReauthenticateWithin() {
+	if !u.Fresh(u.signedIn()) {
 		return errNotFresh
 	}
 	return nil

@@ -40,12 +40,18 @@ type person struct {
 	id     string
 }
 
-// signUp makes an account, signed in.
-func (w *world) signUp(email string) *person {
+// anonymous is somebody who is not signed in.
+func (w *world) anonymous() *person {
 	w.T.Helper()
 	jar, err := cookiejar.New(nil)
 	w.Must(err)
-	p := &person{w: w, client: &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &person{w: w, client: &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+// signUp makes an account, signed in.
+func (w *world) signUp(email string) *person {
+	w.T.Helper()
+	p := w.anonymous()
 	begun := p.ask("POST", "/auth/signup", map[string]any{"email": email, "password": goodPassword})
 	attempts := begun["session"].(map[string]any)["signup_attempts"].([]any)
 	done := p.ask("POST", "/auth/attempt-verification", map[string]any{"signup_attempt_id": attempts[0].(map[string]any)["id"], "code": w.CodeFor(email, 1)})

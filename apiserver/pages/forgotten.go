@@ -84,7 +84,7 @@ func showNewPassword(v *visit) error {
 func takeNewPassword(v *visit) error {
 	sent := v.form
 	sent.Action = "reset"
-	body := map[string]any{"signin_attempt_id": v.attempt(), "password": sent.value("password"), "sign_out_others": sent.ticked("sign_out_others")}
+	body := map[string]any{"signin_attempt_id": v.attempt(), "password": sent.value("password"), "sign_out_others": sent.ticked("sign_out_others"), "revoke_access": sent.ticked("revoke_access")}
 	if err := v.api.call(http.MethodPost, "/auth/reset-password", body, nil); err != nil {
 		var refused *refusal
 		if errors.As(err, &refused) && refused.Code == "INVALID_ATTEMPT" {

@@ -2545,6 +2545,9 @@ type ResetPassword struct {
 	// Password The new password.
 	Password string `json:"password"`
 
+	// RevokeAccess Whether the account's API keys end, and what apps were granted for offline use since the last proof; absent: as sign_out_others.
+	RevokeAccess *bool `json:"revoke_access,omitempty"`
+
 	// SignOutOthers Whether the account's other sessions end; absent: they do.
 	SignOutOthers *bool `json:"sign_out_others,omitempty"`
 
@@ -3215,7 +3218,8 @@ func (c *Client) PrepareVerification(ctx context.Context, body AttemptChoice) (*
 // ResetPassword asks POST /auth/reset-password: choose a new password.
 //
 // Of an attempt whose code was right. It signs nobody in; the account's other sessions end, unless sign_out_others is
-// false. Fails with 400 INVALID_ATTEMPT, WEAK_PASSWORD (the attempt stays); 403 USER_DISABLED.
+// false, and with them its API keys and what apps were granted for offline use since the last proof, unless
+// revoke_access is false. Fails with 400 INVALID_ATTEMPT, WEAK_PASSWORD (the attempt stays); 403 USER_DISABLED.
 func (c *Client) ResetPassword(ctx context.Context, body ResetPassword) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/auth/reset-password",
@@ -3336,8 +3340,8 @@ func (c *Client) ListApiKeys(ctx context.Context) (*OwnApiKeysEnvelope, error) {
 
 // AddApiKey asks POST /me/api-keys: make an API key.
 //
-// The answer is the only place where the key itself is seen. Fails with 400 INVALID_APP, API_KEY_LIMIT_REACHED; 429
-// RATE_LIMITED after 100 a day.
+// The answer is the only place where the key itself is seen. The user is told by mail. Fails with 400 INVALID_APP,
+// API_KEY_LIMIT_REACHED; 403 REAUTHENTICATION_REQUIRED; 429 RATE_LIMITED after 100 a day.
 func (c *Client) AddApiKey(ctx context.Context, body OwnApiKeyCreate) (*OwnApiKeyWithSecretEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/me/api-keys",
@@ -3868,8 +3872,9 @@ func (c *Client) ListMembers(ctx context.Context, id string, params EndUserListM
 
 // RemoveMember asks DELETE /organizations/{id}/members/{membership_id}: remove a member.
 //
-// Fails with 400 OWNER_REMOVAL (the last owner); 403 PERMISSION_DENIED (organization:manage); 404
-// ORGANIZATION_NOT_FOUND, MEMBERSHIP_NOT_FOUND.
+// The member is told by mail. Fails with 400 OWNER_REMOVAL (the last owner); 403 PERMISSION_DENIED
+// (organization:manage), REAUTHENTICATION_REQUIRED (an owner's membership); 404 ORGANIZATION_NOT_FOUND,
+// MEMBERSHIP_NOT_FOUND.
 func (c *Client) RemoveMember(ctx context.Context, id string, membershipId string) (*OrganizationMemberEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/organizations/{id}/members/{membership_id}",
@@ -3884,8 +3889,9 @@ func (c *Client) RemoveMember(ctx context.Context, id string, membershipId strin
 
 // ChangeMember asks PATCH /organizations/{id}/members/{membership_id}: change a member.
 //
-// The role, given and taken by who has all its permissions; ownership, by owners. Fails with 400 VALIDATION_ERROR,
-// OWNER_REMOVAL (the last owner), INVALID_ROLE; 403 PERMISSION_DENIED (organization:manage); 404 ORGANIZATION_NOT_FOUND,
+// The role, given and taken by who has all its permissions; ownership, by owners, who need a fresh proof and are told by
+// mail, as the member is. Fails with 400 VALIDATION_ERROR, OWNER_REMOVAL (the last owner), INVALID_ROLE; 403
+// PERMISSION_DENIED (organization:manage), REAUTHENTICATION_REQUIRED (ownership); 404 ORGANIZATION_NOT_FOUND,
 // MEMBERSHIP_NOT_FOUND.
 func (c *Client) ChangeMember(ctx context.Context, id string, membershipId string, body OrganizationMemberPatch) (*OrganizationMemberEnvelope, error) {
 	call := transport.Call{

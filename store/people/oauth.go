@@ -30,6 +30,9 @@ type OAuth interface {
 	UpdateTokenFamily(TokenFamily) error
 	// EndTokenFamily deletes a family with its tokens, and tells whether there was one.
 	EndTokenFamily(id int64) (bool, error)
+	// EndOfflineFamilies deletes a user's families that outlive their sign-ins and were made at a time or later, with their tokens, and
+	// returns how many.
+	EndOfflineFamilies(user int64, since time.Time) (int, error)
 
 	InsertAuthorizationCode(AuthorizationCode) error
 	AuthorizationCode(hash []byte) (AuthorizationCode, bool, error)

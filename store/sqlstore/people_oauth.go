@@ -131,6 +131,20 @@ func (tx *peopleTx) EndTokenFamily(id int64) (bool, error) {
 	return ended == 1, nil
 }
 
+func (tx *peopleTx) EndOfflineFamilies(user int64, since time.Time) (int, error) {
+	families, err := list(tx, readID, `SELECT id FROM oauth_families WHERE deployment = :deployment AND user_id = ? AND offline = 1 AND created_at >= ?
+		ORDER BY id`+tx.lock(), user, micros(since))
+	if err != nil {
+		return 0, err
+	}
+	for _, family := range families {
+		if _, err := tx.EndTokenFamily(family); err != nil {
+			return 0, err
+		}
+	}
+	return len(families), nil
+}
+
 func (tx *peopleTx) InsertAuthorizationCode(c people.AuthorizationCode) error {
 	return tx.exec(`INSERT INTO oauth_codes (deployment, hash, family_id, redirect_uri, challenge, created_at, expires_at, redeemed_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`, c.Hash, c.Family, c.RedirectURI, c.Challenge, micros(c.CreatedAt), micros(c.ExpiresAt), micros(c.RedeemedAt))

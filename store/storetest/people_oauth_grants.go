@@ -50,6 +50,30 @@ var grantStories = []story{
 		_, stands := one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(1) })
 		e.Expect(stands).To(gomega.BeTrue())
 	}},
+	{name: "a user's families that outlive sign-ins end by when they were made", run: func(e *env) {
+		e.begin()
+		for n, change := range []func(*people.TokenFamily){
+			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = true, after(time.Hour) },
+			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = true, after(2 * time.Hour) },
+			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = true, after(time.Minute) },
+			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = false, after(2 * time.Hour) },
+			func(f *people.TokenFamily) { f.Offline, f.CreatedAt, f.User = true, after(2*time.Hour), 2 },
+		} {
+			id := int64(n + 1)
+			family := tokenFamily(id, id)
+			family.User = 1
+			change(&family)
+			e.insert(putGrant(grantOf(id, family.User)), insertFamily(family), insertCode(authorizationCode(id, id)), insertRefreshToken(refreshToken(id, id)))
+		}
+		e.insert(func(tx people.Tx) error {
+			ended, err := tx.EndOfflineFamilies(1, after(time.Hour))
+			e.Expect(ended).To(gomega.Equal(2))
+			return err
+		})
+		families, codes, tokens := livesOn(e, 5)
+		rest := []int64{3, 4, 5}
+		e.Expect([][]int64{families, codes, tokens}).To(gomega.Equal([][]int64{rest, rest, rest}))
+	}},
 	{name: "a deleted user's grants are gone with all that lives on them", run: func(e *env) {
 		e.begin()
 		e.insert(func(tx people.Tx) error { return tx.InsertUser(user(1)) }, putGrant(grantOf(1, 1)), putGrant(grantOf(2, 2)),

@@ -2541,6 +2541,9 @@ type ResetPassword struct {
 	// Password The new password.
 	Password string `json:"password"`
 
+	// RevokeAccess Whether the account's API keys end, and what apps were granted for offline use since the last proof; absent: as sign_out_others.
+	RevokeAccess *bool `json:"revoke_access,omitempty"`
+
 	// SignOutOthers Whether the account's other sessions end; absent: they do.
 	SignOutOthers *bool `json:"sign_out_others,omitempty"`
 
