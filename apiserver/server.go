@@ -136,10 +136,13 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	sealer := sealing.New(sealing.Options{
+		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("sealing"), Registry: opts.Registry,
+	})
 	backend, err := management.New(management.Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, Limiter: limits, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend", opts.Tracer),
-		People: opts.People, Hasher: hasher, Random: rand.Reader,
+		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: sealer.Imported,
 	})
 	if err != nil {
 		return nil, err
@@ -181,9 +184,6 @@ func New(opts Options) (*Server, error) {
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
 		"redis_calls": counters.Busy,
-	})
-	sealer := sealing.New(sealing.Options{
-		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("sealing"), Registry: opts.Registry,
 	})
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {

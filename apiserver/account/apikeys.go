@@ -80,10 +80,23 @@ func (u *Unit) insertKey(k people.APIKey, prefix string) (people.APIKey, apikey.
 	return k, secret, u.InsertAPIKey(k)
 }
 
-// LockKey locks a key of an app.
-func (u *Unit) LockKey(app string, id int64) (people.APIKey, error) {
-	k, found, err := u.LockAPIKey(id)
+// FindKey returns the key of an app that has a public id or a row id, or ErrKeyUnknown.
+func (u *Unit) FindKey(app, id string) (people.APIKey, error) {
+	k, found, err := people.FindAPIKey(u, id)
 	if err == nil && (!found || k.App != app) {
+		err = ErrKeyUnknown
+	}
+	return k, err
+}
+
+// LockKey is FindKey for a change: no other transaction changes the key until this one ends.
+func (u *Unit) LockKey(app, id string) (people.APIKey, error) {
+	k, err := u.FindKey(app, id)
+	if err != nil {
+		return k, err
+	}
+	k, found, err := u.LockAPIKey(k.ID)
+	if err == nil && !found {
 		err = ErrKeyUnknown
 	}
 	return k, err

@@ -13,7 +13,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/ratelimit"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
-	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 )
@@ -83,11 +82,8 @@ func OfGiven(s *snapshot.Snapshot, known *keycache.Key) (*Principal, bool) {
 		return nil, false
 	}
 	principal := &Principal{
-		Deployment: grant.Deployment, Settings: grant.Settings, KeyID: known.PublicID, Bound: known.Bound(),
+		Deployment: grant.Deployment, Settings: grant.Settings, KeyID: known.KeyID(), Bound: known.Bound(),
 		App: grant.App, Given: known, grant: grant,
-	}
-	if principal.KeyID == "" {
-		principal.KeyID = ids.Format(known.ID)
 	}
 	return principal, true
 }

@@ -165,18 +165,12 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, asked
 
 // givenKey reads a key of run time as it stands now.
 func (a *API) givenKey(ctx context.Context, deployment, id string) (row people.BoundKey, found bool, err error) {
-	number, notNumber := ids.Parse(id)
-	if notNumber != nil && !apikey.IsID(id) {
+	if _, notNumber := ids.Parse(id); notNumber != nil && !apikey.IsID(id) {
 		return row, false, nil // the store is not asked for what no key can have
 	}
 	var key people.APIKey
 	err = a.People.View(ctx, deployment, func(tx people.Tx) (err error) {
-		if apikey.IsID(id) {
-			key, found, err = tx.APIKeyByPublicID(id)
-		}
-		if err == nil && !found && notNumber == nil {
-			key, found, err = tx.APIKey(number)
-		}
+		key, found, err = people.FindAPIKey(tx, id)
 		return err
 	})
 	if err != nil || !found {

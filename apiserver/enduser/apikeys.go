@@ -11,7 +11,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/permission"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -124,28 +123,27 @@ func (u *unit) mayAddKey(user int64, app *snapshot.App) error {
 
 // removeAPIKey deletes a key of the user. Unknown and somebody else's are the same answer.
 func removeAPIKey(c *call) (reply, error) {
-	id, err := ids.Parse(c.r.PathValue("id"))
-	if err != nil {
-		return reply{}, c.answerTo(account.ErrKeyUnknown)
-	}
 	return transact(c, func(u *unit) (reply, error) {
-		k, found, err := u.LockAPIKey(id)
+		k, found, err := people.FindAPIKey(u, c.r.PathValue("id"))
+		if err == nil && found {
+			k, found, err = u.LockAPIKey(k.ID)
+		}
 		if err == nil && (!found || k.Owner != u.signedIn().User || !k.RevokedAt.IsZero()) {
 			err = account.ErrKeyUnknown
 		}
 		if err != nil {
 			return reply{}, err
 		}
-		if _, err := u.DeleteAPIKey(id); err != nil {
+		if _, err := u.DeleteAPIKey(k.ID); err != nil {
 			return reply{}, err
 		}
-		return reply{data: viewAPIKey(k)}, u.Audit("api_key.deleted", "api_key:"+format(id))
+		return reply{data: viewAPIKey(k)}, u.Audit("api_key.deleted", "api_key:"+format(k.ID))
 	})
 }
 
 func viewAPIKey(k people.APIKey) enduserapi.OwnApiKey {
 	view := enduserapi.OwnApiKey{
-		Id: format(k.ID), AppSlug: k.App, Name: k.Name, KeyPrefix: k.Prefix, KeySuffix: k.Suffix, Permissions: append([]string{}, k.Permissions...), CreatedAt: k.CreatedAt,
+		Id: format(k.ID), KeyId: people.KeyID(k.PublicID, k.ID), AppSlug: k.App, Name: k.Name, KeyPrefix: k.Prefix, KeySuffix: k.Suffix, Permissions: append([]string{}, k.Permissions...), CreatedAt: k.CreatedAt,
 	}
 	if ends := k.EndsAt(); !ends.IsZero() {
 		view.ExpiresAt = &ends

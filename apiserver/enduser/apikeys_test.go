@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -38,6 +39,27 @@ func (b *browser) makesKey(body string) (id, secret string) {
 }
 
 const laptop = `{"app_slug":"shop","name":"Laptop","permissions":["orders:read"]}`
+
+func TestAUserDeletesAKeyByTheIDThatDecisionsShow(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.keyApps(10)
+		b, _ := w.signedUp("ada@example.com")
+		_, secret := b.makesKey(laptop)
+		minted, err := apikey.Parse(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if keys := b.list("/me/api-keys"); keys[0]["key_id"] != minted.ID() {
+			t.Errorf("key_id is %v, want %s", keys[0]["key_id"], minted.ID())
+		}
+		other, _ := w.signedUp("grace@example.com")
+		other.refused(404, "API_KEY_NOT_FOUND", "DELETE", "/me/api-keys/"+minted.ID(), "")
+		b.ok("DELETE", "/me/api-keys/"+minted.ID(), "")
+		if keys := b.list("/me/api-keys"); len(keys) != 0 {
+			t.Errorf("after the deletion: %v", keys)
+		}
+	})
+}
 
 func TestAUserMakesListsAndDeletesKeys(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {

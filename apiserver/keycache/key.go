@@ -86,6 +86,9 @@ func newKey(row people.BoundKey, shared *sharedPermissions, readAt int64) *Key {
 	return k
 }
 
+// KeyID returns the id by which decisions, the audit and logs name the key.
+func (k *Key) KeyID() string { return people.KeyID(k.PublicID, k.ID) }
+
 // size estimates what the key takes in memory, from above. Its list of permissions counts whole, though other keys may share it.
 func (k *Key) size() int64 {
 	const ofKey, ofPermission = 512, 40

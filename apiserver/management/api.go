@@ -41,6 +41,8 @@ type Options struct {
 	Hasher *password.Hasher
 	// Random makes ids and salts.
 	Random io.Reader
+	// OnImported, where set, is called with the deployment of each import that was completed.
+	OnImported func(deployment string)
 
 	// patience is how long a write waits to be in force here; 0: syncPatience.
 	patience time.Duration

@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
-	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -25,13 +25,13 @@ func (c *call) keyApp() (*snapshot.Entry, *snapshot.App, error) {
 	return entry, snapshot.ContentOf[snapshot.App](entry), nil
 }
 
-// keyID reads the id in the path; a key that a resource declares is returned.
-func (c *call) keyID(app *snapshot.Entry) (id int64, declared *snapshot.Entry, err error) {
-	if id, err = ids.Parse(c.r.PathValue("id")); err != nil {
-		return 0, nil, noSuchKey()
+// keyInPath returns the id in the path, which may be a public id, and the key's entry if a resource of the app declares it.
+func (c *call) keyInPath(app *snapshot.Entry) (id string, declared *snapshot.Entry) {
+	id = c.r.PathValue("id")
+	if e, found := c.declaredKey(id); found && snapshot.ContentOf[document.APIKey](e).App == app.Name {
+		declared = e
 	}
-	declared, _ = c.declaredKey(app, id)
-	return id, declared, nil
+	return id, declared
 }
 
 // listKeys serves a page of an app's keys: declared ones, then those of the store.
@@ -97,22 +97,16 @@ func (a *API) getKey(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	id, declared, err := c.keyID(entry)
-	if err != nil {
-		return reply{}, err
-	}
+	id, declared := c.keyInPath(entry)
 	if declared != nil {
 		return object(c.declaredView(declared, app)), nil
 	}
 	p := c.people()
 	var served openapi.ApiKey
 	err = p.view(func(u *account.Unit) error {
-		k, found, err := u.APIKey(id)
+		k, err := u.FindKey(app.Slug, id)
 		if err != nil {
 			return err
-		}
-		if !found || k.App != app.Slug {
-			return noSuchKey()
 		}
 		served, err = p.keyView(u, k)
 		return err
@@ -211,15 +205,12 @@ func (a *API) revokeKey(c *call) (reply, error) {
 
 // changeKey runs do with the path's key, which nobody else changes meanwhile, and answers with what became of it.
 func (p *peopleRequest) changeKey(entry *snapshot.Entry, app *snapshot.App, do func(*account.Unit, people.APIKey) (people.APIKey, error)) (reply, error) {
-	id, declared, err := p.c.keyID(entry)
-	if err != nil {
-		return reply{}, err
-	}
+	id, declared := p.c.keyInPath(entry)
 	if declared != nil {
 		return reply{}, isDeclared(declared)
 	}
 	var served openapi.ApiKey
-	err = p.change(func(u *account.Unit) error {
+	err := p.change(func(u *account.Unit) error {
 		k, err := u.LockKey(app.Slug, id)
 		if err != nil {
 			return err

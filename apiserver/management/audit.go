@@ -15,10 +15,13 @@ const auditWithin = 2 * time.Second
 // actor is who a request acts for, as the audit names them.
 func (c *call) actor() string {
 	if c.principal.KeyID != "" {
-		return "key:" + c.principal.KeyID
+		return keyActor(c.principal.KeyID)
 	}
 	return "token:" + c.principal.Subject
 }
+
+// keyActor is the key with a public id, as the audit names it.
+func keyActor(id string) string { return "key:" + id }
 
 // address is the client's, "" if it is not known.
 func (c *call) address() string {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -23,6 +25,7 @@ func (a *API) listAudit(c *call) (reply, error) {
 	filter.Actor, _ = q.text("actor")
 	filter.Action, _ = q.text("action")
 	filter.Object, _ = q.text("object")
+	key, _ := q.text("key_id")
 	if !filter.Since.IsZero() && !filter.Until.IsZero() && !filter.Since.Before(filter.Until) {
 		q.fault("until", "must be later than since")
 	}
@@ -35,6 +38,11 @@ func (a *API) listAudit(c *call) (reply, error) {
 	list := openapi.AuditList{Data: []openapi.AuditRecord{}}
 	var found []people.Audit
 	err := peopleError(p.View(ctx, func(u *account.Unit) (err error) {
+		if key != "" {
+			if filter.AnyActor, filter.AnyObject, err = c.keyNames(u, key); err != nil {
+				return err
+			}
+		}
 		found, err = u.ListAudit(filter, limit+1)
 		return err
 	}))
@@ -50,6 +58,22 @@ func (a *API) listAudit(c *call) (reply, error) {
 		})
 	}
 	return object(list), err
+}
+
+// keyNames returns the actors and objects that records name a key by, from its public id or its id. A deleted key has only the name that was
+// asked for.
+func (c *call) keyNames(u *account.Unit, id string) (actors, objects []string, err error) {
+	actors, objects = []string{keyActor(id)}, []string{"api_key:" + id}
+	if e, found := c.declaredKey(id); found {
+		for _, verifier := range snapshot.ContentOf[document.APIKey](e).Verifiers {
+			actors = append(actors, keyActor(verifier.ID))
+		}
+	}
+	k, found, err := people.FindAPIKey(u, id)
+	if found {
+		actors, objects = append(actors, keyActor(people.KeyID(k.PublicID, k.ID))), append(objects, "api_key:"+ids.Format(k.ID))
+	}
+	return actors, objects, err
 }
 
 // moment reads a parameter that is a time, zero if it was not sent.

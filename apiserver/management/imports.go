@@ -83,6 +83,9 @@ func (a *API) importBatch(c *call) (reply, error) {
 		err = run.once(file)
 		switch {
 		case !errors.Is(err, people.ErrDuplicate):
+			if err == nil && run.completed && a.OnImported != nil {
+				a.OnImported(c.tenant())
+			}
 			return object(run.served), err
 		case try == importTries:
 			return reply{}, apierror.Unavailable(err, "others keep writing what the batch is about: try again")
@@ -113,7 +116,9 @@ type importRun struct {
 	lines         []imports.Line
 	offset, bytes int64
 	complete      bool
-	served        openapi.ImportedBatch
+	// completed is set where this batch is the file's last one and rows were imported.
+	completed bool
+	served    openapi.ImportedBatch
 }
 
 // once imports the batch in one transaction, with how far the file came.
@@ -124,10 +129,12 @@ func (r *importRun) once(file string) error {
 			return err
 		}
 		var result imports.Result
+		r.completed = false
 		if state.CompletedAt.IsZero() {
 			if result, err = r.batch(u, &state); err != nil {
 				return err
 			}
+			r.completed = r.complete && state.Imported > 0
 		}
 		r.served = openapi.ImportedBatch{
 			Offset: state.Done, Imported: state.Imported, Present: state.Present, Rejected: state.Rejected, CompletedAt: optionalTime(state.CompletedAt),

@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/servertest"
+	"github.com/cardea-iam/cardea/store/document"
 )
 
 // hashOf is the digest of a key as it is imported.
@@ -67,6 +71,34 @@ func TestKeysFromElsewhereWorkByTheirHash(t *testing.T) {
 	}
 	if got := status("sk_live_plain"); got != 200 {
 		t.Errorf("an imported key: %d, want 200", got)
+	}
+}
+
+func TestTheEndOfAnImportIsReportedOnce(t *testing.T) {
+	var ended []string
+	at := time.Unix(1700000000, 0)
+	admin := mint(t)
+	feed := fixedFeed{
+		fixed(t, "IdentityDeployment", "acme", "uid-1", 7, "acme", at, document.Deployment{ManagementWrites: "Enabled", FieldConflicts: "Reject"}),
+		fixed(t, "APIAuthApp", "tools", "uid-2", 1, "tools", at, document.APIAuthApp{Slug: "tools", Name: "Tools", Active: true, Permissions: []string{"*"}}),
+		fixed(t, "APIKey", "admin", "uid-3", 2, "", at, document.APIKey{App: "tools", Permissions: []string{"*"}, Verifiers: []document.Verifier{{ID: admin.ID(), Digest: admin.Digest()}}}),
+	}
+	s := serveFeed(t, newCluster(), feed, servertest.SQLite(t), nil, func(o *Options) { o.OnImported = func(deployment string) { ended = append(ended, deployment) } })
+	s.key = admin.Plain()
+	first, second := keyLine("a", "one", ""), keyLine("b", "two", "")
+	s.imports(t, "file", 0, first, "")
+	if len(ended) != 0 {
+		t.Errorf("ended before its last batch: %v", ended)
+	}
+	for range 2 { // the second time nothing is left to do
+		s.imports(t, "file", len(first), second, "&complete=true")
+		if len(ended) != 1 || ended[0] != "ns/acme" {
+			t.Errorf("ended: %v, want once", ended)
+		}
+	}
+	s.imports(t, "empty", 0, "", "&complete=true")
+	if len(ended) != 1 {
+		t.Errorf("an empty file ended: %v", ended)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/apiserver/keycache"
+	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -35,6 +36,7 @@ func keyWorld(t *testing.T, more ...store.Document) served {
 
 type keyJSON struct {
 	ID                   string
+	KeyID                *string `json:"key_id"`
 	Name                 string
 	Permissions          []string
 	OrgRolePermissions   []string `json:"org_role_permissions"`
@@ -125,6 +127,56 @@ func TestAKeyIsMadeReadChangedRotatedAndRevoked(t *testing.T) {
 	s.says(t, "POST", at+"/revoke", `{"reason":"leaked"}`, 200, `"is_active":false`, `"revoked_reason":"leaked"`)
 	s.says(t, "POST", at+"/revoke", `{"reason":"other"}`, 200, `"revoked_reason":"leaked"`)
 	s.says(t, "PATCH", at, `{"name":"x"}`, 409)
+}
+
+func TestKeysAreFoundByTheIDThatDecisionsShow(t *testing.T) {
+	declared := mint(t)
+	s := keyWorld(t,
+		fixed(t, "APIKey", "rotated", "uid-25", 25, "", time.Unix(1700000000, 0), document.APIKey{
+			App: "shop", Name: "Rotated", Verifiers: []document.Verifier{{ID: declared.ID(), Last4: "last"}, {ID: "previous0001", Last4: "prev"}},
+		}),
+		fixed(t, "APIKey", "unissued", "uid-26", 26, "", time.Unix(1700000000, 0), document.APIKey{App: "shop", Name: "Unissued"}),
+	)
+	key, secret := s.creates(t, "shop", `{"name":"Customer"}`)
+	minted, err := apikey.Parse(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key.KeyID == nil || *key.KeyID != minted.ID() {
+		t.Fatalf("key_id is %v, want %s", key.KeyID, minted.ID())
+	}
+	at := shopKeys + "/" + minted.ID()
+	for _, path := range []string{at, shopKeys + "/" + key.ID} {
+		s.says(t, "GET", path, "", 200, `"id":"`+key.ID+`"`, `"key_id":"`+minted.ID()+`"`)
+	}
+	s.says(t, "GET", shopKeys, "", 200, `"key_id":"`+minted.ID()+`"`)
+	s.says(t, "PATCH", at, `{"name":"New"}`, 200, `"name":"New"`)
+	s.says(t, "POST", at+"/rotate", `{"overlap_seconds":60}`, 200, `"rotated_from":"`+key.ID+`"`)
+	s.says(t, "POST", at+"/revoke", `{}`, 200, `"id":"`+key.ID+`"`, `"is_active":false`)
+
+	for _, id := range []string{"25", declared.ID(), "previous0001"} {
+		s.says(t, "GET", shopKeys+"/"+id, "", 200, `"id":"25"`, `"key_id":"`+declared.ID()+`"`)
+		s.says(t, "POST", shopKeys+"/"+id+"/revoke", `{}`, 409, "rotated")
+	}
+	s.says(t, "GET", shopKeys+"/26", "", 200, `"key_id":null`)
+
+	other, _ := s.creates(t, "tools", `{"name":"other"}`)
+	for _, id := range []string{*other.KeyID, "unknown00000", "no-id"} {
+		s.says(t, "GET", shopKeys+"/"+id, "", 404, ":id")
+		s.says(t, "POST", shopKeys+"/"+id+"/revoke", `{}`, 404, ":id")
+	}
+}
+
+// A decision names an imported key, which has no public id, by its id.
+func TestAnImportedKeyHasItsIDAsKeyID(t *testing.T) {
+	s := keyWorld(t)
+	err := s.rows.Change(context.Background(), "ns/acme", func(tx people.Tx) error {
+		return tx.InsertAPIKey(people.APIKey{ID: 77, Digest: [32]byte{7}, App: "shop", Name: "Imported", CreatedAt: time.Unix(1700000000, 0), UpdatedAt: time.Unix(1700000000, 0)})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.says(t, "GET", shopKeys+"/77", "", 200, `"key_id":"77"`)
 }
 
 func TestFaultsOfKeys(t *testing.T) {

@@ -24,7 +24,7 @@ func (p *peopleRequest) keyView(u *account.Unit, k people.APIKey) (openapi.ApiKe
 		return openapi.ApiKey{}, err
 	}
 	served := openapi.ApiKey{
-		Id: ids.Format(k.ID), DeploymentId: ids.Format(p.c.principal.Deployment.ID), AppSlug: k.App, Name: k.Name, KeyPrefix: k.Prefix, KeySuffix: k.Suffix,
+		Id: ids.Format(k.ID), KeyId: optional(people.KeyID(k.PublicID, k.ID)), DeploymentId: ids.Format(p.c.principal.Deployment.ID), AppSlug: k.App, Name: k.Name, KeyPrefix: k.Prefix, KeySuffix: k.Suffix,
 		Permissions: listed(k.Permissions), OrgRolePermissions: organization, WorkspaceRolePermissions: workspace, Metadata: []byte("{}"),
 		OwnerUserId: optionalID(k.Owner), OrganizationId: optionalID(k.Organization), WorkspaceId: optionalID(k.Workspace),
 		RateLimitSchemeSlug: optional(k.Scheme), ExpiresAt: optionalTime(k.EndsAt()), LastUsedAt: optionalTime(k.LastUsedAt), IsActive: k.Active(p.Now),
@@ -47,6 +47,7 @@ func (c *call) declaredView(e *snapshot.Entry, app *snapshot.App) openapi.ApiKey
 	}
 	if len(content.Verifiers) > 0 {
 		current := content.Verifiers[0]
+		served.KeyId = &current.ID
 		served.KeySuffix, served.ExpiresAt = current.Last4, current.ExpiresAt
 		served.IsActive = current.ExpiresAt == nil || c.received.Before(*current.ExpiresAt)
 	}
@@ -65,13 +66,16 @@ func (c *call) declaredOf(app *snapshot.Entry, kind string) []*snapshot.Entry {
 	return declared
 }
 
-// declaredKey returns the key of an app that a resource declares under an id.
-func (c *call) declaredKey(app *snapshot.Entry, id int64) (*snapshot.Entry, bool) {
-	e, found := c.snapshot.ByID(v1alpha1.KindAPIKey, c.tenant(), id)
-	if !found || snapshot.ContentOf[document.APIKey](e).App != app.Name {
+// declaredKey returns the tenant's key that a resource declares under a public id, of which a rotated key has two, or under its own id.
+func (c *call) declaredKey(id string) (*snapshot.Entry, bool) {
+	if key, found := c.snapshot.APIKey(id); found && key.Entry.Deployment == c.tenant() {
+		return key.Entry, true
+	}
+	number, err := ids.Parse(id)
+	if err != nil {
 		return nil, false
 	}
-	return e, true
+	return c.snapshot.ByID(v1alpha1.KindAPIKey, c.tenant(), number)
 }
 
 // withSecret is a key that was just made.
@@ -132,11 +136,6 @@ func optionalTime(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-// noSuchKey is the answer to an id that no key of the app has.
-func noSuchKey() error {
-	return &apierror.Error{Status: 404, Faults: []apierror.Fault{{Pointer: ":id", Message: "is the id of no key of the app: list them to see which there are"}}}
 }
 
 // isDeclared refuses to change a key that a resource declares.

@@ -91,6 +91,32 @@ func TestTheAuditIsReadPageByPage(t *testing.T) {
 	}
 }
 
+func TestTheAuditIsReadByTheIDOfAKey(t *testing.T) {
+	s := keyWorld(t)
+	key, _ := s.creates(t, "shop", `{"name":"Customer"}`)
+	s.creates(t, "shop", `{"name":"Other"}`)
+	for n, record := range []people.Audit{
+		{Actor: "key:" + *key.KeyID, Action: "user.updated", Object: "user:1"},
+		{Actor: "key:deleted00001", Action: "user.deleted", Object: "user:2"},
+	} {
+		record.ID, record.At = int64(n+1), time.Unix(1700000000, 0)
+		if err := s.rows.Change(context.Background(), "ns/acme", func(tx people.Tx) error { return tx.RecordAudit(record) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[string][]string{
+		key.ID: {"api_key.created", "user.updated"}, *key.KeyID: {"api_key.created", "user.updated"}, "deleted00001": {"user.deleted"}, "unknown00000": nil,
+	} {
+		var actions []string
+		for _, record := range asks[openapi.AuditList](t, s, "/audit?key_id="+id).Data {
+			actions = append(actions, record.Action)
+		}
+		if !slices.Equal(actions, want) {
+			t.Errorf("key_id=%s: %v, want %v", id, actions, want)
+		}
+	}
+}
+
 func TestASearchThroughTheAuditThatTakesTooLongIsGivenUp(t *testing.T) {
 	s := exampleWorld(t)
 	ctx, cancel := context.WithCancel(context.Background())

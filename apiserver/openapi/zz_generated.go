@@ -708,6 +708,9 @@ type ApiKey struct {
 	// Id Its id.
 	Id string `json:"id"`
 
+	// KeyId The public id, by which decisions, the audit, logs and `X-Cardea-Key-Id` name the key: 12 characters, or the id of an imported key; null: a declared key that was never issued.
+	KeyId *string `json:"key_id"`
+
 	// DeploymentId Id of the deployment.
 	DeploymentId string `json:"deployment_id"`
 
@@ -2279,6 +2282,9 @@ type ListAuditParams struct {
 
 	// Object Only what was done to this object, as records name it.
 	Object *string `form:"object,omitempty" json:"object,omitempty"`
+
+	// KeyId Only what this API key did and what was done to it: its public id, as decisions and gateways name it, or its id.
+	KeyId *string `form:"key_id,omitempty" json:"key_id,omitempty"`
 
 	// Since Only what was done at this time or later, RFC 3339 with its offset.
 	Since *string `form:"since,omitempty" json:"since,omitempty"`

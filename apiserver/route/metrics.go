@@ -3,6 +3,7 @@ package route
 import (
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,44 +11,68 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
+// buckets bound the times to answer, in seconds. Each is a series of every route, so there are few. An alert compares with 1.
+var buckets = []float64{.0005, .0025, .01, .05, .25, 1, 5}
+
+// unknownRoute is the label of requests without an expected route.
+const unknownRoute = "none"
+
 // Metrics are what a listener measures.
 type Metrics struct {
-	requests *prometheus.HistogramVec
-	// succeeded is the series of each route's status 200, which is not looked up for every request.
-	succeeded map[string]prometheus.Observer
+	durations *prometheus.HistogramVec
+	requests  *prometheus.CounterVec
+	// routes are the expected patterns; unknown is that of all other requests.
+	routes  map[string]*measured
+	unknown *measured
 	// traced tells that the span in a request's context is to be told as well: looking for one costs.
 	traced bool
 }
 
+// measured are the series of one route, which exist from its first request on: most routes of a listener are never used.
+type measured struct {
+	route     string
+	once      sync.Once
+	durations prometheus.Observer
+	// succeeded counts status 200 without a look-up for every request.
+	succeeded prometheus.Counter
+}
+
 // NewMetrics registers the metrics of a listener. With a tracer the spans of requests get their route and status where these are noted.
 func NewMetrics(registry prometheus.Registerer, listener string, tracer *tracing.Tracer) *Metrics {
-	m := &Metrics{traced: tracer.On(), succeeded: map[string]prometheus.Observer{}, requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:        "cardea_http_request_duration_seconds",
-		Help:        "Time to answer a request, by listener, route pattern and status.",
-		ConstLabels: prometheus.Labels{"listener": listener},
-		Buckets:     []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-	}, []string{"route", "status"})}
-	registry.MustRegister(m.requests)
+	labels := prometheus.Labels{"listener": listener}
+	m := &Metrics{
+		traced: tracer.On(), routes: map[string]*measured{}, unknown: &measured{route: unknownRoute},
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "cardea_http_request_duration_seconds", Help: "Time to answer a request, by listener and route pattern.", ConstLabels: labels, Buckets: buckets,
+		}, []string{"route"}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cardea_http_requests_total", Help: "Requests by listener, route pattern and status.", ConstLabels: labels,
+		}, []string{"route", "status"}),
+	}
+	registry.MustRegister(m.durations, m.requests)
 	return m
 }
 
-// Expect prepares the series of a route pattern. All routes are expected before the first request.
-func (m *Metrics) Expect(pattern string) {
-	m.succeeded[pattern] = m.requests.WithLabelValues(pattern, strconv.Itoa(http.StatusOK))
-}
+// Expect prepares a route pattern, which must be the program's own: each has series. All routes are expected before the first request.
+func (m *Metrics) Expect(pattern string) { m.routes[pattern] = &measured{route: pattern} }
 
-// Observe notes one request under its route pattern: the path itself would make a series of each slug.
+// Observe records one request under its route pattern, or as "none" if the pattern was not expected, so that no path makes series.
 func (m *Metrics) Observe(r *http.Request, status int, took time.Duration) {
 	if m.traced {
 		nameSpan(r, status)
 	}
-	if series, found := m.succeeded[r.Pattern]; found && status == http.StatusOK {
-		series.Observe(took.Seconds())
+	series, found := m.routes[r.Pattern]
+	if !found {
+		series = m.unknown
+	}
+	series.once.Do(func() {
+		series.durations = m.durations.WithLabelValues(series.route)
+		series.succeeded = m.requests.WithLabelValues(series.route, strconv.Itoa(http.StatusOK))
+	})
+	series.durations.Observe(took.Seconds())
+	if status == http.StatusOK {
+		series.succeeded.Inc()
 		return
 	}
-	route := r.Pattern
-	if route == "" {
-		route = "none"
-	}
-	m.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(took.Seconds())
+	m.requests.WithLabelValues(series.route, strconv.Itoa(status)).Inc()
 }

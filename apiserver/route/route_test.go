@@ -167,20 +167,72 @@ func TestRequestsAreMeasuredUnderTheirPatterns(t *testing.T) {
 	}{{"GET /things/{id}", 200}, {"GET /things/{id}", 200}, {"GET /things/{id}", 404}, {"", 404}, {"GET /unexpected", 200}} {
 		metrics.Observe(&http.Request{Pattern: seen.pattern}, seen.status, 0)
 	}
+	durations, requests, _ := gathered(t, registry)
+	if want := map[string]uint64{"test GET /things/{id} ": 3, "test none ": 2}; !maps.Equal(durations, want) {
+		t.Errorf("durations %v, want %v", durations, want)
+	}
+	want := map[string]float64{"test GET /things/{id} 200": 2, "test GET /things/{id} 404": 1, "test none 404": 1, "test none 200": 1}
+	if !maps.Equal(requests, want) {
+		t.Errorf("requests %v, want %v", requests, want)
+	}
+}
+
+// gathered returns how many durations and requests a registry has by listener, route and status, and the number of its series.
+func gathered(t *testing.T, registry *prometheus.Registry) (durations map[string]uint64, requests map[string]float64, series int) {
+	t.Helper()
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 {
-		t.Fatalf("%d families, %v", len(families), err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	got := map[string]uint64{}
-	for _, series := range families[0].Metric {
-		labels := map[string]string{}
-		for _, label := range series.Label {
-			labels[label.GetName()] = label.GetValue()
+	durations, requests = map[string]uint64{}, map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			labels := map[string]string{}
+			for _, label := range metric.Label {
+				labels[label.GetName()] = label.GetValue()
+			}
+			name := labels["listener"] + " " + labels["route"] + " " + labels["status"]
+			if h := metric.Histogram; h != nil {
+				durations[name] = h.GetSampleCount()
+				series += len(h.Bucket) + 3
+			} else {
+				requests[name] = metric.Counter.GetValue()
+				series++
+			}
 		}
-		got[labels["listener"]+" "+labels["route"]+" "+labels["status"]] = series.Histogram.GetSampleCount()
 	}
-	want := map[string]uint64{"test GET /things/{id} 200": 2, "test GET /things/{id} 404": 1, "test none 404": 1, "test GET /unexpected 200": 1}
-	if !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	return durations, requests, series
+}
+
+// A route costs a bucket of each bound, one without bound, a sum, a count, and a counter of each status it was answered with.
+func TestRequestsHaveFewSeries(t *testing.T) {
+	t.Parallel()
+	const routes, used, statuses, perRoute = 200, 20, 8, 10
+	registry := prometheus.NewRegistry()
+	metrics := NewMetrics(registry, "test", nil)
+	for n := range routes {
+		metrics.Expect(fmt.Sprintf("GET /things%d/{id}", n))
+	}
+	count := func() int {
+		_, _, series := gathered(t, registry)
+		return series
+	}
+	if n := count(); n != 0 {
+		t.Errorf("routes without requests have %d series", n)
+	}
+	for n := range used {
+		for status := range statuses {
+			metrics.Observe(&http.Request{Pattern: fmt.Sprintf("GET /things%d/{id}", n)}, 200+status, 0)
+		}
+	}
+	if n, most := count(), used*(perRoute+statuses); n > most {
+		t.Errorf("%d routes that were used have %d series, want at most %d", used, n, most)
+	}
+	before := count()
+	for n := range 1000 { // of a tenant's making
+		metrics.Observe(&http.Request{Pattern: fmt.Sprintf("GET /apps/tenant%d", n)}, 200, 0)
+	}
+	if n, most := count(), before+perRoute+1; n > most {
+		t.Errorf("unknown routes have %d series, want at most %d", n-before, perRoute+1)
 	}
 }

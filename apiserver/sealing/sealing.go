@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -41,26 +42,48 @@ type Options struct {
 type Sealer struct {
 	Options
 	waiting prometheus.Gauge
+
+	wake chan struct{}
+	mu   sync.Mutex
+	// imported are the deployments with an import that ended since the last pass over them.
+	imported map[string]bool
 }
 
 // New returns a Sealer and registers how many events wait.
 func New(opts Options) *Sealer {
-	s := &Sealer{Options: opts, waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+	s := &Sealer{Options: opts, wake: make(chan struct{}, 1), imported: map[string]bool{}, waiting: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "cardea_analytics_waiting_events", Help: "Events that were not sealed yet when this server looked last, of a day 2,000 or an eighth of what is sealed at most. They are counted all the same, more slowly.",
 	})}
 	opts.Registry.MustRegister(s.waiting)
 	return s
 }
 
+// Imported wakes Run to seal the events of a deployment, where an import ended, without waiting for the next pass: until then each summary
+// reads them row by row.
+func (s *Sealer) Imported(deployment string) {
+	s.mu.Lock()
+	s.imported[deployment] = true
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default: // awake already
+	}
+}
+
 // Run works until ctx ends.
 func (s *Sealer) Run(ctx context.Context) error {
 	last := s.Clock() // a server that was just started has others to answer first
+	timer := time.NewTimer(passEvery/2 + rand.N(passEvery))
+	defer timer.Stop()
 	for {
-		timer := time.NewTimer(passEvery/2 + rand.N(passEvery))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
+		case <-s.wake: // the timer goes on: imports that end all the time do not keep passes away
+			if err := s.sealImported(ctx); err != nil && ctx.Err() == nil {
+				s.Log.Error(err, "imported events were not sealed; the next pass tries again")
+			}
+			continue
 		case <-timer.C:
 		}
 		now := s.Clock()
@@ -71,6 +94,7 @@ func (s *Sealer) Run(ctx context.Context) error {
 		if err := s.Pass(ctx, whole); err != nil && ctx.Err() == nil {
 			s.Log.Error(err, "Events were not sealed; they are counted all the same, and trying goes on")
 		}
+		timer.Reset(passEvery/2 + rand.N(passEvery))
 	}
 }
 
@@ -81,9 +105,25 @@ func (s *Sealer) Pass(ctx context.Context, whole bool) error {
 	if whole {
 		failed = append(failed, s.forget(ctx))
 	}
+	failed = append(failed, s.sealWhere(ctx, func(w people.WaitingEvents) bool { return whole || w.Events >= people.EnoughToSeal(w.Sealed) }))
+	return errors.Join(failed...)
+}
+
+// sealImported seals the deployments where imports ended. An import spreads over many days, few events each, so that no number of events is
+// too small; where far more are sealed, the day waits as others do, so that imports of single lines do not write large days anew.
+func (s *Sealer) sealImported(ctx context.Context) error {
+	s.mu.Lock()
+	imported := s.imported
+	s.imported = map[string]bool{}
+	s.mu.Unlock()
+	return s.sealWhere(ctx, func(w people.WaitingEvents) bool { return imported[w.Deployment] && w.Events >= w.Sealed/8 })
+}
+
+// sealWhere seals the days that are worth it, as far as it comes in passFor.
+func (s *Sealer) sealWhere(ctx context.Context, worthIt func(people.WaitingEvents) bool) error {
 	until := s.Clock().Add(passFor)
 	waiting, err := s.Store.Waiting(ctx)
-	failed = append(failed, err)
+	failed := []error{err}
 	if err == nil {
 		events := int64(0)
 		for _, w := range waiting {
@@ -92,7 +132,7 @@ func (s *Sealer) Pass(ctx context.Context, whole bool) error {
 		s.waiting.Set(float64(events))
 	}
 	for _, w := range inTurn(waiting) {
-		if ctx.Err() == nil && (whole || w.Events >= people.EnoughToSeal(w.Sealed)) {
+		if ctx.Err() == nil && worthIt(w) {
 			failed = append(failed, s.sealDay(ctx, w, until))
 		}
 	}

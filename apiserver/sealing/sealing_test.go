@@ -101,6 +101,59 @@ func TestFewEventsWaitForAWholePass(t *testing.T) {
 	}
 }
 
+// The first pass of Run comes after 10 s or more.
+func TestAnImportThatEndsIsSealedWithoutWaitingForTheNextPass(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	signIns(t, s, "acme/home", time.Hour, 48*time.Hour, 96*time.Hour)
+	signIns(t, s, "acme/other", time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- sealer.Run(ctx) }()
+	began := time.Now()
+	sealer.Imported("acme/home")
+	for waiting(t, s) > 1 {
+		if time.Since(began) > passEvery/2 {
+			t.Fatalf("%d events wait, want 1", waiting(t, s))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	left, err := s.Waiting(t.Context())
+	if err != nil || len(left) != 1 || left[0].Deployment != "acme/other" {
+		t.Errorf("%+v wait, %v, want those of acme/other, where no import ended", left, err)
+	}
+}
+
+func TestAnImportOfAFewEventsDoesNotWriteALargeDayAnew(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	many := make([]time.Duration, fewest)
+	for i := range many {
+		many[i] = time.Duration(i) * time.Second
+	}
+	signIns(t, s, "acme/home", many...)
+	if err := sealer.Pass(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Change(t.Context(), "acme/home", func(tx people.Tx) error {
+		return tx.RecordEvent(people.Event{ID: 1 << 20, Kind: people.EventSignIn, At: now.Add(-time.Hour), User: 1, Method: people.MethodPassword})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer.Imported("acme/home")
+	if err := sealer.sealImported(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := waiting(t, s); n != 1 {
+		t.Errorf("%d events wait, want 1", n)
+	}
+}
+
 // brokenDay fails to seal one day.
 type brokenDay struct {
 	people.Sealing

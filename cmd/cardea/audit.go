@@ -36,6 +36,7 @@ type auditExport struct {
 	file                  string
 	since, until          string
 	actor, action, object string
+	keyID                 string
 }
 
 func auditExportCommand() *cobra.Command {
@@ -66,6 +67,7 @@ func auditExportCommand() *cobra.Command {
 	flags.StringVar(&o.actor, "actor", "", "only what this actor did, such as key:ck_4fzd9q")
 	flags.StringVar(&o.action, "action", "", "only this action, such as user.deleted")
 	flags.StringVar(&o.object, "object", "", "only what was done to this object, such as user:92637214")
+	flags.StringVar(&o.keyID, "key-id", "", "only what this API key did and what was done to it, by its public id, as decisions name it, or its id")
 	return cmd
 }
 
@@ -115,7 +117,7 @@ func (o *auditExport) beginsAfter(settled time.Time) bool {
 // export writes the records that come after a place.
 func (o *auditExport) export(ctx context.Context, api *backend, out io.Writer, last auditPlace) (written int, err error) {
 	query := url.Values{"order": {"asc"}, "limit": {auditPage}, "until": {o.until}}
-	for name, value := range map[string]string{"since": o.since, "actor": o.actor, "action": o.action, "object": o.object} {
+	for name, value := range map[string]string{"since": o.since, "actor": o.actor, "action": o.action, "object": o.object, "key_id": o.keyID} {
 		if value != "" {
 			query.Set(name, value)
 		}

@@ -141,7 +141,7 @@ func TestAClusterWithoutCardea(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{"why", "-o", "xml"}, {"why", "a/b/c"}, {"key"}, {"key", "reveal"}, {"users", "--limit", "0"}, {"users", "extra"}, {"analytics", "--days", "0"},
+		{"why", "-o", "xml"}, {"why", "a/b/c"}, {"key"}, {"key", "reveal"}, {"users", "--limit", "0"}, {"users", "extra"}, {"keys"}, {"keys", "shop", "--limit", "101"}, {"analytics", "--days", "0"},
 		{"analytics", "--from", "yesterday"}, {"analytics", "--from", "2026-02-01T00:00:00Z", "--to", "2026-01-01T00:00:00Z"}, {"decide", "GET", "/"},
 		{"decide", "--key-id", "x", "a", "GET", "/"}, {"users", "--api-key-file", "a", "--use-key", "b"}, {"nonsense"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/ids"
 )
 
 // APIKey is a key that an application gave away: all that is kept of it.
@@ -53,6 +54,28 @@ func (k APIKey) EndsAt() time.Time {
 func (k APIKey) Active(now time.Time) bool {
 	ends := k.EndsAt()
 	return k.RevokedAt.IsZero() && (ends.IsZero() || now.Before(ends))
+}
+
+// KeyID returns the id by which decisions, the audit and logs name a key: its public id, or the row's id of an imported key, which has none.
+func KeyID(publicID string, row int64) string {
+	if publicID == "" {
+		return ids.Format(row)
+	}
+	return publicID
+}
+
+// FindAPIKey returns the key of a deployment that has a public id, or else a row id. It reports false for text that is neither.
+func FindAPIKey(keys APIKeys, id string) (k APIKey, found bool, err error) {
+	if apikey.IsID(id) {
+		if k, found, err = keys.APIKeyByPublicID(id); found || err != nil {
+			return k, found, err
+		}
+	}
+	number, err := ids.Parse(id)
+	if err != nil {
+		return k, false, nil
+	}
+	return keys.APIKey(number)
 }
 
 // APIKeyFilter selects keys.

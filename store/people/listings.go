@@ -21,6 +21,8 @@ type ListedOrganization struct {
 type AuditFilter struct {
 	// Actor, Action and Object are compared whole.
 	Actor, Action, Object string
+	// AnyActor and AnyObject, unless both are empty, require a record by one of these actors or on one of these objects.
+	AnyActor, AnyObject []string
 	// Since is included, Until excluded, in whole microseconds; zero: no bound.
 	Since, Until time.Time
 	// After leaves out this record and all that come before it in the listing; zero: none.

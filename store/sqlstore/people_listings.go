@@ -71,6 +71,18 @@ func (tx *peopleTx) listAudit(filter people.AuditFilter, begin, end string, at, 
 			query, args = query+` AND `+equal.column+` = ?`, append(args, equal.value)
 		}
 	}
+	var either []string
+	for _, in := range []struct {
+		column string
+		values []string
+	}{{"actor", filter.AnyActor}, {"object", filter.AnyObject}} {
+		for _, value := range in.values {
+			either, args = append(either, in.column+` = ?`), append(args, value)
+		}
+	}
+	if len(either) > 0 {
+		query += ` AND (` + strings.Join(either, ` OR `) + `)`
+	}
 	return list(tx, func(row *sql.Rows, a *people.Audit) error {
 		return row.Scan(&a.ID, moment{&a.At}, &a.Actor, &a.Action, &a.Object, &a.Session, &a.Address)
 	}, query+end, append(args, limit)...)

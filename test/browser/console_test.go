@@ -183,6 +183,34 @@ func TestAPersonIsDeletedOnlyWhenTheNameWasTyped(t *testing.T) {
 	}
 }
 
+func TestAKeyIsFoundInTheConsoleByTheIDThatDecisionsShow(t *testing.T) {
+	w := newConsoleWorld(t)
+	var made struct {
+		Key struct {
+			KeyID string `json:"key_id"`
+		}
+	}
+	for _, name := range []string{"Customer 16", "Customer 17"} {
+		if status := w.ask("POST", "/api-auth/apps/shop/keys", `{"name":"`+name+`","permissions":["orders:read"]}`, &made); status != 200 {
+			t.Fatal(status)
+		}
+	}
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	tb.goTo("keys", "auditor")
+	tb.tabTo("App")
+	tb.keys("S")
+	tb.sees("Customer 16")
+	tb.tabTo("Key ID")
+	tb.keys(made.Key.KeyID + kb.Enter)
+	tb.until(`!document.body.innerText.includes("Customer 16") && document.body.innerText.includes("Customer 17")`)
+	tb.tabTo(made.Key.KeyID)
+	tb.keys(kb.Enter)
+	tb.sees("api_key.created")
+	if rows := eval[int](tb, `document.querySelectorAll("tbody tr").length`); rows != 1 {
+		t.Errorf("%d audit records are of the key, want 1", rows)
+	}
+}
+
 func TestAKeyOfRunTimeIsRevoked(t *testing.T) {
 	w := newConsoleWorld(t)
 	var made struct{ Secret string }

@@ -16,10 +16,11 @@ export function audit({ ask, query }) {
   const actor = text("actor");
   const action = text("action");
   const object = text("object");
+  const key = text("key_id");
   const since = h("input", { type: "datetime-local", step: "1", max: "9999-12-31T23:59:59" });
   const until = h("input", { type: "datetime-local", step: "1", max: "9999-12-31T23:59:59" });
   const show = (cursor) => fill(place, () => ask("GET", "/audit", { needs: "audit:read", query: {
-    limit: pageSize, cursor, actor: actor.value.trim(), action: action.value.trim(), object: object.value.trim(),
+    limit: pageSize, cursor, actor: actor.value.trim(), action: action.value.trim(), object: object.value.trim(), key_id: key.value.trim(),
     since: since.value && instant(since.value), until: until.value && instant(until.value),
   } }), (list) => (list.data.length === 0 && !cursor ? empty(t("audit.none")) : [rows(list.data), further(list, show, cursor)]));
   // only narrows the list to what a record has.
@@ -31,9 +32,9 @@ export function audit({ ask, query }) {
     { label: t("audit.object"), cell: (a) => only(object, a.object) },
     { label: t("common.address"), cell: (a) => a.ip_address },
   ], records);
-  const clear = h("button", { type: "button", onclick: () => { form.reset(); actor.value = action.value = object.value = ""; show(); } }, t("audit.clear"));
+  const clear = h("button", { type: "button", onclick: () => { form.reset(); actor.value = action.value = object.value = key.value = ""; show(); } }, t("audit.clear"));
   const form = h("form", { class: "card filters", novalidate: true, "aria-label": t("audit.filters") },
-    field(t("audit.actor"), actor, "key:…, user:…"), field(t("audit.action"), action, "user.disabled"), field(t("audit.object"), object, "user:…"),
+    field(t("audit.actor"), actor, "key:…, user:…"), field(t("audit.action"), action, "user.disabled"), field(t("audit.object"), object, "user:…"), field(t("audit.key"), key, "5A8hQaiOJAmo"),
     field(t("audit.since"), since), field(t("audit.until"), until),
     h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, t("audit.show")), clear));
   form.addEventListener("submit", (event) => {

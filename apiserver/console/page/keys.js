@@ -14,12 +14,16 @@ export function keys({ ask }) {
   function ofApps(apps) {
     const app = h("select", null, apps.map((a) => h("option", { value: a.app_slug }, a.is_active ? a.name : t("keys.inactiveapp", { name: a.name }))));
     const all = h("input", { type: "checkbox", id: "all-keys" });
+    const id = h("input", { type: "text", autocomplete: "off", spellcheck: "false" });
     const listed = h("div");
-    const show = (cursor) => fill(listed, () => ask("GET", path`/api-auth/apps/${app.value}/keys`, {
-      query: { limit: pageSize, cursor, include_inactive: all.checked }, needs: "api_keys:read",
-    }), (found) => (found.keys.length === 0 && !cursor ? empty(t("keys.none")) : [rows(found.keys), further(found, show, cursor)]));
+    const load = async (cursor) => (id.value.trim()
+      ? { keys: [await ask("GET", path`/api-auth/apps/${app.value}/keys/${id.value.trim()}`, { needs: "api_keys:read" })], has_more: false }
+      : ask("GET", path`/api-auth/apps/${app.value}/keys`, { query: { limit: pageSize, cursor, include_inactive: all.checked }, needs: "api_keys:read" }));
+    const show = (cursor) => fill(listed, () => load(cursor), (found) => (found.keys.length === 0 && !cursor ? empty(t("keys.none")) : [rows(found.keys), further(found, show, cursor)]));
     const rows = (found) => table(t("nav.keys"), [
       { label: t("keys.name"), cell: (k) => [h("span", { class: "strong" }, k.name), h("p", null, h("code", { class: "faint" }, k.key_prefix + "_…" + k.key_suffix))] },
+      { label: t("keys.id"), class: "short", cell: (k) => (k.key_id
+        ? h("a", { href: "#/audit?key_id=" + encodeURIComponent(k.key_id), title: t("keys.audit") }, h("code", null, k.key_id)) : t("common.none")) },
       { label: t("keys.source"), cell: (k) => (k.source === "declared" ? [badge("plain", t("keys.declared")), h("p", null, h("code", { class: "faint" }, k.resource))] : badge("plain", t("keys.runtime"))) },
       { label: t("common.state"), class: "short", cell: (k) => (k.is_active ? badge("good", t("keys.active")) : badge("bad", k.revoked_at ? t("keys.revoked") : t("keys.expired"))) },
       { label: t("keys.permissions"), cell: (k) => (k.permissions.length === 0 ? t("common.none") : k.permissions.map((p) => h("code", { class: "item" }, p))) },
@@ -41,10 +45,11 @@ export function keys({ ask }) {
       }
     };
     app.addEventListener("change", () => show());
+    id.addEventListener("change", () => show());
     all.addEventListener("change", () => show());
     show();
     return [
-      h("div", { class: "filters" }, field(t("keys.app"), app), h("div", { class: "check" }, all, h("label", { for: all.id }, t("keys.all")))),
+      h("div", { class: "filters" }, field(t("keys.app"), app), field(t("keys.id"), id, "5A8hQaiOJAmo"), h("div", { class: "check" }, all, h("label", { for: all.id }, t("keys.all")))),
       h("section", { class: "card" }, listed),
     ];
   }

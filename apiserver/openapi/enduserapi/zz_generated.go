@@ -2115,6 +2115,9 @@ type OwnApiKey struct {
 	// Id Its id.
 	Id string `json:"id"`
 
+	// KeyId The public id, by which decisions, the audit, logs and `X-Cardea-Key-Id` name the key: 12 characters, or the id of an imported key.
+	KeyId string `json:"key_id"`
+
 	// AppSlug The app it is a key of.
 	AppSlug string `json:"app_slug"`
 
