@@ -54,9 +54,9 @@ var grantStories = []story{
 		e.begin()
 		for n, change := range []func(*people.TokenFamily){
 			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = true, after(time.Hour) },
-			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = true, after(2 * time.Hour) },
+			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = true, after(2*time.Hour) },
 			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = true, after(time.Minute) },
-			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = false, after(2 * time.Hour) },
+			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = false, after(2*time.Hour) },
 			func(f *people.TokenFamily) { f.Offline, f.CreatedAt, f.User = true, after(2*time.Hour), 2 },
 		} {
 			id := int64(n + 1)
