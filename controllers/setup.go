@@ -90,7 +90,9 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 		return err
 	}
 	watch := func(resource schema.GroupVersionResource, newList func() client.ObjectList) *objectwatch.Watch {
-		return objectwatch.New(objects, resource, mgr.GetCache(), newList)
+		w := objectwatch.New(objects, resource, mgr.GetCache(), newList)
+		e.WhenGone(w.Release)
+		return w
 	}
 	// Secrets and ConfigMaps go past the manager's client: its read-your-writes would begin to watch, and cache, all there are.
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})

@@ -90,6 +90,7 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveProbes(ctx, common.metricsAddress, readiness(ctx, mgr)) })
+	group.Go(func() error { return servePprof(ctx, common.pprofAddress) })
 	group.Go(func() error { return controllers.Run(ctx, mgr) })
 	err = group.Wait()
 	if errors.Is(err, controllers.ErrLeaseLost) {

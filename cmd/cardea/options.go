@@ -40,6 +40,7 @@ type commonOptions struct {
 	store          string
 	logLevel       string
 	metricsAddress string
+	pprofAddress   string
 }
 
 func (o *commonOptions) register(flags *pflag.FlagSet) {
@@ -47,6 +48,7 @@ func (o *commonOptions) register(flags *pflag.FlagSet) {
 	registerStore(flags, &o.store)
 	flags.StringVar(&o.logLevel, "log-level", "info", "least severe level logged: debug, info, warn, error")
 	flags.StringVar(&o.metricsAddress, "metrics-address", ":8090", "address of /metrics, /healthz and /readyz")
+	flags.StringVar(&o.pprofAddress, "pprof-address", "", "address of /debug/pprof/, such as 127.0.0.1:6060: profiles of this process, for whoever reaches it; absent: none")
 }
 
 func registerStore(flags *pflag.FlagSet, to *string) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"strings"
 	"time"
@@ -67,11 +68,28 @@ func serveProbes(ctx context.Context, address string, ready func() error) error 
 		}
 		fmt.Fprintln(w, "ok")
 	})
+	return serveUntil(ctx, "--metrics-address", address, mux)
+}
+
+// servePprof serves the profiles of this process until ctx ends, or nothing where there is no address.
+func servePprof(ctx context.Context, address string) error {
+	if address == "" {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return serveUntil(ctx, "--pprof-address", address, mux)
+}
+
+// serveUntil serves at the address of a flag until ctx ends.
+func serveUntil(ctx context.Context, flag, address string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("--metrics-address: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {

@@ -68,6 +68,7 @@ func runServer(ctx context.Context, common commonOptions, opts serverOptions, ro
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveProbes(ctx, common.metricsAddress, loaded(server)) })
+	group.Go(func() error { return servePprof(ctx, common.pprofAddress) })
 	group.Go(func() error { return server.Run(ctx) })
 	return group.Wait()
 }

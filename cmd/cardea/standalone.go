@@ -71,6 +71,7 @@ func runStandalone(ctx context.Context, common commonOptions, operator operatorO
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveProbes(ctx, common.metricsAddress, loaded(server)) })
+	group.Go(func() error { return servePprof(ctx, common.pprofAddress) })
 	group.Go(func() error { return server.Run(ctx) })
 	group.Go(func() error { return controllers.Run(ctx, mgr) })
 	return group.Wait()

@@ -66,6 +66,7 @@ type Engine struct {
 	waiters   waiters
 	limits    Limits
 	usages    usages
+	gone      []func(ctx context.Context, namespace string)
 }
 
 // New returns an Engine over a manager.
@@ -86,6 +87,11 @@ func Add[T v1alpha1.Resource](e *Engine, k Kind[T]) {
 	e.kinds[k.name()] = k
 	e.ordered = append(e.ordered, k)
 	e.wake[k.name()] = make(chan event.GenericEvent)
+}
+
+// WhenGone adds what is called with the namespace of each resource that is gone from the cache. It is called before Start.
+func (e *Engine) WhenGone(do func(ctx context.Context, namespace string)) {
+	e.gone = append(e.gone, do)
 }
 
 // Start registers indexes, controllers and the sweep of every kind with the manager. Every kind of the table was added.

@@ -106,6 +106,9 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, plain
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.keptOwners.remove(req.NamespacedName)
+			for _, gone := range r.gone {
+				gone(ctx, req.Namespace)
+			}
 			err = r.sweep(ctx, store.Identity{Kind: r.kind.name(), Namespace: req.Namespace, Name: req.Name})
 		}
 		return r.result(ctx, req, err, 0)

@@ -29,7 +29,7 @@ var (
 	ConfigMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 )
 
-// Watch watches Secrets or ConfigMaps, namespace by namespace, where a resource of the kind lives: rights on them are bound
+// Watch watches Secrets or ConfigMaps, namespace by namespace, while a resource of the kind lives there: rights on them are bound
 // per namespace, so no watch can span the cluster. It asks for metadata only, and keeps no more of it than names and versions.
 type Watch struct {
 	objects  metadata.Interface
@@ -37,15 +37,16 @@ type Watch struct {
 	reader   client.Reader
 	newList  func() client.ObjectList
 
-	mu      sync.Mutex
-	ctx     context.Context // set while the controller runs
-	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
-	running map[string]bool
+	mu    sync.Mutex
+	ctx   context.Context // set while the controller runs
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	// running ends the watch of each namespace.
+	running map[string]context.CancelFunc
 }
 
 // New returns a Watch that finds resources through a reader with Index.
 func New(objects metadata.Interface, resource schema.GroupVersionResource, reader client.Reader, newList func() client.ObjectList) *Watch {
-	return &Watch{objects: objects, resource: resource, reader: reader, newList: newList, running: map[string]bool{}}
+	return &Watch{objects: objects, resource: resource, reader: reader, newList: newList, running: map[string]context.CancelFunc{}}
 }
 
 // Source yields the resources whose object changed.
@@ -62,17 +63,18 @@ func (w *Watch) Source() source.TypedSource[reconcile.Request] {
 func (w *Watch) Ensure(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ctx == nil || w.running[namespace] {
+	if w.ctx == nil || w.running[namespace] != nil {
 		return
 	}
-	w.running[namespace] = true
 	informer := metadatainformer.NewFilteredMetadataInformer(w.objects, w.resource, namespace, 0, cache.Indexers{}, nil).Informer()
 	// Neither can fail on an informer that has not started.
 	_ = informer.SetTransform(bare)
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, _ error) {
 		// Missing rights are told by the condition SecretForbidden; the reflector tries again by itself.
 	})
-	ctx, queue := w.ctx, w.queue
+	ctx, end := context.WithCancel(w.ctx)
+	w.running[namespace] = end
+	queue := w.queue
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.wake(ctx, queue, obj) },
 		UpdateFunc: func(_, obj any) { w.wake(ctx, queue, obj) },
@@ -84,6 +86,23 @@ func (w *Watch) Ensure(namespace string) {
 		},
 	})
 	go informer.RunWithContext(ctx)
+}
+
+// Release ends the watch of a namespace in which no resource of the kind lives any more. A resource that comes later is in the cache before
+// its reconcile calls Ensure, so that no watch that is needed ends.
+func (w *Watch) Release(ctx context.Context, namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	end := w.running[namespace]
+	if end == nil {
+		return
+	}
+	left := w.newList()
+	if err := w.reader.List(ctx, left, client.InNamespace(namespace), client.Limit(1)); err != nil || meta.LenList(left) > 0 {
+		return
+	}
+	end()
+	delete(w.running, namespace)
 }
 
 // wake asks for a reconcile of the resources that name an object.
