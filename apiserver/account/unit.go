@@ -22,7 +22,9 @@ type Client struct {
 	Network string
 	// Neighbourhood is the IPv4 /24 or IPv6 /48 around it, which one party often holds whole.
 	Neighbourhood string
-	UserAgent     string
+	// Block is the IPv4 /16 or IPv6 /32 around it, which providers hold: an IPv6 /32 has 65,536 neighborhoods.
+	Block     string
+	UserAgent string
 }
 
 // unknownClient stands for all whose address is unknown: they count as one, and are known to nobody.
@@ -31,18 +33,18 @@ const unknownClient = "unknown"
 // NewClient returns the client of an address.
 func NewClient(address netip.Addr, userAgent string) Client {
 	if !address.IsValid() {
-		return Client{Network: unknownClient, Neighbourhood: unknownClient, UserAgent: userAgent}
+		return Client{Network: unknownClient, Neighbourhood: unknownClient, Block: unknownClient, UserAgent: userAgent}
 	}
 	c := Client{UserAgent: userAgent}
-	network, neighbourhood := 32, 24
+	network, neighbourhood, block := 32, 24, 16
 	if address.Is6() {
-		network, neighbourhood = 64, 48
+		network, neighbourhood, block = 64, 48, 32
 	}
 	around := func(bits int) string {
 		prefix, _ := address.Prefix(bits) // the number of bits fits
 		return prefix.String()
 	}
-	c.Address, c.Network, c.Neighbourhood = address.String(), address.String(), around(neighbourhood)
+	c.Address, c.Network, c.Neighbourhood, c.Block = address.String(), address.String(), around(neighbourhood), around(block)
 	if address.Is6() {
 		c.Network = around(network)
 	}

@@ -23,8 +23,8 @@ func (c *call) requireEmail() error {
 }
 
 // beginAttempt makes sure that there is a session to own an attempt: the one that is signed in, the pending one, or a new one, whose
-// token the browser gets. presented is the cookie that came, which a pending session keeps.
-func (u *unit) beginAttempt(presented string) error {
+// token the browser gets. presented is the cookie that came, which a pending session keeps; user is whose attempt it is, 0 for nobody's.
+func (u *unit) beginAttempt(presented string, user int64) error {
 	if u.session != nil {
 		u.session.Attempting = true
 		if u.session.Anonymous {
@@ -36,7 +36,7 @@ func (u *unit) beginAttempt(presented string) error {
 	if err := u.Lock("pending:" + u.Client.Network); err != nil {
 		return err
 	}
-	if err := mayPend(u.Unit); err != nil {
+	if err := mayPend(u.Unit, user); err != nil {
 		return err
 	}
 	if err := u.begin(true); err != nil {
@@ -45,10 +45,15 @@ func (u *unit) beginAttempt(presented string) error {
 	return u.renew()
 }
 
-// mayPend bounds the sessions that wait for a sign-up or sign-in, for each client.
-func mayPend(u *account.Unit) error {
+// mayPend bounds the sessions that wait for a sign-up or sign-in, for each client. Whom the account knows, 0 for none, is not held back by what others
+// behind the same address left pending: what codes they are sent is bounded.
+func mayPend(u *account.Unit, user int64) error {
+	known, err := u.Known(user)
+	if err != nil {
+		return err
+	}
 	pending, err := u.PendingFrom(u.Client.Network, u.Now)
-	if err == nil && pending >= session.MaxPending {
+	if err == nil && !known && pending >= session.MaxPending {
 		err = &account.WaitError{Reason: errTooManyPending, Wait: session.AnonymousLifetime}
 	}
 	return err
@@ -64,7 +69,7 @@ func targetOf(a people.Attempt) verification.Target {
 // begin begins an attempt and sends its first code. e is the email whose account it is about, the zero Email for somebody unknown.
 func (c *call) begin(u *unit, a people.Attempt, e people.Email) (err error) {
 	a.User = e.User
-	if err := u.beginAttempt(c.presented); err != nil {
+	if err := u.beginAttempt(c.presented, a.User); err != nil {
 		return err
 	}
 	if a.ID, err = u.NewID(); err != nil {
@@ -152,7 +157,7 @@ func prepareAttempt(c *call) (reply, error) {
 		if err := c.requireEmail(); err != nil {
 			return reply{}, err
 		}
-		if err := u.beginAttempt(c.presented); err != nil {
+		if err := u.beginAttempt(c.presented, a.User); err != nil {
 			return reply{}, err
 		}
 		e, err := u.AddressForCode(a.Email)

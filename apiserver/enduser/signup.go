@@ -114,15 +114,15 @@ func (c *call) precheck(q signUpRequest) error {
 				return err
 			}
 		}
-		if c.session == nil {
-			if err := mayPend(u); err != nil {
-				return err
-			}
-		}
 		folded := people.FoldEmail(q.email)
 		owner, err := u.AddressForCode(folded)
 		if err != nil {
 			return err
+		}
+		if c.session == nil {
+			if err := mayPend(u, owner.User); err != nil {
+				return err
+			}
 		}
 		return c.codes.MaySend(u, verification.Target{Purpose: people.PurposeSignUp, Channel: people.ChannelMail, Account: owner.User, Recipient: folded})
 	})

@@ -13,6 +13,7 @@ const (
 	scopeInARow    = "codes:"
 	scopeStrangers = "codes-strangers"
 	scopeAround    = "codes-neighbourhood"
+	scopeBlock     = "codes-block"
 )
 
 // Try is a code that is about to be compared, counted as wrong already.
@@ -109,8 +110,8 @@ func nextSend(u *account.Unit, t Target) (time.Time, error) {
 	return NextSend(sends, u.Now), err
 }
 
-// checkStrangers bounds the wrong codes for an email from clients its account does not know, and those of a neighbourhood over all
-// emails. Clients the account knows are not held back by others.
+// checkStrangers bounds the wrong codes for an email from clients its account does not know, and those of a neighborhood and of a block of
+// addresses over all emails. Clients the account knows are not held back by others.
 func (c *Codes) checkStrangers(u *account.Unit, t Target) error {
 	if t.Channel != people.ChannelMail {
 		return nil
@@ -124,6 +125,10 @@ func (c *Codes) checkStrangers(u *account.Unit, t Target) error {
 		return err
 	}
 	around, err := u.Counted(scopeAround, u.Client.Neighbourhood, u.Now)
+	if err != nil {
+		return err
+	}
+	block, err := u.Counted(scopeBlock, u.Client.Block, u.Now)
 	if err != nil || known {
 		return err
 	}
@@ -133,6 +138,9 @@ func (c *Codes) checkStrangers(u *account.Unit, t Target) error {
 	}
 	if around.Count >= wrongByNeighbourhoodPerHr {
 		until = later(until, around.Ends)
+	}
+	if block.Count >= wrongByBlockPerHour {
+		until = later(until, block.Ends)
 	}
 	return waitForTries(u, until)
 }
@@ -158,7 +166,10 @@ func (c *Codes) countWrong(u *account.Unit, t Target, failure people.Failure) er
 			return err
 		}
 	}
-	_, err = u.Count(scopeAround, u.Client.Neighbourhood, u.Now, u.Now.Add(time.Hour))
+	if _, err = u.Count(scopeAround, u.Client.Neighbourhood, u.Now, u.Now.Add(time.Hour)); err != nil {
+		return err
+	}
+	_, err = u.Count(scopeBlock, u.Client.Block, u.Now, u.Now.Add(time.Hour))
 	return err
 }
 
@@ -201,5 +212,8 @@ func (c *Codes) Forgive(u *account.Unit, t Target) error {
 			return err
 		}
 	}
-	return u.Uncount(scopeAround, u.Client.Neighbourhood, u.Now)
+	if err := u.Uncount(scopeAround, u.Client.Neighbourhood, u.Now); err != nil {
+		return err
+	}
+	return u.Uncount(scopeBlock, u.Client.Block, u.Now)
 }

@@ -9,13 +9,22 @@ const (
 	// From one client, and from one neighbourhood. Only texts count by the client alone.
 	clientPerHour        = 20
 	neighbourhoodPerHour = 60
-	// To one email, asked for by clients that its account does not know.
-	strangersPerDay = 30
+	// To one email, asked for by clients that its account does not know. A neighborhood may have 10 of the first 20; of the others each has
+	// 2, so that it takes many neighborhoods to keep somebody at another one from signing up.
+	strangersPerDay   = 30
+	sharedPerDay      = 20
+	ofOneNeighborhood = 10
+	keptForOthers     = 2
+	// From one block of addresses (IPv4 /16, IPv6 /32), over all emails, by clients that the accounts do not know.
+	blockMailsPerHour = 50 * neighbourhoodPerHour
+	// Texts to one number over all users who did not prove it.
+	numberPerDay = 10
 	// Texts to one user over all phones.
 	userPerDay = 10
 	// Wrong codes for one email from clients that its account does not know, and from a neighbourhood over all emails.
 	wrongByStrangersPerDay    = 100
 	wrongByNeighbourhoodPerHr = 200
+	wrongByBlockPerHour       = 50 * wrongByNeighbourhoodPerHr
 	// LockAfter is how many wrong codes in a row, over all challenges, lock, and LockFor for how long.
 	LockAfter = 20
 	LockFor   = time.Hour
@@ -48,6 +57,17 @@ func room(sends []time.Time, most int, span time.Duration) time.Time {
 		return time.Time{}
 	}
 	return sends[len(sends)-most].Add(span)
+}
+
+// roomForStrangers returns when one more mail may be sent to an email for a client that its account does not know; zero if now. all are the mails
+// to it for such clients, and own those of the client's neighborhood among them.
+func roomForStrangers(all, own []time.Time) time.Time {
+	shared := later(room(all, sharedPerDay, Window), room(own, ofOneNeighborhood, Window))
+	kept := later(room(all, strangersPerDay, Window), room(own, keptForOthers, Window))
+	if kept.Before(shared) {
+		return kept
+	}
+	return shared
 }
 
 func later(a, b time.Time) time.Time {

@@ -2,6 +2,7 @@ package verification
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
@@ -87,7 +88,23 @@ func (c *Codes) Send(u *account.Unit, m Message) error {
 	}); err != nil {
 		return err
 	}
+	if m.Channel == people.ChannelMail {
+		if err := countMail(u, known); err != nil {
+			return err
+		}
+	}
 	return u.Post(people.Message{Challenge: id, Channel: m.Channel, Recipient: m.To, ExpiresAt: ch.ExpiresAt, Void: m.Void}, m.Write(code))
+}
+
+// scopeMailsOfBlock counts the mails that clients of a block of addresses asked for whom accounts do not know.
+const scopeMailsOfBlock = "mails-block"
+
+func countMail(u *account.Unit, known bool) error {
+	if known {
+		return nil
+	}
+	_, err := u.Count(scopeMailsOfBlock, u.Client.Block, u.Now, u.Now.Add(time.Hour))
+	return err
 }
 
 // Expect makes a challenge whose code is known, in place of the target's earlier one, and sends nothing: for test numbers.
@@ -144,7 +161,13 @@ func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	strangers, err := u.Sends(people.SendFilter{Channel: t.Channel, Recipient: t.Recipient, Unknown: true}, u.Now.Add(-Window))
+	filter := people.SendFilter{Channel: t.Channel, Recipient: t.Recipient, Unknown: true}
+	strangers, err := u.Sends(filter, u.Now.Add(-Window))
+	if err != nil {
+		return false, err
+	}
+	filter.Neighbourhood = u.Client.Neighbourhood
+	near, err := u.Sends(filter, u.Now.Add(-Window))
 	if err != nil {
 		return false, err
 	}
@@ -152,9 +175,16 @@ func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	block, err := u.Counted(scopeMailsOfBlock, u.Client.Block, u.Now)
+	if err != nil {
+		return false, err
+	}
 	next := NextSend(own, u.Now)
 	if !known {
-		next = later(next, later(room(strangers, strangersPerDay, Window), room(around, neighbourhoodPerHour, time.Hour)))
+		next = later(next, later(roomForStrangers(strangers, near), room(around, neighbourhoodPerHour, time.Hour)))
+		if block.Count >= blockMailsPerHour {
+			next = later(next, block.Ends)
+		}
 	}
 	return known, wait(u, next)
 }
@@ -166,6 +196,10 @@ func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 		return false, err
 	}
 	known = user.Phone != ""
+	proven, err := provenNumber(u, t)
+	if err != nil {
+		return false, err
+	}
 	var next time.Time
 	for _, limit := range []struct {
 		filter people.SendFilter
@@ -173,6 +207,12 @@ func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 		next   func([]time.Time) time.Time
 	}{
 		{people.SendFilter{Purpose: t.Purpose, User: t.User, Recipient: t.Recipient}, Window, func(s []time.Time) time.Time { return NextSend(s, u.Now) }},
+		{people.SendFilter{Recipient: t.Recipient}, Window, func(s []time.Time) time.Time {
+			if proven {
+				return time.Time{} // who holds the number is not held back by those who name it
+			}
+			return room(s, numberPerDay, Window)
+		}},
 		{people.SendFilter{User: t.User}, Window, func(s []time.Time) time.Time { return room(s, userPerDay, Window) }},
 		{people.SendFilter{Client: u.Client.Network}, time.Hour, func(s []time.Time) time.Time { return room(s, clientPerHour, time.Hour) }},
 		{people.SendFilter{Neighbourhood: u.Client.Neighbourhood}, time.Hour, func(s []time.Time) time.Time {
@@ -193,6 +233,12 @@ func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 		return false, err
 	}
 	return known, c.withinBudget(u, t.Region, known)
+}
+
+// provenNumber reports whether the user proved to hold the target's number.
+func provenNumber(u *account.Unit, t Target) (bool, error) {
+	phones, err := u.PhonesOf(t.User)
+	return slices.ContainsFunc(phones, func(p people.Phone) bool { return p.Number == t.Recipient && !p.VerifiedAt.IsZero() }), err
 }
 
 func wait(u *account.Unit, next time.Time) error {
