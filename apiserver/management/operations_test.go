@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -191,6 +195,45 @@ func TestResourcesAreListedWithoutTheKubernetesAPI(t *testing.T) {
 				t.Errorf("note %v", list.Note)
 			}
 		})
+	}
+}
+
+// reads counts the resources that are read.
+type reads struct {
+	Kubernetes
+	count atomic.Int64
+}
+
+func (r *reads) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	r.count.Add(1)
+	return nil
+}
+
+func TestListedResourcesAreReadWithinTheDeploymentsShare(t *testing.T) {
+	kubernetes, admitted := &reads{Kubernetes: failing{}}, NewLiveReads(func() time.Time { return time.Unix(0, 0) })
+	var more []store.Document
+	for n := range 95 {
+		name := fmt.Sprint("app", n)
+		more = append(more, fixed(t, "APIAuthApp", name, "uid-"+name, int64(100+n), name, time.Unix(1, 0), document.APIAuthApp{Slug: name}))
+	}
+	s := serveChanged(t, kubernetes, nil, func(o *Options) { o.LiveReads = admitted }, more...)
+	var last openapi.ResourceList
+	for range 10 {
+		last = asks[openapi.ResourceList](t, s, "/resources?limit=100")
+	}
+	if len(last.Data) != 100 || last.Note == nil || !strings.Contains(*last.Note, "Too many") {
+		t.Errorf("%d resources, note %v, want 100 and a note", len(last.Data), last.Note)
+	}
+	if got, want := kubernetes.count.Load(), int64(readBounds.DeploymentPerMinute); got > want || got < want/2 {
+		t.Errorf("%d reads, want at most %d", got, want)
+	}
+	if admitted.Exhausted() != 4 {
+		t.Errorf("%d pages were counted, want 4", admitted.Exhausted())
+	}
+	if done, err := admitted.begin(t.Context(), "ns/other"); err != nil {
+		t.Errorf("another deployment: %v", err)
+	} else {
+		done()
 	}
 }
 
