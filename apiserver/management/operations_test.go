@@ -95,6 +95,46 @@ func TestTheAuditIsReadPageByPage(t *testing.T) {
 	}
 }
 
+func TestRecordsOfTheLastMinuteAreNotListedOldestFirst(t *testing.T) {
+	var ahead atomic.Int64 // of the server's clock, in nanoseconds
+	began := time.Now()
+	s := serveChanged(t, failing{}, nil, func(o *Options) { o.Clock = func() time.Time { return began.Add(time.Duration(ahead.Load())) } })
+	record := func(id int64, ago time.Duration) {
+		err := s.rows.Change(t.Context(), "ns/acme", func(tx people.Tx) error {
+			return tx.RecordAudit(people.Audit{ID: id, At: began.Add(-ago), Actor: "system", Action: "test." + strconv.FormatInt(id, 10), Object: "x:1"})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := func(query string) (actions []string) {
+		for _, record := range asks[openapi.AuditList](t, s, "/audit?"+query).Data {
+			actions = append(actions, record.Action)
+		}
+		return actions
+	}
+	until := "&until=" + began.Add(2*time.Minute).UTC().Format(time.RFC3339) // of a client whose clock is ahead
+	record(1, 2*time.Minute)
+	record(3, 10*time.Second)
+	for _, query := range []string{"order=asc", "order=asc" + until} {
+		if got := listed(query); !slices.Equal(got, []string{"test.1"}) {
+			t.Errorf("%s: %v, want test.1", query, got)
+		}
+	}
+	if got := listed("order=asc" + until + "&since=" + began.UTC().Format(time.RFC3339)); len(got) != 0 {
+		t.Errorf("%v, want none yet", got)
+	}
+	if got := listed("x=y"); !slices.Equal(got, []string{"test.3", "test.1"}) {
+		t.Errorf("the newest first: %v", got)
+	}
+	record(2, 20*time.Second) // by a server that was slower
+	ahead.Store(int64(time.Minute))
+	last := strconv.FormatInt(began.Add(-2*time.Minute).UnixMicro(), 10) + "-1"
+	if got := listed("order=asc" + until + "&cursor=" + last); !slices.Equal(got, []string{"test.2", "test.3"}) {
+		t.Errorf("after the first: %v, want test.2, test.3", got)
+	}
+}
+
 func TestASearchThroughTheAuditThatTakesTooLongIsGivenUp(t *testing.T) {
 	s := exampleWorld(t)
 	ctx, cancel := context.WithCancel(context.Background())
