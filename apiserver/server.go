@@ -139,8 +139,9 @@ func New(opts Options) (*Server, error) {
 	sealer := sealing.New(sealing.Options{
 		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("sealing"), Registry: opts.Registry,
 	})
+	liveReads := management.NewLiveReads(opts.Clock)
 	backend, err := management.New(management.Options{
-		Snapshots: follower, Kubernetes: kubernetes, Authenticator: authenticator, Limiter: limits, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limits, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: sealer.Imported,
 	})
@@ -183,7 +184,8 @@ func New(opts Options) (*Server, error) {
 		"counters": limits.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
-		"redis_calls": counters.Busy,
+		"redis_calls":    counters.Busy,
+		"resource_reads": liveReads.Exhausted,
 	})
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {

@@ -26,6 +26,8 @@ type Options struct {
 	Snapshots *snapshot.Follower
 	// Kubernetes is the client writes go through.
 	Kubernetes Kubernetes
+	// LiveReads admits reads of resources for their conditions; nil: its own.
+	LiveReads *LiveReads
 	// Authenticator tells who a request comes from.
 	Authenticator *authn.Authenticator
 	// Limiter limits the requests of API keys by their schemes.
@@ -65,6 +67,7 @@ func New(opts Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	opts.LiveReads = cmp.Or(opts.LiveReads, NewLiveReads(opts.Clock))
 	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limiter.NewBindings(opts.Limiter), writer: &writer{
 		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
 	}}

@@ -14,10 +14,16 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// auditReadWithin bounds the search for records: a filter that fits few of many looks through all of its period.
-const auditReadWithin = 10 * time.Second
+const (
+	// auditReadWithin bounds the search for records: a filter that fits few of many looks through all of its period.
+	auditReadWithin = 10 * time.Second
+	// auditSettled is the age of a record from which no older one is added: transactions that began before it have ended, and the clocks
+	// of other servers differ by less.
+	auditSettled = time.Minute
+)
 
-// listAudit serves a page of the deployment's audit.
+// listAudit serves a page of the deployment's audit. The oldest first, records younger than auditSettled are left out, so that a client that
+// goes on from its last record misses none.
 func (a *API) listAudit(c *call) (reply, error) {
 	q := c.query()
 	limit := int(min(q.integer("limit", 1, defaultLimit), maxLimit))
@@ -31,6 +37,9 @@ func (a *API) listAudit(c *call) (reply, error) {
 	}
 	if err := q.err(); err != nil {
 		return reply{}, err
+	}
+	if settled := a.Clock().Add(-auditSettled); filter.OldestFirst && (filter.Until.IsZero() || filter.Until.After(settled)) {
+		filter.Until = settled
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), auditReadWithin)
 	defer cancel()

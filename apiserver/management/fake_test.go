@@ -138,6 +138,12 @@ func serve(t testing.TB, kubernetes Kubernetes) served {
 // serveWith is serve, with what end users did, and with more documents.
 func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, more ...store.Document) served {
 	t.Helper()
+	return serveChanged(t, kubernetes, analytics, func(*Options) {}, more...)
+}
+
+// serveChanged is serveWith, with options that the caller may change.
+func serveChanged(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, change func(*Options), more ...store.Document) served {
+	t.Helper()
 	all, reader := mint(t), mint(t)
 	created := time.Unix(1700000000, 0)
 	feed := fixedFeed{
@@ -149,7 +155,7 @@ func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, 
 			Slug: "free", Name: "Free", Rules: []scheme.Rule{{Unit: "minute", Duration: 1, MaxRequests: 60}},
 		}),
 	}
-	world := serveFeed(t, kubernetes, append(feed, more...), servertest.SQLite(t), analytics, func(*Options) {})
+	world := serveFeed(t, kubernetes, append(feed, more...), servertest.SQLite(t), analytics, change)
 	world.key, world.reader, world.keyID = all.Plain(), reader.Plain(), all.ID()
 	return world
 }

@@ -19,6 +19,13 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
+const (
+	// unfinishedImports is how many files of a deployment may be begun and not completed.
+	unfinishedImports = 100
+	// emptyFile is the SHA-256 of a file without content.
+	emptyFile = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+)
+
 var fileForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // importFile reads the file in the path. What is no digest is no file that was begun.
@@ -124,6 +131,9 @@ type importRun struct {
 // once imports the batch in one transaction, with how far the file came.
 func (r *importRun) once(file string) error {
 	return r.change(func(u *account.Unit) error {
+		if err := r.mayBegin(u, file); err != nil {
+			return err
+		}
 		state, err := u.LockImport(file, r.Now)
 		if err != nil {
 			return err
@@ -142,6 +152,22 @@ func (r *importRun) once(file string) error {
 		}
 		return nil
 	})
+}
+
+// mayBegin returns nil if the import of the file has begun or may begin, so that what a credential leaves behind is bounded.
+func (r *importRun) mayBegin(u *account.Unit, file string) error {
+	if _, begun, err := u.Import(file); begun || err != nil {
+		return err
+	}
+	if r.bytes == 0 && file != emptyFile {
+		return apierror.New(http.StatusBadRequest, "the first batch is empty, and :file is not the SHA-256 of an empty file: send the first lines of the file")
+	}
+	unfinished, err := u.UnfinishedImports()
+	if err == nil && unfinished >= unfinishedImports && !r.complete {
+		return &apierror.Error{Status: http.StatusBadRequest, Faults: []apierror.Fault{{
+			Pointer: ":file", Message: fmt.Sprintf("cannot be begun: %d imports of the deployment are unfinished: complete one of them, or wait until one is deleted, 30 days after it began", unfinished)}}}
+	}
+	return err
 }
 
 // batch imports the lines and writes down how far the file came.

@@ -212,6 +212,37 @@ func TestABatchOfTooManyLinesIsRefusedWhole(t *testing.T) {
 	}
 }
 
+func TestAnEmptyFirstBatchLeavesNoImport(t *testing.T) {
+	s := keyWorld(t)
+	at := "/imports/" + hashOf("file")
+	for _, more := range []string{"", "&complete=true"} {
+		s.says(t, "POST", at+"/batches?offset=0"+more, "", 400, "the first batch is empty")
+		s.says(t, "GET", at, "", 404)
+	}
+	first := keyLine("a", "one", "")
+	s.imports(t, "file", 0, first, "")
+	if got := s.imports(t, "file", len(first), "", "&complete=true"); got.Imported != 1 || got.CompletedAt == nil {
+		t.Errorf("an empty last batch: %+v", got)
+	}
+	if got := s.imports(t, "", 0, "", "&complete=true"); got.CompletedAt == nil {
+		t.Errorf("an empty file: %+v", got)
+	}
+}
+
+func TestUnfinishedImportsOfADeploymentAreBounded(t *testing.T) {
+	s := keyWorld(t)
+	for n := range unfinishedImports {
+		s.imports(t, fmt.Sprint(n), 0, "\n", "")
+	}
+	s.says(t, "POST", "/imports/"+hashOf("more")+"/batches?offset=0", "\n", 400, ":file", "100 imports of the deployment are unfinished")
+	s.says(t, "GET", "/imports/"+hashOf("more"), "", 404)
+	if got := s.imports(t, "whole", 0, keyLine("a", "one", ""), "&complete=true"); got.Imported != 1 {
+		t.Errorf("a file in one batch: %+v", got)
+	}
+	s.imports(t, "0", 1, keyLine("b", "two", ""), "&complete=true")
+	s.imports(t, "more", 0, "\n", "")
+}
+
 func TestFewFaultsOfALineAreTold(t *testing.T) {
 	s := keyWorld(t)
 	var members strings.Builder

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -114,6 +118,46 @@ func TestTheAuditIsReadByTheIDOfAKey(t *testing.T) {
 		if !slices.Equal(actions, want) {
 			t.Errorf("key_id=%s: %v, want %v", id, actions, want)
 		}
+	}
+}
+
+func TestRecordsOfTheLastMinuteAreNotListedOldestFirst(t *testing.T) {
+	var ahead atomic.Int64 // of the server's clock, in nanoseconds
+	began := time.Now()
+	s := serveChanged(t, failing{}, nil, func(o *Options) { o.Clock = func() time.Time { return began.Add(time.Duration(ahead.Load())) } })
+	record := func(id int64, ago time.Duration) {
+		err := s.rows.Change(t.Context(), "ns/acme", func(tx people.Tx) error {
+			return tx.RecordAudit(people.Audit{ID: id, At: began.Add(-ago), Actor: "system", Action: "test." + strconv.FormatInt(id, 10), Object: "x:1"})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := func(query string) (actions []string) {
+		for _, record := range asks[openapi.AuditList](t, s, "/audit?"+query).Data {
+			actions = append(actions, record.Action)
+		}
+		return actions
+	}
+	until := "&until=" + began.Add(2*time.Minute).UTC().Format(time.RFC3339) // of a client whose clock is ahead
+	record(1, 2*time.Minute)
+	record(3, 10*time.Second)
+	for _, query := range []string{"order=asc", "order=asc" + until} {
+		if got := listed(query); !slices.Equal(got, []string{"test.1"}) {
+			t.Errorf("%s: %v, want test.1", query, got)
+		}
+	}
+	if got := listed("order=asc" + until + "&since=" + began.UTC().Format(time.RFC3339)); len(got) != 0 {
+		t.Errorf("%v, want none yet", got)
+	}
+	if got := listed("x=y"); !slices.Equal(got, []string{"test.3", "test.1"}) {
+		t.Errorf("the newest first: %v", got)
+	}
+	record(2, 20*time.Second) // by a server that was slower
+	ahead.Store(int64(time.Minute))
+	last := strconv.FormatInt(began.Add(-2*time.Minute).UnixMicro(), 10) + "-1"
+	if got := listed("order=asc" + until + "&cursor=" + last); !slices.Equal(got, []string{"test.2", "test.3"}) {
+		t.Errorf("after the first: %v, want test.2, test.3", got)
 	}
 }
 
@@ -217,6 +261,45 @@ func TestResourcesAreListedWithoutTheKubernetesAPI(t *testing.T) {
 				t.Errorf("note %v", list.Note)
 			}
 		})
+	}
+}
+
+// reads counts the resources that are read.
+type reads struct {
+	Kubernetes
+	count atomic.Int64
+}
+
+func (r *reads) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	r.count.Add(1)
+	return nil
+}
+
+func TestListedResourcesAreReadWithinTheDeploymentsShare(t *testing.T) {
+	kubernetes, admitted := &reads{Kubernetes: failing{}}, NewLiveReads(func() time.Time { return time.Unix(0, 0) })
+	var more []store.Document
+	for n := range 95 {
+		name := fmt.Sprint("app", n)
+		more = append(more, fixed(t, "APIAuthApp", name, "uid-"+name, int64(100+n), name, time.Unix(1, 0), document.APIAuthApp{Slug: name}))
+	}
+	s := serveChanged(t, kubernetes, nil, func(o *Options) { o.LiveReads = admitted }, more...)
+	var last openapi.ResourceList
+	for range 10 {
+		last = asks[openapi.ResourceList](t, s, "/resources?limit=100")
+	}
+	if len(last.Data) != 100 || last.Note == nil || !strings.Contains(*last.Note, "Too many") {
+		t.Errorf("%d resources, note %v, want 100 and a note", len(last.Data), last.Note)
+	}
+	if got, want := kubernetes.count.Load(), int64(readBounds.DeploymentPerMinute); got > want || got < want/2 {
+		t.Errorf("%d reads, want at most %d", got, want)
+	}
+	if admitted.Exhausted() != 4 {
+		t.Errorf("%d pages were counted, want 4", admitted.Exhausted())
+	}
+	if done, err := admitted.begin(t.Context(), "ns/other"); err != nil {
+		t.Errorf("another deployment: %v", err)
+	} else {
+		done()
 	}
 }
 

@@ -2,7 +2,9 @@ package management
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,17 +13,48 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/egress"
 	"github.com/cardea-iam/cardea/apiserver/openapi"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
 const (
-	// liveReadWithin bounds the reading of a page's resources from the Kubernetes API: without them the page is served all the same.
+	// liveReadWithin bounds the reading of a page's resources from the Kubernetes API, waiting included. Without them the page is served anyway.
 	liveReadWithin = 3 * time.Second
-	// liveReads is how many resources are read at once.
-	liveReads = 8
+	// readsOfOne is how many resources are read at once for a deployment.
+	readsOfOne = 8
 )
+
+// readBounds limit what pages of resources cost the Kubernetes API, where all deployments' reads and writes come from one account.
+var readBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: readsOfOne, DeploymentPerMinute: 600}
+
+// LiveReads admits reads of resources from the Kubernetes API, in turns of deployments.
+type LiveReads struct {
+	slots     *egress.Slots
+	exhausted atomic.Uint64
+}
+
+// NewLiveReads returns LiveReads. clock is the time that minutes are counted by.
+func NewLiveReads(clock func() time.Time) *LiveReads {
+	return &LiveReads{slots: egress.NewSlots(readBounds, clock)}
+}
+
+// Exhausted returns how many pages lack conditions because their deployment was at its share.
+func (l *LiveReads) Exhausted() uint64 { return l.exhausted.Load() }
+
+// errReadShare is returned for a read that was not admitted.
+var errReadShare = errors.New("too many resources were read for the deployment")
+
+// begin waits for a read's turn; the caller calls done when the read has ended. errReadShare: there was none before ctx ended, or the
+// deployment is at its bound of this minute.
+func (l *LiveReads) begin(ctx context.Context, deployment string) (done func(), err error) {
+	done, err = l.slots.Begin(ctx, egress.Asker{Deployment: deployment})
+	if errors.Is(err, egress.ErrTooManyFetches) || errors.Is(err, context.DeadlineExceeded) {
+		return nil, errReadShare
+	}
+	return done, err
+}
 
 // listResources serves a page of the resources that are in force for the deployment, with their conditions as they are now.
 func (a *API) listResources(c *call) (reply, error) {
@@ -36,7 +69,7 @@ func (a *API) listResources(c *call) (reply, error) {
 		list.Total += int64(c.snapshot.Count(kind.Kind, c.tenant()))
 	}
 	page := c.resources(kinds, limit, offset)
-	live, note := a.readLive(c.r.Context(), page)
+	live, note := a.readLive(c.r.Context(), c.tenant(), page)
 	for i, entry := range page {
 		list.Data = append(list.Data, resourceView(entry, live[i]))
 	}
@@ -83,21 +116,27 @@ func (c *call) resources(kinds []v1alpha1.KindInfo, limit, offset int) []*snapsh
 	return page
 }
 
-// readLive reads entries' resources from the Kubernetes API, nil where there is none any more, and tells why others are missing.
-func (a *API) readLive(ctx context.Context, entries []*snapshot.Entry) (live []v1alpha1.Resource, note string) {
+// readLive reads the resources of a deployment's entries from the Kubernetes API, nil where there is none any more, and returns a note that
+// says why others are missing.
+func (a *API) readLive(ctx context.Context, deployment string, entries []*snapshot.Entry) (live []v1alpha1.Resource, note string) {
 	ctx, cancel := context.WithTimeout(ctx, liveReadWithin)
 	defer cancel()
 	live = make([]v1alpha1.Resource, len(entries))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(liveReads)
+	group.SetLimit(readsOfOne)
 	for i, entry := range entries {
 		group.Go(func() error {
 			info, found := v1alpha1.InfoOf(entry.Kind)
 			if !found {
 				return nil
 			}
+			done, err := a.LiveReads.begin(ctx, deployment)
+			if err != nil {
+				return err
+			}
+			defer done()
 			obj := info.New()
-			err := a.Kubernetes.Get(ctx, client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}, obj)
+			err = a.Kubernetes.Get(ctx, client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name}, obj)
 			if err == nil && string(obj.GetUID()) == entry.UID {
 				live[i] = obj
 			}
@@ -107,6 +146,9 @@ func (a *API) readLive(ctx context.Context, entries []*snapshot.Entry) (live []v
 	switch err := group.Wait(); {
 	case err == nil:
 		return live, ""
+	case errors.Is(err, errReadShare):
+		a.LiveReads.exhausted.Add(1)
+		return live, "Too many resources of this deployment were read lately, so that conditions are missing: list fewer at once, or try again in a minute."
 	case apierrors.IsForbidden(err):
 		return live, "The Kubernetes API forbids this server to read resources, so that conditions are missing: grant it get on every kind, as config/rbac/server_role.yaml does."
 	default:

@@ -2271,7 +2271,8 @@ type ListAuditParams struct {
 	// Cursor Where to go on: next_cursor of the page before.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Order `asc`: the oldest first, as for an export; absent: the newest first. A cursor goes on in the order that it came from.
+	// Order `asc`: the oldest first, as for an export, without records of the last minute by the server's clock, because older ones may still be
+	// added; absent: the newest first. A cursor goes on in the order that it came from.
 	Order *ListAuditParamsOrder `form:"order,omitempty" json:"order,omitempty"`
 
 	// Actor Only what this actor did, as records name it.

@@ -2350,7 +2350,8 @@ type ListAuditParams struct {
 	// Cursor Where to go on: next_cursor of the page before.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Order `asc`: the oldest first, as for an export; absent: the newest first. A cursor goes on in the order that it came from.
+	// Order `asc`: the oldest first, as for an export, without records of the last minute by the server's clock, because older ones may still be
+	// added; absent: the newest first. A cursor goes on in the order that it came from.
 	Order *ListAuditParamsOrder `form:"order,omitempty" json:"order,omitempty"`
 
 	// Actor Only what this actor did, as records name it.
@@ -2989,7 +2990,9 @@ func (c *Client) GetImport(ctx context.Context, file string) (*Import, error) {
 //
 // JSON Lines of at most 16 KiB each, whole ones, at most 1 MiB and 10,000 lines; empty lines are skipped. The rows and how far the file came are one
 // transaction: after a failure ask how far it came, and go on from there. An offset that is not that is 409. A faulty line is rejected
-// alone. A line whose `external_id` was imported before is present, and changes nothing. A completed file stays as it is.
+// alone. A line whose `external_id` was imported before is present, and changes nothing. A completed file stays as it is. The first batch
+// of a file may be empty only if the file is (400), and at most 100 files of a deployment are begun and not completed (400). How far a file
+// came is deleted 30 days after its first batch if it was not completed, otherwise with the audit records of its time.
 //
 // Each line has `type`, `external_id` and the members of its type; `?` is optional, and null is as good as absent. References are external ids of
 // lines before it, or of earlier imports. `user`, `email`, `phone` and `signin` need `users:write`; `organization`, `workspace` and `membership`

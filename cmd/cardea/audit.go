@@ -18,7 +18,7 @@ import (
 
 const (
 	// auditSettled is how old a record is before it is exported: what was decided at a time is written by then, so that nothing comes
-	// between two records that an export passed.
+	// between two records that an export passed. The backend API applies the same by its own clock.
 	auditSettled = time.Minute
 	// auditPage is how many records are asked for at once.
 	auditPage = "100"
@@ -63,7 +63,7 @@ func auditExportCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.file, "file", "", "file that records are appended to; absent: standard output")
 	flags.StringVar(&o.since, "since", "", "only what was done at this time or later, such as 2026-05-10T12:00:00Z")
-	flags.StringVar(&o.until, "until", "", "only what was done before this time; absent: a minute ago")
+	flags.StringVar(&o.until, "until", "", "only what was done before this time; absent or later: a minute ago")
 	flags.StringVar(&o.actor, "actor", "", "only what this actor did, such as key:ck_4fzd9q")
 	flags.StringVar(&o.action, "action", "", "only this action, such as user.deleted")
 	flags.StringVar(&o.object, "object", "", "only what was done to this object, such as user:92637214")
@@ -77,10 +77,9 @@ func (o *auditExport) run(ctx context.Context, stdout, problems io.Writer, now t
 	if err != nil {
 		return err
 	}
-	early := false
-	if o.until == "" {
-		settled := now.Add(-auditSettled).UTC()
-		early = o.beginsAfter(settled)
+	settled := now.Add(-auditSettled).UTC()
+	early := o.since != "" && !before(o.since, settled)
+	if o.until == "" || !before(o.until, settled) {
 		o.until = settled.Format(time.RFC3339Nano)
 	}
 	if early && o.file == "" {
@@ -108,10 +107,10 @@ func (o *auditExport) run(ctx context.Context, stdout, problems io.Writer, now t
 	return err
 }
 
-// beginsAfter tells that --since is a time at which nothing is exported yet. What is no time at all the backend API refuses by that name.
-func (o *auditExport) beginsAfter(settled time.Time) bool {
-	since, err := time.Parse(time.RFC3339Nano, o.since)
-	return err == nil && !since.Before(settled)
+// before reports whether a flag's time is before another. A text that is no time passes, because the backend API refuses it by the flag's name.
+func before(flag string, other time.Time) bool {
+	at, err := time.Parse(time.RFC3339Nano, flag)
+	return err != nil || at.Before(other)
 }
 
 // export writes the records that come after a place.

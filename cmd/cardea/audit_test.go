@@ -207,7 +207,7 @@ func TestASinceWithinTheLastMinuteExportsNothingYet(t *testing.T) {
 		"a file with records":                {since: late, file: joined(records(2)), says: "0 records exported: ", left: joined(records(2))},
 		"a file that was not finished":       {since: late, file: joined(records(1)) + record(1)[:30], says: "0 records exported: ", left: joined(records(1))},
 		"just before that minute":            {since: settled, asked: 1, says: "5 records exported\n"},
-		"an own --until":                     {since: late, until: "2026-05-10T12:00:30Z", asked: 1, says: "5 records exported\n"},
+		"an own --until":                     {since: late, until: "2026-05-10T12:00:30Z", refused: "--since " + late + " is less than a minute ago"},
 		"no time, which is the API's to say": {since: "yesterday", asked: 1, says: "5 records exported\n"},
 		"none":                               {asked: 1, says: "5 records exported\n"},
 	} {
@@ -249,15 +249,19 @@ func TestASinceWithinTheLastMinuteExportsNothingYet(t *testing.T) {
 // TestRecordsOfTheLastMinuteAreLeft: a transaction that began before another may end after it.
 func TestRecordsOfTheLastMinuteAreLeft(t *testing.T) {
 	api := &auditOf{}
-	o := auditExport{}
 	server := httptest.NewServer(api)
 	defer server.Close()
 	t.Setenv("CARDEA_API_KEY", "secret")
-	o.baseURL = server.URL
-	if err := o.run(t.Context(), &bytes.Buffer{}, &bytes.Buffer{}, time.Date(2026, 5, 10, 12, 0, 30, 0, time.FixedZone("", 3600))); err != nil {
-		t.Fatal(err)
-	}
-	if asked := strings.Join(api.asked, " "); !strings.Contains(asked, "until=2026-05-10T10%3A59%3A30Z") {
-		t.Errorf("asked for %s", asked)
+	for until, want := range map[string]string{
+		"": "until=2026-05-10T10%3A59%3A30Z", "2026-05-10T11:00:00Z": "until=2026-05-10T10%3A59%3A30Z", "2026-05-10T10:00:00Z": "until=2026-05-10T10%3A00%3A00Z", "today": "until=today",
+	} {
+		o := auditExport{until: until}
+		o.baseURL, api.asked = server.URL, nil
+		if err := o.run(t.Context(), &bytes.Buffer{}, &bytes.Buffer{}, time.Date(2026, 5, 10, 12, 0, 30, 0, time.FixedZone("", 3600))); err != nil {
+			t.Fatal(err)
+		}
+		if asked := strings.Join(api.asked, " "); !strings.Contains(asked, want) {
+			t.Errorf("--until %q: asked for %s, want %s", until, asked, want)
+		}
 	}
 }

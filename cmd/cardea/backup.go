@@ -47,6 +47,9 @@ func backupCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("back up: %w", err)
 			}
+			if m.MAC == "" {
+				cmd.PrintErrln("no root key was given, so the backup has no proof of origin: restore takes it with --accept-unsigned only")
+			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: store %s (%s, schema %d)\n", args[0], m.StoreID, m.Engine, m.Schema)
 			return err
 		},
@@ -57,18 +60,20 @@ func backupCommand() *cobra.Command {
 
 func restoreCommand() *cobra.Command {
 	var s stored
+	var acceptUnsigned bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Write a backup into an empty store, which nobody uses",
 		Long: "Write a backup into an empty store, which nobody uses: a file that is not there yet, or a database without tables. A store that is not empty, a backup of a newer\n" +
-			"schema or of another engine, and one under other root keys are refused before anything is written. PostgreSQL's pg_restore has to be in PATH for a store of its.",
+			"schema or of another engine, and one under other root keys are refused before anything is written. So is a backup that the root keys do not prove to be the install's own.\n" +
+			"PostgreSQL's pg_restore has to be in PATH for a store of its.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ring, err := s.ring()
 			if err != nil {
 				return err
 			}
-			m, err := backup.Restore(cmd.Context(), s.store, args[0], ring)
+			m, err := backup.Restore(cmd.Context(), s.store, args[0], ring, acceptUnsigned)
 			if err != nil {
 				return fmt.Errorf("restore: %w", err)
 			}
@@ -77,5 +82,6 @@ func restoreCommand() *cobra.Command {
 		},
 	}
 	s.register(cmd.Flags())
+	cmd.Flags().BoolVar(&acceptUnsigned, "accept-unsigned", false, "restore a backup without a MAC: of an older release, or taken without --root-key; anybody may have made or changed it")
 	return cmd
 }

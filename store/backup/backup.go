@@ -5,6 +5,7 @@ package backup
 import (
 	"archive/tar"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -29,6 +30,8 @@ const (
 	maxManifest = 64 << 10
 	// keyPurpose derives what a root key is known by in a manifest, and nothing else.
 	keyPurpose = "cardea backup root key v1"
+	// macPurpose derives the key of a manifest's MAC, and nothing else.
+	macPurpose = "cardea backup manifest MAC v1"
 )
 
 // Manifest says what a backup is of.
@@ -45,6 +48,46 @@ type Manifest struct {
 	RootKeys []string `json:"root_keys,omitempty"`
 	// SHA256 is the digest of the content, in hexadecimal.
 	SHA256 string `json:"sha256"`
+	// MAC is the HMAC-SHA-256 of all the other members under a key of the root key that seals, in hexadecimal. It is empty if the backup was
+	// taken without root keys or by a release that made none.
+	MAC string `json:"mac,omitempty"`
+}
+
+// mac returns the MAC of a manifest under a key.
+func (m Manifest) mac(key []byte) []byte {
+	m.MAC = ""
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // strings, numbers and a time of this era
+	}
+	sum := hmac.New(sha256.New, key)
+	sum.Write(text)
+	return sum.Sum(nil)
+}
+
+// sign sets the MAC under the root key that seals; without root keys there is none.
+func (m *Manifest) sign(ring *seal.Keyring) {
+	if keys := ring.Subkeys(macPurpose); len(keys) > 0 {
+		m.MAC = hex.EncodeToString(m.mac(keys[0].Key))
+	}
+}
+
+// checkOrigin returns nil if the MAC is of one of the root keys, or if there is none and acceptUnsigned is true. Otherwise it returns
+// ErrUnsigned or ErrOrigin.
+func (m Manifest) checkOrigin(ring *seal.Keyring, acceptUnsigned bool) error {
+	if m.MAC == "" {
+		if acceptUnsigned {
+			return nil
+		}
+		return fmt.Errorf("%w: it was taken without --root-key or by an older release; if you know where it comes from and that nobody changed it, give --accept-unsigned", ErrUnsigned)
+	}
+	sent, err := hex.DecodeString(m.MAC)
+	for _, key := range ring.Subkeys(macPurpose) {
+		if err == nil && hmac.Equal(sent, m.mac(key.Key)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: its MAC is of none of the keys in --root-key, or its manifest was changed: restore another backup", ErrOrigin)
 }
 
 // fingerprints are what root keys are known by.
@@ -76,6 +119,7 @@ func Take(ctx context.Context, store, file, release string, ring *seal.Keyring) 
 	if m.SHA256, err = digest(content); err != nil {
 		return m, err
 	}
+	m.sign(ring)
 	archive := filepath.Join(work, "archive")
 	if err := pack(archive, m, content); err != nil {
 		return m, fmt.Errorf("write %s: %w", file, err)
@@ -143,10 +187,15 @@ var (
 	ErrNewer = errors.New("a backup of a newer schema")
 	// ErrRootKey: what is sealed in the backup could not be opened.
 	ErrRootKey = errors.New("a backup under another root key")
+	// ErrUnsigned: the backup has no MAC, and so nothing shows that this install took it.
+	ErrUnsigned = errors.New("a backup without a proof of origin")
+	// ErrOrigin: the MAC of the backup is wrong.
+	ErrOrigin = errors.New("a backup that this install did not take, or that was changed since")
 )
 
-// Restore writes a backup into an empty store. It may return ErrNoBackup, ErrEngine, ErrNewer, ErrRootKey and sqlstore.ErrNotEmpty.
-func Restore(ctx context.Context, store, file string, ring *seal.Keyring) (m Manifest, err error) {
+// Restore writes a backup into an empty store; acceptUnsigned also takes one without a MAC. It may return ErrNoBackup, ErrEngine, ErrNewer,
+// ErrRootKey, ErrUnsigned, ErrOrigin and sqlstore.ErrNotEmpty.
+func Restore(ctx context.Context, store, file string, ring *seal.Keyring, acceptUnsigned bool) (m Manifest, err error) {
 	in, err := os.Open(file)
 	if err != nil {
 		return m, fmt.Errorf("%w: %w", ErrNoBackup, err)
@@ -157,6 +206,9 @@ func Restore(ctx context.Context, store, file string, ring *seal.Keyring) (m Man
 		return m, fmt.Errorf("%w: %s: %w", ErrNoBackup, file, err)
 	}
 	if err := m.fits(store, ring); err != nil {
+		return m, err
+	}
+	if err := m.checkOrigin(ring, acceptUnsigned); err != nil {
 		return m, err
 	}
 	work, err := os.MkdirTemp(sqlstore.Folder(store), ".cardea-restore-")

@@ -147,7 +147,7 @@ func TestABackupUnderLoadRestoresToOneMoment(t *testing.T) {
 			}
 
 			to := url(t)
-			if _, err := backup.Restore(t.Context(), to, file, ring(t, 9, 7)); err != nil {
+			if _, err := backup.Restore(t.Context(), to, file, ring(t, 9, 7), false); err != nil {
 				t.Fatal(err)
 			}
 			restored := open(t, to)
@@ -166,13 +166,13 @@ func TestABackupUnderLoadRestoresToOneMoment(t *testing.T) {
 			if m.Engine != engine || m.StoreID == "" {
 				t.Errorf("%+v", m)
 			}
-			if _, err := backup.Restore(t.Context(), to, file, ring(t, 7)); !errors.Is(err, sqlstore.ErrNotEmpty) && engine == "postgres" {
+			if _, err := backup.Restore(t.Context(), to, file, ring(t, 7), false); !errors.Is(err, sqlstore.ErrNotEmpty) && engine == "postgres" {
 				t.Errorf("restored over it: %v", err)
 			}
 			if err := restored.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := backup.Restore(t.Context(), to, file, ring(t, 7)); !errors.Is(err, sqlstore.ErrNotEmpty) {
+			if _, err := backup.Restore(t.Context(), to, file, ring(t, 7), false); !errors.Is(err, sqlstore.ErrNotEmpty) {
 				t.Errorf("restored over it: %v", err)
 			}
 		})
@@ -253,6 +253,11 @@ func TestWhatCannotBeRestoredIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"another root key":     {file, "", ring(t, 8), backup.ErrRootKey, "--root-key"},
 		"no root key":          {file, "", ring(t), backup.ErrRootKey, "--root-key"},
 		"another engine":       {file, "postgres://cardea:hunter2@127.0.0.1:1/cardea", ring(t, 7), backup.ErrEngine, "sqlite"},
+		"a changed manifest":   {rewrite(t, file, func(m *backup.Manifest) { m.StoreID = "another" }, ""), "", ring(t, 7), backup.ErrOrigin, "MAC"},
+		"a wrong MAC":          {rewrite(t, file, func(m *backup.Manifest) { m.MAC = strings.Repeat("00", 32) }, ""), "", ring(t, 7), backup.ErrOrigin, "MAC"},
+		"a MAC that is none":   {rewrite(t, file, func(m *backup.Manifest) { m.MAC = "x" }, ""), "", ring(t, 7), backup.ErrOrigin, "MAC"},
+		"a MAC without keys":   {rewrite(t, file, func(m *backup.Manifest) { m.RootKeys = nil }, ""), "", ring(t), backup.ErrOrigin, "--root-key"},
+		"no MAC":               {rewrite(t, file, func(m *backup.Manifest) { m.MAC = "" }, ""), "", ring(t, 7), backup.ErrUnsigned, "--accept-unsigned"},
 		"damaged":              {rewrite(t, file, func(*backup.Manifest) {}, "x"), "", ring(t, 7), backup.ErrNoBackup, "damaged"},
 		"no archive":           {text, "", ring(t, 7), backup.ErrNoBackup, "archive"},
 		"no file":              {filepath.Join(t.TempDir(), "none"), "", ring(t, 7), backup.ErrNoBackup, "no such file"},
@@ -265,7 +270,7 @@ func TestWhatCannotBeRestoredIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 			if store == "" {
 				store = "sqlite://" + filepath.Join(folder, "cardea.db")
 			}
-			_, err := backup.Restore(t.Context(), store, c.file, c.ring)
+			_, err := backup.Restore(t.Context(), store, c.file, c.ring, false)
 			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") {
 				t.Fatalf("%v, want %v with %q", err, c.want, c.says)
 			}
@@ -276,6 +281,45 @@ func TestWhatCannotBeRestoredIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	}
 	if _, err := backup.Take(t.Context(), from, file, "v1", ring(t, 7)); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("overwrote a backup: %v", err)
+	}
+}
+
+// TestABackupWithoutAMACIsRestoredOnlyWhereThatIsAccepted: such as one of an older release, or of an install without root keys. A wrong MAC
+// is never accepted.
+func TestABackupWithoutAMACIsRestoredOnlyWhereThatIsAccepted(t *testing.T) {
+	t.Parallel()
+	from := engines["sqlite"](t)
+	if err := open(t, from).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	take := func(fills ...byte) string {
+		file := filepath.Join(t.TempDir(), "cardea.backup")
+		m, err := backup.Take(t.Context(), from, file, "v1", ring(t, fills...))
+		if err != nil || (m.MAC != "") != (len(fills) > 0) {
+			t.Fatalf("a MAC %q with %d root keys, %v", m.MAC, len(fills), err)
+		}
+		return file
+	}
+	signed := take(7)
+	for name, c := range map[string]struct {
+		file   string
+		ring   *seal.Keyring
+		accept bool
+		want   error
+	}{
+		"of an older release":               {rewrite(t, signed, func(m *backup.Manifest) { m.MAC = "" }, ""), ring(t, 7), true, nil},
+		"without root keys":                 {take(), ring(t), true, nil},
+		"without root keys, not accepted":   {take(), ring(t), false, backup.ErrUnsigned},
+		"a wrong MAC":                       {rewrite(t, signed, func(m *backup.Manifest) { m.StoreID = "another" }, ""), ring(t, 7), true, backup.ErrOrigin},
+		"of the root key before a rotation": {signed, ring(t, 9, 7), false, nil},
+		"in the middle of a rotation":       {take(9, 7), ring(t, 7, 9), false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := backup.Restore(t.Context(), engines["sqlite"](t), c.file, c.ring, c.accept); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
 	}
 }
 

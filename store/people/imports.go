@@ -19,6 +19,9 @@ type Import struct {
 	CompletedAt time.Time
 }
 
+// UnfinishedImportFor is how long an import is kept that is not completed, from its first batch.
+const UnfinishedImportFor = 30 * 24 * time.Hour
+
 // The kinds of imported rows.
 const (
 	ImportedUser         = "user"
@@ -44,6 +47,8 @@ type Imports interface {
 	LockImport(file string, now time.Time) (Import, error)
 	Import(file string) (Import, bool, error)
 	PutImport(Import) error
+	// UnfinishedImports returns how many files were begun and not completed.
+	UnfinishedImports() (int64, error)
 	// ImportedAs returns the ids of the rows that lines of a kind became, by their external ids, as far as there are such.
 	ImportedAs(kind string, externalIDs []string) (map[string]int64, error)
 	// RecordImported remembers them. ErrDuplicate: another line became a row under the same external id.

@@ -63,7 +63,7 @@ type Upkeep interface {
 	//     ago and nothing lives on;
 	//   - challenges, sends, failures, ended messages and expired invitations older than 25 hours;
 	//   - clients that an account did not sign in from for 90 days;
-	//   - audit records older than the retention;
+	//   - audit records older than the retention, and imports that were completed before it; others UnfinishedImportFor after they began;
 	//   - entries of the feed of changed API keys older than an hour, never the newest ones, which are not counted.
 	// It returns how many it deleted.
 	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)

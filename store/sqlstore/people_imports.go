@@ -34,6 +34,11 @@ func (tx *peopleTx) PutImport(i people.Import) error {
 		i.Done, i.Imported, i.Present, i.Rejected, micros(i.CompletedAt), i.File)
 }
 
+func (tx *peopleTx) UnfinishedImports() (count int64, err error) {
+	_, err = tx.get([]any{&count}, `SELECT COUNT(*) FROM imports WHERE deployment = :deployment AND completed_at = 0`)
+	return count, err
+}
+
 func (tx *peopleTx) ImportedAs(kind string, externalIDs []string) (map[string]int64, error) {
 	return mapOf[string, int64](tx, `SELECT external_id, id FROM imported_rows WHERE deployment = :deployment AND kind = ? AND external_id`, externalIDs, kind)
 }

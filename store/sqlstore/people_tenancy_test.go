@@ -143,8 +143,8 @@ func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 		})
 		return false
 	})
-	if found != 16 {
-		t.Errorf("%d tables are purged, this test knows of 16", found)
+	if found != 18 {
+		t.Errorf("%d rows of the table of purges were found, this test knows of 18", found)
 	}
 }
 

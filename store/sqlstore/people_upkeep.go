@@ -84,6 +84,9 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 			micros(now.Add(-people.GrantKeptFor))},
 		{"oauth_clients", "deployment, app_id, client", "used_at = 0 AND by_backend = 0 AND created_at < ?", micros(now.Add(-people.UnusedClientFor))},
 		{"audit", "deployment, at, id", "at < ?", micros(now.Add(-auditRetention))},
+		{"imports", "deployment, file", "completed_at = 0 AND created_at < ?", micros(now.Add(-people.UnfinishedImportFor))},
+		// Lines of a file that is sent again are present: imported_rows stays.
+		{"imports", "deployment, file", "completed_at > 0 AND completed_at < ?", micros(now.Add(-auditRetention))},
 	} {
 		// Twice: PostgreSQL, which waited for a row, looks once more at what stands outside of the list alone.
 		n, err := on.exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE %[3]s AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT ?)`,

@@ -274,6 +274,7 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		two, _, more := tx.Import("two")
 		return []people.Import{one, two}, errors.Join(err, more)
 	},
+	"UnfinishedImports": func(tx people.Tx) (any, error) { return value(tx.UnfinishedImports()) },
 	"ImportedAs": func(tx people.Tx) (any, error) {
 		return value(tx.ImportedAs(people.ImportedAPIKey, []string{"two"}))
 	},

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/onsi/gomega"
@@ -90,6 +91,8 @@ var upkeepStories = []story{
 			{25*time.Hour + 2*time.Second, 90 * 24 * time.Hour, 3, "the challenge, the send and the message that was sent"},
 			{26 * time.Hour, 26 * time.Hour, 0, "the audit record is as old as its retention says"},
 			{26*time.Hour + 2*time.Second, 26 * time.Hour, 2, "the audit record, and the invitation a day after its end"},
+			{people.UnfinishedImportFor - time.Second, time.Hour, 0, "the import may still go on"},
+			{people.UnfinishedImportFor, time.Hour, 1, "the import that nobody completed"},
 			{999 * time.Hour, time.Hour, 0, "a pending message stays, and users, memberships and events do"},
 			{people.KnownFor, people.KnownFor + time.Hour, 1, "the client that was known"},
 		} {
@@ -98,6 +101,28 @@ var upkeepStories = []story{
 		e.Expect(e.claim(after(time.Hour), 10)).To(gomega.HaveLen(1))
 		erased, err := e.store.Erase(e.ctx, e.term, home, 100)
 		e.ok(err)
-		e.Expect(erased).To(gomega.BeEquivalentTo(33-16+1), "all but what was purged, the ending that was forgotten among it, and the pending message")
+		e.Expect(erased).To(gomega.BeEquivalentTo(33-17+1), "all but what was purged, the ending that was forgotten among it, and the pending message")
+	}},
+	{name: "completed imports are purged with the audit of their time, and their lines stay imported", run: func(e *env) {
+		e.begin()
+		for n, completed := range []time.Time{after(time.Hour), after(3 * time.Hour), {}} {
+			e.insert(func(tx people.Tx) error {
+				i, err := tx.LockImport(string(rune('a'+n)), born)
+				i.Done, i.CompletedAt = 1, completed
+				return errors.Join(err, tx.PutImport(i))
+			})
+		}
+		e.insert(func(tx people.Tx) error {
+			return tx.RecordImported([]people.ImportedRow{{Kind: people.ImportedUser, ExternalID: "1", ID: 7}})
+		})
+		unfinished := func() int64 { return all(e, func(tx people.Tx) (int64, error) { return tx.UnfinishedImports() }) }
+		e.Expect(unfinished()).To(gomega.BeEquivalentTo(1))
+		e.Expect(e.purged(after(4*time.Hour), 2*time.Hour, 10)).To(gomega.BeEquivalentTo(1))
+		_, first := one(e, func(tx people.Tx) (people.Import, bool, error) { return tx.Import("a") })
+		_, second := one(e, func(tx people.Tx) (people.Import, bool, error) { return tx.Import("b") })
+		e.Expect([]bool{first, second}).To(gomega.Equal([]bool{false, true}))
+		e.Expect(e.purged(born.Add(people.UnfinishedImportFor+time.Second), 365*24*time.Hour, 10)).To(gomega.BeEquivalentTo(1))
+		e.Expect(unfinished()).To(gomega.BeZero())
+		e.Expect(all(e, func(tx people.Tx) (map[string]int64, error) { return tx.ImportedAs("user", []string{"1"}) })).To(gomega.HaveLen(1))
 	}},
 }

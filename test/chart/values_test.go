@@ -84,6 +84,8 @@ func TestValuesAreRefused(t *testing.T) {
 		`server.extraEnv=[{"value":"x"}]`:                "/server/extraEnv/0",
 		`server.podLabels={"app.kubernetes.io/name":""}`: "/server/podLabels",
 		`service.type="ExternalName"`:                    "/service/type",
+		`service.ports=[]`:                               "/service/ports",
+		`service.ports=["frontend","decision"]`:          "/service/ports/1",
 		`ingress.frontend.enabled=true`:                  "/ingress/frontend/hosts",
 		`ingress.decision.enabled=true`:                  "decision",
 		`ingress.backend.hosts=["https://api.example"]`:  "/ingress/backend/hosts/0",
@@ -169,8 +171,14 @@ func TestValuesTakeEffect(t *testing.T) {
 		{"standalone.enabled=true", server, nil, "no object"},
 		{`standalone={"enabled":true,"persistence":{"size":"20Gi","storageClassName":"fast"}}`, standalone, []any{"spec", "volumeClaimTemplates", 0, "spec"},
 			"map[accessModes:[ReadWriteOnce] resources:map[requests:map[storage:20Gi]] storageClassName:fast]"},
-		{everything, "Service cardea-system/cardea-server", []any{"spec", "type"}, "LoadBalancer"},
-		{everything, "Service cardea-system/cardea-server", []any{"metadata", "annotations"}, "map[c:d]"},
+		{`service.annotations={"c":"d"}`, "Service cardea-system/cardea-server", []any{"metadata", "annotations"}, "map[c:d]"},
+		{everything, "Service cardea-system/cardea-server", []any{"metadata", "annotations"}, "<nil>"},
+		{everything, "Service cardea-system/cardea-server-public", []any{"metadata", "annotations"}, "map[c:d]"},
+		{"standalone.enabled=true," + everything, "Service cardea-system/cardea-server-public", []any{"spec", "selector"},
+			"map[app.kubernetes.io/component:standalone app.kubernetes.io/name:cardea]"},
+		{`service={"type":"NodePort","ports":["frontend"]}`, "Service cardea-system/cardea-server-public", []any{"spec", "ports"},
+			"[map[name:frontend port:8081 targetPort:frontend]]"},
+		{`service.ports=["frontend"]`, "Service cardea-system/cardea-server-public", nil, "no object"},
 		{everything, "Ingress cardea-system/cardea-frontend", []any{"spec", "tls"}, "[map[hosts:[login.example *.shop.example] secretName:login]]"},
 		{everything, "Ingress cardea-system/cardea-frontend", []any{"spec", "rules", 1, "host"}, "*.shop.example"},
 		{everything, "Ingress cardea-system/cardea-backend", []any{"spec", "rules", 0, "http", "paths", 0, "backend"}, "map[service:map[name:cardea-server port:map[name:backend]]]"},
@@ -199,6 +207,35 @@ func TestValuesTakeEffect(t *testing.T) {
 		}
 		if got := found(t, charts[tc.set][tc.object], tc.path...); got != tc.want {
 			t.Errorf("%s of %s is %s, want %s", fmt.Sprint(tc.path...), tc.object, got, tc.want)
+		}
+	}
+}
+
+// Only the end-user API and the backend API are published; the decision listeners stay reachable by their name in the cluster.
+func TestPublishedServiceLeavesDecisionListenersInside(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"NodePort", "LoadBalancer"} {
+		for _, standalone := range []bool{false, true} {
+			published := 0
+			services := rendered(t, values{"service": values{"type": kind}, "standalone": values{"enabled": standalone}})
+			for key, object := range services {
+				if object.GetKind() != "Service" || found(t, object, "spec", "type") == "<nil>" {
+					continue
+				}
+				published++
+				want := "[map[name:backend port:8080 targetPort:backend] map[name:frontend port:8081 targetPort:frontend]]"
+				if got := found(t, object, "spec", "ports"); got != want || found(t, object, "spec", "type") != kind {
+					t.Errorf("%s publishes %s, want a %s of %s", key, got, kind, want)
+				}
+			}
+			if published != 1 {
+				t.Errorf("%d Services of the type %s, want 1", published, kind)
+			}
+			for i, want := range []string{"backend", "frontend", "decision", "grpc-envoy"} {
+				if got := found(t, services["Service cardea-system/cardea-server"], "spec", "ports", i, "name"); got != want {
+					t.Errorf("port %d of cardea-server is %s, want %s", i, got, want)
+				}
+			}
 		}
 	}
 }
