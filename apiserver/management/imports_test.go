@@ -96,7 +96,7 @@ func TestTheEndOfAnImportIsReportedOnce(t *testing.T) {
 			t.Errorf("ended: %v, want once", ended)
 		}
 	}
-	s.imports(t, "empty", 0, "", "&complete=true")
+	s.imports(t, "", 0, "", "&complete=true")
 	if len(ended) != 1 {
 		t.Errorf("an empty file ended: %v", ended)
 	}
