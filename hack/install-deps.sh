@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the tests need beside Go and is missing: PostgreSQL's server programs, Redis, the gateways nginx, HAProxy and Caddy, Prometheus, Chromium with a
+# Installs what the tests need beside Go and is missing: PostgreSQL's server programs, PgBouncer, Redis, the gateways nginx, HAProxy and Caddy, Prometheus, Chromium with a
 # font, curl, git, make, a C compiler (for the race detector alone) and the certificates of authorities. On Debian and Ubuntu as root it uses apt; elsewhere it says what to install.
 set -eu
 
@@ -23,6 +23,7 @@ has redis-server || missing="$missing redis-server"
 for gateway in nginx haproxy caddy; do
 	has "$gateway" || [ -x "/usr/sbin/$gateway" ] || missing="$missing $gateway"
 done
+has pgbouncer || [ -x /usr/sbin/pgbouncer ] || missing="$missing pgbouncer"
 has promtool || missing="$missing prometheus"
 has chromium || missing="$missing chromium fonts-dejavu-core"
 has gcc || has clang || missing="$missing gcc libc6-dev"

@@ -212,6 +212,8 @@ var (
 	ErrSchema = errors.New("the store's schema is missing or older than this binary: run `cardea migrate`")
 	// ErrInvalid: the call breaks a bound stated in this package; the same call can never succeed.
 	ErrInvalid = errors.New("the store does not take this")
+	// ErrPooled: a pooler that gives each transaction another connection stands before the store, and was not told to the store's client.
+	ErrPooled = errors.New("a pooler in transaction mode stands before PostgreSQL: add default_query_exec_mode=exec to the store's URL, or let the pooler use session mode")
 	// ErrUnavailable wraps every failure of the engine itself (connection, disk, timeout): try again later.
 	ErrUnavailable = errors.New("the store is unavailable")
 )

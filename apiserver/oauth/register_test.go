@@ -12,6 +12,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/store/document"
 )
 
 // openToAll lets clients register themselves.
@@ -329,4 +330,28 @@ func TestARegistrationThatIsSharedIsAsNewAsItsLast(t *testing.T) {
 			t.Errorf("a day later: %s", a.raw)
 		}
 	})
+}
+
+// A picture says more than a name, and can be the deployment's own: who registered itself has none.
+func TestAClientThatRegisteredItselfHasNoPicture(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	const logo = "https://acme.example/logo.png"
+	made := w.ask("POST", "/register", "", map[string]any{"client_name": "Acme Account Security", "logo_uri": logo, "redirect_uris": []string{callback}, "token_endpoint_auth_method": "none"})
+	declared := w.web("reports", func(c *document.OAuthClient) { c.LogoURL = logo })
+	p := w.signUp("ada@example.com")
+	for _, c := range []struct {
+		client *client
+		want   any
+	}{{&client{w: w, id: made.text("client_id")}, nil}, {declared, logo}} {
+		page := p.authorize(c.client.request("jobs:read"))
+		shown := p.ask("GET", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), nil)["data"].(map[string]any)["client"].(map[string]any)
+		if got := shown["logo_url"]; got != c.want && (c.want != nil || got != "") {
+			t.Errorf("the picture of client %s is %v, want %v", c.client.id, got, c.want)
+		}
+		if status, text := p.read(page.Path); status != 200 || c.want == nil && strings.Contains(text, logo) {
+			t.Errorf("the page of client %s: %d, with the picture", c.client.id, status)
+		}
+	}
 }

@@ -34,3 +34,23 @@ func TestCHAOS9AnOutageIsTwoLines(t *testing.T) {
 		t.Errorf("lines %q", lines)
 	}
 }
+
+func TestOneSlowCallIsNoOutage(t *testing.T) {
+	t.Parallel()
+	lines := 0
+	w := New("the Kubernetes API", funcr.New(func(_, _ string) { lines++ }, funcr.Options{}))
+	slow := context.DeadlineExceeded
+	for range 3 {
+		if err := w.Note(false, slow); errors.Is(err, ErrAway) || !errors.Is(err, slow) {
+			t.Errorf("a slow call between others: %v", err)
+		}
+		_ = w.Note(true, nil)
+	}
+	if lines != 0 {
+		t.Errorf("%d lines of slow calls between others, want none", lines)
+	}
+	_ = w.Note(false, slow)
+	if err := w.Note(false, slow); !errors.Is(err, ErrAway) || lines != 1 {
+		t.Errorf("the second slow call in a row: %v, %d lines", err, lines)
+	}
+}

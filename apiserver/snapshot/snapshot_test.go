@@ -1,9 +1,13 @@
 package snapshot
 
 import (
+	"context"
 	"crypto/rand"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/store"
@@ -97,5 +101,27 @@ func TestAnUnreadableDocumentKeepsNoOtherFromBeingServed(t *testing.T) {
 	}
 	if _, found := s.APIKey("id"); found {
 		t.Error("a key whose only range is unreadable must not be open")
+	}
+}
+
+// emptyFeed is a feed without documents.
+type emptyFeed struct{ store.Feed }
+
+func (emptyFeed) Load(context.Context) ([]store.Document, store.Position, error) {
+	return nil, store.Position{Revision: 1, Tag: "a"}, nil
+}
+
+// A wall clock that is set back prolongs nothing: the last contact keeps its monotonic reading.
+func TestStalenessIsMeasuredByTheMonotonicClock(t *testing.T) {
+	t.Parallel()
+	f := NewFollower(emptyFeed{}, time.Hour, time.Now, logr.Discard())
+	if err := f.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if last := f.contact.Load(); last == nil || !strings.Contains(last.String(), "m=") {
+		t.Errorf("the last contact is %v, without a monotonic reading", last)
+	}
+	if stale := f.Staleness(); stale < 0 || stale > time.Minute {
+		t.Errorf("stale by %v", stale)
 	}
 }

@@ -242,6 +242,8 @@ func storeMessage(err error) string {
 		return store.ErrForeignInstall.Error()
 	case errors.Is(err, store.ErrSchema):
 		return store.ErrSchema.Error()
+	case errors.Is(err, store.ErrPooled):
+		return store.ErrPooled.Error()
 	}
 	return "the runtime store does not answer; the operator retries, and servers go on with what they hold"
 }

@@ -32,6 +32,7 @@ func newBackoff() workqueue.TypedRateLimiter[reconcile.Request] {
 // result turns the end of a reconcile into the queue's words:
 //   - Done, waiting for the user or for a watch: the resync, with jitter and at low priority, so that fresh changes come before it.
 //   - A lost race: again, after a growing wait.
+//   - Its own time was over: likewise. A watch tells when the API server is away.
 //   - The store or the API server is away: likewise, and as soon as it is back. The outage is logged, not each resource.
 //   - Anything else is an error, which controller-runtime logs and tries again.
 func (r *reconciler) result(ctx context.Context, req reconcile.Request, err error, retry time.Duration) (reconcile.Result, error) {
@@ -47,6 +48,8 @@ func (r *reconciler) result(ctx context.Context, req reconcile.Request, err erro
 	case isStoreError(err):
 		r.waiters.add(r.kind.name(), req)
 		r.term.failed()
+		return reconcile.Result{RequeueAfter: r.backoff.When(req)}, nil
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // this reconcile took too long, for whatever it waited
 		return reconcile.Result{RequeueAfter: r.backoff.When(req)}, nil
 	case r.api.concerns(err):
 		r.waiters.add(r.kind.name(), req)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -139,5 +140,21 @@ func TestGITOPS2Suspended(t *testing.T) {
 		if again := whileSuspended(got, 2, now.Add(time.Hour)); fmt.Sprint(again) != fmt.Sprint(got) {
 			t.Errorf("%s: the second time writes again", name)
 		}
+	}
+}
+
+// A reconcile that took too long, for whatever it waited, says nothing about the API server.
+func TestAReconcileThatTookTooLongIsNoOutage(t *testing.T) {
+	t.Parallel()
+	r := testReconciler()
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	<-ctx.Done()
+	result, err := r.result(ctx, reconcile.Request{}, fmt.Errorf("get: %w", ctx.Err()), 0)
+	if err != nil || result.RequeueAfter == 0 || r.api.away {
+		t.Errorf("%v, %v; an outage: %t", result, err, r.api.away)
+	}
+	if _, err := r.result(t.Context(), reconcile.Request{}, fmt.Errorf("get: %w", context.DeadlineExceeded), 0); err != nil || !r.api.away {
+		t.Errorf("a request that was not answered in time: %v; an outage: %t", err, r.api.away)
 	}
 }

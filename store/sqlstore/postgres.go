@@ -134,8 +134,25 @@ func openPostgres(url string, opts Options) (engine, error) {
 			patient.RuntimeParams["lock_timeout"] = migrationLockTimeout
 			return sql.OpenDB(opts.wrapConnector(stdlib.GetConnector(*patient)))
 		},
-		listen: func(ctx context.Context, logger logr.Logger, notify func(heard)) { listen(ctx, config, logger, notify) },
+		listen: func(ctx context.Context, logger logr.Logger, notify func(heard)) {
+			if poolable(config.DefaultQueryExecMode) {
+				return // a pooler in transaction mode loses notifications: polling is all there is
+			}
+			listen(ctx, config, logger, notify)
+		},
 	}, nil
+}
+
+// poolable reports whether a mode of running statements, default_query_exec_mode of the URL, is one by which a pooler in transaction mode stands
+// before PostgreSQL: it prepares no statement by name.
+func poolable(mode pgx.QueryExecMode) bool {
+	return mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeCacheDescribe || mode == pgx.QueryExecModeSimpleProtocol
+}
+
+// pooled reports whether an error says that a prepared statement is on another connection, or a name is taken there: the connections are a pooler's.
+func pooled(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && (refused.Code == "42P05" || refused.Code == "26000")
 }
 
 const (

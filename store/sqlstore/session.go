@@ -88,6 +88,9 @@ func unavailable(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, ended, err)
 	}
+	if pooled(err) {
+		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, store.ErrPooled, err)
+	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 

@@ -1,0 +1,66 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+// reads runs a statement that is prepared, on several connections at once, again and again, and returns the errors.
+func reads(t *testing.T, s *Store) error {
+	t.Helper()
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	for worker := range 8 {
+		running.Go(func() {
+			for n := range 50 {
+				_, err := s.Stored(t.Context(), store.Identity{Kind: "AIAgent", Namespace: "ns", Name: fmt.Sprint(worker, n)})
+				mu.Lock()
+				failed = errors.Join(failed, err)
+				mu.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	return failed
+}
+
+// A pooler in transaction mode gives each transaction another connection. A store that prepares statements says what is the matter; one
+// whose URL says so works, and hears of commits by polling.
+func TestAPoolerInTransactionMode(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	direct := pgtest.ForTest(t)
+	migrated(t, direct, Options{})
+	through := pgtest.Pooled(t, direct)
+
+	err := reads(t, openAt(t, through, Options{}))
+	g.Expect(err).To(gomega.MatchError(store.ErrPooled))
+	g.Expect(err).To(gomega.MatchError(store.ErrUnavailable))
+	g.Expect(err.Error()).To(gomega.ContainSubstring("default_query_exec_mode=exec"))
+
+	for _, mode := range []string{"exec", "cache_describe"} {
+		separator := "?"
+		if strings.Contains(through, "?") {
+			separator = "&"
+		}
+		told := openAt(t, through+separator+"default_query_exec_mode="+mode, Options{})
+		g.Expect(reads(t, told)).To(gomega.Succeed(), mode)
+		_ = told.Signals(t.Context())
+		putNumbered(t, told, mode, 1)
+	}
+	// Nobody listens through the pooler.
+	on := session{migrated(t, direct, Options{}).engine.dialect, openAt(t, direct, Options{}).engine.read}
+	listening := 0
+	_, err = on.row(t.Context(), []any{&listening}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN `+feedChannel+`'`)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(listening).To(gomega.BeZero())
+}
