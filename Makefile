@@ -217,7 +217,8 @@ isolation: deps k8s build ## Make every attack that one deployment can make, bes
 	  go test ./test/isolation -v -count=1 -timeout 0
 
 .PHONY: ha
-ha: deps k8s build ## Repeat the failovers of PostgreSQL: a killed primary, a standby that missed writes, a host that vanishes (as root, with iproute2).
+ha: deps k8s build ## Repeat the failovers: PostgreSQL's killed primary, a standby that missed writes, a host that vanishes (as root, with iproute2); Redis by Sentinel.
+	CARDEA_HA=1 go test ./apiserver/sharedlimit -run Sentinel -v -count=1
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_HA=1 go test ./test/ha -v -count=1 -timeout 0
 
 .PHONY: import-proof
