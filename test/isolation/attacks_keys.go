@@ -42,11 +42,15 @@ func (a *attack) manyCounters() error {
 		return err
 	}
 	app := `{"app_slug": "wide", "name": "wide", "permissions": ["*"], "rate_limit_scheme_slug": "wide"}`
-	if err := repeated(testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps", a.Key, app)); err != nil {
+	// What one server answered may not be in force at the other yet.
+	err := testkit.Until(a.ctx, "the app of the scheme is not made", func() error {
+		return repeated(testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps", a.Key, app))
+	})
+	if err != nil {
 		return err
 	}
 	secret := ""
-	err := testkit.Until(a.ctx, "no key of the app is made", func() error { // the app may not be in force at each server yet
+	err = testkit.Until(a.ctx, "no key of the app is made", func() error {
 		made, err := testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps/wide/keys", a.Key, `{"name": "wide", "permissions": ["*"]}`)
 		secret, _ = made.JSON["secret"].(string)
 		return testkit.Fault(made, err)
