@@ -221,19 +221,33 @@ func besideHTTP(b *testing.B, w *world, request string) {
 }
 
 // BenchmarkForward is nginx's auth_request beside a bare net/http handler that answers the same headers.
-func BenchmarkForward(b *testing.B) {
+func BenchmarkForward(b *testing.B) { forwardAt(b, "") }
+
+// BenchmarkForwardNamed is BenchmarkForward of a gateway that names its deployment and the kind of credential.
+func BenchmarkForwardNamed(b *testing.B) { forwardAt(b, "/deployments/"+tenant) }
+
+func forwardAt(b *testing.B, prefix string) {
 	w := newWorld(b)
 	threeRules(w)
-	besideHTTP(b, w, "GET /v1/forward/nginx HTTP/1.1\r\nHost: cardea\r\nX-Original-Method: GET\r\nX-Original-URI: /v1/things?page=2\r\n"+
+	query := ""
+	if prefix != "" {
+		query = "?principal=api_key"
+	}
+	besideHTTP(b, w, "GET "+prefix+"/v1/forward/nginx"+query+" HTTP/1.1\r\nHost: cardea\r\nX-Original-Method: GET\r\nX-Original-URI: /v1/things?page=2\r\n"+
 		"X-Forwarded-For: 198.51.100.7\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\nAuthorization: Bearer "+w.plain+"\r\n\r\n")
 }
 
 // BenchmarkCheck is the JSON check beside a bare net/http handler that reads the body and answers the same bytes.
-func BenchmarkCheck(b *testing.B) {
+func BenchmarkCheck(b *testing.B) { checkAt(b, "") }
+
+// BenchmarkCheckNamed is BenchmarkCheck below the prefix of a deployment.
+func BenchmarkCheckNamed(b *testing.B) { checkAt(b, "/deployments/"+tenant) }
+
+func checkAt(b *testing.B, prefix string) {
 	w := newWorld(b)
 	threeRules(w)
 	body := `{"principal":{"type":"api_key","value":"` + w.plain + `"},"method":"GET","resource":"/v1/things","client_ip":"198.51.100.7","required_permissions":["orders:read"]}`
-	besideHTTP(b, w, "POST /v1/authz/check HTTP/1.1\r\nHost: cardea\r\nContent-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+	besideHTTP(b, w, "POST "+prefix+"/v1/authz/check HTTP/1.1\r\nHost: cardea\r\nContent-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
 }
 
 // echo answers every check with the same.
