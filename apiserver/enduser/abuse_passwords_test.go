@@ -1,14 +1,17 @@
 package enduser_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/frontendtest"
 	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -154,6 +157,40 @@ func TestM2ARightPasswordOfAnUnknownClientBringsNoWait(t *testing.T) {
 		}
 		if a := w.stranger(2).password("ada@example.com", goodPassword); a.Status != 200 {
 			t.Errorf("the owner at another new client: %s", a.Raw)
+		}
+	})
+}
+
+// secondFails is a store of which the second of three changes fails while it is on, as on a disk that is nearly full.
+type secondFails struct {
+	store.Store
+	on      atomic.Bool
+	changes atomic.Int64
+}
+
+func (s *secondFails) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	if s.on.Load() && s.changes.Add(1)%3 == 2 {
+		return fmt.Errorf("%w: the disk is full", store.ErrUnavailable)
+	}
+	return s.Store.Change(ctx, deployment, do)
+}
+
+// A right password is no failure where the store cannot write what it permits.
+func TestARightPasswordThatTheStoreFailsDoesNotCount(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.signedUp("ada@example.com")
+		full := &secondFails{Store: w.Store}
+		b := w.browser()
+		b.base = w.serve(full).URL
+		full.on.Store(true)
+		for range 15 { // more than are free
+			if a := b.password("ada@example.com", goodPassword); a.Status != 503 {
+				t.Fatalf("%d %s, want 503", a.Status, a.Raw)
+			}
+		}
+		full.on.Store(false)
+		if a := b.password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("when there is room again: %s", a.Raw)
 		}
 	})
 }

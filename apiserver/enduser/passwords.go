@@ -233,7 +233,7 @@ func changePassword(c *call, user people.User, current, chosen string, others bo
 	if err != nil {
 		return reply{}, err
 	}
-	return transact(c, func(u *unit) (reply, error) {
+	return transactTry(c, try, func(u *unit) (reply, error) {
 		if err := u.acceptOwnPassword(try); err != nil {
 			return reply{}, wrongCurrent(err)
 		}
@@ -287,7 +287,7 @@ func removePassword(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return transact(c, func(u *unit) (reply, error) {
+	return transactTry(c, try, func(u *unit) (reply, error) {
 		if err := u.acceptOwnPassword(try); err != nil {
 			return reply{}, wrongCurrent(err)
 		}

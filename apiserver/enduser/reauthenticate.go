@@ -74,7 +74,7 @@ func reauthenticateByPassword(c *call, email, typed string) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	out, err := transact(c, func(u *unit) (reply, error) {
+	out, err := transactTry(c, try, func(u *unit) (reply, error) {
 		if err := u.acceptOwnPassword(try); err != nil {
 			return reply{}, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/body"
 	"github.com/cardea-iam/cardea/apiserver/input"
 	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -125,7 +126,7 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 	if try.Address.VerifiedAt.IsZero() {
 		return proveAddress(c, try, renewed)
 	}
-	out, err := transact(c, func(u *unit) (reply, error) {
+	out, err := transactTry(c, try, func(u *unit) (reply, error) {
 		if err := u.AcceptPassword(try); errors.Is(err, account.ErrUserDisabled) {
 			return reply{refused: err}, nil
 		} else if err != nil {
@@ -148,7 +149,7 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 
 // proveAddress begins a sign-in whose password was right, and whose address nobody proved yet: the code that is sent there does.
 func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, error) {
-	out, err := transact(c, func(u *unit) (reply, error) {
+	out, err := transactTry(c, try, func(u *unit) (reply, error) {
 		if err := u.AcceptPassword(try); errors.Is(err, account.ErrUserDisabled) {
 			return reply{refused: err}, nil
 		} else if err != nil {
@@ -174,6 +175,15 @@ func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, erro
 		return reply{refused: refused}, u.RenewPassword(try, renewed)
 	})
 	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// transactTry is transact for what a right password permits. Where the store fails it, the try does not count, as far as the store still writes.
+func transactTry(c *call, try account.PasswordTry, do func(*unit) (reply, error)) (reply, error) {
+	out, err := transact(c, do)
+	if errors.Is(err, store.ErrUnavailable) {
+		_ = notCompared(c, try, nil)
+	}
 	return out, err
 }
 
