@@ -25,6 +25,9 @@ const (
 	ConditionFormerPeople = "FormerPeople"
 	// ConditionIssuerChanged is true on an OAuthApp from when its issuer is to change until it does, a minute later.
 	ConditionIssuerChanged = "IssuerChanged"
+	// ConditionNamedAsPermission is true on an OAuthScope that a person holds alone and that has the name of a permission of the deployment's
+	// catalog: at decisions, a consent to the scope satisfies a requirement of the permission.
+	ConditionNamedAsPermission = "NamedAsPermission"
 )
 
 // Reasons of conditions.
@@ -94,6 +97,8 @@ const (
 	ReasonFoundPeople = "FoundPeople"
 	// ReasonHostsChanged: an app's fqdn, or its deployment's frontend hosts, are others now; the message names the issuers.
 	ReasonHostsChanged = "HostsChanged"
+	// ReasonInCatalog: the scope's name is in spec.permissionCatalog of the deployment.
+	ReasonInCatalog = "InCatalog"
 	// ReasonIssued: the key is in its Secret and registered.
 	ReasonIssued = "Issued"
 )

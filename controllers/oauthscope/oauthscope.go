@@ -2,6 +2,12 @@
 package oauthscope
 
 import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/internal/reservation"
@@ -28,7 +34,8 @@ func Kind() engine.Kind[*v1alpha1.OAuthScope] {
 		Reserves: func(o *v1alpha1.OAuthScope) []string {
 			return []string{reservation.Slug(v1alpha1.KindOAuthScope, appOf(o), o.Spec.Scope)}
 		},
-		Check: check,
+		Check:   check,
+		Prepare: prepare,
 		Translate: func(o *v1alpha1.OAuthScope, refs engine.ResolvedRefs, _ engine.Prepared) engine.Content {
 			app := refs[appField].(*v1alpha1.OAuthApp)
 			return engine.Content{
@@ -65,4 +72,20 @@ func check(o *v1alpha1.OAuthScope, refs engine.ResolvedRefs) error {
 		return engine.CheckPermission("spec.workspacePermission", v1alpha1.RoleLevelWorkspace, deployment, *name)
 	}
 	return nil
+}
+
+// prepare warns of a scope that a person holds alone and that has the name of a permission: decisions compare both as one list.
+func prepare(_ context.Context, p engine.Preparation[*v1alpha1.OAuthScope]) (prepared engine.Prepared, err error) {
+	deployment, found := p.Refs[deploymentField].(*v1alpha1.IdentityDeployment)
+	if !found || deployment.Spec.PermissionCatalog == nil || p.Object.Spec.OrganizationPermission != nil || p.Object.Spec.WorkspacePermission != nil {
+		return prepared, nil
+	}
+	catalog, name := deployment.Spec.PermissionCatalog, v1alpha1.CatalogPermission(p.Object.Spec.Scope)
+	if slices.Contains(catalog.Organization, name) || slices.Contains(catalog.Workspace, name) {
+		prepared.Conditions = append(prepared.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionNamedAsPermission, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonInCatalog,
+			Message: fmt.Sprintf("%q is a permission of deployment %q too: at decisions, a consent to the scope satisfies a requirement of the permission", name, deployment.Name),
+		})
+	}
+	return prepared, nil
 }

@@ -48,6 +48,7 @@ var writes = map[string]func(tx people.Tx) error{
 	"DeleteGrant":                func(tx people.Tx) error { _, err := tx.DeleteGrant(1); return err },
 	"InsertTokenFamily":          insertFamily(tokenFamily(2, 1)),
 	"UpdateTokenFamily":          func(tx people.Tx) error { return tx.UpdateTokenFamily(people.TokenFamily{ID: 1, ExpiresAt: born}) },
+	"EndOfflineFamilies":         func(tx people.Tx) error { _, err := tx.EndOfflineFamilies(1, time.Time{}); return err },
 	"EndTokenFamily":             func(tx people.Tx) error { _, err := tx.EndTokenFamily(1); return err },
 	"InsertAuthorizationCode":    insertCode(authorizationCode(2, 1)),
 	"RedeemAuthorizationCode":    func(tx people.Tx) error { _, err := tx.RedeemAuthorizationCode(hashOf(1), born); return err },

@@ -68,12 +68,17 @@ spec: {permissionCatalog: {organization: ["orders:read"]}}
 apiVersion: iam.cardea.dev/v1alpha1
 kind: IdentityDeployment
 metadata: {name: moving}
-spec: {frontendHosts: [before.example]}
+spec: {frontendHosts: [before.example], permissionCatalog: {organization: ["orders:read"]}}
 ---
 apiVersion: iam.cardea.dev/v1alpha1
 kind: OAuthApp
 metadata: {name: moving}
 spec: {deploymentRef: {name: moving}, slug: moving}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: OAuthScope
+metadata: {name: named-as-permission}
+spec: {oauthAppRef: {name: moving}, scope: "orders:read"}
 ---
 apiVersion: iam.cardea.dev/v1alpha1
 kind: RateLimitScheme
@@ -219,9 +224,10 @@ metadata: {name: user}
 spec: {appRef: {name: user}, secretTemplate: {}}
 `
 
-// notMade are the causes of docs/operations.md that this story cannot make: the store of a standalone answers, and it has a root key.
+// notMade are the causes of docs/operations.md that this story cannot make: the store of a standalone answers, it has a root key, and there are few
+// resources.
 // They are told of from conditions in the tests of cmd/kubectl-cardea/cause.
-var notMade = []string{"StoreUnavailable", "RootKeyMissing", "FoundPeople"}
+var notMade = []string{"StoreUnavailable", "RootKeyMissing", "FoundPeople", "TooMany"}
 
 // documentedReasons are those of the table of conditions, but the one that says that all is well.
 func documentedReasons() []string {

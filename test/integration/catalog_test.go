@@ -320,3 +320,26 @@ func (w *world) deploymentID(ctx context.Context, name string) string {
 	Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
 	return deployment.Status.ID
 }
+
+var _ = Describe("OAuth scopes named like a permission", func() {
+	It("say so while a person holds them alone", func(ctx context.Context) {
+		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
+		w.tenant(ctx, "acme")
+		app := testkit.OAuthApp(w.namespace, "acme", "portal")
+		alone, held := testkit.OAuthScope(w.namespace, "portal", "alone", "orders:read"), testkit.OAuthScope(w.namespace, "portal", "held", "orders:write")
+		held.Spec.OrganizationPermission = ptr.To(v1alpha1.CatalogPermission("orders:write"))
+		held.Spec.Category = ptr.To(v1alpha1.ScopeCategoryOrganization)
+		create(ctx, app, alone)
+		expectReady(ctx, app, alone)
+		named := func(s *v1alpha1.OAuthScope) func() (string, error) { return condition(ctx, s, v1alpha1.ConditionNamedAsPermission) }
+		Expect(named(alone)()).To(BeEmpty())
+		w.catalog(ctx, []v1alpha1.CatalogPermission{"orders:read", "orders:write"}, nil)
+		Eventually(named(alone)).Should(Equal("True/InCatalog"))
+		expectReady(ctx, alone)
+		create(ctx, held)
+		expectReady(ctx, held)
+		Expect(named(held)()).To(BeEmpty())
+		w.catalog(ctx, []v1alpha1.CatalogPermission{"orders:write"}, nil)
+		Eventually(named(alone)).Should(BeEmpty())
+	})
+})

@@ -88,7 +88,7 @@ func judge(c metav1.Condition) (counts, harmless bool) {
 		return false, false
 	case v1alpha1.ConditionDeleting:
 		return c.Status == metav1.ConditionTrue, false
-	case v1alpha1.ConditionFormerPeople, v1alpha1.ConditionIssuerChanged:
+	case v1alpha1.ConditionFormerPeople, v1alpha1.ConditionIssuerChanged, v1alpha1.ConditionNamedAsPermission:
 		return c.Status == metav1.ConditionTrue, true
 	}
 	if c.Reason == v1alpha1.ReasonSuspended {

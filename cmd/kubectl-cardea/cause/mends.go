@@ -64,6 +64,8 @@ var mends = map[cause]string{
 		"their sessions, organizations and consents, and serves nothing of it meanwhile: run cardea backup before",
 	{v1alpha1.ConditionIssuerChanged, v1alpha1.ReasonHostsChanged}: "tell the app's clients the new issuer, or put the hosts back as they were within the minute",
 
+	{v1alpha1.ConditionNamedAsPermission, v1alpha1.ReasonInCatalog}: "name the scope or the permission otherwise, or let gateways accept principal=api_key or session_token alone where the permission is required",
+
 	{v1alpha1.ConditionReady, v1alpha1.ReasonSuspended}: "remove spec.suspend when you want to go on: " +
 		`kubectl patch {resource} {name} -n {namespace} --type=json -p '[{"op":"remove","path":"/spec/suspend"}]'`,
 	{v1alpha1.ConditionReady, ReasonNotSeen}:    "wait a moment; if it stays, see whether the operator runs: kubectl cardea doctor",
