@@ -184,7 +184,7 @@ func New(opts Options) (*Server, error) {
 		"counters": limits.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
-		"redis_calls":    counters.Busy,
+		"redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
 		"resource_reads": liveReads.Exhausted,
 	})
 	untrusted := newUntrusted(opts.Registry)

@@ -27,7 +27,7 @@ func TestACallersPatienceIsNoOutageOfTheKubernetesAPI(t *testing.T) {
 		want  int
 	}{
 		"the caller's patience ended": {outage.ErrPatience, 0},
-		"the call's own time ended":   {nil, 1},
+		"the calls' own time ended":   {nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,8 +35,10 @@ func TestACallersPatienceIsNoOutageOfTheKubernetesAPI(t *testing.T) {
 			w := watched{slowKubernetes{}, outage.New("the Kubernetes API", funcr.New(func(_, _ string) { lines++ }, funcr.Options{}))}
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 1, tc.cause)
 			defer cancel()
-			if w.Get(ctx, client.ObjectKey{}, &corev1.Secret{}) == nil {
-				t.Error("a Get without an answer has no error")
+			for range 2 { // one slow call is no outage either
+				if w.Get(ctx, client.ObjectKey{}, &corev1.Secret{}) == nil {
+					t.Error("a Get without an answer has no error")
+				}
 			}
 			if lines != tc.want {
 				t.Errorf("%d lines in the log, want %d", lines, tc.want)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -18,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/account"
 	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/egress"
+	"github.com/cardea-iam/cardea/apiserver/shares"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/document"
 )
@@ -27,18 +29,40 @@ const (
 	documentWithin, maxDocument = 5 * time.Second, 64 << 10
 	// Fetched metadata are good for as long as their headers say, within these bounds.
 	minDocumentAge, maxDocumentAge = 5 * time.Minute, 24 * time.Hour
+	// failedFor is how long an address that answered no metadata is not asked again.
+	failedFor = time.Minute
+	// failureBytes is the memory of one failure beside its address, from above.
+	failureBytes = 256
+)
+
+var (
+	// documentFetches bounds the fetches of metadata; they are counted before they begin.
+	documentFetches = egress.Bounds{AtOnce: 8, DeploymentAtOnce: 4, NetworkAtOnce: 1, DeploymentPerMinute: 300, NetworkPerMinute: 20}
+	// documentFailures bounds the memory of addresses that failed.
+	documentFailures = shares.Bounds{Bytes: 1 << 20, DeploymentBytes: 64 << 10}
 )
 
 // documents fetches the metadata of clients whose ids are their addresses (OAuth Client ID Metadata Document): one fetch of an address at a
-// time, never from inside the network unless allowed, and so many a minute for one client address.
+// time, never from inside the network unless allowed, and so many at once and a minute for a deployment and for a network. An address that failed is
+// asked again a minute later.
 type documents struct {
 	client *http.Client
 	group  singleflight.Group
-	asked  *guesses
+	slots  *egress.Slots
+	failed *shares.Cache[string, failure]
+	clock  func() time.Time
+	// refused counts the fetches that were refused before they began.
+	refused atomic.Uint64
 }
 
-func newDocuments(policy *egress.Policy) *documents {
-	return &documents{asked: newGuesses(), client: &http.Client{
+// failure is why an address has no metadata, until a time.
+type failure struct {
+	err   error
+	until time.Time
+}
+
+func newDocuments(policy *egress.Policy, clock func() time.Time) *documents {
+	return &documents{clock: clock, slots: egress.NewSlots(documentFetches, clock), failed: shares.NewCache[string, failure](documentFailures), client: &http.Client{
 		Transport: policy.Transport(documentWithin), Timeout: documentWithin,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -53,10 +77,16 @@ type fetched struct {
 	age     time.Duration
 }
 
-// fetch reads what a client says of itself at its address. errDocument: that is not it.
-func (d *documents) fetch(ctx context.Context, id string) (fetched, error) {
+// Exhausted returns how many fetches were refused, and how many failures forgotten, because a deployment or a network was at its share.
+func (d *documents) Exhausted() uint64 { return d.refused.Load() + d.failed.Evicted() }
+
+// fetch reads what a client says of itself at its address, for an asker. errDocument: that is not it. egress.ErrTooManyFetches: not now.
+func (d *documents) fetch(ctx context.Context, of egress.Asker, id string) (fetched, error) {
+	if failed, found := d.failed.Get(id, d.clock()); found && d.clock().Before(failed.until) {
+		return fetched{}, failed.err
+	}
 	// The fetch is everybody's who asks for it: one who goes away does not end it.
-	result := d.group.DoChan(id, func() (any, error) { return d.read(context.WithoutCancel(ctx), id) })
+	result := d.group.DoChan(id, func() (any, error) { return d.begin(context.WithoutCancel(ctx), of, id) })
 	select {
 	case got := <-result:
 		if got.Err != nil {
@@ -68,9 +98,25 @@ func (d *documents) fetch(ctx context.Context, id string) (fetched, error) {
 	}
 }
 
-func (d *documents) read(ctx context.Context, id string) (fetched, error) {
+// begin reads the metadata at an address once there is a slot, and remembers a failure.
+func (d *documents) begin(ctx context.Context, of egress.Asker, id string) (fetched, error) {
 	ctx, cancel := context.WithTimeout(ctx, documentWithin)
 	defer cancel()
+	done, err := d.slots.Begin(ctx, of)
+	if err != nil {
+		d.refused.Add(1)
+		return fetched{}, err
+	}
+	defer done()
+	got, err := d.read(ctx, id)
+	if now := d.clock(); err != nil {
+		d.failed.DropUnused(now.Add(-failedFor))
+		d.failed.Put(of.Deployment, id, failure{err, now.Add(failedFor)}, int64(len(id)+failureBytes), now)
+	}
+	return got, err
+}
+
+func (d *documents) read(ctx context.Context, id string) (fetched, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, id, nil)
 	if err != nil {
 		return fetched{}, errDocument
@@ -140,12 +186,11 @@ func (c *call) documentClient(id string) (*authorization.Client, bool, error) {
 	if known != nil && !known.Active { // a backend put it out of use, whatever its address says
 		return nil, false, nil
 	}
-	if c.documents.asked.tooMany(c.address(), "") {
-		return nil, false, &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many metadata were asked for from this address: try again in a minute", RetryAfter: time.Minute}
-	}
-	c.documents.asked.count(c.address(), "")
-	got, err := c.documents.fetch(c.r.Context(), id)
+	asker := egress.Asker{Deployment: c.Deployment.Deployment, Network: account.NewClient(c.address(), "").Neighbourhood}
+	got, err := c.documents.fetch(c.r.Context(), asker, id)
 	switch {
+	case errors.Is(err, egress.ErrTooManyFetches):
+		return nil, false, &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many metadata were asked for from this network: try again in a minute", RetryAfter: time.Minute}
 	case errors.Is(err, errDocument):
 		return nil, false, nil
 	case err != nil && inUse && c.now.Before(known.Registered.FreshUntil.Add(maxDocumentAge)):

@@ -120,6 +120,10 @@ func TestAClientIsKnownByTheAddressOfItsMetadata(t *testing.T) {
 	if open() != 303 || at.asked.Load() != 2 {
 		t.Errorf("while the address does not answer: asked %d times", at.asked.Load())
 	}
+	if open(); at.asked.Load() != 2 {
+		t.Errorf("asked %d times within a minute after a failure, want once more only", at.asked.Load())
+	}
+	w.Clock.Advance(61 * time.Second)
 	metadata["redirect_uris"] = []string{"http://127.0.0.1/elsewhere"}
 	at.says(metadata, "")
 	if got := open(); got != 400 {
@@ -233,4 +237,32 @@ func TestAnIDThatIsNoTextIsNoClient(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Fetches of one network are bounded before they begin, so that nobody aims them at a third party or holds others' up.
+func TestFetchesOfMetadataAreBoundedByNetwork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openToAll()
+	at := newSite(t)
+	at.answers(http.NotFound)
+	ask := func(n int, from string) int {
+		c := &client{w: w, id: fmt.Sprintf("%s/agents/%d.json", at.URL, n)}
+		r, err := http.NewRequest(http.MethodGet, w.Server.URL+"/oauth/portal/authorize?"+c.request("jobs:read").Encode(), nil)
+		w.Must(err)
+		r.Header.Set("X-Forwarded-For", from)
+		return w.send(r).status
+	}
+	slowed := 0
+	for n := range 30 {
+		if ask(n, fmt.Sprintf("203.0.113.%d", n+1)) == http.StatusTooManyRequests {
+			slowed++
+		}
+	}
+	if slowed != 10 || at.asked.Load() != 20 {
+		t.Errorf("of 30 fetches for one network %d were refused and %d made, want 10 and 20", slowed, at.asked.Load())
+	}
+	if got := ask(99, "198.51.100.1"); got != http.StatusBadRequest || at.asked.Load() != 21 {
+		t.Errorf("another network: %d, asked %d times", got, at.asked.Load())
+	}
 }

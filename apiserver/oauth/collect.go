@@ -22,6 +22,10 @@ func (s *Server) Describe(to chan<- *prometheus.Desc) {
 // KeySetsExhausted returns jwks.Cache.Exhausted of the key sets of clients that registered themselves.
 func (s *Server) KeySetsExhausted() uint64 { return s.registeredKeys.Exhausted() }
 
+// MetadataExhausted returns how many fetches of clients' metadata were refused, and how many failures forgotten, because a deployment or a network was
+// at its share.
+func (s *Server) MetadataExhausted() uint64 { return s.documents.Exhausted() }
+
 // Collect implements prometheus.Collector: what the caches of clients hold.
 func (s *Server) Collect(to chan<- prometheus.Metric) {
 	held, most := s.Snapshots.Current().PreparedClientBytes()

@@ -65,7 +65,7 @@ type Server struct {
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress), registeredKeys: jwks.New(opts.Clock, opts.Egress, jwks.Registered())}
+	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress, opts.Clock), registeredKeys: jwks.New(opts.Clock, opts.Egress, jwks.Registered())}
 	s.router = route.New(func(w http.ResponseWriter, r *http.Request, allow string) {
 		if allow != "" {
 			w.Header().Set("Allow", allow)

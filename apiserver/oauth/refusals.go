@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -21,7 +22,7 @@ const (
 	// Of one client and network, of one client, and of one app so many refusals a minute are told to auditors, and of an app so many a day: whoever
 	// knows a client's id, which is no secret, can have requests refused in its name, and what is told is kept for a year and more.
 	refusalsOfNetwork, refusalsOfClient, refusalsOfApp, refusalsOfDay = 10, 60, 300, 2000
-	// maxRefusalWindows is how many of those are remembered; each takes some hundred bytes.
+	// maxRefusalWindows is how many of those of networks and clients are remembered, and as many of those of apps; each takes some hundred bytes.
 	maxRefusalWindows = 10_000
 	// refusalWithin is how long a row may take: the answer waits for it.
 	refusalWithin = 2 * time.Second
@@ -31,6 +32,8 @@ const (
 type refusals struct {
 	mu      sync.Mutex
 	windows *lru.Cache[string, refusalWindow]
+	// apps are the windows of whole apps, apart: no number of networks and clients, which anybody can be, evicts them.
+	apps *lru.Cache[string, refusalWindow]
 }
 
 type refusalWindow struct {
@@ -40,10 +43,11 @@ type refusalWindow struct {
 
 func newRefusals() *refusals {
 	windows, err := lru.New[string, refusalWindow](maxRefusalWindows)
-	if err != nil {
+	apps, errApps := lru.New[string, refusalWindow](maxRefusalWindows)
+	if err := errors.Join(err, errApps); err != nil {
 		panic(err) // the size is a constant above 0
 	}
-	return &refusals{windows: windows}
+	return &refusals{windows: windows, apps: apps}
 }
 
 // bound is how many of a name are told within a time.
@@ -51,6 +55,8 @@ type bound struct {
 	name   string
 	most   int
 	within time.Duration
+	// ofApp tells that it is a whole app's.
+	ofApp bool
 }
 
 // tell tells whether a refusal is told, or in its place once that more are left out. Bounds are asked from the narrowest to the widest: what one
@@ -59,12 +65,16 @@ func (r *refusals) tell(now time.Time, bounds ...bound) (told, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range bounds {
-		w, known := r.windows.Get(b.name)
+		windows := r.windows
+		if b.ofApp {
+			windows = r.apps
+		}
+		w, known := windows.Get(b.name)
 		if !known || !now.Before(w.until) {
 			w = refusalWindow{until: now.Add(b.within)}
 		}
 		w.count++
-		r.windows.Add(b.name, w)
+		windows.Add(b.name, w)
 		if w.count > b.most+1 {
 			return false, false
 		}
@@ -90,8 +100,9 @@ func (c *call) audit(code, reason string) {
 	c.audited = true
 	request := c.request()
 	app := strconv.FormatInt(c.Entry.ID, 10)
-	told, first := c.refusals.tell(c.now, bound{app + " " + object + " " + request.Client.Network, refusalsOfNetwork, time.Minute},
-		bound{app + " " + object, refusalsOfClient, time.Minute}, bound{app, refusalsOfApp, time.Minute}, bound{app + " day", refusalsOfDay, 24 * time.Hour})
+	told, first := c.refusals.tell(c.now, bound{name: app + " " + object + " " + request.Client.Network, most: refusalsOfNetwork, within: time.Minute},
+		bound{name: app + " " + object, most: refusalsOfClient, within: time.Minute}, bound{name: app, most: refusalsOfApp, within: time.Minute, ofApp: true},
+		bound{name: app + " day", most: refusalsOfDay, within: 24 * time.Hour, ofApp: true})
 	if !told && !first {
 		return
 	}
