@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -175,6 +176,16 @@ func (b *browser) checkPage() {
 	for n := range p.root.Descendants() {
 		if n.Type == html.ElementNode && n.Data == "script" && attr(n, "src") == "" {
 			b.w.T.Fatalf("%s has a script of its own: %s", p.url, p.raw)
+		}
+	}
+	for n := range p.root.Descendants() {
+		if n.Type == html.TextNode && n.Parent.Data != "textarea" && text.Reorders(n.Data) {
+			b.w.T.Fatalf("%s shows a name that can reorder the words around it: %q", p.url, n.Data)
+		}
+		for _, described := range []string{"aria-label", "alt", "title"} {
+			if text.Reorders(attr(n, described)) {
+				b.w.T.Fatalf("%s has a name that can reorder the words around it: %s=%q", p.url, described, attr(n, described))
+			}
 		}
 	}
 	ids := map[string]bool{}
