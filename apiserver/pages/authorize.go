@@ -220,7 +220,7 @@ func takeAuthorize(v *visit) error {
 	case errors.As(err, &refused) && refused.Code == "INVALID_PLACE":
 		sent.Message = v.text.Text("error.INVALID_PLACE")
 		return v.show(sent, http.StatusBadRequest)
-	case errors.As(err, &refused) && refused.Code == "ACTIVE_ACCOUNT_CHANGED":
+	case errors.As(err, &refused) && refused.Code == codeOtherAccount:
 		return v.askOther(sent)
 	case errors.As(err, &refused) && (refused.Code == "AUTHORIZATION_NOT_FOUND" || refused.Code == "NOT_AUTHENTICATED"):
 		v.form = nil
@@ -232,17 +232,6 @@ func takeAuthorize(v *visit) error {
 	}
 	v.location(*next.RedirectTo)
 	return nil
-}
-
-// askOther shows the page once more, to the account that is active by now: nothing was decided.
-func (v *visit) askOther(sent *form) error {
-	if err := v.api.call(http.MethodGet, "/session", nil, &v.who); err != nil {
-		return err
-	}
-	if v.who.User != nil {
-		sent.Message = v.text.Text("form.other_user", "email", v.who.User.Email)
-	}
-	return v.show(sent, http.StatusConflict)
 }
 
 // showAuthorizeProblem tells what is wrong with a request whose client cannot be told, because it is not proven where it is.

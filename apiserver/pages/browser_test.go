@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -67,14 +68,19 @@ func (w *world) browser() *browser {
 	lastAddress = lastAddress.Next()
 	jar, err := cookiejar.New(nil)
 	w.Must(err)
-	target := w.Server.Listener.Addr().String()
+	return &browser{w: w, host: "localhost", address: lastAddress.String(), header: map[string]string{}, client: &http.Client{
+		Jar: jar, Timeout: time.Minute, Transport: w.transport(w.Server), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// transport leads to a server, whatever host is asked for.
+func (w *world) transport(to *httptest.Server) *http.Transport {
+	target := to.Listener.Addr().String()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", target)
 	}}
 	w.T.Cleanup(transport.CloseIdleConnections)
-	return &browser{w: w, host: "localhost", address: lastAddress.String(), header: map[string]string{}, client: &http.Client{
-		Jar: jar, Timeout: time.Minute, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return transport
 }
 
 // open goes to a path and follows redirects.
