@@ -132,7 +132,8 @@ func Quoted(name, instead string) string {
 // maxName is the length of a name in a mail, in characters.
 const maxName = 80
 
-// plainName returns a name on one line that looks neither like a link nor like a code, or instead if nothing is left.
+// plainName returns a name on one line that looks neither like a link nor like a code, or instead if nothing is left. It is isolated: a
+// name written from right to left reorders no words of the mail.
 func plainName(name, instead string) string {
 	name = harmless(strings.Map(func(r rune) rune {
 		switch {
@@ -149,7 +150,7 @@ func plainName(name, instead string) string {
 	if !strings.ContainsFunc(name, unicode.IsLetter) && !strings.ContainsFunc(name, unicode.IsNumber) {
 		return instead
 	}
-	return name
+	return text.Isolate(name)
 }
 
 // maxDigits is how many digits a name may hold: a year or a street, no code.

@@ -2,6 +2,9 @@ package delivery
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"regexp"
 	"strings"
 	"testing"
@@ -9,6 +12,8 @@ import (
 	"unicode"
 
 	"pgregory.net/rapid"
+
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 func TestCodeText(t *testing.T) {
@@ -169,5 +174,45 @@ func TestAChangeOfAnAccountIsToldWithTimeAndPlaceAndWithoutALink(t *testing.T) {
 	}
 	if strings.Contains(mail.Body, "://") {
 		t.Error(mail.Body)
+	}
+}
+
+// mailsOf returns every mail of this package with the same name in all places where one is shown, by the functions that write them.
+func mailsOf(name string) map[string]Mail {
+	const code = "123456"
+	return map[string]Mail{
+		"SignUpMail": SignUpMail(name, code), "SignInMail": SignInMail(name, code), "AlreadyRegisteredMail": AlreadyRegisteredMail(name),
+		"InvitationMail": InvitationMail(name, name, name, "token", ""), "FailedSignInsMail": FailedSignInsMail(name),
+		"ResetPasswordMail": ResetPasswordMail(name, code), "ReauthenticationMail": ReauthenticationMail(name, code),
+		"VerifyEmailMail": VerifyEmailMail(name, code), "AccountChangeMail": AccountChangeMail(name, Quoted(name, "x"), time.Time{}, ""),
+		"OrganizationDeletedMail": OrganizationDeletedMail(name, name),
+	}
+}
+
+func TestNamesWrittenFromRightToLeftReorderNoMail(t *testing.T) {
+	t.Parallel()
+	const name = "שירות 24"
+	mails := mailsOf(name)
+	for function, mail := range mails {
+		if text.Reorders(mail.Subject) || text.Reorders(mail.Body) {
+			t.Errorf("%s shows a name that can reorder the words around it: %q", function, mail)
+		}
+		if !strings.Contains(mail.Subject+mail.Body, "\u2068"+name+"\u2069") {
+			t.Errorf("%s does not show the name: %q", function, mail)
+		}
+	}
+	if got, want := Quoted(name, "x"), "“\u2068"+name+"\u2069”"; got != want {
+		t.Errorf("Quoted returns %q, want %q", got, want)
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), "message.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range parsed.Decls {
+		if f, is := d.(*ast.FuncDecl); is && f.Name.IsExported() && strings.HasSuffix(f.Name.Name, "Mail") {
+			if _, checked := mails[f.Name.Name]; !checked {
+				t.Errorf("%s is not checked here", f.Name.Name)
+			}
+		}
 	}
 }

@@ -265,9 +265,42 @@ func TestORG07ATabAssertsTheOrganizationItShows(t *testing.T) {
 		b.refused(400, "VALIDATION_ERROR", "GET", "/session", "", header, "one")
 		w.browser().ok("GET", "/session", "", header, one)
 		preflight := b.do("OPTIONS", "/me", "", "Origin", "https://app.example.com", "Access-Control-Request-Method", "PATCH")
-		if allowed := preflight.Header.Get("Access-Control-Allow-Headers"); allowed != "Content-Type, X-Request-Id, X-Active-Organization" {
+		if allowed := preflight.Header.Get("Access-Control-Allow-Headers"); allowed != "Content-Type, X-Request-Id, X-Active-Organization, X-Active-User" {
 			t.Errorf("allowed headers: %s", allowed)
 		}
+	})
+}
+
+// A tab that shows one account does nothing for another, to which the browser switched.
+func TestATabAssertsTheAccountItShows(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.signedUp("work@example.com")
+		b, _ := w.signedUp("home@example.com")
+		home := b.ok("GET", "/me", "")["id"].(string)
+		w.Clock.Advance(time.Second)
+		b.signIn("work@example.com") // active now
+		work := b.ok("GET", "/me", "")["id"].(string)
+		const header = "X-Active-User"
+		b.ok("GET", "/session", "", header, work)
+		b.refused(409, "ACTIVE_ACCOUNT_CHANGED", "GET", "/session", "", header, home)
+		b.refused(409, "ACTIVE_ACCOUNT_CHANGED", "PATCH", "/me", `{"first_name":"Nobody"}`, header, home)
+		b.refused(400, "VALIDATION_ERROR", "GET", "/session", "", header, "home")
+		b.refused(409, "ACTIVE_ACCOUNT_CHANGED", "DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT"}`, header, home)
+		b.refused(409, "ACTIVE_ACCOUNT_CHANGED", "DELETE", "/me/account", fmt.Sprintf(`{"confirmation":"DELETE_MY_ACCOUNT","user_id":%q}`, home))
+		b.refused(409, "ACTIVE_ACCOUNT_CHANGED", "DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT","email":"home@example.com"}`)
+		b.refused(400, "VALIDATION_ERROR", "DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT","user_id":"home"}`)
+		b.refused(400, "VALIDATION_ERROR", "DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT","name":"Home"}`)
+		if me := b.ok("GET", "/me", ""); me["id"] != work || me["first_name"] != "" {
+			t.Errorf("%v", me)
+		}
+		if all := b.list("/session/accounts"); len(all) != 2 {
+			t.Errorf("%v", all)
+		}
+		b.ok("DELETE", "/me/account", fmt.Sprintf(`{"confirmation":"DELETE_MY_ACCOUNT","user_id":%q,"email":"Work@example.com"}`, work), header, work)
+		if me := b.ok("GET", "/me", "", header, home); me["id"] != home {
+			t.Errorf("%v", me)
+		}
+		w.browser().ok("GET", "/session", "", header, home)
 	})
 }
 

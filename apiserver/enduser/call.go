@@ -33,8 +33,8 @@ type call struct {
 	endpoint endpoint
 	// fresh requires that whoever is signed in proved it within the deployment's bound.
 	fresh bool
-	// asserted is the organization that the request says is active, nil where it says nothing.
-	asserted *int64
+	// assertedUser and assertedOrganization are the account and the organization that the request says are active, nil where it says nothing.
+	assertedUser, assertedOrganization *int64
 
 	// presented is the cookie's value, and hash its hash; nil if it has not the form of a token.
 	presented string
@@ -179,35 +179,49 @@ func (c *call) check(e endpoint) error {
 	if e.signedIn && c.signedIn() == nil {
 		return apierror.NotAuthenticated()
 	}
-	if err := c.readAssertion(); err != nil {
+	if err := c.readAssertions(); err != nil {
 		return err
 	}
-	return c.answerTo(c.checkAssertion(c.signedIn()))
+	return c.answerTo(c.checkAssertions(c.signedIn()))
 }
 
 // activeOrganizationHeader asserts which organization is active: a tab that shows one does nothing in another, to which a tab beside it
 // switched.
 const activeOrganizationHeader = "X-Active-Organization"
 
-func (c *call) readAssertion() error {
-	asserted := c.r.Header.Get(activeOrganizationHeader)
+func (c *call) readAssertions() (err error) {
+	if c.assertedUser, err = c.readAssertion(site.ActiveUserHeader, "a user"); err != nil {
+		return err
+	}
+	c.assertedOrganization, err = c.readAssertion(activeOrganizationHeader, "an organization")
+	return err
+}
+
+// readAssertion reads a header that holds the id of something, nil where it is absent.
+func (c *call) readAssertion(header, of string) (*int64, error) {
+	asserted := c.r.Header.Get(header)
 	if asserted == "" {
-		return nil
+		return nil, nil
 	}
 	id, err := ids.Parse(asserted)
 	if err != nil {
-		return apierror.Bad("VALIDATION_ERROR", "the header %s must be the id of an organization: send the one that the page shows, or leave it out", activeOrganizationHeader)
+		return nil, apierror.Bad("VALIDATION_ERROR", "the header %s must be the id of %s: send the one that the page shows, or leave it out", header, of)
 	}
-	c.asserted = &id
-	return nil
+	return &id, nil
 }
 
-// checkAssertion refuses a request that says another organization is active than is.
-func (c *call) checkAssertion(g *people.SignIn) error {
-	if c.asserted == nil || g == nil || *c.asserted == g.Organization {
+// checkAssertions refuses a request that says another account or organization is active than is. A request for which nobody is signed in
+// is not refused here.
+func (c *call) checkAssertions(g *people.SignIn) error {
+	switch {
+	case g == nil:
 		return nil
+	case c.assertedUser != nil && *c.assertedUser != g.User:
+		return errOtherAccount
+	case c.assertedOrganization != nil && *c.assertedOrganization != g.Organization:
+		return errOtherOrganization
 	}
-	return errOtherOrganization
+	return nil
 }
 
 // readBody reads a body where the method has one or one was sent.

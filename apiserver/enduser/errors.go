@@ -53,7 +53,7 @@ var wordings = []struct {
 	{errEmailTaken, http.StatusBadRequest, "EMAIL_EXISTS", "this email address is in use already"},
 	{errNotFresh, http.StatusForbidden, "REAUTHENTICATION_REQUIRED", "prove once more who you are, by POST /session/reauthenticate, and try again"},
 	{errOtherOrganization, http.StatusConflict, "ACTIVE_ORGANIZATION_CHANGED", "another organization is active by now, and nothing was done: read the session again"},
-	{errOtherAccount, http.StatusConflict, "ACTIVE_ACCOUNT_CHANGED", "another account is active by now, and nothing was decided: read the authorization again, and ask that one"},
+	{errOtherAccount, http.StatusConflict, "ACTIVE_ACCOUNT_CHANGED", "another account is active by now, and nothing was done: read the session, or the authorization, again"},
 	{errPasswordsDisabled, http.StatusForbidden, "PASSWORDS_DISABLED", "this deployment has no passwords: sign in by an emailed code"},
 	{errWrongCurrent, http.StatusBadRequest, "INVALID_CURRENT_PASSWORD", "the current password is wrong"},
 	{errSamePassword, http.StatusBadRequest, "SAME_PASSWORD", "this is your password already: choose another"},

@@ -51,7 +51,7 @@ func (c *call) preflight(allow string) {
 		return
 	}
 	header.Set("Access-Control-Allow-Methods", allow)
-	header.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id, "+activeOrganizationHeader)
+	header.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id, "+activeOrganizationHeader+", "+site.ActiveUserHeader)
 	header.Set("Access-Control-Max-Age", "600")
 	c.WriteHeader(http.StatusNoContent)
 }

@@ -1,6 +1,8 @@
 package enduser
 
 import (
+	"strings"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/apiserver/account"
@@ -69,13 +71,23 @@ func renameMe(c *call) (reply, error) {
 // confirmDeletion is what confirms the deletion of an account.
 const confirmDeletion = "DELETE_MY_ACCOUNT"
 
-// deleteAccount deletes who is signed in, with all that is their own. Other accounts of the session stay signed in.
+// deleteAccount deletes the active account, with all that is its own. Other accounts of the session stay signed in. A body that names
+// another account, by user_id or email, is refused.
 func deleteAccount(c *call) (reply, error) {
-	if err := c.confirmed(confirmDeletion); err != nil {
+	var id int64
+	var email string
+	err := c.confirmed(confirmDeletion, func(o *body.Object) {
+		id = input.ID(o, "user_id")
+		email, _ = o.String("email")
+	})
+	if err != nil {
 		return reply{}, err
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {
 		g := *u.signedIn()
+		if err := u.named(g.User, id, email); err != nil {
+			return reply{}, err
+		}
 		if err := u.DeleteAccount(g.User); err != nil {
 			return reply{}, err
 		}
@@ -85,12 +97,30 @@ func deleteAccount(c *call) (reply, error) {
 	return out, err
 }
 
-// confirmed reads the confirmation of what cannot be undone.
-func (c *call) confirmed(want string) error {
+// named refuses an id or a primary address that is not the user's; 0 and "" name nobody.
+func (u *unit) named(user, id int64, email string) error {
+	if id != 0 && id != user {
+		return errOtherAccount
+	}
+	if email == "" {
+		return nil
+	}
+	row, found, err := u.User(user)
+	if err == nil && (!found || !strings.EqualFold(strings.TrimSpace(email), row.Email)) {
+		err = errOtherAccount
+	}
+	return err
+}
+
+// confirmed reads the confirmation of what cannot be undone, and more members of the body.
+func (c *call) confirmed(want string, more ...func(*body.Object)) error {
 	var confirmation string
 	err := c.parse(func(o *body.Object) {
 		o.Require("confirmation")
 		confirmation, _ = o.String("confirmation")
+		for _, read := range more {
+			read(o)
+		}
 	})
 	if err == nil && confirmation != want {
 		err = c.answerTo(errConfirmation)

@@ -85,7 +85,7 @@ func (u *unit) lockSession(c *call) error {
 	case c.signedIn() != nil:
 		return apierror.NotAuthenticated()
 	}
-	if err := c.checkAssertion(u.signedIn()); err != nil {
+	if err := c.checkAssertions(u.signedIn()); err != nil {
 		return err
 	}
 	if c.fresh {

@@ -60,7 +60,7 @@ func takeDeleteAccount(v *visit) error {
 		sent.fail("confirmation", v.text.Text("deleteaccount.mismatch", "email", v.who.User.Email))
 		return v.show(sent, http.StatusBadRequest)
 	}
-	if err := v.api.call(http.MethodDelete, "/me/account", map[string]string{"confirmation": "DELETE_MY_ACCOUNT"}, nil); err != nil {
+	if err := v.api.call(http.MethodDelete, "/me/account", map[string]string{"confirmation": "DELETE_MY_ACCOUNT", "user_id": sent.user}, nil); err != nil {
 		return v.again(sent, err)
 	}
 	v.state.Draft, v.state.Flow, v.state.changed = nil, nil, true

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/authorization"
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 // authorizePath is where the page is that asks whether to grant a client what it asks for; below it are the requests.
@@ -107,7 +108,7 @@ func (v *visit) refused(of authorization.Refused) {
 		status = http.StatusOK
 	}
 	v.fail(status, failurePage{
-		Heading: v.text.Text("failure."+key+".heading", "client", isolated(of.Client)), Message: v.text.Text("failure."+key+".message", "name", v.name(), "host", of.Host),
+		Heading: v.text.Text("failure."+key+".heading", "client", of.Client), Message: v.text.Text("failure."+key+".message", "name", v.name(), "host", of.Host),
 		Reason: of.Reason, BackTo: of.Host,
 		Back: template.URL(of.Back), //nolint:gosec // it was registered, and checked: no script
 	})
@@ -134,12 +135,11 @@ func (v *visit) withoutAuthorization(err error) error {
 
 // word puts what is asked for in words.
 func (own *authorizePage) word(v *visit) error {
-	own.Client.Name = isolated(own.Client.Name)
 	own.Scopes = v.wordScopes(own.Authorization.Scopes)
 	for i, place := range own.Authorization.Places {
-		shown := authorizePlace{Value: place.OrganizationId, Name: place.OrganizationName, Chosen: own.Place != nil && *own.Place == i}
+		shown := authorizePlace{Value: place.OrganizationId, Name: text.Isolate(place.OrganizationName), Chosen: own.Place != nil && *own.Place == i}
 		if place.WorkspaceId != nil {
-			shown.Value, shown.Name = shown.Value+":"+*place.WorkspaceId, shown.Name+" / "+*place.WorkspaceName
+			shown.Value, shown.Name = shown.Value+":"+*place.WorkspaceId, shown.Name+" / "+text.Isolate(*place.WorkspaceName)
 		}
 		if len(place.Missing) > 0 {
 			shown.Missing = strings.Join(own.names(place.Missing), ", ")
@@ -173,7 +173,7 @@ func (own *authorizePage) names(scopes []string) (names []string) {
 	for i, scope := range own.Authorization.Scopes {
 		for _, wanted := range scopes {
 			if scope.Scope == wanted {
-				names = append(names, own.Scopes[i].Name)
+				names = append(names, text.Isolate(own.Scopes[i].Name))
 			}
 		}
 	}
@@ -220,7 +220,7 @@ func takeAuthorize(v *visit) error {
 	case errors.As(err, &refused) && refused.Code == "INVALID_PLACE":
 		sent.Message = v.text.Text("error.INVALID_PLACE")
 		return v.show(sent, http.StatusBadRequest)
-	case errors.As(err, &refused) && refused.Code == "ACTIVE_ACCOUNT_CHANGED":
+	case errors.As(err, &refused) && refused.Code == codeOtherAccount:
 		return v.askOther(sent)
 	case errors.As(err, &refused) && (refused.Code == "AUTHORIZATION_NOT_FOUND" || refused.Code == "NOT_AUTHENTICATED"):
 		v.form = nil
@@ -232,17 +232,6 @@ func takeAuthorize(v *visit) error {
 	}
 	v.location(*next.RedirectTo)
 	return nil
-}
-
-// askOther shows the page once more, to the account that is active by now: nothing was decided.
-func (v *visit) askOther(sent *form) error {
-	if err := v.api.call(http.MethodGet, "/session", nil, &v.who); err != nil {
-		return err
-	}
-	if v.who.User != nil {
-		sent.Message = v.text.Text("form.other_user", "email", v.who.User.Email)
-	}
-	return v.show(sent, http.StatusConflict)
 }
 
 // showAuthorizeProblem tells what is wrong with a request whose client cannot be told, because it is not proven where it is.

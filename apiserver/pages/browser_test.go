@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -66,14 +68,19 @@ func (w *world) browser() *browser {
 	lastAddress = lastAddress.Next()
 	jar, err := cookiejar.New(nil)
 	w.Must(err)
-	target := w.Server.Listener.Addr().String()
+	return &browser{w: w, host: "localhost", address: lastAddress.String(), header: map[string]string{}, client: &http.Client{
+		Jar: jar, Timeout: time.Minute, Transport: w.transport(w.Server), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// transport leads to a server, whatever host is asked for.
+func (w *world) transport(to *httptest.Server) *http.Transport {
+	target := to.Listener.Addr().String()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", target)
 	}}
 	w.T.Cleanup(transport.CloseIdleConnections)
-	return &browser{w: w, host: "localhost", address: lastAddress.String(), header: map[string]string{}, client: &http.Client{
-		Jar: jar, Timeout: time.Minute, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return transport
 }
 
 // open goes to a path and follows redirects.
@@ -175,6 +182,16 @@ func (b *browser) checkPage() {
 	for n := range p.root.Descendants() {
 		if n.Type == html.ElementNode && n.Data == "script" && attr(n, "src") == "" {
 			b.w.T.Fatalf("%s has a script of its own: %s", p.url, p.raw)
+		}
+	}
+	for n := range p.root.Descendants() {
+		if n.Type == html.TextNode && n.Parent.Data != "textarea" && text.Reorders(n.Data) {
+			b.w.T.Fatalf("%s shows a name that can reorder the words around it: %q", p.url, n.Data)
+		}
+		for _, described := range []string{"aria-label", "alt", "title"} {
+			if text.Reorders(attr(n, described)) {
+				b.w.T.Fatalf("%s has a name that can reorder the words around it: %s=%q", p.url, described, attr(n, described))
+			}
 		}
 	}
 	ids := map[string]bool{}

@@ -18,6 +18,8 @@ type client struct {
 	api http.Handler
 	r   *http.Request
 	id  string
+	// user is the id of the account that requests assert to be active, "" for none. It follows what the requests themselves change.
+	user string
 	// cookie is the session's, as the browser will have it after what was asked so far.
 	cookie string
 	// set are the cookies that the API gave, by name, domain and path: the last one counts.
@@ -34,6 +36,9 @@ func newClient(api http.Handler, r *http.Request, id string) *client {
 	}
 	return c
 }
+
+// codeOtherAccount is the code of a request for another account than the active one.
+const codeOtherAccount = "ACTIVE_ACCOUNT_CHANGED"
 
 // envelope is the form of every answer.
 type envelope struct {
@@ -68,6 +73,9 @@ func (c *client) call(method, path string, body, out any) error {
 	c.api.ServeHTTP(answer, r)
 	c.keep(answer.header)
 	if refused := answer.refusal(); refused != nil {
+		if refused.Code == codeOtherAccount {
+			c.user = "" // what follows shows the account that is active by now
+		}
 		return refused
 	}
 	var e envelope
@@ -75,6 +83,12 @@ func (c *client) call(method, path string, body, out any) error {
 		return fmt.Errorf("%s %s answered what is no envelope: %w", method, path, err)
 	}
 	c.session = e.Session
+	if c.user != "" {
+		c.user = ""
+		if active := c.session.ActiveSignin; active != nil {
+			c.user = active.UserId
+		}
+	}
 	if out == nil {
 		return nil
 	}
@@ -110,6 +124,9 @@ func (c *client) request(method, path string, body any) (*http.Request, error) {
 				r.Header[name] = values
 			}
 		}
+	}
+	if c.user != "" {
+		r.Header.Set(site.ActiveUserHeader, c.user)
 	}
 	if c.cookie != "" {
 		r.AddCookie(&http.Cookie{Name: site.SessionCookie, Value: c.cookie})

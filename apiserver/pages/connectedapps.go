@@ -29,7 +29,7 @@ func showConnectedApps(v *visit) error {
 		if grant.OrganizationId != nil {
 			app.Organization = names[*grant.OrganizationId]
 		}
-		if app.ClientName = isolated(app.ClientName); app.ClientName == "" {
+		if app.ClientName == "" {
 			app.ClientName = v.text.Text("apps.gone")
 		}
 		apps = append(apps, app)

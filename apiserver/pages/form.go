@@ -128,7 +128,7 @@ func (v *visit) admit(sent *form) error {
 		sent.Message = v.text.Text("form.other_user", "email", v.who.User.Email)
 		return v.answered(v.show(sent, http.StatusConflict))
 	}
-	v.form = sent
+	v.form, v.api.user = sent, maker // another tab may switch the account before the operation runs
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 // invitationPage tells what an invitation is to, and asks whether to accept it.
@@ -60,8 +61,7 @@ func showInvitation(v *visit) error {
 		InvitationLookup: found, SignIn: v.link("/sign-in", "invitation", token, "continue", here), SignUp: v.link("/sign-up", "invitation", token, "continue", "/organizations"),
 		Add: v.link("/sign-in", "add", "1", "invitation", token, "continue", here),
 	}
-	by := enduserapi.MemberAccount{FirstName: found.Inviter.FirstName, LastName: found.Inviter.LastName}
-	if own.Inviter = personName(by); own.Inviter == "" {
+	if own.Inviter = text.Person(found.Inviter.FirstName, found.Inviter.LastName); own.Inviter == "" {
 		own.Inviter = found.Inviter.Email
 	}
 	if err := own.match(v); err != nil {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 // organizationsPage shows where one is a member.
@@ -118,7 +119,7 @@ func showOrganization(v *visit) error {
 			return err
 		}
 	}
-	return v.render("organization", o.Name, own)
+	return v.render("organization", text.Isolate(o.Name), own)
 }
 
 // load reads what is in the organization.

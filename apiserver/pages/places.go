@@ -114,14 +114,3 @@ func (v *visit) picture(address string) string {
 	}
 	return address
 }
-
-// personName is what members call each other.
-func personName(m enduserapi.MemberAccount) string {
-	switch {
-	case m.FirstName == "":
-		return m.LastName
-	case m.LastName == "":
-		return m.FirstName
-	}
-	return m.FirstName + " " + m.LastName
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
 	"github.com/cardea-iam/cardea/apiserver/pages/texts"
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 //go:embed templates/*.html
@@ -81,7 +82,10 @@ func functions(language *texts.Language) template.FuncMap {
 		"tick":   newBox,
 		"grant":  grantOf,
 		"choice": newChoice,
-		"named":  func(m enduserapi.MemberAccount) bool { return personName(m) != "" },
+		"named":  func(m enduserapi.MemberAccount) bool { return m.FirstName != "" || m.LastName != "" },
+		// Templates show every name by one of these.
+		"isolate": text.Isolate,
+		"person":  text.Person,
 	}
 }
 

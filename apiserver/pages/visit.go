@@ -77,7 +77,12 @@ func (v *visit) serve(r *http.Request, page page) {
 	if r.Method == http.MethodPost {
 		handle = page.post
 	}
-	if err := handle(v); err != nil {
+	err := handle(v)
+	var refused *refusal
+	if v.form != nil && errors.As(err, &refused) && refused.Code == codeOtherAccount {
+		err = v.askOther(v.form)
+	}
+	if err != nil {
 		v.refuse(err)
 	}
 }
@@ -175,8 +180,27 @@ func (v *visit) again(sent *form, err error) error {
 		v.toAndBack("/reauthenticate")
 		return nil
 	}
+	if refused.Code == codeOtherAccount {
+		return v.askOther(sent)
+	}
 	v.wordFaults(sent, refused)
 	return v.show(sent, refused.Status)
+}
+
+// askOther shows the page again, to the account that is active by now: nothing was done.
+func (v *visit) askOther(sent *form) error {
+	v.who = enduserapi.ActiveSession{}
+	if err := v.api.call(http.MethodGet, "/session", nil, &v.who); err != nil {
+		return err
+	}
+	if v.who.User == nil && v.page.signedIn {
+		v.toSignIn()
+		return nil
+	}
+	if v.who.User != nil {
+		sent.Message = v.text.Text("form.other_user", "email", v.who.User.Email)
+	}
+	return v.show(sent, http.StatusConflict)
 }
 
 // show shows the page with a form that was not taken.

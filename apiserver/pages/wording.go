@@ -3,8 +3,6 @@ package pages
 import (
 	"strconv"
 	"strings"
-
-	"golang.org/x/text/unicode/bidi"
 )
 
 // The bounds, in seconds, up to which waits are told in seconds and in minutes.
@@ -12,20 +10,6 @@ const (
 	tellSeconds = 120
 	tellMinutes = 2 * 60 * 60
 )
-
-// isolated keeps a name that is read from right to left from turning the words around it: it is a first strong isolate (UAX 9). Who registers
-// an app chooses its name.
-func isolated(name string) string {
-	turns := func(r rune) bool {
-		properties, _ := bidi.LookupRune(r)
-		class := properties.Class()
-		return class == bidi.R || class == bidi.AL || class == bidi.AN
-	}
-	if !strings.ContainsFunc(name, turns) {
-		return name
-	}
-	return "\u2068" + name + "\u2069"
-}
 
 // wait words how long somebody has to wait.
 func (v *visit) wait(seconds int) string {

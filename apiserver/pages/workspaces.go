@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/apiserver/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 // ownWorkspaces lists one's memberships of an organization's workspaces.
@@ -104,7 +105,7 @@ func showWorkspace(v *visit) error {
 	for _, m := range members {
 		own.Members = append(own.Members, workspaceMember{m, withHeld(own.Roles, m.Role), roleID(m.Role)})
 	}
-	return v.render("workspace", w.Name, own)
+	return v.render("workspace", text.Isolate(w.Name), own)
 }
 
 // othersOffered is how many members a page offers to add, and of how many of each list it knows.
@@ -120,7 +121,7 @@ func (v *visit) others(in place, workspace string) ([]option, error) {
 	out := []option{}
 	err = v.eachMember(at("/organizations/{id}/members", in.Membership.Organization.Id), func(m enduserapi.OrganizationMember) {
 		if !there[m.User.Id] {
-			out = append(out, option{m.User.Id, strings.TrimSpace(personName(m.User) + " " + m.User.Email)})
+			out = append(out, option{m.User.Id, strings.TrimSpace(text.Person(m.User.FirstName, m.User.LastName) + " " + m.User.Email)})
 		}
 	})
 	return out, err

@@ -18,6 +18,10 @@ import (
 // cookies of sibling hosts is not possible, so two cookies of this name are refused instead.
 const SessionCookie = "__session"
 
+// ActiveUserHeader asserts in a request to the end-user API which account is active: a form that a page showed to one account does
+// nothing for another, to which another tab of the browser switched.
+const ActiveUserHeader = "X-Active-User"
+
 // Host is the host that a request is for, lower-cased, without port and trailing dot.
 func Host(r *http.Request) string {
 	host := r.Host

@@ -903,6 +903,12 @@ type Account struct {
 type AccountDeletion struct {
 	// Confirmation The words that confirm it.
 	Confirmation AccountDeletionConfirmation `json:"confirmation"`
+
+	// Email The primary address of the account that the page showed; 409 where another one is active.
+	Email *string `json:"email,omitempty"`
+
+	// UserId The id of the account that the page showed; 409 where another one is active.
+	UserId *string `json:"user_id,omitempty"`
 }
 
 // AccountDeletionConfirmation The words that confirm it.
@@ -3300,7 +3306,7 @@ func (c *Client) RenameMe(ctx context.Context, body OwnAccountPatch) (*OwnAccoun
 // DeleteAccount asks DELETE /me/account: delete the signed-in account.
 //
 // With all that is its own, and organizations without another member. Fails with 400 INVALID_CONFIRMATION,
-// OWNER_REMOVAL; 403 REAUTHENTICATION_REQUIRED.
+// OWNER_REMOVAL; 403 REAUTHENTICATION_REQUIRED; 409 ACTIVE_ACCOUNT_CHANGED where the body names another account.
 func (c *Client) DeleteAccount(ctx context.Context, body AccountDeletion) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/me/account",

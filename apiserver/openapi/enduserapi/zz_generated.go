@@ -899,6 +899,12 @@ type Account struct {
 type AccountDeletion struct {
 	// Confirmation The words that confirm it.
 	Confirmation AccountDeletionConfirmation `json:"confirmation"`
+
+	// Email The primary address of the account that the page showed; 409 where another one is active.
+	Email *string `json:"email,omitempty"`
+
+	// UserId The id of the account that the page showed; 409 where another one is active.
+	UserId *string `json:"user_id,omitempty"`
 }
 
 // AccountDeletionConfirmation The words that confirm it.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/text/language"
+
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 //go:embed *.json
@@ -96,20 +98,21 @@ func (l *Language) Has(key string) bool {
 	return found
 }
 
-// Text returns the text of a key, with its placeholders filled in: pairs are names and values. A key that is not there is its own text.
+// Text returns the text of a key, with its placeholders filled in: pairs are names and values. Values are isolated where they are written
+// from right to left. A key that is not there is its own text.
 func (l *Language) Text(key string, pairs ...string) string {
-	text, found := l.texts[key]
+	sentence, found := l.texts[key]
 	if !found {
 		return key
 	}
 	if len(pairs) == 0 {
-		return text
+		return sentence
 	}
 	filled := make([]string, len(pairs)/2*2)
 	for i := 0; i+1 < len(pairs); i += 2 {
-		filled[i], filled[i+1] = "{"+pairs[i]+"}", pairs[i+1]
+		filled[i], filled[i+1] = "{"+pairs[i]+"}", text.Isolate(pairs[i+1])
 	}
-	return strings.NewReplacer(filled...).Replace(text)
+	return strings.NewReplacer(filled...).Replace(sentence)
 }
 
 // Count returns the text of a key for a number: that of key.one or key.other, in which {n} is the number.
