@@ -331,7 +331,9 @@ var _ = Describe("OAuth scopes named like a permission", func() {
 		held.Spec.Category = ptr.To(v1alpha1.ScopeCategoryOrganization)
 		create(ctx, app, alone)
 		expectReady(ctx, app, alone)
-		named := func(s *v1alpha1.OAuthScope) func() (string, error) { return condition(ctx, s, v1alpha1.ConditionNamedAsPermission) }
+		named := func(s *v1alpha1.OAuthScope) func() (string, error) {
+			return condition(ctx, s, v1alpha1.ConditionNamedAsPermission)
+		}
 		Expect(named(alone)()).To(BeEmpty())
 		w.catalog(ctx, []v1alpha1.CatalogPermission{"orders:read", "orders:write"}, nil)
 		Eventually(named(alone)).Should(Equal("True/InCatalog"))
