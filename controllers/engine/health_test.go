@@ -103,7 +103,7 @@ func TestHealthInArgoCDAndFlux(t *testing.T) {
 					failed = Waiting(v1alpha1.ConditionDeleting, reason, "because")
 				}
 				conditions = withDeleting(summarize(outcome{synced: true}), failed, 2, now)
-			case "FormerPeople=True", "IssuerChanged=True":
+			case "FormerPeople=True", "IssuerChanged=True", "NamedAsPermission=True":
 				own, _, _ := strings.Cut(row[0], "=")
 				conditions = summarize(outcome{synced: true, own: []metav1.Condition{condition(own, metav1.ConditionTrue, reason, "because")}})
 				argo, flux = "Healthy", kstatus.CurrentStatus
