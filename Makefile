@@ -120,7 +120,7 @@ run: build bin/localrun $(if $(CLUSTER),$(filter bin/%,$(KUBECTL)),k8s) ## Run C
 	@exec bin/localrun $(if $(STORE),--store='$(STORE)') $(if $(CLUSTER),--cluster='$(CLUSTER)' --kubectl='$(KUBECTL)')
 
 .PHONY: k8s
-k8s: ## Build the control plane and kubectl into bin/k8s.
+k8s: ## Put the control plane and kubectl into bin/k8s: compiled, or fetched (CARDEA_K8S_MIRROR=https://...) where its sums are known.
 	@hack/build-k8s.sh
 
 .PHONY: bin/localrun

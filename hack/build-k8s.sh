@@ -1,6 +1,8 @@
 #!/bin/sh
-# Builds etcd, kube-apiserver, kube-controller-manager and kubectl into bin/k8s, at the versions of hack/k8s/go.mod.
+# Puts etcd, kube-apiserver, kube-controller-manager and kubectl into bin/k8s, at the versions of hack/k8s/go.mod.
 # Does nothing when they are there and go.mod is unchanged, or when $KUBEBUILDER_ASSETS holds all four.
+# With CARDEA_K8S_MIRROR (a base address; CARDEA_ETCD_MIRROR for etcd, if that is elsewhere) it fetches each binary whose
+# SHA-256 sum is in hack/k8s/sums.txt, and compiles what cannot be fetched. Without it compiles all.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -24,15 +26,31 @@ if complete "$out" && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
 fi
 
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
-echo "Building Kubernetes $version into bin/k8s; this takes some minutes, once."
+etcd_version=$(go list -m -f '{{.Version}}' go.etcd.io/etcd/server/v3)
 mkdir -p "$out"
 rm -f "$stamp" # an interrupted build must not pass for a finished one
+rm -f "$out/etcd" "$out/kube-apiserver" "$out/kube-controller-manager" "$out/kubectl" "$out"/.fetching-*
+
+if [ -n "${CARDEA_K8S_MIRROR:-}" ]; then
+	(cd "$root" && go run ./hack/fetch-k8s -mirror "$CARDEA_K8S_MIRROR" -etcd-mirror "${CARDEA_ETCD_MIRROR:-}" \
+		-sums hack/k8s/sums.txt -out "$out" -kubernetes "$version" -etcd "$etcd_version") || true
+fi
+
+kubernetes=
+for binary in kube-apiserver kube-controller-manager kubectl; do
+	[ -x "$out/$binary" ] || kubernetes="$kubernetes k8s.io/kubernetes/cmd/$binary"
+done
+if ! complete "$out"; then
+	echo "Compiling Kubernetes $version and etcd $etcd_version into bin/k8s: about 7 minutes on two cores, once, and less for a part."
+fi
 export CGO_ENABLED=0
 # kubectl and the API server report this version; without it they say v0.0.0-master.
 ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$version"
-go build -p 2 -trimpath -ldflags "$ldflags" -o "$out/" \
-	k8s.io/kubernetes/cmd/kube-apiserver \
-	k8s.io/kubernetes/cmd/kube-controller-manager \
-	k8s.io/kubernetes/cmd/kubectl
-go build -p 2 -trimpath -ldflags "-s -w" -o "$out/etcd" go.etcd.io/etcd/server/v3
+if [ -n "$kubernetes" ]; then
+	# shellcheck disable=SC2086 # a list of packages
+	go build -p 2 -trimpath -ldflags "$ldflags" -o "$out/" $kubernetes
+fi
+if [ ! -x "$out/etcd" ]; then
+	go build -p 2 -trimpath -ldflags "-s -w" -o "$out/etcd" go.etcd.io/etcd/server/v3
+fi
 echo "$wanted" >"$stamp"

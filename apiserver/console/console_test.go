@@ -122,6 +122,12 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 func TestNothingIsParsedAsMarkup(t *testing.T) {
 	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|\beval\b|new Function|srcdoc|setHTML|localStorage|sessionStorage|document\.cookie|indexedDB`)
 	for name, source := range sources(t) {
+		if name == "api.js" { // keeps the key for the tab where its holder chose that, and in one place
+			if got := strings.Count(source, "sessionStorage"); got != 1 {
+				t.Errorf("api.js names sessionStorage %d times, want 1", got)
+			}
+			source = strings.ReplaceAll(source, "sessionStorage", "")
+		}
 		if found := forbidden.FindString(source); found != "" {
 			t.Errorf("%s uses %s", name, found)
 		}

@@ -14,7 +14,7 @@ import (
 var views = []struct{ name, title, shows string }{
 	{"overview", "Overview", "Newest sign-ins"}, {"decisions", "Decisions", "100000/1min"}, {"people", "People", "person2@example.com"},
 	{"people/1", "People", "person1@example.com"}, {"organizations", "Organizations", "organization-2"}, {"keys", "Keys", "auditor"},
-	{"resources", "Resources", "RateLimitScheme"}, {"audit", "Audit", "user.created"},
+	{"apps", "OAuth apps", "orders:write"}, {"resources", "Resources", "RateLimitScheme"}, {"audit", "Audit", "user.created"},
 }
 
 // entered opens the console and signs in by the keyboard.
@@ -277,6 +277,92 @@ func TestTheKeyIsInMemoryAlone(t *testing.T) {
 	tb.sees("letters, digits and underscores alone")
 }
 
+// The key is kept for the tab only where that was chosen, and no longer than that.
+func TestTheKeyIsKeptForTheTabWhereThatIsChosen(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := open(t, look{width: 1280}, "en")
+	tb.run(chromedp.Navigate(w.backend.URL + "/console"))
+	tb.until(`document.activeElement?.type === "password"`)
+	tb.sees("anyone at this computer can read it")
+	if eval[bool](tb, `document.querySelector("input[type=checkbox]").checked`) {
+		t.Error("the key is kept unless somebody refuses")
+	}
+	tb.keys(w.admin)
+	tb.tabTo("Keep the key for this tab")
+	tb.keys(" ")
+	tb.tabTo("Sign in")
+	tb.keys(kb.Enter)
+	tb.until(`document.querySelector("#main h1") !== null`)
+	tb.goTo("people", "person2@example.com")
+	tb.run(chromedp.Reload())
+	tb.until(`document.querySelector("#main h1")?.textContent === "People"`)
+	tb.sees("person2@example.com")
+	elsewhere := eval[string](tb, `JSON.stringify([{...localStorage}, document.cookie, location.href, history.state, document.documentElement.outerHTML])`)
+	if strings.Contains(elsewhere, w.admin) {
+		t.Error("the key is kept outside the session storage")
+	}
+	other := open(t, look{width: 1280}, "en")
+	other.run(chromedp.Navigate(w.backend.URL + "/console"))
+	other.until(`document.activeElement?.type === "password"`)
+	tb.tabTo("Sign out")
+	tb.keys(kb.Enter)
+	tb.until(`document.activeElement?.type === "password" && sessionStorage.length === 0`)
+	tb.run(chromedp.Reload())
+	tb.until(`document.activeElement?.type === "password"`)
+	// A kept key that is refused by now is dropped.
+	tb.expects("401")
+	tb.do(`sessionStorage.setItem("cardea-console-key", "ck_nothing")`)
+	tb.run(chromedp.Reload())
+	tb.sees("The key is no longer accepted")
+	tb.until(`sessionStorage.length === 0`)
+}
+
+func TestOAuthClientsAreDisabledAndGrantsRevoked(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	tb.goTo("apps", "orders:write")
+	tb.sees("Registered itself")
+	tb.sees("Declared")
+	if eval[int](tb, `[...document.querySelectorAll("button")].filter((b) => b.getAttribute("aria-label")?.startsWith("Disable Reports")).length`) != 0 {
+		t.Error("a declared client can be disabled")
+	}
+	tb.tabTo("Disable Agent")
+	tb.keys(kb.Enter)
+	tb.sees("is refused on every server at once")
+	tb.picture("console-disable-client")
+	tb.expectAccessible("the dialog")
+	tb.tabTo("Disable")
+	tb.keys(kb.Enter)
+	tb.sees("Agent is disabled.")
+	var list struct {
+		Clients []struct {
+			Name   string `json:"client_name"`
+			Active bool   `json:"is_active"`
+		}
+	}
+	w.ask("GET", "/oauth/apps/portal/clients", "", &list)
+	for _, c := range list.Clients {
+		if c.Active == (c.Name == "Agent") {
+			t.Errorf("%s: active %t", c.Name, c.Active)
+		}
+	}
+	tb.tabTo("Grants of Agent")
+	tb.keys(kb.Enter)
+	tb.until(`document.querySelectorAll("a[href^='#/people/']").length === 1`)
+	tb.tabTo("Revoke the grant of user 2 to client 77")
+	tb.keys(kb.Enter)
+	tb.sees("ends at once, with all its tokens")
+	tb.tabTo("Revoke")
+	tb.keys(kb.Enter)
+	tb.sees("The grant is revoked.")
+	tb.sees("No grant fits.")
+	var grants struct{ Grants []map[string]any }
+	w.ask("GET", "/oauth/apps/portal/grants", "", &grants)
+	if len(grants.Grants) != 1 || grants.Grants[0]["granted_by_user_id"] != "3" {
+		t.Errorf("%v", grants)
+	}
+}
+
 func TestAViewThatTheKeyMayNotSeeNamesThePermission(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := open(t, look{width: 1280}, "en")
@@ -285,7 +371,7 @@ func TestAViewThatTheKeyMayNotSeeNamesThePermission(t *testing.T) {
 	tb.sees("Sign in with an API key")
 	tb.keys(w.auditor + kb.Enter)
 	for view, permission := range map[string]string{
-		"overview": "analytics:read", "decisions": "decisions:read", "people": "users:read", "organizations": "organizations:read", "keys": "api_auth_apps:read", "resources": "resources:read",
+		"overview": "analytics:read", "decisions": "decisions:read", "people": "users:read", "organizations": "organizations:read", "keys": "api_auth_apps:read", "apps": "oauth_apps:read", "resources": "resources:read",
 	} {
 		tb.goTo(view, "It lacks the permission "+permission)
 	}
@@ -297,7 +383,7 @@ func TestAViewThatFailsTellsTheRequestAndTriesAgain(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := w.entered(t, look{width: 1280}, "en", w.admin)
 	tb.expects("503")
-	for prefix, view := range map[string]string{"/users": "people", "/audit": "audit", "/resources": "resources", "/analytics": "overview", "/decisions": "decisions", "/organizations": "organizations", "/api-auth": "keys"} {
+	for prefix, view := range map[string]string{"/users": "people", "/audit": "audit", "/resources": "resources", "/analytics": "overview", "/decisions": "decisions", "/organizations": "organizations", "/api-auth": "keys", "/oauth/apps": "apps"} {
 		w.refuses.Store(&prefix)
 		tb.goTo(view, "the store is out of reach: try again")
 		if id := eval[string](tb, `document.querySelector("[role=alert] code").textContent`); len(id) != 32 {

@@ -44,6 +44,8 @@ type consoleWorld struct {
 	backend, frontend *httptest.Server
 	// admin may do everything, auditor may read the audit alone.
 	admin, auditor string
+	// portal is the id of the OAuth app.
+	portal int64
 	// refuses makes the backend answer 503 to requests whose path begins so.
 	refuses atomic.Pointer[string]
 }
@@ -106,6 +108,13 @@ func (w *consoleWorld) declareConsole() {
 	}})
 	w.Put(v1alpha1.KindAPIAuthApp, "operations", consoleTenant, "operations", document.APIAuthApp{Slug: "operations", Name: "Operations", Active: true, Permissions: []string{"*"}, Scheme: "free"})
 	w.Put(v1alpha1.KindAPIAuthApp, "shop", consoleTenant, "shop", document.APIAuthApp{Slug: "shop", Name: "Shop " + hostile, Active: true, Permissions: []string{"orders:read"}, KeyPrefix: "shop"})
+	w.portal = w.Put(v1alpha1.KindOAuthApp, "portal", consoleTenant, "portal", document.OAuthApp{Slug: "portal", Name: "Portal " + hostile, Active: true, AllowDynamicClientRegistration: true})
+	w.Put(v1alpha1.KindOAuthScope, "orders", consoleTenant, document.ScopeKey("portal", "orders:write"), document.OAuthScope{
+		App: "portal", Scope: "orders:write", DisplayName: "Orders " + hostile, OrganizationPermission: "orders:write",
+	})
+	w.Put(v1alpha1.KindOAuthClient, "reports", consoleTenant, "", document.OAuthClient{
+		App: "portal", Name: "Reports", Authentication: "None", GrantTypes: []string{"AuthorizationCode"}, RedirectURIs: []string{"https://reports.example/callback"}, Active: true,
+	})
 	for name, permission := range map[string]string{"admin": "*", "auditor": "audit:read"} {
 		minted, err := apikey.Mint(rand.Reader, "ck")
 		w.Must(err)
@@ -150,6 +159,22 @@ func (w *consoleWorld) populate(tx people.Tx) error {
 			return err
 		}
 		if err := tx.InsertMember(people.Member{ID: n, User: 1, Organization: o, Owner: true, CreatedAt: now}); err != nil {
+			return err
+		}
+	}
+	return w.grant(tx)
+}
+
+// grant makes a client that registered itself, and what two users granted it and another one.
+func (w *consoleWorld) grant(tx people.Tx) error {
+	at, app := w.Clock.Now(), w.portal
+	content := `{"name":"Agent","authentication":"None","grant_types":["AuthorizationCode"],"redirect_uris":["https://agent.example/callback"],"active":true}`
+	if err := tx.InsertOAuthClient(people.OAuthClient{App: app, Client: "77", Content: content, CreatedAt: at, UpdatedAt: at}); err != nil {
+		return err
+	}
+	for id, g := range map[int64]people.Grant{1: {Client: "77", User: 2, Organization: 1}, 2: {Client: "78", User: 3}} {
+		g.ID, g.App, g.Scopes, g.CreatedAt, g.UpdatedAt = id, app, []string{"orders:write"}, at, at
+		if _, err := tx.PutGrant(g, 500); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,28 @@
-// Speaks to the backend API. The key is in this module's memory alone: a reload forgets it.
+// Speaks to the backend API. The key is in this module's memory alone, so that a reload forgets it, unless its holder chose to keep it for
+// the tab: then it is in the tab's session storage too, until it signs out or the tab is closed.
 
-let key = null;
+const place = "cardea-console-key";
+
+// kept reads, writes or removes what is stored for the tab. A browser that blocks storage keeps nothing.
+function kept(change) {
+  try {
+    return change(sessionStorage) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+export const keptForTab = () => kept((tab) => tab.getItem(place)) !== null;
+
+let key = kept((tab) => tab.getItem(place));
 
 export const signedIn = () => key !== null;
 export const signIn = (typed) => { key = typed; };
-export const signOut = () => { key = null; };
+export const keepForTab = () => kept((tab) => tab.setItem(place, key));
+export const signOut = () => {
+  key = null;
+  kept((tab) => tab.removeItem(place));
+};
 
 // Refused is an answer that is no success, or none at all (status 0).
 export class Refused extends Error {

@@ -1,17 +1,18 @@
 // The console: signing in by a key, and the views behind it.
 import { add, field, h, newID } from "./dom.js";
-import { ask, Refused, signedIn, signIn, signOut } from "./api.js";
+import { ask, keepForTab, keptForTab, Refused, signedIn, signIn, signOut } from "./api.js";
 import { currentLanguage, languages, setLanguage, t } from "./text.js";
 import { overview } from "./overview.js";
 import { decisions } from "./decisions.js";
 import { people, person } from "./people.js";
 import { organizations } from "./organizations.js";
 import { keys } from "./keys.js";
+import { apps } from "./apps.js";
 import { resources } from "./resources.js";
 import { audit } from "./audit.js";
 
 // The views by the first part of their address, in the order of the menu. A view fills a place until its signal is aborted.
-const views = { overview, decisions, people, organizations, keys, resources, audit };
+const views = { overview, decisions, people, organizations, keys, apps, resources, audit };
 
 const root = document.getElementById("console");
 let deployment = "";
@@ -51,11 +52,13 @@ function showSignIn(problem) {
   leave.abort();
   document.title = t("signin.title");
   const typed = h("input", { type: "password", autocomplete: "off", autocapitalize: "none", spellcheck: "false", required: true });
+  const keep = h("input", { type: "checkbox", id: newID(), "aria-describedby": "keep-hint" });
   const told = h("div", { class: "problem", role: "alert" }, problem);
   const go = h("button", { type: "submit", class: "primary" }, t("signin.go"));
   const form = h("form", { class: "card", novalidate: true },
     h("h1", null, t("signin.title")), h("p", { class: "faint" }, t("signin.text")),
-    field(t("signin.key"), typed, t("signin.kept")), told, go);
+    field(t("signin.key"), typed, t("signin.kept")),
+    h("div", { class: "check" }, keep, h("label", { for: keep.id }, t("signin.keep"))), h("p", { class: "hint faint", id: "keep-hint" }, t("signin.keep.hint")), told, go);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const refuse = (text) => {
@@ -73,6 +76,9 @@ function showSignIn(problem) {
     try {
       await entered();
       typed.value = "";
+      if (keep.checked) {
+        keepForTab();
+      }
       showShell();
     } catch (fault) {
       refuse(fault.status === 401 ? t("signin.unknown") : fault.status === 0 ? t("state.unreachable") : fault.message);
@@ -143,11 +149,25 @@ function guarded(signal) {
 }
 
 addEventListener("hashchange", () => route());
-// A page that the browser kept alive comes back without its key.
+// A page that the browser kept alive comes back without its key, unless that is kept for the tab.
 addEventListener("pageshow", (event) => {
-  if (event.persisted) {
+  if (event.persisted && !keptForTab()) {
     signOut();
     showSignIn();
   }
 });
-showSignIn();
+
+// resume goes on with the key that is kept for the tab. Only a key that is refused ends that: of anything else the views tell.
+async function resume() {
+  try {
+    await entered();
+  } catch (fault) {
+    if (fault.status === 401) {
+      signOut();
+      return showSignIn(t("signin.ended"));
+    }
+  }
+  showShell();
+}
+
+signedIn() ? resume() : showSignIn();
