@@ -31,18 +31,19 @@ func (tx *peopleTx) InsertAuthorizationRequest(r people.AuthorizationRequest, bo
 	if err != nil {
 		return err
 	}
-	return tx.trimWaiting("oauth_requests", r.App, r.Network, r.NetworkBlock, bounds)
+	return tx.trimWaiting("oauth_requests", r.Hash, r.App, r.Network, r.NetworkBlock, bounds)
 }
 
-// trimWaiting deletes the oldest rows of a table of what waits, beyond the bounds.
-func (tx *peopleTx) trimWaiting(table string, app int64, network, block string, bounds people.WaitingBounds) error {
+// trimWaiting deletes the oldest rows of a table of what waits, beyond the bounds, and never the row that was just inserted, whichever server's clock
+// is behind.
+func (tx *peopleTx) trimWaiting(table string, inserted []byte, app int64, network, block string, bounds people.WaitingBounds) error {
 	for _, of := range []struct {
 		column, value string
 		most          int
 	}{{"network", network, bounds.Network}, {"network_block", block, bounds.NetworkBlock}} {
 		err := tx.exec(`DELETE FROM `+table+` WHERE deployment = :deployment AND hash IN (SELECT o.hash FROM `+table+` o
-			WHERE o.deployment = :deployment AND o.`+of.column+` = ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?)`,
-			of.value, of.most, of.most)
+			WHERE o.deployment = :deployment AND o.`+of.column+` = ? AND o.hash <> ? ORDER BY o.created_at DESC, o.hash DESC LIMIT ? OFFSET ?)`,
+			of.value, inserted, of.most, of.most-1)
 		if err != nil {
 			return err
 		}
@@ -54,8 +55,8 @@ func (tx *peopleTx) trimWaiting(table string, app int64, network, block string, 
 	}
 	return tx.exec(`DELETE FROM `+table+` WHERE deployment = :deployment AND hash IN (SELECT o.hash FROM `+table+` o
 		WHERE o.deployment = :deployment AND o.app_id = ? AND o.network_block = (SELECT b.network_block FROM `+table+` b
-			WHERE b.deployment = :deployment AND b.app_id = ? GROUP BY b.network_block ORDER BY COUNT(*) DESC, b.network_block LIMIT 1)
-		ORDER BY o.created_at, o.hash LIMIT 1)`, app, app)
+			WHERE b.deployment = :deployment AND b.app_id = ? AND b.hash <> ? GROUP BY b.network_block ORDER BY COUNT(*) DESC, b.network_block LIMIT 1)
+		AND o.hash <> ? ORDER BY o.created_at, o.hash LIMIT 1)`, app, app, inserted, inserted)
 }
 
 func (tx *peopleTx) AuthorizationRequest(hash []byte) (people.AuthorizationRequest, bool, error) {
@@ -232,7 +233,7 @@ func (tx *peopleTx) InsertDevice(d people.Device, bounds people.WaitingBounds) e
 	if err != nil {
 		return err
 	}
-	return tx.trimWaiting("oauth_devices", d.App, d.Network, d.NetworkBlock, bounds)
+	return tx.trimWaiting("oauth_devices", d.Hash, d.App, d.Network, d.NetworkBlock, bounds)
 }
 
 func (tx *peopleTx) Device(hash []byte) (people.Device, bool, error) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -166,6 +167,36 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 			})
 			_, waits := one(e, func(tx people.Tx) (people.Device, bool, error) { return tx.Device(hashOf(id)) })
 			e.Expect([]bool{request, waits}).To(gomega.Equal([]bool{want, want}), "%d", id)
+		}
+	}},
+	{name: "at its bounds an authorization request or device of a server whose clock is behind is kept, and an older row gives way", run: func(e *env) {
+		e.begin()
+		for name, bounds := range map[string]people.WaitingBounds{
+			"of a network": {Network: 2, NetworkBlock: 99, App: 99}, "of a block": {Network: 99, NetworkBlock: 2, App: 99}, "of an app": {Network: 99, NetworkBlock: 99, App: 2},
+		} {
+			for n := range int64(6) { // each is older than the one before
+				r, d := authorizationRequest(n), device(n)
+				r.CreatedAt, d.CreatedAt = born.Add(-time.Duration(n)*time.Second), born.Add(-time.Duration(n)*time.Second)
+				r.Network, d.Network = "192.0.2.1", "192.0.2.1"
+				r.NetworkBlock, d.NetworkBlock = "192.0.2.0/24", "192.0.2.0/24"
+				e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(r, bounds) }, func(tx people.Tx) error { return tx.InsertDevice(d, bounds) })
+				_, request := one(e, func(tx people.Tx) (people.AuthorizationRequest, bool, error) {
+					return tx.AuthorizationRequest(hashOf(n))
+				})
+				_, waits := one(e, func(tx people.Tx) (people.Device, bool, error) { return tx.Device(hashOf(n)) })
+				e.Expect([]bool{request, waits}).To(gomega.Equal([]bool{true, true}), "%s %d", name, n)
+			}
+			left := 0
+			for n := range int64(6) {
+				e.insert(func(tx people.Tx) error {
+					request, err := tx.DeleteAuthorizationRequest(hashOf(n))
+					if request {
+						left++
+					}
+					return errors.Join(err, tx.DeleteDevice(hashOf(n)))
+				})
+			}
+			e.Expect(left).To(gomega.Equal(2), name)
 		}
 	}},
 	{name: "a device waits until a person decides, under a code of its own, and of one network only the newest", run: func(e *env) {
