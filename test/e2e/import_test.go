@@ -301,7 +301,9 @@ var _ = Describe("Moving in", Ordered, func() {
 	It("waits for a server that was killed, and loses and doubles nothing", func(ctx context.Context) {
 		file := write("restarted.jsonl", lines("restarted"))
 		g := newGate(base)
-		g.before[2] = func() { cardea.Kill() }
+		g.mu.Lock()
+		g.before[2] = cardea.Kill
+		g.mu.Unlock()
 		done := make(chan struct{})
 		go func() {
 			defer GinkgoRecover()
