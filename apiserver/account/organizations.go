@@ -48,10 +48,20 @@ type Created struct {
 	Workspace *people.WorkspaceMember
 }
 
-// CreateOrganization creates an organization whose owner is the user, with a default workspace where workspaces may be created.
-// User 0 is nobody: the organization has no member then, and Created tells the organization alone in its Member. ErrUserUnknown:
-// there is no such user. A LimitError: the user owns as many as the B2B settings let one user own.
+// CreateOrganization creates an organization for a backend, with a default workspace where workspaces may be created. Its owner is the user; user 0
+// means no owner, and Created then has the organization alone in its Member. Its slug is that of the name, with a number where that is not free.
+// Errors: ErrUserUnknown; a LimitError if the user owns as many organizations as the B2B settings allow.
 func (u *Unit) CreateOrganization(user int64, name, description string) (Created, error) {
+	return u.createOrganization(user, name, description, func() (string, error) { return freeSlug(name, "organization", u.SlugTaken, u.NewID) })
+}
+
+// CreateOwnOrganization is CreateOrganization by the user. The slug always has a number: the answer must not show whether another customer's
+// organization has the name, and no user can choose the group that an application will trust.
+func (u *Unit) CreateOwnOrganization(user int64, name, description string) (Created, error) {
+	return u.createOrganization(user, name, description, func() (string, error) { return numberedSlug(name, "organization", u.NewID) })
+}
+
+func (u *Unit) createOrganization(user int64, name, description string, newSlug func() (string, error)) (Created, error) {
 	if err := u.RequireB2B(); err != nil {
 		return Created{}, err
 	}
@@ -60,7 +70,7 @@ func (u *Unit) CreateOrganization(user int64, name, description string) (Created
 			return Created{}, err
 		}
 	}
-	slug, err := freeSlug(name, "organization", u.SlugTaken, u.NewID)
+	slug, err := newSlug()
 	if err != nil {
 		return Created{}, err
 	}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -37,16 +38,19 @@ func Slug(name string) string {
 // Reserved tells whether a slug is never given out: pages have these names.
 func Reserved(slug string) bool { return slug == "new" || slug == "invitations" }
 
-// freeSlug returns a slug for a name that is neither taken nor reserved: the name's own, else with a number of its own.
+// freeSlug returns a slug for a name that is neither taken nor reserved: the name's own, else a numbered one. A name without letters and digits of ASCII
+// is written as otherwise.
 func freeSlug(name, otherwise string, taken func(string) (bool, error), newID func() (int64, error)) (string, error) {
-	slug := Slug(name)
-	if slug == "" {
-		slug = otherwise
-	}
+	slug := cmp.Or(Slug(name), otherwise)
 	used, err := taken(slug)
 	if err != nil || !used && !Reserved(slug) {
 		return slug, err
 	}
+	return numberedSlug(name, otherwise, newID)
+}
+
+// numberedSlug returns a slug for a name with a new id, which is unique, in base 36.
+func numberedSlug(name, otherwise string, newID func() (int64, error)) (string, error) {
 	id, err := newID()
-	return slug + "-" + strconv.FormatInt(id, 36), err
+	return cmp.Or(Slug(name), otherwise) + "-" + strconv.FormatInt(id, 36), err
 }

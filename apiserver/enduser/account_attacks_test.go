@@ -132,7 +132,7 @@ func TestInvitationsOfDeletedOrganizationsCount(t *testing.T) {
 			invite(first, 200)
 		}
 		token := w.InvitationFor("victim@example.com", 1)
-		b.ok("DELETE", "/organizations/"+first, `{"confirmation":"first"}`)
+		b.ok("DELETE", "/organizations/"+first, fmt.Sprintf(`{"confirmation":%q}`, w.Numbered("first")))
 		w.browser().refused(400, "INVALID_INVITATION", "POST", "/organizations/invitations/lookup", fmt.Sprintf(`{"token":%q}`, token))
 		invite(b.organization("Second"), 429)
 	})

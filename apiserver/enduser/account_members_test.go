@@ -119,13 +119,13 @@ func TestAnOrganizationIsChangedAndDeleted(t *testing.T) {
 		path := "/organizations/" + organization
 		bob.refused(403, "PERMISSION_DENIED", "PATCH", path, `{"name":"Bob's"}`)
 		changed := owner.ok("PATCH", path, `{"name":"Renamed","description":"d","image_url":"https://cdn.example/o.png"}`)
-		if changed["name"] != "Renamed" || changed["slug"] != "org" || changed["image_url"] != "https://cdn.example/o.png" {
+		if changed["name"] != "Renamed" || changed["slug"] != w.Numbered("org") || changed["image_url"] != "https://cdn.example/o.png" {
 			t.Errorf("%v", changed)
 		}
 		for _, bad := range []string{`{"name":""}`, `{"name":null}`, `{"image_url":"http://cdn.example/o.png"}`, `{"image_url":"javascript:alert(1)"}`, `{"image_url":"https://x/\"><b>"}`, `{"slug":"x"}`} {
 			owner.refused(400, "VALIDATION_ERROR", "PATCH", path, bad)
 		}
-		confirm := `{"confirmation":"org"}`
+		confirm := fmt.Sprintf(`{"confirmation":%q}`, w.Numbered("org"))
 		bob.refused(403, "PERMISSION_DENIED", "DELETE", path, confirm)
 		owner.refused(400, "INVALID_CONFIRMATION", "DELETE", path, `{"confirmation":"Renamed"}`)
 		w.Clock.Advance(10 * time.Minute)

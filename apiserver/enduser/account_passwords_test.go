@@ -2,10 +2,13 @@ package enduser_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/password"
 	"github.com/cardea-iam/cardea/store/document"
 )
 
@@ -126,6 +129,31 @@ func TestADeploymentWithoutPasswordsHasNone(t *testing.T) {
 
 func updateBody(current, chosen, more string) string {
 	return fmt.Sprintf(`{"current_password":%q,"new_password":%q%s}`, current, chosen, more)
+}
+
+func TestAStaleSessionTakesNoTurnToHashAFirstPassword(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		ada, _ := w.signedUp("ada@example.com")
+		ada.ok("DELETE", "/me/password", fmt.Sprintf(`{"current_password":%q}`, goodPassword))
+		w.Clock.Advance(2 * time.Hour)
+		w.PasswordCost = password.DefaultCost // as long as in production: more than 8 at once of one client would be answered 503
+		w.Server = w.serve(w.Store)
+		statuses := make([]int, 40)
+		var all sync.WaitGroup
+		for n := range statuses {
+			all.Go(func() {
+				if response, err := ada.raw("POST", "/me/update-password", fmt.Sprintf(`{"new_password":%q}`, newPassword)); err == nil {
+					statuses[n] = response.StatusCode
+					_ = response.Body.Close()
+				}
+			})
+		}
+		all.Wait()
+		if got := slices.Compact(statuses); !slices.Equal(got, []int{403}) {
+			t.Errorf("statuses %v, want 403 alone: the password was hashed before the proof was checked", got)
+		}
+		ada.refused(403, "REAUTHENTICATION_REQUIRED", "POST", "/me/update-password", fmt.Sprintf(`{"new_password":%q}`, newPassword))
+	})
 }
 
 func TestAPasswordIsChangedByWhoKnowsIt(t *testing.T) {

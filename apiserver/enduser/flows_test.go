@@ -27,7 +27,7 @@ func TestSignUpSignInPhoneOrganizationSwitch(t *testing.T) {
 		first := b.ok("POST", "/organizations", `{"name":"First Org"}`)["organization"].(map[string]any)["id"].(string)
 		b.ok("POST", "/organizations", `{"name":"Second Org"}`)
 		data = b.ok("POST", "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, first))
-		if data["organization"].(map[string]any)["slug"] != "first-org" || data["workspace"].(map[string]any)["slug"] != "default" {
+		if data["organization"].(map[string]any)["slug"] != w.Numbered("first-org") || data["workspace"].(map[string]any)["slug"] != "default" {
 			t.Fatalf("switched: %v", data)
 		}
 		if s := b.ok("GET", "/session", ""); s["organization"].(map[string]any)["id"] != first {

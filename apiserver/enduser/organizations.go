@@ -127,7 +127,7 @@ func createOrganization(c *call) (reply, error) {
 	}
 	return transact(c, func(u *unit) (reply, error) {
 		g := u.signedIn()
-		created, err := u.CreateOrganization(g.User, name, description)
+		created, err := u.CreateOwnOrganization(g.User, name, description)
 		if err != nil {
 			return reply{}, err
 		}

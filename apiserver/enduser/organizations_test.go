@@ -3,6 +3,7 @@ package enduser_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +55,26 @@ func TestORG01UnknownForeignAndFormerOrganizationsAreOneAnswer(t *testing.T) {
 			b.refused(400, "VALIDATION_ERROR", "POST", "/session/switch-organization", body)
 		}
 		w.browser().refused(401, "NOT_AUTHENTICATED", "POST", "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, own))
+	})
+}
+
+func TestTheSlugOfAUsersOrganizationShowsNoOtherOrganization(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		numbered := regexp.MustCompile(`^harbour-[0-9a-z]{10,13}$`)
+		seen := map[string]bool{}
+		for n := range 3 {
+			b, _ := w.signedUp(fmt.Sprintf("user%d@example.com", n))
+			slug := b.ok("POST", "/organizations", `{"name":"Harbour"}`)["organization"].(map[string]any)["slug"].(string)
+			if !numbered.MatchString(slug) || seen[slug] {
+				t.Errorf("user %d has the slug %q; the first and the later ones must look alike", n, slug)
+			}
+			seen[slug] = true
+		}
+		b := w.browser()
+		b.signUp("founder@example.com", `,"organization_name":"Harbour"`)
+		if slug, _ := b.ok("GET", "/session", "")["organization"].(map[string]any)["slug"].(string); !numbered.MatchString(slug) || seen[slug] {
+			t.Errorf("the organization of a sign-up has the slug %q", slug)
+		}
 	})
 }
 
@@ -265,7 +286,7 @@ func TestORG09B2BSettingsBindAtOnce(t *testing.T) {
 		eve := w.browser()
 		eve.ok("POST", "/auth/signup", `{"email":"eve2@example.com","organization_name":"Eve & Söhne"}`)
 		eve.completeSignUp("eve2@example.com")
-		if s := eve.ok("GET", "/session", ""); s["organization"].(map[string]any)["slug"] != "eve-sohne" {
+		if s := eve.ok("GET", "/session", ""); s["organization"].(map[string]any)["slug"] != w.Numbered("eve-sohne") {
 			t.Errorf("the sign-up's organization: %v", s)
 		}
 

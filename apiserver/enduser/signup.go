@@ -141,7 +141,7 @@ func (u *unit) completeSignUp(a people.Attempt) error {
 		return err
 	}
 	if u.B2B.Enabled && a.OrganizationName != "" {
-		created, err := u.CreateOrganization(user.ID, a.OrganizationName, "")
+		created, err := u.CreateOwnOrganization(user.ID, a.OrganizationName, "")
 		if err != nil {
 			return err
 		}

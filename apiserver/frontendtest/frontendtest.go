@@ -5,6 +5,8 @@ package frontendtest
 import (
 	"bytes"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -162,6 +164,18 @@ var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 
 // CodeIn returns the code in a message, "" if there is none.
 func CodeIn(body string) string { return sixDigits.FindString(body) }
+
+// Numbered returns the slug that a user's organization got, with its number, by the slug of its name; the name's slug where there is no such organization.
+func (w *World) Numbered(name string) string {
+	w.T.Helper()
+	db := w.Open()
+	defer func() { _ = db.Close() }()
+	slug := name
+	if err := db.QueryRowContext(w.T.Context(), "SELECT slug FROM organizations WHERE slug LIKE '"+name+"-%' ORDER BY id LIMIT 1").Scan(&slug); !errors.Is(err, sql.ErrNoRows) {
+		w.Must(err)
+	}
+	return slug
+}
 
 // CodeFor waits for the newest code sent to a recipient, the nth.
 func (w *World) CodeFor(to string, nth int) string {

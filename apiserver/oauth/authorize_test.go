@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/frontendtest"
 	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // TestAClientIsToldOnlyWhereItIsProven are RFC 9700's redirections: until client and redirect URI are proven, what is wrong stays here.
@@ -229,10 +232,12 @@ func TestScopesOfOrganizationsAreGrantedWhereTheyAreHeld(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
 		c, boss, clerk := w.web("reports", nil), w.signUp("boss@example.com"), w.signUp("clerk@example.com")
-		made := func(p *person, name string) string {
-			return p.ask("POST", "/organizations", map[string]any{"name": name})["data"].(map[string]any)["organization"].(map[string]any)["id"].(string)
+		made := func(p *person, name string) (id, slug string) {
+			o := p.ask("POST", "/organizations", map[string]any{"name": name})["data"].(map[string]any)["organization"].(map[string]any)
+			return o["id"].(string), o["slug"].(string)
 		}
-		theirs, own := made(boss, "Theirs"), made(clerk, "Own")
+		theirs, _ := made(boss, "Theirs")
+		own, slug := made(clerk, "Own")
 		boss.ask("POST", "/organizations/"+theirs+"/invitations", map[string]any{"email": "clerk@example.com"})
 		clerk.ask("POST", "/organizations/invitations/accept", map[string]any{"token": w.InvitationFor("clerk@example.com", 1)})
 
@@ -259,7 +264,7 @@ func TestScopesOfOrganizationsAreGrantedWhereTheyAreHeld(t *testing.T) {
 			t.Fatalf("%s", token.raw)
 		}
 		claims := claimsIn(t, w, token.text("id_token"))
-		if groups, _ := claims["groups"].([]any); claims["org_id"] != own || len(groups) != 1 || groups[0] != "own:owner" {
+		if groups, _ := claims["groups"].([]any); claims["org_id"] != own || len(groups) != 1 || groups[0] != slug+":owner" {
 			t.Errorf("%v", claims)
 		}
 		told := func() string {
@@ -269,7 +274,7 @@ func TestScopesOfOrganizationsAreGrantedWhereTheyAreHeld(t *testing.T) {
 			t.Errorf("introspected: %q", told())
 		}
 		clerk.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
-		clerk.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": "own"})
+		clerk.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": slug})
 		if told() != "openid groups" {
 			t.Errorf("after the organization's end: %q", told())
 		}
@@ -280,23 +285,28 @@ func TestScopesOfOrganizationsAreGrantedWhereTheyAreHeld(t *testing.T) {
 	})
 }
 
-// TestNoOrganizationSpeaksForACluster: an organization that calls itself "System" makes no group such as system:masters.
+// TestNoOrganizationSpeaksForACluster: the owner of an organization whose slug is "system" is in no group such as system:masters.
 func TestNoOrganizationSpeaksForACluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("cluster", nil), w.signUp("ada@example.com")
-	groups := func(name string) any {
-		made := p.ask("POST", "/organizations", map[string]any{"name": name})["data"].(map[string]any)["organization"].(map[string]any)
-		answer := p.decide(p.authorize(c.request("openid groups")), map[string]any{"decision": "allow", "organization_id": made["id"]})
+	user, err := strconv.ParseInt(p.id, 10, 64)
+	w.Must(err)
+	for n, slug := range []string{"harbour", "system"} { // as a backend makes them
+		o := people.Organization{ID: int64(1000 + n), Name: slug, Slug: slug, CreatedAt: w.Clock.Now()}
+		w.Must(w.Store.Change(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
+			if err := tx.InsertOrganization(o); err != nil {
+				return err
+			}
+			return tx.InsertMember(people.Member{ID: o.ID, User: user, Organization: o, Owner: true, CreatedAt: o.CreatedAt})
+		}))
+		answer := p.decide(p.authorize(c.request("openid groups")), map[string]any{"decision": "allow", "organization_id": fmt.Sprint(o.ID)})
 		to, err := url.Parse(answer["redirect_to"].(string))
 		w.Must(err)
-		return claimsIn(t, w, c.post("/token", redeem(to.Query().Get("code"))).text("id_token"))["groups"]
-	}
-	if got := fmt.Sprint(groups("Harbour")); got != "[harbour:owner]" {
-		t.Errorf("Harbour: %s", got)
-	}
-	if got := fmt.Sprint(groups("System")); got != "[]" {
-		t.Errorf("System: %s", got)
+		want := map[string]string{"harbour": "[harbour:owner]", "system": "[]"}[slug]
+		if got := fmt.Sprint(claimsIn(t, w, c.post("/token", redeem(to.Query().Get("code"))).text("id_token"))["groups"]); got != want {
+			t.Errorf("%s: %s, want %s", slug, got, want)
+		}
 	}
 }
 
@@ -304,22 +314,22 @@ func TestNoOrganizationSpeaksForACluster(t *testing.T) {
 func TestADeletedOrganizationsGroupIsNobodyElses(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, owner, eve := w.web("cluster", nil), w.signUp("ada@example.com"), w.signUp("eve@example.com")
-		groups := func(p *person) (organization, groups string) {
+		groups := func(p *person) (organization, slug, groups string) {
 			made := p.ask("POST", "/organizations", map[string]any{"name": "Harbour"})["data"].(map[string]any)["organization"].(map[string]any)
 			answer := p.decide(p.authorize(c.request("openid groups")), map[string]any{"decision": "allow", "organization_id": made["id"]})
 			to, err := url.Parse(answer["redirect_to"].(string))
 			w.Must(err)
-			return made["id"].(string), fmt.Sprint(claimsIn(t, w, c.post("/token", redeem(to.Query().Get("code"))).text("id_token"))["groups"])
+			return made["id"].(string), made["slug"].(string), fmt.Sprint(claimsIn(t, w, c.post("/token", redeem(to.Query().Get("code"))).text("id_token"))["groups"])
 		}
-		organization, got := groups(owner)
-		if got != "[harbour:owner]" {
-			t.Fatal(got)
+		organization, slug, deleted := groups(owner)
+		if deleted != "["+slug+":owner]" {
+			t.Fatal(deleted, slug)
 		}
-		if status, _, raw := owner.send("DELETE", "/organizations/"+organization, map[string]any{"confirmation": "harbour"}); status != 200 {
+		if status, _, raw := owner.send("DELETE", "/organizations/"+organization, map[string]any{"confirmation": slug}); status != 200 {
 			t.Fatalf("%d %s", status, raw)
 		}
 		for _, p := range []*person{eve, owner} {
-			if _, got := groups(p); got == "[harbour:owner]" {
+			if _, _, got := groups(p); got == deleted {
 				t.Errorf("an organization made later has the groups of the deleted one: %s", got)
 			}
 		}

@@ -26,7 +26,7 @@ func TestAccessTokensArePrincipalsOfDecisions(t *testing.T) {
 	opaque := w.web("opaque", func(d *document.OAuthClient) { d.OpaqueTokens = true })
 	p, other := w.signUp("ada@example.com"), w.signUp("eve@example.com")
 	organization := func(p *person) string {
-		return p.ask("POST", "/organizations", map[string]any{"name": "Own"})["data"].(map[string]any)["organization"].(map[string]any)["id"].(string)
+		return p.ask("POST", "/organizations", map[string]any{"name": "Own " + p.id})["data"].(map[string]any)["organization"].(map[string]any)["id"].(string)
 	}
 	decide := func(token string, more map[string]any) (int, map[string]any) {
 		principal := map[string]any{"type": "oauth_access_token", "value": token}
@@ -99,7 +99,7 @@ func TestAccessTokensArePrincipalsOfDecisions(t *testing.T) {
 		}
 	}
 	p.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
-	p.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": "own"})
+	p.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": w.Numbered("own-" + p.id)})
 	w.Clock.Advance(time.Second)
 	if _, said := decide(bound, map[string]any{"audience": resource}); said["allowed"] != false {
 		t.Errorf("after the organization's end: %v", said)

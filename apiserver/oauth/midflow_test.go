@@ -57,7 +57,7 @@ func TestWhatChangesOnTheWay(t *testing.T) {
 		// The organization is gone between consent and redemption, and its scopes with it.
 		code = allow()
 		p.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
-		p.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": "own"})
+		p.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": w.Numbered("own")})
 		if a := c.post("/token", redeem(code)); a.text("scope") != "openid jobs:read" {
 			t.Errorf("after the organization's end: %s", a.raw)
 		}

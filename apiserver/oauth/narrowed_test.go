@@ -168,7 +168,7 @@ func TestADecisionNamesNoPlaceThatThePersonLeft(t *testing.T) {
 		t.Fatalf("in %v", got)
 	}
 	p.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
-	p.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": "own"})
+	p.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": w.Numbered("own")})
 	w.Eventually("the organization is named no more", func() bool {
 		w.Clock.Advance(time.Second)
 		return organization() == nil

@@ -89,9 +89,20 @@ func (b *browser) open(path string) shown {
 	return b.follow(b.send(http.MethodGet, b.url(path), ""))
 }
 
+// numbered is a path in which the slug of an organization's name is the slug that the organization got.
+func (w *world) numbered(path string) string {
+	w.T.Helper()
+	after, of := strings.CutPrefix(path, "/organizations/")
+	slug, _, _ := strings.Cut(after, "/")
+	if !of || slug == "new" || strings.Trim(slug, "abcdefghijklmnopqrstuvwxyz-") != "" {
+		return path
+	}
+	return "/organizations/" + w.Numbered(slug) + strings.TrimPrefix(after, slug)
+}
+
 func (b *browser) url(path string) *url.URL {
 	b.w.T.Helper()
-	u, err := url.Parse("http://" + b.host + path)
+	u, err := url.Parse("http://" + b.host + b.w.numbered(path))
 	b.w.Must(err)
 	return u
 }
@@ -308,6 +319,7 @@ func (b *browser) submit(action string, pairs ...string) shown {
 // at expects the browser to be at a path after a success.
 func (b *browser) at(path string) {
 	b.w.T.Helper()
+	path = b.w.numbered(path)
 	if b.page.url.Path != path || b.page.status != http.StatusOK {
 		b.w.T.Fatalf("at %s with status %d, want %s: %s", b.page.url, b.page.status, path, b.page.text())
 	}

@@ -14,6 +14,7 @@ import (
 // link is where the first link leads whose address begins with something.
 func (b *browser) link(prefix string) string {
 	b.w.T.Helper()
+	prefix = b.w.numbered(prefix)
 	n := b.page.find(func(n *node) bool { return n.Data == "a" && strings.HasPrefix(attr(n, "href"), prefix) })
 	if n == nil {
 		b.w.T.Fatalf("%s has no link to %s: %s", b.page.url, prefix, b.page.raw)
@@ -23,6 +24,7 @@ func (b *browser) link(prefix string) string {
 
 // links tells whether a page has a link whose address begins with something.
 func (b *browser) links(prefix string) bool {
+	prefix = b.w.numbered(prefix)
 	return b.page.find(func(n *node) bool { return n.Data == "a" && strings.HasPrefix(attr(n, "href"), prefix) }) != nil
 }
 
@@ -193,11 +195,11 @@ func TestAnOrganizationIsRenamedAndDeleted(t *testing.T) {
 	ada.refused(http.StatusBadRequest, "confirmation", "Nothing was deleted.")
 	w.Clock.Advance(11 * 60e9)
 	ada.open("/organizations/engines/settings")
-	ada.submit("delete", "confirmation", "engines")
+	ada.submit("delete", "confirmation", ada.w.Numbered("engines"))
 	ada.at("/reauthenticate")
 	ada.submit("password", "password", goodPassword)
 	ada.at("/organizations/engines/settings")
-	if ada.page.value("confirmation") != "engines" {
+	if ada.page.value("confirmation") != ada.w.Numbered("engines") {
 		t.Error("what was typed is gone")
 	}
 	ada.submit("delete")

@@ -3718,8 +3718,8 @@ func (c *Client) ListWorkspaceMemberships(ctx context.Context) (*WorkspaceMember
 // CreateOrganization asks POST /organizations: create an organization.
 //
 // The path is `/organizations`; the fragment, which no request carries, tells it from the operation for
-// backends. The user is its owner, and it becomes active, with its default workspace. Fails with 400
-// ORGANIZATION_LIMIT_REACHED; 403 ORGANIZATIONS_DISABLED.
+// backends. The user is its owner, and it becomes active, with its default workspace. Its slug is that of
+// the name with a number. Fails with 400 ORGANIZATION_LIMIT_REACHED; 403 ORGANIZATIONS_DISABLED.
 func (c *Client) CreateOrganization(ctx context.Context, body OwnOrganizationCreate) (*OwnOrganizationEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/organizations",

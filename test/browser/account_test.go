@@ -106,15 +106,16 @@ func (v *person) visitsTheOrganizationsPages() {
 	v.types("Name of the organization", "Looked at")
 	v.keys(kb.Enter)
 	v.sees("The organization was created")
-	v.goes("/organizations/looked-at/settings")
+	address := eval[string](v.tab, `location.pathname`)
+	v.goes(address + "/settings")
 	v.at("Settings", "organization-settings")
-	v.goes("/organizations/looked-at")
+	v.goes(address)
 	v.until(`document.querySelector("h1")?.innerText.startsWith("Looked at")`)
 	for _, of := range []string{"members", "workspaces"} {
-		v.goes(eval[string](v.tab, `document.querySelector('a[href*="/looked-at/`+of+`/"]').getAttribute("href")`))
+		v.goes(eval[string](v.tab, `document.querySelector('a[href*="/`+of+`/"]').getAttribute("href")`))
 		v.until(`document.readyState === "complete"`)
 		v.at(eval[string](v.tab, `document.querySelector("h1").innerText`), "organization-"+of)
-		v.goes("/organizations/looked-at")
+		v.goes(address)
 		v.until(`document.querySelector("h1")?.innerText.startsWith("Looked at")`)
 	}
 }

@@ -64,6 +64,14 @@ func (v *person) goes(path string) {
 	v.run(chromedp.Navigate(v.base + path))
 }
 
+// goesToOrganization follows the link of an organization on the page that lists them.
+func (v *person) goesToOrganization(name string) {
+	v.t.Helper()
+	link := `document.querySelector('a[href^="/organizations/` + name + v.mark + `-"]')`
+	v.until(link + " !== null")
+	v.goes(eval[string](v.tab, link+`.getAttribute("href")`))
+}
+
 // at waits until a page with a heading is there, keeps its picture, and looks at it with other eyes.
 func (v *person) at(heading, name string) {
 	v.t.Helper()
@@ -176,7 +184,7 @@ func (v *person) invitesSomebody(email string) {
 	}
 	v.goes("/organizations")
 	v.at("Organizations", "organizations")
-	v.goes("/organizations/second" + v.mark)
+	v.goesToOrganization("second")
 	v.at("Second", "organization")
 	v.types("Email address to invite", email)
 	v.keys(kb.Enter)
@@ -201,7 +209,8 @@ func (v *person) followsTheInvitation(email string) {
 
 func (v *person) switchesBackAndSignsOut() {
 	v.t.Helper()
-	v.goes("/organizations/first" + v.mark)
+	v.goes("/organizations")
+	v.goesToOrganization("first")
 	v.until(`document.querySelector("h1")?.innerText.startsWith("First")`)
 	v.presses("Switch to this organization")
 	v.sees("Switched.")

@@ -89,6 +89,7 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		running           *testkit.Processes
 		vera              *visitor
 		veraID, namespace string
+		owners            string // the group of her organization's owners
 		issuer, agentsURL string
 	)
 
@@ -137,7 +138,8 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		Expect(told).To(Equal(issuer))
 		vera = newVisitor("localhost", texts, cardea)
 		veraID = vera.signUp()
-		vera.organization("Harbour")
+		_, slug := vera.namedOrganization("Harbour")
+		owners = slug + ":owner"
 		target = trusting(ctx, filepath.Join(own.Dir, "target"),
 			"--oidc-issuer-url="+issuer, "--oidc-client-id="+client(ctx, "kubectl", "{.status.clientID}"), "--oidc-username-claim=email", "--oidc-groups-claim=groups",
 			"--oidc-groups-prefix=cardea:", "--oidc-ca-file="+front.authority)
@@ -154,12 +156,12 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		Eventually(func() (string, error) {
 			return as(ctx, []string{"--token=" + identity}, "auth", "whoami", "-o", "json")
 		}).WithTimeout(time.Minute).WithPolling(time.Second).
-			Should(And(ContainSubstring(`"username": "`+vera.email+`"`), ContainSubstring(`"cardea:harbour:owner"`)))
+			Should(And(ContainSubstring(`"username": "`+vera.email+`"`), ContainSubstring(`"cardea:`+owners+`"`)))
 
 		out, err := as(ctx, []string{"--token=" + identity}, "get", "namespaces")
 		Expect(err).To(HaveOccurred())
 		Expect(out).To(ContainSubstring("Forbidden"))
-		out, err = target.Kubectl(ctx, "", "create", "clusterrolebinding", "harbour", "--clusterrole=cluster-admin", "--group=cardea:harbour:owner")
+		out, err = target.Kubectl(ctx, "", "create", "clusterrolebinding", "harbour", "--clusterrole=cluster-admin", "--group=cardea:"+owners)
 		Expect(err).NotTo(HaveOccurred(), out)
 		Eventually(func() (string, error) { return as(ctx, []string{"--token=" + identity}, "get", "namespaces") }).Should(ContainSubstring("kube-system"))
 
@@ -183,7 +185,7 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		Eventually(func() (string, error) {
 			return asVera(ctx, other, []string{"--token=" + identity}, "auth", "whoami", "-o", "json")
 		}).WithTimeout(time.Minute).WithPolling(time.Second).
-			Should(And(ContainSubstring(`"username": "`+vera.email+`"`), ContainSubstring(`"cardea:harbour:owner"`)))
+			Should(And(ContainSubstring(`"username": "`+vera.email+`"`), ContainSubstring(`"cardea:`+owners+`"`)))
 	})
 
 	It("are kubelogin, the plugin that signs in for kubectl", func(ctx context.Context) {
@@ -237,12 +239,12 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 
 	It("are oauth2-proxy, before an application that knows nothing of it", func(ctx context.Context) {
 		behind := newProxied(front, running.Group(), issuer, client(ctx, "web", "{.status.clientID}"), secret(ctx, "web"))
-		vera.signsInAt(behind.signIn(ctx, ""))
+		vera.signsInAt(owners, behind.signIn(ctx, ""))
 	})
 
 	It("are oauth2-proxy beside nginx, which asks it", func(ctx context.Context) {
 		behind := newProxied(front, running.Group(), issuer, client(ctx, "web", "{.status.clientID}"), secret(ctx, "web"))
-		vera.signsInAt(behind.behindNginx(ctx))
+		vera.signsInAt(owners, behind.behindNginx(ctx))
 	})
 })
 

@@ -90,8 +90,8 @@ func (p *proxied) behindNginx(ctx context.Context) string {
 	return own
 }
 
-// signsInAt has the visitor open a page of an application, allow it to know them, and see the page that was asked for.
-func (v *visitor) signsInAt(address string) {
+// signsInAt has the visitor open a page of an application, allow it to know them, and see the page that was asked for, with the groups.
+func (v *visitor) signsInAt(groups, address string) {
 	GinkgoHelper()
 	const page = "/reports?year=2026&month=11"
 	browser := newBrowser()
@@ -104,7 +104,7 @@ func (v *visitor) signsInAt(address string) {
 	Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("X-Forwarded-Email", "root@acme.example")
 	request.Header.Set("X-Forwarded-Groups", "system:masters")
-	Expect(sendAs(browser, request).body).To(Equal("for " + v.email + " in harbour:owner"))
+	Expect(sendAs(browser, request).body).To(Equal("for " + v.email + " in " + groups))
 	Expect(visitPage(newBrowser(), "http://"+address+page).status).To(Equal(http.StatusFound), "nobody else is let in")
 }
 

@@ -200,7 +200,15 @@ func (v *visitor) verifyPhone(number string) {
 // organization creates one and returns its id.
 func (v *visitor) organization(name string) string {
 	GinkgoHelper()
-	return v.do("POST", "/organizations", fmt.Sprintf(`{"name":%q}`, name)).Data["organization"].(map[string]any)["id"].(string)
+	id, _ := v.namedOrganization(name)
+	return id
+}
+
+// namedOrganization creates an organization and returns its id and slug.
+func (v *visitor) namedOrganization(name string) (id, slug string) {
+	GinkgoHelper()
+	made := v.do("POST", "/organizations", fmt.Sprintf(`{"name":%q}`, name)).Data["organization"].(map[string]any)
+	return made["id"].(string), made["slug"].(string)
 }
 
 // switchTo returns the path and body of a switch.
