@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 )
 
 // source is the text of this folder's programs, of those that speak OAuth alone or of all others.

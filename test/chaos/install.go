@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
