@@ -1,3 +1,4 @@
+// Package chaos kills, freezes and stops the processes of an install at random, under load, and checks that no acknowledged write is lost.
 package chaos
 
 import (
