@@ -33,7 +33,7 @@ FUZZ_INPUTS ?= 50000x
 FUZZ_MANY ?= 3000000x
 # The parsers: bodies, cookies, tokens, keys, phones, rules, schema fields. What imports more is fuzzed by `make fuzz` alone, for go test
 # builds all that a target imports once more.
-FUZZ_PACKAGES = ./apiserver/body ./apiserver/session ./apiserver/authn/unverified ./apiserver/password/foreign ./apiserver/ratelimit ./internal/apikey ./internal/daylog ./internal/phone ./internal/scheme ./internal/schemafield
+FUZZ_PACKAGES = ./apiserver/httpapi/body ./apiserver/users/session ./apiserver/credential/unverified ./apiserver/users/password/foreign ./apiserver/limits/engine ./internal/apikey ./internal/daylog ./internal/phone ./internal/scheme ./internal/schemafield
 # Repetitions of deflake.
 COUNT ?= 10
 # How long each engine's soak in test-gitops lasts, such as 3m; empty: a few syncs.
@@ -47,23 +47,23 @@ KUBECTL ?= $(or $(shell command -v kubectl),bin/k8s/kubectl)
 # ----- the rest -----
 
 GO_FOLDERS := $(wildcard api apiserver client cmd controllers hack internal store test)
-# The listeners of the server, each with an HTTP contract, apiserver/openapi/<listener>.yaml, and a client, client/<listener>.
+# The listeners of the server, each with an HTTP contract, apiserver/httpapi/openapi/<listener>.yaml, and a client, client/<listener>.
 LISTENERS := backend decision enduser
 # What `make verify` regenerates and compares.
-GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/openapi/zz_generated.go \
-	apiserver/openapi/enduserapi/zz_generated.go $(foreach listener,$(LISTENERS),client/$(listener)/zz_generated.go) \
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/httpapi/openapi/zz_generated.go \
+	apiserver/httpapi/openapi/enduserapi/zz_generated.go $(foreach listener,$(LISTENERS),client/$(listener)/zz_generated.go) \
 	config/crd config/schemas config/argocd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
 	$(addprefix config/chart/cardea/,templates/crds templates/rbac templates/network-policies files)
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
-# operator and server in their own process, and the carrier is one of goroutines.
-PROCESS_PACKAGES = $(shell go list ./hack/... ./test/... | grep -v -e '/test/integration$$' -e '/hack/carrier')
+# operator and server in their own process, and the message gateway stand-in is one of goroutines.
+PROCESS_PACKAGES = $(shell go list ./hack/... ./internal/testing/... ./test/... | grep -v -e '/test/integration$$' -e '/internal/testing/messagegateway')
 # The end-to-end benchmark takes its time; `make bench` runs it.
 TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
 # What has modules of its own, so that go.mod names only what Cardea itself needs: the tests of the chart need
 # Helm, the release what writes images. test/gitops has one too, for the engines of Flux and Argo CD; its minutes are test-gitops' own.
 MODULES = test/chart hack/release
 # What takes minutes begins first, so that none of it runs alone at the end.
-LONG_PACKAGES := $(addprefix $(shell go list -m)/,store/sqlstore apiserver/enduser test/integration apiserver/oauth test/e2e test/browser)
+LONG_PACKAGES := $(addprefix $(shell go list -m)/,store/sqlstore apiserver/frontend/enduser test/integration apiserver/frontend/oauth test/e2e test/browser)
 LONG_FIRST = $(foreach package,$(LONG_PACKAGES),$(filter $(package),$(1))) $(filter-out $(LONG_PACKAGES),$(1))
 RACE_PACKAGES = $(call LONG_FIRST,$(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
 PLAIN_PACKAGES = $(call LONG_FIRST,$(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
@@ -218,7 +218,7 @@ isolation: deps k8s build ## Make every attack that one deployment can make, bes
 
 .PHONY: ha
 ha: deps k8s build ## Repeat the failovers: PostgreSQL's killed primary, a standby that missed writes, a host that vanishes (as root, with iproute2); Redis by Sentinel.
-	CARDEA_HA=1 go test ./apiserver/sharedlimit -run Sentinel -v -count=1
+	CARDEA_HA=1 go test ./apiserver/limits/shared -run Sentinel -v -count=1
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_HA=1 go test ./test/ha -v -count=1 -timeout 0
 
 .PHONY: import-proof
@@ -259,16 +259,17 @@ lint: vet bin/tools/staticcheck bin/tools/depguard bin/tools/vacuum ## Check for
 	@unformatted=$$(gofmt -l $(GO_FOLDERS)); [[ -z $$unformatted ]] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }
 	@bin/tools/staticcheck ./...
 	@go run ./hack/lint-api
+	@go run ./hack/lint-layout
 	@bin/tools/depguard ./...
 	@for document in $(LISTENERS); do \
-		bin/tools/vacuum lint -b -d -q --no-clip --no-update-check --ignore-array-circle-ref --fail-severity warn -r hack/vacuum.yaml apiserver/openapi/$$document.yaml >bin/vacuum.log || \
+		bin/tools/vacuum lint -b -d -q --no-clip --no-update-check --ignore-array-circle-ref --fail-severity warn -r hack/vacuum.yaml apiserver/httpapi/openapi/$$document.yaml >bin/vacuum.log || \
 			{ cat bin/vacuum.log; exit 1; }; \
 	done
 
 .PHONY: lint-contract
 lint-contract: examples ## Check the HTTP contract by Redocly's recommended rules, none of them loosened (needs npm).
 	@cd test/examples && for listener in $(LISTENERS); do \
-		REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true node_modules/.bin/redocly lint --extends=recommended-strict ../../apiserver/openapi/$$listener.yaml; \
+		REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true node_modules/.bin/redocly lint --extends=recommended-strict ../../apiserver/httpapi/openapi/$$listener.yaml; \
 	done
 
 .PHONY: verify
@@ -282,9 +283,9 @@ verify: generate manifests chart docs ## Regenerate everything, and fail on any 
 .PHONY: generate
 generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepcopy, apply configurations, HTTP types, clients.
 	@bin/tools/controller-gen object applyconfiguration paths=./api/...
-	@cd apiserver/openapi && ../../bin/tools/oapi-codegen -config codegen.yaml backend.yaml && \
-		../../bin/tools/oapi-codegen -config enduserapi/codegen.yaml enduser.yaml
-	@cd apiserver/openapi && for listener in $(LISTENERS); do ../../bin/tools/oapi-codegen -config ../../client/$$listener/codegen.yaml $$listener.yaml; done
+	@cd apiserver/httpapi/openapi && ../../../bin/tools/oapi-codegen -config codegen.yaml backend.yaml && \
+		../../../bin/tools/oapi-codegen -config enduserapi/codegen.yaml enduser.yaml
+	@cd apiserver/httpapi/openapi && for listener in $(LISTENERS); do ../../../bin/tools/oapi-codegen -config ../../../client/$$listener/codegen.yaml $$listener.yaml; done
 
 .PHONY: manifests
 manifests: bin/tools/controller-gen ## Generate the CRDs, the operator's role, and what names every kind.

@@ -3,7 +3,7 @@ package apiserver
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cardea-iam/cardea/apiserver/shares"
+	"github.com/cardea-iam/cardea/internal/shares"
 )
 
 // reportShares registers the counter of every share of docs/capacity.md that a deployment, a network or an address can exhaust.

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	"github.com/cardea-iam/cardea/apiserver/ratelimit"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 )
 
 const (
@@ -84,7 +84,7 @@ func peerOf(address net.Addr) uint64 {
 	if err != nil {
 		return 0
 	}
-	return ratelimit.AddressOf(parsed.Addr())
+	return engine.AddressOf(parsed.Addr())
 }
 
 // boundedListener closes connections beyond its places.

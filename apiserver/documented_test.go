@@ -12,14 +12,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cardea-iam/cardea/apiserver/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 )
 
-// source is the text of this folder's programs, of those that speak OAuth alone or of all others.
+// source returns the text of this folder's programs: of those that answer with OAuth's codes, or of all others.
 func source(t *testing.T, oauth bool) (text string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || (strings.HasPrefix(path, "oauth") || strings.HasPrefix(path, "authorization")) != oauth {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || speaksOAuth(path) != oauth {
 			return err
 		}
 		raw, err := os.ReadFile(path)
@@ -30,6 +30,11 @@ func source(t *testing.T, oauth bool) (text string) {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// speaksOAuth reports whether a file of this folder answers with OAuth's codes.
+func speaksOAuth(path string) bool {
+	return strings.HasPrefix(path, filepath.Join("frontend", "oauth")) || strings.HasPrefix(path, filepath.Join("users", "consent"))
 }
 
 func page(t *testing.T, name string) string {

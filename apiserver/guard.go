@@ -8,8 +8,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
@@ -24,7 +24,7 @@ type guard struct {
 	next      http.Handler
 	listener  string
 	tracer    *tracing.Tracer
-	proxies   authn.Proxies
+	proxies   credential.Proxies
 	clock     func() time.Time
 	log       logr.Logger
 	untrusted prometheus.Counter
@@ -62,7 +62,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveTraced takes the trace that a trusted proxy began for the request's, as it takes its word about the client.
 func (g *guard) serveTraced(w http.ResponseWriter, r *http.Request) {
-	traced, span := route.Traced(g.tracer, r, g.listener, g.proxies.TrustPeer(r))
+	traced, span := httpapi.Traced(g.tracer, r, g.listener, g.proxies.TrustPeer(r))
 	defer span.End()
 	g.next.ServeHTTP(w, traced)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/credential"
 )
 
 func TestL6AForwardedRequestFromAnUntrustedPeerIsWarnedOf(t *testing.T) {
-	proxies, err := authn.ParseProxies([]string{"10.0.0.0/8"})
+	proxies, err := credential.ParseProxies([]string{"10.0.0.0/8"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
@@ -23,7 +23,7 @@ func (n *nothing) WriteHeader(int)             {}
 // Without traces a request costs no allocation for them. That this can fail shows the same with traces.
 func TestARequestWithoutTracesAllocatesNothingForThem(t *testing.T) {
 	allocated := func(tracer *tracing.Tracer) float64 {
-		metrics := route.NewMetrics(prometheus.NewRegistry(), "backend", tracer)
+		metrics := httpapi.NewMetrics(prometheus.NewRegistry(), "backend", tracer)
 		metrics.Expect("GET /things/{id}")
 		g := &guard{clock: time.Now, tracer: tracer, next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			r.Pattern = "GET /things/{id}"

@@ -14,27 +14,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
-	"github.com/cardea-iam/cardea/apiserver/authorization"
+	"github.com/cardea-iam/cardea/apiserver/backend"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
+	"github.com/cardea-iam/cardea/apiserver/credential/keycache"
 	"github.com/cardea-iam/cardea/apiserver/decision"
-	"github.com/cardea-iam/cardea/apiserver/delivery"
-	"github.com/cardea-iam/cardea/apiserver/egress"
-	"github.com/cardea-iam/cardea/apiserver/enduser"
-	"github.com/cardea-iam/cardea/apiserver/keycache"
-	"github.com/cardea-iam/cardea/apiserver/limiter"
-	"github.com/cardea-iam/cardea/apiserver/management"
-	"github.com/cardea-iam/cardea/apiserver/oauth"
-	"github.com/cardea-iam/cardea/apiserver/outage"
-	"github.com/cardea-iam/cardea/apiserver/outbox"
-	"github.com/cardea-iam/cardea/apiserver/pages"
-	"github.com/cardea-iam/cardea/apiserver/pages/texts"
-	"github.com/cardea-iam/cardea/apiserver/password"
-	"github.com/cardea-iam/cardea/apiserver/ratelimit"
-	"github.com/cardea-iam/cardea/apiserver/route"
-	"github.com/cardea-iam/cardea/apiserver/sealing"
-	"github.com/cardea-iam/cardea/apiserver/sharedlimit"
+	"github.com/cardea-iam/cardea/apiserver/frontend/enduser"
+	"github.com/cardea-iam/cardea/apiserver/frontend/oauth"
+	"github.com/cardea-iam/cardea/apiserver/frontend/pages"
+	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
+	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/apiserver/limits/shared"
+	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
+	"github.com/cardea-iam/cardea/apiserver/rollup"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
@@ -50,7 +50,7 @@ type Options struct {
 	// People is where users, sessions and organizations live.
 	People people.Store
 	// Kubernetes is the client of management writes.
-	Kubernetes management.Kubernetes
+	Kubernetes backend.Kubernetes
 	// OwnToken returns the token by which the server speaks to the Kubernetes API, "" or nil if it has none.
 	OwnToken func() string
 	// ClusterKeys reads the keys that the cluster signs ServiceAccounts' tokens with, as JSON; nil: they cannot be read.
@@ -63,7 +63,7 @@ type Options struct {
 	FrontendAddress string
 	// DecisionAddress is where the decision API listens, host:port, and EnvoyAddress its gRPC for Envoy.
 	DecisionAddress, EnvoyAddress string
-	// LimiterBytes bounds the memory of rate limits' counters; 0: ratelimit.DefaultMaxBytes.
+	// LimiterBytes bounds the memory of rate limits' counters; 0: engine.DefaultMaxBytes.
 	LimiterBytes int64
 	// RedisURL is where replicas share the counters of rate limits; "": this server counts alone. Replicas is how many there are taken to
 	// be until Redis was heard of.
@@ -74,7 +74,7 @@ type Options struct {
 	// TLSCert and TLSKey are files, reloaded when they change; both empty: TLS ends at the ingress.
 	TLSCert, TLSKey string
 	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
-	TrustedProxies authn.Proxies
+	TrustedProxies credential.Proxies
 	// EgressAllowed are address ranges that the server connects to for tenants although they are private: token issuers'
 	// keys, carriers, webhooks, mail servers.
 	EgressAllowed []netip.Prefix
@@ -103,9 +103,9 @@ type Server struct {
 	frontend   http.Handler
 	dispatcher *outbox.Dispatcher
 	keys       *keycache.Cache
-	sealer     *sealing.Sealer
+	sealer     *rollup.Sealer
 	// counters are those that replicas share, nil where this server counts alone.
-	counters  *sharedlimit.Counters
+	counters  *shared.Counters
 	decisions *decision.API
 	// issuing tells clients of sign-ins that ended.
 	issuing  *oauth.Server
@@ -121,28 +121,28 @@ func New(opts Options) (*Server, error) {
 	policy := egress.NewPolicy(opts.EgressAllowed, opts.EgressDenied)
 	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
 	keySets := jwks.New(opts.Clock, policy, jwks.Declared())
-	reviews := authn.NewReviews(kubernetes, opts.OwnToken, opts.Clock)
+	reviews := credential.NewReviews(kubernetes, opts.OwnToken, opts.Clock)
 	if opts.ClusterKeys != nil {
 		reviews.CheckSignatures(opts.ClusterKeys)
 	}
-	tokens := authn.NewTokens(keySets, reviews, opts.Clock)
+	tokens := credential.NewTokens(keySets, reviews, opts.Clock)
 	opts.Registry.MustRegister(tokens.Collectors()...)
 	keys := keycache.New(keycache.Options{
 		Store: opts.People, MaxStaleness: opts.MaxStaleness, Clock: opts.Clock, Log: opts.Log.WithName("api-keys"), Registry: opts.Registry,
 	})
-	authenticator := &authn.Authenticator{Tokens: tokens, Keys: keys, Attempts: authn.NewAttempts(), Proxies: opts.TrustedProxies, Clock: opts.Clock}
+	authenticator := &credential.Authenticator{Tokens: tokens, Keys: keys, Attempts: credential.NewAttempts(), Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher(cmp.Or(opts.PasswordCost, password.DefaultCost)) // one for both listeners: the machine is one
-	limits, counters, err := newLimiter(opts, follower.Current)
+	limiter, counters, err := newLimiter(opts, follower.Current)
 	if err != nil {
 		return nil, err
 	}
-	sealer := sealing.New(sealing.Options{
+	sealer := rollup.New(rollup.Options{
 		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("sealing"), Registry: opts.Registry,
 	})
-	liveReads := management.NewLiveReads(opts.Clock)
-	backend, err := management.New(management.Options{
-		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limits, MaxStaleness: opts.MaxStaleness,
-		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: route.NewMetrics(opts.Registry, "backend", opts.Tracer),
+	liveReads := backend.NewLiveReads(opts.Clock)
+	management, err := backend.New(backend.Options{
+		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, MaxStaleness: opts.MaxStaleness,
+		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: sealer.Imported,
 	})
 	if err != nil {
@@ -158,22 +158,22 @@ func New(opts Options) (*Server, error) {
 	})
 	pages, err := pages.New(pages.Options{
 		Snapshots: follower, API: frontend, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("pages"),
-		Metrics: route.NewMetrics(opts.Registry, "pages", opts.Tracer),
+		Metrics: httpapi.NewMetrics(opts.Registry, "pages", opts.Tracer),
 	})
 	if err != nil {
 		return nil, err
 	}
-	accessTokens := authorization.NewAccessTokens(opts.Keyring)
+	accessTokens := consent.NewAccessTokens(opts.Keyring)
 	issuing := oauth.New(oauth.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Tokens: accessTokens, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
-		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: route.NewMetrics(opts.Registry, "oauth", opts.Tracer), Next: pages,
+		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: httpapi.NewMetrics(opts.Registry, "oauth", opts.Tracer), Next: pages,
 	})
 	if err := opts.Registry.Register(issuing); err != nil {
 		return nil, err
 	}
 	decisions, err := decision.New(decision.Options{
-		Snapshots: follower, Authenticator: authenticator, Limiter: limits, People: opts.People, Tokens: accessTokens, MaxStaleness: opts.MaxStaleness, AnyDeployment: opts.AnyDeployment,
-		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: route.NewMetrics(opts.Registry, "decision", opts.Tracer), Registry: opts.Registry,
+		Snapshots: follower, Authenticator: authenticator, Limiter: limiter, People: opts.People, Tokens: accessTokens, MaxStaleness: opts.MaxStaleness, AnyDeployment: opts.AnyDeployment,
+		Clock: opts.Clock, Log: opts.Log.WithName("decision"), Metrics: httpapi.NewMetrics(opts.Registry, "decision", opts.Tracer), Registry: opts.Registry,
 		Journal: opts.Journal, Tracer: opts.Tracer,
 	})
 	if err != nil {
@@ -181,7 +181,7 @@ func New(opts Options) (*Server, error) {
 	}
 	connections := newConnectionMetrics(opts.Registry)
 	reportShares(opts.Registry, map[string]func() uint64{
-		"counters": limits.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
+		"counters": limiter.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
 		"redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
@@ -196,7 +196,7 @@ func New(opts Options) (*Server, error) {
 	}
 	return &Server{
 		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
-		backend: guarded("backend", backend), frontend: guarded("end-user", issuing), connections: connections,
+		backend: guarded("backend", management), frontend: guarded("end-user", issuing), connections: connections,
 	}, nil
 }
 
@@ -272,18 +272,18 @@ func registerSnapshotMetrics(registry prometheus.Registerer, follower *snapshot.
 }
 
 // newLimiter returns what limits, and the counters that replicas share, nil without Redis.
-func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limiter.Limiter, *sharedlimit.Counters, error) {
-	engine, clock := ratelimit.NewEngine(cmp.Or(opts.LimiterBytes, ratelimit.DefaultMaxBytes)), ratelimit.NewClock(opts.Clock)
+func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limits.Limiter, *shared.Counters, error) {
+	local, clock := engine.NewEngine(cmp.Or(opts.LimiterBytes, engine.DefaultMaxBytes)), engine.NewClock(opts.Clock)
 	if opts.RedisURL == "" {
-		limits := limiter.New(engine, clock.Now, nil, current)
-		return limits, nil, opts.Registry.Register(limits)
+		limiter := limits.New(local, clock.Now, nil, current)
+		return limiter, nil, opts.Registry.Register(limiter)
 	}
-	counters, err := sharedlimit.New(sharedlimit.Options{
-		URL: opts.RedisURL, Engine: engine, Clock: clock.Now, Replicas: opts.Replicas, Log: opts.Log.WithName("shared-limits"), Registry: opts.Registry,
+	counters, err := shared.New(shared.Options{
+		URL: opts.RedisURL, Engine: local, Clock: clock.Now, Replicas: opts.Replicas, Log: opts.Log.WithName("shared-limits"), Registry: opts.Registry,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	limits := limiter.New(engine, clock.Now, counters, current)
-	return limits, counters, opts.Registry.Register(limits)
+	limiter := limits.New(local, clock.Now, counters, current)
+	return limiter, counters, opts.Registry.Register(limiter)
 }

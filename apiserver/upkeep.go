@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/internal/document"
 )
 
 const (

@@ -7,13 +7,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cardea-iam/cardea/apiserver/management"
-	"github.com/cardea-iam/cardea/apiserver/outage"
+	"github.com/cardea-iam/cardea/apiserver/backend"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
 )
 
 // watched is a Kubernetes API whose outages are logged. The store needs none: the follower of its feed logs them.
 type watched struct {
-	api   management.Kubernetes
+	api   backend.Kubernetes
 	watch *outage.Watch
 }
 

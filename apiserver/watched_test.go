@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cardea-iam/cardea/apiserver/management"
-	"github.com/cardea-iam/cardea/apiserver/outage"
+	"github.com/cardea-iam/cardea/apiserver/backend"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
 )
 
 // slowKubernetes answers no Get before its context ends.
-type slowKubernetes struct{ management.Kubernetes }
+type slowKubernetes struct{ backend.Kubernetes }
 
 func (slowKubernetes) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	<-ctx.Done()

@@ -17,15 +17,15 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/client"
 	"github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/client/decision"
 	"github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/client/guard"
 	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/scheme"
-	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 

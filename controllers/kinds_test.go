@@ -44,7 +44,7 @@ func named(kind string) string {
 
 // Content that the store holds, and the translation that makes it, are named after the kind.
 func TestEveryKindHasContentAndTranslation(t *testing.T) {
-	contents, translations := exported(t, "../store/document"), exported(t, "../internal/translation")
+	contents, translations := exported(t, "../internal/document"), exported(t, "../internal/translation")
 	for _, info := range v1alpha1.Kinds {
 		if name := named(info.Kind); !slices.Contains(contents, name) {
 			t.Errorf("package document has no type %s: what does the store hold of a %s?", name, info.Kind)

@@ -19,14 +19,14 @@ import (
 	"github.com/cardea-iam/cardea/controllers/apikey"
 	"github.com/cardea-iam/cardea/controllers/b2bsettings"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/controllers/hostgrant"
 	"github.com/cardea-iam/cardea/controllers/identitydeployment"
 	"github.com/cardea-iam/cardea/controllers/membershiprole"
 	"github.com/cardea-iam/cardea/controllers/oauthapp"
 	"github.com/cardea-iam/cardea/controllers/oauthclient"
 	"github.com/cardea-iam/cardea/controllers/oauthscope"
-	"github.com/cardea-iam/cardea/controllers/objectwatch"
 	"github.com/cardea-iam/cardea/controllers/ratelimitscheme"
+	"github.com/cardea-iam/cardea/controllers/shared/hostpolicy"
+	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -99,9 +99,9 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 	if err != nil {
 		return err
 	}
-	var grants *hostgrant.Grants
+	var grants *hostpolicy.Grants
 	if opts.RequireHostGrants {
-		grants = &hostgrant.Grants{Cache: mgr.GetCache()}
+		grants = &hostpolicy.Grants{Cache: mgr.GetCache()}
 	}
 	deployments := func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} }
 	engine.Add(e, identitydeployment.Kind(identitydeployment.Options{

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"github.com/cardea-iam/cardea/apiserver/limiter"
+	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
@@ -69,7 +69,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			judge(b, &q)
-			limiter.WriteFields(http.Header{}, &v.limits)
+			limits.WriteFields(http.Header{}, &v.limits)
 		}
 	})
 	keys := manyMet(b, w, 50_000)

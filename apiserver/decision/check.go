@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cardea-iam/cardea/apiserver/apierror"
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/body"
-	"github.com/cardea-iam/cardea/apiserver/limiter"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/limits"
 )
 
 // Bounds of a check.
@@ -35,7 +35,7 @@ func (a *API) check(c *call) error {
 	if q.scope.deployment, err = a.oneDeployment(c.deployment, q.scope.deployment, "/deployment"); err != nil {
 		return err
 	}
-	q.peer = authn.Peer(c.r)
+	q.peer = credential.Peer(c.r)
 	if !q.client.IsValid() {
 		q.client = a.Authenticator.Proxies.ClientAddress(c.r)
 	}
@@ -58,7 +58,7 @@ func (a *API) check(c *call) error {
 	status := http.StatusOK
 	if mirror {
 		status = v.status()
-		limiter.WriteFields(c.Header(), &v.limits)
+		limits.WriteFields(c.Header(), &v.limits)
 	}
 	c.sendCheck(status, v.appendJSON(make([]byte, 0, 1024), c.id[0]), nil)
 	return nil
@@ -204,7 +204,7 @@ func (v *verdict) appendJSON(out []byte, requestID string) []byte {
 	out = v.appendLimits(append(out, `,"rate_limits":[`...))
 	out = append(out, `],"retry_after":`...)
 	if v.reason == rateLimited {
-		out = strconv.AppendInt(out, limiter.RetrySeconds(&v.limits), 10)
+		out = strconv.AppendInt(out, limits.RetrySeconds(&v.limits), 10)
 	} else {
 		out = append(out, "null"...)
 	}
@@ -236,11 +236,11 @@ func (v *verdict) appendHeaders(out []byte) []byte {
 		return out
 	}
 	var buffer [256]byte
-	out = appendQuoted(append(out, `"RateLimit":`...), limiter.AppendLimit(buffer[:0], &v.limits))
-	out = appendQuoted(append(out, `,"RateLimit-Policy":`...), limiter.AppendPolicy(buffer[:0], &v.limits))
+	out = appendQuoted(append(out, `"RateLimit":`...), limits.AppendLimit(buffer[:0], &v.limits))
+	out = appendQuoted(append(out, `,"RateLimit-Policy":`...), limits.AppendPolicy(buffer[:0], &v.limits))
 	if v.reason == rateLimited {
 		out = append(out, `,"Retry-After":"`...)
-		out = append(strconv.AppendInt(out, limiter.RetrySeconds(&v.limits), 10), '"')
+		out = append(strconv.AppendInt(out, limits.RetrySeconds(&v.limits), 10), '"')
 	}
 	return out
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cardea-iam/cardea/apiserver/apierror"
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/authorization"
-	"github.com/cardea-iam/cardea/apiserver/limiter"
-	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/ratelimit"
-	"github.com/cardea-iam/cardea/apiserver/reference"
-	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/reference"
+	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/people"
@@ -31,17 +31,17 @@ import (
 // Options are what an API needs.
 type Options struct {
 	Snapshots     *snapshot.Follower
-	Authenticator *authn.Authenticator
-	Limiter       *limiter.Limiter
+	Authenticator *credential.Authenticator
+	Limiter       *limits.Limiter
 	// People finds the keys of run time that an explanation is asked about.
 	People people.Store
 	// Tokens reads access tokens of OAuth apps.
-	Tokens *authorization.AccessTokens
+	Tokens *consent.AccessTokens
 	// MaxStaleness turns decisions into 503 when the snapshot was not known to be current for longer; 0: never.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
 	Log          logr.Logger
-	Metrics      *route.Metrics
+	Metrics      *httpapi.Metrics
 	Registry     prometheus.Registerer
 	// AnyDeployment answers decisions that name no deployment also where several deployments are served.
 	AnyDeployment bool
@@ -55,7 +55,7 @@ type Options struct {
 type API struct {
 	Options
 	subjects *subjects
-	attempts *authn.Attempts
+	attempts *credential.Attempts
 	outcomes *outcomes
 	verdicts sync.Pool
 	document *openapi.Document
@@ -79,7 +79,7 @@ func New(opts Options) (*API, error) {
 	opts.Registry.MustRegister(remembered)
 	attempts := opts.Authenticator.Attempts
 	if attempts == nil {
-		attempts = authn.NewAttempts()
+		attempts = credential.NewAttempts()
 	}
 	return &API{
 		Options: opts, subjects: remembered, attempts: attempts, outcomes: newOutcomes(opts.Registry),
@@ -122,7 +122,7 @@ type verdict struct {
 	allowed bool
 	reason  reason
 	subject *subject
-	limits  ratelimit.Result
+	limits  engine.Result
 	// missing is the first permission that was asked for and is not granted.
 	missing string
 }
@@ -160,13 +160,13 @@ func (a *API) judge(ctx context.Context, q *question, v *verdict) error {
 // reach is judge without its span.
 func (a *API) reach(ctx context.Context, q *question, v *verdict) error {
 	s := a.Snapshots.Current()
-	if err := authn.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
+	if err := credential.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
 		return err
 	}
 	if q.scope.deployment.none() && !a.AnyDeployment && s.Deployments() > 1 {
 		return errDeploymentRequired()
 	}
-	path, err := ratelimit.CanonicalPath(q.path)
+	path, err := engine.CanonicalPath(q.path)
 	if err != nil {
 		refused := apierror.New(http.StatusBadRequest, "%s", err.Error())
 		refused.Code = pathRefused
@@ -183,7 +183,7 @@ func (a *API) reach(ctx context.Context, q *question, v *verdict) error {
 			return nil
 		}
 	}
-	a.Limiter.Decide(ctx, &v.subject.binding, q.method, path, ratelimit.AddressOf(q.client), &v.limits)
+	a.Limiter.Decide(ctx, &v.subject.binding, q.method, path, engine.AddressOf(q.client), &v.limits)
 	if !v.limits.Allowed {
 		v.allowed, v.reason = false, rateLimited
 		a.outcomes.limited.Inc()
@@ -211,7 +211,7 @@ func (a *API) authenticate(ctx context.Context, s *snapshot.Snapshot, q *questio
 	}
 	switch apierror.Of(err).Status {
 	case http.StatusUnauthorized:
-		if !errors.Is(err, authn.ErrExpired) {
+		if !errors.Is(err, credential.ErrExpired) {
 			a.attempts.Failed(q.client, q.peer)
 		}
 		a.outcomes.unauthenticated.Inc()
@@ -250,8 +250,8 @@ func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*sub
 		a.Authenticator.Keys.Used(given, now)
 		return known, nil
 	}
-	if _, declared := authn.Declared(s, key); !declared && !held && a.attempts.TooMany(q.client, q.peer) {
-		return nil, authn.TooManyAttempts()
+	if _, declared := credential.Declared(s, key); !declared && !held && a.attempts.TooMany(q.client, q.peer) {
+		return nil, credential.TooManyAttempts()
 	}
 	principal, err := a.Authenticator.ByAPIKey(ctx, s, key, q.client)
 	if err != nil {
@@ -261,9 +261,9 @@ func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*sub
 }
 
 // meet prepares a principal for its further requests.
-func (a *API) meet(s *snapshot.Snapshot, digest apikey.Digest, principal *authn.Principal) (*subject, error) {
+func (a *API) meet(s *snapshot.Snapshot, digest apikey.Digest, principal *credential.Principal) (*subject, error) {
 	binding, err := a.Limiter.Bind(s, principal)
-	if missing := (*limiter.MissingError)(nil); errors.As(err, &missing) {
+	if missing := (*limits.MissingError)(nil); errors.As(err, &missing) {
 		return nil, apierror.Unavailable(err, "the credential's limits are not known here yet: try again")
 	}
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/apierror"
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/keycache"
-	"github.com/cardea-iam/cardea/apiserver/ratelimit"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/keycache"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -50,7 +50,7 @@ type explainRule struct {
 // explain serves GET /v1/authz/explain. Its credential is one of the management API.
 func (a *API) explain(c *call) error {
 	s := a.Snapshots.Current()
-	if err := authn.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
+	if err := credential.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
 		return err
 	}
 	asker, err := a.Authenticator.Authenticate(s, c.r)
@@ -101,7 +101,7 @@ func readExplain(values url.Values) (q explainQuery, err error) {
 		faults = append(faults, apierror.Fault{Pointer: "?method", Message: "must be an HTTP method in upper case, such as GET"})
 	}
 	if q.path != "" {
-		canonical, err := ratelimit.CanonicalPath(q.path)
+		canonical, err := engine.CanonicalPath(q.path)
 		if err != nil {
 			faults = append(faults, apierror.Fault{Pointer: "?resource", Message: err.Error()})
 		}
@@ -129,7 +129,7 @@ func readExplain(values url.Values) (q explainQuery, err error) {
 
 // keyOf finds a key of the asker's deployment, a declared one by its public id or its resource's id, one of run time by its public id or its id; and
 // tells whether it would be accepted. Its ranges of addresses are judged where an address is asked about.
-func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, asked explainQuery) (*authn.Principal, bool, error) {
+func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *credential.Principal, asked explainQuery) (*credential.Principal, bool, error) {
 	id := asked.keyID
 	// What was sent is not repeated: it may be a whole key.
 	unknown := apierror.New(http.StatusNotFound, "the deployment has no API key with this key_id: send the public id (the 12 characters after the prefix), the id, or the resource's id")
@@ -140,7 +140,7 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, asked
 		}
 	}
 	if found && declared.Entry.Deployment == asker.Deployment.Deployment {
-		principal, served := authn.OfDeclared(s, declared)
+		principal, served := credential.OfDeclared(s, declared)
 		if !served {
 			return nil, false, unknown
 		}
@@ -156,7 +156,7 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *authn.Principal, asked
 		return nil, false, unknown
 	}
 	given := keycache.NewKey(row)
-	principal, served := authn.OfGiven(s, given)
+	principal, served := credential.OfGiven(s, given)
 	if !served {
 		return nil, false, unknown
 	}
@@ -180,13 +180,13 @@ func (a *API) givenKey(ctx context.Context, deployment, id string) (row people.B
 	return row, found && row.Deployment == deployment, err
 }
 
-func (a *API) sendExplanation(c *call, s *snapshot.Snapshot, p *authn.Principal, active bool, asked explainQuery) error {
+func (a *API) sendExplanation(c *call, s *snapshot.Snapshot, p *credential.Principal, active bool, asked explainQuery) error {
 	binding, err := a.Limiter.Bind(s, p)
 	if err != nil {
 		return apierror.Unavailable(err, "the key's limits are not known here yet: try again")
 	}
-	var limits ratelimit.Result
-	a.Limiter.Peek(&binding, asked.method, asked.path, ratelimit.AddressOf(asked.client), &limits)
+	var limits engine.Result
+	a.Limiter.Peek(&binding, asked.method, asked.path, engine.AddressOf(asked.client), &limits)
 	answer := explanation{
 		KeyID: p.KeyID, AppSlug: p.App.Key, Active: active, Permissions: p.Permissions(), Resource: asked.path, Method: asked.method,
 		Allowed: active && limits.Allowed, Rules: []explainRule{},

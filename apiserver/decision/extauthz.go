@@ -22,10 +22,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	protobuf "google.golang.org/protobuf/proto"
 
-	"github.com/cardea-iam/cardea/apiserver/apierror"
-	"github.com/cardea-iam/cardea/apiserver/limiter"
-	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
@@ -74,7 +74,7 @@ func (e *extAuthz) check(ctx context.Context, in *envoyRequest) (*envoyAnswer, e
 // answer is check without its span.
 func (e *extAuthz) answer(ctx context.Context, in *envoyRequest) (*envoyAnswer, error) {
 	received := e.api.Clock()
-	id := route.NewRequestID()
+	id := httpapi.NewRequestID()
 	q, err := e.question(ctx, in)
 	if err == nil {
 		v := e.api.verdicts.Get().(*verdict)
@@ -108,7 +108,7 @@ func (e *extAuthz) question(ctx context.Context, in *envoyRequest) (q question, 
 	if q.scope, err = in.scope(); err != nil {
 		return q, err
 	}
-	q.credential, q.kind, err = credential(in.headers[0].all(), in.headers[1].all())
+	q.credential, q.kind, err = presented(in.headers[0].all(), in.headers[1].all())
 	return q, err
 }
 
@@ -163,16 +163,16 @@ func peerAddress(ctx context.Context) netip.Addr {
 // answerEnvoy writes a verdict.
 func answerEnvoy(v *verdict, id string) (*envoyAnswer, error) {
 	if !v.allowed {
-		limits := http.Header{}
-		limiter.WriteFields(limits, &v.limits)
-		return written(refuseEnvoy(apierror.New(v.status(), "%s", v.message()), id, limits))
+		fields := http.Header{}
+		limits.WriteFields(fields, &v.limits)
+		return written(refuseEnvoy(apierror.New(v.status(), "%s", v.message()), id, fields))
 	}
 	var text [512]byte
 	identity := v.subject.envoyFields()
 	ok := append(make([]byte, 0, len(identity)+2*len(text)), identity...)
 	if len(v.limits.Rules) > 0 {
-		ok = appendHeaderOption(ok, 6, limiter.FieldLimit, limiter.AppendLimit(text[:0], &v.limits))
-		ok = appendHeaderOption(ok, 6, limiter.FieldPolicy, limiter.AppendPolicy(text[:0], &v.limits))
+		ok = appendHeaderOption(ok, 6, limits.FieldLimit, limits.AppendLimit(text[:0], &v.limits))
+		ok = appendHeaderOption(ok, 6, limits.FieldPolicy, limits.AppendPolicy(text[:0], &v.limits))
 	}
 	raw := make([]byte, 0, len(ok)+16)
 	raw = protowire.AppendTag(raw, 1, protowire.BytesType) // a status of zeros is OK
@@ -187,7 +187,7 @@ func written(answer *authv3.CheckResponse) (*envoyAnswer, error) {
 	return &envoyAnswer{raw}, err
 }
 
-func refuseEnvoy(refused *apierror.Error, id string, limits http.Header) *authv3.CheckResponse {
+func refuseEnvoy(refused *apierror.Error, id string, fields http.Header) *authv3.CheckResponse {
 	code := codes.PermissionDenied
 	switch refused.Status {
 	case http.StatusUnauthorized:
@@ -199,14 +199,14 @@ func refuseEnvoy(refused *apierror.Error, id string, limits http.Header) *authv3
 	}
 	return &authv3.CheckResponse{
 		Status:       &status.Status{Code: int32(code), Message: refused.Text()},
-		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: deniedEnvoy(refused, id, limits)},
+		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: deniedEnvoy(refused, id, fields)},
 	}
 }
 
 // deniedEnvoy is what Envoy answers its client with.
-func deniedEnvoy(refused *apierror.Error, id string, limits http.Header) *authv3.DeniedHttpResponse {
+func deniedEnvoy(refused *apierror.Error, id string, fields http.Header) *authv3.DeniedHttpResponse {
 	header := http.Header{"Content-Type": contentTypeJSON, "X-Request-Id": {id}}
-	for _, more := range []http.Header{refused.Header, limits} {
+	for _, more := range []http.Header{refused.Header, fields} {
 		for name, values := range more {
 			header[name] = values
 		}

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
@@ -54,7 +54,7 @@ func headerOf(options []*corev3.HeaderValueOption, name string) string {
 
 // TestExtAuthz is every answer that Envoy can get.
 func TestExtAuthz(t *testing.T) {
-	loopback, err := authn.ParseProxies([]string{"127.0.0.1/32", "192.0.2.0/24"})
+	loopback, err := credential.ParseProxies([]string{"127.0.0.1/32", "192.0.2.0/24"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cardea-iam/cardea/apiserver/apierror"
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/authorization"
-	"github.com/cardea-iam/cardea/apiserver/limiter"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
 )
 
 // A convention is how a proxy tells which request it asks about. Each has a path of its own: a convention that is guessed from the
@@ -66,7 +66,7 @@ func (a *API) forward(c *call, as *convention) error {
 	}
 	q, err := as.question(c)
 	if err == nil {
-		q.permissions, q.scope, q.peer, q.client = options.permissions, options.scope, authn.Peer(c.r), a.Authenticator.Proxies.ClientAddress(c.r)
+		q.permissions, q.scope, q.peer, q.client = options.permissions, options.scope, credential.Peer(c.r), a.Authenticator.Proxies.ClientAddress(c.r)
 		v := a.verdicts.Get().(*verdict)
 		defer a.verdicts.Put(v)
 		if err = a.judge(c.r.Context(), &q, v); err == nil {
@@ -127,13 +127,13 @@ func (as *convention) question(c *call) (q question, err error) {
 	if !validMethod(q.method) {
 		return q, apierror.New(as.refused, "the request's method is none")
 	}
-	q.credential, q.kind, err = credential(r.Header["Authorization"], r.Header["X-Api-Key"])
+	q.credential, q.kind, err = presented(r.Header["Authorization"], r.Header["X-Api-Key"])
 	return q, err
 }
 
-// credential reads the lines of `Authorization: Bearer` or `X-API-Key`, and classifies what they hold. More than one credential is refused:
+// presented reads the lines of `Authorization: Bearer` or `X-API-Key`, and classifies what they hold. More than one credential is refused:
 // which of them the application would take is unknown.
-func credential(authorization, apiKey []string) (value string, of kind, err error) {
+func presented(authorization, apiKey []string) (value string, of kind, err error) {
 	switch {
 	case len(authorization)+len(apiKey) == 0:
 		return "", kindAPIKey, nil
@@ -170,13 +170,13 @@ func isAccessToken(s string) bool {
 	var header struct {
 		Type string `json:"typ"`
 	}
-	return err == nil && json.Unmarshal(raw, &header) == nil && strings.EqualFold(header.Type, authorization.TypeAccessToken)
+	return err == nil && json.Unmarshal(raw, &header) == nil && strings.EqualFold(header.Type, consent.TypeAccessToken)
 }
 
 // sendVerdict answers a gateway.
 func (c *call) sendVerdict(v *verdict, o forwardOptions) {
 	header := c.Header()
-	limiter.WriteFields(header, &v.limits)
+	limits.WriteFields(header, &v.limits)
 	if !v.allowed {
 		refused := apierror.New(v.status(), "%s", v.message())
 		c.deny(refused, o)

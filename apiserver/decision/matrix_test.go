@@ -12,12 +12,12 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/cardea-iam/cardea/internal/apikey"
-	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// presented is a credential of the matrix.
-type presented struct {
+// matrixCredential is a credential of the matrix.
+type matrixCredential struct {
 	name, value string
 	kind        kind
 	// good is whether apps/acme accepts it.
@@ -43,10 +43,10 @@ func (w *world) givenElsewhere() string {
 }
 
 // credentials are one of each sort, in force or not, of apps/acme and of its neighbor.
-func (w *world) credentials() []presented {
+func (w *world) credentials() []matrixCredential {
 	token := w.signing()
 	past := w.Clock.Now().Add(-time.Minute)
-	return []presented{
+	return []matrixCredential{
 		{"a declared key", w.plain, kindAPIKey, true},
 		{"a key of run time", w.given(func(*people.APIKey) {}), kindAPIKey, true},
 		{"a session's token", token(func(*jwt.Claims) {}), kindSession, true},

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/account"
-	"github.com/cardea-iam/cardea/apiserver/apierror"
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/authorization"
-	"github.com/cardea-iam/cardea/apiserver/limiter"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 )
@@ -30,20 +30,20 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 	now := a.Clock()
 	known := a.subjects.get(digest, s)
 	if known != nil && !known.live(now) {
-		return nil, authn.Expired()
+		return nil, credential.Expired()
 	}
 	if known != nil && now.Before(known.judged.Add(judgedFor)) {
 		return known, nil
 	}
 	app, tenant, claims, ok := a.readAccessToken(s, raw, audience, now)
 	if !ok && a.attempts.TooMany(client, client) {
-		return nil, authn.TooManyAttempts()
+		return nil, credential.TooManyAttempts()
 	}
 	if !ok {
 		return nil, apierror.InvalidToken()
 	}
 	request := &account.Request{Tenant: tenant, Store: a.People, Now: now.UTC().Truncate(time.Microsecond), Actor: "anonymous"}
-	var judged authorization.Judged
+	var judged consent.Judged
 	err := request.View(ctx, func(u *account.Unit) (err error) {
 		judged, err = app.Judge(u, claims)
 		return err
@@ -67,8 +67,8 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 }
 
 // readAccessToken finds the app that gave a token, and reads it.
-func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now time.Time) (*authorization.App, *account.Tenant, authorization.AccessClaims, bool) {
-	var none authorization.AccessClaims
+func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now time.Time) (*consent.App, *account.Tenant, consent.AccessClaims, bool) {
+	var none consent.AccessClaims
 	entry, found := s.AppByIssuer(issuerOf(raw))
 	if !found {
 		return nil, nil, none, false
@@ -77,7 +77,7 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 	if !found {
 		return nil, nil, none, false
 	}
-	app, tenant := authorization.NewApp(s, entry), account.NewTenant(s, deployment)
+	app, tenant := consent.NewApp(s, entry), account.NewTenant(s, deployment)
 	claims, ok := a.Tokens.Read(app, raw, now)
 	if !ok || audience != "" && !slices.Contains(app.Content.Resources, audience) {
 		return nil, nil, none, false
@@ -91,7 +91,7 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 
 // issuerOf is who a token says that gave it, before anything of it is proven.
 func issuerOf(raw string) string {
-	if issuer, opaque := authorization.OpaqueIssuer(raw); opaque {
+	if issuer, opaque := consent.OpaqueIssuer(raw); opaque {
 		return issuer
 	}
 	parts := strings.Split(raw, ".")
@@ -110,7 +110,7 @@ func issuerOf(raw string) string {
 
 // newAccessSubject is newSubject for an access token: its permissions are the scopes, and what they stand for where the person granted them. The
 // client's scheme limits it, each of its people for themselves.
-func (a *API) newAccessSubject(s *snapshot.Snapshot, app *authorization.App, tenant *account.Tenant, judged *authorization.Judged) (*subject, error) {
+func (a *API) newAccessSubject(s *snapshot.Snapshot, app *consent.App, tenant *account.Tenant, judged *consent.Judged) (*subject, error) {
 	permissions := slices.Clone(judged.Scopes)
 	for _, scope := range judged.Scopes {
 		if declared := app.Scopes[scope]; declared != nil {
@@ -130,9 +130,9 @@ func (a *API) newAccessSubject(s *snapshot.Snapshot, app *authorization.App, ten
 		organization, workspace := judged.Subject.Place.IDs()
 		who.OrganizationID, who.WorkspaceID = idOrNone(organization), idOrNone(workspace)
 	}
-	principal := authn.NewClientPrincipal(tenant.Entry, tenant.Settings, judged.Client.ID, who.OwnerUserID, judged.Client.Scheme, permissions)
+	principal := credential.NewClientPrincipal(tenant.Entry, tenant.Settings, judged.Client.ID, who.OwnerUserID, judged.Client.Scheme, permissions)
 	binding, err := a.Limiter.Bind(s, principal)
-	if missing := (*limiter.MissingError)(nil); errors.As(err, &missing) {
+	if missing := (*limits.MissingError)(nil); errors.As(err, &missing) {
 		return nil, apierror.Unavailable(err, "the limits of the client are not known here yet: try again")
 	}
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/apierror"
-	"github.com/cardea-iam/cardea/apiserver/openapi"
-	"github.com/cardea-iam/cardea/apiserver/outage"
-	"github.com/cardea-iam/cardea/apiserver/reference"
-	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/reference"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 // call is one request of the decision listener.
 type call struct {
-	route.Recorder
+	httpapi.Recorder
 	api *API
 	r   *http.Request
 	// id is the request's, as the value of its header.
@@ -48,8 +48,8 @@ var handlers = func() map[string]handler {
 
 // ServeHTTP routes by the escaped path as it came: what follows Envoy's prefix is somebody else's path, and no router may clean it.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Recorder: route.Recorder{ResponseWriter: w, Status: http.StatusOK}, api: a, r: r, received: a.Clock()}
-	c.id[0] = route.RequestID(r)
+	c := &call{Recorder: httpapi.Recorder{ResponseWriter: w, Status: http.StatusOK}, api: a, r: r, received: a.Clock()}
+	c.id[0] = httpapi.RequestID(r)
 	w.Header()["X-Request-Id"] = c.id[:]
 	path, found, pattern := r.URL.EscapedPath(), false, ""
 	c.deployment, c.prefix, path = cutDeployment(path)

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/cardea-iam/cardea/apiserver/apierror"
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/limiter"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
@@ -22,19 +22,19 @@ func (a *API) bySession(ctx context.Context, s *snapshot.Snapshot, raw string, c
 	digest := kindSession.digest(raw)
 	if known := a.subjects.get(digest, s); known != nil {
 		if !known.live(a.Clock()) {
-			return nil, authn.Expired()
+			return nil, credential.Expired()
 		}
 		return known, nil
 	}
 	token, err := a.Authenticator.Tokens.SessionToken(ctx, s, raw)
-	if err != nil && !errors.Is(err, authn.ErrExpired) && a.attempts.TooMany(client, client) {
-		return nil, authn.TooManyAttempts()
+	if err != nil && !errors.Is(err, credential.ErrExpired) && a.attempts.TooMany(client, client) {
+		return nil, credential.TooManyAttempts()
 	}
 	if err != nil {
 		return nil, err
 	}
 	binding, err := a.Limiter.Bind(s, token.Principal)
-	if missing := (*limiter.MissingError)(nil); errors.As(err, &missing) {
+	if missing := (*limits.MissingError)(nil); errors.As(err, &missing) {
 		return nil, apierror.Unavailable(err, "the deployment's limits are not known here yet: try again")
 	}
 	if err != nil {

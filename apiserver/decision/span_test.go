@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
@@ -70,7 +70,7 @@ func TestEnvoysCallHasASpan(t *testing.T) {
 				o.Tracer = tracer
 				o.Authenticator.Proxies = nil
 				if trusted {
-					o.Authenticator.Proxies = authn.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
+					o.Authenticator.Proxies = credential.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
 				}
 			})
 			listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -10,12 +10,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/limiter"
-	"github.com/cardea-iam/cardea/apiserver/shares"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/shares"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -24,8 +24,8 @@ import (
 type subject struct {
 	// under is the state of the configuration: its position alone, so that no old state is kept.
 	under     store.Position
-	principal *authn.Principal
-	binding   limiter.Binding
+	principal *credential.Principal
+	binding   limits.Binding
 	// oauthApp is the slug of the app that issued an access token, "" for other credentials.
 	oauthApp string
 	// expires is when the credential ends, zero: never.
@@ -63,7 +63,7 @@ const (
 	typeAccessToken  = "oauth_access_token"
 )
 
-func newSubject(s *snapshot.Snapshot, p *authn.Principal, binding limiter.Binding) *subject {
+func newSubject(s *snapshot.Snapshot, p *credential.Principal, binding limits.Binding) *subject {
 	who := identity{KeyID: p.KeyID, DeploymentID: ids.Format(p.Deployment.ID), AppSlug: p.App.Key}
 	found := &subject{under: s.Position(), principal: p, binding: binding}
 	metadata := json.RawMessage("{}")
@@ -85,7 +85,7 @@ func newSubject(s *snapshot.Snapshot, p *authn.Principal, binding limiter.Bindin
 }
 
 // newSessionSubject is newSubject for a session's token.
-func newSessionSubject(s *snapshot.Snapshot, token *authn.SessionToken, binding limiter.Binding) *subject {
+func newSessionSubject(s *snapshot.Snapshot, token *credential.SessionToken, binding limits.Binding) *subject {
 	found := &subject{under: s.Position(), principal: token.Principal, binding: binding, expires: token.ExpiresAt}
 	found.describe(identity{
 		DeploymentID: ids.Format(token.Principal.Deployment.ID), OwnerUserID: token.Principal.Subject,

@@ -8,16 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cardea-iam/cardea/apiserver/authn"
+	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
-	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/internal/document"
 )
 
 // clientOf is an OAuth client of a deployment with permissions.
 func clientOf(deployment string, permissions []string) *subject {
 	entry := &snapshot.Entry{Deployment: deployment}
-	made := &subject{principal: authn.NewClientPrincipal(entry, &document.Deployment{}, "client", "", "", permissions)}
+	made := &subject{principal: credential.NewClientPrincipal(entry, &document.Deployment{}, "client", "", "", permissions)}
 	made.describe(identity{KeyID: "key", DeploymentID: "1"}, permissions, []byte("{}"))
 	return made
 }

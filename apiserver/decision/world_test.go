@@ -16,18 +16,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/authn/jwks"
-	"github.com/cardea-iam/cardea/apiserver/egress"
-	"github.com/cardea-iam/cardea/apiserver/keycache"
-	"github.com/cardea-iam/cardea/apiserver/limiter"
-	"github.com/cardea-iam/cardea/apiserver/ratelimit"
-	"github.com/cardea-iam/cardea/apiserver/route"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
+	"github.com/cardea-iam/cardea/apiserver/credential/keycache"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/scheme"
-	"github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -58,13 +58,13 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	var running sync.WaitGroup
 	running.Go(func() { _ = w.keys.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
-	proxies, err := authn.ParseProxies([]string{"192.0.2.1/32"})
+	proxies, err := credential.ParseProxies([]string{"192.0.2.1/32"})
 	w.Must(err)
-	tokens := authn.NewTokens(jwks.New(w.Clock.Now, egress.NewPolicy(nil, nil), jwks.Declared()), authn.NewReviews(nil, nil, w.Clock.Now), w.Clock.Now)
+	tokens := credential.NewTokens(jwks.New(w.Clock.Now, egress.NewPolicy(nil, nil), jwks.Declared()), credential.NewReviews(nil, nil, w.Clock.Now), w.Clock.Now)
 	opts := Options{
-		Snapshots: follower, Authenticator: &authn.Authenticator{Tokens: tokens, Keys: w.keys, Proxies: proxies, Clock: w.Clock.Now},
-		Limiter: limiter.New(ratelimit.NewEngine(ratelimit.DefaultMaxBytes), w.instant, nil, follower.Current), People: w.Store, Clock: w.Clock.Now, Log: logr.Discard(),
-		Metrics: route.NewMetrics(prometheus.NewRegistry(), "decision", nil), Registry: prometheus.NewRegistry(),
+		Snapshots: follower, Authenticator: &credential.Authenticator{Tokens: tokens, Keys: w.keys, Proxies: proxies, Clock: w.Clock.Now},
+		Limiter: limits.New(engine.NewEngine(engine.DefaultMaxBytes), w.instant, nil, follower.Current), People: w.Store, Clock: w.Clock.Now, Log: logr.Discard(),
+		Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "decision", nil), Registry: prometheus.NewRegistry(),
 	}
 	for _, change := range change {
 		change(&opts)
@@ -74,9 +74,9 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	return w
 }
 
-func (w *world) instant() ratelimit.Instant {
+func (w *world) instant() engine.Instant {
 	now := w.Clock.Now().UnixMicro()
-	return ratelimit.Instant{Steady: now, Wall: now}
+	return engine.Instant{Steady: now, Wall: now}
 }
 
 func (w *world) app(change func(*document.APIAuthApp)) {

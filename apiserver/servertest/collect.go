@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/cardea-iam/cardea/hack/collector"
+	"github.com/cardea-iam/cardea/internal/testing/collector"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/schemafield"
 	"github.com/cardea-iam/cardea/store"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // secretValue is served in place of a header value that comes from a Secret.

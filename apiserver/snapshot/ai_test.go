@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // An agent's view is made once, and again whenever a tool came or went; older snapshots go on with theirs.

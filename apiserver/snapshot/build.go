@@ -9,8 +9,8 @@ import (
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // builder makes the next snapshot from one and a list of changes.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/cardea-iam/cardea/apiserver/shares"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/keyset"
-	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/internal/shares"
 )
 
 // Client is the content of an OAuthClient, prepared for requests.

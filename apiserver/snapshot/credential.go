@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/permission"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // App is the content of an APIAuthApp, prepared for requests.

@@ -2,9 +2,9 @@ package snapshot
 
 import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/permission"
 	"github.com/cardea-iam/cardea/store"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // decode reads a document. A kind this binary does not know is nil: a newer operator wrote it for newer servers.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/cardea-iam/cardea/internal/grant"
+	"github.com/cardea-iam/cardea/internal/claimpermission"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/keyset"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // Issuer is an issuer of tokens that a deployment accepts, prepared for requests.
@@ -23,7 +23,7 @@ type Issuer struct {
 	// Keys is the key set that came with the configuration, nil where keys come from elsewhere.
 	Keys *jose.JSONWebKeySet
 	// Expression grants permissions, nil where a claim does.
-	Expression *grant.Expression
+	Expression *claimpermission.Expression
 }
 
 func newIssuer(e *Entry, settings *document.Deployment, declared *document.JWTIssuer) (issuer *Issuer, err error) {
@@ -36,7 +36,7 @@ func newIssuer(e *Entry, settings *document.Deployment, declared *document.JWTIs
 		err = nil
 	}
 	if declared.PermissionsExpression != "" {
-		issuer.Expression, err = grant.Compile(declared.PermissionsExpression)
+		issuer.Expression, err = claimpermission.Compile(declared.PermissionsExpression)
 	}
 	return issuer, err
 }
@@ -44,7 +44,7 @@ func newIssuer(e *Entry, settings *document.Deployment, declared *document.JWTIs
 // Permissions returns what a token's payload grants. An expression that fails on it grants nothing.
 func (i *Issuer) Permissions(claims map[string]any) []string {
 	if i.Expression == nil {
-		return grant.FromClaim(claims, i.PermissionsClaim)
+		return claimpermission.FromClaim(claims, i.PermissionsClaim)
 	}
 	names, err := i.Expression.Permissions(claims)
 	if err != nil {

@@ -4,8 +4,8 @@ import (
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // AuthorizationServer is what an OAuth app is of what refers to it. It never changes: requests share it.

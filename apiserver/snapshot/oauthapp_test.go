@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // TestAnAuthorizationServerIsMadeAnewWhenAPartOfItChanges, and is else shared by all who ask.

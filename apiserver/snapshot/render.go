@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/openapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/scheme"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // RenderScheme returns the served JSON of a scheme without its first member, deployment_id, which AppendObject puts in

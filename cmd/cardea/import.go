@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cardea-iam/cardea/apiserver/imports/exports"
+	"github.com/cardea-iam/cardea/apiserver/users/imports/exports"
 )
 
 // exitError ends the process with a code of its own.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cardea-iam/cardea/apiserver/imports"
+	"github.com/cardea-iam/cardea/apiserver/users/imports"
 )
 
 // importing imports lines as the backend API does: those that contain "bad" are rejected.

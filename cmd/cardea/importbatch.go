@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/cardea-iam/cardea/apiserver/imports"
+	"github.com/cardea-iam/cardea/apiserver/users/imports"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cardea-iam/cardea/apiserver/imports"
-	"github.com/cardea-iam/cardea/apiserver/imports/exports"
+	"github.com/cardea-iam/cardea/apiserver/users/imports"
+	"github.com/cardea-iam/cardea/apiserver/users/imports/exports"
 	"github.com/cardea-iam/cardea/internal/text"
 )
 

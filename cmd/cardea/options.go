@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cardea-iam/cardea/apiserver"
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/ratelimit"
-	"github.com/cardea-iam/cardea/apiserver/sharedlimit"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	limiter "github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/apiserver/limits/shared"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -144,7 +144,7 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.frontendAddress, "frontend-address", ":8081", "address of the end-user API")
 	flags.StringVar(&o.decisionAddress, "decision-address", ":8082", "address of the decision API")
 	flags.StringVar(&o.envoyAddress, "envoy-address", ":8083", "address of the decisions for Envoy (ext_authz over gRPC); empty: none")
-	flags.Int64Var(&o.limiterMemory, "limiter-memory", ratelimit.DefaultMaxBytes, "bytes that the counters of rate limits may take")
+	flags.Int64Var(&o.limiterMemory, "limiter-memory", limiter.DefaultMaxBytes, "bytes that the counters of rate limits may take")
 	flags.StringVar(&o.redis, "redis", "", "redis:// or rediss:// URL where replicas share the counters of rate limits (give one with a password as CARDEA_REDIS); absent: each server counts alone")
 	flags.IntVar(&o.replicas, "replicas", 1, "servers that share a limit until Redis was heard of")
 	flags.StringVar(&o.decisionLog, "decision-log", "", "file that a sample of the decisions is appended to as JSON Lines, - for the standard output; absent: none")
@@ -166,7 +166,7 @@ const day = 24 * time.Hour
 const minLimiterMemory = 8 << 20
 
 // ranges are the address ranges of serverOptions, read.
-type ranges struct{ trusted, egressAllowed, egressDenied authn.Proxies }
+type ranges struct{ trusted, egressAllowed, egressDenied credential.Proxies }
 
 func (o *serverOptions) validate() (ranges, error) {
 	if (o.tlsCert == "") != (o.tlsKey == "") {
@@ -184,7 +184,7 @@ func (o *serverOptions) validate() (ranges, error) {
 	if o.replicas < 1 {
 		return ranges{}, fmt.Errorf("--replicas is %d: give at least 1", o.replicas)
 	}
-	if o.redis != "" && sharedlimit.CheckURL(o.redis) != nil { // what is wrong may hold a password
+	if o.redis != "" && shared.CheckURL(o.redis) != nil { // what is wrong may hold a password
 		return ranges{}, errors.New("--redis is no URL of the form redis://host:port, rediss://host:port or unix:///path")
 	}
 	if o.decisionShare <= 0 || o.decisionShare > 1 {
@@ -194,13 +194,13 @@ func (o *serverOptions) validate() (ranges, error) {
 	for _, list := range []struct {
 		flag string
 		from []string
-		to   *authn.Proxies
+		to   *credential.Proxies
 	}{
 		{"--trusted-proxies", o.trustedProxies, &read.trusted}, {"--egress-allowed-cidrs", o.egressAllowed, &read.egressAllowed},
 		{"--egress-denied-cidrs", o.egressDenied, &read.egressDenied},
 	} {
 		var err error
-		if *list.to, err = authn.ParseProxies(list.from); err != nil {
+		if *list.to, err = credential.ParseProxies(list.from); err != nil {
 			return ranges{}, fmt.Errorf("%s: %w", list.flag, err)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/controllers/objectwatch"
+	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/translation"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=aitools,verbs=get;list;watch;patch

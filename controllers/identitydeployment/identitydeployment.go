@@ -18,17 +18,17 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/controllers/hostgrant"
-	"github.com/cardea-iam/cardea/controllers/objectwatch"
-	"github.com/cardea-iam/cardea/controllers/ownedsecret"
-	"github.com/cardea-iam/cardea/controllers/signingkey"
+	"github.com/cardea-iam/cardea/controllers/shared/hostpolicy"
+	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
+	"github.com/cardea-iam/cardea/controllers/shared/ownedsecret"
+	"github.com/cardea-iam/cardea/controllers/shared/signingkey"
+	"github.com/cardea-iam/cardea/internal/claimpermission"
 	"github.com/cardea-iam/cardea/internal/contrast"
-	"github.com/cardea-iam/cardea/internal/grant"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=identitydeployments,verbs=get;list;watch;patch
@@ -47,7 +47,7 @@ type Options struct {
 	// People looks for and erases the rows of people.
 	People People
 	// Grants say which hosts a namespace may declare.
-	Grants *hostgrant.Grants
+	Grants *hostpolicy.Grants
 	Clock  func() time.Time
 	Random io.Reader
 }
@@ -104,7 +104,7 @@ func check(d *v1alpha1.IdentityDeployment, refs engine.ResolvedRefs) error {
 		if issuer.PermissionsExpression == nil {
 			continue
 		}
-		if _, err := grant.Compile(*issuer.PermissionsExpression); err != nil {
+		if _, err := claimpermission.Compile(*issuer.PermissionsExpression); err != nil {
 			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.jwtIssuers[%d].permissionsExpression: %v", i, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/internal/document"
 )
 
 // maxSecretSize bounds a value from a Secret, in bytes: more is no password or token, but a file put there by mistake.

@@ -17,14 +17,14 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/controllers/hostgrant"
-	"github.com/cardea-iam/cardea/controllers/objectwatch"
-	"github.com/cardea-iam/cardea/controllers/ownedsecret"
-	"github.com/cardea-iam/cardea/controllers/signingkey"
+	"github.com/cardea-iam/cardea/controllers/shared/hostpolicy"
+	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
+	"github.com/cardea-iam/cardea/controllers/shared/ownedsecret"
+	"github.com/cardea-iam/cardea/controllers/shared/signingkey"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=oauthapps,verbs=get;list;watch;patch
@@ -42,7 +42,7 @@ type Options struct {
 	// Keyring seals signing keys; where it is empty the app issues nothing.
 	Keyring *seal.Keyring
 	// Grants say which hosts a namespace may declare.
-	Grants *hostgrant.Grants
+	Grants *hostpolicy.Grants
 	// Local is where browsers reach hosts that are this machine.
 	Local  translation.LocalFrontend
 	Clock  func() time.Time

@@ -8,8 +8,8 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/translation"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // TestAChangeOfTheIssuerIsToldForAMinute: until then the issuer of before is in force, and people are asked where they were while that host is the deployment's.

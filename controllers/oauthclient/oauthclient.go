@@ -18,16 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/controllers/credential"
 	"github.com/cardea-iam/cardea/controllers/engine"
-	"github.com/cardea-iam/cardea/controllers/objectwatch"
-	"github.com/cardea-iam/cardea/controllers/ownedsecret"
+	"github.com/cardea-iam/cardea/controllers/shared/credential"
+	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
+	"github.com/cardea-iam/cardea/controllers/shared/ownedsecret"
 	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/translation"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=oauthclients,verbs=get;list;watch;patch

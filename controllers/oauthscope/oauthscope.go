@@ -10,9 +10,9 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/translation"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=oauthscopes,verbs=get;list;watch;patch

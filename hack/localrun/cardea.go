@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/process"
+	"github.com/cardea-iam/cardea/internal/testing/process"
 )
 
 const (

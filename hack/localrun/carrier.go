@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 )
 
 // startCarrier runs the stand-in for carriers in this process, with the account that the samples name.
 func (r *localRun) startCarrier() (err error) {
-	r.carrier, err = carrier.Start(carrier.Options{HTTPPort: r.ports.CarrierHTTP, SMTPPort: r.ports.CarrierSMTP})
+	r.carrier, err = messagegateway.Start(messagegateway.Options{HTTPPort: r.ports.CarrierHTTP, SMTPPort: r.ports.CarrierSMTP})
 	if err != nil {
 		return fmt.Errorf("carrier: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
 // What every run installs: the kinds, and what Cardea finds in its cluster (namespace, ServiceAccounts, roles).

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
 // output is what a run prints, read while it is written. The run is there when it printed its banner's last line.

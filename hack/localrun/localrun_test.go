@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 )
 
 // What env exports arrives in a shell as it was, whatever it holds.
@@ -78,9 +78,9 @@ func TestCarrierPatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := base64.StdEncoding.EncodeToString([]byte(carrier.DefaultAuthToken))
+	token := base64.StdEncoding.EncodeToString([]byte(messagegateway.DefaultAuthToken))
 	for _, line := range []string{
-		fmt.Sprintf("port: %d", preferred.CarrierSMTP), "baseURL: http://" + address(preferred.CarrierHTTP), "accountSID: " + carrier.DefaultAccountSID, "auth-token: " + token,
+		fmt.Sprintf("port: %d", preferred.CarrierSMTP), "baseURL: http://" + address(preferred.CarrierHTTP), "accountSID: " + messagegateway.DefaultAccountSID, "auth-token: " + token,
 	} {
 		if !strings.Contains(string(sample), line) {
 			t.Errorf("the sample lacks %q", line)

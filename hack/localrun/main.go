@@ -15,9 +15,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
-	"github.com/cardea-iam/cardea/hack/controlplane"
-	"github.com/cardea-iam/cardea/hack/process"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
+	"github.com/cardea-iam/cardea/internal/testing/process"
 )
 
 type options struct {
@@ -133,7 +133,7 @@ type localRun struct {
 	reserved *reservations
 	group    *process.Group
 	cluster  cluster
-	carrier  *carrier.Carrier
+	carrier  *messagegateway.Gateway
 	cardea   []*process.Process
 }
 

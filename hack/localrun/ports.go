@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
 // ports on 127.0.0.1, remembered in the folder so that URLs and kubeconfigs stay good from one start to the next.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
 // reservations keep a user's other runs, in other folders, from the ports of this one: seconds pass between the choice of a port

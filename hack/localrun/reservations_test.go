@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
 // Two runs that begin at once find the same ports free, seconds before either listens on them.

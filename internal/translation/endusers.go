@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/internal/document"
 )
 
 // What is used where the spec says nothing.

@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/schemafield"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // B2BSettings translates B2BSettings.

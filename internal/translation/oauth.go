@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/redirecturi"
-	"github.com/cardea-iam/cardea/store/document"
 )
 
 // LocalFrontend is the URL, scheme and port, under which browsers reach hosts that are this machine, such as "http://localhost:8081". The

@@ -21,7 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cardea-iam/cardea/apiserver/sealing"
+	"github.com/cardea-iam/cardea/apiserver/rollup"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
@@ -79,7 +79,7 @@ type year struct {
 	events, users     int
 	days              int
 	store             *sqlstore.Store
-	sealer            *sealing.Sealer
+	sealer            *rollup.Sealer
 	sealed            atomic.Int64
 	sealingTook       atomic.Int64
 	next              atomic.Int64
@@ -123,7 +123,7 @@ func (y *year) open(t *testing.T) {
 	var err error
 	y.store, err = sqlstore.Open(t.Context(), y.url, sqlstore.Options{Clock: time.Now, Logger: logr.Discard()})
 	check(t, err)
-	y.sealer = sealing.New(sealing.Options{
+	y.sealer = rollup.New(rollup.Options{
 		Store: timedSealing{y.store, y}, Retention: func(string) (time.Duration, bool) { return retention, true }, Clock: time.Now, Log: logr.Discard(),
 		Registry: prometheus.NewRegistry(),
 	})

@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 	"github.com/cardea-iam/cardea/test/testkit"
 )

@@ -13,9 +13,9 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
-	"github.com/cardea-iam/cardea/hack/process"
 	"github.com/cardea-iam/cardea/internal/scheme"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/process"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 	"github.com/cardea-iam/cardea/test/testkit"
 )

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/verification"
-	"github.com/cardea-iam/cardea/internal/welch"
+	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	"github.com/cardea-iam/cardea/internal/testing/welch"
 )
 
 // TestBenchTiming looks for what the time of an answer tells of what exists: wrong passwords for accounts and for nobody, phones of others

@@ -5,7 +5,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 )
 
 const newPassphrase = "a better sentence than before"

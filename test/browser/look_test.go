@@ -5,7 +5,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 
-	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 )
 
 func TestButtonsOfOneRowStandAtOneHeight(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 )
 
 // BenchmarkFirstPaint opens the page of the sign-in, whose files the browser has, and reports when it first shows something: the median and

@@ -1,3 +1,4 @@
+// Package chaos kills, freezes and stops the processes of an install at random, under load, and checks that no acknowledged write is lost.
 package chaos
 
 import (
@@ -8,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 	"github.com/cardea-iam/cardea/test/testkit"
 )

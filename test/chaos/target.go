@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/process"
+	"github.com/cardea-iam/cardea/internal/testing/process"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -62,7 +62,7 @@ func (in *install) declareTenant(ctx context.Context) (err error) {
 		return err
 	}
 	text := strings.Replace(string(binding), "namespace: acme", "namespace: "+in.namespace, 1) + "\n---\n" +
-		fmt.Sprintf(tenant, in.namespace, base64.StdEncoding.EncodeToString([]byte(carrier.DefaultAuthToken)), host, in.Inbox.SMTPPort())
+		fmt.Sprintf(tenant, in.namespace, base64.StdEncoding.EncodeToString([]byte(messagegateway.DefaultAuthToken)), host, in.Inbox.SMTPPort())
 	if out, err := in.Cluster.Kubectl(ctx, text, "apply", "-f", "-"); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}

@@ -15,7 +15,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/kube"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
 // within bounds one of Helm's actions, on a loaded machine.

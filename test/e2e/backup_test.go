@@ -14,14 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
 var _ = Describe("A backup", Ordered, func() {
 	const host, deployment = "kept.localhost", "people"
 	var (
-		inbox          *carrier.Carrier
+		inbox          *messagegateway.Gateway
 		cardea         *testkit.Cardea
 		launch         testkit.Launch
 		namespace, key string

@@ -17,7 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/oauth2"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -230,7 +230,7 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 		for _, c := range parties {
 			seen = append(seen, append(c.seen, c.secret)...)
 		}
-		expectNoTraceOf(ctx, append(seen, visitorPassword, carrier.DefaultAuthToken)...)
+		expectNoTraceOf(ctx, append(seen, visitorPassword, messagegateway.DefaultAuthToken)...)
 		for _, c := range append(*living.Load(), operator) {
 			expectOrderlyEnd(c)
 		}

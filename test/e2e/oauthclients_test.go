@@ -19,7 +19,7 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/oauth2"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 

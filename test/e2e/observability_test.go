@@ -17,8 +17,8 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
-	"github.com/cardea-iam/cardea/hack/process"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
+	"github.com/cardea-iam/cardea/internal/testing/process"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -136,7 +136,7 @@ var _ = Describe("Prometheus", Ordered, func() {
 	const host = "observed.localhost"
 	var (
 		operator, server, other *testkit.Cardea
-		inbox                   *carrier.Carrier
+		inbox                   *messagegateway.Gateway
 		prometheus              *observed
 		namespace, key          string
 	)

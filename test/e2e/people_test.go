@@ -19,16 +19,16 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
 // serving are the flags of servers whose end users come through a proxy and whose carrier is local.
 var serving = []string{"--egress-allowed-cidrs=127.0.0.0/8", "--trusted-proxies=127.0.0.0/8"}
 
-func startCarrier() *carrier.Carrier {
+func startCarrier() *messagegateway.Gateway {
 	GinkgoHelper()
-	c, err := carrier.Start(carrier.Options{})
+	c, err := messagegateway.Start(messagegateway.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(c.Close)
 	return c
@@ -36,7 +36,7 @@ func startCarrier() *carrier.Carrier {
 
 // staging is a deployment on a host of its own that sends through a carrier, with an API key for its backend. more is added to the
 // deployment's spec.
-func staging(namespace, host string, c *carrier.Carrier, more string) string {
+func staging(namespace, host string, c *messagegateway.Gateway, more string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
@@ -85,7 +85,7 @@ spec:
   appRef: {name: people}
   permissions: ["*"]
   secretTemplate: {name: people-key}
-`, namespace, base64.StdEncoding.EncodeToString([]byte(carrier.DefaultAuthToken)), host, c.SMTPPort(), carrier.DefaultAccountSID, c.URL(), more)
+`, namespace, base64.StdEncoding.EncodeToString([]byte(messagegateway.DefaultAuthToken)), host, c.SMTPPort(), messagegateway.DefaultAccountSID, c.URL(), more)
 }
 
 // peopleTables are where people's rows are.
@@ -100,7 +100,7 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 	var (
 		db                 *database
 		rows               *sql.DB
-		texts              *carrier.Carrier
+		texts              *messagegateway.Gateway
 		servers, operators []*testkit.Cardea
 		namespace, key     string
 		vera               *visitor
@@ -282,7 +282,7 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 	})
 
 	It("tells no secret, and ends in time with exit status 0", func(ctx context.Context) {
-		expectNoTraceOf(ctx, append(seen, visitorPassword, carrier.DefaultAuthToken, secretPart(key))...)
+		expectNoTraceOf(ctx, append(seen, visitorPassword, messagegateway.DefaultAuthToken, secretPart(key))...)
 		for _, c := range append(servers, operators...) {
 			expectOrderlyEnd(c)
 		}

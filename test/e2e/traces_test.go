@@ -11,8 +11,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
-	"github.com/cardea-iam/cardea/hack/collector"
+	"github.com/cardea-iam/cardea/internal/testing/collector"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -23,7 +23,7 @@ var _ = Describe("traces over OTLP", Ordered, func() {
 	)
 	var (
 		spans          *collector.Collector
-		inbox          *carrier.Carrier
+		inbox          *messagegateway.Gateway
 		cardea         *testkit.Cardea
 		namespace, key string
 		ada            *visitor
@@ -141,7 +141,7 @@ spec: {deploymentRef: {name: nowhere}, slug: waiting}`)
 		Expect(do(cardea, "GET", "/users?search=grace", key, "")).To(haveStatus(200))
 		expectOrderlyEnd(cardea)
 		Expect(len(spans.Named("GET /users"))).To(BeNumerically(">", before))
-		for _, secret := range []string{key, ada.email, ada.address, visitorPassword, "grace@", header, host, carrier.DefaultAuthToken} {
+		for _, secret := range []string{key, ada.email, ada.address, visitorPassword, "grace@", header, host, messagegateway.DefaultAuthToken} {
 			Expect(strings.Contains(string(spans.Raw()), secret)).To(BeFalse(), secret)
 		}
 	})

@@ -19,7 +19,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -32,7 +32,7 @@ type visitor struct {
 	email   string
 	address string
 	client  *http.Client
-	inbox   *carrier.Carrier
+	inbox   *messagegateway.Gateway
 	// server is which server the next request goes to: all serve the one host, as behind a load balancer.
 	server *testkit.Cardea
 	// attempt is the sign-up that was begun.
@@ -41,7 +41,7 @@ type visitor struct {
 
 var visitors atomic.Int64
 
-func newVisitor(host string, inbox *carrier.Carrier, server *testkit.Cardea) *visitor {
+func newVisitor(host string, inbox *messagegateway.Gateway, server *testkit.Cardea) *visitor {
 	GinkgoHelper()
 	jar, err := cookiejar.New(nil)
 	Expect(err).NotTo(HaveOccurred())
@@ -167,7 +167,7 @@ func (v *visitor) await() (code string, err error) {
 }
 
 // sent is the newest code that came for a recipient, "" if there is none yet.
-func sent(inbox *carrier.Carrier, to string) (code string) {
+func sent(inbox *messagegateway.Gateway, to string) (code string) {
 	for _, m := range inbox.Messages(to) {
 		code = sixDigits.FindString(m.Body)
 	}

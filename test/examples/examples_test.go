@@ -20,15 +20,15 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/client"
 	"github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/client/enduser"
-	"github.com/cardea-iam/cardea/hack/controlplane"
-	"github.com/cardea-iam/cardea/hack/process"
 	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/scheme"
-	"github.com/cardea-iam/cardea/store/document"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/process"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 

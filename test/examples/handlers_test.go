@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cardea-iam/cardea/hack/process"
+	"github.com/cardea-iam/cardea/internal/testing/process"
 )
 
 // handlers is the page whose programs protect a handler.

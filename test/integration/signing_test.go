@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	documents "github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
-	documents "github.com/cardea-iam/cardea/store/document"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 

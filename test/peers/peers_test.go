@@ -20,7 +20,7 @@ import (
 	"github.com/ulule/limiter/v3"
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 
-	"github.com/cardea-iam/cardea/apiserver/ratelimit"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
@@ -45,12 +45,12 @@ var names = func() []string {
 }()
 
 func cardea(_ testing.TB, limit int, window time.Duration) asker {
-	engine, clock := ratelimit.NewEngine(4<<30), ratelimit.NewClock(time.Now)
-	of := engine.Scheme(1, []scheme.Rule{{Unit: "millisecond", Duration: window.Milliseconds(), MaxRequests: int64(limit)}})
-	request, out := &ratelimit.Request{Method: "GET", Path: "/v1/things", Scheme: of}, &ratelimit.Result{}
+	counters, clock := engine.NewEngine(4<<30), engine.NewClock(time.Now)
+	of := counters.Scheme(1, []scheme.Rule{{Unit: "millisecond", Duration: window.Milliseconds(), MaxRequests: int64(limit)}})
+	request, out := &engine.Request{Method: "GET", Path: "/v1/things", Scheme: of}, &engine.Result{}
 	return func(key int) bool {
 		request.Key = uint64(key)
-		engine.Decide(clock.Now(), request, out)
+		counters.Decide(clock.Now(), request, out)
 		return out.Allowed
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/cardea-iam/cardea/apiserver"
-	"github.com/cardea-iam/cardea/apiserver/authn"
-	"github.com/cardea-iam/cardea/apiserver/password"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/controllers"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/internal/seal"
@@ -122,7 +122,7 @@ func StartServer(config *rest.Config, st store.Store, opts ServerOptions) (*Serv
 	if err != nil {
 		return nil, err
 	}
-	proxies, err := authn.ParseProxies([]string{"127.0.0.0/8", "::1/128"})
+	proxies, err := credential.ParseProxies([]string{"127.0.0.0/8", "::1/128"})
 	if err != nil {
 		return nil, err
 	}

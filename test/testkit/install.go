@@ -10,16 +10,16 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
-	"github.com/cardea-iam/cardea/hack/controlplane"
-	"github.com/cardea-iam/cardea/hack/process"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
+	"github.com/cardea-iam/cardea/internal/testing/process"
 )
 
 // Install is a control plane, what brings mails, and Cardea's processes over a store.
 type Install struct {
 	Cluster   *Cluster
 	Processes *Processes
-	Inbox     *carrier.Carrier
+	Inbox     *messagegateway.Gateway
 	Operators []*Cardea
 	Servers   []*Cardea
 }
@@ -38,7 +38,7 @@ func NewInstall(ctx context.Context) (in *Install, err error) {
 	if in.Processes, err = NewProcesses(ctx, in.Cluster); err != nil {
 		return in, err
 	}
-	in.Inbox, err = carrier.Start(carrier.Options{})
+	in.Inbox, err = messagegateway.Start(messagegateway.Options{})
 	return in, err
 }
 

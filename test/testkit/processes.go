@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/controlplane"
-	"github.com/cardea-iam/cardea/hack/process"
+	"github.com/cardea-iam/cardea/internal/testing/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/process"
 )
 
 // System is the namespace of Cardea's ServiceAccounts and of the leader's Lease.

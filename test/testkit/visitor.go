@@ -14,7 +14,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/cardea-iam/cardea/hack/carrier"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 )
 
 const (
@@ -88,7 +88,7 @@ func (v *Visitor) EndSignUp(server *Cardea, attempt, code string) (Answer, error
 }
 
 // AwaitCode returns the newest code that was sent to the visitor, and waits up to 20 seconds for one; "" if none came.
-func (v *Visitor) AwaitCode(inbox *carrier.Carrier) (code string) {
+func (v *Visitor) AwaitCode(inbox *messagegateway.Gateway) (code string) {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for end := time.Now().Add(visitorPatience); code == "" && time.Now().Before(end); <-again.C {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/cardea-iam/cardea/hack/collector"
+	"github.com/cardea-iam/cardea/internal/testing/collector"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 

@@ -1,0 +1,174 @@
+package backend
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/text"
+)
+
+// Paging of the agents' first spelling.
+const (
+	defaultPerPage = 20
+	maxPerPage     = 100
+)
+
+// getTool serves a tool in the view of the contract's own path.
+func (a *API) getTool(c *call) (reply, error) {
+	tool, err := findTool(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return raw(snapshot.ContentOf[snapshot.Tool](tool).Plain), nil
+}
+
+// getToolMerged serves a tool with the members of both views.
+func (a *API) getToolMerged(c *call) (reply, error) {
+	tool, err := findTool(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return raw(snapshot.AppendObject(nil, c.principal.Deployment.ID, snapshot.ContentOf[snapshot.Tool](tool).Merged)), nil
+}
+
+// findTool finds the tool of a path. An id that is none is a 400: the contract says what form it has.
+func findTool(c *call) (*snapshot.Entry, error) {
+	id, err := ids.Parse(c.r.PathValue("tool_id"))
+	if err != nil {
+		return nil, apierror.Invalid(apierror.Fault{Pointer: ":tool_id", Message: "must be a decimal integer from 1 to 9223372036854775807"})
+	}
+	tool, found := c.snapshot.ByID(v1alpha1.KindAITool, c.tenant(), id)
+	if !found {
+		return nil, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+			Pointer: ":tool_id", Message: "is the id of no tool of the deployment: list them to see which there are"}}}
+	}
+	return tool, nil
+}
+
+// listTools serves a page of the deployment's tools.
+func (a *API) listTools(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	if err := q.err(); err != nil {
+		return reply{}, err
+	}
+	l := listing{limit: limit, offset: offset}
+	l.begin(`{"data":[`)
+	c.snapshot.List(v1alpha1.KindAITool, c.tenant(), func(e *snapshot.Entry) bool {
+		return l.add(func(to []byte) []byte { return append(to, snapshot.ContentOf[snapshot.Tool](e).Plain...) })
+	})
+	return l.endByOffset(c.snapshot.Count(v1alpha1.KindAITool, c.tenant())), nil
+}
+
+// listAgents serves a page of the deployment's agents by page and per_page.
+func (a *API) listAgents(c *call) (reply, error) {
+	q := c.query()
+	number := q.integer("page", 1, 1)
+	size := min(q.integer("per_page", 1, defaultPerPage), maxPerPage)
+	active := q.flag("is_active")
+	if err := q.err(); err != nil {
+		return reply{}, err
+	}
+	l := listing{limit: int(size)}
+	total := countAgents(c, active)
+	l.begin("{")
+	l.integer(`"total":`, int64(total))
+	l.integer(`,"page":`, number)
+	l.integer(`,"per_page":`, size)
+	l.integer(`,"total_pages":`, (int64(total)+size-1)/size)
+	*l.out = append(*l.out, `,"data":[`...)
+	if number-1 <= int64(total)/size { // beyond the end the page is empty, and the product might not fit
+		l.offset = int((number - 1) * size)
+		addAgents(c, active, "", &l)
+	}
+	return l.end(`]}`), nil
+}
+
+// listAgentsByOffset serves a page of the deployment's agents by limit and offset, with a search in their texts.
+func (a *API) listAgentsByOffset(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	active := q.flag("is_active")
+	search, _ := q.text("search")
+	if err := q.err(); err != nil {
+		return reply{}, err
+	}
+	search = strings.ToLower(text.Normal(search))
+	// A search counts what it finds; else the number is known.
+	l := listing{limit: limit, offset: offset, whole: search != ""}
+	l.begin(`{"data":[`)
+	addAgents(c, active, search, &l)
+	total := l.seen
+	if search == "" {
+		total = countAgents(c, active)
+	}
+	return l.endByOffset(total), nil
+}
+
+// listToolsOfAgent serves the tools of an agent.
+func (a *API) listToolsOfAgent(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	if err := q.err(); err != nil {
+		return reply{}, err
+	}
+	id, err := ids.Parse(c.r.PathValue("agent_id"))
+	agent, found := c.snapshot.ByID(v1alpha1.KindAIAgent, c.tenant(), id)
+	if err != nil || !found {
+		return reply{}, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+			Pointer: ":agent_id", Message: "is the id of no agent of the deployment: list them to see which there are"}}}
+	}
+	var size, skip *int
+	l := listing{limit: len(snapshot.ContentOf[snapshot.Agent](agent).Tools), whole: true}
+	if q.has("limit") || q.has("offset") { // neither: all of them
+		l.limit, l.offset = limit, offset
+		size, skip = &limit, &offset
+	}
+	l.begin(`{"data":[`)
+	for _, tool := range c.snapshot.Tools(agent) {
+		l.add(func(to []byte) []byte {
+			return snapshot.AppendObject(to, c.principal.Deployment.ID, snapshot.ContentOf[snapshot.Tool](tool).InAgent)
+		})
+	}
+	l.more(l.seen)
+	*l.out = appendNullable(append(*l.out, `,"limit":`...), size)
+	*l.out = appendNullable(append(*l.out, `,"offset":`...), skip)
+	return l.end("}"), nil
+}
+
+func appendNullable(to []byte, n *int) []byte {
+	if n == nil {
+		return append(to, "null"...)
+	}
+	return strconv.AppendInt(to, int64(*n), 10)
+}
+
+func countAgents(c *call, active *bool) int {
+	all := c.snapshot.Count(v1alpha1.KindAIAgent, c.tenant())
+	switch {
+	case active == nil:
+		return all
+	case *active:
+		return c.snapshot.CountActiveAgents(c.tenant())
+	}
+	return all - c.snapshot.CountActiveAgents(c.tenant())
+}
+
+// addAgents adds the agents that fit to a listing.
+func addAgents(c *call, active *bool, search string, l *listing) {
+	c.snapshot.List(v1alpha1.KindAIAgent, c.tenant(), func(e *snapshot.Entry) bool {
+		agent := snapshot.ContentOf[snapshot.Agent](e)
+		if active != nil && agent.Active != *active {
+			return true
+		}
+		if search != "" && !strings.Contains(strings.ToLower(agent.Name), search) && !strings.Contains(strings.ToLower(agent.Description), search) {
+			return true
+		}
+		return l.add(func(to []byte) []byte { return c.snapshot.AppendAgent(to, e) })
+	})
+}

@@ -1,0 +1,78 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// recentEntries is how many sign-ups and sign-ins a summary lists.
+	recentEntries = 10
+	// analyticsTimeout bounds the count, below the time a client has for reading the answer.
+	analyticsTimeout = 20 * time.Second
+)
+
+// getAnalytics serves the summary of a period.
+func (a *API) getAnalytics(c *call) (reply, error) {
+	period, faults := parsePeriod(c.r.URL.Query())
+	if faults != nil {
+		return reply{}, apierror.Invalid(faults...)
+	}
+	summary, err := a.summarize(c, period, periodBefore(period), recentEntries)
+	if err != nil {
+		return reply{}, err
+	}
+	return object(analyticsView(period, summary)), nil
+}
+
+func (a *API) summarize(c *call, period, before people.Period, recent int) (people.Summary, error) {
+	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
+	defer cancel()
+	summary, err := a.People.Summarize(ctx, c.tenant(), period, before, recent)
+	return summary, storeAway(err)
+}
+
+func storeAway(err error) error {
+	if errors.Is(err, store.ErrUnavailable) {
+		return apierror.Unavailable(err, "the store cannot be asked at the moment: try again")
+	}
+	return err
+}
+
+func analyticsView(period people.Period, s people.Summary) openapi.AnalyticsSummary {
+	view := openapi.AnalyticsSummary{
+		UniqueSignins: s.Period.SignInUsers, Signups: s.Period.SignUps,
+		OrganizationsCreated: s.Period.Organizations, WorkspacesCreated: s.Period.Workspaces, TotalSignups: s.SignUps,
+		UniqueSigninsChange:        percentChange(s.Period.SignInUsers, s.Before.SignInUsers),
+		SignupsChange:              percentChange(s.Period.SignUps, s.Before.SignUps),
+		OrganizationsCreatedChange: percentChange(s.Period.Organizations, s.Before.Organizations),
+		WorkspacesCreatedChange:    percentChange(s.Period.Workspaces, s.Before.Workspaces),
+		DailyMetrics:               []openapi.AnalyticsDay{}, RecentSignups: []openapi.RecentSignUp{}, RecentSignins: []openapi.RecentSignIn{},
+	}
+	for _, d := range daysOf(period, s.Days) {
+		view.DailyMetrics = append(view.DailyMetrics, openapi.AnalyticsDay{Day: d.Start.Format(time.DateOnly), Signins: d.SignInUsers, Signups: d.SignUps})
+	}
+	for _, e := range s.RecentSignUps {
+		view.RecentSignups = append(view.RecentSignups, openapi.RecentSignUp{
+			UserId: ids.Format(e.User), Email: e.Email, FirstName: e.FirstName, LastName: e.LastName, SignedUpAt: e.At, Method: e.Method,
+			Name: fullName(e), Date: e.At,
+		})
+	}
+	for _, e := range s.RecentSignIns {
+		view.RecentSignins = append(view.RecentSignins, openapi.RecentSignIn{
+			UserId: ids.Format(e.User), UserEmail: e.Email, SignedInAt: e.At, Method: e.Method, IpAddress: e.Address, UserAgent: e.UserAgent,
+			Email: e.Email, Name: fullName(e), Date: e.At,
+		})
+	}
+	return view
+}
+
+func fullName(e people.Recent) string { return strings.TrimSpace(e.FirstName + " " + e.LastName) }

@@ -1,0 +1,177 @@
+// Package backend serves the backend API: one listener, every request through the same order of checks, writes of configuration
+// landing on the custom resources, those of people in the store.
+package backend
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// Options are what an API needs.
+type Options struct {
+	Snapshots *snapshot.Follower
+	// Kubernetes is the client writes go through.
+	Kubernetes Kubernetes
+	// LiveReads admits reads of resources for their conditions; nil: its own.
+	LiveReads *LiveReads
+	// Authenticator tells who a request comes from.
+	Authenticator *credential.Authenticator
+	// Limiter limits the requests of API keys by their schemes.
+	Limiter *limits.Limiter
+	// MaxStaleness turns authenticated requests into 503 when the snapshot was not known to be current for longer; 0: never.
+	MaxStaleness time.Duration
+	Clock        func() time.Time
+	Log          logr.Logger
+	Metrics      *httpapi.Metrics
+	// People is where users and organizations live, with what analytics counts and the audit of every write.
+	People people.Store
+	// Hasher hashes the passwords of users that backends create.
+	Hasher *password.Hasher
+	// Random makes ids and salts.
+	Random io.Reader
+	// OnImported, where set, is called with the deployment of each import that was completed.
+	OnImported func(deployment string)
+
+	// patience is how long a write waits to be in force here; 0: syncPatience.
+	patience time.Duration
+}
+
+// API implements the operations of the OpenAPI document.
+type API struct {
+	Options
+	writer   *writer
+	bindings *limits.Bindings
+	// builtIn are the permissions that the operations ask for, sorted.
+	builtIn []string
+	// started is when this server began to count what rules decide.
+	started time.Time
+}
+
+// New returns the handler of the backend listener.
+func New(opts Options) (http.Handler, error) {
+	document, err := openapi.Load()
+	if err != nil {
+		return nil, err
+	}
+	opts.LiveReads = cmp.Or(opts.LiveReads, NewLiveReads(opts.Clock))
+	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limits.NewBindings(opts.Limiter), writer: &writer{
+		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
+	}}
+	pipeline, err := newPipeline(api)
+	if err != nil {
+		return nil, err
+	}
+	documented, served := document.Routes(), api.operations()
+	for _, needs := range documented {
+		api.builtIn = append(api.builtIn, needs.Permissions...)
+	}
+	slices.Sort(api.builtIn)
+	api.builtIn = slices.Compact(api.builtIn)
+	for pattern, needs := range documented {
+		serve, found := served[pattern]
+		if !found {
+			return nil, fmt.Errorf("%s is documented and not served", pattern)
+		}
+		pipeline.handle(pattern, needs, serve)
+	}
+	if len(served) != len(documented) {
+		return nil, fmt.Errorf("%d operations are served, and %d documented", len(served), len(documented))
+	}
+	return pipeline, pipeline.handlePages(document)
+}
+
+// operations are what serves each documented operation. The document says what each needs of a request.
+func (a *API) operations() map[string]operation {
+	return map[string]operation{
+		"GET /analytics":              a.getAnalytics,
+		"GET /analytics/export":       a.exportAnalytics,
+		"GET /analytics/verification": a.verifyAnalytics,
+
+		"GET /audit": a.listAudit,
+
+		"GET /decisions/summary": a.summarizeDecisions,
+
+		"GET /resources": a.listResources,
+
+		"GET /api-auth/rate-limit-schemes":           a.listSchemes,
+		"POST /api-auth/rate-limit-schemes":          a.createScheme,
+		"GET /api-auth/rate-limit-schemes/{slug}":    a.getScheme,
+		"PATCH /api-auth/rate-limit-schemes/{slug}":  a.updateScheme,
+		"DELETE /api-auth/rate-limit-schemes/{slug}": a.deleteScheme,
+
+		"GET /api-auth/apps":                          a.listAuthApps,
+		"POST /api-auth/apps":                         a.createAuthApp,
+		"GET /api-auth/apps/{slug}":                   a.getAuthApp,
+		"PATCH /api-auth/apps/{slug}":                 a.updateAuthApp,
+		"DELETE /api-auth/apps/{slug}":                a.deleteAuthApp,
+		"GET /api-auth/apps/{slug}/keys":              a.listKeys,
+		"POST /api-auth/apps/{slug}/keys":             a.createKey,
+		"GET /api-auth/apps/{slug}/keys/{id}":         a.getKey,
+		"PATCH /api-auth/apps/{slug}/keys/{id}":       a.updateKey,
+		"POST /api-auth/apps/{slug}/keys/{id}/rotate": a.rotateKey,
+		"POST /api-auth/apps/{slug}/keys/{id}/revoke": a.revokeKey,
+
+		"GET /imports/{file}":          a.getImport,
+		"POST /imports/{file}/batches": a.importBatch,
+
+		"GET /oauth/apps":                                                                      a.listOAuthApps,
+		"GET /oauth/apps/{oauth_app_slug}":                                                     a.getOAuthApp,
+		"PATCH /oauth/apps/{oauth_app_slug}/scopes/{scope}":                                    a.updateScope,
+		"POST /oauth/apps/{oauth_app_slug}/scopes/{scope}/archive":                             a.archiveScope,
+		"POST /oauth/apps/{oauth_app_slug}/scopes/{scope}/unarchive":                           a.unarchiveScope,
+		"GET /oauth/apps/{oauth_app_slug}/clients":                                             a.listOAuthClients,
+		"POST /oauth/apps/{oauth_app_slug}/clients":                                            a.createOAuthClient,
+		"PATCH /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}":                         a.updateOAuthClient,
+		"DELETE /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}":                        a.deleteOAuthClient,
+		"POST /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}/rotate-secret":            a.rotateOAuthClientSecret,
+		"GET /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}/grants":                    a.listGrantsOfOAuthClient,
+		"POST /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}/grants/{grant_id}/revoke": a.revokeOAuthGrant,
+		"GET /oauth/apps/{oauth_app_slug}/grants":                                              a.listOAuthGrants,
+		"POST /oauth/apps/{oauth_app_slug}/grants/{grant_id}/revoke":                           a.revokeOAuthGrant,
+		"GET /oauth/apps/{oauth_app_slug}/signing-keys":                                        a.listOAuthSigningKeys,
+		"POST /oauth/apps/{oauth_app_slug}/signing-keys/rotate":                                a.rotateOAuthSigningKeys,
+		"PATCH /deployments/{deployment_id}/oauth/apps/{oauth_app_slug}/scopes/{scope}":        a.updateScopeOfDeployment,
+
+		"GET /ai-tools":                   a.listTools,
+		"GET /ai/tools":                   a.listTools,
+		"GET /ai-tools/{tool_id}":         a.getTool,
+		"GET /ai/tools/{tool_id}":         a.getToolMerged,
+		"GET /ai-agents":                  a.listAgents,
+		"GET /ai/agents":                  a.listAgentsByOffset,
+		"GET /ai/agents/{agent_id}/tools": a.listToolsOfAgent,
+
+		"GET /settings/b2b-settings":   a.getB2BSettings,
+		"GET /settings/b2b":            a.getB2BSettings,
+		"PATCH /settings/b2b-settings": a.updateB2BSettings,
+		"PATCH /settings/b2b":          a.updateB2BSettings,
+
+		"GET /users":                                a.listUsers,
+		"POST /users":                               a.createUser,
+		"GET /users/{user_id}":                      a.getUser,
+		"PATCH /users/{user_id}":                    a.updateUser,
+		"DELETE /users/{user_id}":                   a.deleteUser,
+		"PUT /users/{user_id}/password":             a.setPassword,
+		"DELETE /users/{user_id}/password":          a.removePassword,
+		"GET /users/{user_id}/sessions":             a.listUserSessions,
+		"POST /users/{user_id}/sessions/revoke-all": a.revokeUserSessions,
+
+		"GET /organizations":                                        a.listOrganizations,
+		"POST /organizations":                                       a.createOrganization,
+		"POST /organizations/{organization_id}/members":             a.addOrganizationMember,
+		"DELETE /organizations/{organization_id}/members/{user_id}": a.removeOrganizationMember,
+	}
+}

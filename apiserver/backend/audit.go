@@ -1,0 +1,49 @@
+package backend
+
+import (
+	"context"
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/tracing"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// auditWithin bounds the audit of a configuration write, which is done by then.
+const auditWithin = 2 * time.Second
+
+// actor is who a request acts for, as the audit names them.
+func (c *call) actor() string {
+	if c.principal.KeyID != "" {
+		return keyActor(c.principal.KeyID)
+	}
+	return "token:" + c.principal.Subject
+}
+
+// keyActor is the key with a public id, as the audit names it.
+func keyActor(id string) string { return "key:" + id }
+
+// address is the client's, "" if it is not known.
+func (c *call) address() string {
+	if client := c.api.Authenticator.Proxies.ClientAddress(c.r); client.IsValid() {
+		return client.String()
+	}
+	return ""
+}
+
+// auditWrite records a change of configuration. The resource is changed already, so a store that is away must not make the request
+// fail: the log has the record then.
+func (c *call) auditWrite(action, object string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), auditWithin)
+	defer cancel()
+	record := people.Audit{At: c.received.UTC().Truncate(time.Microsecond), Actor: c.actor(), Action: action, Object: object, Address: c.address()}
+	err := c.api.People.Change(ctx, c.tenant(), func(tx people.Tx) (err error) {
+		if record.ID, err = ids.New(record.At, c.api.Random); err != nil {
+			return err
+		}
+		return tx.RecordAudit(record)
+	})
+	if err != nil {
+		tracing.Logger(ctx, c.api.Log).Error(err, "A configuration write is in no audit row", "deployment", c.tenant(), "actor", record.Actor, "action", action, "object", object, "request_id", c.id[0])
+	}
+}

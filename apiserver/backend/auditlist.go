@@ -1,0 +1,125 @@
+package backend
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// auditReadWithin bounds the search for records: a filter that fits few of many looks through all of its period.
+	auditReadWithin = 10 * time.Second
+	// auditSettled is the age of a record from which no older one is added: transactions that began before it have ended, and the clocks
+	// of other servers differ by less.
+	auditSettled = time.Minute
+)
+
+// listAudit serves a page of the deployment's audit. The oldest first, records younger than auditSettled are left out, so that a client that
+// goes on from its last record misses none.
+func (a *API) listAudit(c *call) (reply, error) {
+	q := c.query()
+	limit := int(min(q.integer("limit", 1, defaultLimit), maxLimit))
+	filter := people.AuditFilter{Since: q.moment("since"), Until: q.moment("until"), After: q.auditPlace(), OldestFirst: q.oldestFirst()}
+	filter.Actor, _ = q.text("actor")
+	filter.Action, _ = q.text("action")
+	filter.Object, _ = q.text("object")
+	key, _ := q.text("key_id")
+	if !filter.Since.IsZero() && !filter.Until.IsZero() && !filter.Since.Before(filter.Until) {
+		q.fault("until", "must be later than since")
+	}
+	if err := q.err(); err != nil {
+		return reply{}, err
+	}
+	if settled := a.Clock().Add(-auditSettled); filter.OldestFirst && (filter.Until.IsZero() || filter.Until.After(settled)) {
+		filter.Until = settled
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), auditReadWithin)
+	defer cancel()
+	p := c.people()
+	list := openapi.AuditList{Data: []openapi.AuditRecord{}}
+	var found []people.Audit
+	err := peopleError(p.View(ctx, func(u *account.Unit) (err error) {
+		if key != "" {
+			if filter.AnyActor, filter.AnyObject, err = c.keyNames(u, key); err != nil {
+				return err
+			}
+		}
+		found, err = u.ListAudit(filter, limit+1)
+		return err
+	}))
+	if list.HasMore = len(found) > limit; list.HasMore {
+		found = found[:limit]
+		last := found[limit-1]
+		list.NextCursor = optional(strconv.FormatInt(last.At.UnixMicro(), 10) + "-" + ids.Format(last.ID))
+	}
+	for _, record := range found {
+		list.Data = append(list.Data, openapi.AuditRecord{
+			Id: ids.Format(record.ID), At: record.At, Actor: record.Actor, Action: record.Action, Object: record.Object,
+			SessionId: optionalID(record.Session), IpAddress: record.Address,
+		})
+	}
+	return object(list), err
+}
+
+// keyNames returns the actors and objects that records name a key by, from its public id or its id. A deleted key has only the name that was
+// asked for.
+func (c *call) keyNames(u *account.Unit, id string) (actors, objects []string, err error) {
+	actors, objects = []string{keyActor(id)}, []string{"api_key:" + id}
+	if e, found := c.declaredKey(id); found {
+		for _, verifier := range snapshot.ContentOf[document.APIKey](e).Verifiers {
+			actors = append(actors, keyActor(verifier.ID))
+		}
+	}
+	k, found, err := people.FindAPIKey(u, id)
+	if found {
+		actors, objects = append(actors, keyActor(people.KeyID(k.PublicID, k.ID))), append(objects, "api_key:"+ids.Format(k.ID))
+	}
+	return actors, objects, err
+}
+
+// moment reads a parameter that is a time, zero if it was not sent.
+func (q *query) moment(name string) time.Time {
+	sent, ok := q.text(name)
+	if !ok {
+		return time.Time{}
+	}
+	// A "+" that nobody escaped arrives as a blank.
+	at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(sent, " ", "+"))
+	if err != nil || at.Year() < 1970 {
+		q.fault(name, "must be a time with its offset, such as 2026-05-10T12:00:00Z, in 1970 or later")
+		return time.Time{}
+	}
+	return at
+}
+
+// oldestFirst reads the parameter order.
+func (q *query) oldestFirst() bool {
+	order, sent := q.text("order")
+	if sent && order != string(openapi.Asc) && order != string(openapi.Desc) {
+		q.fault("order", "must be asc, the oldest first, or desc, the newest first")
+	}
+	return order == string(openapi.Asc)
+}
+
+// auditPlace reads the parameter cursor of the audit.
+func (q *query) auditPlace() people.AuditPlace {
+	sent, ok := q.text("cursor")
+	if !ok || sent == "" {
+		return people.AuditPlace{}
+	}
+	at, id, _ := strings.Cut(sent, "-")
+	micros, err1 := ids.Parse(at)
+	place, err2 := ids.Parse(id)
+	if err1 != nil || err2 != nil {
+		q.fault("cursor", "must be next_cursor of the page before")
+	}
+	return people.AuditPlace{At: time.UnixMicro(micros), ID: place}
+}

@@ -1,0 +1,210 @@
+package backend
+
+import (
+	"errors"
+	"math"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/translation"
+	"github.com/cardea-iam/cardea/store"
+)
+
+// getB2BSettings serves the deployment's settings; those of a deployment that declares none are the documented ones.
+func (a *API) getB2BSettings(c *call) (reply, error) {
+	content := document.AbsentB2BSettings()
+	if entry, found := c.snapshot.BySlug(v1alpha1.KindB2BSettings, c.tenant(), document.B2BKey); found {
+		content = *snapshot.ContentOf[document.B2BSettings](entry)
+	}
+	return object(b2bSettings(c.snapshot, c.principal.Deployment, content)), nil
+}
+
+// updateB2BSettings merges a request into the deployment's B2BSettings, creating the resource if there is none.
+func (a *API) updateB2BSettings(c *call) (reply, error) {
+	sent, err := readSettingsUpdate(c)
+	if err != nil {
+		return reply{}, err
+	}
+	obj, synced, err := a.mergeSettings(c, settingsKeys(c), sent)
+	if errors.Is(err, errElsewhere) {
+		obj, synced, err = a.createSettings(c, sent)
+	}
+	if err != nil {
+		return reply{}, kubernetesError(err)
+	}
+	current := a.Snapshots.Current()
+	content := translation.B2BSettings(obj)
+	id := store.Identity{Kind: v1alpha1.KindB2BSettings, Namespace: obj.Namespace, Name: obj.Name}
+	if entry, found := current.Get(id); synced && found {
+		content = *snapshot.ContentOf[document.B2BSettings](entry)
+	}
+	return object(b2bSettings(current, c.principal.Deployment, content)).inForce(synced), nil
+}
+
+// mergeSettings merges what was sent into the live resource of the caller's deployment. errElsewhere: there is none.
+func (a *API) mergeSettings(c *call, keys []client.ObjectKey, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
+	return update(c.r.Context(), a.writer, edit[*v1alpha1.B2BSettings]{
+		kind: v1alpha1.KindB2BSettings, keys: keys, override: c.overrides(),
+		plan: func(live *v1alpha1.B2BSettings) ([]change, error) {
+			if live.Spec.DeploymentRef.Name != c.principal.Deployment.Name {
+				return nil, errElsewhere
+			}
+			return sent.changes(live), nil
+		},
+		written: func(obj *v1alpha1.B2BSettings) { c.auditWrite("b2b_settings.updated", "b2b_settings:"+obj.Name) },
+	})
+}
+
+// errSettingsExist: somebody was first to create the deployment's settings.
+var errSettingsExist = errors.New("the settings exist")
+
+// createSettings creates the deployment's B2BSettings with what was sent; if nothing was, nothing is created.
+func (a *API) createSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
+	obj := &v1alpha1.B2BSettings{
+		ObjectMeta: created(c), Spec: v1alpha1.B2BSettingsSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: c.principal.Deployment.Name}},
+	}
+	if len(sent.changes(obj)) == 0 {
+		return obj, true, nil
+	}
+	sent.apply(&obj.Spec)
+	keys := candidates(c, c.principal.Deployment.Name)
+	synced, err := create(c.r.Context(), a, creation[*v1alpha1.B2BSettings]{
+		kind: v1alpha1.KindB2BSettings, obj: obj, keys: keys,
+		taken: func(existing *v1alpha1.B2BSettings) error {
+			if existing.Spec.DeploymentRef.Name == c.principal.Deployment.Name {
+				return errSettingsExist
+			}
+			return nil
+		},
+		written: func(obj *v1alpha1.B2BSettings) { c.auditWrite("b2b_settings.created", "b2b_settings:"+obj.Name) },
+	})
+	if errors.Is(err, errSettingsExist) {
+		return a.mergeSettings(c, keys, sent)
+	}
+	return obj, synced, err
+}
+
+// settingsKeys returns where the deployment's B2BSettings are looked for: where the snapshot knows them, else under the names a creation
+// over HTTP gives them.
+func settingsKeys(c *call) []client.ObjectKey {
+	keys := candidates(c, c.principal.Deployment.Name)
+	if entry, found := c.snapshot.BySlug(v1alpha1.KindB2BSettings, c.tenant(), document.B2BKey); found {
+		keys = append([]client.ObjectKey{{Namespace: entry.Namespace, Name: entry.Name}}, keys...)
+	}
+	return keys
+}
+
+// settingsUpdate is a PATCH of the settings: what was sent. Roles are given as references, a sent null as an empty one.
+type settingsUpdate struct {
+	enabled, allowWorkspaceCreation, requireOrgForSignup *bool
+	defaultWorkspaceLimit                                *int32
+	orgRole, workspaceRole                               *v1alpha1.MembershipRoleReference
+}
+
+func readSettingsUpdate(c *call) (*settingsUpdate, error) {
+	o, err := body.Parse(c.body)
+	if err != nil {
+		return nil, err
+	}
+	u := &settingsUpdate{
+		enabled: input.Bool(o, "enabled"), allowWorkspaceCreation: input.Bool(o, "allow_workspace_creation"),
+		requireOrgForSignup: input.Bool(o, "require_org_for_signup"),
+		orgRole:             readRole(o, c, "auto_assign_org_role", v1alpha1.RoleLevelOrganization),
+		workspaceRole:       readRole(o, c, "auto_assign_workspace_role", v1alpha1.RoleLevelWorkspace),
+	}
+	if limit, ok := o.Integer("default_workspace_limit"); ok {
+		if limit < 0 || limit > math.MaxInt32 {
+			o.Fault("default_workspace_limit", "must be from 0 to %d", math.MaxInt32)
+		} else {
+			u.defaultWorkspaceLimit = ptr.To(int32(limit))
+		}
+	}
+	o.Close()
+	return u, o.Err()
+}
+
+// readRole reads the id of a role of a level in the caller's deployment; null is an empty reference.
+func readRole(o *body.Object, c *call, name string, level v1alpha1.RoleLevel) *v1alpha1.MembershipRoleReference {
+	if o.IsNull(name) {
+		return &v1alpha1.MembershipRoleReference{}
+	}
+	sent, ok := o.String(name)
+	if !ok {
+		return nil
+	}
+	id, err := ids.Parse(sent)
+	if err != nil {
+		o.Fault(name, "must be the id of a role: a decimal integer from 1 to 9223372036854775807, as a string")
+		return nil
+	}
+	entry, found := c.snapshot.ByID(v1alpha1.KindMembershipRole, c.tenant(), id)
+	if !found || snapshot.ContentOf[document.MembershipRole](entry).Level != string(level) {
+		o.Fault(name, "is the id of no role of level %s in the deployment: choose one that is", level)
+		return nil
+	}
+	return &v1alpha1.MembershipRoleReference{Name: entry.Name}
+}
+
+// changes returns what must be written for live settings to have the sent values.
+func (u *settingsUpdate) changes(obj *v1alpha1.B2BSettings) []change {
+	now := translation.B2BSettings(obj)
+	var changes []change
+	add := func(sent bool, field, path string, value any) {
+		if sent {
+			changes = append(changes, change{field: field, path: path, value: value})
+		}
+	}
+	add(u.enabled != nil && *u.enabled != now.Enabled, "/enabled", "enabled", u.enabled)
+	add(u.allowWorkspaceCreation != nil && *u.allowWorkspaceCreation != now.AllowWorkspaceCreation,
+		"/allow_workspace_creation", "allowWorkspaceCreation", u.allowWorkspaceCreation)
+	add(u.defaultWorkspaceLimit != nil && int64(*u.defaultWorkspaceLimit) != now.DefaultWorkspaceLimit,
+		"/default_workspace_limit", "defaultWorkspaceLimit", u.defaultWorkspaceLimit)
+	add(u.requireOrgForSignup != nil && *u.requireOrgForSignup != now.RequireOrgForSignup,
+		"/require_org_for_signup", "requireOrgForSignup", u.requireOrgForSignup)
+	add(u.orgRole != nil && u.orgRole.Name != now.OrgRole, "/auto_assign_org_role", "autoAssignOrgRoleRef", roleValue(u.orgRole))
+	add(u.workspaceRole != nil && u.workspaceRole.Name != now.WorkspaceRole, "/auto_assign_workspace_role", "autoAssignWorkspaceRoleRef", roleValue(u.workspaceRole))
+	return changes
+}
+
+// roleValue is what to write for a sent role: nil deletes the reference.
+func roleValue(ref *v1alpha1.MembershipRoleReference) any {
+	if ref == nil || ref.Name == "" {
+		return nil
+	}
+	return ref
+}
+
+// apply sets what was sent in a new resource.
+func (u *settingsUpdate) apply(spec *v1alpha1.B2BSettingsSpec) {
+	spec.Enabled, spec.AllowWorkspaceCreation, spec.RequireOrgForSignup = u.enabled, u.allowWorkspaceCreation, u.requireOrgForSignup
+	spec.DefaultWorkspaceLimit = u.defaultWorkspaceLimit
+	if u.orgRole != nil && u.orgRole.Name != "" {
+		spec.AutoAssignOrgRoleRef = u.orgRole
+	}
+	if u.workspaceRole != nil && u.workspaceRole.Name != "" {
+		spec.AutoAssignWorkspaceRoleRef = u.workspaceRole
+	}
+}
+
+// b2bSettings is the served form: roles by id, null where there is none that is served.
+func b2bSettings(s *snapshot.Snapshot, deployment *snapshot.Entry, content document.B2BSettings) openapi.B2BSettings {
+	role := func(name string) *string {
+		entry, found := s.Get(store.Identity{Kind: v1alpha1.KindMembershipRole, Namespace: deployment.Namespace, Name: name})
+		if name == "" || !found {
+			return nil
+		}
+		return ptr.To(ids.Format(entry.ID))
+	}
+	return openapi.B2BSettings{
+		Enabled: content.Enabled, AllowWorkspaceCreation: content.AllowWorkspaceCreation, DefaultWorkspaceLimit: content.DefaultWorkspaceLimit,
+		RequireOrgForSignup: content.RequireOrgForSignup, AutoAssignOrgRole: role(content.OrgRole), AutoAssignWorkspaceRole: role(content.WorkspaceRole),
+	}
+}

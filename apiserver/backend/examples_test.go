@@ -1,0 +1,174 @@
+package backend
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/internal/apikey"
+)
+
+// Every operation is asked as the document's examples show, and answers as they show: the bodies and the required parameters of the
+// example, in the world that the examples are of.
+func TestTheDocumentsExamplesAreTrue(t *testing.T) {
+	contract, err := openapi.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern := range contract.Routes() {
+		t.Run(pattern, func(t *testing.T) {
+			t.Parallel()
+			method, path, _ := strings.Cut(pattern, " ")
+			item := contract.Spec().Paths.Find(path)
+			op := item.GetOperation(method)
+			expectExample(t, pattern, op, exampleWorld(t), method, exampleURL(t, path, slices.Concat(op.Parameters, item.Parameters)))
+		})
+	}
+}
+
+// exampleURL fills a path with the examples of its parameters, and asks what must be asked.
+func exampleURL(t *testing.T, path string, parameters openapi3.Parameters) string {
+	t.Helper()
+	asked := url.Values{}
+	for _, ref := range parameters {
+		p := ref.Value
+		switch {
+		case p.Example == nil && p.Required:
+			t.Errorf("the parameter %s has no example", p.Name)
+		case p.Example == nil:
+		case p.In == "path":
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(fmt.Sprint(p.Example)))
+		case p.In == "query":
+			asked.Set(p.Name, fmt.Sprint(p.Example))
+		}
+	}
+	if len(asked) > 0 {
+		path += "?" + asked.Encode()
+	}
+	return path
+}
+
+func exampleBody(t *testing.T, op *openapi3.Operation) string {
+	t.Helper()
+	if op.RequestBody == nil {
+		return ""
+	}
+	if lines := op.RequestBody.Value.Content.Get(openapi.MediaTypeLines); lines != nil {
+		return lines.Examples["typical"].Value.Value.(string)
+	}
+	raw, err := json.Marshal(op.RequestBody.Value.Content.Get("application/json").Examples["typical"].Value.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func expectExample(t *testing.T, pattern string, op *openapi3.Operation, world served, method, target string) {
+	t.Helper()
+	answer := world.send(method, target, exampleBody(t, op))
+	documented := op.Responses.Status(answer.Code)
+	if documented == nil || answer.Code >= 300 {
+		t.Fatalf("%s: %d %s", target, answer.Code, answer.Body)
+	}
+	if answer.Code == http.StatusNoContent {
+		return
+	}
+	media := documented.Value.Content.Get("application/json")
+	var body any
+	if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil {
+		t.Fatal(err)
+	}
+	if err := media.Schema.Value.VisitJSON(body, openapi3.VisitAsResponse()); err != nil {
+		t.Errorf("%v\n%s", err, answer.Body)
+	}
+	hideSecret(t, body)
+	got, want := indented(t, body), indented(t, media.Examples["typical"].Value.Value)
+	if got != want {
+		t.Errorf("the example is not the answer:\n%s\nbut:\n%s", want, got)
+		if folder := os.Getenv("EXAMPLES_TO"); folder != "" {
+			_ = os.WriteFile(folder+"/"+op.OperationID+".json", []byte(got), 0o600)
+		}
+	}
+}
+
+// hideSecret replaces a key that is one by what the document shows for it: a real one would alarm whoever scans for them.
+func hideSecret(t *testing.T, body any) {
+	t.Helper()
+	object, ok := body.(map[string]any)
+	if !ok {
+		return
+	}
+	for _, member := range []string{"secret", "client_secret"} {
+		secret, ok := object[member].(string)
+		if !ok {
+			continue
+		}
+		if _, err := apikey.Read(secret); err != nil {
+			t.Errorf("the %s is no key: %v", member, err)
+		}
+		prefix, _, _ := strings.Cut(secret, "_")
+		object[member] = prefix + "_EXAMPLE0000000000000000000000000000000000000000000000000"
+	}
+}
+
+func indented(t *testing.T, value any) string {
+	t.Helper()
+	raw, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// Every operation refuses who shows no credential as the document shows, and what is nowhere as it says.
+func TestTheDocumentsRefusalsAreTrue(t *testing.T) {
+	contract, err := openapi.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	world := exampleWorld(t)
+	for pattern := range contract.Routes() {
+		method, path, _ := strings.Cut(pattern, " ")
+		item := contract.Spec().Paths.Find(path)
+		op := item.GetOperation(method)
+		parameters := slices.Concat(op.Parameters, item.Parameters)
+		stranger := world
+		stranger.key = "ck_0"
+		refused := stranger.send(method, exampleURL(t, path, parameters), exampleBody(t, op))
+		expectRefusal(t, pattern, op, refused, 401)
+		if limit := parameters.GetByInAndName("query", "limit"); limit != nil && op.Responses.Status(400) != nil {
+			target := exampleURL(t, path, parameters)
+			separator := "?"
+			if strings.Contains(target, "?") {
+				separator = "&"
+			}
+			expectRefusal(t, pattern, op, world.send(method, target+separator+"limit=0", ""), 400)
+		}
+	}
+}
+
+func expectRefusal(t *testing.T, pattern string, op *openapi3.Operation, answer *httptest.ResponseRecorder, status int) {
+	t.Helper()
+	if answer.Code != status {
+		t.Errorf("%s: %d %s", pattern, answer.Code, answer.Body)
+		return
+	}
+	var got map[string]any
+	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := op.Responses.Status(status).Value.Content.Get("application/json").Examples["typical"].Value.Value.(map[string]any)
+	got["request_id"] = want["request_id"]
+	if a, b := indented(t, got), indented(t, want); a != b {
+		t.Errorf("%s: the example of %d is not the answer:\n%s\nbut:\n%s", pattern, status, b, a)
+	}
+}

@@ -1,0 +1,145 @@
+package backend
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// keyView is the served form of a key of the store.
+func (p *peopleRequest) keyView(u *account.Unit, k people.APIKey) (openapi.ApiKey, error) {
+	organization, workspace, err := u.KeyRoles(k)
+	if err != nil {
+		return openapi.ApiKey{}, err
+	}
+	served := openapi.ApiKey{
+		Id: ids.Format(k.ID), KeyId: optional(people.KeyID(k.PublicID, k.ID)), DeploymentId: ids.Format(p.c.principal.Deployment.ID), AppSlug: k.App, Name: k.Name, KeyPrefix: k.Prefix, KeySuffix: k.Suffix,
+		Permissions: listed(k.Permissions), OrgRolePermissions: organization, WorkspaceRolePermissions: workspace, Metadata: []byte("{}"),
+		OwnerUserId: optionalID(k.Owner), OrganizationId: optionalID(k.Organization), WorkspaceId: optionalID(k.Workspace),
+		RateLimitSchemeSlug: optional(k.Scheme), ExpiresAt: optionalTime(k.EndsAt()), LastUsedAt: optionalTime(k.LastUsedAt), IsActive: k.Active(p.Now),
+		CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, RevokedAt: optionalTime(k.RevokedAt), RevokedReason: optional(k.RevokedReason),
+		RotatedFrom: optionalID(k.RotatedFrom), Source: openapi.ApiKeySourceRuntime,
+	}
+	if len(k.Metadata) > 0 {
+		served.Metadata = k.Metadata
+	}
+	return served, nil
+}
+
+// declaredView is the served form of a key that a resource declares.
+func (c *call) declaredView(e *snapshot.Entry, app *snapshot.App) openapi.ApiKey {
+	content := snapshot.ContentOf[document.APIKey](e)
+	served := openapi.ApiKey{
+		Id: ids.Format(e.ID), DeploymentId: ids.Format(c.principal.Deployment.ID), AppSlug: app.Slug, Name: content.Name, KeyPrefix: app.EffectiveKeyPrefix(),
+		Permissions: listed(content.Permissions), OrgRolePermissions: []string{}, WorkspaceRolePermissions: []string{}, Metadata: []byte("{}"),
+		CreatedAt: e.Meta.CreatedAt.UTC(), UpdatedAt: e.Meta.UpdatedAt.UTC(), Source: openapi.ApiKeySourceDeclared, Resource: &e.Name,
+	}
+	if len(content.Verifiers) > 0 {
+		current := content.Verifiers[0]
+		served.KeyId = &current.ID
+		served.KeySuffix, served.ExpiresAt = current.Last4, current.ExpiresAt
+		served.IsActive = current.ExpiresAt == nil || c.received.Before(*current.ExpiresAt)
+	}
+	if content.Scheme != "" {
+		served.RateLimitSchemeSlug = optional(c.schemeSlug(e.Namespace, content.Scheme))
+	}
+	return served
+}
+
+// declaredOf are those of a kind that resources declare for an app, the newest first.
+func (c *call) declaredOf(app *snapshot.Entry, kind string) []*snapshot.Entry {
+	declared := slices.DeleteFunc(c.snapshot.Referrers(app.Identity), func(e *snapshot.Entry) bool { return e.Kind != kind })
+	slices.SortFunc(declared, func(a, b *snapshot.Entry) int {
+		return cmp.Or(b.Meta.CreatedAt.Compare(a.Meta.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return declared
+}
+
+// declaredKey returns the tenant's key that a resource declares under a public id, of which a rotated key has two, or under its own id.
+func (c *call) declaredKey(id string) (*snapshot.Entry, bool) {
+	if key, found := c.snapshot.APIKey(id); found && key.Entry.Deployment == c.tenant() {
+		return key.Entry, true
+	}
+	number, err := ids.Parse(id)
+	if err != nil {
+		return nil, false
+	}
+	return c.snapshot.ByID(v1alpha1.KindAPIKey, c.tenant(), number)
+}
+
+// withSecret is a key that was just made.
+func withSecret(key openapi.ApiKey, secret apikey.Key) openapi.ApiKeyWithSecret {
+	return openapi.ApiKeyWithSecret{Key: key, Secret: secret.Plain()}
+}
+
+// keyCursor is where a list of keys goes on: after a declared key, or after one of the store, 0: at the beginning.
+type keyCursor struct {
+	declared bool
+	id       int64
+}
+
+func (k keyCursor) String() string {
+	if k.declared {
+		return "d" + ids.Format(k.id)
+	}
+	return "r" + ids.Format(k.id)
+}
+
+// keyCursor reads the parameter cursor.
+func (q *query) keyCursor() (at keyCursor) {
+	sent, ok := q.text("cursor")
+	if !ok || sent == "" {
+		return keyCursor{declared: true}
+	}
+	id, err := ids.Parse(strings.TrimLeft(sent, "dr"))
+	if err != nil || sent[1:] != ids.Format(id) {
+		q.fault("cursor", "must be next_cursor of the page before")
+	}
+	return keyCursor{declared: sent[0] == 'd', id: id}
+}
+
+// id reads a parameter that is an id, 0 if it was not sent.
+func (q *query) id(name string) int64 {
+	sent, ok := q.text(name)
+	if !ok {
+		return 0
+	}
+	id, err := ids.Parse(sent)
+	if err != nil {
+		q.fault(name, "must be an id: a decimal integer from 1 to 9223372036854775807")
+	}
+	return id
+}
+
+func listed(names []string) []string { return append([]string{}, names...) }
+
+func optionalID(id int64) *string {
+	if id == 0 {
+		return nil
+	}
+	return optional(ids.Format(id))
+}
+
+func optionalTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// isDeclared refuses to change a key that a resource declares.
+func isDeclared(e *snapshot.Entry) error {
+	return &apierror.Error{Status: 409, Faults: []apierror.Fault{{
+		Message: "the key is declared by the APIKey \"" + e.Name + "\": change that resource", ResourcePath: "spec"}}}
+}

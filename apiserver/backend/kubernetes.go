@@ -1,0 +1,102 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+)
+
+// Kubernetes is what writes need of the Kubernetes API. Reads are live: a server caches no resources.
+type Kubernetes interface {
+	Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
+	Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error
+	Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error
+	Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error
+}
+
+// patient is a Kubernetes API that is asked again while it forbids: right after its start it does not know anybody's roles yet. What is
+// forbidden was not done.
+type patient struct{ api Kubernetes }
+
+// forbidden is how long that goes on: 1.5 s in five tries.
+var forbidden = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 5}
+
+func (p patient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return p.try(ctx, func() error { return p.api.Get(ctx, key, obj, opts...) })
+}
+
+func (p patient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	return p.try(ctx, func() error { return p.api.Create(ctx, obj, opts...) })
+}
+
+func (p patient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return p.try(ctx, func() error { return p.api.Patch(ctx, obj, patch, opts...) })
+}
+
+func (p patient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	return p.try(ctx, func() error { return p.api.Delete(ctx, obj, opts...) })
+}
+
+func (p patient) try(ctx context.Context, do func() error) (err error) {
+	_ = wait.ExponentialBackoffWithContext(ctx, forbidden, func(context.Context) (bool, error) {
+		err = do()
+		return !apierrors.IsForbidden(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), nil
+	})
+	if err == nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// refusal is the operator's word that it will not put a resource into force.
+type refusal struct {
+	reason, message string
+}
+
+func (r *refusal) Error() string { return r.reason + ": " + r.message }
+
+// answer turns a refusal into an answer: what another resource has already, and what there is no room for, is a 409, anything else the
+// sender's fault.
+func (r *refusal) answer() *apierror.Error {
+	switch r.reason {
+	case v1alpha1.ReasonConflict, v1alpha1.ReasonSuperseded, v1alpha1.ReasonTooMany:
+		return apierror.New(http.StatusConflict, "%s", r.message)
+	}
+	return apierror.New(http.StatusBadRequest, "%s", r.message)
+}
+
+// kubernetesError turns an error of the Kubernetes API into an answer. What is an answer passes through.
+func kubernetesError(err error) error {
+	var refused *refusal
+	switch {
+	case err == nil || apierror.Is(err):
+		return err
+	case errors.As(err, &refused):
+		return refused.answer()
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return apierror.New(http.StatusBadRequest, "the Kubernetes API refuses the change: %s", statusMessage(err))
+	case apierrors.IsConflict(err):
+		return apierror.New(http.StatusConflict, "others changed the resource meanwhile: read it and try again")
+	case apierrors.IsForbidden(err):
+		return apierror.Unavailable(err, "the Kubernetes API forbids the change: it may still be starting, or the server's rights or a namespace that is being deleted stand in the way; try again, and read before retrying")
+	}
+	return apierror.Unavailable(err, "the Kubernetes API is out of reach: the change may still be applied, so read before retrying")
+}
+
+func statusMessage(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Message != "" {
+		return status.Status().Message
+	}
+	return fmt.Sprint(err)
+}

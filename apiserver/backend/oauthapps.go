@@ -1,0 +1,199 @@
+package backend
+
+import (
+	"errors"
+	"net/http"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/translation"
+	"github.com/cardea-iam/cardea/store"
+)
+
+// listOAuthApps serves the deployment's OAuth apps with their scopes.
+func (a *API) listOAuthApps(c *call) (reply, error) {
+	list := openapi.OAuthAppList{Apps: []openapi.OAuthApp{}}
+	c.snapshot.List(v1alpha1.KindOAuthApp, c.tenant(), func(e *snapshot.Entry) bool {
+		list.Apps = append(list.Apps, oauthApp(c.snapshot, e, nil))
+		return true
+	})
+	return object(list), nil
+}
+
+// getOAuthApp serves one OAuth app with its scopes.
+func (a *API) getOAuthApp(c *call) (reply, error) {
+	app, err := findOAuthApp(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return object(oauthApp(c.snapshot, app, nil)), nil
+}
+
+func findOAuthApp(c *call) (*snapshot.Entry, error) {
+	app, found := c.snapshot.BySlug(v1alpha1.KindOAuthApp, c.tenant(), c.r.PathValue("oauth_app_slug"))
+	if !found {
+		return nil, noSuchOAuthApp()
+	}
+	return app, nil
+}
+
+// updateScopeOfDeployment is updateScope under the path that names the deployment, which must be the credential's.
+func (a *API) updateScopeOfDeployment(c *call) (reply, error) {
+	if c.r.PathValue("deployment_id") == ids.Format(c.principal.Deployment.ID) {
+		return a.updateScope(c)
+	}
+	// The body's faults come before the objects': a stranger learns nothing from their order.
+	if _, err := readScopeUpdate(c.body); err != nil {
+		return reply{}, err
+	}
+	return reply{}, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+		Pointer: ":deployment_id", Message: "is not the credential's deployment: use its own id"}}}
+}
+
+// updateScope changes how a scope is displayed, and answers with its app.
+func (a *API) updateScope(c *call) (reply, error) {
+	sent, err := readScopeUpdate(c.body)
+	if err != nil {
+		return reply{}, err
+	}
+	return a.changeScope(c, "oauth_scope.updated", sent.changes)
+}
+
+// archiveScope lets nobody grant a scope any more.
+func (a *API) archiveScope(c *call) (reply, error) {
+	return a.changeScope(c, "oauth_scope.archived", func(live *v1alpha1.OAuthScope) []change {
+		if translation.OAuthScope(live).Archived {
+			return nil
+		}
+		return []change{{path: "archived", value: true}}
+	})
+}
+
+// unarchiveScope lets people grant a scope again.
+func (a *API) unarchiveScope(c *call) (reply, error) {
+	return a.changeScope(c, "oauth_scope.unarchived", func(live *v1alpha1.OAuthScope) []change {
+		if !translation.OAuthScope(live).Archived {
+			return nil
+		}
+		return []change{{path: "archived"}}
+	})
+}
+
+// changeScope makes the changes that a live scope still needs, records the action, and answers with the scope's app.
+func (a *API) changeScope(c *call, action string, changes func(live *v1alpha1.OAuthScope) []change) (reply, error) {
+	app, err := findOAuthApp(c)
+	if err != nil {
+		return reply{}, err
+	}
+	scope := c.r.PathValue("scope")
+	entry, found := c.snapshot.BySlug(v1alpha1.KindOAuthScope, app.Deployment, document.ScopeKey(app.Name, scope))
+	if !found {
+		return reply{}, noSuchScope()
+	}
+	obj, synced, err := update(c.r.Context(), a.writer, edit[*v1alpha1.OAuthScope]{
+		kind: v1alpha1.KindOAuthScope, keys: []client.ObjectKey{{Namespace: entry.Namespace, Name: entry.Name}}, override: c.overrides(),
+		plan: func(live *v1alpha1.OAuthScope) ([]change, error) {
+			if live.Spec.OAuthAppRef.Name != app.Name || live.Spec.Scope != scope {
+				return nil, errElsewhere // created again under the same name, as another scope
+			}
+			return changes(live), nil
+		},
+		written: func(*v1alpha1.OAuthScope) {
+			c.auditWrite(action, "oauth_scope:"+c.r.PathValue("oauth_app_slug")+" "+scope)
+		},
+	})
+	if errors.Is(err, errElsewhere) {
+		return reply{}, noSuchScope()
+	}
+	if err != nil {
+		return reply{}, kubernetesError(err)
+	}
+	current := a.Snapshots.Current()
+	if fresh, found := current.Get(app.Identity); found {
+		app = fresh
+	}
+	if synced {
+		obj = nil
+	}
+	return object(oauthApp(current, app, obj)).inForce(synced), nil
+}
+
+// scopeUpdate is a PATCH of a scope: what was sent.
+type scopeUpdate struct {
+	displayName *v1alpha1.DisplayName
+	description *v1alpha1.Description
+}
+
+func readScopeUpdate(raw []byte) (*scopeUpdate, error) {
+	o, err := body.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	update := &scopeUpdate{
+		displayName: typed[v1alpha1.DisplayName](input.Name(o, "display_name")),
+		description: typed[v1alpha1.Description](input.Description(o, "description")),
+	}
+	o.Close()
+	return update, o.Err()
+}
+
+func (u *scopeUpdate) changes(obj *v1alpha1.OAuthScope) []change {
+	now := translation.OAuthScope(obj)
+	var changes []change
+	if u.displayName != nil && string(*u.displayName) != now.DisplayName {
+		changes = append(changes, change{field: "/display_name", path: "displayName", value: *u.displayName})
+	}
+	if u.description != nil && string(*u.description) != now.Description {
+		c := change{field: "/description", path: "description"}
+		if *u.description != "" {
+			c.value = *u.description
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// oauthApp is the served form of an app with its scopes. A live scope, if given, stands in for what the snapshot says of it.
+func oauthApp(s *snapshot.Snapshot, e *snapshot.Entry, live *v1alpha1.OAuthScope) openapi.OAuthApp {
+	content := snapshot.ContentOf[document.OAuthApp](e)
+	app := openapi.OAuthApp{
+		Id: ids.Format(e.ID), Slug: content.Slug, Name: content.Name, Description: content.Description, LogoUrl: content.LogoURL,
+		Fqdn: content.FQDN, SupportedScopes: []string{}, ScopeDefinitions: []openapi.OAuthScopeDefinition{},
+		AllowDynamicClientRegistration: content.AllowDynamicClientRegistration, IsActive: content.Active,
+		CreatedAt: e.Meta.CreatedAt.UTC(), UpdatedAt: e.Meta.UpdatedAt.UTC(),
+	}
+	for _, entry := range s.Scopes(e) {
+		scope := *snapshot.ContentOf[document.OAuthScope](entry)
+		if live != nil && (store.Identity{Kind: entry.Kind, Namespace: live.Namespace, Name: live.Name}) == entry.Identity {
+			scope = translation.OAuthScope(live)
+		}
+		if entry.Meta.UpdatedAt.After(app.UpdatedAt) {
+			app.UpdatedAt = entry.Meta.UpdatedAt.UTC()
+		}
+		app.SupportedScopes = append(app.SupportedScopes, scope.Scope)
+		app.ScopeDefinitions = append(app.ScopeDefinitions, openapi.OAuthScopeDefinition{
+			Scope: scope.Scope, DisplayName: scope.DisplayName, Description: scope.Description, Archived: scope.Archived,
+			Category: openapi.OAuthScopeDefinitionCategory(scope.Category), OrganizationPermission: scope.OrganizationPermission,
+			WorkspacePermission: scope.WorkspacePermission,
+		})
+	}
+	return app
+}
+
+func noSuchOAuthApp() error {
+	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+		Pointer: ":oauth_app_slug", Message: "names no OAuth app of the deployment: list them to see which there are"}}}
+}
+
+func noSuchScope() error {
+	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+		Pointer: ":scope", Message: "is no scope of the app: send it as one percent-encoded path segment"}}}
+}

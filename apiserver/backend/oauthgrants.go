@@ -1,0 +1,121 @@
+package backend
+
+import (
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// listOAuthGrants serves a page of what people granted an app's clients, the newest first.
+func (a *API) listOAuthGrants(c *call) (reply, error) {
+	q := c.query()
+	filter := people.GrantFilter{User: q.id("user_id")}
+	filter.Client, _ = q.text("client_id")
+	return c.listGrants(q, filter)
+}
+
+// listGrantsOfOAuthClient is listOAuthGrants of the client in the path.
+func (a *API) listGrantsOfOAuthClient(c *call) (reply, error) {
+	q := c.query()
+	return c.listGrants(q, people.GrantFilter{User: q.id("user_id"), Client: c.r.PathValue("oauth_client_id")})
+}
+
+func (c *call) listGrants(q *query, filter people.GrantFilter) (reply, error) {
+	limit := int(min(q.integer("limit", 1, defaultLimit), maxLimit))
+	if filter.Before = q.id("cursor"); len(q.faults) > 0 {
+		return reply{}, q.err()
+	}
+	app, err := findOAuthApp(c)
+	if err != nil {
+		return reply{}, err
+	}
+	filter.App = app.ID
+	list := openapi.OAuthGrantList{Grants: []openapi.OAuthGrant{}}
+	err = c.people().view(func(u *account.Unit) error {
+		if err := c.ofPath(u, app); err != nil {
+			return err
+		}
+		found, err := u.ListGrants(filter, limit+1)
+		list.Grants, list.HasMore, list.NextCursor = list.Grants[:0], len(found) > limit, nil
+		for _, g := range found[:min(len(found), limit)] {
+			list.Grants = append(list.Grants, grantView(g, app))
+		}
+		if list.HasMore {
+			list.NextCursor = optionalID(found[limit-1].ID)
+		}
+		return err
+	})
+	return object(list), err
+}
+
+// ofPath refuses a client in the path that the app does not have; a path without one is right.
+func (c *call) ofPath(u *account.Unit, app *snapshot.Entry) error {
+	id := c.r.PathValue("oauth_client_id")
+	if _, declared := c.declaredClient(app, id); declared || id == "" {
+		return nil
+	}
+	if !consent.MayBeRegistered(id) {
+		return noSuchClient()
+	}
+	_, found, err := u.OAuthClient(app.ID, id)
+	if err == nil && !found {
+		err = noSuchClient()
+	}
+	return err
+}
+
+// revokeOAuthGrant takes back what a person granted, with all tokens that came of it.
+func (a *API) revokeOAuthGrant(c *call) (reply, error) {
+	app, err := findOAuthApp(c)
+	if err != nil {
+		return reply{}, err
+	}
+	id, err := ids.Parse(c.r.PathValue("grant_id"))
+	if err != nil {
+		return reply{}, noSuchGrant()
+	}
+	p := c.people()
+	var served openapi.OAuthGrant
+	err = p.change(func(u *account.Unit) error {
+		g, found, err := u.Grant(id)
+		if err != nil {
+			return err
+		}
+		if of := c.r.PathValue("oauth_client_id"); !found || g.App != app.ID || of != "" && of != g.Client {
+			return noSuchGrant()
+		}
+		deleted, err := u.DeleteGrant(id)
+		if err == nil && !deleted {
+			err = noSuchGrant()
+		}
+		if err != nil {
+			return err
+		}
+		served = grantView(g, app)
+		served.Status, served.RevokedAt, served.UpdatedAt = openapi.OAuthGrantStatusRevoked, &p.Now, p.Now
+		return p.audit(u, "oauth.grant_revoked", "oauth_grant", id)
+	})
+	return object(served), err
+}
+
+func grantView(g people.Grant, app *snapshot.Entry) openapi.OAuthGrant {
+	served := openapi.OAuthGrant{
+		Id: ids.Format(g.ID), ApiAuthAppSlug: snapshot.ContentOf[document.OAuthApp](app).Slug, OauthClientId: g.Client, Resources: listed(g.Resources), Scopes: listed(g.Scopes),
+		Status: openapi.OAuthGrantStatusActive, GrantedByUserId: ids.Format(g.User), OrganizationId: optionalID(g.Organization), WorkspaceId: optionalID(g.Workspace),
+		GrantedAt: g.UpdatedAt, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt,
+	}
+	if len(g.Resources) > 0 {
+		served.Resource = g.Resources[0]
+	}
+	return served
+}
+
+// noSuchGrant is the answer to an id that no grant of the app's clients has.
+func noSuchGrant() error {
+	return &apierror.Error{Status: 404, Faults: []apierror.Fault{{Pointer: ":grant_id", Message: "is the id of no grant that is in force: list them to see which there are"}}}
+}

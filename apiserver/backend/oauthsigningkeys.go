@@ -1,0 +1,122 @@
+package backend
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
+)
+
+// listOAuthSigningKeys serves the public part of the keys that an app signs by, and signed by before.
+func (a *API) listOAuthSigningKeys(c *call) (reply, error) {
+	app, err := findOAuthApp(c)
+	if err != nil {
+		return reply{}, err
+	}
+	keys, err := c.signingKeys(app)
+	return object(openapi.OAuthSigningKeyList{Keys: keys}), err
+}
+
+// rotateOAuthSigningKeys asks the operator for new keys, by the annotation that rotates keys, and answers with those in force.
+func (a *API) rotateOAuthSigningKeys(c *call) (reply, error) {
+	app, err := findOAuthApp(c)
+	if err != nil {
+		return reply{}, err
+	}
+	before := currentKeys(app)
+	if len(before) == 0 {
+		return reply{}, apierror.New(http.StatusConflict, "the app has no signing keys: it issues nothing until the deployment has a frontend host and the operator a --root-key")
+	}
+	obj, err := askForKeys(c.r.Context(), a.writer, app, c.received)
+	if err != nil {
+		return reply{}, err
+	}
+	c.auditWrite("oauth_app.signing_keys_rotated", "oauth_app:"+c.r.PathValue("oauth_app_slug"))
+	synced, err := a.writer.await(c.r.Context(), obj, func(s *snapshot.Snapshot) bool {
+		now, found := s.Get(app.Identity)
+		return found && now.UID == app.UID && !slices.ContainsFunc(currentKeys(now), func(id string) bool { return slices.Contains(before, id) })
+	}, func(v1alpha1.Resource) error { return nil })
+	if err != nil {
+		return reply{}, err
+	}
+	if now, found := a.Snapshots.Current().Get(app.Identity); found {
+		app = now
+	}
+	keys, err := c.signingKeys(app)
+	if err != nil {
+		return reply{}, err
+	}
+	return object(openapi.OAuthSigningKeysRotated{New: keys[0], Keys: keys}).inForce(synced), nil
+}
+
+// currentKeys are the ids of the keys that an app signs by.
+func currentKeys(app *snapshot.Entry) (current []string) {
+	for _, key := range snapshot.ContentOf[document.OAuthApp](app).SigningKeys {
+		if key.ExpiresAt == nil {
+			current = append(current, key.ID)
+		}
+	}
+	return current
+}
+
+// signingKeys are the served form of an app's keys that are not over, those that sign first.
+func (c *call) signingKeys(app *snapshot.Entry) ([]openapi.OAuthSigningKey, error) {
+	served := []openapi.OAuthSigningKey{}
+	for _, key := range snapshot.ContentOf[document.OAuthApp](app).SigningKeys {
+		if key.ExpiresAt != nil && !c.received.Before(*key.ExpiresAt) {
+			continue
+		}
+		var public jose.JSONWebKey
+		if err := public.UnmarshalJSON(key.Public); err != nil {
+			return nil, err
+		}
+		der, err := x509.MarshalPKIXPublicKey(public.Key)
+		if err != nil {
+			return nil, err
+		}
+		view := openapi.OAuthSigningKey{
+			Kid: key.ID, Algorithm: public.Algorithm, Status: openapi.OAuthSigningKeyStatusActive, CreatedAt: key.CreatedAt, ExpiresAt: key.ExpiresAt,
+			PublicKeyPem: string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})),
+		}
+		if key.ExpiresAt != nil {
+			view.Status = openapi.OAuthSigningKeyStatusRetired
+		}
+		served = append(served, view)
+	}
+	return served, nil
+}
+
+// askForKeys sets the annotation that asks the operator for new keys. The change is locked on the app that is meant: one that was created again
+// under its name has keys of its own.
+func askForKeys(ctx context.Context, w *writer, app *snapshot.Entry, at time.Time) (*v1alpha1.OAuthApp, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
+	defer cancel()
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": app.UID, "annotations": map[string]string{v1alpha1.AnnotationRotateAt: at.UTC().Format(time.RFC3339)},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	obj := &v1alpha1.OAuthApp{}
+	obj.SetNamespace(app.Namespace)
+	obj.SetName(app.Name)
+	err = w.kubernetes.Patch(ctx, obj, client.RawPatch(types.MergePatchType, raw), client.FieldOwner(v1alpha1.FieldManagerHTTP))
+	if apierrors.IsNotFound(err) {
+		return nil, noSuchOAuthApp()
+	}
+	return obj, kubernetesError(err)
+}

@@ -1,0 +1,166 @@
+package backend
+
+import (
+	"errors"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// createOrganization creates an organization, with an owner or without one.
+func (a *API) createOrganization(c *call) (reply, error) {
+	p := c.people()
+	if err := p.RequireB2B(); err != nil {
+		return reply{}, peopleError(err)
+	}
+	var name, description string
+	var owner int64
+	err := p.parse(func(o *body.Object) {
+		if o.Require("name") {
+			name = ptr.Deref(input.Name(o, "name"), "")
+		}
+		description, owner = ptr.Deref(input.Description(o, "description"), ""), input.ID(o, "owner_id")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	var served openapi.CreatedOrganization
+	err = p.change(func(u *account.Unit) error {
+		created, err := u.CreateOrganization(owner, name, description)
+		if errors.Is(err, account.ErrUserUnknown) {
+			return unknownUser("/owner_id")
+		}
+		if err != nil {
+			return err
+		}
+		served = createdOrganization(created)
+		return p.audit(u, "organization.created", "organization", created.Member.Organization.ID)
+	})
+	return object(served), err
+}
+
+func createdOrganization(created account.Created) openapi.CreatedOrganization {
+	o := created.Member.Organization
+	served := openapi.CreatedOrganization{
+		Id: ids.Format(o.ID), Name: o.Name, Slug: o.Slug, Description: o.Description, ImageUrl: o.ImageURL, CreatedAt: o.CreatedAt,
+	}
+	if created.Workspace != nil {
+		workspace := created.Workspace.Workspace
+		served.DefaultWorkspace = &openapi.Workspace{Id: ids.Format(workspace.ID), Name: workspace.Name, Slug: workspace.Slug}
+	}
+	return served
+}
+
+// addOrganizationMember makes a user a member of an organization and of its default workspace.
+func (a *API) addOrganizationMember(c *call) (reply, error) {
+	p := c.people()
+	if err := p.RequireB2B(); err != nil {
+		return reply{}, peopleError(err)
+	}
+	var user, role int64
+	err := p.parse(func(o *body.Object) {
+		if o.Require("user_id") {
+			user = input.ID(o, "user_id")
+		}
+		role = input.ID(o, "role_id")
+		if role != 0 && !p.HasRole(v1alpha1.RoleLevelOrganization, role) {
+			o.Fault("role_id", "is the id of no role of level %s in the deployment: choose one that is", v1alpha1.RoleLevelOrganization)
+		}
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	var served openapi.OrganizationMembership
+	err = p.change(func(u *account.Unit) error {
+		if _, found, err := u.LockUser(user); err != nil {
+			return err
+		} else if !found {
+			return unknownUser("/user_id")
+		}
+		organization, err := findOrganization(u, c.r.PathValue("organization_id"))
+		if err != nil {
+			return err
+		}
+		member, err := u.Join(organization, user, role)
+		if err != nil {
+			return err
+		}
+		served = p.membership(member)
+		return p.audit(u, "organization.member_added", "membership", member.ID)
+	})
+	return object(served), err
+}
+
+func findOrganization(u *account.Unit, text string) (people.Organization, error) {
+	id, err := ids.Parse(text)
+	if err != nil {
+		return people.Organization{}, errNoOrganization
+	}
+	organization, found, err := u.Organization(id)
+	if err == nil && !found {
+		err = errNoOrganization
+	}
+	return organization, err
+}
+
+// removeOrganizationMember ends a membership, also an owner's: who calls answers for the organization.
+func (a *API) removeOrganizationMember(c *call) (reply, error) {
+	p := c.people()
+	user, err := ids.Parse(c.r.PathValue("user_id"))
+	if err != nil {
+		return reply{}, peopleError(errNoMember)
+	}
+	err = p.change(func(u *account.Unit) error {
+		organization, err := findOrganization(u, c.r.PathValue("organization_id"))
+		if err != nil {
+			return err
+		}
+		member, found, err := u.Member(organization.ID, user)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return errNoMember
+		}
+		removed, err := u.DeleteMember(organization.ID, user)
+		if err != nil {
+			return err
+		}
+		if !removed {
+			return errNoMember
+		}
+		return p.audit(u, "organization.member_removed", "membership", member.ID)
+	})
+	return reply{}, err
+}
+
+// listOrganizations serves a page of the deployment's organizations.
+func (a *API) listOrganizations(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	search, _ := q.text("search")
+	if err := q.err(); err != nil {
+		return reply{}, err
+	}
+	var list openapi.OrganizationList
+	err := c.people().view(func(u *account.Unit) error {
+		found, total, err := u.ListOrganizations(search, limit, offset)
+		list = openapi.OrganizationList{
+			Data: []openapi.ListedOrganization{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(found)) < total,
+		}
+		for _, o := range found {
+			list.Data = append(list.Data, openapi.ListedOrganization{
+				Id: ids.Format(o.ID), Name: o.Name, Slug: o.Slug, Description: o.Description, ImageUrl: o.ImageURL, Members: o.Members, CreatedAt: o.CreatedAt,
+			})
+		}
+		return err
+	})
+	return object(list), err
+}

@@ -1,0 +1,134 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// peopleRequest is one request about a deployment's people.
+type peopleRequest struct {
+	*account.Request
+	c *call
+}
+
+// people returns what the request's transactions share. What they record for analytics knows nothing of the backend's own address.
+func (c *call) people() *peopleRequest {
+	return &peopleRequest{c: c, Request: &account.Request{
+		Tenant: account.NewTenant(c.snapshot, c.principal.Deployment), Store: c.api.People, Random: c.api.Random, Actor: c.actor(),
+		Now: c.received.UTC().Truncate(time.Microsecond), // as exact as the store keeps it
+	}}
+}
+
+// view runs do on the deployment's rows.
+func (p *peopleRequest) view(do func(*account.Unit) error) error {
+	return peopleError(p.View(p.c.r.Context(), do))
+}
+
+// change runs do in one transaction, perhaps several times.
+func (p *peopleRequest) change(do func(*account.Unit) error) error {
+	return peopleError(p.Change(p.c.r.Context(), do))
+}
+
+// audit records what the credential did, and from where.
+func (p *peopleRequest) audit(u *account.Unit, action, object string, about int64) error {
+	return p.record(u, action, object+":"+ids.Format(about))
+}
+
+// record is audit of an object by its whole name.
+func (p *peopleRequest) record(u *account.Unit, action, object string) error {
+	id, err := u.NewID()
+	if err != nil {
+		return err
+	}
+	return u.RecordAudit(people.Audit{ID: id, At: p.Now, Actor: p.Actor, Action: action, Object: object, Address: p.c.address()})
+}
+
+// peopleWordings are the answers to what the rules over people refuse, in the words of backends.
+var peopleWordings = []struct {
+	refused error
+	status  int
+	fault   apierror.Fault
+}{
+	{account.ErrEmailTaken, http.StatusConflict, apierror.Fault{Pointer: "/email", Message: "belongs to a user of the deployment already: choose another, or update that user"}},
+	{account.ErrAlreadyMember, http.StatusConflict, apierror.Fault{Pointer: "/user_id", Message: "is the id of a member of the organization already"}},
+	{account.ErrTooManyOrganizations, http.StatusConflict, apierror.Fault{Pointer: "/owner_id", Message: "is the id of a user who owns as many organizations as one may (B2BSettings maxOrganizationsPerUser)"}},
+	{account.ErrOrganizationsDisabled, http.StatusForbidden, apierror.Fault{Message: "organizations are disabled in this deployment: its B2B settings enable them"}},
+	{account.ErrUserUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of no user of the deployment"}},
+	{errNoMember, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of no member of the organization"}},
+	{errNoOrganization, http.StatusNotFound, apierror.Fault{Pointer: ":organization_id", Message: "is the id of no organization of the deployment"}},
+	{errPasswordsDisabled, http.StatusConflict, apierror.Fault{Message: "the deployment enables no passwords (spec.signIn.password): enable them first"}},
+	{account.ErrKeyEnded, http.StatusConflict, apierror.Fault{Pointer: ":id", Message: "is the id of a key that was revoked, has expired, or was rotated already: create another"}},
+	{account.ErrKeyUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no key of the app: list them to see which there are"}},
+	{errNoPassword, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of a user without a password"}},
+}
+
+var (
+	errNoMember          = errors.New("no member of the organization")
+	errNoOrganization    = errors.New("no organization of the deployment")
+	errPasswordsDisabled = errors.New("the deployment enables no passwords")
+	errNoPassword        = errors.New("the user has no password")
+)
+
+// peopleError turns what the rules refuse, and a store that is away, into an answer. What is an answer already stays one.
+func peopleError(err error) error {
+	switch {
+	case err == nil || apierror.Is(err):
+		return err
+	case errors.Is(err, password.ErrBusy):
+		busy := apierror.Unavailable(err, "too many passwords are being hashed at once: try again")
+		busy.RetryAfter = 2 * time.Second
+		return busy
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, look first whether it did")
+	}
+	for _, wording := range peopleWordings {
+		if errors.Is(err, wording.refused) {
+			return &apierror.Error{Status: wording.status, Faults: []apierror.Fault{wording.fault}}
+		}
+	}
+	return err
+}
+
+// parse reads the body by read, which notes what is wrong with members.
+func (p *peopleRequest) parse(read func(*body.Object)) error {
+	o, err := body.Parse(p.c.body)
+	if err != nil {
+		return err
+	}
+	read(o)
+	o.Close()
+	return o.Err()
+}
+
+// unknownUser is the answer to a body whose member names no user.
+func unknownUser(field string) error {
+	return apierror.Invalid(apierror.Fault{Pointer: field, Message: "is the id of no user of the deployment: list them to see which there are"})
+}
+
+// membership is the served form of a membership.
+func (p *peopleRequest) membership(m people.Member) openapi.OrganizationMembership {
+	served := openapi.OrganizationMembership{
+		Id: ids.Format(m.ID), CreatedAt: m.CreatedAt,
+		Organization: openapi.Organization{Id: ids.Format(m.Organization.ID), Name: m.Organization.Name, Slug: m.Organization.Slug, ImageUrl: m.Organization.ImageURL},
+	}
+	if role := p.RoleOf(v1alpha1.RoleLevelOrganization, m.Owner, m.Role); role != nil {
+		served.Role = &openapi.MemberRole{Name: role.Name, Permissions: append([]string{}, role.Permissions...)}
+		if role.ID != 0 {
+			id := ids.Format(role.ID)
+			served.Role.Id = &id
+		}
+	}
+	return served
+}

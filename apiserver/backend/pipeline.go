@@ -1,0 +1,215 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/backend/console"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+)
+
+// call is one request: the answer's status as it is written, and what the checks found out.
+type call struct {
+	httpapi.Recorder
+	api *API
+	r   *http.Request
+	// id is the request's, as the value of its header.
+	id [1]string
+	// received is when the request came.
+	received  time.Time
+	snapshot  *snapshot.Snapshot
+	principal *credential.Principal
+	body      []byte
+
+	context callContext
+	// head is where the beginning of a short answer is written.
+	head [48]byte
+}
+
+type callKey struct{}
+
+// callContext is the request's context that knows the call; it is part of the call, because this is the hottest path there is.
+type callContext struct {
+	context.Context
+	call *call
+}
+
+// Value implements context.Context.
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c.call
+	}
+	return c.Context.Value(key)
+}
+
+func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
+
+// tenant is the "namespace/name" of the credential's deployment.
+func (c *call) tenant() string { return c.principal.Deployment.Deployment }
+
+// overrides tells whether management writes take over fields that other managers declare.
+func (c *call) overrides() bool {
+	return c.principal.Settings.FieldConflicts == string(v1alpha1.FieldConflictsOverride)
+}
+
+// pipeline routes and checks, in the documented order: 404 route, 405, 401, 415, 413, 403; what follows is the
+// operation's.
+type pipeline struct {
+	api     *API
+	router  *httpapi.Router
+	console *console.Console
+}
+
+func newPipeline(api *API) (p *pipeline, err error) {
+	p = &pipeline{api: api}
+	p.router = httpapi.New(p.unrouted)
+	p.console, err = console.New()
+	return p, err
+}
+
+// handle registers an operation with what the document says that it needs.
+func (p *pipeline) handle(pattern string, needs openapi.Route, serve operation) {
+	p.handlePublic(pattern, func(_ http.ResponseWriter, r *http.Request) {
+		c := callOf(r)
+		c.r = r // with its pattern and path values
+		err := p.check(c, needs)
+		if err == nil {
+			var answer reply
+			if answer, err = serve(c); err == nil {
+				c.send(answer)
+				return
+			}
+		}
+		c.refuse(err)
+	})
+}
+
+// handlePublic registers what needs no credential.
+func (p *pipeline) handlePublic(pattern string, handler http.HandlerFunc) {
+	p.api.Metrics.Expect(pattern)
+	p.router.HandleFunc(pattern, handler)
+}
+
+// ServeHTTP gives the request its id, routes it, and measures it.
+func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{Recorder: httpapi.Recorder{ResponseWriter: w, Status: http.StatusOK}, api: p.api, received: p.api.Clock()}
+	c.id[0] = httpapi.RequestID(r)
+	w.Header()["X-Request-Id"] = c.id[:]
+	c.context = callContext{Context: r.Context(), call: c}
+	r = r.WithContext(&c.context) // one copy of the request for all that is known of it
+	c.r = r
+	defer func() {
+		if fault := recover(); fault != nil {
+			c.refuse(fmt.Errorf("panic: %v", fault))
+		}
+		p.api.Metrics.Observe(r, c.Status, p.api.Clock().Sub(c.received))
+	}()
+	p.router.ServeHTTP(c, r)
+}
+
+// unrouted answers 405 where another method would match, else 404. Browsers get a page at the root, which is no path to others.
+func (p *pipeline) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
+	if r.URL.EscapedPath() == "/" && asset.WantsPage(r) {
+		p.console.ServeWelcome(callOf(r), r)
+		return
+	}
+	if allow != "" {
+		refused := apierror.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, allow)
+		refused.Header = http.Header{"Allow": {allow}}
+		callOf(r).refuse(refused)
+		return
+	}
+	callOf(r).refuse(apierror.New(http.StatusNotFound, "there is no such path: see /docs for those there are"))
+}
+
+// check authenticates and authorizes a request and reads its body.
+func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
+	c.snapshot = p.api.Snapshots.Current()
+	if err := credential.Fresh(p.api.Snapshots, p.api.MaxStaleness); err != nil {
+		return err
+	}
+	if c.principal, err = p.api.Authenticator.Authenticate(c.snapshot, c.r); err != nil {
+		return err
+	}
+	switch {
+	case needs.BodyOptional && c.r.ContentLength == 0:
+		c.body = []byte("{}")
+	case needs.HasBody:
+		if c.body, err = readBody(c.r, needs.Lines); err != nil {
+			return err
+		}
+	}
+	if c.principal.Bound {
+		return apierror.New(http.StatusForbidden, "the key acts for a person, an organization or a workspace alone: use one of the application's own")
+	}
+	if !slices.ContainsFunc(needs.Permissions, c.principal.Allows) {
+		return lacking(strings.Join(needs.Permissions, " or "))
+	}
+	if needs.Write && c.principal.Settings.ManagementWrites == string(v1alpha1.ManagementWritesDisabled) {
+		return apierror.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
+	}
+	return c.limit()
+}
+
+// lacking is the answer to a credential without a permission.
+func lacking(permission string) error {
+	return apierror.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", permission)
+}
+
+// limit counts a request of an API key by the scheme that binds it, and refuses it with 429 where that is used up. Tokens are
+// not limited: what issues them is the platform's own.
+func (c *call) limit() error {
+	if c.principal.KeyID == "" {
+		return nil
+	}
+	binding, err := c.api.bindings.Of(c.snapshot, c.principal)
+	if err != nil {
+		return apierror.Unavailable(err, "the key's limits are not known here yet: try again")
+	}
+	if binding.Scheme == nil {
+		return nil
+	}
+	path := c.r.URL.EscapedPath()
+	if canonical, err := engine.CanonicalPath(path); err == nil { // a scope's name may be an encoded slash: then the path is as sent
+		path = canonical
+	}
+	result := results.Get().(*engine.Result)
+	defer results.Put(result)
+	c.api.Limiter.Decide(c.r.Context(), binding, c.r.Method, path, engine.AddressOf(c.api.Authenticator.Proxies.ClientAddress(c.r)), result)
+	limits.WriteFields(c.Header(), result)
+	if result.Allowed {
+		return nil
+	}
+	refused := apierror.New(http.StatusTooManyRequests, "the limit %s of the key's rate-limit scheme is used up: try again after the seconds that Retry-After says",
+		result.Rules[result.Blocked].Rule.Text)
+	refused.RetryAfter = time.Duration(result.RetryAfter) * time.Microsecond
+	return refused
+}
+
+// results are used again: they are long.
+var results = sync.Pool{New: func() any { return &engine.Result{} }}
+
+func readBody(r *http.Request, lines bool) ([]byte, error) {
+	require := body.RequireJSON
+	if lines {
+		require = body.RequireLines
+	}
+	if err := require(r); err != nil {
+		return nil, err
+	}
+	return body.Read(r, body.MaxBackendBytes)
+}

@@ -1,0 +1,82 @@
+package backend
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+)
+
+// faultsOf returns what a 400 says, "" if err is none.
+func faultsOf(t *testing.T, err error) string {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	var p *apierror.Error
+	if !errors.As(err, &p) || p.Status != 400 {
+		t.Fatalf("got %v, want a 400", err)
+	}
+	return p.Text()
+}
+
+func parseQuery(t *testing.T, raw string) *query {
+	t.Helper()
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &query{values: values}
+}
+
+func TestPage(t *testing.T) {
+	for _, tc := range []struct {
+		query      string
+		size, skip int
+	}{
+		{"", 50, 0},
+		{"limit=7&offset=3", 7, 3},
+		{"limit=1&offset=0", 1, 0},
+		{"limit=100", 100, 0},
+		{"limit=101", 100, 0},
+		{"limit=9223372036854775807&offset=9223372036854775807", 100, 1<<63 - 1},
+	} {
+		t.Run(tc.query, func(t *testing.T) {
+			q := parseQuery(t, tc.query)
+			size, skip := q.page()
+			if got := faultsOf(t, q.err()); size != tc.size || skip != tc.skip || got != "" {
+				t.Errorf("page: %d, %d, faults %q; want %d, %d", size, skip, got, tc.size, tc.skip)
+			}
+		})
+	}
+}
+
+func TestFaultsOfParametersAreToldAtOnce(t *testing.T) {
+	for raw, want := range map[string]string{
+		"":                            "",
+		"other=x&limit=5":             "",
+		"limit=abc":                   "?limit must be an integer",
+		"limit=":                      "?limit must be an integer",
+		"limit=1.0":                   "?limit must be an integer",
+		"limit=9223372036854775808":   "?limit must be an integer that fits 64 bits",
+		"limit=1&limit=2":             "?limit was sent more than once",
+		"limit=0&offset=-1":           "?limit must be at least 1; ?offset must be at least 0",
+		"offset=x&limit=abc":          "?limit must be an integer that fits 64 bits; ?offset must be an integer",
+		"offset=1&offset=1&limit=abc": "?limit must be an integer that fits 64 bits; ?offset was sent more than once",
+		"is_active=yes":               "?is_active must be true or false",
+		"is_active=true":              "",
+		"search=%00":                  "?search must be text",
+		"search=%ff":                  "?search must be text",
+		"limit=x&is_active=x":         "?limit must be an integer that fits 64 bits; ?is_active must be true or false",
+	} {
+		q := parseQuery(t, raw)
+		q.page()
+		q.flag("is_active")
+		q.text("search")
+		if got := faultsOf(t, q.err()); got != want && (want == "" || !strings.HasPrefix(got, want)) {
+			t.Errorf("%q: %q, want %q", raw, got, want)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package backend
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// listUsers serves a page of the deployment's users.
+func (a *API) listUsers(c *call) (reply, error) {
+	q := c.query()
+	limit, offset := q.page()
+	search, _ := q.text("search")
+	if err := q.err(); err != nil {
+		return reply{}, err
+	}
+	if !utf8.ValidString(search) || strings.ContainsRune(search, 0) {
+		return reply{}, apierror.Invalid(apierror.Fault{Pointer: "?search", Message: "must be text in UTF-8 without NUL"})
+	}
+	var list openapi.UserList
+	err := c.people().view(func(u *account.Unit) error {
+		users, total, err := u.ListUsers(search, limit, offset)
+		list = openapi.UserList{
+			Data: []openapi.UserSummary{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(users)) < total,
+		}
+		for _, user := range users {
+			list.Data = append(list.Data, userSummary(user))
+		}
+		return err
+	})
+	return object(list), err
+}
+
+// userID returns the id in the path. What is no id is no user of theirs either.
+func (c *call) userID() (int64, error) {
+	id, err := ids.Parse(c.r.PathValue("user_id"))
+	if err != nil {
+		return 0, peopleError(account.ErrUserUnknown)
+	}
+	return id, nil
+}
+
+// getUser serves one user.
+func (a *API) getUser(c *call) (reply, error) {
+	id, err := c.userID()
+	if err != nil {
+		return reply{}, err
+	}
+	p := c.people()
+	var served openapi.User
+	err = p.view(func(u *account.Unit) error {
+		user, err := findUser(u, id)
+		if err == nil {
+			served, err = p.user(u, user)
+		}
+		return err
+	})
+	return object(served), err
+}
+
+func findUser(u *account.Unit, id int64) (people.User, error) {
+	user, found, err := u.User(id)
+	if err == nil && !found {
+		err = account.ErrUserUnknown
+	}
+	return user, err
+}
+
+// createUser creates an account whose email counts as proven.
+func (a *API) createUser(c *call) (reply, error) {
+	p := c.people()
+	from, err := p.readAccount()
+	if err != nil {
+		return reply{}, err
+	}
+	var served openapi.User
+	err = p.change(func(u *account.Unit) error {
+		user, err := u.CreateAccount(from)
+		if err != nil {
+			return err
+		}
+		if served, err = p.user(u, user); err != nil {
+			return err
+		}
+		return p.audit(u, "user.created", "user", user.ID)
+	})
+	return object(served), err
+}
+
+// readAccount reads a user to create, and hashes the password.
+func (p *peopleRequest) readAccount() (account.NewAccount, error) {
+	from := account.NewAccount{Method: people.MethodImport}
+	var secret string
+	err := p.parse(func(o *body.Object) {
+		if o.Require("email") {
+			from.Email = input.Email(o, "email")
+		}
+		from.FirstName, from.LastName = ptr.Deref(input.PersonName(o, "first_name"), ""), ptr.Deref(input.PersonName(o, "last_name"), "")
+		if o.Has("password") {
+			secret = p.readPassword(o, from.Email, from.FirstName, from.LastName)
+		}
+	})
+	if err != nil || secret == "" {
+		return from, err
+	}
+	from.PasswordHash, err = p.hash(secret)
+	return from, err
+}
+
+// updateUser merges a request into a user. Who is disabled is signed out everywhere in the same transaction.
+func (a *API) updateUser(c *call) (reply, error) {
+	p := c.people()
+	var first, last *string
+	var disabled *bool
+	err := p.parse(func(o *body.Object) {
+		first, last, disabled = input.PersonName(o, "first_name"), input.PersonName(o, "last_name"), input.Bool(o, "disabled")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	var served openapi.User
+	err = p.changeUser(ptr.Deref(disabled, false), func(u *account.Unit, user people.User, _ int64) error {
+		changed := user
+		changed.FirstName, changed.LastName = ptr.Deref(first, user.FirstName), ptr.Deref(last, user.LastName)
+		changed.Disabled = ptr.Deref(disabled, user.Disabled)
+		if changed != user {
+			changed.UpdatedAt = p.Now
+			if err := p.saveUser(u, changed, user.Disabled); err != nil {
+				return err
+			}
+		}
+		var err error
+		served, err = p.user(u, changed)
+		return err
+	})
+	return object(served), err
+}
+
+// saveUser writes a user that changed, and says in the audit how.
+func (p *peopleRequest) saveUser(u *account.Unit, user people.User, wasDisabled bool) error {
+	if err := u.UpdateUser(user); err != nil {
+		return err
+	}
+	action := "user.updated"
+	switch {
+	case user.Disabled && !wasDisabled:
+		action = "user.disabled"
+	case !user.Disabled && wasDisabled:
+		action = "user.enabled"
+	}
+	return p.audit(u, action, "user", user.ID)
+}
+
+// deleteUser deletes an account with all that is its own.
+func (a *API) deleteUser(c *call) (reply, error) {
+	p := c.people()
+	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
+		if err := u.DeleteUser(user.ID); err != nil {
+			return err
+		}
+		return p.audit(u, "user.deleted", "user", user.ID)
+	})
+}
+
+// changeUser runs do with the path's user, whom nobody else changes meanwhile, signed out everywhere if asked, and with how many
+// sign-ins that ended.
+func (p *peopleRequest) changeUser(signOut bool, do func(u *account.Unit, user people.User, ended int64) error) error {
+	id, err := p.c.userID()
+	if err != nil {
+		return err
+	}
+	return p.change(func(u *account.Unit) error {
+		if signOut {
+			user, ended, err := u.SignOutEverywhere(id)
+			if err != nil {
+				return err
+			}
+			return do(u, user, ended)
+		}
+		user, found, err := u.LockUser(id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return account.ErrUserUnknown
+		}
+		return do(u, user, 0)
+	})
+}
+
+func userSummary(u people.User) openapi.UserSummary {
+	summary := openapi.UserSummary{
+		Id: ids.Format(u.ID), Email: u.Email, FirstName: u.FirstName, LastName: u.LastName, Disabled: u.Disabled, CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,
+	}
+	if u.Phone != "" {
+		summary.PrimaryPhoneNumber = &u.Phone
+	}
+	return summary
+}
+
+// user is the served form of a user, with phone numbers and memberships.
+func (p *peopleRequest) user(u *account.Unit, of people.User) (openapi.User, error) {
+	s := userSummary(of)
+	served := openapi.User{
+		Id: s.Id, Email: s.Email, FirstName: s.FirstName, LastName: s.LastName, PrimaryPhoneNumber: s.PrimaryPhoneNumber, PhoneNumbers: []openapi.PhoneNumber{},
+		OrganizationMemberships: []openapi.OrganizationMembership{}, Disabled: s.Disabled, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+	phones, err := u.PhonesOf(of.ID)
+	if err != nil {
+		return served, err
+	}
+	for _, phone := range phones {
+		number := openapi.PhoneNumber{Id: ids.Format(phone.ID), PhoneNumber: phone.Number, Verified: !phone.VerifiedAt.IsZero(), Primary: phone.Primary, CreatedAt: phone.CreatedAt}
+		if number.Verified {
+			number.VerifiedAt = &phone.VerifiedAt
+		}
+		served.PhoneNumbers = append(served.PhoneNumbers, number)
+	}
+	members, err := u.MembershipsOf(of.ID)
+	for _, m := range members {
+		served.OrganizationMemberships = append(served.OrganizationMemberships, p.membership(m))
+	}
+	return served, err
+}

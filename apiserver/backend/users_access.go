@@ -1,0 +1,137 @@
+package backend
+
+import (
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// How backends change a user's ways in: the password and the sessions.
+
+// readPassword reads a new password for a person, whose own names it must not be.
+func (p *peopleRequest) readPassword(o *body.Object, own ...string) string {
+	typed, sent := o.String("password")
+	settings := p.Settings.EffectiveSignIn()
+	switch {
+	case !sent:
+	case !settings.Password:
+		o.Fault("password", "is not enabled in this deployment: leave it out")
+	default:
+		if err := password.Validate(typed, settings.PasswordMinLength, own...); err != nil {
+			o.Fault("password", "is refused: %v", err)
+		}
+	}
+	return typed
+}
+
+// hash hashes a password; backends of one deployment share its turns.
+func (p *peopleRequest) hash(secret string) (string, error) {
+	client := "backend " + p.Key()
+	hash, err := p.c.api.Hasher.Hash(p.c.r.Context(), password.Client{Deployment: p.Key(), Network: client, Neighbourhood: client}, secret)
+	return hash, peopleError(err)
+}
+
+// setPassword sets or replaces a user's password. Whoever signed in with the old one is signed out everywhere.
+func (a *API) setPassword(c *call) (reply, error) {
+	p := c.people()
+	enabled := p.Settings.EffectiveSignIn().Password
+	var secret string
+	read := func(own ...string) func(*body.Object) {
+		return func(o *body.Object) {
+			switch {
+			case !o.Require("password"):
+			case enabled:
+				secret = p.readPassword(o, own...)
+			default:
+				_, _ = o.String("password") // what it is matters no more: it is refused below
+			}
+		}
+	}
+	if err := p.parse(read()); err != nil {
+		return reply{}, err
+	}
+	id, err := c.userID()
+	if err != nil {
+		return reply{}, err
+	}
+	var user people.User
+	if err := p.view(func(u *account.Unit) error { user, err = findUser(u, id); return err }); err != nil {
+		return reply{}, err
+	}
+	if !enabled {
+		return reply{}, peopleError(errPasswordsDisabled)
+	}
+	// Once more, now that it is known whose names it must not be.
+	if err := p.parse(read(user.Email, user.FirstName, user.LastName)); err != nil {
+		return reply{}, err
+	}
+	encoded, err := p.hash(secret)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
+		if err := u.PutCredential(user.ID, people.CredentialPassword, encoded, p.Now); err != nil {
+			return err
+		}
+		return p.audit(u, "user.password_set", "user", user.ID)
+	})
+}
+
+// removePassword takes a user's password away, and signs the user out everywhere: a leaked one opens nothing any more.
+func (a *API) removePassword(c *call) (reply, error) {
+	p := c.people()
+	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
+		removed, err := u.DeleteCredential(user.ID, people.CredentialPassword)
+		if err != nil {
+			return err
+		}
+		if !removed {
+			return errNoPassword
+		}
+		return p.audit(u, "user.password_removed", "user", user.ID)
+	})
+}
+
+// listUserSessions serves the sessions a user is signed in to, the newest first.
+func (a *API) listUserSessions(c *call) (reply, error) {
+	id, err := c.userID()
+	if err != nil {
+		return reply{}, err
+	}
+	list := openapi.UserSessionList{Data: []openapi.UserSession{}}
+	p := c.people()
+	policy := session.Policy{Idle: p.Settings.EffectiveSession().IdleTimeout()}
+	err = p.view(func(u *account.Unit) error {
+		if _, err := findUser(u, id); err != nil {
+			return err
+		}
+		sessions, err := u.SessionsOf(id)
+		for _, s := range sessions {
+			if session.Evaluate(s, policy, u.Now) != session.Live {
+				continue // nobody can use it any more
+			}
+			signIn := s.SignIns[0]
+			list.Data = append(list.Data, openapi.UserSession{
+				Id: ids.Format(s.ID), SigninId: ids.Format(signIn.ID), Method: signIn.Method, CreatedAt: signIn.CreatedAt,
+				LastActiveAt: s.UsedAt, ExpiresAt: s.ExpiresAt, IpAddress: s.Address, UserAgent: s.UserAgent,
+			})
+		}
+		return err
+	})
+	return object(list), err
+}
+
+// revokeUserSessions signs a user out everywhere.
+func (a *API) revokeUserSessions(c *call) (reply, error) {
+	p := c.people()
+	var served openapi.RevokedSessions
+	err := p.changeUser(true, func(u *account.Unit, user people.User, ended int64) error {
+		served.Revoked = ended
+		return p.audit(u, "user.sessions_revoked", "user", user.ID)
+	})
+	return object(served), err
+}

@@ -1,0 +1,151 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+)
+
+const (
+	// writeDeadline bounds all calls to the Kubernetes API of one request.
+	writeDeadline = 5 * time.Second
+	// syncPatience is how long a write waits to be in force here before it is answered from the API server's word.
+	syncPatience = 2 * time.Second
+	// statusPoll is the time between two looks at the resource while waiting.
+	statusPoll = 100 * time.Millisecond
+	// patchAttempts bounds the retries against other writers.
+	patchAttempts = 5
+	// firstPause is how long a patch that lost against another writer waits before it looks again, at least; each further pause is twice as long.
+	// The operator writes the status after each change: who comes back at once may lose against that, too, each time.
+	firstPause = 10 * time.Millisecond
+)
+
+// writer changes resources through the Kubernetes API and waits until servers answer with the change.
+type writer struct {
+	kubernetes Kubernetes
+	snapshots  *snapshot.Follower
+	// patience is how long a write waits to be in force here.
+	patience time.Duration
+}
+
+// resource is a pointer to the Go type of a kind.
+type resource[T any] interface {
+	*T
+	v1alpha1.Resource
+}
+
+// edit is a change of one resource.
+type edit[P any] struct {
+	kind string
+	// keys are where the resource may be, the likeliest first.
+	keys []client.ObjectKey
+	// override tells that fields which other managers declare are changed as well.
+	override bool
+	// plan returns the changes that a live resource still needs, or why there is nothing to change here. errElsewhere means that
+	// it is not the resource that is meant.
+	plan func(live P) ([]change, error)
+	// written is called when the Kubernetes API has acknowledged changes.
+	written func(P)
+}
+
+// errElsewhere: the resource under a key is not the one that is meant.
+var errElsewhere = errors.New("the resource is another one")
+
+// update patches a resource and waits until that is in force here. It returns the resource and whether servers answer with it.
+// errElsewhere: there is no such resource.
+func update[T any, P resource[T]](ctx context.Context, w *writer, e edit[P]) (obj P, synced bool, err error) {
+	var changed bool
+	err = errElsewhere
+	for _, key := range e.keys {
+		obj, changed, err = patch[T](ctx, w, key, e)
+		if !apierrors.IsNotFound(err) && !errors.Is(err, errElsewhere) {
+			break
+		}
+		err = errElsewhere
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if changed && e.written != nil {
+		e.written(obj)
+	}
+	synced, err = w.settle(ctx, e.kind, obj)
+	var refused *refusal
+	if errors.As(err, &refused) && !changed {
+		return obj, false, nil // nothing was asked that could be refused
+	}
+	return obj, synced, err
+}
+
+// patch brings the fields that differ to a live resource, in one merge patch locked on the version that was looked at. changed tells
+// whether anything was written.
+func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.ObjectKey, e edit[P]) (obj P, changed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
+	defer cancel()
+	pause := wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 1, Steps: patchAttempts}
+	for attempt := range patchAttempts {
+		if attempt > 0 && !paused(ctx, pause.Step()) {
+			return nil, false, ctx.Err()
+		}
+		live := P(new(T))
+		if err := w.kubernetes.Get(ctx, key, live); err != nil {
+			return nil, false, err
+		}
+		changes, err := e.plan(live)
+		if err != nil || len(changes) == 0 {
+			return live, false, err
+		}
+		if !e.override {
+			if err := refuseOwned(live, changes); err != nil {
+				return nil, false, err
+			}
+		}
+		raw, err := mergePatch(live, changes)
+		if err != nil {
+			return nil, false, err
+		}
+		// The client decodes into what is there: a field that the answer does not carry must not keep an older value.
+		patched := P(new(T))
+		patched.SetNamespace(key.Namespace)
+		patched.SetName(key.Name)
+		err = w.kubernetes.Patch(ctx, patched, client.RawPatch(types.MergePatchType, raw), client.FieldOwner(v1alpha1.FieldManagerHTTP))
+		if !apierrors.IsConflict(err) {
+			return patched, err == nil, err
+		}
+	}
+	return nil, false, apierror.New(http.StatusConflict, "others changed the resource %d times meanwhile: read it and try again", patchAttempts)
+}
+
+// paused waits, and tells whether there is still time.
+func paused(ctx context.Context, length time.Duration) bool {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func mergePatch(live v1alpha1.Resource, changes []change) ([]byte, error) {
+	spec := map[string]any{}
+	for _, c := range changes {
+		spec[c.path] = c.value
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": live.GetResourceVersion(), "uid": live.GetUID()},
+		"spec":     spec,
+	})
+}

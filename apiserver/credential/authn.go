@@ -1,0 +1,103 @@
+package credential
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/credential/keycache"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/permission"
+)
+
+// Principal is who a request acts for.
+type Principal struct {
+	// Deployment is the credential's own deployment, and Settings its content.
+	Deployment *snapshot.Entry
+	Settings   *document.Deployment
+	// KeyID is the public id of the API key, "" for a token; of an imported key, which has none, its id.
+	KeyID string
+	// App is the key's app, and Declared or Given the key; nil for a token.
+	App      *snapshot.Entry
+	Declared *snapshot.Key
+	Given    *keycache.Key
+	// Bound tells that the key acts for a person, an organization or a workspace: it manages nothing.
+	Bound bool
+	// Subject is a token's, "" for a key.
+	Subject string
+	// Client is the client that a token was given to, and Scheme the name of the RateLimitScheme resource that limits it; "" for all others.
+	Client, Scheme string
+
+	granted, ceiling permission.Set
+	// grant is what a key that an application gave away may do there.
+	grant keycache.Grant
+}
+
+// Allows tells whether the principal may do something here: what its key grants, within its app's ceiling.
+func (p *Principal) Allows(name string) bool { return !p.Bound && p.Grants(name) }
+
+// Grants tells whether the principal has a permission where the application asks: within its app's ceiling, and within its role
+// if it is bound.
+func (p *Principal) Grants(name string) bool {
+	if p.Given != nil {
+		return p.grant.Allows(name)
+	}
+	return p.granted.Allows(name) && p.ceiling.Allows(name)
+}
+
+// Permissions are the names of all that the principal has, sorted.
+func (p *Principal) Permissions() []string {
+	if p.Given != nil {
+		return p.grant.Names()
+	}
+	return p.granted.Within(p.ceiling)
+}
+
+// Keys finds the keys that applications gave away.
+type Keys interface {
+	Find(ctx context.Context, key apikey.Key) (*keycache.Key, error)
+	Cached(key apikey.Key) (*keycache.Key, bool)
+	Used(key *keycache.Key, at time.Time)
+}
+
+// Authenticator authenticates requests by API key or token.
+type Authenticator struct {
+	// Tokens authenticates what is no API key; nil accepts API keys only.
+	Tokens *Tokens
+	// Keys finds the keys that applications gave away; nil knows declared ones only.
+	Keys Keys
+	// Attempts throttles failed attempts; nil throttles none.
+	Attempts *Attempts
+	// Proxies tell the client's address.
+	Proxies Proxies
+	Clock   func() time.Time
+}
+
+// Authenticate returns the principal of a request's one Authorization header. A request without a bearer credential is asked
+// for one; every refusal of one is the same 401: unknown, expired, revoked, inactive and used from elsewhere cannot be told
+// apart.
+func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Principal, error) {
+	header := r.Header["Authorization"]
+	if len(header) == 0 {
+		return nil, apierror.Unauthorized()
+	}
+	scheme, token, found := strings.Cut(header[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return nil, apierror.Unauthorized()
+	}
+	if !found || len(header) > 1 {
+		return nil, apierror.InvalidToken()
+	}
+	if a.Tokens != nil && strings.Count(token, ".") == 2 { // no API key of ours has a dot, and every token has two
+		return a.Tokens.Authenticate(r.Context(), s, token)
+	}
+	key, err := apikey.Read(token)
+	if err != nil {
+		return nil, apierror.InvalidToken()
+	}
+	return a.ByPresentedKey(r.Context(), s, key, a.Proxies.ClientAddress(r))
+}

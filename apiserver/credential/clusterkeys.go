@@ -1,0 +1,89 @@
+package credential
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/cardea-iam/cardea/apiserver/credential/unverified"
+	"github.com/cardea-iam/cardea/internal/keyset"
+)
+
+const (
+	// clusterKeysWithin bounds one read of the cluster's keys.
+	clusterKeysWithin = 2 * time.Second
+	// clusterKeysEvery is the least time between two reads: a token with an unknown key's id asks for one.
+	clusterKeysEvery = 10 * time.Second
+	// clusterKeysFor is how long keys that were read are believed. After that tokens are reviewed without a look at their signatures.
+	clusterKeysFor = time.Hour
+)
+
+// clusterKeys are the keys that the cluster signs ServiceAccounts' tokens with. They tell a forged token from one that the Kubernetes API
+// should be asked about; a token whose signature is right is asked about as well, since it may have been revoked.
+type clusterKeys struct {
+	// fetch reads the cluster's JSON web key set; nil: it cannot be read.
+	fetch   func(context.Context) ([]byte, error)
+	clock   func() time.Time
+	flights singleflight.Group
+
+	mu          sync.Mutex
+	set         *jose.JSONWebKeySet
+	read, tried time.Time
+}
+
+// forged reports whether a token's signature is none of the cluster's. While the keys are not known no token is forged.
+func (k *clusterKeys) forged(ctx context.Context, token *unverified.Token) bool {
+	if k.fetch == nil {
+		return false
+	}
+	set, due := k.held()
+	key := keyset.Find(set, token.KeyID)
+	if key == nil && due {
+		select {
+		case <-k.flights.DoChan("", func() (any, error) { return nil, k.refresh(context.WithoutCancel(ctx)) }):
+		case <-ctx.Done():
+			return false
+		}
+		set, _ = k.held()
+		key = keyset.Find(set, token.KeyID)
+	}
+	if set == nil {
+		return false
+	}
+	if key == nil || key.Algorithm != "" && key.Algorithm != token.Algorithm {
+		return true
+	}
+	_, err := token.Signature.Verify(key.Key)
+	return err != nil
+}
+
+// held returns the keys that are believed, nil for none, and whether they may be read again.
+func (k *clusterKeys) held() (set *jose.JSONWebKeySet, due bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock()
+	if now.Sub(k.read) < clusterKeysFor {
+		set = k.set
+	}
+	return set, k.tried.IsZero() || now.Sub(k.tried) >= clusterKeysEvery
+}
+
+func (k *clusterKeys) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, clusterKeysWithin)
+	defer cancel()
+	raw, err := k.fetch(ctx)
+	var set *jose.JSONWebKeySet
+	if err == nil {
+		set, err = keyset.Parse(raw, keyset.MaxBytes)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tried = k.clock()
+	if err == nil {
+		k.set, k.read = set, k.tried
+	}
+	return err
+}

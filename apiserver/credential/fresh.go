@@ -1,0 +1,22 @@
+package credential
+
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+)
+
+// Fresh refuses with 503 to judge anybody by a configuration that was never loaded, or was not known to be current for longer than
+// most; 0: however long.
+func Fresh(snapshots *snapshot.Follower, most time.Duration) error {
+	select {
+	case <-snapshots.Loaded():
+	default:
+		return apierror.Unavailable(nil, "the configuration is not loaded yet: try again")
+	}
+	if most > 0 && snapshots.Staleness() > most {
+		return apierror.Unavailable(nil, "the configuration could not be refreshed for too long (--max-staleness): try again")
+	}
+	return nil
+}

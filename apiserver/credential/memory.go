@@ -1,0 +1,115 @@
+package credential
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/shares"
+)
+
+const (
+	// verifiedBytes bounds the memory of verified tokens, and verifiedMost those of one deployment.
+	verifiedBytes = 16 << 20
+	verifiedMost  = 1000
+)
+
+// digest is the SHA-256 of a token: the memory holds no credential.
+type digest = [sha256.Size]byte
+
+// memory remembers whose verified tokens are. A token is known
+//   - until it ends,
+//   - for as long as the same, unchanged entry of an issuer is among the snapshot's candidates for it,
+//   - while its deployment's share of the memory holds it.
+type memory struct {
+	mu     sync.RWMutex
+	tokens *shares.Set[digest, *verified]
+}
+
+type verified struct {
+	shares.Item[digest]
+	token     presented
+	issuer    *snapshot.Issuer
+	principal *Principal
+	until     time.Time
+}
+
+func newMemory() *memory {
+	return &memory{tokens: shares.New[digest, *verified](shares.Bounds{Bytes: verifiedBytes, DeploymentCount: verifiedMost})}
+}
+
+// get returns the principal of a token that was verified.
+func (m *memory) get(key digest, s *snapshot.Snapshot, now time.Time) (*Principal, bool) {
+	m.mu.RLock()
+	known, found := m.tokens.Get(key)
+	m.mu.RUnlock()
+	if !found {
+		return nil, false
+	}
+	selected := slices.ContainsFunc(candidatesOf(s, known.token, now), func(issuer *snapshot.Issuer) bool { return same(issuer, known.issuer) })
+	if !selected || !now.Before(known.until) {
+		m.mu.Lock()
+		m.tokens.Delete(key)
+		m.mu.Unlock()
+		return nil, false
+	}
+	return known.principal, true
+}
+
+func (m *memory) put(key digest, token presented, issuer *snapshot.Issuer, principal *Principal, until time.Time) {
+	if issuer.App != nil { // made for this token: only what same compares is kept of it
+		issuer = &snapshot.Issuer{App: issuer.App, Client: issuer.Client, Deployment: issuer.Deployment}
+	}
+	made := &verified{token: token, issuer: issuer, principal: principal, until: until}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tokens.Put(key, made, issuer.Deployment.Deployment, made.size())
+}
+
+// size estimates what a token takes in memory, from above.
+func (v *verified) size() int64 {
+	const ofToken, ofText = 1024, 48
+	size := ofToken + len(v.token.issuer) + len(v.token.client) + len(v.principal.Subject)
+	for _, audience := range v.token.audiences {
+		size += ofText + len(audience)
+	}
+	for _, name := range v.principal.Permissions() {
+		size += ofText + len(name)
+	}
+	return int64(size)
+}
+
+// held returns how many tokens are remembered, and their bytes.
+func (m *memory) held() (tokens int, bytes int64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.tokens.Len(), m.tokens.Bytes()
+}
+
+// evicted returns how many tokens were dropped for want of room.
+func (m *memory) evicted() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.tokens.Evicted()
+}
+
+// turns let one at a time pass for each name. There are as many names as deployments.
+type turns struct{ byName sync.Map }
+
+// take waits for the name's turn. The caller ends it by done.
+func (t *turns) take(ctx context.Context, name string) (done func(), err error) {
+	value, found := t.byName.Load(name)
+	if !found {
+		value, _ = t.byName.LoadOrStore(name, make(chan struct{}, 1))
+	}
+	turn := value.(chan struct{})
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,236 @@
+package credential
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/apiserver/credential/unverified"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/shares"
+)
+
+// Every client can send what looks like a ServiceAccount's token. The Kubernetes API, which management writes need as well, is
+// therefore asked about few of them: about those that the cluster signed, where its keys can be read, and in turns of the deployments.
+const (
+	// reviewAge is how long a review is believed, also one that refused.
+	reviewAge = 10 * time.Second
+	// reviewWithin bounds one question to the Kubernetes API.
+	reviewWithin = 5 * time.Second
+	// reviewsAtOnce and reviewsPerSecond bound the questions, and reviewsOfOne those about one deployment's tokens at once.
+	reviewsAtOnce    = 8
+	reviewsOfOne     = 4
+	reviewsPerSecond = 50
+	// reviewPatience is how long a token waits for its question to be asked.
+	reviewPatience = time.Second
+	// reviewBytes bounds the memory of reviews: the rate fills a twentieth of it while one is believed. reviewSize is that of one beside its
+	// username.
+	reviewBytes = 4 << 20
+	reviewSize  = 400
+	// ownTokenAge is how often the server's own token is read again.
+	ownTokenAge = time.Minute
+)
+
+// errBusy: too many tokens are being reviewed.
+var errBusy = errors.New("too many tokens to review")
+
+// Reviewer asks the Kubernetes API whose a token is.
+type Reviewer interface {
+	Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error
+}
+
+// Reviews remembers reviews for a short time, asks once where several wait for one answer, and bounds what it asks.
+type Reviews struct {
+	reviewer Reviewer
+	ownToken func() string
+	clock    func() time.Time
+	flights  singleflight.Group
+	slots    *egress.Slots
+	rate     *rate.Limiter
+	known    *shares.Cache[digest, review]
+	keys     clusterKeys
+	// busy counts the questions that were not asked because too many others were.
+	busy atomic.Uint64
+
+	mu       sync.Mutex
+	issuers  []string // that the server's own token had, the newest last
+	lookedAt time.Time
+}
+
+// review is an answer: the username, "" of a token that was refused.
+type review struct {
+	username string
+	at       time.Time
+}
+
+// NewReviews returns a memory over a reviewer. ownToken returns the token by which the server itself speaks to the Kubernetes
+// API: others' have the same issuer. It may be nil, or return "": then the issuer is not looked at.
+func NewReviews(reviewer Reviewer, ownToken func() string, clock func() time.Time) *Reviews {
+	return &Reviews{
+		reviewer: reviewer, ownToken: ownToken, clock: clock, known: shares.NewCache[digest, review](shares.Bounds{Bytes: reviewBytes}),
+		slots: egress.NewSlots(egress.Bounds{AtOnce: reviewsAtOnce, DeploymentAtOnce: reviewsOfOne}, clock), rate: rate.NewLimiter(reviewsPerSecond, reviewsPerSecond),
+		keys: clusterKeys{clock: clock},
+	}
+}
+
+// CheckSignatures makes forged tokens be refused without a question to the Kubernetes API. keys reads the JSON web key set of the cluster.
+// It is called before the first token comes.
+func (r *Reviews) CheckSignatures(keys func(context.Context) ([]byte, error)) { r.keys.fetch = keys }
+
+// Exhausted returns how many tokens were not reviewed because too many others were, and how many reviews were forgotten for want of room.
+func (r *Reviews) Exhausted() uint64 { return r.busy.Load() + r.known.Evicted() }
+
+// username returns who a token belongs to for an audience of a deployment, "" if the Kubernetes API does not accept it, and when that was
+// found out.
+func (r *Reviews) username(ctx context.Context, deployment string, token *unverified.Token, audience string) (review, error) {
+	key := sha256.Sum256([]byte(audience + "\x00" + token.Raw))
+	if known, found := r.known.Get(key, r.clock()); found && r.clock().Sub(known.at) < reviewAge {
+		return known, nil
+	}
+	if r.keys.forged(ctx, token) {
+		return review{at: r.clock()}, nil
+	}
+	answer, err, _ := r.flights.Do(string(key[:]), func() (any, error) {
+		username, err := r.ask(context.WithoutCancel(ctx), deployment, token.Raw, audience)
+		if err != nil {
+			return nil, err
+		}
+		answer := review{username: username, at: r.clock()}
+		r.known.Put(deployment, key, answer, int64(reviewSize+len(username)), answer.at)
+		return answer, nil
+	})
+	if err != nil {
+		return review{}, err
+	}
+	return answer.(review), nil
+}
+
+func (r *Reviews) ask(ctx context.Context, deployment, token, audience string) (string, error) {
+	waiting, stop := context.WithTimeout(ctx, reviewPatience)
+	defer stop()
+	done, err := r.slots.Begin(waiting, egress.Asker{Deployment: deployment})
+	if err == nil {
+		defer done()
+		err = r.rate.Wait(waiting)
+	}
+	if err != nil {
+		r.busy.Add(1)
+		return "", errBusy
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewWithin)
+	defer cancel()
+	asked := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}}}
+	if err := r.reviewer.Create(ctx, asked); err != nil {
+		return "", fmt.Errorf("review a token: %w", err)
+	}
+	if !asked.Status.Authenticated || !slices.Contains(asked.Status.Audiences, audience) {
+		return "", nil
+	}
+	return asked.Status.User.Username, nil
+}
+
+// plausible tells whether a token could be the Kubernetes API's: whether it has a key's id, a signature as long as its
+// algorithm's are, and an issuer that the server's own token has or had.
+func (r *Reviews) plausible(token *unverified.Token) bool {
+	if token.KeyID == "" {
+		return false
+	}
+	switch size := len(token.Signature.Signatures[0].Signature); token.Algorithm {
+	case "RS256", "PS256": // as long as the modulus, which has 2048 to 8192 bits
+		if size < 256 || size > 1024 {
+			return false
+		}
+	default: // ES256 and EdDSA
+		if size != 64 {
+			return false
+		}
+	}
+	issuers := r.ownIssuers()
+	return len(issuers) == 0 || slices.Contains(issuers, token.Claims.Issuer)
+}
+
+// ownIssuers returns the issuers that the server's own token had since the start. A cluster that changes its issuer accepts the
+// old one for a while.
+func (r *Reviews) ownIssuers() []string {
+	if r.ownToken == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.clock(); r.lookedAt.IsZero() || now.Sub(r.lookedAt) >= ownTokenAge {
+		r.lookedAt = now
+		if issuer := unverifiedIssuer(r.ownToken()); issuer != "" && !slices.Contains(r.issuers, issuer) {
+			r.issuers = append(slices.Clone(r.issuers), issuer)
+		}
+	}
+	return r.issuers
+}
+
+// unverifiedIssuer returns the iss of a token, "" for what is none.
+func unverifiedIssuer(raw string) string {
+	var claims jwt.Claims
+	token, err := jwt.ParseSigned(raw, unverified.Accepted)
+	if err != nil || token.UnsafeClaimsWithoutVerification(&claims) != nil {
+		return ""
+	}
+	return claims.Issuer
+}
+
+// review authenticates the token of a ServiceAccount. One of another namespace than the deployment's is granted something only
+// by an expression that names it: whoever can create ServiceAccounts elsewhere must not thereby get in here.
+func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *unverified.Token, key digest) (*Principal, error) {
+	if !t.reviews.plausible(token) {
+		return nil, apierror.InvalidToken()
+	}
+	audience := token.Claims.Audience[slices.IndexFunc(token.Claims.Audience, func(a string) bool { return slices.Contains(issuer.Audiences, a) })]
+	answer, err := t.reviews.username(ctx, issuer.Deployment.Deployment, token, audience)
+	if err != nil {
+		return nil, unreviewed(err)
+	}
+	subject, isServiceAccount := strings.CutPrefix(answer.username, "system:serviceaccount:")
+	if !isServiceAccount {
+		return nil, apierror.InvalidToken()
+	}
+	permissions, err := t.permissions(ctx, issuer, token.Payload)
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, _ := strings.Cut(subject, ":")
+	if namespace != issuer.Deployment.Namespace && !names(issuer.PermissionsExpression, answer.username) {
+		permissions = nil
+	}
+	principal := newTokenPrincipal(issuer, answer.username, permissions)
+	until := answer.at.Add(reviewAge)
+	if ends := token.Claims.Expiry.Time().Add(leeway(issuer)); ends.Before(until) {
+		until = ends
+	}
+	t.verified.put(key, presented{issuer: token.Claims.Issuer, audiences: token.Claims.Audience}, issuer, principal, until)
+	return principal, nil
+}
+
+// unreviewed answers a token that could not be reviewed.
+func unreviewed(err error) error {
+	if errors.Is(err, errBusy) {
+		return apierror.Unavailable(err, "the Kubernetes API is being asked about too many tokens: try again")
+	}
+	return apierror.Unavailable(err, "the Kubernetes API must be asked about this token and is out of reach: try again")
+}
+
+// names tells whether an expression names a subject as a quoted string.
+func names(expression, username string) bool {
+	return strings.Contains(expression, "'"+username+"'") || strings.Contains(expression, `"`+username+`"`)
+}

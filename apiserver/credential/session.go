@@ -1,0 +1,88 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/cardea-iam/cardea/apiserver/credential/unverified"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/claimpermission"
+	"github.com/cardea-iam/cardea/internal/document"
+)
+
+// SessionToken is what a token of an end user's session says: who calls, and where they are active.
+type SessionToken struct {
+	Principal *Principal
+	// Organization and Workspace are ids, "" where the user is active in none.
+	Organization, Workspace string
+	ExpiresAt               time.Time
+}
+
+// ErrExpired is the cause of a 401 where a token would have been looked at, had its time not been over: nobody guesses with these.
+var ErrExpired = errors.New("the token has expired")
+
+// SessionToken verifies a token that a deployment issued to a session of its own. It needs no entry among the deployment's issuers: such
+// an entry is about what tokens manage. The error is a 401, whose cause may be ErrExpired.
+func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw string) (SessionToken, error) {
+	token, err := unverified.Parse(raw)
+	if err != nil {
+		return SessionToken{}, apierror.InvalidToken()
+	}
+	host, isURL := strings.CutPrefix(token.Claims.Issuer, "https://")
+	deployment, found := s.ByHost(host)
+	if !isURL || !found {
+		return SessionToken{}, apierror.InvalidToken()
+	}
+	issuer, err := sessionIssuer(deployment, t.clock())
+	if err == nil && token.Claims.Expiry != nil && !t.clock().Before(token.Claims.Expiry.Time()) {
+		return SessionToken{}, Expired()
+	}
+	if err != nil || !token.Claims.Audience.Contains(issuer.Audiences[0]) || token.Claims.Subject == "" || !timely(issuer, &token.Claims, t.clock()) {
+		return SessionToken{}, apierror.InvalidToken()
+	}
+	if err := t.verify(ctx, issuer, token); err != nil {
+		return SessionToken{}, apierror.InvalidToken()
+	}
+	text := func(claim string) string {
+		value, _ := token.Payload[claim].(string)
+		return value
+	}
+	return SessionToken{
+		Principal:    newTokenPrincipal(issuer, token.Claims.Subject, claimpermission.FromClaim(token.Payload, "permissions")),
+		Organization: text("organization"), Workspace: text("workspace"), ExpiresAt: token.Claims.Expiry.Time(),
+	}, nil
+}
+
+// Expired is the refusal of a token whose time is over.
+func Expired() error {
+	refused := apierror.InvalidToken()
+	refused.Cause = ErrExpired
+	return refused
+}
+
+// sessionIssuer is a deployment as the issuer of its sessions' tokens, with the keys that it accepts at a time.
+func sessionIssuer(deployment *snapshot.Entry, now time.Time) (*snapshot.Issuer, error) {
+	settings := snapshot.ContentOf[document.Deployment](deployment)
+	issuer := &snapshot.Issuer{
+		JWTIssuer: &document.JWTIssuer{
+			OwnSessions: true, Algorithms: []string{string(jose.ES256)}, Audiences: []string{"cardea:" + deployment.Namespace + ":" + deployment.Name},
+		},
+		Deployment: deployment, Settings: settings, Keys: &jose.JSONWebKeySet{},
+	}
+	for _, signing := range settings.SigningKeys {
+		if signing.ExpiresAt != nil && !now.Before(*signing.ExpiresAt) {
+			continue
+		}
+		var key jose.JSONWebKey
+		if err := key.UnmarshalJSON(signing.Public); err != nil {
+			return nil, err
+		}
+		issuer.Keys.Keys = append(issuer.Keys.Keys, key)
+	}
+	return issuer, nil
+}

@@ -1,0 +1,196 @@
+package enduser_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+func (b *browser) password(email, typed string) answer {
+	b.w.T.Helper()
+	return b.do("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%s,"password":%s}`, quote(email), quote(typed)))
+}
+
+// M2: one account is guessed at from many networks.
+func TestM2StrangersAreDelayedTogetherAndTheOwnerIsTold(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		owner, _ := w.signedUp("ada@example.com")
+		owner.ok("POST", "/session/sign-out", `{}`)
+		wrong, waiting := 0, answer{}
+		for n := range 103 {
+			stranger := w.browserAt(fmt.Sprintf("2001:db8:%x::%x", n, n+1))
+			switch a := stranger.password("ada@example.com", "wrong wrong wrong wrong"); a.code() {
+			case "INVALID_CREDENTIALS":
+				wrong++
+			default:
+				waiting = a
+			}
+		}
+		// The 101st is compared and makes the next wait; those that wait are not compared.
+		if wrong != 101 || waiting.Status != 429 || waiting.code() != "RATE_LIMITED" || waiting.Header.Get("Retry-After") == "" {
+			t.Errorf("%d wrong passwords of strangers were compared in a day without a wait, want 101; then %s", wrong, waiting.Raw)
+		}
+		told := func() int {
+			n := 0
+			for _, m := range w.Carrier.Messages("ada@example.com") {
+				if strings.Contains(m.Subject, "sign-in") && frontendtest.CodeIn(m.Body) == "" {
+					n++
+				}
+			}
+			return n
+		}
+		w.Eventually("the owner is told", func() bool { return told() == 1 })
+		// The owner, at a client the account knows, does not wait.
+		if a := owner.password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("the owner: %s", a.Raw)
+		}
+		// Nor does a stranger to another account.
+		w.signedUp("bob@example.com")
+		if a := w.stranger(1).password("bob@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("another account: %s", a.Raw)
+		}
+		// The wait ends, as that of one client's failures does.
+		w.Clock.Advance(2 * time.Second)
+		if a := w.stranger(2).password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("after the wait: %s", a.Raw)
+		}
+		if told() != 1 {
+			t.Errorf("the owner was told %d times in a day", told())
+		}
+	})
+}
+
+// M2: one neighbourhood tries a password at many accounts.
+func TestM2ANeighbourhoodSpraysNoPasswords(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		owner := w.browserAt("203.0.113.200")
+		owner.signUp("ada@example.com")
+		// All but the last two of the hour's share, as 198 tries would leave it.
+		w.tx(func(tx people.Tx) error {
+			for range 198 {
+				if _, err := tx.Count("password-neighbourhood", "203.0.113.0/24", w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for n := range 2 {
+			if a := w.browserAt(fmt.Sprintf("203.0.113.%d", n+1)).password(fmt.Sprintf("user%d@example.com", n), "wrong wrong wrong wrong"); a.code() != "INVALID_CREDENTIALS" {
+				t.Fatal(a.Raw)
+			}
+		}
+		a := w.browserAt("203.0.113.9").password("user9@example.com", "wrong wrong wrong wrong")
+		if a.Status != 429 || a.code() != "RATE_LIMITED" || a.Header.Get("Retry-After") == "" {
+			t.Errorf("the 201st of an hour: %s", a.Raw)
+		}
+		if a := owner.password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("an owner of the neighbourhood, at a known client: %s", a.Raw)
+		}
+		if a := w.browserAt("203.0.114.1").password("user1@example.com", "wrong wrong wrong wrong"); a.code() != "INVALID_CREDENTIALS" {
+			t.Errorf("another neighbourhood: %s", a.Raw)
+		}
+		w.Clock.Advance(time.Hour)
+		if a := w.browserAt("203.0.113.9").password("user9@example.com", "wrong wrong wrong wrong"); a.code() != "INVALID_CREDENTIALS" {
+			t.Errorf("an hour later: %s", a.Raw)
+		}
+	})
+}
+
+// M2: what was refused without a hash leaves no row.
+func TestM2NoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.PasswordCost = password.DefaultCost // as long as in production, so that there is a queue
+		w.Server = w.serve(w.Store)
+		var mu sync.Mutex
+		statuses := map[int]int{}
+		var all sync.WaitGroup
+		for n := range 40 {
+			b := w.browserAt("203.0.113.1") // one client, which may have 8 hashes under way
+			all.Go(func() {
+				resp, err := b.raw("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"user%d@example.com","password":"wrong wrong wrong"}`, n))
+				if err != nil {
+					return
+				}
+				_ = resp.Body.Close()
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[resp.StatusCode]++
+			})
+		}
+		all.Wait()
+		if statuses[401]+statuses[503] != 40 || statuses[503] == 0 {
+			t.Fatalf("statuses %v, want some 503", statuses)
+		}
+		db := w.Open()
+		defer func() { _ = db.Close() }()
+		rows := 0
+		w.Must(db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM failures WHERE scope = 'password'`).Scan(&rows))
+		if rows != statuses[401] {
+			t.Errorf("%d rows for %d tries that were hashed, of 40", rows, statuses[401])
+		}
+	})
+}
+
+// M2: a right password brings nobody else a wait.
+func TestM2ARightPasswordOfAnUnknownClientBringsNoWait(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.signedUp("ada@example.com")
+		w.tx(func(tx people.Tx) error {
+			f, err := tx.LockFailure("password-strangers", "ada@example.com", w.Clock.Now())
+			if err != nil {
+				return err
+			}
+			f.Count = 100
+			return tx.PutFailure(f)
+		})
+		if a := w.stranger(1).password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Fatalf("the owner at a new client: %s", a.Raw)
+		}
+		if a := w.stranger(2).password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("the owner at another new client: %s", a.Raw)
+		}
+	})
+}
+
+// secondFails is a store of which the second of three changes fails while it is on, as on a disk that is nearly full.
+type secondFails struct {
+	store.Store
+	on      atomic.Bool
+	changes atomic.Int64
+}
+
+func (s *secondFails) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	if s.on.Load() && s.changes.Add(1)%3 == 2 {
+		return fmt.Errorf("%w: the disk is full", store.ErrUnavailable)
+	}
+	return s.Store.Change(ctx, deployment, do)
+}
+
+// A right password is no failure where the store cannot write what it permits.
+func TestARightPasswordThatTheStoreFailsDoesNotCount(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.signedUp("ada@example.com")
+		full := &secondFails{Store: w.Store}
+		b := w.browser()
+		b.base = w.serve(full).URL
+		full.on.Store(true)
+		for range 15 { // more than are free
+			if a := b.password("ada@example.com", goodPassword); a.Status != 503 {
+				t.Fatalf("%d %s, want 503", a.Status, a.Raw)
+			}
+		}
+		full.on.Store(false)
+		if a := b.password("ada@example.com", goodPassword); a.Status != 200 {
+			t.Errorf("when there is room again: %s", a.Raw)
+		}
+	})
+}

@@ -1,0 +1,155 @@
+package enduser
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/permission"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// maxListedKeys bounds a list of own keys: backends may have made more for one user.
+	maxListedKeys = 1000
+	// maxKeyPermissions is how many permissions a key lists.
+	maxKeyPermissions = 128
+	// keysADay is how many keys a user may make a day, whatever was deleted: each leaves an audit record.
+	keysADay = 100
+	// keysScope counts them.
+	keysScope = "api-keys"
+)
+
+// listAPIKeys lists the keys that act for the user.
+func listAPIKeys(c *call) (reply, error) {
+	out := []enduserapi.OwnApiKey{}
+	err := c.view(func(u *account.Unit) error {
+		keys, err := u.ListAPIKeys(people.APIKeyFilter{Owner: c.signedIn().User}, maxListedKeys)
+		for _, k := range keys {
+			if k.RevokedAt.IsZero() {
+				out = append(out, viewAPIKey(k))
+			}
+		}
+		return err
+	})
+	return reply{data: out}, err
+}
+
+// keyWanted is a key as a user asks for it.
+type keyWanted struct {
+	people.APIKey
+	app *snapshot.App
+}
+
+// addAPIKey makes a key that acts for the user, of an app that lets users make them.
+func addAPIKey(c *call) (reply, error) {
+	var wanted keyWanted
+	if err := c.parse(func(o *body.Object) { wanted = c.readKey(o) }); err != nil {
+		return reply{}, err
+	}
+	if wanted.app == nil {
+		return reply{}, c.answerTo(errAppClosed)
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		user, err := u.lockOwnUser()
+		if err != nil {
+			return reply{}, err
+		}
+		if err := u.mayAddKey(user.ID, wanted.app); err != nil {
+			return reply{}, err
+		}
+		asked := wanted.APIKey
+		asked.Owner = user.ID
+		k, secret, err := u.CreateKey(asked, wanted.app.EffectiveKeyPrefix())
+		if err != nil {
+			return reply{}, err
+		}
+		if err := u.Notify(user.ID, "An API key that acts for you was made: "+delivery.Quoted(k.Name, "without a name")+"."); err != nil {
+			return reply{}, err
+		}
+		return reply{data: enduserapi.OwnApiKeyWithSecret{Key: viewAPIKey(k), Secret: secret.Plain()}}, u.Audit("api_key.created", "api_key:"+format(k.ID))
+	})
+}
+
+// readKey reads the body. An unknown app, and one that lets nobody make keys, are the same.
+func (c *call) readKey(o *body.Object) (k keyWanted) {
+	k.App = required(o, "app_slug", func(o *body.Object, member string) string { slug, _ := o.String(member); return slug })
+	if name := required(o, "name", input.Name); name != nil {
+		k.Name = *name
+	}
+	k.Permissions, k.ExpiresAt = []string{}, input.Future(o, "expires_at", c.now)
+	names, _ := o.Strings("permissions")
+	if len(names) > maxKeyPermissions {
+		o.Fault("permissions", "has %d entries: at most %d are allowed", len(names), maxKeyPermissions)
+		return k
+	}
+	if k.app = c.request.SelfServiceApp(k.App); k.app == nil {
+		return k
+	}
+	given := permission.NewSet(k.app.SelfService.Permissions)
+	for i, name := range names {
+		switch {
+		case name == permission.All || !given.Allows(name) || !k.app.Ceiling.Allows(name):
+			o.Fault("permissions/"+strconv.Itoa(i), "is none that users may give to keys of this app")
+		case !slices.Contains(k.Permissions, name):
+			k.Permissions = append(k.Permissions, name)
+		}
+	}
+	return k
+}
+
+// mayAddKey holds a user to the limits on own keys.
+func (u *unit) mayAddKey(user int64, app *snapshot.App) error {
+	keys, err := u.ListAPIKeys(people.APIKeyFilter{App: app.Slug, Owner: user}, maxListedKeys)
+	if err != nil {
+		return err
+	}
+	keys = slices.DeleteFunc(keys, func(k people.APIKey) bool { return !k.RevokedAt.IsZero() })
+	if len(keys) >= app.SelfService.MaxKeysPerUser {
+		return account.ErrTooManyKeys
+	}
+	made, err := u.Count(keysScope, format(user), u.Now, u.Now.Add(24*time.Hour))
+	if err == nil && made.Count > keysADay {
+		err = &account.WaitError{Reason: errKeysOften, Wait: made.Ends.Sub(u.Now)}
+	}
+	return err
+}
+
+// removeAPIKey deletes a key of the user. Unknown and somebody else's are the same answer.
+func removeAPIKey(c *call) (reply, error) {
+	return transact(c, func(u *unit) (reply, error) {
+		k, found, err := people.FindAPIKey(u, c.r.PathValue("id"))
+		if err == nil && found {
+			k, found, err = u.LockAPIKey(k.ID)
+		}
+		if err == nil && (!found || k.Owner != u.signedIn().User || !k.RevokedAt.IsZero()) {
+			err = account.ErrKeyUnknown
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		if _, err := u.DeleteAPIKey(k.ID); err != nil {
+			return reply{}, err
+		}
+		return reply{data: viewAPIKey(k)}, u.Audit("api_key.deleted", "api_key:"+format(k.ID))
+	})
+}
+
+func viewAPIKey(k people.APIKey) enduserapi.OwnApiKey {
+	view := enduserapi.OwnApiKey{
+		Id: format(k.ID), KeyId: people.KeyID(k.PublicID, k.ID), AppSlug: k.App, Name: k.Name, KeyPrefix: k.Prefix, KeySuffix: k.Suffix, Permissions: append([]string{}, k.Permissions...), CreatedAt: k.CreatedAt,
+	}
+	if ends := k.EndsAt(); !ends.IsZero() {
+		view.ExpiresAt = &ends
+	}
+	if !k.LastUsedAt.IsZero() {
+		view.LastUsedAt = &k.LastUsedAt
+	}
+	return view
+}

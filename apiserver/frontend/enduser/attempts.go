@@ -1,0 +1,239 @@
+package enduser
+
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// attemptLifetime bounds an attempt of a signed-in session; those of an anonymous one end with it.
+const attemptLifetime = time.Hour
+
+// requireEmail refuses what needs mail where the deployment sends none.
+func (c *call) requireEmail() error {
+	if c.request.Settings.Email == nil {
+		return c.answerTo(errEmailDisabled)
+	}
+	return nil
+}
+
+// beginAttempt makes sure that there is a session to own an attempt: the one that is signed in, the pending one, or a new one, whose
+// token the browser gets. presented is the cookie that came, which a pending session keeps; user is whose attempt it is, 0 for nobody's.
+func (u *unit) beginAttempt(presented string, user int64) error {
+	if u.session != nil {
+		u.session.Attempting = true
+		if u.session.Anonymous {
+			u.session.ExpiresAt = u.Now.Add(session.AnonymousLifetime)
+			u.cookie = presented // the browser is to keep it as long
+		}
+		return u.UpdateSession(*u.session)
+	}
+	if err := u.Lock("pending:" + u.Client.Network); err != nil {
+		return err
+	}
+	if err := mayPend(u.Unit, user); err != nil {
+		return err
+	}
+	if err := u.begin(true); err != nil {
+		return err
+	}
+	return u.renew()
+}
+
+// mayPend bounds the sessions that wait for a sign-up or sign-in, for each client. Whom the account knows, 0 for none, is not held back by what others
+// behind the same address left pending: what codes they are sent is bounded.
+func mayPend(u *account.Unit, user int64) error {
+	known, err := u.Known(user)
+	if err != nil {
+		return err
+	}
+	pending, err := u.PendingFrom(u.Client.Network, u.Now)
+	if err == nil && !known && pending >= session.MaxPending {
+		err = &account.WaitError{Reason: errTooManyPending, Wait: session.AnonymousLifetime}
+	}
+	return err
+}
+
+// targetOf is what an attempt's code proves.
+func targetOf(a people.Attempt) verification.Target {
+	return verification.Target{
+		Purpose: a.Kind, Channel: people.ChannelMail, Subject: a.ID, Session: a.Session, Account: a.User, Recipient: people.FoldEmail(a.Email),
+	}
+}
+
+// begin begins an attempt and sends its first code. e is the email whose account it is about, the zero Email for somebody unknown.
+func (c *call) begin(u *unit, a people.Attempt, e people.Email) (err error) {
+	a.User = e.User
+	if err := u.beginAttempt(c.presented, a.User); err != nil {
+		return err
+	}
+	if a.ID, err = u.NewID(); err != nil {
+		return err
+	}
+	a.Session, a.CreatedAt, a.ExpiresAt = u.session.ID, u.Now, u.Now.Add(attemptLifetime)
+	if err := u.InsertAttempt(a); err != nil {
+		return err
+	}
+	return c.sendAttemptCode(u.Unit, a, e)
+}
+
+// sendAttemptCode sends an attempt's code. What the message says depends on whether the address is an account's, to which it goes as
+// that account has it; nothing else does.
+func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, e people.Email) error {
+	m := verification.Message{Target: targetOf(a), To: a.Email, Lifetime: verification.MailLifetime}
+	if e.User != 0 {
+		m.To = e.Address
+	}
+	switch {
+	case a.Kind == people.AttemptSignUp && a.User == 0:
+		m.Write = func(code string) delivery.Mail { return delivery.SignUpMail(u.AppName(), code) }
+	case a.Kind == people.AttemptSignUp:
+		// The address is taken: its owner is told, and the caller learns nothing.
+		m.Decoy = true
+		m.Write = func(string) delivery.Mail { return delivery.AlreadyRegisteredMail(u.AppName()) }
+	default:
+		// Somebody unknown, and an address that is no longer the account's, cost the same work, and get nothing.
+		m.Decoy, m.Void = e.User == 0, e.User == 0
+		m.Write = func(code string) delivery.Mail { return mailOf(a.Kind)(u.AppName(), code) }
+	}
+	return c.codes.Send(u, m)
+}
+
+// mailOf is the mail that brings the code of an attempt of a kind to an account's owner.
+func mailOf(kind string) func(app, code string) delivery.Mail {
+	switch kind {
+	case people.AttemptResetPassword:
+		return delivery.ResetPasswordMail
+	case people.AttemptReauthenticate:
+		return delivery.ReauthenticationMail
+	}
+	return delivery.SignInMail
+}
+
+// ownAttempt returns an attempt of the session that waits for a code.
+func (u *unit) ownAttempt(id int64, signUp bool) (people.Attempt, error) {
+	a, err := u.attemptOf(id)
+	if err == nil && ((a.Kind == people.AttemptSignUp) != signUp || !a.ProvedAt.IsZero()) {
+		err = errInvalidAttempt
+	}
+	return a, err
+}
+
+// attemptOf returns an attempt of the session that is not over.
+func (u *unit) attemptOf(id int64) (people.Attempt, error) {
+	if u.session == nil {
+		return people.Attempt{}, errInvalidAttempt
+	}
+	a, found, err := u.Attempt(id)
+	if err != nil {
+		return a, err
+	}
+	if !found || a.Session != u.session.ID || a.Completed || !u.Now.Before(a.ExpiresAt) {
+		return a, errInvalidAttempt
+	}
+	return a, nil
+}
+
+// prepareAttempt sends an attempt's code again.
+func prepareAttempt(c *call) (reply, error) {
+	var id int64
+	var signUp bool
+	if err := c.parse(func(o *body.Object) { id, signUp = readAttemptID(o) }); err != nil {
+		return reply{}, err
+	}
+	if c.session == nil {
+		return reply{}, c.answerTo(errInvalidAttempt)
+	}
+	out, err := transact(c, func(u *unit) (reply, error) {
+		a, err := u.ownAttempt(id, signUp)
+		if err != nil {
+			return reply{}, err
+		}
+		if err := c.requireEmail(); err != nil {
+			return reply{}, err
+		}
+		if err := u.beginAttempt(c.presented, a.User); err != nil {
+			return reply{}, err
+		}
+		e, err := u.AddressForCode(a.Email)
+		if a.Kind == people.AttemptReauthenticate || a.Method == people.MethodPassword && a.Kind == people.AttemptSignIn {
+			e, _, err = u.Email(people.FoldEmail(a.Email)) // who is signed in, or whose password was right
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		if e.User != a.User {
+			e = people.Email{} // since the attempt began the address became, or ceased to be, an account's
+		}
+		return reply{}, c.sendAttemptCode(u.Unit, a, e)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// attemptVerification completes a sign-up, a sign-in or a reauthentication by its code, and lets who forgot their password choose a new one.
+func attemptVerification(c *call) (reply, error) {
+	var id int64
+	var signUp bool
+	var code string
+	err := c.parse(func(o *body.Object) {
+		id, signUp = readAttemptID(o)
+		code = readCode(o)
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if c.session == nil {
+		return reply{}, c.answerTo(errInvalidAttempt)
+	}
+	out, err := submit(c, submission{
+		code: code,
+		find: func(u *unit) (verification.Target, error) {
+			a, err := u.ownAttempt(id, signUp)
+			return targetOf(a), err
+		},
+		accept: func(u *unit) (reply, error) { return u.completeAttempt(id, signUp) },
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// completeAttempt does what the code of an attempt permits, once. A reset of the password goes on with the new one.
+func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
+	a, err := u.ownAttempt(id, signUp)
+	if err != nil {
+		return reply{}, err
+	}
+	if a.Kind == people.AttemptResetPassword {
+		if err := u.ProveAttempt(a.ID, u.Now); err != nil {
+			return reply{}, err
+		}
+		return reply{}, u.renew() // who planted or copied the token before does not choose the password
+	}
+	first, err := u.CompleteAttempt(a.ID)
+	if err != nil {
+		return reply{}, err
+	}
+	if !first {
+		return reply{}, errInvalidAttempt
+	}
+	switch a.Kind {
+	case people.AttemptSignUp:
+		return reply{}, u.completeSignUp(a)
+	case people.AttemptReauthenticate:
+		e, _, err := u.Email(people.FoldEmail(a.Email))
+		if err == nil && e.User != a.User {
+			err = errInvalidAttempt // the address was taken off the account meanwhile
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		return reply{}, u.prove(a.User)
+	}
+	return u.signInByProof(a)
+}

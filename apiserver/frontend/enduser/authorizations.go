@@ -1,0 +1,243 @@
+package enduser
+
+import (
+	"errors"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/redirecturi"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// The decisions about an authorization.
+const (
+	decisionContinue = "continue"
+	decisionAllow    = "allow"
+	decisionDeny     = "deny"
+)
+
+// person is who decides about a request, nil for nobody.
+func (b *browser) person(r *consent.Request) *consent.Person {
+	g := b.signedIn()
+	if g == nil {
+		return nil
+	}
+	return r.Who(b.session.ID, b.session.SignIns, g)
+}
+
+// readAuthorization tells what a client asks for, and what comes next.
+func readAuthorization(c *call) (reply, error) {
+	var out enduserapi.Authorization
+	err := c.view(func(u *account.Unit) error {
+		r, err := consent.Read(u, c.r.PathValue("request"))
+		if err != nil {
+			return err
+		}
+		person := c.person(r)
+		offer, err := r.Offer(u, person)
+		out = viewAuthorization(r, offer, person)
+		return err
+	})
+	return reply{data: out}, err
+}
+
+// decideAuthorization goes on with what a client asks for: by itself where nothing is left to be asked, or as the person decided.
+func decideAuthorization(c *call) (reply, error) {
+	var decision string
+	var organization, workspace, shown int64
+	err := c.parse(func(o *body.Object) {
+		decision = required(o, "decision", readDecision)
+		organization, workspace = input.ID(o, "organization_id"), input.ID(o, "workspace_id")
+		shown = input.ID(o, "user_id")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		r, err := consent.Read(u.Unit, c.r.PathValue("request"))
+		if err != nil {
+			return reply{}, err
+		}
+		to, offer, person := "", consent.Offer{Step: consent.StepAnswer}, u.person(r)
+		if person != nil {
+			u.Actor = actorOf(person.SignIn) // who need not be the active account
+		}
+		switch {
+		case decision == decisionContinue:
+			if offer, to, err = r.GoOn(u.Unit, person); err == nil && to == "" {
+				err = u.showOnly(person)
+			}
+		case person != nil && shown != 0 && shown != person.User:
+			err = errOtherAccount
+		case person == nil:
+			err = account.ErrUserUnknown
+		case decision == decisionAllow:
+			to, err = r.Allow(u.Unit, person, organization, workspace)
+		default:
+			to, err = r.Deny(u.Unit, person)
+		}
+		if errors.Is(err, consent.ErrStep) {
+			err = errNotFresh
+		}
+		out := enduserapi.AuthorizationAnswer{Step: enduserapi.AuthorizationAnswerStep(offer.Step)}
+		if offer.Back != "" {
+			out.ReturnTo = &offer.Back
+		}
+		if to != "" {
+			out.Step, out.RedirectTo = enduserapi.AuthorizationAnswerStep(consent.StepAnswer), &to
+		}
+		return reply{data: out}, err
+	})
+}
+
+// showOnly makes the account active that is asked, where that is another one of the session: what comes next is on the way to its decision.
+func (u *unit) showOnly(person *consent.Person) error {
+	if person == nil || u.session.ActiveSignIn == person.ID {
+		return nil
+	}
+	return u.makeActive(person.ID)
+}
+
+// meetDevice finds the request of a device by the code that it shows. Unknown codes are counted although nothing else is done.
+func meetDevice(c *call) (reply, error) {
+	var typed string
+	err := c.parse(func(o *body.Object) {
+		o.Require("user_code")
+		typed, _ = o.String("user_code")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		handle, err := consent.Meet(u.Unit, typed)
+		if errors.Is(err, consent.ErrUserCode) {
+			return reply{refused: err}, nil
+		}
+		return reply{data: enduserapi.AuthorizationHandle{Request: handle}}, err
+	})
+}
+
+func readDecision(o *body.Object, member string) string {
+	decision, sent := o.String(member)
+	if sent && decision != decisionContinue && decision != decisionAllow && decision != decisionDeny {
+		o.Fault(member, "must be continue, allow or deny")
+	}
+	return decision
+}
+
+func viewAuthorization(r *consent.Request, offer consent.Offer, person *consent.Person) enduserapi.Authorization {
+	out := enduserapi.Authorization{
+		Step: enduserapi.AuthorizationStep(offer.Step), RedirectHost: redirecturi.Host(r.RedirectURI), Scopes: viewScopes(r.App, r.Scopes), Places: []enduserapi.AuthorizationPlace{},
+		Client: enduserapi.AuthorizingClient{
+			Id: r.Client.ID, Name: r.Client.Name, AppName: r.App.Content.Name, LogoUrl: r.Client.LogoURL, ClientUri: r.Client.ClientURI, PolicyUri: r.Client.PolicyURI, TosUri: r.Client.TOSURI,
+			Verified: r.Client.VouchedFor(),
+		},
+		OneAccount: r.Hinted != 0,
+	}
+	if !out.Client.Verified { // a picture would say more than its name: it can be the deployment's own
+		out.Client.LogoUrl = ""
+	}
+	if person != nil {
+		id := format(person.User)
+		out.UserId = &id
+	}
+	for i, option := range offer.Options {
+		place := enduserapi.AuthorizationPlace{
+			OrganizationId: format(option.Member.Organization.ID), OrganizationName: option.Member.Organization.Name, Missing: append([]string{}, option.Missing...),
+		}
+		if option.Workspace != nil {
+			id, name := format(option.Workspace.Workspace.ID), option.Workspace.Workspace.Name
+			place.WorkspaceId, place.WorkspaceName = &id, &name
+		}
+		if offer.Place.Equal(option.Place) {
+			out.Place = &i
+		}
+		out.Places = append(out.Places, place)
+	}
+	return out
+}
+
+// viewScopes are scopes as they are displayed now.
+func viewScopes(app *consent.App, scopes []string) []enduserapi.AskedScope {
+	out := []enduserapi.AskedScope{}
+	for _, scope := range scopes {
+		view := enduserapi.AskedScope{Scope: scope}
+		if declared, found := app.Scopes[scope]; found {
+			view.DisplayName, view.Description, view.Category = declared.DisplayName, declared.Description, declared.Category
+		}
+		out = append(out, view)
+	}
+	return out
+}
+
+// listGrants lists what the user granted apps.
+func listGrants(c *call) (reply, error) {
+	out := []enduserapi.OauthGrant{}
+	err := c.view(func(u *account.Unit) error {
+		grants, err := u.GrantsOf(c.signedIn().User)
+		if err != nil {
+			return err
+		}
+		for _, g := range grants {
+			view, err := viewGrant(u, g)
+			if err != nil {
+				return err
+			}
+			out = append(out, view)
+		}
+		return nil
+	})
+	return reply{data: out}, err
+}
+
+// removeGrant takes back what the user granted, with all tokens that came of it.
+func removeGrant(c *call) (reply, error) {
+	return transact(c, func(u *unit) (reply, error) {
+		id, err := ids.Parse(c.r.PathValue("id"))
+		if err != nil {
+			return reply{}, errGrantUnknown
+		}
+		g, found, err := u.Grant(id)
+		if err != nil {
+			return reply{}, err
+		}
+		if !found || g.User != u.signedIn().User {
+			return reply{}, errGrantUnknown
+		}
+		view, err := viewGrant(u.Unit, g)
+		if err != nil {
+			return reply{}, err
+		}
+		if _, err := u.DeleteGrant(id); err != nil {
+			return reply{}, err
+		}
+		return reply{data: view}, u.Audit("oauth.grant_revoked", "oauth_grant:"+format(id))
+	})
+}
+
+func viewGrant(u *account.Unit, g people.Grant) (enduserapi.OauthGrant, error) {
+	view := enduserapi.OauthGrant{Id: format(g.ID), ClientId: g.Client, Scopes: []enduserapi.AskedScope{}, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt}
+	if g.Organization != 0 {
+		id := format(g.Organization)
+		view.OrganizationId = &id
+	}
+	if g.Workspace != 0 {
+		id := format(g.Workspace)
+		view.WorkspaceId = &id
+	}
+	if app, found := consent.FindApp(u.Tenant, g.App); found {
+		view.AppName, view.Scopes = app.Content.Name, viewScopes(app, g.Scopes)
+		client, _, err := consent.FindClient(u, app, g.Client)
+		if err != nil {
+			return view, err
+		}
+		if client != nil {
+			view.ClientName = client.Name
+		}
+	}
+	return view, nil
+}

@@ -1,0 +1,72 @@
+package enduser
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/permission"
+)
+
+// getConfig tells how the deployment has people sign in, and how its pages look: what a front end needs before anybody is signed in.
+func getConfig(c *call) (reply, error) {
+	t := c.request.Tenant
+	signIn, pages := t.Settings.EffectiveSignIn(), t.Settings.EffectivePages()
+	out := enduserapi.AuthConfig{
+		Deployment: enduserapi.ConfigDeployment{
+			Id: format(t.Entry.ID), Name: t.AppName(), Mode: enduserapi.ConfigDeploymentMode(strings.ToLower(t.Settings.Mode)),
+		},
+		Password:      enduserapi.ConfigPassword{Enabled: signIn.Password, MinLength: signIn.PasswordMinLength},
+		EmailCode:     enduserapi.ConfigEmailCode{Enabled: signIn.EmailCode},
+		Organizations: enduserapi.ConfigOrganizations{Enabled: t.B2B.Enabled, RequiredForSignup: t.B2B.Enabled && t.B2B.RequireOrgForSignup},
+		Phone:         enduserapi.ConfigPhone{Enabled: t.Settings.SMS != nil},
+		Pages: enduserapi.ConfigPages{
+			Enabled: !pages.Disabled, Url: pages.URL, LogoUrl: pages.LogoURL, AccentColor: pages.AccentColor, SupportEmail: pages.SupportEmail,
+			PrivacyUrl: pages.PrivacyURL, TermsUrl: pages.TermsURL,
+		},
+		Languages: c.Languages,
+	}
+	if t.Settings.SMS != nil {
+		out.Phone.Countries = t.Settings.SMS.AllowedCountries
+	}
+	return reply{data: out}, nil
+}
+
+// listAccounts lists who is signed in to this browser.
+func listAccounts(c *call) (reply, error) {
+	out := []enduserapi.Account{}
+	err := c.view(func(u *account.Unit) error {
+		for _, g := range c.session.SignIns {
+			user, found, err := u.User(g.User)
+			if err != nil {
+				return err
+			}
+			if found {
+				out = append(out, enduserapi.Account{SigninId: format(g.ID), Active: g.ID == c.session.ActiveSignIn, User: *viewUser(user)})
+			}
+		}
+		return nil
+	})
+	return reply{data: out}, err
+}
+
+// listKeyApps lists the apps of which the user can make API keys.
+func listKeyApps(c *call) (reply, error) {
+	out := []enduserapi.KeyApp{}
+	for _, app := range c.request.SelfServiceApps() {
+		view := enduserapi.KeyApp{Slug: app.Slug, Name: app.Name, Permissions: grantable(app), MaxKeys: app.SelfService.MaxKeysPerUser}
+		if app.Description != nil {
+			view.Description = *app.Description
+		}
+		out = append(out, view)
+	}
+	return reply{data: out}, nil
+}
+
+// grantable are the permissions that users may give to keys of an app: those of its self-service that the app itself has, by name.
+func grantable(app *snapshot.App) []string {
+	within := permission.NewSet(app.SelfService.Permissions).Within(app.Ceiling)
+	return slices.DeleteFunc(within, func(name string) bool { return name == permission.All })
+}

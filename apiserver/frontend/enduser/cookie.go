@@ -1,0 +1,28 @@
+package enduser
+
+import (
+	"net/http"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+)
+
+// setCookie gives the browser its new token, or takes a dead one away.
+func (c *call) setCookie(header http.Header) {
+	cookie := http.Cookie{Name: site.SessionCookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: !c.plainLocalhost()}
+	switch {
+	case c.cookie != "" && c.session != nil:
+		cookie.Value = c.cookie
+		cookie.MaxAge = max(int(session.CookieAge(*c.session, c.now).Seconds()), 1)
+	case c.clear:
+		cookie.MaxAge = -1
+	default:
+		return
+	}
+	header.Add("Set-Cookie", cookie.String())
+}
+
+// plainLocalhost tells that a Staging deployment is served on localhost without TLS, where browsers drop Secure cookies.
+func (c *call) plainLocalhost() bool {
+	return c.request != nil && site.PlainLocalhost(c.request.Settings, c.r)
+}

@@ -1,0 +1,175 @@
+package enduser
+
+import (
+	"errors"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// emailID returns the id in the path. What is no id is no address of theirs either.
+func (c *call) emailID() (int64, error) {
+	id, err := ids.Parse(c.r.PathValue("id"))
+	if err != nil {
+		return 0, c.answerTo(account.ErrEmailUnknown)
+	}
+	return id, nil
+}
+
+func listEmails(c *call) (reply, error) {
+	out := []enduserapi.EmailAddress{}
+	err := c.view(func(u *account.Unit) error {
+		emails, err := u.EmailsOf(c.signedIn().User)
+		for _, e := range emails {
+			out = append(out, viewEmail(e))
+		}
+		return err
+	})
+	return reply{data: out}, err
+}
+
+// addEmail adds an address. Nothing is sent, and nobody learns whether another user has it.
+func addEmail(c *call) (reply, error) {
+	var address string
+	if err := c.parse(func(o *body.Object) { address = required(o, "email", input.Email) }); err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		user, err := u.lockOwnChange(account.OwnAdded)
+		if err != nil {
+			return reply{}, err
+		}
+		e, err := u.AddEmail(user.ID, address)
+		return reply{data: viewEmail(e)}, err
+	})
+}
+
+// emailTarget is what an address's code proves. Whoever added the address may be a stranger to whom it belongs: the limits are judged by the
+// account that it opens, as those of a sign-in are.
+func (u *unit) emailTarget(e people.Email) (verification.Target, error) {
+	opens, err := u.AddressForCode(e.Address)
+	return verification.Target{
+		Purpose: people.PurposeVerifyEmail, Channel: people.ChannelMail, Subject: e.ID, Session: u.session.ID, Account: opens.User, Recipient: people.FoldEmail(e.Address),
+	}, err
+}
+
+// unprovenEmail returns an address of the user that waits for its proof.
+func (u *unit) unprovenEmail(id int64) (people.Email, error) {
+	e, err := u.OwnEmail(u.signedIn().User, id)
+	if err == nil && !e.VerifiedAt.IsZero() {
+		err = account.ErrEmailVerified
+	}
+	return e, err
+}
+
+// prepareEmail sends a code to an address of the user.
+func prepareEmail(c *call) (reply, error) {
+	if err := c.parse(func(*body.Object) {}); err != nil {
+		return reply{}, err
+	}
+	id, err := c.emailID()
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		e, err := u.unprovenEmail(id)
+		if err != nil {
+			return reply{}, err
+		}
+		if err := c.requireEmail(); err != nil {
+			return reply{}, err
+		}
+		if err := u.CountOwnCode(e.User); err != nil {
+			return reply{}, err
+		}
+		target, err := u.emailTarget(e)
+		if err != nil {
+			return reply{}, err
+		}
+		err = c.codes.Send(u.Unit, verification.Message{
+			Target: target, To: e.Address, Lifetime: verification.MailLifetime,
+			Write: func(code string) delivery.Mail { return delivery.VerifyEmailMail(u.AppName(), code) },
+		})
+		return reply{data: enduserapi.EmailCodeSent{Sent: true, Email: e.Address, ExpiresIn: int64(verification.MailLifetime.Seconds())}}, err
+	})
+}
+
+// verifyEmail verifies an address by the code that was sent to it. Only here, after proof, does somebody learn that it is another user's.
+func verifyEmail(c *call) (reply, error) {
+	var code string
+	if err := c.parse(func(o *body.Object) { code = readCode(o) }); err != nil {
+		return reply{}, err
+	}
+	id, err := c.emailID()
+	if err != nil {
+		return reply{}, err
+	}
+	return submit(c, submission{
+		code: code,
+		find: func(u *unit) (verification.Target, error) {
+			e, err := u.unprovenEmail(id)
+			if err != nil {
+				return verification.Target{}, err
+			}
+			return u.emailTarget(e)
+		},
+		accept: func(u *unit) (reply, error) {
+			if _, err := u.lockOwnUser(); err != nil {
+				return reply{}, err
+			}
+			e, err := u.unprovenEmail(id)
+			if err != nil {
+				return reply{}, err
+			}
+			switch e, err = u.AcceptEmail(e); {
+			case errors.Is(err, account.ErrEmailTaken):
+				return reply{refused: errEmailTaken}, nil
+			case err != nil:
+				return reply{}, err
+			}
+			return reply{data: enduserapi.EmailVerified{Verified: true, Email: viewEmail(e)}}, nil
+		},
+	})
+}
+
+// makeEmailPrimary makes a verified address the user's primary one.
+func makeEmailPrimary(c *call) (reply, error) {
+	if err := c.parse(func(*body.Object) {}); err != nil {
+		return reply{}, err
+	}
+	return changeEmail(c, func(u *unit, e people.Email) (people.Email, error) {
+		if err := u.CountOwnChange(e.User, account.OwnPromoted); err != nil {
+			return e, err
+		}
+		return u.PromoteEmail(e)
+	})
+}
+
+// removeEmail removes an address other than the primary one.
+func removeEmail(c *call) (reply, error) {
+	return changeEmail(c, func(u *unit, e people.Email) (people.Email, error) { return e, u.RemoveEmail(e) })
+}
+
+func changeEmail(c *call, change func(*unit, people.Email) (people.Email, error)) (reply, error) {
+	id, err := c.emailID()
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		if _, err := u.lockOwnUser(); err != nil {
+			return reply{}, err
+		}
+		e, err := u.OwnEmail(u.signedIn().User, id)
+		if err != nil {
+			return reply{}, err
+		}
+		e, err = change(u, e)
+		return reply{data: viewEmail(e)}, err
+	})
+}

@@ -1,0 +1,136 @@
+package enduser
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/tracing"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// envelope is the form of every answer (data, session and errors of every operation; the document has its schema).
+type envelope struct {
+	Status  int                        `json:"status"`
+	Message string                     `json:"message"`
+	Data    any                        `json:"data"`
+	Session enduserapi.SessionSnapshot `json:"session"`
+	Errors  []enduserapi.EndUserFault  `json:"errors"`
+}
+
+func format(id int64) string { return ids.Format(id) }
+
+// sessionSnapshot is the session as its browser may see it: its own attempts and sign-ins, nothing of other sessions.
+func (c *call) sessionSnapshot() enduserapi.SessionSnapshot {
+	out := enduserapi.SessionSnapshot{
+		SigninAttempts: []enduserapi.SignInAttempt{}, Signins: []enduserapi.SignInEntry{}, SignupAttempts: []enduserapi.SignUpAttempt{},
+	}
+	if c.session == nil {
+		return out
+	}
+	for _, a := range slices.Backward(c.attempts) { // the newest first: the one that a request just began
+		if a.Kind == people.AttemptSignUp {
+			out.SignupAttempts = append(out.SignupAttempts, enduserapi.SignUpAttempt{Id: format(a.ID), Email: a.Email, CurrentStep: "verify_email", CreatedAt: a.CreatedAt})
+			continue
+		}
+		out.SigninAttempts = append(out.SigninAttempts, enduserapi.SignInAttempt{
+			Id: format(a.ID), Method: a.Method, CurrentStep: stepOf(a), Completed: a.Completed, CreatedAt: a.CreatedAt,
+		})
+	}
+	for _, g := range c.session.SignIns {
+		view := enduserapi.SignInEntry{Id: format(g.ID), UserId: format(g.User), CreatedAt: g.CreatedAt}
+		out.Signins = append(out.Signins, view)
+		if g.ID == c.session.ActiveSignIn {
+			out.ActiveSignin = &view
+		}
+	}
+	return out
+}
+
+// stepOf is what an attempt waits for.
+func stepOf(a people.Attempt) string {
+	if a.ProvedAt.IsZero() {
+		return "verify_email_otp"
+	}
+	return "new_password"
+}
+
+// answer sends a success.
+func (c *call) answer(data any) {
+	c.send(envelope{Status: http.StatusOK, Data: data, Session: c.sessionSnapshot(), Errors: []enduserapi.EndUserFault{}})
+}
+
+// refuse sends a failure. An error that is no answer is a bare 500: what it says is for the log.
+func (c *call) refuse(err error) {
+	refused := apierror.Of(c.answerTo(err))
+	out := envelope{Status: refused.Status, Session: c.sessionSnapshot(), Errors: errorViews(refused)}
+	messages := make([]string, len(out.Errors))
+	for i, view := range out.Errors {
+		messages[i] = view.Message
+	}
+	out.Message = strings.Join(messages, "; ")
+	for name, values := range refused.Header {
+		c.Header()[name] = values
+	}
+	if refused.RetryAfter > 0 {
+		c.Header().Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
+	}
+	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
+		tracing.Logger(c.r.Context(), c.Log).Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", c.id)
+	}
+	c.send(out)
+}
+
+// errorViews are an answer's errors, at least one. The first carries what is told once.
+func errorViews(refused *apierror.Error) []enduserapi.EndUserFault {
+	code := refused.EffectiveCode()
+	views := []enduserapi.EndUserFault{}
+	for _, fault := range refused.Faults {
+		message := fault.Message
+		if fault.Pointer != "" {
+			message = strings.TrimPrefix(fault.Pointer, "/") + " " + message
+		}
+		views = append(views, enduserapi.EndUserFault{Code: code, Message: message})
+	}
+	if len(views) == 0 {
+		views = append(views, enduserapi.EndUserFault{Code: code, Message: refused.Text()})
+	}
+	if refused.RetryAfter > 0 {
+		views[0].RetryAfterSeconds = ptr.To(int64(refused.RetrySeconds()))
+	}
+	if refused.AttemptsLeft != nil {
+		views[0].AttemptsRemaining = ptr.To(int64(*refused.AttemptsLeft))
+	}
+	return views
+}
+
+func (c *call) send(out envelope) {
+	header := c.Header()
+	c.setCookie(header)
+	c.allowOrigin(header)
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Type", "application/json")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if c.request != nil && !c.plainLocalhost() {
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		tracing.Logger(c.r.Context(), c.Log).Error(err, "An answer cannot be written as JSON", "route", c.r.Pattern, "request_id", c.id)
+		c.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	header.Set("Content-Length", strconv.Itoa(len(raw)))
+	c.WriteHeader(out.Status)
+	if c.r.Method != http.MethodHead {
+		_, _ = c.Write(raw) // the client is gone
+	}
+}

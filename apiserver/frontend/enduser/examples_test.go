@@ -1,0 +1,370 @@
+package enduser_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/internal/document"
+)
+
+// scene is what an operation's example is executed in: ada is signed in, alone in her own organization's workspace.
+type scene struct {
+	*browser
+	email, user, organization, workspace string
+	// live are the values that stand where the example has drawn ones: of the path as {name}, of the body by member.
+	live map[string]string
+}
+
+func (s *scene) set(name string, value any) { s.live[name] = fmt.Sprint(value) }
+
+// member has bob join ada's organization, and returns his browser; {membership_id} is his.
+func (s *scene) member(n int) *browser {
+	bob, membership, user := s.w.joins(s.browser, s.organization, fmt.Sprintf("bob%d@example.com", n))
+	s.set("{membership_id}", membership)
+	s.set("user_id", user)
+	return bob
+}
+
+// invite invites somebody; {invitation_id} and token are the invitation's.
+func (s *scene) invite(email string) {
+	invited := s.ok("POST", "/organizations/"+s.organization+"/invitations", fmt.Sprintf(`{"email":%q}`, email))
+	s.set("{invitation_id}", invited["id"])
+	s.set("token", s.w.InvitationFor(email, 1))
+}
+
+// address adds an address and has a code sent to it; {id} is its own.
+func (s *scene) address(email string) {
+	id := s.ok("POST", "/me/email-addresses", fmt.Sprintf(`{"email":%q}`, email))["id"]
+	s.set("{id}", id)
+	s.ok("POST", fmt.Sprintf("/me/email-addresses/%s/prepare-verification", id), `{}`)
+	s.set("code", s.w.CodeFor(email, 1))
+}
+
+// phone adds a number; {id} is its own.
+func (s *scene) phone(number string, verified bool) {
+	id := s.addPhone(number)
+	s.set("{id}", id)
+	s.ok("POST", "/me/phone-numbers/"+id+"/prepare-verification", `{}`)
+	s.set("code", s.w.CodeFor(number, 1))
+	if verified {
+		s.ok("POST", "/me/phone-numbers/"+id+"/attempt-verification", fmt.Sprintf(`{"code":%q}`, s.live["code"]))
+	}
+}
+
+// asks has a client ask for an authorization; {request} is its handle.
+func (s *scene) asks() {
+	query := url.Values{
+		"client_id": {s.live["client"]}, "redirect_uri": {"https://client.example/callback"}, "response_type": {"code"}, "scope": {"openid"}, "state": {"st"},
+		"code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"},
+	}
+	plain := *s.client
+	plain.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	r, err := http.NewRequest(http.MethodGet, s.base+"/oauth/portal/authorize?"+query.Encode(), nil)
+	s.w.Must(err)
+	r.Host = s.host
+	led, err := plain.Do(r)
+	s.w.Must(err)
+	s.w.Must(led.Body.Close())
+	to, err := led.Location()
+	s.w.Must(err)
+	s.set("{request}", strings.TrimPrefix(to.Path, "/authorize/"))
+}
+
+// grants allows what a client asks for; {id} is the grant.
+func (s *scene) grants() {
+	s.asks()
+	s.ok("POST", "/session/authorizations/"+s.live["{request}"], `{"decision":"allow"}`)
+	s.set("{id}", s.list("/me/oauth-grants")[0]["id"])
+}
+
+// elsewhere signs ada in at another browser, whose sign-in is {id}.
+func (s *scene) elsewhere() {
+	other := s.w.browser()
+	other.signIn(s.email)
+	s.set("{id}", other.last.Body.Session.ActiveSignIn["id"])
+}
+
+// device begins a device's authorization; user_code is what it shows.
+func (s *scene) device() {
+	r, err := http.NewRequest(http.MethodPost, s.base+"/oauth/portal/device_authorization", strings.NewReader(url.Values{"client_id": {s.live["client"]}, "scope": {"openid"}}.Encode()))
+	s.w.Must(err)
+	r.Host = s.host
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := http.DefaultClient.Do(r)
+	s.w.Must(err)
+	defer func() { _ = answer.Body.Close() }()
+	var begun struct {
+		UserCode string `json:"user_code"`
+	}
+	s.w.Must(json.NewDecoder(answer.Body).Decode(&begun))
+	s.set("user_code", begun.UserCode)
+}
+
+// signUp begins a sign-up at another browser, which goes on with the example.
+func (s *scene) signUp() {
+	s.browser = s.w.browser()
+	s.email = "new-" + s.email
+	s.ok("POST", "/auth/signup", fmt.Sprintf(`{"email":%q,"password":%q}`, s.email, goodPassword))
+	s.set("signup_attempt_id", s.last.Body.Session.SignUpAttempts[0]["id"])
+}
+
+// another makes another workspace, which nobody joins by joining the organization; {id} is its own.
+func (s *scene) another() {
+	s.workspace = s.ok("POST", "/workspaces", fmt.Sprintf(`{"name":"Another","organization_id":%q}`, s.organization))["workspace"].(map[string]any)["id"].(string)
+	s.set("{id}", s.workspace)
+}
+
+// workspaceMember has bob join another workspace; {membership_id} is his membership there.
+func (s *scene) workspaceMember(n int) {
+	s.member(n)
+	s.another()
+	joined := s.ok("POST", "/workspaces/"+s.workspace+"/members", fmt.Sprintf(`{"user_id":%q}`, s.live["user_id"]))
+	s.set("{membership_id}", joined["id"])
+}
+
+// scenes are what operations need beyond ada, her organization and her workspace.
+var scenes = map[string]func(s *scene, n int){
+	"endUserSignUp": func(s *scene, _ int) { s.browser = s.w.browser(); s.set("email", "new-"+s.email) },
+	"endUserSignIn": func(s *scene, _ int) {
+		s.browser = s.w.browser()
+		s.set("email", s.email)
+		s.set("password", goodPassword)
+	},
+	"endUserPrepareVerification": func(s *scene, _ int) { s.signUp(); s.w.Clock.Advance(31 * time.Second) },
+	"endUserAttemptVerification": func(s *scene, _ int) { s.signUp(); s.set("code", s.w.CodeFor(s.email, 1)) },
+	"endUserForgotPassword":      func(s *scene, _ int) { s.browser = s.w.browser(); s.set("email", s.email) },
+	"endUserResetPassword": func(s *scene, _ int) {
+		s.browser = s.w.browser()
+		attempt := s.forgot(s.email)
+		s.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, s.w.CodeFor(s.email, 2)))
+		s.set("signin_attempt_id", attempt)
+	},
+	"endUserDeleteAccount":      nil,
+	"endUserAddApiKey":          nil,
+	"endUserRemoveApiKey":       func(s *scene, _ int) { id, _ := s.makesKey(laptop); s.set("{id}", id) },
+	"endUserAddEmailAddress":    func(s *scene, n int) { s.set("email", fmt.Sprintf("added%d@example.com", n)) },
+	"endUserRemoveEmailAddress": func(s *scene, n int) { s.address(fmt.Sprintf("second%d@example.com", n)) },
+	"endUserVerifyEmailAddress": func(s *scene, n int) { s.address(fmt.Sprintf("second%d@example.com", n)) },
+	"endUserPrepareEmailVerification": func(s *scene, n int) {
+		s.address(fmt.Sprintf("second%d@example.com", n))
+		s.w.Clock.Advance(31 * time.Second)
+	},
+	"endUserMakeEmailAddressPrimary": func(s *scene, n int) {
+		s.address(fmt.Sprintf("second%d@example.com", n))
+		s.ok("POST", "/me/email-addresses/"+s.live["{id}"]+"/attempt-verification", fmt.Sprintf(`{"code":%q}`, s.live["code"]))
+	},
+	"endUserRemoveOauthGrant":         func(s *scene, _ int) { s.grants() },
+	"endUserListOauthGrants":          func(s *scene, _ int) { s.grants() },
+	"endUserLeaveOrganization":        func(s *scene, n int) { s.browser = s.member(n); s.set("{id}", s.live["{membership_id}"]) },
+	"endUserRemovePassword":           func(s *scene, _ int) { s.set("current_password", goodPassword) },
+	"endUserUpdatePassword":           func(s *scene, _ int) { s.set("current_password", goodPassword) },
+	"endUserReauthenticate":           func(s *scene, _ int) { s.set("password", goodPassword) },
+	"endUserAddPhoneNumber":           func(s *scene, n int) { s.set("phone_number", numberOf(n)) },
+	"endUserListPhoneNumbers":         func(s *scene, n int) { s.phone(numberOf(n), true) },
+	"endUserRemovePhoneNumber":        func(s *scene, n int) { s.phone(numberOf(n), false) },
+	"endUserVerifyPhoneNumber":        func(s *scene, n int) { s.phone(numberOf(n), false) },
+	"endUserMakePhoneNumberPrimary":   func(s *scene, n int) { s.phone(numberOf(n), true); s.phone(numberOf(n+100), true) },
+	"endUserPreparePhoneVerification": func(s *scene, n int) { s.set("{id}", s.addPhone(numberOf(n))) },
+	"endUserSignOutElsewhere":         func(s *scene, _ int) { s.elsewhere() },
+	"endUserSignOut":                  func(s *scene, _ int) { s.set("signin_id", s.do("GET", "/session", "").Body.Session.ActiveSignIn["id"]) },
+	"endUserSwitchSignIn":             func(s *scene, _ int) { s.set("signin_id", s.do("GET", "/session", "").Body.Session.ActiveSignIn["id"]) },
+	"endUserDeleteOrganization":       func(s *scene, _ int) { s.set("confirmation", s.slug()) },
+	"endUserListInvitations":          func(s *scene, n int) { s.invite(fmt.Sprintf("eve%d@example.com", n)) },
+	"endUserRevokeInvitation":         func(s *scene, n int) { s.invite(fmt.Sprintf("eve%d@example.com", n)) },
+	"endUserResendInvitation":         func(s *scene, n int) { s.invite(fmt.Sprintf("eve%d@example.com", n)) },
+	"endUserLookUpInvitation":         func(s *scene, n int) { s.invite(fmt.Sprintf("eve%d@example.com", n)) },
+	"endUserAcceptInvitation": func(s *scene, n int) {
+		email := fmt.Sprintf("eve%d@example.com", n)
+		s.invite(email)
+		s.browser, _ = s.w.signedUp(email)
+	},
+	"endUserInvite":                func(s *scene, n int) { s.set("email", fmt.Sprintf("eve%d@example.com", n)) },
+	"endUserRemoveMember":          func(s *scene, n int) { s.member(n) },
+	"endUserChangeMember":          func(s *scene, n int) { s.member(n) },
+	"endUserAddWorkspaceMember":    func(s *scene, n int) { s.member(n); s.another() },
+	"endUserListWorkspaceMembers":  func(s *scene, _ int) { s.set("{id}", s.workspace) },
+	"endUserRenameWorkspace":       func(s *scene, _ int) { s.set("{id}", s.workspace) },
+	"endUserRemoveWorkspaceMember": func(s *scene, n int) { s.workspaceMember(n) },
+	"endUserChangeWorkspaceMember": func(s *scene, n int) {
+		s.workspaceMember(n)
+		s.set("role_id", s.live["workspace role"])
+	},
+	"endUserReadAuthorization":   func(s *scene, _ int) { s.asks() },
+	"endUserDecideAuthorization": func(s *scene, _ int) { s.asks() },
+	"endUserMeetDevice":          func(s *scene, _ int) { s.device() },
+}
+
+// numberOf is a phone number of an operation's own.
+func numberOf(n int) string { return fmt.Sprintf("+1202555%04d", 100+n) }
+
+// slug is that of ada's organization.
+func (s *scene) slug() string {
+	return s.list("/me/organization-memberships")[0]["organization"].(map[string]any)["slug"].(string)
+}
+
+// TestTheDocumentsExamplesAreTrue: each operation is asked as the document's example shows, with live ids, codes and tokens in place of those it has,
+// and answers success of the form that the example has: the same members, all the way down.
+func TestTheDocumentsExamplesAreTrue(t *testing.T) {
+	t.Parallel()
+	contract, err := openapi.LoadEndUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, "")
+	w.sign()
+	d := w.signedDeployment()
+	d.OrganizationPermissions = []string{"organization:invite", "organization:manage", "workspace:create", "billing:read"}
+	d.WorkspacePermissions = []string{"workspace:manage", "documents:read"}
+	w.Declare(d)
+	w.keyApps(10)
+	role, workspaceRole := w.role("clerk", "Organization", "billing:read"), w.role("writer", "Workspace", "documents:read")
+	w.DeclareOAuthApp("http://localhost:8081")
+	client := w.Put(v1alpha1.KindOAuthClient, "public", deploymentName, "", document.OAuthClient{
+		App: "portal", Name: "Reports", Authentication: string(v1alpha1.ClientAuthenticationNone), RedirectURIs: []string{"https://client.example/callback"}, AccessTokenSeconds: 600, Active: true,
+		GrantTypes: []string{string(v1alpha1.GrantTypeAuthorizationCode), string(v1alpha1.GrantTypeDeviceCode)},
+	})
+	probe, _ := w.signedUp("first@example.com")
+	organization := probe.organization("Probe")
+	w.Eventually("roles, app and client are known", func() bool {
+		return len(probe.list("/organizations/"+organization+"/roles?level=organization")) == 1 && len(probe.list("/organizations/"+organization+"/roles?level=workspace")) == 1 && w.client(client)
+	})
+	operations := map[string]string{}
+	for path, item := range contract.Spec().Paths.Map() {
+		for method, op := range item.Operations() {
+			operations[op.OperationID] = method + " " + path
+		}
+	}
+	for name := range scenes {
+		if operations[name] == "" {
+			t.Errorf("the scene %s is of no operation", name)
+		}
+	}
+	for n, name := range slices.Sorted(maps.Keys(operations)) {
+		t.Run(name, func(t *testing.T) {
+			defer func(whole testing.TB) { w.T = whole }(w.T)
+			w.T = t
+			method, path, _ := strings.Cut(operations[name], " ")
+			op := contract.Spec().Paths.Find(path).GetOperation(method)
+			w.Clock.Advance(4 * time.Minute) // a neighbourhood is sent sixty codes an hour
+			s := w.scene(n)
+			s.set("role_id", role)
+			s.set("workspace role", workspaceRole)
+			s.set("client", client)
+			if prepare := scenes[name]; prepare != nil {
+				prepare(s, n)
+			}
+			s.execute(t, method, path, op)
+		})
+	}
+}
+
+// client tells whether the authorization server knows a client.
+func (w *world) client(id int64) bool {
+	r, err := http.NewRequest(http.MethodPost, w.Server.URL+"/oauth/portal/device_authorization", strings.NewReader(fmt.Sprintf("client_id=%d&scope=openid", id)))
+	w.Must(err)
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := http.DefaultClient.Do(r)
+	w.Must(err)
+	w.Must(answer.Body.Close())
+	return answer.StatusCode == http.StatusOK
+}
+
+// scene signs ada up, with an organization and its workspace.
+func (w *world) scene(n int) *scene {
+	s := &scene{browser: w.browser(), email: fmt.Sprintf("ada%d@example.com", n), live: map[string]string{}}
+	s.user = s.browser.signUp(s.email)
+	s.organization = s.browser.organization("Acme")
+	s.workspace = s.list("/organizations/" + s.organization + "/workspaces")[0]["id"].(string)
+	s.set("{id}", s.organization)
+	s.set("organization_id", s.organization)
+	s.set("workspace_id", s.workspace)
+	s.set("user_id", s.user)
+	return s
+}
+
+// execute sends the example and holds the answer against what the document shows.
+func (s *scene) execute(t *testing.T, method, path string, op *openapi3.Operation) {
+	for name, value := range s.live {
+		if strings.HasPrefix(name, "{") {
+			path = strings.ReplaceAll(path, name, url.PathEscape(value))
+		}
+	}
+	body := ""
+	if op.RequestBody != nil {
+		sent := maps.Clone(op.RequestBody.Value.Content.Get("application/json").Examples["typical"].Value.Value.(map[string]any))
+		for name := range sent {
+			if value, drawn := s.live[name]; drawn {
+				sent[name] = value
+			}
+		}
+		raw, err := json.Marshal(sent)
+		s.w.Must(err)
+		body = string(raw)
+	}
+	answer := s.do(method, path, body)
+	if answer.Status != http.StatusOK {
+		t.Fatalf("%s %s %s: %s", method, path, body, answer.Raw)
+	}
+	var got any
+	s.w.Must(json.Unmarshal([]byte(answer.Raw), &got))
+	for _, fault := range differences("", op.Responses.Status(200).Value.Content.Get("application/json").Examples["typical"].Value.Value, got) {
+		t.Errorf("%s %s: %s\n%s", method, path, fault, answer.Raw)
+	}
+}
+
+// differences tells where an answer has not the form of an example. Null and empty lists have the form of anything: the schema holds them.
+func differences(at string, example, got any) (faults []string) {
+	switch example := example.(type) {
+	case map[string]any:
+		object, is := got.(map[string]any)
+		if !is {
+			return nonNull(at, got)
+		}
+		for name := range example {
+			if _, there := object[name]; !there {
+				faults = append(faults, at+"/"+name+" is in the example alone")
+			}
+		}
+		for name, value := range object {
+			if _, there := example[name]; !there {
+				faults = append(faults, at+"/"+name+" is in the answer alone")
+				continue
+			}
+			faults = append(faults, differences(at+"/"+name, example[name], value)...)
+		}
+	case []any:
+		list, is := got.([]any)
+		if !is {
+			return nonNull(at, got)
+		}
+		for i := range list {
+			if len(example) > 0 {
+				faults = append(faults, differences(fmt.Sprintf("%s/%d", at, i), example[0], list[i])...)
+			}
+		}
+	default:
+		if example != nil && got != nil && fmt.Sprintf("%T", example) != fmt.Sprintf("%T", got) {
+			faults = append(faults, fmt.Sprintf("%s is a %T in the example, and a %T in the answer", at, example, got))
+		}
+	}
+	return faults
+}
+
+func nonNull(at string, got any) []string {
+	if got == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s is a %T in the answer", at, got)}
+}

@@ -1,0 +1,292 @@
+package enduser_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// oldPassword is shorter than new ones may be, and oldHash is its hash in another system.
+const (
+	oldPassword = "U*U"
+	oldHash     = "$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
+)
+
+// importUser writes a user as an import does. Each address that ends in "!" is verified.
+func (w *world) importUser(id int64, hash string, addresses ...string) {
+	w.T.Helper()
+	at := w.Clock.Now().UTC().Truncate(time.Microsecond)
+	w.tx(func(tx people.Tx) error {
+		var emails []people.Email
+		for i, address := range addresses {
+			e := people.Email{ID: 10*id + int64(i), User: id, Primary: i == 0, CreatedAt: at}
+			if e.Address = strings.TrimSuffix(address, "!"); e.Address != address {
+				e.VerifiedAt = at
+			}
+			emails = append(emails, e)
+		}
+		err := errors.Join(tx.InsertUsers([]people.User{{ID: id, CreatedAt: at}}), tx.InsertEmails(emails))
+		if hash != "" {
+			err = errors.Join(err, tx.InsertPasswords([]people.Password{{User: id, Encoded: hash, CreatedAt: at}}))
+		}
+		return err
+	})
+}
+
+func (w *world) password(user int64) (encoded string) {
+	w.T.Helper()
+	w.tx(func(tx people.Tx) (err error) {
+		encoded, _, err = tx.Credential(user, people.CredentialPassword)
+		return err
+	})
+	return encoded
+}
+
+func (w *world) verifiedEmail(address string) (verified bool) {
+	w.T.Helper()
+	w.tx(func(tx people.Tx) error {
+		e, _, err := tx.Email(address)
+		verified = !e.VerifiedAt.IsZero()
+		return err
+	})
+	return verified
+}
+
+func byPassword(email, password string) string {
+	return fmt.Sprintf(`{"strategy":"password","email":%q,"password":%q}`, email, password)
+}
+
+// sendCode answers the pending sign-in with a code.
+func (b *browser) sendCode(code string) string {
+	return fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, b.last.Body.Session.SignInAttempts[0]["id"], code)
+}
+
+func TestAnImportedPasswordSignsInAndIsHashedAnew(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "ada@example.com!")
+		b := w.browser()
+		b.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", byPassword("ada@example.com", "wrong"))
+		if w.password(1) != oldHash {
+			w.T.Error("a wrong password changed the hash")
+		}
+		b.ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		renewed := w.password(1)
+		if !strings.HasPrefix(renewed, "$argon2id$") {
+			w.T.Errorf("the hash is %.10s", renewed)
+		}
+		w.browser().ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		if w.password(1) != renewed {
+			w.T.Error("a hash of ours was made anew")
+		}
+	})
+}
+
+func TestAnAddressNobodyProvedAsksForItsCodeAfterThePassword(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "Ada@example.com")
+		b := w.browser()
+		b.ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		pending := b.last.Body.Session
+		if pending.ActiveSignIn != nil || len(pending.SignInAttempts) != 1 || pending.SignInAttempts[0]["method"] != "password" || pending.SignInAttempts[0]["current_step"] != "verify_email_otp" {
+			w.T.Fatalf("%+v", pending)
+		}
+		if w.verifiedEmail("ada@example.com") {
+			w.T.Error("the password proved the address")
+		}
+		b.ok("POST", "/auth/attempt-verification", b.sendCode(w.CodeFor("Ada@example.com", 1)))
+		if b.last.Body.Session.ActiveSignIn == nil || !w.verifiedEmail("ada@example.com") {
+			w.T.Errorf("not signed in, or not verified: %s", b.last.Raw)
+		}
+		if !strings.HasPrefix(w.password(1), "$argon2id$") {
+			w.T.Error("the password was dropped, or not hashed anew")
+		}
+		w.browser().ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+	})
+}
+
+func TestACodeAloneDropsAPasswordThatCameWithTheAccount(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "ada@example.com")
+		b := w.browser()
+		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"ada@example.com"}`)
+		b.ok("POST", "/auth/attempt-verification", b.sendCode(w.CodeFor("ada@example.com", 1)))
+		if !w.verifiedEmail("ada@example.com") || w.password(1) != "" {
+			w.T.Errorf("verified %t, password %q", w.verifiedEmail("ada@example.com"), w.password(1))
+		}
+		w.browser().refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		w.importUser(2, oldHash, "bob@example.com!")
+		other := w.browser()
+		other.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"bob@example.com"}`)
+		other.ok("POST", "/auth/attempt-verification", other.sendCode(w.CodeFor("bob@example.com", 1)))
+		if w.password(2) != oldHash {
+			w.T.Error("the password of a proven address was dropped")
+		}
+	})
+}
+
+// What whoever typed the address left in the account is not theirs any more once a code alone proved it.
+func TestACodeAloneDropsWhatMayBeAnothers(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		at := w.Clock.Now().UTC().Truncate(time.Microsecond)
+		w.importUser(1, oldHash, "second@example.com", "ada@example.com")
+		w.importUser(2, oldHash, "bob@example.com!")
+		w.tx(func(tx people.Tx) error {
+			var err error
+			for user := int64(1); user <= 2; user++ {
+				err = errors.Join(err,
+					tx.InsertPhones([]people.Phone{{ID: 70 + user, User: user, Number: fmt.Sprintf("+1415555267%d", user), Region: "US", Primary: true, VerifiedAt: at, CreatedAt: at}}),
+					tx.InsertAPIKey(people.APIKey{ID: 80 + user, App: "shop", Name: "Old", Digest: sha256.Sum256([]byte(fmt.Sprint("key", user))), Owner: user, CreatedAt: at, UpdatedAt: at}))
+			}
+			return errors.Join(err, tx.InsertSession(people.Session{ID: 90, CreatedAt: at, UsedAt: at, ExpiresAt: at.Add(time.Hour)}),
+				tx.InsertSignIn(people.SignIn{ID: 91, Session: 90, User: 1, Method: people.MethodPassword, CreatedAt: at}))
+		})
+		for _, address := range []string{"ada@example.com", "bob@example.com"} {
+			b := w.browser()
+			b.ok("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"email_otp","email":%q}`, address))
+			b.ok("POST", "/auth/attempt-verification", b.sendCode(w.CodeFor(address, 1)))
+			if b.ok("GET", "/session", ""); b.last.Body.Session.ActiveSignIn == nil && !strings.Contains(b.last.Raw, address) {
+				w.T.Errorf("%s is not signed in: %s", address, b.last.Raw)
+			}
+		}
+		w.tx(func(tx people.Tx) error {
+			emails, err := tx.EmailsOf(1)
+			if err != nil || len(emails) != 1 || emails[0].Address != "ada@example.com" || !emails[0].Primary || emails[0].VerifiedAt.IsZero() {
+				w.T.Errorf("addresses %+v, %v", emails, err)
+			}
+			if signIns, err := tx.SignInsOf(1); err != nil || len(signIns) != 1 || signIns[0].ID == 91 {
+				w.T.Errorf("sign-ins %+v, %v", signIns, err)
+			}
+			for user := int64(1); user <= 2; user++ {
+				phones, err := tx.PhonesOf(user)
+				key, _, more := tx.APIKey(80 + user)
+				if kept := user == 2; err != nil || more != nil || (len(phones) == 1) != kept || key.RevokedAt.IsZero() != kept {
+					w.T.Errorf("user %d: phones %+v, key %+v, %v, %v", user, phones, key, err, more)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// An invitation is for who proved its address, be that the primary one or not.
+func TestAnInvitationIsAcceptedByAProvenAddressAlone(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		owner, _ := w.signedUp("owner@example.com")
+		organization := owner.organization("Org")
+		w.importUser(1, oldHash, "bob@example.com", "thief@example.com!")
+		w.importUser(2, oldHash, "carol@example.com!", "dave@example.com!")
+		accepts := func(invited, signsIn string) (*browser, string) {
+			owner.invites(organization, invited)
+			b := w.browser()
+			b.ok("POST", "/auth/signin", byPassword(signsIn, oldPassword))
+			return b, fmt.Sprintf(`{"token":%q}`, w.InvitationFor(invited, 1))
+		}
+		b, token := accepts("bob@example.com", "thief@example.com")
+		b.refused(400, "INVALID_INVITATION", "POST", "/organizations/invitations/accept", token)
+		b, token = accepts("dave@example.com", "carol@example.com")
+		b.ok("POST", "/organizations/invitations/accept", token)
+	})
+}
+
+// Somebody else's account holds an address that nobody proved beside one that it proved: the owner signs up all the same.
+func TestASignUpTakesAnAddressThatNobodyProvedFromAnAccountItDoesNotOpen(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "thief@example.com!", "ada@example.com")
+		w.importUser(2, oldHash, "bob@example.com")
+		b := w.browser()
+		b.ok("POST", "/auth/signup", `{"email":"ada@example.com","password":"correct horse battery staple"}`)
+		b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, b.last.Body.Session.SignUpAttempts[0]["id"], w.CodeFor("ada@example.com", 1)))
+		w.tx(func(tx people.Tx) error {
+			e, found, err := tx.Email("ada@example.com")
+			if err != nil || !found || e.User == 1 || !e.Primary || e.VerifiedAt.IsZero() {
+				w.T.Errorf("%+v, %t, %v", e, found, err)
+			}
+			rest, err := tx.EmailsOf(1)
+			if err != nil || len(rest) != 1 || rest[0].Address != "thief@example.com" {
+				w.T.Errorf("the other account has %+v, %v", rest, err)
+			}
+			return nil
+		})
+		// An account that its address opens by a code is not doubled.
+		taken := w.browser()
+		taken.ok("POST", "/auth/signup", `{"email":"bob@example.com","password":"correct horse battery staple"}`)
+		taken.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":"000000"}`, taken.last.Body.Session.SignUpAttempts[0]["id"]))
+		w.tx(func(tx people.Tx) error {
+			if e, found, err := tx.Email("bob@example.com"); err != nil || !found || e.User != 2 {
+				w.T.Errorf("%+v, %t, %v", e, found, err)
+			}
+			return nil
+		})
+	})
+}
+
+// Who reads an address that nobody proved is not let into an account that has a proven one.
+func TestACodeToASecondAddressNobodyProvedSignsNobodyIn(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "ada@example.com!", "second@example.com")
+		b := w.browser()
+		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"second@example.com"}`)
+		b.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", b.sendCode("000000"))
+		// The password tells that it is the account's owner: the code goes to the address it is to prove.
+		owner := w.browser()
+		owner.ok("POST", "/auth/signin", byPassword("second@example.com", oldPassword))
+		code := owner.sendCode(w.CodeFor("second@example.com", 1))
+		if n := len(w.Carrier.Messages("ada@example.com")); n != 0 {
+			w.T.Errorf("%d mails went to the first address when a code was asked for the second", n)
+		}
+		owner.ok("POST", "/auth/attempt-verification", code)
+		if !w.verifiedEmail("second@example.com") || w.password(1) == "" {
+			w.T.Error("the second address is not verified, or the password is gone")
+		}
+		// The first address is told, and is sent nothing that opens the account.
+		w.notices("ada@example.com", "second@example.com was added to your account", 1)
+		for _, m := range w.Carrier.Messages("ada@example.com") {
+			if frontendtest.CodeIn(m.Body) != "" {
+				w.T.Errorf("a code for the second address went to the first: %s", m.Body)
+			}
+		}
+	})
+}
+
+// A password that was taken away after it was compared signs nobody in by the code that followed.
+func TestAPasswordThatIsGoneMeanwhileDoesNotSignIn(t *testing.T) {
+	onEngines(t, func(_ *testing.T, w *world) {
+		w.importUser(1, oldHash, "ada@example.com")
+		b := w.browser()
+		b.ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		w.tx(func(tx people.Tx) error { _, err := tx.DeleteCredential(1, people.CredentialPassword); return err })
+		b.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/attempt-verification", b.sendCode(w.CodeFor("ada@example.com", 1)))
+		if w.verifiedEmail("ada@example.com") {
+			w.T.Error("the address counts as proven by a sign-in that was refused")
+		}
+	})
+}
+
+func TestWithoutMailAnUnprovenAddressCannotSignIn(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		silent := w.Settings()
+		silent.Email = nil
+		w.Declare(silent)
+		w.importUser(1, oldHash, "ada@example.com")
+		w.importUser(2, oldHash, "bob@example.com!")
+		w.browser().refused(403, "EMAIL_DISABLED", "POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+		w.browser().ok("POST", "/auth/signin", byPassword("bob@example.com", oldPassword))
+	})
+}
+
+func TestADisabledUserIsToldSoOnlyAfterTheOldPassword(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.importUser(1, oldHash, "ada@example.com")
+		w.tx(func(tx people.Tx) error {
+			return tx.UpdateUser(people.User{ID: 1, Disabled: true, UpdatedAt: w.Clock.Now()})
+		})
+		w.browser().refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", byPassword("ada@example.com", "wrong"))
+		w.browser().refused(403, "USER_DISABLED", "POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
+	})
+}

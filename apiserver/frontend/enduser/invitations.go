@@ -1,0 +1,166 @@
+package enduser
+
+import (
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// invite asks somebody into an organization by mail. The token is in that mail alone.
+func invite(c *call) (reply, error) {
+	var email string
+	var role int64
+	err := c.parse(func(o *body.Object) {
+		email = required(o, "email", input.Email)
+		role = input.ID(o, "role_id")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.requireB2B(); err != nil {
+		return reply{}, err
+	}
+	organization, err := c.organizationID()
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.requireEmail(); err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		member, err := memberOf(u.Unit, organization, u.signedIn().User)
+		if err != nil {
+			return reply{}, err
+		}
+		i, err := u.Invite(member, email, role)
+		return reply{data: viewInvitation(i)}, err
+	})
+}
+
+// listInvitations lists the invitations into an organization that can still be accepted, to those who may invite.
+func listInvitations(c *call) (reply, error) {
+	out := []enduserapi.OpenInvitation{}
+	return inOrganization(c, func(u *account.Unit, member people.Member) (any, error) {
+		open, err := u.ListInvitations(member)
+		if err != nil {
+			return nil, err
+		}
+		inviters := map[int64]people.Account{} // each is read once, however many there are of theirs
+		for _, i := range open {
+			by, read := inviters[i.InvitedBy]
+			if !read {
+				if by, err = u.Inviter(i); err != nil {
+					return nil, err
+				}
+				inviters[i.InvitedBy] = by
+			}
+			out = append(out, viewOpenInvitation(i, by))
+		}
+		return out, nil
+	})
+}
+
+func viewOpenInvitation(i people.Invitation, by people.Account) enduserapi.OpenInvitation {
+	view := viewInvitation(i)
+	return enduserapi.OpenInvitation{
+		Id: view.Id, OrganizationId: view.OrganizationId, Email: view.Email, RoleId: view.RoleId, Inviter: viewAccount(by), CreatedAt: view.CreatedAt, ExpiresAt: view.ExpiresAt,
+	}
+}
+
+// revokeInvitation ends an invitation that was not accepted yet.
+func revokeInvitation(c *call) (reply, error) {
+	return changeInvitation(c, func(u *unit, member people.Member, id int64) (people.Invitation, error) {
+		return u.RevokeInvitationOf(member, id)
+	})
+}
+
+// resendInvitation invites once more whom an open invitation is for. The new one takes its place, and counts like any.
+func resendInvitation(c *call) (reply, error) {
+	if err := c.parse(func(*body.Object) {}); err != nil {
+		return reply{}, err
+	}
+	if err := c.requireEmail(); err != nil {
+		return reply{}, err
+	}
+	return changeInvitation(c, func(u *unit, member people.Member, id int64) (people.Invitation, error) {
+		return u.ResendInvitation(member, id)
+	})
+}
+
+func changeInvitation(c *call, change func(*unit, people.Member, int64) (people.Invitation, error)) (reply, error) {
+	return changeOrganizationBy(c, func(u *unit, member people.Member) (any, error) {
+		id, err := ids.Parse(c.r.PathValue("invitation_id"))
+		if err != nil {
+			return nil, account.ErrInvitationUnknown
+		}
+		i, err := change(u, member, id)
+		return viewInvitation(i), err
+	})
+}
+
+// lookUpInvitation tells whoever holds an invitation's token what it is to.
+func lookUpInvitation(c *call) (reply, error) {
+	var token string
+	err := c.parse(func(o *body.Object) {
+		o.Require("token")
+		token, _ = o.String("token")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	var out enduserapi.InvitationLookup
+	err = c.view(func(u *account.Unit) error {
+		i, o, err := u.LookUpInvitation(token)
+		if err != nil {
+			return err
+		}
+		by, err := u.Inviter(i)
+		out = enduserapi.InvitationLookup{
+			Organization: enduserapi.InvitingOrganization{Name: o.Name, ImageUrl: o.ImageURL},
+			Inviter:      enduserapi.Inviter{FirstName: by.FirstName, LastName: by.LastName, Email: by.Email}, Email: i.Email, ExpiresAt: i.ExpiresAt,
+		}
+		return err
+	})
+	return reply{data: out}, err
+}
+
+// acceptInvitation makes the signed-in user a member.
+func acceptInvitation(c *call) (reply, error) {
+	var token string
+	err := c.parse(func(o *body.Object) {
+		o.Require("token")
+		token, _ = o.String("token")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.requireB2B(); err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		user, err := u.lockOwnUser()
+		if err != nil {
+			return reply{}, err
+		}
+		addresses, err := u.ProvenAddresses(user.ID)
+		if err != nil {
+			return reply{}, err
+		}
+		i, err := u.OpenInvitation(token, addresses...)
+		if err != nil {
+			return reply{}, err
+		}
+		accepted, err := u.Accept(i, user.ID)
+		if err != nil {
+			return reply{}, err
+		}
+		if !accepted {
+			return reply{}, account.ErrInvalidInvitation
+		}
+		member, err := u.RequireMember(i.Organization, user.ID)
+		return reply{data: enduserapi.AcceptedInvitation{Membership: viewMember(u.Tenant, member)}}, err
+	})
+}

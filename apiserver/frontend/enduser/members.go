@@ -1,0 +1,165 @@
+package enduser
+
+import (
+	"strconv"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// maxMembersListed is how many members one answer lists, and how many where nothing is asked.
+const maxMembersListed = 200
+
+// memberPage is which members to list: those after a membership, up to a limit.
+type memberPage struct {
+	after int64
+	limit int
+}
+
+// memberPage reads after and limit.
+func (c *call) memberPage() (memberPage, error) {
+	page, query := memberPage{limit: maxMembersListed}, c.r.URL.Query()
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return page, apierror.Bad("VALIDATION_ERROR", "limit must be a number from 1 to %d", maxMembersListed)
+		}
+		page.limit = min(n, maxMembersListed)
+	}
+	if text := query.Get("after"); text != "" {
+		id, err := ids.Parse(text)
+		if err != nil {
+			return page, apierror.Bad("VALIDATION_ERROR", "after must be the id of a membership: the last one of the list before")
+		}
+		page.after = id
+	}
+	return page, nil
+}
+
+// listMembers lists who is in an organization, to its members.
+func listMembers(c *call) (reply, error) {
+	page, err := c.memberPage()
+	if err != nil {
+		return reply{}, err
+	}
+	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
+		out := []enduserapi.OrganizationMember{}
+		members, err := u.MembersOf(in.Organization.ID, page.after, page.limit)
+		for _, m := range members {
+			out = append(out, viewMemberAccount(u.Tenant, m.Member, m.Account))
+		}
+		return out, err
+	})
+}
+
+// accountOf returns a user as members see each other.
+func accountOf(u *account.Unit, id int64) (people.Account, error) {
+	user, _, err := u.User(id)
+	return people.Account{ID: user.ID, FirstName: user.FirstName, LastName: user.LastName, Email: user.Email}, err
+}
+
+// readRole reads the id of a role, null for none.
+func readRole(o *body.Object) int64 {
+	if o.IsNull("role_id") {
+		return 0
+	}
+	return input.ID(o, "role_id")
+}
+
+// changeMember changes a member's role, and whether they own the organization.
+func changeMember(c *call) (reply, error) {
+	var change account.MemberChange
+	err := c.parse(func(o *body.Object) {
+		if o.Has("role_id") {
+			role := readRole(o)
+			change.Role = &role
+		}
+		if owner, sent := o.Bool("owner"); sent {
+			change.Owner = &owner
+		}
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	c.fresh = change.Owner != nil
+	return changeMembership(c, func(u *unit, by people.Member, id int64) (people.Member, error) {
+		return u.ChangeMember(by, id, change)
+	})
+}
+
+// removeMember ends somebody's membership; an owner's only by fresh proof.
+func removeMember(c *call) (reply, error) {
+	return changeMembership(c, func(u *unit, by people.Member, id int64) (people.Member, error) {
+		m, err := u.RemoveMember(by, id)
+		if err == nil && m.Owner {
+			err = u.requireFresh()
+		}
+		return m, err
+	})
+}
+
+func changeMembership(c *call, change func(*unit, people.Member, int64) (people.Member, error)) (reply, error) {
+	return changeOrganizationBy(c, func(u *unit, by people.Member) (any, error) {
+		id, err := c.membershipID()
+		if err != nil {
+			return nil, err
+		}
+		m, err := change(u, by, id)
+		if err != nil {
+			return nil, err
+		}
+		if g := u.signedIn(); m.User == g.User {
+			if _, still, err := u.Member(m.Organization.ID, g.User); err != nil {
+				return nil, err
+			} else if !still && g.Organization == m.Organization.ID {
+				g.Organization, g.Workspace = 0, 0
+			}
+		}
+		who, err := accountOf(u.Unit, m.User)
+		return viewMemberAccount(u.Tenant, m, who), err
+	})
+}
+
+// readLevel reads of which level roles are asked for; absent: of organizations.
+func (c *call) readLevel() (v1alpha1.RoleLevel, error) {
+	switch c.r.URL.Query().Get("level") {
+	case "", "organization":
+		return v1alpha1.RoleLevelOrganization, nil
+	case "workspace":
+		return v1alpha1.RoleLevelWorkspace, nil
+	}
+	return "", apierror.Bad("VALIDATION_ERROR", "level must be organization or workspace")
+}
+
+// listRoles lists the roles that members of organizations, or of workspaces, may have in this deployment.
+func listRoles(c *call) (reply, error) {
+	level, err := c.readLevel()
+	if err != nil {
+		return reply{}, err
+	}
+	return inOrganization(c, func(u *account.Unit, _ people.Member) (any, error) {
+		out := []enduserapi.MemberRole{}
+		for _, role := range u.Roles(level) {
+			out = append(out, *viewRole(&role))
+		}
+		return out, nil
+	})
+}
+
+// listWorkspaces lists an organization's workspaces, to its members.
+func listWorkspaces(c *call) (reply, error) {
+	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
+		out := []enduserapi.Workspace{}
+		workspaces, err := u.WorkspacesOf(in.Organization.ID)
+		for _, w := range workspaces {
+			out = append(out, viewWorkspace(w))
+		}
+		return out, err
+	})
+}

@@ -1,0 +1,69 @@
+package enduser
+
+import (
+	"errors"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// listOrganizationMemberships lists the user's organizations; they stay readable while B2B is off.
+func listOrganizationMemberships(c *call) (reply, error) {
+	out := []enduserapi.OrganizationMembership{}
+	err := c.view(func(u *account.Unit) error {
+		members, err := u.MembershipsOf(c.signedIn().User)
+		for _, m := range members {
+			out = append(out, viewMember(u.Tenant, m))
+		}
+		return err
+	})
+	return reply{data: out}, err
+}
+
+// listWorkspaceMemberships lists the user's workspaces, of all organizations.
+func listWorkspaceMemberships(c *call) (reply, error) {
+	out := []enduserapi.WorkspaceMembership{}
+	err := c.view(func(u *account.Unit) error {
+		organizations := map[int64]people.Organization{}
+		members, err := u.MembershipsOf(c.signedIn().User)
+		for _, m := range members {
+			organizations[m.Organization.ID] = m.Organization
+		}
+		if err != nil {
+			return err
+		}
+		workspaces, err := u.WorkspaceMembershipsOf(c.signedIn().User, 0)
+		for _, m := range workspaces {
+			// Who left the organization meanwhile is in its workspaces no more.
+			if o, member := organizations[m.Workspace.Organization]; member {
+				out = append(out, viewWorkspaceMember(u.Tenant, o, m))
+			}
+		}
+		return err
+	})
+	return reply{data: out}, err
+}
+
+// leaveOrganization ends one of the user's memberships.
+func leaveOrganization(c *call) (reply, error) {
+	id, err := ids.Parse(c.r.PathValue("id"))
+	if err != nil {
+		return reply{}, c.answerTo(errMembershipUnknown)
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		g := u.signedIn()
+		m, err := u.Leave(g.User, id)
+		if errors.Is(err, account.ErrNotMember) {
+			return reply{}, errMembershipUnknown
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		if g.Organization == m.Organization.ID {
+			g.Organization, g.Workspace = 0, 0
+		}
+		return reply{data: viewMember(u.Tenant, m)}, nil
+	})
+}

@@ -1,0 +1,45 @@
+package enduser
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/internal/tracing"
+)
+
+// Metrics are what the end-user listener measures.
+type Metrics struct {
+	*httpapi.Metrics
+	compared, verified, exhausted *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer, tracer *tracing.Tracer) *Metrics {
+	m := &Metrics{
+		Metrics: httpapi.NewMetrics(registry, "end-user", tracer),
+		compared: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cardea_codes_compared_total", Help: "Codes that were compared, by purpose and result (right, wrong).",
+		}, []string{"purpose", "result"}),
+		verified: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cardea_phones_verified_total", Help: "Phone numbers that were verified, by deployment and country: beside cardea_messages_total, how many texts lead to anything.",
+		}, []string{"deployment", "region"}),
+		exhausted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cardea_sms_budget_refusals_total", Help: "Texts refused because the daily budget of a deployment, or of a country in it, was used up. Alert on any.",
+		}, []string{"deployment", "region"}),
+	}
+	registry.MustRegister(m.compared, m.verified, m.exhausted)
+	return m
+}
+
+// Compared counts a comparison.
+func (m *Metrics) Compared(purpose, result string) { m.compared.WithLabelValues(purpose, result).Inc() }
+
+// Verified counts a verified number.
+func (m *Metrics) Verified(deployment, region string) {
+	m.verified.WithLabelValues(deployment, region).Inc()
+}
+
+// BudgetExhausted counts a refused text.
+func (m *Metrics) BudgetExhausted(deployment, region string) {
+	m.exhausted.WithLabelValues(deployment, region).Inc()
+}

@@ -1,0 +1,267 @@
+package enduser
+
+import (
+	"errors"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// requireB2B refuses what needs organizations where the deployment has none.
+func (c *call) requireB2B() error { return c.answerTo(c.request.RequireB2B()) }
+
+// switchOrganization makes another organization the active one (operation 4.10). Membership is read in the transaction that writes
+// the session, so that a removal either comes first or is seen by the next request.
+func switchOrganization(c *call) (reply, error) {
+	var id int64
+	if err := c.parse(func(o *body.Object) { id = required(o, "organization_id", input.ID) }); err != nil {
+		return reply{}, err
+	}
+	if err := c.requireB2B(); err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		g := u.signedIn()
+		if err := u.SetLastOrganization(g.User, id); err != nil {
+			return reply{}, err
+		}
+		member, found, err := u.Member(id, g.User)
+		if err != nil {
+			return reply{}, err
+		}
+		if !found {
+			return reply{}, errNotInOrganization
+		}
+		memberships, err := u.WorkspaceMembershipsOf(g.User, id)
+		if err != nil {
+			return reply{}, err
+		}
+		data := enduserapi.ActiveOrganization{Organization: viewOrganization(member.Organization)}
+		w, active := session.Workspace(member, memberships)
+		if active {
+			data.Workspace = ptr.To(viewWorkspace(w))
+		}
+		if err := u.activate(g, id, w.ID); err != nil {
+			return reply{}, err
+		}
+		return reply{data: data}, u.auditSwitch("session.switched_organization", "organization:"+format(id))
+	})
+}
+
+// activate makes an organization and a workspace of it active for the active sign-in, and gives the browser a new token. Its callers
+// remember where the user is first: the user's row is locked before the member's.
+func (u *unit) activate(g *people.SignIn, organization, workspace int64) error {
+	if err := u.SetActiveOrganization(g.ID, organization, workspace); err != nil {
+		return err
+	}
+	g.Organization, g.Workspace = organization, workspace
+	if workspace != 0 {
+		if err := u.SetMemberWorkspace(organization, g.User, workspace); err != nil {
+			return err
+		}
+	}
+	return u.rotate()
+}
+
+// auditSwitch records a switch, once an hour and session: who switches all day would fill the audit log.
+func (u *unit) auditSwitch(action, object string) error {
+	n, err := u.Count("audit:"+action, format(u.session.ID), u.Now, u.Now.Add(time.Hour))
+	if err != nil || n.Count > 1 {
+		return err
+	}
+	return u.Audit(action, object)
+}
+
+// switchWorkspace makes another workspace of the active organization the active one. The token stays: the organization does.
+func switchWorkspace(c *call) (reply, error) {
+	var id int64
+	if err := c.parse(func(o *body.Object) { id = required(o, "workspace_id", input.ID) }); err != nil {
+		return reply{}, err
+	}
+	if err := c.requireB2B(); err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		g := u.signedIn()
+		m, found, err := u.WorkspaceMember(id, g.User)
+		if err != nil {
+			return reply{}, err
+		}
+		if found && m.Workspace.Organization == g.Organization {
+			_, found, err = u.Member(g.Organization, g.User)
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		if !found || m.Workspace.Organization != g.Organization {
+			return reply{}, errNotInWorkspace
+		}
+		if err := u.SetActiveOrganization(g.ID, g.Organization, id); err != nil {
+			return reply{}, err
+		}
+		g.Workspace = id
+		if err := u.SetMemberWorkspace(g.Organization, g.User, id); err != nil {
+			return reply{}, err
+		}
+		return reply{data: enduserapi.ActiveWorkspace{Workspace: viewWorkspace(m.Workspace)}}, u.auditSwitch("session.switched_workspace", "workspace:"+format(id))
+	})
+}
+
+// createOrganization creates an organization, which becomes active.
+func createOrganization(c *call) (reply, error) {
+	var name, description string
+	err := c.parse(func(o *body.Object) {
+		name = ptr.Deref(required(o, "name", input.Name), "")
+		description = ptr.Deref(input.Description(o, "description"), "")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		g := u.signedIn()
+		created, err := u.CreateOwnOrganization(g.User, name, description)
+		if err != nil {
+			return reply{}, err
+		}
+		organization, workspace := created.Member.Organization, int64(0)
+		if created.Workspace != nil {
+			workspace = created.Workspace.Workspace.ID
+		}
+		if err := u.SetLastOrganization(g.User, organization.ID); err != nil {
+			return reply{}, err
+		}
+		if err := u.activate(g, organization.ID, workspace); err != nil {
+			return reply{}, err
+		}
+		data := enduserapi.OwnOrganization{Organization: viewOrganization(organization), Membership: viewMember(u.Tenant, created.Member)}
+		return reply{data: data}, u.Audit("organization.created", "organization:"+format(organization.ID))
+	})
+}
+
+// organizationID returns the id in the path.
+func (c *call) organizationID() (int64, error) {
+	id, err := ids.Parse(c.r.PathValue("id"))
+	if err != nil {
+		return 0, c.answerTo(errOrganizationUnknown)
+	}
+	return id, nil
+}
+
+// memberOf returns a user's membership. Unknown and foreign organizations are one answer.
+func memberOf(u *account.Unit, organization, user int64) (people.Member, error) {
+	member, err := u.RequireMember(organization, user)
+	if errors.Is(err, account.ErrNotMember) {
+		err = errOrganizationUnknown
+	}
+	return member, err
+}
+
+// inOrganization reads something of the organization in the path for a member.
+func inOrganization(c *call, read func(*account.Unit, people.Member) (any, error)) (reply, error) {
+	if err := c.requireB2B(); err != nil {
+		return reply{}, err
+	}
+	id, err := c.organizationID()
+	if err != nil {
+		return reply{}, err
+	}
+	var data any
+	err = c.view(func(u *account.Unit) error {
+		member, err := memberOf(u, id, c.signedIn().User)
+		if err == nil {
+			data, err = read(u, member)
+		}
+		return err
+	})
+	return reply{data: data}, err
+}
+
+// changeOrganizationBy changes something of the organization in the path by a member.
+func changeOrganizationBy(c *call, change func(*unit, people.Member) (any, error)) (reply, error) {
+	if err := c.requireB2B(); err != nil {
+		return reply{}, err
+	}
+	id, err := c.organizationID()
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		member, err := memberOf(u.Unit, id, u.signedIn().User)
+		if err != nil {
+			return reply{}, err
+		}
+		data, err := change(u, member)
+		return reply{data: data}, err
+	})
+}
+
+// changeOrganization changes what is sent of an organization's name, description and picture; its slug stays.
+func changeOrganization(c *call) (reply, error) {
+	var name, description, image *string
+	err := c.parse(func(o *body.Object) {
+		name, description, image = input.Name(o, "name"), input.Description(o, "description"), input.ImageURL(o, "image_url")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return changeOrganizationBy(c, func(u *unit, member people.Member) (any, error) {
+		if err := u.RequirePermission(member, account.PermissionManage); err != nil {
+			return nil, err
+		}
+		o, found, err := u.LockOrganization(member.Organization.ID)
+		if err == nil && !found {
+			err = account.ErrNotMember
+		}
+		if err != nil {
+			return nil, err
+		}
+		member.Organization = o
+		o.Name, o.Description, o.ImageURL = ptr.Deref(name, o.Name), ptr.Deref(description, o.Description), ptr.Deref(image, o.ImageURL)
+		if o == member.Organization {
+			return viewOrganization(o), nil
+		}
+		if err := u.UpdateOrganization(o); err != nil {
+			return nil, err
+		}
+		return viewOrganization(o), u.Audit("organization.changed", "organization:"+format(o.ID))
+	})
+}
+
+// deleteOrganization deletes an organization, confirmed by its slug, and tells its members.
+func deleteOrganization(c *call) (reply, error) {
+	var confirmation string
+	err := c.parse(func(o *body.Object) {
+		o.Require("confirmation")
+		confirmation, _ = o.String("confirmation")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	out, err := changeOrganizationBy(c, func(u *unit, member people.Member) (any, error) {
+		if !member.Owner {
+			return nil, account.ErrOwnersOnly
+		}
+		if confirmation != member.Organization.Slug {
+			return nil, errConfirmation
+		}
+		if err := u.RemoveOrganization(member); err != nil {
+			return nil, err
+		}
+		g := u.signedIn()
+		if g.Organization == member.Organization.ID {
+			g.Organization, g.Workspace = 0, 0
+			return nil, u.rotate()
+		}
+		return nil, nil
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}

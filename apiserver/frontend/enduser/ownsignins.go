@@ -1,0 +1,101 @@
+package enduser
+
+import (
+	"slices"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// maxEnded is how many sign-ins that are over are listed.
+const maxEnded = 100
+
+// listOwnSignIns lists where the user is signed in, and on demand where they were.
+func listOwnSignIns(c *call) (reply, error) {
+	out := []enduserapi.OwnSignIn{}
+	ended := c.r.URL.Query().Get("include_expired") == "true"
+	err := c.view(func(u *account.Unit) error {
+		sessions, err := u.SessionsOf(c.signedIn().User)
+		if err != nil {
+			return err
+		}
+		for _, s := range sessions {
+			if view := c.viewOwnSignIn(s); ended || view.ExpiresAt.After(u.Now) {
+				out = append(out, view)
+			}
+		}
+		if !ended {
+			return nil
+		}
+		over, err := u.EndedSignIns(c.signedIn().User, maxEnded)
+		for _, g := range over {
+			out = append(out, viewEndedSignIn(g))
+		}
+		return err
+	})
+	slices.SortStableFunc(out, func(a, b enduserapi.OwnSignIn) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return reply{data: out}, err
+}
+
+func (c *call) viewOwnSignIn(s people.Session) enduserapi.OwnSignIn {
+	g := s.SignIns[0]
+	expires := session.EndsAt(s, c.policy)
+	return enduserapi.OwnSignIn{
+		Id: format(g.ID), UserId: format(g.User), Current: g.Session == c.session.ID, Method: g.Method, CreatedAt: g.CreatedAt,
+		LastActiveAt: s.UsedAt, ExpiresAt: expires, IpAddress: s.Address, UserAgent: s.UserAgent,
+	}
+}
+
+func viewEndedSignIn(g people.EndedSignIn) enduserapi.OwnSignIn {
+	return enduserapi.OwnSignIn{
+		Id: format(g.ID), UserId: format(g.User), Method: g.Method, CreatedAt: g.CreatedAt, LastActiveAt: g.UsedAt, ExpiresAt: g.UsedAt,
+		IpAddress: g.Address, UserAgent: g.UserAgent,
+	}
+}
+
+// signOutElsewhere ends one of the user's sign-ins in another session.
+func signOutElsewhere(c *call) (reply, error) {
+	if err := c.parse(func(*body.Object) {}); err != nil {
+		return reply{}, err
+	}
+	id, err := ids.Parse(c.r.PathValue("id"))
+	if err != nil {
+		return reply{}, c.answerTo(errOwnSignInUnknown)
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		signIns, err := u.SignInsOf(u.signedIn().User)
+		if err != nil {
+			return reply{}, err
+		}
+		at := slices.IndexFunc(signIns, func(g people.SignIn) bool { return g.ID == id })
+		switch {
+		case at < 0:
+			return reply{}, errOwnSignInUnknown
+		case signIns[at].Session == u.session.ID:
+			return reply{}, errCurrentSignIn
+		}
+		if err := u.LeaveSession(signIns[at]); err != nil {
+			return reply{}, err
+		}
+		return reply{data: enduserapi.SignedOut{SignedOut: true}}, u.Audit("session.signed_out", "signin:"+format(id))
+	})
+}
+
+// signOutOthers ends the user's sign-ins in all other sessions. Other accounts that are signed in there stay.
+func signOutOthers(c *call) (reply, error) {
+	if err := c.parse(func(*body.Object) {}); err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		_, ended, err := u.SignOutOthers(u.signedIn().User)
+		if err != nil {
+			return reply{}, err
+		}
+		// A copy of this session's own token is elsewhere too.
+		return reply{data: enduserapi.SignInsRevoked{Revoked: ended}}, u.renew()
+	})
+}

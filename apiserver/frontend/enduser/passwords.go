@@ -1,0 +1,306 @@
+package enduser
+
+import (
+	"errors"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// methodResetPassword is what answers call an attempt to choose a new password.
+const methodResetPassword = "reset_password"
+
+// requirePasswords refuses what needs passwords where the deployment has none.
+func (c *call) requirePasswords() error {
+	if !c.request.Settings.EffectiveSignIn().Password {
+		return c.answerTo(errPasswordsDisabled)
+	}
+	return nil
+}
+
+// forgotPassword begins the choice of a new password by an emailed code. For an address that has no account everything is the same, but
+// that nothing is sent and no code is right.
+func forgotPassword(c *call) (reply, error) {
+	var email string
+	if err := c.parse(func(o *body.Object) { email = required(o, "email", input.Email) }); err != nil {
+		return reply{}, err
+	}
+	if err := c.requirePasswords(); err != nil {
+		return reply{}, err
+	}
+	if err := c.requireEmail(); err != nil {
+		return reply{}, err
+	}
+	out, err := transact(c, func(u *unit) (reply, error) {
+		e, err := u.AddressForCode(email)
+		if err != nil {
+			return reply{}, err
+		}
+		return reply{}, c.begin(u, people.Attempt{Kind: people.AttemptResetPassword, Method: methodResetPassword, Email: email}, e)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// provenReset returns an attempt of the session whose code was right and that waits for the new password.
+func (u *unit) provenReset(id int64) (people.Attempt, error) {
+	a, err := u.attemptOf(id)
+	if err == nil && (a.Kind != people.AttemptResetPassword || a.ProvedAt.IsZero()) {
+		err = errInvalidAttempt
+	}
+	return a, err
+}
+
+// resetPassword gives the account of a proven attempt a new password. It signs nobody in.
+func resetPassword(c *call) (reply, error) {
+	var id int64
+	var chosen string
+	var ends resetEnds
+	err := c.parse(func(o *body.Object) {
+		id = required(o, "signin_attempt_id", input.ID)
+		o.Require("password")
+		chosen, _ = o.String("password")
+		ends.others = readOthers(o)
+		access, sent := o.Bool("revoke_access")
+		ends.access = access || !sent && ends.others
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.requirePasswords(); err != nil {
+		return reply{}, err
+	}
+	if c.session == nil {
+		return reply{}, c.answerTo(errInvalidAttempt)
+	}
+	var user people.User
+	err = c.view(func(tx *account.Unit) error {
+		a, err := (&unit{Unit: tx, browser: c.browser}).provenReset(id)
+		if err == nil {
+			user, _, err = tx.User(a.User)
+		}
+		return err
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	encoded, err := c.newPassword(chosen, user)
+	if err != nil {
+		return reply{}, err
+	}
+	out, err := transact(c, func(u *unit) (reply, error) { return u.reset(id, encoded, ends) })
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// resetEnds is what a reset ends beside the former password: other sign-ins, and access that needs no sign-in.
+type resetEnds struct{ others, access bool }
+
+// readOthers reads whether other sign-ins are to end; absent: they are.
+func readOthers(o *body.Object) bool {
+	others, sent := o.Bool("sign_out_others")
+	return others || !sent
+}
+
+// newPassword hashes a password that somebody chose. WEAK_PASSWORD: it is not to be had.
+func (c *call) newPassword(chosen string, user people.User) (string, error) {
+	if err := c.validatePassword(chosen, user); err != nil {
+		return "", err
+	}
+	encoded, err := c.Hasher.Hash(c.r.Context(), c.hashClient(), chosen)
+	return encoded, c.answerTo(err)
+}
+
+func (c *call) validatePassword(chosen string, user people.User) error {
+	if err := password.Validate(chosen, c.request.Settings.EffectiveSignIn().PasswordMinLength, user.Email, user.FirstName, user.LastName); err != nil {
+		return apierror.Bad("WEAK_PASSWORD", "%s", err)
+	}
+	return nil
+}
+
+// reset does what a proven attempt permits, once.
+func (u *unit) reset(id int64, encoded string, ends resetEnds) (reply, error) {
+	a, err := u.provenReset(id)
+	if err != nil {
+		return reply{}, err
+	}
+	u.Actor = "user:" + format(a.User)
+	suspect, err := u.Suspect(a.User)
+	if err != nil {
+		return reply{}, err
+	}
+	user, err := u.LockAccount(a.User, ends.others)
+	if errors.Is(err, account.ErrUserUnknown) {
+		err = errInvalidAttempt
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	if user.Disabled {
+		return reply{}, account.ErrUserDisabled
+	}
+	if first, err := u.CompleteAttempt(id); err != nil || !first {
+		return reply{}, errors.Join(err, errInvalidAttempt)
+	}
+	if err := u.ProveEmail(a); err != nil {
+		return reply{}, err
+	}
+	if err := u.SetPassword(user.ID, encoded, "user.password_reset", "The password of your account was reset by a code sent to "+a.Email+"."); err != nil {
+		return reply{}, err
+	}
+	if ends.access {
+		if err := u.EndAccess(user.ID, suspect); err != nil {
+			return reply{}, err
+		}
+	}
+	if len(u.session.SignIns) == 0 {
+		return reply{}, nil
+	}
+	return reply{}, u.renew() // a copy of the token of who is signed in is out too
+}
+
+// updatePassword changes the password of who is signed in, or gives a first one to who proved themselves lately.
+func updatePassword(c *call) (reply, error) {
+	var current, chosen string
+	var hasCurrent, others bool
+	err := c.parse(func(o *body.Object) {
+		current, hasCurrent = o.String("current_password")
+		o.Require("new_password")
+		chosen, _ = o.String("new_password")
+		others = readOthers(o)
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.requirePasswords(); err != nil {
+		return reply{}, err
+	}
+	var user people.User
+	had := false
+	err = c.view(func(u *account.Unit) (err error) {
+		if user, _, err = u.User(c.signedIn().User); err == nil {
+			_, had, err = u.Credential(user.ID, people.CredentialPassword)
+		}
+		return err
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	switch {
+	case had && !hasCurrent:
+		return reply{}, c.answerTo(errWrongCurrent)
+	case had:
+		return changePassword(c, user, current, chosen, others)
+	}
+	c.fresh = true
+	// Before the password is hashed, which takes a turn of others'.
+	if _, err := transact(c, func(*unit) (reply, error) { return reply{}, nil }); err != nil {
+		return reply{}, err
+	}
+	encoded, err := c.newPassword(chosen, user)
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		if _, err := u.LockAccount(u.signedIn().User, others); err != nil {
+			return reply{}, err
+		}
+		if _, had, err := u.Credential(u.signedIn().User, people.CredentialPassword); err != nil || had || u.signedIn().User != user.ID {
+			return reply{}, errors.Join(err, errWrongCurrent) // it has one since
+		}
+		return u.passwordSet(encoded, "user.password_set", "A password was set for your account.")
+	})
+}
+
+// changePassword compares the current password as a sign-in does, and counts it so.
+func changePassword(c *call, user people.User, current, chosen string, others bool) (reply, error) {
+	if err := c.validatePassword(chosen, user); err != nil {
+		return reply{}, err
+	}
+	encoded := ""
+	try, err := comparePassword(c, user.Email, current, errWrongCurrent, func(turn *password.Turn, _ account.PasswordTry) (err error) {
+		if chosen == current {
+			return nil // told below, where the try is taken back
+		}
+		encoded, err = turn.Hash(chosen)
+		return err
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return transactTry(c, try, func(u *unit) (reply, error) {
+		if err := u.acceptOwnPassword(try); err != nil {
+			return reply{}, wrongCurrent(err)
+		}
+		if encoded == "" {
+			return reply{refused: errSamePassword}, nil
+		}
+		if _, err := u.LockAccount(user.ID, others); err != nil {
+			return reply{}, err
+		}
+		if err := u.ConfirmPassword(try); err != nil {
+			return reply{}, wrongCurrent(err)
+		}
+		return u.passwordSet(encoded, "user.password_changed", "The password of your account was changed.")
+	})
+}
+
+// wrongCurrent words a password that is no longer the account's for who is signed in.
+func wrongCurrent(err error) error {
+	if errors.Is(err, account.ErrInvalidCredentials) {
+		return errWrongCurrent
+	}
+	return err
+}
+
+func (u *unit) passwordSet(encoded, action, change string) (reply, error) {
+	err := u.SetPassword(u.signedIn().User, encoded, action, change)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{data: enduserapi.PasswordUpdated{PasswordUpdated: true, UpdatedAt: u.Now}}, u.renew()
+}
+
+// removePassword takes the password away from who knows it, where codes sign in.
+func removePassword(c *call) (reply, error) {
+	var current string
+	err := c.parse(func(o *body.Object) {
+		o.Require("current_password")
+		current, _ = o.String("current_password")
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if c.request.Settings.Email == nil || !c.request.Settings.EffectiveSignIn().EmailCode {
+		return reply{}, c.answerTo(errNoOtherWayIn)
+	}
+	email, err := c.primaryEmail()
+	if err != nil {
+		return reply{}, err
+	}
+	try, err := comparePassword(c, email, current, errWrongCurrent, func(*password.Turn, account.PasswordTry) error { return nil })
+	if err != nil {
+		return reply{}, err
+	}
+	return transactTry(c, try, func(u *unit) (reply, error) {
+		if err := u.acceptOwnPassword(try); err != nil {
+			return reply{}, wrongCurrent(err)
+		}
+		if _, err := u.lockOwnUser(); err != nil {
+			return reply{}, err
+		}
+		if err := u.ConfirmPassword(try); err != nil {
+			return reply{}, wrongCurrent(err)
+		}
+		removed, err := u.RemovePassword(u.signedIn().User)
+		if err != nil {
+			return reply{}, err
+		}
+		return reply{data: enduserapi.PasswordRemoved{PasswordRemoved: removed}}, u.renew()
+	})
+}

@@ -1,0 +1,313 @@
+package enduser
+
+import (
+	"strings"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/phone"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// maxPhones is how many numbers a user may have: each may be sent codes.
+const maxPhones = 10
+
+// phoneID returns the id in the path. What is no id is no phone of theirs either.
+func (c *call) phoneID() (int64, error) {
+	id, err := ids.Parse(c.r.PathValue("id"))
+	if err != nil {
+		return 0, c.answerTo(errPhoneUnknown)
+	}
+	return id, nil
+}
+
+// lockOwnUser locks the signed-in user, before what is the user's.
+func (u *unit) lockOwnUser() (people.User, error) {
+	user, found, err := u.LockUser(u.signedIn().User)
+	if err == nil && !found {
+		err = account.ErrUserUnknown
+	}
+	return user, err
+}
+
+// lockOwnChange is lockOwnUser for a change of the account, which is counted.
+func (u *unit) lockOwnChange(kind account.OwnChange) (people.User, error) {
+	user, err := u.lockOwnUser()
+	if err == nil {
+		err = u.CountOwnChange(user.ID, kind)
+	}
+	return user, err
+}
+
+// ownPhone returns a phone of the user. Unknown and somebody else's are the same answer.
+func (u *unit) ownPhone(id int64) (people.Phone, error) {
+	p, found, err := u.Phone(id)
+	if err == nil && (!found || p.User != u.signedIn().User) {
+		err = errPhoneUnknown
+	}
+	return p, err
+}
+
+// phoneTarget is what a phone's code proves.
+func (u *unit) phoneTarget(p people.Phone) verification.Target {
+	t := verification.Target{
+		Purpose: people.PurposePhone, Channel: people.ChannelSMS, Subject: p.ID, Session: u.session.ID, User: p.User, Recipient: p.Number, Region: p.Region,
+	}
+	if u.Settings.SMS != nil {
+		_, t.Test = u.Settings.SMS.TestCode(p.Number)
+	}
+	return t
+}
+
+func listPhones(c *call) (reply, error) {
+	out := []enduserapi.PhoneNumber{}
+	err := c.view(func(u *account.Unit) error {
+		phones, err := u.PhonesOf(c.signedIn().User)
+		for _, p := range phones {
+			out = append(out, viewPhone(p))
+		}
+		return err
+	})
+	return reply{data: out}, err
+}
+
+// allowedCountries are those the deployment sends texts to; nil: all.
+func (c *call) allowedCountries() *[]string {
+	if c.request.Settings.SMS == nil {
+		return nil
+	}
+	return c.request.Settings.SMS.AllowedCountries
+}
+
+// addPhone adds a number. Nothing is sent, and nobody learns whether another user has it.
+func addPhone(c *call) (reply, error) {
+	var number phone.Number
+	var fault error
+	err := c.parse(func(o *body.Object) {
+		o.Require("phone_number")
+		if typed, ok := o.String("phone_number"); ok {
+			number, fault = phone.Parse(typed, c.allowedCountries())
+		}
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if fault != nil {
+		return reply{}, apierror.Bad("INVALID_PHONE", "%s", fault)
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		user, err := u.lockOwnChange(account.OwnAdded)
+		if err != nil {
+			return reply{}, err
+		}
+		if err := u.mayAddPhone(user.ID, number.E164); err != nil {
+			return reply{}, err
+		}
+		id, err := u.NewID()
+		if err != nil {
+			return reply{}, err
+		}
+		p := people.Phone{ID: id, User: user.ID, Number: number.E164, Region: number.Region, CreatedAt: u.Now}
+		if err := u.InsertPhone(p); err != nil {
+			return reply{}, err
+		}
+		return reply{data: viewPhone(p)}, u.Audit("phone.added", "phone:"+format(id))
+	})
+}
+
+func (u *unit) mayAddPhone(user int64, number string) error {
+	phones, err := u.PhonesOf(user)
+	if err != nil {
+		return err
+	}
+	for _, own := range phones {
+		if own.Number == number {
+			return errPhoneTaken
+		}
+	}
+	if len(phones) >= maxPhones {
+		return errTooManyPhones
+	}
+	return nil
+}
+
+// preparePhone sends a code to a number of the user.
+func preparePhone(c *call) (reply, error) {
+	if err := c.parse(func(*body.Object) {}); err != nil {
+		return reply{}, err
+	}
+	id, err := c.phoneID()
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		p, err := u.ownPhone(id)
+		if err != nil {
+			return reply{}, err
+		}
+		if !p.VerifiedAt.IsZero() {
+			return reply{}, errPhoneVerified
+		}
+		if u.Settings.SMS == nil {
+			return reply{}, errTextsDisabled
+		}
+		if _, err := phone.Parse(p.Number, c.allowedCountries()); err != nil {
+			return reply{}, apierror.Bad("INVALID_PHONE", "%s", err)
+		}
+		target, sent := u.phoneTarget(p), enduserapi.PhoneCodeSent{Sent: true, PhoneNumber: p.Number, ExpiresIn: int64(verification.PhoneLifetime.Seconds())}
+		if target.Test {
+			code, _ := u.Settings.SMS.TestCode(p.Number)
+			return reply{data: sent}, c.codes.Expect(u.Unit, target, code, verification.PhoneLifetime)
+		}
+		if err := c.codes.Locked(u.Unit, target); err != nil {
+			return reply{}, err
+		}
+		err = c.codes.Send(u.Unit, verification.Message{
+			Target: target, To: p.Number, Lifetime: verification.PhoneLifetime,
+			Write: func(code string) delivery.Mail {
+				return delivery.Mail{Body: delivery.CodeText(code, u.AppName(), c.host)}
+			},
+		})
+		return reply{data: sent}, err
+	})
+}
+
+// verifyPhone verifies a number by the code that was sent to it (operation 4.9).
+func verifyPhone(c *call) (reply, error) {
+	var code string
+	if err := c.parse(func(o *body.Object) { code = readCode(o) }); err != nil {
+		return reply{}, err
+	}
+	id, err := c.phoneID()
+	if err != nil {
+		return reply{}, err
+	}
+	var verified people.Phone
+	out, err := submit(c, submission{
+		code: code,
+		find: func(u *unit) (verification.Target, error) {
+			p, err := u.ownPhone(id)
+			if err == nil && !p.VerifiedAt.IsZero() {
+				err = errPhoneVerified
+			}
+			return u.phoneTarget(p), err
+		},
+		accept: func(u *unit) (out reply, err error) {
+			verified, out, err = u.acceptPhone(id)
+			return out, err
+		},
+	})
+	if err == nil && out.refused == nil {
+		c.Metrics.Verified(c.request.Key(), verified.Region)
+	}
+	return out, err
+}
+
+// acceptPhone marks a phone as verified; the first one of its user is primary. Only here, after proof, does somebody learn that
+// the number is another user's.
+func (u *unit) acceptPhone(id int64) (people.Phone, reply, error) {
+	user, err := u.lockOwnUser()
+	if err != nil {
+		return people.Phone{}, reply{}, err
+	}
+	p, err := u.ownPhone(id)
+	if err != nil {
+		return p, reply{}, err
+	}
+	if owner, owned, err := u.PhoneOwner(p.Number); err != nil {
+		return p, reply{}, err
+	} else if owned && owner != p.User {
+		return p, reply{refused: errPhoneTaken}, nil
+	}
+	if err := u.VerifyPhone(id, u.Now); err != nil {
+		return p, reply{}, err
+	}
+	p.VerifiedAt = u.Now
+	if user.Phone == "" {
+		p.Primary = true
+		if err := u.MakePrimary(p.User, id); err != nil {
+			return p, reply{}, err
+		}
+	}
+	if err := u.VoidChallenges(people.PurposePhone, id); err != nil {
+		return p, reply{}, err
+	}
+	return p, reply{data: enduserapi.PhoneVerified{Verified: true, PhoneNumber: viewPhone(p)}}, u.phoneChanged(p, "phone.verified", "was added to your account.")
+}
+
+// makePhonePrimary makes a verified number the user's primary one.
+func makePhonePrimary(c *call) (reply, error) {
+	if err := c.parse(func(*body.Object) {}); err != nil {
+		return reply{}, err
+	}
+	id, err := c.phoneID()
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		if _, err := u.lockOwnChange(account.OwnPromoted); err != nil {
+			return reply{}, err
+		}
+		p, err := u.ownPhone(id)
+		if err != nil {
+			return reply{}, err
+		}
+		if p.VerifiedAt.IsZero() {
+			return reply{}, errPhoneUnverified
+		}
+		if p.Primary {
+			return reply{data: viewPhone(p)}, nil
+		}
+		p.Primary = true
+		if err := u.MakePrimary(p.User, id); err != nil {
+			return reply{}, err
+		}
+		return reply{data: viewPhone(p)}, u.phoneChanged(p, "phone.made_primary", "is the primary one of your account now.")
+	})
+}
+
+// removePhone removes a number other than the primary one.
+func removePhone(c *call) (reply, error) {
+	id, err := c.phoneID()
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		if _, err := u.lockOwnUser(); err != nil {
+			return reply{}, err
+		}
+		p, err := u.ownPhone(id)
+		if err != nil {
+			return reply{}, err
+		}
+		if p.Primary {
+			return reply{}, errPhonePrimary
+		}
+		if err := u.VoidChallenges(people.PurposePhone, id); err != nil {
+			return reply{}, err
+		}
+		if err := u.DeletePhone(id); err != nil {
+			return reply{}, err
+		}
+		return reply{data: viewPhone(p)}, u.phoneChanged(p, "phone.removed", "was removed from your account.")
+	})
+}
+
+// phoneChanged tells auditors of a change of a number, and its owner of one that was proven.
+func (u *unit) phoneChanged(p people.Phone, action, what string) error {
+	if err := u.Audit(action, "phone:"+format(p.ID)); err != nil || p.VerifiedAt.IsZero() {
+		return err
+	}
+	return u.Notify(p.User, "The phone number "+masked(p.Number)+" "+what)
+}
+
+// masked is a number of which a mail shows the last digits: mailboxes are read by more people than their owner.
+func masked(number string) string {
+	const shown = 2
+	return strings.Repeat("•", max(len(number)-shown, 0)) + number[max(len(number)-shown, 0):]
+}

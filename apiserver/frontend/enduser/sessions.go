@@ -1,0 +1,145 @@
+package enduser
+
+import (
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// active is where a sign-in is active: both are nil where B2B is off or the membership ended.
+type active struct {
+	member    *people.Member
+	workspace *people.WorkspaceMember
+}
+
+// activeOf reads where a sign-in is active. Memberships are read every time: what ended is not served again.
+func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
+	if g.Organization == 0 || !u.B2B.Enabled {
+		return a, nil
+	}
+	member, found, err := u.Member(g.Organization, g.User)
+	if err != nil || !found {
+		return a, err
+	}
+	a.member = &member
+	if g.Workspace == 0 {
+		return a, nil
+	}
+	workspace, found, err := u.WorkspaceMember(g.Workspace, g.User)
+	if found && workspace.Workspace.Organization == g.Organization {
+		a.workspace = &workspace
+	}
+	return a, err
+}
+
+// getSession tells who is signed in, and where.
+func getSession(c *call) (reply, error) {
+	g := c.signedIn()
+	if g == nil {
+		return reply{data: enduserapi.ActiveSession{}}, nil
+	}
+	var out enduserapi.ActiveSession
+	err := c.view(func(u *account.Unit) error {
+		user, found, err := u.User(g.User)
+		if err != nil || !found {
+			return err
+		}
+		at, err := activeOf(u, g)
+		if err != nil {
+			return err
+		}
+		out.User = viewUser(user)
+		if at.member != nil {
+			out.Organization = ptr.To(viewOrganization(at.member.Organization))
+		}
+		if at.workspace != nil {
+			out.Workspace = ptr.To(viewWorkspace(at.workspace.Workspace))
+		}
+		return nil
+	})
+	return reply{data: out}, err
+}
+
+// signOut takes one account out of the session, or ends it.
+func signOut(c *call) (reply, error) {
+	var id int64
+	if err := c.parse(func(o *body.Object) { id = input.ID(o, "signin_id") }); err != nil {
+		return reply{}, err
+	}
+	out, err := transact(c, func(u *unit) (reply, error) {
+		if id == 0 || len(u.session.SignIns) == 1 && u.session.SignIns[0].ID == id {
+			return reply{}, u.endSession()
+		}
+		return reply{}, u.removeSignIn(id)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// endSession ends the session, and takes the browser's cookie away.
+func (u *unit) endSession() error {
+	id := u.session.ID
+	if err := u.EndSession(id); err != nil {
+		return err
+	}
+	u.session, u.clear = nil, true
+	return u.Audit("session.signed_out", "session:"+format(id))
+}
+
+// removeSignIn takes one account of several out of the session.
+func (u *unit) removeSignIn(id int64) error {
+	s := u.session
+	at := slices.IndexFunc(s.SignIns, func(g people.SignIn) bool { return g.ID == id })
+	if at < 0 {
+		return errSignInUnknown
+	}
+	if err := u.DeleteSignIn(id); err != nil {
+		return err
+	}
+	s.SignIns = slices.Delete(s.SignIns, at, at+1)
+	if s.ActiveSignIn == id {
+		s.ActiveSignIn = s.SignIns[len(s.SignIns)-1].ID
+	}
+	s.UsedAt = u.Now
+	if err := u.UpdateSession(*s); err != nil {
+		return err
+	}
+	if err := u.Audit("session.signed_out", "signin:"+format(id)); err != nil {
+		return err
+	}
+	return u.rotate()
+}
+
+// switchSignIn makes another account of the session the active one.
+func switchSignIn(c *call) (reply, error) {
+	var id int64
+	if err := c.parse(func(o *body.Object) { id = required(o, "signin_id", input.ID) }); err != nil {
+		return reply{}, err
+	}
+	out, err := transact(c, func(u *unit) (reply, error) {
+		if !slices.ContainsFunc(u.session.SignIns, func(g people.SignIn) bool { return g.ID == id }) {
+			return reply{}, errSignInUnknown
+		}
+		return reply{}, u.makeActive(id)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// makeActive makes a sign-in of the session the active one.
+func (u *unit) makeActive(id int64) error {
+	u.session.ActiveSignIn, u.session.UsedAt = id, u.Now
+	if err := u.UpdateSession(*u.session); err != nil {
+		return err
+	}
+	if err := u.auditSwitch("session.switched_signin", "signin:"+format(id)); err != nil {
+		return err
+	}
+	return u.rotate()
+}

@@ -1,0 +1,220 @@
+package enduser
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// signIn signs in by password, or begins a sign-in by an emailed code.
+func signIn(c *call) (reply, error) {
+	settings := c.request.Settings.EffectiveSignIn()
+	var strategy, email, typed string
+	err := c.parse(func(o *body.Object) {
+		email = required(o, "email", input.Email)
+		o.Require("strategy")
+		typed, _ = o.String("password")
+		strategy = readStrategy(o, settings)
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if strategy == people.MethodPassword {
+		return signInByPassword(c, email, typed)
+	}
+	return signInByCode(c, email)
+}
+
+// readStrategy reads how somebody proves who they are, and holds the password to it.
+func readStrategy(o *body.Object, settings document.SignInSettings) string {
+	strategy, sent := o.String("strategy")
+	switch {
+	case !sent:
+	case strategy == people.MethodPassword && settings.Password:
+		o.Require("password")
+	case strategy == people.MethodEmailOTP && settings.EmailCode:
+		if o.Has("password") {
+			o.Fault("password", "is not a part of the strategy email_otp: remove it")
+		}
+	default:
+		o.Fault("strategy", "must be a strategy that this deployment enables: %s", strategies(settings.Password, settings.EmailCode))
+	}
+	return strategy
+}
+
+func strategies(byPassword, byCode bool) string {
+	switch {
+	case byPassword && byCode:
+		return "password or email_otp"
+	case byPassword:
+		return "password"
+	}
+	return "email_otp"
+}
+
+// signInByCode begins a sign-in. For an address that has no account everything is the same, but that nothing is sent and no code
+// is right.
+func signInByCode(c *call, email string) (reply, error) {
+	if err := c.requireEmail(); err != nil {
+		return reply{}, err
+	}
+	out, err := transact(c, func(u *unit) (reply, error) {
+		e, err := u.AddressForCode(email)
+		if err != nil {
+			return reply{}, err
+		}
+		return reply{}, c.begin(u, people.Attempt{Kind: people.AttemptSignIn, Method: people.MethodEmailOTP, Email: email}, e)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// comparePassword compares a password with that of the account of an email. Unknown and wrong take the same time and get the same answer:
+//  1. who has to wait is refused, without a row or a turn of the hasher;
+//  2. a turn of the hasher is waited for, so that no row is written for a try that is not hashed;
+//  3. the try is counted as wrong and committed;
+//  4. the password is compared; where that cannot be, the count is taken back;
+//  5. of a right one more is done while the turn lasts.
+//
+// The caller takes the count of a right one back, by AcceptPassword. wrong is what a wrong one is refused with.
+func comparePassword(c *call, email, typed string, wrong error, more func(*password.Turn, account.PasswordTry) error) (account.PasswordTry, error) {
+	var none account.PasswordTry
+	if err := c.view(func(u *account.Unit) error { return u.CheckPasswordTry(email) }); err != nil {
+		return none, err
+	}
+	turn, err := c.Hasher.Acquire(c.r.Context(), c.hashClient())
+	if err != nil {
+		return none, c.answerTo(err)
+	}
+	defer turn.Release()
+	try, err := transact(c, func(u *unit) (account.PasswordTry, error) { return u.CountPasswordTry(email) })
+	if err != nil {
+		return none, err
+	}
+	right, err := turn.Verify(typed, try.Encoded)
+	if err != nil {
+		turn.Release()
+		return none, notCompared(c, try, err)
+	}
+	if !right {
+		turn.Release()
+		return none, wrongPassword(c, try, wrong)
+	}
+	return try, more(turn, try)
+}
+
+// signInByPassword signs in by a password that is right; where its address is not verified, a code is sent there instead.
+func signInByPassword(c *call, email, typed string) (reply, error) {
+	renewed := ""
+	try, err := comparePassword(c, email, typed, account.ErrInvalidCredentials, func(turn *password.Turn, try account.PasswordTry) (err error) {
+		if turn.Outdated(try.Encoded) {
+			renewed, err = turn.Hash(typed)
+		}
+		return err
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if try.Address.VerifiedAt.IsZero() {
+		return proveAddress(c, try, renewed)
+	}
+	out, err := transactTry(c, try, func(u *unit) (reply, error) {
+		if err := u.AcceptPassword(try); errors.Is(err, account.ErrUserDisabled) {
+			return reply{refused: err}, nil
+		} else if err != nil {
+			return reply{}, err
+		}
+		switch err := u.signIn(try.User.ID, people.MethodPassword); {
+		case errors.Is(err, account.ErrUserUnknown):
+			return reply{}, account.ErrInvalidCredentials
+		case err != nil:
+			return reply{}, err // disabled since: nothing is kept, not even the session that was begun
+		}
+		if err := u.ConfirmPassword(try); err != nil {
+			return reply{}, err
+		}
+		return reply{}, u.RenewPassword(try, renewed)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// proveAddress begins a sign-in whose password was right, and whose address nobody proved yet: the code that is sent there does.
+func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, error) {
+	out, err := transactTry(c, try, func(u *unit) (reply, error) {
+		if err := u.AcceptPassword(try); errors.Is(err, account.ErrUserDisabled) {
+			return reply{refused: err}, nil
+		} else if err != nil {
+			return reply{}, err
+		}
+		refused := c.requireEmail()
+		if refused == nil {
+			err := c.begin(u, people.Attempt{
+				Kind: people.AttemptSignIn, Method: people.MethodPassword, Email: try.Address.Address, PasswordHash: cmp.Or(renewed, try.Encoded),
+			}, try.Address)
+			if err != nil {
+				return reply{}, err
+			}
+		}
+		if _, found, err := u.LockUser(try.User.ID); err != nil {
+			return reply{}, err
+		} else if !found {
+			return reply{}, account.ErrInvalidCredentials
+		}
+		if err := u.ConfirmPassword(try); err != nil {
+			return reply{}, err
+		}
+		return reply{refused: refused}, u.RenewPassword(try, renewed)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// transactTry is transact for what a right password permits. Where the store fails it, the try does not count, as far as the store still writes.
+func transactTry(c *call, try account.PasswordTry, do func(*unit) (reply, error)) (reply, error) {
+	out, err := transact(c, do)
+	if errors.Is(err, store.ErrUnavailable) {
+		_ = notCompared(c, try, nil)
+	}
+	return out, err
+}
+
+// notCompared answers a try whose password could not be compared, which then does not count.
+func notCompared(c *call, try account.PasswordTry, reason error) error {
+	_, err := transact(c, func(u *unit) (reply, error) { return reply{}, u.TakeBackPasswordTry(try) })
+	if err != nil {
+		return err
+	}
+	return c.answerTo(reason)
+}
+
+// wrongPassword answers a failure, the eleventh in a row and later ones with a wait.
+func wrongPassword(c *call, try account.PasswordTry, wrong error) error {
+	if wait := try.Wait(c.now); wait > 0 {
+		return apierror.Later("RATE_LIMITED", wait, "the email or the password is wrong, too many times in a row: wait before you try again")
+	}
+	return c.answerTo(wrong)
+}
+
+// signInByProof signs the account of a right code in, whose address that proves. One that is disabled is refused, and told so: the code is
+// used up all the same.
+func (u *unit) signInByProof(a people.Attempt) (reply, error) {
+	err := u.signIn(a.User, a.Method)
+	switch {
+	case errors.Is(err, account.ErrUserDisabled):
+		return reply{refused: err}, nil
+	case errors.Is(err, account.ErrUserUnknown):
+		return reply{}, account.ErrInvalidCredentials
+	case err != nil:
+		return reply{}, err
+	}
+	return reply{}, u.ProveEmail(a)
+}

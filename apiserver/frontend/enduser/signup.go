@@ -1,0 +1,177 @@
+package enduser
+
+import (
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// signUpRequest is the body of a sign-up.
+type signUpRequest struct {
+	email, password, firstName, lastName, organization, invitation string
+	hasPassword                                                    bool
+}
+
+func readSignUp(c *call) (q signUpRequest, err error) {
+	settings := c.request.Settings.EffectiveSignIn()
+	err = c.parse(func(o *body.Object) {
+		q.email = required(o, "email", input.Email)
+		q.firstName, q.lastName = ptr.Deref(input.PersonName(o, "first_name"), ""), ptr.Deref(input.PersonName(o, "last_name"), "")
+		q.organization = ptr.Deref(input.Name(o, "organization_name"), "")
+		q.invitation, _ = o.String("invitation_token")
+		if o.Has("organization_name") && o.Has("invitation_token") {
+			o.Fault("invitation_token", "and organization_name exclude each other: send one of them")
+		}
+		switch q.password, q.hasPassword = o.String("password"); {
+		case o.Has("password") && !settings.Password:
+			o.Fault("password", "is not enabled in this deployment: leave it out, and use the emailed code")
+		case !o.Has("password") && !settings.EmailCode:
+			o.Fault("password", "is required: this deployment has no emailed codes to sign in with")
+		}
+	})
+	if err != nil || !q.hasPassword {
+		return q, err
+	}
+	if err := password.Validate(q.password, settings.PasswordMinLength, q.email, q.firstName, q.lastName); err != nil {
+		return q, apierror.Bad("WEAK_PASSWORD", "%s", err)
+	}
+	return q, nil
+}
+
+// signUp begins a sign-up: nobody exists before the emailed code proved the address. An address that is taken is answered as a
+// new one is, in the same time; its owner is told by mail.
+func signUp(c *call) (reply, error) {
+	q, err := readSignUp(c)
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.requireEmail(); err != nil {
+		return reply{}, err
+	}
+	tenant := c.request.Tenant
+	if q.organization != "" {
+		if err := tenant.RequireOwnable(); err != nil {
+			return reply{}, c.answerTo(err)
+		}
+	}
+	if err := tenant.RequireOrganization(q.organization != "" || q.invitation != ""); err != nil {
+		return reply{}, c.answerTo(err)
+	}
+	a := people.Attempt{
+		Kind: people.AttemptSignUp, Method: people.MethodEmailOTP, Email: q.email, FirstName: q.firstName, LastName: q.lastName,
+		OrganizationName: q.organization,
+	}
+	if q.hasPassword {
+		a.Method = people.MethodPassword
+		if a.PasswordHash, err = c.hashFor(q); err != nil {
+			return reply{}, err
+		}
+	}
+	out, err := transact(c, func(u *unit) (reply, error) {
+		begun := a
+		if q.invitation != "" {
+			invitation, err := u.OpenInvitation(q.invitation, q.email)
+			if err != nil {
+				return reply{}, err
+			}
+			begun.Invitation = invitation.ID
+		}
+		e, err := u.AddressForCode(q.email) // one that opens no account is free for who proves it
+		if err != nil {
+			return reply{}, err
+		}
+		return reply{}, c.begin(u, begun, e)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// hashFor hashes the password of a sign-up. Who is refused anyway costs no hash; the transaction judges once more.
+func (c *call) hashFor(q signUpRequest) (string, error) {
+	if err := c.precheck(q); err != nil {
+		return "", err
+	}
+	hash, err := c.Hasher.Hash(c.r.Context(), c.hashClient(), q.password)
+	return hash, c.answerTo(err)
+}
+
+// hashClient is who the request's hashes are for.
+func (c *call) hashClient() password.Client {
+	return password.Client{Deployment: c.request.Key(), Network: c.request.Client.Network, Neighbourhood: c.request.Client.Neighbourhood}
+}
+
+// precheck refuses a sign-up whose invitation, or whose client's limits, would refuse it.
+func (c *call) precheck(q signUpRequest) error {
+	return c.view(func(u *account.Unit) error {
+		if q.invitation != "" {
+			if _, err := u.OpenInvitation(q.invitation, q.email); err != nil {
+				return err
+			}
+		}
+		folded := people.FoldEmail(q.email)
+		owner, err := u.AddressForCode(folded)
+		if err != nil {
+			return err
+		}
+		if c.session == nil {
+			if err := mayPend(u, owner.User); err != nil {
+				return err
+			}
+		}
+		return c.codes.MaySend(u, verification.Target{Purpose: people.PurposeSignUp, Channel: people.ChannelMail, Account: owner.User, Recipient: folded})
+	})
+}
+
+// completeSignUp creates the account, with the organization it brought or was invited to, and signs it in. The B2B settings of this
+// moment count.
+func (u *unit) completeSignUp(a people.Attempt) error {
+	if err := u.RequireOrganization(a.OrganizationName != "" || a.Invitation != 0); err != nil {
+		return err
+	}
+	user, err := u.CreateAccount(account.NewAccount{
+		Email: a.Email, FirstName: a.FirstName, LastName: a.LastName, PasswordHash: a.PasswordHash, Method: a.Method,
+	})
+	if err != nil {
+		return err
+	}
+	if u.B2B.Enabled && a.OrganizationName != "" {
+		created, err := u.CreateOwnOrganization(user.ID, a.OrganizationName, "")
+		if err != nil {
+			return err
+		}
+		if err := u.SetLastOrganization(user.ID, created.Member.Organization.ID); err != nil {
+			return err
+		}
+	}
+	if a.Invitation != 0 {
+		if err := u.joinByInvitation(a, user.ID); err != nil {
+			return err
+		}
+	}
+	return u.signIn(user.ID, a.Method)
+}
+
+// joinByInvitation accepts the invitation a sign-up came with. One that is over meanwhile matters only where an organization is
+// required: the address is proven all the same.
+func (u *unit) joinByInvitation(a people.Attempt, user int64) error {
+	invitation, found, err := u.Invitation(a.Invitation)
+	if err != nil {
+		return err
+	}
+	accepted := false
+	if found && u.B2B.Enabled {
+		if accepted, err = u.Accept(invitation, user); err != nil {
+			return err
+		}
+	}
+	if !accepted && u.B2B.Enabled && u.B2B.RequireOrgForSignup {
+		return account.ErrInvalidInvitation
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package enduser
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/document"
+)
+
+// tokenLifetime is how long a session token is accepted: so long may what it says be out of date.
+const tokenLifetime = 60 * time.Second
+
+// tokenClaims are what a session token says beside the registered claims.
+type tokenClaims struct {
+	jwt.Claims
+	SessionID    string   `json:"sid"`
+	Organization *string  `json:"organization"`
+	Workspace    *string  `json:"workspace"`
+	Permissions  []string `json:"permissions"`
+}
+
+// issueToken signs a token for backends: who is signed in, where, and what they may do there.
+func issueToken(c *call) (reply, error) {
+	if err := c.parse(func(*body.Object) {}); err != nil {
+		return reply{}, err
+	}
+	signer, err := c.signer()
+	if err != nil {
+		return reply{}, err
+	}
+	g, tenant := c.signedIn(), c.request.Tenant
+	expires := c.now.Add(tokenLifetime).Truncate(time.Second)
+	claims := tokenClaims{
+		Claims: jwt.Claims{
+			Issuer: "https://" + tenant.Settings.FrontendHosts[0], Subject: format(g.User),
+			Audience: jwt.Audience{"cardea:" + tenant.Entry.Namespace + ":" + tenant.Entry.Name},
+			IssuedAt: jwt.NewNumericDate(c.now), Expiry: jwt.NewNumericDate(expires), ID: rand.Text(),
+		},
+		SessionID: format(c.session.ID), Permissions: []string{},
+	}
+	err = c.view(func(u *account.Unit) error {
+		at, err := activeOf(u, g)
+		if err == nil {
+			claims.place(tenant, at)
+		}
+		return err
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	token, err := jwt.Signed(signer).Claims(claims).Serialize()
+	if err != nil {
+		return reply{}, fmt.Errorf("sign a session token: %w", err)
+	}
+	return reply{data: enduserapi.SessionToken{Token: token, ExpiresAt: expires}}, nil
+}
+
+// place writes where somebody is active, and what their roles permit there. The list is flat: a name that stands in the catalog of
+// organizations too is granted by the role in the organization alone, never by one in a workspace.
+func (claims *tokenClaims) place(tenant *account.Tenant, at active) {
+	if at.member == nil {
+		return
+	}
+	organization := format(at.member.Organization.ID)
+	claims.Organization = &organization
+	if role := tenant.RoleOf(v1alpha1.RoleLevelOrganization, at.member.Owner, at.member.Role); role != nil {
+		claims.Permissions = append(claims.Permissions, role.Permissions...)
+	}
+	if at.workspace != nil {
+		workspace := format(at.workspace.Workspace.ID)
+		claims.Workspace = &workspace
+		if role := tenant.RoleOf(v1alpha1.RoleLevelWorkspace, at.workspace.Owner, at.workspace.Role); role != nil {
+			for _, permission := range role.Permissions {
+				if !slices.Contains(tenant.Settings.OrganizationPermissions, permission) {
+					claims.Permissions = append(claims.Permissions, permission)
+				}
+			}
+		}
+	}
+	slices.Sort(claims.Permissions)
+	claims.Permissions = slices.Compact(claims.Permissions)
+}
+
+// signer returns what signs with the deployment's current key, opened once.
+func (c *call) signer() (jose.Signer, error) {
+	if len(c.request.Settings.SigningKeys) == 0 {
+		return nil, apierror.Unavailable(nil, "this deployment has no signing key yet: try again")
+	}
+	current := c.request.Settings.SigningKeys[0]
+	if signer, known := c.signers.Load(current.ID); known {
+		return signer.(jose.Signer), nil
+	}
+	der, err := c.Keyring.Open(document.SealedSigningKey, current.ID, current.Sealed)
+	if err != nil {
+		return nil, apierror.Unavailable(err, "the server cannot open the deployment's signing key")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, fmt.Errorf("signing key %s: %w", current.ID, err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: current.ID}}, (&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		return nil, err
+	}
+	c.signers.Store(current.ID, signer)
+	return signer, nil
+}
+
+// keySetAge is how long others may keep the key set: far shorter than a replaced key is still published.
+const keySetAge = 5 * time.Minute
+
+// keySet publishes the keys that session tokens are verified with: the current and the previous one.
+func keySet(c *call) error {
+	set := struct {
+		Keys []json.RawMessage `json:"keys"`
+	}{[]json.RawMessage{}}
+	for _, key := range c.request.Settings.SigningKeys {
+		if key.ExpiresAt == nil || c.now.Before(*key.ExpiresAt) {
+			set.Keys = append(set.Keys, key.Public)
+		}
+	}
+	raw, err := json.Marshal(set)
+	if err != nil {
+		return err
+	}
+	header := c.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keySetAge.Seconds())))
+	header.Set("Access-Control-Allow-Origin", "*") // public keys, without the cookie
+	c.WriteHeader(http.StatusOK)
+	if c.r.Method != http.MethodHead {
+		_, _ = c.Write(raw) // the client is gone
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package enduser
+
+import (
+	"errors"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// unit is one run of an operation's transaction, with the browser's state as it would be after it.
+type unit struct {
+	*account.Unit
+	browser
+	policy session.Policy
+}
+
+// errEnded: the session was signed out, or ran out, since the request's checks saw it.
+var errEnded = errors.New("the session ended meanwhile")
+
+// transact runs do in one transaction, in which the session, if there is one, is locked and still lives. A run's outcome is adopted
+// only after the commit; an error undoes all of it, and the session is as it was. What a signed-in operation does it does for the
+// account that is active in the transaction; a session that was signed out meanwhile is refused.
+func transact[T any](c *call, do func(u *unit) (T, error)) (T, error) {
+	var out T
+	var after browser
+	err := c.request.Change(c.r.Context(), func(tx *account.Unit) error {
+		u := &unit{Unit: tx, browser: browser{clear: c.clear}, policy: c.policy}
+		if err := u.lockSession(c); err != nil {
+			return err
+		}
+		if err := u.countOwn(c); err != nil {
+			return err
+		}
+		var err error
+		if out, err = do(u); err != nil {
+			return err
+		}
+		if u.session != nil && u.session.Attempting {
+			if u.attempts, err = u.AttemptsOf(u.session.ID, u.Now); err != nil {
+				return err
+			}
+		}
+		after = u.browser
+		return nil
+	})
+	if err == nil {
+		c.browser = after
+		return out, nil
+	}
+	var none T
+	if errors.Is(err, errEnded) {
+		c.browser = browser{clear: true}
+		return none, apierror.NotAuthenticated()
+	}
+	answer := c.answerTo(err)
+	if c.session != nil && !unexpected(answer) && c.useDue(*c.session) {
+		// The use of the session is a fact all the same.
+		before := c.session
+		if useErr := c.recordUse(); useErr != nil {
+			c.session = before
+		}
+	}
+	return none, answer
+}
+
+// lockSession locks the request's session, holds it to its bounds once more, and writes down that it is used.
+func (u *unit) lockSession(c *call) error {
+	if c.session == nil {
+		return nil
+	}
+	s, found, err := u.LockSession(c.hash)
+	if err != nil {
+		return err
+	}
+	if !found || session.Evaluate(s, c.policy, c.now) != session.Live {
+		return errEnded
+	}
+	u.session, u.Unit.Session = &s, s.ID
+	switch g := u.signedIn(); {
+	case g != nil:
+		u.Actor = actorOf(g) // another tab may have switched the account meanwhile
+	case c.signedIn() != nil:
+		return apierror.NotAuthenticated()
+	}
+	if err := c.checkAssertions(u.signedIn()); err != nil {
+		return err
+	}
+	if c.fresh {
+		if err := u.requireFresh(); err != nil {
+			return err
+		}
+	}
+	return u.use()
+}
+
+// use writes down that a token was used for the first time, from when the one it replaced is about to die, and that the session is in
+// use.
+func (u *unit) use() error {
+	s := u.session
+	if s.Token.UsedAt.IsZero() {
+		if err := u.UseToken(s.Token, u.Now, u.Now.Add(session.Grace)); err != nil {
+			return err
+		}
+		s.Token.UsedAt = u.Now
+	}
+	if !session.TouchDue(*s, u.policy, u.Now) {
+		return nil
+	}
+	s.UsedAt = u.Now
+	return u.UpdateSession(*s)
+}
+
+// rotate gives the session a new token beside the presented one, which lives until a successor is used.
+func (u *unit) rotate() error {
+	token, hash, err := session.Mint(u.Random)
+	if err != nil {
+		return err
+	}
+	err = u.InsertToken(people.Token{Hash: hash, Session: u.session.ID, Parent: u.session.Token.Hash, CreatedAt: u.Now})
+	if err != nil {
+		return err
+	}
+	u.cookie = token
+	return u.TrimTokens(u.session.ID, u.session.Token.Hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
+}
+
+// renew gives the session a new token in place of all it had: nobody who knew an earlier one comes along (no fixation).
+func (u *unit) renew() error {
+	token, hash, err := session.Mint(u.Random)
+	if err != nil {
+		return err
+	}
+	if err := u.ReplaceTokens(u.session.ID, u.Now); err != nil {
+		return err
+	}
+	u.cookie = token
+	if err := u.InsertToken(people.Token{Hash: hash, Session: u.session.ID, CreatedAt: u.Now}); err != nil {
+		return err
+	}
+	return u.TrimTokens(u.session.ID, hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
+}
+
+// signIn adds a proven account to the session, a new one where there is none, with a token nobody else knows.
+func (u *unit) signIn(user int64, method string) error {
+	if u.session == nil {
+		if err := u.begin(false); err != nil {
+			return err
+		}
+	}
+	if err := u.SignIn(u.session, u.policy, user, method); err != nil {
+		return err
+	}
+	return u.renew()
+}
+
+// begin records a session that nobody is signed in to yet.
+func (u *unit) begin(attempting bool) error {
+	s, err := u.NewSession(u.policy, attempting)
+	if err != nil {
+		return err
+	}
+	u.session, u.Unit.Session, u.clear = s, s.ID, false
+	return nil
+}
+
+// view runs do on the deployment's rows.
+func (c *call) view(do func(u *account.Unit) error) error {
+	return c.answerTo(c.request.View(c.r.Context(), do))
+}
+
+// resolve finds the session of a cookie. A dead cookie is cleared, and a reused one ends its session. Use is written down here, or
+// in the transaction of an operation that has one anyway.
+func (c *call) resolve(value string, changes bool) error {
+	hash, formed := session.Hash(value)
+	if !formed {
+		c.clear = true
+		return nil
+	}
+	c.presented, c.hash = value, hash
+	var reused, justReplaced bool
+	err := c.request.View(c.r.Context(), func(u *account.Unit) error {
+		s, found, err := u.SessionByToken(hash)
+		if err != nil || !found {
+			return err
+		}
+		switch session.Evaluate(s, c.policy, c.now) {
+		case session.Live:
+			c.session = &s
+		case session.Reused:
+			reused = true
+		case session.Over:
+			// The answer of a request that was under way beside the sign-in must not take the new cookie away.
+			justReplaced = s.Token.Replaced && c.now.Before(s.Token.DiesAt.Add(session.Grace))
+		}
+		if s.Attempting && c.session != nil {
+			c.attempts, err = u.AttemptsOf(s.ID, c.now)
+		}
+		return err
+	})
+	if err == nil && (reused || c.session != nil && !changes && c.useDue(*c.session)) {
+		err = c.recordUse()
+	}
+	if err != nil {
+		return c.answerTo(err)
+	}
+	if g := c.signedIn(); g != nil {
+		c.request.Actor = actorOf(g)
+	}
+	c.clear = c.session == nil && !justReplaced
+	return nil
+}
+
+// actorOf is whom auditors are told of.
+func actorOf(g *people.SignIn) string { return "user:" + ids.Format(g.User) }
+
+// useDue tells whether there is something to write down about the use of a session.
+func (c *call) useDue(s people.Session) bool {
+	return s.Token.UsedAt.IsZero() || session.TouchDue(s, c.policy, c.now)
+}
+
+// recordUse writes down, in a transaction of its own, that a session is in use, or ends one whose dead token came back.
+func (c *call) recordUse() error {
+	var used *people.Session
+	err := c.request.Change(c.r.Context(), func(tx *account.Unit) error {
+		used = nil
+		s, found, err := tx.LockSession(c.hash)
+		if err != nil || !found {
+			return err
+		}
+		switch session.Evaluate(s, c.policy, c.now) {
+		case session.Over:
+			return nil
+		case session.Reused:
+			if err := tx.EndSession(s.ID); err != nil {
+				return err
+			}
+			return tx.AuditAs("system", "session.token_reused", "session:"+ids.Format(s.ID), s.ID)
+		}
+		u := &unit{Unit: tx, browser: browser{session: &s}, policy: c.policy}
+		used = &s
+		return u.use()
+	})
+	if err == nil {
+		c.session = used
+	}
+	return err
+}

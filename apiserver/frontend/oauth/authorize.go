@@ -1,0 +1,315 @@
+package oauth
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/redirecturi"
+)
+
+const (
+	// maxQuery is the longest query of an authorization request, in bytes.
+	maxQuery = 8 << 10
+	// maxOpaque is how long state and nonce are together, at most, in bytes.
+	maxOpaque = 2 << 10
+	// maxResources is for how many resources one asks at once.
+	maxResources = 20
+)
+
+// challenge is the form of what a verifier hashes to (RFC 7636 4.2): 32 bytes in base64url.
+var challenge = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+
+// prompts are those that are understood (OpenID Connect Core 3.1.2.1).
+var prompts = []string{"none", "login", "consent", "select_account"}
+
+// refusal is what a client is told through the browser, once it is proven where it may be told.
+type refusal struct{ Code, Description string }
+
+func (r *refusal) Error() string { return r.Code + ": " + r.Description }
+
+func refuse(code, description string) error { return &refusal{code, description} }
+
+// authorizeByForm sends a request that was posted to the one way: a browser that comes from another site brings its session along with a GET
+// alone.
+func authorizeByForm(c *call) error {
+	form, err := c.form()
+	if err != nil || len(form.Encode()) > maxQuery {
+		return c.page("request")
+	}
+	c.found(c.Content.FrontendURL + "/oauth/" + c.Content.Slug + "/authorize?" + form.Encode())
+	return nil
+}
+
+// authorize takes what a client asks a person for, and leads the browser to the page that asks. Until it is proven where the client may be
+// told (RFC 9700 4.11), what is wrong is a page.
+func authorize(c *call) error {
+	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil || len(c.r.URL.RawQuery) > maxQuery || strings.ContainsRune(query.Get("client_id"), 0) {
+		return c.page("request")
+	}
+	if strings.HasPrefix(query.Get("request_uri"), pushedPrefix) {
+		return c.authorizePushed(query)
+	}
+	client, known, err := c.visitingClient(query)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return c.page("client")
+	}
+	redirect := query.Get("redirect_uri")
+	if len(query["redirect_uri"]) != 1 || !client.Registers(redirect) {
+		return c.page("redirect_uri")
+	}
+	asked, err := c.asked(client, query)
+	if err == nil && client.RequirePAR {
+		err = refuse("invalid_request", "the client has to push its requests (RFC 9126)")
+	}
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return c.tell(client, query, refused)
+	}
+	if err != nil {
+		return err
+	}
+	handle := ""
+	err = c.change(func(u *account.Unit) (err error) {
+		handle, err = consent.Insert(u, c.App, client, asked)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	to := url.Values{}
+	if locales := query.Get("ui_locales"); locales != "" {
+		to.Set("ui_locales", locales)
+	}
+	if asked.LoginHint != "" {
+		to.Set("login_hint", asked.LoginHint)
+	}
+	path := c.pages() + "/authorize/" + handle
+	if len(to) > 0 {
+		path += "?" + to.Encode()
+	}
+	c.found(path)
+	return nil
+}
+
+// tell tells a client that is proven to be answered at the query's redirect URI what is wrong with its request.
+func (c *call) tell(client *consent.Client, query url.Values, refused *refusal) error {
+	c.audit(refused.Code, refused.Description)
+	redirect, state := query.Get("redirect_uri"), ""
+	if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
+		state = query.Get("state")
+	}
+	back := consent.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
+	if !client.VouchedFor() {
+		return c.refusedPage(client, redirect, refused, back)
+	}
+	c.found(back)
+	return nil
+}
+
+// visitingClient finds the client that a browser names, once.
+func (c *call) visitingClient(query url.Values) (*consent.Client, bool, error) {
+	if len(query["client_id"]) != 1 {
+		return nil, false, nil
+	}
+	id, find := query.Get("client_id"), c.findClient
+	if c.Content.AllowDynamicClientRegistration && c.Content.Active && consent.IsDocumentID(id) {
+		find = c.documentClient
+	}
+	client, known, err := find(id)
+	c.names(client)
+	return client, known, err
+}
+
+// pages is where people are asked: the tenant's own pages, or ours.
+func (c *call) pages() string {
+	if pages := c.settings().EffectivePages(); pages.URL != "" {
+		return pages.URL
+	}
+	return c.Content.FrontendURL
+}
+
+// found leads the browser elsewhere, by GET.
+func (c *call) found(to string) {
+	header := c.w.Header()
+	header.Set("Location", to)
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", "no-referrer")
+	c.w.WriteHeader(http.StatusSeeOther)
+}
+
+// page tells the person, not the client, what is wrong: "request", "client" or "redirect_uri".
+func (c *call) page(problem string) error {
+	refused := c.problem(problem)
+	c.auditError(refused)
+	if c.showPage(problem) {
+		return nil
+	}
+	return refused
+}
+
+// showPage shows the page of a problem to those who want pages, and reports whether it did.
+func (c *call) showPage(problem string) bool {
+	if asset.WantsPage(c.r) && !c.settings().EffectivePages().Disabled {
+		shown := c.r.Clone(c.r.Context())
+		shown.Method, shown.Body = http.MethodGet, http.NoBody
+		shown.URL.Path, shown.URL.RawQuery = "/authorize", url.Values{"problem": {problem}}.Encode()
+		c.Next.ServeHTTP(c.w, shown)
+		return true
+	}
+	return false
+}
+
+// problem is what is wrong in the form of the standards.
+func (c *call) problem(problem string) *Error {
+	switch problem {
+	case "client":
+		return &Error{Status: http.StatusBadRequest, Code: "invalid_client", Description: "client_id is missing, doubled, or names no client of this app that is in use"}
+	case "redirect_uri":
+		return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: "redirect_uri is missing, doubled, or none that the client is registered with: they have to be equal, character by character"}
+	}
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: "the request cannot be read, or is longer than 8 KiB"}
+}
+
+// refusedPage tells the person what a client asked for wrongly that nobody vouches for, and lets them go to it.
+func (c *call) refusedPage(client *consent.Client, redirect string, refused *refusal, back string) error {
+	c.r = c.r.WithContext(consent.WithRefused(c.r.Context(), consent.Refused{
+		Client: client.Name, Host: redirecturi.Host(redirect), Reason: refused.Error(), Back: back,
+	}))
+	if err := c.page("app"); err != nil {
+		return asRefused(refused)
+	}
+	return nil
+}
+
+// asked reads what a client asks for. A refusal is for the client.
+func (c *call) asked(client *consent.Client, query url.Values) (asked consent.Parameters, err error) {
+	if err := single(query); err != nil {
+		return asked, refuse("invalid_request", "a parameter is there more than once, or has a NUL")
+	}
+	query = given(query)
+	for _, check := range []func(*consent.Client, url.Values, *consent.Parameters) error{c.askedForm, c.askedPerson, c.askedScopes, c.askedResources} {
+		if err := check(client, query, &asked); err != nil {
+			return asked, err
+		}
+	}
+	return asked, nil
+}
+
+func (c *call) askedForm(client *consent.Client, query url.Values, asked *consent.Parameters) error {
+	switch {
+	case query.Has("request"):
+		return refuse("request_not_supported", "send the parameters themselves")
+	case query.Has("request_uri"):
+		return refuse("request_uri_not_supported", "send the parameters themselves")
+	case query.Get("response_type") == "":
+		return refuse("invalid_request", "response_type is missing: it is code")
+	case query.Get("response_type") != "code":
+		return refuse("unsupported_response_type", "response_type has to be code")
+	case query.Has("response_mode") && query.Get("response_mode") != "query":
+		return refuse("invalid_request", "response_mode has to be query")
+	case !client.May(string(v1alpha1.GrantTypeAuthorizationCode)):
+		return refuse("unauthorized_client", "the client may not use authorization codes: add AuthorizationCode to its grantTypes")
+	case !challenge.MatchString(query.Get("code_challenge")) || query.Get("code_challenge_method") != "S256":
+		return refuse("invalid_request", "send code_challenge, 43 characters, with code_challenge_method=S256 (PKCE)")
+	case len(query.Get("state"))+len(query.Get("nonce")) > maxOpaque || len(query.Get("login_hint")) > 320:
+		return refuse("invalid_request", "state and nonce have at most 2048 characters together, login_hint 320")
+	}
+	asked.RedirectURI, asked.State, asked.Nonce, asked.Challenge = query.Get("redirect_uri"), query.Get("state"), query.Get("nonce"), query.Get("code_challenge")
+	asked.LoginHint = query.Get("login_hint")
+	return nil
+}
+
+func (c *call) askedPerson(client *consent.Client, query url.Values, asked *consent.Parameters) error {
+	asked.Prompts = strings.Fields(query.Get("prompt"))
+	for _, prompt := range asked.Prompts {
+		if !slices.Contains(prompts, prompt) || prompt == "none" && len(asked.Prompts) > 1 {
+			return refuse("invalid_request", "prompt has to be none alone, or some of login, consent and select_account")
+		}
+	}
+	if query.Has("max_age") {
+		age, err := strconv.ParseInt(query.Get("max_age"), 10, 32)
+		if err != nil || age < 0 {
+			return refuse("invalid_request", "max_age has to be a number of seconds")
+		}
+		asked.MaxAge = &age
+	}
+	return c.askedHint(client, query.Get("id_token_hint"), asked)
+}
+
+// askedHint reads whom a client asks for alone: the person of an ID token that this client was given, though its time may be over (OpenID
+// Connect Core 3.1.2.1). What else the client hints at gives way to it.
+func (c *call) askedHint(client *consent.Client, raw string, asked *consent.Parameters) error {
+	if raw == "" {
+		return nil
+	}
+	refused := refuse("invalid_request", "id_token_hint has to be an ID token that this client was given here")
+	hint := c.readIDToken(raw)
+	if hint == nil || hint.AuthorizedParty != client.ID || !hint.Audience.Contains(client.ID) {
+		return refused
+	}
+	user, err := ids.Parse(hint.Subject)
+	if err != nil {
+		return refused
+	}
+	if asked.Hinted = user; hint.Email != "" { // which the client was told: no address of somebody else's is shown for an id
+		asked.LoginHint = hint.Email
+	}
+	return nil
+}
+
+func (c *call) askedScopes(client *consent.Client, query url.Values, asked *consent.Parameters) error {
+	scopes, err := scopesOf(query.Get("scope"))
+	if err != nil {
+		return refuse("invalid_scope", "a scope has a character that scopes do not have")
+	}
+	declared := query.Get("scope") == "" && client.Scopes != nil
+	if declared {
+		scopes = slices.DeleteFunc(slices.Clone(*client.Scopes), func(scope string) bool { return !c.MayAsk(client, scope) })
+	}
+	for _, scope := range scopes {
+		switch {
+		case scope == consent.ScopeOffline && !client.May(string(v1alpha1.GrantTypeRefreshToken)):
+			// What outlives the sign-in are refresh tokens, which the client cannot have (OpenID Connect Core 11: ignored).
+		case c.MayAsk(client, scope):
+			asked.Scopes = append(asked.Scopes, scope)
+		default:
+			return refuse("invalid_scope", "a scope is unknown, archived, or not the client's")
+		}
+	}
+	return nil
+}
+
+func (c *call) askedResources(client *consent.Client, query url.Values, asked *consent.Parameters) error {
+	asked.Resources = slices.Compact(slices.Sorted(slices.Values(query["resource"])))
+	if len(asked.Resources) > maxResources {
+		return refuse("invalid_target", "these are too many resources at once")
+	}
+	for _, resource := range asked.Resources {
+		if !c.maySeek(client, resource) {
+			return refuse("invalid_target", "a resource is unknown, or not the client's")
+		}
+	}
+	return nil
+}
+
+// maySeek tells whether a client may ask for tokens for a resource.
+func (c *call) maySeek(client *consent.Client, resource string) bool {
+	if resource == c.Content.Issuer { // the app itself, which answers userinfo
+		return true
+	}
+	return slices.Contains(c.Content.Resources, resource) && (client.Resources == nil || slices.Contains(*client.Resources, resource))
+}

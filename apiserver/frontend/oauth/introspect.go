@@ -1,0 +1,230 @@
+package oauth
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// permissionIntrospect lets API keys ask about tokens.
+const permissionIntrospect = "oauth_clients:read"
+
+// introspection is what is told of a token (RFC 7662 2.2). Of one that is not active, or not the asker's to know, nothing.
+type introspection struct {
+	Active      bool     `json:"active"`
+	Scope       string   `json:"scope,omitempty"`
+	ClientID    string   `json:"client_id,omitempty"`
+	TokenType   string   `json:"token_type,omitempty"`
+	ExpiresAt   int64    `json:"exp,omitempty"`
+	IssuedAt    int64    `json:"iat,omitempty"`
+	Subject     string   `json:"sub,omitempty"`
+	Audience    []string `json:"aud,omitempty"`
+	Issuer      string   `json:"iss,omitempty"`
+	ID          string   `json:"jti,omitempty"`
+	Permissions []string `json:"permissions,omitempty"`
+}
+
+// introspect tells whether a token is good now: a confidential client of the app, of one of its own or one for a resource of its own, and an
+// API key of the deployment with the permission, of any.
+func introspect(c *call) error {
+	form, err := c.form()
+	if err != nil {
+		return err
+	}
+	permitted := true
+	if kind, _, _ := strings.Cut(c.r.Header.Get("Authorization"), " "); strings.EqualFold(kind, "Bearer") {
+		permitted, err = c.authenticateKey()
+	} else if err = c.authenticate(form); err == nil && c.client.Public() {
+		err = invalidClient()
+	}
+	if err != nil {
+		return err
+	}
+	raw := form.Get("token")
+	if raw == "" {
+		return invalidRequest("token is missing")
+	}
+	if !permitted {
+		writeJSON(c.w, http.StatusOK, introspection{})
+		return nil
+	}
+	told, err := c.judge(raw)
+	if err != nil {
+		return err
+	}
+	if told.Client == nil {
+		answer, err := c.introspectRefresh(raw)
+		if err == nil {
+			writeJSON(c.w, http.StatusOK, answer)
+		}
+		return err
+	}
+	if c.client != nil && told.Client.ID != c.client.ID && !c.owns(told.Claims.Audience) {
+		writeJSON(c.w, http.StatusOK, introspection{})
+		return nil
+	}
+	writeJSON(c.w, http.StatusOK, introspection{
+		Active: true, Scope: strings.Join(told.Scopes, " "), ClientID: told.Claims.ClientID, TokenType: "Bearer", ExpiresAt: told.Claims.Expiry.Time().Unix(),
+		IssuedAt: told.Claims.IssuedAt.Time().Unix(), Subject: told.Claims.Subject, Audience: told.Claims.Audience, Issuer: told.Claims.Issuer, ID: told.Claims.ID,
+		Permissions: told.Claims.Permissions,
+	})
+	return nil
+}
+
+// authenticateKey authenticates an API key of the app's deployment, and tells whether it may know about tokens. Keys of others are as unknown
+// here as those that are none.
+func (c *call) authenticateKey() (permitted bool, err error) {
+	refused := &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the API key is none of the deployment's that is in use", Challenge: `Bearer error="invalid_token"`}
+	_, presented, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
+	key, err := apikey.Read(presented)
+	if err != nil || len(c.r.Header.Values("Authorization")) > 1 {
+		return false, refused
+	}
+	principal, err := c.Authenticator.ByPresentedKey(c.r.Context(), c.Snapshot, key, c.address())
+	if err != nil && apierror.Of(err).Status == http.StatusServiceUnavailable {
+		return false, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the API key cannot be looked up now: try again", RetryAfter: time.Second}
+	}
+	if err != nil || principal.Deployment.Identity != c.Deployment.Identity {
+		return false, refused
+	}
+	return principal.Allows(permissionIntrospect), nil
+}
+
+// presentedToken authenticates the client, and reads the token that it asks about.
+func (c *call) presentedToken() (string, error) {
+	form, err := c.form()
+	if err != nil {
+		return "", err
+	}
+	if err := c.authenticate(form); err != nil {
+		return "", err
+	}
+	if form.Get("token") == "" {
+		return "", invalidRequest("token is missing")
+	}
+	return form.Get("token"), nil
+}
+
+// introspectRefresh tells a client whether a refresh token of its own would be taken, and an API key of any of the app's.
+func (c *call) introspectRefresh(raw string) (out introspection, err error) {
+	hash, formed := session.Hash(raw)
+	if !formed {
+		return out, nil
+	}
+	err = c.view(func(u *account.Unit) error {
+		token, family, found, err := refreshTokenOf(u, hash)
+		if err != nil || !found || !token.DiesAt.IsZero() && !c.now.Before(token.DiesAt) {
+			return err
+		}
+		client, err := c.mayAsk(u, family)
+		if err != nil || client == nil || !client.May(string(v1alpha1.GrantTypeRefreshToken)) || !c.now.Before(family.UsedAt.Add(idleOf(client))) {
+			return err
+		}
+		held, subject, err := c.Standing(u, client, family)
+		if err != nil || subject == nil {
+			return err
+		}
+		out = introspection{
+			Active: true, Scope: strings.Join(held, " "), ClientID: family.Client, ExpiresAt: family.ExpiresAt.Unix(), IssuedAt: token.CreatedAt.Unix(),
+			Subject: ids.Format(family.User), Issuer: c.Content.Issuer,
+		}
+		return nil
+	})
+	return out, err
+}
+
+// mayAsk returns the client of a family that who asks may know about, else nil: the client itself may, and an API key about all of the app's
+// clients in use.
+func (c *call) mayAsk(u *account.Unit, family people.TokenFamily) (*consent.Client, error) {
+	if c.client != nil && c.holds(family) {
+		return c.client, nil
+	}
+	if c.client != nil || family.App != c.Entry.ID {
+		return nil, nil
+	}
+	client, inUse, err := consent.FindClient(u, c.App, family.Client)
+	if !inUse {
+		client = nil
+	}
+	return client, err
+}
+
+// refreshTokenOf reads a refresh token with its family.
+func refreshTokenOf(u *account.Unit, hash []byte) (token people.RefreshToken, family people.TokenFamily, found bool, err error) {
+	if token, found, err = u.RefreshToken(hash); err != nil || !found {
+		return token, family, false, err
+	}
+	family, found, err = u.TokenFamily(token.Family)
+	return token, family, found, err
+}
+
+// owns tells whether a token is for a resource that the client is declared for.
+func (c *call) owns(audience []string) bool {
+	return c.client.Resources != nil && slices.ContainsFunc(audience, func(resource string) bool { return slices.Contains(*c.client.Resources, resource) })
+}
+
+// revoke ends a token of the client's, and with it all that came of the same authorization (RFC 7009). Of a token that is unknown, or
+// another's, nothing is told. A client's own token ends by its lifetime alone.
+func revoke(c *call) error {
+	c.allowOrigin()
+	raw, err := c.presentedToken()
+	if err != nil {
+		return err
+	}
+	family, found, err := c.familyOf(raw)
+	if err != nil {
+		return err
+	}
+	if !found {
+		if claims, ok := c.Tokens.Read(c.App, raw, c.now); ok && claims.Authorization == "" && claims.ClientID == c.client.ID {
+			return &Error{Status: http.StatusBadRequest, Code: "unsupported_token_type", Description: "a token of client_credentials ends by its lifetime: it cannot be revoked"}
+		}
+		c.w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	err = c.change(func(u *account.Unit) error {
+		ended, err := u.EndTokenFamily(family.ID)
+		if err != nil || !ended {
+			return err
+		}
+		return u.Audit("oauth.token_revoked", "oauth_grant:"+ids.Format(family.Grant))
+	})
+	if err == nil {
+		c.w.WriteHeader(http.StatusOK)
+	}
+	return err
+}
+
+// familyOf finds the family of a refresh token or an access token of the client.
+func (c *call) familyOf(raw string) (family people.TokenFamily, found bool, err error) {
+	if hash, formed := session.Hash(raw); formed {
+		err = c.view(func(u *account.Unit) (err error) {
+			_, family, found, err = refreshTokenOf(u, hash)
+			return err
+		})
+		return family, found && c.holds(family), err
+	}
+	claims, ok := c.Tokens.Read(c.App, raw, c.now)
+	if !ok || claims.Authorization == "" {
+		return family, false, nil
+	}
+	id, err := ids.Parse(claims.Authorization)
+	if err != nil {
+		return family, false, nil
+	}
+	err = c.view(func(u *account.Unit) (err error) {
+		family, found, err = u.TokenFamily(id)
+		return err
+	})
+	return family, found && c.holds(family), err
+}

@@ -1,0 +1,188 @@
+// Package oauth is the authorization server of a deployment's OAuthApps: OAuth 2.1 and OpenID Connect, over configuration in memory and
+// people's rows. It answers in the forms of those standards, without Cardea's envelope, and needs neither the operator nor the Kubernetes API.
+//
+// An app is served under its issuer: a host of its own, or a path of its deployment's first frontend host (site.go). What a request is
+// authorized by is in client.go, what it gets in token.go and the files of the grants.
+package oauth
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/tracing"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// Options are what an authorization server needs.
+type Options struct {
+	Snapshots *snapshot.Follower
+	Store     people.Store
+	// Keyring opens what the operator sealed.
+	Keyring *seal.Keyring
+	// Tokens reads access tokens.
+	Tokens *consent.AccessTokens
+	// Keys fetches those of clients that sign and that somebody vouches for.
+	Keys *jwks.Cache
+	// Egress tells where metadata of clients may be fetched from.
+	Egress  *egress.Policy
+	Proxies credential.Proxies
+	// Authenticator tells whose API keys ask about tokens.
+	Authenticator *credential.Authenticator
+	// Posted is called after a message was put into the outbox; nil: nobody waits.
+	Posted  func()
+	Clock   func() time.Time
+	Log     logr.Logger
+	Metrics *httpapi.Metrics
+	// Next serves what is no app's.
+	Next http.Handler
+}
+
+// Server serves the authorization servers of all deployments.
+type Server struct {
+	Options
+	router *httpapi.Router
+	// signers are opened keys by their ids.
+	signers     sync.Map
+	guesses     *guesses
+	documents   *documents
+	redemptions *redemptions
+	refusals    *refusals
+	// registeredKeys holds the keys of clients that registered themselves: they evict no declared client's keys.
+	registeredKeys *jwks.Cache
+}
+
+// New returns a Server.
+func New(opts Options) *Server {
+	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress, opts.Clock), registeredKeys: jwks.New(opts.Clock, opts.Egress, jwks.Registered())}
+	s.router = httpapi.New(func(w http.ResponseWriter, r *http.Request, allow string) {
+		if allow != "" {
+			w.Header().Set("Allow", allow)
+			writeError(w, &Error{Status: http.StatusMethodNotAllowed, Code: "invalid_request", Description: "this endpoint takes " + allow})
+			return
+		}
+		writeError(w, &Error{Status: http.StatusNotFound, Code: "invalid_request", Description: "there is no such endpoint"})
+	})
+	for pattern, serve := range map[string]func(*call) error{
+		"GET /.well-known/openid-configuration":       metadata,
+		"GET /.well-known/oauth-authorization-server": metadata,
+		"GET /jwks":                                 keySet,
+		"GET " + authorizePath:                      authorize,
+		"POST " + authorizePath:                     authorizeByForm,
+		"POST /par":                                 push,
+		"POST /device_authorization":                authorizeDevice,
+		"POST /register":                            register,
+		"OPTIONS /register":                         preflight,
+		"GET /register/{client}":                    readRegistration,
+		"PUT /register/{client}":                    rewriteRegistration,
+		"DELETE /register/{client}":                 removeRegistration,
+		"GET " + logoutPath:                         logOut,
+		"POST " + logoutPath:                        logOutByForm,
+		"POST /token":                               token,
+		"POST /introspect":                          introspect,
+		"POST /revoke":                              revoke,
+		"GET /userinfo":                             userinfo,
+		"POST /userinfo":                            userinfo,
+		"OPTIONS /.well-known/openid-configuration": preflight,
+		"OPTIONS /.well-known/oauth-authorization-server": preflight,
+		"OPTIONS /jwks":     preflight,
+		"OPTIONS /token":    preflight,
+		"OPTIONS /revoke":   preflight,
+		"OPTIONS /userinfo": preflight,
+	} {
+		if forPeople[pattern] {
+			serve = whereThereArePeople(serve)
+		}
+		s.router.HandleFunc(pattern, s.handle(serve))
+		opts.Metrics.Expect(pattern)
+	}
+	return s
+}
+
+// forPeople are the endpoints of what people grant. An app of a deployment without frontend hosts has none of them.
+var forPeople = map[string]bool{
+	"GET " + authorizePath: true, "POST " + authorizePath: true, "POST /par": true, "POST /device_authorization": true, "POST /register": true,
+	"GET " + logoutPath: true, "POST " + logoutPath: true, "GET /userinfo": true, "POST /userinfo": true,
+}
+
+func whereThereArePeople(serve func(*call) error) func(*call) error {
+	return func(c *call) error {
+		if c.Content.FrontendURL == "" {
+			return notHere()
+		}
+		return serve(c)
+	}
+}
+
+// ServeHTTP serves requests for an app, and hands all others on.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	found, served := s.find(r)
+	if !served {
+		s.Next.ServeHTTP(w, r)
+		return
+	}
+	inner := r.Clone(withApp(r.Context(), found))
+	inner.URL.Path, inner.URL.RawPath = found.path, ""
+	s.router.ServeHTTP(w, inner)
+	r.Pattern = inner.Pattern
+}
+
+// call is one request for an app.
+type call struct {
+	*Server
+	*app
+	w   http.ResponseWriter
+	r   *http.Request
+	now time.Time
+	// began is when the request came, as redemptions count.
+	began uint64
+	// client is who authenticated; nil: nobody.
+	client *consent.Client
+	// named is the id of the known client that the request names, "" for none; registers tells that it would be one.
+	named     string
+	registers bool
+	// audited tells that auditors were told of the refusal.
+	audited bool
+}
+
+// handle makes a handler of what serves a call.
+func (s *Server) handle(serve func(*call) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		recorder := &httpapi.Recorder{ResponseWriter: w, Status: http.StatusOK}
+		c := &call{Server: s, app: appOf(r.Context()), w: recorder, r: r, now: s.Clock().UTC().Truncate(time.Microsecond), began: s.redemptions.begin()}
+		if err := serve(c); err != nil {
+			c.fail(err)
+		}
+		s.Metrics.Observe(r, recorder.Status, time.Since(began))
+	}
+}
+
+// fail answers an error. What nobody foresaw is for the log.
+func (c *call) fail(err error) {
+	var refused *Error
+	if !errors.As(err, &refused) {
+		if c.r.Context().Err() == nil {
+			tracing.Logger(c.r.Context(), c.Log).Error(err, "An OAuth request failed", "route", c.r.Pattern, "app", c.Entry.Identity.String())
+		}
+		refused = &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "something failed here: try again"}
+	}
+	c.auditError(refused)
+	writeError(c.w, refused)
+}
+
+// settings are the deployment's.
+func (a *app) settings() *document.Deployment {
+	return snapshot.ContentOf[document.Deployment](a.Deployment)
+}

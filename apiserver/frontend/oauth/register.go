@@ -1,0 +1,236 @@
+package oauth
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/internal/document"
+)
+
+// registration is what a client is told of itself (RFC 7591 3.2.1, RFC 7592 3).
+type registration struct {
+	consent.Metadata
+	ClientID        string `json:"client_id"`
+	Secret          string `json:"client_secret,omitempty"`
+	SecretExpiresAt *int64 `json:"client_secret_expires_at,omitempty"`
+	IssuedAt        int64  `json:"client_id_issued_at"`
+	ManagerToken    string `json:"registration_access_token,omitempty"`
+	ManagerURI      string `json:"registration_client_uri,omitempty"`
+}
+
+func invalidMetadata(format string, args ...any) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_client_metadata", Description: fmt.Sprintf(format, args...)}
+}
+
+// register takes a client that registers itself (RFC 7591), where the app lets them.
+func register(c *call) error {
+	if !c.Content.AllowDynamicClientRegistration || !c.Content.Active {
+		return notHere()
+	}
+	c.registers = true
+	c.w.Header().Set("Access-Control-Allow-Origin", "*") // programs in browsers register as well; nothing of the browser's comes along
+	says, err := c.readMetadata()
+	if err != nil {
+		return err
+	}
+	content, err := contentOf(says.Metadata)
+	if err != nil {
+		return err
+	}
+	secret, err := consent.GiveSecret(rand.Reader, content)
+	if err != nil {
+		return err
+	}
+	var made consent.Registered
+	err = c.change(func(u *account.Unit) (err error) {
+		made, err = consent.Register(u, c.App, *content, content.Authentication == string(v1alpha1.ClientAuthenticationNone))
+		return err
+	})
+	if err != nil {
+		return noRoom(err)
+	}
+	writeJSON(c.w, http.StatusCreated, c.registrationOf(made.Client, secret, made.Manager))
+	return nil
+}
+
+// noRoom says of an app that has too many clients when there may be room.
+func noRoom(err error) error {
+	var wait *account.WaitError
+	if errors.As(err, &wait) {
+		return &Error{
+			Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "too many clients registered themselves: try again later", RetryAfter: wait.Wait,
+		}
+	}
+	return err
+}
+
+// notHere says that there is no such endpoint, as of one that is off.
+func notHere() error {
+	return &Error{Status: http.StatusNotFound, Code: "invalid_request", Description: "there is no such endpoint"}
+}
+
+// saidOfItself is what a client says of itself, and who it is where it is known already (RFC 7592 2.2).
+type saidOfItself struct {
+	consent.Metadata
+	ClientID string `json:"client_id"`
+}
+
+// readMetadata reads a body of JSON.
+func (c *call) readMetadata() (says saidOfItself, err error) {
+	kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return says, invalidMetadata("send the metadata as application/json")
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxForm))
+	if err != nil {
+		return says, &Error{Status: http.StatusRequestEntityTooLarge, Code: "invalid_client_metadata", Description: "the body cannot be read, or is longer than 64 KiB"}
+	}
+	if err := json.Unmarshal(raw, &says); err != nil {
+		return says, invalidMetadata("the body is no JSON object of client metadata, or a member is of another kind")
+	}
+	return says, nil
+}
+
+// contentOf is what a client is that says so of itself, or the first thing that is wrong with what it says.
+func contentOf(says consent.Metadata) (*document.OAuthClient, error) {
+	content, faults := says.JudgeUnverified()
+	if len(faults) == 0 {
+		return &content, nil
+	}
+	first := faults[0]
+	uris := map[string][]string{consent.MemberRedirectURIs: says.RedirectURIs, consent.MemberPostLogoutURIs: says.PostLogoutURIs}
+	list, redirects := uris[first.Member]
+	refused := &Error{Status: http.StatusBadRequest, Code: "invalid_client_metadata", Description: first.Member + " " + first.Reason}
+	if redirects {
+		refused.Code = "invalid_redirect_uri"
+	}
+	if refused.Reason = refused.Description; first.Index >= 0 {
+		refused.Description = fmt.Sprintf("%+.200q %s", list[first.Index], first.Reason)
+	}
+	return nil, refused
+}
+
+// registrationOf is what a client is told of itself.
+func (c *call) registrationOf(client *consent.Client, secret, manager string) registration {
+	out := registration{Metadata: consent.MetadataOf(client.OAuthClient), ClientID: client.ID, Secret: secret, IssuedAt: client.Registered.CreatedAt.Unix(), ManagerToken: manager}
+	if len(client.Verifiers) > 0 {
+		out.SecretExpiresAt = new(int64)
+	}
+	if client.Registered.Manager != nil {
+		out.ManagerURI = c.Content.Issuer + "/register/" + client.ID
+	}
+	return out
+}
+
+// noSuchRegistration refuses whoever manages no client.
+func noSuchRegistration() error {
+	return &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "there is no such client, or the registration token is not its own", Challenge: "Bearer"}
+}
+
+// managed finds the client whose registration token is presented (RFC 7592 2). What is wrong is one answer.
+func (c *call) managed() (client *consent.Client, token string, err error) {
+	if !c.Content.AllowDynamicClientRegistration || !c.Content.Active {
+		return nil, "", notHere()
+	}
+	kind, token, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
+	id := c.r.PathValue("client")
+	refused := noSuchRegistration()
+	if !strings.EqualFold(kind, "Bearer") {
+		return nil, "", refused
+	}
+	token = strings.TrimSpace(token)
+	if c.guesses.tooMany(c.address(), id) {
+		return nil, "", &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many wrong tokens came from this address: try again in a minute", RetryAfter: time.Minute}
+	}
+	found := false
+	err = c.view(func(u *account.Unit) (err error) {
+		client, found, err = consent.Managed(u, c.App, id, token)
+		return err
+	})
+	if err == nil && !found {
+		c.guesses.count(c.address(), id)
+		if named, _, err := c.findClient(id); err == nil {
+			c.names(named)
+		}
+		return nil, "", refused
+	}
+	c.names(client)
+	return client, token, err
+}
+
+func readRegistration(c *call) error {
+	client, token, err := c.managed()
+	if err != nil {
+		return err
+	}
+	writeJSON(c.w, http.StatusOK, c.registrationOf(client, "", token))
+	return nil
+}
+
+// rewriteRegistration replaces what a client said of itself. Its secret stays, or comes and goes with how it proves itself.
+func rewriteRegistration(c *call) error {
+	client, token, err := c.managed()
+	if err != nil {
+		return err
+	}
+	says, err := c.readMetadata()
+	if err != nil {
+		return err
+	}
+	if says.ClientID != "" && says.ClientID != client.ID {
+		return invalidMetadata("client_id: it is not the client's whose registration this is")
+	}
+	content, err := contentOf(says.Metadata)
+	if err != nil {
+		return err
+	}
+	if content.Authentication == string(v1alpha1.ClientAuthenticationNone) {
+		return invalidMetadata("token_endpoint_auth_method: a client that is managed cannot become public: register a new one")
+	}
+	secret := ""
+	if content.Verifiers = client.Verifiers; len(content.Verifiers) == 0 || content.Authentication == string(v1alpha1.ClientAuthenticationPrivateKeyJWT) {
+		content.Verifiers = nil
+		if secret, err = consent.GiveSecret(rand.Reader, content); err != nil {
+			return err
+		}
+	}
+	var changed *consent.Client // the transaction may run again: what it begins with stays
+	err = c.change(func(u *account.Unit) (err error) {
+		changed, err = consent.Reregister(u, client, *content)
+		return err
+	})
+	var wait *account.WaitError
+	if errors.As(err, &wait) {
+		return &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "the client changed its registration too often today: try again later", RetryAfter: wait.Wait}
+	}
+	if errors.Is(err, consent.ErrClientGone) {
+		return noSuchRegistration()
+	}
+	if err != nil {
+		return err
+	}
+	writeJSON(c.w, http.StatusOK, c.registrationOf(changed, secret, token))
+	return nil
+}
+
+func removeRegistration(c *call) error {
+	client, _, err := c.managed()
+	if err != nil {
+		return err
+	}
+	err = c.change(func(u *account.Unit) error { return consent.Unregister(u, client) })
+	if err == nil {
+		c.w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}

@@ -1,0 +1,94 @@
+package oauth
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
+)
+
+// app is the OAuth app that a request is for.
+type app struct {
+	*consent.App
+	Deployment *snapshot.Entry
+	Snapshot   *snapshot.Snapshot
+	// path is what is asked of the app, such as "/token".
+	path string
+}
+
+// authorizePath is where browsers are sent: always on the host that has people's sessions.
+const authorizePath = "/authorize"
+
+// browsers are the paths that need the session of a browser.
+var browsers = map[string]bool{authorizePath: true, logoutPath: true}
+
+// wellKnown are the documents that stand before an issuer's path (RFC 8414 3.1), as well as behind it.
+var wellKnown = []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"}
+
+// find tells whether a request is for an app: under its issuer, or, where people are asked, on the first frontend host of its deployment.
+// While a change of the issuer is being told, the one of before is the issuer, whatever hosts are declared by now. Whether the app is active,
+// and has keys, is what it answers by.
+func (s *Server) find(r *http.Request) (*app, bool) {
+	if r.URL.RawPath != "" { // an escaped form of a path that has one form here: what stands before this server may have taken it for another
+		return nil, false
+	}
+	current, host, path := s.Snapshots.Current(), site.Host(r), r.URL.Path
+	if entry, found := current.AppByHost(host); found {
+		a, served := newApp(current, entry, path)
+		if browsers[path] { // sessions are of the frontend host
+			a.path = ""
+		}
+		return a, served
+	}
+	for _, document := range wellKnown {
+		if rest, found := strings.CutPrefix(path, document+"/oauth/"); found && !strings.Contains(rest, "/") {
+			path = "/oauth/" + rest + document
+		}
+	}
+	rest, found := strings.CutPrefix(path, "/oauth/")
+	slug, rest, below := strings.Cut(rest, "/")
+	if !found || !below {
+		return nil, false
+	}
+	if rest = "/" + rest; !browsers[rest] {
+		entry, found := current.AppByPath(host, "oauth/"+slug)
+		if !found {
+			return nil, false
+		}
+		return newApp(current, entry, rest)
+	}
+	deployment, known := current.ByHost(host)
+	if !known {
+		return nil, false
+	}
+	entry, found := current.BySlug(v1alpha1.KindOAuthApp, deployment.Deployment, slug)
+	if !found {
+		return nil, false
+	}
+	a, served := newApp(current, entry, rest)
+	return a, served && hostOf(a.Content.FrontendURL) == host
+}
+
+func newApp(current *snapshot.Snapshot, entry *snapshot.Entry, path string) (*app, bool) {
+	deployment, found := current.Deployment(entry.Deployment)
+	content := consent.NewApp(current, entry)
+	return &app{App: content, Deployment: deployment, Snapshot: current, path: path}, found && content.Content.Issuer != "" && len(content.Content.SigningKeys) > 0
+}
+
+// hostOf is the host of a URL without its port.
+func hostOf(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	rest, _, _ = strings.Cut(rest, "/")
+	host, _, _ := strings.Cut(rest, ":")
+	return host
+}
+
+type appKey struct{}
+
+func withApp(ctx context.Context, a *app) context.Context { return context.WithValue(ctx, appKey{}, a) }
+
+func appOf(ctx context.Context) *app { return ctx.Value(appKey{}).(*app) }

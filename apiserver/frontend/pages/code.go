@@ -1,0 +1,130 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+)
+
+// codePage asks for the code of an attempt.
+type codePage struct {
+	// To is where the code went, "" where this browser does not know.
+	To string
+	// Wait is how many seconds are left until another can be asked for, and WaitText says so, with {n} for the number.
+	Wait     int
+	WaitText string
+	// Back is where one begins again.
+	Back string
+}
+
+// cooldowns are the seconds between the sends of codes: after the first, the second, and each later one. The API keeps them; what is
+// shown here only spares a refusal.
+var cooldowns = []int{30, 60, 120}
+
+// waitFor returns how many seconds are left of the cool-down after the last of a number of sends.
+func waitFor(sends int, sinceLast int64) int {
+	if sends < 1 {
+		return 0
+	}
+	return max(cooldowns[min(sends, len(cooldowns))-1]-int(sinceLast), 0)
+}
+
+// attempt is the id of the attempt that a page of a code is about.
+func (v *visit) attempt() string { return v.r.URL.Query().Get("attempt") }
+
+func (v *visit) codePage(title, back string) error {
+	own := codePage{Back: v.link(back, v.adding()...)}
+	if f := v.state.Flow; f != nil && f.Attempt == v.attempt() {
+		own.To, own.Wait = f.Email, waitFor(f.Sends, v.now.Unix()-f.SentAt)
+	}
+	own.WaitText = v.text.Text("code.wait")
+	return v.render("code", v.text.Text(title), own)
+}
+
+// pending tells whether the page's sign-in, or proof, waits for its code.
+func (v *visit) pending() bool {
+	return slices.ContainsFunc(v.api.session.SigninAttempts, func(a enduserapi.SignInAttempt) bool {
+		return a.Id == v.attempt() && !a.Completed && a.CurrentStep == "verify_email_otp"
+	})
+}
+
+func showSignInCode(v *visit) error {
+	if !v.pending() {
+		return v.attemptOver("/sign-in")
+	}
+	return v.codePage("code.title", "/sign-in")
+}
+
+func showSignUpCode(v *visit) error {
+	pending := slices.ContainsFunc(v.api.session.SignupAttempts, func(a enduserapi.SignUpAttempt) bool { return a.Id == v.attempt() })
+	if !pending {
+		return v.attemptOver("/sign-up")
+	}
+	return v.codePage("code.title", "/sign-up")
+}
+
+// attemptOver leads on from an attempt that is not there: completed, by this browser's other click perhaps, or over.
+func (v *visit) attemptOver(back string) error {
+	if v.who.User != nil && !v.r.URL.Query().Has("add") {
+		return v.onward("/account")
+	}
+	return v.redirect("attempt_over", back)
+}
+
+func takeSignInCode(v *visit) error { return v.takeCode("signin_attempt_id", "/sign-in/code", "") }
+
+func takeSignUpCode(v *visit) error { return v.takeCode("signup_attempt_id", "/sign-up/code", "") }
+
+// takeCode completes an attempt by its code, with a notice ("" for none), or asks for another code.
+func (v *visit) takeCode(member, page, notice string) error {
+	done, err := v.enterCode(member, page)
+	if err != nil || !done {
+		return err
+	}
+	v.state.Flow, v.state.changed = nil, true
+	if notice != "" {
+		v.state.notify(notice, v.now)
+	}
+	return v.onward("/account")
+}
+
+// enterCode sends what was typed as an attempt's code, or asks for another code. done tells that the code was right: otherwise the answer is
+// given.
+func (v *visit) enterCode(member, page string) (done bool, err error) {
+	sent, body := v.form, map[string]string{member: v.attempt()}
+	operation := "/auth/attempt-verification"
+	if sent.Action == "resend" {
+		operation = "/auth/prepare-verification"
+	} else {
+		sent.Action = "code"
+		body["code"] = typedCode(sent.value("code"))
+	}
+	if err := v.api.call(http.MethodPost, operation, body, nil); err != nil {
+		var refused *refusal
+		if errors.As(err, &refused) && refused.Code == "INVALID_ATTEMPT" {
+			return false, v.redirect("", page, append(v.adding(), "attempt", v.attempt())...)
+		}
+		return false, v.again(sent, err)
+	}
+	if sent.Action != "resend" {
+		return true, nil
+	}
+	if f := v.state.Flow; f != nil && f.Attempt == v.attempt() {
+		v.state.begin(flow{Email: f.Email, Attempt: f.Attempt, Sends: f.Sends + 1, SentAt: v.now.Unix()}, v.now)
+	}
+	return false, v.redirect("code_sent", page, append(v.adding(), "attempt", v.attempt())...)
+}
+
+// typedCode is a code as people paste it, without what stands between its digits.
+func typedCode(typed string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || r == '-' || r == '\u2013' {
+			return -1
+		}
+		return r
+	}, typed)
+}

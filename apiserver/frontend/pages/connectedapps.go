@@ -1,0 +1,96 @@
+package pages
+
+import (
+	"net/http"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+)
+
+// connectedApp is what somebody granted an app, in words.
+type connectedApp struct {
+	enduserapi.OauthGrant
+	Scopes []askedScope
+	// Organization is where, by its name; "" for nowhere, or where one is no member any more.
+	Organization string
+}
+
+func showConnectedApps(v *visit) error {
+	var grants []enduserapi.OauthGrant
+	if err := v.api.call(http.MethodGet, "/me/oauth-grants", nil, &grants); err != nil {
+		return err
+	}
+	names, err := v.organizationNames(grants)
+	if err != nil {
+		return err
+	}
+	apps := []connectedApp{}
+	for _, grant := range grants {
+		app := connectedApp{OauthGrant: grant, Scopes: v.wordScopes(grant.Scopes)}
+		if grant.OrganizationId != nil {
+			app.Organization = names[*grant.OrganizationId]
+		}
+		if app.ClientName == "" {
+			app.ClientName = v.text.Text("apps.gone")
+		}
+		apps = append(apps, app)
+	}
+	return v.render("connectedapps", v.text.Text("apps.title"), apps)
+}
+
+// organizationNames are the names of the organizations that one is in, by their ids; none are read where no grant is in any.
+func (v *visit) organizationNames(grants []enduserapi.OauthGrant) (map[string]string, error) {
+	names := map[string]string{}
+	for _, grant := range grants {
+		if grant.OrganizationId == nil {
+			continue
+		}
+		var memberships []enduserapi.OrganizationMembership
+		if err := v.api.call(http.MethodGet, "/me/organization-memberships", nil, &memberships); err != nil {
+			return nil, err
+		}
+		for _, m := range memberships {
+			names[m.Organization.Id] = m.Organization.Name
+		}
+		return names, nil
+	}
+	return names, nil
+}
+
+func takeConnectedApps(v *visit) error {
+	sent := v.form
+	if err := v.api.call(http.MethodDelete, at("/me/oauth-grants/{id}", sent.value("id")), nil, nil); err != nil {
+		return v.again(sent, err)
+	}
+	return v.redirect("app_disconnected", "/account/apps")
+}
+
+// wordScopes puts scopes in words: as the tenant displays them now, or ours for those that every app has.
+func (v *visit) wordScopes(scopes []enduserapi.AskedScope) (words []askedScope) {
+	for _, scope := range scopes {
+		shown := askedScope{Name: scope.DisplayName, Description: scope.Description}
+		if shown.Name == "" {
+			shown.Name = v.builtInScope(scope.Scope)
+		}
+		words = append(words, shown)
+	}
+	return words
+}
+
+// builtInScope is what a scope that every app has is called; its own name for any other.
+func (v *visit) builtInScope(name string) string {
+	switch name {
+	case "openid":
+		return v.text.Text("scope.openid")
+	case "profile":
+		return v.text.Text("scope.profile")
+	case "email":
+		return v.text.Text("scope.email")
+	case "phone":
+		return v.text.Text("scope.phone")
+	case "groups":
+		return v.text.Text("scope.groups")
+	case "offline_access":
+		return v.text.Text("scope.offline_access")
+	}
+	return name
+}

@@ -1,0 +1,42 @@
+package pages
+
+import (
+	"net/http"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+)
+
+// devicePage asks for the code that a device shows, or says what was decided.
+type devicePage struct {
+	// Typed is the code that a link brought.
+	Typed string
+	// Granted and Denied tell that it was decided.
+	Granted, Denied bool
+}
+
+// maxUserCode is the longest code of a device that a link brings, in bytes.
+const maxUserCode = 20
+
+func showDevice(v *visit) error {
+	query := v.r.URL.Query()
+	own := devicePage{Granted: query.Has("granted"), Denied: query.Has("denied")}
+	if code := query.Get("user_code"); len(code) <= maxUserCode {
+		own.Typed = code
+	}
+	return v.render("device", v.text.Text("device.title"), own)
+}
+
+// takeDevice leads to what the device asks for. A link with the code in it leads no further than here: whoever is sent one has to look at
+// their own device first.
+func takeDevice(v *visit) error {
+	sent := v.form
+	if sent.trimmed("user_code") == "" {
+		sent.fail("user_code", v.text.Text("invalid.user_code"))
+		return v.show(sent, http.StatusBadRequest)
+	}
+	var found enduserapi.AuthorizationHandle
+	if err := v.api.call(http.MethodPost, "/session/devices", map[string]string{"user_code": sent.trimmed("user_code")}, &found); err != nil {
+		return v.again(sent, err)
+	}
+	return v.redirect("", at(authorizePath+"/{id}", found.Request))
+}

@@ -1,0 +1,99 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+)
+
+// forgottenPage asks for the address of an account whose password is forgotten.
+type forgottenPage struct {
+	// Open tells that there are passwords here, and that a code can be sent.
+	Open bool
+	// Email is what was typed before.
+	Email string
+}
+
+// canReset tells whether a forgotten password can be replaced here.
+func (v *visit) canReset() bool {
+	password, _ := v.ways()
+	return password && v.mails()
+}
+
+func showForgotten(v *visit) error {
+	own := forgottenPage{Open: v.canReset()}
+	if v.state.Flow != nil {
+		own.Email = v.state.Flow.Email
+	}
+	return v.render("forgotten", v.text.Text("forgotten.title"), own)
+}
+
+func takeForgotten(v *visit) error {
+	sent := v.form
+	sent.Action = "forgotten"
+	email := sent.trimmed("email")
+	if err := v.api.call(http.MethodPost, "/auth/forgot-password", map[string]string{"email": email}, nil); err != nil {
+		return v.again(sent, err)
+	}
+	newest := v.api.session.SigninAttempts[0]
+	v.state.begin(flow{Email: email, Attempt: newest.Id, Sends: 1, SentAt: v.now.Unix()}, v.now)
+	return v.redirect("", "/forgot-password/code", "attempt", newest.Id)
+}
+
+func showForgottenCode(v *visit) error {
+	if v.proven() {
+		return v.redirect("", "/forgot-password/new", "attempt", v.attempt())
+	}
+	if !v.pending() {
+		return v.redirect("attempt_over", "/forgot-password")
+	}
+	return v.codePage("code.title", "/forgot-password")
+}
+
+func takeForgottenCode(v *visit) error {
+	done, err := v.enterCode("signin_attempt_id", "/forgot-password/code")
+	if err != nil || !done {
+		return err
+	}
+	return v.redirect("", "/forgot-password/new", "attempt", v.attempt())
+}
+
+// proven tells whether the page's attempt waits for the new password.
+func (v *visit) proven() bool {
+	return slices.ContainsFunc(v.api.session.SigninAttempts, func(a enduserapi.SignInAttempt) bool {
+		return a.Id == v.attempt() && !a.Completed && a.CurrentStep == "new_password"
+	})
+}
+
+// newPasswordPage asks for the new password.
+type newPasswordPage struct{ Email, MinLength string }
+
+func showNewPassword(v *visit) error {
+	if !v.proven() {
+		return v.redirect("attempt_over", "/forgot-password")
+	}
+	own := newPasswordPage{MinLength: v.minLength()}
+	if f := v.state.Flow; f != nil && f.Attempt == v.attempt() {
+		own.Email = f.Email
+	}
+	return v.render("newpassword", v.text.Text("newpassword.title"), own)
+}
+
+func takeNewPassword(v *visit) error {
+	sent := v.form
+	sent.Action = "reset"
+	body := map[string]any{"signin_attempt_id": v.attempt(), "password": sent.value("password"), "sign_out_others": sent.ticked("sign_out_others"), "revoke_access": sent.ticked("revoke_access")}
+	if err := v.api.call(http.MethodPost, "/auth/reset-password", body, nil); err != nil {
+		var refused *refusal
+		if errors.As(err, &refused) && refused.Code == "INVALID_ATTEMPT" {
+			return v.redirect("attempt_over", "/forgot-password")
+		}
+		return v.again(sent, err)
+	}
+	if f := v.state.Flow; f != nil {
+		v.state.begin(flow{Email: f.Email}, v.now) // the sign-in knows the address
+	}
+	return v.redirect("password_reset", "/sign-in")
+}

@@ -1,0 +1,119 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/internal/text"
+)
+
+// invitationPage tells what an invitation is to, and asks whether to accept it.
+type invitationPage struct {
+	*enduserapi.InvitationLookup
+	// Inviter is who invites, by name where there is one.
+	Inviter string
+	// Right tells that who is signed in has the address that it is for.
+	Right bool
+	// Other is the sign-in of the session that has it, "" for none.
+	Other string
+	// SignIn and SignUp lead back here, and to a sign-up that accepts. Add leads to a sign-in with another account.
+	SignIn, SignUp, Add string
+}
+
+// lookUp tells what the invitation of a token is to, nil for one that is not open.
+func (v *visit) lookUp(token string) (*enduserapi.InvitationLookup, error) {
+	var found enduserapi.InvitationLookup
+	err := v.api.call(http.MethodPost, "/organizations/invitations/lookup", map[string]string{"token": token}, &found)
+	var refused *refusal
+	if errors.As(err, &refused) && refused.Status < http.StatusInternalServerError {
+		return nil, nil
+	}
+	return &found, err
+}
+
+// invitedEmail is the address that the invitation of a sign-in or sign-up is for, "" where there is none.
+func (v *visit) invitedEmail() (string, error) {
+	if v.invitation() == "" {
+		return "", nil
+	}
+	found, err := v.lookUp(v.invitation())
+	if err != nil || found == nil {
+		return "", err
+	}
+	return found.Email, nil
+}
+
+func showInvitation(v *visit) error {
+	token := v.r.PathValue("token")
+	here := at("/invitations/{id}", token)
+	found, err := v.lookUp(token)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		v.form, v.status = nil, http.StatusNotFound
+		return v.render("invitation", v.text.Text("invitation.over"), invitationPage{})
+	}
+	own := invitationPage{
+		InvitationLookup: found, SignIn: v.link("/sign-in", "invitation", token, "continue", here), SignUp: v.link("/sign-up", "invitation", token, "continue", "/organizations"),
+		Add: v.link("/sign-in", "add", "1", "invitation", token, "continue", here),
+	}
+	if own.Inviter = text.Person(found.Inviter.FirstName, found.Inviter.LastName); own.Inviter == "" {
+		own.Inviter = found.Inviter.Email
+	}
+	if err := own.match(v); err != nil {
+		return err
+	}
+	return v.render("invitation", v.text.Text("invitation.title", "organization", found.Organization.Name), own)
+}
+
+// match finds out who of those signed in has the address.
+func (own *invitationPage) match(v *visit) error {
+	if v.who.User == nil {
+		return nil
+	}
+	emails, err := v.emails()
+	if err != nil {
+		return err
+	}
+	own.Right = slices.ContainsFunc(emails, func(e enduserapi.EmailAddress) bool { return e.Verified && strings.EqualFold(e.Email, own.Email) })
+	if own.Right {
+		return nil
+	}
+	var accounts []enduserapi.Account
+	if err := v.api.call(http.MethodGet, "/session/accounts", nil, &accounts); err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		if strings.EqualFold(a.User.Email, own.Email) {
+			own.Other = a.SigninId
+		}
+	}
+	return nil
+}
+
+func takeInvitation(v *visit) error {
+	sent, here := v.form, at("/invitations/{id}", v.r.PathValue("token"))
+	if v.who.User == nil {
+		return v.redirect("", here)
+	}
+	if sent.Action == "switch" {
+		if err := v.api.call(http.MethodPost, "/session/switch-sign-in", map[string]string{"signin_id": sent.value("signin_id")}, nil); err != nil {
+			return v.again(sent, err)
+		}
+		return v.redirect("", here)
+	}
+	sent.Action = "accept"
+	var accepted enduserapi.AcceptedInvitation
+	if err := v.api.call(http.MethodPost, "/organizations/invitations/accept", map[string]string{"token": v.r.PathValue("token")}, &accepted); err != nil {
+		return v.again(sent, err)
+	}
+	joined := accepted.Membership.Organization
+	if err := v.switchOrganization(joined.Id); err != nil {
+		return err
+	}
+	return v.redirect("joined", at("/organizations/{id}", joined.Slug))
+}

@@ -1,0 +1,131 @@
+package pages
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+)
+
+// memberPage shows one member of an organization to who manages it.
+type memberPage struct {
+	place
+	Member enduserapi.OrganizationMember
+	// Self tells that it is one's own membership.
+	Self  bool
+	Roles []option
+	Role  string
+}
+
+// member finds the member of the page's path. The list is by ids: what comes after the number before an id begins with it.
+func (v *visit) member(organization string) (enduserapi.OrganizationMember, error) {
+	id := v.r.PathValue("id")
+	number, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || number < 2 {
+		return enduserapi.OrganizationMember{}, nothingThere()
+	}
+	var list []enduserapi.OrganizationMember
+	operation := listing(at("/organizations/{id}/members", organization), strconv.FormatInt(number-1, 10), 1)
+	if err := v.api.call(http.MethodGet, operation, nil, &list); err != nil {
+		return enduserapi.OrganizationMember{}, err
+	}
+	if len(list) == 0 || list[0].Id != id {
+		return enduserapi.OrganizationMember{}, nothingThere()
+	}
+	return list[0], nil
+}
+
+func showMember(v *visit) error {
+	in, err := v.place()
+	if err != nil {
+		return err
+	}
+	if !in.MayManage && !v.form.refused() {
+		return nothingThere()
+	}
+	own := memberPage{place: in}
+	if own.Member, err = v.member(in.Membership.Organization.Id); err != nil {
+		return err
+	}
+	roles, err := v.roles(in.Membership.Organization.Id, "organization")
+	if err != nil {
+		return err
+	}
+	own.Self, own.Role = own.Member.User.Id == v.user(), roleID(own.Member.Role)
+	if !own.Member.Owner { // an owner's role is not told, and shows itself again with the ownership gone
+		own.Roles = withHeld(v.choices(roles, "member.no_role", in.may), own.Member.Role)
+	}
+	return v.render("member", v.text.Text("member.title"), own)
+}
+
+func takeMember(v *visit) error {
+	sent := v.form
+	in, err := v.place()
+	if err != nil {
+		return err
+	}
+	back := at("/organizations/{id}", in.Membership.Organization.Slug)
+	operation := at("/organizations/"+in.Membership.Organization.Id+"/members/{id}", v.r.PathValue("id"))
+	if sent.Action == "remove" {
+		if err := v.api.call(http.MethodDelete, operation, nil, nil); err != nil {
+			return v.again(sent, err)
+		}
+		if in.Membership.Id == v.r.PathValue("id") {
+			return v.redirect("left", "/organizations")
+		}
+		return v.redirect("member_removed", back)
+	}
+	sent.Action = "change"
+	body := map[string]any{}
+	if role, there := sent.values["role"]; there {
+		body["role_id"] = roleWanted(role)
+	}
+	if in.Owner {
+		body["owner"] = sent.ticked("owner")
+	}
+	if err := v.api.call(http.MethodPatch, operation, body, nil); err != nil {
+		return v.again(sent, err)
+	}
+	return v.redirect("member_changed", back)
+}
+
+// settingsPage is where an organization is renamed and deleted.
+type settingsPage struct{ place }
+
+func showSettings(v *visit) error {
+	in, err := v.place()
+	if err != nil {
+		return err
+	}
+	if !in.MayManage && !v.form.refused() {
+		return nothingThere()
+	}
+	return v.render("settings", v.text.Text("settings.title"), settingsPage{in})
+}
+
+func takeSettings(v *visit) error {
+	sent := v.form
+	in, err := v.place()
+	if err != nil {
+		return err
+	}
+	o := in.Membership.Organization
+	operation := at("/organizations/{id}", o.Id)
+	if sent.Action == "delete" {
+		if err := v.api.call(http.MethodDelete, operation, map[string]string{"confirmation": sent.trimmed("confirmation")}, nil); err != nil {
+			return v.again(sent, err)
+		}
+		return v.redirect("organization_deleted", "/organizations")
+	}
+	sent.Action = "change"
+	body := map[string]string{}
+	for _, name := range []string{"name", "image_url"} {
+		if _, there := sent.values[name]; there {
+			body[name] = sent.trimmed(name)
+		}
+	}
+	if err := v.api.call(http.MethodPatch, operation, body, nil); err != nil {
+		return v.again(sent, err)
+	}
+	return v.redirect("organization_changed", at("/organizations/{id}", o.Slug))
+}

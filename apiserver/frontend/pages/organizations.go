@@ -1,0 +1,214 @@
+package pages
+
+import (
+	"net/http"
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/internal/text"
+)
+
+// organizationsPage shows where one is a member.
+type organizationsPage struct {
+	Memberships []enduserapi.OrganizationMembership
+	// Active is the id of the active organization, "" for none.
+	Active string
+	// Open tells that organizations can be created and switched.
+	Open bool
+}
+
+func (v *visit) memberships() (list []enduserapi.OrganizationMembership, err error) {
+	err = v.api.call(http.MethodGet, "/me/organization-memberships", nil, &list)
+	return list, err
+}
+
+func (v *visit) activeOrganization() string {
+	if v.who.Organization == nil {
+		return ""
+	}
+	return v.who.Organization.Id
+}
+
+func showOrganizations(v *visit) error {
+	own := organizationsPage{Active: v.activeOrganization(), Open: v.tenant.B2B.Enabled}
+	var err error
+	if own.Memberships, err = v.memberships(); err != nil {
+		return err
+	}
+	return v.render("organizations", v.text.Text("organizations.title"), own)
+}
+
+func takeOrganizations(v *visit) error {
+	sent := v.form
+	if err := v.switchOrganization(sent.value("organization_id")); err != nil {
+		return v.again(sent, err)
+	}
+	return v.redirect("switched", "/organizations")
+}
+
+func (v *visit) switchOrganization(id string) error {
+	return v.api.call(http.MethodPost, "/session/switch-organization", map[string]string{"organization_id": id}, nil)
+}
+
+func showNewOrganization(v *visit) error {
+	return v.render("neworganization", v.text.Text("neworganization.title"), organizationsPage{Open: v.tenant.B2B.Enabled})
+}
+
+func takeNewOrganization(v *visit) error {
+	sent := v.form
+	sent.Action = "create"
+	body := map[string]string{"name": sent.trimmed("name")}
+	if about := sent.trimmed("description"); about != "" {
+		body["description"] = about
+	}
+	var created enduserapi.OwnOrganization
+	if err := v.api.call(http.MethodPost, "/organizations", body, &created); err != nil {
+		return v.again(sent, err)
+	}
+	return v.redirect("organization_created", at("/organizations/{id}", created.Organization.Slug))
+}
+
+// organizationPage shows one organization, with what the member may do there.
+type organizationPage struct {
+	place
+	Active bool
+	// Members are one part of all; More is the last of them where there are others behind.
+	Members []enduserapi.OrganizationMember
+	More    string
+	// Workspaces are those of the organization.
+	Workspaces []workspaceRow
+	// MayInvite shows the invitations, MayCreate the form of a workspace, MayLeave that of a leave.
+	MayInvite, MayCreate, MayLeave bool
+	Invitations                    []enduserapi.OpenInvitation
+	// Roles are those that the member may give.
+	Roles []option
+	// roleNames are the names of roles by their ids.
+	roleNames map[string]string
+}
+
+// RoleName is the name of the role of an invitation, "" for none.
+func (own organizationPage) RoleName(id *string) string { return own.roleNames[ptr.Deref(id, "")] }
+
+// workspaceRow is a workspace with what the member is there.
+type workspaceRow struct {
+	enduserapi.Workspace
+	// Member tells that they are in it, Active that it is the active one, and Opens that they see who is in it.
+	Member, Active, Opens bool
+	// role is the member's there, nil for none.
+	role *enduserapi.MemberRole
+}
+
+// membersListed is how many members a page shows.
+const membersListed = 100
+
+func showOrganization(v *visit) error {
+	in, err := v.place()
+	if err != nil {
+		return err
+	}
+	o := in.Membership.Organization
+	own := organizationPage{
+		place: in, Active: v.activeOrganization() == o.Id, MayInvite: in.Open && v.mails() && in.may(permissionInvite),
+		MayCreate: in.Open && v.tenant.B2B.AllowWorkspaceCreation && in.may(permissionCreateWorkspace),
+	}
+	own.MayLeave = !in.Owner
+	if own.Open {
+		if err := own.load(v); err != nil {
+			return err
+		}
+	}
+	return v.render("organization", text.Isolate(o.Name), own)
+}
+
+// load reads what is in the organization.
+func (own *organizationPage) load(v *visit) error {
+	o := own.Membership.Organization
+	var err error
+	if own.Members, own.More, err = v.members(at("/organizations/{id}/members", o.Id), v.r.URL.Query().Get("after")); err != nil {
+		return err
+	}
+	// An owner may leave others that own it too: where not all members are seen, the API says whether there are any.
+	another := slices.ContainsFunc(own.Members, func(m enduserapi.OrganizationMember) bool { return m.Owner && m.Id != own.Membership.Id })
+	own.MayLeave = own.MayLeave || another || own.More != "" || v.r.URL.Query().Has("after")
+	if own.Workspaces, err = v.workspaces(own.place); err != nil || !own.MayInvite {
+		return err
+	}
+	roles, err := v.roles(o.Id, "organization")
+	if err != nil {
+		return err
+	}
+	own.Roles, own.roleNames = v.choices(roles, "organization.default_role", own.may), map[string]string{}
+	for _, role := range roles {
+		own.roleNames[*role.Id] = role.Name
+	}
+	return v.api.call(http.MethodGet, at("/organizations/{id}/invitations", o.Id), nil, &own.Invitations)
+}
+
+// members lists a part of the members of an organization, or of a workspace, behind one of them, "" for the first. more is the last one
+// where there are others behind it.
+func (v *visit) members(operation, after string) (list []enduserapi.OrganizationMember, more string, err error) {
+	if err := v.api.call(http.MethodGet, listing(operation, after, membersListed+1), nil, &list); err != nil {
+		return nil, "", err
+	}
+	if len(list) > membersListed {
+		list = list[:membersListed]
+		more = list[membersListed-1].Id
+	}
+	return list, more, nil
+}
+
+func takeOrganization(v *visit) error {
+	sent := v.form
+	in, err := v.place()
+	if err != nil {
+		return err
+	}
+	o := in.Membership.Organization
+	notice, back, invitation := "", at("/organizations/{id}", o.Slug), at("/organizations/"+o.Id+"/invitations/{id}", sent.value("invitation_id"))
+	switch sent.Action {
+	case "switch":
+		notice = "switched"
+		err = v.switchOrganization(o.Id)
+	case "switch-workspace":
+		notice = "switched"
+		err = v.switchWorkspace(o.Id, sent.value("workspace_id"))
+	case "workspace":
+		notice = "workspace_created"
+		err = v.api.call(http.MethodPost, "/workspaces", map[string]string{"name": sent.trimmed("name"), "organization_id": o.Id}, nil)
+	case "invite":
+		notice = "invited"
+		body := map[string]string{"email": sent.trimmed("email")}
+		if role := sent.value("role"); role != "" {
+			body["role_id"] = role
+		}
+		err = v.api.call(http.MethodPost, at("/organizations/{id}/invitations", o.Id), body, nil)
+	case "resend":
+		notice = "invited"
+		err = v.api.call(http.MethodPost, invitation+"/resend", struct{}{}, nil)
+	case "revoke":
+		notice = "revoked"
+		err = v.api.call(http.MethodDelete, invitation, nil, nil)
+	case "leave":
+		notice, back = "left", "/organizations"
+		err = v.api.call(http.MethodDelete, at("/me/organization-memberships/{id}", in.Membership.Id), nil, nil)
+	default:
+		v.failure(http.StatusBadRequest, "bad_form")
+		return nil
+	}
+	if err != nil {
+		return v.again(sent, err)
+	}
+	return v.redirect(notice, back)
+}
+
+// switchWorkspace makes a workspace active, and its organization before it.
+func (v *visit) switchWorkspace(organization, workspace string) error {
+	if v.activeOrganization() != organization {
+		if err := v.switchOrganization(organization); err != nil {
+			return err
+		}
+	}
+	return v.api.call(http.MethodPost, "/session/switch-workspace", map[string]string{"workspace_id": workspace}, nil)
+}

@@ -1,0 +1,116 @@
+package pages
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+)
+
+// The permissions that the API asks for.
+const (
+	permissionInvite          = "organization:invite"
+	permissionManage          = "organization:manage"
+	permissionCreateWorkspace = "workspace:create"
+	permissionManageWorkspace = "workspace:manage"
+)
+
+// place is an organization that one is in.
+type place struct {
+	Membership enduserapi.OrganizationMembership
+	Owner      bool
+	// Open tells that organizations are enabled: without, nothing is to be seen or done in this one.
+	Open bool
+	// MayManage tells that one may change it and its members.
+	MayManage bool
+}
+
+// place finds the organization of the page's path among the user's own. Unknown and foreign are alike.
+func (v *visit) place() (place, error) {
+	list, err := v.memberships()
+	if err != nil {
+		return place{}, err
+	}
+	found := slices.IndexFunc(list, func(m enduserapi.OrganizationMembership) bool { return m.Organization.Slug == v.r.PathValue("slug") })
+	if found < 0 {
+		return place{}, nothingThere()
+	}
+	in := place{Membership: list[found], Owner: list[found].Role != nil && list[found].Role.Id == nil, Open: v.tenant.B2B.Enabled}
+	in.MayManage = in.Open && in.may(permissionManage)
+	return in, nil
+}
+
+// may tells whether the member holds a permission.
+func (p place) may(permission string) bool { return may(p.Membership.Role, permission) }
+
+// may tells whether a role has a permission. The owner's has all that the catalog has, and what the API asks for beside it.
+func may(role *enduserapi.MemberRole, permission string) bool {
+	return role != nil && (role.Id == nil || slices.Contains(role.Permissions, permission))
+}
+
+// option is one of a choice.
+type option struct{ Value, Label string }
+
+// roles lists the roles of a level: organization or workspace.
+func (v *visit) roles(organization, level string) (list []enduserapi.MemberRole, err error) {
+	err = v.api.call(http.MethodGet, at("/organizations/{id}/roles", organization)+"?level="+level, nil, &list)
+	return list, err
+}
+
+// choices are the roles that can be given by who may do all that they permit, after none, which is called by a text.
+func (v *visit) choices(roles []enduserapi.MemberRole, none string, may func(string) bool) []option {
+	out := []option{{"", v.text.Text(none)}}
+	for _, role := range roles {
+		if !slices.ContainsFunc(role.Permissions, func(permission string) bool { return !may(permission) }) {
+			out = append(out, option{*role.Id, role.Name})
+		}
+	}
+	return out
+}
+
+// withHeld adds a member's role to the choices where they could not give it: it can stay.
+func withHeld(choices []option, role *enduserapi.MemberRole) []option {
+	if role == nil || role.Id == nil || slices.ContainsFunc(choices, func(o option) bool { return o.Value == *role.Id }) {
+		return choices
+	}
+	return append(slices.Clone(choices), option{*role.Id, role.Name})
+}
+
+// roleID is the id of a role in a form, "" for none.
+func roleID(role *enduserapi.MemberRole) string {
+	if role == nil || role.Id == nil {
+		return ""
+	}
+	return *role.Id
+}
+
+// roleWanted is what the API takes for a role in a form.
+func roleWanted(id string) any {
+	if id == "" {
+		return nil
+	}
+	return id
+}
+
+// listing is an operation's path that lists up to a number behind one, "" for the first.
+func listing(operation, after string, limit int) string {
+	query := url.Values{"limit": {fmt.Sprint(limit)}}
+	if after != "" {
+		query.Set("after", after)
+	}
+	return operation + "?" + query.Encode()
+}
+
+// picture is the address of a picture that pages may show: the policy of a page names no other host than the logo's.
+func (v *visit) picture(address string) string {
+	logo, err := url.Parse(v.tenant.Settings.EffectivePages().LogoURL)
+	if err != nil || logo.Host == "" {
+		return ""
+	}
+	if u, err := url.Parse(address); err != nil || u.Scheme != logo.Scheme || u.Host != logo.Host {
+		return ""
+	}
+	return address
+}

@@ -1,0 +1,162 @@
+package pages
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/internal/text"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// parts are the templates that every page is made of.
+var parts = []string{"templates/base.html", "templates/parts.html"}
+
+// wording is what pages are written with.
+type wording struct {
+	texts     *texts.Catalogues
+	templates map[string]map[string]*template.Template // by language and name
+}
+
+// loadWording parses once what is part of the binary, however many servers run in a process.
+var loadWording = sync.OnceValues(func() (*wording, error) {
+	catalogues, err := texts.Load()
+	if err != nil {
+		return nil, err
+	}
+	w := &wording{texts: catalogues, templates: map[string]map[string]*template.Template{}}
+	for _, language := range catalogues.All() {
+		if w.templates[language.Name], err = parseTemplates(language); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+})
+
+// parseTemplates returns the pages in one language, by their names.
+func parseTemplates(language *texts.Language) (map[string]*template.Template, error) {
+	files, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		return nil, err
+	}
+	common, err := template.New("parts").Funcs(functions(language)).ParseFS(templateFiles, parts...)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*template.Template{}
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".html")
+		page, err := common.Clone()
+		if err == nil {
+			page, err = page.ParseFS(templateFiles, path.Join("templates", file.Name()))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("page %s: %w", name, err)
+		}
+		out[name] = page
+	}
+	return out, nil
+}
+
+// functions are those of templates in a language: t is a text by its key, field a field of a form.
+func functions(language *texts.Language) template.FuncMap {
+	return template.FuncMap{
+		"t":      language.Text,
+		"count":  func(key string, n int) string { return language.Count(key, n) },
+		"date":   func(at time.Time) string { return at.Format(language.Text("format.date")) },
+		"time":   func(at time.Time) string { return at.UTC().Format(language.Text("format.time")) },
+		"rfc":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
+		"field":  newField,
+		"tick":   newBox,
+		"grant":  grantOf,
+		"choice": newChoice,
+		"named":  func(m enduserapi.MemberAccount) bool { return m.FirstName != "" || m.LastName != "" },
+		// Templates show every name by one of these.
+		"isolate": text.Isolate,
+		"person":  text.Person,
+	}
+}
+
+// render shows a page: by its name, with its title.
+func (v *visit) render(name, title string, own any) error {
+	raw, err := v.compose(name, title, own)
+	if err != nil {
+		return err
+	}
+	v.send(v.status, raw)
+	return nil
+}
+
+func (v *visit) compose(name, title string, own any) ([]byte, error) {
+	page, found := v.templates[v.text.Name][name]
+	if !found {
+		return nil, fmt.Errorf("there is no page %q", name)
+	}
+	var out bytes.Buffer
+	if err := page.ExecuteTemplate(&out, "base", v.view(title, own)); err != nil {
+		return nil, fmt.Errorf("page %s: %w", name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// send sends a page.
+func (v *visit) send(status int, raw []byte) {
+	v.sendHeader()
+	header := v.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Language", v.text.Name)
+	header.Set("Content-Length", strconv.Itoa(len(raw)))
+	v.WriteHeader(status)
+	if v.r.Method != http.MethodHead {
+		_, _ = v.Write(raw) // the browser is gone
+	}
+}
+
+// sendHeader sets what every answer of a page has: no cache keeps it, also not for the button back, nobody frames it, and it loads nothing
+// but its own assets and the declared picture.
+func (v *visit) sendHeader() {
+	header := v.Header()
+	v.api.passCookies(header)
+	v.saveState(header)
+	header.Set("Cache-Control", "no-store")
+	header.Add("Vary", "Accept, Accept-Language, Cookie")
+	header.Set("Content-Security-Policy", v.contentPolicy())
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "same-origin") // no-referrer makes browsers send `Origin: null` with forms
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if v.tenant != nil && v.secure() {
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// contentPolicy is the page's Content-Security-Policy. form-action names the declared origins too: it judges redirects after a form. Where
+// those lead to a client of an authorization server, which may be anywhere, there is none.
+func (v *visit) contentPolicy() string {
+	images, targets := "'self'", "'self'"
+	if v.tenant != nil {
+		if logo, err := url.Parse(v.tenant.Settings.EffectivePages().LogoURL); err == nil && logo.Host != "" {
+			images += " " + logo.Scheme + "://" + logo.Host
+		}
+		for _, origin := range v.tenant.Settings.AllowedOrigins {
+			targets += " " + origin
+		}
+	}
+	forms := "; form-action " + targets
+	if v.authorizes() {
+		forms = ""
+	}
+	return "default-src 'none'; style-src 'self'; script-src 'self'; img-src " + images + forms + "; frame-ancestors 'none'; base-uri 'none'"
+}

@@ -1,0 +1,176 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/internal/text"
+)
+
+// The ways to sign in.
+const (
+	byPassword = "password"
+	byCode     = "email_otp"
+)
+
+// signInPage is where a sign-in begins: by an account of the session, or by an address.
+type signInPage struct {
+	Accounts []enduserapi.Account
+	// Email is what was typed before.
+	Email string
+	// SignUp is where one can sign up, "" for nowhere.
+	SignUp string
+}
+
+// maxHint is the longest address that a client tells of whom it knows, in bytes.
+const maxHint = 320
+
+// ways tells which ways to sign in the deployment has.
+func (v *visit) ways() (password, code bool) {
+	settings := v.tenant.Settings.EffectiveSignIn()
+	return settings.Password, settings.EmailCode && v.mails()
+}
+
+// mails tells whether the deployment sends mail: without, nobody signs up.
+func (v *visit) mails() bool { return v.tenant.Settings.Email != nil }
+
+func showSignIn(v *visit) error {
+	var own signInPage
+	switch {
+	case v.mails() && v.invitation() != "":
+		own.SignUp = v.link("/sign-up", "invitation", v.invitation())
+	case v.mails():
+		own.SignUp = v.link("/sign-up")
+	}
+	var err error
+	if own.Email, err = v.invitedEmail(); err != nil {
+		return err
+	}
+	if own.Email == "" && v.state.Flow != nil {
+		own.Email = v.state.Flow.Email
+	}
+	if hint := v.r.URL.Query().Get("login_hint"); own.Email == "" && len(hint) <= maxHint && utf8.ValidString(hint) {
+		own.Email = hint
+	}
+	if v.who.User != nil && !v.r.URL.Query().Has("add") && (v.form == nil || v.form.Action != "email") {
+		if err := v.api.call(http.MethodGet, "/session/accounts", nil, &own.Accounts); err != nil {
+			return err
+		}
+		return v.render("choose", v.text.Text("choose.title"), own)
+	}
+	return v.render("signin", v.text.Text("signin.title", "name", v.name()), own)
+}
+
+func takeSignIn(v *visit) error {
+	sent := v.form
+	if sent.Action == "choose" {
+		if err := v.api.call(http.MethodPost, "/session/switch-sign-in", map[string]string{"signin_id": sent.value("signin_id")}, nil); err != nil {
+			return v.again(sent, err)
+		}
+		return v.onward("/account")
+	}
+	sent.Action = "email"
+	email, err := text.Email(sent.value("email"))
+	if err != nil {
+		sent.fail("email", v.text.Text("invalid.email"))
+		return v.show(sent, http.StatusBadRequest)
+	}
+	if password, _ := v.ways(); !password {
+		return v.signIn(sent, map[string]string{"strategy": byCode, "email": email})
+	}
+	v.state.begin(flow{Email: email}, v.now)
+	return v.redirect("", "/sign-in/password", v.adding()...)
+}
+
+// adding keeps that an account is added to those of the session.
+func (v *visit) adding() []string {
+	if v.r.URL.Query().Has("add") {
+		return []string{"add", "1"}
+	}
+	return nil
+}
+
+// passwordPage asks for the password of an address.
+type passwordPage struct {
+	Email string
+	// Code tells that a code can be asked for instead, and Reset that a new password can be chosen by one.
+	Code, Reset bool
+}
+
+func showPassword(v *visit) error {
+	own := passwordPage{Email: v.form.value("email")}
+	if own.Email == "" && v.state.Flow != nil {
+		own.Email = v.state.Flow.Email
+	}
+	if own.Email == "" {
+		return v.redirect("", "/sign-in", v.adding()...)
+	}
+	_, own.Code = v.ways()
+	own.Reset = v.canReset()
+	return v.render("password", v.text.Text("password.title"), own)
+}
+
+func takePassword(v *visit) error {
+	sent := v.form
+	email := sent.trimmed("email")
+	if sent.Action == "code" {
+		return v.signIn(sent, map[string]string{"strategy": byCode, "email": email})
+	}
+	sent.Action = "password"
+	if sent.value("password") == "" {
+		sent.fail("password", v.text.Text("invalid.password"))
+		return v.show(sent, http.StatusBadRequest)
+	}
+	return v.signIn(sent, map[string]string{"strategy": byPassword, "email": email, "password": sent.value("password")})
+}
+
+// signIn asks for a sign-in, and leads on: to where the person wanted to go, or to the code that is waited for.
+func (v *visit) signIn(sent *form, body map[string]string) error {
+	known := map[string]bool{}
+	for _, g := range v.api.session.Signins {
+		known[g.Id] = true
+	}
+	if err := v.api.call(http.MethodPost, "/auth/signin", body, nil); err != nil {
+		return v.again(sent, err)
+	}
+	if active := v.api.session.ActiveSignin; active != nil && !known[active.Id] {
+		v.state.Flow, v.state.changed = nil, true
+		return v.onward("/account")
+	}
+	attempts := v.api.session.SigninAttempts
+	if len(attempts) == 0 {
+		// Signed in once more with an account that the session has already.
+		return v.onward("/account")
+	}
+	newest := attempts[0]
+	v.state.begin(flow{Email: body["email"], Attempt: newest.Id, Sends: 1, SentAt: v.now.Unix()}, v.now)
+	return v.redirect("", "/sign-in/code", append(v.adding(), "attempt", newest.Id)...)
+}
+
+// signOutPage asks whether to sign out.
+type signOutPage struct{ Several bool }
+
+func showSignOut(v *visit) error {
+	return v.render("signout", v.text.Text("signout.title"), signOutPage{len(v.api.session.Signins) > 1})
+}
+
+func takeSignOut(v *visit) error {
+	sent, body := v.form, map[string]string{}
+	if sent.Action == "one" {
+		if v.api.session.ActiveSignin == nil {
+			return errors.New("signed in without an active sign-in")
+		}
+		body["signin_id"] = v.api.session.ActiveSignin.Id
+	}
+	if err := v.api.call(http.MethodPost, "/session/sign-out", body, nil); err != nil {
+		return v.again(sent, err)
+	}
+	v.state.Draft, v.state.Flow, v.state.changed = nil, nil, true
+	if target, ok := v.target(v.r.URL.Query().Get("continue")); ok {
+		v.location(target)
+		return nil
+	}
+	return v.redirect("signed_out", "/sign-in")
+}

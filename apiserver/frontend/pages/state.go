@@ -1,0 +1,182 @@
+package pages
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
+)
+
+const (
+	// stateCookie is the pages' own; over TLS with the prefix that fends off sibling hosts.
+	stateCookie = "cardea_pages"
+	hostPrefix  = "__Host-"
+	// maxState is the longest value of the cookie, in bytes: browsers take 4096 with its name and attributes.
+	maxState = 3 << 10
+	// flowLifetime is that of an attempt's anonymous session and of what was typed to begin it.
+	flowLifetime = 10 * time.Minute
+	// draftLifetime is how long what was typed waits for a sign-in.
+	draftLifetime = 10 * time.Minute
+	// noticeLifetime is how long a notice waits for the page that shows it.
+	noticeLifetime = time.Minute
+)
+
+// state is what the pages remember in the browser, sealed: nothing that the API does not know or the person did not type.
+type state struct {
+	// Nonce binds the tokens of forms to this browser.
+	Nonce string `json:"n"`
+	// Flow is the sign-in or sign-up under way.
+	Flow *flow `json:"f,omitempty"`
+	// Notice is shown on the next page.
+	Notice *notice `json:"m,omitempty"`
+	// Draft is what was typed in a form whose session had ended.
+	Draft *draft `json:"d,omitempty"`
+
+	// was is the cookie's value as it came.
+	was     string
+	changed bool
+}
+
+// flow is a sign-in or sign-up under way.
+type flow struct {
+	Email string `json:"e"`
+	// Attempt is the id of the one that waits for a code, "" before there is one.
+	Attempt string `json:"a,omitempty"`
+	// Sends counts its codes, and SentAt is when the last one went out, in Unix seconds.
+	Sends  int   `json:"s,omitempty"`
+	SentAt int64 `json:"t,omitempty"`
+	Ends   int64 `json:"x"`
+}
+
+type notice struct {
+	Key  string `json:"k"`
+	Ends int64  `json:"x"`
+}
+
+// draft is what was typed, but passwords.
+type draft struct {
+	User   string            `json:"u"`
+	Path   string            `json:"p"`
+	Action string            `json:"a,omitempty"`
+	Values map[string]string `json:"v"`
+	Ends   int64             `json:"x"`
+}
+
+// loadState reads the cookie. One that is not ours, or what is over in it, is as if it were not there.
+func (v *visit) loadState() state {
+	s := state{}
+	if v.tenant == nil {
+		return s
+	}
+	if cookie, err := v.r.Cookie(v.stateName()); err == nil {
+		s.was = cookie.Value
+		if raw, err := v.keys.open(v.tenant.Key(), cookie.Value); err != nil || json.Unmarshal(raw, &s) != nil {
+			s = state{was: cookie.Value}
+		}
+	}
+	now := v.now.Unix()
+	if s.Flow != nil && now >= s.Flow.Ends {
+		s.Flow, s.changed = nil, true
+	}
+	if s.Notice != nil && now >= s.Notice.Ends {
+		s.Notice, s.changed = nil, true
+	}
+	if s.Draft != nil && now >= s.Draft.Ends {
+		s.Draft, s.changed = nil, true
+	}
+	return s
+}
+
+func (v *visit) secure() bool { return !site.PlainLocalhost(v.tenant.Settings, v.r) }
+
+func (v *visit) stateName() string {
+	if v.secure() {
+		return hostPrefix + stateCookie
+	}
+	return stateCookie
+}
+
+// saveState gives the browser what changed. A state that is too long loses what was typed, then all but the nonce.
+func (v *visit) saveState(header http.Header) {
+	if v.tenant == nil || !v.state.changed {
+		return
+	}
+	value := v.sealed()
+	if len(value) > maxState {
+		v.state.Draft = nil
+		value = v.sealed()
+	}
+	if len(value) > maxState {
+		v.state.Flow, v.state.Notice = nil, nil
+		value = v.sealed()
+	}
+	cookie := http.Cookie{Name: v.stateName(), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.secure()}
+	header.Add("Set-Cookie", cookie.String())
+}
+
+func (v *visit) sealed() string {
+	raw, err := json.Marshal(v.state)
+	if err != nil {
+		panic(err) // strings and numbers alone
+	}
+	return v.keys.seal(v.tenant.Key(), raw)
+}
+
+// nonce returns the browser's nonce, a new one where it has none.
+func (v *visit) nonce() string {
+	if v.state.Nonce == "" {
+		var raw [16]byte
+		if _, err := io.ReadFull(v.Random, raw[:]); err != nil {
+			panic(err) // crypto/rand never fails
+		}
+		v.state.Nonce, v.state.changed = base64.RawURLEncoding.EncodeToString(raw[:]), true
+	}
+	return v.state.Nonce
+}
+
+func (s *state) notify(key string, now time.Time) {
+	s.Notice, s.changed = &notice{Key: key, Ends: now.Add(noticeLifetime).Unix()}, true
+}
+
+func (s *state) begin(f flow, now time.Time) {
+	f.Ends = now.Add(flowLifetime).Unix()
+	s.Flow, s.changed = &f, true
+}
+
+// takeNotice returns the notice that waits, "" for none, and forgets it.
+func (s *state) takeNotice() string {
+	if s.Notice == nil {
+		return ""
+	}
+	key := s.Notice.Key
+	s.Notice, s.changed = nil, true
+	return key
+}
+
+// keepDraft keeps what was typed for after the sign-in of the same user. Nothing is kept of who was not signed in.
+func (v *visit) keepDraft(sent *form, user string) {
+	if sent == nil || user == "" {
+		return
+	}
+	typed := maps.Clone(sent.values)
+	maps.DeleteFunc(typed, func(name, value string) bool { return secret(name) || chosen(name) || value == "" })
+	if len(typed) == 0 {
+		return
+	}
+	d := &draft{User: user, Path: v.r.URL.Path, Action: sent.Action, Values: typed, Ends: v.now.Add(draftLifetime).Unix()}
+	v.state.Draft, v.state.changed = d, true
+}
+
+// restoreDraft gives what was typed back on the page where it was typed, to who typed it.
+func (v *visit) restoreDraft() {
+	d := v.state.Draft
+	if d == nil || v.page.post == nil || d.Path != v.r.URL.Path || d.User != v.user() {
+		return
+	}
+	v.form = &form{Action: d.Action, values: d.Values, Restored: true}
+	v.state.Draft, v.state.changed = nil, true
+}

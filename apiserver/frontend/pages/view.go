@@ -1,0 +1,246 @@
+package pages
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/internal/document"
+)
+
+// view is what templates are given.
+type view struct {
+	// Language is the page's, and Languages are links to this page in the others.
+	Language  string
+	Languages []languageLink
+	Title     string
+	// Name is what the deployment is called; Pages is how its pages look.
+	Name  string
+	Pages document.Pages
+	// Style, Brand, Script and Icon are paths of assets; Brand is "" where nothing is declared.
+	Style, Brand, Script, Icon string
+	// Account tells a page about somebody's account from a page for everybody.
+	Account bool
+	Section string
+	User    *enduserapi.EndUser
+	// Organizations tells that there are any to be led to.
+	Organizations bool
+	Notice        string
+	// Action is where forms are sent: this page.
+	Action string
+	Token  string
+	visit  *visit
+	// Page is the page's own.
+	Page any
+}
+
+type languageLink struct {
+	Language, Name, Address string
+	Current                 bool
+}
+
+// Form returns what was sent in one of the page's forms, an empty one for the others. Its id is unique on the page.
+func (v view) Form(action string) formView {
+	f := v.visit.form
+	if f == nil || f.Action != action {
+		f = &form{}
+	}
+	return formView{form: f, Name: action}
+}
+
+// Failed is the form that was refused, nil for none.
+func (v view) Failed() *formView {
+	f := v.visit.form
+	if f == nil || !f.refused() && !f.Restored {
+		return nil
+	}
+	return &formView{form: f, Name: f.Action}
+}
+
+// Refused tells that what was sent was not taken.
+func (v view) Refused() bool { return v.visit.form.refused() }
+
+// In tells whether the page is of a part, such as /account.
+func (v view) In(part string) bool {
+	return v.Section == part || strings.HasPrefix(v.Section, part+"/")
+}
+
+// Initial stands for the picture of who is signed in.
+func (v view) Initial() string { return initial(v.User.FirstName + v.User.Email) }
+
+// Keys tells that users make API keys here.
+func (v view) Keys() bool { return len(v.visit.tenant.SelfServiceApps()) > 0 }
+
+// Authorizes tells that users grant apps access here.
+func (v view) Authorizes() bool { return v.visit.tenant.Authorizes() }
+
+// Passwords tells that one can have a password here.
+func (v view) Passwords() bool {
+	password, _ := v.visit.ways()
+	return password
+}
+
+// Picture is the address of a picture if pages may show it, else "".
+func (v view) Picture(address string) string { return v.visit.picture(address) }
+
+// UserID is who the page's forms are for.
+func (v view) UserID() string { return v.visit.user() }
+
+// Link returns the address of a page that keeps where to go on, and in which language.
+func (v view) Link(path string, pairs ...string) string { return v.visit.link(path, pairs...) }
+
+// formView is a form in a template.
+type formView struct {
+	*form
+	Name string
+}
+
+// Value is what was typed in a field.
+func (f formView) Value(name string) string { return f.value(name) }
+
+// Fault is what is wrong with a field, "" for nothing.
+func (f formView) Fault(name string) string { return f.fault(name) }
+
+// Refused tells that what was sent was not taken.
+func (f formView) Refused() bool { return f.refused() }
+
+// ID is a field's id in the page.
+func (f formView) ID(name string) string { return f.Name + "-" + name }
+
+// field is an input with its label, as the template "field" shows it.
+type field struct {
+	ID, Name, Label, Type, Value, Hint, Fault, Autocomplete, Inputmode, Show, Hide string
+	Required, Optional, Focus, Lines                                               bool
+}
+
+// newField returns a field of a form. options are names and values: label, type, hint, autocomplete, inputmode, value, show, hide, and the
+// flags required, optional, focus and lines.
+func newField(f formView, name string, options ...any) (field, error) {
+	out := field{ID: f.ID(name), Name: name, Type: "text", Value: f.Value(name), Fault: f.fault(name)}
+	if secret(name) {
+		out.Value = ""
+	}
+	for i := 0; i+1 < len(options); i += 2 {
+		text, _ := options[i+1].(string)
+		flag, _ := options[i+1].(bool)
+		switch options[i] {
+		case "label":
+			out.Label = text
+		case "type":
+			out.Type = text
+		case "hint":
+			out.Hint = text
+		case "autocomplete":
+			out.Autocomplete = text
+		case "inputmode":
+			out.Inputmode = text
+		case "show":
+			out.Show = text
+		case "hide":
+			out.Hide = text
+		case "value":
+			if _, typed := f.values[name]; !typed {
+				out.Value = text
+			}
+		case "required":
+			out.Required = flag
+		case "optional":
+			out.Optional = flag
+		case "focus":
+			// A summary of what is wrong, or a field before this one, takes the focus where there is one.
+			out.Focus = flag && len(f.Faults) == 0 && f.Message == ""
+		case "lines":
+			out.Lines = flag
+		default:
+			return out, fmt.Errorf("a field has no option %v", options[i])
+		}
+	}
+	return out, nil
+}
+
+// box is an input that is ticked, as the template "tick" shows it.
+type box struct {
+	ID, Name, Label string
+	Ticked          bool
+}
+
+// newBox returns a box of a form. ticked is how it stands before anything is sent.
+func newBox(f formView, name, label string, ticked bool) box {
+	if f.values != nil {
+		ticked = f.ticked(name)
+	}
+	return box{ID: f.ID(name), Name: name, Label: label, Ticked: ticked}
+}
+
+// choice is an input in which one of several is chosen, as the template "choice" shows it.
+type choice struct {
+	ID, Name, Label, Value, Fault string
+	Options                       []option
+}
+
+// newChoice returns a choice of a form. value is what is chosen before anything is sent.
+func newChoice(f formView, name, label string, options []option, value string) choice {
+	if sent, there := f.values[name]; there {
+		value = sent
+	}
+	return choice{ID: f.ID(name), Name: name, Label: label, Value: value, Fault: f.fault(name), Options: options}
+}
+
+// DescribedBy are the ids of what describes a field.
+func (f field) DescribedBy() string {
+	var ids []string
+	if f.Hint != "" {
+		ids = append(ids, f.ID+"-hint")
+	}
+	if f.Fault != "" {
+		ids = append(ids, f.ID+"-fault")
+	}
+	return strings.Join(ids, " ")
+}
+
+func (v *visit) view(title string, own any) view {
+	out := view{
+		Language: v.text.Name, Title: title, Name: v.name(), Style: v.assets.style.path, Script: v.assets.script.path, visit: v, Page: own,
+		User: v.who.User, Account: v.page.signedIn && !v.page.bare && v.who.User != nil, Section: section(v.r.URL.Path), Languages: v.languages(), Action: v.link(v.r.URL.Path, v.kept()...),
+	}
+	if v.tenant == nil {
+		return out
+	}
+	out.Pages = v.tenant.Settings.EffectivePages()
+	brand := v.assets.brandOf(v.tenant)
+	out.Brand, out.Icon = brand.style.path, brand.icon.path
+	out.Organizations = v.tenant.B2B.Enabled
+	if key := v.state.takeNotice(); v.text.Has("notice."+key) && (v.form == nil || !v.form.Restored) {
+		out.Notice = v.text.Text("notice." + key)
+	}
+	out.Token = v.keys.token(v.tenant.Key(), v.nonce(), v.user())
+	return out
+}
+
+// kept are the members of the query that a page's forms are sent with.
+func (v *visit) kept() (pairs []string) {
+	for _, name := range []string{"attempt", "invitation", "add"} {
+		if value := v.r.URL.Query().Get(name); value != "" && len(value) <= maxTarget {
+			pairs = append(pairs, name, value)
+		}
+	}
+	return pairs
+}
+
+// section is the part of the account that a path is of: its first two segments.
+func section(path string) string {
+	segments := strings.SplitN(path, "/", 4)
+	return strings.Join(segments[:min(len(segments), 3)], "/")
+}
+
+func (v *visit) languages() (links []languageLink) {
+	for _, l := range v.Pages.texts.All() {
+		query := url.Values{"ui_locales": {l.Name}}
+		for kept := v.kept(); len(kept) > 0; kept = kept[2:] {
+			query.Set(kept[0], kept[1])
+		}
+		links = append(links, languageLink{l.Name, l.Text("language.name"), v.address(v.r.URL.Path, query), l == v.text})
+	}
+	return links
+}

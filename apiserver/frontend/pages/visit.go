@@ -1,0 +1,303 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+)
+
+// page is one page.
+type page struct {
+	// get shows it; post takes its forms, nil where it has none.
+	get, post func(*visit) error
+	// signedIn requires somebody to be signed in.
+	signedIn bool
+	// bare tells that it has one thing to be done, and no way elsewhere beside it.
+	bare bool
+}
+
+// visit is one request of a browser, with what is known about it.
+type visit struct {
+	*Pages
+	httpapi.Recorder
+	r   *http.Request
+	id  string
+	now time.Time
+	// tenant is nil where no deployment has the host.
+	tenant *account.Tenant
+	text   *texts.Language
+	api    *client
+	state  state
+	// page is what the request is for, and who is signed in.
+	page page
+	who  enduserapi.ActiveSession
+	// form is what was sent and refused, or kept over a sign-in; nil: nothing.
+	form *form
+	// status is that of the answer, when it is a page.
+	status int
+}
+
+type visitKey struct{}
+
+func visitOf(r *http.Request) *visit { return r.Context().Value(visitKey{}).(*visit) }
+
+func withVisit(ctx context.Context, v *visit) context.Context {
+	return context.WithValue(ctx, visitKey{}, v)
+}
+
+func (p *Pages) visit(w http.ResponseWriter, r *http.Request, tenant *account.Tenant) *visit {
+	v := &visit{
+		Pages: p, Recorder: httpapi.Recorder{ResponseWriter: w, Status: http.StatusOK}, r: r, id: httpapi.RequestID(r), now: p.Clock().UTC(), tenant: tenant,
+		status: http.StatusOK,
+	}
+	v.text = p.texts.Choose(r.URL.Query().Get("ui_locales"), r.Header.Get("Accept-Language"))
+	w.Header().Set("X-Request-Id", v.id)
+	v.state = v.loadState()
+	v.api = newClient(p.API, r, v.id)
+	return v
+}
+
+// serve checks a request and shows the page or takes its form. The order of checks is the API's.
+func (v *visit) serve(r *http.Request, page page) {
+	v.r, v.page = r, page
+	defer func() { v.Metrics.Observe(r, v.Status, v.Clock().Sub(v.now)) }()
+	if err := v.prepare(); err != nil {
+		v.refuse(err)
+		return
+	}
+	handle := page.get
+	if r.Method == http.MethodPost {
+		handle = page.post
+	}
+	err := handle(v)
+	var refused *refusal
+	if v.form != nil && errors.As(err, &refused) && refused.Code == codeOtherAccount {
+		err = v.askOther(v.form)
+	}
+	if err != nil {
+		v.refuse(err)
+	}
+}
+
+// errAnswered: the answer was given already.
+var errAnswered = errors.New("answered")
+
+// prepare finds out who is signed in, and holds a form to its token.
+func (v *visit) prepare() error {
+	if len(v.r.CookiesNamed(site.SessionCookie)) > 1 {
+		// One of them was set by somebody else, and nothing tells which: all are taken away, so that the next sign-in works.
+		site.ClearPlanted(v.Header(), v.tenant.Settings, v.r)
+		v.failure(http.StatusUnauthorized, "two_cookies")
+		return errAnswered
+	}
+	posted := v.r.Method == http.MethodPost
+	var sent *form
+	if posted {
+		var err error
+		if sent, err = v.readForm(); err != nil {
+			return err
+		}
+		if !v.ownOrigin() {
+			v.failure(http.StatusForbidden, "origin")
+			return errAnswered
+		}
+	}
+	if err := v.api.call(http.MethodGet, "/session", nil, &v.who); err != nil {
+		if posted && v.genuine(sent) {
+			v.keepDraft(sent, sent.user)
+		}
+		return err
+	}
+	if posted {
+		return v.admit(sent)
+	}
+	if v.page.signedIn && v.who.User == nil {
+		v.toSignIn()
+		return errAnswered
+	}
+	v.restoreDraft()
+	return nil
+}
+
+// ownOrigin refuses what another site's page sent: the cookie comes along with such requests, the person's wish does not.
+func (v *visit) ownOrigin() bool {
+	origins := v.r.Header.Values("Origin")
+	if len(origins) == 0 {
+		fetched := v.r.Header.Get("Sec-Fetch-Site")
+		return fetched == "" || fetched == "same-origin" || fetched == "none"
+	}
+	return len(origins) == 1 && site.OwnOrigin(v.tenant.Settings, v.r, origins[0])
+}
+
+// nothingThere refuses a page of what does not exist, or is not for who asks.
+func nothingThere() error { return &refusal{Status: http.StatusNotFound, Code: "NOT_FOUND"} }
+
+// user is the id of who is signed in, "" for nobody.
+func (v *visit) user() string {
+	if v.who.User == nil {
+		return ""
+	}
+	return v.who.User.Id
+}
+
+// refuse answers an error that no form of the page shows.
+func (v *visit) refuse(err error) {
+	var refused *refusal
+	switch {
+	case errors.Is(err, errAnswered):
+	case !errors.As(err, &refused):
+		v.broken(err)
+	case refused.Code == "NOT_AUTHENTICATED":
+		v.toSignIn()
+	case refused.Status == http.StatusNotFound:
+		v.failure(http.StatusNotFound, "not_found")
+	default:
+		v.failed(refused)
+	}
+}
+
+// again shows the page once more with what was sent and why it was refused. Where somebody has to sign in first, what was typed is kept
+// for afterwards.
+func (v *visit) again(sent *form, err error) error {
+	var refused *refusal
+	if !errors.As(err, &refused) {
+		return err
+	}
+	if refused.Code == "NOT_AUTHENTICATED" || refused.Status >= http.StatusInternalServerError {
+		v.keepDraft(sent, v.user())
+		return err
+	}
+	if refused.Code == "REAUTHENTICATION_REQUIRED" {
+		v.keepDraft(sent, v.user())
+		v.toAndBack("/reauthenticate")
+		return nil
+	}
+	if refused.Code == codeOtherAccount {
+		return v.askOther(sent)
+	}
+	v.wordFaults(sent, refused)
+	return v.show(sent, refused.Status)
+}
+
+// askOther shows the page again, to the account that is active by now: nothing was done.
+func (v *visit) askOther(sent *form) error {
+	v.who = enduserapi.ActiveSession{}
+	if err := v.api.call(http.MethodGet, "/session", nil, &v.who); err != nil {
+		return err
+	}
+	if v.who.User == nil && v.page.signedIn {
+		v.toSignIn()
+		return nil
+	}
+	if v.who.User != nil {
+		sent.Message = v.text.Text("form.other_user", "email", v.who.User.Email)
+	}
+	return v.show(sent, http.StatusConflict)
+}
+
+// show shows the page with a form that was not taken.
+func (v *visit) show(sent *form, status int) error {
+	v.form, v.status = sent, status
+	return v.page.get(v)
+}
+
+// toSignIn sends the browser to the sign-in, and from there back to this page.
+func (v *visit) toSignIn() { v.toAndBack("/sign-in") }
+
+// toAndBack sends the browser to a page that is left for this one again.
+func (v *visit) toAndBack(path string) {
+	back := v.r.URL.Path
+	if v.r.URL.RawQuery != "" {
+		back += "?" + v.r.URL.RawQuery
+	}
+	query := url.Values{}
+	if safe, ok := v.target(back); ok && v.page.signedIn {
+		query.Set("continue", safe)
+	}
+	v.redirectTo(path, query)
+}
+
+// link returns a page's address that keeps where to go on and in which language.
+func (v *visit) link(path string, pairs ...string) string {
+	query := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		query.Set(pairs[i], pairs[i+1])
+	}
+	return v.address(path, query)
+}
+
+func (v *visit) address(path string, query url.Values) string {
+	asked := v.r.URL.Query()
+	if target, ok := v.target(asked.Get("continue")); ok && !query.Has("continue") {
+		query.Set("continue", target)
+	}
+	if locales := asked.Get("ui_locales"); locales != "" && !query.Has("ui_locales") {
+		query.Set("ui_locales", locales)
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// redirect sends the browser to a page of ours, with a notice to show there ("" for none).
+func (v *visit) redirect(notice, path string, pairs ...string) error {
+	if notice != "" {
+		v.state.notify(notice, v.now)
+	}
+	v.location(v.link(path, pairs...))
+	return nil
+}
+
+func (v *visit) redirectTo(path string, query url.Values) {
+	v.location(v.address(path, query))
+}
+
+// onward sends the browser where it wanted to go, else to a page of ours.
+func (v *visit) onward(fallback string) error {
+	if target, ok := v.target(v.r.URL.Query().Get("continue")); ok {
+		v.location(target)
+		return nil
+	}
+	return v.redirect("", fallback)
+}
+
+func (v *visit) location(to string) {
+	v.sendHeader()
+	v.Header().Set("Location", to)
+	v.WriteHeader(http.StatusSeeOther)
+}
+
+// passOn asks the API for what is no page, and shows a page in place of an answer that only says that there is nothing.
+func (v *visit) passOn() {
+	answer := newAnswer()
+	v.Pages.API.ServeHTTP(answer, v.r)
+	refused := answer.refusal()
+	switch {
+	case refused != nil && refused.Code == "NOT_FOUND" && v.r.Method == http.MethodPost && v.r.Pattern != "":
+		v.failure(http.StatusUnsupportedMediaType, "media")
+	case refused != nil && (refused.Code == "NOT_FOUND" || refused.Code == "METHOD_NOT_ALLOWED") && v.r.Pattern == "":
+		if allow := answer.header.Get("Allow"); allow != "" {
+			v.Header().Set("Allow", allow)
+		}
+		v.failed(refused)
+	default:
+		answer.copyTo(v)
+	}
+}
+
+// name is what the deployment is called.
+func (v *visit) name() string {
+	if v.tenant == nil {
+		return ""
+	}
+	return v.tenant.AppName()
+}

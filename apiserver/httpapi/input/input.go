@@ -1,0 +1,119 @@
+// Package input reads the members of request bodies that both listeners know, by one rule each. A faulty member is noted in the
+// object with how to mend it.
+package input
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/text"
+)
+
+// Email reads an email address, "" if it is absent.
+func Email(o *body.Object, member string) string {
+	sent, ok := o.String(member)
+	if !ok {
+		return ""
+	}
+	email, err := text.Email(sent)
+	if err != nil {
+		o.Fault(member, "%v", err)
+	}
+	return email
+}
+
+// ID reads an id, 0 if it is absent.
+func ID(o *body.Object, member string) int64 {
+	sent, ok := o.String(member)
+	if !ok {
+		return 0
+	}
+	id, err := ids.Parse(sent)
+	if err != nil {
+		o.Fault(member, "must be an id: a decimal integer from 1 to 9223372036854775807, as a string")
+	}
+	return id
+}
+
+// Name reads a name of 1 to 80 characters, nil if it is absent.
+func Name(o *body.Object, member string) *string {
+	return read(o, member, text.Name)
+}
+
+// Description reads a text of at most 500 characters, nil if it is absent.
+func Description(o *body.Object, member string) *string {
+	return read(o, member, text.Description)
+}
+
+// maxURL bounds an address of a picture, in bytes.
+const maxURL = 2048
+
+// ImageURL reads the address of a picture, "" for none, nil if it is absent. It is https: pages show it.
+func ImageURL(o *body.Object, member string) *string {
+	return read(o, member, func(sent string) (string, error) {
+		if sent == "" {
+			return "", nil
+		}
+		u, err := url.Parse(sent)
+		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || len(sent) > maxURL || strings.ContainsFunc(sent, unsafeInURL) {
+			return "", fmt.Errorf("must be an address such as https://cdn.example.com/logo.png, of at most %d bytes, or empty for none", maxURL)
+		}
+		return sent, nil
+	})
+}
+
+func unsafeInURL(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'<>\\`", r) }
+
+// PersonName reads a name of a person, which may be empty, nil if it is absent.
+func PersonName(o *body.Object, member string) *string {
+	return read(o, member, func(sent string) (string, error) {
+		if strings.TrimSpace(sent) == "" {
+			return "", nil
+		}
+		return text.Name(sent)
+	})
+}
+
+// Bool reads a flag, nil if it is absent.
+func Bool(o *body.Object, member string) *bool {
+	value, ok := o.Bool(member)
+	if !ok {
+		return nil
+	}
+	return &value
+}
+
+func read(o *body.Object, member string, rule func(string) (string, error)) *string {
+	sent, ok := o.String(member)
+	if !ok {
+		return nil
+	}
+	value, err := rule(sent)
+	if err != nil {
+		o.Fault(member, "%v", err)
+	}
+	return &value
+}
+
+// Future reads a time that is still to come, zero if it is absent or null.
+func Future(o *body.Object, member string, now time.Time) time.Time {
+	if o.IsNull(member) {
+		return time.Time{}
+	}
+	sent, ok := o.String(member)
+	if !ok {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339Nano, sent)
+	switch {
+	case err != nil || at.Year() > 9999:
+		o.Fault(member, "must be a time as RFC 3339 writes it, such as 2030-01-02T15:04:05Z")
+	case !at.After(now):
+		o.Fault(member, "must be in the future")
+	}
+	return at.UTC().Truncate(time.Microsecond)
+}

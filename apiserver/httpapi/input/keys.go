@@ -1,0 +1,59 @@
+package input
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+)
+
+const (
+	// maxPermissions is how many permissions an app or a key lists, and maxPermission the length of one, as in the resources.
+	maxPermissions = 128
+	maxPermission  = 100
+	// maxMetadata is the most JSON that is kept with a key, in bytes.
+	maxMetadata = 4096
+)
+
+var permissionForm = regexp.MustCompile(`^(\*|[A-Za-z0-9_./-]+(:[A-Za-z0-9_./-]+)*)$`)
+
+// Permissions reads a list of permissions, each once, in their order; false: it was not sent, or not whole.
+func Permissions(o *body.Object, member string) ([]string, bool) {
+	names, sent := o.Strings(member)
+	if !sent {
+		return nil, false
+	}
+	if len(names) > maxPermissions {
+		o.Fault(member, "has %d entries: at most %d are allowed", len(names), maxPermissions)
+		return nil, false
+	}
+	kept := []string{}
+	for i, name := range names {
+		switch {
+		case len(name) > maxPermission || !permissionForm.MatchString(name):
+			o.Fault(ElementOf(member, i), "must be * or words of letters, digits, _ . - / joined by colons, at most %d characters", maxPermission)
+		case !slices.Contains(kept, name):
+			kept = append(kept, name)
+		}
+	}
+	return kept, true
+}
+
+// ElementOf names an element of a list.
+func ElementOf(member string, i int) string { return member + "/" + strconv.Itoa(i) }
+
+// Metadata reads the free members of a key, nil for null and an empty object; false: it was not sent.
+func Metadata(o *body.Object, member string) ([]byte, bool) {
+	if o.IsNull(member) {
+		return nil, true
+	}
+	raw, sent := o.Raw(member)
+	if len(raw) > maxMetadata {
+		o.Fault(member, "has %d bytes of JSON: at most %d are kept", len(raw), maxMetadata)
+	}
+	if string(raw) == "{}" {
+		raw = nil
+	}
+	return raw, sent
+}

@@ -1,0 +1,119 @@
+// Package openapi holds the HTTP contract: backend.yaml, enduser.yaml and decision.yaml, a document a listener, are the one source. Types are generated
+// from them, the server serves them, and their x-cardea-* extensions say what each operation needs.
+package openapi
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+//go:generate go tool -modfile=../../../hack/tools/go.mod oapi-codegen -config codegen.yaml backend.yaml
+//go:generate go tool -modfile=../../../hack/tools/go.mod oapi-codegen -config enduserapi/codegen.yaml enduser.yaml
+
+//go:embed backend.yaml
+var backend []byte
+
+//go:embed enduser.yaml
+var endUser []byte
+
+//go:embed decision.yaml
+var decision []byte
+
+// Document is the parsed contract.
+type Document struct {
+	spec *openapi3.T
+	json []byte
+}
+
+// Route is what an operation needs of a request.
+type Route struct {
+	// Permissions are the built-in permissions of which the credential must have one.
+	Permissions []string
+	// Write tells that the operation changes resources.
+	Write bool
+	// HasBody tells that the operation reads a body.
+	HasBody bool
+	// BodyOptional tells that a request may come without one: it is an empty object then.
+	BodyOptional bool
+	// Lines tells that the body is JSON Lines, in place of one JSON object.
+	Lines bool
+}
+
+// MediaTypeLines is the media type of JSON Lines.
+const MediaTypeLines = "application/x-ndjson"
+
+// Load returns the document of the backend listener, parsed and validated once. Nobody changes it.
+func Load() (*Document, error) { return loadBackend() }
+
+// LoadEndUser is Load for the end-user listener.
+func LoadEndUser() (*Document, error) { return loadEndUser() }
+
+// LoadDecision is Load for the decision listener.
+func LoadDecision() (*Document, error) { return loadDecision() }
+
+// What is embedded never changes, and parsing it takes a tenth of a second.
+var (
+	loadBackend  = sync.OnceValues(func() (*Document, error) { return load("backend.yaml", backend) })
+	loadEndUser  = sync.OnceValues(func() (*Document, error) { return load("enduser.yaml", endUser) })
+	loadDecision = sync.OnceValues(func() (*Document, error) { return load("decision.yaml", decision) })
+)
+
+func load(name string, source []byte) (*Document, error) {
+	spec, err := openapi3.NewLoader().LoadFromData(source)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	// The tests hold the examples against their schemas: a server that starts need not.
+	if err := spec.Validate(context.Background(), openapi3.DisableExamplesValidation()); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	raw, err := spec.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return &Document{spec: spec, json: raw}, nil
+}
+
+// Spec returns the parsed document, for tests that hold answers against it.
+func (d *Document) Spec() *openapi3.T { return d.spec }
+
+// Routes returns every operation by its "METHOD /path/{parameter}".
+func (d *Document) Routes() map[string]Route {
+	routes := map[string]Route{}
+	for path, item := range d.spec.Paths.Map() {
+		for method, op := range item.Operations() {
+			write, _ := op.Extensions["x-cardea-write"].(bool)
+			hasBody := op.RequestBody != nil
+			routes[method+" "+path] = Route{
+				Permissions: permissions(op), Write: write, HasBody: hasBody, BodyOptional: hasBody && !op.RequestBody.Value.Required, Lines: hasBody && op.RequestBody.Value.Content.Get(MediaTypeLines) != nil,
+			}
+		}
+	}
+	return routes
+}
+
+// permissions are those an operation names: one, or a list of which one is enough.
+func permissions(op *openapi3.Operation) []string {
+	switch named := op.Extensions["x-cardea-permission"].(type) {
+	case string:
+		return []string{named}
+	case []any:
+		names := make([]string, len(named))
+		for i := range named {
+			names[i], _ = named[i].(string)
+		}
+		return names
+	}
+	return nil
+}
+
+// ServeJSON serves the document for machines.
+func (d *Document) ServeJSON(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(d.json)
+}

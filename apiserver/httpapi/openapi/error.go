@@ -1,0 +1,51 @@
+package openapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+)
+
+var contentTypeJSON = []string{"application/json"}
+
+// SendError answers a request with an error in the documented form.
+func SendError(w http.ResponseWriter, r *http.Request, refused *apierror.Error, requestID string) {
+	header := w.Header()
+	for name, values := range refused.Header {
+		header[name] = values
+	}
+	if refused.RetryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
+	}
+	raw, _ := json.Marshal(NewError(refused, requestID)) // strings and integers: cannot fail
+	header["Content-Type"] = contentTypeJSON
+	header.Set("Content-Length", strconv.Itoa(len(raw)))
+	w.WriteHeader(refused.Status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(raw) // the client is gone
+	}
+}
+
+// NewError is the documented form of an error on the backend's and the decisions' listener.
+func NewError(refused *apierror.Error, requestID string) Error {
+	body := Error{Message: refused.Text(), Errors: []ErrorItem{}, RequestId: requestID}
+	faults := refused.Faults
+	if len(faults) == 0 {
+		faults = []apierror.Fault{{Message: refused.Text()}}
+	}
+	for _, fault := range faults {
+		body.Errors = append(body.Errors, ErrorItem{
+			Message: fault.Message, Code: refused.Status, Field: optional(fault.Pointer), Manager: optional(fault.Manager), ResourcePath: optional(fault.ResourcePath),
+		})
+	}
+	return body
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

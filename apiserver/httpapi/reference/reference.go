@@ -1,0 +1,95 @@
+// Package reference serves the HTTP contract to people: a page a document, rendered by Swagger UI, where operations of the page's own
+// listener can be tried.
+package reference
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"html/template"
+	"io/fs"
+	"net/http"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
+)
+
+//go:embed swaggerui/swagger-ui-bundle.js swaggerui/swagger-ui.css
+var swaggerUI embed.FS
+
+//go:embed page
+var own embed.FS
+
+// Document is one that readers can choose.
+type Document struct {
+	// Name is what the chooser calls it.
+	Name string
+	// Page is the path of its page, and JSON that of the document itself.
+	Page, JSON string
+	// Elsewhere tells that its operations are on another listener: a browser cannot try them from here. It says on which.
+	Elsewhere string
+}
+
+// Pages are the pages of one listener's documents.
+type Pages struct {
+	assets *asset.Set
+	pages  map[string][]byte
+}
+
+// pageView is what the template of a page shows.
+type pageView struct {
+	Document
+	Documents []Document
+	Links     []Link
+	// The paths of its assets.
+	Tokens, Style, BundleStyle, Script, Bundle string
+}
+
+// Link leads from the page to somewhere else on the listener.
+type Link struct{ Name, Path string }
+
+const (
+	// Page is the path of the page of a listener's own document.
+	Page = "/docs"
+	// Assets is the path below which the pages' scripts and styles are.
+	Assets = "/docs/assets"
+)
+
+// New returns the pages of a listener's documents, which link to each other and to more.
+func New(documents []Document, links ...Link) (*Pages, error) {
+	vendored, err1 := fs.Sub(swaggerUI, "swaggerui")
+	page, err2 := fs.Sub(own, "page")
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	assets, err := asset.New(Assets, asset.Theme(), vendored, page)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := template.ParseFS(page, "page.html")
+	if err != nil {
+		return nil, err
+	}
+	p := &Pages{assets: assets, pages: map[string][]byte{}}
+	for _, document := range documents {
+		var out bytes.Buffer
+		err := shown.Execute(&out, pageView{
+			Document: document, Documents: documents, Links: links, Tokens: assets.Path("tokens.css"), Script: assets.Path("reference.js"), Bundle: assets.Path("swagger-ui-bundle.js"),
+			Style: assets.Path("reference.css"), BundleStyle: assets.Path("swagger-ui.css"),
+		})
+		if err != nil {
+			return nil, err
+		}
+		p.pages[document.Page] = out.Bytes()
+	}
+	return p, nil
+}
+
+// ServePage answers with the page at a request's path, which must be one of the documents'.
+func (p *Pages) ServePage(w http.ResponseWriter, r *http.Request) {
+	asset.SendPage(w, r, p.pages[r.URL.EscapedPath()])
+}
+
+// ServeAsset answers a request for a script or style, and tells whether there is one.
+func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) bool {
+	return p.assets.Serve(w, r)
+}

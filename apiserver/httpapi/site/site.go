@@ -1,0 +1,114 @@
+// Package site says what the host of a request means to browsers: which deployment it is, which origins are its own, and whether
+// cookies can be Secure there. The end-user API and the pages go by the same rules.
+package site
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/document"
+)
+
+// SessionCookie is the name of the cookie with the session's token. The contract fixes it; the __Host- prefix that would fend off
+// cookies of sibling hosts is not possible, so two cookies of this name are refused instead.
+const SessionCookie = "__session"
+
+// ActiveUserHeader asserts in a request to the end-user API which account is active: a form that a page showed to one account does
+// nothing for another, to which another tab of the browser switched.
+const ActiveUserHeader = "X-Active-User"
+
+// Host is the host that a request is for, lower-cased, without port and trailing dot.
+func Host(r *http.Request) string {
+	host := r.Host
+	if bare, _, err := net.SplitHostPort(host); err == nil {
+		host = bare
+	}
+	return strings.TrimSuffix(strings.ToLower(host), ".")
+}
+
+// PlainLocalhost tells that a Staging deployment is served on localhost without TLS, where browsers drop Secure cookies.
+func PlainLocalhost(d *document.Deployment, r *http.Request) bool {
+	return staging(d) && localhost(Host(r)) && r.TLS == nil
+}
+
+// Base is where links in messages lead, without a slash at its end: the tenant's own pages where they are declared, else the deployment's first
+// host, where Cardea serves pages. "" where there are none. Of a Staging deployment on localhost it has the port of the request.
+func Base(d *document.Deployment, r *http.Request) string {
+	pages := d.EffectivePages()
+	switch {
+	case pages.URL != "":
+		return pages.URL
+	case pages.Disabled || len(d.FrontendHosts) == 0:
+		return ""
+	}
+	first := d.FrontendHosts[0]
+	if !staging(d) || !localhost(first) || r.TLS != nil {
+		return "https://" + first
+	}
+	// The port is whatever the client wrote: one that is no number would lead elsewhere, as in localhost:80@evil.example.
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err == nil {
+			first = net.JoinHostPort(first, port)
+		}
+	}
+	return "http://" + first
+}
+
+// OwnOrigin tells whether an origin is one of the deployment's hosts, on the port the request came to or the scheme's own.
+func OwnOrigin(d *document.Deployment, r *http.Request, origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Path != "" || u.RawQuery != "" || u.User != nil || !slices.Contains(d.FrontendHosts, u.Hostname()) {
+		return false
+	}
+	if u.Scheme != "https" && !(u.Scheme == "http" && staging(d) && localhost(u.Hostname())) {
+		return false
+	}
+	_, port, err := net.SplitHostPort(r.Host)
+	return u.Port() == "" || err == nil && u.Port() == port
+}
+
+func staging(d *document.Deployment) bool { return d.Mode == string(v1alpha1.DeploymentModeStaging) }
+
+func localhost(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
+
+// maxPlantedPath is the longest path, in bytes, for which planted cookies are taken away.
+const maxPlantedPath = 128
+
+// ClearPlanted takes away the session cookies that a browser may have sent: the host's own, and those that a page of a sibling host
+// planted for a parent domain or a path above the request's. The browser keeps cookies by domain and path, and tells neither.
+func ClearPlanted(header http.Header, d *document.Deployment, r *http.Request) {
+	host := Host(r)
+	domains := []string{""}
+	for parent := host; ; {
+		_, rest, found := strings.Cut(parent, ".")
+		if !found || !strings.Contains(rest, ".") {
+			break
+		}
+		domains = append(domains, rest)
+		parent = rest
+	}
+	if strings.Contains(host, ".") {
+		domains = append(domains, host)
+	}
+	paths, asked := []string{"/"}, r.URL.Path
+	if len(asked) > maxPlantedPath {
+		asked = "/" // nobody plants a cookie for a path that names no operation; the answer stays short
+	}
+	for at, letter := range asked {
+		if letter == '/' && at > 0 {
+			paths = append(paths, asked[:at], asked[:at+1])
+		}
+	}
+	paths = append(paths, asked)
+	for _, domain := range domains[:min(len(domains), 4)] {
+		for _, path := range paths[:min(len(paths), 8)] {
+			cookie := http.Cookie{Name: SessionCookie, Path: path, Domain: domain, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: !PlainLocalhost(d, r), MaxAge: -1}
+			header.Add("Set-Cookie", cookie.String())
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package limits
+
+import (
+	"sync"
+
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/store"
+)
+
+// bindingsMost bounds the keys that are remembered.
+const bindingsMost = 4096
+
+// Bindings remember what limits the keys that were met under one state of the configuration. They are safe for concurrent use.
+type Bindings struct {
+	limiter *Limiter
+
+	mu sync.RWMutex
+	// under is the state's position alone, so that no old state is kept.
+	under store.Position
+	known map[boundKey]*Binding
+}
+
+// boundKey is all that a key's binding follows from, beside the configuration: a key of run time has its own scheme in its row.
+type boundKey struct{ deployment, id, scheme string }
+
+// NewBindings returns Bindings by a Limiter.
+func NewBindings(l *Limiter) *Bindings { return &Bindings{limiter: l, known: map[boundKey]*Binding{}} }
+
+// Of is Limiter.Bind for a principal with a key, which is asked once a state of the configuration.
+func (b *Bindings) Of(s *snapshot.Snapshot, p *credential.Principal) (*Binding, error) {
+	key := boundKey{deployment: p.Deployment.Deployment, id: p.KeyID}
+	if p.Given != nil {
+		key.scheme = p.Given.Scheme
+	}
+	under := s.Position()
+	b.mu.RLock()
+	known := b.known[key]
+	if b.under != under {
+		known = nil
+	}
+	b.mu.RUnlock()
+	if known != nil {
+		return known, nil
+	}
+	made, err := b.limiter.Bind(s, p)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.under != under || len(b.known) >= bindingsMost {
+		b.under = under
+		clear(b.known)
+	}
+	b.known[key] = &made
+	return &made, nil
+}

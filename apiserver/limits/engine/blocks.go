@@ -1,0 +1,97 @@
+package engine
+
+// own makes a part's block. An address for which there is no room shares the block of all such addresses of its scheme and
+// shard, as long as that counts anything: so no address gets a second quota when room returns.
+func (e *Engine) own(s *shard, p *part, now Instant) []uint64 {
+	t := s.tableOf(p.scheme.owner, p.shard)
+	words := p.program.layout.modes[p.key.mode].words
+	_, length := arenaOf(words)
+	size := int64(length * 8)
+	if p.key.address != 0 {
+		if b := e.sharedAddresses(s, t, p, size, now); b != nil {
+			return b
+		}
+	}
+	for s.bytes+size > e.maxShard && e.makeRoom(s, t, size, now) {
+	}
+	return s.insert(t, &p.key, p.hash, words, p.program.layout.number)
+}
+
+// sharedAddresses returns the block that an address shares with others, nil where it can have its own.
+func (e *Engine) sharedAddresses(s *shard, t *table, p *part, size int64, now Instant) []uint64 {
+	full := s.addressBytes+size > e.maxShard/2 && !e.makeAddressRoom(s, t, size, now)
+	if !full && !t.shared {
+		return nil
+	}
+	other := part{scheme: p.scheme, program: p.program, key: p.key, shard: p.shard}
+	other.key.address = otherAddresses
+	other.hash = other.key.hash(e.seed)&^(shardCount-1) | uint64(p.shard)
+	b := s.find(t, &other.key, other.hash)
+	if !full && (b == nil || int64(b[wordOver]) <= now.Steady) {
+		return nil
+	}
+	if b == nil {
+		b = s.insert(t, &other.key, other.hash, p.program.layout.modes[p.key.mode].words, p.program.layout.number)
+	} else if layoutNumber(b) < p.program.layout.number {
+		b = e.migrate(s, &other, b, now)
+	}
+	t.shared = true
+	s.shared++
+	return b
+}
+
+// migrate gives a part's block the layout of its program: counters of the same identity go on, the others begin empty.
+func (e *Engine) migrate(s *shard, p *part, old []uint64, now Instant) []uint64 {
+	past := p.scheme.layoutOf(layoutNumber(old))
+	next := &p.program.layout.modes[p.key.mode]
+	// The old block is copied aside, for its place may be given away.
+	before := append([]uint64(nil), old...)
+	t := &p.scheme.owner.tables[p.shard]
+	at, _, _ := s.look(t, &p.key, p.hash)
+	s.remove(t, at)
+	b := s.insert(t, &p.key, p.hash, next.words, p.program.layout.number)
+	b[wordUsed], b[wordOver] = before[wordUsed], before[wordOver]
+	if past == nil {
+		return b
+	}
+	for i := range next.rows {
+		to := &next.rows[i]
+		for j := range past.modes[p.key.mode].rows {
+			if from := &past.modes[p.key.mode].rows[j]; from.identity == to.identity {
+				transfer(&from.window, from.of(before), &to.window, to.of(b), now)
+			}
+		}
+	}
+	return b
+}
+
+// transfer carries what is counted over to another window of the same length. Where the kinds differ, a request leaves the new
+// window later than the old one, never earlier.
+func transfer(from *window, row []uint64, to *window, into []uint64, now Instant) {
+	if *from == *to {
+		copy(into, row)
+		return
+	}
+	move := func(at, n int64) {
+		moment := Instant{Steady: at}
+		to.used(into, moment)
+		to.charge(into, moment, n)
+	}
+	if from.kind == ring {
+		from.ringUsed(row, now.Steady)
+		from.ringTimes(row, func(at int64) { move(at, 1) })
+		return
+	}
+	from.cellsRoll(row, now.Steady/from.cell)
+	for index := int64(row[0]) - cellCount + 1; index <= int64(row[0]); index++ {
+		n := from.cellAt(row, int(index&(cellCount-1)))
+		if n == 0 {
+			continue
+		}
+		if to.kind == ring { // of more than a ring keeps, the newest decide
+			move((index+1)*from.cell-1, min(n, int64(to.capacity)))
+			continue
+		}
+		move(index*from.cell, n)
+	}
+}

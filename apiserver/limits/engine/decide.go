@@ -1,0 +1,127 @@
+package engine
+
+import "math/bits"
+
+// part is one block that a decision needs: of a program's matching rules those of one mode.
+type part struct {
+	scheme  *Scheme
+	program *program
+	rules   uint64
+	key     blockKey
+	hash    uint64
+	shard   int32
+	words   []uint64
+}
+
+// partsMost is how many blocks one decision can need: every mode of the scheme, and two of the app's.
+const partsMost = int(modeCount) + 2
+
+// decision is the working state of a judgement.
+type decision struct {
+	now   Instant
+	parts [partsMost]part
+	count int
+	// locked are the shards held, in ascending order.
+	locked [partsMost]int32
+	locks  int
+	// fetched is nothing of interest: see fetch.
+	fetched uint64
+	// counters are the rows of the rules in Result.Rules.
+	counters [2 * 64][]uint64
+}
+
+// check judges by every rule, in the order of priorities, and reports each.
+func (d *decision) check(out *Result, limits []int64) {
+	for from := 0; from < d.count; {
+		to := from
+		var rules uint64
+		for ; to < d.count && d.parts[to].program == d.parts[from].program; to++ {
+			rules |= d.parts[to].rules
+		}
+		p := d.parts[from].program
+		for ; rules != 0; rules &= rules - 1 {
+			rule := &p.rules[bits.TrailingZeros64(rules)]
+			limit := rule.Limit
+			if at := len(out.Rules); at < len(limits) {
+				limit = limits[at]
+			}
+			d.checkRule(out, rule, limit, d.rowOf(rule, from, to))
+		}
+		from = to
+	}
+}
+
+// rowOf finds a rule's row in the blocks of its program.
+func (d *decision) rowOf(rule *Rule, from, to int) []uint64 {
+	for from < to-1 && d.parts[from].key.mode != rule.Mode {
+		from++
+	}
+	return d.parts[from].words[rule.offset : rule.offset+rule.window.words()]
+}
+
+// fetch reads of a block what the decision will read, before any of it is needed: so the processor waits for memory once, not
+// for one rule after another.
+func (p *part) fetch() (sum uint64) {
+	for rules := p.rules; rules != 0; rules &= rules - 1 {
+		rule := &p.program.rules[bits.TrailingZeros64(rules)]
+		for at := rule.offset; at < rule.offset+rule.window.words(); at += 8 {
+			sum += p.words[at]
+		}
+	}
+	return sum
+}
+
+// leastWait is the least that a refusal tells to wait: a part of a limit that is nothing has no end of its own.
+const leastWait = 1000
+
+func (d *decision) checkRule(out *Result, rule *Rule, limit int64, row []uint64) {
+	at := len(out.Rules)
+	d.counters[at] = row
+	used := rule.window.used(row, d.now)
+	state := RuleState{Rule: rule, Remaining: max(0, limit-used)}
+	if used > 0 {
+		state.Returns = rule.window.wait(row, d.now, used)
+	}
+	if used >= limit {
+		if out.Allowed {
+			out.Allowed, out.Blocked = false, at
+		}
+		state.Returns = max(rule.window.wait(row, d.now, max(limit, 1)), leastWait)
+		out.RetryAfter = max(out.RetryAfter, state.Returns)
+	}
+	out.Rules = append(out.Rules, state)
+}
+
+// charge counts the request in every rule's row.
+func (d *decision) charge(out *Result) {
+	var over int64
+	for i := range out.Rules {
+		state := &out.Rules[i]
+		w := &state.Rule.window
+		w.charge(d.counters[i], d.now, 1)
+		state.Remaining = max(0, state.Remaining-1)
+		lasts := w.over(d.now)
+		over = max(over, lasts)
+		if state.Returns == 0 {
+			state.Returns = w.wait(d.counters[i], d.now, 1)
+		}
+	}
+	for i := range d.count {
+		words := d.parts[i].words
+		words[wordOver] = max(words[wordOver], uint64(d.now.Steady+over))
+	}
+}
+
+// countDecisions adds the decision to the rules' totals: a denial to those of the rules that denied.
+func (d *decision) countDecisions(out *Result) {
+	stripe := d.parts[0].shard & (stripeCount - 1)
+	for i := range out.Rules {
+		of := &out.Rules[i].Rule.Decisions.stripes[stripe]
+		switch {
+		case out.Allowed:
+			of.allowed.Add(1)
+		case out.Rules[i].Remaining == 0:
+			of.denied.Add(1)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package engine
+
+// A full shard evicts by deployments. Each has an equal share of the shard, and of the half that blocks of addresses may take:
+//   - a deployment that exceeds its share loses a block of its own;
+//   - for one within its share, a deployment that exceeds its share loses one.
+//
+// So a deployment's counters within its share outlast whatever other deployments do.
+
+const (
+	// sample is how many blocks an eviction compares.
+	sample = 16
+	// lightPart is the part of its limit below which a counter is light: a hundredth.
+	lightPart = 100
+)
+
+// makeRoom evicts one block for a new one of a table. It reports whether it could.
+func (e *Engine) makeRoom(s *shard, t *table, size int64, now Instant) bool {
+	share := e.maxShard / int64(max(1, s.active))
+	if t.bytes+size > share && e.evict(s, t, now, anyBlock) {
+		return true
+	}
+	if from := s.exceeding(t, share, (*table).held); from != nil && e.evict(s, from, now, anyBlock) {
+		return true
+	}
+	return e.evict(s, t, now, anyBlock)
+}
+
+// makeAddressRoom makes room for a block of an address among those of addresses. It reports whether it could:
+//   - where the table exceeds its share, only empty and light blocks of its own make room;
+//   - else another table's do that exceeds its share, and there the idle ones where none is light.
+func (e *Engine) makeAddressRoom(s *shard, t *table, size int64, now Instant) bool {
+	most := e.maxShard / 2
+	s.sweepTable(t, now.Steady, 64)
+	for s.addressBytes+size > most {
+		addressed := s.addressed
+		if t.addressBytes == 0 {
+			addressed++
+		}
+		share := most / int64(max(1, addressed))
+		if t.addressBytes+size > share {
+			if !e.evict(s, t, now, lightAddress) {
+				return false
+			}
+			continue
+		}
+		from := s.exceeding(t, share, (*table).heldByAddresses)
+		if from == nil || !e.evict(s, from, now, lightAddress) && !e.evict(s, from, now, anyAddress) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *table) held() int64            { return t.bytes }
+func (t *table) heldByAddresses() int64 { return t.addressBytes }
+
+// exceeding returns another table than one which holds more than a share, nil where there is none. It stays at the same table
+// as long as that exceeds the share.
+func (s *shard) exceeding(than *table, share int64, held func(*table) int64) *table {
+	for range s.tables {
+		if s.victim >= len(s.tables) {
+			s.victim = 0
+		}
+		if t := s.tables[s.victim]; t != than && held(t) > share {
+			return t
+		}
+		s.victim++
+	}
+	return nil
+}
+
+// candidates are the blocks that an eviction may take.
+type candidates uint8
+
+const (
+	anyBlock candidates = iota
+	// anyAddress are the blocks of single addresses.
+	anyAddress
+	// lightAddress are those of them whose counters are all light.
+	lightAddress
+)
+
+// evict frees of a table the block that was idle for longest among some, none that is in use at this moment. It reports whether
+// it could.
+func (e *Engine) evict(s *shard, t *table, now Instant, of candidates) bool {
+	oldest, oldestUse, seen, at := -1, now.Steady, 0, int(t.sweepAt)
+	for i := 0; i < len(t.slots) && seen < sample; i++ {
+		at = (int(t.sweepAt) + i) & (len(t.slots) - 1)
+		if t.slots[at] == 0 {
+			continue
+		}
+		b := s.block(uint32(t.slots[at]) - 1)
+		if address := b[wordAddress]; of != anyBlock && (address == 0 || address == otherAddresses) {
+			continue
+		}
+		seen++
+		if used := int64(b[wordUsed]); used < oldestUse && (of != lightAddress || e.light(t.owner, b, now)) {
+			oldest, oldestUse = at, used
+		}
+	}
+	if oldest < 0 {
+		t.sweepAt = int32(at) // others are compared the next time
+		return false
+	}
+	if int64(s.block(uint32(t.slots[oldest]) - 1)[wordOver]) > now.Steady {
+		s.evicted++
+	}
+	s.remove(t, oldest)
+	t.sweepAt = int32((oldest + 1) & (len(t.slots) - 1))
+	return true
+}
+
+// light reports whether every counter of a block is below a hundredth of its limit. A block of a scheme that the engine does not
+// know any more is light, one of an older layout is not.
+func (e *Engine) light(of *owner, b []uint64, now Instant) bool {
+	known, found := e.schemes.Load(schemeKey{of, b[wordScheme]})
+	if !found {
+		return true
+	}
+	p := known.(*Scheme).program.Load()
+	if layoutNumber(b) != p.layout.number {
+		return false
+	}
+	mode := Mode(b[wordLayout])
+	for i := range p.rules {
+		rule := &p.rules[i]
+		if rule.Mode != mode {
+			continue
+		}
+		if rule.window.used(b[rule.offset:rule.offset+rule.window.words()], now)*lightPart >= rule.Limit {
+			return false
+		}
+	}
+	return true
+}

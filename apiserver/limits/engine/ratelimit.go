@@ -1,0 +1,103 @@
+// Package engine is the engine that puts rate-limit schemes in force: may this request be made now? It is free of I/O; the
+// clock and whose request it is are passed in.
+//
+// What it promises of every rule that matches a request:
+//   - strict: no interval of the window's length ever admits more than max_requests, whatever the pattern of arrivals;
+//   - all or nothing: every matching rule must allow, and a denied request consumes nothing, from any rule;
+//   - Retry-After is never early;
+//   - memory is bounded, and a decision allocates nothing.
+//
+// The way of a decision: a Scheme's program tells which rules match the method and path (endpoint.go); their counters lie in
+// one block for each subject (program.go), found in one of the engine's shards (shard.go); each counter is a window
+// (window.go): exact for small limits, packed cells for large ones, a count for calendar periods. Decide (engine.go) locks the
+// shards, checks all, and charges all or none.
+package engine
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"time"
+)
+
+// Instant is one moment on two clocks, in microseconds. Rolling windows follow the steady one, which no change of the wall
+// clock moves; calendar windows follow the wall clock.
+type Instant struct {
+	// Steady never jumps: microseconds since an arbitrary moment.
+	Steady int64
+	// Wall is Unix time in microseconds. It may jump either way.
+	Wall int64
+}
+
+// Clock tells an Instant. Its steady time begins where the wall clock stood when it was made.
+type Clock struct {
+	start time.Time
+	now   func() time.Time
+}
+
+// NewClock returns a clock over a source like time.Now, whose times carry a monotonic reading.
+func NewClock(now func() time.Time) Clock { return Clock{start: now(), now: now} }
+
+// Now tells the moment.
+func (c Clock) Now() Instant {
+	now := c.now()
+	return Instant{Steady: c.start.UnixMicro() + now.Sub(c.start).Microseconds(), Wall: now.UnixMicro()}
+}
+
+// Request is what a decision is about. Every member is a value that the engine compares, never text of a credential.
+type Request struct {
+	// Method and Path are matched by the rules' endpoints; Path is canonical (CanonicalPath).
+	Method, Path string
+	// Key and App are the counting subjects of per_key and per_app rules. Address is that of per_ip rules: AddressOf.
+	Key, App, Address uint64
+	// Scheme limits the request; nil does not. Of AppScheme, which may be nil, only the per_app and per_app_and_ip rules hold:
+	// it is the app's scheme where the key has one of its own.
+	Scheme, AppScheme *Scheme
+	// Limits replace those of the rules, in the order of Applying; nil: each rule's own. They are this process' part of limits that
+	// it shares with others.
+	Limits []int64
+}
+
+// Counter is one counter that a request would charge.
+type Counter struct {
+	Rule *Rule
+	// Scheme, Of, Address and the rule's mode and identity tell it from every other: Of is a key or an app, Address a client's.
+	Scheme, Of, Address uint64
+	// OfApp tells that it belongs to the app's scheme, not the request's own.
+	OfApp bool
+
+	scheme *Scheme
+}
+
+// AddressOf is the counting subject of a client's address: an IPv4 address, or an IPv6 /64. IPv4 addresses lie where no IPv6
+// network is: below ::/32.
+func AddressOf(client netip.Addr) uint64 {
+	client = client.Unmap()
+	if client.Is4() {
+		b := client.As4()
+		return 0xffff<<32 | uint64(binary.BigEndian.Uint32(b[:]))
+	}
+	b := client.As16()
+	return binary.BigEndian.Uint64(b[:8])
+}
+
+// Result is an answer of the engine. One can be used again and again; Decide overwrites it.
+type Result struct {
+	Allowed bool
+	// Blocked is the index in Rules of the first rule that denied; -1 where none did.
+	Blocked int
+	// RetryAfter is when every rule that denied may allow again: microseconds from the decision's moment, 0 when allowed.
+	RetryAfter int64
+	// Rules are the rules that matched, in the order of their priority, with what is left of each after the decision.
+	Rules []RuleState
+
+	work decision
+}
+
+// RuleState is what is left of one rule.
+type RuleState struct {
+	Rule *Rule
+	// Remaining is how many requests the rule would still allow at this moment.
+	Remaining int64
+	// Returns is when used quota comes back next: microseconds from the decision's moment, 0 where none is used.
+	Returns int64
+}

@@ -1,0 +1,123 @@
+package engine
+
+// A window is the way one rule counts. Its state is a row of words in a block; the functions here read and write such rows and
+// know nothing of rules and blocks. Every row of zeros is an empty window.
+//
+// Three kinds keep the promise that no interval of the window's length admits more than the limit:
+//   - a ring of exact times, for limits up to ringMost: nothing is lost;
+//   - 64 cells, the oldest counted whole, for larger ones: at most 1.6 % of the limit comes back late, by up to a 63rd of the
+//     window;
+//   - one count of a calendar period.
+type window struct {
+	kind kind
+	// length is the window's, in microseconds, at least 1,000; 0 for calendar periods.
+	length int64
+	// capacity is the most times a ring keeps.
+	capacity int32
+	// shift makes a ring's ticks of microseconds: a window is at most 1<<31 ticks.
+	shift uint8
+	// cell is the length of one cell in microseconds.
+	cell int64
+}
+
+type kind uint8
+
+const (
+	ring kind = iota + 1
+	// cells16 and cells32 pack four and two cells in a word: for limits up to 65,535, and beyond.
+	cells16
+	cells32
+	calendarDay
+	calendarMonth
+)
+
+const (
+	ringMost    = 32
+	cells16Most = 1<<16 - 1
+	cellCount   = 64
+	// cellHeader is the index of the current cell and the total of all.
+	cellHeader = 2
+	// ringHeader is the base tick, and the position of the oldest time with their number.
+	ringHeader = 2
+)
+
+// rolling returns the window of a length in microseconds for limits up to most.
+func rolling(length, most int64) window {
+	w := window{length: length}
+	switch {
+	case most <= ringMost:
+		w.kind, w.capacity = ring, int32(most)
+		for length>>w.shift >= 1<<31 {
+			w.shift++
+		}
+	case most <= cells16Most:
+		w.kind, w.cell = cells16, ceil(length, cellCount-1)
+	default:
+		w.kind, w.cell = cells32, ceil(length, cellCount-1)
+	}
+	return w
+}
+
+func ceil(a, b int64) int64 { return (a + b - 1) / b }
+
+// words is the length of the window's row.
+func (w *window) words() int {
+	switch w.kind {
+	case ring:
+		return ringHeader + int(w.capacity+1)/2
+	case cells16:
+		return cellHeader + cellCount/4
+	case cells32:
+		return cellHeader + cellCount/2
+	}
+	return 1
+}
+
+// used forgets what has left the window and returns how many requests are in it.
+func (w *window) used(row []uint64, now Instant) int64 {
+	switch w.kind {
+	case ring:
+		return w.ringUsed(row, now.Steady)
+	case cells16, cells32:
+		return w.cellsUsed(row, now.Steady)
+	}
+	return w.periodUsed(row, now.Wall)
+}
+
+// charge counts n requests at a moment; used has been called for the same moment, and n more fit.
+func (w *window) charge(row []uint64, now Instant, n int64) {
+	switch w.kind {
+	case ring:
+		for range n {
+			w.ringCharge(row, now.Steady)
+		}
+	case cells16, cells32:
+		w.cellsCharge(row, n)
+	default:
+		row[0] += uint64(min(n, 1<<32-1-int64(uint32(row[0]))))
+	}
+}
+
+// wait returns how long it takes from a moment until fewer than limit requests are in the window, if none is added; used has
+// been called for the same moment. It is never too short.
+func (w *window) wait(row []uint64, now Instant, limit int64) int64 {
+	switch w.kind {
+	case ring:
+		return w.ringWait(row, now.Steady, limit)
+	case cells16, cells32:
+		return w.cellsWait(row, now.Steady, limit)
+	}
+	return w.periodWait(row, now.Wall, limit)
+}
+
+// over returns how long it takes from a moment until all that is charged then has left the window.
+func (w *window) over(now Instant) int64 {
+	switch w.kind {
+	case calendarDay, calendarMonth:
+		// An hour more, for a wall clock that is set back.
+		return w.end(w.period(now.Wall)) - now.Wall + 3600e6
+	case ring:
+		return w.length + 2<<w.shift
+	}
+	return w.length + 2*w.cell
+}

@@ -1,0 +1,199 @@
+// Package limits puts the declared rate-limit schemes in force: it tells which schemes bind a credential, keeps them compiled as
+// the configuration changes, and asks the engine.
+package limits
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store"
+)
+
+// Limiter decides by the schemes of the configuration. It is safe for concurrent use.
+type Limiter struct {
+	engine *engine.Engine
+	clock  func() engine.Instant
+	// shared counts with other replicas, nil where this is the only one.
+	shared Shared
+	// current is the newest state of the configuration.
+	current func() *snapshot.Snapshot
+
+	mu sync.RWMutex
+	// schemes are the compiled ones, by the id of their resource: see retire.
+	schemes map[int64]*inForce
+	// compiled counts the schemes that were compiled.
+	compiled int64
+}
+
+// inForce is a scheme's program and what it was compiled from.
+type inForce struct {
+	scheme *engine.Scheme
+	// entry is the scheme's resource, nil after its deletion until the scheme is used again.
+	entry *snapshot.Entry
+	// deployment and slug are those of the resource.
+	deployment, slug string
+	// order is the scheme's place among all, by the time at which each was compiled first.
+	order int64
+	// Of a deleted scheme, until is when its counters are all over, in microseconds of the steady clock, and bytes what it takes.
+	deleted      bool
+	until, bytes int64
+}
+
+// Shared judges by counters that replicas share.
+type Shared interface {
+	Decide(ctx context.Context, r *engine.Request, out *engine.Result)
+	Peek(r *engine.Request, out *engine.Result)
+}
+
+// New returns a Limiter that counts in an engine, and together with other replicas where shared is not nil. current is the newest
+// state of the configuration.
+func New(counters *engine.Engine, clock func() engine.Instant, shared Shared, current func() *snapshot.Snapshot) *Limiter {
+	return &Limiter{engine: counters, clock: clock, shared: shared, current: current, schemes: map[int64]*inForce{}}
+}
+
+// Binding is what limits a credential: the schemes, and the subjects that count for it.
+type Binding struct {
+	// Scheme limits the credential, nil if nothing does. Of App the rules for the whole app hold beside it.
+	Scheme, App *engine.Scheme
+	// Key and AppID are the subjects of per_key and per_app rules.
+	Key, AppID uint64
+	// SchemeSlug and AppSlug name the schemes, and SchemeFrom says what Scheme is attached to: key, app or deployment.
+	SchemeSlug, AppSlug, SchemeFrom string
+}
+
+// MissingError says that a scheme is referred to and not known here: it never means that nothing limits.
+type MissingError struct{ Scheme string }
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the rate-limit scheme %q is not known yet", e.Scheme)
+}
+
+// Bind returns what limits a principal: the scheme of its key, else that of the key's app, else the deployment's default; beside a
+// key's own scheme the app's rules for the whole app hold. The error is a MissingError.
+func (l *Limiter) Bind(s *snapshot.Snapshot, p *credential.Principal) (b Binding, err error) {
+	var own, app *snapshot.Entry
+	switch {
+	case p.Declared != nil:
+		b.Key = uint64(p.Declared.Entry.ID)
+		own, err = byName(s, p.Deployment, p.Declared.Content.Scheme)
+	case p.Given != nil:
+		b.Key = uint64(p.Given.ID)
+		own, err = bySlug(s, p.Deployment, p.Given.Scheme)
+	case p.Client != "":
+		b.Key = subjectOf(p.Client + " " + p.Subject)
+		own, err = byName(s, p.Deployment, p.Scheme)
+	default:
+		b.Key = subjectOf(p.Subject)
+	}
+	if err == nil && p.App != nil {
+		b.AppID = uint64(p.App.ID)
+		app, err = byName(s, p.Deployment, snapshot.ContentOf[snapshot.App](p.App).Scheme)
+	}
+	scheme, from := own, "key"
+	if err == nil && scheme == nil {
+		scheme, from, app = app, "app", nil
+	}
+	if err == nil && scheme == nil {
+		from = "deployment"
+		scheme, err = byName(s, p.Deployment, p.Settings.DefaultScheme)
+	}
+	if err != nil {
+		return Binding{}, err
+	}
+	if scheme != nil {
+		b.Scheme, b.SchemeSlug, b.SchemeFrom = l.scheme(s, scheme), scheme.Key, from
+	}
+	if app != nil {
+		b.App, b.AppSlug = l.scheme(s, app), app.Key
+	}
+	return b, nil
+}
+
+// subjectOf is the counting subject of a token: its subject's digest. The highest bit keeps it apart from keys' ids.
+func subjectOf(subject string) uint64 {
+	sum := sha256.Sum256([]byte(subject))
+	return binary.BigEndian.Uint64(sum[:8]) | 1<<63
+}
+
+func byName(s *snapshot.Snapshot, deployment *snapshot.Entry, name string) (*snapshot.Entry, error) {
+	if name == "" {
+		return nil, nil
+	}
+	entry, found := s.Get(store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: deployment.Namespace, Name: name})
+	if !found {
+		return nil, &MissingError{name}
+	}
+	return entry, nil
+}
+
+func bySlug(s *snapshot.Snapshot, deployment *snapshot.Entry, slug string) (*snapshot.Entry, error) {
+	if slug == "" {
+		return nil, nil
+	}
+	entry, found := s.BySlug(v1alpha1.KindRateLimitScheme, deployment.Deployment, slug)
+	if !found {
+		return nil, &MissingError{slug}
+	}
+	return entry, nil
+}
+
+// scheme returns an entry's program. Another state of the configuration than the newest changes nothing: it is that of a request
+// which began earlier. Positions of the feed do not tell which is newer: those of a restored store begin anew.
+func (l *Limiter) scheme(s *snapshot.Snapshot, entry *snapshot.Entry) *engine.Scheme {
+	l.mu.RLock()
+	known := l.schemes[entry.ID]
+	l.mu.RUnlock()
+	if known != nil && known.entry == entry {
+		return known.scheme
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known = l.schemes[entry.ID]; known != nil && (known.entry == entry || l.current() != s) {
+		return known.scheme
+	}
+	compiled := l.engine.SchemeOf(entry.Deployment, uint64(entry.ID), snapshot.ContentOf[document.RateLimitScheme](entry).Rules)
+	order := l.compiled
+	if known != nil {
+		order = known.order
+	}
+	l.compiled++
+	l.schemes[entry.ID] = &inForce{scheme: compiled, entry: entry, deployment: entry.Deployment, slug: entry.Key, order: order}
+	l.retire()
+	return compiled
+}
+
+// Decide judges a request of a credential. Path is canonical; address is that of engine.AddressOf.
+func (l *Limiter) Decide(ctx context.Context, b *Binding, method, path string, address uint64, out *engine.Result) {
+	if l.shared != nil {
+		request := b.request(method, path, address)
+		l.shared.Decide(ctx, &request, out)
+		return
+	}
+	request := b.request(method, path, address) // one of its own, which stays on the stack
+	l.engine.Decide(l.clock(), &request, out)
+}
+
+// Peek tells how Decide would judge, and charges nothing.
+func (l *Limiter) Peek(b *Binding, method, path string, address uint64, out *engine.Result) {
+	request := b.request(method, path, address)
+	if l.shared != nil {
+		l.shared.Peek(&request, out)
+		return
+	}
+	l.engine.Peek(l.clock(), &request, out)
+}
+
+func (b *Binding) request(method, path string, address uint64) engine.Request {
+	return engine.Request{
+		Method: method, Path: path, Key: b.Key, App: b.AppID, Address: address, Scheme: b.Scheme, AppScheme: b.App,
+	}
+}

@@ -1,0 +1,93 @@
+package limits
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+)
+
+var (
+	decisionsOfRule = prometheus.NewDesc("cardea_ratelimit_rule_decisions_total",
+		"What the rules of a scheme decided, over all keys: allowed, or denied by this rule.", []string{"deployment", "scheme", "rule", "outcome"}, nil)
+	counterBlocks = prometheus.NewDesc("cardea_ratelimit_counters", "Subjects that have counters in memory.", nil, nil)
+	counterBytes  = prometheus.NewDesc("cardea_ratelimit_counter_bytes", "Memory of the counters.", nil, nil)
+	evicted       = prometheus.NewDesc("cardea_ratelimit_evicted_total",
+		"Counters that gave way for want of memory though they still counted something: raise --limiter-memory.", nil, nil)
+	unreported = prometheus.NewDesc("cardea_ratelimit_unreported_schemes",
+		"Rate-limit schemes in use without series of their rules, because their deployment has too many rules.", nil, nil)
+	deletedHeld = prometheus.NewDesc("cardea_ratelimit_deleted_schemes",
+		"Deleted rate-limit schemes that are held because their counters are not over.", nil, nil)
+	shared = prometheus.NewDesc("cardea_ratelimit_shared_address_total",
+		"Decisions over a client address that shared one counter with others for want of memory.", nil, nil)
+)
+
+// Exhausted returns how many counters gave way, and how many decisions shared a counter, because a deployment was at its share of the memory.
+func (l *Limiter) Exhausted() uint64 {
+	stats := l.engine.Stats()
+	return stats.Evicted + stats.Shared
+}
+
+// Describe implements prometheus.Collector.
+func (l *Limiter) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{decisionsOfRule, counterBlocks, counterBytes, evicted, shared, unreported, deletedHeld} {
+		to <- desc
+	}
+}
+
+// Collect implements prometheus.Collector. Rules that read alike are one series: no label names a key, an address or a path. Of a
+// scheme that is gone nothing is told: another may have its slug.
+func (l *Limiter) Collect(to chan<- prometheus.Metric) {
+	stats := l.engine.Stats()
+	to <- prometheus.MustNewConstMetric(counterBlocks, prometheus.GaugeValue, float64(stats.Blocks))
+	to <- prometheus.MustNewConstMetric(counterBytes, prometheus.GaugeValue, float64(stats.Bytes))
+	to <- prometheus.MustNewConstMetric(evicted, prometheus.CounterValue, float64(stats.Evicted))
+	to <- prometheus.MustNewConstMetric(shared, prometheus.CounterValue, float64(stats.Shared))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retire()
+	declared := make([]*inForce, 0, len(l.schemes))
+	for _, known := range l.schemes {
+		if !known.deleted {
+			declared = append(declared, known)
+		}
+	}
+	to <- prometheus.MustNewConstMetric(deletedHeld, prometheus.GaugeValue, float64(len(l.schemes)-len(declared)))
+	slices.SortFunc(declared, func(a, b *inForce) int { return cmp.Compare(a.order, b.order) })
+	rules, omitted, now := map[string]int{}, 0, l.current()
+	for _, known := range declared {
+		if entry, found := now.BySlug(v1alpha1.KindRateLimitScheme, known.deployment, known.slug); !found || uint64(entry.ID) != known.scheme.ID {
+			continue
+		}
+		of := totals(known.scheme)
+		if rules[known.deployment]+len(of) > rulesReported {
+			omitted++
+			continue
+		}
+		rules[known.deployment] += len(of)
+		for text, total := range of {
+			labels := []string{known.deployment, known.slug, text}
+			to <- prometheus.MustNewConstMetric(decisionsOfRule, prometheus.CounterValue, total[0], append(labels, "allowed")...)
+			to <- prometheus.MustNewConstMetric(decisionsOfRule, prometheus.CounterValue, total[1], append(labels, "denied")...)
+		}
+	}
+	to <- prometheus.MustNewConstMetric(unreported, prometheus.GaugeValue, float64(omitted))
+}
+
+// rulesReported bounds the rules of a deployment that have series of their own: those of the schemes that were used first.
+const rulesReported = 256
+
+// totals adds up what the rules of each text allowed and denied.
+func totals(s *engine.Scheme) map[string][2]float64 {
+	all := map[string][2]float64{}
+	rules := s.Rules()
+	for i := range rules {
+		allowed, denied := rules[i].Decisions.Total()
+		sum := all[rules[i].Text]
+		all[rules[i].Text] = [2]float64{sum[0] + float64(allowed), sum[1] + float64(denied)}
+	}
+	return all
+}

@@ -1,0 +1,285 @@
+package shared
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+)
+
+// A group is what one call can ask about: the counters of one scheme, which have one hash tag, so that a cluster keeps them in one
+// slot.
+type group struct {
+	tag      string
+	counters []int
+}
+
+// groups divides the counters that are not taken. A request has one scheme, or beside it its app's.
+func groups(r *engine.Request, counters []engine.Counter, wanted func(i int) bool) (all []group) {
+	for _, ofApp := range []bool{false, true} {
+		g := group{}
+		for i := range counters {
+			if counters[i].OfApp == ofApp && wanted(i) {
+				g.counters = append(g.counters, i)
+			}
+		}
+		if len(g.counters) > 0 {
+			s := r.Scheme
+			if ofApp {
+				s = r.AppScheme
+			}
+			g.tag = s.Group(r)
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// ask asks for the counters that are not taken. It tells whether every counter gave one; if not, all are given back, and the
+// decision knows how long to wait. An error means that Redis did not answer: all are given back.
+func (c *Counters) ask(ctx context.Context, r *engine.Request, d *decision) (bool, error) {
+	for _, g := range groups(r, d.counters, func(i int) bool { return !d.taken[i] && !d.own[i] }) {
+		granted, err := c.call(ctx, deploymentOf(r), g, d, true)
+		if err != nil || !granted {
+			c.leases.release(d)
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// refill asks for more of the counters whose leases are nearly spent.
+func (c *Counters) refill(counters []engine.Counter, r *engine.Request) {
+	d := decision{now: c.opts.Clock(), counters: counters, until: time.Now().Add(callWithin)}
+	c.ownLimits(r, &d)
+	low := func(i int) bool {
+		if d.own[i] {
+			return false
+		}
+		key := keyOf(&counters[i])
+		s := c.leases.shard(&key)
+		s.Lock()
+		defer s.Unlock()
+		held := s.of(key, d.now.Steady)
+		return held.flight == nil && held.low(d.now.Steady)
+	}
+	for _, g := range groups(r, counters, low) {
+		if _, err := c.call(context.Background(), deploymentOf(r), g, &d, false); err != nil {
+			c.failed(err, deploymentOf(r))
+			return
+		}
+	}
+}
+
+// errBusy says that a deployment's calls wait for Redis already, as many as may. It says nothing about Redis.
+var errBusy = errors.New("too many calls of this deployment wait for Redis")
+
+// call asks Redis once, for a deployment. Where spend says so, one request of every counter is the caller's at once, and marked as taken.
+func (c *Counters) call(ctx context.Context, deployment string, g group, d *decision, spend bool) (bool, error) {
+	client := c.client.Load()
+	if client == nil {
+		return false, fmt.Errorf("redis was not reached yet")
+	}
+	bounded, cancel := context.WithDeadline(ctx, d.until)
+	defer cancel()
+	done, err := c.slots.Begin(bounded, egress.Asker{Deployment: deployment})
+	if err != nil {
+		c.calls.WithLabelValues("busy").Inc()
+		c.busy.Add(1)
+		return false, errBusy
+	}
+	defer done()
+	keys, args := make([]string, 2*len(g.counters)), make([]string, 1, 1+12*len(g.counters))
+	args[0] = strconv.Itoa(c.peers.Load().count)
+	flight := make(chan struct{})
+	for n, i := range g.counters {
+		own := c.opts.Engine.Used(d.now, &d.counters[i])
+		var name names
+		name, args = c.begin(args, g.tag, &d.counters[i], d.now, own, flight)
+		keys[n], keys[len(g.counters)+n] = name.counter, name.mark
+	}
+	sent := c.opts.Clock().Steady
+	raw, err := c.grant.Exec(bounded, *client, keys, args).ToArray()
+	answers, granted, err := readAnswer(raw, err, len(g.counters))
+	if err != nil {
+		if ctx.Err() != nil { // the client left: that says nothing about Redis
+			err = nil
+		}
+		c.calls.WithLabelValues("failed").Inc()
+	}
+	for n, i := range g.counters {
+		var a *answer
+		if answers != nil {
+			a = &answers[n]
+		}
+		took := c.leases.finish(&d.counters[i], a, granted, spend, sent, flight)
+		if took {
+			d.taken[i], d.from[i] = true, a.cell
+		}
+		if a != nil && !granted {
+			d.waits[i] = a.refusal(&d.counters[i])
+		}
+	}
+	close(flight)
+	if err == nil {
+		c.failures.reset()
+		outcome := "denied"
+		if granted {
+			outcome = "granted"
+		}
+		c.calls.WithLabelValues(outcome).Inc()
+	}
+	return granted, err
+}
+
+// answer is what grant.lua says of one counter.
+type answer struct{ granted, remaining, wait, cell, lease int64 }
+
+// refusal is how long the counter refuses, 0 where it is not the one that does.
+func (a *answer) refusal(of *engine.Counter) int64 {
+	if a.remaining > 0 {
+		return 0
+	}
+	return max(a.wait, 1000)
+}
+
+func readAnswer(raw []rueidis.RedisMessage, err error, counters int) ([]answer, bool, error) {
+	if err != nil {
+		return nil, false, err
+	}
+	if len(raw) != 2+5*counters {
+		return nil, false, fmt.Errorf("redis answered %d values, want %d", len(raw), 2+5*counters)
+	}
+	number := func(m *rueidis.RedisMessage) int64 {
+		if n, intErr := m.AsInt64(); intErr == nil {
+			return n
+		} else if err == nil {
+			err = intErr
+		}
+		return 0
+	}
+	answers := make([]answer, counters)
+	for i := range answers {
+		of := raw[2+5*i:]
+		answers[i] = answer{granted: number(&of[0]), remaining: number(&of[1]), wait: number(&of[2]), cell: number(&of[3]), lease: number(&of[4])}
+	}
+	return answers, number(&raw[0]) == 1, err
+}
+
+// names are a counter's keys in Redis: its own, and that of the mark which this replica leaves beside it.
+type names struct{ counter, mark string }
+
+// namesOf names a counter: at most 64 bytes beside the prefix, without anything a client chose.
+func (c *Counters) namesOf(tag string, of *engine.Counter) names {
+	h := fnv.New128a()
+	fmt.Fprintf(h, "%x %x %x %x", of.Rule.Identity[0], of.Rule.Identity[1], of.Of, of.Address)
+	counter := c.opts.Prefix + ":{" + tag + "}:" + hex.EncodeToString(h.Sum(nil))
+	return names{counter, counter + ":" + c.node}
+}
+
+// begin marks a counter as being asked for, names it, and appends what Redis is told.
+func (c *Counters) begin(args []string, tag string, of *engine.Counter, now engine.Instant, own int64, flight chan struct{}) (names, []string) {
+	key, offset := keyOf(of), c.offset.Load()
+	s := c.leases.shard(&key)
+	s.Lock()
+	defer s.Unlock()
+	held := s.of(key, now.Steady)
+	held.counter = *of
+	if held.tag != tag || held.names.counter == "" {
+		held.tag, held.names = tag, c.namesOf(tag, of)
+	}
+	kind, size, term := of.Rule.Shared(now.Wall + offset)
+	back := held.expired(now.Steady)
+	held.ask(back.tokens, term)
+	if held.pending == 0 && held.spent > 0 {
+		held.pending, held.spent = held.spent, 0
+		held.batch++
+	}
+	if held.flight == nil && held.want > 1 { // nobody waits for a single request that is somebody else's
+		held.flight = flight
+	}
+	return held.names, held.arguments(args, of, now, request{kind, size, term, held.want, back, own, offset})
+}
+
+// request is what Redis is told of a counter beside what the lease knows.
+type request struct {
+	kind             string
+	size, term, want int64
+	back             batch
+	own, offset      int64
+}
+
+// arguments appends the twelve values of grant.lua.
+func (held *lease) arguments(args []string, of *engine.Counter, now engine.Instant, r request) []string {
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	window := of.Rule.Length
+	if r.kind == "c" {
+		window = max(0, r.size-now.Wall-r.offset)
+	}
+	known := "0"
+	if now.Steady < held.markedUntil {
+		known = "1"
+	} else {
+		held.marking = now.Steady + window
+	}
+	return append(args, r.kind, number(of.Rule.Limit), number(r.size), number(r.term), number(r.want), number(r.back.tokens), number(r.back.cell),
+		number(held.pending), strconv.FormatUint(held.batch, 10), number(r.own+held.tokens(now.Steady)), known, number(window/1000+markSpare.Milliseconds()))
+}
+
+// markSpare is how much longer than the window a mark lives: a replica never takes one for lost that merely ended.
+const markSpare = time.Hour
+
+// ask chooses how many to want: twice as many where the last lease was spent in time, half where half of it came back.
+func (held *lease) ask(back, term int64) {
+	switch {
+	case term < int64(shortestLease/time.Microsecond):
+		held.want = 1
+	case held.granted == 0:
+		held.want = max(held.want, firstWant)
+	case back*2 > held.granted:
+		held.want = max(firstWant, held.want/2)
+	case back == 0:
+		held.want = min(mostWant, held.want*2)
+	}
+}
+
+// shortestLease is the shortest time that a lease is worth having: rules of less than 2.5 s are asked about each time.
+const shortestLease = 50 * time.Millisecond
+
+// finish takes an answer in, nil where there was none. It tells whether a request of the counter is the caller's.
+func (l *leases) finish(of *engine.Counter, a *answer, granted, spend bool, sent int64, flight chan struct{}) bool {
+	key := keyOf(of)
+	s := l.shard(&key)
+	s.Lock()
+	defer s.Unlock()
+	held := s.of(key, sent)
+	if held.flight == flight {
+		held.flight = nil
+	}
+	if a == nil {
+		return false
+	}
+	held.pending, held.remaining, held.answered = 0, a.remaining, true
+	held.marked()
+	if !granted {
+		if a.remaining == 0 {
+			held.deniedUntil, held.deniedLimit = sent+max(a.wait, 1000), of.Rule.Limit
+		}
+		return false
+	}
+	tokens := a.granted
+	if spend {
+		tokens--
+	}
+	held.granted, held.deniedUntil = tokens, 0
+	held.add(batch{tokens: tokens, deadline: sent + a.lease, cell: a.cell})
+	return spend
+}

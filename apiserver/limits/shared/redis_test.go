@@ -1,0 +1,491 @@
+package shared
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/rueidis"
+
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/internal/scheme"
+)
+
+// server is a real Redis of the test's own.
+type server struct {
+	t    testing.TB
+	port int
+	more []string
+	cmd  *exec.Cmd
+}
+
+// newServer starts one, with more arguments.
+func newServer(t testing.TB, more ...string) *server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, more: more, port: listener.Addr().(*net.TCPAddr).Port}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *server) start() {
+	s.t.Helper()
+	s.cmd = exec.Command("redis-server", append([]string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.t.TempDir(),
+	}, s.more...)...)
+	s.cmd.Stderr = os.Stderr
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatalf("redis-server (hack/install-deps.sh installs it): %v", err)
+	}
+	eventually(s.t, "Redis listens", func() bool {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
+		if err != nil {
+			return false
+		}
+		_ = conn.Close()
+		return true
+	})
+}
+
+func (s *server) signal(what syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(what); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// kill ends it with all its data.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_, _ = s.cmd.Process.Wait()
+}
+
+// do sends it a command.
+func (s *server) do(command ...string) {
+	s.t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", s.port)}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.Do(s.t.Context(), client.B().Arbitrary(command...).Build()).Error(); err != nil {
+		s.t.Fatalf("%v: %v", command, err)
+	}
+}
+
+func (s *server) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.port) }
+
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// replica is one server's counters.
+type replica struct {
+	*Counters
+	engine *engine.Engine
+	scheme *engine.Scheme
+}
+
+// replicas starts some on one Redis, and waits until they know each other.
+func replicas(t testing.TB, url string, count int, rules ...scheme.Rule) []*replica {
+	t.Helper()
+	var all []*replica
+	for range count {
+		local, clock := engine.NewEngine(engine.DefaultMaxBytes), engine.NewClock(time.Now)
+		counters, err := New(Options{URL: url, Engine: local, Clock: clock.Now, Replicas: count, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		running.Go(func() { _ = counters.Run(ctx) })
+		t.Cleanup(func() { cancel(); running.Wait() })
+		all = append(all, &replica{counters, local, local.Scheme(7, rules)})
+	}
+	return all
+}
+
+func shared(t testing.TB, all []*replica) {
+	t.Helper()
+	eventually(t, "every replica shares", func() bool {
+		for _, r := range all {
+			if r.Degraded() || r.peers.Load().count != len(all) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (r *replica) request(key uint64) *engine.Request {
+	return &engine.Request{Method: "GET", Path: "/", Key: key, App: 1, Scheme: r.scheme}
+}
+
+// admissions are when requests were admitted: between before and after.
+type admissions struct {
+	sync.Mutex
+	spans []span
+}
+
+type span struct{ before, after time.Time }
+
+// most is the largest number that was surely within one window of a length: begun after its begin and answered before its end.
+func (a *admissions) most(length time.Duration) (most int) {
+	a.Lock()
+	defer a.Unlock()
+	for i := range a.spans {
+		n := 0
+		for j := range a.spans {
+			if !a.spans[j].before.Before(a.spans[i].before) && a.spans[j].after.Before(a.spans[i].before.Add(length)) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// load lets every replica ask about one key as fast as it can until stopped, and collects what was admitted.
+func load(all []*replica, callers int, key uint64) (*admissions, *atomic.Int64, func()) {
+	var log admissions
+	var slowest atomic.Int64
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	for _, r := range all {
+		for range callers {
+			running.Go(func() {
+				var out engine.Result
+				request := r.request(key)
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					before := time.Now()
+					r.Decide(context.Background(), request, &out)
+					after := time.Now()
+					slowest.Store(max(slowest.Load(), int64(after.Sub(before))))
+					if out.Allowed {
+						log.Lock()
+						log.spans = append(log.spans, span{before, after})
+						log.Unlock()
+						continue
+					}
+					time.Sleep(500 * time.Microsecond) // a client that is refused does not ask in a busy loop
+				}
+			})
+		}
+	}
+	return &log, &slowest, func() { close(stop); running.Wait() }
+}
+
+func (a *admissions) count() int {
+	a.Lock()
+	defer a.Unlock()
+	return len(a.spans)
+}
+
+// TestReplicasShareStrictly: three replicas under load at one key never admit more than the limit in any window, and not much less
+// over time: by leases, and by single calls for short windows.
+func TestReplicasShareStrictly(t *testing.T) {
+	redis := newServer(t)
+	for _, tc := range []struct {
+		name   string
+		rule   scheme.Rule
+		length time.Duration
+		lasts  time.Duration
+		least  float64
+	}{
+		{"leased", scheme.Rule{Unit: "second", Duration: 3, MaxRequests: 1500}, 3 * time.Second, 9 * time.Second, 0.85},
+		{"asked about each time", scheme.Rule{Unit: "second", Duration: 1, MaxRequests: 50}, time.Second, 5 * time.Second, 0.85},
+		{"a small limit", scheme.Rule{Unit: "second", Duration: 3, MaxRequests: 5}, 3 * time.Second, 9 * time.Second, 0.85},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			all := replicas(t, redis.url(), 3, tc.rule)
+			shared(t, all)
+			calm := outages(all)
+			log, _, stop := load(all, 4, uint64(len(tc.name)))
+			began := time.Now()
+			eventually(t, "the load has lasted", func() bool { return time.Since(began) > tc.lasts })
+			stop()
+			if most, bound := log.most(tc.length), strictly(t, all, calm, tc.rule.MaxRequests); most > bound {
+				t.Errorf("%d within one window, the limit is %d, and at most %d was to be expected", most, tc.rule.MaxRequests, bound)
+			}
+			// Every window of the load could admit its limit, the first one at once.
+			full := float64(tc.rule.MaxRequests) * float64(tc.lasts) / float64(tc.length)
+			if got := float64(log.count()) / full; got < tc.least {
+				t.Errorf("admitted %d, that is %.2f of what the limit allows, want %.2f", log.count(), got, tc.least)
+			}
+		})
+	}
+}
+
+// outages is how often replicas lost Redis up to now.
+func outages(all []*replica) (n uint32) {
+	for _, r := range all {
+		n += uint32(r.outage.Load())
+	}
+	return n
+}
+
+// strictly is the most that one window may admit: the limit, where every call was answered in time. On a machine so busy that Redis
+// is not, each such call is decided alone; and where several in a row are not, that is an outage, which has the bound of TestRedisAway.
+func strictly(t *testing.T, all []*replica, calm uint32, limit int64) int {
+	t.Helper()
+	if n := outages(all) - calm; n > 0 {
+		t.Logf("Redis was too slow %d times: judged as an outage", n)
+		return int(limit) * outageMost / 10
+	}
+	failed := 0
+	for _, r := range all {
+		failed += int(testutil.ToFloat64(r.calls.WithLabelValues("failed")))
+	}
+	return int(limit) + failed
+}
+
+// outageMost is what replicas may admit together around an outage, in tenths of the limit.
+const outageMost = 13
+
+// TestDenialConsumesNothing: what one rule refuses costs the other nothing, over all replicas.
+func TestDenialConsumesNothing(t *testing.T) {
+	redis := newServer(t)
+	all := replicas(t, redis.url(), 2,
+		scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: 3, Endpoints: []string{"/a"}},
+		scheme.Rule{Unit: "calendar_day", Duration: 1, MaxRequests: 10},
+	)
+	shared(t, all)
+	var out engine.Result
+	admitted := 0
+	for i := range 40 {
+		r := all[i%2].request(1)
+		r.Path = "/a"
+		if all[i%2].Decide(t.Context(), r, &out); out.Allowed {
+			admitted++
+		} else if out.Blocked != 0 || out.Rules[0].Rule.Text != "3/1h" || out.RetryAfter < 1e6 {
+			t.Fatalf("request %d: %+v", i, out.Rules)
+		}
+	}
+	if admitted != 3 {
+		t.Fatalf("%d of /a, want 3", admitted)
+	}
+	rest := 0
+	for i := range 40 {
+		r := all[i%2].request(1)
+		r.Path = "/b"
+		if all[i%2].Decide(t.Context(), r, &out); out.Allowed {
+			rest++
+		}
+	}
+	if rest > 7 || rest < 5 { // two leases may hold one each when the end is near
+		t.Errorf("%d of /b, want the 7 that are left", rest)
+	}
+}
+
+// TestRedisAway: however Redis goes and comes back, no decision fails or waits for more than a call, the replicas together stay
+// near the limit, and share again within seconds.
+func TestRedisAway(t *testing.T) {
+	for name, tc := range map[string]struct {
+		away, back func(*server)
+		// loses tells that the counters are gone.
+		loses bool
+	}{
+		"killed and restarted": {(*server).kill, (*server).start, true},
+		"paused":               {func(s *server) { s.signal(syscall.SIGSTOP) }, func(s *server) { s.signal(syscall.SIGCONT) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			redis := newServer(t)
+			const limit = 3000
+			all := replicas(t, redis.url(), 3, scheme.Rule{Unit: "second", Duration: 5, MaxRequests: limit})
+			shared(t, all)
+			log, slowest, stop := load(all, 2, 1)
+			eventually(t, "half is used", func() bool { return log.count() > limit/2 })
+			tc.away(redis)
+			eventually(t, "every replica noticed", func() bool { return all[0].Degraded() && all[1].Degraded() && all[2].Degraded() })
+			began := time.Now()
+			eventually(t, "they go on for a window", func() bool { return time.Since(began) > 5*time.Second })
+			tc.back(redis)
+			returned := time.Now()
+			shared(t, all)
+			took := time.Since(returned)
+			began = time.Now()
+			eventually(t, "they share for a window", func() bool { return time.Since(began) > 5*time.Second })
+			stop()
+			most := log.most(5 * time.Second)
+			t.Logf("at most %d in a window of %d; sharing again after %v; the slowest decision took %v", most, limit, took, time.Duration(slowest.Load()))
+			if most > limit*outageMost/10 {
+				t.Errorf("%d within one window, the limit is %d", most, limit)
+			}
+			if time.Duration(slowest.Load()) > time.Second {
+				t.Errorf("a decision took %v", time.Duration(slowest.Load()))
+			}
+		})
+	}
+}
+
+// TestRedisFlushed: data that is lost under load is told anew by every replica: the limit holds again at once, and the scripts, which
+// were lost too, are loaded again.
+func TestRedisFlushed(t *testing.T) {
+	redis := newServer(t)
+	const limit = 200
+	all := replicas(t, redis.url(), 3, scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: limit})
+	shared(t, all)
+	log, _, stop := load(all, 2, 1)
+	eventually(t, "the limit is used up", func() bool { return log.count() >= limit })
+	redis.do("FLUSHALL")
+	redis.do("SCRIPT", "FLUSH")
+	mark := all[0].outage.Load()
+	eventually(t, "every replica noticed", func() bool { return all[0].outage.Load() > mark })
+	shared(t, all)
+	before := log.count()
+	began := time.Now()
+	eventually(t, "they go on for a while", func() bool { return time.Since(began) > time.Second })
+	stop()
+	t.Logf("%d of %d, %d of them after the loss", log.count(), limit, log.count()-limit)
+	if after := log.count(); after != before {
+		t.Errorf("%d were admitted once all had told what they knew", after-before)
+	}
+	if before > limit*3/2 { // what three replicas could lease in the quarter of a second before they noticed
+		t.Errorf("%d of %d before all had told", before, limit)
+	}
+}
+
+// TestRedisCluster: one call touches one slot, whatever the schemes: a cluster refuses everything else.
+func TestRedisCluster(t *testing.T) {
+	redis := newServer(t, "--cluster-enabled", "yes")
+	redis.do("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	all := replicas(t, redis.url(), 2)
+	for _, r := range all {
+		r.scheme.Replace([]scheme.Rule{
+			{Unit: "hour", Duration: 1, MaxRequests: 30}, {Unit: "calendar_month", Duration: 1, MaxRequests: 40, Mode: "per_app"},
+			{Unit: "day", Duration: 1, MaxRequests: 50, Mode: "per_app_and_ip"},
+		})
+	}
+	shared(t, all)
+	var out engine.Result
+	admitted := 0
+	for i := range 200 {
+		r := all[i%2]
+		request := r.request(uint64(i % 3))
+		request.AppScheme = r.engine.Scheme(8, []scheme.Rule{{Unit: "hour", Duration: 1, MaxRequests: 20, Mode: "per_app"}})
+		if r.Decide(t.Context(), request, &out); out.Allowed {
+			admitted++
+		}
+		if len(out.Rules) != 4 {
+			t.Fatalf("request %d: %d rules", i, len(out.Rules))
+		}
+	}
+	for _, r := range all {
+		if failed := testutil.ToFloat64(r.calls.WithLabelValues("failed")); failed > 0 || r.Degraded() {
+			t.Fatalf("%v calls failed", failed)
+		}
+	}
+	if admitted < 17 || admitted > 20 { // the last ones may be leased to the replica that does not ask
+		t.Errorf("%d were admitted, want the app's 20", admitted)
+	}
+}
+
+// Whatever one counter holds, Redis is not taken for away, and the counter counts anew.
+func TestADamagedCounterIsNoOutage(t *testing.T) {
+	redis := newServer(t)
+	all := replicas(t, redis.url(), 1, scheme.Rule{Unit: "minute", Duration: 1, MaxRequests: 5}, scheme.Rule{Unit: "calendar_day", Duration: 1, MaxRequests: 1000})
+	shared(t, all)
+	decide := func(key uint64) bool {
+		var out engine.Result
+		all[0].Decide(t.Context(), all[0].request(key), &out)
+		return out.Allowed
+	}
+	damage := map[string]func(key string) []string{
+		"garbage": func(key string) []string { return []string{"SET", key, "garbage"} },
+		"a list":  func(key string) []string { return []string{"LPUSH", key, "x"} },
+		"nan":     func(key string) []string { return []string{"SET", key, "nan"} },
+		"bytes":   func(key string) []string { return []string{"SET", key, strings.Repeat("\xff", 280)} },
+	}
+	subject := uint64(100)
+	for name, command := range damage {
+		subject++
+		if !decide(subject) {
+			t.Fatalf("%s: the first request is refused", name)
+		}
+		for _, key := range redis.keys() {
+			if strings.Contains(key, "nodes") {
+				continue
+			}
+			redis.do("DEL", key)
+			redis.do(command(key)...)
+		}
+		allowed := 0
+		for range 40 {
+			if decide(subject) {
+				allowed++
+			}
+		}
+		if all[0].Degraded() {
+			t.Errorf("%s: Redis is taken for away", name)
+		}
+		if allowed > 5 {
+			t.Errorf("%s: %d allowed of a limit of 5", name, allowed)
+		}
+	}
+}
+
+func TestOnlyWhatSaysThatRedisServesNothingIsAnOutage(t *testing.T) {
+	redis := newServer(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", redis.port)}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	script := func(text string) error {
+		return client.Do(t.Context(), client.B().Arbitrary("EVAL", text, "0").Build()).Error()
+	}
+	for text, refused := range map[string]bool{
+		"return redis.error_reply('LOADING x')": false, "return redis.error_reply('OOM x')": false, "return redis.error_reply('WRONGTYPE x')": true, "return 1 + nil": true,
+	} {
+		if err := script(text); err == nil || refusedCall(err) != refused {
+			t.Errorf("%s: %v, a refused call: %t", text, err, !refused)
+		}
+	}
+	if refusedCall(context.DeadlineExceeded) {
+		t.Error("a call that was not answered is a refused one")
+	}
+}
+
+// keys are all that it holds.
+func (s *server) keys() []string {
+	s.t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", s.port)}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	keys, err := client.Do(s.t.Context(), client.B().Arbitrary("KEYS", "*").Build()).AsStrSlice()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return keys
+}

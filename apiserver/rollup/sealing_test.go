@@ -1,0 +1,298 @@
+package rollup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/cardea-iam/cardea/apiserver/servertest"
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+)
+
+var now = time.Date(2026, time.May, 2, 12, 0, 0, 0, time.UTC)
+
+// fewest is how many events make a day of which nothing is sealed worth it.
+var fewest = int(people.EnoughToSeal(0))
+
+func newSealer(t *testing.T) (*Sealer, *sqlstore.Store) {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), servertest.SQLite(t), sqlstore.Options{})
+	if err == nil {
+		t.Cleanup(func() { _ = s.Close() })
+		err = s.Migrate(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	retention := func(deployment string) (time.Duration, bool) {
+		if deployment == "acme/short" {
+			return 24 * time.Hour, true
+		}
+		return 30 * 24 * time.Hour, deployment != "acme/gone"
+	}
+	return New(Options{Store: s, Retention: retention, Clock: func() time.Time { return now }, Log: logr.Discard(), Registry: prometheus.NewRegistry()}), s
+}
+
+// signIns records sign-ins of user 1, so many ago each.
+func signIns(t *testing.T, s *sqlstore.Store, deployment string, ago ...time.Duration) {
+	t.Helper()
+	err := s.Change(t.Context(), deployment, func(tx people.Tx) error {
+		if _, there, err := tx.User(1); err != nil || !there {
+			err := errors.Join(err, tx.InsertUser(people.User{ID: 1, CreatedAt: now}, people.Email{ID: 1, Address: "ada@example.com", Primary: true, CreatedAt: now}))
+			if err != nil {
+				return err
+			}
+		}
+		for i, ago := range ago {
+			err := tx.RecordEvent(people.Event{ID: int64(i + 1), Kind: people.EventSignIn, At: now.Add(-ago), User: 1, Method: people.MethodPassword, Address: "192.0.2.1"})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func waiting(t *testing.T, s *sqlstore.Store) (n int64) {
+	t.Helper()
+	all, err := s.Waiting(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range all {
+		n += w.Events
+	}
+	return n
+}
+
+func TestFewEventsWaitForAWholePass(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	signIns(t, s, "acme/home", time.Hour, 2*time.Hour, 48*time.Hour)
+	many := make([]time.Duration, fewest)
+	for i := range many {
+		many[i] = time.Duration(i) * time.Second
+	}
+	signIns(t, s, "acme/busy", many...)
+	for _, step := range []struct {
+		whole       bool
+		found, left int64
+	}{{false, int64(fewest) + 3, 3}, {true, 3, 0}, {true, 0, 0}} {
+		if err := sealer.Pass(t.Context(), step.whole); err != nil {
+			t.Fatal(err)
+		}
+		if left := waiting(t, s); left != step.left {
+			t.Errorf("%d wait, want %d", left, step.left)
+		}
+		if told := testutil.ToFloat64(sealer.waiting); told != float64(step.found) {
+			t.Errorf("%v are told to wait, want %d", told, step.found)
+		}
+	}
+}
+
+// The first pass of Run comes after 10 s or more.
+func TestAnImportThatEndsIsSealedWithoutWaitingForTheNextPass(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	signIns(t, s, "acme/home", time.Hour, 48*time.Hour, 96*time.Hour)
+	signIns(t, s, "acme/other", time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- sealer.Run(ctx) }()
+	began := time.Now()
+	sealer.Imported("acme/home")
+	for waiting(t, s) > 1 {
+		if time.Since(began) > passEvery/2 {
+			t.Fatalf("%d events wait, want 1", waiting(t, s))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	left, err := s.Waiting(t.Context())
+	if err != nil || len(left) != 1 || left[0].Deployment != "acme/other" {
+		t.Errorf("%+v wait, %v, want those of acme/other, where no import ended", left, err)
+	}
+}
+
+func TestAnImportOfAFewEventsDoesNotWriteALargeDayAnew(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	many := make([]time.Duration, fewest)
+	for i := range many {
+		many[i] = time.Duration(i) * time.Second
+	}
+	signIns(t, s, "acme/home", many...)
+	if err := sealer.Pass(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Change(t.Context(), "acme/home", func(tx people.Tx) error {
+		return tx.RecordEvent(people.Event{ID: 1 << 20, Kind: people.EventSignIn, At: now.Add(-time.Hour), User: 1, Method: people.MethodPassword})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer.Imported("acme/home")
+	if err := sealer.sealImported(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := waiting(t, s); n != 1 {
+		t.Errorf("%d events wait, want 1", n)
+	}
+}
+
+// brokenDay fails to seal one day.
+type brokenDay struct {
+	people.Sealing
+	day time.Time
+}
+
+func (b brokenDay) Seal(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
+	if w.Day.Equal(b.day) {
+		return 0, errors.New("broken")
+	}
+	return b.Sealing.Seal(ctx, w, since, limit)
+}
+
+func TestADayThatFailsKeepsNobodyElse(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	signIns(t, s, "acme/home", time.Hour, 31*24*time.Hour)
+	if err := sealer.Pass(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	signIns(t, s, "acme/a", 48*time.Hour, 25*time.Hour)
+	sealer.Store = brokenDay{s, now.Add(-48 * time.Hour).Truncate(24 * time.Hour)}
+	later := now.Add(60 * 24 * time.Hour)
+	sealer.Clock = func() time.Time { return later }
+	if err := sealer.Pass(t.Context(), true); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("%v", err)
+	}
+	if left := waiting(t, s); left != 1 {
+		t.Errorf("%d events wait, want that of the day that fails", left)
+	}
+	summary, err := s.Summarize(t.Context(), "acme/home", people.Period{}, people.Period{}, 10)
+	if err != nil || len(summary.RecentSignIns) != 2 || summary.RecentSignIns[0].Address != "" {
+		t.Errorf("addresses are kept past the retention: %+v, %v", summary.RecentSignIns, err)
+	}
+}
+
+// TestAPassEndsInTimeAndTheNextGoesOn: behind a backlog nobody's retention waits.
+func TestAPassEndsInTimeAndTheNextGoesOn(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	var ago []time.Duration
+	for day := range 12 {
+		ago = append(ago, time.Duration(day)*24*time.Hour)
+	}
+	signIns(t, s, "acme/home", ago...)
+	minutes := 0
+	sealer.Clock = func() time.Time { // each look at it is a minute later
+		minutes++
+		return now.Add(time.Duration(minutes) * time.Minute)
+	}
+	left := []int64{12}
+	for left[len(left)-1] > 0 && len(left) < 20 {
+		if err := sealer.Pass(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, waiting(t, s))
+	}
+	if len(left) < 4 || left[len(left)-1] != 0 || left[1] == 12 {
+		t.Errorf("after each pass there waited %v", left)
+	}
+}
+
+func TestADayIsWrittenAnewWhenAnEighthIsNew(t *testing.T) {
+	t.Parallel()
+	for sealed, want := range map[int64]int64{0: 2_000, 16_000: 2_000, 16_008: 2_001, 1_000_000: 125_000} {
+		if got := people.EnoughToSeal(sealed); got != want {
+			t.Errorf("%d are enough where %d are sealed, want %d", got, sealed, want)
+		}
+	}
+}
+
+// steps counts what each call seals.
+type steps struct {
+	people.Sealing
+	of []string
+}
+
+func (s *steps) Seal(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
+	s.of = append(s.of, fmt.Sprintf("%s %d", w.Deployment, w.Day.Day()))
+	return s.Sealing.Seal(ctx, w, since, limit)
+}
+
+// TestABacklogKeepsNobodyWaiting: the first day of every deployment is sealed before the second of any, and each to its last event, however
+// many more there are than are counted.
+func TestABacklogKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	const day = 24 * time.Hour
+	busy := make([]time.Duration, 3*fewest)
+	for i := range busy {
+		busy[i] = time.Duration(i) * time.Second
+	}
+	signIns(t, s, "acme/a", append(busy, day, 2*day)...)
+	signIns(t, s, "acme/b", day)
+	counting := &steps{Sealing: s}
+	sealer.Store = counting
+	if err := sealer.Pass(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(counting.of, ", "); got != "acme/a 30, acme/b 1, acme/a 1, acme/a 2, acme/a 2" {
+		t.Errorf("sealed %s", got)
+	}
+	if left := waiting(t, s); left != 0 {
+		t.Errorf("%d wait", left)
+	}
+}
+
+// TestAddressesAreForgottenAfterTheRetention of each deployment, whether they were sealed before it passed or after.
+func TestAddressesAreForgottenAfterTheRetention(t *testing.T) {
+	t.Parallel()
+	sealer, s := newSealer(t)
+	for _, deployment := range []string{"acme/home", "acme/short", "acme/gone"} {
+		signIns(t, s, deployment, time.Hour, 23*time.Hour, 48*time.Hour, 31*24*time.Hour)
+	}
+	addresses := func(deployment string) string {
+		summary, err := s.Summarize(t.Context(), deployment, people.Period{}, people.Period{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, r := range summary.RecentSignIns {
+			all = append(all, fmt.Sprint(r.Address != ""))
+		}
+		return strings.Join(all, " ")
+	}
+	for _, step := range []struct {
+		later       time.Duration
+		home, short string
+	}{{0, "true true true false", "true true false false"}, {2 * time.Hour, "true true true false", "true false false false"}, {29 * 24 * time.Hour, "true true false false", "false false false false"}} {
+		at := now.Add(step.later)
+		sealer.Clock = func() time.Time { return at }
+		if err := sealer.Pass(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if home, short := addresses("acme/home"), addresses("acme/short"); home != step.home || short != step.short {
+			t.Errorf("%v later: %q and %q, want %q and %q", step.later, home, short, step.home, step.short)
+		}
+		if gone := addresses("acme/gone"); gone != "true true true true" {
+			t.Errorf("%v later: of a deployment that is not known now: %q", step.later, gone)
+		}
+	}
+}

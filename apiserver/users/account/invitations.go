@@ -1,0 +1,230 @@
+package account
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// InvitationLifetime is how long an invitation can be accepted.
+	InvitationLifetime = 7 * 24 * time.Hour
+	// NoticeLifetime is how long a message that carries no code is worth sending.
+	NoticeLifetime = time.Hour
+
+	// How many invitations a day go to one email, over all organizations, and from one inviter.
+	invitationsPerEmail, invitationsPerInviter = 5, 100
+	invitationWindow                           = 24 * time.Hour
+)
+
+// Invite records an invitation into a member's organization and posts its mail; the token is in that mail alone. The role must be
+// one the inviter could have granted. Role 0 is none.
+func (u *Unit) Invite(inviter people.Member, email string, role int64) (people.Invitation, error) {
+	if err := u.RequirePermission(inviter, PermissionInvite); err != nil {
+		return people.Invitation{}, err
+	}
+	if role != 0 && !u.HasRole(v1alpha1.RoleLevelOrganization, role) {
+		return people.Invitation{}, ErrRoleUnknown
+	}
+	if err := u.mayGrant(inviter, role); err != nil {
+		return people.Invitation{}, err
+	}
+	if err := u.withinInvitationLimits(inviter.User, email); err != nil {
+		return people.Invitation{}, err
+	}
+	user, _, err := u.User(inviter.User)
+	if err != nil {
+		return people.Invitation{}, err
+	}
+	token, hash, err := session.Mint(u.Random)
+	if err != nil {
+		return people.Invitation{}, err
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return people.Invitation{}, err
+	}
+	i := people.Invitation{
+		ID: id, Organization: inviter.Organization.ID, Email: email, Role: role, Hash: hash, InvitedBy: inviter.User,
+		CreatedAt: u.Now, ExpiresAt: u.Now.Add(InvitationLifetime),
+	}
+	if err := u.InsertInvitation(i); err != nil {
+		return i, err
+	}
+	if err := u.Audit("organization.invited", object("invitation", id)); err != nil {
+		return i, err
+	}
+	mail := delivery.InvitationMail(u.AppName(), inviter.Organization.Name, user.Email, token, u.Base)
+	return i, u.Post(people.Message{Channel: people.ChannelMail, Recipient: email, ExpiresAt: u.Now.Add(NoticeLifetime)}, mail)
+}
+
+// withinInvitationLimits holds invitations to their bounds a day. The locks make those who invite at once count each other.
+func (u *Unit) withinInvitationLimits(inviter int64, email string) error {
+	folded := people.FoldEmail(email)
+	if err := u.Lock(object("inviter", inviter)); err != nil {
+		return err
+	}
+	if err := u.Lock("invited:" + folded); err != nil {
+		return err
+	}
+	to, by, err := u.InvitationsSince(folded, inviter, u.Now.Add(-invitationWindow))
+	if err != nil {
+		return err
+	}
+	if to >= invitationsPerEmail || by >= invitationsPerInviter {
+		return &WaitError{Reason: ErrTooManyInvitations, Wait: time.Hour}
+	}
+	return nil
+}
+
+// mayGrant returns a PermissionError for a role with permissions that the inviter does not have.
+func (u *Unit) mayGrant(inviter people.Member, role int64) error {
+	granted := u.RoleOf(v1alpha1.RoleLevelOrganization, false, role)
+	if granted == nil {
+		return nil
+	}
+	for _, permission := range granted.Permissions {
+		if !u.May(inviter, permission) {
+			return &PermissionError{Permission: permission, Granting: true}
+		}
+	}
+	return nil
+}
+
+// ListInvitations returns the invitations into a member's organization that can still be accepted.
+func (u *Unit) ListInvitations(member people.Member) ([]people.Invitation, error) {
+	if err := u.RequirePermission(member, PermissionInvite); err != nil {
+		return nil, err
+	}
+	open, err := u.OpenInvitations(member.Organization.ID, u.Now)
+	if err != nil {
+		return nil, err
+	}
+	inviters := map[int64]*people.Member{} // each is read once, however many there are of theirs
+	for _, i := range open {
+		if _, read := inviters[i.InvitedBy]; read {
+			continue
+		}
+		if inviters[i.InvitedBy], err = u.inviter(i); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(open, func(i people.Invitation) bool { return !u.stands(inviters[i.InvitedBy], i) }), nil
+}
+
+// RevokeInvitationOf ends an open invitation into a member's organization. ErrInvitationUnknown: there is no such one.
+func (u *Unit) RevokeInvitationOf(member people.Member, id int64) (people.Invitation, error) {
+	if err := u.RequirePermission(member, PermissionInvite); err != nil {
+		return people.Invitation{}, err
+	}
+	i, found, err := u.Invitation(id)
+	if err != nil {
+		return i, err
+	}
+	if !found || i.Organization != member.Organization.ID {
+		return i, ErrInvitationUnknown
+	}
+	if revoked, err := u.RevokeInvitation(id, u.Now); err != nil || !revoked {
+		return i, firstOf(err, ErrInvitationUnknown)
+	}
+	return i, u.Audit("organization.invitation_revoked", object("invitation", id))
+}
+
+// OpenInvitation returns the invitation of a token that somebody may accept who proved, or is to prove, these addresses.
+// ErrInvalidInvitation: there is none.
+func (u *Unit) OpenInvitation(token string, addresses ...string) (people.Invitation, error) {
+	i, err := u.openByToken(token)
+	if err != nil {
+		return i, err
+	}
+	invited := func(address string) bool { return people.FoldEmail(address) == people.FoldEmail(i.Email) }
+	if !slices.ContainsFunc(addresses, invited) {
+		return i, ErrInvalidInvitation
+	}
+	return i, nil
+}
+
+// openByToken returns the invitation of a token that can still be accepted. ErrInvalidInvitation: there is none.
+func (u *Unit) openByToken(token string) (people.Invitation, error) {
+	hash, formed := session.Hash(token)
+	if !formed || !u.B2B.Enabled {
+		return people.Invitation{}, ErrInvalidInvitation
+	}
+	i, found, err := u.InvitationByToken(hash)
+	if err != nil {
+		return i, err
+	}
+	if !found || !i.AcceptedAt.IsZero() || !i.RevokedAt.IsZero() || !u.Now.Before(i.ExpiresAt) {
+		return i, ErrInvalidInvitation
+	}
+	if stands, err := u.inviterStands(i); err != nil || !stands {
+		return i, firstOf(err, ErrInvalidInvitation)
+	}
+	return i, nil
+}
+
+// inviterStands tells whether an invitation is still worth something: it is worth what its inviter may do now. Who was removed,
+// disabled, or lost the permission lets nobody in.
+func (u *Unit) inviterStands(i people.Invitation) (bool, error) {
+	inviter, err := u.inviter(i)
+	return u.stands(inviter, i), err
+}
+
+// inviter returns the membership of an invitation's inviter, nil for one who was removed or disabled.
+func (u *Unit) inviter(i people.Invitation) (*people.Member, error) {
+	member, found, err := u.Member(i.Organization, i.InvitedBy)
+	if err != nil || !found {
+		return nil, err
+	}
+	user, found, err := u.User(i.InvitedBy)
+	if err != nil || !found || user.Disabled {
+		return nil, err
+	}
+	return &member, nil
+}
+
+// stands tells whether an invitation's inviter could invite so now.
+func (u *Unit) stands(inviter *people.Member, i people.Invitation) bool {
+	return inviter != nil && u.May(*inviter, PermissionInvite) && u.mayGrant(*inviter, i.Role) == nil
+}
+
+// Accept makes a user a member by an invitation and places the user there. It tells whether this transaction accepted it; whether
+// the inviter still stands is judged here once more.
+func (u *Unit) Accept(i people.Invitation, user int64) (bool, error) {
+	stands, err := u.inviterStands(i)
+	if err != nil || !stands {
+		return false, err
+	}
+	if accepted, err := u.AcceptInvitation(i.ID, u.Now); err != nil || !accepted {
+		return false, err
+	}
+	o, found, err := u.Organization(i.Organization)
+	if err != nil || !found {
+		return false, firstOf(err, ErrInvalidInvitation)
+	}
+	role := i.Role
+	if !u.HasRole(v1alpha1.RoleLevelOrganization, role) {
+		role = 0 // it vanished meanwhile: as if none had been named
+	}
+	if _, err := u.Join(o, user, role); err != nil {
+		return false, err
+	}
+	if err := u.SetLastOrganization(user, o.ID); err != nil {
+		return false, err
+	}
+	return true, u.AuditAs(object("user", user), "organization.joined", object("organization", o.ID), u.Session)
+}
+
+// firstOf returns the first of errors that is one.
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

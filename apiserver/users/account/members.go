@@ -1,0 +1,218 @@
+package account
+
+import (
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// keepOwner returns ErrOwnerLeaves where a membership is the last of an owner. The organization is locked: of two owners who leave at once
+// one stays.
+func (u *Unit) keepOwner(m people.Member) error {
+	if !m.Owner {
+		return nil
+	}
+	if _, _, err := u.LockOrganization(m.Organization.ID); err != nil {
+		return err
+	}
+	owners, err := u.OwnersOf(m.Organization.ID)
+	if err == nil && owners < 2 {
+		err = ErrOwnerLeaves
+	}
+	return err
+}
+
+// MemberChange is what becomes of a membership. Nil: it stays.
+type MemberChange struct {
+	// Role is 0 for none.
+	Role  *int64
+	Owner *bool
+}
+
+// ChangeMember changes a member's role, and whether they own the organization. A role is given and taken by who holds all its permissions,
+// ownership by owners; the last owner stays one. ErrMembershipUnknown, ErrInvalidRole, ErrOwnerLeaves or a PermissionError.
+func (u *Unit) ChangeMember(by people.Member, membership int64, change MemberChange) (people.Member, error) {
+	m, err := u.managed(by, membership)
+	if err != nil {
+		return m, err
+	}
+	if m.Owner && !by.Owner {
+		return m, ErrOwnersOnly
+	}
+	if change.Role != nil && *change.Role != m.Role {
+		if *change.Role != 0 && !u.HasRole(v1alpha1.RoleLevelOrganization, *change.Role) {
+			return m, ErrInvalidRole
+		}
+		for _, role := range []int64{m.Role, *change.Role} {
+			if err := u.mayGrant(by, role); err != nil {
+				return m, err
+			}
+		}
+		m.Role = *change.Role
+	}
+	if change.Owner != nil && *change.Owner == m.Owner {
+		change.Owner = nil
+	}
+	if change.Owner != nil {
+		if !by.Owner {
+			return m, ErrOwnersOnly
+		}
+		if err := u.keepOwner(m); err != nil {
+			return m, err
+		}
+		if *change.Owner {
+			if err := u.mayOwnOneMore(m.User); err != nil {
+				return m, err
+			}
+		}
+		m.Owner = *change.Owner
+	}
+	if err := u.UpdateMember(m); err != nil {
+		return m, err
+	}
+	if change.Owner != nil {
+		if err := u.notifyOwnership(by, m); err != nil {
+			return m, err
+		}
+	}
+	return m, u.Audit("organization.member_changed", object("membership", m.ID))
+}
+
+// notifyOwnership tells a member by mail that they own an organization, or no longer do, and the owner in whose name that was done.
+func (u *Unit) notifyOwnership(by, m people.Member) error {
+	organization := delivery.Quoted(m.Organization.Name, "an organization")
+	what := "no longer an owner of the organization " + organization + "."
+	if m.Owner {
+		what = "an owner of the organization " + organization + " now."
+	}
+	if err := u.Notify(m.User, "You are "+what); err != nil || by.User == m.User {
+		return err
+	}
+	return u.notifyOf(by, m, " is "+what)
+}
+
+// notifyOf tells a member by mail what was done to another in their name.
+func (u *Unit) notifyOf(by, m people.Member, what string) error {
+	user, _, err := u.User(m.User)
+	if err != nil {
+		return err
+	}
+	return u.Notify(by.User, delivery.Quoted(user.Email, "A member")+what)
+}
+
+// RemoveMember ends a membership. An owner's is ended by owners, never the last one's; others' by who holds all permissions of their role.
+func (u *Unit) RemoveMember(by people.Member, membership int64) (people.Member, error) {
+	m, err := u.managed(by, membership)
+	if err != nil {
+		return m, err
+	}
+	if err := u.mayGrant(by, m.Role); err != nil {
+		return m, err
+	}
+	if m.Owner && !by.Owner {
+		return m, ErrOwnersOnly
+	}
+	if err := u.keepOwner(m); err != nil {
+		return m, err
+	}
+	if _, err := u.DeleteMember(m.Organization.ID, m.User); err != nil {
+		return m, err
+	}
+	if by.User != m.User {
+		organization := delivery.Quoted(m.Organization.Name, "an organization")
+		if err := u.Notify(m.User, "You were removed from the organization "+organization+"."); err != nil {
+			return m, err
+		}
+		if m.Owner {
+			if err := u.notifyOf(by, m, ", an owner, was removed from the organization "+organization+"."); err != nil {
+				return m, err
+			}
+		}
+	}
+	return m, u.Audit("organization.member_removed", object("membership", m.ID))
+}
+
+// managed returns a membership of an organization to a member who manages it.
+func (u *Unit) managed(by people.Member, membership int64) (people.Member, error) {
+	if err := u.RequirePermission(by, PermissionManage); err != nil {
+		return people.Member{}, err
+	}
+	m, found, err := u.MemberByID(by.Organization.ID, membership)
+	if err == nil && !found {
+		err = ErrMembershipUnknown
+	}
+	return m, err
+}
+
+// RemoveOrganization deletes an organization with all that is in it, and tells its other members by mail.
+func (u *Unit) RemoveOrganization(by people.Member) error {
+	if !by.Owner {
+		return ErrOwnersOnly
+	}
+	// What is made in it at once comes before, or finds it gone.
+	if _, found, err := u.LockOrganization(by.Organization.ID); err != nil || !found {
+		return firstOf(err, ErrNotMember)
+	}
+	if u.Settings.Email != nil && !u.Keyring.Empty() {
+		if err := u.tellMembers(by); err != nil {
+			return err
+		}
+	}
+	if err := u.DeleteOrganization(by.Organization.ID); err != nil {
+		return err
+	}
+	return u.Audit("organization.deleted", object("organization", by.Organization.ID))
+}
+
+// membersAtOnce is how many members are read at once.
+const membersAtOnce = 200
+
+func (u *Unit) tellMembers(by people.Member) error {
+	mail := delivery.OrganizationDeletedMail(u.AppName(), by.Organization.Name)
+	for after := int64(0); ; {
+		members, err := u.MembersOf(by.Organization.ID, after, membersAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, m := range members {
+			if m.User == by.User || m.Account.Email == "" {
+				continue
+			}
+			if err := u.Post(people.Message{Channel: people.ChannelMail, Recipient: m.Account.Email, ExpiresAt: u.Now.Add(changeNoticeLifetime)}, mail); err != nil {
+				return err
+			}
+		}
+		if len(members) < membersAtOnce {
+			return nil
+		}
+		after = members[len(members)-1].ID
+	}
+}
+
+// ResendInvitation invites once more whom an open invitation is for: the new one takes its place, within the same limits.
+func (u *Unit) ResendInvitation(by people.Member, id int64) (people.Invitation, error) {
+	former, err := u.RevokeInvitationOf(by, id)
+	if err != nil {
+		return former, err
+	}
+	return u.Invite(by, former.Email, former.Role)
+}
+
+// Inviter returns who sent an invitation, as members see each other.
+func (u *Unit) Inviter(i people.Invitation) (people.Account, error) {
+	user, _, err := u.User(i.InvitedBy)
+	return people.Account{ID: user.ID, FirstName: user.FirstName, LastName: user.LastName, Email: user.Email}, err
+}
+
+// LookUpInvitation returns an open invitation to whoever holds its token, with its organization. ErrInvalidInvitation: there is none.
+func (u *Unit) LookUpInvitation(token string) (people.Invitation, people.Organization, error) {
+	i, err := u.openByToken(token)
+	if err != nil {
+		return i, people.Organization{}, err
+	}
+	o, found, err := u.Organization(i.Organization)
+	if err == nil && !found {
+		err = ErrInvalidInvitation
+	}
+	return i, o, err
+}

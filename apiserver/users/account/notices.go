@@ -1,0 +1,36 @@
+package account
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// changeNoticeLifetime is how long it is tried to tell somebody of a change of their account.
+const changeNoticeLifetime = 24 * time.Hour
+
+// Notify tells whoever has an account of a change of a way in (ASVS 6.3.7), at every verified address and those that were one until now.
+// Where the deployment sends no mail nobody is told. What changes is a sentence such as "Your password was changed.".
+func (u *Unit) Notify(user int64, change string, former ...string) error {
+	if u.Settings.Email == nil || u.Keyring.Empty() {
+		return nil
+	}
+	to, err := u.ProvenAddresses(user)
+	if err != nil {
+		return err
+	}
+	for _, address := range former {
+		if !slices.Contains(to, address) {
+			to = append(to, address)
+		}
+	}
+	mail := delivery.AccountChangeMail(u.AppName(), change, u.Now, u.Client.Address)
+	for _, address := range to {
+		if err := u.Post(people.Message{Channel: people.ChannelMail, Recipient: address, ExpiresAt: u.Now.Add(changeNoticeLifetime)}, mail); err != nil {
+			return err
+		}
+	}
+	return nil
+}

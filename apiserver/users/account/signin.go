@@ -1,0 +1,170 @@
+package account
+
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// NewSession records a session that nobody is signed in to yet, and returns it. It has no token before its owner gives it one.
+func (u *Unit) NewSession(policy session.Policy, attempting bool) (*people.Session, error) {
+	id, err := u.NewID()
+	if err != nil {
+		return nil, err
+	}
+	s := &people.Session{
+		ID: id, Anonymous: true, Attempting: attempting, Address: u.Client.Network, UserAgent: clip(u.Client.UserAgent),
+		CreatedAt: u.Now, UsedAt: u.Now, ExpiresAt: u.Now.Add(policy.Lifetime),
+	}
+	if attempting {
+		s.ExpiresAt = u.Now.Add(session.AnonymousLifetime)
+	}
+	return s, u.InsertSession(*s)
+}
+
+// SignIn adds a proven account to a session, which is no longer anonymous then, where the user left, and makes it the active one. An
+// account that is there already is not doubled; what is over the bounds of the session and of the user gives way. The caller gives
+// the session a token that nobody else knows. ErrUserUnknown, ErrUserDisabled: nothing is done.
+func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, method string) error {
+	// Sign-ins of one user wait for each other here, or those at once would not see each other and all stay.
+	if err := u.Lock(object("sign-in", userID)); err != nil {
+		return err
+	}
+	recorded, err := u.signInIsRecorded(userID)
+	if err != nil {
+		return err
+	}
+	// Other sessions are locked before the user, as everywhere.
+	if err := u.evictSessions(s, userID, recorded); err != nil {
+		return err
+	}
+	user, found, err := u.LockUser(userID)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return ErrUserUnknown
+	}
+	if user.Disabled {
+		return ErrUserDisabled
+	}
+	if err := u.addSignIn(s, policy, user, method); err != nil {
+		return err
+	}
+	if err := u.rememberClient(user.ID); err != nil {
+		return err
+	}
+	if !recorded {
+		return nil
+	}
+	if err := u.recordEvent(people.EventSignIn, user.ID, method); err != nil {
+		return err
+	}
+	return u.AuditAs(object("user", user.ID), "session.signed_in", object("session", s.ID), s.ID)
+}
+
+// signInsRecorded is how many sign-ins of a user are recorded in a day. Of more, one an hour is: they work all the same.
+const signInsRecorded = 200
+
+// signInIsRecorded reports whether a sign-in leaves an event and audit rows.
+func (u *Unit) signInIsRecorded(user int64) (bool, error) {
+	today, err := u.Count("sign-ins", object("user", user), u.Now, u.Now.Add(24*time.Hour))
+	if err != nil || today.Count <= signInsRecorded {
+		return true, err
+	}
+	hour, err := u.Count("sign-ins:beyond", object("user", user), u.Now, u.Now.Add(time.Hour))
+	return hour.Count == 1, err
+}
+
+// evictSessions lets the oldest sign-ins of a user give way where there would be too many sessions.
+func (u *Unit) evictSessions(s *people.Session, user int64, audited bool) error {
+	signIns, err := u.SignInsOf(user)
+	if err != nil {
+		return err
+	}
+	for _, oldest := range session.Evicted(signIns, session.MaxPerUser) {
+		if oldest.Session == s.ID {
+			continue
+		}
+		if err := u.LeaveSession(oldest); err != nil {
+			return err
+		}
+		if !audited {
+			continue
+		}
+		if err := u.AuditAs("system", "session.evicted", object("signin", oldest.ID), oldest.Session); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.User, method string) error {
+	id, err := u.NewID()
+	if err != nil {
+		return err
+	}
+	g := people.SignIn{ID: id, Session: s.ID, User: user.ID, Method: method, CreatedAt: u.Now}
+	// The member is locked before sign-ins are written, as where a member is removed.
+	if g.Organization, g.Workspace, err = u.lastActive(user); err != nil {
+		return err
+	}
+	kept, err := u.evictOldest(s, policy, user.ID)
+	if err != nil {
+		return err
+	}
+	if err := u.InsertSignIn(g); err != nil {
+		return err
+	}
+	if s.Anonymous {
+		s.Anonymous, s.ExpiresAt = false, u.Now.Add(policy.Lifetime)
+	}
+	pending, err := u.AttemptsOf(s.ID, u.Now)
+	if err != nil {
+		return err
+	}
+	s.SignIns, s.ActiveSignIn, s.UsedAt, s.Attempting = append(kept, g), g.ID, u.Now, len(pending) > 0
+	return u.UpdateSession(*s)
+}
+
+// evictOldest takes an account's own earlier sign-in out of a session, and the oldest others beyond its bound. It returns what is left.
+func (u *Unit) evictOldest(s *people.Session, policy session.Policy, user int64) ([]people.SignIn, error) {
+	var kept []people.SignIn
+	for _, other := range s.SignIns {
+		if other.User != user {
+			kept = append(kept, other)
+			continue
+		}
+		if err := u.DeleteSignIn(other.ID); err != nil {
+			return nil, err
+		}
+	}
+	for _, oldest := range session.Evicted(kept, policy.MaxSignIns) {
+		if err := u.DeleteSignIn(oldest.ID); err != nil {
+			return nil, err
+		}
+		if err := u.AuditAs("system", "session.evicted", object("signin", oldest.ID), s.ID); err != nil {
+			return nil, err
+		}
+		kept = kept[1:]
+	}
+	return kept, nil
+}
+
+// lastActive returns the organization and workspace a user was active in last, if still a member.
+func (u *Unit) lastActive(user people.User) (organization, workspace int64, err error) {
+	if user.Organization == 0 {
+		return 0, 0, nil
+	}
+	member, found, err := u.Member(user.Organization, user.ID)
+	if err != nil || !found {
+		return 0, 0, err
+	}
+	memberships, err := u.WorkspaceMembershipsOf(user.ID, member.Organization.ID)
+	if err != nil {
+		return 0, 0, err
+	}
+	w, _ := session.Workspace(member, memberships)
+	return member.Organization.ID, w.ID, nil
+}

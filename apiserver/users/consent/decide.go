@@ -1,0 +1,331 @@
+package consent
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/redirecturi"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// Step is what comes next on the way to an answer.
+type Step string
+
+// The steps.
+const (
+	// StepSignIn: nobody is signed in.
+	StepSignIn Step = "sign_in"
+	// StepProve: whoever is signed in has to prove once more who they are.
+	StepProve Step = "reauthenticate"
+	// StepDecide: the person has to decide, and to choose where.
+	StepDecide Step = "decide"
+	// StepAnswer: nothing is left to be asked.
+	StepAnswer Step = "answer"
+	// StepRefused: the client is to be refused, and only a click of the person may lead back to it.
+	StepRefused Step = "refused"
+)
+
+// Person is who decides: a sign-in of a session.
+type Person struct {
+	Session int64
+	*people.SignIn
+}
+
+// Who returns who of a session's sign-ins decides: the active one (nil: nobody), or the one the client asked for alone. Nil: nobody who may.
+func (r *Request) Who(session int64, signIns []people.SignIn, active *people.SignIn) *Person {
+	if r.Hinted != 0 {
+		at := slices.IndexFunc(signIns, func(g people.SignIn) bool { return g.User == r.Hinted })
+		if active = nil; at >= 0 {
+			active = &signIns[at]
+		}
+	}
+	if active == nil {
+		return nil
+	}
+	return &Person{Session: session, SignIn: active}
+}
+
+// Offer is what a person can decide.
+type Offer struct {
+	Step Step
+	// Options are the places to choose among; Place is the chosen one where nothing is to be asked, or the one that was chosen before.
+	Options []Option
+	Place   Place
+	// Back is, with StepRefused, where a link may lead the person: to the client, with the refusal.
+	Back string
+}
+
+// Offer tells what comes next for a person, nil: for nobody.
+func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
+	if person == nil {
+		return Offer{Step: StepSignIn}, nil
+	}
+	user, found, err := u.User(person.User)
+	if err != nil || !found || user.Disabled {
+		return Offer{Step: StepSignIn}, err
+	}
+	if r.proofDue(u, person) {
+		return Offer{Step: StepProve}, nil
+	}
+	offer := Offer{Step: StepDecide}
+	if offer.Options, err = r.App.options(u, person.User, r.Scopes); err != nil {
+		return offer, err
+	}
+	grants, err := r.granted(u, person.User)
+	if err != nil {
+		return offer, err
+	}
+	if err := r.settle(u, &offer, person, grants); err != nil {
+		return offer, err
+	}
+	if r.Has("consent") || r.Has("select_account") {
+		offer.Step = StepDecide
+	}
+	if offer.Step == StepDecide && r.firstOffline(grants) && !u.Fresh(person.SignIn) {
+		return Offer{Step: StepProve}, nil
+	}
+	return offer, nil
+}
+
+// firstOffline reports whether the client asks for tokens that outlive the sign-in and was granted none before.
+func (r *Request) firstOffline(grants []people.Grant) bool {
+	return slices.Contains(r.Scopes, ScopeOffline) && !slices.ContainsFunc(grants, func(g people.Grant) bool { return slices.Contains(g.Scopes, ScopeOffline) })
+}
+
+// proofDue tells whether the person has to prove once more who they are. What they proved since the request came counts.
+func (r *Request) proofDue(u *account.Unit, person *Person) bool {
+	proven := person.ProvenAt()
+	if !proven.Before(r.CreatedAt) {
+		return false
+	}
+	return r.Has("login") || r.MaxAge != nil && u.Now.Sub(proven).Seconds() > float64(*r.MaxAge)
+}
+
+// granted are what the person granted the client before, what was granted last first.
+func (r *Request) granted(u *account.Unit, user int64) ([]people.Grant, error) {
+	all, err := u.GrantsOf(user)
+	return slices.DeleteFunc(all, func(g people.Grant) bool { return g.App != r.App.Entry.ID || g.Client != r.Client.ID }), err
+}
+
+// settle finds out whether something is left to be asked, and where the person acts.
+func (r *Request) settle(u *account.Unit, offer *Offer, person *Person, grants []people.Grant) error {
+	for _, g := range grants {
+		place, err := PlaceOf(u, person.User, g.Organization, g.Workspace)
+		if err != nil {
+			return err
+		}
+		organization, workspace := place.IDs()
+		if organization != g.Organization || workspace != g.Workspace || len(r.App.missing(u, r.Scopes, place)) > 0 {
+			continue
+		}
+		if offer.Place.Member == nil {
+			offer.Place = place
+		}
+		if covers(g.Scopes, r.Scopes) && covers(g.Resources, r.Resources) && r.identified() {
+			offer.Place, offer.Step = place, StepAnswer
+			return nil
+		}
+	}
+	fitting := slices.DeleteFunc(slices.Clone(offer.Options), func(o Option) bool { return len(o.Missing) > 0 })
+	active := slices.IndexFunc(fitting, func(o Option) bool { return o.Member.Organization.ID == person.Organization })
+	switch {
+	case offer.Place.Member != nil: // the choice of before
+	case len(fitting) == 1:
+		offer.Place = fitting[0].Place
+	case active >= 0:
+		offer.Place = fitting[active].Place
+	}
+	// What outlives the sign-in is asked for once, whomever the tenant trusts (OpenID Connect Core 11): a covering grant answered above.
+	skips := r.Client.SkipsConsent && !slices.Contains(r.Scopes, ScopeOffline)
+	if skips && r.identified() && len(r.App.missing(u, r.Scopes, offer.Place)) == 0 {
+		offer.Step = StepAnswer
+	}
+	return nil
+}
+
+// identified tells whether the client is the one it says it is: it proves that itself, or its answer goes where nobody else gets it. What was
+// granted to any other is asked for each time (RFC 8252 8.6): every program of the machine can pass as it.
+func (r *Request) identified() bool {
+	if r.Device != nil { // whoever sent the person the code may hold it
+		return false
+	}
+	form, err := redirecturi.Judge(r.RedirectURI)
+	return !r.Client.Public() || err == nil && form == redirecturi.HTTPS
+}
+
+func covers(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
+}
+
+// GoOn answers without asking if nothing is left to be asked, and returns where the browser goes then, "" where something is. The refusal of
+// prompt=none leads to a declared or verified client only; a client that registered itself gets StepRefused (RFC 9700 4.11.2).
+func (r *Request) GoOn(u *account.Unit, person *Person) (Offer, string, error) {
+	offer, err := r.Offer(u, person)
+	switch {
+	case err != nil:
+		return offer, "", err
+	case offer.Step == StepAnswer:
+		to, err := r.allow(u, person, offer.Place)
+		return offer, to, err
+	case r.Has("none"):
+		code := "login_required"
+		if offer.Step == StepDecide {
+			code = "consent_required"
+		}
+		const description = "the person would have to be asked"
+		if !r.Client.VouchedFor() { // the request stays until it ends: the page can be loaded again
+			offer.Step, offer.Back = StepRefused, r.answer("error", code, "error_description", description)
+			return offer, "", nil
+		}
+		to, err := r.refuse(u, code, description)
+		return offer, to, err
+	}
+	return offer, "", nil
+}
+
+// Allow records that a person grants the client what it asks for, in an organization and a workspace (0: in none), and returns where the
+// browser goes with the code. ErrStep: something comes before. ErrPlace: not all of it can be granted there.
+func (r *Request) Allow(u *account.Unit, person *Person, organization, workspace int64) (string, error) {
+	offer, err := r.Offer(u, person)
+	if err != nil {
+		return "", err
+	}
+	if offer.Step != StepDecide && offer.Step != StepAnswer {
+		return "", ErrStep
+	}
+	place, err := PlaceOf(u, person.User, organization, workspace)
+	if err != nil {
+		return "", err
+	}
+	if o, w := place.IDs(); o != organization || w != workspace || len(r.App.missing(u, r.Scopes, place)) > 0 {
+		return "", ErrPlace
+	}
+	return r.allow(u, person, place)
+}
+
+// Deny ends the request, and returns where the browser goes.
+func (r *Request) Deny(u *account.Unit, person *Person) (string, error) {
+	if person == nil {
+		return "", ErrStep
+	}
+	if err := u.Audit("oauth.denied", "oauth_client:"+r.Client.ID); err != nil {
+		return "", err
+	}
+	return r.refuse(u, "access_denied", "the person refused")
+}
+
+func (r *Request) refuse(u *account.Unit, code, description string) (string, error) {
+	if _, err := u.DeleteAuthorizationRequest(r.Hash); err != nil {
+		return "", err
+	}
+	if r.Device != nil {
+		return r.decideDevice(u, people.DeviceDenied, 0)
+	}
+	return r.answer("error", code, "error_description", description), nil
+}
+
+// noteUse remembers of a client of run time when it was used, once a day: what nobody uses any more makes room one day.
+func (r *Request) noteUse(u *account.Unit) error {
+	if r.Client.Registered == nil || u.Now.Before(r.Client.Registered.UsedAt.Add(useNoted)) {
+		return nil
+	}
+	row, found, err := u.LockOAuthClient(r.Client.Registered.App, r.Client.ID) // others may be changing it
+	if err != nil {
+		return err
+	}
+	if !found {
+		return ErrRequestUnknown
+	}
+	if row.UsedAt.IsZero() {
+		row.Network = u.Client.Neighbourhood
+	}
+	row.UsedAt = u.Now
+	return u.UpdateOAuthClient(row)
+}
+
+// allow writes the grant, and a code for it.
+func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, error) {
+	deleted, err := u.DeleteAuthorizationRequest(r.Hash)
+	if err != nil {
+		return "", err
+	}
+	if !deleted { // another tab was faster
+		return "", ErrRequestUnknown
+	}
+	before, err := r.granted(u, person.User)
+	if err != nil {
+		return "", err
+	}
+	grant, err := r.grant(u, person, place, before)
+	if err != nil {
+		return "", err
+	}
+	if r.firstOffline(before) {
+		change := "The app " + delivery.Quoted(r.Client.Name, "without a name") + " was granted access to your account that lasts while you are signed out."
+		if err := u.Notify(person.User, change); err != nil {
+			return "", err
+		}
+	}
+	if err := r.noteUse(u); err != nil {
+		return "", err
+	}
+	family := people.TokenFamily{
+		Grant: grant.ID, App: grant.App, Client: grant.Client, User: grant.User, Organization: grant.Organization, Workspace: grant.Workspace,
+		Session: person.Session, SignIn: person.ID, Scopes: r.Scopes, Resources: r.Resources, Nonce: r.Nonce, Method: person.Method, AuthenticatedAt: person.ProvenAt(),
+		Offline: slices.Contains(r.Scopes, ScopeOffline), Backchannel: r.Client.BackchannelLogoutURI != "", CreatedAt: u.Now, UsedAt: u.Now, ExpiresAt: u.Now.Add(CodeLifetime),
+	}
+	if family.ID, err = u.NewID(); err != nil {
+		return "", err
+	}
+	if r.Device != nil {
+		family.ExpiresAt = u.Now.Add(DeviceLifetime)
+	}
+	if err := u.InsertTokenFamily(family, MaxFamilies); err != nil {
+		return "", err
+	}
+	if err := u.Audit("oauth.granted", "oauth_grant:"+ids.Format(grant.ID)); err != nil {
+		return "", err
+	}
+	if r.Device != nil {
+		return r.decideDevice(u, people.DeviceGranted, family.ID)
+	}
+	code, hash, err := session.Mint(u.Random)
+	if err != nil {
+		return "", err
+	}
+	err = u.InsertAuthorizationCode(people.AuthorizationCode{
+		Hash: hash, Family: family.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge, CreatedAt: u.Now, ExpiresAt: u.Now.Add(CodeLifetime),
+	})
+	if err != nil {
+		return "", err
+	}
+	return r.answer("code", code), nil
+}
+
+// grant records what the person grants, beside what they granted the client there before.
+func (r *Request) grant(u *account.Unit, person *Person, place Place, before []people.Grant) (people.Grant, error) {
+	g := people.Grant{App: r.App.Entry.ID, Client: r.Client.ID, User: person.User, Scopes: r.Scopes, Resources: r.Resources, CreatedAt: u.Now, UpdatedAt: u.Now}
+	g.Organization, g.Workspace = place.IDs()
+	for _, b := range before {
+		if b.Organization == g.Organization && b.Workspace == g.Workspace {
+			g.Scopes, g.Resources = union(b.Scopes, g.Scopes), union(b.Resources, g.Resources)
+		}
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return g, err
+	}
+	g.ID = id
+	g.ID, err = u.PutGrant(g, MaxGrants)
+	return g, err
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, cmp.Compare[string])
+	return slices.Compact(all)
+}

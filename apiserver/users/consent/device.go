@@ -1,0 +1,144 @@
+package consent
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// DeviceLifetime is how long a device waits for a person.
+	DeviceLifetime = 10 * time.Minute
+	// DeviceInterval is how long a device waits before it asks again (RFC 8628 3.2).
+	DeviceInterval = 5 * time.Second
+	// userCodeLetters are those that people type: consonants alone, which spell nothing, without those that look alike. Eight of them are 34
+	// bits, of which each try finds one in a thousand million at most (RFC 8628 6.1).
+	userCodeLetters, userCodeLength = "BCDFGHJKLMNPQRSTVWXZ", 8
+	// maxUserCodeTries is how many unknown codes one network may type within maxUserCodeWindow.
+	maxUserCodeTries, maxUserCodeWindow = 20, 10 * time.Minute
+	// userCodeScope counts them.
+	userCodeScope = "oauth-user-code"
+)
+
+// What devices and people who type codes are refused.
+var (
+	// ErrUserCode: no device waits under the code.
+	ErrUserCode = errors.New("no device waits under this code")
+	// ErrTooManyUserCodes: too many unknown codes were typed.
+	ErrTooManyUserCodes = errors.New("too many unknown codes of devices")
+)
+
+// AwaitPerson makes a device wait for a person, and returns its code and what the person types. Two of a code are told apart by the store:
+// the transaction runs once more then.
+func AwaitPerson(u *account.Unit, app *App, client *Client, asked Parameters) (deviceCode, userCode string, err error) {
+	raw, err := json.Marshal(asked)
+	if err != nil {
+		return "", "", err
+	}
+	d := people.Device{
+		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.Neighbourhood, State: people.DevicePending, Interval: DeviceInterval,
+		CreatedAt: u.Now, ExpiresAt: u.Now.Add(DeviceLifetime),
+	}
+	if deviceCode, d.Hash, err = session.Mint(u.Random); err != nil {
+		return "", "", err
+	}
+	if d.UserCode, err = mintUserCode(u.Random); err != nil {
+		return "", "", err
+	}
+	return deviceCode, d.UserCode[:4] + "-" + d.UserCode[4:], u.InsertDevice(d, people.WaitingBounds{Network: MaxRequests, NetworkBlock: MaxOfNetwork, App: MaxOfApp})
+}
+
+// mintUserCode draws letters evenly: a byte beyond the last whole round of them is drawn again.
+func mintUserCode(random io.Reader) (string, error) {
+	var code strings.Builder
+	for one := make([]byte, 1); code.Len() < userCodeLength; {
+		if _, err := io.ReadFull(random, one); err != nil {
+			return "", err
+		}
+		if rounds := 256 / len(userCodeLetters); int(one[0]) < rounds*len(userCodeLetters) {
+			code.WriteByte(userCodeLetters[int(one[0])%len(userCodeLetters)])
+		}
+	}
+	return code.String(), nil
+}
+
+// FoldUserCode is what a person typed as codes compare: in capitals, without what is no letter.
+func FoldUserCode(typed string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return -1
+	}, strings.ToUpper(typed))
+}
+
+// Meet makes the device that waits under a code a request for the person who typed it, and returns the request's handle. ErrUserCode: none
+// waits; ErrTooManyUserCodes, as a WaitError: too many unknown ones were typed. Both are to be committed.
+func Meet(u *account.Unit, typed string) (handle string, err error) {
+	tries, err := u.Counted(userCodeScope, u.Client.Network, u.Now)
+	if err != nil {
+		return "", err
+	}
+	if tries.Count >= maxUserCodeTries {
+		return "", &account.WaitError{Reason: ErrTooManyUserCodes, Wait: tries.Ends.Sub(u.Now)}
+	}
+	d, found, err := u.DeviceByUserCode(FoldUserCode(typed))
+	if err != nil {
+		return "", err
+	}
+	if !found || d.State != people.DevicePending || !u.Now.Before(d.ExpiresAt) {
+		if _, err := u.Count(userCodeScope, u.Client.Network, u.Now, u.Now.Add(maxUserCodeWindow)); err != nil {
+			return "", err
+		}
+		return "", ErrUserCode
+	}
+	var asked Parameters
+	if err := json.Unmarshal([]byte(d.Parameters), &asked); err != nil {
+		return "", err
+	}
+	asked.Device = d.Hash
+	raw, err := json.Marshal(asked)
+	if err != nil {
+		return "", err
+	}
+	return insert(u, people.AuthorizationRequest{
+		App: d.App, Client: d.Client, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.Neighbourhood, CreatedAt: u.Now, ExpiresAt: d.ExpiresAt,
+	}, MaxRequests)
+}
+
+// decideDevice tells the device of a request what the person decided, and returns the page that says so. ErrRequestUnknown: it waits no more.
+func (r *Request) decideDevice(u *account.Unit, state string, family int64) (string, error) {
+	d, found, err := u.LockDevice(r.Device)
+	if err != nil {
+		return "", err
+	}
+	if !found || d.State != people.DevicePending || !u.Now.Before(d.ExpiresAt) {
+		return "", ErrRequestUnknown
+	}
+	d.State, d.Family = state, family
+	return "/device?" + state, u.UpdateDevice(d)
+}
+
+// Poll is a device's question whether a person decided. What it is told is the device as it stands; TooSoon tells that it asked before its
+// interval was over, which is longer from now on.
+func Poll(u *account.Unit, hash []byte, client *Client, app *App) (d people.Device, tooSoon, found bool, err error) {
+	d, found, err = u.LockDevice(hash)
+	if err != nil || !found || d.Client != client.ID || d.App != app.Entry.ID {
+		return d, false, false, err
+	}
+	if d.State != people.DevicePending { // it asks no more
+		return d, false, true, nil
+	}
+	if !d.PolledAt.IsZero() && u.Now.Before(d.PolledAt.Add(d.Interval)) {
+		tooSoon = true
+		d.Interval += DeviceInterval
+	}
+	d.PolledAt = u.Now
+	return d, tooSoon, true, u.UpdateDevice(d)
+}

@@ -1,0 +1,27 @@
+package consent
+
+import (
+	"net/url"
+	"strings"
+)
+
+// maxDocumentID is the longest id of a client that is the address of its metadata, in bytes.
+const maxDocumentID = 2048
+
+// IsDocumentID tells whether a client's id is the address of its metadata: https, with a path, and nothing that would let two addresses be
+// one: no fragment, user or dot segment (OAuth Client ID Metadata Document 3).
+func IsDocumentID(id string) bool {
+	if !strings.HasPrefix(id, "https://") || len(id) > maxDocumentID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '#' || r == '\\' }) {
+		return false
+	}
+	u, err := url.Parse(id)
+	if err != nil || u.Host == "" || u.Host != strings.ToLower(u.Host) || u.User != nil || u.Path == "" || u.Path == "/" || u.String() != id {
+		return false
+	}
+	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+		if plain, err := url.PathUnescape(segment); err != nil || plain == "." || plain == ".." {
+			return false
+		}
+	}
+	return true
+}

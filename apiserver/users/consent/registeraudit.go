@@ -1,0 +1,59 @@
+package consent
+
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/ids"
+)
+
+const (
+	// auditedOfNetwork and auditedOfApp are how many registrations, changes and deletions that clients make themselves are audited within a day: of
+	// one network (IPv4 /24, IPv6 /48) at an app, and of an app. Registering needs no account, so nothing else bounds the rows.
+	auditedOfNetwork, auditedOfApp, auditedWithin = 500, 2000, 24 * time.Hour
+	// scopeAuditedNetwork and scopeAuditedApp count them.
+	scopeAuditedNetwork, scopeAuditedApp = "oauth-registrations-network", "oauth-registrations-app"
+	// actionNotAudited is audited once in place of the first action beyond a bound.
+	actionNotAudited = "oauth.registrations: more are not audited today"
+)
+
+// auditItself audits what a client does to its own registration, within the bounds of a day. The action is done though it is not audited. A network
+// beyond its bound does not count for the app.
+func auditItself(u *account.Unit, app int64, actor, action, object string) error {
+	name := ids.Format(app)
+	for _, bound := range []struct {
+		scope, subject string
+		most           int
+	}{{scopeAuditedNetwork, name + " " + u.Client.Neighbourhood, auditedOfNetwork}, {scopeAuditedApp, name, auditedOfApp}} {
+		before, err := u.Counted(bound.scope, bound.subject, u.Now)
+		if err != nil || before.Count > bound.most {
+			return err
+		}
+		counted, err := u.Count(bound.scope, bound.subject, u.Now, u.Now.Add(auditedWithin))
+		if err != nil {
+			return err
+		}
+		if counted.Count == bound.most+1 {
+			return u.AuditAs(actor, actionNotAudited, "oauth_app:"+name, 0)
+		}
+		if counted.Count > bound.most {
+			return nil
+		}
+	}
+	return u.AuditAs(actor, action, object, 0)
+}
+
+// Unregister deletes a client that registered itself, at its own request. The deletion of a client that a user authorized is always audited: it ends
+// grants.
+func Unregister(u *account.Unit, client *Client) error {
+	deleted, err := u.DeleteOAuthClient(client.Registered.App, client.ID, u.Now)
+	if err != nil || !deleted {
+		return err
+	}
+	const action = "oauth.client_deleted"
+	self := "oauth_client:" + client.ID
+	if !client.Registered.UsedAt.IsZero() {
+		return u.AuditAs(self, action, self, 0)
+	}
+	return auditItself(u, client.Registered.App, self, action, self)
+}

@@ -1,0 +1,204 @@
+package consent
+
+import (
+	"slices"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// The scopes that every app has (OpenID Connect Core 5.4 and 11), unless it declares them itself; ScopeGroups is what platform tools ask for.
+const (
+	ScopeOpenID  = "openid"
+	ScopeProfile = "profile"
+	ScopeEmail   = "email"
+	ScopePhone   = "phone"
+	ScopeGroups  = "groups"
+	ScopeOffline = account.ScopeOffline
+)
+
+// BuiltIn are the names of the scopes that every app has.
+var BuiltIn = []string{ScopeOpenID, ScopeProfile, ScopeEmail, ScopePhone, ScopeGroups, ScopeOffline}
+
+// The categories of scopes: what a scope stands for is held in an organization, or in a workspace of one, or by the person alone.
+const (
+	categoryOrganization = "organization"
+	categoryWorkspace    = "workspace"
+)
+
+// MayAsk tells whether a client may ask for a scope: one that the app has and that is not archived, within the client's ceiling.
+func (a *App) MayAsk(client *Client, scope string) bool {
+	if client.Scopes != nil && !slices.Contains(*client.Scopes, scope) {
+		return false
+	}
+	if declared, found := a.Scopes[scope]; found {
+		return !declared.Archived
+	}
+	return slices.Contains(BuiltIn, scope)
+}
+
+// Needs returns whether what is asked for is held in an organization, and whether in a workspace. A person's groups are those of an
+// organization, where there is one.
+func (a *App) Needs(scopes []string) (organization, workspace, groups bool) {
+	for _, scope := range scopes {
+		declared := a.Scopes[scope]
+		switch {
+		case declared == nil:
+			groups = groups || scope == ScopeGroups
+		case declared.Category == categoryOrganization:
+			organization = true
+		case declared.Category == categoryWorkspace:
+			organization, workspace = true, true
+		}
+	}
+	return organization, workspace, groups
+}
+
+// Place is where a person acts: in an organization, in a workspace of it, or in neither (nil).
+type Place struct {
+	Member    *people.Member
+	Workspace *people.WorkspaceMember
+}
+
+// IDs returns the organization's and the workspace's id, 0 where there is none.
+func (p Place) IDs() (organization, workspace int64) {
+	if p.Member != nil {
+		organization = p.Member.Organization.ID
+	}
+	if p.Workspace != nil {
+		workspace = p.Workspace.Workspace.ID
+	}
+	return organization, workspace
+}
+
+// Equal tells whether two are the same place.
+func (p Place) Equal(other Place) bool {
+	organization, workspace := p.IDs()
+	otherOrganization, otherWorkspace := other.IDs()
+	return organization == otherOrganization && workspace == otherWorkspace
+}
+
+// PlaceOf reads where a user is in an organization and a workspace, as far as they are still members.
+func PlaceOf(u *account.Unit, user, organization, workspace int64) (p Place, err error) {
+	if organization == 0 || !u.B2B.Enabled {
+		return p, nil
+	}
+	member, found, err := u.Member(organization, user)
+	if err != nil || !found {
+		return p, err
+	}
+	p.Member = &member
+	if workspace == 0 {
+		return p, nil
+	}
+	in, found, err := u.WorkspaceMember(workspace, user)
+	if found && in.Workspace.Organization == organization {
+		p.Workspace = &in
+	}
+	return p, err
+}
+
+// Permissions are what the roles of a person permit at a place: in the organization, and in the workspace.
+func (p Place) Permissions(u *account.Unit) (organization, workspace []string) {
+	if p.Member != nil {
+		if role := u.RoleOf(v1alpha1.RoleLevelOrganization, p.Member.Owner, p.Member.Role); role != nil {
+			organization = role.Permissions
+		}
+	}
+	if p.Workspace != nil {
+		if role := u.RoleOf(v1alpha1.RoleLevelWorkspace, p.Workspace.Owner, p.Workspace.Role); role != nil {
+			workspace = role.Permissions
+		}
+	}
+	return organization, workspace
+}
+
+// clusterOwn is what the groups of clusters themselves begin with, such as system:masters: no organization speaks in its name.
+const clusterOwn = "system"
+
+// Groups are the names of a person's roles in the organization, as platform tools know them: <organization's slug>:<role>; of nobody's none.
+func (p Place) Groups(u *account.Unit) []string {
+	groups := []string{}
+	if p.Member == nil || p.Member.Organization.Slug == clusterOwn {
+		return groups
+	}
+	if role := u.RoleOf(v1alpha1.RoleLevelOrganization, p.Member.Owner, p.Member.Role); role != nil {
+		groups = append(groups, p.Member.Organization.Slug+":"+role.Name)
+	}
+	return groups
+}
+
+// Held returns those of the scopes that a person at a place still holds: not archived, and permitted there.
+func (a *App) Held(u *account.Unit, scopes []string, at Place) (held []string) {
+	organization, workspace := at.Permissions(u)
+	for _, scope := range scopes {
+		declared, found := a.Scopes[scope]
+		if !found && slices.Contains(BuiltIn, scope) || found && !declared.Archived && holds(declared, at, organization, workspace) {
+			held = append(held, scope)
+		}
+	}
+	return held
+}
+
+func holds(scope *document.OAuthScope, at Place, organization, workspace []string) bool {
+	switch scope.Category {
+	case categoryOrganization:
+		return at.Member != nil && (scope.OrganizationPermission == "" || slices.Contains(organization, scope.OrganizationPermission))
+	case categoryWorkspace:
+		return at.Workspace != nil && (scope.WorkspacePermission == "" || slices.Contains(workspace, scope.WorkspacePermission))
+	}
+	return true
+}
+
+// Option is a place that a person may choose, and what they cannot grant there.
+type Option struct {
+	Place
+	// Missing are scopes of an organization or a workspace that the person does not hold there.
+	Missing []string
+}
+
+// options returns the places that a person may choose among for what is asked, none where it is held in no place.
+func (a *App) options(u *account.Unit, user int64, scopes []string) (all []Option, err error) {
+	organization, workspace, groups := a.Needs(scopes)
+	if !organization && !groups || !u.B2B.Enabled {
+		return nil, nil
+	}
+	members, err := u.MembershipsOf(user)
+	if err != nil {
+		return nil, err
+	}
+	var inside []people.WorkspaceMember
+	if workspace {
+		if inside, err = u.WorkspaceMembershipsOf(user, 0); err != nil {
+			return nil, err
+		}
+	}
+	for i := range members {
+		places := []Place{{Member: &members[i]}}
+		for j := range inside {
+			if inside[j].Workspace.Organization == members[i].Organization.ID {
+				places = append(places, Place{&members[i], &inside[j]})
+			}
+		}
+		if len(places) > 1 { // what is asked for is held in a workspace, and there is one
+			places = places[1:]
+		}
+		for _, place := range places {
+			all = append(all, Option{Place: place, Missing: a.missing(u, scopes, place)})
+		}
+	}
+	return all, nil
+}
+
+// missing are the scopes that a person does not hold at a place.
+func (a *App) missing(u *account.Unit, scopes []string, at Place) (missing []string) {
+	held := a.Held(u, scopes, at)
+	for _, scope := range scopes {
+		if !slices.Contains(held, scope) {
+			missing = append(missing, scope)
+		}
+	}
+	return missing
+}

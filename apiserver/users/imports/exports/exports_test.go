@@ -1,0 +1,124 @@
+package exports
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/users/imports"
+	"github.com/cardea-iam/cardea/apiserver/users/password/foreign"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden are the exports of each system, in testdata.
+var golden = map[string][]string{
+	"clerk": {"clerk.csv"}, "auth0": {"auth0-passwords.ndjson", "auth0-users.ndjson"}, "firebase": {"firebase.json", "firebase-hash.txt"}, "keycloak": {"keycloak.json"},
+}
+
+func convert(t *testing.T, system string, names ...string) (string, *Lines) {
+	t.Helper()
+	var files []File
+	for _, name := range names {
+		raw, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, File{name, bytes.NewReader(raw)})
+	}
+	var out bytes.Buffer
+	lines := NewLines(&out)
+	if err := Convert(system, files, lines); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), lines
+}
+
+// report is what a conversion made: its lines with their sources, and what it left out.
+func report(text string, lines *Lines) string {
+	var b strings.Builder
+	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		source := lines.Source(int64(i + 1))
+		fmt.Fprintf(&b, "%s:%d %s\n", source.File, source.Record, line)
+	}
+	for _, left := range lines.LeftOut() {
+		fmt.Fprintf(&b, "left out, of %d, first %s:%d: %s\n", left.Users, left.First.File, left.First.Record, left.What)
+	}
+	return b.String()
+}
+
+func TestExportsBecomeTheGoldenLines(t *testing.T) {
+	t.Parallel()
+	for system, files := range golden {
+		t.Run(system, func(t *testing.T) {
+			t.Parallel()
+			text, lines := convert(t, system, files...)
+			got, path := report(text, lines), filepath.Join("testdata", system+".golden")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil || got != string(want) {
+				t.Errorf("%v, got\n%s\nwant\n%s", err, got, want)
+			}
+			again, _ := convert(t, system, files...)
+			if again != text {
+				t.Error("a second conversion makes other lines: an interrupted import could not go on")
+			}
+		})
+	}
+}
+
+func TestGoldenLinesAreGoodLines(t *testing.T) {
+	t.Parallel()
+	for system, files := range golden {
+		text, _ := convert(t, system, files...)
+		for _, line := range imports.ReadAll([]byte(text), time.Now()) {
+			if line.Refused != nil {
+				t.Errorf("%s: line %d: %v", system, line.Number, line.Refused)
+			}
+		}
+	}
+}
+
+// The password that Firebase's example is of signs in after the conversion.
+func TestFirebasesParametersMakeAHashThatMatches(t *testing.T) {
+	t.Parallel()
+	text, _ := convert(t, "firebase", golden["firebase"]...)
+	line := imports.ReadAll([]byte(text), time.Now())[0]
+	h, err := foreign.Parse(line.Content.(*imports.User).PasswordHash)
+	if err != nil || !h.Matches("user1password") {
+		t.Errorf("it does not match: %v", err)
+	}
+}
+
+func TestWhatIsNoExportIsRefusedWithoutItsContent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ system, text string }{
+		"no CSV":           {"clerk", "id,primary_email_address\n\"secret"},
+		"another CSV":      {"clerk", "a,b\nsecret,2\n"},
+		"nothing":          {"clerk", ""},
+		"no JSON":          {"auth0", "{\"user_id\":secret}\n"},
+		"only hashes":      {"auth0", `{"_id":{"$oid":"x"},"passwordHash":"secret"}`},
+		"a list":           {"firebase", "[1]"},
+		"users of no kind": {"firebase", `{"users":{"secret":1}}`},
+		"broken users":     {"keycloak", `{"users":[{"id":"7","x":secret}]}`},
+		"an endless user":  {"keycloak", `{"users":[{"id":"` + strings.Repeat("secret", maxRecord/5)},
+		"an endless row":   {"clerk", "id,primary_email_address\n\"" + strings.Repeat("secret,\n", maxRecord/5)},
+		"an end":           {"keycloak", `{"users":[{"id":"1"}`},
+		"no parameters":    {"firebase", "hash_config {\n  algorithm: BCRYPT,\n  base64_signer_key: secret,\n}"},
+		"another system":   {"okta", "secret"},
+	} {
+		err := Convert(tc.system, []File{{"f", strings.NewReader(tc.text)}}, NewLines(&bytes.Buffer{}))
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package imports
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// known is what a batch knows of the rows that are there, and of its own as far as it came.
+type known struct {
+	// as are the rows of earlier lines, by kind and external id.
+	as map[string]map[string]int64
+	// users are those that there are, of whom the batch speaks.
+	users map[int64]bool
+	// emails are the rows of the addresses of the batch, and primaryEmails the users' primary ones.
+	emails        map[string]people.Email
+	primaryEmails map[int64]people.Email
+	// phones are whose the numbers are that the batch speaks of, verified ones by number alone.
+	phones        map[numberOf]bool
+	verified      map[string]int64
+	primaryPhones map[int64]int64
+
+	organizations map[int64]people.Organization
+	// slugs are those of organizations that are taken, and workspaceSlugs those of workspaces in an organization.
+	slugs          map[string]bool
+	workspaces     map[int64]people.Workspace
+	workspaceSlugs map[slugIn]bool
+	// members and workspaceMembers are pairs of an organization or workspace, and a user.
+	members, workspaceMembers map[[2]int64]bool
+}
+
+type numberOf struct {
+	user   int64
+	number string
+}
+
+type slugIn struct {
+	organization int64
+	slug         string
+}
+
+// wanted is what the lines of a batch speak of.
+type wanted struct {
+	external map[string]map[string]bool
+	// changed are the external ids of users of whom rows are written that go with them, and named those of others.
+	changed, named         map[string]bool
+	emails, numbers, slugs map[string]bool
+	// proven are the addresses of verified lines.
+	workspaceSlugs, proven map[string]bool
+	memberships            map[string]bool
+	// emailUsers, phoneUsers and workspaceParents are external ids.
+	emailUsers, phoneUsers, workspaceParents map[string]bool
+}
+
+func (w *wanted) reference(kind, externalID string) {
+	if externalID == "" {
+		return
+	}
+	if w.external[kind] == nil {
+		w.external[kind] = map[string]bool{}
+	}
+	w.external[kind][externalID] = true
+}
+
+// wants collects what the lines speak of.
+func (b *batch) wants(lines []Line) *wanted {
+	w := &wanted{
+		external: map[string]map[string]bool{}, changed: map[string]bool{}, named: map[string]bool{}, emails: map[string]bool{}, numbers: map[string]bool{},
+		slugs: map[string]bool{}, workspaceSlugs: map[string]bool{}, proven: map[string]bool{}, memberships: map[string]bool{}, emailUsers: map[string]bool{}, phoneUsers: map[string]bool{}, workspaceParents: map[string]bool{},
+	}
+	for i := range lines {
+		line := &lines[i]
+		if line.Refused != nil {
+			continue
+		}
+		w.reference(line.Kind, line.ExternalID)
+		w.reference(people.ImportedUser, line.User)
+		w.reference(people.ImportedOrganization, line.Organization)
+		w.reference(people.ImportedWorkspace, line.Workspace)
+		users := w.changed
+		switch content := line.Content.(type) {
+		case *Email:
+			w.emails[people.FoldEmail(content.Address)], w.emailUsers[line.User] = true, true
+			if !content.VerifiedAt.IsZero() {
+				w.proven[people.FoldEmail(content.Address)] = true
+			}
+		case *Phone:
+			w.numbers[content.Number], w.phoneUsers[line.User] = true, true
+		case *Organization:
+			w.slugs[wantedSlug(content.Slug, content.Name, "organization")] = true
+		case *Workspace:
+			w.workspaceParents[line.Organization] = true
+			w.workspaceSlugs[wantedSlug(content.Slug, content.Name, "workspace")] = true
+		case *Membership:
+			w.memberships[line.User] = true
+		case *SignIn:
+			if address, agent := b.kept(line, content); address == "" && agent == "" {
+				users = w.named // nothing personal is written
+			}
+		}
+		if line.User != "" {
+			users[line.User] = true
+		}
+	}
+	return w
+}
+
+// wantedSlug is the slug of a line, or else the one of its name.
+func wantedSlug(slug, name, otherwise string) string {
+	if slug == "" {
+		slug = account.Slug(name)
+	}
+	if slug == "" {
+		return otherwise
+	}
+	return slug
+}
+
+// load reads what the lines speak of, in a few statements however many there are.
+func (b *batch) load(lines []Line) error {
+	w := b.wants(lines)
+	b.known.as = map[string]map[string]int64{}
+	for _, kind := range Kinds() { // in one order, as locks are to be taken
+		b.known.as[kind] = map[string]int64{}
+		if len(w.external[kind]) == 0 {
+			continue
+		}
+		found, err := b.ImportedAs(kind, slices.Collect(maps.Keys(w.external[kind])))
+		if err != nil {
+			return err
+		}
+		b.known.as[kind] = found
+	}
+	for _, load := range []func(*wanted) error{b.loadUsers, b.loadEmails, b.loadPhones, b.loadOrganizations, b.loadMemberships} {
+		if err := load(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsOf are the rows that external ids became.
+func (b *batch) rowsOf(kind string, externalIDs map[string]bool) []int64 {
+	found := make([]int64, 0, len(externalIDs))
+	for externalID := range externalIDs {
+		if id, there := b.known.as[kind][externalID]; there {
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+// loadUsers finds which users there are still. Those of whom rows are written, or taken, are locked: a deletion, or a proof, comes before
+// what is read next, or sees what is written.
+func (b *batch) loadUsers(w *wanted) (err error) {
+	b.known.users = map[int64]bool{}
+	contested, err := b.EmailsAmong(slices.Collect(maps.Keys(w.proven)))
+	if err != nil {
+		return err
+	}
+	changed := b.rowsOf(people.ImportedUser, w.changed)
+	for _, e := range contested {
+		if e.VerifiedAt.IsZero() {
+			changed = append(changed, e.User)
+		}
+	}
+	slices.Sort(changed)
+	if changed = slices.Compact(changed); len(changed) > 0 {
+		if b.known.users, err = b.LockUsers(changed); err != nil {
+			return err
+		}
+	}
+	there, err := b.UsersAmong(b.rowsOf(people.ImportedUser, w.named))
+	maps.Copy(b.known.users, there)
+	return err
+}
+
+func (b *batch) loadEmails(w *wanted) (err error) {
+	if b.known.emails, err = b.EmailsAmong(slices.Collect(maps.Keys(w.emails))); err != nil {
+		return err
+	}
+	b.known.primaryEmails, err = b.PrimaryEmails(b.rowsOf(people.ImportedUser, w.emailUsers))
+	return err
+}
+
+func (b *batch) loadPhones(w *wanted) error {
+	b.known.phones, b.known.verified, b.known.primaryPhones = map[numberOf]bool{}, map[string]int64{}, map[int64]int64{}
+	if len(w.numbers) == 0 {
+		return nil
+	}
+	there, err := b.PhonesAmong(b.rowsOf(people.ImportedUser, w.phoneUsers), slices.Collect(maps.Keys(w.numbers)))
+	for _, p := range there {
+		b.known.phones[numberOf{p.User, p.Number}] = true
+		if !p.VerifiedAt.IsZero() {
+			b.known.verified[p.Number] = p.User
+		}
+		if p.Primary {
+			b.known.primaryPhones[p.User] = p.ID
+		}
+	}
+	return err
+}
+
+func (b *batch) loadOrganizations(w *wanted) (err error) {
+	if b.known.slugs, err = b.SlugsTaken(slices.Collect(maps.Keys(w.slugs))); err != nil {
+		return err
+	}
+	if b.known.workspaces, err = b.WorkspacesAmong(b.rowsOf(people.ImportedWorkspace, w.external[people.ImportedWorkspace])); err != nil {
+		return err
+	}
+	parents := b.rowsOf(people.ImportedOrganization, w.external[people.ImportedOrganization])
+	if b.known.organizations, err = b.OrganizationsAmong(parents); err != nil {
+		return err
+	}
+	b.known.workspaceSlugs = map[slugIn]bool{}
+	there, err := b.WorkspaceSlugsTaken(b.rowsOf(people.ImportedOrganization, w.workspaceParents), slices.Collect(maps.Keys(w.workspaceSlugs)))
+	for _, workspace := range there {
+		b.known.workspaceSlugs[slugIn{workspace.Organization, workspace.Slug}] = true
+	}
+	return err
+}
+
+func (b *batch) loadMemberships(w *wanted) (err error) {
+	b.known.members, b.known.workspaceMembers, err = b.MembershipsAmong(b.rowsOf(people.ImportedUser, w.memberships))
+	return err
+}
+
+// present tells whether a line became a row already.
+func (b *batch) present(line *Line) bool {
+	_, found := b.known.as[line.Kind][line.ExternalID]
+	return found
+}

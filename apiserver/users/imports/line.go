@@ -1,0 +1,229 @@
+// Package imports moves rows in from elsewhere: it reads the lines of a file, judges each by what there is already and by the lines before
+// it, and writes what is left of a batch in a few statements.
+package imports
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// MaxLine is the longest line of a file that is imported, in bytes.
+const MaxLine = 16 << 10
+
+// MaxLines is how many lines that are not empty a batch may have: what is remembered and told of a line may be far longer than the line.
+const MaxLines = 10_000
+
+// maxTold bounds the faults that are told of a line.
+const maxTold = 4
+
+// Line is a line of a file, as far as it can be judged by itself.
+type Line struct {
+	// Number counts the lines of the batch from 1, empty ones too.
+	Number           int64
+	Kind, ExternalID string
+	// User, Organization and Workspace are external ids of other lines, "": none.
+	User, Organization, Workspace string
+	// At is when it was created, or signed in, zero: not said.
+	At time.Time
+	// Content is a *User, *Email and so on, by the kind.
+	Content any
+	// Refused is what is wrong with it, nil: nothing so far.
+	Refused *apierror.Error
+}
+
+// User is an account.
+type User struct {
+	FirstName, LastName, PasswordHash string
+	Disabled                          bool
+}
+
+// Email is an address of a user.
+type Email struct {
+	Address    string
+	VerifiedAt time.Time
+	// Primary is nil where the line does not say.
+	Primary *bool
+}
+
+// Phone is a number of a user.
+type Phone struct {
+	Number, Region string
+	VerifiedAt     time.Time
+	Primary        *bool
+}
+
+// Organization is an organization.
+type Organization struct {
+	// Slug is "" where it is to be made from the name.
+	Name, Slug, Description, ImageURL string
+}
+
+// Workspace is a workspace of an organization.
+type Workspace struct {
+	Name, Slug string
+	Default    *bool
+}
+
+// Membership is a user's, in an organization or a workspace.
+type Membership struct {
+	Owner bool
+	// Role is the name of a MembershipRole, "": none.
+	Role string
+}
+
+// SignIn is a sign-in of a user.
+type SignIn struct{ Method, Address, UserAgent string }
+
+// APIKey is a key, by its hash.
+type APIKey struct {
+	App, Name      string
+	Digest         apikey.Digest
+	Prefix, Suffix string
+	Permissions    []string
+	Metadata       []byte
+	// Scheme is the slug of a rate-limit scheme, "": none.
+	Scheme    string
+	ExpiresAt time.Time
+}
+
+// What a credential must have to import, by what the lines are about.
+const (
+	usersWrite         = "users:write"
+	organizationsWrite = "organizations:write"
+	apiKeysWrite       = "api_keys:write"
+)
+
+// kinds are the types of lines: how each is read, and what a credential must have to import it.
+var kinds = map[string]struct {
+	permission string
+	read       func(*reader, *Line)
+}{
+	people.ImportedUser:         {usersWrite, readUser},
+	people.ImportedEmail:        {usersWrite, readEmail},
+	people.ImportedPhone:        {usersWrite, readPhone},
+	people.ImportedSignIn:       {usersWrite, readSignIn},
+	people.ImportedOrganization: {organizationsWrite, readOrganization},
+	people.ImportedWorkspace:    {organizationsWrite, readWorkspace},
+	people.ImportedMembership:   {organizationsWrite, readMembership},
+	people.ImportedAPIKey:       {apiKeysWrite, readAPIKey},
+}
+
+// Permission is what a credential must have to import lines of a kind.
+func Permission(kind string) string { return kinds[kind].permission }
+
+// Count counts the lines of a batch that are not empty.
+func Count(batch []byte) int {
+	n := 0
+	for raw := range bytes.Lines(batch) {
+		if !Empty(raw) {
+			n++
+		}
+	}
+	return n
+}
+
+// Empty tells whether a line is skipped.
+func Empty(raw []byte) bool { return len(bytes.TrimSpace(raw)) == 0 }
+
+// Split returns the lines of a batch that are not empty, each with its number.
+func Split(batch []byte) []Raw {
+	lines := make([]Raw, 0, len(batch)/128)
+	number := int64(0)
+	for raw := range bytes.Lines(batch) {
+		number++
+		if raw = bytes.TrimSpace(raw); len(raw) > 0 {
+			lines = append(lines, Raw{number, raw})
+		}
+	}
+	return lines
+}
+
+// Raw is a line as it was sent.
+type Raw struct {
+	Number int64
+	Text   []byte
+}
+
+// Read reads a line: what is wrong with its form is told in it.
+func Read(raw Raw, now time.Time) Line {
+	line := Line{Number: raw.Number}
+	if len(raw.Text) > MaxLine {
+		line.Refused = apierror.New(http.StatusBadRequest, "the line is longer than %d bytes", MaxLine)
+		return line
+	}
+	o, err := body.Parse(raw.Text)
+	if err != nil {
+		line.refuse(err)
+		return line
+	}
+	r := &reader{o, now}
+	line.Kind, line.ExternalID = r.required("type", maxExternalID), r.required("external_id", maxExternalID)
+	kind, known := kinds[line.Kind]
+	if line.Kind != "" && !known {
+		o.Fault("type", "must be one of %s", strings.Join(Kinds(), ", "))
+	}
+	if known && line.ExternalID != "" {
+		kind.read(r, &line)
+		o.Close()
+	}
+	line.refuse(o.Err())
+	if line.Refused != nil {
+		line.Kind = ""
+	}
+	return line
+}
+
+// ReadAll reads the lines of a batch, on all cores.
+func ReadAll(batch []byte, now time.Time) []Line {
+	raw := Split(batch)
+	lines := make([]Line, len(raw))
+	var group sync.WaitGroup
+	part := max(len(raw)/runtime.GOMAXPROCS(0)+1, 64)
+	for begin := 0; begin < len(raw); begin += part {
+		group.Go(func() {
+			for i := begin; i < min(begin+part, len(raw)); i++ {
+				lines[i] = Read(raw[i], now)
+			}
+		})
+	}
+	group.Wait()
+	return lines
+}
+
+// Kinds are the types of lines, sorted.
+func Kinds() []string {
+	names := make([]string, 0, len(kinds))
+	for name := range kinds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// refuse notes what is wrong with a line: its first faults.
+func (l *Line) refuse(err error) {
+	var refused *apierror.Error
+	if !errors.As(err, &refused) {
+		return
+	}
+	l.Refused = refused
+	if len(refused.Faults) > maxTold {
+		l.Refused = apierror.Invalid(append(slices.Clone(refused.Faults[:maxTold]), apierror.Fault{Message: "and more faults"})...)
+	}
+}
+
+// fault refuses a line for a member.
+func (l *Line) fault(member, message string) {
+	l.Refused = apierror.Invalid(apierror.Fault{Pointer: "/" + member, Message: message})
+}

@@ -1,0 +1,244 @@
+// Package credential keeps the credential of a resource in a Secret: generated there and rotated with an overlap, or brought in one that its
+// owner wrote. It is in its Secret before the store knows its digest, so that a crash between the two neither loses nor doubles it.
+package credential
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/shared/ownedsecret"
+	"github.com/cardea-iam/cardea/internal/apikey"
+)
+
+// Keeper keeps credentials.
+type Keeper struct {
+	Secrets ownedsecret.Manager
+	Clock   func() time.Time
+	// Random is the source of credentials.
+	Random io.Reader
+}
+
+// Wanted is the credential that a resource declares.
+type Wanted struct {
+	Owner ownedsecret.Owner
+	// Noun is what the credential is called in messages, such as "key".
+	Noun string
+	// Name is that of the Secret, and Labels and Annotations what it shall have beside ours.
+	Name        string
+	Labels      map[string]v1alpha1.LabelValue
+	Annotations map[string]v1alpha1.AnnotationValue
+	// Current and Previous are the keys of the Secret's data that hold the credential and the one before; ID, "" for none, its public id.
+	Current, Previous, ID string
+	// Fixed is further data, the same whatever the credential.
+	Fixed map[string]string
+	// Digest is the annotation with the SHA-256 of the credential: a value edited by hand no longer fits it.
+	Digest string
+	// Prefix begins a generated credential.
+	Prefix string
+	// Rotation is the declared interval, nil for none, and RotateAt the resource's annotation AnnotationRotateAt.
+	Rotation *v1alpha1.KeyRotation
+	RotateAt string
+	// ExpiresAt is when the credential ends, nil for never.
+	ExpiresAt *metav1.Time
+	// Known tells that the store has a credential of the resource.
+	Known bool
+}
+
+// Delivered is what a Secret delivers.
+type Delivered struct {
+	Current  apikey.Key
+	Previous *apikey.Key
+	// IssuedAt is when the current credential was issued; zero if it was brought.
+	IssuedAt time.Time
+	// RotatedFor is the value of the annotation rotate-at that was answered last, "" if none was.
+	RotatedFor string
+	// PreviousUntil is when the previous one stops being accepted.
+	PreviousUntil time.Time
+}
+
+// Issue is what an event tells of a new credential; no reason: there is none.
+type Issue struct{ Reason, Note string }
+
+// Adopt returns the value that was brought under a key of a Secret, read by read. It waits for a missing one and never invents it; mint says
+// how one makes it.
+func (k Keeper) Adopt(ctx context.Context, namespace, name, key, mint string, read func(string) (apikey.Key, error)) (Delivered, error) {
+	secret, err := k.Secrets.Read(ctx, namespace, name)
+	if err != nil {
+		return Delivered{}, err
+	}
+	if secret == nil || secret.Data[key] == nil {
+		return Delivered{}, engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotFound,
+			"there is no Secret %q with key %q: create it, for instance with %s", name, key, mint)
+	}
+	// Editors and `kubectl create secret --from-file` end a file with a line break, which is no part of it.
+	current, err := read(strings.TrimRight(string(secret.Data[key]), "\r\n"))
+	if err != nil {
+		return Delivered{}, engine.Terminal(v1alpha1.ReasonInvalidKey, "Secret %q, key %q: %v: use %s", name, key, err, mint)
+	}
+	return Delivered{Current: current}, nil
+}
+
+// Generate makes sure that the Secret exists, is ours, holds a credential, and is rotated when due.
+func (k Keeper) Generate(ctx context.Context, w Wanted) (Delivered, Issue, error) {
+	var done Issue
+	secret, err := k.Secrets.Ensure(ctx, w.Owner, w.Name, func(secret *corev1.Secret, fresh bool) (err error) {
+		w.template(secret)
+		if fresh {
+			done = w.firstIssue()
+			err = k.replace(secret, w, nil)
+		} else {
+			done, err = k.renew(secret, w)
+		}
+		w.fix(secret)
+		return err
+	})
+	if apierrors.IsInvalid(err) {
+		return Delivered{}, Issue{}, engine.Terminal(v1alpha1.ReasonInvalid, "spec.secretTemplate: the API server does not take the Secret: %v", err)
+	}
+	if err != nil {
+		return Delivered{}, Issue{}, err
+	}
+	d, err := w.read(secret)
+	return d, done, err
+}
+
+// Remove deletes the Secrets of some names that were generated for the owner.
+func (k Keeper) Remove(ctx context.Context, o ownedsecret.Owner, names ...string) error {
+	for _, name := range names {
+		if err := k.Secrets.Remove(ctx, o, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w Wanted) firstIssue() Issue {
+	if w.Known {
+		return Issue{v1alpha1.EventReasonKeyReplaced, "the Secret was gone: a new " + w.Noun + " was issued, the old one is revoked"}
+	}
+	return Issue{v1alpha1.EventReasonKeyIssued, "a " + w.Noun + " was issued"}
+}
+
+// renew replaces the credential of a Secret that was edited or is due, and drops a previous one that is over.
+func (k Keeper) renew(secret *corev1.Secret, w Wanted) (Issue, error) {
+	now := k.Clock()
+	w.rename(secret)
+	found, err := w.read(secret)
+	switch {
+	case err != nil: // edited by hand: nobody can say what was handed out, so the old one dies
+		return Issue{v1alpha1.EventReasonKeyReplaced, "the Secret was edited by hand: a new " + w.Noun + " was issued, the old one is revoked"}, k.replace(secret, w, nil)
+	case w.rotationDue(found, now):
+		if at, asked := w.requestedRotation(found); asked && !now.Before(at) {
+			secret.Annotations[v1alpha1.AnnotationRotatedFor] = w.RotateAt
+		}
+		return Issue{v1alpha1.EventReasonKeyRotated, "a new " + w.Noun + " was issued; the previous one is accepted until the overlap ends"}, k.replace(secret, w, &found.Current)
+	case found.Previous != nil && !now.Before(found.PreviousUntil):
+		delete(secret.Data, w.Previous)
+		delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
+	}
+	return Issue{}, nil
+}
+
+// rename moves a credential to where it is wanted now: it is told by its digest.
+func (w Wanted) rename(secret *corev1.Secret) {
+	if secret.Data[w.Current] != nil {
+		return
+	}
+	for key, value := range secret.Data {
+		if current, err := apikey.Parse(string(value)); err == nil && secret.Annotations[w.Digest] == digestOf(current) {
+			delete(secret.Data, key)
+			secret.Data[w.Current] = value
+			if before, there := secret.Data[PreviousOf(key)]; there {
+				delete(secret.Data, PreviousOf(key))
+				secret.Data[w.Previous] = before
+			}
+			return
+		}
+	}
+}
+
+// PreviousOf is the key of a Secret's data with the credential before that of a key.
+func PreviousOf(key string) string { return "previous-" + key }
+
+// fix puts in what is the same whatever the credential, and takes away where it was called otherwise.
+func (w Wanted) fix(secret *corev1.Secret) {
+	for key, value := range w.Fixed {
+		maps.DeleteFunc(secret.Data, func(_ string, held []byte) bool { return string(held) == value })
+		secret.Data[key] = []byte(value)
+	}
+}
+
+// replace puts a new credential into a Secret, keeping a previous one for the overlap.
+func (k Keeper) replace(secret *corev1.Secret, w Wanted, previous *apikey.Key) error {
+	minted, err := apikey.Mint(k.Random, w.Prefix)
+	if err != nil {
+		return err
+	}
+	now := k.Clock()
+	secret.Data = map[string][]byte{w.Current: []byte(minted.Plain())}
+	if w.ID != "" {
+		secret.Data[w.ID] = []byte(minted.ID())
+	}
+	secret.Annotations[w.Digest] = digestOf(minted)
+	secret.Annotations[v1alpha1.AnnotationRotatedAt] = now.UTC().Format(time.RFC3339Nano) // compared with annotations that may have fractions
+	delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
+	if previous != nil {
+		secret.Data[w.Previous] = []byte(previous.Plain())
+		secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt] = now.Add(w.overlap()).UTC().Format(time.RFC3339)
+	}
+	return nil
+}
+
+// template gives a Secret the declared labels and annotations, but for annotations in our name.
+func (w Wanted) template(secret *corev1.Secret) {
+	for name, value := range w.Labels {
+		secret.Labels[name] = string(value)
+	}
+	for name, value := range w.Annotations {
+		if !strings.HasPrefix(name, v1alpha1.GroupVersion.Group+"/") {
+			secret.Annotations[name] = string(value)
+		}
+	}
+}
+
+// read reads a Secret of ours. The error says that it was edited by hand.
+func (w Wanted) read(secret *corev1.Secret) (Delivered, error) {
+	current, err := apikey.Parse(string(secret.Data[w.Current]))
+	if err != nil {
+		return Delivered{}, err
+	}
+	if secret.Annotations[w.Digest] != digestOf(current) || w.ID != "" && string(secret.Data[w.ID]) != current.ID() {
+		return Delivered{}, fmt.Errorf("the %s does not fit its digest and id", w.Noun)
+	}
+	issuedAt, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRotatedAt])
+	if err != nil {
+		return Delivered{}, fmt.Errorf("annotation %s: %w", v1alpha1.AnnotationRotatedAt, err)
+	}
+	d := Delivered{Current: current, IssuedAt: issuedAt, RotatedFor: secret.Annotations[v1alpha1.AnnotationRotatedFor]}
+	if plain := secret.Data[w.Previous]; plain != nil {
+		previous, err := apikey.Parse(string(plain))
+		until, timeErr := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt])
+		if err != nil || timeErr != nil {
+			return Delivered{}, errors.New("the previous " + w.Noun + " or its expiry is garbled")
+		}
+		d.Previous, d.PreviousUntil = &previous, until
+	}
+	return d, nil
+}
+
+func digestOf(key apikey.Key) string {
+	digest := key.Digest()
+	return hex.EncodeToString(digest[:])
+}

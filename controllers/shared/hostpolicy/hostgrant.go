@@ -1,0 +1,98 @@
+// Package hostpolicy keeps to the hosts that cluster admins grant to namespaces, where an install asks for it.
+package hostpolicy
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/engine"
+)
+
+// Grants are the hosts that cluster admins grant to namespaces. Nil: none is needed.
+type Grants struct {
+	// Cache knows the namespaces' metadata, and the deployments.
+	Cache cache.Cache
+}
+
+func namespaceMetadata() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
+}
+
+// Permit refuses hosts, declared in a field, that a namespace has no grant of.
+func (g *Grants) Permit(ctx context.Context, in, field string, hosts ...v1alpha1.Hostname) error {
+	if g == nil || len(hosts) == 0 {
+		return nil
+	}
+	namespace := namespaceMetadata()
+	if err := g.Cache.Get(ctx, client.ObjectKey{Name: in}, namespace); err != nil {
+		return client.IgnoreNotFound(err) // a namespace that is gone takes its resources along
+	}
+	granted := namespace.Annotations[v1alpha1.AnnotationAllowedHosts]
+	for _, host := range hosts {
+		if !grants(granted, string(host)) {
+			return engine.Terminal(v1alpha1.ReasonHostNotGranted,
+				"%s: namespace %q has no grant of host %q: a cluster admin lists it in the namespace's annotation %s",
+				field, in, host, v1alpha1.AnnotationAllowedHosts)
+		}
+	}
+	return nil
+}
+
+// grants tells whether a list of hosts, separated by commas or blanks, has a host. `*.acme.example` grants every name under
+// acme.example, at any depth, but not acme.example itself.
+func grants(list, host string) bool {
+	host = strings.ToLower(host)
+	for _, granted := range strings.FieldsFunc(strings.ToLower(list), func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
+		domain, wildcard := strings.CutPrefix(granted, "*.")
+		if granted == host || wildcard && domain != "" && len(host) > len(domain)+1 && strings.HasSuffix(host, "."+domain) {
+			return true
+		}
+	}
+	return false
+}
+
+// Sources are the changes of grants: each is a reason to look at the namespace's resources of a kind.
+func (g *Grants) Sources(newList func() v1alpha1.ResourceList) []source.TypedSource[reconcile.Request] {
+	if g == nil {
+		return nil
+	}
+	changed := predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
+		UpdateFunc: func(ev event.TypedUpdateEvent[*metav1.PartialObjectMetadata]) bool {
+			return ev.ObjectOld.Annotations[v1alpha1.AnnotationAllowedHosts] != ev.ObjectNew.Annotations[v1alpha1.AnnotationAllowedHosts]
+		},
+		DeleteFunc: func(event.TypedDeleteEvent[*metav1.PartialObjectMetadata]) bool { return false },
+	}
+	return []source.TypedSource[reconcile.Request]{
+		source.Kind(g.Cache, namespaceMetadata(), handler.TypedEnqueueRequestsFromMapFunc(g.within(newList)), changed),
+	}
+}
+
+func (g *Grants) within(newList func() v1alpha1.ResourceList) handler.TypedMapFunc[*metav1.PartialObjectMetadata, reconcile.Request] {
+	return func(ctx context.Context, namespace *metav1.PartialObjectMetadata) []reconcile.Request {
+		found := newList()
+		if g.Cache.List(ctx, found, client.InNamespace(namespace.Name)) != nil {
+			return nil // the cache is stopping
+		}
+		var requests []reconcile.Request
+		_ = meta.EachListItem(found, func(item runtime.Object) error {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+			return nil
+		})
+		return requests
+	}
+}

@@ -1,0 +1,286 @@
+// Package signingkey keeps the keys by which a resource signs tokens, in a Secret: generated once, replaced with an overlap, sealed for the
+// store. Like an API key, a key is in its Secret before the store knows it.
+package signingkey
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/shared/ownedsecret"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/seal"
+)
+
+const (
+	// age is how long a key signs.
+	age = 90 * 24 * time.Hour
+	// overlap is how long the key before is accepted: far longer than any token lives or a key set is cached.
+	overlap = 24 * time.Hour
+	// annotationPreviousRotatedAt on a Secret is when the previous keys were made, where keys are dated.
+	annotationPreviousRotatedAt = "iam.cardea.dev/previous-rotated-at"
+	// rsaBits is the size of RSA keys: what every verifier takes.
+	rsaBits = 2048
+)
+
+// Slot is where a Secret has its current and its previous key of an algorithm. Names in Secrets stay as they are for ever.
+type Slot struct {
+	Algorithm         jose.SignatureAlgorithm
+	Current, Previous string
+}
+
+// ForSessions are the keys of a deployment's end users' sessions, ForApps those of an authorization server.
+var (
+	ForSessions = []Slot{{jose.ES256, "current.pem", "previous.pem"}}
+	ForApps     = []Slot{{jose.ES256, "current-es256.pem", "previous-es256.pem"}, {jose.RS256, "current-rs256.pem", "previous-rs256.pem"}}
+)
+
+// Keeper keeps the keys of resources.
+type Keeper struct {
+	Secrets ownedsecret.Manager
+	Keyring *seal.Keyring
+	Clock   func() time.Time
+	// Random is the source of keys.
+	Random io.Reader
+}
+
+// Wanted is the Secret that a resource has its keys in.
+type Wanted struct {
+	Owner ownedsecret.Owner
+	// Name is the Secret's.
+	Name  string
+	Slots []Slot
+	// Dated tells that keys say when they were made.
+	Dated bool
+	// Kind is what private keys are sealed for.
+	Kind string
+	// RotateAt is the annotation AnnotationRotateAt of the resource: each value is answered once.
+	RotateAt string
+}
+
+// Keep makes sure that the Secret holds current keys, and returns its keys sealed, those that sign first, with the time to the next change.
+// It needs a root key.
+func (k Keeper) Keep(ctx context.Context, w Wanted) ([]document.SigningKey, time.Duration, error) {
+	now := k.Clock()
+	secret, err := k.Secrets.Ensure(ctx, w.Owner, w.Name, func(secret *corev1.Secret, fresh bool) error {
+		if fresh {
+			return k.issue(secret, w, now)
+		}
+		_, err := k.renew(secret, w, now)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return k.sealAll(secret, w, now)
+}
+
+// Remove deletes the Secret with the resource.
+func (k Keeper) Remove(ctx context.Context, w Wanted) error {
+	return k.Secrets.Remove(ctx, w.Owner, w.Name)
+}
+
+// NoRootKey says that keys are needed, by what, and cannot be sealed.
+func NoRootKey(what string) error {
+	return engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonRootKeyMissing,
+		"%s needs a signing key, which is stored sealed: start the operator with --root-key", what)
+}
+
+// renew replaces keys that are due or were edited, and drops previous ones that are over. It tells whether it changed anything.
+func (k Keeper) renew(secret *corev1.Secret, w Wanted, now time.Time) (bool, error) {
+	issued, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRotatedAt])
+	edited := err != nil
+	for _, slot := range w.Slots {
+		if _, err := parse(secret.Data[slot.Current], slot.Algorithm); err != nil || edited {
+			delete(secret.Data, slot.Current) // edited by hand: what it was is not kept
+			edited = true
+		}
+	}
+	if edited || !now.Before(issued.Add(age)) {
+		return true, k.issue(secret, w, now)
+	}
+	if at, err := time.Parse(time.RFC3339, w.RotateAt); err == nil && w.RotateAt != secret.Annotations[v1alpha1.AnnotationRotatedFor] && at.After(issued) && !now.Before(at) {
+		secret.Annotations[v1alpha1.AnnotationRotatedFor] = w.RotateAt
+		return true, k.issue(secret, w, now)
+	}
+	if until, ok := previousUntil(secret, w); ok && !now.Before(until) {
+		for _, slot := range w.Slots {
+			delete(secret.Data, slot.Previous)
+		}
+		delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
+		return true, nil
+	}
+	return false, nil
+}
+
+// issue puts new keys into a Secret; those there become the previous.
+func (k Keeper) issue(secret *corev1.Secret, w Wanted, now time.Time) error {
+	delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
+	if made := secret.Annotations[v1alpha1.AnnotationRotatedAt]; made != "" && w.Dated {
+		secret.Annotations[annotationPreviousRotatedAt] = made
+	}
+	for _, slot := range w.Slots {
+		delete(secret.Data, slot.Previous)
+		if current, found := secret.Data[slot.Current]; found {
+			secret.Data[slot.Previous] = current
+			secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt] = now.Add(overlap).UTC().Format(time.RFC3339)
+		}
+		fresh, err := k.generate(slot.Algorithm)
+		if err != nil {
+			return err
+		}
+		secret.Data[slot.Current] = fresh
+	}
+	secret.Annotations[v1alpha1.AnnotationRotatedAt] = now.UTC().Format(time.RFC3339)
+	return nil
+}
+
+// generate makes a private key, in PEM.
+func (k Keeper) generate(algorithm jose.SignatureAlgorithm) ([]byte, error) {
+	var key crypto.Signer
+	var err error
+	if algorithm == jose.RS256 {
+		key, err = rsa.GenerateKey(k.Random, rsaBits)
+	} else {
+		key, err = ecdsa.GenerateKey(elliptic.P256(), k.Random)
+	}
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// sealAll seals the keys of a Secret, and tells when it changes next.
+func (k Keeper) sealAll(secret *corev1.Secret, w Wanted, now time.Time) ([]document.SigningKey, time.Duration, error) {
+	var keys []document.SigningKey
+	wake := age
+	if issued, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRotatedAt]); err == nil {
+		wake = issued.Add(age).Sub(now)
+		if at, err := time.Parse(time.RFC3339, w.RotateAt); err == nil && at.After(issued) && w.RotateAt != secret.Annotations[v1alpha1.AnnotationRotatedFor] {
+			wake = min(wake, at.Sub(now))
+		}
+	}
+	for _, slot := range w.Slots {
+		current, err := k.sealed(secret.Data[slot.Current], slot.Algorithm, w.Kind, nil)
+		if err != nil {
+			return nil, 0, err
+		}
+		current.CreatedAt = w.made(secret, v1alpha1.AnnotationRotatedAt)
+		keys = append(keys, current)
+	}
+	if until, ok := previousUntil(secret, w); ok {
+		for _, slot := range w.Slots {
+			if _, found := secret.Data[slot.Previous]; !found {
+				continue
+			}
+			previous, err := k.sealed(secret.Data[slot.Previous], slot.Algorithm, w.Kind, &until)
+			if err != nil {
+				return nil, 0, err
+			}
+			previous.CreatedAt = w.made(secret, annotationPreviousRotatedAt)
+			keys = append(keys, previous)
+		}
+		wake = min(wake, until.Sub(now))
+	}
+	return keys, max(wake, time.Second), nil
+}
+
+// made is when an annotation says that a key was made, nil where that is not told.
+func (w Wanted) made(secret *corev1.Secret, annotation string) *time.Time {
+	at, err := time.Parse(time.RFC3339, secret.Annotations[annotation])
+	if err != nil || !w.Dated {
+		return nil
+	}
+	return &at
+}
+
+// sealed is a key as the store holds it.
+func (k Keeper) sealed(text []byte, algorithm jose.SignatureAlgorithm, kind string, expiresAt *time.Time) (document.SigningKey, error) {
+	key, err := parse(text, algorithm)
+	if err != nil {
+		return document.SigningKey{}, err
+	}
+	public := jose.JSONWebKey{Key: key.Public(), Algorithm: string(algorithm), Use: "sig"}
+	thumbprint, err := public.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return document.SigningKey{}, err
+	}
+	public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
+	raw, err := json.Marshal(public)
+	if err != nil {
+		return document.SigningKey{}, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return document.SigningKey{}, err
+	}
+	return document.SigningKey{ID: public.KeyID, Public: raw, Sealed: k.Keyring.Seal(kind, public.KeyID, der), ExpiresAt: expiresAt}, nil
+}
+
+// PublicSet is the key set that verifies what the keys sign.
+func PublicSet(keys []document.SigningKey) (json.RawMessage, error) {
+	set := struct {
+		Keys []json.RawMessage `json:"keys"`
+	}{}
+	for _, key := range keys {
+		set.Keys = append(set.Keys, key.Public)
+	}
+	return json.Marshal(set)
+}
+
+// parse reads a private key of an algorithm. An error tells nothing of it.
+func parse(text []byte, algorithm jose.SignatureAlgorithm) (crypto.Signer, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("the signing key is not PEM")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, errors.New("the signing key is not PKCS #8")
+	}
+	switch key := parsed.(type) {
+	case *ecdsa.PrivateKey:
+		if algorithm == jose.ES256 && key.Curve == elliptic.P256() {
+			return key, nil
+		}
+	case *rsa.PrivateKey:
+		if algorithm == jose.RS256 && key.N.BitLen() >= rsaBits {
+			return key, nil
+		}
+	}
+	return nil, fmt.Errorf("the signing key is none for %s", algorithm)
+}
+
+// previousUntil tells until when the previous keys are accepted, if they are there, and can be read.
+func previousUntil(secret *corev1.Secret, w Wanted) (time.Time, bool) {
+	until, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt])
+	found := false
+	for _, slot := range w.Slots {
+		if text, there := secret.Data[slot.Previous]; there {
+			if _, parseErr := parse(text, slot.Algorithm); parseErr != nil {
+				return until, false
+			}
+			found = true
+		}
+	}
+	return until, err == nil && found
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxFile and maxFunction are in lines. Lines of composite literals and generated files do not count.
+	maxFile, maxFunction = 399, 60
+	// maxDepth is how many folders below apiserver a package may be.
+	maxDepth = 3
+	// page lists the packages, in the section that begins with heading.
+	page, heading = "docs/architecture.md", "\n## Packages\n"
+)
+
+// skipped are folders without packages of this module.
+var skipped = []string{".git", "bin", "testdata", "node_modules"}
+
+// source is a Go file.
+type source struct {
+	path string
+	text []byte
+	set  *token.FileSet
+	file *ast.File
+}
+
+// lint returns the faults of the repository at a root, sorted.
+func lint(root string) ([]string, error) {
+	packages, err := read(root)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		return nil, err
+	}
+	faults := listed(string(text), packages)
+	for folder, files := range packages {
+		faults = append(faults, ofPackage(folder, files)...)
+		for _, f := range files {
+			faults = append(faults, ofFile(f)...)
+		}
+	}
+	slices.Sort(faults)
+	return faults, nil
+}
+
+// read returns the Go files of every package that is not generated, by folder; folders with a module of their own only by their test files.
+func read(root string) (map[string][]source, error) {
+	packages := map[string][]source{}
+	err := filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if slices.Contains(skipped, entry.Name()) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(at, ".go") {
+			return nil
+		}
+		f := source{set: token.NewFileSet()}
+		if f.text, err = os.ReadFile(at); err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, at)
+		if err != nil {
+			return err
+		}
+		f.path = filepath.ToSlash(relative)
+		if f.file, err = parser.ParseFile(f.set, f.path, f.text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+			return err
+		}
+		folder := path.Dir(f.path)
+		packages[folder] = append(packages[folder], f)
+		return nil
+	})
+	for folder, files := range packages {
+		if !slices.ContainsFunc(files, func(f source) bool {
+			return !ast.IsGenerated(f.file) || folder == "apiserver/httpapi/openapi/enduserapi"
+		}) {
+			delete(packages, folder)
+		}
+	}
+	return packages, err
+}
+
+// listed compares the packages with the table of the page.
+func listed(text string, packages map[string][]source) (faults []string) {
+	_, section, found := strings.Cut(text, heading)
+	if !found {
+		return []string{page + ": has no section Packages; list every package in one"}
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := map[string]bool{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || !strings.HasPrefix(cells[1], " `") {
+			continue
+		}
+		folder := strings.Trim(cells[1], " `")
+		switch {
+		case rows[folder]:
+			faults = append(faults, fmt.Sprintf("%s: lists %s twice", page, folder))
+		case packages[folder] == nil:
+			faults = append(faults, fmt.Sprintf("%s: lists %s, which is no package; remove the row", page, folder))
+		case strings.TrimSpace(cells[2]) == "":
+			faults = append(faults, fmt.Sprintf("%s: does not say what %s holds", page, folder))
+		}
+		rows[folder] = true
+	}
+	for folder := range packages {
+		if !rows[folder] {
+			faults = append(faults, fmt.Sprintf("%s: does not list %s; add a row", page, folder))
+		}
+	}
+	return faults
+}
+
+// ofPackage checks a package's depth and doc comment.
+func ofPackage(folder string, files []source) (faults []string) {
+	if below, ok := strings.CutPrefix(folder, "apiserver/"); ok && strings.Count(below, "/")+1 > maxDepth {
+		faults = append(faults, fmt.Sprintf("%s: is more than %d folders below apiserver", folder, maxDepth))
+	}
+	if !slices.ContainsFunc(files, func(f source) bool { return f.file.Doc != nil }) {
+		faults = append(faults, folder+": has no doc comment; begin one with \"Package "+path.Base(folder)+"\"")
+	}
+	return faults
+}
+
+// ofFile checks the length of a file and of its functions. Tests may have long tables and stories.
+func ofFile(f source) (faults []string) {
+	if ast.IsGenerated(f.file) || strings.HasSuffix(f.path, "_test.go") {
+		return nil
+	}
+	if lines := bytes.Count(f.text, []byte("\n")) - literals(f.set, f.file); lines > maxFile {
+		faults = append(faults, fmt.Sprintf("%s: has %d lines; split it, %d are the most", f.path, lines, maxFile))
+	}
+	for _, declared := range f.file.Decls {
+		function, ok := declared.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		if lines := span(f.set, function) - literals(f.set, function); lines > maxFunction {
+			faults = append(faults, fmt.Sprintf("%s: %s has %d lines; split it, %d are the most", f.path, function.Name.Name, lines, maxFunction))
+		}
+	}
+	return faults
+}
+
+// literals returns how many lines of a node are inside of composite literals, which are tables.
+func literals(set *token.FileSet, in ast.Node) (lines int) {
+	ast.Inspect(in, func(n ast.Node) bool {
+		if table, ok := n.(*ast.CompositeLit); ok {
+			lines += span(set, table) - 1
+			return false
+		}
+		return true
+	})
+	return lines
+}
+
+// span returns how many lines a node has.
+func span(set *token.FileSet, n ast.Node) int {
+	return set.Position(n.End()).Line - set.Position(n.Pos()).Line + 1
+}
