@@ -165,13 +165,11 @@ type Terms interface {
 	// Installed returns the install that marked the store last, "" if none did. Errors: ErrSchema or ErrUnavailable.
 	Installed(ctx context.Context) (string, error)
 	// Acquire ends every earlier term and begins one for an install (the id of a cluster). If the store is marked by
-	// another install that released it, or whose beat does not change while Acquire watches for the patience, the
-	// install takes the store over; if that install beats, ErrForeignInstall. The same install never waits.
+	// another install whose beat does not change while Acquire watches for the patience, the install takes the store
+	// over; if that install beats, ErrForeignInstall. The same install never waits.
 	Acquire(ctx context.Context, install string, patience time.Duration) (Term, error)
 	// Heartbeat shows that the term's install lives. ErrFenced if the term is no longer the store's.
 	Heartbeat(ctx context.Context, term Term) error
-	// Release marks the install as gone, so that another need not wait. A fenced term releases nothing.
-	Release(ctx context.Context, term Term) error
 	// Prune forgets feed entries older than the age, never the newest one. ErrFenced as with every write.
 	Prune(ctx context.Context, term Term, age time.Duration) error
 }

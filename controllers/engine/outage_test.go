@@ -107,7 +107,6 @@ func (s *changeable) Heartbeat(context.Context, store.Term) error {
 	return s.err()
 }
 
-func (s *changeable) Release(context.Context, store.Term) error              { return nil }
 func (s *changeable) Prune(context.Context, store.Term, time.Duration) error { return nil }
 func (s *changeable) Migrate(context.Context) error                          { return s.err() }
 func (s *changeable) CheckSchema(context.Context) error                      { return s.err() }

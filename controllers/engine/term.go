@@ -23,7 +23,8 @@ type TermOptions struct {
 	// StillLeader asks, past every cache, whether this process holds the lease. An operator that was fenced off and does
 	// not is over.
 	StillLeader func(context.Context) (bool, error)
-	// Beat is the time between two signs of life, and half the patience with a silent other install.
+	// Heartbeat is the time between two signs of life. An install that gave none for foreignPatience times as long loses
+	// the store to another.
 	Heartbeat time.Duration
 }
 
@@ -51,6 +52,9 @@ type Acquired struct {
 }
 
 const (
+	// foreignPatience times the heartbeat is longer than a leader of the other install takes to follow one that was killed
+	// (12 s): a failover or a rolling restart there never hands its store to this install.
+	foreignPatience = 4
 	// feedAge is how long the feed remembers changes; a reader that slept longer loads everything again.
 	feedAge = time.Hour
 	// probeEvery is the time between two looks whether the store is back.
@@ -105,7 +109,6 @@ func (t *Term) NeedLeaderElection() bool { return true }
 
 // Start acquires the store and keeps it until ctx ends. It returns ErrDeposed when another operator took over.
 func (t *Term) Start(ctx context.Context) error {
-	defer t.release()
 	if err := t.acquire(ctx, false); err != nil {
 		return err
 	}
@@ -231,7 +234,7 @@ func (t *Term) try(ctx context.Context) (term store.Term, rebuilt bool, err erro
 	if err != nil {
 		return store.Term{}, false, err
 	}
-	term, err = t.opts.Store.Acquire(ctx, install, 2*t.opts.Heartbeat)
+	term, err = t.opts.Store.Acquire(ctx, install, foreignPatience*t.opts.Heartbeat)
 	return term, before != "" && before != install, err
 }
 
@@ -250,16 +253,4 @@ func (t *Term) acquired() store.Term {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.current
-}
-
-// release marks the install as gone, so that another cluster need not wait for silence.
-func (t *Term) release() {
-	term := t.acquired()
-	if term == (store.Term{}) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	// A store that is away now is found silent later.
-	_ = t.opts.Store.Release(ctx, term)
 }

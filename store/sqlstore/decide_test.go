@@ -148,14 +148,12 @@ func TestDecideTake(t *testing.T) {
 	}{
 		"new store":                         {storeRow{}, mine, acquireStore},
 		"own store":                         {storeRow{install: "mine", beat: 9}, mine, acquireStore},
-		"released store":                    {storeRow{install: "other", released: true}, mine, acquireStore},
 		"foreign store":                     {storeRow{install: "other", beat: 4}, mine, watchBeat},
 		"silent so far":                     {storeRow{install: "other", beat: 4}, watching, watchBeat},
 		"silent all along":                  {storeRow{install: "other", beat: 4}, patient, acquireStore},
 		"beats":                             {storeRow{install: "other", beat: 5}, watching, refuseStore},
 		"beats at the last moment":          {storeRow{install: "other", beat: 5}, patient, refuseStore},
 		"a third install came":              {storeRow{install: "third", beat: 4}, watching, refuseStore},
-		"released while watched":            {storeRow{install: "other", beat: 5, released: true}, watching, acquireStore},
 		"a sibling took it while we looked": {storeRow{install: "mine", beat: 5}, watching, acquireStore},
 	} {
 		if got := decideAcquire(c.row, c.by); got != c.want {

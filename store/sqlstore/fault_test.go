@@ -154,7 +154,6 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term
 		_, err := s.Summarize(ctx, "apps/main", period, period, 1)
 		return err
 	},
-	"Release": func(ctx context.Context, s *Store, term store.Term) error { return s.Release(ctx, term) },
 }
 
 // TestFaultAtEveryCallSite fails each operation at its first, second, ... call to the database, until one attempt

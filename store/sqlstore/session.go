@@ -184,16 +184,15 @@ type storeRow struct {
 	term     store.Term
 	install  string
 	beat     int64
-	released bool
 	position store.Position
 }
 
 func readStoreRow(ctx context.Context, on session, forUpdate string) (storeRow, error) {
 	var row storeRow
 	found, err := on.row(ctx, []any{
-		&row.term.StoreID, &row.term.Epoch, &row.install, &row.beat, &row.released,
+		&row.term.StoreID, &row.term.Epoch, &row.install, &row.beat,
 		&row.position.Revision, &row.position.Tag,
-	}, `SELECT store_id, epoch, install, install_beat, install_released, revision, tag FROM store WHERE id = 1`+forUpdate)
+	}, `SELECT store_id, epoch, install, install_beat, revision, tag FROM store WHERE id = 1`+forUpdate)
 	if err == nil && !found {
 		err = store.ErrSchema
 	}

@@ -17,11 +17,11 @@ const (
 // candidate is an install that wants the store, and what it saw of the one that has it.
 type candidate struct {
 	install string
-	// watched tells that the foreign install was seen before, with this beat.
+	// watched reports whether the foreign install was seen before, with this beat.
 	watched        bool
 	foreignInstall string
 	foreignBeat    int64
-	// patient tells that the patience is over.
+	// patient reports whether the patience is over.
 	patient bool
 }
 
@@ -34,10 +34,12 @@ const (
 	refuseStore
 )
 
-// decideAcquire says whether a store may be acquired, from its row now and what the candidate saw before.
+// decideAcquire returns what the candidate does next, from the row of the store now and what the candidate saw before.
+// A leader that ends leaves its mark: another replica of its install follows within seconds, and the mark keeps the store
+// for that replica.
 func decideAcquire(row storeRow, c candidate) acquiring {
 	switch {
-	case row.install == "" || row.install == c.install || row.released:
+	case row.install == "" || row.install == c.install:
 		return acquireStore
 	case c.watched && (row.install != c.foreignInstall || row.beat != c.foreignBeat):
 		return refuseStore
@@ -97,7 +99,7 @@ func (s *Store) tryAcquire(ctx context.Context, c candidate) (term store.Term, s
 		// Microseconds of today are above every epoch before a backup that was restored since: an epoch is never
 		// handed out twice, and a leader from the lost history stays fenced.
 		term = store.Term{StoreID: row.term.StoreID, Epoch: max(row.term.Epoch+1, s.clock().UnixMicro())}
-		_, err := tx.exec(ctx, `UPDATE store SET epoch = ?, install = ?, install_beat = ?, install_released = 0 WHERE id = 1`,
+		_, err := tx.exec(ctx, `UPDATE store SET epoch = ?, install = ?, install_beat = ? WHERE id = 1`,
 			term.Epoch, c.install, row.beat+1)
 		return true, err
 	})
@@ -121,21 +123,6 @@ func (s *Store) Heartbeat(ctx context.Context, term store.Term) error {
 	})
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
-	}
-	return nil
-}
-
-// Release marks the install as gone; under a fenced term it does nothing.
-func (s *Store) Release(ctx context.Context, term store.Term) error {
-	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
-		if row.term != term || row.released {
-			return false, nil
-		}
-		_, err := tx.exec(ctx, `UPDATE store SET install_released = 1 WHERE id = 1`)
-		return true, err
-	})
-	if err != nil {
-		return fmt.Errorf("release the store: %w", err)
 	}
 	return nil
 }

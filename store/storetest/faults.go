@@ -39,7 +39,6 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 		"Delete":      s.Delete(ctx, term, owner("a", "u1")),
 		"Retain":      s.Retain(ctx, term, owner("a", "u1")),
 		"Beat":        s.Heartbeat(ctx, term),
-		"Release":     s.Release(ctx, term),
 		"Prune":       s.Prune(ctx, term, 0),
 		"Migrate":     s.Migrate(ctx),
 		"CheckSchema": s.CheckSchema(ctx),

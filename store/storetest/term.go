@@ -39,28 +39,6 @@ var termStories = []story{
 		e.fails(e.store.Heartbeat(e.ctx, e.term), store.ErrFenced)
 		e.ok(e.store.Heartbeat(e.ctx, term))
 	}},
-	{name: "a released store is taken at once", run: func(e *env) {
-		e.begin()
-		e.ok(e.store.Release(e.ctx, e.term))
-		began := time.Now()
-		term, err := e.store.Acquire(e.ctx, "foreign", patience)
-		e.ok(err)
-		e.Expect(time.Since(began)).To(gomega.BeNumerically("<", patience))
-		e.fails(e.store.Heartbeat(e.ctx, e.term), store.ErrFenced)
-
-		e.ok(e.store.Release(e.ctx, e.term))
-		e.ok(e.store.Heartbeat(e.ctx, term))
-	}},
-	{name: "a fenced release leaves the next term's mark", run: func(e *env) {
-		e.begin()
-		old := e.term
-		e.term = e.acquire(e.store, "install")
-		e.ok(e.store.Release(e.ctx, old))
-		stop := beating(e)
-		_, err := e.store.Acquire(e.ctx, "foreign", patience)
-		stop()
-		e.fails(err, store.ErrForeignInstall)
-	}},
 	{name: "a take by the same install counts as its beat", pair: true, run: func(e *env) {
 		e.begin()
 		other := e.suite.second(e.t, e.store)
@@ -97,8 +75,6 @@ var termStories = []story{
 			return install
 		}
 		e.Expect(installed()).To(gomega.Equal("install"))
-		e.ok(e.store.Release(e.ctx, e.term))
-		e.Expect(installed()).To(gomega.Equal("install"), "it may come back")
 		e.acquire(e.store, "foreign")
 		e.Expect(installed()).To(gomega.Equal("foreign"))
 	}},

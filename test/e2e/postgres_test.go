@@ -368,14 +368,22 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(raw)).To(ContainSubstring("belongs to another live install"))
 		Expect(process.Tail(stranger.LogPath, 100)).To(ContainSubstring("give each cluster a store of its own"))
+
+		By("ending the leader while the other cluster tries to acquire the store")
+		ended := currentLeader()
+		expectOrderlyEnd(ended)
+		forget(ended)
+		Expect(currentLeader()).NotTo(Equal(ended))
+		Expect(setLimit(ctx, name(2), 5000)).To(Succeed())
+		before[name(2)] = 5000
+		Eventually(func() (map[string]int64, error) { return db.limits(ctx, namespace) }).WithTimeout(time.Minute).Should(Equal(before))
+		Expect(other.Condition(ctx, deployment, v1alpha1.ConditionReady)).To(Equal("False/" + v1alpha1.ReasonStoreUnavailable))
 		expectOrderlyEnd(stranger)
 
 		documents, _, err := db.st.Load(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(documents).NotTo(ContainElement(HaveField("Name", "intruder")))
-		Expect(setLimit(ctx, name(2), 5000)).To(Succeed())
-		before[name(2)] = 5000
-		Eventually(func() (map[string]int64, error) { return db.limits(ctx, namespace) }).Should(Equal(before))
+		startOperator(ctx)
 	})
 
 	It("tells no secret, also when the password is refused", func(ctx context.Context) {

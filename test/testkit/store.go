@@ -318,15 +318,6 @@ func (s *Interruptible) VerifySeals(ctx context.Context, deployment string, from
 	return engine.VerifySeals(ctx, deployment, from, limit)
 }
 
-// Release implements store.Terms.
-func (s *Interruptible) Release(ctx context.Context, term store.Term) error {
-	engine, err := s.reach()
-	if err != nil {
-		return err
-	}
-	return engine.Release(ctx, term)
-}
-
 // Prune implements store.Terms.
 func (s *Interruptible) Prune(ctx context.Context, term store.Term, age time.Duration) error {
 	engine, err := s.reach()
