@@ -80,7 +80,7 @@ func (w *replicas) ask(server int, credential, method, path, body string) (int, 
 	return answer.Code, answer.Body.String()
 }
 
-// accepts tells whether a replica accepts a key.
+// accepts reports whether a replica accepts a key.
 func (w *replicas) accepts(server int, key string) bool {
 	status, body := w.ask(server, key, "GET", "/api-auth/apps", "")
 	if status != http.StatusOK && status != http.StatusUnauthorized {

@@ -234,7 +234,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready tells whether the configuration was loaded once. It stays true when the store goes away later.
+// Ready reports whether the configuration was loaded once. It stays true when the store goes away later.
 func (s *Server) Ready() bool {
 	select {
 	case <-s.follower.Loaded():

@@ -61,13 +61,13 @@ func WithAnswer(look func(*http.Response)) Option {
 	return func(c *transport.Config) { c.OnAnswer = look }
 }
 
-// IsStatus tells whether an error is an answer with an HTTP status, such as http.StatusNotFound.
+// IsStatus reports whether an error is an answer with an HTTP status, such as http.StatusNotFound.
 func IsStatus(err error, status int) bool {
 	refused := (*Error)(nil)
 	return errors.As(err, &refused) && refused.Status == status
 }
 
-// IsCode tells whether an error is an answer with a code of the end-user listener, such as INVALID_CODE.
+// IsCode reports whether an error is an answer with a code of the end-user listener, such as INVALID_CODE.
 func IsCode(err error, code string) bool {
 	refused := (*Error)(nil)
 	return errors.As(err, &refused) && refused.Code == code

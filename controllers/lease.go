@@ -49,7 +49,7 @@ func (l *renewedLock) note(record resourcelock.LeaderElectionRecord, err error) 
 	return err
 }
 
-// lost tells that the lease was held once and could not be renewed in time.
+// lost reports that the lease was held once and could not be renewed in time.
 func (l *renewedLock) lost() bool {
 	last := l.last.Load()
 	return last != 0 && l.clock().Sub(time.Unix(0, last)) >= renewDeadline

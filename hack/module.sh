@@ -16,7 +16,7 @@ fetch() {
 	chmod -R u+w "$4"
 }
 
-# current NAME VERSION tells whether a program is there in a version.
+# current NAME VERSION reports whether a program is there in a version.
 current() {
 	[ -x "$out/$1" ] && [ "$(cat "$out/.$1" 2>/dev/null)" = "$2" ]
 }

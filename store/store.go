@@ -72,7 +72,7 @@ type Put struct {
 type Stored struct {
 	// Document is the zero Document if there is none.
 	Document Document
-	// Found tells whether there is a document.
+	// Found reports whether there is a document.
 	Found bool
 	// Reservations are the document's reservations, sorted.
 	Reservations []string

@@ -73,7 +73,7 @@ type AIAgentSpec struct {
 	// +kubebuilder:validation:items:MaxLength=200
 	KnowledgeBases []string `json:"knowledgeBases,omitempty"`
 
-	// active says whether the agent is in use. Absent: true.
+	// active reports whether the agent is in use. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 }

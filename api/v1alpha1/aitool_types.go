@@ -63,7 +63,7 @@ type ToolParameter struct {
 	// +kubebuilder:validation:MaxLength=40
 	Type string `json:"type"`
 
-	// required says whether the parameter must be given. Absent: false.
+	// required reports whether the parameter must be given. Absent: false.
 	// +optional
 	Required *bool `json:"required,omitempty"`
 }
@@ -101,7 +101,7 @@ type SchemaField struct {
 	// +required
 	FieldType FieldType `json:"fieldType"`
 
-	// required says whether the field must be given. Absent: false.
+	// required reports whether the field must be given. Absent: false.
 	// +optional
 	Required *bool `json:"required,omitempty"`
 
@@ -207,7 +207,7 @@ type AIToolSpec struct {
 	// +required
 	Type AIToolType `json:"type"`
 
-	// active says whether the tool is in use. Absent: true.
+	// active reports whether the tool is in use. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 

@@ -73,7 +73,7 @@ type APIAuthAppSpec struct {
 	// +optional
 	RateLimitSchemeRef *RateLimitSchemeReference `json:"rateLimitSchemeRef,omitempty"`
 
-	// selfService says whether, and which, keys of this app the deployment's users make for themselves. Absent: none.
+	// selfService reports whether, and which, keys of this app the deployment's users make for themselves. Absent: none.
 	// +optional
 	SelfService *KeySelfService `json:"selfService,omitempty"`
 }

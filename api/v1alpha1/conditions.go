@@ -5,11 +5,11 @@ package v1alpha1
 const (
 	// ConditionReady is the summary: the resource is committed to the store as declared; servers follow within 1 s.
 	ConditionReady = "Ready"
-	// ConditionAccepted says whether the resource is valid and in conflict with no other.
+	// ConditionAccepted reports whether the resource is valid and in conflict with no other.
 	ConditionAccepted = "Accepted"
-	// ConditionReferencesResolved says whether everything the resource points at exists.
+	// ConditionReferencesResolved reports whether everything the resource points at exists.
 	ConditionReferencesResolved = "ReferencesResolved"
-	// ConditionSynced says whether the store holds this generation.
+	// ConditionSynced reports whether the store holds this generation.
 	ConditionSynced = "Synced"
 	// ConditionReconciling is true while the operator waits for something that may still come: a referent, a Secret, the
 	// store.
@@ -18,7 +18,7 @@ const (
 	ConditionStalled = "Stalled"
 	// ConditionDeleting is true while a deletion waits; its message says for what.
 	ConditionDeleting = "Deleting"
-	// ConditionCredentialsReady says whether the Secrets and ConfigMaps that the resource names or generates hold what it needs.
+	// ConditionCredentialsReady reports whether the Secrets and ConfigMaps that the resource names or generates hold what it needs.
 	ConditionCredentialsReady = "CredentialsReady"
 	// ConditionFormerPeople is true while a deployment has people from before it was created: those of a former deployment of its
 	// name. It changes nothing; the annotation iam.cardea.dev/former-people-accepted takes it away.

@@ -67,7 +67,7 @@ type AnalyticsSettings struct {
 
 // PasswordSignIn rules signing in by password.
 type PasswordSignIn struct {
-	// enabled says whether end users may have a password and sign in by it. Absent: true.
+	// enabled reports whether end users may have a password and sign in by it. Absent: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
@@ -80,7 +80,7 @@ type PasswordSignIn struct {
 
 // EmailCodeSignIn rules signing in by a code that is sent by mail.
 type EmailCodeSignIn struct {
-	// enabled says whether end users may sign in by a code that is sent to their address. Absent: true.
+	// enabled reports whether end users may sign in by a code that is sent to their address. Absent: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 }
@@ -315,7 +315,7 @@ type AccentColor string
 
 // PagesSettings are about the pages that end users see, and how they look.
 type PagesSettings struct {
-	// enabled says whether Cardea serves pages to sign in, sign up, and look after one's account on the deployment's hosts; `false`: the
+	// enabled reports whether Cardea serves pages to sign in, sign up, and look after one's account on the deployment's hosts; `false`: the
 	// end-user API alone is served there. Absent: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`

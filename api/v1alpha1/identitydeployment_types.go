@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DeploymentMode says whether a deployment serves real users.
+// DeploymentMode reports whether a deployment serves real users.
 // +kubebuilder:validation:Enum=Production;Staging
 type DeploymentMode string
 
@@ -27,7 +27,7 @@ const (
 	FieldConflictsOverride FieldConflicts = "Override"
 )
 
-// ManagementWrites says whether the management API may write.
+// ManagementWrites reports whether the management API may write.
 // +kubebuilder:validation:Enum=Enabled;Disabled
 type ManagementWrites string
 
@@ -51,7 +51,7 @@ type ManagementPolicy struct {
 	// +optional
 	FieldConflicts *FieldConflicts `json:"fieldConflicts,omitempty"`
 
-	// writes says whether the management API may change anything. `Enabled`: by permission. `Disabled`: every write is
+	// writes reports whether the management API may change anything. `Enabled`: by permission. `Disabled`: every write is
 	// 403, so that Git alone decides. Absent: Enabled.
 	// +optional
 	Writes *ManagementWrites `json:"writes,omitempty"`
@@ -214,7 +214,7 @@ type IdentityDeploymentSpec struct {
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
-	// mode says whether the deployment serves real users. `Production`: it does. `Staging`: for trying things out; it
+	// mode reports whether the deployment serves real users. `Production`: it does. `Staging`: for trying things out; it
 	// may claim localhost and *.localhost, write messages to the log, and send them over http. Absent: Production.
 	// +optional
 	Mode *DeploymentMode `json:"mode,omitempty"`

@@ -72,7 +72,7 @@ type OAuthAppSpec struct {
 	// +optional
 	IDTokenSigningAlg *TokenSigningAlg `json:"idTokenSigningAlg,omitempty"`
 
-	// active says whether the app is in use. Absent: true.
+	// active reports whether the app is in use. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 }

@@ -36,7 +36,7 @@ const (
 	ClientAuthenticationNone          ClientAuthentication = "None"
 )
 
-// Consent says whether people are asked before a client gets a token of theirs.
+// Consent reports whether people are asked before a client gets a token of theirs.
 // +kubebuilder:validation:Enum=Required;Skip
 type Consent string
 
@@ -280,7 +280,7 @@ type OAuthClientSpec struct {
 	// +optional
 	TOSURI *URL `json:"tosURI,omitempty"`
 
-	// active says whether the client is in use. Absent: true.
+	// active reports whether the client is in use. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 

@@ -212,7 +212,7 @@ func appKeys(c *call, slug string) []client.ObjectKey {
 	return keys
 }
 
-// isAuthApp tells whether a live resource is the app of a slug in the caller's deployment.
+// isAuthApp reports whether a live resource is the app of a slug in the caller's deployment.
 func isAuthApp(obj *v1alpha1.APIAuthApp, c *call, slug string) bool {
 	return obj.Spec.DeploymentRef.Name == c.principal.Deployment.Name && string(obj.Spec.Slug) == slug
 }

@@ -130,7 +130,7 @@ func place[T any, P resource[T]](ctx context.Context, w *writer, n creation[P]) 
 	return apierror.New(http.StatusConflict, "no free resource name was found: try again")
 }
 
-// leaves waits until a resource that is being deleted is gone, and tells whether it is.
+// leaves waits until a resource that is being deleted is gone, and reports whether it is.
 func leaves[T any, P resource[T]](ctx context.Context, w *writer, leaving P) bool {
 	err := wait.PollUntilContextTimeout(ctx, gonePoll, syncPatience, true, func(ctx context.Context) (bool, error) {
 		now := P(new(T))

@@ -52,7 +52,7 @@ func (p *peopleRequest) readKeyUpdate(o *body.Object, app *snapshot.App) (sent k
 	return sent
 }
 
-// apply changes a key, and tells whether it did.
+// apply changes a key, and reports whether it did.
 func (s *keyUpdate) apply(k *people.APIKey) bool {
 	before := *k
 	if s.name != nil {

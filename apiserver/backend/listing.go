@@ -32,7 +32,7 @@ func (l *listing) integer(member string, n int64) {
 	*l.out = strconv.AppendInt(append(*l.out, member...), n, 10)
 }
 
-// add takes the next object, and tells whether more are wanted.
+// add takes the next object, and reports whether more are wanted.
 func (l *listing) add(render func([]byte) []byte) bool {
 	l.seen++
 	if l.seen <= l.offset || l.listed >= l.limit {

@@ -66,7 +66,7 @@ type owner struct {
 	fields  *fieldpath.Set
 }
 
-// owns tells whether the manager declares a field of spec or anything below it.
+// owns reports whether the manager declares a field of spec or anything below it.
 func (o owner) owns(path string) bool {
 	at := fieldpath.MakePathOrDie("spec", path)
 	if o.fields.Has(at) {

@@ -61,7 +61,7 @@ func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call)
 // tenant is the "namespace/name" of the credential's deployment.
 func (c *call) tenant() string { return c.principal.Deployment.Deployment }
 
-// overrides tells whether management writes take over fields that other managers declare.
+// overrides reports whether management writes take over fields that other managers declare.
 func (c *call) overrides() bool {
 	return c.principal.Settings.FieldConflicts == string(v1alpha1.FieldConflictsOverride)
 }

@@ -89,7 +89,7 @@ func (q *query) page() (limit, offset int) {
 	return limit, offset
 }
 
-// has tells whether a parameter was sent.
+// has reports whether a parameter was sent.
 func (q *query) has(name string) bool { return len(q.values[name]) > 0 }
 
 // err returns a 400 with every fault.

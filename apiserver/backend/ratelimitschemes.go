@@ -175,7 +175,7 @@ func typed[T ~string](text *string) *T {
 type schemeUpdate struct {
 	name        *v1alpha1.DisplayName
 	description *v1alpha1.Description
-	// clear tells that description was sent as null.
+	// clear reports that description was sent as null.
 	clear bool
 	rules []scheme.Rule
 }
@@ -279,7 +279,7 @@ func schemeKeys(c *call, slug string) []client.ObjectKey {
 	return keys
 }
 
-// isScheme tells whether a live resource is the scheme of a slug in the caller's deployment.
+// isScheme reports whether a live resource is the scheme of a slug in the caller's deployment.
 func isScheme(obj *v1alpha1.RateLimitScheme, c *call, slug string) bool {
 	return obj.Spec.DeploymentRef.Name == c.principal.Deployment.Name && string(obj.Spec.Slug) == slug
 }

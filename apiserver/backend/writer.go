@@ -50,7 +50,7 @@ type edit[P any] struct {
 	kind string
 	// keys are where the resource may be, the likeliest first.
 	keys []client.ObjectKey
-	// override tells that fields which other managers declare are changed as well.
+	// override reports that fields which other managers declare are changed as well.
 	override bool
 	// plan returns the changes that a live resource still needs, or why there is nothing to change here. errElsewhere means that
 	// it is not the resource that is meant.
@@ -127,7 +127,7 @@ func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.Obje
 	return nil, false, apierror.New(http.StatusConflict, "others changed the resource %d times meanwhile: read it and try again", patchAttempts)
 }
 
-// paused waits, and tells whether there is still time.
+// paused waits, and reports whether there is still time.
 func paused(ctx context.Context, length time.Duration) bool {
 	timer := time.NewTimer(length)
 	defer timer.Stop()

@@ -33,7 +33,7 @@ func (p Proxies) trusts(address netip.Addr) bool {
 	return false
 }
 
-// TrustPeer tells whether the peer's word about the client is taken.
+// TrustPeer reports whether the peer's word about the client is taken.
 func (p Proxies) TrustPeer(r *http.Request) bool {
 	if len(p) == 0 {
 		return false
@@ -42,7 +42,7 @@ func (p Proxies) TrustPeer(r *http.Request) bool {
 	return err == nil && p.Trust(peer.Addr())
 }
 
-// Trust tells whether a peer's word about the client is taken.
+// Trust reports whether a peer's word about the client is taken.
 func (p Proxies) Trust(peer netip.Addr) bool { return p.trusts(peer.Unmap().WithZone("")) }
 
 // Peer returns the address of a request's peer, the zero Addr if it is unknown.

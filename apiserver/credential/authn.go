@@ -25,7 +25,7 @@ type Principal struct {
 	App      *snapshot.Entry
 	Declared *snapshot.Key
 	Given    *keycache.Key
-	// Bound tells that the key acts for a person, an organization or a workspace: it manages nothing.
+	// Bound reports that the key acts for a person, an organization or a workspace: it manages nothing.
 	Bound bool
 	// Subject is a token's, "" for a key.
 	Subject string
@@ -37,10 +37,10 @@ type Principal struct {
 	grant keycache.Grant
 }
 
-// Allows tells whether the principal may do something here: what its key grants, within its app's ceiling.
+// Allows reports whether the principal may do something here: what its key grants, within its app's ceiling.
 func (p *Principal) Allows(name string) bool { return !p.Bound && p.Grants(name) }
 
-// Grants tells whether the principal has a permission where the application asks: within its app's ceiling, and within its role
+// Grants reports whether the principal has a permission where the application asks: within its app's ceiling, and within its role
 // if it is bound.
 func (p *Principal) Grants(name string) bool {
 	if p.Given != nil {

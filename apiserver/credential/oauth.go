@@ -106,12 +106,12 @@ func heldNow(issuer *snapshot.Issuer, payload map[string]any) map[string]any {
 	return payload
 }
 
-// ofItself tells whether a token of an authorization server is a client's own: what a person lets a client do is no management.
+// ofItself reports whether a token of an authorization server is a client's own: what a person lets a client do is no management.
 func ofItself(issuer *snapshot.Issuer, subject, client string) bool {
 	return issuer.App == nil || subject == client
 }
 
-// same tells whether two are one unchanged entry of an issuer, and of the client whose tokens they are.
+// same reports whether two are one unchanged entry of an issuer, and of the client whose tokens they are.
 func same(a, b *snapshot.Issuer) bool {
 	return a == b || a.App != nil && a.App == b.App && a.Client == b.Client && a.Deployment == b.Deployment
 }

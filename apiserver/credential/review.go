@@ -143,7 +143,7 @@ func (r *Reviews) ask(ctx context.Context, deployment, token, audience string) (
 	return asked.Status.User.Username, nil
 }
 
-// plausible tells whether a token could be the Kubernetes API's: whether it has a key's id, a signature as long as its
+// plausible reports whether a token could be the Kubernetes API's: whether it has a key's id, a signature as long as its
 // algorithm's are, and an issuer that the server's own token has or had.
 func (r *Reviews) plausible(token *unverified.Token) bool {
 	if token.KeyID == "" {
@@ -230,7 +230,7 @@ func unreviewed(err error) error {
 	return apierror.Unavailable(err, "the Kubernetes API must be asked about this token and is out of reach: try again")
 }
 
-// names tells whether an expression names a subject as a quoted string.
+// names reports whether an expression names a subject as a quoted string.
 func names(expression, username string) bool {
 	return strings.Contains(expression, "'"+username+"'") || strings.Contains(expression, `"`+username+`"`)
 }

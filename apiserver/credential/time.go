@@ -24,7 +24,7 @@ func leeway(issuer *snapshot.Issuer) time.Duration {
 	return skew
 }
 
-// timely tells whether a token is alive, and does not claim to live longer than its issuer's tokens may.
+// timely reports whether a token is alive, and does not claim to live longer than its issuer's tokens may.
 func timely(issuer *snapshot.Issuer, claims *jwt.Claims, now time.Time) bool {
 	for _, date := range []*jwt.NumericDate{claims.Expiry, claims.NotBefore, claims.IssuedAt} {
 		if date != nil && (*date < 0 || *date > lastDate) {

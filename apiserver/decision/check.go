@@ -167,7 +167,7 @@ func require(o *body.Object, member string) string {
 	return text
 }
 
-// validMethod tells whether a method is a token of at most 32 capital letters and dashes: those of RFC 9110 are, and WebDAV's.
+// validMethod reports whether a method is a token of at most 32 capital letters and dashes: those of RFC 9110 are, and WebDAV's.
 func validMethod(method string) bool {
 	if method == "" || len(method) > 32 {
 		return false

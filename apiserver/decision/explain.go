@@ -128,7 +128,7 @@ func readExplain(values url.Values) (q explainQuery, err error) {
 }
 
 // keyOf finds a key of the asker's deployment, a declared one by its public id or its resource's id, one of run time by its public id or its id; and
-// tells whether it would be accepted. Its ranges of addresses are judged where an address is asked about.
+// reports whether it would be accepted. Its ranges of addresses are judged where an address is asked about.
 func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *credential.Principal, asked explainQuery) (*credential.Principal, bool, error) {
 	id := asked.keyID
 	// What was sent is not repeated: it may be a whole key.

@@ -78,7 +78,7 @@ type quick struct {
 // members are those that an object had already.
 type members uint8
 
-// first tells whether a member comes for the first time.
+// first reports whether a member comes for the first time.
 func (m *members) first(number int) bool {
 	before := *m
 	*m |= 1 << number

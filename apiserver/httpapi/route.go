@@ -43,7 +43,7 @@ func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	router.mux.ServeHTTP(w, r)
 }
 
-// routable tells whether the mux may see a request. It would clean some paths and redirect, but a redirect turns one
+// routable reports whether the mux may see a request. It would clean some paths and redirect, but a redirect turns one
 // request into two and loses the body of a write.
 func routable(r *http.Request) bool {
 	escaped := r.URL.EscapedPath()

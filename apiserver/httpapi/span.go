@@ -12,7 +12,7 @@ import (
 )
 
 // Traced begins the span of a request to a listener, and returns the request within it. Its name is the method until Observe knows the
-// route. trusted tells whether the sender's trace goes on. The caller ends the span.
+// route. trusted reports whether the sender's trace goes on. The caller ends the span.
 func Traced(tracer *tracing.Tracer, r *http.Request, listener string, trusted bool) (*http.Request, trace.Span) {
 	method := tracing.Method(r.Method)
 	ctx, options := tracing.Incoming(r.Context(), tracing.Header(r.Header), trusted)

@@ -207,7 +207,7 @@ func issuingKey(issuer string) []byte {
 	return joined(host, path)
 }
 
-// settled tells whether an app's issuer is the one that its hosts make: while a change of it is being told it is the one of before.
+// settled reports whether an app's issuer is the one that its hosts make: while a change of it is being told it is the one of before.
 func settled(app *document.OAuthApp) bool {
 	if app.FQDN != "" {
 		return app.Issuer == "https://"+app.FQDN

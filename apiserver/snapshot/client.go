@@ -33,7 +33,7 @@ func (c *Client) prepare() {
 	}
 }
 
-// May tells whether the client may use a grant type, such as ClientCredentials.
+// May reports whether the client may use a grant type, such as ClientCredentials.
 func (c *Client) May(grant string) bool { return slices.Contains(c.GrantTypes, grant) }
 
 const (

@@ -22,7 +22,7 @@ type Credential struct {
 	allowed     []netip.Prefix
 }
 
-// AllowsFrom tells whether the key is accepted from an address. No list allows any.
+// AllowsFrom reports whether the key is accepted from an address. No list allows any.
 func (c Credential) AllowsFrom(address netip.Addr) bool {
 	address = address.Unmap()
 	return len(c.allowed) == 0 || slices.ContainsFunc(c.allowed, func(p netip.Prefix) bool { return p.Contains(address) })

@@ -28,7 +28,7 @@ func New(base string, options ...client.Option) (*Client, error) {
 	return &Client{t}, nil
 }
 
-// isDecision tells whether an answer of 400 or more is a decision all the same: 401 is, and with ?status=http 403 and 429 are.
+// isDecision reports whether an answer of 400 or more is a decision all the same: 401 is, and with ?status=http 403 and 429 are.
 func isDecision(path string, status int, raw []byte) bool {
 	if path != "/v1/authz/check" || status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusTooManyRequests {
 		return false

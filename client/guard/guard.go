@@ -39,7 +39,7 @@ type Identity struct {
 	ExpiresAt time.Time
 }
 
-// Can tells whether all of the permissions are granted, or are scopes of the token. Nobody can anything.
+// Can reports whether all of the permissions are granted, or are scopes of the token. Nobody can anything.
 func (i *Identity) Can(permissions ...string) bool {
 	if i == nil {
 		return false

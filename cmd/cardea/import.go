@@ -85,7 +85,7 @@ func importCommand() *cobra.Command {
 	return cmd
 }
 
-// importAll imports the files, and tells whether any line was rejected.
+// importAll imports the files, and reports whether any line was rejected.
 func importAll(cmd *cobra.Command, o importOptions, names []string) (rejected bool, err error) {
 	take := dryRun(cmd)
 	if !o.dryRun {
@@ -108,7 +108,7 @@ func importAll(cmd *cobra.Command, o importOptions, names []string) (rejected bo
 	return rejected, nil
 }
 
-// taker does with a file what the command is for, and tells whether any of its lines was rejected.
+// taker does with a file what the command is for, and reports whether any of its lines was rejected.
 type taker func(ctx context.Context, file importFile) (bool, error)
 
 // sending is the taker that sends files to the backend API.

@@ -37,7 +37,7 @@ func newBatches(from io.Reader) *batches {
 	return &batches{reader: bufio.NewReaderSize(from, maxImportLine+1)}
 }
 
-// next returns the next lines, and tells whether they are the last. The last one of a file may lack its end.
+// next returns the next lines, and reports whether they are the last. The last one of a file may lack its end.
 func (b *batches) next() (batch []byte, last bool, err error) {
 	batch = make([]byte, 0, importBatch)
 	for lines := 0; ; {

@@ -51,7 +51,7 @@ type verdict struct {
 	Reason string `json:"reason"`
 	// Missing are the permissions that the key has not.
 	Missing []string `json:"missing_permissions,omitempty"`
-	// AddressJudged tells that an address was given, so that the key's address ranges were judged.
+	// AddressJudged reports that an address was given, so that the key's address ranges were judged.
 	AddressJudged bool        `json:"address_judged"`
 	Explanation   explanation `json:"explanation"`
 }

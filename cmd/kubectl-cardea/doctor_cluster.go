@@ -92,7 +92,7 @@ const (
 type installed struct {
 	// kind is Deployment or StatefulSet, name its name.
 	kind, name string
-	// ready tells that it has a ready replica.
+	// ready reports that it has a ready replica.
 	ready    bool
 	template corev1.PodTemplateSpec
 }

@@ -76,7 +76,7 @@ func (c *credential) checkOverlap(ctx context.Context, secret string, now time.T
 	case apierrors.IsNotFound(err):
 		return nil // the operator issues it anew, and knows of no previous one
 	case apierrors.IsForbidden(err):
-		return &accessError{err: err, message: fmt.Sprintf("you may not get Secret %q in namespace %s, which tells whether the previous key is still accepted: "+
+		return &accessError{err: err, message: fmt.Sprintf("you may not get Secret %q in namespace %s, which reports whether the previous key is still accepted: "+
 			"ask for ClusterRole edit there, or add --yes if nobody uses that key any more", secret, c.obj.GetNamespace())}
 	case err != nil:
 		return c.explain(err, "get", fmt.Sprintf("Secret %q", secret), c.obj.GetNamespace())

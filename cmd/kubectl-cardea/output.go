@@ -21,7 +21,7 @@ type surroundings struct {
 	lookup   func(string) (string, bool)
 }
 
-// isTerminal tells whether a stream is one that a person looks at.
+// isTerminal reports whether a stream is one that a person looks at.
 func isTerminal(stream any) bool {
 	file, isFile := stream.(*os.File)
 	return isFile && term.IsTerminal(int(file.Fd()))

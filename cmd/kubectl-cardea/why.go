@@ -16,7 +16,7 @@ import (
 
 // diagnosis is what why prints.
 type diagnosis struct {
-	// Well tells that everything that was asked for is in force.
+	// Well reports that everything that was asked for is in force.
 	Well bool `json:"well"`
 	// Resources are those with something to say.
 	Resources []*cause.Node `json:"resources"`

@@ -41,12 +41,12 @@ func (r *reconciler) disown(ctx context.Context, s *state) error {
 	return nil
 }
 
-// reconcileRequested tells that somebody asked for a reconcile which was not reported yet.
+// reconcileRequested reports that somebody asked for a reconcile which was not reported yet.
 func reconcileRequested(obj v1alpha1.Resource) bool {
 	return obj.GetAnnotations()[v1alpha1.AnnotationReconcileRequestedAt] != obj.CommonStatus().LastHandledReconcileAt
 }
 
-// denied tells that the API server, or who judges for it, refuses the request itself: not its sender, its moment or its number.
+// denied reports that the API server, or who judges for it, refuses the request itself: not its sender, its moment or its number.
 func denied(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {

@@ -64,9 +64,9 @@ type Reference struct {
 	Name  string
 	// Protects keeps the referent from being deleted while this reference exists.
 	Protects bool
-	// Content tells that the served content, or its check, depends on the referent's spec.
+	// Content reports that the served content, or its check, depends on the referent's spec.
 	Content bool
-	// LeftOut tells that a missing referent is left out of the content instead of holding it back.
+	// LeftOut reports that a missing referent is left out of the content instead of holding it back.
 	LeftOut bool
 	// Next returns the reference of the referent that the resource depends on too. Nil: none.
 	Next func(v1alpha1.Resource) Reference

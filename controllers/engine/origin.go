@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// createdByHTTP tells that the management API created a resource, and that it alone says what its spec is: as soon as somebody
+// createdByHTTP reports that the management API created a resource, and that it alone says what its spec is: as soon as somebody
 // else declares any of the spec, the resource is declared, whatever its label says.
 func createdByHTTP(obj metav1.Object) bool {
 	return obj.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByHTTP && otherManager(obj) == ""
@@ -47,7 +47,7 @@ func otherManager(obj metav1.Object) string {
 	return ""
 }
 
-// declaresSpec tells whether a JSON object has a member with members of its own.
+// declaresSpec reports whether a JSON object has a member with members of its own.
 func declaresSpec(raw []byte, member string) bool {
 	var object map[string]json.RawMessage
 	var spec map[string]json.RawMessage

@@ -44,7 +44,7 @@ func (a *APIServer) Failed(ctx context.Context, err error) bool {
 	return true
 }
 
-// concerns tells whether an error is the API server's own. One that is just starting also refuses what it will allow.
+// concerns reports whether an error is the API server's own. One that is just starting also refuses what it will allow.
 func (a *APIServer) concerns(err error) bool {
 	if unreachable(err) {
 		return true

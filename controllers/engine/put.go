@@ -99,7 +99,7 @@ func (r *reconciler) refusedWrite(term store.Term, err error) error {
 	return &storeError{err}
 }
 
-// holds tells whether the store holds exactly this document with exactly these reservations.
+// holds reports whether the store holds exactly this document with exactly these reservations.
 func holds(stored store.Stored, doc store.Document, reservations []string) bool {
 	have := stored.Document
 	return stored.Found && !have.Retained && have.UID == doc.UID && have.Generation == doc.Generation && have.Hash == doc.Hash &&

@@ -82,7 +82,7 @@ type state struct {
 	updatedAt    time.Time
 	// retry asks for another reconcile before the resync; 0: none.
 	retry time.Duration
-	// released tells that the resource may have vanished: there is nothing left to report on.
+	// released reports that the resource may have vanished: there is nothing left to report on.
 	released bool
 	// plain is the reconcile's logger without the ids of a span.
 	plain logr.Logger

@@ -26,7 +26,7 @@ type outcome struct {
 	unresolved error
 	// leftOut is the reference that was left out, nil if none was.
 	leftOut *WaitingError
-	// synced tells that the store holds this generation of this resource.
+	// synced reports that the store holds this generation of this resource.
 	synced bool
 	// own are the kind's own conditions.
 	own []metav1.Condition

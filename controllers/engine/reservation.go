@@ -32,11 +32,11 @@ func reservationsOf(k kind, obj v1alpha1.Resource) []string {
 type competitor struct {
 	store.Owner
 	created time.Time
-	// innate tells that the reservation is the resource's by its name alone.
+	// innate reports that the reservation is the resource's by its name alone.
 	innate bool
-	// lists tells that its status lists the reservation: it had it when that was written.
+	// lists reports that its status lists the reservation: it had it when that was written.
 	lists bool
-	// yields tells that the management API created it and nobody else declares it: it yields the slug to one that is declared.
+	// yields reports that the management API created it and nobody else declares it: it yields the slug to one that is declared.
 	yields bool
 }
 
@@ -56,7 +56,7 @@ func newCompetitor(kind, key string, obj v1alpha1.Resource) competitor {
 // recordedOwner is who the store records for a reservation.
 type recordedOwner struct {
 	competitor
-	// gone tells that a live look found no such resource.
+	// gone reports that a live look found no such resource.
 	gone bool
 }
 
@@ -222,7 +222,7 @@ func (r *reconciler) competitors(ctx context.Context, key string, me competitor)
 	return competitors, nil
 }
 
-// refused tells that a resource was found unacceptable as it is declared now.
+// refused reports that a resource was found unacceptable as it is declared now.
 func refused(obj v1alpha1.Resource) bool {
 	accepted := meta.FindStatusCondition(obj.CommonStatus().Conditions, v1alpha1.ConditionAccepted)
 	return accepted != nil && accepted.Status == "False" && accepted.ObservedGeneration == obj.GetGeneration()

@@ -79,7 +79,7 @@ func (s *state) retryAfter(err error, now time.Time) time.Duration {
 	return min(max(age, time.Second), waiting.RetryAfter)
 }
 
-// unreachable tells that an error says nothing of the request: the API server did not answer, or not as itself.
+// unreachable reports that an error says nothing of the request: the API server did not answer, or not as itself.
 func unreachable(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||

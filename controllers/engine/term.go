@@ -45,9 +45,9 @@ type Term struct {
 
 // Acquired says how a store was found that was acquired.
 type Acquired struct {
-	// Again tells that this process had acquired it before: it was replaced or emptied, or another operator was between.
+	// Again reports that this process had acquired it before: it was replaced or emptied, or another operator was between.
 	Again bool
-	// Rebuilt tells that another install had it: this cluster's resources may not all have been applied yet.
+	// Rebuilt reports that another install had it: this cluster's resources may not all have been applied yet.
 	Rebuilt bool
 }
 
@@ -88,7 +88,7 @@ func (t *Term) Current(ctx context.Context) (store.Term, error) {
 	return t.current, t.err
 }
 
-// Lost tells that a write was refused with ErrFenced.
+// Lost reports that a write was refused with ErrFenced.
 func (t *Term) Lost(term store.Term) {
 	select {
 	case t.lost <- term:
@@ -96,7 +96,7 @@ func (t *Term) Lost(term store.Term) {
 	}
 }
 
-// failed tells that the store did not answer.
+// failed reports that the store did not answer.
 func (t *Term) failed() {
 	select {
 	case t.away <- struct{}{}:
@@ -175,7 +175,7 @@ func (t *Term) heartbeat(ctx context.Context, pruned *time.Time) error {
 	return t.opts.Store.Prune(ctx, t.acquired(), feedAge)
 }
 
-// emptied tells that the store answers and has no tables of ours any more.
+// emptied reports that the store answers and has no tables of ours any more.
 func (t *Term) emptied(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()

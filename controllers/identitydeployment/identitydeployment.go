@@ -198,7 +198,7 @@ func (o Options) keeper() signingkey.Keeper {
 	return signingkey.Keeper{Secrets: ownedsecret.Manager{Client: o.Client}, Keyring: o.Keyring, Clock: o.Clock, Random: o.Random}
 }
 
-// acceptsOwnSessions tells whether the tokens of the deployment's own end users are accepted by the backend API.
+// acceptsOwnSessions reports whether the tokens of the deployment's own end users are accepted by the backend API.
 func acceptsOwnSessions(d *v1alpha1.IdentityDeployment) bool {
 	return slices.ContainsFunc(d.Spec.JWTIssuers, func(issuer v1alpha1.JWTIssuer) bool { return issuer.OwnSessions != nil })
 }

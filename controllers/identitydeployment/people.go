@@ -53,7 +53,7 @@ func (p People) former(ctx context.Context, d *v1alpha1.IdentityDeployment) ([]m
 // clockSkew is how far the clocks of servers and of the API server may differ.
 const clockSkew = time.Minute
 
-// isFormer tells whether a user, by its id, is older than a deployment.
+// isFormer reports whether a user, by its id, is older than a deployment.
 func isFormer(user int64, created time.Time) bool {
 	return user != 0 && ids.CreatedAt(user).Before(created.Add(-clockSkew))
 }

@@ -158,7 +158,7 @@ func (opts Options) announce(p engine.Preparation[*v1alpha1.OAuthApp], content *
 	return max(wait, time.Second)
 }
 
-// declares tells whether a URL is one of a deployment's frontend hosts.
+// declares reports whether a URL is one of a deployment's frontend hosts.
 func declares(d *v1alpha1.IdentityDeployment, frontend string) bool {
 	at, err := url.Parse(frontend)
 	return err == nil && slices.ContainsFunc(d.Spec.FrontendHosts, func(host v1alpha1.Hostname) bool { return string(host) == at.Hostname() })

@@ -165,7 +165,7 @@ func readSecret(plain string) (apikey.Key, error) {
 	return apikey.Read(plain)
 }
 
-// hasSecret tells whether a client authenticates by a secret.
+// hasSecret reports whether a client authenticates by a secret.
 func hasSecret(o *v1alpha1.OAuthClient) bool {
 	return o.Spec.SecretTemplate != nil || o.Spec.ExistingSecretRef != nil
 }

@@ -56,7 +56,7 @@ func (m markers) all(name string) []string {
 	return values
 }
 
-// validates tells whether the markers hold a rule of controller-gen's.
+// validates reports whether the markers hold a rule of controller-gen's.
 func (m markers) validates(rule string) bool { return m.has("kubebuilder:validation:" + rule) }
 
 // items returns the markers that speak of a list's elements.

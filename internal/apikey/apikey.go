@@ -103,7 +103,7 @@ func Read(s string) (Key, error) {
 	return Foreign(s)
 }
 
-// IsForeign tells whether the key is of another form than ours.
+// IsForeign reports whether the key is of another form than ours.
 func (k Key) IsForeign() bool { return k.foreign }
 
 // Plain returns the key itself. It belongs in the target Secret and in the Authorization header, nowhere else.
@@ -221,7 +221,7 @@ func validPrefix(s string) bool {
 	return word
 }
 
-// IsID tells whether a text has the form of a public id.
+// IsID reports whether a text has the form of a public id.
 func IsID(s string) bool {
 	for i := range len(s) {
 		if !isBase62(s[i]) {

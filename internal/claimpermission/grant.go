@@ -117,7 +117,7 @@ func (e *Expression) Permissions(claims map[string]any) ([]string, error) {
 	return native.([]string), nil
 }
 
-// short tells whether every string of a JSON value, member names included, keeps the bound.
+// short reports whether every string of a JSON value, member names included, keeps the bound.
 func short(value any) bool {
 	switch value := value.(type) {
 	case string:

@@ -161,7 +161,7 @@ type Webhook struct {
 
 // Pages say what end users see in a browser. What is "" is not declared.
 type Pages struct {
-	// Disabled tells that Cardea serves no pages.
+	// Disabled reports that Cardea serves no pages.
 	Disabled bool `json:"disabled,omitempty"`
 	// URL is where the tenant's own pages are, without a slash at its end.
 	URL     string `json:"url,omitempty"`

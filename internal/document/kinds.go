@@ -60,7 +60,7 @@ type AITool struct {
 type ToolHeader struct {
 	Name  string `json:"name"`
 	Value string `json:"value,omitempty"`
-	// Secret tells that the value comes from a Secret.
+	// Secret reports that the value comes from a Secret.
 	Secret bool `json:"secret,omitempty"`
 }
 

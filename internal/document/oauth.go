@@ -68,9 +68,9 @@ type OAuthClient struct {
 	Scopes *[]string `json:"scopes,omitempty"`
 	// Resources are those it may ask tokens for; nil: all of the app.
 	Resources *[]string `json:"resources,omitempty"`
-	// SkipsConsent tells that people are not asked.
+	// SkipsConsent reports that people are not asked.
 	SkipsConsent bool `json:"skips_consent,omitempty"`
-	// OpaqueTokens tells that access tokens are no JWTs.
+	// OpaqueTokens reports that access tokens are no JWTs.
 	OpaqueTokens         bool     `json:"opaque_tokens,omitempty"`
 	AccessTokenSeconds   int64    `json:"access_token_seconds"`
 	RefreshTokenSeconds  int64    `json:"refresh_token_seconds"`

@@ -20,7 +20,7 @@ func NewSet(names []string) Set {
 	return set
 }
 
-// Allows tells whether the set grants a permission.
+// Allows reports whether the set grants a permission.
 func (s Set) Allows(name string) bool {
 	if s.all {
 		return true

@@ -72,18 +72,18 @@ func Owned(uri string) bool {
 	return strings.Contains(scheme, ".")
 }
 
-// proper tells whether a web URL names a host, in lower case and as names are resolved (Punycode, not what it stands for: people are shown the host,
+// proper reports whether a web URL names a host, in lower case and as names are resolved (Punycode, not what it stands for: people are shown the host,
 // and letters of several scripts look alike), and nobody's name or password.
 func proper(u *url.URL) bool {
 	return u.Opaque == "" && u.Hostname() != "" && u.User == nil && u.Host == strings.ToLower(u.Host) && isASCII(u.Host) && !strings.HasSuffix(u.Host, ":")
 }
 
-// isASCII tells whether a text has no other letters: url.Parse decodes those of a host.
+// isASCII reports whether a text has no other letters: url.Parse decodes those of a host.
 func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
-// Fits tells whether a client that registered a URI may be answered at another: the same, character by character, but that the port of the
+// Fits reports whether a client that registered a URI may be answered at another: the same, character by character, but that the port of the
 // machine that the browser runs on may be any (RFC 8252 7.3).
 func Fits(registered, asked string) bool {
 	if registered == asked {

@@ -20,7 +20,7 @@ func Slug(kind, deployment, slug string) string {
 	return "slug/" + kind + "/" + deployment + "/" + slug
 }
 
-// IsSlug tells whether a key reserves a slug.
+// IsSlug reports whether a key reserves a slug.
 func IsSlug(key string) bool { return strings.HasPrefix(key, "slug/") }
 
 // Host reserves a host name, unique in the install.
@@ -40,7 +40,7 @@ func AdoptedSecret(namespace, name, key string) string {
 // OwnAudience is the audience of a deployment's own tokens.
 func OwnAudience(namespace, name string) string { return AudiencePrefix + namespace + ":" + name }
 
-// Innate tells whether a key belongs to a resource by its kind, namespace and name alone: the id that derives from them, and
+// Innate reports whether a key belongs to a resource by its kind, namespace and name alone: the id that derives from them, and
 // the audience that is made of them. Nobody else keeps it from its resource.
 func Innate(key, kind, namespace, name string) bool {
 	return key == ID(kind, ids.Derive(kind, namespace, name)) ||

@@ -76,7 +76,7 @@ func Effective(rules []Rule) []Rule {
 	return out
 }
 
-// EqualEffective tells whether two lists of rules mean the same, in the same order.
+// EqualEffective reports whether two lists of rules mean the same, in the same order.
 func EqualEffective(a, b []Rule) bool {
 	return slices.EqualFunc(a, b, func(x, y Rule) bool {
 		x, y = x.Effective(), y.Effective()
@@ -160,6 +160,6 @@ func (r Rule) Validate() []Fault {
 // path, so nothing else could ever match.
 var endpointForm = regexp.MustCompile(`^((GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT) )?(\*|/([!-"$-)+-.0->@-~]+/)*([!-"$-)+-.0->@-~]+|\*)?)$`)
 
-// ValidEndpoint tells whether s is an endpoint pattern: `*`, an exact path, or a prefix ending in `/*`, each optionally
+// ValidEndpoint reports whether s is an endpoint pattern: `*`, an exact path, or a prefix ending in `/*`, each optionally
 // after a method and one blank.
 func ValidEndpoint(s string) bool { return len(s) <= MaxEndpointLength && endpointForm.MatchString(s) }

@@ -99,7 +99,7 @@ func newRootKey(root []byte) (rootKey, error) {
 	return rootKey{id: hex.EncodeToString(id), siv: siv, gcm: gcm, derive: subkeys}, err
 }
 
-// Empty tells that the ring has no key.
+// Empty reports that the ring has no key.
 func (r *Keyring) Empty() bool { return r == nil || len(r.keys) == 0 }
 
 // Subkeys returns the keys for a purpose, one of each root key (HKDF-SHA-256, RFC 5869), the current one first: none on an empty

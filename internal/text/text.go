@@ -54,7 +54,7 @@ func check(s string, limit int, lineBreaks bool) error {
 	return nil
 }
 
-// Forbidden tells whether a character is refused everywhere: control characters, bidirectional controls, and the
+// Forbidden reports whether a character is refused everywhere: control characters, bidirectional controls, and the
 // invisible U+200B, U+2060 and U+FEFF. Joiners (U+200C, U+200D) are fine: scripts and emoji need them.
 func Forbidden(r rune) bool {
 	switch {

@@ -49,7 +49,7 @@ type Tracer struct{ tracer trace.Tracer }
 // New returns a Tracer over a provider.
 func New(provider trace.TracerProvider) *Tracer { return &Tracer{provider.Tracer(scope)} }
 
-// On tells whether there may be spans.
+// On reports whether there may be spans.
 func (t *Tracer) On() bool { return t != nil }
 
 // Begin begins a span that may be the first of a trace: what comes from outside, or by itself. It belongs to the span in ctx, if there is

@@ -31,7 +31,7 @@ func (l LocalFrontend) URL(d *v1alpha1.IdentityDeployment) string {
 	return l.Scheme + "://" + host
 }
 
-// Staging tells whether a deployment is for trying things out.
+// Staging reports whether a deployment is for trying things out.
 func Staging(d *v1alpha1.IdentityDeployment) bool {
 	return ptr.Deref(d.Spec.Mode, v1alpha1.DeploymentModeProduction) == v1alpha1.DeploymentModeStaging
 }

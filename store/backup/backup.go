@@ -240,7 +240,7 @@ func readManifest(archive *tar.Reader) (m Manifest, err error) {
 	return m, nil
 }
 
-// fits tells whether a backup can be restored into the store at a URL, by this binary with these root keys.
+// fits reports whether a backup can be restored into the store at a URL, by this binary with these root keys.
 func (m Manifest) fits(store string, ring *seal.Keyring) error {
 	if sqlstore.Engine(store) != m.Engine {
 		return fmt.Errorf("%w: it is of %s: give a URL of a store of %[2]s", ErrEngine, m.Engine)

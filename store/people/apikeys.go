@@ -50,7 +50,7 @@ func (k APIKey) EndsAt() time.Time {
 	return k.ExpiresAt
 }
 
-// Active tells whether the key is accepted at a time, whatever its app and its owner are.
+// Active reports whether the key is accepted at a time, whatever its app and its owner are.
 func (k APIKey) Active(now time.Time) bool {
 	ends := k.EndsAt()
 	return k.RevokedAt.IsZero() && (ends.IsZero() || now.Before(ends))
@@ -103,7 +103,7 @@ type APIKeys interface {
 	ListAPIKeys(filter APIKeyFilter, limit int) ([]APIKey, error)
 	// UpdateAPIKey writes name, permissions, metadata, scheme, when it expires, retires and was updated, and its revocation.
 	UpdateAPIKey(APIKey) error
-	// DeleteAPIKey tells whether there was one.
+	// DeleteAPIKey reports whether there was one.
 	DeleteAPIKey(id int64) (bool, error)
 }
 
@@ -130,7 +130,7 @@ type KeyChanges struct {
 	// Digests are those of the keys that changed, in the order of the commits; all is set where any key may have.
 	Digests []apikey.Digest
 	All     bool
-	// Imported tells whether the install has, or had, imported keys: before, what has not the form of a key is none.
+	// Imported reports whether the install has, or had, imported keys: before, what has not the form of a key is none.
 	Imported bool
 }
 

@@ -53,6 +53,6 @@ type Imports interface {
 	ImportedAs(kind string, externalIDs []string) (map[string]int64, error)
 	// RecordImported remembers them. ErrDuplicate: another line became a row under the same external id.
 	RecordImported([]ImportedRow) error
-	// DigestTaken tells whether any deployment has a key of a digest.
+	// DigestTaken reports whether any deployment has a key of a digest.
 	DigestTaken(digest apikey.Digest) (bool, error)
 }

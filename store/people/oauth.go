@@ -8,7 +8,7 @@ type OAuth interface {
 	// InsertAuthorizationRequest stores a request. Beyond the bounds older requests are deleted.
 	InsertAuthorizationRequest(request AuthorizationRequest, bounds WaitingBounds) error
 	AuthorizationRequest(hash []byte) (AuthorizationRequest, bool, error)
-	// DeleteAuthorizationRequest tells whether this call did.
+	// DeleteAuthorizationRequest reports whether this call did.
 	DeleteAuthorizationRequest(hash []byte) (bool, error)
 
 	// PutGrant writes a grant. What a person granted a client before, in the same organization and workspace, it takes the place of, with its
@@ -19,7 +19,7 @@ type OAuth interface {
 	GrantsOf(user int64) ([]Grant, error)
 	// ListGrants returns up to limit of those that fit, the newest first.
 	ListGrants(filter GrantFilter, limit int) ([]Grant, error)
-	// DeleteGrant ends a grant with all that lives on it, and tells whether there was one.
+	// DeleteGrant ends a grant with all that lives on it, and reports whether there was one.
 	DeleteGrant(id int64) (bool, error)
 
 	// InsertTokenFamily keeps at most so many of a grant: that which was used longest ago gives way, with its tokens.
@@ -28,7 +28,7 @@ type OAuth interface {
 	LockTokenFamily(id int64) (TokenFamily, bool, error)
 	// UpdateTokenFamily writes the scopes, when it was used last, and when it ends.
 	UpdateTokenFamily(TokenFamily) error
-	// EndTokenFamily deletes a family with its tokens, and tells whether there was one.
+	// EndTokenFamily deletes a family with its tokens, and reports whether there was one.
 	EndTokenFamily(id int64) (bool, error)
 	// EndOfflineFamilies deletes a user's families that outlive their sign-ins and were made at a time or later, with their tokens, and
 	// returns how many.
@@ -36,7 +36,7 @@ type OAuth interface {
 
 	InsertAuthorizationCode(AuthorizationCode) error
 	AuthorizationCode(hash []byte) (AuthorizationCode, bool, error)
-	// RedeemAuthorizationCode uses up a code that is good at a time, and tells whether this call did.
+	// RedeemAuthorizationCode uses up a code that is good at a time, and reports whether this call did.
 	RedeemAuthorizationCode(hash []byte, now time.Time) (bool, error)
 
 	InsertRefreshToken(RefreshToken) error
@@ -69,7 +69,7 @@ type OAuth interface {
 	UpdateOAuthClient(OAuthClient) error
 	// RenewOAuthClient lets a client that was never used count as made at a time, by a network.
 	RenewOAuthClient(app int64, client, network string, now time.Time) error
-	// DeleteOAuthClient deletes a client, and tells whether there was one. All that people granted it till now is over at once; Purge takes
+	// DeleteOAuthClient deletes a client, and reports whether there was one. All that people granted it till now is over at once; Purge takes
 	// the rows.
 	DeleteOAuthClient(app int64, client string, now time.Time) (bool, error)
 	// UnusedOAuthClients counts the clients of an app that no backend made and that were never used, of a network or ("") of all, and returns the
@@ -98,7 +98,7 @@ type AuthorizationRequest struct {
 	Client string
 	// Parameters are the request's, as JSON.
 	Parameters string
-	// Pushed tells that the client pushed it itself (RFC 9126).
+	// Pushed reports that the client pushed it itself (RFC 9126).
 	Pushed bool
 	// Network is the client address or the pushing client that the request is counted for, and NetworkBlock the network around it.
 	Network, NetworkBlock string
@@ -139,7 +139,7 @@ type TokenFamily struct {
 	// Nonce, Method and AuthenticatedAt are what ID tokens say.
 	Nonce, Method   string
 	AuthenticatedAt time.Time
-	// Offline tells that it outlives the sign-in, and Backchannel that the client is told of the sign-in's end.
+	// Offline reports that it outlives the sign-in, and Backchannel that the client is told of the sign-in's end.
 	Offline, Backchannel bool
 	CreatedAt, UsedAt    time.Time
 	// ExpiresAt is the absolute bound of all its tokens.
@@ -218,7 +218,7 @@ type OAuthClient struct {
 	Fingerprint []byte
 	// Manager is the hash of what manages it, nil where nobody does.
 	Manager []byte
-	// ByBackend tells that a backend made it, which vouches for it: it is kept though nobody uses it.
+	// ByBackend reports that a backend made it, which vouches for it: it is kept though nobody uses it.
 	ByBackend bool
 	// Network is the network (IPv4 /24, IPv6 /48) that registered the client, and once it was used that of the first grant; "" where that is not
 	// known, and of a backend's.

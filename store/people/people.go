@@ -50,7 +50,7 @@ type Messages interface {
 	// lease ends. A lease that ended is taken again.
 	LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, claim Claim) ([]Message, error)
 	// AckMessage ends the caller's lease: the message gets its end state and loses its body, or is due again at NextAt. It
-	// tells whether the lease was still the caller's.
+	// reports whether the lease was still the caller's.
 	AckMessage(ctx context.Context, m Message, to Outcome) (bool, error)
 }
 
@@ -121,7 +121,7 @@ type Users interface {
 	// Credential returns a user's secret of a kind; of a password, its encoded hash.
 	Credential(user int64, kind string) (string, bool, error)
 	PutCredential(user int64, kind, secret string, now time.Time) error
-	// DeleteCredential tells whether there was one.
+	// DeleteCredential reports whether there was one.
 	DeleteCredential(user int64, kind string) (bool, error)
 }
 
@@ -196,7 +196,7 @@ type Attempts interface {
 	Attempt(id int64) (Attempt, bool, error)
 	// AttemptsOf returns a session's attempts that are neither completed nor expired, the oldest first.
 	AttemptsOf(session int64, now time.Time) ([]Attempt, error)
-	// CompleteAttempt marks an attempt as completed, and tells whether this call did.
+	// CompleteAttempt marks an attempt as completed, and reports whether this call did.
 	CompleteAttempt(id int64) (bool, error)
 	// ProveAttempt notes that an attempt's code was right, of one that goes on then.
 	ProveAttempt(id int64, now time.Time) error
@@ -211,9 +211,9 @@ type Challenges interface {
 	// LiveChallenge returns the newest challenge of a purpose and subject that was neither replaced nor consumed. It may have
 	// expired.
 	LiveChallenge(purpose string, subject int64) (Challenge, bool, error)
-	// CountTry adds one try to a challenge that is live at a time and has fewer than max, and tells whether it did.
+	// CountTry adds one try to a challenge that is live at a time and has fewer than max, and reports whether it did.
 	CountTry(id int64, max int, now time.Time) (bool, error)
-	// ConsumeChallenge uses a live challenge up, and tells whether this call did.
+	// ConsumeChallenge uses a live challenge up, and reports whether this call did.
 	ConsumeChallenge(id int64, now time.Time) (bool, error)
 	// VoidChallenges replaces every live challenge of a purpose and subject by nothing.
 	VoidChallenges(purpose string, subject int64) error
@@ -250,7 +250,7 @@ type Limits interface {
 
 	// RememberClient notes that an account signed in from a client.
 	RememberClient(user int64, client string, now time.Time) error
-	// KnownClient tells whether an account signed in from a client since a time.
+	// KnownClient reports whether an account signed in from a client since a time.
 	KnownClient(user int64, client string, since time.Time) (bool, error)
 }
 
@@ -319,9 +319,9 @@ type Organizations interface {
 	OpenInvitations(organization int64, now time.Time) ([]Invitation, error)
 	// InvitationsSince counts the invitations since a time to an address, as FoldEmail compares it, and by an inviter.
 	InvitationsSince(folded string, inviter int64, since time.Time) (toEmail, byInviter int, err error)
-	// AcceptInvitation marks an invitation that is open at a time as accepted, and tells whether this call did.
+	// AcceptInvitation marks an invitation that is open at a time as accepted, and reports whether this call did.
 	AcceptInvitation(id int64, now time.Time) (bool, error)
-	// RevokeInvitation ends an invitation that is open at a time, and tells whether this call did.
+	// RevokeInvitation ends an invitation that is open at a time, and reports whether this call did.
 	RevokeInvitation(id int64, now time.Time) (bool, error)
 }
 

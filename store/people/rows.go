@@ -55,7 +55,7 @@ type Session struct {
 	Anonymous bool
 	// ActiveSignIn is one of SignIns, 0: none.
 	ActiveSignIn int64
-	// Attempting tells that there may be attempts that are not completed.
+	// Attempting reports that there may be attempts that are not completed.
 	Attempting         bool
 	Address, UserAgent string
 	CreatedAt, UsedAt  time.Time
@@ -180,7 +180,7 @@ type Challenge struct {
 	Region string
 	// Address is the client's that asked for it.
 	Address string
-	// Sent tells that a message went out; for an unknown account none does.
+	// Sent reports that a message went out; for an unknown account none does.
 	Sent bool
 	// Salt and MAC bind the code to this challenge; KeyID names the key.
 	Salt, MAC            []byte
@@ -223,7 +223,7 @@ type Send struct {
 	// Known tells, of mail, that the recipient's account signed in from the client before; of a text, that the user has a verified
 	// phone.
 	Known bool
-	// Sent tells that a message went out; for an unknown account none does.
+	// Sent reports that a message went out; for an unknown account none does.
 	Sent bool
 	At   time.Time
 }

@@ -45,7 +45,7 @@ func newBatchState(row storeRow, documents map[store.Identity]store.Document, re
 	return p
 }
 
-// ownsExactly tells whether a document holds these reservations, which are sorted and single, and no other.
+// ownsExactly reports whether a document holds these reservations, which are sorted and single, and no other.
 func (p *batchState) ownsExactly(id store.Identity, reservations []string) bool {
 	owned := p.owned[id]
 	for _, key := range reservations {

@@ -40,7 +40,7 @@ type decision struct {
 	keepReservations bool
 }
 
-// changes tells whether the decision leads to a new revision.
+// changes reports whether the decision leads to a new revision.
 func (d decision) changes() bool { return d.remove || d.write != nil || len(d.displace) > 0 }
 
 // decide says what becomes of an op over what is held. It changes nothing.
@@ -104,7 +104,7 @@ func mayDisplace(taker, holder store.Identity, key string) bool {
 		(taker.Namespace == holder.Namespace || reservation.Innate(key, taker.Kind, taker.Namespace, taker.Name))
 }
 
-// sameContent tells whether a put would leave the recorded document as it is, its reservations aside.
+// sameContent reports whether a put would leave the recorded document as it is, its reservations aside.
 func sameContent(recorded, put store.Document) bool {
 	return recorded.Owner == put.Owner && recorded.Generation == put.Generation &&
 		recorded.Deployment == put.Deployment && recorded.ID == put.ID && recorded.Key == put.Key &&

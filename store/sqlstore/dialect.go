@@ -27,7 +27,7 @@ type dialect struct {
 	// publishKeys tells other processes on commit that the feed of API keys changed; empty where there can be none.
 	publishKeys string
 	// among makes of a query that ends with a column the one for the rows where that is one of a list, made by listOf, of BIGINT or TEXT. It
-	// tells whether the list is the first parameter, else it is the last. lock is forUpdate, or empty.
+	// reports whether the list is the first parameter, else it is the last. lock is forUpdate, or empty.
 	among func(query, kind, lock string) (text string, listFirst bool)
 	// oneOf follows a column that is to be one of a list, a parameter made by listOf.
 	oneOf  string
@@ -56,11 +56,11 @@ type dialect struct {
 	maxParameters int
 	// variable prepares the arguments of a statement whose text depends on their number.
 	variable func(args []any) []any
-	// givesWay tells that a step of a migration was undone because others use its tables.
+	// givesWay reports that a step of a migration was undone because others use its tables.
 	givesWay func(err error) bool
-	// retryable tells that the engine undid the transaction and asks for it again.
+	// retryable reports that the engine undid the transaction and asks for it again.
 	retryable func(err error) bool
-	// duplicate tells that a row breaks a UNIQUE index or PRIMARY KEY.
+	// duplicate reports that a row breaks a UNIQUE index or PRIMARY KEY.
 	duplicate func(err error) bool
 	// trace is Options.Trace, and tracer Options.Tracer.
 	trace  func(query string, args []any)

@@ -53,7 +53,7 @@ func (s span) days() (first, behind int64) {
 	return s.from / microsADay, (s.to-1)/microsADay + 1
 }
 
-// covers tells whether all of a day is in the span.
+// covers reports whether all of a day is in the span.
 func (s span) covers(day int64) bool { return s.from <= day*microsADay && s.to >= (day+1)*microsADay }
 
 // summing is one run of Summarize.
@@ -209,7 +209,7 @@ func (c *summing) addLate(kind string, at int64, user uint32) {
 	}
 }
 
-// isEdge tells whether a span touches a day and does not cover it.
+// isEdge reports whether a span touches a day and does not cover it.
 func (c *summing) isEdge(day int64) bool {
 	for _, s := range c.spans {
 		if first, behind := s.days(); day >= first && day < behind && !s.covers(day) {

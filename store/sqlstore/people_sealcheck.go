@@ -32,7 +32,7 @@ func (s *Store) VerifySeals(ctx context.Context, deployment string, from time.Ti
 	return checks, nil
 }
 
-// checkSeal checks the first sealed day from a day on, and tells whether there is one.
+// checkSeal checks the first sealed day from a day on, and reports whether there is one.
 func (tx *peopleTx) checkSeal(from int64) (people.SealCheck, bool, error) {
 	var day int64
 	found, err := tx.get([]any{&day}, `SELECT day FROM sealed_days WHERE deployment = :deployment AND day >= ? ORDER BY day LIMIT 1`, from)
@@ -139,7 +139,7 @@ func (tx *peopleTx) usersOfDays(month int64) (*daylog.Users, error) {
 	return union, nil
 }
 
-// totalFault tells whether the sign-ups of all time are those of the days. It is looked at with the last one.
+// totalFault reports whether the sign-ups of all time are those of the days. It is looked at with the last one.
 func (tx *peopleTx) totalFault(d sealedDay) (string, error) {
 	var last, signUps int64
 	if _, err := tx.get([]any{&last, &signUps}, `SELECT COALESCE(MAX(day), 0), CAST(COALESCE(SUM(signups), 0) AS BIGINT) FROM sealed_days WHERE deployment = :deployment`); err != nil {

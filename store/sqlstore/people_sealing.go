@@ -152,7 +152,7 @@ func (r *sealing) seal() (int64, error) {
 	return int64(r.fresh.Len()), r.putTotals()
 }
 
-// takeTurn holds the deployment against others who seal, and tells whether it could.
+// takeTurn holds the deployment against others who seal, and reports whether it could.
 func (r *sealing) takeTurn() (bool, error) {
 	err := r.tx.exec(`INSERT INTO sealed_totals (deployment, what, total) VALUES (:deployment, '` + totalOrdinals + `', 0), (:deployment, '` + totalSignUps + `', 0)
 		ON CONFLICT (deployment, what) DO NOTHING`)

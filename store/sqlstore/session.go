@@ -60,7 +60,7 @@ func (s session) query(ctx context.Context, scan func(row *sql.Rows) error, quer
 	return unavailable(ctx, errors.Join(rows.Err(), rows.Close()))
 }
 
-// row runs a statement that returns at most one row, and tells whether there was one.
+// row runs a statement that returns at most one row, and reports whether there was one.
 func (s session) row(ctx context.Context, dest []any, query string, args ...any) (found bool, err error) {
 	err = s.query(ctx, func(row *sql.Rows) error {
 		found = true

@@ -37,7 +37,7 @@ func endSpan(span trace.Span, err error) {
 	tracing.Fail(span, err)
 }
 
-// alone tells that a statement is a transaction of its own, of which a span tells.
+// alone reports that a statement is a transaction of its own, of which a span tells.
 func (s session) alone() bool {
 	if !s.dialect.tracer.On() {
 		return false

@@ -109,7 +109,7 @@ var outboxStories = []story{
 			e.ok(err)
 		}
 	}},
-	{name: "a message tells whether its challenge is over", run: func(e *env) {
+	{name: "a message reports whether its challenge is over", run: func(e *env) {
 		e.begin()
 		for n := range int64(4) {
 			m := message(n + 1)

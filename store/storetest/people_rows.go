@@ -58,7 +58,7 @@ func all[T any](e *env, read func(tx people.Tx) (T, error)) (rows T) {
 	return rows
 }
 
-// tells changes home by a write that tells whether it did.
+// tells changes home by a write that reports whether it did.
 func (e *env) tells(want bool, write func(tx people.Tx) (bool, error)) {
 	e.t.Helper()
 	var did bool

@@ -223,7 +223,7 @@ var sealingStories = []story{
 		e.begin()
 		const writers, each = 2, 60
 		var done atomic.Int32
-		// ended tells whether everybody has recorded all; it is asked before a last look.
+		// ended reports whether everybody has recorded all; it is asked before a last look.
 		ended := func() bool { return done.Load() == writers }
 		together(writers+3, func(i int) {
 			switch {

@@ -215,7 +215,7 @@ func reconciles(t *testing.T, operator *testkit.Cardea) float64 {
 	return total
 }
 
-// idle tells whether no controller has anything queued or under way.
+// idle reports whether no controller has anything queued or under way.
 func idle(t *testing.T, operator *testkit.Cardea) bool {
 	t.Helper()
 	queued, err := operator.Metric("workqueue_depth")

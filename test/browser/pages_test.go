@@ -21,7 +21,7 @@ type person struct {
 	// mail is where they read what is sent to them, and base the pages' address.
 	mail inbox
 	base string
-	// scripts tells that they run; axe needs them.
+	// scripts reports that they run; axe needs them.
 	scripts bool
 	// suffix names pictures, and mark the organizations they make, where others of their name may be there.
 	suffix, mark string
@@ -226,7 +226,7 @@ func (v *person) switchesBackAndSignsOut() {
 	}
 }
 
-// shows tells whether the page shows a text now.
+// shows reports whether the page shows a text now.
 func (v *person) shows(text string) bool {
 	return eval[bool](v.tab, `document.body.innerText.includes(`+quoted(text)+`)`)
 }

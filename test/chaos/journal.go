@@ -94,7 +94,7 @@ func (j *journal) note(what string) {
 	j.write(entry{Outcome: "chaos", Detail: what})
 }
 
-// settled tells whether it is known in which state an object is.
+// settled reports whether it is known in which state an object is.
 func (j *journal) settled(object string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

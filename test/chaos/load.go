@@ -50,7 +50,7 @@ func (l *load) start(ctx context.Context) {
 	}
 }
 
-// outcome writes down how a write that wants to bring an object into a state ended, and tells whether it was acknowledged. A server that
+// outcome writes down how a write that wants to bring an object into a state ended, and reports whether it was acknowledged. A server that
 // could not do it says so with 503; whether a part was done is not known then, as with no answer at all.
 func (l *load) outcome(object, state string, answer testkit.Answer, err error) bool {
 	switch {

@@ -70,7 +70,7 @@ func (l *load) sessions(ctx context.Context) func(int) {
 	}
 }
 
-// visits does one thing with a person's session, and tells whether it is known how it stands.
+// visits does one thing with a person's session, and reports whether it is known how it stands.
 func (l *load) visits(p *testkit.Visitor) bool {
 	session, server := "session/"+p.Email, l.server()
 	switch rand.IntN(3) {

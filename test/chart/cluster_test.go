@@ -76,7 +76,7 @@ func (c *cluster) field(t *testing.T, object, path string, flags ...string) stri
 	return c.kubectl(t, "", append([]string{"get", object, "-o", "jsonpath=" + path}, flags...)...)
 }
 
-// there tells whether an object exists.
+// there reports whether an object exists.
 func (c *cluster) there(t *testing.T, object string, flags ...string) bool {
 	t.Helper()
 	return c.kubectl(t, "", append([]string{"get", object, "--ignore-not-found", "-o", "name"}, flags...)...) != ""

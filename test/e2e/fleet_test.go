@@ -54,7 +54,7 @@ func (f *fleet) replace(old, by *testkit.Cardea) {
 	}
 }
 
-// idle tells whether nobody asks a server any more.
+// idle reports whether nobody asks a server any more.
 func (f *fleet) idle(server *testkit.Cardea) func() bool {
 	return func() bool {
 		f.mu.Lock()

@@ -334,7 +334,7 @@ func (c *customer) work(stop <-chan struct{}, done *atomic.Int64) {
 	}
 }
 
-// ask sends a request to the servers in turn, past those that take none. It tells whether there was an answer.
+// ask sends a request to the servers in turn, past those that take none. It reports whether there was an answer.
 func (c *customer) ask(method, path, body string) (reply, bool) {
 	for range c.servers {
 		c.server = c.servers[(slices.Index(c.servers, c.server)+1)%len(c.servers)]
@@ -346,7 +346,7 @@ func (c *customer) ask(method, path, body string) (reply, bool) {
 	return reply{}, false
 }
 
-// unserved tells that a request was certainly not served: nobody listened.
+// unserved reports that a request was certainly not served: nobody listened.
 func unserved(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // insist asks until there is an answer, which is returned.

@@ -120,7 +120,7 @@ func (a *argo) tracked(commit []*unstructured.Unstructured) []*unstructured.Unst
 	return objects
 }
 
-// managed tells whether a resource belongs to the application.
+// managed reports whether a resource belongs to the application.
 func (a *argo) managed(r *cache.Resource) bool {
 	id, _ := r.Info.(string)
 	return len(id) > len(a.name) && id[:len(a.name)+1] == a.name+":"

@@ -20,7 +20,7 @@ type difference struct {
 	paths []string
 	// declared are those of them that Git declares.
 	declared []string
-	// torn tells that the engine predicted from another version of the resource than it compared with: somebody wrote between its two
+	// torn reports that the engine predicted from another version of the resource than it compared with: somebody wrote between its two
 	// reads, and what is written there says nothing about a sync.
 	torn bool
 }
@@ -36,7 +36,7 @@ func (d difference) String() string {
 	return text
 }
 
-// excused tells whether the difference is a write of HTTP that fell between the two reads of one comparison: one to fields that Git
+// excused reports whether the difference is a write of HTTP that fell between the two reads of one comparison: one to fields that Git
 // leaves open. What Git declares is the same in every version, so a difference in that is never excused.
 func (d difference) excused() bool { return d.torn && len(d.paths) > 0 && len(d.declared) == 0 }
 
@@ -91,7 +91,7 @@ func differing(one, other any, at []string) [][]string {
 	return paths
 }
 
-// declares tells whether an object says something at a path, or above it where it has no map.
+// declares reports whether an object says something at a path, or above it where it has no map.
 func declares(object *unstructured.Unstructured, path []string) bool {
 	_, found, err := unstructured.NestedFieldNoCopy(object.Object, path...)
 	return found || err != nil

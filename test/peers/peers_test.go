@@ -24,7 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// asker tells whether a key may make a request now. It serves one caller.
+// asker reports whether a key may make a request now. It serves one caller.
 type asker func(key int) bool
 
 // peers are the limiters by name, each with one rule: so many requests a window.

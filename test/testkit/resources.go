@@ -123,7 +123,7 @@ func (c *Cluster) Condition(ctx context.Context, obj v1alpha1.Resource, kind str
 	return string(condition.Status) + "/" + condition.Reason, nil
 }
 
-// Ready tells whether a live object is Ready for its present generation.
+// Ready reports whether a live object is Ready for its present generation.
 func (c *Cluster) Ready(ctx context.Context, obj v1alpha1.Resource) (bool, error) {
 	ready, err := c.Condition(ctx, obj, v1alpha1.ConditionReady)
 	return ready == "True/Ready" && obj.CommonStatus().ObservedGeneration == obj.GetGeneration(), err

@@ -66,7 +66,7 @@ func (c *Console) ServePage(w http.ResponseWriter, r *http.Request) {
 	asset.SendPage(w, r, c.page)
 }
 
-// ServeAsset answers a request for a script or style, and tells whether there is one.
+// ServeAsset answers a request for a script or style, and reports whether there is one.
 func (c *Console) ServeAsset(w http.ResponseWriter, r *http.Request) bool {
 	return c.assets.Serve(w, r)
 }

@@ -167,12 +167,12 @@ func (c *Cache) Cached(key apikey.Key) (*Key, bool) {
 	return nil, false
 }
 
-// current tells whether a held key is known to be as it is in the store.
+// current reports whether a held key is known to be as it is in the store.
 func (c *Cache) current(k *Key, now int64) bool {
 	return now-max(c.contact.Load(), k.readAt) <= int64(trust)
 }
 
-// bearable tells whether a held key is answered with while the store is out of reach.
+// bearable reports whether a held key is answered with while the store is out of reach.
 func (c *Cache) bearable(k *Key, now int64) bool {
 	return c.opts.MaxStaleness <= 0 || now-max(c.contact.Load(), k.readAt) <= int64(max(c.opts.MaxStaleness, trust))
 }

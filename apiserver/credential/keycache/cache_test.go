@@ -141,7 +141,7 @@ func (w *world) look() error { return w.cache.look(w.Context(), &w.at) }
 
 func (w *world) find(key apikey.Key) (*Key, error) { return w.cache.Find(w.Context(), key) }
 
-// finds expects a key, and tells whether it lives.
+// finds expects a key, and reports whether it lives.
 func (w *world) finds(key apikey.Key) bool {
 	w.Helper()
 	found, err := w.find(key)

@@ -58,12 +58,12 @@ type Permissions struct {
 	Names []string
 }
 
-// Live tells whether the key is accepted at a time, if its app is.
+// Live reports whether the key is accepted at a time, if its app is.
 func (k *Key) Live(now time.Time) bool {
 	return !k.Revoked && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
-// Bound tells whether the key acts for a person, an organization or a workspace.
+// Bound reports whether the key acts for a person, an organization or a workspace.
 func (k *Key) Bound() bool { return k.OwnerUserID != 0 || k.OrganizationID != 0 || k.WorkspaceID != 0 }
 
 // NewKey makes of a row what a cache would hold of it, for who looks at one key once.

@@ -62,7 +62,7 @@ func rolePermissions(s *snapshot.Snapshot, k *Key, level v1alpha1.RoleLevel, cat
 	return role.Permissions
 }
 
-// Allows tells whether the key has a permission: its own, its app's and its role's.
+// Allows reports whether the key has a permission: its own, its app's and its role's.
 func (g *Grant) Allows(name string) bool {
 	return g.own.Allows(name) && g.Content.Ceiling.Allows(name) && (!g.bounded || slices.Contains(g.role, name))
 }

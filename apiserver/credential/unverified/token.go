@@ -97,7 +97,7 @@ func readHeader(encoded string) (map[string]any, error) {
 	return header, nil
 }
 
-// acceptedType tells whether a token says that it is one for access, or says nothing: one made for another end, such as a
+// acceptedType reports whether a token says that it is one for access, or says nothing: one made for another end, such as a
 // logout token, is not accepted here (RFC 8725, 3.11).
 func acceptedType(header map[string]any) bool {
 	sent, found := header["typ"]

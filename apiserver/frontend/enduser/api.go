@@ -57,7 +57,7 @@ type endpoint struct {
 	signedIn bool
 	// fresh requires that the active sign-in proved itself within the deployment's bound.
 	fresh bool
-	// changes tells that the operation writes in a transaction, which can also write down that the session is in use.
+	// changes reports that the operation writes in a transaction, which can also write down that the session is in use.
 	changes bool
 	// perDay is how often a day one user's requests may succeed; 0: othersADay, where the operation changes something for who is signed in.
 	perDay int

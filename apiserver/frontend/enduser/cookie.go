@@ -22,7 +22,7 @@ func (c *call) setCookie(header http.Header) {
 	header.Add("Set-Cookie", cookie.String())
 }
 
-// plainLocalhost tells that a Staging deployment is served on localhost without TLS, where browsers drop Secure cookies.
+// plainLocalhost reports that a Staging deployment is served on localhost without TLS, where browsers drop Secure cookies.
 func (c *call) plainLocalhost() bool {
 	return c.request != nil && site.PlainLocalhost(c.request.Settings, c.r)
 }

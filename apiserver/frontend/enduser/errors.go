@@ -171,5 +171,5 @@ func worded(err error, status int, code, message string) error {
 	return answer
 }
 
-// unexpected tells that an error is nobody's refusal.
+// unexpected reports that an error is nobody's refusal.
 func unexpected(err error) bool { return apierror.Of(err).Status >= http.StatusInternalServerError }

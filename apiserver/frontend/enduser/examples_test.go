@@ -269,7 +269,7 @@ func TestTheDocumentsExamplesAreTrue(t *testing.T) {
 	}
 }
 
-// client tells whether the authorization server knows a client.
+// client reports whether the authorization server knows a client.
 func (w *world) client(id int64) bool {
 	r, err := http.NewRequest(http.MethodPost, w.Server.URL+"/oauth/portal/device_authorization", strings.NewReader(fmt.Sprintf("client_id=%d&scope=openid", id)))
 	w.Must(err)

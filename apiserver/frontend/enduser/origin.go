@@ -27,7 +27,7 @@ func (c *call) checkOrigin() error {
 	return nil
 }
 
-// allowedOrigin tells whether the deployment declares an origin.
+// allowedOrigin reports whether the deployment declares an origin.
 func (c *call) allowedOrigin(origin string) bool {
 	return c.request != nil && slices.Contains(c.request.Settings.AllowedOrigins, origin)
 }

@@ -216,7 +216,7 @@ func (c *call) resolve(value string, changes bool) error {
 // actorOf is whom auditors are told of.
 func actorOf(g *people.SignIn) string { return "user:" + ids.Format(g.User) }
 
-// useDue tells whether there is something to write down about the use of a session.
+// useDue reports whether there is something to write down about the use of a session.
 func (c *call) useDue(s people.Session) bool {
 	return s.Token.UsedAt.IsZero() || session.TouchDue(s, c.policy, c.now)
 }

@@ -31,7 +31,7 @@ const (
 // assertionAlgorithms are those that clients sign with.
 var assertionAlgorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.RS256, jose.PS256, jose.EdDSA}
 
-// asserted tells whether a client proves itself by an assertion that it signed, for this app, now, and once.
+// asserted reports whether a client proves itself by an assertion that it signed, for this app, now, and once.
 func (c *call) asserted(client *consent.Client, form url.Values) (bool, error) {
 	if form.Get("client_assertion_type") != assertionType {
 		return false, nil

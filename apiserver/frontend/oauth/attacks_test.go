@@ -41,7 +41,7 @@ func (s *scene) refused(a answer, code string) {
 	}
 }
 
-// active tells whether a token is good.
+// active reports whether a token is good.
 func (s *scene) active(token string) bool {
 	s.t.Helper()
 	return s.web.post("/introspect", url.Values{"token": {token}}).body["active"] == true
@@ -498,7 +498,7 @@ func (w *world) audited(action string) int {
 	return w.count("SELECT count(*) FROM audit WHERE action = $1", action)
 }
 
-// stored tells whether a text is anywhere in the store's files.
+// stored reports whether a text is anywhere in the store's files.
 func (w *world) stored(text string) bool {
 	w.T.Helper()
 	path := strings.TrimPrefix(w.URL, "sqlite://")

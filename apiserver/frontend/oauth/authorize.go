@@ -306,7 +306,7 @@ func (c *call) askedResources(client *consent.Client, query url.Values, asked *c
 	return nil
 }
 
-// maySeek tells whether a client may ask for tokens for a resource.
+// maySeek reports whether a client may ask for tokens for a resource.
 func (c *call) maySeek(client *consent.Client, resource string) bool {
 	if resource == c.Content.Issuer { // the app itself, which answers userinfo
 		return true

@@ -126,7 +126,7 @@ func presentedSecret(r *http.Request, form url.Values) (id, secret string, prese
 	return id, secret, true, nil
 }
 
-// proves tells whether a client is the one it says it is.
+// proves reports whether a client is the one it says it is.
 func (c *call) proves(found *consent.Client, secret string, presented bool) bool {
 	switch v1alpha1.ClientAuthentication(found.Authentication) {
 	case v1alpha1.ClientAuthenticationNone:

@@ -102,12 +102,12 @@ func refusedUnless(err error) error {
 	return errGrant
 }
 
-// holds tells whether a family is of the client that asks.
+// holds reports whether a family is of the client that asks.
 func (c *call) holds(family people.TokenFamily) bool {
 	return family.Client == c.client.ID && family.App == c.Entry.ID
 }
 
-// proven tells whether a verifier is the one of a challenge.
+// proven reports whether a verifier is the one of a challenge.
 func proven(challenge, verifier string) bool {
 	sum := sha256.Sum256([]byte(verifier))
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1

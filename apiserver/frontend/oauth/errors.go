@@ -15,7 +15,7 @@ type Error struct {
 	Code, Description string
 	// Reason is what auditors are told in place of Description: what the client is not told, or without what a stranger chose.
 	Reason string
-	// Audited tells that the audit has it already.
+	// Audited reports that the audit has it already.
 	Audited bool
 	// RetryAfter is when to try again, 0 where that is of no use.
 	RetryAfter time.Duration

@@ -34,7 +34,7 @@ type introspection struct {
 	Permissions []string `json:"permissions,omitempty"`
 }
 
-// introspect tells whether a token is good now: a confidential client of the app, of one of its own or one for a resource of its own, and an
+// introspect reports whether a token is good now: a confidential client of the app, of one of its own or one for a resource of its own, and an
 // API key of the deployment with the permission, of any.
 func introspect(c *call) error {
 	form, err := c.form()
@@ -81,7 +81,7 @@ func introspect(c *call) error {
 	return nil
 }
 
-// authenticateKey authenticates an API key of the app's deployment, and tells whether it may know about tokens. Keys of others are as unknown
+// authenticateKey authenticates an API key of the app's deployment, and reports whether it may know about tokens. Keys of others are as unknown
 // here as those that are none.
 func (c *call) authenticateKey() (permitted bool, err error) {
 	refused := &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the API key is none of the deployment's that is in use", Challenge: `Bearer error="invalid_token"`}
@@ -168,7 +168,7 @@ func refreshTokenOf(u *account.Unit, hash []byte) (token people.RefreshToken, fa
 	return token, family, found, err
 }
 
-// owns tells whether a token is for a resource that the client is declared for.
+// owns reports whether a token is for a resource that the client is declared for.
 func (c *call) owns(audience []string) bool {
 	return c.client.Resources != nil && slices.ContainsFunc(audience, func(resource string) bool { return slices.Contains(*c.client.Resources, resource) })
 }

@@ -35,7 +35,7 @@ import (
 const (
 	// killedURLEnv makes this test binary a server over the store it names; the others say when it is, and where its root key is.
 	killedURLEnv, killedClockEnv, killedKeyEnv = "CARDEA_TEST_KILLED_URL", "CARDEA_TEST_KILLED_CLOCK", "CARDEA_TEST_KILLED_KEY"
-	// killAtHeader tells that server before which of its next statements it dies.
+	// killAtHeader reports that server before which of its next statements it dies.
 	killAtHeader = "X-Kill-At"
 )
 
@@ -116,7 +116,7 @@ func (k *killable) start() {
 	k.url = "http://" + k.said.Text()
 }
 
-// killed waits for its end, and tells whether it had its answer ready.
+// killed waits for its end, and reports whether it had its answer ready.
 func (k *killable) killed() (answered bool) {
 	k.t.Helper()
 	for k.said.Scan() {

@@ -152,7 +152,7 @@ type call struct {
 	// named is the id of the known client that the request names, "" for none; registers tells that it would be one.
 	named     string
 	registers bool
-	// audited tells that auditors were told of the refusal.
+	// audited reports that auditors were told of the refusal.
 	audited bool
 }
 

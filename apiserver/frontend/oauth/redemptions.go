@@ -56,7 +56,7 @@ func (r *redemptions) done(hash []byte, committed bool) {
 	r.codes.Add(string(hash), r.committed)
 }
 
-// beside tells whether a code was redeemed here after a request began.
+// beside reports whether a code was redeemed here after a request began.
 func (r *redemptions) beside(hash []byte, began uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -81,7 +81,7 @@ func (c *call) rotate(u *account.Unit, family people.TokenFamily, token people.R
 	return out, err
 }
 
-// leftover tells that a token comes for the first time after the time of the one it replaced: its sibling went on long since. Two hold tokens
+// leftover reports that a token comes for the first time after the time of the one it replaced: its sibling went on long since. Two hold tokens
 // of the family then, of whom one is a thief that used a copy before its owner did, and waited.
 func (c *call) leftover(token people.RefreshToken) bool {
 	return token.UsedAt.IsZero() && !token.ParentDiesAt.IsZero() && !c.now.Before(token.ParentDiesAt)

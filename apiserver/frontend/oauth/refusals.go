@@ -55,11 +55,11 @@ type bound struct {
 	name   string
 	most   int
 	within time.Duration
-	// ofApp tells that it is a whole app's.
+	// ofApp reports that it is a whole app's.
 	ofApp bool
 }
 
-// tell tells whether a refusal is told, or in its place once that more are left out. Bounds are asked from the narrowest to the widest: what one
+// tell reports whether a refusal is told, or in its place once that more are left out. Bounds are asked from the narrowest to the widest: what one
 // leaves out counts for none after it, so that who floods from one network hides nothing of what others do; and the row that says so counts as any other.
 func (r *refusals) tell(now time.Time, bounds ...bound) (told, first bool) {
 	r.mu.Lock()

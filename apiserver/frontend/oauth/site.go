@@ -29,7 +29,7 @@ var browsers = map[string]bool{authorizePath: true, logoutPath: true}
 // wellKnown are the documents that stand before an issuer's path (RFC 8414 3.1), as well as behind it.
 var wellKnown = []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"}
 
-// find tells whether a request is for an app: under its issuer, or, where people are asked, on the first frontend host of its deployment.
+// find reports whether a request is for an app: under its issuer, or, where people are asked, on the first frontend host of its deployment.
 // While a change of the issuer is being told, the one of before is the issuer, whatever hosts are declared by now. Whether the app is active,
 // and has keys, is what it answers by.
 func (s *Server) find(r *http.Request) (*app, bool) {

@@ -122,7 +122,7 @@ func (p *Pages) serveAsset(w http.ResponseWriter, r *http.Request, t *account.Te
 	p.API.ServeHTTP(w, r)
 }
 
-// named tells whether a path is the asset's, whatever its hash.
+// named reports whether a path is the asset's, whatever its hash.
 func (a *file) named(path string) bool {
 	begin, end := strings.LastIndexByte(a.path, '-')+1, strings.LastIndexByte(a.path, '.')
 	if len(path) != len(a.path) || path[:begin] != a.path[:begin] || path[end:] != a.path[end:] {

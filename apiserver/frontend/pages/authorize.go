@@ -23,7 +23,7 @@ type authorizePage struct {
 	// Places are those to choose among, and Elsewhere those where something is missing.
 	Places    []authorizePlace
 	Elsewhere []authorizePlace
-	// Stuck tells that it can be granted nowhere.
+	// Stuck reports that it can be granted nowhere.
 	Stuck bool
 	// Others are the other accounts of the session, and Add leads to one more.
 	Others []enduserapi.Account
@@ -180,7 +180,7 @@ func (own *authorizePage) names(scopes []string) (names []string) {
 	return names
 }
 
-// needsPlace tells whether something of it is held in an organization.
+// needsPlace reports whether something of it is held in an organization.
 func (own *authorizePage) needsPlace() bool {
 	for _, scope := range own.Authorization.Scopes {
 		if scope.Category == "organization" || scope.Category == "workspace" {
@@ -255,7 +255,7 @@ func showAuthorizeProblem(v *visit) error {
 	return nil
 }
 
-// authorizes tells whether the answer to a form of the page may lead to a client: that of the request itself, and of the pages before it, or
+// authorizes reports whether the answer to a form of the page may lead to a client: that of the request itself, and of the pages before it, or
 // after which an authorization server sends the browser back.
 func (v *visit) authorizes() bool {
 	target, ok := v.target(v.r.URL.Query().Get("continue"))

@@ -45,7 +45,7 @@ func (v *visit) codePage(title, back string) error {
 	return v.render("code", v.text.Text(title), own)
 }
 
-// pending tells whether the page's sign-in, or proof, waits for its code.
+// pending reports whether the page's sign-in, or proof, waits for its code.
 func (v *visit) pending() bool {
 	return slices.ContainsFunc(v.api.session.SigninAttempts, func(a enduserapi.SignInAttempt) bool {
 		return a.Id == v.attempt() && !a.Completed && a.CurrentStep == "verify_email_otp"

@@ -15,7 +15,7 @@ var emailContact = contact{
 // emailsPage shows one's email addresses.
 type emailsPage struct {
 	Emails []enduserapi.EmailAddress
-	// Open tells that addresses can be verified here.
+	// Open reports that addresses can be verified here.
 	Open bool
 }
 

@@ -10,13 +10,13 @@ import (
 
 // forgottenPage asks for the address of an account whose password is forgotten.
 type forgottenPage struct {
-	// Open tells that there are passwords here, and that a code can be sent.
+	// Open reports that there are passwords here, and that a code can be sent.
 	Open bool
 	// Email is what was typed before.
 	Email string
 }
 
-// canReset tells whether a forgotten password can be replaced here.
+// canReset reports whether a forgotten password can be replaced here.
 func (v *visit) canReset() bool {
 	password, _ := v.ways()
 	return password && v.mails()
@@ -60,7 +60,7 @@ func takeForgottenCode(v *visit) error {
 	return v.redirect("", "/forgot-password/new", "attempt", v.attempt())
 }
 
-// proven tells whether the page's attempt waits for the new password.
+// proven reports whether the page's attempt waits for the new password.
 func (v *visit) proven() bool {
 	return slices.ContainsFunc(v.api.session.SigninAttempts, func(a enduserapi.SignInAttempt) bool {
 		return a.Id == v.attempt() && !a.Completed && a.CurrentStep == "new_password"

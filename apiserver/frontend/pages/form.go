@@ -28,7 +28,7 @@ type form struct {
 	// Faults are what is wrong, each with its field; Message is what is wrong with the whole.
 	Faults  []fault
 	Message string
-	// Restored tells that it was kept over a sign-in.
+	// Restored reports that it was kept over a sign-in.
 	Restored bool
 }
 
@@ -49,7 +49,7 @@ func (f *form) value(name string) string {
 	return f.values[name]
 }
 
-// ticked tells whether a box was ticked.
+// ticked reports whether a box was ticked.
 func (f *form) ticked(name string) bool { return f.value(name) != "" }
 
 // trimmed returns what was typed in a field, without blanks around it.
@@ -58,7 +58,7 @@ func (f *form) trimmed(name string) string { return strings.TrimSpace(f.value(na
 // fail notes that a field is wrong.
 func (f *form) fail(field, message string) { f.Faults = append(f.Faults, fault{field, message}) }
 
-// refused tells that it was not taken.
+// refused reports that it was not taken.
 func (f *form) refused() bool { return f != nil && (len(f.Faults) > 0 || f.Message != "") }
 
 // fault returns what is wrong with a field, "" for nothing.
@@ -105,7 +105,7 @@ func (v *visit) readForm() (*form, error) {
 	return f, nil
 }
 
-// genuine tells whether a form was made here, for this browser, and for who it says.
+// genuine reports whether a form was made here, for this browser, and for who it says.
 func (v *visit) genuine(sent *form) bool {
 	return v.keys.accepts(sent.token, v.tenant.Key(), v.state.Nonce, sent.user)
 }

@@ -15,7 +15,7 @@ type invitationPage struct {
 	*enduserapi.InvitationLookup
 	// Inviter is who invites, by name where there is one.
 	Inviter string
-	// Right tells that who is signed in has the address that it is for.
+	// Right reports that who is signed in has the address that it is for.
 	Right bool
 	// Other is the sign-in of the session that has it, "" for none.
 	Other string

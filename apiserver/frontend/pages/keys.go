@@ -53,7 +53,7 @@ func (k *keys) token(deployment, nonce, user string) string {
 	return base64.RawURLEncoding.EncodeToString(mac(k.forms[0], deployment, nonce, user))
 }
 
-// accepts tells whether a token is what token makes, by any key.
+// accepts reports whether a token is what token makes, by any key.
 func (k *keys) accepts(token, deployment, nonce, user string) bool {
 	sent, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || nonce == "" {

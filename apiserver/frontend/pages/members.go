@@ -11,7 +11,7 @@ import (
 type memberPage struct {
 	place
 	Member enduserapi.OrganizationMember
-	// Self tells that it is one's own membership.
+	// Self reports that it is one's own membership.
 	Self  bool
 	Roles []option
 	Role  string

@@ -22,7 +22,7 @@ func (b *browser) link(prefix string) string {
 	return attr(n, "href")
 }
 
-// links tells whether a page has a link whose address begins with something.
+// links reports whether a page has a link whose address begins with something.
 func (b *browser) links(prefix string) bool {
 	prefix = b.w.numbered(prefix)
 	return b.page.find(func(n *node) bool { return n.Data == "a" && strings.HasPrefix(attr(n, "href"), prefix) }) != nil

@@ -15,7 +15,7 @@ type organizationsPage struct {
 	Memberships []enduserapi.OrganizationMembership
 	// Active is the id of the active organization, "" for none.
 	Active string
-	// Open tells that organizations can be created and switched.
+	// Open reports that organizations can be created and switched.
 	Open bool
 }
 
@@ -94,7 +94,7 @@ func (own organizationPage) RoleName(id *string) string { return own.roleNames[p
 // workspaceRow is a workspace with what the member is there.
 type workspaceRow struct {
 	enduserapi.Workspace
-	// Member tells that they are in it, Active that it is the active one, and Opens that they see who is in it.
+	// Member reports that they are in it, Active that it is the active one, and Opens that they see who is in it.
 	Member, Active, Opens bool
 	// role is the member's there, nil for none.
 	role *enduserapi.MemberRole

@@ -156,7 +156,7 @@ func (p *Pages) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	}
 }
 
-// isForm tells that a browser posts a form.
+// isForm reports that a browser posts a form.
 func isForm(r *http.Request) bool {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && r.Method == http.MethodPost && media == "application/x-www-form-urlencoded"

@@ -8,10 +8,10 @@ import (
 
 // ownPasswordPage is where one changes one's password.
 type ownPasswordPage struct {
-	// Has tells that there is one.
+	// Has reports that there is one.
 	Has       bool
 	MinLength string
-	// Removable tells that one can sign in without it, and Reset that it can be replaced without knowing it.
+	// Removable reports that one can sign in without it, and Reset that it can be replaced without knowing it.
 	Removable, Reset bool
 }
 

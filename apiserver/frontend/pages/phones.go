@@ -10,7 +10,7 @@ import (
 // phonesPage shows one's phone numbers.
 type phonesPage struct {
 	Phones []enduserapi.PhoneNumber
-	// Open tells that numbers can be verified here.
+	// Open reports that numbers can be verified here.
 	Open bool
 }
 

@@ -21,9 +21,9 @@ const (
 type place struct {
 	Membership enduserapi.OrganizationMembership
 	Owner      bool
-	// Open tells that organizations are enabled: without, nothing is to be seen or done in this one.
+	// Open reports that organizations are enabled: without, nothing is to be seen or done in this one.
 	Open bool
-	// MayManage tells that one may change it and its members.
+	// MayManage reports that one may change it and its members.
 	MayManage bool
 }
 
@@ -42,10 +42,10 @@ func (v *visit) place() (place, error) {
 	return in, nil
 }
 
-// may tells whether the member holds a permission.
+// may reports whether the member holds a permission.
 func (p place) may(permission string) bool { return may(p.Membership.Role, permission) }
 
-// may tells whether a role has a permission. The owner's has all that the catalog has, and what the API asks for beside it.
+// may reports whether a role has a permission. The owner's has all that the catalog has, and what the API asks for beside it.
 func may(role *enduserapi.MemberRole, permission string) bool {
 	return role != nil && (role.Id == nil || slices.Contains(role.Permissions, permission))
 }

@@ -8,7 +8,7 @@ import (
 
 // reauthenticatePage asks whoever is signed in to prove it once more.
 type reauthenticatePage struct {
-	// Password tells that they have one, and Code that a code can be sent.
+	// Password reports that they have one, and Code that a code can be sent.
 	Password, Code bool
 }
 

@@ -33,7 +33,7 @@ func (v *visit) ways() (password, code bool) {
 	return settings.Password, settings.EmailCode && v.mails()
 }
 
-// mails tells whether the deployment sends mail: without, nobody signs up.
+// mails reports whether the deployment sends mail: without, nobody signs up.
 func (v *visit) mails() bool { return v.tenant.Settings.Email != nil }
 
 func showSignIn(v *visit) error {
@@ -95,7 +95,7 @@ func (v *visit) adding() []string {
 // passwordPage asks for the password of an address.
 type passwordPage struct {
 	Email string
-	// Code tells that a code can be asked for instead, and Reset that a new password can be chosen by one.
+	// Code reports that a code can be asked for instead, and Reset that a new password can be chosen by one.
 	Code, Reset bool
 }
 

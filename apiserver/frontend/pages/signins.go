@@ -10,7 +10,7 @@ import (
 type signInsPage struct {
 	// Current is the one of this browser, Others are the rest, and Ended those that are over.
 	Current, Others, Ended []ownSignIn
-	// WithEnded tells that those that are over were asked for.
+	// WithEnded reports that those that are over were asked for.
 	WithEnded bool
 }
 

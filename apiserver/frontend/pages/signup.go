@@ -6,16 +6,16 @@ import (
 
 // signUpPage is the form of a sign-up.
 type signUpPage struct {
-	// Open tells that one can sign up: a code has to reach the address.
+	// Open reports that one can sign up: a code has to reach the address.
 	Open bool
-	// Password tells that one can have a password, and PasswordRequired that one must.
+	// Password reports that one can have a password, and PasswordRequired that one must.
 	Password, PasswordRequired bool
 	MinLength                  string
-	// Organization tells that one has to be created.
+	// Organization reports that one has to be created.
 	Organization bool
 	// Email is the address that is invited, "" where none is.
 	Email string
-	// Invited tells that the sign-up accepts an invitation.
+	// Invited reports that the sign-up accepts an invitation.
 	Invited bool
 }
 

@@ -24,7 +24,7 @@ type view struct {
 	Account bool
 	Section string
 	User    *enduserapi.EndUser
-	// Organizations tells that there are any to be led to.
+	// Organizations reports that there are any to be led to.
 	Organizations bool
 	Notice        string
 	// Action is where forms are sent: this page.
@@ -58,10 +58,10 @@ func (v view) Failed() *formView {
 	return &formView{form: f, Name: f.Action}
 }
 
-// Refused tells that what was sent was not taken.
+// Refused reports that what was sent was not taken.
 func (v view) Refused() bool { return v.visit.form.refused() }
 
-// In tells whether the page is of a part, such as /account.
+// In reports whether the page is of a part, such as /account.
 func (v view) In(part string) bool {
 	return v.Section == part || strings.HasPrefix(v.Section, part+"/")
 }
@@ -69,13 +69,13 @@ func (v view) In(part string) bool {
 // Initial stands for the picture of who is signed in.
 func (v view) Initial() string { return initial(v.User.FirstName + v.User.Email) }
 
-// Keys tells that users make API keys here.
+// Keys reports that users make API keys here.
 func (v view) Keys() bool { return len(v.visit.tenant.SelfServiceApps()) > 0 }
 
-// Authorizes tells that users grant apps access here.
+// Authorizes reports that users grant apps access here.
 func (v view) Authorizes() bool { return v.visit.tenant.Authorizes() }
 
-// Passwords tells that one can have a password here.
+// Passwords reports that one can have a password here.
 func (v view) Passwords() bool {
 	password, _ := v.visit.ways()
 	return password
@@ -102,7 +102,7 @@ func (f formView) Value(name string) string { return f.value(name) }
 // Fault is what is wrong with a field, "" for nothing.
 func (f formView) Fault(name string) string { return f.fault(name) }
 
-// Refused tells that what was sent was not taken.
+// Refused reports that what was sent was not taken.
 func (f formView) Refused() bool { return f.refused() }
 
 // ID is a field's id in the page.

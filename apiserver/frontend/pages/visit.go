@@ -20,7 +20,7 @@ type page struct {
 	get, post func(*visit) error
 	// signedIn requires somebody to be signed in.
 	signedIn bool
-	// bare tells that it has one thing to be done, and no way elsewhere beside it.
+	// bare reports that it has one thing to be done, and no way elsewhere beside it.
 	bare bool
 }
 

@@ -46,7 +46,7 @@ type workspacePage struct {
 	Workspace enduserapi.Workspace
 	Members   []workspaceMember
 	More      string
-	// MayManage tells that one may change it and its members; it hides the organization's.
+	// MayManage reports that one may change it and its members; it hides the organization's.
 	MayManage bool
 	// Roles are those that can be given, and Others are members of the organization who are not in it.
 	Roles, Others []option

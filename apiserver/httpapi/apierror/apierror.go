@@ -172,7 +172,7 @@ func Of(err error) *Error {
 	return e
 }
 
-// Is tells whether an error is an answer already.
+// Is reports whether an error is an answer already.
 func Is(err error) bool {
 	var e *Error
 	return errors.As(err, &e)

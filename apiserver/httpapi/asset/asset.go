@@ -86,7 +86,7 @@ func (s *Set) Paths() []string {
 // Forever is what browsers are told of files whose path names their content.
 const Forever = "public, max-age=31536000, immutable"
 
-// Serve answers a request for a file, and tells whether there is one: the caller knows how to say that there is not.
+// Serve answers a request for a file, and reports whether there is one: the caller knows how to say that there is not.
 func (s *Set) Serve(w http.ResponseWriter, r *http.Request) bool {
 	name, within := strings.CutPrefix(r.URL.EscapedPath(), s.root)
 	f, found := s.files[name]
@@ -110,7 +110,7 @@ func (s *Set) Serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// AcceptsGzip tells whether a client takes gzip.
+// AcceptsGzip reports whether a client takes gzip.
 func AcceptsGzip(r *http.Request) bool { return names(r.Header.Values("Accept-Encoding"), "gzip") }
 
 // Compress returns a content compressed by gzip, as well as that can.

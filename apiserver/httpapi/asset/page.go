@@ -26,15 +26,15 @@ func SendPage(w http.ResponseWriter, r *http.Request, page []byte) {
 	}
 }
 
-// WantsPage tells whether somebody opened a path in a browser: the request asks for something, and names HTML among what it takes.
+// WantsPage reports whether somebody opened a path in a browser: the request asks for something, and names HTML among what it takes.
 func WantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && NamesHTML(r)
 }
 
-// NamesHTML tells whether a request names HTML among what it takes, with a weight above 0, as browsers do: programs take anything, or JSON.
+// NamesHTML reports whether a request names HTML among what it takes, with a weight above 0, as browsers do: programs take anything, or JSON.
 func NamesHTML(r *http.Request) bool { return names(r.Header.Values("Accept"), "text/html") }
 
-// names tells whether a header that lists what a client takes names one of them, with a weight above 0 (RFC 9110 12.4.2).
+// names reports whether a header that lists what a client takes names one of them, with a weight above 0 (RFC 9110 12.4.2).
 func names(header []string, wanted string) bool {
 	for _, taken := range strings.Split(strings.Join(header, ","), ",") {
 		name, parameters, _ := strings.Cut(taken, ";")

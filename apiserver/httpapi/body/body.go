@@ -99,7 +99,7 @@ func (o *Object) Fault(member, format string, args ...any) {
 	o.faults.add(o.at(member), format, args...)
 }
 
-// Faulty tells whether a fault was added at a member.
+// Faulty reports whether a fault was added at a member.
 func (o *Object) Faulty(member string) bool { return o.faults.at[o.at(member)] }
 
 func (o *Object) at(member string) string {
@@ -155,12 +155,12 @@ func (o *Object) ask(name string) int {
 // value returns a member that was sent.
 func (o *Object) value(name string) jsontext.Value { return o.members[o.find(name)].value }
 
-// Has tells whether a member was sent, also as null.
+// Has reports whether a member was sent, also as null.
 func (o *Object) Has(name string) bool {
 	return o.ask(name) >= 0
 }
 
-// IsNull tells whether a member was sent as null.
+// IsNull reports whether a member was sent as null.
 func (o *Object) IsNull(name string) bool {
 	return o.Has(name) && o.value(name).Kind() == 'n'
 }

@@ -56,7 +56,7 @@ func scan(raw []byte) (int64, error) {
 	}
 }
 
-// isValue tells whether the token just read begins a value: the others end one, or are a member's name.
+// isValue reports whether the token just read begins a value: the others end one, or are a member's name.
 func isValue(dec *jsontext.Decoder, kind jsontext.Kind) bool {
 	switch kind {
 	case '}', ']':

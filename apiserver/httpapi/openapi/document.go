@@ -34,13 +34,13 @@ type Document struct {
 type Route struct {
 	// Permissions are the built-in permissions of which the credential must have one.
 	Permissions []string
-	// Write tells that the operation changes resources.
+	// Write reports that the operation changes resources.
 	Write bool
-	// HasBody tells that the operation reads a body.
+	// HasBody reports that the operation reads a body.
 	HasBody bool
-	// BodyOptional tells that a request may come without one: it is an empty object then.
+	// BodyOptional reports that a request may come without one: it is an empty object then.
 	BodyOptional bool
-	// Lines tells that the body is JSON Lines, in place of one JSON object.
+	// Lines reports that the body is JSON Lines, in place of one JSON object.
 	Lines bool
 }
 

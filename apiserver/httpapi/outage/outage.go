@@ -28,7 +28,7 @@ type Watch struct {
 	what string
 	log  logr.Logger
 	away atomic.Bool
-	// slow tells that the last call was not answered in time.
+	// slow reports that the last call was not answered in time.
 	slow atomic.Bool
 }
 

@@ -25,7 +25,7 @@ type Document struct {
 	Name string
 	// Page is the path of its page, and JSON that of the document itself.
 	Page, JSON string
-	// Elsewhere tells that its operations are on another listener: a browser cannot try them from here. It says on which.
+	// Elsewhere reports that its operations are on another listener: a browser cannot try them from here. It says on which.
 	Elsewhere string
 }
 
@@ -89,7 +89,7 @@ func (p *Pages) ServePage(w http.ResponseWriter, r *http.Request) {
 	asset.SendPage(w, r, p.pages[r.URL.EscapedPath()])
 }
 
-// ServeAsset answers a request for a script or style, and tells whether there is one.
+// ServeAsset answers a request for a script or style, and reports whether there is one.
 func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) bool {
 	return p.assets.Serve(w, r)
 }

@@ -31,7 +31,7 @@ func Host(r *http.Request) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// PlainLocalhost tells that a Staging deployment is served on localhost without TLS, where browsers drop Secure cookies.
+// PlainLocalhost reports that a Staging deployment is served on localhost without TLS, where browsers drop Secure cookies.
 func PlainLocalhost(d *document.Deployment, r *http.Request) bool {
 	return staging(d) && localhost(Host(r)) && r.TLS == nil
 }
@@ -59,7 +59,7 @@ func Base(d *document.Deployment, r *http.Request) string {
 	return "http://" + first
 }
 
-// OwnOrigin tells whether an origin is one of the deployment's hosts, on the port the request came to or the scheme's own.
+// OwnOrigin reports whether an origin is one of the deployment's hosts, on the port the request came to or the scheme's own.
 func OwnOrigin(d *document.Deployment, r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Path != "" || u.RawQuery != "" || u.User != nil || !slices.Contains(d.FrontendHosts, u.Hostname()) {

@@ -62,7 +62,7 @@ type Counter struct {
 	Rule *Rule
 	// Scheme, Of, Address and the rule's mode and identity tell it from every other: Of is a key or an app, Address a client's.
 	Scheme, Of, Address uint64
-	// OfApp tells that it belongs to the app's scheme, not the request's own.
+	// OfApp reports that it belongs to the app's scheme, not the request's own.
 	OfApp bool
 
 	scheme *Scheme

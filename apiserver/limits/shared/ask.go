@@ -43,7 +43,7 @@ func groups(r *engine.Request, counters []engine.Counter, wanted func(i int) boo
 	return all
 }
 
-// ask asks for the counters that are not taken. It tells whether every counter gave one; if not, all are given back, and the
+// ask asks for the counters that are not taken. It reports whether every counter gave one; if not, all are given back, and the
 // decision knows how long to wait. An error means that Redis did not answer: all are given back.
 func (c *Counters) ask(ctx context.Context, r *engine.Request, d *decision) (bool, error) {
 	for _, g := range groups(r, d.counters, func(i int) bool { return !d.taken[i] && !d.own[i] }) {
@@ -254,7 +254,7 @@ func (held *lease) ask(back, term int64) {
 // shortestLease is the shortest time that a lease is worth having: rules of less than 2.5 s are asked about each time.
 const shortestLease = 50 * time.Millisecond
 
-// finish takes an answer in, nil where there was none. It tells whether a request of the counter is the caller's.
+// finish takes an answer in, nil where there was none. It reports whether a request of the counter is the caller's.
 func (l *leases) finish(of *engine.Counter, a *answer, granted, spend bool, sent int64, flight chan struct{}) bool {
 	key := keyOf(of)
 	s := l.shard(&key)

@@ -151,7 +151,7 @@ func (s *leaseShard) of(key counterKey, now int64) *lease {
 	return held
 }
 
-// idle tells that nothing is lost with the lease but a few requests of quota.
+// idle reports that nothing is lost with the lease but a few requests of quota.
 func (held *lease) idle() bool {
 	return held.flight == nil && held.spent == 0 && held.pending == 0 && !held.lost
 }
@@ -186,11 +186,11 @@ type decision struct {
 	// waits are the refusals' times, by counter.
 	waits  [128]int64
 	flight <-chan struct{}
-	// refill tells that a lease is nearly spent.
+	// refill reports that a lease is nearly spent.
 	refill bool
 }
 
-// refusedBy tells whether a counter is known to refuse.
+// refusedBy reports whether a counter is known to refuse.
 func (d *decision) refusedBy() bool {
 	return slices.ContainsFunc(d.waits[:len(d.counters)], func(wait int64) bool { return wait > 0 })
 }
@@ -250,7 +250,7 @@ func (held *lease) give(d *decision, i int) bool {
 	return true
 }
 
-// low tells that it is time to ask for more.
+// low reports that it is time to ask for more.
 func (held *lease) low(now int64) bool {
 	return held.granted > 3 && held.tokens(now)*10 <= held.granted*3
 }

@@ -311,7 +311,7 @@ func TestDenialConsumesNothing(t *testing.T) {
 func TestRedisAway(t *testing.T) {
 	for name, tc := range map[string]struct {
 		away, back func(*server)
-		// loses tells that the counters are gone.
+		// loses reports that the counters are gone.
 		loses bool
 	}{
 		"killed and restarted": {(*server).kill, (*server).start, true},

@@ -100,7 +100,7 @@ func (p *peers) part(of int64) int64 {
 	return part
 }
 
-// CheckURL tells whether a URL is one of Redis. The error may repeat it, with its password.
+// CheckURL reports whether a URL is one of Redis. The error may repeat it, with its password.
 func CheckURL(url string) error {
 	_, err := rueidis.ParseURL(url)
 	return err
@@ -144,7 +144,7 @@ func (c *Counters) Busy() uint64 {
 	return c.busy.Load()
 }
 
-// Degraded tells whether counters are not shared at present.
+// Degraded reports whether counters are not shared at present.
 func (c *Counters) Degraded() bool { return c.away.Load() }
 
 // Peek tells how a request would be judged, as far as is known here, and charges nothing.
@@ -218,7 +218,7 @@ func (c *Counters) Decide(ctx context.Context, r *engine.Request, out *engine.Re
 // patience is how often a request waits for what another has asked for, before it asks itself.
 const patience = 3
 
-// wait tells whether a call that is under way was over in time, or need not be waited for because the client left.
+// wait reports whether a call that is under way was over in time, or need not be waited for because the client left.
 func wait(ctx context.Context, flight <-chan struct{}, until time.Time) bool {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()

@@ -39,7 +39,7 @@ func (l *line) open(ctx context.Context, network, address string) (net.Conn, err
 	return encrypted, nil
 }
 
-// connected tells whether the connection was made.
+// connected reports whether the connection was made.
 func (l *line) connected() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

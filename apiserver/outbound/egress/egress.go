@@ -27,7 +27,7 @@ var fabric = []netip.Prefix{
 type RefusedError struct {
 	// IP is the address after name resolution.
 	IP netip.Addr
-	// Denied tells that the operator of the service denies it.
+	// Denied reports that the operator of the service denies it.
 	Denied bool
 }
 

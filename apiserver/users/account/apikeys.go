@@ -122,7 +122,7 @@ func (u *Unit) RotateKey(old people.APIKey, prefix string, overlap time.Duration
 	return next, secret, u.UpdateAPIKey(old)
 }
 
-// RevokeKey ends a key for good. It tells whether this call did.
+// RevokeKey ends a key for good. It reports whether this call did.
 func (u *Unit) RevokeKey(k *people.APIKey, reason string) (bool, error) {
 	if !k.RevokedAt.IsZero() {
 		return false, nil

@@ -70,7 +70,7 @@ func (e *LimitError) Unwrap() error { return e.Reason }
 type PermissionError struct {
 	// Permission is the one that is lacking.
 	Permission string
-	// Granting tells that it is lacking to be granted to somebody else.
+	// Granting reports that it is lacking to be granted to somebody else.
 	Granting bool
 }
 

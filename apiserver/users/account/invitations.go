@@ -167,7 +167,7 @@ func (u *Unit) openByToken(token string) (people.Invitation, error) {
 	return i, nil
 }
 
-// inviterStands tells whether an invitation is still worth something: it is worth what its inviter may do now. Who was removed,
+// inviterStands reports whether an invitation is still worth something: it is worth what its inviter may do now. Who was removed,
 // disabled, or lost the permission lets nobody in.
 func (u *Unit) inviterStands(i people.Invitation) (bool, error) {
 	inviter, err := u.inviter(i)
@@ -187,12 +187,12 @@ func (u *Unit) inviter(i people.Invitation) (*people.Member, error) {
 	return &member, nil
 }
 
-// stands tells whether an invitation's inviter could invite so now.
+// stands reports whether an invitation's inviter could invite so now.
 func (u *Unit) stands(inviter *people.Member, i people.Invitation) bool {
 	return inviter != nil && u.May(*inviter, PermissionInvite) && u.mayGrant(*inviter, i.Role) == nil
 }
 
-// Accept makes a user a member by an invitation and places the user there. It tells whether this transaction accepted it; whether
+// Accept makes a user a member by an invitation and places the user there. It reports whether this transaction accepted it; whether
 // the inviter still stands is judged here once more.
 func (u *Unit) Accept(i people.Invitation, user int64) (bool, error) {
 	stands, err := u.inviterStands(i)

@@ -15,7 +15,7 @@ const (
 	PermissionManageWorkspace = "workspace:manage"
 )
 
-// May tells whether a member has a permission in the organization.
+// May reports whether a member has a permission in the organization.
 func (t *Tenant) May(m people.Member, permission string) bool {
 	if m.Owner {
 		return true

@@ -45,7 +45,7 @@ func (u *Unit) endCodes(user int64) error {
 	return nil
 }
 
-// RemovePassword takes a user's password away. It tells whether there was one.
+// RemovePassword takes a user's password away. It reports whether there was one.
 func (u *Unit) RemovePassword(user int64) (bool, error) {
 	removed, err := u.DeleteCredential(user, people.CredentialPassword)
 	if err != nil || !removed {

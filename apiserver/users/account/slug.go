@@ -35,7 +35,7 @@ func Slug(name string) string {
 	return strings.TrimSuffix(b.String()[:min(b.Len(), maxSlug)], "-")
 }
 
-// Reserved tells whether a slug is never given out: pages have these names.
+// Reserved reports whether a slug is never given out: pages have these names.
 func Reserved(slug string) bool { return slug == "new" || slug == "invitations" }
 
 // freeSlug returns a slug for a name that is neither taken nor reserved: the name's own, else a numbered one. A name without letters and digits of ASCII

@@ -120,7 +120,7 @@ func (t *Tenant) Roles(level v1alpha1.RoleLevel) []Role {
 	return roles
 }
 
-// HasRole tells whether the deployment has a role of a level.
+// HasRole reports whether the deployment has a role of a level.
 func (t *Tenant) HasRole(level v1alpha1.RoleLevel, id int64) bool {
 	return id != 0 && t.RoleOf(level, false, id) != nil
 }
@@ -154,7 +154,7 @@ func (t *Tenant) SelfServiceApp(slug string) *snapshot.App {
 	return selfService(entry)
 }
 
-// Authorizes tells whether the deployment has an active OAuth app that asks people.
+// Authorizes reports whether the deployment has an active OAuth app that asks people.
 func (t *Tenant) Authorizes() (any bool) {
 	t.snapshot.List(v1alpha1.KindOAuthApp, t.Key(), func(entry *snapshot.Entry) bool {
 		app := snapshot.ContentOf[document.OAuthApp](entry)

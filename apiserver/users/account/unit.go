@@ -137,7 +137,7 @@ func (u *Unit) Post(m people.Message, mail delivery.Mail) error {
 	return u.InsertMessage(m)
 }
 
-// Known tells whether the request's client is known to an account: whether it signed in from there within 90 days.
+// Known reports whether the request's client is known to an account: whether it signed in from there within 90 days.
 func (u *Unit) Known(user int64) (bool, error) {
 	return u.KnownClient(user, u.Client.Network, u.Now.Add(-people.KnownFor))
 }

@@ -32,10 +32,10 @@ func (u *Unit) ReachWorkspace(workspace, user int64) (WorkspaceAccess, error) {
 	return access, err
 }
 
-// owns tells whether somebody may do everything in a workspace.
+// owns reports whether somebody may do everything in a workspace.
 func (a WorkspaceAccess) owns() bool { return a.In.Owner || a.Member != nil && a.Member.Owner }
 
-// mayInWorkspace tells whether a role in the workspace, or in its organization, has a permission.
+// mayInWorkspace reports whether a role in the workspace, or in its organization, has a permission.
 func (t *Tenant) mayInWorkspace(a WorkspaceAccess, permission string) bool {
 	if a.owns() || t.May(a.In, permission) {
 		return true

@@ -54,7 +54,7 @@ func (t *AccessTokens) Read(a *App, raw string, now time.Time) (claims AccessCla
 	return known.claims, a.gave(known.claims, now)
 }
 
-// publishes tells whether what a key signed is good.
+// publishes reports whether what a key signed is good.
 func (a *App) publishes(key string, now time.Time) bool {
 	for _, one := range a.Content.SigningKeys {
 		if one.ID == key {
@@ -64,7 +64,7 @@ func (a *App) publishes(key string, now time.Time) bool {
 	return false
 }
 
-// gave tells whether claims that were proven are the app's, and their time is not over.
+// gave reports whether claims that were proven are the app's, and their time is not over.
 func (a *App) gave(claims AccessClaims, now time.Time) bool {
 	return claims.Issuer == a.Content.Issuer && claims.Expiry != nil && claims.IssuedAt != nil && now.Before(claims.Expiry.Time())
 }

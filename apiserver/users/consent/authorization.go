@@ -107,7 +107,7 @@ func FindClient(u *account.Unit, app *App, id string) (*Client, bool, error) {
 	return client, err == nil && client.Active && app.Content.Active, err
 }
 
-// MayBeRegistered tells whether an id has the form of a client's of run time: spares the store the look-up.
+// MayBeRegistered reports whether an id has the form of a client's of run time: spares the store the look-up.
 func MayBeRegistered(id string) bool {
 	number, err := ids.Parse(id)
 	return err == nil && ids.Format(number) == id || IsDocumentID(id)
@@ -122,10 +122,10 @@ func NewRegistered(tenant *account.Tenant, row people.OAuthClient) (*Client, err
 	return &Client{Client: prepared, ID: row.Client, Registered: &row}, nil
 }
 
-// VouchedFor tells that somebody answers for the client: it is declared, or a backend made it.
+// VouchedFor reports that somebody answers for the client: it is declared, or a backend made it.
 func (c *Client) VouchedFor() bool { return c.Registered == nil || c.Registered.ByBackend }
 
-// Public tells that the client has nothing to prove itself by.
+// Public reports that the client has nothing to prove itself by.
 func (c *Client) Public() bool { return c.Authentication == string(v1alpha1.ClientAuthenticationNone) }
 
 // Parameters are what a client asks a person for, as far as the protocol found it right.
@@ -250,12 +250,12 @@ func Read(u *account.Unit, handle string) (*Request, error) {
 	return r, err
 }
 
-// Registers tells whether the client may be answered at a URI.
+// Registers reports whether the client may be answered at a URI.
 func (c *Client) Registers(asked string) bool {
 	return asked != "" && slices.ContainsFunc(c.RedirectURIs, func(uri string) bool { return redirecturi.Fits(uri, asked) })
 }
 
-// Has tells whether a prompt was asked for.
+// Has reports whether a prompt was asked for.
 func (p *Parameters) Has(prompt string) bool {
 	for _, asked := range p.Prompts {
 		if asked == prompt {

@@ -96,7 +96,7 @@ func (r *Request) firstOffline(grants []people.Grant) bool {
 	return slices.Contains(r.Scopes, ScopeOffline) && !slices.ContainsFunc(grants, func(g people.Grant) bool { return slices.Contains(g.Scopes, ScopeOffline) })
 }
 
-// proofDue tells whether the person has to prove once more who they are. What they proved since the request came counts.
+// proofDue reports whether the person has to prove once more who they are. What they proved since the request came counts.
 func (r *Request) proofDue(u *account.Unit, person *Person) bool {
 	proven := person.ProvenAt()
 	if !proven.Before(r.CreatedAt) {
@@ -147,7 +147,7 @@ func (r *Request) settle(u *account.Unit, offer *Offer, person *Person, grants [
 	return nil
 }
 
-// identified tells whether the client is the one it says it is: it proves that itself, or its answer goes where nobody else gets it. What was
+// identified reports whether the client is the one it says it is: it proves that itself, or its answer goes where nobody else gets it. What was
 // granted to any other is asked for each time (RFC 8252 8.6): every program of the machine can pass as it.
 func (r *Request) identified() bool {
 	if r.Device != nil { // whoever sent the person the code may hold it

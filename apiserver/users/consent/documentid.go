@@ -8,7 +8,7 @@ import (
 // maxDocumentID is the longest id of a client that is the address of its metadata, in bytes.
 const maxDocumentID = 2048
 
-// IsDocumentID tells whether a client's id is the address of its metadata: https, with a path, and nothing that would let two addresses be
+// IsDocumentID reports whether a client's id is the address of its metadata: https, with a path, and nothing that would let two addresses be
 // one: no fragment, user or dot segment (OAuth Client ID Metadata Document 3).
 func IsDocumentID(id string) bool {
 	if !strings.HasPrefix(id, "https://") || len(id) > maxDocumentID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '#' || r == '\\' }) {

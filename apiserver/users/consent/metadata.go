@@ -75,7 +75,7 @@ type Metadata struct {
 	UserinfoSigningAlg   string          `json:"userinfo_signed_response_alg,omitempty"`
 	BackchannelLogoutURI string          `json:"backchannel_logout_uri,omitempty"`
 
-	// Vouched tells that somebody answers for the client: it may get tokens of its own.
+	// Vouched reports that somebody answers for the client: it may get tokens of its own.
 	Vouched bool `json:"-"`
 }
 
@@ -286,7 +286,7 @@ func (j *judgement) signing() {
 	j.out.IDTokenSigningAlg, j.out.UserinfoSigningAlg = j.IDTokenSigningAlg, j.UserinfoSigningAlg
 }
 
-// webAddress tells whether an address is of the web, and safe to show as a link.
+// webAddress reports whether an address is of the web, and safe to show as a link.
 func webAddress(address string) bool {
 	form, err := redirecturi.Judge(address)
 	return err == nil && form == redirecturi.HTTPS
@@ -321,7 +321,7 @@ func MetadataOf(content document.OAuthClient) Metadata {
 	return out
 }
 
-// HasSecret tells whether a client proves itself by a secret.
+// HasSecret reports whether a client proves itself by a secret.
 func HasSecret(content *document.OAuthClient) bool {
 	method := v1alpha1.ClientAuthentication(content.Authentication)
 	return method == v1alpha1.ClientAuthenticationSecretBasic || method == v1alpha1.ClientAuthenticationSecretPost

@@ -28,7 +28,7 @@ const (
 	categoryWorkspace    = "workspace"
 )
 
-// MayAsk tells whether a client may ask for a scope: one that the app has and that is not archived, within the client's ceiling.
+// MayAsk reports whether a client may ask for a scope: one that the app has and that is not archived, within the client's ceiling.
 func (a *App) MayAsk(client *Client, scope string) bool {
 	if client.Scopes != nil && !slices.Contains(*client.Scopes, scope) {
 		return false
@@ -73,7 +73,7 @@ func (p Place) IDs() (organization, workspace int64) {
 	return organization, workspace
 }
 
-// Equal tells whether two are the same place.
+// Equal reports whether two are the same place.
 func (p Place) Equal(other Place) bool {
 	organization, workspace := p.IDs()
 	otherOrganization, otherWorkspace := other.IDs()

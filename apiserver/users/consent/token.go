@@ -131,7 +131,7 @@ type Judged struct {
 	Scopes []string
 }
 
-// Has tells whether a scope is still held.
+// Has reports whether a scope is still held.
 func (j *Judged) Has(scope string) bool { return slices.Contains(j.Scopes, scope) }
 
 // Judge tells what is true of an access token now, of which the claims were read: what the person still holds of it, or nothing.

@@ -70,7 +70,7 @@ func (b *batch) judgeEmail(line *Line, e *Email, id int64) {
 
 func proven(e people.Email) bool { return !e.VerifiedAt.IsZero() }
 
-// becomesPrimary tells whether an address takes the place of its account's primary one.
+// becomesPrimary reports whether an address takes the place of its account's primary one.
 func becomesPrimary(former, e people.Email, asked bool) bool {
 	return asked && proven(e) == proven(former) || proven(e) && !proven(former)
 }

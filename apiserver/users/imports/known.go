@@ -227,7 +227,7 @@ func (b *batch) loadMemberships(w *wanted) (err error) {
 	return err
 }
 
-// present tells whether a line became a row already.
+// present reports whether a line became a row already.
 func (b *batch) present(line *Line) bool {
 	_, found := b.known.as[line.Kind][line.ExternalID]
 	return found

@@ -133,7 +133,7 @@ func Count(batch []byte) int {
 	return n
 }
 
-// Empty tells whether a line is skipped.
+// Empty reports whether a line is skipped.
 func Empty(raw []byte) bool { return len(bytes.TrimSpace(raw)) == 0 }
 
 // Split returns the lines of a batch that are not empty, each with its number.

@@ -42,7 +42,7 @@ type reader struct {
 	now time.Time
 }
 
-// sent tells whether a member is there and not null: null is as good as absent.
+// sent reports whether a member is there and not null: null is as good as absent.
 func (r *reader) sent(member string) bool { return !r.IsNull(member) && r.Has(member) }
 
 // required reads a text on one line that must be there, "" if it is faulty.

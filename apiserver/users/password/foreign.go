@@ -20,7 +20,7 @@ func CheckImported(encoded string) error {
 	return err
 }
 
-// Outdated tells whether a hash is not what Hash makes now: it is to be replaced at the first success.
+// Outdated reports whether a hash is not what Hash makes now: it is to be replaced at the first success.
 func (t *Turn) Outdated(encoded string) bool {
 	return !strings.HasPrefix(encoded, t.hasher.cost.head()) || checkForm(encoded) != nil
 }
@@ -43,7 +43,7 @@ func (t *Turn) verifyForeign(password, encoded string) (bool, error) {
 	return right, t.fill(began)
 }
 
-// enterHeavy waits for room for a comparison that takes much memory, as long as for a turn, and tells whether there was some.
+// enterHeavy waits for room for a comparison that takes much memory, as long as for a turn, and reports whether there was some.
 func (h *Hasher) enterHeavy() bool {
 	timer := time.NewTimer(h.wait)
 	defer timer.Stop()

@@ -52,7 +52,7 @@ func Validate(password string, minLength int, own ...string) error {
 	return nil
 }
 
-// repeats tells whether a password is a common one written again and again, or one short piece of up to four characters.
+// repeats reports whether a password is a common one written again and again, or one short piece of up to four characters.
 func repeats(password string) bool {
 	for size := 1; size <= len(password)/2; size++ {
 		if len(password)%size != 0 || strings.Repeat(password[:size], len(password)/size) != password {

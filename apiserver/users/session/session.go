@@ -90,7 +90,7 @@ func Evaluate(s people.Session, policy Policy, now time.Time) State {
 	return Live
 }
 
-// TouchDue tells whether the use of a session is to be written down: at most once in a minute and a jitter by the session's id,
+// TouchDue reports whether the use of a session is to be written down: at most once in a minute and a jitter by the session's id,
 // so that sessions that began together do not write together. Short idle bounds are refreshed four times within the bound.
 func TouchDue(s people.Session, policy Policy, now time.Time) bool {
 	every := touchEvery + time.Duration(uint64(s.ID)%15)*time.Second

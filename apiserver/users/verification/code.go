@@ -45,7 +45,7 @@ func New(random io.Reader) (string, error) {
 }
 
 // Normalize returns the six ASCII digits of a code as people type it: outer blanks and one inner blank or dash are taken away. It
-// tells whether there were six digits.
+// reports whether there were six digits.
 func Normalize(typed string) (string, bool) {
 	code := strings.Trim(typed, " \t\r\n")
 	if at := strings.IndexAny(code, " -"); at > 0 && at < len(code)-1 {

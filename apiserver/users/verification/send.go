@@ -151,7 +151,7 @@ func (c *Codes) checkSend(u *account.Unit, t Target) (known bool, err error) {
 	return checkMail(u, t)
 }
 
-// checkMail holds a mail with a code to its limits, and tells whether the account knows the client. The same is read for an
+// checkMail holds a mail with a code to its limits, and reports whether the account knows the client. The same is read for an
 // account that is not there.
 func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	if known, err = u.Known(t.Account); err != nil {
@@ -189,7 +189,7 @@ func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	return known, wait(u, next)
 }
 
-// checkText holds a text to its limits and to the deployment's budget, and tells whether the user has a verified phone.
+// checkText holds a text to its limits and to the deployment's budget, and reports whether the user has a verified phone.
 func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 	user, _, err := u.User(t.User)
 	if err != nil {

@@ -81,7 +81,7 @@ func own(obj metav1.Object, kind, reason, message string) Finding {
 	return Finding{Condition: v1alpha1.ConditionReady, Reason: reason, Message: message, Mend: mend(obj, kind, v1alpha1.ConditionReady, reason)}
 }
 
-// judge tells whether a condition tells of a fault, and whether the fault holds nothing back. Reconciling and Stalled repeat others.
+// judge reports whether a condition tells of a fault, and whether the fault holds nothing back. Reconciling and Stalled repeat others.
 func judge(c metav1.Condition) (counts, harmless bool) {
 	switch c.Type {
 	case v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled:

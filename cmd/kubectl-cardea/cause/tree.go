@@ -42,18 +42,18 @@ type Node struct {
 	Name      string    `json:"name"`
 	State     State     `json:"state"`
 	Findings  []Finding `json:"findings,omitempty"`
-	// Above tells that the object was told of before, so that its findings are left out.
+	// Above reports that the object was told of before, so that its findings are left out.
 	Above bool `json:"above,omitempty"`
 	// DependsOn are the referents that are not well themselves, or whose own referents are not.
 	DependsOn []*Node `json:"dependsOn,omitempty"`
 }
 
-// Well tells that nothing holds the object back, nor what it depends on.
+// Well reports that nothing holds the object back, nor what it depends on.
 func (n *Node) Well() bool {
 	return n.State == Ready && !slices.ContainsFunc(n.DependsOn, func(d *Node) bool { return !d.Well() })
 }
 
-// Silent tells that there is nothing to say of the object.
+// Silent reports that there is nothing to say of the object.
 func (n *Node) Silent() bool {
 	return n.State == Ready && len(n.Findings) == 0 && len(n.DependsOn) == 0
 }
@@ -154,7 +154,7 @@ func (q *Inquiry) referent(ctx context.Context, obj v1alpha1.Resource, node *Nod
 	return child, nil
 }
 
-// lacks tells whether a finding has to do with a Secret or ConfigMap.
+// lacks reports whether a finding has to do with a Secret or ConfigMap.
 func (n *Node) lacks(kind string) bool {
 	return slices.ContainsFunc(n.Findings, func(f Finding) bool {
 		switch f.Reason {

@@ -52,7 +52,7 @@ type Wanted struct {
 	RotateAt string
 	// ExpiresAt is when the credential ends, nil for never.
 	ExpiresAt *metav1.Time
-	// Known tells that the store has a credential of the resource.
+	// Known reports that the store has a credential of the resource.
 	Known bool
 }
 

@@ -14,7 +14,7 @@ import (
 // defaultOverlap is how long a previous credential is accepted when nothing else is declared.
 const defaultOverlap = 24 * time.Hour
 
-// rotationDue tells whether a credential is to be rotated now: the interval has passed, or the annotation rotate-at is past, later than
+// rotationDue reports whether a credential is to be rotated now: the interval has passed, or the annotation rotate-at is past, later than
 // the issue, and not answered yet. A garbled annotation asks for nothing.
 func (w Wanted) rotationDue(d Delivered, now time.Time) bool {
 	if next := w.NextRotation(d); next != nil && !now.Before(*next) {

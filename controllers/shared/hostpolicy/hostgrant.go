@@ -53,7 +53,7 @@ func (g *Grants) Permit(ctx context.Context, in, field string, hosts ...v1alpha1
 	return nil
 }
 
-// grants tells whether a list of hosts, separated by commas or blanks, has a host. `*.acme.example` grants every name under
+// grants reports whether a list of hosts, separated by commas or blanks, has a host. `*.acme.example` grants every name under
 // acme.example, at any depth, but not acme.example itself.
 func grants(list, host string) bool {
 	host = strings.ToLower(host)

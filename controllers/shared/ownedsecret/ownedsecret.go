@@ -30,7 +30,7 @@ type Owner struct {
 	Taken string
 }
 
-// owns tells whether a Secret was generated for the owner.
+// owns reports whether a Secret was generated for the owner.
 func (o Owner) owns(secret *corev1.Secret) bool {
 	return secret.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByOperator && secret.Annotations[o.Marker] == o.Object.GetName()
 }

@@ -65,7 +65,7 @@ type Wanted struct {
 	// Name is the Secret's.
 	Name  string
 	Slots []Slot
-	// Dated tells that keys say when they were made.
+	// Dated reports that keys say when they were made.
 	Dated bool
 	// Kind is what private keys are sealed for.
 	Kind string
@@ -101,7 +101,7 @@ func NoRootKey(what string) error {
 		"%s needs a signing key, which is stored sealed: start the operator with --root-key", what)
 }
 
-// renew replaces keys that are due or were edited, and drops previous ones that are over. It tells whether it changed anything.
+// renew replaces keys that are due or were edited, and drops previous ones that are over. It reports whether it changed anything.
 func (k Keeper) renew(secret *corev1.Secret, w Wanted, now time.Time) (bool, error) {
 	issued, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRotatedAt])
 	edited := err != nil

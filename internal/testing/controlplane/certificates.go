@@ -139,7 +139,7 @@ func (a *authority) ensure(dir, name string, now time.Time, template x509.Certif
 	return pair{certificate: certificate, key: privateKey}, err
 }
 
-// holds tells whether the files are a pair that this authority signed and that lasts.
+// holds reports whether the files are a pair that this authority signed and that lasts.
 func (a *authority) holds(crt, key string, now time.Time) bool {
 	certificate, _, err := readCertificate(crt)
 	if err != nil || !lasts(certificate, now) || certificate.CheckSignatureFrom(a.certificate) != nil {

@@ -76,7 +76,7 @@ func (g *Group) endLeftover(record string) error {
 	return nil
 }
 
-// ours tells whether pid runs exe with our folder, or a path in it, in its command line.
+// ours reports whether pid runs exe with our folder, or a path in it, in its command line.
 func (g *Group) ours(pid int, exe string) bool {
 	if exe == "" || executable(pid) != exe {
 		return false

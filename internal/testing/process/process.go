@@ -28,7 +28,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed once the child has ended and been reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended tells whether the child has ended.
+// Ended reports whether the child has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:

@@ -22,7 +22,7 @@ const (
 type settings struct {
 	on, grpc bool
 	endpoint *url.URL // nil: the protocol's default
-	// insecureSet tells that the environment says whether to use TLS.
+	// insecureSet reports that the environment says whether to use TLS.
 	insecureSet bool
 	secrets     []string // the values of headers
 }
@@ -54,7 +54,7 @@ func read(lookup func(string) (string, bool)) (settings, error) {
 	return s, errors.Join(env.faults...)
 }
 
-// wanted tells whether there are to be traces: where an exporter or its endpoint is set, and the SDK not disabled.
+// wanted reports whether there are to be traces: where an exporter or its endpoint is set, and the SDK not disabled.
 func (e *environment) wanted() bool {
 	disabled := e.oneOf("OTEL_SDK_DISABLED", "false", "true", "FALSE", "TRUE", "False", "True")
 	exporter := e.oneOf("OTEL_TRACES_EXPORTER", "", "otlp", "none")

@@ -247,7 +247,7 @@ func (s *Server) URL(database string) string {
 // Address is host:port.
 func (s *Server) Address() string { return net.JoinHostPort(s.host.address(), strconv.Itoa(s.port)) }
 
-// Running tells whether the server process lives.
+// Running reports whether the server process lives.
 func (s *Server) Running() bool {
 	select {
 	case <-s.exited:

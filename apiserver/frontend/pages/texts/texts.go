@@ -92,7 +92,7 @@ func parseLocales(written string) (tags []language.Tag) {
 	return tags
 }
 
-// Has tells whether there is a text of a key.
+// Has reports whether there is a text of a key.
 func (l *Language) Has(key string) bool {
 	_, found := l.texts[key]
 	return found

@@ -38,7 +38,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// formed decodes one JSON value, and tells whether it has the form that is expected. After one of another form the next can be decoded.
+// formed decodes one JSON value, and reports whether it has the form that is expected. After one of another form the next can be decoded.
 func formed(err error) (bool, error) {
 	var otherType *json.UnmarshalTypeError
 	if errors.As(err, &otherType) {

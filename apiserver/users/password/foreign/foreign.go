@@ -31,7 +31,7 @@ type Hash struct {
 	want   []byte
 }
 
-// Matches tells whether a password is the one that was hashed.
+// Matches reports whether a password is the one that was hashed.
 func (h *Hash) Matches(password string) bool {
 	return subtle.ConstantTimeCompare(h.derive([]byte(password)), h.want) == 1
 }

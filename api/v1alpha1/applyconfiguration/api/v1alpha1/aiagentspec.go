@@ -32,7 +32,7 @@ type AIAgentSpecApplyConfiguration struct {
 	ToolRefs []AIToolReferenceApplyConfiguration `json:"toolRefs,omitempty"`
 	// knowledgeBases are the ids of the knowledge bases the agent may read. Absent: none.
 	KnowledgeBases []string `json:"knowledgeBases,omitempty"`
-	// active says whether the agent is in use. Absent: true.
+	// active reports whether the agent is in use. Absent: true.
 	Active *bool `json:"active,omitempty"`
 }
 

@@ -21,7 +21,7 @@ type AIToolSpecApplyConfiguration struct {
 	// type says how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a call
 	// that is answered later.
 	Type *apiv1alpha1.AIToolType `json:"type,omitempty"`
-	// active says whether the tool is in use. Absent: true.
+	// active reports whether the tool is in use. Absent: true.
 	Active *bool `json:"active,omitempty"`
 	// requiresUserApproval asks the user before each call. Absent: false.
 	RequiresUserApproval *bool `json:"requiresUserApproval,omitempty"`

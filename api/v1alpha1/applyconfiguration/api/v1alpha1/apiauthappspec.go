@@ -31,7 +31,7 @@ type APIAuthAppSpecApplyConfiguration struct {
 	// rateLimitSchemeRef names the scheme of the app's keys that name none of their own; its per_app rules hold for
 	// every key. Absent: the deployment's default.
 	RateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"rateLimitSchemeRef,omitempty"`
-	// selfService says whether, and which, keys of this app the deployment's users make for themselves. Absent: none.
+	// selfService reports whether, and which, keys of this app the deployment's users make for themselves. Absent: none.
 	SelfService *KeySelfServiceApplyConfiguration `json:"selfService,omitempty"`
 }
 

@@ -7,7 +7,7 @@ package v1alpha1
 //
 // EmailCodeSignIn rules signing in by a code that is sent by mail.
 type EmailCodeSignInApplyConfiguration struct {
-	// enabled says whether end users may sign in by a code that is sent to their address. Absent: true.
+	// enabled reports whether end users may sign in by a code that is sent to their address. Absent: true.
 	Enabled *bool `json:"enabled,omitempty"`
 }
 

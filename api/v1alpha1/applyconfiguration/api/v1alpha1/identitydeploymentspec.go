@@ -14,7 +14,7 @@ type IdentityDeploymentSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
 	// displayName is the deployment's name for people. Absent: the resource's name.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
-	// mode says whether the deployment serves real users. `Production`: it does. `Staging`: for trying things out; it
+	// mode reports whether the deployment serves real users. `Production`: it does. `Staging`: for trying things out; it
 	// may claim localhost and *.localhost, write messages to the log, and send them over http. Absent: Production.
 	Mode *apiv1alpha1.DeploymentMode `json:"mode,omitempty"`
 	// frontendHosts are the host names whose requests belong to this deployment, each unique in the install. Absent:

@@ -14,7 +14,7 @@ type ManagementPolicyApplyConfiguration struct {
 	// fieldConflicts says what a PATCH does when another manager owns a field it changes. `Reject`: 409 naming the
 	// manager. `Override`: the field is taken over. Absent: Reject.
 	FieldConflicts *apiv1alpha1.FieldConflicts `json:"fieldConflicts,omitempty"`
-	// writes says whether the management API may change anything. `Enabled`: by permission. `Disabled`: every write is
+	// writes reports whether the management API may change anything. `Enabled`: by permission. `Disabled`: every write is
 	// 403, so that Git alone decides. Absent: Enabled.
 	Writes *apiv1alpha1.ManagementWrites `json:"writes,omitempty"`
 }

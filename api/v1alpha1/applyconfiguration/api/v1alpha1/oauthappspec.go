@@ -31,7 +31,7 @@ type OAuthAppSpecApplyConfiguration struct {
 	Resources []apiv1alpha1.ResourceURI `json:"resources,omitempty"`
 	// idTokenSigningAlg signs ID tokens of clients that name no other, `ES256` or `RS256`. Absent: ES256.
 	IDTokenSigningAlg *apiv1alpha1.TokenSigningAlg `json:"idTokenSigningAlg,omitempty"`
-	// active says whether the app is in use. Absent: true.
+	// active reports whether the app is in use. Absent: true.
 	Active *bool `json:"active,omitempty"`
 }
 

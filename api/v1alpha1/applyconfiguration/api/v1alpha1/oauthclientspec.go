@@ -64,7 +64,7 @@ type OAuthClientSpecApplyConfiguration struct {
 	PolicyURI *apiv1alpha1.URL `json:"policyURI,omitempty"`
 	// tosURI is the client's terms of service. Absent: none.
 	TOSURI *apiv1alpha1.URL `json:"tosURI,omitempty"`
-	// active says whether the client is in use. Absent: true.
+	// active reports whether the client is in use. Absent: true.
 	Active *bool `json:"active,omitempty"`
 	// secretTemplate lets the operator generate the client's secret into a Secret it creates, beside the client's id. Absent: see
 	// existingSecretRef.

@@ -11,7 +11,7 @@ import (
 //
 // PagesSettings are about the pages that end users see, and how they look.
 type PagesSettingsApplyConfiguration struct {
-	// enabled says whether Cardea serves pages to sign in, sign up, and look after one's account on the deployment's hosts; `false`: the
+	// enabled reports whether Cardea serves pages to sign in, sign up, and look after one's account on the deployment's hosts; `false`: the
 	// end-user API alone is served there. Absent: true.
 	Enabled *bool `json:"enabled,omitempty"`
 	// url is where the deployment's own pages are, without query; links in mails then begin with it, in place of the first of

@@ -7,7 +7,7 @@ package v1alpha1
 //
 // PasswordSignIn rules signing in by password.
 type PasswordSignInApplyConfiguration struct {
-	// enabled says whether end users may have a password and sign in by it. Absent: true.
+	// enabled reports whether end users may have a password and sign in by it. Absent: true.
 	Enabled *bool `json:"enabled,omitempty"`
 	// minLength is the least number of characters of a new password, 8 to 64; passwords that are there stay valid. Absent: 15.
 	MinLength *int32 `json:"minLength,omitempty"`

@@ -17,7 +17,7 @@ type SchemaFieldApplyConfiguration struct {
 	// fieldType is the type of the field. `STRING`: text. `INTEGER`: a whole number. `NUMBER`: a number. `BOOLEAN`: true or
 	// false. `ARRAY`: a list. `OBJECT`: an object with properties.
 	FieldType *apiv1alpha1.FieldType `json:"fieldType,omitempty"`
-	// required says whether the field must be given. Absent: false.
+	// required reports whether the field must be given. Absent: false.
 	Required *bool `json:"required,omitempty"`
 	// title is the field's name for people. Absent: none.
 	Title *string `json:"title,omitempty"`
