@@ -16,6 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/backend"
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
 	"github.com/cardea-iam/cardea/apiserver/credential/keycache"
 	"github.com/cardea-iam/cardea/apiserver/decision"
@@ -33,7 +34,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
 	"github.com/cardea-iam/cardea/apiserver/rollup"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
@@ -163,7 +163,7 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	accessTokens := consent.NewAccessTokens(opts.Keyring)
+	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	issuing := oauth.New(oauth.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Tokens: accessTokens, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
 		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: httpapi.NewMetrics(opts.Registry, "oauth", opts.Tracer), Next: pages,

@@ -104,7 +104,7 @@ func (a *API) listUserSessions(c *call) (reply, error) {
 	}
 	list := openapi.UserSessionList{Data: []openapi.UserSession{}}
 	p := c.people()
-	policy := session.Policy{Idle: p.Settings.EffectiveSession().IdleTimeout()}
+	policy := session.PolicyOf(p.Settings)
 	err = p.view(func(u *account.Unit) error {
 		if _, err := findUser(u, id); err != nil {
 			return err

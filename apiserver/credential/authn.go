@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/credential/keycache"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -92,7 +93,7 @@ func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Pr
 	if !found || len(header) > 1 {
 		return nil, apierror.InvalidToken()
 	}
-	if a.Tokens != nil && strings.Count(token, ".") == 2 { // no API key of ours has a dot, and every token has two
+	if a.Tokens != nil && bearer.IsJWT(token) {
 		return a.Tokens.Authenticate(r.Context(), s, token)
 	}
 	key, err := apikey.Read(token)

@@ -8,7 +8,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/cardea-iam/cardea/apiserver/credential/unverified"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/internal/keyset"
 )
 
@@ -35,7 +35,7 @@ type clusterKeys struct {
 }
 
 // forged reports whether a token's signature is none of the cluster's. While the keys are not known no token is forged.
-func (k *clusterKeys) forged(ctx context.Context, token *unverified.Token) bool {
+func (k *clusterKeys) forged(ctx context.Context, token *bearer.Token) bool {
 	if k.fetch == nil {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/credential/unverified"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 )
 
 // forgeries returns what authenticates tokens of ServiceAccounts, a token that the cluster signed, and forged ones of the same form.
@@ -115,9 +115,9 @@ func TestReviewsAreSharedByDeployments(t *testing.T) {
 	}
 }
 
-func mustParse(t *testing.T, raw string) *unverified.Token {
+func mustParse(t *testing.T, raw string) *bearer.Token {
 	t.Helper()
-	token, err := unverified.Parse(raw)
+	token, err := bearer.Parse(raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
-	"github.com/cardea-iam/cardea/apiserver/credential/unverified"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -58,7 +58,7 @@ func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw str
 	if known, found := t.verified.get(key, s, t.clock()); found {
 		return known, nil
 	}
-	token, err := unverified.Parse(raw)
+	token, err := bearer.Parse(raw)
 	if err != nil {
 		return nil, apierror.InvalidToken()
 	}
@@ -125,7 +125,7 @@ func newTokenPrincipal(issuer *snapshot.Issuer, subject string, permissions []st
 }
 
 // verify checks the signature with the issuer's key and one of its algorithms.
-func (t *Tokens) verify(ctx context.Context, issuer *snapshot.Issuer, token *unverified.Token) error {
+func (t *Tokens) verify(ctx context.Context, issuer *snapshot.Issuer, token *bearer.Token) error {
 	if !slices.Contains(issuer.Algorithms, token.Algorithm) {
 		return errRefused
 	}

@@ -11,13 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-jose/go-jose/v4/jwt"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cardea-iam/cardea/apiserver/credential/unverified"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -96,7 +95,7 @@ func (r *Reviews) Exhausted() uint64 { return r.busy.Load() + r.known.Evicted() 
 
 // username returns who a token belongs to for an audience of a deployment, "" if the Kubernetes API does not accept it, and when that was
 // found out.
-func (r *Reviews) username(ctx context.Context, deployment string, token *unverified.Token, audience string) (review, error) {
+func (r *Reviews) username(ctx context.Context, deployment string, token *bearer.Token, audience string) (review, error) {
 	key := sha256.Sum256([]byte(audience + "\x00" + token.Raw))
 	if known, found := r.known.Get(key, r.clock()); found && r.clock().Sub(known.at) < reviewAge {
 		return known, nil
@@ -145,7 +144,7 @@ func (r *Reviews) ask(ctx context.Context, deployment, token, audience string) (
 
 // plausible reports whether a token could be the Kubernetes API's: whether it has a key's id, a signature as long as its
 // algorithm's are, and an issuer that the server's own token has or had.
-func (r *Reviews) plausible(token *unverified.Token) bool {
+func (r *Reviews) plausible(token *bearer.Token) bool {
 	if token.KeyID == "" {
 		return false
 	}
@@ -173,26 +172,16 @@ func (r *Reviews) ownIssuers() []string {
 	defer r.mu.Unlock()
 	if now := r.clock(); r.lookedAt.IsZero() || now.Sub(r.lookedAt) >= ownTokenAge {
 		r.lookedAt = now
-		if issuer := unverifiedIssuer(r.ownToken()); issuer != "" && !slices.Contains(r.issuers, issuer) {
+		if issuer := bearer.StatedIssuer(r.ownToken()); issuer != "" && !slices.Contains(r.issuers, issuer) {
 			r.issuers = append(slices.Clone(r.issuers), issuer)
 		}
 	}
 	return r.issuers
 }
 
-// unverifiedIssuer returns the iss of a token, "" for what is none.
-func unverifiedIssuer(raw string) string {
-	var claims jwt.Claims
-	token, err := jwt.ParseSigned(raw, unverified.Accepted)
-	if err != nil || token.UnsafeClaimsWithoutVerification(&claims) != nil {
-		return ""
-	}
-	return claims.Issuer
-}
-
 // review authenticates the token of a ServiceAccount. One of another namespace than the deployment's is granted something only
 // by an expression that names it: whoever can create ServiceAccounts elsewhere must not thereby get in here.
-func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *unverified.Token, key digest) (*Principal, error) {
+func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *bearer.Token, key digest) (*Principal, error) {
 	if !t.reviews.plausible(token) {
 		return nil, apierror.InvalidToken()
 	}

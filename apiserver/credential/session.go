@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/cardea-iam/cardea/apiserver/credential/unverified"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/claimpermission"
@@ -29,7 +29,7 @@ var ErrExpired = errors.New("the token has expired")
 // SessionToken verifies a token that a deployment issued to a session of its own. It needs no entry among the deployment's issuers: such
 // an entry is about what tokens manage. The error is a 401, whose cause may be ErrExpired.
 func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw string) (SessionToken, error) {
-	token, err := unverified.Parse(raw)
+	token, err := bearer.Parse(raw)
 	if err != nil {
 		return SessionToken{}, apierror.InvalidToken()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
@@ -22,7 +23,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/people"
@@ -36,7 +36,7 @@ type Options struct {
 	// People finds the keys of run time that an explanation is asked about.
 	People people.Store
 	// Tokens reads access tokens of OAuth apps.
-	Tokens *consent.AccessTokens
+	Tokens *bearer.AccessTokens
 	// MaxStaleness turns decisions into 503 when the snapshot was not known to be current for longer; 0: never.
 	MaxStaleness time.Duration
 	Clock        func() time.Time

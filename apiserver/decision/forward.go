@@ -1,17 +1,15 @@
 package decision
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/limits"
-	"github.com/cardea-iam/cardea/apiserver/users/consent"
 )
 
 // A convention is how a proxy tells which request it asks about. Each has a path of its own: a convention that is guessed from the
@@ -146,31 +144,19 @@ func presented(authorization, apiKey []string) (value string, of kind, err error
 	if !found || !strings.EqualFold(scheme, "Bearer") {
 		return "", kindAPIKey, nil
 	}
-	return token, classify(token), nil
+	return token, kindOf(token), nil
 }
 
-// classify reports what a bearer credential is by its form.
-func classify(token string) kind {
-	switch {
-	case !isToken(token):
-		return kindAPIKey
-	case isAccessToken(token):
+// kindOf returns the kind of a bearer credential by its form. Gateways cannot send opaque access tokens: they are refused as
+// malformed API keys.
+func kindOf(raw string) kind {
+	switch bearer.Classify(raw) {
+	case bearer.AccessToken:
 		return kindAccessToken
+	case bearer.SessionToken:
+		return kindSession
 	}
-	return kindSession
-}
-
-// isToken tells a JSON web token from an API key: it has three parts, and its first is a JSON object in base64.
-func isToken(s string) bool { return strings.HasPrefix(s, "eyJ") && strings.Count(s, ".") == 2 }
-
-// isAccessToken tells an access token of an authorization server from a session's, by its type (RFC 9068 2.1).
-func isAccessToken(s string) bool {
-	head, _, _ := strings.Cut(s, ".")
-	raw, err := base64.RawURLEncoding.DecodeString(head)
-	var header struct {
-		Type string `json:"typ"`
-	}
-	return err == nil && json.Unmarshal(raw, &header) == nil && strings.EqualFold(header.Type, consent.TypeAccessToken)
+	return kindAPIKey
 }
 
 // sendVerdict answers a gateway.

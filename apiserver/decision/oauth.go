@@ -2,15 +2,14 @@ package decision
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -67,9 +66,9 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 }
 
 // readAccessToken finds the app that gave a token, and reads it.
-func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now time.Time) (*consent.App, *account.Tenant, consent.AccessClaims, bool) {
-	var none consent.AccessClaims
-	entry, found := s.AppByIssuer(issuerOf(raw))
+func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now time.Time) (*consent.App, *account.Tenant, bearer.AccessClaims, bool) {
+	var none bearer.AccessClaims
+	entry, found := s.AppByIssuer(bearer.StatedIssuer(raw))
 	if !found {
 		return nil, nil, none, false
 	}
@@ -78,7 +77,7 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 		return nil, nil, none, false
 	}
 	app, tenant := consent.NewApp(s, entry), account.NewTenant(s, deployment)
-	claims, ok := a.Tokens.Read(app, raw, now)
+	claims, ok := a.Tokens.Read(entry, raw, now)
 	if !ok || audience != "" && !slices.Contains(app.Content.Resources, audience) {
 		return nil, nil, none, false
 	}
@@ -87,25 +86,6 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 		own = []string{app.Content.Issuer, "cardea:" + deployment.Namespace + ":" + deployment.Name}
 	}
 	return app, tenant, claims, slices.ContainsFunc(own, func(name string) bool { return claims.Audience.Contains(name) })
-}
-
-// issuerOf is who a token says that gave it, before anything of it is proven.
-func issuerOf(raw string) string {
-	if issuer, opaque := consent.OpaqueIssuer(raw); opaque {
-		return issuer
-	}
-	parts := strings.Split(raw, ".")
-	if len(parts) != 3 {
-		return ""
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var says struct {
-		Issuer string `json:"iss"`
-	}
-	if err != nil || json.Unmarshal(payload, &says) != nil {
-		return ""
-	}
-	return says.Issuer
 }
 
 // newAccessSubject is newSubject for an access token: its permissions are the scopes, and what they stand for where the person granted them. The

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -16,7 +17,7 @@ import (
 // Whoever presents too many bad ones is told so, but each is looked at first: a signature that is right is no guess, whoever else is
 // behind that address, and a token is new every minute.
 func (a *API) bySession(ctx context.Context, s *snapshot.Snapshot, raw string, client netip.Addr) (*subject, error) {
-	if !isToken(raw) || isAccessToken(raw) {
+	if bearer.Classify(raw) != bearer.SessionToken {
 		return nil, apierror.InvalidToken()
 	}
 	digest := kindSession.digest(raw)

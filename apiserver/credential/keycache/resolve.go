@@ -38,28 +38,11 @@ func Resolve(s *snapshot.Snapshot, k *Key) (Grant, bool) {
 	g := Grant{Deployment: deployment, Settings: snapshot.ContentOf[document.Deployment](deployment), App: app, Content: content, own: k.Permissions}
 	switch {
 	case k.WorkspaceID != 0:
-		g.bounded, g.role = true, rolePermissions(s, k, v1alpha1.RoleLevelWorkspace, g.Settings.WorkspacePermissions)
+		g.bounded, g.role = true, s.RolePermissions(deployment, v1alpha1.RoleLevelWorkspace, k.Owner, k.RoleID)
 	case k.OrganizationID != 0:
-		g.bounded, g.role = true, rolePermissions(s, k, v1alpha1.RoleLevelOrganization, g.Settings.OrganizationPermissions)
+		g.bounded, g.role = true, s.RolePermissions(deployment, v1alpha1.RoleLevelOrganization, k.Owner, k.RoleID)
 	}
 	return g, true
-}
-
-// rolePermissions are what the key's owner may do in what bounds it: the whole catalog of the level as its owner, what the role grants as a
-// member, nothing where the role vanished.
-func rolePermissions(s *snapshot.Snapshot, k *Key, level v1alpha1.RoleLevel, catalog []string) []string {
-	if k.Owner {
-		return catalog
-	}
-	entry, found := s.ByID(v1alpha1.KindMembershipRole, k.Deployment, k.RoleID)
-	if k.RoleID == 0 || !found {
-		return nil
-	}
-	role := snapshot.ContentOf[document.MembershipRole](entry)
-	if role.Level != string(level) {
-		return nil
-	}
-	return role.Permissions
 }
 
 // Allows reports whether the key has a permission: its own, its app's and its role's.

@@ -111,8 +111,7 @@ func (c *call) findDeployment() error {
 		Client: account.NewClient(c.Proxies.ClientAddress(c.r), c.r.UserAgent()), Actor: "anonymous", Posted: c.Posted,
 	}
 	c.request.Base = site.Base(c.request.Settings, c.r)
-	declared := c.request.Settings.EffectiveSession()
-	c.policy = session.Policy{Idle: declared.IdleTimeout(), Lifetime: declared.Lifetime(), MaxSignIns: declared.MaxSignIns}
+	c.policy = session.PolicyOf(c.request.Settings)
 	return nil
 }
 

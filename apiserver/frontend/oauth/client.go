@@ -8,15 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/internal/apikey"
-	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
 // findClient returns a client of the app that is in use. Declared ones need no store.
@@ -71,7 +68,7 @@ func (c *call) authenticate(form url.Values) error {
 		return err
 	}
 	c.names(found)
-	if (presented || asserts) && c.guesses.tooMany(c.address(), id) {
+	if (presented || asserts) && c.secretAttempts.TooMany(c.address(), id) {
 		return &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many wrong secrets came from this address: try again in a minute", RetryAfter: time.Minute}
 	}
 	proven := known && c.proves(found, secret, presented)
@@ -82,7 +79,7 @@ func (c *call) authenticate(form url.Values) error {
 	}
 	if !proven || asserts && found.Authentication != string(v1alpha1.ClientAuthenticationPrivateKeyJWT) {
 		if presented || asserts {
-			c.guesses.count(c.address(), id)
+			c.secretAttempts.Failed(c.address(), id)
 		}
 		return invalidClient()
 	}
@@ -149,38 +146,3 @@ func (c *call) proves(found *consent.Client, secret string, presented bool) bool
 
 // address is the client's, as the trusted proxies tell it.
 func (c *call) address() netip.Addr { return c.Proxies.ClientAddress(c.r) }
-
-// guesses bounds how many wrong secrets of one client come from one address: 20 a minute, an IPv4 address or an IPv6 /64. Other addresses, and
-// other clients there, go on.
-type guesses struct {
-	engine *engine.Engine
-	scheme *engine.Scheme
-	clock  engine.Clock
-}
-
-const (
-	guessesPerMinute = 20
-	// guessesMemory bounds what is remembered, in bytes.
-	guessesMemory = 8 << 20
-)
-
-func newGuesses() *guesses {
-	counters := engine.NewEngine(guessesMemory)
-	rule := scheme.Rule{Unit: "minute", Duration: 1, MaxRequests: guessesPerMinute, Mode: "per_key_and_ip"}
-	return &guesses{engine: counters, scheme: counters.Scheme(1, []scheme.Rule{rule}), clock: engine.NewClock(time.Now)}
-}
-
-func (g *guesses) count(address netip.Addr, client string) {
-	var out engine.Result
-	g.engine.Decide(g.clock.Now(), g.request(address, client), &out)
-}
-
-func (g *guesses) tooMany(address netip.Addr, client string) bool {
-	var out engine.Result
-	g.engine.Peek(g.clock.Now(), g.request(address, client), &out)
-	return !out.Allowed
-}
-
-func (g *guesses) request(address netip.Addr, client string) *engine.Request {
-	return &engine.Request{Method: http.MethodPost, Path: "/token", Scheme: g.scheme, Key: xxhash.Sum64String(client), Address: engine.AddressOf(address)}
-}

@@ -186,7 +186,7 @@ func revoke(c *call) error {
 		return err
 	}
 	if !found {
-		if claims, ok := c.Tokens.Read(c.App, raw, c.now); ok && claims.Authorization == "" && claims.ClientID == c.client.ID {
+		if claims, ok := c.Tokens.Read(c.Entry, raw, c.now); ok && claims.Authorization == "" && claims.ClientID == c.client.ID {
 			return &Error{Status: http.StatusBadRequest, Code: "unsupported_token_type", Description: "a token of client_credentials ends by its lifetime: it cannot be revoked"}
 		}
 		c.w.WriteHeader(http.StatusOK)
@@ -214,7 +214,7 @@ func (c *call) familyOf(raw string) (family people.TokenFamily, found bool, err 
 		})
 		return family, found && c.holds(family), err
 	}
-	claims, ok := c.Tokens.Read(c.App, raw, c.now)
+	claims, ok := c.Tokens.Read(c.Entry, raw, c.now)
 	if !ok || claims.Authorization == "" {
 		return family, false, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -87,7 +88,7 @@ func storeAway(err error) error {
 // issue answers with the tokens of what one transaction grants. They are signed after its commit, by keys that were opened before it. done is
 // told whether that was, nil: nobody is.
 func (c *call) issue(grant func(*account.Unit) (*issued, error), done func(committed bool)) error {
-	access, err := c.signer(jose.ES256, consent.TypeAccessToken)
+	access, err := c.signer(jose.ES256, bearer.TypeAccessToken)
 	if err != nil {
 		return err
 	}
@@ -151,12 +152,12 @@ func (c *call) answer(out *issued, access, identity jose.Signer) (err error) {
 }
 
 // newAccessClaims are those of every access token.
-func (c *call) newAccessClaims(subject string, resources, scopes []string, lifetime time.Duration) consent.AccessClaims {
+func (c *call) newAccessClaims(subject string, resources, scopes []string, lifetime time.Duration) bearer.AccessClaims {
 	audience := jwt.Audience(resources)
 	if len(audience) == 0 {
 		audience = jwt.Audience{c.Content.Issuer}
 	}
-	return consent.AccessClaims{
+	return bearer.AccessClaims{
 		Claims: jwt.Claims{
 			Issuer: c.Content.Issuer, Subject: subject, Audience: audience, IssuedAt: jwt.NewNumericDate(c.now),
 			Expiry: jwt.NewNumericDate(c.now.Add(lifetime)), ID: rand.Text(),
@@ -166,9 +167,9 @@ func (c *call) newAccessClaims(subject string, resources, scopes []string, lifet
 }
 
 // accessToken writes claims as the client's access tokens are: signed for all to read, or sealed for us alone.
-func (c *call) accessToken(signer jose.Signer, claims consent.AccessClaims) (string, error) {
+func (c *call) accessToken(signer jose.Signer, claims bearer.AccessClaims) (string, error) {
 	if c.client.OpaqueTokens {
-		return c.NewOpaque(c.Keyring, claims)
+		return bearer.SealAccess(c.Keyring, claims)
 	}
 	signed, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {

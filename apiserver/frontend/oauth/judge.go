@@ -7,7 +7,7 @@ import (
 
 // judge tells what is true of an access token now.
 func (c *call) judge(raw string) (told consent.Judged, err error) {
-	claims, ok := c.Tokens.Read(c.App, raw, c.now)
+	claims, ok := c.Tokens.Read(c.Entry, raw, c.now)
 	if !ok {
 		return told, nil
 	}

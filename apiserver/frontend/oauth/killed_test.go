@@ -20,13 +20,13 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
 	"github.com/cardea-iam/cardea/apiserver/frontend/oauth"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store/sqlstore"
@@ -67,7 +67,7 @@ func serveUntilKilled() error {
 	<-follower.Loaded()
 	policy := egress.NewPolicy(nil, nil)
 	inner := oauth.New(oauth.Options{
-		Snapshots: follower, Store: st, Keyring: keyring, Tokens: consent.NewAccessTokens(keyring), Keys: jwks.New(clock, policy, jwks.Declared()), Egress: policy, Clock: clock, Log: logr.Discard(),
+		Snapshots: follower, Store: st, Keyring: keyring, Tokens: bearer.NewAccessTokens(keyring), Keys: jwks.New(clock, policy, jwks.Declared()), Egress: policy, Clock: clock, Log: logr.Discard(),
 		Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "oauth", nil), Next: http.NotFoundHandler(),
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -4,9 +4,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
-
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
@@ -123,7 +121,7 @@ func (c *call) sessionOf(u *account.Unit) (s people.Session, found bool, err err
 		return s, false, nil
 	}
 	s, found, err = u.LockSession(hash)
-	return s, found && session.Evaluate(s, consent.SessionPolicy(u.Tenant), c.now) == session.Live, err
+	return s, found && session.Evaluate(s, session.PolicyOf(u.Settings), c.now) == session.Live, err
 }
 
 // asksToLogOut reads a request. problem is what is wrong with it, "" for nothing.
@@ -168,25 +166,12 @@ type hintClaims struct {
 	Email string `json:"email"`
 }
 
-// readIDToken reads an ID token that the app signed, though its time may be over; nil for any other.
+// readIDToken reads an ID token that the app signed, whether or not it has expired. It returns nil for every other text.
 func (c *call) readIDToken(raw string) *hintClaims {
-	parsed, err := jwt.ParseSigned(raw, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
-	if err != nil || len(parsed.Headers) != 1 || parsed.Headers[0].ExtraHeaders[jose.HeaderType] != typeIDToken {
+	var claims hintClaims
+	_, signed := bearer.VerifySigned(raw, typeIDToken, c.Content.SigningKeys, c.now, &claims)
+	if !signed || claims.Issuer != c.Content.Issuer || claims.AuthorizedParty == "" {
 		return nil
 	}
-	for _, key := range c.Content.SigningKeys {
-		var public jose.JSONWebKey
-		if key.ExpiresAt != nil && !c.now.Before(*key.ExpiresAt) { // withdrawn: it may be known to others
-			continue
-		}
-		if key.ID != parsed.Headers[0].KeyID || public.UnmarshalJSON(key.Public) != nil || public.Algorithm != parsed.Headers[0].Algorithm {
-			continue
-		}
-		var claims hintClaims
-		if parsed.Claims(public.Key, &claims) != nil || claims.Issuer != c.Content.Issuer || claims.AuthorizedParty == "" {
-			return nil
-		}
-		return &claims
-	}
-	return nil
+	return &claims
 }

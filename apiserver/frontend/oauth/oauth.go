@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
@@ -32,7 +33,7 @@ type Options struct {
 	// Keyring opens what the operator sealed.
 	Keyring *seal.Keyring
 	// Tokens reads access tokens.
-	Tokens *consent.AccessTokens
+	Tokens *bearer.AccessTokens
 	// Keys fetches those of clients that sign and that somebody vouches for.
 	Keys *jwks.Cache
 	// Egress tells where metadata of clients may be fetched from.
@@ -54,18 +55,18 @@ type Server struct {
 	Options
 	router *httpapi.Router
 	// signers are opened keys by their ids.
-	signers     sync.Map
-	guesses     *guesses
-	documents   *documents
-	redemptions *redemptions
-	refusals    *refusals
+	signers        sync.Map
+	secretAttempts *credential.SecretAttempts
+	documents      *documents
+	redemptions    *redemptions
+	refusals       *refusals
 	// registeredKeys holds the keys of clients that registered themselves: they evict no declared client's keys.
 	registeredKeys *jwks.Cache
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, guesses: newGuesses(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress, opts.Clock), registeredKeys: jwks.New(opts.Clock, opts.Egress, jwks.Registered())}
+	s := &Server{Options: opts, secretAttempts: credential.NewSecretAttempts(), redemptions: newRedemptions(), refusals: newRefusals(), documents: newDocuments(opts.Egress, opts.Clock), registeredKeys: jwks.New(opts.Clock, opts.Egress, jwks.Registered())}
 	s.router = httpapi.New(func(w http.ResponseWriter, r *http.Request, allow string) {
 		if allow != "" {
 			w.Header().Set("Allow", allow)

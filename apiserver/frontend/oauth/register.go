@@ -149,7 +149,7 @@ func (c *call) managed() (client *consent.Client, token string, err error) {
 		return nil, "", refused
 	}
 	token = strings.TrimSpace(token)
-	if c.guesses.tooMany(c.address(), id) {
+	if c.secretAttempts.TooMany(c.address(), id) {
 		return nil, "", &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many wrong tokens came from this address: try again in a minute", RetryAfter: time.Minute}
 	}
 	found := false
@@ -158,7 +158,7 @@ func (c *call) managed() (client *consent.Client, token string, err error) {
 		return err
 	})
 	if err == nil && !found {
-		c.guesses.count(c.address(), id)
+		c.secretAttempts.Failed(c.address(), id)
 		if named, _, err := c.findClient(id); err == nil {
 			c.names(named)
 		}

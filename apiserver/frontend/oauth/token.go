@@ -10,7 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 )
 
 // token gives tokens for what a client presents.
@@ -51,7 +51,7 @@ func (c *call) clientCredentials(form url.Values) error {
 	if err != nil {
 		return err
 	}
-	signer, err := c.signer(jose.ES256, consent.TypeAccessToken)
+	signer, err := c.signer(jose.ES256, bearer.TypeAccessToken)
 	if err != nil {
 		return err
 	}

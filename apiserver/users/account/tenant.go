@@ -86,25 +86,20 @@ type Role struct {
 // OwnerRole is the name of the role an organization's creator has.
 const OwnerRole = "owner"
 
-// RoleOf returns the role of a membership: the owner has every permission of the catalog's level. A role that vanished is nil: the
-// member keeps the row, with no permissions.
+// RoleOf returns the role of a membership, nil if the role was deleted: the membership then permits nothing.
 func (t *Tenant) RoleOf(level v1alpha1.RoleLevel, owner bool, id int64) *Role {
+	role := &Role{ID: id, Name: OwnerRole}
 	if owner {
-		permissions := t.Settings.OrganizationPermissions
-		if level == v1alpha1.RoleLevelWorkspace {
-			permissions = t.Settings.WorkspacePermissions
+		role.ID = 0
+	} else {
+		content, found := t.snapshot.MembershipRole(t.Key(), level, id)
+		if !found {
+			return nil
 		}
-		return &Role{Name: OwnerRole, Permissions: slices.Clone(permissions)}
+		role.Name = content.Name
 	}
-	entry, found := t.snapshot.ByID(v1alpha1.KindMembershipRole, t.Key(), id)
-	if id == 0 || !found {
-		return nil
-	}
-	content := entry.Content.(*document.MembershipRole)
-	if content.Level != string(level) {
-		return nil
-	}
-	return &Role{ID: id, Name: content.Name, Permissions: slices.Clone(content.Permissions)}
+	role.Permissions = slices.Clone(t.snapshot.RolePermissions(t.Entry, level, owner, id))
+	return role
 }
 
 // Roles returns the roles of a level that the deployment declares, by name.

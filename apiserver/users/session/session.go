@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -35,6 +36,12 @@ const (
 type Policy struct {
 	Idle, Lifetime time.Duration
 	MaxSignIns     int
+}
+
+// PolicyOf returns the policy of a deployment.
+func PolicyOf(settings *document.Deployment) Policy {
+	declared := settings.EffectiveSession()
+	return Policy{Idle: declared.IdleTimeout(), Lifetime: declared.Lifetime(), MaxSignIns: declared.MaxSignIns}
 }
 
 // Mint returns a new token and the hash by which it is known.

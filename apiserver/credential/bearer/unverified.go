@@ -1,5 +1,6 @@
-// Package unverified reads JSON web tokens as far as can be done before anybody vouches for them.
-package unverified
+// Package bearer reads tokens: the form of a credential, what a token states before it is verified, and the tokens that OAuth
+// apps issue. No other package splits a token.
+package bearer
 
 import (
 	"bytes"
@@ -23,26 +24,26 @@ var Accepted = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jos
 // forbiddenHeaders would let a token bring its own key, or change what is verified.
 var forbiddenHeaders = []string{"jwk", "jku", "x5u", "x5c", "crit", "b64"}
 
-// strict reads base64url in its one spelling: no token has two.
+// strict decodes base64url in its canonical spelling only, so that no token has two spellings.
 var strict = base64.RawURLEncoding.Strict()
 
-// ErrForm is every reason a text is no token of the accepted form; none is told.
-var ErrForm = errors.New("the token has not the accepted form")
+// ErrForm stands for every reason why a text is no token of the accepted form; callers get no other.
+var ErrForm = errors.New("the token does not have the accepted form")
 
 // Token is a token that was read but not verified.
 type Token struct {
 	Raw       string
 	Signature *jose.JSONWebSignature
-	// Algorithm and KeyID are what the header says, "" if it does not.
+	// Algorithm and KeyID are from the header, "" where it has none.
 	Algorithm, KeyID string
-	// Claims are the registered ones, and Payload is everything the token says.
+	// Claims are the registered claims, and Payload has all of them.
 	Claims  jwt.Claims
 	Payload map[string]any
 }
 
-// Parse reads a token of the accepted form and the claims that decide who can verify it. Every other text is ErrForm.
+// Parse reads a token of the accepted form, with the claims that select its issuer. Every other text is ErrForm.
 func Parse(raw string) (*Token, error) {
-	if len(raw) > MaxLength || strings.Count(raw, ".") != 2 {
+	if len(raw) > MaxLength || !IsJWT(raw) {
 		return nil, ErrForm
 	}
 	header, err := readHeader(raw[:strings.IndexByte(raw, '.')])
@@ -97,18 +98,18 @@ func readHeader(encoded string) (map[string]any, error) {
 	return header, nil
 }
 
-// acceptedType reports whether a token says that it is one for access, or says nothing: one made for another end, such as a
-// logout token, is not accepted here (RFC 8725, 3.11).
+// acceptedType reports whether the header of a token names a type for access, or none. A token for another purpose, such as
+// a logout token, is refused (RFC 8725 3.11).
 func acceptedType(header map[string]any) bool {
 	sent, found := header["typ"]
 	if !found {
 		return true
 	}
 	name, _ := sent.(string)
-	return strings.EqualFold(name, "JWT") || strings.EqualFold(name, "at+jwt")
+	return strings.EqualFold(name, "JWT") || strings.EqualFold(name, TypeAccessToken)
 }
 
-// decodeObject reads one JSON object without a member twice: two readers must not understand a token differently.
+// decodeObject reads one JSON object without duplicate members: two readers must not understand a token differently.
 func decodeObject(raw []byte) (map[string]any, error) {
 	if err := uniqueNames(raw); err != nil {
 		return nil, ErrForm
@@ -120,7 +121,7 @@ func decodeObject(raw []byte) (map[string]any, error) {
 	return object, nil
 }
 
-// uniqueNames returns an error unless raw is one JSON value without a member twice, at any depth.
+// uniqueNames returns an error unless raw is one JSON value without duplicate members at any depth.
 func uniqueNames(raw []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.ReadValue(); err != nil {

@@ -1,4 +1,4 @@
-package consent
+package bearer
 
 import (
 	"crypto/ecdsa"
@@ -16,8 +16,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// TestARememberedTokenIsGoodForItsAppItsKeyAndItsTime: what is remembered is the signature alone.
-func TestARememberedTokenIsGoodForItsAppItsKeyAndItsTime(t *testing.T) {
+// TestAccessTokensRead: the cache holds signatures only; app, key and expiry are checked on each read.
+func TestAccessTokensRead(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
 		t.Helper()
@@ -36,15 +36,15 @@ func TestARememberedTokenIsGoodForItsAppItsKeyAndItsTime(t *testing.T) {
 	claims := jwt.Claims{Issuer: "https://a.example", IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(time.Minute))}
 	raw, err := jwt.Signed(signer).Claims(AccessClaims{Claims: claims}).Serialize()
 	must(err)
-	app := func(issuer string, keys ...document.SigningKey) *App {
-		return &App{Entry: &snapshot.Entry{}, Content: &document.OAuthApp{Issuer: issuer, SigningKeys: keys}}
+	app := func(issuer string, keys ...document.SigningKey) *snapshot.Entry {
+		return &snapshot.Entry{Content: &document.OAuthApp{Issuer: issuer, SigningKeys: keys}}
 	}
 	ends := now.Add(10 * time.Second)
 	own, other := app("https://a.example", document.SigningKey{ID: "k", Public: public}), app("https://b.example", document.SigningKey{ID: "k", Public: public})
 	rotated, gone := app("https://a.example", document.SigningKey{ID: "k", Public: public, ExpiresAt: &ends}), app("https://a.example")
 	head, _, _ := strings.Cut(raw, ".")
 	for what, tt := range map[string]struct {
-		app  *App
+		app  *snapshot.Entry
 		raw  string
 		at   time.Time
 		good bool

@@ -1,4 +1,4 @@
-package unverified
+package bearer
 
 import (
 	"encoding/base64"
