@@ -19,8 +19,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// judgedFor is how long it is believed what an access token stands for: so late may what ends it be noticed.
-const judgedFor = 500 * time.Millisecond
+// evaluatedFor is how long it is believed what an access token stands for: so late may what ends it be noticed.
+const evaluatedFor = 500 * time.Millisecond
 
 // byAccessToken finds who an access token of a deployment's authorization server stands for, and what of it is still held. A token is for
 // those whom it names: for the asker where it says which resource it is, else for the deployment itself.
@@ -31,7 +31,7 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 	if known != nil && !known.live(now) {
 		return nil, credential.Expired()
 	}
-	if known != nil && now.Before(known.judged.Add(judgedFor)) {
+	if known != nil && now.Before(known.evaluated.Add(evaluatedFor)) {
 		return known, nil
 	}
 	app, tenant, claims, ok := a.readAccessToken(s, raw, audience, now)
@@ -42,9 +42,9 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 		return nil, apierror.InvalidToken()
 	}
 	request := &account.Request{Tenant: tenant, Store: a.People, Now: now.UTC().Truncate(time.Microsecond), Actor: "anonymous"}
-	var judged consent.Judged
+	var evaluated consent.Evaluation
 	err := request.View(ctx, func(u *account.Unit) (err error) {
-		judged, err = app.Judge(u, claims)
+		evaluated, err = app.Evaluate(u, claims)
 		return err
 	})
 	if errors.Is(err, store.ErrUnavailable) {
@@ -53,14 +53,14 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 	if err != nil {
 		return nil, err
 	}
-	if judged.Client == nil {
+	if evaluated.Client == nil {
 		return nil, apierror.InvalidToken()
 	}
-	found, err := a.newAccessSubject(s, app, tenant, &judged)
+	found, err := a.newAccessSubject(s, app, tenant, &evaluated)
 	if err != nil {
 		return nil, err
 	}
-	found.judged = now
+	found.evaluated = now
 	a.subjects.put(digest, found)
 	return found, nil
 }
@@ -90,9 +90,9 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 
 // newAccessSubject is newSubject for an access token: its permissions are the scopes, and what they stand for where the person granted them. The
 // client's scheme limits it, each of its people for themselves.
-func (a *API) newAccessSubject(s *snapshot.Snapshot, app *consent.App, tenant *account.Tenant, judged *consent.Judged) (*subject, error) {
-	permissions := slices.Clone(judged.Scopes)
-	for _, scope := range judged.Scopes {
+func (a *API) newAccessSubject(s *snapshot.Snapshot, app *consent.App, tenant *account.Tenant, evaluated *consent.Evaluation) (*subject, error) {
+	permissions := slices.Clone(evaluated.Scopes)
+	for _, scope := range evaluated.Scopes {
 		if declared := app.Scopes[scope]; declared != nil {
 			for _, name := range []string{declared.OrganizationPermission, declared.WorkspacePermission} {
 				if name != "" {
@@ -101,16 +101,16 @@ func (a *API) newAccessSubject(s *snapshot.Snapshot, app *consent.App, tenant *a
 			}
 		}
 	}
-	permissions = append(permissions, judged.Claims.Permissions...)
+	permissions = append(permissions, evaluated.Claims.Permissions...)
 	slices.Sort(permissions)
 	permissions = slices.Compact(permissions)
 	who := identity{DeploymentID: ids.Format(tenant.Entry.ID)}
-	if judged.Subject != nil {
-		who.OwnerUserID = ids.Format(judged.Subject.User.ID)
-		organization, workspace := judged.Subject.Place.IDs()
+	if evaluated.Subject != nil {
+		who.OwnerUserID = ids.Format(evaluated.Subject.User.ID)
+		organization, workspace := evaluated.Subject.Place.IDs()
 		who.OrganizationID, who.WorkspaceID = idOrNone(organization), idOrNone(workspace)
 	}
-	principal := credential.NewClientPrincipal(tenant.Entry, tenant.Settings, judged.Client.ID, who.OwnerUserID, judged.Client.Scheme, permissions)
+	principal := credential.NewClientPrincipal(tenant.Entry, tenant.Settings, evaluated.Client.ID, who.OwnerUserID, evaluated.Client.Scheme, permissions)
 	binding, err := a.Limiter.Bind(s, principal)
 	if missing := (*limits.MissingError)(nil); errors.As(err, &missing) {
 		return nil, apierror.Unavailable(err, "the limits of the client are not known here yet: try again")
@@ -118,12 +118,12 @@ func (a *API) newAccessSubject(s *snapshot.Snapshot, app *consent.App, tenant *a
 	if err != nil {
 		return nil, err
 	}
-	metadata, err := json.Marshal(map[string]string{"principal_type": typeAccessToken, "client_id": judged.Client.ID})
+	metadata, err := json.Marshal(map[string]string{"principal_type": typeAccessToken, "client_id": evaluated.Client.ID})
 	if err != nil {
 		return nil, err
 	}
 	found := &subject{
-		under: s.Position(), principal: principal, binding: binding, expires: judged.Claims.Expiry.Time(), oauthApp: app.Entry.Key,
+		under: s.Position(), principal: principal, binding: binding, expires: evaluated.Claims.Expiry.Time(), oauthApp: app.Entry.Key,
 	}
 	found.describe(who, permissions, metadata)
 	return found, nil

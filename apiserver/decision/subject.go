@@ -30,8 +30,8 @@ type subject struct {
 	oauthApp string
 	// expires is when the credential ends, zero: never.
 	expires time.Time
-	// judged is when it was found out what an access token stands for; zero for others, who are known by the configuration alone.
-	judged time.Time
+	// evaluated is when an access token was evaluated; zero for other credentials, which the configuration alone decides.
+	evaluated time.Time
 	// identity, permissions and metadata are JSON as it is answered.
 	identity, permissions, metadata []byte
 	// Of the identity headers, each in the form of a header's values.

@@ -78,7 +78,7 @@ var endpoints = map[string]endpoint{
 	"GET /session/accounts":                                       {serve: listAccounts, signedIn: true},
 	"GET /session/authorizations/{request}":                       {serve: readAuthorization},
 	"POST /session/authorizations/{request}":                      {serve: decideAuthorization, changes: true, perDay: othersADay},
-	"POST /session/devices":                                       {serve: meetDevice, signedIn: true, changes: true},
+	"POST /session/devices":                                       {serve: claimUserCode, signedIn: true, changes: true},
 	"GET /me/oauth-grants":                                        {serve: listGrants, signedIn: true},
 	"DELETE /me/oauth-grants/{id}":                                {serve: removeGrant, signedIn: true, changes: true},
 	"POST /session/reauthenticate":                                {serve: reauthenticate, signedIn: true, changes: true, perDay: ownADay},

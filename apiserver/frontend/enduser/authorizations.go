@@ -102,8 +102,8 @@ func (u *unit) showOnly(person *consent.Person) error {
 	return u.makeActive(person.ID)
 }
 
-// meetDevice finds the request of a device by the code that it shows. Unknown codes are counted although nothing else is done.
-func meetDevice(c *call) (reply, error) {
+// claimUserCode returns the request of a device by the user code that it shows. Unknown codes are counted.
+func claimUserCode(c *call) (reply, error) {
 	var typed string
 	err := c.parse(func(o *body.Object) {
 		o.Require("user_code")
@@ -113,10 +113,7 @@ func meetDevice(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		handle, err := consent.Meet(u.Unit, typed)
-		if errors.Is(err, consent.ErrUserCode) {
-			return reply{refused: err}, nil
-		}
+		handle, err := consent.ClaimUserCode(u.Unit, typed)
 		return reply{data: enduserapi.AuthorizationHandle{Request: handle}}, err
 	})
 }

@@ -67,8 +67,6 @@ func (b *browser) signedIn() *people.SignIn {
 type reply struct {
 	// data is the envelope's.
 	data any
-	// refused is an error that is answered although the transaction is committed.
-	refused error
 }
 
 // ServeHTTP finds the deployment, then the route.
@@ -145,14 +143,11 @@ func (a *API) serve(_ http.ResponseWriter, r *http.Request, e endpoint) {
 		return
 	}
 	out, err := e.serve(c)
-	switch {
-	case err != nil:
+	if err != nil {
 		c.refuse(err)
-	case out.refused != nil:
-		c.refuse(c.answerTo(out.refused))
-	default:
-		c.answer(out.data)
+		return
 	}
+	c.answer(out.data)
 }
 
 // check runs the checks in their order, up to 401.

@@ -129,7 +129,7 @@ func verifyEmail(c *call) (reply, error) {
 			}
 			switch e, err = u.AcceptEmail(e); {
 			case errors.Is(err, account.ErrEmailTaken):
-				return reply{refused: errEmailTaken}, nil
+				return reply{}, account.Refuse(errEmailTaken)
 			case err != nil:
 				return reply{}, err
 			}

@@ -238,7 +238,7 @@ func changePassword(c *call, user people.User, current, chosen string, others bo
 			return reply{}, wrongCurrent(err)
 		}
 		if encoded == "" {
-			return reply{refused: errSamePassword}, nil
+			return reply{}, account.Refuse(errSamePassword)
 		}
 		if _, err := u.LockAccount(user.ID, others); err != nil {
 			return reply{}, err

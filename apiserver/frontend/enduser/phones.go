@@ -202,7 +202,7 @@ func verifyPhone(c *call) (reply, error) {
 			return out, err
 		},
 	})
-	if err == nil && out.refused == nil {
+	if err == nil {
 		c.Metrics.Verified(c.request.Key(), verified.Region)
 	}
 	return out, err
@@ -222,7 +222,7 @@ func (u *unit) acceptPhone(id int64) (people.Phone, reply, error) {
 	if owner, owned, err := u.PhoneOwner(p.Number); err != nil {
 		return p, reply{}, err
 	} else if owned && owner != p.User {
-		return p, reply{refused: errPhoneTaken}, nil
+		return p, reply{}, account.Refuse(errPhoneTaken)
 	}
 	if err := u.VerifyPhone(id, u.Now); err != nil {
 		return p, reply{}, err

@@ -128,7 +128,7 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 	}
 	out, err := transactTry(c, try, func(u *unit) (reply, error) {
 		if err := u.AcceptPassword(try); errors.Is(err, account.ErrUserDisabled) {
-			return reply{refused: err}, nil
+			return reply{}, account.Refuse(err)
 		} else if err != nil {
 			return reply{}, err
 		}
@@ -151,7 +151,7 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, error) {
 	out, err := transactTry(c, try, func(u *unit) (reply, error) {
 		if err := u.AcceptPassword(try); errors.Is(err, account.ErrUserDisabled) {
-			return reply{refused: err}, nil
+			return reply{}, account.Refuse(err)
 		} else if err != nil {
 			return reply{}, err
 		}
@@ -172,7 +172,10 @@ func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, erro
 		if err := u.ConfirmPassword(try); err != nil {
 			return reply{}, err
 		}
-		return reply{refused: refused}, u.RenewPassword(try, renewed)
+		if err := u.RenewPassword(try, renewed); err != nil {
+			return reply{}, err
+		}
+		return reply{}, account.Refuse(refused)
 	})
 	out.data = c.sessionSnapshot()
 	return out, err
@@ -210,7 +213,7 @@ func (u *unit) signInByProof(a people.Attempt) (reply, error) {
 	err := u.signIn(a.User, a.Method)
 	switch {
 	case errors.Is(err, account.ErrUserDisabled):
-		return reply{refused: err}, nil
+		return reply{}, account.Refuse(err)
 	case errors.Is(err, account.ErrUserUnknown):
 		return reply{}, account.ErrInvalidCredentials
 	case err != nil:

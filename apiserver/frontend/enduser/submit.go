@@ -1,6 +1,7 @@
 package enduser
 
 import (
+	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 )
 
@@ -9,8 +10,8 @@ type submission struct {
 	code string
 	// find returns what the code proves.
 	find func(u *unit) (verification.Target, error)
-	// accept does what a right code permits, in the transaction that uses the code up. An error undoes both; a reply that refuses
-	// undoes neither.
+	// accept does what a right code permits, in the transaction that uses the code up. An error undoes both; one of
+	// account.Refuse undoes neither.
 	accept func(u *unit) (reply, error)
 }
 
@@ -33,7 +34,7 @@ func submit(c *call, s submission) (reply, error) {
 		return reply{}, c.answerTo(err)
 	}
 	c.Metrics.Compared(target.Purpose, "right")
-	used := false
+	used := false // by a transaction that an error undid
 	out, err := transact(c, func(u *unit) (reply, error) {
 		used = false
 		if _, err := s.find(u); err != nil {
@@ -42,13 +43,14 @@ func submit(c *call, s submission) (reply, error) {
 		if err := c.codes.Accept(u.Unit, target, try); err != nil {
 			return reply{}, err
 		}
-		used = true
-		return s.accept(u)
+		out, err := s.accept(u)
+		used = !account.Committed(err)
+		return out, err
 	})
 	if err == nil || !used || unexpected(err) {
 		return out, err
 	}
-	// What the code would have permitted is refused, and undone with the transaction: the code was right all the same.
+	// The transaction was undone, and the use of the code with it: the try does not count as a failed one.
 	_, forgiveErr := transact(c, func(u *unit) (reply, error) { return reply{}, c.codes.Forgive(u.Unit, target) })
 	if forgiveErr != nil && unexpected(forgiveErr) {
 		return reply{}, forgiveErr

@@ -20,9 +20,11 @@ type unit struct {
 // errEnded: the session was signed out, or ran out, since the request's checks saw it.
 var errEnded = errors.New("the session ended meanwhile")
 
-// transact runs do in one transaction, in which the session, if there is one, is locked and still lives. A run's outcome is adopted
-// only after the commit; an error undoes all of it, and the session is as it was. What a signed-in operation does it does for the
-// account that is active in the transaction; a session that was signed out meanwhile is refused.
+// transact runs do in one transaction, in which the session, if there is one, is locked and still live.
+//   - The outcome of a run is adopted only after the commit.
+//   - An error undoes everything, and the session stays as it was, unless account.Refuse made the error.
+//   - A signed-in operation acts for the account that is active in the transaction.
+//   - A session that was signed out since the request began is refused.
 func transact[T any](c *call, do func(u *unit) (T, error)) (T, error) {
 	var out T
 	var after browser
@@ -34,23 +36,28 @@ func transact[T any](c *call, do func(u *unit) (T, error)) (T, error) {
 		if err := u.countOwn(c); err != nil {
 			return err
 		}
-		var err error
-		if out, err = do(u); err != nil {
-			return err
+		var refused error
+		if out, refused = do(u); refused != nil && !account.Committed(refused) {
+			return refused
 		}
 		if u.session != nil && u.session.Attempting {
+			var err error
 			if u.attempts, err = u.AttemptsOf(u.session.ID, u.Now); err != nil {
 				return err
 			}
 		}
 		after = u.browser
-		return nil
+		return refused
 	})
 	if err == nil {
 		c.browser = after
 		return out, nil
 	}
 	var none T
+	if account.Committed(err) {
+		c.browser = after
+		return none, c.answerTo(errors.Unwrap(err))
+	}
 	if errors.Is(err, errEnded) {
 		c.browser = browser{clear: true}
 		return none, apierror.NotAuthenticated()

@@ -12,10 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// grantDevice is the grant type of devices (RFC 8628 3.4).
-const grantDevice = consent.GrantDevice
-
-// deviceAuthorization is what a device is told to wait with (RFC 8628 3.2).
+// deviceAuthorization is the answer to a device authorization request (RFC 8628 3.2).
 type deviceAuthorization struct {
 	DeviceCode              string `json:"device_code"`
 	UserCode                string `json:"user_code"`
@@ -25,7 +22,7 @@ type deviceAuthorization struct {
 	Interval                int64  `json:"interval"`
 }
 
-// authorizeDevice makes a device wait for a person.
+// authorizeDevice serves the device authorization endpoint.
 func authorizeDevice(c *call) error {
 	form, err := c.form()
 	if err != nil {
@@ -59,59 +56,64 @@ func authorizeDevice(c *call) error {
 	return nil
 }
 
-// deviceCode gives a device its tokens once a person allowed it.
-func (c *call) deviceCode(form url.Values) error {
-	if !c.client.May(string(v1alpha1.GrantTypeDeviceCode)) {
-		return unauthorizedClient("the client may not use device codes: add DeviceCode to its grantTypes")
-	}
+// deviceGrant gives a device its tokens after a user allowed it (RFC 8628 3.4).
+type deviceGrant struct{}
+
+func (deviceGrant) parse(c *call, form url.Values) (redemption, error) {
 	if form.Get("device_code") == "" {
-		return invalidRequest("device_code is missing")
+		return redemption{}, invalidRequest("device_code is missing")
 	}
 	hash, formed := session.Hash(form.Get("device_code"))
 	if !formed {
-		return errGrant
+		return redemption{}, errGrant
 	}
-	return c.issue(func(u *account.Unit) (*issued, error) {
+	return redemption{redeem: func(u *account.Unit) (*issued, error) {
 		device, tooSoon, known, err := consent.Poll(u, hash, c.client, c.App)
-		if err != nil || !known {
-			return nil, refusedUnless(err)
+		switch {
+		case err != nil:
+			return nil, err
+		case !known:
+			return nil, errGrant
 		}
-		if wait := c.waits(device, tooSoon); wait != nil {
-			return nil, &lasting{wait} // when it asked is remembered
+		if wait := c.pollAgain(device, tooSoon); wait != nil {
+			return nil, account.Refuse(wait) // the time of the poll is recorded
 		}
 		family, found, err := u.LockTokenFamily(device.Family)
-		if err != nil || !found {
-			return nil, refusedUnless(err)
+		switch {
+		case err != nil:
+			return nil, err
+		case !found:
+			return nil, errGrant
 		}
-		var asked narrowed
-		if err := c.narrow(&asked, form, family); err != nil {
+		asked, err := c.restrict(form, family)
+		if err != nil {
 			return nil, err
 		}
 		if err := u.DeleteDevice(hash); err != nil {
 			return nil, err
 		}
-		return c.grow(u, family, nil, asked)
-	}, nil)
+		return c.issueNext(u, family, nil, asked)
+	}}, nil
 }
 
-// waits is what a device is told that gets no tokens, nil where a person granted them.
-func (c *call) waits(device people.Device, tooSoon bool) error {
+// pollAgain returns the refusal for a device that gets no tokens (RFC 8628 3.5), nil if a user granted them.
+func (c *call) pollAgain(device people.Device, tooSoon bool) error {
 	switch {
 	case !c.now.Before(device.ExpiresAt):
-		return pollAgain("expired_token", "nobody decided in time: begin again")
+		return notYet("expired_token", "nobody decided in time: begin again")
 	case device.State == people.DeviceDenied:
-		return pollAgain("access_denied", "the person refused")
+		return notYet("access_denied", "the person refused")
 	case tooSoon:
-		return pollAgain("slow_down", "wait five seconds longer from now on")
+		return notYet("slow_down", "wait five seconds longer from now on")
 	case device.State == people.DevicePending:
-		return pollAgain(codePending, "the person has not decided yet")
+		return notYet(codePending, "the person has not decided yet")
 	}
 	return nil
 }
 
-// codePending is what a device is told that has to wait (RFC 8628 3.5): no refusal.
+// codePending is the code for a device that has to wait (RFC 8628 3.5). It is no refusal.
 const codePending = "authorization_pending"
 
-func pollAgain(code, description string) error {
+func notYet(code, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: code, Description: description}
 }

@@ -58,7 +58,7 @@ func introspect(c *call) error {
 		writeJSON(c.w, http.StatusOK, introspection{})
 		return nil
 	}
-	told, err := c.judge(raw)
+	told, err := c.evaluate(raw)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 		if err != nil || client == nil || !client.May(string(v1alpha1.GrantTypeRefreshToken)) || !c.now.Before(family.UsedAt.Add(idleOf(client))) {
 			return err
 		}
-		held, subject, err := c.Standing(u, client, family)
+		held, subject, err := c.EffectiveGrant(u, client, family)
 		if err != nil || subject == nil {
 			return err
 		}

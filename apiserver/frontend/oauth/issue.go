@@ -85,9 +85,9 @@ func storeAway(err error) error {
 	return err
 }
 
-// issue answers with the tokens of what one transaction grants. They are signed after its commit, by keys that were opened before it. done is
-// told whether that was, nil: nobody is.
-func (c *call) issue(grant func(*account.Unit) (*issued, error), done func(committed bool)) error {
+// issue runs the transaction of a token request and answers with the tokens. Keys are opened before the transaction, and tokens
+// are signed after its commit.
+func (c *call) issue(request redemption) error {
 	access, err := c.signer(jose.ES256, bearer.TypeAccessToken)
 	if err != nil {
 		return err
@@ -96,9 +96,15 @@ func (c *call) issue(grant func(*account.Unit) (*issued, error), done func(commi
 	if err != nil {
 		return err
 	}
-	out, err := c.grant(grant)
-	if done != nil {
-		done(err == nil)
+	var out *issued
+	err = c.change(func(u *account.Unit) (err error) {
+		if out, err = request.redeem(u); err == nil && slices.Contains(out.scopes, consent.ScopeOpenID) {
+			out.about, err = c.about(u, out.subject, out.scopes)
+		}
+		return err
+	})
+	if request.settle != nil {
+		request.settle(err == nil)
 	}
 	if err != nil {
 		return err
@@ -106,23 +112,18 @@ func (c *call) issue(grant func(*account.Unit) (*issued, error), done func(commi
 	return c.answer(out, access, identity)
 }
 
-// grant runs the one transaction of a token request. A lasting refusal is committed, and returned.
-func (c *call) grant(grant func(*account.Unit) (*issued, error)) (out *issued, err error) {
-	var refused *lasting
-	err = c.change(func(u *account.Unit) (err error) {
-		refused = nil
-		if out, err = grant(u); err == nil && slices.Contains(out.scopes, consent.ScopeOpenID) {
-			out.about, err = c.about(u, out.subject, out.scopes)
-		}
-		if errors.As(err, &refused) {
-			return nil
-		}
+// issueOwn answers with a token of the client's own.
+func (c *call) issueOwn(claims bearer.AccessClaims) error {
+	signer, err := c.signer(jose.ES256, bearer.TypeAccessToken)
+	if err != nil {
 		return err
-	})
-	if err == nil && refused != nil {
-		err = refused.error
 	}
-	return out, err
+	signed, err := c.accessToken(signer, claims)
+	if err != nil {
+		return err
+	}
+	writeJSON(c.w, http.StatusOK, granted{AccessToken: signed, TokenType: "Bearer", ExpiresIn: int64(c.client.AccessTokenLifetime() / time.Second), Scope: claims.Scope})
+	return nil
 }
 
 // answer signs tokens of what was granted, and answers with them.

@@ -49,7 +49,7 @@ func metadata(c *call) error {
 	base, secrets := c.Content.Issuer, []string{"client_secret_basic", "client_secret_post", "private_key_jwt"}
 	own := serverMetadata{
 		Issuer: base, TokenEndpoint: base + "/token", JWKSURI: base + "/jwks", IntrospectionEndpoint: base + "/introspect", RevocationEndpoint: base + "/revoke",
-		ResponseTypesSupported: []string{}, GrantTypesSupported: []string{"client_credentials"},
+		ResponseTypesSupported:   []string{},
 		TokenEndpointAuthMethods: secrets, IntrospectionAuthMethods: secrets, RevocationAuthMethods: secrets,
 	}
 	for _, algorithm := range assertionAlgorithms {
@@ -61,16 +61,22 @@ func metadata(c *call) error {
 			own.ScopesSupported = append(own.ScopesSupported, name)
 		}
 	}
-	if c.Content.FrontendURL != "" { // people are asked somewhere
-		own.askPeople(c)
+	asksUsers := c.Content.FrontendURL != ""
+	for _, grant := range consent.GrantTypes {
+		if asksUsers || !grant.ByUser {
+			own.GrantTypesSupported = append(own.GrantTypesSupported, grant.Name)
+		}
+	}
+	if asksUsers {
+		own.askUsers(c)
 	}
 	slices.Sort(own.ScopesSupported)
 	own.ScopesSupported = slices.Compact(own.ScopesSupported)
 	return c.public(own)
 }
 
-// askPeople is what an app says that has people to ask.
-func (m *serverMetadata) askPeople(c *call) {
+// askUsers adds the metadata of an app that can ask users: its deployment has a frontend host.
+func (m *serverMetadata) askUsers(c *call) {
 	public := append(slices.Clone(m.TokenEndpointAuthMethods), "none")
 	algorithms := []string{"ES256", "RS256"}
 	m.AuthorizationEndpoint, m.UserinfoEndpoint = c.Content.FrontendURL+"/oauth/"+c.Content.Slug+authorizePath, m.Issuer+"/userinfo"
@@ -81,7 +87,6 @@ func (m *serverMetadata) askPeople(c *call) {
 	m.DeviceEndpoint = m.Issuer + "/device_authorization"
 	m.PushedEndpoint, m.EndSessionEndpoint = m.Issuer+"/par", c.Content.FrontendURL+"/oauth/"+c.Content.Slug+logoutPath
 	m.ResponseTypesSupported, m.ResponseModesSupported, m.ResponseIssuer = []string{"code"}, []string{"query"}, true
-	m.GrantTypesSupported = append(m.GrantTypesSupported, "authorization_code", "refresh_token", grantDevice)
 	m.TokenEndpointAuthMethods, m.RevocationAuthMethods = public, public
 	m.CodeChallengeMethods, m.PromptValuesSupported, m.SubjectTypesSupported = []string{"S256"}, prompts, []string{"public"}
 	m.IDTokenSigningAlgs, m.UserinfoSigningAlgs = algorithms, algorithms

@@ -56,8 +56,8 @@ func (r *redemptions) done(hash []byte, committed bool) {
 	r.codes.Add(string(hash), r.committed)
 }
 
-// beside reports whether a code was redeemed here after a request began.
-func (r *redemptions) beside(hash []byte, began uint64) bool {
+// racedWith reports whether a code was redeemed here after a request began.
+func (r *redemptions) racedWith(hash []byte, began uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, known := r.codes.Get(string(hash))

@@ -19,7 +19,7 @@ func userinfo(c *call) error {
 	if !strings.EqualFold(kind, "Bearer") || len(c.r.Header.Values("Authorization")) > 1 {
 		return &Error{Status: http.StatusUnauthorized, Code: "invalid_request", Description: "send an access token as Authorization: Bearer ...", Challenge: "Bearer"}
 	}
-	told, err := c.judge(strings.TrimSpace(raw))
+	told, err := c.evaluate(strings.TrimSpace(raw))
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/netip"
 	"strings"
@@ -77,20 +78,48 @@ func (r *Request) View(ctx context.Context, do func(*Unit) error) error {
 	return r.Store.View(ctx, r.Key(), func(tx people.Tx) error { return do(&Unit{Tx: tx, Request: r, Actor: r.Actor}) })
 }
 
-// Change runs do in one transaction, once or several times, each time on a fresh unit: what do decides is to be adopted only after
-// Change returned nil.
+// Change runs do in one transaction, once or several times, each time on a fresh unit: callers adopt what do decided only after
+// Change returned nil, or an error that Committed reports. Every other error undoes the transaction.
 func (r *Request) Change(ctx context.Context, do func(*Unit) error) error {
 	posted := false
+	var refused *refusal
 	err := r.Store.Change(ctx, r.Key(), func(tx people.Tx) error {
+		refused = nil
 		u := &Unit{Tx: tx, Request: r, Actor: r.Actor}
 		err := do(u)
 		posted = u.posted
+		if errors.As(err, &refused) {
+			return nil
+		}
 		return err
 	})
 	if err == nil && posted && r.Posted != nil {
 		r.Posted()
 	}
+	if err == nil && refused != nil {
+		return refused
+	}
 	return err
+}
+
+// refusal is an error whose transaction is committed.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() error { return r.error }
+
+// Refuse returns err as an error that commits: the request is refused, and what its transaction wrote stays, such as a failed
+// attempt that is counted. Refuse(nil) is nil.
+func Refuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &refusal{err}
+}
+
+// Committed reports whether an error of Change is a refusal whose transaction was committed.
+func Committed(err error) bool {
+	var refused *refusal
+	return errors.As(err, &refused)
 }
 
 // Unit is one run of a transaction over a deployment's people. Nothing of it outlives the run.

@@ -78,9 +78,10 @@ func FoldUserCode(typed string) string {
 	}, strings.ToUpper(typed))
 }
 
-// Meet makes the device that waits under a code a request for the person who typed it, and returns the request's handle. ErrUserCode: none
-// waits; ErrTooManyUserCodes, as a WaitError: too many unknown ones were typed. Both are to be committed.
-func Meet(u *account.Unit, typed string) (handle string, err error) {
+// ClaimUserCode makes the device that waits under a user code an authorization request for the user who typed the code, and
+// returns the handle of the request. Errors: ErrUserCode, which commits the failed attempt, if no device waits;
+// ErrTooManyUserCodes, as a WaitError, after too many failed attempts.
+func ClaimUserCode(u *account.Unit, typed string) (handle string, err error) {
 	tries, err := u.Counted(userCodeScope, u.Client.Network, u.Now)
 	if err != nil {
 		return "", err
@@ -96,7 +97,7 @@ func Meet(u *account.Unit, typed string) (handle string, err error) {
 		if _, err := u.Count(userCodeScope, u.Client.Network, u.Now, u.Now.Add(maxUserCodeWindow)); err != nil {
 			return "", err
 		}
-		return "", ErrUserCode
+		return "", account.Refuse(ErrUserCode)
 	}
 	var asked Parameters
 	if err := json.Unmarshal([]byte(d.Parameters), &asked); err != nil {
@@ -112,7 +113,8 @@ func Meet(u *account.Unit, typed string) (handle string, err error) {
 	}, MaxRequests)
 }
 
-// decideDevice tells the device of a request what the person decided, and returns the page that says so. ErrRequestUnknown: it waits no more.
+// decideDevice records the user's decision for the device of a request, and returns the path of the page that shows it.
+// ErrRequestUnknown if the device does not wait any more.
 func (r *Request) decideDevice(u *account.Unit, state string, family int64) (string, error) {
 	d, found, err := u.LockDevice(r.Device)
 	if err != nil {
@@ -125,14 +127,14 @@ func (r *Request) decideDevice(u *account.Unit, state string, family int64) (str
 	return "/device?" + state, u.UpdateDevice(d)
 }
 
-// Poll is a device's question whether a person decided. What it is told is the device as it stands; TooSoon tells that it asked before its
-// interval was over, which is longer from now on.
+// Poll returns a device that asks whether a user decided. tooSoon reports that it asked before its interval was over; the
+// interval is longer from now on.
 func Poll(u *account.Unit, hash []byte, client *Client, app *App) (d people.Device, tooSoon, found bool, err error) {
 	d, found, err = u.LockDevice(hash)
 	if err != nil || !found || d.Client != client.ID || d.App != app.Entry.ID {
 		return d, false, false, err
 	}
-	if d.State != people.DevicePending { // it asks no more
+	if d.State != people.DevicePending { // it polls no more
 		return d, false, true, nil
 	}
 	if !d.PolledAt.IsZero() && u.Now.Before(d.PolledAt.Add(d.Interval)) {

@@ -24,15 +24,6 @@ const (
 	secretPrefix = "cs"
 )
 
-// The grant types that the protocol has other names for than v1alpha1.
-const (
-	grantCode        = "authorization_code"
-	grantRefresh     = "refresh_token"
-	grantCredentials = "client_credentials"
-	// GrantDevice is the grant type of devices (RFC 8628 3.4).
-	GrantDevice = "urn:ietf:params:oauth:grant-type:device_code"
-)
-
 // The members of metadata that faults name.
 const (
 	memberAuthMethod = "token_endpoint_auth_method"
@@ -48,12 +39,6 @@ const (
 var authMethods = map[string]v1alpha1.ClientAuthentication{
 	"none": v1alpha1.ClientAuthenticationNone, "client_secret_basic": v1alpha1.ClientAuthenticationSecretBasic,
 	"client_secret_post": v1alpha1.ClientAuthenticationSecretPost, "private_key_jwt": v1alpha1.ClientAuthenticationPrivateKeyJWT,
-}
-
-// grantTypes are what clients may ask for, by what the protocol calls it.
-var grantTypes = map[string]v1alpha1.GrantType{
-	grantCode: v1alpha1.GrantTypeAuthorizationCode, grantRefresh: v1alpha1.GrantTypeRefreshToken, grantCredentials: v1alpha1.GrantTypeClientCredentials,
-	GrantDevice: v1alpha1.GrantTypeDeviceCode,
 }
 
 // Metadata are what a client of run time says of itself (RFC 7591 2, OpenID Connect Registration 2), or a backend says of it.
@@ -177,20 +162,16 @@ func (j *judgement) keys() {
 
 func (j *judgement) grants() {
 	if len(j.GrantTypes) == 0 {
-		j.GrantTypes = []string{grantCode}
-	}
-	among := "authorization_code, refresh_token and " + GrantDevice
-	if j.Vouched {
-		among = "authorization_code, refresh_token, client_credentials and " + GrantDevice
+		j.GrantTypes = []string{GrantCode}
 	}
 	for _, asked := range j.GrantTypes {
-		grant, known := grantTypes[asked]
-		if !known || grant == v1alpha1.GrantTypeClientCredentials && !j.Vouched {
-			j.fault(memberGrantTypes, "have to be among %s", among)
+		grant, known := GrantTypeNamed(asked)
+		if !known || !grant.ByUser && !j.Vouched {
+			j.fault(memberGrantTypes, "have to be among %s", grantTypeNames(j.Vouched))
 			return
 		}
-		if !slices.Contains(j.out.GrantTypes, string(grant)) {
-			j.out.GrantTypes = append(j.out.GrantTypes, string(grant))
+		if !slices.Contains(j.out.GrantTypes, string(grant.Declared)) {
+			j.out.GrantTypes = append(j.out.GrantTypes, string(grant.Declared))
 		}
 	}
 	slices.Sort(j.out.GrantTypes)
@@ -304,13 +285,13 @@ func MetadataOf(content document.OAuthClient) Metadata {
 			out.AuthMethod = name
 		}
 	}
-	for name, grant := range grantTypes {
-		if slices.Contains(content.GrantTypes, string(grant)) {
-			out.GrantTypes = append(out.GrantTypes, name)
+	for _, grant := range GrantTypes {
+		if slices.Contains(content.GrantTypes, string(grant.Declared)) {
+			out.GrantTypes = append(out.GrantTypes, grant.Name)
 		}
 	}
 	slices.Sort(out.GrantTypes)
-	if slices.Contains(out.GrantTypes, grantCode) {
+	if slices.Contains(out.GrantTypes, GrantCode) {
 		out.ResponseTypes = []string{"code"}
 	}
 	for _, uri := range content.RedirectURIs {

@@ -11,16 +11,17 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Subject is whom a family's tokens are about, where they act.
+// Subject is the user that a family's tokens are about, and the organization and workspace in which they act.
 type Subject struct {
 	User   people.User
 	Place  Place
 	Family people.TokenFamily
 }
 
-// Standing tells what a family of a client stands for now: the scopes that the person still holds and the client may still ask for. Nil: for
-// nothing any more, because the person, the grant or the sign-in is gone, or nothing of what was granted is left.
-func (a *App) Standing(u *account.Unit, client *Client, family people.TokenFamily) ([]string, *Subject, error) {
+// EffectiveGrant returns the scopes of a token family that the user still has and the client may still ask for, and the
+// subject of its tokens. The subject is nil if the family grants nothing any more: the user, the grant or the sign-in was
+// deleted, or no scope is left.
+func (a *App) EffectiveGrant(u *account.Unit, client *Client, family people.TokenFamily) ([]string, *Subject, error) {
 	user, found, err := u.User(family.User)
 	if err != nil || !found || user.Disabled || !u.Now.Before(family.ExpiresAt) {
 		return nil, nil, err
@@ -38,34 +39,34 @@ func (a *App) Standing(u *account.Unit, client *Client, family people.TokenFamil
 	if err != nil {
 		return nil, nil, err
 	}
-	held := slices.DeleteFunc(a.Held(u, family.Scopes, place), func(scope string) bool { return !a.MayAsk(client, scope) })
-	if len(held) == 0 && len(family.Scopes) > 0 {
+	granted := slices.DeleteFunc(a.Held(u, family.Scopes, place), func(scope string) bool { return !a.MayAsk(client, scope) })
+	if len(granted) == 0 && len(family.Scopes) > 0 {
 		return nil, nil, nil
 	}
-	return held, &Subject{User: user, Place: place, Family: family}, nil
+	return granted, &Subject{User: user, Place: place, Family: family}, nil
 }
 
-// Judged is what is true of an access token now.
-type Judged struct {
+// Evaluation is what an access token grants now.
+type Evaluation struct {
 	Claims bearer.AccessClaims
-	// Client is whose token it is, nil: the token is not good.
+	// Client is the client that has the token, nil if the token is not valid.
 	Client *Client
-	// Subject is whom it is about, nil for a client's own.
+	// Subject is the user that the token is about, nil for a client's own token.
 	Subject *Subject
-	// Scopes are those that are still held.
+	// Scopes are those that are still granted.
 	Scopes []string
 }
 
-// Has reports whether a scope is still held.
-func (j *Judged) Has(scope string) bool { return slices.Contains(j.Scopes, scope) }
+// Has reports whether a scope is still granted.
+func (j *Evaluation) Has(scope string) bool { return slices.Contains(j.Scopes, scope) }
 
-// Judge tells what is true of an access token now, of which the claims were read: what the person still holds of it, or nothing.
-func (a *App) Judge(u *account.Unit, claims bearer.AccessClaims) (Judged, error) {
+// Evaluate returns what an access token with verified claims grants now. The zero Evaluation means nothing.
+func (a *App) Evaluate(u *account.Unit, claims bearer.AccessClaims) (Evaluation, error) {
 	client, found, err := FindClient(u, a, claims.ClientID)
 	if err != nil || !found {
-		return Judged{}, err
+		return Evaluation{}, err
 	}
-	out := Judged{Claims: claims, Client: client, Scopes: strings.Fields(claims.Scope)}
+	out := Evaluation{Claims: claims, Client: client, Scopes: strings.Fields(claims.Scope)}
 	if claims.Authorization == "" {
 		out.Scopes = slices.DeleteFunc(out.Scopes, func(scope string) bool { return !a.MayAsk(client, scope) })
 		out.Claims.Permissions = slices.DeleteFunc(slices.Clone(claims.Permissions), func(name string) bool { return !slices.Contains(client.MachinePermissions, name) })
@@ -73,20 +74,20 @@ func (a *App) Judge(u *account.Unit, claims bearer.AccessClaims) (Judged, error)
 	}
 	id, err := ids.Parse(claims.Authorization)
 	if err != nil {
-		return Judged{}, nil
+		return Evaluation{}, nil
 	}
 	family, found, err := u.TokenFamily(id)
 	if err != nil || !found || family.Client != client.ID || family.App != a.Entry.ID {
-		return Judged{}, err
+		return Evaluation{}, err
 	}
-	held, subject, err := a.Standing(u, client, family)
+	granted, subject, err := a.EffectiveGrant(u, client, family)
 	if err != nil || subject == nil {
-		return Judged{}, err
+		return Evaluation{}, err
 	}
 	asked := len(out.Scopes)
-	out.Subject, out.Scopes = subject, slices.DeleteFunc(out.Scopes, func(scope string) bool { return !slices.Contains(held, scope) })
+	out.Subject, out.Scopes = subject, slices.DeleteFunc(out.Scopes, func(scope string) bool { return !slices.Contains(granted, scope) })
 	if asked > 0 && len(out.Scopes) == 0 {
-		return Judged{}, nil
+		return Evaluation{}, nil
 	}
 	return out, nil
 }

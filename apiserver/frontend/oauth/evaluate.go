@@ -6,14 +6,14 @@ import (
 )
 
 // judge tells what is true of an access token now.
-func (c *call) judge(raw string) (told consent.Judged, err error) {
+func (c *call) evaluate(raw string) (evaluated consent.Evaluation, err error) {
 	claims, ok := c.Tokens.Read(c.Entry, raw, c.now)
 	if !ok {
-		return told, nil
+		return evaluated, nil
 	}
 	err = c.view(func(u *account.Unit) (err error) {
-		told, err = c.Judge(u, claims)
+		evaluated, err = c.Evaluate(u, claims)
 		return err
 	})
-	return told, err
+	return evaluated, err
 }

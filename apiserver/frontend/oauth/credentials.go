@@ -1,68 +1,26 @@
 package oauth
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/go-jose/go-jose/v4"
-
-	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 )
 
-// token gives tokens for what a client presents.
-func token(c *call) error {
-	c.allowOrigin()
-	form, err := c.form()
-	if err != nil {
-		return err
-	}
-	if err := c.authenticate(form); err != nil {
-		return err
-	}
-	switch form.Get("grant_type") {
-	case "authorization_code":
-		return c.authorizationCode(form)
-	case "refresh_token":
-		return c.refresh(form)
-	case grantDevice:
-		return c.deviceCode(form)
-	case "client_credentials":
-		return c.clientCredentials(form)
-	case "":
-		return invalidRequest("grant_type is missing")
-	}
-	return unsupportedGrant("grant_type is none of those in the metadata")
-}
+// credentialsGrant gives a client a token of its own (RFC 6749 4.4). It writes no row.
+type credentialsGrant struct{}
 
-// clientCredentials gives a client a token of its own (RFC 6749 4.4). No row is written.
-func (c *call) clientCredentials(form url.Values) error {
-	if !c.client.May(string(v1alpha1.GrantTypeClientCredentials)) {
-		return unauthorizedClient("the client may not use client_credentials: add ClientCredentials to its grantTypes")
-	}
+func (credentialsGrant) parse(c *call, form url.Values) (redemption, error) {
 	scopes, err := c.machineScopes(form)
 	if err != nil {
-		return err
+		return redemption{}, err
 	}
 	resources, err := c.resources(form["resource"])
 	if err != nil {
-		return err
-	}
-	signer, err := c.signer(jose.ES256, bearer.TypeAccessToken)
-	if err != nil {
-		return err
+		return redemption{}, err
 	}
 	claims := c.newAccessClaims(c.client.ID, resources, scopes, c.client.AccessTokenLifetime())
 	claims.Permissions = c.client.MachinePermissions
-	signed, err := c.accessToken(signer, claims)
-	if err != nil {
-		return err
-	}
-	writeJSON(c.w, http.StatusOK, granted{AccessToken: signed, TokenType: "Bearer", ExpiresIn: int64(c.client.AccessTokenLifetime() / time.Second), Scope: claims.Scope})
-	return nil
+	return redemption{own: &claims}, nil
 }
 
 // machineScopes are those a client may have of its own: of no category, within its ceiling. Without scope it gets its declared ceiling, else none.

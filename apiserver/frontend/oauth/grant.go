@@ -1,0 +1,177 @@
+package oauth
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// grants are the grant types that the token endpoint serves, by their names. A test compares them with consent.GrantTypes,
+// which the metadata and the registration of clients read.
+var grants = map[string]grant{
+	consent.GrantCode:        codeGrant{},
+	consent.GrantRefresh:     refreshGrant{},
+	consent.GrantDevice:      deviceGrant{},
+	consent.GrantCredentials: credentialsGrant{},
+}
+
+// grant is a grant type. The endpoint authenticates the client, checks that it may use the grant type, runs the transaction,
+// signs the tokens and answers. A grant type adds only what is its own.
+type grant interface {
+	// parse reads and checks the form of a token request. It neither reads nor writes rows.
+	parse(c *call, form url.Values) (redemption, error)
+}
+
+// redemption is a token request that was parsed: either own or redeem is set.
+type redemption struct {
+	// own are the claims of a token of the client's own, which needs no transaction.
+	own *bearer.AccessClaims
+	// redeem decides in the request's transaction what is granted. It may run several times, each time in a fresh
+	// transaction.
+	redeem func(u *account.Unit) (*issued, error)
+	// settle learns whether the transaction was committed; nil if the grant type need not know.
+	settle func(committed bool)
+}
+
+// token serves the token endpoint (RFC 6749 3.2).
+func token(c *call) error {
+	c.allowOrigin()
+	form, err := c.form()
+	if err != nil {
+		return err
+	}
+	if err := c.authenticate(form); err != nil {
+		return err
+	}
+	name := form.Get("grant_type")
+	kind, known := consent.GrantTypeNamed(name)
+	switch {
+	case name == "":
+		return invalidRequest("grant_type is missing")
+	case !known:
+		return unsupportedGrant("grant_type is none of those in the metadata")
+	case !c.client.May(string(kind.Declared)):
+		return unauthorizedClient("the client may not use " + name + ": add " + string(kind.Declared) + " to its grantTypes")
+	}
+	request, err := grants[name].parse(c, form)
+	if err != nil {
+		return err
+	}
+	if request.own != nil {
+		return c.issueOwn(*request.own)
+	}
+	return c.issue(request)
+}
+
+// errGrant refuses a code or a refresh token, whatever is wrong with it: a more precise answer would help a thief as well.
+var errGrant = &Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "it is unknown, expired, used, revoked, or was given to another client, for another redirect_uri or code_verifier"}
+
+// ungrantable returns errGrant with a reason for the audit, or err if something else went wrong.
+func ungrantable(err error, reason string) error {
+	if err != nil {
+		return err
+	}
+	refused := *errGrant
+	refused.Reason = reason
+	return &refused
+}
+
+// errNothingLeft refuses a token family without effective scopes, user or sign-in.
+var errNothingLeft = invalidGrant("nothing is left of what was granted: ask the person again")
+
+// holds reports whether a token family is of the client that asks.
+func (c *call) holds(family people.TokenFamily) bool {
+	return family.Client == c.client.ID && family.App == c.Entry.ID
+}
+
+// end ends a token family of which somebody has a copied token, or of which nothing is left, and returns the refusal, which
+// commits. why is the action in the audit.
+func (c *call) end(u *account.Unit, family people.TokenFamily, why string) error {
+	ended, err := u.EndTokenFamily(family.ID)
+	if err == nil && ended {
+		err = u.Audit(why, "oauth_grant:"+ids.Format(family.Grant))
+	}
+	if err != nil {
+		return err
+	}
+	refused := *errGrant
+	refused.Audited = ended
+	return account.Refuse(&refused)
+}
+
+// restriction is the part of a token family that a token request asks for.
+type restriction struct {
+	// scopes is nil for all.
+	scopes    []string
+	resources []string
+}
+
+// restrict reads which part of a token family a request asks for. Resources that the app or the client lost are left out. If
+// none is left, the request is refused, because a token without a resource is for the issuer.
+func (c *call) restrict(form url.Values, family people.TokenFamily) (asked restriction, err error) {
+	if form.Has("scope") {
+		scopes, err := scopesOf(form.Get("scope"))
+		if err != nil {
+			return asked, err
+		}
+		for _, scope := range scopes {
+			if !slices.Contains(family.Scopes, scope) {
+				return asked, invalidScope("a scope was not granted")
+			}
+		}
+		asked.scopes = append([]string{}, scopes...)
+	}
+	for _, resource := range form["resource"] {
+		if !slices.Contains(family.Resources, resource) || !c.maySeek(c.client, resource) {
+			return asked, invalidTarget("a resource was not granted, or is not the client's any more")
+		}
+	}
+	if form.Has("resource") {
+		asked.resources = slices.Compact(slices.Sorted(slices.Values(form["resource"])))
+		return asked, nil
+	}
+	asked.resources = slices.DeleteFunc(slices.Clone(family.Resources), func(resource string) bool { return !c.maySeek(c.client, resource) })
+	if len(family.Resources) > 0 && len(asked.resources) == 0 {
+		return asked, invalidTarget("none of the resources that were granted is the client's any more")
+	}
+	return asked, nil
+}
+
+// issueNext grants the next tokens of a token family: its effective scopes, and a refresh token that replaces parent (nil: the
+// first one) if the client uses refresh tokens.
+func (c *call) issueNext(u *account.Unit, family people.TokenFamily, parent *people.RefreshToken, asked restriction) (*issued, error) {
+	granted, subject, err := c.EffectiveGrant(u, c.client, family)
+	if err != nil {
+		return nil, err
+	}
+	if subject == nil {
+		return nil, errNothingLeft
+	}
+	out := &issued{subject: subject, scopes: granted, resources: asked.resources}
+	family.Scopes, family.UsedAt = granted, c.now
+	if asked.scopes != nil {
+		out.scopes = slices.DeleteFunc(slices.Clone(granted), func(scope string) bool { return !slices.Contains(asked.scopes, scope) })
+	}
+	refreshes := c.client.May(string(v1alpha1.GrantTypeRefreshToken))
+	if parent == nil {
+		family.ExpiresAt = c.now.Add(c.client.AccessTokenLifetime())
+		if refreshes {
+			family.ExpiresAt = c.now.Add(max(c.client.AccessTokenLifetime(), time.Duration(c.client.RefreshTokenSeconds)*time.Second))
+		}
+	}
+	if refreshes {
+		if out.refresh, err = c.refreshToken(u, family, parent); err != nil {
+			return nil, err
+		}
+	}
+	out.family = family
+	return out, u.UpdateTokenFamily(family)
+}
