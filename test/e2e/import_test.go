@@ -379,7 +379,7 @@ var _ = Describe("Moving in", Ordered, func() {
 	})
 
 	It("imports the export of another system, and tells what it leaves out", func(ctx context.Context) {
-		testdata := filepath.Join(testkit.Root(), "apiserver", "imports", "exports", "testdata")
+		testdata := filepath.Join(testkit.Root(), "apiserver", "users", "imports", "exports", "testdata")
 		out, problems := imports(ctx, base, 0, "--from", "keycloak", filepath.Join(testdata, "keycloak.json"))
 		Expect(out).To(HaveSuffix(": 10 imported, 0 present, 0 rejected\n"))
 		Expect(problems).To(And(ContainSubstring("left out: a second factor"), ContainSubstring("left out: a login by google")))

@@ -382,7 +382,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 
 		documents, _, err := db.st.Load(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(documents).NotTo(ContainElement(HaveField("Name", "intruder")))
+		Expect(documents).NotTo(ContainElement(HaveField("Identity", store.Identity{Kind: v1alpha1.KindIdentityDeployment, Namespace: "default", Name: "intruder"})))
 		startOperator(ctx)
 	})
 
