@@ -19,7 +19,7 @@ const (
 )
 
 // getTool serves a tool in the view of the contract's own path.
-func (a *API) getTool(c *call) (reply, error) {
+func getTool(c *call) (reply, error) {
 	tool, err := findTool(c)
 	if err != nil {
 		return reply{}, err
@@ -28,7 +28,7 @@ func (a *API) getTool(c *call) (reply, error) {
 }
 
 // getToolMerged serves a tool with the members of both views.
-func (a *API) getToolMerged(c *call) (reply, error) {
+func getToolMerged(c *call) (reply, error) {
 	tool, err := findTool(c)
 	if err != nil {
 		return reply{}, err
@@ -51,7 +51,7 @@ func findTool(c *call) (*snapshot.Entry, error) {
 }
 
 // listTools serves a page of the deployment's tools.
-func (a *API) listTools(c *call) (reply, error) {
+func listTools(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
 	if err := q.err(); err != nil {
@@ -66,7 +66,7 @@ func (a *API) listTools(c *call) (reply, error) {
 }
 
 // listAgents serves a page of the deployment's agents by page and per_page.
-func (a *API) listAgents(c *call) (reply, error) {
+func listAgents(c *call) (reply, error) {
 	q := c.query()
 	number := q.integer("page", 1, 1)
 	size := min(q.integer("per_page", 1, defaultPerPage), maxPerPage)
@@ -90,7 +90,7 @@ func (a *API) listAgents(c *call) (reply, error) {
 }
 
 // listAgentsByOffset serves a page of the deployment's agents by limit and offset, with a search in their texts.
-func (a *API) listAgentsByOffset(c *call) (reply, error) {
+func listAgentsByOffset(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
 	active := q.flag("is_active")
@@ -111,7 +111,7 @@ func (a *API) listAgentsByOffset(c *call) (reply, error) {
 }
 
 // listToolsOfAgent serves the tools of an agent.
-func (a *API) listToolsOfAgent(c *call) (reply, error) {
+func listToolsOfAgent(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
 	if err := q.err(); err != nil {

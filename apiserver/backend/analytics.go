@@ -21,22 +21,22 @@ const (
 )
 
 // getAnalytics serves the summary of a period.
-func (a *API) getAnalytics(c *call) (reply, error) {
+func getAnalytics(c *call) (reply, error) {
 	period, faults := parsePeriod(c.r.URL.Query())
 	if faults != nil {
 		return reply{}, apierror.Invalid(faults...)
 	}
-	summary, err := a.summarize(c, period, periodBefore(period), recentEntries)
+	summary, err := summarize(c, period, periodBefore(period), recentEntries)
 	if err != nil {
 		return reply{}, err
 	}
 	return object(analyticsView(period, summary)), nil
 }
 
-func (a *API) summarize(c *call, period, before people.Period, recent int) (people.Summary, error) {
+func summarize(c *call, period, before people.Period, recent int) (people.Summary, error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
 	defer cancel()
-	summary, err := a.People.Summarize(ctx, c.tenant(), period, before, recent)
+	summary, err := c.api.People.Summarize(ctx, c.tenant(), period, before, recent)
 	return summary, storeAway(err)
 }
 

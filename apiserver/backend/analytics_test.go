@@ -27,7 +27,7 @@ func (f *fixedAnalytics) Summarize(_ context.Context, deployment string, period,
 	return f.summary, f.err
 }
 
-func getAnalytics(t *testing.T, from *fixedAnalytics) *httptest.ResponseRecorder {
+func fetchAnalytics(t *testing.T, from *fixedAnalytics) *httptest.ResponseRecorder {
 	t.Helper()
 	s := serveWith(t, failing{}, from)
 	r := httptest.NewRequest(http.MethodGet, "/analytics?from=2026-05-10T00:00:00Z&to=2026-05-11T12:00:00Z", nil)
@@ -44,7 +44,7 @@ func TestGetAnalytics(t *testing.T) {
 		Period: people.Counts{SignInUsers: 1, SignUps: 2, Organizations: 3, Workspaces: 4}, Before: people.Counts{SignInUsers: 3, SignUps: 4, Workspaces: 4}, SignUps: 9,
 		Days: []people.Day{{Start: at.Truncate(24 * time.Hour), SignInUsers: 1, SignUps: 2}}, RecentSignUps: []people.Recent{entry}, RecentSignIns: []people.Recent{entry},
 	}}
-	w := getAnalytics(t, from)
+	w := fetchAnalytics(t, from)
 	const want = `{"unique_signins":1,"signups":2,"organizations_created":3,"workspaces_created":4,"total_signups":9,"unique_signins_change":-66.66666666666667,` +
 		`"signups_change":-50,"organizations_created_change":null,"workspaces_created_change":0,` +
 		`"daily_metrics":[{"day":"2026-05-10","signins":1,"signups":2},{"day":"2026-05-11","signins":0,"signups":0}],` +
@@ -71,7 +71,7 @@ func TestGetAnalyticsFails(t *testing.T) {
 		"anything else":     {errors.New("hush"), 500, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := getAnalytics(t, &fixedAnalytics{err: tc.err})
+			w := fetchAnalytics(t, &fixedAnalytics{err: tc.err})
 			var said struct{ Message string }
 			if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil || said.Message == "" || w.Code != tc.status || (w.Header().Get("Retry-After") != "") != tc.retry {
 				t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)

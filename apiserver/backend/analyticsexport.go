@@ -16,7 +16,7 @@ import (
 const verifyFor = 5 * time.Second
 
 // exportAnalytics serves the numbers of days.
-func (a *API) exportAnalytics(c *call) (reply, error) {
+func exportAnalytics(c *call) (reply, error) {
 	q := c.query()
 	format, _ := q.text("format")
 	if format != "" && format != "json" && format != "csv" {
@@ -26,7 +26,7 @@ func (a *API) exportAnalytics(c *call) (reply, error) {
 	if faults = append(faults, q.faults...); faults != nil {
 		return reply{}, apierror.Invalid(faults...)
 	}
-	summary, err := a.summarize(c, period, people.Period{}, 0)
+	summary, err := summarize(c, period, people.Period{}, 0)
 	if err != nil {
 		return reply{}, err
 	}
@@ -61,7 +61,7 @@ func daysCSV(days []people.Day) []byte {
 }
 
 // verifyAnalytics compares sealed days with their events.
-func (a *API) verifyAnalytics(c *call) (reply, error) {
+func verifyAnalytics(c *call) (reply, error) {
 	q := c.query()
 	limit := min(q.integer("limit", 1, defaultLimit), maxLimit)
 	from := time.UnixMicro(0).UTC()
@@ -80,7 +80,7 @@ func (a *API) verifyAnalytics(c *call) (reply, error) {
 			view.Next = optional(from.Format(time.DateOnly))
 			return object(view), nil
 		}
-		checks, err := a.verifyDay(c, from)
+		checks, err := verifyDay(c, from)
 		if err != nil {
 			return reply{}, storeAway(err)
 		}
@@ -95,8 +95,8 @@ func (a *API) verifyAnalytics(c *call) (reply, error) {
 	}
 }
 
-func (a *API) verifyDay(c *call, from time.Time) ([]people.SealCheck, error) {
+func verifyDay(c *call, from time.Time) ([]people.SealCheck, error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
 	defer cancel()
-	return a.People.VerifySeals(ctx, c.tenant(), from, 1)
+	return c.api.People.VerifySeals(ctx, c.tenant(), from, 1)
 }

@@ -35,7 +35,7 @@ func (c *call) keyInPath(app *snapshot.Entry) (id string, declared *snapshot.Ent
 }
 
 // listKeys serves a page of an app's keys: declared ones, then those of the store.
-func (a *API) listKeys(c *call) (reply, error) {
+func listKeys(c *call) (reply, error) {
 	q := c.query()
 	limit := int(min(q.integer("limit", 1, defaultLimit), maxLimit))
 	at, owner, organization := q.keyCursor(), q.id("owner_user_id"), q.id("organization_id")
@@ -92,7 +92,7 @@ func (a *API) listKeys(c *call) (reply, error) {
 }
 
 // getKey serves one key.
-func (a *API) getKey(c *call) (reply, error) {
+func getKey(c *call) (reply, error) {
 	entry, app, err := c.keyApp()
 	if err != nil {
 		return reply{}, err
@@ -115,7 +115,7 @@ func (a *API) getKey(c *call) (reply, error) {
 }
 
 // createKey makes a key and answers with it, this once.
-func (a *API) createKey(c *call) (reply, error) {
+func createKey(c *call) (reply, error) {
 	_, app, err := c.keyApp()
 	if err != nil {
 		return reply{}, err
@@ -148,7 +148,7 @@ func (a *API) createKey(c *call) (reply, error) {
 }
 
 // updateKey changes what may be changed of a key.
-func (a *API) updateKey(c *call) (reply, error) {
+func updateKey(c *call) (reply, error) {
 	entry, app, err := c.keyApp()
 	if err != nil {
 		return reply{}, err
@@ -179,7 +179,7 @@ func (a *API) updateKey(c *call) (reply, error) {
 }
 
 // revokeKey ends a key for good.
-func (a *API) revokeKey(c *call) (reply, error) {
+func revokeKey(c *call) (reply, error) {
 	entry, app, err := c.keyApp()
 	if err != nil {
 		return reply{}, err
@@ -225,7 +225,7 @@ func (p *peopleRequest) changeKey(entry *snapshot.Entry, app *snapshot.App, do f
 }
 
 // rotateKey replaces a key by one that may do the same.
-func (a *API) rotateKey(c *call) (reply, error) {
+func rotateKey(c *call) (reply, error) {
 	entry, app, err := c.keyApp()
 	if err != nil {
 		return reply{}, err

@@ -24,7 +24,7 @@ const (
 
 // listAudit serves a page of the deployment's audit. The oldest first, records younger than auditSettled are left out, so that a client that
 // goes on from its last record misses none.
-func (a *API) listAudit(c *call) (reply, error) {
+func listAudit(c *call) (reply, error) {
 	q := c.query()
 	limit := int(min(q.integer("limit", 1, defaultLimit), maxLimit))
 	filter := people.AuditFilter{Since: q.moment("since"), Until: q.moment("until"), After: q.auditPlace(), OldestFirst: q.oldestFirst()}
@@ -38,7 +38,7 @@ func (a *API) listAudit(c *call) (reply, error) {
 	if err := q.err(); err != nil {
 		return reply{}, err
 	}
-	if settled := a.Clock().Add(-auditSettled); filter.OldestFirst && (filter.Until.IsZero() || filter.Until.After(settled)) {
+	if settled := c.api.Clock().Add(-auditSettled); filter.OldestFirst && (filter.Until.IsZero() || filter.Until.After(settled)) {
 		filter.Until = settled
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), auditReadWithin)

@@ -26,7 +26,7 @@ import (
 )
 
 // listAuthApps serves the deployment's apps.
-func (a *API) listAuthApps(c *call) (reply, error) {
+func listAuthApps(c *call) (reply, error) {
 	q := c.query()
 	inactive := ptr.Deref(q.flag("include_inactive"), false)
 	if err := q.err(); err != nil {
@@ -43,7 +43,7 @@ func (a *API) listAuthApps(c *call) (reply, error) {
 }
 
 // getAuthApp serves one app from the snapshot.
-func (a *API) getAuthApp(c *call) (reply, error) {
+func getAuthApp(c *call) (reply, error) {
 	entry, app, err := c.keyApp()
 	if err != nil {
 		return reply{}, err
@@ -74,7 +74,7 @@ func (c *call) authApp(namespace string, meta document.Meta, app *document.APIAu
 }
 
 // createAuthApp creates an APIAuthApp resource and answers when it is in force here.
-func (a *API) createAuthApp(c *call) (reply, error) {
+func createAuthApp(c *call) (reply, error) {
 	obj, err := newAuthApp(c)
 	if err != nil {
 		return reply{}, err
@@ -83,10 +83,10 @@ func (a *API) createAuthApp(c *call) (reply, error) {
 		return reply{}, err
 	}
 	slug := string(obj.Spec.Slug)
-	if err := freeSlug[v1alpha1.APIAuthApp](a, c, v1alpha1.KindAPIAuthApp, slug, appTaken); err != nil {
+	if err := freeSlug[v1alpha1.APIAuthApp](c.api, c, v1alpha1.KindAPIAuthApp, slug, appTaken); err != nil {
 		return reply{}, err
 	}
-	synced, err := create(c.r.Context(), a, creation[*v1alpha1.APIAuthApp]{
+	synced, err := create(c.r.Context(), c.api, creation[*v1alpha1.APIAuthApp]{
 		kind: v1alpha1.KindAPIAuthApp, obj: obj, keys: candidates(c, appName(c, slug)),
 		taken: func(existing *v1alpha1.APIAuthApp) error {
 			if isAuthApp(existing, c, slug) {
@@ -99,7 +99,7 @@ func (a *API) createAuthApp(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, kubernetesError(err)
 	}
-	return a.answerAuthApp(c, obj, synced), nil
+	return answerAuthApp(c, obj, synced), nil
 }
 
 func appTaken(slug string) error {
@@ -108,13 +108,13 @@ func appTaken(slug string) error {
 }
 
 // updateAuthApp merges a request into an APIAuthApp resource and answers when that is in force here.
-func (a *API) updateAuthApp(c *call) (reply, error) {
+func updateAuthApp(c *call) (reply, error) {
 	sent, err := readAuthAppUpdate(c)
 	if err != nil {
 		return reply{}, err
 	}
 	slug := c.r.PathValue("slug")
-	obj, synced, err := update(c.r.Context(), a.writer, edit[*v1alpha1.APIAuthApp]{
+	obj, synced, err := update(c.r.Context(), c.api.writer, edit[*v1alpha1.APIAuthApp]{
 		kind: v1alpha1.KindAPIAuthApp, keys: appKeys(c, slug), override: c.overrides(),
 		plan: func(live *v1alpha1.APIAuthApp) ([]change, error) {
 			if !isAuthApp(live, c, slug) {
@@ -131,13 +131,13 @@ func (a *API) updateAuthApp(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, orNoSuchApp(err)
 	}
-	return a.answerAuthApp(c, obj, synced), nil
+	return answerAuthApp(c, obj, synced), nil
 }
 
 // deleteAuthApp deletes an APIAuthApp resource that has no keys any more and that nobody else declares.
-func (a *API) deleteAuthApp(c *call) (reply, error) {
+func deleteAuthApp(c *call) (reply, error) {
 	slug := c.r.PathValue("slug")
-	synced, err := remove(c.r.Context(), a.writer, deletion[*v1alpha1.APIAuthApp]{
+	synced, err := remove(c.r.Context(), c.api.writer, deletion[*v1alpha1.APIAuthApp]{
 		kind: v1alpha1.KindAPIAuthApp, keys: appKeys(c, slug),
 		permit: func(live *v1alpha1.APIAuthApp) error {
 			if !isAuthApp(live, c, slug) {
@@ -180,8 +180,8 @@ func (c *call) appDeletable(obj *v1alpha1.APIAuthApp) error {
 }
 
 // answerAuthApp answers with what is in force here, else with what the API server acknowledged.
-func (a *API) answerAuthApp(c *call, obj *v1alpha1.APIAuthApp, synced bool) reply {
-	c.snapshot = a.Snapshots.Current()
+func answerAuthApp(c *call, obj *v1alpha1.APIAuthApp, synced bool) reply {
+	c.snapshot = c.api.Snapshots.Current()
 	if synced {
 		id := store.Identity{Kind: v1alpha1.KindAPIAuthApp, Namespace: obj.Namespace, Name: obj.Name}
 		if entry, found := c.snapshot.Get(id); found && entry.UID == string(obj.UID) {
@@ -189,7 +189,7 @@ func (a *API) answerAuthApp(c *call, obj *v1alpha1.APIAuthApp, synced bool) repl
 		}
 	}
 	content := translation.APIAuthApp(obj)
-	meta := document.Meta{CreatedAt: obj.CreationTimestamp.Time, UpdatedAt: a.Clock()}
+	meta := document.Meta{CreatedAt: obj.CreationTimestamp.Time, UpdatedAt: c.api.Clock()}
 	hash, err := document.Hash(v1alpha1.KindAPIAuthApp, content)
 	if err == nil && obj.Status.ContentHash == hash && obj.Status.UpdatedAt != nil {
 		meta.UpdatedAt = obj.Status.UpdatedAt.Time

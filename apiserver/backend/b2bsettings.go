@@ -19,7 +19,7 @@ import (
 )
 
 // getB2BSettings serves the deployment's settings; those of a deployment that declares none are the documented ones.
-func (a *API) getB2BSettings(c *call) (reply, error) {
+func getB2BSettings(c *call) (reply, error) {
 	content := document.AbsentB2BSettings()
 	if entry, found := c.snapshot.BySlug(v1alpha1.KindB2BSettings, c.tenant(), document.B2BKey); found {
 		content = *snapshot.ContentOf[document.B2BSettings](entry)
@@ -28,19 +28,19 @@ func (a *API) getB2BSettings(c *call) (reply, error) {
 }
 
 // updateB2BSettings merges a request into the deployment's B2BSettings, creating the resource if there is none.
-func (a *API) updateB2BSettings(c *call) (reply, error) {
+func updateB2BSettings(c *call) (reply, error) {
 	sent, err := readSettingsUpdate(c)
 	if err != nil {
 		return reply{}, err
 	}
-	obj, synced, err := a.mergeSettings(c, settingsKeys(c), sent)
+	obj, synced, err := mergeSettings(c, settingsKeys(c), sent)
 	if errors.Is(err, errElsewhere) {
-		obj, synced, err = a.createSettings(c, sent)
+		obj, synced, err = createSettings(c, sent)
 	}
 	if err != nil {
 		return reply{}, kubernetesError(err)
 	}
-	current := a.Snapshots.Current()
+	current := c.api.Snapshots.Current()
 	content := translation.B2BSettings(obj)
 	id := store.Identity{Kind: v1alpha1.KindB2BSettings, Namespace: obj.Namespace, Name: obj.Name}
 	if entry, found := current.Get(id); synced && found {
@@ -50,8 +50,8 @@ func (a *API) updateB2BSettings(c *call) (reply, error) {
 }
 
 // mergeSettings merges what was sent into the live resource of the caller's deployment. errElsewhere: there is none.
-func (a *API) mergeSettings(c *call, keys []client.ObjectKey, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
-	return update(c.r.Context(), a.writer, edit[*v1alpha1.B2BSettings]{
+func mergeSettings(c *call, keys []client.ObjectKey, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
+	return update(c.r.Context(), c.api.writer, edit[*v1alpha1.B2BSettings]{
 		kind: v1alpha1.KindB2BSettings, keys: keys, override: c.overrides(),
 		plan: func(live *v1alpha1.B2BSettings) ([]change, error) {
 			if live.Spec.DeploymentRef.Name != c.principal.Deployment.Name {
@@ -67,7 +67,7 @@ func (a *API) mergeSettings(c *call, keys []client.ObjectKey, sent *settingsUpda
 var errSettingsExist = errors.New("the settings exist")
 
 // createSettings creates the deployment's B2BSettings with what was sent; if nothing was, nothing is created.
-func (a *API) createSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
+func createSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
 	obj := &v1alpha1.B2BSettings{
 		ObjectMeta: created(c), Spec: v1alpha1.B2BSettingsSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: c.principal.Deployment.Name}},
 	}
@@ -76,7 +76,7 @@ func (a *API) createSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettin
 	}
 	sent.apply(&obj.Spec)
 	keys := candidates(c, c.principal.Deployment.Name)
-	synced, err := create(c.r.Context(), a, creation[*v1alpha1.B2BSettings]{
+	synced, err := create(c.r.Context(), c.api, creation[*v1alpha1.B2BSettings]{
 		kind: v1alpha1.KindB2BSettings, obj: obj, keys: keys,
 		taken: func(existing *v1alpha1.B2BSettings) error {
 			if existing.Spec.DeploymentRef.Name == c.principal.Deployment.Name {
@@ -87,7 +87,7 @@ func (a *API) createSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettin
 		written: func(obj *v1alpha1.B2BSettings) { c.auditWrite("b2b_settings.created", "b2b_settings:"+obj.Name) },
 	})
 	if errors.Is(err, errSettingsExist) {
-		return a.mergeSettings(c, keys, sent)
+		return mergeSettings(c, keys, sent)
 	}
 	return obj, synced, err
 }

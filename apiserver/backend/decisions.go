@@ -5,9 +5,9 @@ import (
 )
 
 // summarizeDecisions serves what the rules of the deployment's rate-limit schemes decided, as this server counted.
-func (a *API) summarizeDecisions(c *call) (reply, error) {
-	summary := openapi.DecisionSummary{CountedBy: openapi.ThisServer, Since: a.started, Schemes: []openapi.SchemeDecisions{}}
-	for _, scheme := range a.Limiter.Decided(c.snapshot, c.tenant()) {
+func summarizeDecisions(c *call) (reply, error) {
+	summary := openapi.DecisionSummary{CountedBy: openapi.ThisServer, Since: c.api.started, Schemes: []openapi.SchemeDecisions{}}
+	for _, scheme := range c.api.Limiter.Decided(c.snapshot, c.tenant()) {
 		served := openapi.SchemeDecisions{Slug: scheme.Slug, Name: scheme.Name, Rules: []openapi.RuleDecisions{}}
 		for _, rule := range scheme.Rules {
 			served.Rules = append(served.Rules, openapi.RuleDecisions{

@@ -43,7 +43,7 @@ func noSuchImport() error {
 }
 
 // getImport tells how far the import of a file came.
-func (a *API) getImport(c *call) (reply, error) {
+func getImport(c *call) (reply, error) {
 	file, err := c.importFile()
 	if err != nil {
 		return reply{}, err
@@ -61,7 +61,7 @@ func (a *API) getImport(c *call) (reply, error) {
 }
 
 // importBatch imports the next lines of a file: the rows and how far it came in one transaction.
-func (a *API) importBatch(c *call) (reply, error) {
+func importBatch(c *call) (reply, error) {
 	q := c.query()
 	offset, complete := q.integer("offset", 0, -1), ptr.Deref(q.flag("complete"), false)
 	if !q.has("offset") {
@@ -90,8 +90,8 @@ func (a *API) importBatch(c *call) (reply, error) {
 		err = run.once(file)
 		switch {
 		case !errors.Is(err, people.ErrDuplicate):
-			if err == nil && run.completed && a.OnImported != nil {
-				a.OnImported(c.tenant())
+			if err == nil && run.completed && c.api.OnImported != nil {
+				c.api.OnImported(c.tenant())
 			}
 			return object(run.served), err
 		case try == importTries:

@@ -19,7 +19,7 @@ import (
 )
 
 // listOAuthApps serves the deployment's OAuth apps with their scopes.
-func (a *API) listOAuthApps(c *call) (reply, error) {
+func listOAuthApps(c *call) (reply, error) {
 	list := openapi.OAuthAppList{Apps: []openapi.OAuthApp{}}
 	c.snapshot.List(v1alpha1.KindOAuthApp, c.tenant(), func(e *snapshot.Entry) bool {
 		list.Apps = append(list.Apps, oauthApp(c.snapshot, e, nil))
@@ -29,7 +29,7 @@ func (a *API) listOAuthApps(c *call) (reply, error) {
 }
 
 // getOAuthApp serves one OAuth app with its scopes.
-func (a *API) getOAuthApp(c *call) (reply, error) {
+func getOAuthApp(c *call) (reply, error) {
 	app, err := findOAuthApp(c)
 	if err != nil {
 		return reply{}, err
@@ -46,9 +46,9 @@ func findOAuthApp(c *call) (*snapshot.Entry, error) {
 }
 
 // updateScopeOfDeployment is updateScope under the path that names the deployment, which must be the credential's.
-func (a *API) updateScopeOfDeployment(c *call) (reply, error) {
+func updateScopeOfDeployment(c *call) (reply, error) {
 	if c.r.PathValue("deployment_id") == ids.Format(c.principal.Deployment.ID) {
-		return a.updateScope(c)
+		return updateScope(c)
 	}
 	// The body's faults come before the objects': a stranger learns nothing from their order.
 	if _, err := readScopeUpdate(c.body); err != nil {
@@ -59,17 +59,17 @@ func (a *API) updateScopeOfDeployment(c *call) (reply, error) {
 }
 
 // updateScope changes how a scope is displayed, and answers with its app.
-func (a *API) updateScope(c *call) (reply, error) {
+func updateScope(c *call) (reply, error) {
 	sent, err := readScopeUpdate(c.body)
 	if err != nil {
 		return reply{}, err
 	}
-	return a.changeScope(c, "oauth_scope.updated", sent.changes)
+	return changeScope(c, "oauth_scope.updated", sent.changes)
 }
 
 // archiveScope lets nobody grant a scope any more.
-func (a *API) archiveScope(c *call) (reply, error) {
-	return a.changeScope(c, "oauth_scope.archived", func(live *v1alpha1.OAuthScope) []change {
+func archiveScope(c *call) (reply, error) {
+	return changeScope(c, "oauth_scope.archived", func(live *v1alpha1.OAuthScope) []change {
 		if translation.OAuthScope(live).Archived {
 			return nil
 		}
@@ -78,8 +78,8 @@ func (a *API) archiveScope(c *call) (reply, error) {
 }
 
 // unarchiveScope lets people grant a scope again.
-func (a *API) unarchiveScope(c *call) (reply, error) {
-	return a.changeScope(c, "oauth_scope.unarchived", func(live *v1alpha1.OAuthScope) []change {
+func unarchiveScope(c *call) (reply, error) {
+	return changeScope(c, "oauth_scope.unarchived", func(live *v1alpha1.OAuthScope) []change {
 		if !translation.OAuthScope(live).Archived {
 			return nil
 		}
@@ -88,7 +88,7 @@ func (a *API) unarchiveScope(c *call) (reply, error) {
 }
 
 // changeScope makes the changes that a live scope still needs, records the action, and answers with the scope's app.
-func (a *API) changeScope(c *call, action string, changes func(live *v1alpha1.OAuthScope) []change) (reply, error) {
+func changeScope(c *call, action string, changes func(live *v1alpha1.OAuthScope) []change) (reply, error) {
 	app, err := findOAuthApp(c)
 	if err != nil {
 		return reply{}, err
@@ -98,7 +98,7 @@ func (a *API) changeScope(c *call, action string, changes func(live *v1alpha1.OA
 	if !found {
 		return reply{}, noSuchScope()
 	}
-	obj, synced, err := update(c.r.Context(), a.writer, edit[*v1alpha1.OAuthScope]{
+	obj, synced, err := update(c.r.Context(), c.api.writer, edit[*v1alpha1.OAuthScope]{
 		kind: v1alpha1.KindOAuthScope, keys: []client.ObjectKey{{Namespace: entry.Namespace, Name: entry.Name}}, override: c.overrides(),
 		plan: func(live *v1alpha1.OAuthScope) ([]change, error) {
 			if live.Spec.OAuthAppRef.Name != app.Name || live.Spec.Scope != scope {
@@ -116,7 +116,7 @@ func (a *API) changeScope(c *call, action string, changes func(live *v1alpha1.OA
 	if err != nil {
 		return reply{}, kubernetesError(err)
 	}
-	current := a.Snapshots.Current()
+	current := c.api.Snapshots.Current()
 	if fresh, found := current.Get(app.Identity); found {
 		app = fresh
 	}

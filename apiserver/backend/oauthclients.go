@@ -15,7 +15,7 @@ import (
 )
 
 // listOAuthClients serves a page of an app's clients: declared ones, then those of run time.
-func (a *API) listOAuthClients(c *call) (reply, error) {
+func listOAuthClients(c *call) (reply, error) {
 	q := c.query()
 	limit, at := int(min(q.integer("limit", 1, defaultLimit), maxLimit)), q.clientCursor()
 	if err := q.err(); err != nil {
@@ -62,7 +62,7 @@ func (a *API) listOAuthClients(c *call) (reply, error) {
 }
 
 // createOAuthClient makes a client that the backend vouches for, and answers with its secret, this once.
-func (a *API) createOAuthClient(c *call) (reply, error) {
+func createOAuthClient(c *call) (reply, error) {
 	p := c.people()
 	var content document.OAuthClient
 	err := p.parse(func(o *body.Object) { content = readNewClient(o) })
@@ -73,7 +73,7 @@ func (a *API) createOAuthClient(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	secret, err := consent.GiveSecret(a.Random, &content)
+	secret, err := consent.GiveSecret(c.api.Random, &content)
 	if err != nil {
 		return reply{}, err
 	}
@@ -91,7 +91,7 @@ func (a *API) createOAuthClient(c *call) (reply, error) {
 }
 
 // updateOAuthClient changes what may be changed of a client: of one that speaks for itself, whether it is in use.
-func (a *API) updateOAuthClient(c *call) (reply, error) {
+func updateOAuthClient(c *call) (reply, error) {
 	p := c.people()
 	var sent clientUpdate
 	if err := p.parse(func(o *body.Object) { sent = readClientUpdate(o) }); err != nil {
@@ -105,7 +105,7 @@ func (a *API) updateOAuthClient(c *call) (reply, error) {
 		}
 		content, err := sent.apply(client.OAuthClient)
 		if err == nil && consent.HasSecret(&content) && len(content.Verifiers) == 0 {
-			secret, err = consent.GiveSecret(a.Random, &content)
+			secret, err = consent.GiveSecret(c.api.Random, &content)
 		}
 		return content, "oauth.client_changed", err
 	})
@@ -117,7 +117,7 @@ func (a *API) updateOAuthClient(c *call) (reply, error) {
 }
 
 // rotateOAuthClientSecret gives a client a new secret, and lets the one before end at once or after a while.
-func (a *API) rotateOAuthClientSecret(c *call) (reply, error) {
+func rotateOAuthClientSecret(c *call) (reply, error) {
 	p := c.people()
 	var overlap time.Duration
 	if err := p.parse(func(o *body.Object) { overlap = readOverlap(o) }); err != nil {
@@ -134,7 +134,7 @@ func (a *API) rotateOAuthClientSecret(c *call) (reply, error) {
 		}
 		before := content.Verifiers
 		var err error
-		if secret, err = consent.GiveSecret(a.Random, &content); err == nil && overlap > 0 && len(before) > 0 {
+		if secret, err = consent.GiveSecret(c.api.Random, &content); err == nil && overlap > 0 && len(before) > 0 {
 			old, until := before[0], p.Now.Add(overlap)
 			if old.ExpiresAt == nil || until.Before(*old.ExpiresAt) {
 				old.ExpiresAt = &until
@@ -150,7 +150,7 @@ func (a *API) rotateOAuthClientSecret(c *call) (reply, error) {
 }
 
 // deleteOAuthClient deletes a client of run time with all that people granted it.
-func (a *API) deleteOAuthClient(c *call) (reply, error) {
+func deleteOAuthClient(c *call) (reply, error) {
 	p := c.people()
 	app, id, err := c.runtimeClient()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // listOAuthGrants serves a page of what people granted an app's clients, the newest first.
-func (a *API) listOAuthGrants(c *call) (reply, error) {
+func listOAuthGrants(c *call) (reply, error) {
 	q := c.query()
 	filter := people.GrantFilter{User: q.id("user_id")}
 	filter.Client, _ = q.text("client_id")
@@ -20,7 +20,7 @@ func (a *API) listOAuthGrants(c *call) (reply, error) {
 }
 
 // listGrantsOfOAuthClient is listOAuthGrants of the client in the path.
-func (a *API) listGrantsOfOAuthClient(c *call) (reply, error) {
+func listGrantsOfOAuthClient(c *call) (reply, error) {
 	q := c.query()
 	return c.listGrants(q, people.GrantFilter{User: q.id("user_id"), Client: c.r.PathValue("oauth_client_id")})
 }
@@ -70,7 +70,7 @@ func (c *call) ofPath(u *account.Unit, app *snapshot.Entry) error {
 }
 
 // revokeOAuthGrant takes back what a person granted, with all tokens that came of it.
-func (a *API) revokeOAuthGrant(c *call) (reply, error) {
+func revokeOAuthGrant(c *call) (reply, error) {
 	app, err := findOAuthApp(c)
 	if err != nil {
 		return reply{}, err

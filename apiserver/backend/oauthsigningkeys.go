@@ -22,7 +22,7 @@ import (
 )
 
 // listOAuthSigningKeys serves the public part of the keys that an app signs by, and signed by before.
-func (a *API) listOAuthSigningKeys(c *call) (reply, error) {
+func listOAuthSigningKeys(c *call) (reply, error) {
 	app, err := findOAuthApp(c)
 	if err != nil {
 		return reply{}, err
@@ -32,7 +32,7 @@ func (a *API) listOAuthSigningKeys(c *call) (reply, error) {
 }
 
 // rotateOAuthSigningKeys asks the operator for new keys, by the annotation that rotates keys, and answers with those in force.
-func (a *API) rotateOAuthSigningKeys(c *call) (reply, error) {
+func rotateOAuthSigningKeys(c *call) (reply, error) {
 	app, err := findOAuthApp(c)
 	if err != nil {
 		return reply{}, err
@@ -41,19 +41,19 @@ func (a *API) rotateOAuthSigningKeys(c *call) (reply, error) {
 	if len(before) == 0 {
 		return reply{}, apierror.New(http.StatusConflict, "the app has no signing keys: it issues nothing until the deployment has a frontend host and the operator a --root-key")
 	}
-	obj, err := askForKeys(c.r.Context(), a.writer, app, c.received)
+	obj, err := askForKeys(c.r.Context(), c.api.writer, app, c.received)
 	if err != nil {
 		return reply{}, err
 	}
 	c.auditWrite("oauth_app.signing_keys_rotated", "oauth_app:"+c.r.PathValue("oauth_app_slug"))
-	synced, err := a.writer.await(c.r.Context(), obj, func(s *snapshot.Snapshot) bool {
+	synced, err := c.api.writer.await(c.r.Context(), obj, func(s *snapshot.Snapshot) bool {
 		now, found := s.Get(app.Identity)
 		return found && now.UID == app.UID && !slices.ContainsFunc(currentKeys(now), func(id string) bool { return slices.Contains(before, id) })
 	}, func(v1alpha1.Resource) error { return nil })
 	if err != nil {
 		return reply{}, err
 	}
-	if now, found := a.Snapshots.Current().Get(app.Identity); found {
+	if now, found := c.api.Snapshots.Current().Get(app.Identity); found {
 		app = now
 	}
 	keys, err := c.signingKeys(app)

@@ -15,7 +15,7 @@ import (
 )
 
 // createOrganization creates an organization, with an owner or without one.
-func (a *API) createOrganization(c *call) (reply, error) {
+func createOrganization(c *call) (reply, error) {
 	p := c.people()
 	if err := p.RequireB2B(); err != nil {
 		return reply{}, peopleError(err)
@@ -59,7 +59,7 @@ func createdOrganization(created account.Created) openapi.CreatedOrganization {
 }
 
 // addOrganizationMember makes a user a member of an organization and of its default workspace.
-func (a *API) addOrganizationMember(c *call) (reply, error) {
+func addOrganizationMember(c *call) (reply, error) {
 	p := c.people()
 	if err := p.RequireB2B(); err != nil {
 		return reply{}, peopleError(err)
@@ -111,7 +111,7 @@ func findOrganization(u *account.Unit, text string) (people.Organization, error)
 }
 
 // removeOrganizationMember ends a membership, also an owner's: who calls answers for the organization.
-func (a *API) removeOrganizationMember(c *call) (reply, error) {
+func removeOrganizationMember(c *call) (reply, error) {
 	p := c.people()
 	user, err := ids.Parse(c.r.PathValue("user_id"))
 	if err != nil {
@@ -142,7 +142,7 @@ func (a *API) removeOrganizationMember(c *call) (reply, error) {
 }
 
 // listOrganizations serves a page of the deployment's organizations.
-func (a *API) listOrganizations(c *call) (reply, error) {
+func listOrganizations(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
 	search, _ := q.text("search")

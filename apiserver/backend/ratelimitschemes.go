@@ -26,7 +26,7 @@ import (
 var slugForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // listSchemes serves a page of the deployment's schemes.
-func (a *API) listSchemes(c *call) (reply, error) {
+func listSchemes(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
 	if err := q.err(); err != nil {
@@ -51,7 +51,7 @@ func (a *API) listSchemes(c *call) (reply, error) {
 }
 
 // getScheme serves one scheme from the snapshot.
-func (a *API) getScheme(c *call) (reply, error) {
+func getScheme(c *call) (reply, error) {
 	entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.tenant(), c.r.PathValue("slug"))
 	if !found {
 		return reply{}, noSuchScheme()
@@ -60,16 +60,16 @@ func (a *API) getScheme(c *call) (reply, error) {
 }
 
 // createScheme creates a RateLimitScheme resource and answers when it is in force here.
-func (a *API) createScheme(c *call) (reply, error) {
+func createScheme(c *call) (reply, error) {
 	obj, err := newScheme(c)
 	if err != nil {
 		return reply{}, err
 	}
 	slug := string(obj.Spec.Slug)
-	if err := freeSlug[v1alpha1.RateLimitScheme](a, c, v1alpha1.KindRateLimitScheme, slug, slugTaken); err != nil {
+	if err := freeSlug[v1alpha1.RateLimitScheme](c.api, c, v1alpha1.KindRateLimitScheme, slug, slugTaken); err != nil {
 		return reply{}, err
 	}
-	synced, err := create(c.r.Context(), a, creation[*v1alpha1.RateLimitScheme]{
+	synced, err := create(c.r.Context(), c.api, creation[*v1alpha1.RateLimitScheme]{
 		kind: v1alpha1.KindRateLimitScheme, obj: obj, keys: candidates(c, schemeName(c, slug)),
 		taken: func(existing *v1alpha1.RateLimitScheme) error {
 			if isScheme(existing, c, slug) {
@@ -82,7 +82,7 @@ func (a *API) createScheme(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, kubernetesError(err)
 	}
-	return a.answerScheme(c, obj, synced)
+	return answerScheme(c, obj, synced)
 }
 
 func slugTaken(slug string) error {
@@ -91,13 +91,13 @@ func slugTaken(slug string) error {
 }
 
 // updateScheme merges a request into a RateLimitScheme resource and answers when that is in force here.
-func (a *API) updateScheme(c *call) (reply, error) {
+func updateScheme(c *call) (reply, error) {
 	sent, err := readSchemeUpdate(c.body)
 	if err != nil {
 		return reply{}, err
 	}
 	slug := c.r.PathValue("slug")
-	obj, synced, err := update(c.r.Context(), a.writer, edit[*v1alpha1.RateLimitScheme]{
+	obj, synced, err := update(c.r.Context(), c.api.writer, edit[*v1alpha1.RateLimitScheme]{
 		kind: v1alpha1.KindRateLimitScheme, keys: schemeKeys(c, slug), override: c.overrides(),
 		plan: func(live *v1alpha1.RateLimitScheme) ([]change, error) {
 			if !isScheme(live, c, slug) {
@@ -110,13 +110,13 @@ func (a *API) updateScheme(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, orNoSuchScheme(err)
 	}
-	return a.answerScheme(c, obj, synced)
+	return answerScheme(c, obj, synced)
 }
 
 // deleteScheme deletes a RateLimitScheme resource that nobody uses and nobody else declares.
-func (a *API) deleteScheme(c *call) (reply, error) {
+func deleteScheme(c *call) (reply, error) {
 	slug := c.r.PathValue("slug")
-	synced, err := remove(c.r.Context(), a.writer, deletion[*v1alpha1.RateLimitScheme]{
+	synced, err := remove(c.r.Context(), c.api.writer, deletion[*v1alpha1.RateLimitScheme]{
 		kind: v1alpha1.KindRateLimitScheme, keys: schemeKeys(c, slug),
 		permit: func(live *v1alpha1.RateLimitScheme) error {
 			if !isScheme(live, c, slug) {
@@ -217,17 +217,17 @@ func (u *schemeUpdate) changes(obj *v1alpha1.RateLimitScheme) []change {
 }
 
 // answerScheme answers with what is in force here, else with what the API server acknowledged.
-func (a *API) answerScheme(c *call, obj *v1alpha1.RateLimitScheme, synced bool) (reply, error) {
+func answerScheme(c *call, obj *v1alpha1.RateLimitScheme, synced bool) (reply, error) {
 	var rendered []byte
 	if synced {
 		id := store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: obj.Namespace, Name: obj.Name}
-		if entry, found := a.Snapshots.Current().Get(id); found && entry.UID == string(obj.UID) {
+		if entry, found := c.api.Snapshots.Current().Get(id); found && entry.UID == string(obj.UID) {
 			rendered = entry.Body
 		}
 	}
 	if rendered == nil {
 		content := translation.RateLimitScheme(obj)
-		meta := document.Meta{CreatedAt: obj.CreationTimestamp.Time, UpdatedAt: updatedAt(obj, content, a.Clock())}
+		meta := document.Meta{CreatedAt: obj.CreationTimestamp.Time, UpdatedAt: updatedAt(obj, content, c.api.Clock())}
 		var err error
 		if rendered, err = snapshot.RenderScheme(meta, &content); err != nil {
 			return reply{}, err

@@ -57,7 +57,7 @@ func (l *LiveReads) begin(ctx context.Context, deployment string) (done func(), 
 }
 
 // listResources serves a page of the resources that are in force for the deployment, with their conditions as they are now.
-func (a *API) listResources(c *call) (reply, error) {
+func listResources(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
 	kinds := q.kinds()
@@ -69,7 +69,7 @@ func (a *API) listResources(c *call) (reply, error) {
 		list.Total += int64(c.snapshot.Count(kind.Kind, c.tenant()))
 	}
 	page := c.resources(kinds, limit, offset)
-	live, note := a.readLive(c.r.Context(), c.tenant(), page)
+	live, note := c.api.readLive(c.r.Context(), c.tenant(), page)
 	for i, entry := range page {
 		list.Data = append(list.Data, resourceView(entry, live[i]))
 	}

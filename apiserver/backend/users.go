@@ -16,7 +16,7 @@ import (
 )
 
 // listUsers serves a page of the deployment's users.
-func (a *API) listUsers(c *call) (reply, error) {
+func listUsers(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
 	search, _ := q.text("search")
@@ -50,7 +50,7 @@ func (c *call) userID() (int64, error) {
 }
 
 // getUser serves one user.
-func (a *API) getUser(c *call) (reply, error) {
+func getUser(c *call) (reply, error) {
 	id, err := c.userID()
 	if err != nil {
 		return reply{}, err
@@ -76,7 +76,7 @@ func findUser(u *account.Unit, id int64) (people.User, error) {
 }
 
 // createUser creates an account whose email counts as proven.
-func (a *API) createUser(c *call) (reply, error) {
+func createUser(c *call) (reply, error) {
 	p := c.people()
 	from, err := p.readAccount()
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *peopleRequest) readAccount() (account.NewAccount, error) {
 }
 
 // updateUser merges a request into a user. Who is disabled is signed out everywhere in the same transaction.
-func (a *API) updateUser(c *call) (reply, error) {
+func updateUser(c *call) (reply, error) {
 	p := c.people()
 	var first, last *string
 	var disabled *bool
@@ -161,7 +161,7 @@ func (p *peopleRequest) saveUser(u *account.Unit, user people.User, wasDisabled 
 }
 
 // deleteUser deletes an account with all that is its own.
-func (a *API) deleteUser(c *call) (reply, error) {
+func deleteUser(c *call) (reply, error) {
 	p := c.people()
 	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
 		if err := u.DeleteUser(user.ID); err != nil {

@@ -36,7 +36,7 @@ func (p *peopleRequest) hash(secret string) (string, error) {
 }
 
 // setPassword sets or replaces a user's password. Whoever signed in with the old one is signed out everywhere.
-func (a *API) setPassword(c *call) (reply, error) {
+func setPassword(c *call) (reply, error) {
 	p := c.people()
 	enabled := p.Settings.EffectiveSignIn().Password
 	var secret string
@@ -82,7 +82,7 @@ func (a *API) setPassword(c *call) (reply, error) {
 }
 
 // removePassword takes a user's password away, and signs the user out everywhere: a leaked one opens nothing any more.
-func (a *API) removePassword(c *call) (reply, error) {
+func removePassword(c *call) (reply, error) {
 	p := c.people()
 	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
 		removed, err := u.DeleteCredential(user.ID, people.CredentialPassword)
@@ -97,7 +97,7 @@ func (a *API) removePassword(c *call) (reply, error) {
 }
 
 // listUserSessions serves the sessions a user is signed in to, the newest first.
-func (a *API) listUserSessions(c *call) (reply, error) {
+func listUserSessions(c *call) (reply, error) {
 	id, err := c.userID()
 	if err != nil {
 		return reply{}, err
@@ -126,7 +126,7 @@ func (a *API) listUserSessions(c *call) (reply, error) {
 }
 
 // revokeUserSessions signs a user out everywhere.
-func (a *API) revokeUserSessions(c *call) (reply, error) {
+func revokeUserSessions(c *call) (reply, error) {
 	p := c.people()
 	var served openapi.RevokedSessions
 	err := p.changeUser(true, func(u *account.Unit, user people.User, ended int64) error {

@@ -50,7 +50,7 @@ type keyWanted struct {
 // addAPIKey makes a key that acts for the user, of an app that lets users make them.
 func addAPIKey(c *call) (reply, error) {
 	var wanted keyWanted
-	if err := c.parse(func(o *body.Object) { wanted = c.readKey(o) }); err != nil {
+	if err := c.parse(func(o *body.Object) { wanted = readKey(c, o) }); err != nil {
 		return reply{}, err
 	}
 	if wanted.app == nil {
@@ -78,7 +78,7 @@ func addAPIKey(c *call) (reply, error) {
 }
 
 // readKey reads the body. An unknown app, and one that lets nobody make keys, are the same.
-func (c *call) readKey(o *body.Object) (k keyWanted) {
+func readKey(c *call, o *body.Object) (k keyWanted) {
 	k.App = required(o, "app_slug", func(o *body.Object, member string) string { slug, _ := o.String(member); return slug })
 	if name := required(o, "name", input.Name); name != nil {
 		k.Name = *name

@@ -14,7 +14,7 @@ import (
 )
 
 // emailID returns the id in the path. What is no id is no address of theirs either.
-func (c *call) emailID() (int64, error) {
+func emailID(c *call) (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
 		return 0, c.answerTo(account.ErrEmailUnknown)
@@ -73,7 +73,7 @@ func prepareEmail(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
 		return reply{}, err
 	}
-	id, err := c.emailID()
+	id, err := emailID(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -106,7 +106,7 @@ func verifyEmail(c *call) (reply, error) {
 	if err := c.parse(func(o *body.Object) { code = readCode(o) }); err != nil {
 		return reply{}, err
 	}
-	id, err := c.emailID()
+	id, err := emailID(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -157,7 +157,7 @@ func removeEmail(c *call) (reply, error) {
 }
 
 func changeEmail(c *call, change func(*unit, people.Email) (people.Email, error)) (reply, error) {
-	id, err := c.emailID()
+	id, err := emailID(c)
 	if err != nil {
 		return reply{}, err
 	}

@@ -20,10 +20,10 @@ func invite(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.requireB2B(); err != nil {
+	if err := requireB2B(c); err != nil {
 		return reply{}, err
 	}
-	organization, err := c.organizationID()
+	organization, err := organizationID(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -137,7 +137,7 @@ func acceptInvitation(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.requireB2B(); err != nil {
+	if err := requireB2B(c); err != nil {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {

@@ -106,7 +106,7 @@ func removeMember(c *call) (reply, error) {
 
 func changeMembership(c *call, change func(*unit, people.Member, int64) (people.Member, error)) (reply, error) {
 	return changeOrganizationBy(c, func(u *unit, by people.Member) (any, error) {
-		id, err := c.membershipID()
+		id, err := membershipID(c)
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func changeMembership(c *call, change func(*unit, people.Member, int64) (people.
 }
 
 // readLevel reads of which level roles are asked for; absent: of organizations.
-func (c *call) readLevel() (v1alpha1.RoleLevel, error) {
+func readLevel(c *call) (v1alpha1.RoleLevel, error) {
 	switch c.r.URL.Query().Get("level") {
 	case "", "organization":
 		return v1alpha1.RoleLevelOrganization, nil
@@ -139,7 +139,7 @@ func (c *call) readLevel() (v1alpha1.RoleLevel, error) {
 
 // listRoles lists the roles that members of organizations, or of workspaces, may have in this deployment.
 func listRoles(c *call) (reply, error) {
-	level, err := c.readLevel()
+	level, err := readLevel(c)
 	if err != nil {
 		return reply{}, err
 	}

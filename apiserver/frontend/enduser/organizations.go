@@ -16,7 +16,7 @@ import (
 )
 
 // requireB2B refuses what needs organizations where the deployment has none.
-func (c *call) requireB2B() error { return c.answerTo(c.request.RequireB2B()) }
+func requireB2B(c *call) error { return c.answerTo(c.request.RequireB2B()) }
 
 // switchOrganization makes another organization the active one (operation 4.10). Membership is read in the transaction that writes
 // the session, so that a removal either comes first or is seen by the next request.
@@ -25,7 +25,7 @@ func switchOrganization(c *call) (reply, error) {
 	if err := c.parse(func(o *body.Object) { id = required(o, "organization_id", input.ID) }); err != nil {
 		return reply{}, err
 	}
-	if err := c.requireB2B(); err != nil {
+	if err := requireB2B(c); err != nil {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
@@ -86,7 +86,7 @@ func switchWorkspace(c *call) (reply, error) {
 	if err := c.parse(func(o *body.Object) { id = required(o, "workspace_id", input.ID) }); err != nil {
 		return reply{}, err
 	}
-	if err := c.requireB2B(); err != nil {
+	if err := requireB2B(c); err != nil {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
@@ -147,7 +147,7 @@ func createOrganization(c *call) (reply, error) {
 }
 
 // organizationID returns the id in the path.
-func (c *call) organizationID() (int64, error) {
+func organizationID(c *call) (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
 		return 0, c.answerTo(errOrganizationUnknown)
@@ -166,10 +166,10 @@ func memberOf(u *account.Unit, organization, user int64) (people.Member, error) 
 
 // inOrganization reads something of the organization in the path for a member.
 func inOrganization(c *call, read func(*account.Unit, people.Member) (any, error)) (reply, error) {
-	if err := c.requireB2B(); err != nil {
+	if err := requireB2B(c); err != nil {
 		return reply{}, err
 	}
-	id, err := c.organizationID()
+	id, err := organizationID(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -186,10 +186,10 @@ func inOrganization(c *call, read func(*account.Unit, people.Member) (any, error
 
 // changeOrganizationBy changes something of the organization in the path by a member.
 func changeOrganizationBy(c *call, change func(*unit, people.Member) (any, error)) (reply, error) {
-	if err := c.requireB2B(); err != nil {
+	if err := requireB2B(c); err != nil {
 		return reply{}, err
 	}
-	id, err := c.organizationID()
+	id, err := organizationID(c)
 	if err != nil {
 		return reply{}, err
 	}

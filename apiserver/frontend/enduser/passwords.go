@@ -16,7 +16,7 @@ import (
 const methodResetPassword = "reset_password"
 
 // requirePasswords refuses what needs passwords where the deployment has none.
-func (c *call) requirePasswords() error {
+func requirePasswords(c *call) error {
 	if !c.request.Settings.EffectiveSignIn().Password {
 		return c.answerTo(errPasswordsDisabled)
 	}
@@ -30,7 +30,7 @@ func forgotPassword(c *call) (reply, error) {
 	if err := c.parse(func(o *body.Object) { email = required(o, "email", input.Email) }); err != nil {
 		return reply{}, err
 	}
-	if err := c.requirePasswords(); err != nil {
+	if err := requirePasswords(c); err != nil {
 		return reply{}, err
 	}
 	if err := c.requireEmail(); err != nil {
@@ -72,7 +72,7 @@ func resetPassword(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.requirePasswords(); err != nil {
+	if err := requirePasswords(c); err != nil {
 		return reply{}, err
 	}
 	if c.session == nil {
@@ -89,7 +89,7 @@ func resetPassword(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	encoded, err := c.newPassword(chosen, user)
+	encoded, err := newPassword(c, chosen, user)
 	if err != nil {
 		return reply{}, err
 	}
@@ -108,15 +108,15 @@ func readOthers(o *body.Object) bool {
 }
 
 // newPassword hashes a password that somebody chose. WEAK_PASSWORD: it is not to be had.
-func (c *call) newPassword(chosen string, user people.User) (string, error) {
-	if err := c.validatePassword(chosen, user); err != nil {
+func newPassword(c *call, chosen string, user people.User) (string, error) {
+	if err := validatePassword(c, chosen, user); err != nil {
 		return "", err
 	}
-	encoded, err := c.Hasher.Hash(c.r.Context(), c.hashClient(), chosen)
+	encoded, err := c.Hasher.Hash(c.r.Context(), hashClient(c), chosen)
 	return encoded, c.answerTo(err)
 }
 
-func (c *call) validatePassword(chosen string, user people.User) error {
+func validatePassword(c *call, chosen string, user people.User) error {
 	if err := password.Validate(chosen, c.request.Settings.EffectiveSignIn().PasswordMinLength, user.Email, user.FirstName, user.LastName); err != nil {
 		return apierror.Bad("WEAK_PASSWORD", "%s", err)
 	}
@@ -177,7 +177,7 @@ func updatePassword(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.requirePasswords(); err != nil {
+	if err := requirePasswords(c); err != nil {
 		return reply{}, err
 	}
 	var user people.User
@@ -202,7 +202,7 @@ func updatePassword(c *call) (reply, error) {
 	if _, err := transact(c, func(*unit) (reply, error) { return reply{}, nil }); err != nil {
 		return reply{}, err
 	}
-	encoded, err := c.newPassword(chosen, user)
+	encoded, err := newPassword(c, chosen, user)
 	if err != nil {
 		return reply{}, err
 	}
@@ -219,7 +219,7 @@ func updatePassword(c *call) (reply, error) {
 
 // changePassword compares the current password as a sign-in does, and counts it so.
 func changePassword(c *call, user people.User, current, chosen string, others bool) (reply, error) {
-	if err := c.validatePassword(chosen, user); err != nil {
+	if err := validatePassword(c, chosen, user); err != nil {
 		return reply{}, err
 	}
 	encoded := ""

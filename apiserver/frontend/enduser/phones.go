@@ -18,7 +18,7 @@ import (
 const maxPhones = 10
 
 // phoneID returns the id in the path. What is no id is no phone of theirs either.
-func (c *call) phoneID() (int64, error) {
+func phoneID(c *call) (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
 		return 0, c.answerTo(errPhoneUnknown)
@@ -77,7 +77,7 @@ func listPhones(c *call) (reply, error) {
 }
 
 // allowedCountries are those the deployment sends texts to; nil: all.
-func (c *call) allowedCountries() *[]string {
+func allowedCountries(c *call) *[]string {
 	if c.request.Settings.SMS == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func addPhone(c *call) (reply, error) {
 	err := c.parse(func(o *body.Object) {
 		o.Require("phone_number")
 		if typed, ok := o.String("phone_number"); ok {
-			number, fault = phone.Parse(typed, c.allowedCountries())
+			number, fault = phone.Parse(typed, allowedCountries(c))
 		}
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func preparePhone(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
 		return reply{}, err
 	}
-	id, err := c.phoneID()
+	id, err := phoneID(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -156,7 +156,7 @@ func preparePhone(c *call) (reply, error) {
 		if u.Settings.SMS == nil {
 			return reply{}, errTextsDisabled
 		}
-		if _, err := phone.Parse(p.Number, c.allowedCountries()); err != nil {
+		if _, err := phone.Parse(p.Number, allowedCountries(c)); err != nil {
 			return reply{}, apierror.Bad("INVALID_PHONE", "%s", err)
 		}
 		target, sent := u.phoneTarget(p), enduserapi.PhoneCodeSent{Sent: true, PhoneNumber: p.Number, ExpiresIn: int64(verification.PhoneLifetime.Seconds())}
@@ -183,7 +183,7 @@ func verifyPhone(c *call) (reply, error) {
 	if err := c.parse(func(o *body.Object) { code = readCode(o) }); err != nil {
 		return reply{}, err
 	}
-	id, err := c.phoneID()
+	id, err := phoneID(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -245,7 +245,7 @@ func makePhonePrimary(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
 		return reply{}, err
 	}
-	id, err := c.phoneID()
+	id, err := phoneID(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -273,7 +273,7 @@ func makePhonePrimary(c *call) (reply, error) {
 
 // removePhone removes a number other than the primary one.
 func removePhone(c *call) (reply, error) {
-	id, err := c.phoneID()
+	id, err := phoneID(c)
 	if err != nil {
 		return reply{}, err
 	}

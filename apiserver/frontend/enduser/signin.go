@@ -90,7 +90,7 @@ func comparePassword(c *call, email, typed string, wrong error, more func(*passw
 	if err := c.view(func(u *account.Unit) error { return u.CheckPasswordTry(email) }); err != nil {
 		return none, err
 	}
-	turn, err := c.Hasher.Acquire(c.r.Context(), c.hashClient())
+	turn, err := c.Hasher.Acquire(c.r.Context(), hashClient(c))
 	if err != nil {
 		return none, c.answerTo(err)
 	}

@@ -69,7 +69,7 @@ func signUp(c *call) (reply, error) {
 	}
 	if q.hasPassword {
 		a.Method = people.MethodPassword
-		if a.PasswordHash, err = c.hashFor(q); err != nil {
+		if a.PasswordHash, err = hashFor(c, q); err != nil {
 			return reply{}, err
 		}
 	}
@@ -93,21 +93,21 @@ func signUp(c *call) (reply, error) {
 }
 
 // hashFor hashes the password of a sign-up. Who is refused anyway costs no hash; the transaction judges once more.
-func (c *call) hashFor(q signUpRequest) (string, error) {
-	if err := c.precheck(q); err != nil {
+func hashFor(c *call, q signUpRequest) (string, error) {
+	if err := precheck(c, q); err != nil {
 		return "", err
 	}
-	hash, err := c.Hasher.Hash(c.r.Context(), c.hashClient(), q.password)
+	hash, err := c.Hasher.Hash(c.r.Context(), hashClient(c), q.password)
 	return hash, c.answerTo(err)
 }
 
 // hashClient is who the request's hashes are for.
-func (c *call) hashClient() password.Client {
+func hashClient(c *call) password.Client {
 	return password.Client{Deployment: c.request.Key(), Network: c.request.Client.Network, Neighbourhood: c.request.Client.Neighbourhood}
 }
 
 // precheck refuses a sign-up whose invitation, or whose client's limits, would refuse it.
-func (c *call) precheck(q signUpRequest) error {
+func precheck(c *call, q signUpRequest) error {
 	return c.view(func(u *account.Unit) error {
 		if q.invitation != "" {
 			if _, err := u.OpenInvitation(q.invitation, q.email); err != nil {

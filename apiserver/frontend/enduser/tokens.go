@@ -37,7 +37,7 @@ func issueToken(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
 		return reply{}, err
 	}
-	signer, err := c.signer()
+	signer, err := signer(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -95,7 +95,7 @@ func (claims *tokenClaims) place(tenant *account.Tenant, at active) {
 }
 
 // signer returns what signs with the deployment's current key, opened once.
-func (c *call) signer() (jose.Signer, error) {
+func signer(c *call) (jose.Signer, error) {
 	if len(c.request.Settings.SigningKeys) == 0 {
 		return nil, apierror.Unavailable(nil, "this deployment has no signing key yet: try again")
 	}

@@ -25,7 +25,7 @@ func createWorkspace(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.requireB2B(); err != nil {
+	if err := requireB2B(c); err != nil {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
@@ -49,7 +49,7 @@ func createWorkspace(c *call) (reply, error) {
 }
 
 // workspaceID returns the id in the path. What is no id is no workspace of theirs either.
-func (c *call) workspaceID() (int64, error) {
+func workspaceID(c *call) (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
 		return 0, c.answerTo(account.ErrWorkspaceUnknown)
@@ -59,10 +59,10 @@ func (c *call) workspaceID() (int64, error) {
 
 // changeWorkspace changes something of the workspace in the path by somebody of its organization.
 func changeWorkspace(c *call, change func(*unit, account.WorkspaceAccess) (any, error)) (reply, error) {
-	if err := c.requireB2B(); err != nil {
+	if err := requireB2B(c); err != nil {
 		return reply{}, err
 	}
-	id, err := c.workspaceID()
+	id, err := workspaceID(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -100,10 +100,10 @@ func renameWorkspace(c *call) (reply, error) {
 
 // listWorkspaceMembers lists who is in a workspace, to those who are in it or manage it.
 func listWorkspaceMembers(c *call) (reply, error) {
-	if err := c.requireB2B(); err != nil {
+	if err := requireB2B(c); err != nil {
 		return reply{}, err
 	}
-	id, err := c.workspaceID()
+	id, err := workspaceID(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -157,7 +157,7 @@ func workspaceMemberView(u *unit, m people.WorkspaceMember, err error) (any, err
 }
 
 // membershipID returns the id of the membership in the path.
-func (c *call) membershipID() (int64, error) {
+func membershipID(c *call) (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("membership_id"))
 	if err != nil {
 		err = account.ErrMembershipUnknown
@@ -177,7 +177,7 @@ func changeWorkspaceMember(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return changeWorkspace(c, func(u *unit, access account.WorkspaceAccess) (any, error) {
-		id, err := c.membershipID()
+		id, err := membershipID(c)
 		if err != nil {
 			return nil, err
 		}
@@ -189,7 +189,7 @@ func changeWorkspaceMember(c *call) (reply, error) {
 // removeWorkspaceMember ends a membership of a workspace.
 func removeWorkspaceMember(c *call) (reply, error) {
 	return changeWorkspace(c, func(u *unit, access account.WorkspaceAccess) (any, error) {
-		id, err := c.membershipID()
+		id, err := membershipID(c)
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ const (
 var assertionAlgorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.RS256, jose.PS256, jose.EdDSA}
 
 // asserted reports whether a client proves itself by an assertion that it signed, for this app, now, and once.
-func (c *call) asserted(client *consent.Client, form url.Values) (bool, error) {
+func asserted(c *call, client *consent.Client, form url.Values) (bool, error) {
 	if form.Get("client_assertion_type") != assertionType {
 		return false, nil
 	}
@@ -40,7 +40,7 @@ func (c *call) asserted(client *consent.Client, form url.Values) (bool, error) {
 	if err != nil || len(parsed.Headers) != 1 {
 		return false, nil
 	}
-	key, err := c.assertionKey(client, parsed.Headers[0])
+	key, err := assertionKey(c, client, parsed.Headers[0])
 	if err != nil || key == nil {
 		return false, err
 	}
@@ -63,7 +63,7 @@ func (c *call) asserted(client *consent.Client, form url.Values) (bool, error) {
 }
 
 // asker returns for whom the keys of a client are fetched: for the deployment, and for the network of the request where the client registered itself.
-func (c *call) asker(client *consent.Client) egress.Asker {
+func asker(c *call, client *consent.Client) egress.Asker {
 	asker := egress.Asker{Deployment: c.Deployment.Deployment}
 	if !client.VouchedFor() {
 		asker.Network = account.NewClient(c.address(), "").Neighbourhood
@@ -72,13 +72,13 @@ func (c *call) asker(client *consent.Client) egress.Asker {
 }
 
 // assertionKey finds the client's key that an assertion names, nil for none. Where it names none, the client has to have one of the kind.
-func (c *call) assertionKey(client *consent.Client, header jose.Header) (any, error) {
+func assertionKey(c *call, client *consent.Client, header jose.Header) (any, error) {
 	if client.JWKSURL != "" {
 		keys := c.Keys
 		if !client.VouchedFor() {
 			keys = c.registeredKeys
 		}
-		key, err := keys.Key(c.r.Context(), c.asker(client), client.JWKSURL, header.KeyID)
+		key, err := keys.Key(c.r.Context(), asker(c, client), client.JWKSURL, header.KeyID)
 		if err != nil {
 			tracing.Logger(c.r.Context(), c.Log).Info("The keys of a client cannot be had", "client", client.ID, "error", err.Error())
 			return nil, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the keys at the client's jwksURL cannot be had now: try again", RetryAfter: 30 * time.Second}

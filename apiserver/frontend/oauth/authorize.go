@@ -44,9 +44,9 @@ func refuse(code, description string) error { return &refusal{code, description}
 func authorizeByForm(c *call) error {
 	form, err := c.form()
 	if err != nil || len(form.Encode()) > maxQuery {
-		return c.page("request")
+		return page(c, "request")
 	}
-	c.found(c.Content.FrontendURL + "/oauth/" + c.Content.Slug + "/authorize?" + form.Encode())
+	found(c, c.Content.FrontendURL+"/oauth/"+c.Content.Slug+"/authorize?"+form.Encode())
 	return nil
 }
 
@@ -55,29 +55,29 @@ func authorizeByForm(c *call) error {
 func authorize(c *call) error {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil || len(c.r.URL.RawQuery) > maxQuery || strings.ContainsRune(query.Get("client_id"), 0) {
-		return c.page("request")
+		return page(c, "request")
 	}
 	if strings.HasPrefix(query.Get("request_uri"), pushedPrefix) {
-		return c.authorizePushed(query)
+		return authorizePushed(c, query)
 	}
-	client, known, err := c.visitingClient(query)
+	client, known, err := visitingClient(c, query)
 	if err != nil {
 		return err
 	}
 	if !known {
-		return c.page("client")
+		return page(c, "client")
 	}
 	redirect := query.Get("redirect_uri")
 	if len(query["redirect_uri"]) != 1 || !client.Registers(redirect) {
-		return c.page("redirect_uri")
+		return page(c, "redirect_uri")
 	}
-	asked, err := c.asked(client, query)
+	asked, err := asked(c, client, query)
 	if err == nil && client.RequirePAR {
 		err = refuse("invalid_request", "the client has to push its requests (RFC 9126)")
 	}
 	var refused *refusal
 	if errors.As(err, &refused) {
-		return c.tell(client, query, refused)
+		return tell(c, client, query, refused)
 	}
 	if err != nil {
 		return err
@@ -97,31 +97,31 @@ func authorize(c *call) error {
 	if asked.LoginHint != "" {
 		to.Set("login_hint", asked.LoginHint)
 	}
-	path := c.pages() + "/authorize/" + handle
+	path := pages(c) + "/authorize/" + handle
 	if len(to) > 0 {
 		path += "?" + to.Encode()
 	}
-	c.found(path)
+	found(c, path)
 	return nil
 }
 
 // tell tells a client that is proven to be answered at the query's redirect URI what is wrong with its request.
-func (c *call) tell(client *consent.Client, query url.Values, refused *refusal) error {
-	c.audit(refused.Code, refused.Description)
+func tell(c *call, client *consent.Client, query url.Values, refused *refusal) error {
+	audit(c, refused.Code, refused.Description)
 	redirect, state := query.Get("redirect_uri"), ""
 	if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
 		state = query.Get("state")
 	}
 	back := consent.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
 	if !client.VouchedFor() {
-		return c.refusedPage(client, redirect, refused, back)
+		return refusedPage(c, client, redirect, refused, back)
 	}
-	c.found(back)
+	found(c, back)
 	return nil
 }
 
 // visitingClient finds the client that a browser names, once.
-func (c *call) visitingClient(query url.Values) (*consent.Client, bool, error) {
+func visitingClient(c *call, query url.Values) (*consent.Client, bool, error) {
 	if len(query["client_id"]) != 1 {
 		return nil, false, nil
 	}
@@ -135,7 +135,7 @@ func (c *call) visitingClient(query url.Values) (*consent.Client, bool, error) {
 }
 
 // pages is where people are asked: the tenant's own pages, or ours.
-func (c *call) pages() string {
+func pages(c *call) string {
 	if pages := c.settings().EffectivePages(); pages.URL != "" {
 		return pages.URL
 	}
@@ -143,7 +143,7 @@ func (c *call) pages() string {
 }
 
 // found leads the browser elsewhere, by GET.
-func (c *call) found(to string) {
+func found(c *call, to string) {
 	header := c.w.Header()
 	header.Set("Location", to)
 	header.Set("Cache-Control", "no-store")
@@ -152,17 +152,17 @@ func (c *call) found(to string) {
 }
 
 // page tells the person, not the client, what is wrong: "request", "client" or "redirect_uri".
-func (c *call) page(problem string) error {
+func page(c *call, problem string) error {
 	refused := c.problem(problem)
-	c.auditError(refused)
-	if c.showPage(problem) {
+	auditError(c, refused)
+	if showPage(c, problem) {
 		return nil
 	}
 	return refused
 }
 
 // showPage shows the page of a problem to those who want pages, and reports whether it did.
-func (c *call) showPage(problem string) bool {
+func showPage(c *call, problem string) bool {
 	if asset.WantsPage(c.r) && !c.settings().EffectivePages().Disabled {
 		shown := c.r.Clone(c.r.Context())
 		shown.Method, shown.Body = http.MethodGet, http.NoBody
@@ -185,18 +185,18 @@ func (c *call) problem(problem string) *Error {
 }
 
 // refusedPage tells the person what a client asked for wrongly that nobody vouches for, and lets them go to it.
-func (c *call) refusedPage(client *consent.Client, redirect string, refused *refusal, back string) error {
+func refusedPage(c *call, client *consent.Client, redirect string, refused *refusal, back string) error {
 	c.r = c.r.WithContext(consent.WithRefused(c.r.Context(), consent.Refused{
 		Client: client.Name, Host: redirecturi.Host(redirect), Reason: refused.Error(), Back: back,
 	}))
-	if err := c.page("app"); err != nil {
+	if err := page(c, "app"); err != nil {
 		return asRefused(refused)
 	}
 	return nil
 }
 
 // asked reads what a client asks for. A refusal is for the client.
-func (c *call) asked(client *consent.Client, query url.Values) (asked consent.Parameters, err error) {
+func asked(c *call, client *consent.Client, query url.Values) (asked consent.Parameters, err error) {
 	if err := single(query); err != nil {
 		return asked, refuse("invalid_request", "a parameter is there more than once, or has a NUL")
 	}
@@ -247,17 +247,17 @@ func (c *call) askedPerson(client *consent.Client, query url.Values, asked *cons
 		}
 		asked.MaxAge = &age
 	}
-	return c.askedHint(client, query.Get("id_token_hint"), asked)
+	return askedHint(c, client, query.Get("id_token_hint"), asked)
 }
 
 // askedHint reads whom a client asks for alone: the person of an ID token that this client was given, though its time may be over (OpenID
 // Connect Core 3.1.2.1). What else the client hints at gives way to it.
-func (c *call) askedHint(client *consent.Client, raw string, asked *consent.Parameters) error {
+func askedHint(c *call, client *consent.Client, raw string, asked *consent.Parameters) error {
 	if raw == "" {
 		return nil
 	}
 	refused := refuse("invalid_request", "id_token_hint has to be an ID token that this client was given here")
-	hint := c.readIDToken(raw)
+	hint := readIDToken(c, raw)
 	if hint == nil || hint.AuthorizedParty != client.ID || !hint.Audience.Contains(client.ID) {
 		return refused
 	}
@@ -299,7 +299,7 @@ func (c *call) askedResources(client *consent.Client, query url.Values, asked *c
 		return refuse("invalid_target", "these are too many resources at once")
 	}
 	for _, resource := range asked.Resources {
-		if !c.maySeek(client, resource) {
+		if !maySeek(c, client, resource) {
 			return refuse("invalid_target", "a resource is unknown, or not the client's")
 		}
 	}
@@ -307,7 +307,7 @@ func (c *call) askedResources(client *consent.Client, query url.Values, asked *c
 }
 
 // maySeek reports whether a client may ask for tokens for a resource.
-func (c *call) maySeek(client *consent.Client, resource string) bool {
+func maySeek(c *call, client *consent.Client, resource string) bool {
 	if resource == c.Content.Issuer { // the app itself, which answers userinfo
 		return true
 	}

@@ -90,7 +90,7 @@ func (s *Server) tell(ctx context.Context, deployment string) error {
 // postLogout posts a logout token to a client.
 func (s *Server) postLogout(u *account.Unit, of *consent.App, client *consent.Client, l people.Logout) error {
 	c := &call{Server: s, app: &app{App: of}, now: u.Now, client: client}
-	signer, err := c.signer(c.idTokenAlgorithm(), typeLogoutToken)
+	signer, err := signer(c, c.idTokenAlgorithm(), typeLogoutToken)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (c *call) authenticate(form url.Values) error {
 	}
 	proven := known && c.proves(found, secret, presented)
 	if known && asserts && found.Authentication == string(v1alpha1.ClientAuthenticationPrivateKeyJWT) {
-		if proven, err = c.asserted(found, form); err != nil {
+		if proven, err = asserted(c, found, form); err != nil {
 			return err
 		}
 	}

@@ -10,11 +10,11 @@ import (
 type credentialsGrant struct{}
 
 func (credentialsGrant) parse(c *call, form url.Values) (redemption, error) {
-	scopes, err := c.machineScopes(form)
+	scopes, err := machineScopes(c, form)
 	if err != nil {
 		return redemption{}, err
 	}
-	resources, err := c.resources(form["resource"])
+	resources, err := resources(c, form["resource"])
 	if err != nil {
 		return redemption{}, err
 	}
@@ -24,7 +24,7 @@ func (credentialsGrant) parse(c *call, form url.Values) (redemption, error) {
 }
 
 // machineScopes are those a client may have of its own: of no category, within its ceiling. Without scope it gets its declared ceiling, else none.
-func (c *call) machineScopes(form url.Values) ([]string, error) {
+func machineScopes(c *call, form url.Values) ([]string, error) {
 	asked, err := scopesOf(form.Get("scope"))
 	if err != nil {
 		return nil, err
@@ -62,9 +62,9 @@ func scopesOf(list string) ([]string, error) {
 }
 
 // resources are those that a client asks a token of its own for (RFC 8707).
-func (c *call) resources(asked []string) ([]string, error) {
+func resources(c *call, asked []string) ([]string, error) {
 	for _, resource := range asked {
-		if !c.maySeek(c.client, resource) {
+		if !maySeek(c, c.client, resource) {
 			return nil, invalidTarget("a resource is unknown, or not the client's")
 		}
 	}

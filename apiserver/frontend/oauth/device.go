@@ -48,7 +48,7 @@ func authorizeDevice(c *call) error {
 	if err != nil {
 		return err
 	}
-	page := c.pages() + "/device"
+	page := pages(c) + "/device"
 	writeJSON(c.w, http.StatusOK, deviceAuthorization{
 		DeviceCode: device, UserCode: user, VerificationURI: page, VerificationURIComplete: page + "?" + url.Values{"user_code": {user}}.Encode(),
 		ExpiresIn: int64(consent.DeviceLifetime / time.Second), Interval: int64(consent.DeviceInterval / time.Second),

@@ -130,7 +130,7 @@ func (c *call) restrict(form url.Values, family people.TokenFamily) (asked restr
 		asked.scopes = append([]string{}, scopes...)
 	}
 	for _, resource := range form["resource"] {
-		if !slices.Contains(family.Resources, resource) || !c.maySeek(c.client, resource) {
+		if !slices.Contains(family.Resources, resource) || !maySeek(c, c.client, resource) {
 			return asked, invalidTarget("a resource was not granted, or is not the client's any more")
 		}
 	}
@@ -138,7 +138,7 @@ func (c *call) restrict(form url.Values, family people.TokenFamily) (asked restr
 		asked.resources = slices.Compact(slices.Sorted(slices.Values(form["resource"])))
 		return asked, nil
 	}
-	asked.resources = slices.DeleteFunc(slices.Clone(family.Resources), func(resource string) bool { return !c.maySeek(c.client, resource) })
+	asked.resources = slices.DeleteFunc(slices.Clone(family.Resources), func(resource string) bool { return !maySeek(c, c.client, resource) })
 	if len(family.Resources) > 0 && len(asked.resources) == 0 {
 		return asked, invalidTarget("none of the resources that were granted is the client's any more")
 	}
@@ -168,7 +168,7 @@ func (c *call) issueNext(u *account.Unit, family people.TokenFamily, parent *peo
 		}
 	}
 	if refreshes {
-		if out.refresh, err = c.refreshToken(u, family, parent); err != nil {
+		if out.refresh, err = refreshToken(c, u, family, parent); err != nil {
 			return nil, err
 		}
 	}

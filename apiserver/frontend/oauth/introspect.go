@@ -43,7 +43,7 @@ func introspect(c *call) error {
 	}
 	permitted := true
 	if kind, _, _ := strings.Cut(c.r.Header.Get("Authorization"), " "); strings.EqualFold(kind, "Bearer") {
-		permitted, err = c.authenticateKey()
+		permitted, err = authenticateKey(c)
 	} else if err = c.authenticate(form); err == nil && c.client.Public() {
 		err = invalidClient()
 	}
@@ -63,13 +63,13 @@ func introspect(c *call) error {
 		return err
 	}
 	if told.Client == nil {
-		answer, err := c.introspectRefresh(raw)
+		answer, err := introspectRefresh(c, raw)
 		if err == nil {
 			writeJSON(c.w, http.StatusOK, answer)
 		}
 		return err
 	}
-	if c.client != nil && told.Client.ID != c.client.ID && !c.owns(told.Claims.Audience) {
+	if c.client != nil && told.Client.ID != c.client.ID && !owns(c, told.Claims.Audience) {
 		writeJSON(c.w, http.StatusOK, introspection{})
 		return nil
 	}
@@ -83,7 +83,7 @@ func introspect(c *call) error {
 
 // authenticateKey authenticates an API key of the app's deployment, and reports whether it may know about tokens. Keys of others are as unknown
 // here as those that are none.
-func (c *call) authenticateKey() (permitted bool, err error) {
+func authenticateKey(c *call) (permitted bool, err error) {
 	refused := &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the API key is none of the deployment's that is in use", Challenge: `Bearer error="invalid_token"`}
 	_, presented, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	key, err := apikey.Read(presented)
@@ -101,7 +101,7 @@ func (c *call) authenticateKey() (permitted bool, err error) {
 }
 
 // presentedToken authenticates the client, and reads the token that it asks about.
-func (c *call) presentedToken() (string, error) {
+func presentedToken(c *call) (string, error) {
 	form, err := c.form()
 	if err != nil {
 		return "", err
@@ -116,7 +116,7 @@ func (c *call) presentedToken() (string, error) {
 }
 
 // introspectRefresh tells a client whether a refresh token of its own would be taken, and an API key of any of the app's.
-func (c *call) introspectRefresh(raw string) (out introspection, err error) {
+func introspectRefresh(c *call, raw string) (out introspection, err error) {
 	hash, formed := session.Hash(raw)
 	if !formed {
 		return out, nil
@@ -126,7 +126,7 @@ func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 		if err != nil || !found || !token.DiesAt.IsZero() && !c.now.Before(token.DiesAt) {
 			return err
 		}
-		client, err := c.mayAsk(u, family)
+		client, err := mayAsk(c, u, family)
 		if err != nil || client == nil || !client.May(string(v1alpha1.GrantTypeRefreshToken)) || !c.now.Before(family.UsedAt.Add(idleOf(client))) {
 			return err
 		}
@@ -145,7 +145,7 @@ func (c *call) introspectRefresh(raw string) (out introspection, err error) {
 
 // mayAsk returns the client of a family that who asks may know about, else nil: the client itself may, and an API key about all of the app's
 // clients in use.
-func (c *call) mayAsk(u *account.Unit, family people.TokenFamily) (*consent.Client, error) {
+func mayAsk(c *call, u *account.Unit, family people.TokenFamily) (*consent.Client, error) {
 	if c.client != nil && c.holds(family) {
 		return c.client, nil
 	}
@@ -169,7 +169,7 @@ func refreshTokenOf(u *account.Unit, hash []byte) (token people.RefreshToken, fa
 }
 
 // owns reports whether a token is for a resource that the client is declared for.
-func (c *call) owns(audience []string) bool {
+func owns(c *call, audience []string) bool {
 	return c.client.Resources != nil && slices.ContainsFunc(audience, func(resource string) bool { return slices.Contains(*c.client.Resources, resource) })
 }
 
@@ -177,11 +177,11 @@ func (c *call) owns(audience []string) bool {
 // another's, nothing is told. A client's own token ends by its lifetime alone.
 func revoke(c *call) error {
 	c.allowOrigin()
-	raw, err := c.presentedToken()
+	raw, err := presentedToken(c)
 	if err != nil {
 		return err
 	}
-	family, found, err := c.familyOf(raw)
+	family, found, err := familyOf(c, raw)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func revoke(c *call) error {
 }
 
 // familyOf finds the family of a refresh token or an access token of the client.
-func (c *call) familyOf(raw string) (family people.TokenFamily, found bool, err error) {
+func familyOf(c *call, raw string) (family people.TokenFamily, found bool, err error) {
 	if hash, formed := session.Hash(raw); formed {
 		err = c.view(func(u *account.Unit) (err error) {
 			_, family, found, err = refreshTokenOf(u, hash)

@@ -88,11 +88,11 @@ func storeAway(err error) error {
 // issue runs the transaction of a token request and answers with the tokens. Keys are opened before the transaction, and tokens
 // are signed after its commit.
 func (c *call) issue(request redemption) error {
-	access, err := c.signer(jose.ES256, bearer.TypeAccessToken)
+	access, err := signer(c, jose.ES256, bearer.TypeAccessToken)
 	if err != nil {
 		return err
 	}
-	identity, err := c.signer(c.idTokenAlgorithm(), typeIDToken)
+	identity, err := signer(c, c.idTokenAlgorithm(), typeIDToken)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (c *call) issue(request redemption) error {
 
 // issueOwn answers with a token of the client's own.
 func (c *call) issueOwn(claims bearer.AccessClaims) error {
-	signer, err := c.signer(jose.ES256, bearer.TypeAccessToken)
+	signer, err := signer(c, jose.ES256, bearer.TypeAccessToken)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 const keySetAge = 5 * time.Minute
 
 // signer returns what signs tokens of a type, such as "at+jwt", by the app's current key of an algorithm, opened once.
-func (c *call) signer(algorithm jose.SignatureAlgorithm, typ string) (jose.Signer, error) {
+func signer(c *call, algorithm jose.SignatureAlgorithm, typ string) (jose.Signer, error) {
 	for _, key := range c.Content.SigningKeys {
 		if signer, known := c.signers.Load(signerName(key, algorithm, typ)); known && key.ExpiresAt == nil {
 			return signer.(jose.Signer), nil
@@ -26,7 +26,7 @@ func (c *call) signer(algorithm jose.SignatureAlgorithm, typ string) (jose.Signe
 			return nil, err
 		}
 		if public.Algorithm == string(algorithm) && key.ExpiresAt == nil {
-			return c.open(key, algorithm, typ)
+			return open(c, key, algorithm, typ)
 		}
 	}
 	return nil, fmt.Errorf("the app has no %s key", algorithm)
@@ -37,7 +37,7 @@ func signerName(key document.SigningKey, algorithm jose.SignatureAlgorithm, typ 
 	return key.ID + " " + string(algorithm) + " " + typ
 }
 
-func (c *call) open(key document.SigningKey, algorithm jose.SignatureAlgorithm, typ string) (jose.Signer, error) {
+func open(c *call, key document.SigningKey, algorithm jose.SignatureAlgorithm, typ string) (jose.Signer, error) {
 	der, err := c.Keyring.Open(document.SealedOAuthKey, key.ID, key.Sealed)
 	if err != nil {
 		return nil, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the server cannot open the app's signing key", RetryAfter: time.Minute}
@@ -64,11 +64,11 @@ func keySet(c *call) error {
 			set.Keys = append(set.Keys, key.Public)
 		}
 	}
-	return c.public(set)
+	return public(c, set)
 }
 
 // public answers what everybody may read, from pages of any origin.
-func (c *call) public(body any) error {
+func public(c *call, body any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return err

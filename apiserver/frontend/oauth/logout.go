@@ -31,9 +31,9 @@ type asksToLogOut struct {
 func logOutByForm(c *call) error {
 	form, err := c.form()
 	if err != nil || len(form.Encode()) > maxQuery {
-		return c.page("request")
+		return page(c, "request")
 	}
-	c.found(c.Content.FrontendURL + "/oauth/" + c.Content.Slug + logoutPath + "?" + form.Encode())
+	found(c, c.Content.FrontendURL+"/oauth/"+c.Content.Slug+logoutPath+"?"+form.Encode())
 	return nil
 }
 
@@ -41,22 +41,22 @@ func logOutByForm(c *call) error {
 func logOut(c *call) error {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil || len(c.r.URL.RawQuery) > maxQuery || single(query) != nil || len(query["resource"]) > 0 {
-		return c.page("request")
+		return page(c, "request")
 	}
 	asked, problem, err := c.asksToLogOut(query)
 	if err != nil {
 		return err
 	}
 	if problem != "" {
-		return c.page(problem)
+		return page(c, problem)
 	}
 	if query.Has("asked") { // the person was, or a link says so: only the way back is left
-		return c.leave(asked)
+		return leave(c, asked)
 	}
 	signedIn, ended := false, false
 	err = c.change(func(u *account.Unit) error {
 		signedIn, ended = false, false
-		s, found, err := c.sessionOf(u)
+		s, found, err := sessionOf(c, u)
 		if err != nil || !found {
 			return err
 		}
@@ -78,40 +78,40 @@ func logOut(c *call) error {
 		return err
 	}
 	if ended {
-		c.found(asked.to)
+		found(c, asked.to)
 		return nil
 	}
 	if !signedIn {
-		return c.leave(asked)
+		return leave(c, asked)
 	}
 	query.Del("id_token_hint") // it told nothing, and has no business in a history
 	query.Set("asked", "1")
 	back := "/oauth/" + c.Content.Slug + logoutPath + "?" + query.Encode()
-	if c.pages() != c.Content.FrontendURL { // a path alone would be one of the pages' host, which has no sessions
+	if pages(c) != c.Content.FrontendURL { // a path alone would be one of the pages' host, which has no sessions
 		back = c.Content.FrontendURL + back
 	}
-	c.found(c.pages() + "/sign-out?" + url.Values{"continue": {back}}.Encode())
+	found(c, pages(c)+"/sign-out?"+url.Values{"continue": {back}}.Encode())
 	return nil
 }
 
 // leave leads the browser where the client wants it after a sign-out. A client that registered itself gets a page with a link: its URI is
 // of its own choice, and so this host would redirect wherever a link says (RFC 9700 4.11.2).
-func (c *call) leave(asked asksToLogOut) error {
+func leave(c *call, asked asksToLogOut) error {
 	if asked.unverified == nil {
-		c.found(asked.to)
+		found(c, asked.to)
 		return nil
 	}
 	c.r = c.r.WithContext(consent.WithRefused(c.r.Context(), consent.Refused{
 		Client: asked.unverified.Name, Host: redirecturi.Host(asked.to), Back: asked.to,
 	}))
-	if c.showPage("app") {
+	if showPage(c, "app") {
 		return nil
 	}
 	return invalidRequest("a client that registered itself is returned to without a click only by an id_token_hint of the session that it ends")
 }
 
 // sessionOf finds the session of the browser, locked.
-func (c *call) sessionOf(u *account.Unit) (s people.Session, found bool, err error) {
+func sessionOf(c *call, u *account.Unit) (s people.Session, found bool, err error) {
 	cookies := c.r.CookiesNamed(site.SessionCookie)
 	if len(cookies) != 1 {
 		return s, false, nil
@@ -128,7 +128,7 @@ func (c *call) sessionOf(u *account.Unit) (s people.Session, found bool, err err
 func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem string, err error) {
 	id := query.Get("client_id")
 	if raw := query.Get("id_token_hint"); raw != "" {
-		if asked.hint = c.readIDToken(raw); asked.hint != nil {
+		if asked.hint = readIDToken(c, raw); asked.hint != nil {
 			if id != "" && id != asked.hint.AuthorizedParty {
 				return asked, "client", nil
 			}
@@ -137,7 +137,7 @@ func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem strin
 	}
 	back := query.Get("post_logout_redirect_uri")
 	if back == "" {
-		asked.to = c.pages() + "/sign-in"
+		asked.to = pages(c) + "/sign-in"
 		return asked, "", nil
 	}
 	client, known, err := c.findClient(id)
@@ -167,7 +167,7 @@ type hintClaims struct {
 }
 
 // readIDToken reads an ID token that the app signed, whether or not it has expired. It returns nil for every other text.
-func (c *call) readIDToken(raw string) *hintClaims {
+func readIDToken(c *call, raw string) *hintClaims {
 	var claims hintClaims
 	_, signed := bearer.VerifySigned(raw, typeIDToken, c.Content.SigningKeys, c.now, &claims)
 	if !signed || claims.Issuer != c.Content.Issuer || claims.AuthorizedParty == "" {

@@ -72,7 +72,7 @@ func metadata(c *call) error {
 	}
 	slices.Sort(own.ScopesSupported)
 	own.ScopesSupported = slices.Compact(own.ScopesSupported)
-	return c.public(own)
+	return public(c, own)
 }
 
 // askUsers adds the metadata of an app that can ask users: its deployment has a frontend host.

@@ -179,7 +179,7 @@ func (c *call) fail(err error) {
 		}
 		refused = &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "something failed here: try again"}
 	}
-	c.auditError(refused)
+	auditError(c, refused)
 	writeError(c.w, refused)
 }
 

@@ -33,7 +33,7 @@ func push(c *call) error {
 	if !c.client.Registers(form.Get("redirect_uri")) {
 		return invalidRequest("redirect_uri is missing, or none that the client is registered with: they have to be equal, character by character")
 	}
-	asked, err := c.asked(c.client, form)
+	asked, err := asked(c, c.client, form)
 	if err != nil {
 		return asRefused(err)
 	}
@@ -53,17 +53,17 @@ func push(c *call) error {
 }
 
 // authorizePushed goes on with a request that the client pushed: nothing is taken from the query beside its name.
-func (c *call) authorizePushed(query url.Values) error {
-	client, known, err := c.visitingClient(query)
+func authorizePushed(c *call, query url.Values) error {
+	client, known, err := visitingClient(c, query)
 	if err != nil {
 		return err
 	}
 	if !known {
-		return c.page("client")
+		return page(c, "client")
 	}
 	name, named := strings.CutPrefix(query.Get("request_uri"), pushedPrefix)
 	if !named || len(query["request_uri"]) != 1 {
-		return c.page("request")
+		return page(c, "request")
 	}
 	handle, hint := "", ""
 	err = c.change(func(u *account.Unit) (err error) {
@@ -71,15 +71,15 @@ func (c *call) authorizePushed(query url.Values) error {
 		return err
 	})
 	if errors.Is(err, consent.ErrRequestUnknown) {
-		return c.page("request")
+		return page(c, "request")
 	}
 	if err != nil {
 		return err
 	}
-	path := c.pages() + "/authorize/" + handle
+	path := pages(c) + "/authorize/" + handle
 	if hint != "" {
 		path += "?" + url.Values{"login_hint": {hint}}.Encode()
 	}
-	c.found(path)
+	found(c, path)
 	return nil
 }

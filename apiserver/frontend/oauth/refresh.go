@@ -55,17 +55,17 @@ func (refreshGrant) parse(c *call, form url.Values) (redemption, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.rotate(u, family, token, asked)
+		return rotate(c, u, family, token, asked)
 	}}, nil
 }
 
 // rotate grants the next tokens of a locked token family for one of its refresh tokens. It ends the family if the token is a copy.
-func (c *call) rotate(u *account.Unit, family people.TokenFamily, token people.RefreshToken, asked restriction) (*issued, error) {
+func rotate(c *call, u *account.Unit, family people.TokenFamily, token people.RefreshToken, asked restriction) (*issued, error) {
 	if !c.now.Before(token.ExpiresAt) || !c.now.Before(family.UsedAt.Add(idleOf(c.client))) {
 		return nil, ungrantable(nil, "the refresh token is expired, or was not used for too long")
 	}
 	network := networkOf(c.address())
-	if !token.DiesAt.IsZero() && (!c.now.Before(token.DiesAt) || token.Network != network) || c.leftover(token) {
+	if !token.DiesAt.IsZero() && (!c.now.Before(token.DiesAt) || token.Network != network) || leftover(c, token) {
 		return nil, c.end(u, family, "oauth.refresh_token_reused")
 	}
 	if token.UsedAt.IsZero() {
@@ -83,7 +83,7 @@ func (c *call) rotate(u *account.Unit, family people.TokenFamily, token people.R
 
 // leftover reports whether a token is first used after the token it replaced is dead: a sibling of the token is in use by then.
 // Two parties have tokens of the family, and one of them used a copy before the owner did.
-func (c *call) leftover(token people.RefreshToken) bool {
+func leftover(c *call, token people.RefreshToken) bool {
 	return token.UsedAt.IsZero() && !token.ParentDiesAt.IsZero() && !c.now.Before(token.ParentDiesAt)
 }
 
@@ -93,7 +93,7 @@ func idleOf(client *consent.Client) time.Duration {
 }
 
 // refreshToken adds a refresh token to a token family.
-func (c *call) refreshToken(u *account.Unit, family people.TokenFamily, parent *people.RefreshToken) (string, error) {
+func refreshToken(c *call, u *account.Unit, family people.TokenFamily, parent *people.RefreshToken) (string, error) {
 	plain, hash, err := session.Mint(u.Random)
 	if err != nil {
 		return "", err

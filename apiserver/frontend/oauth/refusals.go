@@ -84,7 +84,7 @@ func (r *refusals) tell(now time.Time, bounds ...bound) (told, first bool) {
 }
 
 // audit tells auditors that a client, or a registration, was refused. The reason says no secret, and nothing that a stranger chose.
-func (c *call) audit(code, reason string) {
+func audit(c *call, code, reason string) {
 	object := ""
 	switch {
 	case c.client != nil:
@@ -119,7 +119,7 @@ func (c *call) audit(code, reason string) {
 }
 
 // auditError is audit of what is answered. What is no fault of the request, and what a device is told that only waits, is none.
-func (c *call) auditError(e *Error) {
+func auditError(c *call, e *Error) {
 	if e.Status >= http.StatusInternalServerError || e.Code == codePending || e.Audited {
 		return
 	}
@@ -127,5 +127,5 @@ func (c *call) auditError(e *Error) {
 	if reason == "" {
 		reason = e.Description
 	}
-	c.audit(e.Code, reason)
+	audit(c, e.Code, reason)
 }

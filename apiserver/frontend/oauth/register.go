@@ -39,7 +39,7 @@ func register(c *call) error {
 	}
 	c.registers = true
 	c.w.Header().Set("Access-Control-Allow-Origin", "*") // programs in browsers register as well; nothing of the browser's comes along
-	says, err := c.readMetadata()
+	says, err := readMetadata(c)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func register(c *call) error {
 	if err != nil {
 		return noRoom(err)
 	}
-	writeJSON(c.w, http.StatusCreated, c.registrationOf(made.Client, secret, made.Manager))
+	writeJSON(c.w, http.StatusCreated, registrationOf(c, made.Client, secret, made.Manager))
 	return nil
 }
 
@@ -86,7 +86,7 @@ type saidOfItself struct {
 }
 
 // readMetadata reads a body of JSON.
-func (c *call) readMetadata() (says saidOfItself, err error) {
+func readMetadata(c *call) (says saidOfItself, err error) {
 	kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
 		return says, invalidMetadata("send the metadata as application/json")
@@ -121,7 +121,7 @@ func contentOf(says consent.Metadata) (*document.OAuthClient, error) {
 }
 
 // registrationOf is what a client is told of itself.
-func (c *call) registrationOf(client *consent.Client, secret, manager string) registration {
+func registrationOf(c *call, client *consent.Client, secret, manager string) registration {
 	out := registration{Metadata: consent.MetadataOf(client.OAuthClient), ClientID: client.ID, Secret: secret, IssuedAt: client.Registered.CreatedAt.Unix(), ManagerToken: manager}
 	if len(client.Verifiers) > 0 {
 		out.SecretExpiresAt = new(int64)
@@ -138,7 +138,7 @@ func noSuchRegistration() error {
 }
 
 // managed finds the client whose registration token is presented (RFC 7592 2). What is wrong is one answer.
-func (c *call) managed() (client *consent.Client, token string, err error) {
+func managed(c *call) (client *consent.Client, token string, err error) {
 	if !c.Content.AllowDynamicClientRegistration || !c.Content.Active {
 		return nil, "", notHere()
 	}
@@ -169,21 +169,21 @@ func (c *call) managed() (client *consent.Client, token string, err error) {
 }
 
 func readRegistration(c *call) error {
-	client, token, err := c.managed()
+	client, token, err := managed(c)
 	if err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusOK, c.registrationOf(client, "", token))
+	writeJSON(c.w, http.StatusOK, registrationOf(c, client, "", token))
 	return nil
 }
 
 // rewriteRegistration replaces what a client said of itself. Its secret stays, or comes and goes with how it proves itself.
 func rewriteRegistration(c *call) error {
-	client, token, err := c.managed()
+	client, token, err := managed(c)
 	if err != nil {
 		return err
 	}
-	says, err := c.readMetadata()
+	says, err := readMetadata(c)
 	if err != nil {
 		return err
 	}
@@ -219,12 +219,12 @@ func rewriteRegistration(c *call) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusOK, c.registrationOf(changed, secret, token))
+	writeJSON(c.w, http.StatusOK, registrationOf(c, changed, secret, token))
 	return nil
 }
 
 func removeRegistration(c *call) error {
-	client, _, err := c.managed()
+	client, _, err := managed(c)
 	if err != nil {
 		return err
 	}

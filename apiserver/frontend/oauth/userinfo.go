@@ -50,7 +50,7 @@ func userinfo(c *call) error {
 		writeJSON(c.w, http.StatusOK, answer)
 		return nil
 	}
-	signer, err := c.signer(jose.SignatureAlgorithm(told.Client.UserinfoSigningAlg), typeIDToken)
+	signer, err := signer(c, jose.SignatureAlgorithm(told.Client.UserinfoSigningAlg), typeIDToken)
 	if err != nil {
 		return err
 	}

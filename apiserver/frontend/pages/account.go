@@ -25,7 +25,7 @@ func takeAccount(v *visit) error {
 	operation := "/session/switch-sign-in"
 	switch sent.Action {
 	case "rename":
-		return v.rename(sent)
+		return rename(v, sent)
 	case "sign-out":
 		operation = "/session/sign-out"
 	}
@@ -35,7 +35,7 @@ func takeAccount(v *visit) error {
 	return v.redirect("", "/account")
 }
 
-func (v *visit) rename(sent *form) error {
+func rename(v *visit, sent *form) error {
 	body := map[string]string{}
 	for _, name := range []string{"first_name", "last_name"} {
 		if _, there := sent.values[name]; there {

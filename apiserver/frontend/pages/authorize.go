@@ -45,7 +45,7 @@ func showAuthorize(v *visit) error {
 	if v.form == nil {
 		var next enduserapi.AuthorizationAnswer
 		if err := v.api.call(http.MethodPost, operation, map[string]string{"decision": "continue"}, &next); err != nil {
-			return v.withoutAuthorization(err)
+			return withoutAuthorization(v, err)
 		}
 		switch {
 		case next.RedirectTo != nil:
@@ -54,23 +54,23 @@ func showAuthorize(v *visit) error {
 		case next.ReturnTo != nil:
 			return showRefused(v, operation, *next.ReturnTo)
 		case consent.Step(next.Step) == consent.StepSignIn:
-			pairs := v.onTheWay()
+			pairs := onTheWay(v)
 			if v.who.User != nil { // the client asks for somebody who is not among the accounts of this browser
 				pairs = append(pairs, "add", "1")
 			}
 			v.location(v.link("/sign-in", pairs...))
 			return nil
 		case consent.Step(next.Step) == consent.StepProve:
-			v.location(v.link("/reauthenticate", v.onTheWay()...))
+			v.location(v.link("/reauthenticate", onTheWay(v)...))
 			return nil
 		}
 	}
 	own := authorizePage{}
 	if err := v.api.call(http.MethodGet, operation, nil, &own.Authorization); err != nil {
-		return v.withoutAuthorization(err)
+		return withoutAuthorization(v, err)
 	}
 	if v.who.User == nil { // signed out while the page was open
-		v.location(v.link("/sign-in", v.onTheWay()...))
+		v.location(v.link("/sign-in", onTheWay(v)...))
 		return nil
 	}
 	if v.form == nil && own.UserId != nil && *own.UserId != v.who.User.Id { // another account is asked than was active when this began
@@ -87,7 +87,7 @@ func showAuthorize(v *visit) error {
 func showRefused(v *visit, operation, back string) error {
 	var asked enduserapi.Authorization
 	if err := v.api.call(http.MethodGet, operation, nil, &asked); err != nil {
-		return v.withoutAuthorization(err)
+		return withoutAuthorization(v, err)
 	}
 	to, err := url.Parse(back)
 	if err != nil {
@@ -115,7 +115,7 @@ func (v *visit) refused(of consent.Refused) {
 }
 
 // onTheWay leads back here after what comes first, for whom the client knows already.
-func (v *visit) onTheWay() []string {
+func onTheWay(v *visit) []string {
 	pairs := []string{"continue", v.r.URL.Path}
 	if hint := v.r.URL.Query().Get("login_hint"); hint != "" && len(hint) <= maxHint {
 		pairs = append(pairs, "login_hint", hint)
@@ -124,10 +124,10 @@ func (v *visit) onTheWay() []string {
 }
 
 // withoutAuthorization shows that a request is over.
-func (v *visit) withoutAuthorization(err error) error {
+func withoutAuthorization(v *visit, err error) error {
 	var refused *refusal
 	if errors.As(err, &refused) && refused.Code == "AUTHORIZATION_NOT_FOUND" {
-		v.failure(http.StatusNotFound, "authorization")
+		failure(v, http.StatusNotFound, "authorization")
 		return errAnswered
 	}
 	return err
@@ -135,7 +135,7 @@ func (v *visit) withoutAuthorization(err error) error {
 
 // word puts what is asked for in words.
 func (own *authorizePage) word(v *visit) error {
-	own.Scopes = v.wordScopes(own.Authorization.Scopes)
+	own.Scopes = wordScopes(v, own.Authorization.Scopes)
 	for i, place := range own.Authorization.Places {
 		shown := authorizePlace{Value: place.OrganizationId, Name: text.Isolate(place.OrganizationName), Chosen: own.Place != nil && *own.Place == i}
 		if place.WorkspaceId != nil {
@@ -164,7 +164,7 @@ func (own *authorizePage) word(v *visit) error {
 			own.Others = append(own.Others, account)
 		}
 	}
-	own.Add = v.link("/sign-in", append(v.onTheWay(), "add", "1")...)
+	own.Add = v.link("/sign-in", append(onTheWay(v), "add", "1")...)
 	return nil
 }
 
@@ -238,11 +238,11 @@ func takeAuthorize(v *visit) error {
 func showAuthorizeProblem(v *visit) error {
 	switch v.r.URL.Query().Get("problem") {
 	case "client":
-		v.failure(http.StatusBadRequest, "authorize_client")
+		failure(v, http.StatusBadRequest, "authorize_client")
 	case "redirect_uri":
-		v.failure(http.StatusBadRequest, "authorize_redirect_uri")
+		failure(v, http.StatusBadRequest, "authorize_redirect_uri")
 	case "request":
-		v.failure(http.StatusBadRequest, "authorize_request")
+		failure(v, http.StatusBadRequest, "authorize_request")
 	case "app":
 		refused, found := consent.RefusedIn(v.r.Context())
 		if !found { // a link to the page itself
@@ -257,8 +257,8 @@ func showAuthorizeProblem(v *visit) error {
 
 // authorizes reports whether the answer to a form of the page may lead to a client: that of the request itself, and of the pages before it, or
 // after which an authorization server sends the browser back.
-func (v *visit) authorizes() bool {
-	target, ok := v.target(v.r.URL.Query().Get("continue"))
+func authorizes(v *visit) bool {
+	target, ok := target(v, v.r.URL.Query().Get("continue"))
 	if u, err := url.Parse(target); !ok || err != nil || u.Host != "" {
 		target = ""
 	}

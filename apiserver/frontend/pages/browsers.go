@@ -25,7 +25,7 @@ func nameOf(userAgent string, known []named) string {
 }
 
 // browser words what a browser says of itself: it is a hint to its owner, and no proof of anything.
-func (v *visit) browser(userAgent string) string {
+func browser(v *visit, userAgent string) string {
 	browser, system := nameOf(userAgent, browsers), nameOf(userAgent, systems)
 	switch {
 	case browser != "" && system != "":

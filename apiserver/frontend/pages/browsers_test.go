@@ -26,7 +26,7 @@ func TestBrowsersInWords(t *testing.T) {
 		"":                         "Unknown browser",
 		"<script>":                 "Unknown browser",
 	} {
-		if got := v.browser(userAgent); got != want {
+		if got := browser(v, userAgent); got != want {
 			t.Errorf("%q: %q, want %q", userAgent, got, want)
 		}
 	}

@@ -34,11 +34,11 @@ func waitFor(sends int, sinceLast int64) int {
 }
 
 // attempt is the id of the attempt that a page of a code is about.
-func (v *visit) attempt() string { return v.r.URL.Query().Get("attempt") }
+func attempt(v *visit) string { return v.r.URL.Query().Get("attempt") }
 
 func (v *visit) codePage(title, back string) error {
-	own := codePage{Back: v.link(back, v.adding()...)}
-	if f := v.state.Flow; f != nil && f.Attempt == v.attempt() {
+	own := codePage{Back: v.link(back, adding(v)...)}
+	if f := v.state.Flow; f != nil && f.Attempt == attempt(v) {
 		own.To, own.Wait = f.Email, waitFor(f.Sends, v.now.Unix()-f.SentAt)
 	}
 	own.WaitText = v.text.Text("code.wait")
@@ -46,42 +46,42 @@ func (v *visit) codePage(title, back string) error {
 }
 
 // pending reports whether the page's sign-in, or proof, waits for its code.
-func (v *visit) pending() bool {
+func pending(v *visit) bool {
 	return slices.ContainsFunc(v.api.session.SigninAttempts, func(a enduserapi.SignInAttempt) bool {
-		return a.Id == v.attempt() && !a.Completed && a.CurrentStep == "verify_email_otp"
+		return a.Id == attempt(v) && !a.Completed && a.CurrentStep == "verify_email_otp"
 	})
 }
 
 func showSignInCode(v *visit) error {
-	if !v.pending() {
-		return v.attemptOver("/sign-in")
+	if !pending(v) {
+		return attemptOver(v, "/sign-in")
 	}
 	return v.codePage("code.title", "/sign-in")
 }
 
 func showSignUpCode(v *visit) error {
-	pending := slices.ContainsFunc(v.api.session.SignupAttempts, func(a enduserapi.SignUpAttempt) bool { return a.Id == v.attempt() })
+	pending := slices.ContainsFunc(v.api.session.SignupAttempts, func(a enduserapi.SignUpAttempt) bool { return a.Id == attempt(v) })
 	if !pending {
-		return v.attemptOver("/sign-up")
+		return attemptOver(v, "/sign-up")
 	}
 	return v.codePage("code.title", "/sign-up")
 }
 
 // attemptOver leads on from an attempt that is not there: completed, by this browser's other click perhaps, or over.
-func (v *visit) attemptOver(back string) error {
+func attemptOver(v *visit, back string) error {
 	if v.who.User != nil && !v.r.URL.Query().Has("add") {
 		return v.onward("/account")
 	}
 	return v.redirect("attempt_over", back)
 }
 
-func takeSignInCode(v *visit) error { return v.takeCode("signin_attempt_id", "/sign-in/code", "") }
+func takeSignInCode(v *visit) error { return takeCode(v, "signin_attempt_id", "/sign-in/code", "") }
 
-func takeSignUpCode(v *visit) error { return v.takeCode("signup_attempt_id", "/sign-up/code", "") }
+func takeSignUpCode(v *visit) error { return takeCode(v, "signup_attempt_id", "/sign-up/code", "") }
 
 // takeCode completes an attempt by its code, with a notice ("" for none), or asks for another code.
-func (v *visit) takeCode(member, page, notice string) error {
-	done, err := v.enterCode(member, page)
+func takeCode(v *visit, member, page, notice string) error {
+	done, err := enterCode(v, member, page)
 	if err != nil || !done {
 		return err
 	}
@@ -94,8 +94,8 @@ func (v *visit) takeCode(member, page, notice string) error {
 
 // enterCode sends what was typed as an attempt's code, or asks for another code. done tells that the code was right: otherwise the answer is
 // given.
-func (v *visit) enterCode(member, page string) (done bool, err error) {
-	sent, body := v.form, map[string]string{member: v.attempt()}
+func enterCode(v *visit, member, page string) (done bool, err error) {
+	sent, body := v.form, map[string]string{member: attempt(v)}
 	operation := "/auth/attempt-verification"
 	if sent.Action == "resend" {
 		operation = "/auth/prepare-verification"
@@ -106,17 +106,17 @@ func (v *visit) enterCode(member, page string) (done bool, err error) {
 	if err := v.api.call(http.MethodPost, operation, body, nil); err != nil {
 		var refused *refusal
 		if errors.As(err, &refused) && refused.Code == "INVALID_ATTEMPT" {
-			return false, v.redirect("", page, append(v.adding(), "attempt", v.attempt())...)
+			return false, v.redirect("", page, append(adding(v), "attempt", attempt(v))...)
 		}
 		return false, v.again(sent, err)
 	}
 	if sent.Action != "resend" {
 		return true, nil
 	}
-	if f := v.state.Flow; f != nil && f.Attempt == v.attempt() {
+	if f := v.state.Flow; f != nil && f.Attempt == attempt(v) {
 		v.state.begin(flow{Email: f.Email, Attempt: f.Attempt, Sends: f.Sends + 1, SentAt: v.now.Unix()}, v.now)
 	}
-	return false, v.redirect("code_sent", page, append(v.adding(), "attempt", v.attempt())...)
+	return false, v.redirect("code_sent", page, append(adding(v), "attempt", attempt(v))...)
 }
 
 // typedCode is a code as people paste it, without what stands between its digits.

@@ -19,13 +19,13 @@ func showConnectedApps(v *visit) error {
 	if err := v.api.call(http.MethodGet, "/me/oauth-grants", nil, &grants); err != nil {
 		return err
 	}
-	names, err := v.organizationNames(grants)
+	names, err := organizationNames(v, grants)
 	if err != nil {
 		return err
 	}
 	apps := []connectedApp{}
 	for _, grant := range grants {
-		app := connectedApp{OauthGrant: grant, Scopes: v.wordScopes(grant.Scopes)}
+		app := connectedApp{OauthGrant: grant, Scopes: wordScopes(v, grant.Scopes)}
 		if grant.OrganizationId != nil {
 			app.Organization = names[*grant.OrganizationId]
 		}
@@ -38,7 +38,7 @@ func showConnectedApps(v *visit) error {
 }
 
 // organizationNames are the names of the organizations that one is in, by their ids; none are read where no grant is in any.
-func (v *visit) organizationNames(grants []enduserapi.OauthGrant) (map[string]string, error) {
+func organizationNames(v *visit, grants []enduserapi.OauthGrant) (map[string]string, error) {
 	names := map[string]string{}
 	for _, grant := range grants {
 		if grant.OrganizationId == nil {
@@ -65,11 +65,11 @@ func takeConnectedApps(v *visit) error {
 }
 
 // wordScopes puts scopes in words: as the tenant displays them now, or ours for those that every app has.
-func (v *visit) wordScopes(scopes []enduserapi.AskedScope) (words []askedScope) {
+func wordScopes(v *visit, scopes []enduserapi.AskedScope) (words []askedScope) {
 	for _, scope := range scopes {
 		shown := askedScope{Name: scope.DisplayName, Description: scope.Description}
 		if shown.Name == "" {
-			shown.Name = v.builtInScope(scope.Scope)
+			shown.Name = builtInScope(v, scope.Scope)
 		}
 		words = append(words, shown)
 	}
@@ -77,7 +77,7 @@ func (v *visit) wordScopes(scopes []enduserapi.AskedScope) (words []askedScope) 
 }
 
 // builtInScope is what a scope that every app has is called; its own name for any other.
-func (v *visit) builtInScope(name string) string {
+func builtInScope(v *visit, name string) string {
 	switch name {
 	case "openid":
 		return v.text.Text("scope.openid")

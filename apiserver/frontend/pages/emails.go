@@ -19,15 +19,15 @@ type emailsPage struct {
 	Open bool
 }
 
-func (v *visit) emails() (list []enduserapi.EmailAddress, err error) {
+func emails(v *visit) (list []enduserapi.EmailAddress, err error) {
 	err = v.api.call(http.MethodGet, "/me/email-addresses", nil, &list)
 	return list, err
 }
 
 func showEmails(v *visit) error {
-	own := emailsPage{Open: v.mails()}
+	own := emailsPage{Open: mails(v)}
 	var err error
-	if own.Emails, err = v.emails(); err != nil {
+	if own.Emails, err = emails(v); err != nil {
 		return err
 	}
 	return v.render("emails", v.text.Text("emails.title"), own)
@@ -40,7 +40,7 @@ type emailPage struct {
 }
 
 func showEmail(v *visit) error {
-	emails, err := v.emails()
+	emails, err := emails(v)
 	if err != nil {
 		return err
 	}

@@ -23,17 +23,17 @@ type failurePage struct {
 }
 
 // failure shows a page of what went wrong, in the catalogue's words for it.
-func (v *visit) failure(status int, key string) {
+func failure(v *visit, status int, key string) {
 	own := failurePage{Heading: v.text.Text("failure." + key + ".heading"), Message: v.text.Text("failure." + key + ".message")}
 	if status >= http.StatusInternalServerError {
-		own.Retry = v.retry()
+		own.Retry = retry(v)
 		v.Header().Set("Retry-After", "5")
 	}
 	v.fail(status, own)
 }
 
 // failed shows a page of an answer of the API that no form can show.
-func (v *visit) failed(refused *refusal) {
+func failed(v *visit, refused *refusal) {
 	key := "refused"
 	switch {
 	case refused.Status == http.StatusServiceUnavailable:
@@ -48,12 +48,12 @@ func (v *visit) failed(refused *refusal) {
 		key = "unknown_host"
 	}
 	if key != "refused" {
-		v.failure(refused.Status, key)
+		failure(v, refused.Status, key)
 		return
 	}
-	own := failurePage{Heading: v.text.Text("failure.refused.heading"), Message: v.word(refused)}
+	own := failurePage{Heading: v.text.Text("failure.refused.heading"), Message: word(v, refused)}
 	if refused.Wait > 0 {
-		own.Retry = v.retry()
+		own.Retry = retry(v)
 		v.Header().Set("Retry-After", strconv.Itoa(refused.Wait))
 	}
 	v.fail(refused.Status, own)
@@ -64,14 +64,14 @@ func (v *visit) fail(status int, own failurePage) {
 	v.form, v.page = nil, page{}
 	raw, err := v.compose("failure", own.Heading, own)
 	if err != nil {
-		v.broken(err)
+		broken(v, err)
 		return
 	}
 	v.send(status, raw)
 }
 
 // retry is where what failed can be tried again: the page itself. A path that browsers take for another host's is none.
-func (v *visit) retry() string {
+func retry(v *visit) string {
 	if strings.HasPrefix(v.r.URL.Path, "//") || strings.Contains(v.r.URL.Path, "\\") {
 		return "/"
 	}
@@ -82,7 +82,7 @@ func (v *visit) retry() string {
 }
 
 // broken answers what nobody foresaw: bare words, for templates may be what is broken. What it says is for the log.
-func (v *visit) broken(err error) {
+func broken(v *visit, err error) {
 	if v.r.Context().Err() == nil {
 		tracing.Logger(v.r.Context(), v.Log).Error(err, "A page failed", "method", v.r.Method, "route", v.r.Pattern, "request_id", v.id)
 	}

@@ -14,7 +14,7 @@ func TestOneTriesAgainHere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (&visit{r: &http.Request{URL: u}}).retry(); got != want {
+		if got := retry((&visit{r: &http.Request{URL: u}})); got != want {
 			t.Errorf("%s is tried again at %s, want %s", path, got, want)
 		}
 	}

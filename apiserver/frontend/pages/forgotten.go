@@ -17,13 +17,13 @@ type forgottenPage struct {
 }
 
 // canReset reports whether a forgotten password can be replaced here.
-func (v *visit) canReset() bool {
-	password, _ := v.ways()
-	return password && v.mails()
+func canReset(v *visit) bool {
+	password, _ := ways(v)
+	return password && mails(v)
 }
 
 func showForgotten(v *visit) error {
-	own := forgottenPage{Open: v.canReset()}
+	own := forgottenPage{Open: canReset(v)}
 	if v.state.Flow != nil {
 		own.Email = v.state.Flow.Email
 	}
@@ -43,27 +43,27 @@ func takeForgotten(v *visit) error {
 }
 
 func showForgottenCode(v *visit) error {
-	if v.proven() {
-		return v.redirect("", "/forgot-password/new", "attempt", v.attempt())
+	if proven(v) {
+		return v.redirect("", "/forgot-password/new", "attempt", attempt(v))
 	}
-	if !v.pending() {
+	if !pending(v) {
 		return v.redirect("attempt_over", "/forgot-password")
 	}
 	return v.codePage("code.title", "/forgot-password")
 }
 
 func takeForgottenCode(v *visit) error {
-	done, err := v.enterCode("signin_attempt_id", "/forgot-password/code")
+	done, err := enterCode(v, "signin_attempt_id", "/forgot-password/code")
 	if err != nil || !done {
 		return err
 	}
-	return v.redirect("", "/forgot-password/new", "attempt", v.attempt())
+	return v.redirect("", "/forgot-password/new", "attempt", attempt(v))
 }
 
 // proven reports whether the page's attempt waits for the new password.
-func (v *visit) proven() bool {
+func proven(v *visit) bool {
 	return slices.ContainsFunc(v.api.session.SigninAttempts, func(a enduserapi.SignInAttempt) bool {
-		return a.Id == v.attempt() && !a.Completed && a.CurrentStep == "new_password"
+		return a.Id == attempt(v) && !a.Completed && a.CurrentStep == "new_password"
 	})
 }
 
@@ -71,11 +71,11 @@ func (v *visit) proven() bool {
 type newPasswordPage struct{ Email, MinLength string }
 
 func showNewPassword(v *visit) error {
-	if !v.proven() {
+	if !proven(v) {
 		return v.redirect("attempt_over", "/forgot-password")
 	}
-	own := newPasswordPage{MinLength: v.minLength()}
-	if f := v.state.Flow; f != nil && f.Attempt == v.attempt() {
+	own := newPasswordPage{MinLength: minLength(v)}
+	if f := v.state.Flow; f != nil && f.Attempt == attempt(v) {
 		own.Email = f.Email
 	}
 	return v.render("newpassword", v.text.Text("newpassword.title"), own)
@@ -84,7 +84,7 @@ func showNewPassword(v *visit) error {
 func takeNewPassword(v *visit) error {
 	sent := v.form
 	sent.Action = "reset"
-	body := map[string]any{"signin_attempt_id": v.attempt(), "password": sent.value("password"), "sign_out_others": sent.ticked("sign_out_others"), "revoke_access": sent.ticked("revoke_access")}
+	body := map[string]any{"signin_attempt_id": attempt(v), "password": sent.value("password"), "sign_out_others": sent.ticked("sign_out_others"), "revoke_access": sent.ticked("revoke_access")}
 	if err := v.api.call(http.MethodPost, "/auth/reset-password", body, nil); err != nil {
 		var refused *refusal
 		if errors.As(err, &refused) && refused.Code == "INVALID_ATTEMPT" {

@@ -75,15 +75,15 @@ func (f *form) fault(field string) string {
 }
 
 // readForm reads the body, of at most 16 KiB as the API's are. Every member is there once, in UTF-8.
-func (v *visit) readForm() (*form, error) {
+func readForm(v *visit) (*form, error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(v.ResponseWriter, v.r.Body, body.MaxEndUserBytes))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		v.failure(http.StatusRequestEntityTooLarge, "too_large")
+		failure(v, http.StatusRequestEntityTooLarge, "too_large")
 		return nil, errAnswered
 	}
 	if err != nil {
-		v.failure(http.StatusBadRequest, "bad_form")
+		failure(v, http.StatusBadRequest, "bad_form")
 		return nil, errAnswered
 	}
 	parsed, err := url.ParseQuery(string(raw))
@@ -95,7 +95,7 @@ func (v *visit) readForm() (*form, error) {
 		f.values[name] = strings.ReplaceAll(values[0], "\r\n", "\n") // as browsers send what was typed in several lines
 	}
 	if err != nil {
-		v.failure(http.StatusBadRequest, "bad_form")
+		failure(v, http.StatusBadRequest, "bad_form")
 		return nil, errAnswered
 	}
 	f.Action, f.token, f.user = f.values[memberAction], f.values[memberToken], f.values[memberUser]
@@ -106,13 +106,13 @@ func (v *visit) readForm() (*form, error) {
 }
 
 // genuine reports whether a form was made here, for this browser, and for who it says.
-func (v *visit) genuine(sent *form) bool {
+func genuine(v *visit, sent *form) bool {
 	return v.keys.accepts(sent.token, v.tenant.Key(), v.state.Nonce, sent.user)
 }
 
 // admit holds a form to its token: made here, for this browser, and for who is signed in now.
-func (v *visit) admit(sent *form) error {
-	maker, genuine := sent.user, v.genuine(sent)
+func admit(v *visit, sent *form) error {
+	maker, genuine := sent.user, genuine(v, sent)
 	switch active := v.user(); {
 	case genuine && maker != "" && active == "":
 		v.keepDraft(sent, maker)
@@ -123,17 +123,17 @@ func (v *visit) admit(sent *form) error {
 		return errAnswered
 	case !genuine || v.page.signedIn && maker == "":
 		sent.Message = v.text.Text("form.stale")
-		return v.answered(v.show(sent, http.StatusForbidden))
+		return answered(v, v.show(sent, http.StatusForbidden))
 	case maker != "" && maker != active:
 		sent.Message = v.text.Text("form.other_user", "email", v.who.User.Email)
-		return v.answered(v.show(sent, http.StatusConflict))
+		return answered(v, v.show(sent, http.StatusConflict))
 	}
 	v.form, v.api.user = sent, maker // another tab may switch the account before the operation runs
 	return nil
 }
 
 // answered is errAnswered where nothing went wrong.
-func (v *visit) answered(err error) error {
+func answered(v *visit, err error) error {
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type invitationPage struct {
 }
 
 // lookUp tells what the invitation of a token is to, nil for one that is not open.
-func (v *visit) lookUp(token string) (*enduserapi.InvitationLookup, error) {
+func lookUp(v *visit, token string) (*enduserapi.InvitationLookup, error) {
 	var found enduserapi.InvitationLookup
 	err := v.api.call(http.MethodPost, "/organizations/invitations/lookup", map[string]string{"token": token}, &found)
 	var refused *refusal
@@ -35,11 +35,11 @@ func (v *visit) lookUp(token string) (*enduserapi.InvitationLookup, error) {
 }
 
 // invitedEmail is the address that the invitation of a sign-in or sign-up is for, "" where there is none.
-func (v *visit) invitedEmail() (string, error) {
-	if v.invitation() == "" {
+func invitedEmail(v *visit) (string, error) {
+	if invitation(v) == "" {
 		return "", nil
 	}
-	found, err := v.lookUp(v.invitation())
+	found, err := lookUp(v, invitation(v))
 	if err != nil || found == nil {
 		return "", err
 	}
@@ -49,7 +49,7 @@ func (v *visit) invitedEmail() (string, error) {
 func showInvitation(v *visit) error {
 	token := v.r.PathValue("token")
 	here := at("/invitations/{id}", token)
-	found, err := v.lookUp(token)
+	found, err := lookUp(v, token)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (own *invitationPage) match(v *visit) error {
 	if v.who.User == nil {
 		return nil
 	}
-	emails, err := v.emails()
+	emails, err := emails(v)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func takeInvitation(v *visit) error {
 		return v.again(sent, err)
 	}
 	joined := accepted.Membership.Organization
-	if err := v.switchOrganization(joined.Id); err != nil {
+	if err := switchOrganization(v, joined.Id); err != nil {
 		return err
 	}
 	return v.redirect("joined", at("/organizations/{id}", joined.Slug))

@@ -18,7 +18,7 @@ type memberPage struct {
 }
 
 // member finds the member of the page's path. The list is by ids: what comes after the number before an id begins with it.
-func (v *visit) member(organization string) (enduserapi.OrganizationMember, error) {
+func member(v *visit, organization string) (enduserapi.OrganizationMember, error) {
 	id := v.r.PathValue("id")
 	number, err := strconv.ParseInt(id, 10, 64)
 	if err != nil || number < 2 {
@@ -44,16 +44,16 @@ func showMember(v *visit) error {
 		return nothingThere()
 	}
 	own := memberPage{place: in}
-	if own.Member, err = v.member(in.Membership.Organization.Id); err != nil {
+	if own.Member, err = member(v, in.Membership.Organization.Id); err != nil {
 		return err
 	}
-	roles, err := v.roles(in.Membership.Organization.Id, "organization")
+	roles, err := roles(v, in.Membership.Organization.Id, "organization")
 	if err != nil {
 		return err
 	}
 	own.Self, own.Role = own.Member.User.Id == v.user(), roleID(own.Member.Role)
 	if !own.Member.Owner { // an owner's role is not told, and shows itself again with the ownership gone
-		own.Roles = withHeld(v.choices(roles, "member.no_role", in.may), own.Member.Role)
+		own.Roles = withHeld(choices(v, roles, "member.no_role", in.may), own.Member.Role)
 	}
 	return v.render("member", v.text.Text("member.title"), own)
 }

@@ -19,12 +19,12 @@ type organizationsPage struct {
 	Open bool
 }
 
-func (v *visit) memberships() (list []enduserapi.OrganizationMembership, err error) {
+func memberships(v *visit) (list []enduserapi.OrganizationMembership, err error) {
 	err = v.api.call(http.MethodGet, "/me/organization-memberships", nil, &list)
 	return list, err
 }
 
-func (v *visit) activeOrganization() string {
+func activeOrganization(v *visit) string {
 	if v.who.Organization == nil {
 		return ""
 	}
@@ -32,9 +32,9 @@ func (v *visit) activeOrganization() string {
 }
 
 func showOrganizations(v *visit) error {
-	own := organizationsPage{Active: v.activeOrganization(), Open: v.tenant.B2B.Enabled}
+	own := organizationsPage{Active: activeOrganization(v), Open: v.tenant.B2B.Enabled}
 	var err error
-	if own.Memberships, err = v.memberships(); err != nil {
+	if own.Memberships, err = memberships(v); err != nil {
 		return err
 	}
 	return v.render("organizations", v.text.Text("organizations.title"), own)
@@ -42,13 +42,13 @@ func showOrganizations(v *visit) error {
 
 func takeOrganizations(v *visit) error {
 	sent := v.form
-	if err := v.switchOrganization(sent.value("organization_id")); err != nil {
+	if err := switchOrganization(v, sent.value("organization_id")); err != nil {
 		return v.again(sent, err)
 	}
 	return v.redirect("switched", "/organizations")
 }
 
-func (v *visit) switchOrganization(id string) error {
+func switchOrganization(v *visit, id string) error {
 	return v.api.call(http.MethodPost, "/session/switch-organization", map[string]string{"organization_id": id}, nil)
 }
 
@@ -110,7 +110,7 @@ func showOrganization(v *visit) error {
 	}
 	o := in.Membership.Organization
 	own := organizationPage{
-		place: in, Active: v.activeOrganization() == o.Id, MayInvite: in.Open && v.mails() && in.may(permissionInvite),
+		place: in, Active: activeOrganization(v) == o.Id, MayInvite: in.Open && mails(v) && in.may(permissionInvite),
 		MayCreate: in.Open && v.tenant.B2B.AllowWorkspaceCreation && in.may(permissionCreateWorkspace),
 	}
 	own.MayLeave = !in.Owner
@@ -126,20 +126,20 @@ func showOrganization(v *visit) error {
 func (own *organizationPage) load(v *visit) error {
 	o := own.Membership.Organization
 	var err error
-	if own.Members, own.More, err = v.members(at("/organizations/{id}/members", o.Id), v.r.URL.Query().Get("after")); err != nil {
+	if own.Members, own.More, err = members(v, at("/organizations/{id}/members", o.Id), v.r.URL.Query().Get("after")); err != nil {
 		return err
 	}
 	// An owner may leave others that own it too: where not all members are seen, the API says whether there are any.
 	another := slices.ContainsFunc(own.Members, func(m enduserapi.OrganizationMember) bool { return m.Owner && m.Id != own.Membership.Id })
 	own.MayLeave = own.MayLeave || another || own.More != "" || v.r.URL.Query().Has("after")
-	if own.Workspaces, err = v.workspaces(own.place); err != nil || !own.MayInvite {
+	if own.Workspaces, err = workspaces(v, own.place); err != nil || !own.MayInvite {
 		return err
 	}
-	roles, err := v.roles(o.Id, "organization")
+	roles, err := roles(v, o.Id, "organization")
 	if err != nil {
 		return err
 	}
-	own.Roles, own.roleNames = v.choices(roles, "organization.default_role", own.may), map[string]string{}
+	own.Roles, own.roleNames = choices(v, roles, "organization.default_role", own.may), map[string]string{}
 	for _, role := range roles {
 		own.roleNames[*role.Id] = role.Name
 	}
@@ -148,7 +148,7 @@ func (own *organizationPage) load(v *visit) error {
 
 // members lists a part of the members of an organization, or of a workspace, behind one of them, "" for the first. more is the last one
 // where there are others behind it.
-func (v *visit) members(operation, after string) (list []enduserapi.OrganizationMember, more string, err error) {
+func members(v *visit, operation, after string) (list []enduserapi.OrganizationMember, more string, err error) {
 	if err := v.api.call(http.MethodGet, listing(operation, after, membersListed+1), nil, &list); err != nil {
 		return nil, "", err
 	}
@@ -170,10 +170,10 @@ func takeOrganization(v *visit) error {
 	switch sent.Action {
 	case "switch":
 		notice = "switched"
-		err = v.switchOrganization(o.Id)
+		err = switchOrganization(v, o.Id)
 	case "switch-workspace":
 		notice = "switched"
-		err = v.switchWorkspace(o.Id, sent.value("workspace_id"))
+		err = switchWorkspace(v, o.Id, sent.value("workspace_id"))
 	case "workspace":
 		notice = "workspace_created"
 		err = v.api.call(http.MethodPost, "/workspaces", map[string]string{"name": sent.trimmed("name"), "organization_id": o.Id}, nil)
@@ -194,7 +194,7 @@ func takeOrganization(v *visit) error {
 		notice, back = "left", "/organizations"
 		err = v.api.call(http.MethodDelete, at("/me/organization-memberships/{id}", in.Membership.Id), nil, nil)
 	default:
-		v.failure(http.StatusBadRequest, "bad_form")
+		failure(v, http.StatusBadRequest, "bad_form")
 		return nil
 	}
 	if err != nil {
@@ -204,9 +204,9 @@ func takeOrganization(v *visit) error {
 }
 
 // switchWorkspace makes a workspace active, and its organization before it.
-func (v *visit) switchWorkspace(organization, workspace string) error {
-	if v.activeOrganization() != organization {
-		if err := v.switchOrganization(organization); err != nil {
+func switchWorkspace(v *visit, organization, workspace string) error {
+	if activeOrganization(v) != organization {
+		if err := switchOrganization(v, organization); err != nil {
 			return err
 		}
 	}

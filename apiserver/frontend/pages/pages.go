@@ -114,14 +114,14 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case fault == http.ErrAbortHandler:
 			panic(fault)
 		case fault != nil:
-			v.broken(fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
+			broken(v, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
 		}
 	}()
 	switch {
 	case !loaded:
-		v.failure(http.StatusServiceUnavailable, "starting")
+		failure(v, http.StatusServiceUnavailable, "starting")
 	case tenant == nil:
-		v.failure(http.StatusNotFound, "unknown_host")
+		failure(v, http.StatusNotFound, "unknown_host")
 	default:
 		p.router.ServeHTTP(v, r)
 	}
@@ -148,7 +148,7 @@ func (p *Pages) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	switch {
 	case r.Method == http.MethodPost && allow != "" && isForm(r):
 		v.Header().Set("Allow", allow)
-		v.failure(http.StatusMethodNotAllowed, "method")
+		failure(v, http.StatusMethodNotAllowed, "method")
 	case r.Method == http.MethodPost:
 		p.API.ServeHTTP(v.ResponseWriter, r)
 	default:

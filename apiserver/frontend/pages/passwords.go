@@ -16,7 +16,7 @@ type ownPasswordPage struct {
 }
 
 func showOwnPassword(v *visit) error {
-	password, code := v.ways()
+	password, code := ways(v)
 	if !password {
 		return nothingThere()
 	}
@@ -24,7 +24,7 @@ func showOwnPassword(v *visit) error {
 	if err := v.api.call(http.MethodGet, "/me", nil, &me); err != nil {
 		return err
 	}
-	own := ownPasswordPage{Has: me.HasPassword, MinLength: v.minLength(), Removable: me.HasPassword && code, Reset: v.canReset()}
+	own := ownPasswordPage{Has: me.HasPassword, MinLength: minLength(v), Removable: me.HasPassword && code, Reset: canReset(v)}
 	return v.render("ownpassword", v.text.Text("ownpassword.title"), own)
 }
 

@@ -29,7 +29,7 @@ type place struct {
 
 // place finds the organization of the page's path among the user's own. Unknown and foreign are alike.
 func (v *visit) place() (place, error) {
-	list, err := v.memberships()
+	list, err := memberships(v)
 	if err != nil {
 		return place{}, err
 	}
@@ -54,13 +54,13 @@ func may(role *enduserapi.MemberRole, permission string) bool {
 type option struct{ Value, Label string }
 
 // roles lists the roles of a level: organization or workspace.
-func (v *visit) roles(organization, level string) (list []enduserapi.MemberRole, err error) {
+func roles(v *visit, organization, level string) (list []enduserapi.MemberRole, err error) {
 	err = v.api.call(http.MethodGet, at("/organizations/{id}/roles", organization)+"?level="+level, nil, &list)
 	return list, err
 }
 
 // choices are the roles that can be given by who may do all that they permit, after none, which is called by a text.
-func (v *visit) choices(roles []enduserapi.MemberRole, none string, may func(string) bool) []option {
+func choices(v *visit, roles []enduserapi.MemberRole, none string, may func(string) bool) []option {
 	out := []option{{"", v.text.Text(none)}}
 	for _, role := range roles {
 		if !slices.ContainsFunc(role.Permissions, func(permission string) bool { return !may(permission) }) {
@@ -104,7 +104,7 @@ func listing(operation, after string, limit int) string {
 }
 
 // picture is the address of a picture that pages may show: the policy of a page names no other host than the logo's.
-func (v *visit) picture(address string) string {
+func picture(v *visit, address string) string {
 	logo, err := url.Parse(v.tenant.Settings.EffectivePages().LogoURL)
 	if err != nil || logo.Host == "" {
 		return ""

@@ -17,7 +17,7 @@ func showReauthenticate(v *visit) error {
 	if err := v.api.call(http.MethodGet, "/me", nil, &me); err != nil {
 		return err
 	}
-	password, code := v.ways()
+	password, code := ways(v)
 	return v.render("reauthenticate", v.text.Text("reauthenticate.title"), reauthenticatePage{Password: password && me.HasPassword, Code: code})
 }
 
@@ -45,12 +45,12 @@ func takeReauthenticate(v *visit) error {
 }
 
 func showReauthenticateCode(v *visit) error {
-	if !v.pending() {
+	if !pending(v) {
 		return v.onward("/account")
 	}
 	return v.codePage("code.title", "/reauthenticate")
 }
 
 func takeReauthenticateCode(v *visit) error {
-	return v.takeCode("signin_attempt_id", "/reauthenticate/code", "proved")
+	return takeCode(v, "signin_attempt_id", "/reauthenticate/code", "proved")
 }

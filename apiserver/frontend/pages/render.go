@@ -155,7 +155,7 @@ func (v *visit) contentPolicy() string {
 		}
 	}
 	forms := "; form-action " + targets
-	if v.authorizes() {
+	if authorizes(v) {
 		forms = ""
 	}
 	return "default-src 'none'; style-src 'self'; script-src 'self'; img-src " + images + forms + "; frame-ancestors 'none'; base-uri 'none'"

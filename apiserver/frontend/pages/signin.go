@@ -28,24 +28,24 @@ type signInPage struct {
 const maxHint = 320
 
 // ways tells which ways to sign in the deployment has.
-func (v *visit) ways() (password, code bool) {
+func ways(v *visit) (password, code bool) {
 	settings := v.tenant.Settings.EffectiveSignIn()
-	return settings.Password, settings.EmailCode && v.mails()
+	return settings.Password, settings.EmailCode && mails(v)
 }
 
 // mails reports whether the deployment sends mail: without, nobody signs up.
-func (v *visit) mails() bool { return v.tenant.Settings.Email != nil }
+func mails(v *visit) bool { return v.tenant.Settings.Email != nil }
 
 func showSignIn(v *visit) error {
 	var own signInPage
 	switch {
-	case v.mails() && v.invitation() != "":
-		own.SignUp = v.link("/sign-up", "invitation", v.invitation())
-	case v.mails():
+	case mails(v) && invitation(v) != "":
+		own.SignUp = v.link("/sign-up", "invitation", invitation(v))
+	case mails(v):
 		own.SignUp = v.link("/sign-up")
 	}
 	var err error
-	if own.Email, err = v.invitedEmail(); err != nil {
+	if own.Email, err = invitedEmail(v); err != nil {
 		return err
 	}
 	if own.Email == "" && v.state.Flow != nil {
@@ -77,15 +77,15 @@ func takeSignIn(v *visit) error {
 		sent.fail("email", v.text.Text("invalid.email"))
 		return v.show(sent, http.StatusBadRequest)
 	}
-	if password, _ := v.ways(); !password {
-		return v.signIn(sent, map[string]string{"strategy": byCode, "email": email})
+	if password, _ := ways(v); !password {
+		return signIn(v, sent, map[string]string{"strategy": byCode, "email": email})
 	}
 	v.state.begin(flow{Email: email}, v.now)
-	return v.redirect("", "/sign-in/password", v.adding()...)
+	return v.redirect("", "/sign-in/password", adding(v)...)
 }
 
 // adding keeps that an account is added to those of the session.
-func (v *visit) adding() []string {
+func adding(v *visit) []string {
 	if v.r.URL.Query().Has("add") {
 		return []string{"add", "1"}
 	}
@@ -105,10 +105,10 @@ func showPassword(v *visit) error {
 		own.Email = v.state.Flow.Email
 	}
 	if own.Email == "" {
-		return v.redirect("", "/sign-in", v.adding()...)
+		return v.redirect("", "/sign-in", adding(v)...)
 	}
-	_, own.Code = v.ways()
-	own.Reset = v.canReset()
+	_, own.Code = ways(v)
+	own.Reset = canReset(v)
 	return v.render("password", v.text.Text("password.title"), own)
 }
 
@@ -116,18 +116,18 @@ func takePassword(v *visit) error {
 	sent := v.form
 	email := sent.trimmed("email")
 	if sent.Action == "code" {
-		return v.signIn(sent, map[string]string{"strategy": byCode, "email": email})
+		return signIn(v, sent, map[string]string{"strategy": byCode, "email": email})
 	}
 	sent.Action = "password"
 	if sent.value("password") == "" {
 		sent.fail("password", v.text.Text("invalid.password"))
 		return v.show(sent, http.StatusBadRequest)
 	}
-	return v.signIn(sent, map[string]string{"strategy": byPassword, "email": email, "password": sent.value("password")})
+	return signIn(v, sent, map[string]string{"strategy": byPassword, "email": email, "password": sent.value("password")})
 }
 
 // signIn asks for a sign-in, and leads on: to where the person wanted to go, or to the code that is waited for.
-func (v *visit) signIn(sent *form, body map[string]string) error {
+func signIn(v *visit, sent *form, body map[string]string) error {
 	known := map[string]bool{}
 	for _, g := range v.api.session.Signins {
 		known[g.Id] = true
@@ -146,7 +146,7 @@ func (v *visit) signIn(sent *form, body map[string]string) error {
 	}
 	newest := attempts[0]
 	v.state.begin(flow{Email: body["email"], Attempt: newest.Id, Sends: 1, SentAt: v.now.Unix()}, v.now)
-	return v.redirect("", "/sign-in/code", append(v.adding(), "attempt", newest.Id)...)
+	return v.redirect("", "/sign-in/code", append(adding(v), "attempt", newest.Id)...)
 }
 
 // signOutPage asks whether to sign out.
@@ -168,7 +168,7 @@ func takeSignOut(v *visit) error {
 		return v.again(sent, err)
 	}
 	v.state.Draft, v.state.Flow, v.state.changed = nil, nil, true
-	if target, ok := v.target(v.r.URL.Query().Get("continue")); ok {
+	if target, ok := target(v, v.r.URL.Query().Get("continue")); ok {
 		v.location(target)
 		return nil
 	}

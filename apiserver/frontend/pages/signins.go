@@ -31,7 +31,7 @@ func showSignIns(v *visit) error {
 		return err
 	}
 	for _, signIn := range list {
-		shown := ownSignIn{signIn, v.browser(signIn.UserAgent)}
+		shown := ownSignIn{signIn, browser(v, signIn.UserAgent)}
 		switch {
 		case signIn.Current:
 			own.Current = append(own.Current, shown)

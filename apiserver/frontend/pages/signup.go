@@ -20,21 +20,21 @@ type signUpPage struct {
 }
 
 func (v *visit) signUpPage() signUpPage {
-	password, code := v.ways()
-	invited := v.invitation() != ""
+	password, code := ways(v)
+	invited := invitation(v) != ""
 	return signUpPage{
-		Open: v.mails(), Password: password, PasswordRequired: !code, MinLength: v.minLength(), Invited: invited,
+		Open: mails(v), Password: password, PasswordRequired: !code, MinLength: minLength(v), Invited: invited,
 		Organization: v.tenant.RequireOrganization(invited) != nil,
 	}
 }
 
 // invitation is the token that a sign-up comes with.
-func (v *visit) invitation() string { return v.r.URL.Query().Get("invitation") }
+func invitation(v *visit) string { return v.r.URL.Query().Get("invitation") }
 
 func showSignUp(v *visit) error {
 	own := v.signUpPage()
 	var err error
-	if own.Email, err = v.invitedEmail(); err != nil {
+	if own.Email, err = invitedEmail(v); err != nil {
 		return err
 	}
 	return v.render("signup", v.text.Text("signup.title", "name", v.name()), own)
@@ -53,7 +53,7 @@ func takeSignUp(v *visit) error {
 		body["password"] = sent.value("password")
 	}
 	if own.Invited {
-		body["invitation_token"] = v.invitation()
+		body["invitation_token"] = invitation(v)
 		delete(body, "organization_name")
 	}
 	if own.Organization && body["organization_name"] == "" {

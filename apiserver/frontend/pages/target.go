@@ -10,7 +10,7 @@ import (
 const maxTarget = 2048
 
 // target returns where to go on to if that is a path of this host or a page of a declared origin; anything else is nowhere.
-func (v *visit) target(asked string) (string, bool) {
+func target(v *visit, asked string) (string, bool) {
 	if asked == "" || len(asked) > maxTarget || strings.ContainsFunc(asked, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f || r > '~' }) {
 		return "", false
 	}

@@ -77,12 +77,12 @@ func (v view) Authorizes() bool { return v.visit.tenant.Authorizes() }
 
 // Passwords reports that one can have a password here.
 func (v view) Passwords() bool {
-	password, _ := v.visit.ways()
+	password, _ := ways(v.visit)
 	return password
 }
 
 // Picture is the address of a picture if pages may show it, else "".
-func (v view) Picture(address string) string { return v.visit.picture(address) }
+func (v view) Picture(address string) string { return picture(v.visit, address) }
 
 // UserID is who the page's forms are for.
 func (v view) UserID() string { return v.visit.user() }

@@ -95,29 +95,29 @@ func (v *visit) prepare() error {
 	if len(v.r.CookiesNamed(site.SessionCookie)) > 1 {
 		// One of them was set by somebody else, and nothing tells which: all are taken away, so that the next sign-in works.
 		site.ClearPlanted(v.Header(), v.tenant.Settings, v.r)
-		v.failure(http.StatusUnauthorized, "two_cookies")
+		failure(v, http.StatusUnauthorized, "two_cookies")
 		return errAnswered
 	}
 	posted := v.r.Method == http.MethodPost
 	var sent *form
 	if posted {
 		var err error
-		if sent, err = v.readForm(); err != nil {
+		if sent, err = readForm(v); err != nil {
 			return err
 		}
 		if !v.ownOrigin() {
-			v.failure(http.StatusForbidden, "origin")
+			failure(v, http.StatusForbidden, "origin")
 			return errAnswered
 		}
 	}
 	if err := v.api.call(http.MethodGet, "/session", nil, &v.who); err != nil {
-		if posted && v.genuine(sent) {
+		if posted && genuine(v, sent) {
 			v.keepDraft(sent, sent.user)
 		}
 		return err
 	}
 	if posted {
-		return v.admit(sent)
+		return admit(v, sent)
 	}
 	if v.page.signedIn && v.who.User == nil {
 		v.toSignIn()
@@ -154,13 +154,13 @@ func (v *visit) refuse(err error) {
 	switch {
 	case errors.Is(err, errAnswered):
 	case !errors.As(err, &refused):
-		v.broken(err)
+		broken(v, err)
 	case refused.Code == "NOT_AUTHENTICATED":
 		v.toSignIn()
 	case refused.Status == http.StatusNotFound:
-		v.failure(http.StatusNotFound, "not_found")
+		failure(v, http.StatusNotFound, "not_found")
 	default:
-		v.failed(refused)
+		failed(v, refused)
 	}
 }
 
@@ -183,7 +183,7 @@ func (v *visit) again(sent *form, err error) error {
 	if refused.Code == codeOtherAccount {
 		return v.askOther(sent)
 	}
-	v.wordFaults(sent, refused)
+	wordFaults(v, sent, refused)
 	return v.show(sent, refused.Status)
 }
 
@@ -219,7 +219,7 @@ func (v *visit) toAndBack(path string) {
 		back += "?" + v.r.URL.RawQuery
 	}
 	query := url.Values{}
-	if safe, ok := v.target(back); ok && v.page.signedIn {
+	if safe, ok := target(v, back); ok && v.page.signedIn {
 		query.Set("continue", safe)
 	}
 	v.redirectTo(path, query)
@@ -236,7 +236,7 @@ func (v *visit) link(path string, pairs ...string) string {
 
 func (v *visit) address(path string, query url.Values) string {
 	asked := v.r.URL.Query()
-	if target, ok := v.target(asked.Get("continue")); ok && !query.Has("continue") {
+	if target, ok := target(v, asked.Get("continue")); ok && !query.Has("continue") {
 		query.Set("continue", target)
 	}
 	if locales := asked.Get("ui_locales"); locales != "" && !query.Has("ui_locales") {
@@ -263,7 +263,7 @@ func (v *visit) redirectTo(path string, query url.Values) {
 
 // onward sends the browser where it wanted to go, else to a page of ours.
 func (v *visit) onward(fallback string) error {
-	if target, ok := v.target(v.r.URL.Query().Get("continue")); ok {
+	if target, ok := target(v, v.r.URL.Query().Get("continue")); ok {
 		v.location(target)
 		return nil
 	}
@@ -283,12 +283,12 @@ func (v *visit) passOn() {
 	refused := answer.refusal()
 	switch {
 	case refused != nil && refused.Code == "NOT_FOUND" && v.r.Method == http.MethodPost && v.r.Pattern != "":
-		v.failure(http.StatusUnsupportedMediaType, "media")
+		failure(v, http.StatusUnsupportedMediaType, "media")
 	case refused != nil && (refused.Code == "NOT_FOUND" || refused.Code == "METHOD_NOT_ALLOWED") && v.r.Pattern == "":
 		if allow := answer.header.Get("Allow"); allow != "" {
 			v.Header().Set("Allow", allow)
 		}
-		v.failed(refused)
+		failed(v, refused)
 	default:
 		answer.copyTo(v)
 	}

@@ -12,7 +12,7 @@ const (
 )
 
 // wait words how long somebody has to wait.
-func (v *visit) wait(seconds int) string {
+func wait(v *visit, seconds int) string {
 	switch {
 	case seconds <= tellSeconds:
 		return v.text.Count("wait.seconds", seconds)
@@ -23,24 +23,24 @@ func (v *visit) wait(seconds int) string {
 }
 
 // word words a refusal by its code, in the catalogue's words where it has any, else in the API's.
-func (v *visit) word(refused *refusal) string {
+func word(v *visit, refused *refusal) string {
 	message := refused.Message
 	if key := "error." + refused.Code; v.text.Has(key) {
-		message = v.text.Text(key, "min", v.minLength())
+		message = v.text.Text(key, "min", minLength(v))
 	}
 	if len(refused.Errors) > 0 && refused.Errors[0].AttemptsRemaining != nil {
 		message += " " + v.text.Count("error.attempts_left", int(*refused.Errors[0].AttemptsRemaining))
 	}
 	if refused.Wait > 0 {
-		message += " " + v.text.Text("error.wait", "wait", v.wait(refused.Wait))
+		message += " " + v.text.Text("error.wait", "wait", wait(v, refused.Wait))
 	}
 	return message
 }
 
 // wordFaults notes in a form why it was refused: at the field where the code or the fault names one, else for the whole form.
-func (v *visit) wordFaults(sent *form, refused *refusal) {
+func wordFaults(v *visit, sent *form, refused *refusal) {
 	if refused.Code != "VALIDATION_ERROR" {
-		message := v.word(refused)
+		message := word(v, refused)
 		for _, field := range fieldsOf[refused.Code] {
 			if _, there := sent.values[field]; there {
 				sent.fail(field, message)
@@ -58,7 +58,7 @@ func (v *visit) wordFaults(sent *form, refused *refusal) {
 		}
 		switch known := v.text.Has("invalid." + member); {
 		case known && sent.fault(member) == "":
-			sent.fail(member, v.text.Text("invalid."+member, "min", v.minLength()))
+			sent.fail(member, v.text.Text("invalid."+member, "min", minLength(v)))
 		case known: // one sentence a field is enough
 		case sent.Message == "":
 			sent.Message = e.Message
@@ -67,7 +67,7 @@ func (v *visit) wordFaults(sent *form, refused *refusal) {
 }
 
 // minLength is the least number of characters of a new password.
-func (v *visit) minLength() string {
+func minLength(v *visit) string {
 	return strconv.Itoa(v.tenant.Settings.EffectiveSignIn().PasswordMinLength)
 }
 

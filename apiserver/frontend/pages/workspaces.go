@@ -10,15 +10,15 @@ import (
 )
 
 // ownWorkspaces lists one's memberships of an organization's workspaces.
-func (v *visit) ownWorkspaces(organization string) (list []enduserapi.WorkspaceMembership, err error) {
+func ownWorkspaces(v *visit, organization string) (list []enduserapi.WorkspaceMembership, err error) {
 	err = v.api.call(http.MethodGet, "/me/workspace-memberships", nil, &list)
 	return slices.DeleteFunc(list, func(m enduserapi.WorkspaceMembership) bool { return m.Organization.Id != organization }), err
 }
 
 // workspaces lists the workspaces of an organization, with what one is there.
-func (v *visit) workspaces(in place) ([]workspaceRow, error) {
+func workspaces(v *visit, in place) ([]workspaceRow, error) {
 	id := in.Membership.Organization.Id
-	own, err := v.ownWorkspaces(id)
+	own, err := ownWorkspaces(v, id)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ type workspaceMember struct {
 }
 
 // workspace finds the workspace of the page's path, and what one may do there.
-func (v *visit) workspace(in place) (enduserapi.Workspace, func(string) bool, error) {
-	rows, err := v.workspaces(in)
+func workspace(v *visit, in place) (enduserapi.Workspace, func(string) bool, error) {
+	rows, err := workspaces(v, in)
 	if err != nil {
 		return enduserapi.Workspace{}, nil, err
 	}
@@ -82,23 +82,23 @@ func showWorkspace(v *visit) error {
 		return nothingThere()
 	}
 	own := workspacePage{place: in}
-	w, may, err := v.workspace(in)
+	w, may, err := workspace(v, in)
 	if err != nil {
 		return err
 	}
 	own.Workspace, own.MayManage = w, may(permissionManageWorkspace)
-	members, more, err := v.members(at("/workspaces/{id}/members", w.Id), v.r.URL.Query().Get("after"))
+	members, more, err := members(v, at("/workspaces/{id}/members", w.Id), v.r.URL.Query().Get("after"))
 	if err != nil {
 		return err
 	}
 	own.More = more
 	if own.MayManage {
-		roles, err := v.roles(in.Membership.Organization.Id, "workspace")
+		roles, err := roles(v, in.Membership.Organization.Id, "workspace")
 		if err != nil {
 			return err
 		}
-		own.Roles = v.choices(roles, "member.no_role", may)
-		if own.Others, err = v.others(in, w.Id); err != nil {
+		own.Roles = choices(v, roles, "member.no_role", may)
+		if own.Others, err = others(v, in, w.Id); err != nil {
 			return err
 		}
 	}
@@ -112,14 +112,14 @@ func showWorkspace(v *visit) error {
 const othersOffered = 1000
 
 // others are members of the organization who are not in a workspace.
-func (v *visit) others(in place, workspace string) ([]option, error) {
+func others(v *visit, in place, workspace string) ([]option, error) {
 	there := map[string]bool{}
-	err := v.eachMember(at("/workspaces/{id}/members", workspace), func(m enduserapi.OrganizationMember) { there[m.User.Id] = true })
+	err := eachMember(v, at("/workspaces/{id}/members", workspace), func(m enduserapi.OrganizationMember) { there[m.User.Id] = true })
 	if err != nil {
 		return nil, err
 	}
 	out := []option{}
-	err = v.eachMember(at("/organizations/{id}/members", in.Membership.Organization.Id), func(m enduserapi.OrganizationMember) {
+	err = eachMember(v, at("/organizations/{id}/members", in.Membership.Organization.Id), func(m enduserapi.OrganizationMember) {
 		if !there[m.User.Id] {
 			out = append(out, option{m.User.Id, strings.TrimSpace(text.Person(m.User.FirstName, m.User.LastName) + " " + m.User.Email)})
 		}
@@ -128,10 +128,10 @@ func (v *visit) others(in place, workspace string) ([]option, error) {
 }
 
 // eachMember visits the members of an organization or a workspace, othersOffered at most.
-func (v *visit) eachMember(operation string, do func(enduserapi.OrganizationMember)) error {
+func eachMember(v *visit, operation string, do func(enduserapi.OrganizationMember)) error {
 	after := ""
 	for range othersOffered / membersListed {
-		list, more, err := v.members(operation, after)
+		list, more, err := members(v, operation, after)
 		if err != nil {
 			return err
 		}
@@ -172,14 +172,14 @@ func takeWorkspace(v *visit) error {
 		notice = "member_removed"
 		err = v.api.call(http.MethodDelete, at(operation+"/members/{id}", id), nil, nil)
 	default:
-		v.failure(http.StatusBadRequest, "bad_form")
+		failure(v, http.StatusBadRequest, "bad_form")
 		return nil
 	}
 	if err != nil {
 		return v.again(sent, err)
 	}
 	if action == "remove" {
-		if _, _, err := v.workspace(in); err != nil {
+		if _, _, err := workspace(v, in); err != nil {
 			back = at("/organizations/{id}", in.Membership.Organization.Slug) // one removed oneself
 		}
 	}

@@ -57,11 +57,11 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 		regexp.MustCompile(`\.Text\("([a-z_.A-Z]+)"[,)]`),
 		regexp.MustCompile(`"(keys\.[a-z]+)"`),
 		regexp.MustCompile(`codePage\("([a-z_.]+)"`),
-		regexp.MustCompile(`choices\([a-z]+, "([a-z_.]+)"`),
+		regexp.MustCompile(`choices\((?:v, )?[a-z]+, "([a-z_.]+)"`),
 	}
 	prefixed := []struct{ pattern, prefix string }{
-		{`\.redirect\("([a-z_]+)"`, "notice."}, {`notify\("([a-z_]+)"`, "notice."}, {`takeCode\("[a-z_]+", "[a-z/-]+", "([a-z_]+)"`, "notice."}, {`notice(?:, back)? :?= "([a-z_]+)"`, "notice."}, {`notice[A-Z][a-z]+: "([a-z_]+)"`, "notice."}, {`\.failure\([a-zA-Z.]+, "([a-z_]+)"`, "failure.#.heading"},
-		{`\bkey :?= "([a-z_]+)"`, "failure.#.heading"}, {`\.failure\([a-zA-Z.]+, "([a-z_]+)"`, "failure.#.message"}, {`\bkey = "([a-z_]+)"`, "failure.#.message"},
+		{`\.redirect\("([a-z_]+)"`, "notice."}, {`notify\("([a-z_]+)"`, "notice."}, {`takeCode\((?:v, )?"[a-z_]+", "[a-z/-]+", "([a-z_]+)"`, "notice."}, {`notice(?:, back)? :?= "([a-z_]+)"`, "notice."}, {`notice[A-Z][a-z]+: "([a-z_]+)"`, "notice."}, {`\bfailure\(\w+, [a-zA-Z.]+, "([a-z_]+)"`, "failure.#.heading"},
+		{`\bkey :?= "([a-z_]+)"`, "failure.#.heading"}, {`\bfailure\(\w+, [a-zA-Z.]+, "([a-z_]+)"`, "failure.#.message"}, {`\bkey = "([a-z_]+)"`, "failure.#.message"},
 	}
 	counted := regexp.MustCompile(`\.Count\("([a-z_.]+)"`)
 	files, err := filepath.Glob("../*.go")
