@@ -104,7 +104,7 @@ func getKey(c *call) (reply, error) {
 	p := c.people()
 	var served openapi.ApiKey
 	err = p.view(func(u *account.Unit) error {
-		k, err := u.FindKey(app.Slug, id)
+		k, err := account.FindKey(u, app.Slug, id)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func createKey(c *call) (reply, error) {
 	var served openapi.ApiKey
 	var secret apikey.Key
 	err = p.change(func(u *account.Unit) error {
-		k, minted, err := u.CreateKey(asked, app.EffectiveKeyPrefix())
+		k, minted, err := account.CreateKey(u, asked, app.EffectiveKeyPrefix())
 		if err != nil {
 			return unboundKey(err)
 		}
@@ -195,7 +195,7 @@ func revokeKey(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return p.changeKey(entry, app, func(u *account.Unit, k people.APIKey) (people.APIKey, error) {
-		revoked, err := u.RevokeKey(&k, ptr.Deref(reason, ""))
+		revoked, err := account.RevokeKey(u, &k, ptr.Deref(reason, ""))
 		if err != nil || !revoked {
 			return k, err
 		}
@@ -211,7 +211,7 @@ func (p *peopleRequest) changeKey(entry *snapshot.Entry, app *snapshot.App, do f
 	}
 	var served openapi.ApiKey
 	err := p.change(func(u *account.Unit) error {
-		k, err := u.LockKey(app.Slug, id)
+		k, err := account.LockKey(u, app.Slug, id)
 		if err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func rotateKey(c *call) (reply, error) {
 		if err := c.mayGrant(k.Permissions, app.Ceiling); err != nil && k.Owner == 0 {
 			return k, err // a key that acts for a person manages nothing
 		}
-		next, minted, err := u.RotateKey(k, app.EffectiveKeyPrefix(), overlap)
+		next, minted, err := account.RotateKey(u, k, app.EffectiveKeyPrefix(), overlap)
 		if err != nil {
 			return k, err
 		}

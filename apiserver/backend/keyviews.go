@@ -19,7 +19,7 @@ import (
 
 // keyView is the served form of a key of the store.
 func (p *peopleRequest) keyView(u *account.Unit, k people.APIKey) (openapi.ApiKey, error) {
-	organization, workspace, err := u.KeyRoles(k)
+	organization, workspace, err := account.KeyRoles(u, k)
 	if err != nil {
 		return openapi.ApiKey{}, err
 	}

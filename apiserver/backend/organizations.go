@@ -33,7 +33,7 @@ func createOrganization(c *call) (reply, error) {
 	}
 	var served openapi.CreatedOrganization
 	err = p.change(func(u *account.Unit) error {
-		created, err := u.CreateOrganization(owner, name, description)
+		created, err := account.CreateOrganization(u, owner, name, description)
 		if errors.Is(err, account.ErrUserUnknown) {
 			return unknownUser("/owner_id")
 		}
@@ -88,7 +88,7 @@ func addOrganizationMember(c *call) (reply, error) {
 		if err != nil {
 			return err
 		}
-		member, err := u.Join(organization, user, role)
+		member, err := account.Join(u, organization, user, role)
 		if err != nil {
 			return err
 		}

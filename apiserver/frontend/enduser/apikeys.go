@@ -66,7 +66,7 @@ func addAPIKey(c *call) (reply, error) {
 		}
 		asked := wanted.APIKey
 		asked.Owner = user.ID
-		k, secret, err := u.CreateKey(asked, wanted.app.EffectiveKeyPrefix())
+		k, secret, err := account.CreateKey(u.Unit, asked, wanted.app.EffectiveKeyPrefix())
 		if err != nil {
 			return reply{}, err
 		}

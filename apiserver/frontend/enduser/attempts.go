@@ -160,7 +160,7 @@ func prepareAttempt(c *call) (reply, error) {
 		if err := u.beginAttempt(c.presented, a.User); err != nil {
 			return reply{}, err
 		}
-		e, err := u.AddressForCode(a.Email)
+		e, err := account.AddressForCode(u.Unit, a.Email)
 		if a.Kind == people.AttemptReauthenticate || a.Method == people.MethodPassword && a.Kind == people.AttemptSignIn {
 			e, _, err = u.Email(people.FoldEmail(a.Email)) // who is signed in, or whose password was right
 		}

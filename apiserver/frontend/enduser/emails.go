@@ -45,7 +45,7 @@ func addEmail(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		e, err := u.AddEmail(user.ID, address)
+		e, err := account.AddEmail(u.Unit, user.ID, address)
 		return reply{data: viewEmail(e)}, err
 	})
 }
@@ -53,7 +53,7 @@ func addEmail(c *call) (reply, error) {
 // emailTarget is what an address's code proves. Whoever added the address may be a stranger to whom it belongs: the limits are judged by the
 // account that it opens, as those of a sign-in are.
 func (u *unit) emailTarget(e people.Email) (verification.Target, error) {
-	opens, err := u.AddressForCode(e.Address)
+	opens, err := account.AddressForCode(u.Unit, e.Address)
 	return verification.Target{
 		Purpose: people.PurposeVerifyEmail, Channel: people.ChannelMail, Subject: e.ID, Session: u.session.ID, Account: opens.User, Recipient: people.FoldEmail(e.Address),
 	}, err
@@ -61,7 +61,7 @@ func (u *unit) emailTarget(e people.Email) (verification.Target, error) {
 
 // unprovenEmail returns an address of the user that waits for its proof.
 func (u *unit) unprovenEmail(id int64) (people.Email, error) {
-	e, err := u.OwnEmail(u.signedIn().User, id)
+	e, err := account.OwnEmail(u.Unit, u.signedIn().User, id)
 	if err == nil && !e.VerifiedAt.IsZero() {
 		err = account.ErrEmailVerified
 	}
@@ -85,7 +85,7 @@ func prepareEmail(c *call) (reply, error) {
 		if err := c.requireEmail(); err != nil {
 			return reply{}, err
 		}
-		if err := u.CountOwnCode(e.User); err != nil {
+		if err := account.CountOwnCode(u.Unit, e.User); err != nil {
 			return reply{}, err
 		}
 		target, err := u.emailTarget(e)
@@ -127,7 +127,7 @@ func verifyEmail(c *call) (reply, error) {
 			if err != nil {
 				return reply{}, err
 			}
-			switch e, err = u.AcceptEmail(e); {
+			switch e, err = account.AcceptEmail(u.Unit, e); {
 			case errors.Is(err, account.ErrEmailTaken):
 				return reply{}, account.Refuse(errEmailTaken)
 			case err != nil:
@@ -144,16 +144,16 @@ func makeEmailPrimary(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return changeEmail(c, func(u *unit, e people.Email) (people.Email, error) {
-		if err := u.CountOwnChange(e.User, account.OwnPromoted); err != nil {
+		if err := account.CountOwnChange(u.Unit, e.User, account.OwnPromoted); err != nil {
 			return e, err
 		}
-		return u.PromoteEmail(e)
+		return account.PromoteEmail(u.Unit, e)
 	})
 }
 
 // removeEmail removes an address other than the primary one.
 func removeEmail(c *call) (reply, error) {
-	return changeEmail(c, func(u *unit, e people.Email) (people.Email, error) { return e, u.RemoveEmail(e) })
+	return changeEmail(c, func(u *unit, e people.Email) (people.Email, error) { return e, account.RemoveEmail(u.Unit, e) })
 }
 
 func changeEmail(c *call, change func(*unit, people.Email) (people.Email, error)) (reply, error) {
@@ -165,7 +165,7 @@ func changeEmail(c *call, change func(*unit, people.Email) (people.Email, error)
 		if _, err := u.lockOwnUser(); err != nil {
 			return reply{}, err
 		}
-		e, err := u.OwnEmail(u.signedIn().User, id)
+		e, err := account.OwnEmail(u.Unit, u.signedIn().User, id)
 		if err != nil {
 			return reply{}, err
 		}

@@ -35,7 +35,7 @@ func invite(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		i, err := u.Invite(member, email, role)
+		i, err := account.Invite(u.Unit, member, email, role)
 		return reply{data: viewInvitation(i)}, err
 	})
 }
@@ -44,7 +44,7 @@ func invite(c *call) (reply, error) {
 func listInvitations(c *call) (reply, error) {
 	out := []enduserapi.OpenInvitation{}
 	return inOrganization(c, func(u *account.Unit, member people.Member) (any, error) {
-		open, err := u.ListInvitations(member)
+		open, err := account.ListInvitations(u, member)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func listInvitations(c *call) (reply, error) {
 		for _, i := range open {
 			by, read := inviters[i.InvitedBy]
 			if !read {
-				if by, err = u.Inviter(i); err != nil {
+				if by, err = account.Inviter(u, i); err != nil {
 					return nil, err
 				}
 				inviters[i.InvitedBy] = by
@@ -73,7 +73,7 @@ func viewOpenInvitation(i people.Invitation, by people.Account) enduserapi.OpenI
 // revokeInvitation ends an invitation that was not accepted yet.
 func revokeInvitation(c *call) (reply, error) {
 	return changeInvitation(c, func(u *unit, member people.Member, id int64) (people.Invitation, error) {
-		return u.RevokeInvitationOf(member, id)
+		return account.RevokeInvitationOf(u.Unit, member, id)
 	})
 }
 
@@ -86,7 +86,7 @@ func resendInvitation(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return changeInvitation(c, func(u *unit, member people.Member, id int64) (people.Invitation, error) {
-		return u.ResendInvitation(member, id)
+		return account.ResendInvitation(u.Unit, member, id)
 	})
 }
 
@@ -113,11 +113,11 @@ func lookUpInvitation(c *call) (reply, error) {
 	}
 	var out enduserapi.InvitationLookup
 	err = c.view(func(u *account.Unit) error {
-		i, o, err := u.LookUpInvitation(token)
+		i, o, err := account.LookUpInvitation(u, token)
 		if err != nil {
 			return err
 		}
-		by, err := u.Inviter(i)
+		by, err := account.Inviter(u, i)
 		out = enduserapi.InvitationLookup{
 			Organization: enduserapi.InvitingOrganization{Name: o.Name, ImageUrl: o.ImageURL},
 			Inviter:      enduserapi.Inviter{FirstName: by.FirstName, LastName: by.LastName, Email: by.Email}, Email: i.Email, ExpiresAt: i.ExpiresAt,
@@ -145,22 +145,22 @@ func acceptInvitation(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		addresses, err := u.ProvenAddresses(user.ID)
+		addresses, err := account.ProvenAddresses(u.Unit, user.ID)
 		if err != nil {
 			return reply{}, err
 		}
-		i, err := u.OpenInvitation(token, addresses...)
+		i, err := account.OpenInvitation(u.Unit, token, addresses...)
 		if err != nil {
 			return reply{}, err
 		}
-		accepted, err := u.Accept(i, user.ID)
+		accepted, err := account.Accept(u.Unit, i, user.ID)
 		if err != nil {
 			return reply{}, err
 		}
 		if !accepted {
 			return reply{}, account.ErrInvalidInvitation
 		}
-		member, err := u.RequireMember(i.Organization, user.ID)
+		member, err := account.RequireMember(u.Unit, i.Organization, user.ID)
 		return reply{data: enduserapi.AcceptedInvitation{Membership: viewMember(u.Tenant, member)}}, err
 	})
 }

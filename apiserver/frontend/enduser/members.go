@@ -89,14 +89,14 @@ func changeMember(c *call) (reply, error) {
 	}
 	c.fresh = change.Owner != nil
 	return changeMembership(c, func(u *unit, by people.Member, id int64) (people.Member, error) {
-		return u.ChangeMember(by, id, change)
+		return account.ChangeMember(u.Unit, by, id, change)
 	})
 }
 
 // removeMember ends somebody's membership; an owner's only by fresh proof.
 func removeMember(c *call) (reply, error) {
 	return changeMembership(c, func(u *unit, by people.Member, id int64) (people.Member, error) {
-		m, err := u.RemoveMember(by, id)
+		m, err := account.RemoveMember(u.Unit, by, id)
 		if err == nil && m.Owner {
 			err = u.requireFresh()
 		}

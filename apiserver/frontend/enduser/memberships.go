@@ -54,7 +54,7 @@ func leaveOrganization(c *call) (reply, error) {
 	}
 	return transact(c, func(u *unit) (reply, error) {
 		g := u.signedIn()
-		m, err := u.Leave(g.User, id)
+		m, err := account.Leave(u.Unit, g.User, id)
 		if errors.Is(err, account.ErrNotMember) {
 			return reply{}, errMembershipUnknown
 		}

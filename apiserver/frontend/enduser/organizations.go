@@ -127,7 +127,7 @@ func createOrganization(c *call) (reply, error) {
 	}
 	return transact(c, func(u *unit) (reply, error) {
 		g := u.signedIn()
-		created, err := u.CreateOwnOrganization(g.User, name, description)
+		created, err := account.CreateOwnOrganization(u.Unit, g.User, name, description)
 		if err != nil {
 			return reply{}, err
 		}
@@ -157,7 +157,7 @@ func organizationID(c *call) (int64, error) {
 
 // memberOf returns a user's membership. Unknown and foreign organizations are one answer.
 func memberOf(u *account.Unit, organization, user int64) (people.Member, error) {
-	member, err := u.RequireMember(organization, user)
+	member, err := account.RequireMember(u, organization, user)
 	if errors.Is(err, account.ErrNotMember) {
 		err = errOrganizationUnknown
 	}
@@ -252,7 +252,7 @@ func deleteOrganization(c *call) (reply, error) {
 		if confirmation != member.Organization.Slug {
 			return nil, errConfirmation
 		}
-		if err := u.RemoveOrganization(member); err != nil {
+		if err := account.RemoveOrganization(u.Unit, member); err != nil {
 			return nil, err
 		}
 		g := u.signedIn()

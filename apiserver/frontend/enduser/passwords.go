@@ -37,7 +37,7 @@ func forgotPassword(c *call) (reply, error) {
 		return reply{}, err
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {
-		e, err := u.AddressForCode(email)
+		e, err := account.AddressForCode(u.Unit, email)
 		if err != nil {
 			return reply{}, err
 		}
@@ -130,7 +130,7 @@ func (u *unit) reset(id int64, encoded string, ends resetEnds) (reply, error) {
 		return reply{}, err
 	}
 	u.Actor = "user:" + format(a.User)
-	suspect, err := u.Suspect(a.User)
+	suspect, err := account.Suspect(u.Unit, a.User)
 	if err != nil {
 		return reply{}, err
 	}
@@ -147,14 +147,14 @@ func (u *unit) reset(id int64, encoded string, ends resetEnds) (reply, error) {
 	if first, err := u.CompleteAttempt(id); err != nil || !first {
 		return reply{}, errors.Join(err, errInvalidAttempt)
 	}
-	if err := u.ProveEmail(a); err != nil {
+	if err := account.ProveEmail(u.Unit, a); err != nil {
 		return reply{}, err
 	}
 	if err := u.SetPassword(user.ID, encoded, "user.password_reset", "The password of your account was reset by a code sent to "+a.Email+"."); err != nil {
 		return reply{}, err
 	}
 	if ends.access {
-		if err := u.EndAccess(user.ID, suspect); err != nil {
+		if err := account.EndAccess(u.Unit, user.ID, suspect); err != nil {
 			return reply{}, err
 		}
 	}

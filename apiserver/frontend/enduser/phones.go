@@ -39,7 +39,7 @@ func (u *unit) lockOwnUser() (people.User, error) {
 func (u *unit) lockOwnChange(kind account.OwnChange) (people.User, error) {
 	user, err := u.lockOwnUser()
 	if err == nil {
-		err = u.CountOwnChange(user.ID, kind)
+		err = account.CountOwnChange(u.Unit, user.ID, kind)
 	}
 	return user, err
 }

@@ -14,7 +14,7 @@ const methodReauthentication = "reauthentication"
 
 // requireFresh refuses what changes a way in where whoever is signed in proved it too long ago (ASVS 7.5.1).
 func (u *unit) requireFresh() error {
-	if !u.Fresh(u.signedIn()) {
+	if !account.Fresh(u.Unit, u.signedIn()) {
 		return errNotFresh
 	}
 	return nil

@@ -67,7 +67,7 @@ func signInByCode(c *call, email string) (reply, error) {
 		return reply{}, err
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {
-		e, err := u.AddressForCode(email)
+		e, err := account.AddressForCode(u.Unit, email)
 		if err != nil {
 			return reply{}, err
 		}
@@ -219,5 +219,5 @@ func (u *unit) signInByProof(a people.Attempt) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	return reply{}, u.ProveEmail(a)
+	return reply{}, account.ProveEmail(u.Unit, a)
 }

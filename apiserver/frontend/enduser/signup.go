@@ -76,13 +76,13 @@ func signUp(c *call) (reply, error) {
 	out, err := transact(c, func(u *unit) (reply, error) {
 		begun := a
 		if q.invitation != "" {
-			invitation, err := u.OpenInvitation(q.invitation, q.email)
+			invitation, err := account.OpenInvitation(u.Unit, q.invitation, q.email)
 			if err != nil {
 				return reply{}, err
 			}
 			begun.Invitation = invitation.ID
 		}
-		e, err := u.AddressForCode(q.email) // one that opens no account is free for who proves it
+		e, err := account.AddressForCode(u.Unit, q.email) // one that opens no account is free for who proves it
 		if err != nil {
 			return reply{}, err
 		}
@@ -110,12 +110,12 @@ func hashClient(c *call) password.Client {
 func precheck(c *call, q signUpRequest) error {
 	return c.view(func(u *account.Unit) error {
 		if q.invitation != "" {
-			if _, err := u.OpenInvitation(q.invitation, q.email); err != nil {
+			if _, err := account.OpenInvitation(u, q.invitation, q.email); err != nil {
 				return err
 			}
 		}
 		folded := people.FoldEmail(q.email)
-		owner, err := u.AddressForCode(folded)
+		owner, err := account.AddressForCode(u, folded)
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (u *unit) completeSignUp(a people.Attempt) error {
 		return err
 	}
 	if u.B2B.Enabled && a.OrganizationName != "" {
-		created, err := u.CreateOwnOrganization(user.ID, a.OrganizationName, "")
+		created, err := account.CreateOwnOrganization(u.Unit, user.ID, a.OrganizationName, "")
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (u *unit) joinByInvitation(a people.Attempt, user int64) error {
 	}
 	accepted := false
 	if found && u.B2B.Enabled {
-		if accepted, err = u.Accept(invitation, user); err != nil {
+		if accepted, err = account.Accept(u.Unit, invitation, user); err != nil {
 			return err
 		}
 	}

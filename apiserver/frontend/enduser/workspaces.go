@@ -30,7 +30,7 @@ func createWorkspace(c *call) (reply, error) {
 	}
 	return transact(c, func(u *unit) (reply, error) {
 		user := u.signedIn().User
-		member, err := u.RequireMember(organization, user)
+		member, err := account.RequireMember(u.Unit, organization, user)
 		if err != nil {
 			return reply{}, err
 		}
@@ -40,7 +40,7 @@ func createWorkspace(c *call) (reply, error) {
 		if err := u.RequirePermission(member, account.PermissionCreateWorkspace); err != nil {
 			return reply{}, err
 		}
-		created, err := u.CreateWorkspace(organization, user, name)
+		created, err := account.CreateWorkspace(u.Unit, organization, user, name)
 		if err != nil {
 			return reply{}, err
 		}
@@ -67,7 +67,7 @@ func changeWorkspace(c *call, change func(*unit, account.WorkspaceAccess) (any, 
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		access, err := u.ReachWorkspace(id, u.signedIn().User)
+		access, err := account.ReachWorkspace(u.Unit, id, u.signedIn().User)
 		if err != nil {
 			return reply{}, err
 		}
@@ -113,7 +113,7 @@ func listWorkspaceMembers(c *call) (reply, error) {
 	}
 	out := []enduserapi.WorkspaceMember{}
 	err = c.view(func(u *account.Unit) error {
-		access, err := u.ReachWorkspace(id, c.signedIn().User)
+		access, err := account.ReachWorkspace(u, id, c.signedIn().User)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func addWorkspaceMember(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return changeWorkspace(c, func(u *unit, access account.WorkspaceAccess) (any, error) {
-		m, err := u.AddToWorkspace(access, user, role)
+		m, err := account.AddToWorkspace(u.Unit, access, user, role)
 		if errors.Is(err, account.ErrNotMember) {
 			return nil, apierror.Bad("VALIDATION_ERROR", "user_id is the id of no member of the organization: invite them into it first")
 		}
@@ -181,7 +181,7 @@ func changeWorkspaceMember(c *call) (reply, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := u.ChangeWorkspaceMember(access, id, role)
+		m, err := account.ChangeWorkspaceMember(u.Unit, access, id, role)
 		return workspaceMemberView(u, m, err)
 	})
 }
@@ -193,7 +193,7 @@ func removeWorkspaceMember(c *call) (reply, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := u.RemoveFromWorkspace(access, id)
+		m, err := account.RemoveFromWorkspace(u.Unit, access, id)
 		return workspaceMemberView(u, m, err)
 	})
 }

@@ -12,13 +12,13 @@ const ScopeOffline = "offline_access"
 
 // Fresh reports whether whoever is signed in proved it within the deployment's bound: a copy of an old cookie makes nothing that outlives the
 // session.
-func (u *Unit) Fresh(g *people.SignIn) bool {
+func Fresh(u *Unit, g *people.SignIn) bool {
 	return g != nil && u.Now.Sub(g.ProvenAt()) < u.Settings.EffectiveSession().ReauthenticateWithin()
 }
 
 // Suspect returns since when access of a user may have been given by whoever copied a session: since the last proof in the session that was
 // proven longest ago. Without a session it is now.
-func (u *Unit) Suspect(user int64) (time.Time, error) {
+func Suspect(u *Unit, user int64) (time.Time, error) {
 	since := u.Now
 	signIns, err := u.SignInsOf(user)
 	for _, g := range signIns {
@@ -31,8 +31,8 @@ func (u *Unit) Suspect(user int64) (time.Time, error) {
 
 // EndAccess ends what acts for a user without a session: all their API keys, and what apps were granted for offline use since a time. The user
 // is locked.
-func (u *Unit) EndAccess(user int64, since time.Time) error {
-	if err := u.revokeKeysOf(user, u.Actor, "password_reset"); err != nil {
+func EndAccess(u *Unit, user int64, since time.Time) error {
+	if err := revokeKeysOf(u, user, u.Actor, "password_reset"); err != nil {
 		return err
 	}
 	if _, err := u.EndOfflineFamilies(user, since); err != nil {

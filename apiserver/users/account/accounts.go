@@ -15,7 +15,7 @@ type NewAccount struct {
 
 // CreateAccount creates an account whose email was proven, and counts a sign-up. ErrEmailTaken: there is one.
 func (u *Unit) CreateAccount(from NewAccount) (people.User, error) {
-	if err := u.freeAddress(people.FoldEmail(from.Email), 0); err != nil {
+	if err := freeAddress(u, people.FoldEmail(from.Email), 0); err != nil {
 		return people.User{}, err
 	}
 	id, err := u.NewID()

@@ -19,7 +19,7 @@ const (
 )
 
 // OwnEmail returns an address of a user by its id. ErrEmailUnknown: there is none, or it is somebody else's.
-func (u *Unit) OwnEmail(user, id int64) (people.Email, error) {
+func OwnEmail(u *Unit, user, id int64) (people.Email, error) {
 	emails, err := u.EmailsOf(user)
 	if err != nil {
 		return people.Email{}, err
@@ -33,7 +33,7 @@ func (u *Unit) OwnEmail(user, id int64) (people.Email, error) {
 
 // AddEmail adds an address that nobody proved to a user, who is locked. Nobody learns whether another user has it. ErrOwnEmail,
 // ErrTooManyEmails.
-func (u *Unit) AddEmail(user int64, address string) (people.Email, error) {
+func AddEmail(u *Unit, user int64, address string) (people.Email, error) {
 	emails, err := u.EmailsOf(user)
 	if err != nil {
 		return people.Email{}, err
@@ -57,7 +57,7 @@ func (u *Unit) AddEmail(user int64, address string) (people.Email, error) {
 }
 
 // CountOwnCode counts a code that is to prove an address of a user. A WaitError with ErrTooManyCodes: there were too many today.
-func (u *Unit) CountOwnCode(user int64) error {
+func CountOwnCode(u *Unit, user int64) error {
 	n, err := u.Count(scopeOwnCodes, object("user", user), u.Now, u.Now.Add(24*time.Hour))
 	if err == nil && n.Count > ownCodesPerDay {
 		err = &WaitError{Reason: ErrTooManyCodes, Wait: n.Ends.Sub(u.Now)}
@@ -77,7 +77,7 @@ const (
 )
 
 // CountOwnChange counts a change that a user makes to their account. A WaitError with ErrTooManyChanges: there were too many of its kind today.
-func (u *Unit) CountOwnChange(user int64, kind OwnChange) error {
+func CountOwnChange(u *Unit, user int64, kind OwnChange) error {
 	n, err := u.Count(scopeOwnChanges+string(kind), object("user", user), u.Now, u.Now.Add(24*time.Hour))
 	if err == nil && n.Count > ownChangesPerDay {
 		err = &WaitError{Reason: ErrTooManyChanges, Wait: n.Ends.Sub(u.Now)}
@@ -87,8 +87,8 @@ func (u *Unit) CountOwnChange(user int64, kind OwnChange) error {
 
 // AcceptEmail marks an address as proven by its user, who is locked: it leaves every account where it stood unproven. ErrEmailTaken: it
 // is another account's.
-func (u *Unit) AcceptEmail(e people.Email) (people.Email, error) {
-	if err := u.freeAddress(people.FoldEmail(e.Address), e.User); err != nil {
+func AcceptEmail(u *Unit, e people.Email) (people.Email, error) {
+	if err := freeAddress(u, people.FoldEmail(e.Address), e.User); err != nil {
 		return e, err
 	}
 	if err := u.VerifyEmail(e.ID, u.Now); err != nil {
@@ -110,7 +110,7 @@ func addressAdded(address string) string {
 }
 
 // PromoteEmail makes a verified address a user's primary one.
-func (u *Unit) PromoteEmail(e people.Email) (people.Email, error) {
+func PromoteEmail(u *Unit, e people.Email) (people.Email, error) {
 	if !isVerified(e) {
 		return e, ErrEmailUnverified
 	}
@@ -128,7 +128,7 @@ func (u *Unit) PromoteEmail(e people.Email) (people.Email, error) {
 }
 
 // RemoveEmail takes an address off an account, which keeps its primary one. ErrEmailPrimary.
-func (u *Unit) RemoveEmail(e people.Email) error {
+func RemoveEmail(u *Unit, e people.Email) error {
 	if e.Primary {
 		return ErrEmailPrimary
 	}

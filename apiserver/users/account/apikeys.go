@@ -22,15 +22,15 @@ var (
 
 // CreateKey makes an API key as the request asks for it, with a secret of its own, which is nowhere else. A key that is bound to a membership
 // needs that membership.
-func (u *Unit) CreateKey(asked people.APIKey, prefix string) (people.APIKey, apikey.Key, error) {
-	if err := u.BindKey(&asked); err != nil {
+func CreateKey(u *Unit, asked people.APIKey, prefix string) (people.APIKey, apikey.Key, error) {
+	if err := BindKey(u, &asked); err != nil {
 		return people.APIKey{}, apikey.Key{}, err
 	}
-	return u.insertKey(asked, prefix)
+	return insertKey(u, asked, prefix)
 }
 
 // BindKey finds what a key is bound to, so that none of it ends unseen before the key is there.
-func (u *Unit) BindKey(k *people.APIKey) error {
+func BindKey(u *Unit, k *people.APIKey) error {
 	if k.Owner == 0 {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (u *Unit) BindKey(k *people.APIKey) error {
 	return err
 }
 
-func (u *Unit) insertKey(k people.APIKey, prefix string) (people.APIKey, apikey.Key, error) {
+func insertKey(u *Unit, k people.APIKey, prefix string) (people.APIKey, apikey.Key, error) {
 	secret, err := apikey.Mint(u.Random, prefix)
 	if err != nil {
 		return people.APIKey{}, apikey.Key{}, err
@@ -81,7 +81,7 @@ func (u *Unit) insertKey(k people.APIKey, prefix string) (people.APIKey, apikey.
 }
 
 // FindKey returns the key of an app that has a public id or a row id, or ErrKeyUnknown.
-func (u *Unit) FindKey(app, id string) (people.APIKey, error) {
+func FindKey(u *Unit, app, id string) (people.APIKey, error) {
 	k, found, err := people.FindAPIKey(u, id)
 	if err == nil && (!found || k.App != app) {
 		err = ErrKeyUnknown
@@ -90,8 +90,8 @@ func (u *Unit) FindKey(app, id string) (people.APIKey, error) {
 }
 
 // LockKey is FindKey for a change: no other transaction changes the key until this one ends.
-func (u *Unit) LockKey(app, id string) (people.APIKey, error) {
-	k, err := u.FindKey(app, id)
+func LockKey(u *Unit, app, id string) (people.APIKey, error) {
+	k, err := FindKey(u, app, id)
 	if err != nil {
 		return k, err
 	}
@@ -103,13 +103,13 @@ func (u *Unit) LockKey(app, id string) (people.APIKey, error) {
 }
 
 // RotateKey makes a key that may do the same in the place of one, which ends after an overlap.
-func (u *Unit) RotateKey(old people.APIKey, prefix string, overlap time.Duration) (people.APIKey, apikey.Key, error) {
+func RotateKey(u *Unit, old people.APIKey, prefix string, overlap time.Duration) (people.APIKey, apikey.Key, error) {
 	if !old.Active(u.Now) || !old.RetiresAt.IsZero() {
 		return people.APIKey{}, apikey.Key{}, ErrKeyEnded
 	}
 	next := old
 	next.RotatedFrom, next.LastUsedAt = old.ID, time.Time{}
-	next, secret, err := u.insertKey(next, prefix)
+	next, secret, err := insertKey(u, next, prefix)
 	if err != nil {
 		return people.APIKey{}, apikey.Key{}, err
 	}
@@ -123,7 +123,7 @@ func (u *Unit) RotateKey(old people.APIKey, prefix string, overlap time.Duration
 }
 
 // RevokeKey ends a key for good. It reports whether this call did.
-func (u *Unit) RevokeKey(k *people.APIKey, reason string) (bool, error) {
+func RevokeKey(u *Unit, k *people.APIKey, reason string) (bool, error) {
 	if !k.RevokedAt.IsZero() {
 		return false, nil
 	}
@@ -132,7 +132,7 @@ func (u *Unit) RevokeKey(k *people.APIKey, reason string) (bool, error) {
 }
 
 // KeyRoles are what the owner's roles in a key's organization and workspace grant now, empty for what the key is not bound to.
-func (u *Unit) KeyRoles(k people.APIKey) (organization, workspace []string, err error) {
+func KeyRoles(u *Unit, k people.APIKey) (organization, workspace []string, err error) {
 	organization, workspace = []string{}, []string{}
 	if k.Organization != 0 {
 		m, found, err := u.Member(k.Organization, k.Owner)

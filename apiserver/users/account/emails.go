@@ -8,7 +8,7 @@ import (
 
 // freeAddress makes room for an address that the owner of an account proved, 0: an account that is about to be made. It leaves every other
 // account where nobody proved it. ErrEmailTaken: the address is that of another account, which it opens.
-func (u *Unit) freeAddress(folded string, owner int64) error {
+func freeAddress(u *Unit, folded string, owner int64) error {
 	before, err := u.EmailsAt(folded)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (u *Unit) freeAddress(folded string, owner int64) error {
 		if e.User == owner {
 			continue
 		}
-		if err := u.giveWay(e); err != nil {
+		if err := giveWay(u, e); err != nil {
 			return err
 		}
 	}
@@ -35,7 +35,7 @@ func (u *Unit) freeAddress(folded string, owner int64) error {
 }
 
 // giveWay takes an address that nobody proved off an account that has a proven one. ErrEmailTaken: it is proven, or all the account has.
-func (u *Unit) giveWay(e people.Email) error {
+func giveWay(u *Unit, e people.Email) error {
 	rest, err := u.EmailsOf(e.User)
 	if err != nil {
 		return err
@@ -46,11 +46,11 @@ func (u *Unit) giveWay(e people.Email) error {
 	if err := u.DeleteUnproven([]int64{e.ID}); err != nil {
 		return err
 	}
-	return u.PrimaryAmongRest(e.User)
+	return PrimaryAmongRest(u, e.User)
 }
 
 // ProvenAddresses returns the verified emails of a user.
-func (u *Unit) ProvenAddresses(user int64) ([]string, error) {
+func ProvenAddresses(u *Unit, user int64) ([]string, error) {
 	emails, err := u.EmailsOf(user)
 	var addresses []string
 	for _, e := range emails {
@@ -63,7 +63,7 @@ func (u *Unit) ProvenAddresses(user int64) ([]string, error) {
 
 // AddressForCode returns the email whose account a code that is sent there may sign in, without a password; none where the address is
 // unknown. It is none either where the address is not verified and the account has one that is: whoever reads it may be somebody else.
-func (u *Unit) AddressForCode(email string) (people.Email, error) {
+func AddressForCode(u *Unit, email string) (people.Email, error) {
 	e, _, err := u.Email(people.FoldEmail(email))
 	if err != nil {
 		return people.Email{}, err
@@ -80,7 +80,7 @@ func isVerified(e people.Email) bool { return !e.VerifiedAt.IsZero() }
 // ProveEmail notes that the code of a sign-in proved its address, where that was not verified before. The user is locked by then. Where
 // the code alone proved it, what may be another's is dropped: who typed the address there may be somebody else. Where a password was
 // compared first, it must be the account's still. ErrInvalidCredentials: the address, or what was compared, is no longer the account's.
-func (u *Unit) ProveEmail(a people.Attempt) error {
+func ProveEmail(u *Unit, a people.Attempt) error {
 	byPassword := a.Method == people.MethodPassword
 	if byPassword {
 		if err := u.ConfirmPassword(PasswordTry{User: people.User{ID: a.User}, Encoded: a.PasswordHash}); err != nil {
@@ -104,11 +104,11 @@ func (u *Unit) ProveEmail(a people.Attempt) error {
 	case !first:
 		return ErrInvalidCredentials // another address was proven meanwhile
 	default:
-		if err := u.dropUnproven(e, others); err != nil {
+		if err := dropUnproven(u, e, others); err != nil {
 			return err
 		}
 	}
-	if err := u.freeAddress(people.FoldEmail(e.Address), e.User); err != nil {
+	if err := freeAddress(u, people.FoldEmail(e.Address), e.User); err != nil {
 		return err
 	}
 	if err := u.VerifyEmail(e.ID, u.Now); err != nil {
@@ -126,7 +126,7 @@ func (u *Unit) ProveEmail(a people.Attempt) error {
 }
 
 // PrimaryAmongRest gives a user who lost an address a primary one, where that was it and there are others, and tells auditors of the loss.
-func (u *Unit) PrimaryAmongRest(user int64) error {
+func PrimaryAmongRest(u *Unit, user int64) error {
 	rest, err := u.EmailsOf(user)
 	if err != nil {
 		return err

@@ -23,17 +23,17 @@ const (
 
 // Invite records an invitation into a member's organization and posts its mail; the token is in that mail alone. The role must be
 // one the inviter could have granted. Role 0 is none.
-func (u *Unit) Invite(inviter people.Member, email string, role int64) (people.Invitation, error) {
+func Invite(u *Unit, inviter people.Member, email string, role int64) (people.Invitation, error) {
 	if err := u.RequirePermission(inviter, PermissionInvite); err != nil {
 		return people.Invitation{}, err
 	}
 	if role != 0 && !u.HasRole(v1alpha1.RoleLevelOrganization, role) {
 		return people.Invitation{}, ErrRoleUnknown
 	}
-	if err := u.mayGrant(inviter, role); err != nil {
+	if err := mayGrant(u, inviter, role); err != nil {
 		return people.Invitation{}, err
 	}
-	if err := u.withinInvitationLimits(inviter.User, email); err != nil {
+	if err := withinInvitationLimits(u, inviter.User, email); err != nil {
 		return people.Invitation{}, err
 	}
 	user, _, err := u.User(inviter.User)
@@ -63,7 +63,7 @@ func (u *Unit) Invite(inviter people.Member, email string, role int64) (people.I
 }
 
 // withinInvitationLimits holds invitations to their bounds a day. The locks make those who invite at once count each other.
-func (u *Unit) withinInvitationLimits(inviter int64, email string) error {
+func withinInvitationLimits(u *Unit, inviter int64, email string) error {
 	folded := people.FoldEmail(email)
 	if err := u.Lock(object("inviter", inviter)); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (u *Unit) withinInvitationLimits(inviter int64, email string) error {
 }
 
 // mayGrant returns a PermissionError for a role with permissions that the inviter does not have.
-func (u *Unit) mayGrant(inviter people.Member, role int64) error {
+func mayGrant(u *Unit, inviter people.Member, role int64) error {
 	granted := u.RoleOf(v1alpha1.RoleLevelOrganization, false, role)
 	if granted == nil {
 		return nil
@@ -96,7 +96,7 @@ func (u *Unit) mayGrant(inviter people.Member, role int64) error {
 }
 
 // ListInvitations returns the invitations into a member's organization that can still be accepted.
-func (u *Unit) ListInvitations(member people.Member) ([]people.Invitation, error) {
+func ListInvitations(u *Unit, member people.Member) ([]people.Invitation, error) {
 	if err := u.RequirePermission(member, PermissionInvite); err != nil {
 		return nil, err
 	}
@@ -109,15 +109,15 @@ func (u *Unit) ListInvitations(member people.Member) ([]people.Invitation, error
 		if _, read := inviters[i.InvitedBy]; read {
 			continue
 		}
-		if inviters[i.InvitedBy], err = u.inviter(i); err != nil {
+		if inviters[i.InvitedBy], err = inviter(u, i); err != nil {
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(open, func(i people.Invitation) bool { return !u.stands(inviters[i.InvitedBy], i) }), nil
+	return slices.DeleteFunc(open, func(i people.Invitation) bool { return !stands(u, inviters[i.InvitedBy], i) }), nil
 }
 
 // RevokeInvitationOf ends an open invitation into a member's organization. ErrInvitationUnknown: there is no such one.
-func (u *Unit) RevokeInvitationOf(member people.Member, id int64) (people.Invitation, error) {
+func RevokeInvitationOf(u *Unit, member people.Member, id int64) (people.Invitation, error) {
 	if err := u.RequirePermission(member, PermissionInvite); err != nil {
 		return people.Invitation{}, err
 	}
@@ -136,8 +136,8 @@ func (u *Unit) RevokeInvitationOf(member people.Member, id int64) (people.Invita
 
 // OpenInvitation returns the invitation of a token that somebody may accept who proved, or is to prove, these addresses.
 // ErrInvalidInvitation: there is none.
-func (u *Unit) OpenInvitation(token string, addresses ...string) (people.Invitation, error) {
-	i, err := u.openByToken(token)
+func OpenInvitation(u *Unit, token string, addresses ...string) (people.Invitation, error) {
+	i, err := openByToken(u, token)
 	if err != nil {
 		return i, err
 	}
@@ -149,7 +149,7 @@ func (u *Unit) OpenInvitation(token string, addresses ...string) (people.Invitat
 }
 
 // openByToken returns the invitation of a token that can still be accepted. ErrInvalidInvitation: there is none.
-func (u *Unit) openByToken(token string) (people.Invitation, error) {
+func openByToken(u *Unit, token string) (people.Invitation, error) {
 	hash, formed := session.Hash(token)
 	if !formed || !u.B2B.Enabled {
 		return people.Invitation{}, ErrInvalidInvitation
@@ -161,7 +161,7 @@ func (u *Unit) openByToken(token string) (people.Invitation, error) {
 	if !found || !i.AcceptedAt.IsZero() || !i.RevokedAt.IsZero() || !u.Now.Before(i.ExpiresAt) {
 		return i, ErrInvalidInvitation
 	}
-	if stands, err := u.inviterStands(i); err != nil || !stands {
+	if stands, err := inviterStands(u, i); err != nil || !stands {
 		return i, firstOf(err, ErrInvalidInvitation)
 	}
 	return i, nil
@@ -169,13 +169,13 @@ func (u *Unit) openByToken(token string) (people.Invitation, error) {
 
 // inviterStands reports whether an invitation is still worth something: it is worth what its inviter may do now. Who was removed,
 // disabled, or lost the permission lets nobody in.
-func (u *Unit) inviterStands(i people.Invitation) (bool, error) {
-	inviter, err := u.inviter(i)
-	return u.stands(inviter, i), err
+func inviterStands(u *Unit, i people.Invitation) (bool, error) {
+	inviter, err := inviter(u, i)
+	return stands(u, inviter, i), err
 }
 
 // inviter returns the membership of an invitation's inviter, nil for one who was removed or disabled.
-func (u *Unit) inviter(i people.Invitation) (*people.Member, error) {
+func inviter(u *Unit, i people.Invitation) (*people.Member, error) {
 	member, found, err := u.Member(i.Organization, i.InvitedBy)
 	if err != nil || !found {
 		return nil, err
@@ -188,14 +188,14 @@ func (u *Unit) inviter(i people.Invitation) (*people.Member, error) {
 }
 
 // stands reports whether an invitation's inviter could invite so now.
-func (u *Unit) stands(inviter *people.Member, i people.Invitation) bool {
-	return inviter != nil && u.May(*inviter, PermissionInvite) && u.mayGrant(*inviter, i.Role) == nil
+func stands(u *Unit, inviter *people.Member, i people.Invitation) bool {
+	return inviter != nil && u.May(*inviter, PermissionInvite) && mayGrant(u, *inviter, i.Role) == nil
 }
 
 // Accept makes a user a member by an invitation and places the user there. It reports whether this transaction accepted it; whether
 // the inviter still stands is judged here once more.
-func (u *Unit) Accept(i people.Invitation, user int64) (bool, error) {
-	stands, err := u.inviterStands(i)
+func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
+	stands, err := inviterStands(u, i)
 	if err != nil || !stands {
 		return false, err
 	}
@@ -210,7 +210,7 @@ func (u *Unit) Accept(i people.Invitation, user int64) (bool, error) {
 	if !u.HasRole(v1alpha1.RoleLevelOrganization, role) {
 		role = 0 // it vanished meanwhile: as if none had been named
 	}
-	if _, err := u.Join(o, user, role); err != nil {
+	if _, err := Join(u, o, user, role); err != nil {
 		return false, err
 	}
 	if err := u.SetLastOrganization(user, o.ID); err != nil {

@@ -8,7 +8,7 @@ import (
 
 // keepOwner returns ErrOwnerLeaves where a membership is the last of an owner. The organization is locked: of two owners who leave at once
 // one stays.
-func (u *Unit) keepOwner(m people.Member) error {
+func keepOwner(u *Unit, m people.Member) error {
 	if !m.Owner {
 		return nil
 	}
@@ -31,8 +31,8 @@ type MemberChange struct {
 
 // ChangeMember changes a member's role, and whether they own the organization. A role is given and taken by who holds all its permissions,
 // ownership by owners; the last owner stays one. ErrMembershipUnknown, ErrInvalidRole, ErrOwnerLeaves or a PermissionError.
-func (u *Unit) ChangeMember(by people.Member, membership int64, change MemberChange) (people.Member, error) {
-	m, err := u.managed(by, membership)
+func ChangeMember(u *Unit, by people.Member, membership int64, change MemberChange) (people.Member, error) {
+	m, err := managed(u, by, membership)
 	if err != nil {
 		return m, err
 	}
@@ -44,7 +44,7 @@ func (u *Unit) ChangeMember(by people.Member, membership int64, change MemberCha
 			return m, ErrInvalidRole
 		}
 		for _, role := range []int64{m.Role, *change.Role} {
-			if err := u.mayGrant(by, role); err != nil {
+			if err := mayGrant(u, by, role); err != nil {
 				return m, err
 			}
 		}
@@ -57,11 +57,11 @@ func (u *Unit) ChangeMember(by people.Member, membership int64, change MemberCha
 		if !by.Owner {
 			return m, ErrOwnersOnly
 		}
-		if err := u.keepOwner(m); err != nil {
+		if err := keepOwner(u, m); err != nil {
 			return m, err
 		}
 		if *change.Owner {
-			if err := u.mayOwnOneMore(m.User); err != nil {
+			if err := mayOwnOneMore(u, m.User); err != nil {
 				return m, err
 			}
 		}
@@ -71,7 +71,7 @@ func (u *Unit) ChangeMember(by people.Member, membership int64, change MemberCha
 		return m, err
 	}
 	if change.Owner != nil {
-		if err := u.notifyOwnership(by, m); err != nil {
+		if err := notifyOwnership(u, by, m); err != nil {
 			return m, err
 		}
 	}
@@ -79,7 +79,7 @@ func (u *Unit) ChangeMember(by people.Member, membership int64, change MemberCha
 }
 
 // notifyOwnership tells a member by mail that they own an organization, or no longer do, and the owner in whose name that was done.
-func (u *Unit) notifyOwnership(by, m people.Member) error {
+func notifyOwnership(u *Unit, by, m people.Member) error {
 	organization := delivery.Quoted(m.Organization.Name, "an organization")
 	what := "no longer an owner of the organization " + organization + "."
 	if m.Owner {
@@ -88,11 +88,11 @@ func (u *Unit) notifyOwnership(by, m people.Member) error {
 	if err := u.Notify(m.User, "You are "+what); err != nil || by.User == m.User {
 		return err
 	}
-	return u.notifyOf(by, m, " is "+what)
+	return notifyOf(u, by, m, " is "+what)
 }
 
 // notifyOf tells a member by mail what was done to another in their name.
-func (u *Unit) notifyOf(by, m people.Member, what string) error {
+func notifyOf(u *Unit, by, m people.Member, what string) error {
 	user, _, err := u.User(m.User)
 	if err != nil {
 		return err
@@ -101,18 +101,18 @@ func (u *Unit) notifyOf(by, m people.Member, what string) error {
 }
 
 // RemoveMember ends a membership. An owner's is ended by owners, never the last one's; others' by who holds all permissions of their role.
-func (u *Unit) RemoveMember(by people.Member, membership int64) (people.Member, error) {
-	m, err := u.managed(by, membership)
+func RemoveMember(u *Unit, by people.Member, membership int64) (people.Member, error) {
+	m, err := managed(u, by, membership)
 	if err != nil {
 		return m, err
 	}
-	if err := u.mayGrant(by, m.Role); err != nil {
+	if err := mayGrant(u, by, m.Role); err != nil {
 		return m, err
 	}
 	if m.Owner && !by.Owner {
 		return m, ErrOwnersOnly
 	}
-	if err := u.keepOwner(m); err != nil {
+	if err := keepOwner(u, m); err != nil {
 		return m, err
 	}
 	if _, err := u.DeleteMember(m.Organization.ID, m.User); err != nil {
@@ -124,7 +124,7 @@ func (u *Unit) RemoveMember(by people.Member, membership int64) (people.Member, 
 			return m, err
 		}
 		if m.Owner {
-			if err := u.notifyOf(by, m, ", an owner, was removed from the organization "+organization+"."); err != nil {
+			if err := notifyOf(u, by, m, ", an owner, was removed from the organization "+organization+"."); err != nil {
 				return m, err
 			}
 		}
@@ -133,7 +133,7 @@ func (u *Unit) RemoveMember(by people.Member, membership int64) (people.Member, 
 }
 
 // managed returns a membership of an organization to a member who manages it.
-func (u *Unit) managed(by people.Member, membership int64) (people.Member, error) {
+func managed(u *Unit, by people.Member, membership int64) (people.Member, error) {
 	if err := u.RequirePermission(by, PermissionManage); err != nil {
 		return people.Member{}, err
 	}
@@ -145,7 +145,7 @@ func (u *Unit) managed(by people.Member, membership int64) (people.Member, error
 }
 
 // RemoveOrganization deletes an organization with all that is in it, and tells its other members by mail.
-func (u *Unit) RemoveOrganization(by people.Member) error {
+func RemoveOrganization(u *Unit, by people.Member) error {
 	if !by.Owner {
 		return ErrOwnersOnly
 	}
@@ -154,7 +154,7 @@ func (u *Unit) RemoveOrganization(by people.Member) error {
 		return firstOf(err, ErrNotMember)
 	}
 	if u.Settings.Email != nil && !u.Keyring.Empty() {
-		if err := u.tellMembers(by); err != nil {
+		if err := tellMembers(u, by); err != nil {
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ func (u *Unit) RemoveOrganization(by people.Member) error {
 // membersAtOnce is how many members are read at once.
 const membersAtOnce = 200
 
-func (u *Unit) tellMembers(by people.Member) error {
+func tellMembers(u *Unit, by people.Member) error {
 	mail := delivery.OrganizationDeletedMail(u.AppName(), by.Organization.Name)
 	for after := int64(0); ; {
 		members, err := u.MembersOf(by.Organization.ID, after, membersAtOnce)
@@ -190,23 +190,23 @@ func (u *Unit) tellMembers(by people.Member) error {
 }
 
 // ResendInvitation invites once more whom an open invitation is for: the new one takes its place, within the same limits.
-func (u *Unit) ResendInvitation(by people.Member, id int64) (people.Invitation, error) {
-	former, err := u.RevokeInvitationOf(by, id)
+func ResendInvitation(u *Unit, by people.Member, id int64) (people.Invitation, error) {
+	former, err := RevokeInvitationOf(u, by, id)
 	if err != nil {
 		return former, err
 	}
-	return u.Invite(by, former.Email, former.Role)
+	return Invite(u, by, former.Email, former.Role)
 }
 
 // Inviter returns who sent an invitation, as members see each other.
-func (u *Unit) Inviter(i people.Invitation) (people.Account, error) {
+func Inviter(u *Unit, i people.Invitation) (people.Account, error) {
 	user, _, err := u.User(i.InvitedBy)
 	return people.Account{ID: user.ID, FirstName: user.FirstName, LastName: user.LastName, Email: user.Email}, err
 }
 
 // LookUpInvitation returns an open invitation to whoever holds its token, with its organization. ErrInvalidInvitation: there is none.
-func (u *Unit) LookUpInvitation(token string) (people.Invitation, people.Organization, error) {
-	i, err := u.openByToken(token)
+func LookUpInvitation(u *Unit, token string) (people.Invitation, people.Organization, error) {
+	i, err := openByToken(u, token)
 	if err != nil {
 		return i, people.Organization{}, err
 	}

@@ -17,7 +17,7 @@ func (u *Unit) Notify(user int64, change string, former ...string) error {
 	if u.Settings.Email == nil || u.Keyring.Empty() {
 		return nil
 	}
-	to, err := u.ProvenAddresses(user)
+	to, err := ProvenAddresses(u, user)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (t *Tenant) RequirePermission(m people.Member, permission string) error {
 }
 
 // RequireMember returns a user's membership, locked in a Change. ErrNotMember: the organization is unknown, foreign, or not the user's.
-func (u *Unit) RequireMember(organization, user int64) (people.Member, error) {
+func RequireMember(u *Unit, organization, user int64) (people.Member, error) {
 	member, found, err := u.Member(organization, user)
 	if err == nil && !found {
 		err = ErrNotMember
@@ -51,22 +51,22 @@ type Created struct {
 // CreateOrganization creates an organization for a backend, with a default workspace where workspaces may be created. Its owner is the user; user 0
 // means no owner, and Created then has the organization alone in its Member. Its slug is that of the name, with a number where that is not free.
 // Errors: ErrUserUnknown; a LimitError if the user owns as many organizations as the B2B settings allow.
-func (u *Unit) CreateOrganization(user int64, name, description string) (Created, error) {
-	return u.createOrganization(user, name, description, func() (string, error) { return freeSlug(name, "organization", u.SlugTaken, u.NewID) })
+func CreateOrganization(u *Unit, user int64, name, description string) (Created, error) {
+	return createOrganization(u, user, name, description, func() (string, error) { return freeSlug(name, "organization", u.SlugTaken, u.NewID) })
 }
 
 // CreateOwnOrganization is CreateOrganization by the user. The slug always has a number: the answer must not show whether another customer's
 // organization has the name, and no user can choose the group that an application will trust.
-func (u *Unit) CreateOwnOrganization(user int64, name, description string) (Created, error) {
-	return u.createOrganization(user, name, description, func() (string, error) { return numberedSlug(name, "organization", u.NewID) })
+func CreateOwnOrganization(u *Unit, user int64, name, description string) (Created, error) {
+	return createOrganization(u, user, name, description, func() (string, error) { return numberedSlug(name, "organization", u.NewID) })
 }
 
-func (u *Unit) createOrganization(user int64, name, description string, newSlug func() (string, error)) (Created, error) {
+func createOrganization(u *Unit, user int64, name, description string, newSlug func() (string, error)) (Created, error) {
 	if err := u.RequireB2B(); err != nil {
 		return Created{}, err
 	}
 	if user != 0 {
-		if err := u.mayOwnOneMore(user); err != nil {
+		if err := mayOwnOneMore(u, user); err != nil {
 			return Created{}, err
 		}
 	}
@@ -95,7 +95,7 @@ func (u *Unit) createOrganization(user int64, name, description string, newSlug 
 	if !u.B2B.AllowWorkspaceCreation || u.B2B.DefaultWorkspaceLimit < 1 {
 		return created, nil
 	}
-	w, err := u.addWorkspace(o.ID, user, "Default", nil)
+	w, err := addWorkspace(u, o.ID, user, "Default", nil)
 	if err != nil {
 		return Created{}, err
 	}
@@ -105,7 +105,7 @@ func (u *Unit) createOrganization(user int64, name, description string, newSlug 
 
 // mayOwnOneMore holds a user, whom it locks, to the bound on owned organizations. The lock of the name makes those created at once
 // count each other; it comes before the user's, as everywhere.
-func (u *Unit) mayOwnOneMore(user int64) error {
+func mayOwnOneMore(u *Unit, user int64) error {
 	if err := u.Lock(object("owner", user)); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (u *Unit) mayOwnOneMore(user int64) error {
 
 // CreateWorkspace creates a workspace in an organization. Its owner is the user. A LimitError: there are as many as the B2B
 // settings allow. ErrNotMember: there is no such organization.
-func (u *Unit) CreateWorkspace(organization, user int64, name string) (people.WorkspaceMember, error) {
+func CreateWorkspace(u *Unit, organization, user int64, name string) (people.WorkspaceMember, error) {
 	// The lock makes those who create at once count each other.
 	o, found, err := u.LockOrganization(organization)
 	if err != nil {
@@ -144,14 +144,14 @@ func (u *Unit) CreateWorkspace(organization, user int64, name string) (people.Wo
 	if have, most := int64(len(slugs)), u.B2B.DefaultWorkspaceLimit; have >= most {
 		return people.WorkspaceMember{}, &LimitError{Reason: ErrTooManyWorkspaces, Have: have, Most: most}
 	}
-	w, err := u.addWorkspace(organization, user, name, slugs)
+	w, err := addWorkspace(u, organization, user, name, slugs)
 	if err == nil && o.Workspace == 0 {
 		err = u.SetDefaultWorkspace(organization, w.Workspace.ID)
 	}
 	return w, err
 }
 
-func (u *Unit) addWorkspace(organization, user int64, name string, taken []string) (people.WorkspaceMember, error) {
+func addWorkspace(u *Unit, organization, user int64, name string, taken []string) (people.WorkspaceMember, error) {
 	slug, err := freeSlug(name, "workspace", func(slug string) (bool, error) { return slices.Contains(taken, slug), nil }, u.NewID)
 	if err != nil {
 		return people.WorkspaceMember{}, err
@@ -175,7 +175,7 @@ func (u *Unit) addWorkspace(organization, user int64, name string, taken []strin
 
 // Join makes a user a member of an organization and of its default workspace. Without a role, 0, the member gets the one the
 // B2B settings assign. ErrAlreadyMember: the user is one.
-func (u *Unit) Join(organization people.Organization, user, role int64) (people.Member, error) {
+func Join(u *Unit, organization people.Organization, user, role int64) (people.Member, error) {
 	// Of a deletion at once one comes first.
 	if _, found, err := u.LockOrganization(organization.ID); err != nil || !found {
 		return people.Member{}, firstOf(err, ErrNotMember)
@@ -204,7 +204,7 @@ func (u *Unit) Join(organization people.Organization, user, role int64) (people.
 }
 
 // Leave ends one of a user's memberships by its id. ErrNotMember: there is none; ErrOwnerLeaves: the organization would be nobody's.
-func (u *Unit) Leave(user, membership int64) (people.Member, error) {
+func Leave(u *Unit, user, membership int64) (people.Member, error) {
 	members, err := u.MembershipsOf(user)
 	if err != nil {
 		return people.Member{}, err
@@ -217,7 +217,7 @@ func (u *Unit) Leave(user, membership int64) (people.Member, error) {
 	if err != nil || !found {
 		return m, firstOf(err, ErrNotMember)
 	}
-	if err := u.keepOwner(m); err != nil {
+	if err := keepOwner(u, m); err != nil {
 		return m, err
 	}
 	if _, err := u.DeleteMember(m.Organization.ID, user); err != nil {

@@ -94,7 +94,7 @@ func TestWhoJoinsGetsTheRolesOfTheSettings(t *testing.T) {
 			o := w.organization("Acme").Member.Organization
 			user := w.account("new@acme.example")
 			join := func(u *account.Unit) error {
-				m, err := u.Join(o, user.ID, tc.given)
+				m, err := account.Join(u, o, user.ID, tc.given)
 				if err == nil && m.Role != tc.want {
 					return fmt.Errorf("role %d", m.Role)
 				}
@@ -128,7 +128,7 @@ func TestWhoJoinsAnOrganizationWithoutAWorkspaceJoinsNone(t *testing.T) {
 	}
 	user := w.account("new@acme.example")
 	w.change(func(u *account.Unit) error {
-		if _, err := u.Join(created.Member.Organization, user.ID, 0); err != nil {
+		if _, err := account.Join(u, created.Member.Organization, user.ID, 0); err != nil {
 			return err
 		}
 		in, err := u.WorkspaceMembershipsOf(user.ID, 0)
@@ -144,7 +144,7 @@ func TestOrganizationsNeedB2B(t *testing.T) {
 	w := newWorld(t)
 	user := w.account("a@acme.example")
 	w.refuses(account.ErrOrganizationsDisabled, func(u *account.Unit) error {
-		_, err := u.CreateOrganization(user.ID, "Acme", "")
+		_, err := account.CreateOrganization(u, user.ID, "Acme", "")
 		return err
 	})
 }
@@ -156,7 +156,7 @@ func TestOrganizationsOfOneNameHaveSlugsOfTheirOwn(t *testing.T) {
 	for n, name := range []string{"Acme", "ACME!", "日本", "中国"} {
 		user := w.account(fmt.Sprintf("%d@acme.example", n))
 		w.change(func(u *account.Unit) error {
-			created, err := u.CreateOrganization(user.ID, name, "")
+			created, err := account.CreateOrganization(u, user.ID, name, "")
 			if err == nil {
 				slugs = append(slugs, created.Member.Organization.Slug)
 			}
@@ -179,7 +179,7 @@ func TestWorkspacesAreLimited(t *testing.T) {
 	o := w.organization("Acme").Member
 	create := func(name string) func(u *account.Unit) error {
 		return func(u *account.Unit) error {
-			_, err := u.CreateWorkspace(o.Organization.ID, o.User, name)
+			_, err := account.CreateWorkspace(u, o.Organization.ID, o.User, name)
 			return err
 		}
 	}
@@ -187,7 +187,7 @@ func TestWorkspacesAreLimited(t *testing.T) {
 	w.change(create("Two"))
 	w.refuses(account.ErrTooManyWorkspaces, create("Four"))
 	w.refuses(account.ErrNotMember, func(u *account.Unit) error {
-		_, err := u.CreateWorkspace(4711, o.User, "Nowhere")
+		_, err := account.CreateWorkspace(u, 4711, o.User, "Nowhere")
 		return err
 	})
 	w.change(func(u *account.Unit) error {
@@ -205,7 +205,7 @@ func TestWorkspacesAreLimited(t *testing.T) {
 	// Another organization has a limit of its own.
 	other := w.organization("Other").Member
 	w.change(func(u *account.Unit) error {
-		_, err := u.CreateWorkspace(other.Organization.ID, other.User, "Two")
+		_, err := account.CreateWorkspace(u, other.Organization.ID, other.User, "Two")
 		return err
 	})
 }
@@ -218,7 +218,7 @@ func TestTheFirstWorkspaceOfAnOrganizationBecomesItsDefault(t *testing.T) {
 	o := w.organization("Acme").Member
 	for _, name := range []string{"First", "Second"} {
 		w.change(func(u *account.Unit) error {
-			_, err := u.CreateWorkspace(o.Organization.ID, o.User, name)
+			_, err := account.CreateWorkspace(u, o.Organization.ID, o.User, name)
 			return err
 		})
 	}
@@ -275,14 +275,14 @@ func TestCreatingAnOrganizationLocksTheNameThenTheOwner(t *testing.T) {
 	var order []string
 	w.change(func(u *account.Unit) error {
 		u.Tx = locking{u.Tx, &order}
-		_, err := u.CreateOrganization(owner.ID, "Org", "")
+		_, err := account.CreateOrganization(u, owner.ID, "Org", "")
 		return err
 	})
 	if want := []string{"name owner", "user", "organization"}; !slices.Equal(order, want) {
 		t.Errorf("locked %q, want %q", order, want)
 	}
 	w.refuses(account.ErrUserUnknown, func(u *account.Unit) error {
-		_, err := u.CreateOrganization(owner.ID+1, "Nobody's", "")
+		_, err := account.CreateOrganization(u, owner.ID+1, "Nobody's", "")
 		return err
 	})
 }

@@ -63,7 +63,7 @@ func (u *Unit) RemovePassword(user int64) (bool, error) {
 // SignOutOthers ends a user's sign-ins in all sessions but the unit's, locks the user, and returns how many there were. A sign-in under way
 // comes before, and ends as well, or sees what the transaction did. ErrUserUnknown: there is no such user.
 func (u *Unit) SignOutOthers(id int64) (people.User, int64, error) {
-	before, err := u.leaveOthers(id, u.Actor, "session.signed_out") // sessions are locked before users
+	before, err := leaveOthers(u, id, u.Actor, "session.signed_out") // sessions are locked before users
 	if err != nil {
 		return people.User{}, 0, err
 	}
@@ -71,7 +71,7 @@ func (u *Unit) SignOutOthers(id int64) (people.User, int64, error) {
 	if err != nil || !found {
 		return user, 0, firstOf(err, ErrUserUnknown)
 	}
-	meanwhile, err := u.leaveOthers(id, u.Actor, "session.signed_out")
+	meanwhile, err := leaveOthers(u, id, u.Actor, "session.signed_out")
 	return user, before + meanwhile, err
 }
 

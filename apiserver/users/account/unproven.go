@@ -6,13 +6,13 @@ import (
 
 // dropUnproven drops what an account has that whoever typed its address there may have left for themselves, where its first proven address
 // comes by a code alone: the password, API keys, phone numbers, other addresses, and sign-ins other than this one.
-func (u *Unit) dropUnproven(e people.Email, emails []people.Email) error {
+func dropUnproven(u *Unit, e people.Email, emails []people.Email) error {
 	for _, drop := range []func() error{
-		func() error { return u.dropPassword(e.User) },
-		func() error { return u.revokeKeysOf(e.User, "system", "owner_unproven") },
-		func() error { return u.dropPhones(e.User) },
-		func() error { return u.dropEmails(e, emails) },
-		func() error { _, err := u.leaveOthers(e.User, "system", "session.evicted"); return err },
+		func() error { return dropPassword(u, e.User) },
+		func() error { return revokeKeysOf(u, e.User, "system", "owner_unproven") },
+		func() error { return dropPhones(u, e.User) },
+		func() error { return dropEmails(u, e, emails) },
+		func() error { _, err := leaveOthers(u, e.User, "system", "session.evicted"); return err },
 	} {
 		if err := drop(); err != nil {
 			return err
@@ -21,7 +21,7 @@ func (u *Unit) dropUnproven(e people.Email, emails []people.Email) error {
 	return nil
 }
 
-func (u *Unit) dropPassword(user int64) error {
+func dropPassword(u *Unit, user int64) error {
 	dropped, err := u.DeleteCredential(user, people.CredentialPassword)
 	if err != nil || !dropped {
 		return err
@@ -33,14 +33,14 @@ func (u *Unit) dropPassword(user int64) error {
 const keysAtOnce = 100
 
 // revokeKeysOf revokes all keys of a user, for a reason.
-func (u *Unit) revokeKeysOf(user int64, actor, reason string) error {
+func revokeKeysOf(u *Unit, user int64, actor, reason string) error {
 	for before := int64(0); ; {
 		keys, err := u.ListAPIKeys(people.APIKeyFilter{Owner: user, Before: before}, keysAtOnce)
 		if err != nil || len(keys) == 0 {
 			return err
 		}
 		for i := range keys {
-			revoked, err := u.RevokeKey(&keys[i], reason)
+			revoked, err := RevokeKey(u, &keys[i], reason)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func (u *Unit) revokeKeysOf(user int64, actor, reason string) error {
 	}
 }
 
-func (u *Unit) dropPhones(user int64) error {
+func dropPhones(u *Unit, user int64) error {
 	phones, err := u.PhonesOf(user)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (u *Unit) dropPhones(user int64) error {
 	return nil
 }
 
-func (u *Unit) dropEmails(kept people.Email, emails []people.Email) error {
+func dropEmails(u *Unit, kept people.Email, emails []people.Email) error {
 	var dropped []int64
 	for _, e := range emails {
 		if e.ID == kept.ID {
@@ -89,7 +89,7 @@ func (u *Unit) dropEmails(kept people.Email, emails []people.Email) error {
 }
 
 // leaveOthers ends a user's sign-ins but that of the unit's session, tells auditors so of each, and returns how many there were.
-func (u *Unit) leaveOthers(user int64, actor, action string) (ended int64, err error) {
+func leaveOthers(u *Unit, user int64, actor, action string) (ended int64, err error) {
 	signIns, err := u.SignInsOf(user)
 	if err != nil {
 		return 0, err

@@ -15,7 +15,7 @@ type WorkspaceAccess struct {
 }
 
 // ReachWorkspace returns a user's place in a workspace. ErrWorkspaceUnknown: there is none, or it is of an organization they are not in.
-func (u *Unit) ReachWorkspace(workspace, user int64) (WorkspaceAccess, error) {
+func ReachWorkspace(u *Unit, workspace, user int64) (WorkspaceAccess, error) {
 	w, found, err := u.Workspace(workspace)
 	if err != nil || !found {
 		return WorkspaceAccess{}, firstOf(err, ErrWorkspaceUnknown)
@@ -83,7 +83,7 @@ func (t *Tenant) mayGrantInWorkspace(a WorkspaceAccess, role int64) error {
 // AddToWorkspace makes a member of the organization one of the workspace. Role 0: the one the B2B settings assign, if
 // it could be given. ErrNotMember: the user
 // is not in the organization; ErrAlreadyMember; ErrInvalidRole; a PermissionError.
-func (u *Unit) AddToWorkspace(a WorkspaceAccess, user, role int64) (people.WorkspaceMember, error) {
+func AddToWorkspace(u *Unit, a WorkspaceAccess, user, role int64) (people.WorkspaceMember, error) {
 	if err := u.RequireManaged(a); err != nil {
 		return people.WorkspaceMember{}, err
 	}
@@ -93,7 +93,7 @@ func (u *Unit) AddToWorkspace(a WorkspaceAccess, user, role int64) (people.Works
 	if err := u.mayGrantInWorkspace(a, role); err != nil {
 		return people.WorkspaceMember{}, err
 	}
-	if _, err := u.RequireMember(a.Workspace.Organization, user); err != nil {
+	if _, err := RequireMember(u, a.Workspace.Organization, user); err != nil {
 		return people.WorkspaceMember{}, err
 	}
 	if _, found, err := u.WorkspaceMember(a.Workspace.ID, user); err != nil || found {
@@ -116,7 +116,7 @@ func (u *Unit) AddToWorkspace(a WorkspaceAccess, user, role int64) (people.Works
 }
 
 // workspaceMember returns a membership that somebody may change: one whose role they hold all permissions of, or own the workspace.
-func (u *Unit) workspaceMember(a WorkspaceAccess, membership int64) (people.WorkspaceMember, error) {
+func workspaceMember(u *Unit, a WorkspaceAccess, membership int64) (people.WorkspaceMember, error) {
 	if err := u.RequireManaged(a); err != nil {
 		return people.WorkspaceMember{}, err
 	}
@@ -131,8 +131,8 @@ func (u *Unit) workspaceMember(a WorkspaceAccess, membership int64) (people.Work
 }
 
 // ChangeWorkspaceMember changes the role of a member of a workspace, 0: none.
-func (u *Unit) ChangeWorkspaceMember(a WorkspaceAccess, membership, role int64) (people.WorkspaceMember, error) {
-	m, err := u.workspaceMember(a, membership)
+func ChangeWorkspaceMember(u *Unit, a WorkspaceAccess, membership, role int64) (people.WorkspaceMember, error) {
+	m, err := workspaceMember(u, a, membership)
 	if err != nil {
 		return m, err
 	}
@@ -150,8 +150,8 @@ func (u *Unit) ChangeWorkspaceMember(a WorkspaceAccess, membership, role int64) 
 }
 
 // RemoveFromWorkspace ends a membership of a workspace.
-func (u *Unit) RemoveFromWorkspace(a WorkspaceAccess, membership int64) (people.WorkspaceMember, error) {
-	m, err := u.workspaceMember(a, membership)
+func RemoveFromWorkspace(u *Unit, a WorkspaceAccess, membership int64) (people.WorkspaceMember, error) {
+	m, err := workspaceMember(u, a, membership)
 	if err != nil {
 		return m, err
 	}

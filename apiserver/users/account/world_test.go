@@ -110,7 +110,7 @@ func (w *world) organization(name string) (created account.Created) {
 	w.T.Helper()
 	owner := w.account(name + "@owners.example")
 	w.change(func(u *account.Unit) (err error) {
-		created, err = u.CreateOrganization(owner.ID, name, "")
+		created, err = account.CreateOrganization(u, owner.ID, name, "")
 		return err
 	})
 	return created

@@ -85,7 +85,7 @@ func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 	if r.Has("consent") || r.Has("select_account") {
 		offer.Step = StepDecide
 	}
-	if offer.Step == StepDecide && r.firstOffline(grants) && !u.Fresh(person.SignIn) {
+	if offer.Step == StepDecide && r.firstOffline(grants) && !account.Fresh(u, person.SignIn) {
 		return Offer{Step: StepProve}, nil
 	}
 	return offer, nil

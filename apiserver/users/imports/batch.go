@@ -156,7 +156,7 @@ func (b *batch) writeKeys(pending []pendingKey) error {
 
 // writeKey writes a key, or refuses its line. What an earlier one of the batch has taken, DigestTaken sees.
 func (b *batch) writeKey(line *Line, key *people.APIKey) error {
-	refusal, err := unbound(b.BindKey(key))
+	refusal, err := unbound(account.BindKey(b.Unit, key))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -79,7 +80,7 @@ func (b *batch) write() error {
 // promoteRest gives users who lost their primary address another, if they have one, and tells auditors.
 func (b *batch) promoteRest() error {
 	for _, user := range slices.Sorted(maps.Keys(b.rows.bereft)) {
-		if err := b.PrimaryAmongRest(user); err != nil {
+		if err := account.PrimaryAmongRest(b.Unit, user); err != nil {
 			return err
 		}
 	}
