@@ -56,6 +56,15 @@ type OAuth interface {
 	UpdateDevice(Device) error
 	DeleteDevice(hash []byte) error
 
+	// TakeLogouts takes up to limit sign-ins that ended, of which clients are to be told: whoever takes them tells.
+	TakeLogouts(limit int) ([]Logout, error)
+
+	// SessionOfSignIn returns the session that a sign-in is of, with that sign-in alone and without its token. Whether it is over, the caller judges.
+	SessionOfSignIn(id int64) (Session, bool, error)
+}
+
+// OAuthClients are the clients that registered themselves, or that applications and users made.
+type OAuthClients interface {
 	// InsertOAuthClient fails with ErrDuplicate where the app has one of the name, or of the fingerprint.
 	InsertOAuthClient(OAuthClient) error
 	OAuthClient(app int64, client string) (OAuthClient, bool, error)
@@ -83,12 +92,6 @@ type OAuth interface {
 	// UngrantedOAuthClient returns, of the clients that UsedOAuthClients counts and nobody's grant stands for, that which was used longest
 	// ago, and whether there is one. It looks through all of them that were used before.
 	UngrantedOAuthClient(app int64) (OAuthClient, bool, error)
-
-	// TakeLogouts takes up to limit sign-ins that ended, of which clients are to be told: whoever takes them tells.
-	TakeLogouts(limit int) ([]Logout, error)
-
-	// SessionOfSignIn returns the session that a sign-in is of, with that sign-in alone and without its token. Whether it is over, the caller judges.
-	SessionOfSignIn(id int64) (Session, bool, error)
 }
 
 // AuthorizationRequest is what a client asks a person for, until the person decided.

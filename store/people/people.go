@@ -83,6 +83,7 @@ type Tx interface {
 	Organizations
 	APIKeys
 	OAuth
+	OAuthClients
 	Imports
 	Bulk
 	Records
