@@ -25,7 +25,7 @@ func exported(t *testing.T) served {
 				if later > 0 && kind != people.EventSignIn {
 					continue
 				}
-				if err := tx.RecordEvent(people.Event{ID: id, Kind: kind, At: at.Add(later), User: id, Method: people.MethodPassword}); err != nil {
+				if err := tx.Records().RecordEvent(people.Event{ID: id, Kind: kind, At: at.Add(later), User: id, Method: people.MethodPassword}); err != nil {
 					return err
 				}
 			}

@@ -74,7 +74,7 @@ func listKeys(c *call) (reply, error) {
 	err = p.view(func(u *account.Unit) error {
 		list.Keys, list.HasMore = declared, false
 		rest := limit - len(declared)
-		rows, err := u.ListAPIKeys(filter, rest+1)
+		rows, err := u.APIKeys().ListAPIKeys(filter, rest+1)
 		for _, k := range rows[:min(len(rows), rest)] {
 			view, err := p.keyView(u, k)
 			if err != nil {
@@ -171,7 +171,7 @@ func updateKey(c *call) (reply, error) {
 			return k, nil
 		}
 		k.UpdatedAt = p.Now
-		if err := u.UpdateAPIKey(k); err != nil {
+		if err := u.APIKeys().UpdateAPIKey(k); err != nil {
 			return k, err
 		}
 		return k, p.audit(u, "api_key.updated", "api_key", k.ID)

@@ -41,7 +41,7 @@ func (c *call) auditWrite(action, object string) {
 		if record.ID, err = ids.New(record.At, c.api.Random); err != nil {
 			return err
 		}
-		return tx.RecordAudit(record)
+		return tx.Records().RecordAudit(record)
 	})
 	if err != nil {
 		tracing.Logger(ctx, c.api.Log).Error(err, "A configuration write is in no audit row", "deployment", c.tenant(), "actor", record.Actor, "action", action, "object", object, "request_id", c.id[0])

@@ -52,7 +52,7 @@ func listAudit(c *call) (reply, error) {
 				return err
 			}
 		}
-		found, err = u.ListAudit(filter, limit+1)
+		found, err = u.Listings().ListAudit(filter, limit+1)
 		return err
 	}))
 	if list.HasMore = len(found) > limit; list.HasMore {
@@ -78,7 +78,7 @@ func (c *call) keyNames(u *account.Unit, id string) (actors, objects []string, e
 			actors = append(actors, keyActor(verifier.ID))
 		}
 	}
-	k, found, err := people.FindAPIKey(u, id)
+	k, found, err := people.FindAPIKey(u.APIKeys(), id)
 	if found {
 		actors, objects = append(actors, keyActor(people.KeyID(k.PublicID, k.ID))), append(objects, "api_key:"+ids.Format(k.ID))
 	}

@@ -167,7 +167,7 @@ func (c *call) appDeletable(obj *v1alpha1.APIAuthApp) error {
 	}
 	p := c.people()
 	err := p.view(func(u *account.Unit) error {
-		keys, err := u.ListAPIKeys(people.APIKeyFilter{App: string(obj.Spec.Slug), ActiveAt: p.Now}, 1)
+		keys, err := u.APIKeys().ListAPIKeys(people.APIKeyFilter{App: string(obj.Spec.Slug), ActiveAt: p.Now}, 1)
 		if err == nil && len(keys) > 0 {
 			err = apierror.New(http.StatusConflict, "the app has keys that are active: revoke them first, or set is_active to false")
 		}

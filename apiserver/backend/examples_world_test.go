@@ -231,65 +231,69 @@ func exampleRows(tx people.Tx) error {
 	organization := func(id, workspace int64, at time.Time, name, slug string, owner int64) error {
 		o := people.Organization{ID: id, Name: name, Slug: slug, Workspace: workspace, CreatedAt: at}
 		return firstError(
-			func() error { return tx.InsertOrganization(o) },
+			func() error { return tx.Organizations().InsertOrganization(o) },
 			func() error {
-				return tx.InsertWorkspace(people.Workspace{ID: workspace, Organization: id, Name: "Default", Slug: "default", CreatedAt: at})
+				return tx.Organizations().InsertWorkspace(people.Workspace{ID: workspace, Organization: id, Name: "Default", Slug: "default", CreatedAt: at})
 			},
 			func() error {
-				return tx.InsertMember(people.Member{ID: id + 1, User: owner, Organization: o, Owner: true, CreatedAt: at})
+				return tx.Organizations().InsertMember(people.Member{ID: id + 1, User: owner, Organization: o, Owner: true, CreatedAt: at})
 			},
 		)
 	}
 	event := func(id int64, kind string, at time.Time, user int64) error {
-		return tx.RecordEvent(people.Event{ID: id, Kind: kind, At: at, User: user, Method: people.MethodPassword, Address: "192.0.2.7", UserAgent: "Mozilla/5.0"})
+		return tx.Records().RecordEvent(people.Event{ID: id, Kind: kind, At: at, User: user, Method: people.MethodPassword, Address: "192.0.2.7", UserAgent: "Mozilla/5.0"})
 	}
 	audit := func(id int64, at time.Time, actor, action, object string) error {
-		return tx.RecordAudit(people.Audit{ID: id, At: at, Actor: actor, Action: action, Object: object, Address: "192.0.2.7"})
+		return tx.Records().RecordAudit(people.Audit{ID: id, At: at, Actor: actor, Action: action, Object: object, Address: "192.0.2.7"})
 	}
 	return firstError(
-		func() error { return tx.InsertUser(user(ada, exampleDay(4, 8), "Ada", "Lovelace", "ada@example.com")) },
 		func() error {
-			return tx.InsertUser(user(grace, exampleDay(9, 9), "Grace", "Hopper", "grace@example.com"))
+			return tx.Users().InsertUser(user(ada, exampleDay(4, 8), "Ada", "Lovelace", "ada@example.com"))
 		},
-		func() error { return tx.PutCredential(ada, people.CredentialPassword, "hash", exampleDay(4, 8)) },
 		func() error {
-			return tx.InsertPhone(people.Phone{ID: adasPhone, User: ada, Number: "+12025550123", Region: "US", Primary: true, CreatedAt: exampleDay(4, 9), VerifiedAt: exampleDay(4, 9)})
+			return tx.Users().InsertUser(user(grace, exampleDay(9, 9), "Grace", "Hopper", "grace@example.com"))
+		},
+		func() error {
+			return tx.Users().PutCredential(ada, people.CredentialPassword, "hash", exampleDay(4, 8))
+		},
+		func() error {
+			return tx.Phones().InsertPhone(people.Phone{ID: adasPhone, User: ada, Number: "+12025550123", Region: "US", Primary: true, CreatedAt: exampleDay(4, 9), VerifiedAt: exampleDay(4, 9)})
 		},
 		func() error {
 			return organization(engines, laboratory, exampleDay(5, 10), "Analytical Engines", "analytical-engines", ada)
 		},
 		func() error { return organization(navy, bridge, exampleDay(9, 10), "Navy", "navy", grace) },
 		func() error {
-			return tx.InsertSession(people.Session{
+			return tx.Sessions().InsertSession(people.Session{
 				ID: adasSession, ActiveSignIn: adasSession + 1, Address: "192.0.2.7", UserAgent: "Mozilla/5.0", CreatedAt: exampleDay(10, 7), UsedAt: exampleDay(10, 11), ExpiresAt: exampleDay(17, 7),
 			})
 		},
 		func() error {
-			return tx.InsertSignIn(people.SignIn{ID: adasSession + 1, Session: adasSession, User: ada, Method: people.MethodPassword, CreatedAt: exampleDay(10, 7)})
+			return tx.Sessions().InsertSignIn(people.SignIn{ID: adasSession + 1, Session: adasSession, User: ada, Method: people.MethodPassword, CreatedAt: exampleDay(10, 7)})
 		},
 		func() error {
-			return tx.InsertAPIKey(people.APIKey{
+			return tx.APIKeys().InsertAPIKey(people.APIKey{
 				ID: customerKey, PublicID: "7Gk2hPz0QwXe", Digest: [32]byte{1}, Prefix: "shop", Suffix: "9xQz", App: "shop", Name: "Customer 17", Permissions: []string{"orders:read"},
 				Metadata: []byte(`{"plan":"gold"}`), CreatedAt: exampleDay(6, 7), UpdatedAt: exampleDay(6, 7),
 			})
 		},
 		func() error {
-			return tx.InsertOAuthClient(people.OAuthClient{
+			return tx.OAuthClients().InsertOAuthClient(people.OAuthClient{
 				App: shopID, Client: fmt.Sprint(reportsClient), ByBackend: true, CreatedAt: exampleDay(6, 8), UpdatedAt: exampleDay(6, 8),
 				Content: `{"name":"Reports","authentication":"ClientSecretBasic","grant_types":["AuthorizationCode","RefreshToken"],"redirect_uris":["https://reports.example/callback"],` +
 					`"verifiers":[{"id":"5Hn3vT8kLwYc","digest":"` + strings.Repeat("0", 64) + `"}],"id_token_signing_alg":"RS256","active":true}`,
 			})
 		},
 		func() error {
-			_, err := tx.PutGrant(people.Grant{
+			_, err := tx.OAuth().PutGrant(people.Grant{
 				ID: adasGrant, App: shopID, Client: fmt.Sprint(reportsClient), User: ada, Organization: engines, Scopes: []string{"openid", "read:orders"},
 				Resources: []string{"https://api.shop.example.com"}, CreatedAt: exampleDay(9, 12), UpdatedAt: exampleDay(9, 12),
 			}, 500)
 			return err
 		},
-		func() error { _, err := tx.LockImport(exampleFile, exampleDay(10, 11)); return err },
+		func() error { _, err := tx.Imports().LockImport(exampleFile, exampleDay(10, 11)); return err },
 		func() error {
-			return tx.PutImport(people.Import{File: exampleFile, Done: 4711, Imported: 20, Rejected: 1})
+			return tx.Imports().PutImport(people.Import{File: exampleFile, Done: 4711, Imported: 20, Rejected: 1})
 		},
 		func() error { return event(1, people.EventSignUp, exampleDay(4, 8), ada) },
 		func() error { return event(2, people.EventSignIn, exampleDay(4, 8), ada) },

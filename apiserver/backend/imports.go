@@ -50,7 +50,7 @@ func getImport(c *call) (reply, error) {
 	}
 	var served openapi.Import
 	err = c.people().view(func(u *account.Unit) error {
-		i, found, err := u.Import(file)
+		i, found, err := u.Imports().Import(file)
 		if err == nil && !found {
 			err = noSuchImport()
 		}
@@ -134,7 +134,7 @@ func (r *importRun) once(file string) error {
 		if err := r.mayBegin(u, file); err != nil {
 			return err
 		}
-		state, err := u.LockImport(file, r.Now)
+		state, err := u.Imports().LockImport(file, r.Now)
 		if err != nil {
 			return err
 		}
@@ -156,13 +156,13 @@ func (r *importRun) once(file string) error {
 
 // mayBegin returns nil if the import of the file has begun or may begin, so that what a credential leaves behind is bounded.
 func (r *importRun) mayBegin(u *account.Unit, file string) error {
-	if _, begun, err := u.Import(file); begun || err != nil {
+	if _, begun, err := u.Imports().Import(file); begun || err != nil {
 		return err
 	}
 	if r.bytes == 0 && file != emptyFile {
 		return apierror.New(http.StatusBadRequest, "the first batch is empty, and :file is not the SHA-256 of an empty file: send the first lines of the file")
 	}
-	unfinished, err := u.UnfinishedImports()
+	unfinished, err := u.Imports().UnfinishedImports()
 	if err == nil && unfinished >= unfinishedImports && !r.complete {
 		return &apierror.Error{Status: http.StatusBadRequest, Faults: []apierror.Fault{{
 			Pointer: ":file", Message: fmt.Sprintf("cannot be begun: %d imports of the deployment are unfinished: complete one of them, or wait until one is deleted, 30 days after it began", unfinished)}}}
@@ -188,12 +188,12 @@ func (r *importRun) batch(u *account.Unit, state *people.Import) (imports.Result
 		if err != nil {
 			return result, err
 		}
-		err = u.RecordAudit(people.Audit{ID: id, At: r.Now, Actor: r.Actor, Action: "import.completed", Object: "import:" + state.File, Address: r.c.address()})
+		err = u.Records().RecordAudit(people.Audit{ID: id, At: r.Now, Actor: r.Actor, Action: "import.completed", Object: "import:" + state.File, Address: r.c.address()})
 		if err != nil {
 			return result, err
 		}
 	}
-	return result, u.PutImport(*state)
+	return result, u.Imports().PutImport(*state)
 }
 
 // rejections tell what is wrong with lines.

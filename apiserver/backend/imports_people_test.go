@@ -54,7 +54,9 @@ func read[T any](t *testing.T, s served, do func(people.Tx) (T, error)) (out T) 
 // rowOf is the id that a line became.
 func (s served) rowOf(t *testing.T, kind, externalID string) int64 {
 	t.Helper()
-	found := read(t, s, func(tx people.Tx) (map[string]int64, error) { return tx.ImportedAs(kind, []string{externalID}) })
+	found := read(t, s, func(tx people.Tx) (map[string]int64, error) {
+		return tx.Imports().ImportedAs(kind, []string{externalID})
+	})
 	if found[externalID] == 0 {
 		t.Fatalf("no %s %s was imported", kind, externalID)
 	}
@@ -68,22 +70,22 @@ func TestPeopleComeAsTheFileSays(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	ada, bob := s.rowOf(t, "user", "u1"), s.rowOf(t, "user", "u2")
-	first := read(t, s, func(tx people.Tx) (people.User, error) { u, _, err := tx.User(ada); return u, err })
+	first := read(t, s, func(tx people.Tx) (people.User, error) { u, _, err := tx.Users().User(ada); return u, err })
 	created := time.Date(2024, 2, 29, 12, 0, 0, 123456000, time.UTC)
 	if first.FirstName != "Ada" || first.LastName != "Lovelace" || !first.CreatedAt.Equal(created) || first.Email != "Ada@Example.com" || first.Phone != "+14155552672" || first.Disabled {
 		t.Errorf("%+v", first)
 	}
-	second := read(t, s, func(tx people.Tx) (people.User, error) { u, _, err := tx.User(bob); return u, err })
+	second := read(t, s, func(tx people.Tx) (people.User, error) { u, _, err := tx.Users().User(bob); return u, err })
 	if !second.Disabled || second.Email != "bob2@example.com" || second.Phone != "" || second.FirstName != "" {
 		t.Errorf("%+v", second)
 	}
-	emails := read(t, s, func(tx people.Tx) ([]people.Email, error) { return tx.EmailsOf(ada) })
+	emails := read(t, s, func(tx people.Tx) ([]people.Email, error) { return tx.Users().EmailsOf(ada) })
 	// They are in the order of their lines.
 	if len(emails) != 2 || emails[0].VerifiedAt.IsZero() || !emails[1].VerifiedAt.IsZero() || emails[1].Primary {
 		t.Errorf("%+v", emails)
 	}
 	secret := read(t, s, func(tx people.Tx) (string, error) {
-		encoded, _, err := tx.Credential(ada, people.CredentialPassword)
+		encoded, _, err := tx.Users().Credential(ada, people.CredentialPassword)
 		return encoded, err
 	})
 	if !strings.HasPrefix(secret, "$2b$12$") {
@@ -98,7 +100,10 @@ func TestOrganizationsComeAsTheFileSays(t *testing.T) {
 	ada, bob := s.rowOf(t, "user", "u1"), s.rowOf(t, "user", "u2")
 	organization := func(externalID string) people.Organization {
 		id := s.rowOf(t, "organization", externalID)
-		return read(t, s, func(tx people.Tx) (people.Organization, error) { o, _, err := tx.Organization(id); return o, err })
+		return read(t, s, func(tx people.Tx) (people.Organization, error) {
+			o, _, err := tx.Organizations().Organization(id)
+			return o, err
+		})
 	}
 	acme, other := organization("o1"), organization("o3")
 	if acme.Slug != "acme" || acme.Description != "two\nlines" || acme.ImageURL != "https://acme.example/a.png" || acme.Workspace != s.rowOf(t, "workspace", "w3") || other.Slug != "chosen" {
@@ -108,7 +113,7 @@ func TestOrganizationsComeAsTheFileSays(t *testing.T) {
 		t.Errorf("a taken slug becomes %q", same.Slug)
 	}
 	var slugs []string
-	for _, w := range read(t, s, func(tx people.Tx) ([]people.Workspace, error) { return tx.WorkspacesOf(acme.ID) }) {
+	for _, w := range read(t, s, func(tx people.Tx) ([]people.Workspace, error) { return tx.Organizations().WorkspacesOf(acme.ID) }) {
 		slugs = append(slugs, w.Slug)
 	}
 	slices.Sort(slugs)
@@ -116,13 +121,16 @@ func TestOrganizationsComeAsTheFileSays(t *testing.T) {
 		t.Errorf("%q", slugs)
 	}
 	member := func(user int64) people.Member {
-		return read(t, s, func(tx people.Tx) (people.Member, error) { m, _, err := tx.Member(acme.ID, user); return m, err })
+		return read(t, s, func(tx people.Tx) (people.Member, error) {
+			m, _, err := tx.Organizations().Member(acme.ID, user)
+			return m, err
+		})
 	}
 	if owner, clerk := member(ada), member(bob); !owner.Owner || owner.Role != 0 || clerk.Owner || clerk.Role != 23 {
 		t.Errorf("%+v, %+v", owner, clerk)
 	}
 	keys := read(t, s, func(tx people.Tx) ([]people.APIKey, error) {
-		return tx.ListAPIKeys(people.APIKeyFilter{Owner: ada}, 10)
+		return tx.APIKeys().ListAPIKeys(people.APIKeyFilter{Owner: ada}, 10)
 	})
 	if len(keys) != 1 || keys[0].Workspace != s.rowOf(t, "workspace", "w1") || keys[0].Organization != acme.ID {
 		t.Errorf("%+v", keys)
@@ -265,7 +273,7 @@ func TestAFaultyLineAboutPeopleIsRejectedAlone(t *testing.T) {
 func (s served) emailsOf(t *testing.T, user string) (told []string) {
 	t.Helper()
 	id := s.rowOf(t, "user", user)
-	for _, e := range read(t, s, func(tx people.Tx) ([]people.Email, error) { return tx.EmailsOf(id) }) {
+	for _, e := range read(t, s, func(tx people.Tx) ([]people.Email, error) { return tx.Users().EmailsOf(id) }) {
 		told = append(told, fmt.Sprint(e.Address, " ", e.Primary, " ", !e.VerifiedAt.IsZero()))
 	}
 	slices.Sort(told)
@@ -327,7 +335,7 @@ func TestADeletedUserIsNotImportedAgainNorReferredTo(t *testing.T) {
 	s := keyWorld(t)
 	s.imports(t, "file", 0, movedNow(), "")
 	id := s.rowOf(t, "user", "u1")
-	if err := s.rows.Change(t.Context(), "ns/acme", func(tx people.Tx) error { return tx.DeleteUser(id) }); err != nil {
+	if err := s.rows.Change(t.Context(), "ns/acme", func(tx people.Tx) error { return tx.Users().DeleteUser(id) }); err != nil {
 		t.Fatal(err)
 	}
 	got := s.imports(t, "again", 0, line(`"user","external_id":"u1"`)+line(`"signin","external_id":"new","user":"u1","signed_in_at":"2024-01-01T00:00:00Z"`)+
@@ -348,7 +356,7 @@ func TestAPagesNameIsNoOrganizationsSlug(t *testing.T) {
 	}
 	for id, page := range map[string]string{"o1": "new", "o2": "invitations"} {
 		o := read(t, s, func(tx people.Tx) (people.Organization, error) {
-			o, _, err := tx.Organization(s.rowOf(t, people.ImportedOrganization, id))
+			o, _, err := tx.Organizations().Organization(s.rowOf(t, people.ImportedOrganization, id))
 			return o, err
 		})
 		if o.Slug == page || !strings.HasPrefix(o.Slug, page+"-") {
@@ -373,7 +381,7 @@ func TestMembersWithoutARoleGetTheAssignedOne(t *testing.T) {
 		fixed(t, "MembershipRole", "clerk", "uid-23", 23, "", time.Now(), document.MembershipRole{Level: "Organization", Name: "Clerk"}))
 	s.imports(t, "file", 0, line(`"user","external_id":"u"`)+line(`"organization","external_id":"o","name":"O"`)+line(`"membership","external_id":"m","user":"u","organization":"o"`), "")
 	m := read(t, s, func(tx people.Tx) (people.Member, error) {
-		m, _, err := tx.Member(s.rowOf(t, "organization", "o"), s.rowOf(t, "user", "u"))
+		m, _, err := tx.Organizations().Member(s.rowOf(t, "organization", "o"), s.rowOf(t, "user", "u"))
 		return m, err
 	})
 	if m.Role != 23 {

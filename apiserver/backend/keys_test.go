@@ -171,7 +171,7 @@ func TestKeysAreFoundByTheIDThatDecisionsShow(t *testing.T) {
 func TestAnImportedKeyHasItsIDAsKeyID(t *testing.T) {
 	s := keyWorld(t)
 	err := s.rows.Change(context.Background(), "ns/acme", func(tx people.Tx) error {
-		return tx.InsertAPIKey(people.APIKey{ID: 77, Digest: [32]byte{7}, App: "shop", Name: "Imported", CreatedAt: time.Unix(1700000000, 0), UpdatedAt: time.Unix(1700000000, 0)})
+		return tx.APIKeys().InsertAPIKey(people.APIKey{ID: 77, Digest: [32]byte{7}, App: "shop", Name: "Imported", CreatedAt: time.Unix(1700000000, 0), UpdatedAt: time.Unix(1700000000, 0)})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -392,7 +392,7 @@ func TestAKeyIsExtendedOnlyByACredentialThatMayCreateIt(t *testing.T) {
 	expired := people.APIKey{
 		ID: 99, PublicID: "expiredkey01", App: "tools", Name: "expired", Permissions: []string{"*"}, CreatedAt: now.Add(-time.Hour), UpdatedAt: now, ExpiresAt: now.Add(-time.Minute),
 	}
-	if err := s.rows.Change(t.Context(), "ns/acme", func(tx people.Tx) error { return tx.InsertAPIKey(expired) }); err != nil {
+	if err := s.rows.Change(t.Context(), "ns/acme", func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(expired) }); err != nil {
 		t.Fatal(err)
 	}
 	soon, later := now.Add(time.Hour).UTC().Format(time.RFC3339), now.Add(2*time.Hour).UTC().Format(time.RFC3339)
@@ -416,7 +416,7 @@ func TestAKeyIsExtendedOnlyByACredentialThatMayCreateIt(t *testing.T) {
 func TestAnotherTenantsKeysDoNotExist(t *testing.T) {
 	s := keyWorld(t)
 	foreign := people.APIKey{ID: 77, PublicID: "foreign", App: "shop", Name: "foreign", CreatedAt: time.Now(), UpdatedAt: time.Now()}
-	if err := s.rows.Change(t.Context(), "ns/other", func(tx people.Tx) error { return tx.InsertAPIKey(foreign) }); err != nil {
+	if err := s.rows.Change(t.Context(), "ns/other", func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(foreign) }); err != nil {
 		t.Fatal(err)
 	}
 	s.says(t, "GET", shopKeys+"/77", "", 404)

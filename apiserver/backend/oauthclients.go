@@ -44,7 +44,7 @@ func listOAuthClients(c *call) (reply, error) {
 	err = c.people().view(func(u *account.Unit) error {
 		list.Clients, list.HasMore = declared, false
 		rest := limit - len(declared)
-		rows, err := u.ListOAuthClients(app.ID, at.row, rest+1)
+		rows, err := u.OAuthClients().ListOAuthClients(app.ID, at.row, rest+1)
 		for _, row := range rows[:min(len(rows), rest)] {
 			client, err := consent.NewRegistered(u.Tenant, row)
 			if err != nil {
@@ -157,7 +157,7 @@ func deleteOAuthClient(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return reply{}, p.change(func(u *account.Unit) error {
-		deleted, err := u.DeleteOAuthClient(app.ID, id, u.Now)
+		deleted, err := u.OAuthClients().DeleteOAuthClient(app.ID, id, u.Now)
 		if err == nil && !deleted {
 			err = noSuchClient()
 		}
@@ -191,7 +191,7 @@ func (p *peopleRequest) changeClient(do func(*account.Unit, *consent.Client) (co
 		return served, err
 	}
 	err = p.change(func(u *account.Unit) error {
-		row, found, err := u.LockOAuthClient(app.ID, id)
+		row, found, err := u.OAuthClients().LockOAuthClient(app.ID, id)
 		if err == nil && !found {
 			err = noSuchClient()
 		}

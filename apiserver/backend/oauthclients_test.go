@@ -53,8 +53,8 @@ func oauthWorld(t *testing.T, kubernetes Kubernetes) (s served, limited string) 
 	s.rowsOf(t, "ns/acme", func(tx people.Tx) error {
 		content := `{"name":"Agent","authentication":"ClientSecretBasic","grant_types":["AuthorizationCode"],"redirect_uris":["https://agent.example/cb"],"active":true}`
 		return errors.Join(
-			tx.InsertOAuthClient(people.OAuthClient{App: 30, Client: "77", Content: content, CreatedAt: at}),
-			tx.InsertOAuthClient(people.OAuthClient{App: 30, Client: documentID, Content: content, CreatedAt: at.Add(time.Minute), FreshUntil: at}),
+			tx.OAuthClients().InsertOAuthClient(people.OAuthClient{App: 30, Client: "77", Content: content, CreatedAt: at}),
+			tx.OAuthClients().InsertOAuthClient(people.OAuthClient{App: 30, Client: documentID, Content: content, CreatedAt: at.Add(time.Minute), FreshUntil: at}),
 			putGrant(tx, people.Grant{ID: 501, App: 30, Client: "77", User: 1, Scopes: []string{"read"}, CreatedAt: at, UpdatedAt: at}),
 			putGrant(tx, people.Grant{ID: 502, App: 30, Client: "33", User: 2, Organization: 5, Scopes: []string{"read"}, Resources: []string{"https://a.example", "https://b.example"}, CreatedAt: at, UpdatedAt: at}),
 			putGrant(tx, people.Grant{ID: 503, App: 31, Client: "33", User: 1, Scopes: []string{"read"}, CreatedAt: at, UpdatedAt: at}),
@@ -62,14 +62,14 @@ func oauthWorld(t *testing.T, kubernetes Kubernetes) (s served, limited string) 
 	})
 	s.rowsOf(t, "other/acme", func(tx people.Tx) error {
 		return errors.Join(
-			tx.InsertOAuthClient(people.OAuthClient{App: 41, Client: "88", Content: `{"name":"Theirs"}`, CreatedAt: at}),
+			tx.OAuthClients().InsertOAuthClient(people.OAuthClient{App: 41, Client: "88", Content: `{"name":"Theirs"}`, CreatedAt: at}),
 			putGrant(tx, people.Grant{ID: 601, App: 41, Client: "88", User: 1, CreatedAt: at, UpdatedAt: at}))
 	})
 	return s, reader.Plain()
 }
 
 func putGrant(tx people.Tx, g people.Grant) error {
-	_, err := tx.PutGrant(g, 500)
+	_, err := tx.OAuth().PutGrant(g, 500)
 	return err
 }
 
@@ -120,7 +120,7 @@ func TestAClientOfABackendIsMadeChangedRotatedAndDeleted(t *testing.T) {
 		t.Error("the secret stays")
 	}
 	s.rowsOf(t, "ns/acme", func(tx people.Tx) error {
-		row, _, err := tx.OAuthClient(30, made.Id)
+		row, _, err := tx.OAuthClients().OAuthClient(30, made.Id)
 		var content document.OAuthClient
 		err = errors.Join(err, json.Unmarshal([]byte(row.Content), &content))
 		if len(content.Verifiers) != 2 || content.Verifiers[0].ExpiresAt != nil || content.Verifiers[1].ExpiresAt == nil || !row.ByBackend {

@@ -40,7 +40,7 @@ func (c *call) listGrants(q *query, filter people.GrantFilter) (reply, error) {
 		if err := c.ofPath(u, app); err != nil {
 			return err
 		}
-		found, err := u.ListGrants(filter, limit+1)
+		found, err := u.OAuth().ListGrants(filter, limit+1)
 		list.Grants, list.HasMore, list.NextCursor = list.Grants[:0], len(found) > limit, nil
 		for _, g := range found[:min(len(found), limit)] {
 			list.Grants = append(list.Grants, grantView(g, app))
@@ -62,7 +62,7 @@ func (c *call) ofPath(u *account.Unit, app *snapshot.Entry) error {
 	if !consent.MayBeRegistered(id) {
 		return noSuchClient()
 	}
-	_, found, err := u.OAuthClient(app.ID, id)
+	_, found, err := u.OAuthClients().OAuthClient(app.ID, id)
 	if err == nil && !found {
 		err = noSuchClient()
 	}
@@ -82,14 +82,14 @@ func revokeOAuthGrant(c *call) (reply, error) {
 	p := c.people()
 	var served openapi.OAuthGrant
 	err = p.change(func(u *account.Unit) error {
-		g, found, err := u.Grant(id)
+		g, found, err := u.OAuth().Grant(id)
 		if err != nil {
 			return err
 		}
 		if of := c.r.PathValue("oauth_client_id"); !found || g.App != app.ID || of != "" && of != g.Client {
 			return noSuchGrant()
 		}
-		deleted, err := u.DeleteGrant(id)
+		deleted, err := u.OAuth().DeleteGrant(id)
 		if err == nil && !deleted {
 			err = noSuchGrant()
 		}

@@ -39,7 +39,7 @@ func TestTheAuditIsReadPageByPage(t *testing.T) {
 	s := exampleWorld(t)
 	for n := range 5 {
 		err := s.rows.Change(context.Background(), exampleTenant, func(tx people.Tx) error {
-			return tx.RecordAudit(people.Audit{ID: int64(n + 1), At: exampleDay(1, n/2), Actor: "system", Action: "test." + strconv.Itoa(n), Object: "x:1", Session: 7})
+			return tx.Records().RecordAudit(people.Audit{ID: int64(n + 1), At: exampleDay(1, n/2), Actor: "system", Action: "test." + strconv.Itoa(n), Object: "x:1", Session: 7})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +104,7 @@ func TestTheAuditIsReadByTheIDOfAKey(t *testing.T) {
 		{Actor: "key:deleted00001", Action: "user.deleted", Object: "user:2"},
 	} {
 		record.ID, record.At = int64(n+1), time.Unix(1700000000, 0)
-		if err := s.rows.Change(context.Background(), "ns/acme", func(tx people.Tx) error { return tx.RecordAudit(record) }); err != nil {
+		if err := s.rows.Change(context.Background(), "ns/acme", func(tx people.Tx) error { return tx.Records().RecordAudit(record) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestRecordsOfTheLastMinuteAreNotListedOldestFirst(t *testing.T) {
 	s := serveChanged(t, failing{}, nil, func(o *Options) { o.Clock = func() time.Time { return began.Add(time.Duration(ahead.Load())) } })
 	record := func(id int64, ago time.Duration) {
 		err := s.rows.Change(t.Context(), "ns/acme", func(tx people.Tx) error {
-			return tx.RecordAudit(people.Audit{ID: id, At: began.Add(-ago), Actor: "system", Action: "test." + strconv.FormatInt(id, 10), Object: "x:1"})
+			return tx.Records().RecordAudit(people.Audit{ID: id, At: began.Add(-ago), Actor: "system", Action: "test." + strconv.FormatInt(id, 10), Object: "x:1"})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ func addOrganizationMember(c *call) (reply, error) {
 	}
 	var served openapi.OrganizationMembership
 	err = p.change(func(u *account.Unit) error {
-		if _, found, err := u.LockUser(user); err != nil {
+		if _, found, err := u.Users().LockUser(user); err != nil {
 			return err
 		} else if !found {
 			return unknownUser("/user_id")
@@ -103,7 +103,7 @@ func findOrganization(u *account.Unit, text string) (people.Organization, error)
 	if err != nil {
 		return people.Organization{}, errNoOrganization
 	}
-	organization, found, err := u.Organization(id)
+	organization, found, err := u.Organizations().Organization(id)
 	if err == nil && !found {
 		err = errNoOrganization
 	}
@@ -122,14 +122,14 @@ func removeOrganizationMember(c *call) (reply, error) {
 		if err != nil {
 			return err
 		}
-		member, found, err := u.Member(organization.ID, user)
+		member, found, err := u.Organizations().Member(organization.ID, user)
 		if err != nil {
 			return err
 		}
 		if !found {
 			return errNoMember
 		}
-		removed, err := u.DeleteMember(organization.ID, user)
+		removed, err := u.Organizations().DeleteMember(organization.ID, user)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func listOrganizations(c *call) (reply, error) {
 	}
 	var list openapi.OrganizationList
 	err := c.people().view(func(u *account.Unit) error {
-		found, total, err := u.ListOrganizations(search, limit, offset)
+		found, total, err := u.Listings().ListOrganizations(search, limit, offset)
 		list = openapi.OrganizationList{
 			Data: []openapi.ListedOrganization{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(found)) < total,
 		}

@@ -52,7 +52,7 @@ func (p *peopleRequest) record(u *account.Unit, action, object string) error {
 	if err != nil {
 		return err
 	}
-	return u.RecordAudit(people.Audit{ID: id, At: p.Now, Actor: p.Actor, Action: action, Object: object, Address: p.c.address()})
+	return u.Records().RecordAudit(people.Audit{ID: id, At: p.Now, Actor: p.Actor, Action: action, Object: object, Address: p.c.address()})
 }
 
 // peopleWordings are the answers to what the rules over people refuse, in the words of backends.

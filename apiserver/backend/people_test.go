@@ -17,13 +17,13 @@ func (s served) newPerson(t *testing.T, used time.Time) people.User {
 	t.Helper()
 	user := people.User{ID: 7, CreatedAt: used, UpdatedAt: used, Email: "ada@example.com"}
 	err := s.rows.Change(t.Context(), "ns/acme", func(tx people.Tx) error {
-		if err := tx.InsertUser(user, people.Email{ID: 7, User: 7, Address: user.Email, Primary: true, CreatedAt: used}); err != nil {
+		if err := tx.Users().InsertUser(user, people.Email{ID: 7, User: 7, Address: user.Email, Primary: true, CreatedAt: used}); err != nil {
 			return err
 		}
-		if err := tx.InsertSession(people.Session{ID: 8, ActiveSignIn: 9, CreatedAt: used, UsedAt: used, ExpiresAt: used.Add(7 * 24 * time.Hour)}); err != nil {
+		if err := tx.Sessions().InsertSession(people.Session{ID: 8, ActiveSignIn: 9, CreatedAt: used, UsedAt: used, ExpiresAt: used.Add(7 * 24 * time.Hour)}); err != nil {
 			return err
 		}
-		return tx.InsertSignIn(people.SignIn{ID: 9, Session: 8, User: 7, Method: people.MethodPassword, CreatedAt: used})
+		return tx.Sessions().InsertSignIn(people.SignIn{ID: 9, Session: 8, User: 7, Method: people.MethodPassword, CreatedAt: used})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func listUsers(c *call) (reply, error) {
 	}
 	var list openapi.UserList
 	err := c.people().view(func(u *account.Unit) error {
-		users, total, err := u.ListUsers(search, limit, offset)
+		users, total, err := u.Users().ListUsers(search, limit, offset)
 		list = openapi.UserList{
 			Data: []openapi.UserSummary{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(users)) < total,
 		}
@@ -68,7 +68,7 @@ func getUser(c *call) (reply, error) {
 }
 
 func findUser(u *account.Unit, id int64) (people.User, error) {
-	user, found, err := u.User(id)
+	user, found, err := u.Users().User(id)
 	if err == nil && !found {
 		err = account.ErrUserUnknown
 	}
@@ -147,7 +147,7 @@ func updateUser(c *call) (reply, error) {
 
 // saveUser writes a user that changed, and says in the audit how.
 func (p *peopleRequest) saveUser(u *account.Unit, user people.User, wasDisabled bool) error {
-	if err := u.UpdateUser(user); err != nil {
+	if err := u.Users().UpdateUser(user); err != nil {
 		return err
 	}
 	action := "user.updated"
@@ -164,7 +164,7 @@ func (p *peopleRequest) saveUser(u *account.Unit, user people.User, wasDisabled 
 func deleteUser(c *call) (reply, error) {
 	p := c.people()
 	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
-		if err := u.DeleteUser(user.ID); err != nil {
+		if err := u.Users().DeleteUser(user.ID); err != nil {
 			return err
 		}
 		return p.audit(u, "user.deleted", "user", user.ID)
@@ -186,7 +186,7 @@ func (p *peopleRequest) changeUser(signOut bool, do func(u *account.Unit, user p
 			}
 			return do(u, user, ended)
 		}
-		user, found, err := u.LockUser(id)
+		user, found, err := u.Users().LockUser(id)
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (p *peopleRequest) user(u *account.Unit, of people.User) (openapi.User, err
 		Id: s.Id, Email: s.Email, FirstName: s.FirstName, LastName: s.LastName, PrimaryPhoneNumber: s.PrimaryPhoneNumber, PhoneNumbers: []openapi.PhoneNumber{},
 		OrganizationMemberships: []openapi.OrganizationMembership{}, Disabled: s.Disabled, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
-	phones, err := u.PhonesOf(of.ID)
+	phones, err := u.Phones().PhonesOf(of.ID)
 	if err != nil {
 		return served, err
 	}
@@ -225,7 +225,7 @@ func (p *peopleRequest) user(u *account.Unit, of people.User) (openapi.User, err
 		}
 		served.PhoneNumbers = append(served.PhoneNumbers, number)
 	}
-	members, err := u.MembershipsOf(of.ID)
+	members, err := u.Organizations().MembershipsOf(of.ID)
 	for _, m := range members {
 		served.OrganizationMemberships = append(served.OrganizationMemberships, p.membership(m))
 	}

@@ -74,7 +74,7 @@ func setPassword(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
-		if err := u.PutCredential(user.ID, people.CredentialPassword, encoded, p.Now); err != nil {
+		if err := u.Users().PutCredential(user.ID, people.CredentialPassword, encoded, p.Now); err != nil {
 			return err
 		}
 		return p.audit(u, "user.password_set", "user", user.ID)
@@ -85,7 +85,7 @@ func setPassword(c *call) (reply, error) {
 func removePassword(c *call) (reply, error) {
 	p := c.people()
 	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
-		removed, err := u.DeleteCredential(user.ID, people.CredentialPassword)
+		removed, err := u.Users().DeleteCredential(user.ID, people.CredentialPassword)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func listUserSessions(c *call) (reply, error) {
 		if _, err := findUser(u, id); err != nil {
 			return err
 		}
-		sessions, err := u.SessionsOf(id)
+		sessions, err := u.Sessions().SessionsOf(id)
 		for _, s := range sessions {
 			if session.Evaluate(s, policy, u.Now) != session.Live {
 				continue // nobody can use it any more

@@ -134,7 +134,7 @@ func TestCheckOfGivenKey(t *testing.T) {
 		}
 	}
 	row.RevokedAt, row.UpdatedAt = w.Clock.Now(), w.Clock.Now()
-	w.Must(w.Store.Change(t.Context(), tenant, func(tx people.Tx) error { return tx.UpdateAPIKey(row) }))
+	w.Must(w.Store.Change(t.Context(), tenant, func(tx people.Tx) error { return tx.APIKeys().UpdateAPIKey(row) }))
 	w.Eventually("it is refused", func() bool { return w.check(key, "GET", "/").StatusCode == http.StatusUnauthorized })
 }
 

@@ -170,7 +170,7 @@ func (a *API) givenKey(ctx context.Context, deployment, id string) (row people.B
 	}
 	var key people.APIKey
 	err = a.People.View(ctx, deployment, func(tx people.Tx) (err error) {
-		key, found, err = people.FindAPIKey(tx, id)
+		key, found, err = people.FindAPIKey(tx.APIKeys(), id)
 		return err
 	})
 	if err != nil || !found {

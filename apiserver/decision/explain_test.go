@@ -91,7 +91,7 @@ func TestExplainOfAnotherTenant(t *testing.T) {
 	w.Put(v1alpha1.KindAPIAuthApp, "theirs", other, "theirs", document.APIAuthApp{Slug: "theirs", Name: "Theirs", Active: true})
 
 	w.Must(w.Store.Change(t.Context(), other, func(tx people.Tx) error {
-		return tx.InsertAPIKey(people.APIKey{ID: 99, PublicID: "abcdefghijkl", App: "theirs", Name: "x", Prefix: "ck", Suffix: "aaaa", CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()})
+		return tx.APIKeys().InsertAPIKey(people.APIKey{ID: 99, PublicID: "abcdefghijkl", App: "theirs", Name: "x", Prefix: "ck", Suffix: "aaaa", CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()})
 	}))
 	for _, id := range []string{"99", "abcdefghijkl"} {
 		if a := w.ask("GET", "/v1/authz/explain?method=GET&resource=/&key_id="+id, "", bearer); a.StatusCode != 404 {

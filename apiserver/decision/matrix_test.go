@@ -38,7 +38,7 @@ func (w *world) givenElsewhere() string {
 		ID: 9000, PublicID: key.ID(), Digest: key.Digest(), Prefix: "ck", Suffix: key.Last4(), App: "shop", Name: "Elsewhere",
 		Permissions: []string{"orders:read"}, CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now(),
 	}
-	w.Must(w.Store.Change(w.T.Context(), "rivals/rival", func(tx people.Tx) error { return tx.InsertAPIKey(row) }))
+	w.Must(w.Store.Change(w.T.Context(), "rivals/rival", func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(row) }))
 	return key.Plain()
 }
 

@@ -118,7 +118,7 @@ func (w *world) given(change func(*people.APIKey)) string {
 		Permissions: []string{"orders:read"}, Metadata: json.RawMessage(`{"plan":"gold"}`), CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now(),
 	}
 	change(&row)
-	w.Must(w.Store.Change(w.T.Context(), tenant, func(tx people.Tx) error { return tx.InsertAPIKey(row) }))
+	w.Must(w.Store.Change(w.T.Context(), tenant, func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(row) }))
 	return key.Plain()
 }
 

@@ -45,14 +45,14 @@ func newSealer(t *testing.T) (*Sealer, *sqlstore.Store) {
 func signIns(t *testing.T, s *sqlstore.Store, deployment string, ago ...time.Duration) {
 	t.Helper()
 	err := s.Change(t.Context(), deployment, func(tx people.Tx) error {
-		if _, there, err := tx.User(1); err != nil || !there {
-			err := errors.Join(err, tx.InsertUser(people.User{ID: 1, CreatedAt: now}, people.Email{ID: 1, Address: "ada@example.com", Primary: true, CreatedAt: now}))
+		if _, there, err := tx.Users().User(1); err != nil || !there {
+			err := errors.Join(err, tx.Users().InsertUser(people.User{ID: 1, CreatedAt: now}, people.Email{ID: 1, Address: "ada@example.com", Primary: true, CreatedAt: now}))
 			if err != nil {
 				return err
 			}
 		}
 		for i, ago := range ago {
-			err := tx.RecordEvent(people.Event{ID: int64(i + 1), Kind: people.EventSignIn, At: now.Add(-ago), User: 1, Method: people.MethodPassword, Address: "192.0.2.1"})
+			err := tx.Records().RecordEvent(people.Event{ID: int64(i + 1), Kind: people.EventSignIn, At: now.Add(-ago), User: 1, Method: people.MethodPassword, Address: "192.0.2.1"})
 			if err != nil {
 				return err
 			}
@@ -140,7 +140,7 @@ func TestAnImportOfAFewEventsDoesNotWriteALargeDayAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.Change(t.Context(), "acme/home", func(tx people.Tx) error {
-		return tx.RecordEvent(people.Event{ID: 1 << 20, Kind: people.EventSignIn, At: now.Add(-time.Hour), User: 1, Method: people.MethodPassword})
+		return tx.Records().RecordEvent(people.Event{ID: 1 << 20, Kind: people.EventSignIn, At: now.Add(-time.Hour), User: 1, Method: people.MethodPassword})
 	})
 	if err != nil {
 		t.Fatal(err)

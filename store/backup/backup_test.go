@@ -70,7 +70,7 @@ func addPair(ctx context.Context, st *sqlstore.Store, n int64) error {
 	return st.Change(ctx, home, func(tx people.Tx) error {
 		for _, id := range []int64{2 * n, 2*n + 1} {
 			at := time.Now()
-			err := tx.InsertUser(people.User{ID: id, CreatedAt: at}, people.Email{ID: id, User: id, Address: fmt.Sprintf("%d@example.com", id), Primary: true, VerifiedAt: at, CreatedAt: at})
+			err := tx.Users().InsertUser(people.User{ID: id, CreatedAt: at}, people.Email{ID: id, User: id, Address: fmt.Sprintf("%d@example.com", id), Primary: true, VerifiedAt: at, CreatedAt: at})
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func users(t *testing.T, st *sqlstore.Store) map[int64]bool {
 	ids := map[int64]bool{}
 	err := st.View(t.Context(), home, func(tx people.Tx) error {
 		for offset := 0; ; offset += 100 {
-			page, _, err := tx.ListUsers("", 100, offset)
+			page, _, err := tx.Users().ListUsers("", 100, offset)
 			if err != nil || len(page) == 0 {
 				return err
 			}

@@ -69,25 +69,25 @@ type Upkeep interface {
 	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
 }
 
-// Tx is one deployment's rows within a View or a Change. It ends with the callback. "Lock" in a name means: the row is read,
-// and nobody else changes it before the transaction ends. Locks are taken in the order session, name, failure or counter,
-// other sessions, user, organization, member, as far as a rule knows what it will need. Where two wait for each other all the same, the
-// engine undoes one after a second, and Change runs it again.
+// Tx is one deployment's rows within a View or a Change, in groups. It ends with the callback. A method whose name begins with
+// Lock reads a row that no other transaction changes before this one ends. Locks are taken in the order session, name,
+// failure or counter, other sessions, user, organization, member, as far as a rule knows what it will need. If two
+// transactions wait for each other anyway, the engine undoes one after a second, and Change runs it again.
 type Tx interface {
-	Users
-	Phones
-	Sessions
-	Attempts
-	Challenges
-	Limits
-	Organizations
-	APIKeys
-	OAuth
-	OAuthClients
-	Imports
-	Bulk
-	Records
-	Listings
+	Users() Users
+	Phones() Phones
+	Sessions() Sessions
+	Attempts() Attempts
+	Challenges() Challenges
+	Limits() Limits
+	Organizations() Organizations
+	APIKeys() APIKeys
+	OAuth() OAuth
+	OAuthClients() OAuthClients
+	Imports() Imports
+	Bulk() Bulk
+	Records() Records
+	Listings() Listings
 }
 
 // Users are accounts, their emails and their credentials.

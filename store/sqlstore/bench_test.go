@@ -149,14 +149,14 @@ func BenchmarkCreateAPIKey(b *testing.B) {
 func createNumberedKey(tx people.Tx, n int64) error {
 	name := fmt.Sprint("key ", n)
 	at := time.UnixMicro(n)
-	err := tx.InsertAPIKey(people.APIKey{
+	err := tx.APIKeys().InsertAPIKey(people.APIKey{
 		ID: n, PublicID: name, Digest: sha256.Sum256([]byte(name)), Prefix: "shop", Suffix: "wxyz", App: "shop", Name: name,
 		Permissions: []string{"orders:read"}, Metadata: []byte(`{"plan":"gold"}`), CreatedAt: at, UpdatedAt: at,
 	})
 	if err != nil {
 		return err
 	}
-	return tx.RecordAudit(people.Audit{ID: n, At: at, Actor: "key:x", Action: "api_key.created", Object: name})
+	return tx.Records().RecordAudit(people.Audit{ID: n, At: at, Actor: "key:x", Action: "api_key.created", Object: name})
 }
 
 // BenchmarkAPIKeyByDigest is the first use of a key, among many.

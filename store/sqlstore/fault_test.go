@@ -33,7 +33,7 @@ func contentOf(t *testing.T, s *Store) content {
 	}
 	c := content{documents: map[store.Identity]store.Stored{}, position: position}
 	err = s.View(t.Context(), "apps/main", func(tx people.Tx) (err error) {
-		c.users, _, err = tx.ListUsers("", 100, 0)
+		c.users, _, err = tx.Users().ListUsers("", 100, 0)
 		return err
 	})
 	if err != nil {
@@ -112,24 +112,24 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term
 	"CheckSchema": func(ctx context.Context, s *Store, _ store.Term) error { return s.CheckSchema(ctx) },
 	"View": func(ctx context.Context, s *Store, _ store.Term) error {
 		return s.View(ctx, "apps/main", func(tx people.Tx) error {
-			_, _, err := tx.SessionByToken([]byte("hash"))
+			_, _, err := tx.Sessions().SessionByToken([]byte("hash"))
 			return err
 		})
 	},
 	"Change": func(ctx context.Context, s *Store, _ store.Term) error {
 		return s.Change(ctx, "apps/main", func(tx people.Tx) error {
-			if err := tx.InsertUser(people.User{ID: 1}, people.Email{ID: 2, Address: "x@example.com", Primary: true}); err != nil {
+			if err := tx.Users().InsertUser(people.User{ID: 1}, people.Email{ID: 2, Address: "x@example.com", Primary: true}); err != nil {
 				return err
 			}
-			_, err := tx.LockFailure("password", "x", time.UnixMicro(1))
+			_, err := tx.Limits().LockFailure("password", "x", time.UnixMicro(1))
 			return err
 		})
 	},
 	// Most callers pass an error on; one that does not must not lead to half a change.
 	"Change that keeps errors to itself": func(ctx context.Context, s *Store, _ store.Term) error {
 		return s.Change(ctx, "apps/main", func(tx people.Tx) error {
-			_ = tx.InsertUser(people.User{ID: 1}, people.Email{ID: 2, Address: "x@example.com", Primary: true})
-			_ = tx.InsertUser(people.User{ID: 3}, people.Email{ID: 4, Address: "y@example.com", Primary: true})
+			_ = tx.Users().InsertUser(people.User{ID: 1}, people.Email{ID: 2, Address: "x@example.com", Primary: true})
+			_ = tx.Users().InsertUser(people.User{ID: 3}, people.Email{ID: 4, Address: "y@example.com", Primary: true})
 			return nil
 		})
 	},

@@ -61,7 +61,7 @@ func permissionList(names []string) string {
 	return string(raw)
 }
 
-func (tx *peopleTx) InsertAPIKey(k people.APIKey) error {
+func (tx txAPIKeys) InsertAPIKey(k people.APIKey) error {
 	var publicID any
 	if k.PublicID != "" {
 		publicID = k.PublicID
@@ -78,22 +78,22 @@ func (tx *peopleTx) InsertAPIKey(k people.APIKey) error {
 	return err
 }
 
-func (tx *peopleTx) APIKey(id int64) (people.APIKey, bool, error) {
-	return first(tx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.id = ?`, id)
+func (tx txAPIKeys) APIKey(id int64) (people.APIKey, bool, error) {
+	return first(tx.peopleTx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.id = ?`, id)
 }
 
-func (tx *peopleTx) APIKeyByPublicID(publicID string) (people.APIKey, bool, error) {
-	return first(tx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.public_id = ?`, publicID)
+func (tx txAPIKeys) APIKeyByPublicID(publicID string) (people.APIKey, bool, error) {
+	return first(tx.peopleTx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.public_id = ?`, publicID)
 }
 
-func (tx *peopleTx) LockAPIKey(id int64) (people.APIKey, bool, error) {
+func (tx txAPIKeys) LockAPIKey(id int64) (people.APIKey, bool, error) {
 	if tx.readOnly {
 		return people.APIKey{}, false, errReadOnly
 	}
-	return first(tx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.id = ?`+tx.lock(), id)
+	return first(tx.peopleTx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.id = ?`+tx.lock(), id)
 }
 
-func (tx *peopleTx) ListAPIKeys(filter people.APIKeyFilter, limit int) ([]people.APIKey, error) {
+func (tx txAPIKeys) ListAPIKeys(filter people.APIKeyFilter, limit int) ([]people.APIKey, error) {
 	where, args := ` FROM api_keys k WHERE k.deployment = :deployment`, []any{}
 	also := func(condition string, values ...any) {
 		where += " AND " + condition
@@ -114,17 +114,17 @@ func (tx *peopleTx) ListAPIKeys(filter people.APIKeyFilter, limit int) ([]people
 	if filter.Before != 0 {
 		also(`k.id < ?`, filter.Before)
 	}
-	return list(tx, readAPIKey, `SELECT `+apiKeyColumns+where+` ORDER BY k.id DESC LIMIT ?`, append(args, limit)...)
+	return list(tx.peopleTx, readAPIKey, `SELECT `+apiKeyColumns+where+` ORDER BY k.id DESC LIMIT ?`, append(args, limit)...)
 }
 
-func (tx *peopleTx) UpdateAPIKey(k people.APIKey) error {
+func (tx txAPIKeys) UpdateAPIKey(k people.APIKey) error {
 	return tx.changeKeys(`UPDATE api_keys SET name = ?, permissions = ?, metadata = ?, scheme = ?, expires_at = ?, retires_at = ?, updated_at = ?,
 		revoked_at = ?, revoked_reason = ? WHERE id = ? AND deployment = :deployment RETURNING digest`,
 		k.Name, permissionList(k.Permissions), string(k.Metadata), k.Scheme, micros(k.ExpiresAt), micros(k.RetiresAt), micros(k.UpdatedAt),
 		micros(k.RevokedAt), k.RevokedReason, k.ID)
 }
 
-func (tx *peopleTx) DeleteAPIKey(id int64) (bool, error) {
+func (tx txAPIKeys) DeleteAPIKey(id int64) (bool, error) {
 	before := len(tx.keys.changed)
 	err := tx.changeKeys(`DELETE FROM api_keys WHERE deployment = :deployment AND id = ? RETURNING digest`, id)
 	return len(tx.keys.changed) > before, err

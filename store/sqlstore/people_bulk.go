@@ -59,17 +59,17 @@ func setOf[K comparable](tx *peopleTx, query string, of []K) (map[K]bool, error)
 	return found, err
 }
 
-func (tx *peopleTx) UsersAmong(ids []int64) (map[int64]bool, error) {
-	return setOf(tx, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
+func (tx txBulk) UsersAmong(ids []int64) (map[int64]bool, error) {
+	return setOf(tx.peopleTx, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
 }
 
-func (tx *peopleTx) LockUsers(ids []int64) (map[int64]bool, error) {
+func (tx txBulk) LockUsers(ids []int64) (map[int64]bool, error) {
 	if tx.readOnly {
 		return nil, errReadOnly
 	}
 	// They are looked for, and locked, in the order of the list.
 	slices.Sort(ids)
-	rows, err := amongLocked(tx, tx.lock(), func(row *sql.Rows, id *int64) error { return row.Scan(id) }, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
+	rows, err := amongLocked(tx.peopleTx, tx.lock(), func(row *sql.Rows, id *int64) error { return row.Scan(id) }, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
 	found := make(map[int64]bool, len(rows))
 	for _, id := range rows {
 		found[id] = true
@@ -77,8 +77,8 @@ func (tx *peopleTx) LockUsers(ids []int64) (map[int64]bool, error) {
 	return found, err
 }
 
-func (tx *peopleTx) InsertUsers(users []people.User) error {
-	return insertMany(tx, "users", users,
+func (tx txBulk) InsertUsers(users []people.User) error {
+	return insertMany(tx.peopleTx, "users", users,
 		numbers("id", func(u *people.User) int64 { return u.ID }),
 		texts("first_name", func(u *people.User) string { return u.FirstName }),
 		texts("last_name", func(u *people.User) string { return u.LastName }),
@@ -88,8 +88,8 @@ func (tx *peopleTx) InsertUsers(users []people.User) error {
 		numbers("updated_at", func(u *people.User) int64 { return micros(u.CreatedAt) }))
 }
 
-func (tx *peopleTx) InsertPasswords(passwords []people.Password) error {
-	return insertMany(tx, "credentials", passwords,
+func (tx txBulk) InsertPasswords(passwords []people.Password) error {
+	return insertMany(tx.peopleTx, "credentials", passwords,
 		numbers("user_id", func(p *people.Password) int64 { return p.User }),
 		texts("kind", func(*people.Password) string { return people.CredentialPassword }),
 		texts("secret", func(p *people.Password) string { return p.Encoded }),
@@ -97,8 +97,8 @@ func (tx *peopleTx) InsertPasswords(passwords []people.Password) error {
 		numbers("updated_at", func(p *people.Password) int64 { return micros(p.CreatedAt) }))
 }
 
-func (tx *peopleTx) EmailsAmong(folded []string) (map[string]people.Email, error) {
-	rows, err := among(tx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND folded`, folded)
+func (tx txBulk) EmailsAmong(folded []string) (map[string]people.Email, error) {
+	rows, err := among(tx.peopleTx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND folded`, folded)
 	opens := func(e people.Email) bool { return e.Primary || !e.VerifiedAt.IsZero() }
 	found := make(map[string]people.Email, len(rows))
 	for _, e := range rows {
@@ -110,17 +110,17 @@ func (tx *peopleTx) EmailsAmong(folded []string) (map[string]people.Email, error
 	return found, err
 }
 
-func (tx *peopleTx) PrimaryEmails(users []int64) (map[int64]people.Email, error) {
-	rows, err := among(tx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND is_primary = 1 AND user_id`, users)
+func (tx txBulk) PrimaryEmails(users []int64) (map[int64]people.Email, error) {
+	rows, err := among(tx.peopleTx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND is_primary = 1 AND user_id`, users)
 	return by(rows, func(e people.Email) int64 { return e.User }), err
 }
 
-func (tx *peopleTx) DeleteUnproven(ids []int64) error {
+func (tx txBulk) DeleteUnproven(ids []int64) error {
 	return tx.execAmong(`DELETE FROM emails WHERE id`+tx.dialect.oneOf+` AND verified_at = 0 AND deployment = :deployment`, ids)
 }
 
-func (tx *peopleTx) InsertEmails(emails []people.Email) error {
-	return insertMany(tx, "emails", emails,
+func (tx txBulk) InsertEmails(emails []people.Email) error {
+	return insertMany(tx.peopleTx, "emails", emails,
 		numbers("id", func(e *people.Email) int64 { return e.ID }),
 		numbers("user_id", func(e *people.Email) int64 { return e.User }),
 		texts("address", func(e *people.Email) string { return e.Address }),
@@ -130,7 +130,7 @@ func (tx *peopleTx) InsertEmails(emails []people.Email) error {
 		numbers("created_at", func(e *people.Email) int64 { return micros(e.CreatedAt) }))
 }
 
-func (tx *peopleTx) DemoteEmails(ids []int64) error {
+func (tx txBulk) DemoteEmails(ids []int64) error {
 	return tx.execAmong(`UPDATE emails SET is_primary = 0 WHERE id`+tx.dialect.oneOf+` AND deployment = :deployment`, ids)
 }
 
@@ -146,12 +146,12 @@ func (tx *peopleTx) execAmong(query string, ids []int64) error {
 	return tx.exec(query, whole)
 }
 
-func (tx *peopleTx) PhonesAmong(users []int64, numbers []string) ([]people.Phone, error) {
-	own, err := among(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id`, users)
+func (tx txBulk) PhonesAmong(users []int64, numbers []string) ([]people.Phone, error) {
+	own, err := among(tx.peopleTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id`, users)
 	if err != nil {
 		return nil, err
 	}
-	verified, err := among(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND verified_at > 0 AND number`, numbers)
+	verified, err := among(tx.peopleTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND verified_at > 0 AND number`, numbers)
 	known := by(own, func(p people.Phone) int64 { return p.ID })
 	for _, p := range verified {
 		if _, twice := known[p.ID]; !twice {
@@ -161,8 +161,8 @@ func (tx *peopleTx) PhonesAmong(users []int64, numbers []string) ([]people.Phone
 	return own, err
 }
 
-func (tx *peopleTx) InsertPhones(phones []people.Phone) error {
-	return insertMany(tx, "phones", phones,
+func (tx txBulk) InsertPhones(phones []people.Phone) error {
+	return insertMany(tx.peopleTx, "phones", phones,
 		numbers("id", func(p *people.Phone) int64 { return p.ID }),
 		numbers("user_id", func(p *people.Phone) int64 { return p.User }),
 		texts("number", func(p *people.Phone) string { return p.Number }),
@@ -172,12 +172,12 @@ func (tx *peopleTx) InsertPhones(phones []people.Phone) error {
 		numbers("created_at", func(p *people.Phone) int64 { return micros(p.CreatedAt) }))
 }
 
-func (tx *peopleTx) DemotePhones(ids []int64) error {
+func (tx txBulk) DemotePhones(ids []int64) error {
 	return tx.execAmong(`UPDATE phones SET is_primary = 0 WHERE id`+tx.dialect.oneOf+` AND deployment = :deployment`, ids)
 }
 
-func (tx *peopleTx) OrganizationsAmong(ids []int64) (map[int64]people.Organization, error) {
-	rows, err := among(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id`, ids)
+func (tx txBulk) OrganizationsAmong(ids []int64) (map[int64]people.Organization, error) {
+	rows, err := among(tx.peopleTx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id`, ids)
 	return by(rows, func(o people.Organization) int64 { return o.ID }), err
 }
 
@@ -189,18 +189,18 @@ func by[K comparable, T any](rows []T, key func(T) K) map[K]T {
 	return found
 }
 
-func (tx *peopleTx) SlugsTaken(slugs []string) (map[string]bool, error) {
-	taken, err := setOf(tx, `SELECT slug FROM organizations WHERE deployment = :deployment AND slug`, slugs)
+func (tx txBulk) SlugsTaken(slugs []string) (map[string]bool, error) {
+	taken, err := setOf(tx.peopleTx, `SELECT slug FROM organizations WHERE deployment = :deployment AND slug`, slugs)
 	if err != nil {
 		return nil, err
 	}
-	former, err := setOf(tx, `SELECT slug FROM organization_slugs WHERE deployment = :deployment AND slug`, slugs)
+	former, err := setOf(tx.peopleTx, `SELECT slug FROM organization_slugs WHERE deployment = :deployment AND slug`, slugs)
 	maps.Copy(taken, former)
 	return taken, err
 }
 
-func (tx *peopleTx) InsertOrganizations(organizations []people.Organization) error {
-	return insertMany(tx, "organizations", organizations,
+func (tx txBulk) InsertOrganizations(organizations []people.Organization) error {
+	return insertMany(tx.peopleTx, "organizations", organizations,
 		numbers("id", func(o *people.Organization) int64 { return o.ID }),
 		texts("name", func(o *people.Organization) string { return o.Name }),
 		texts("slug", func(o *people.Organization) string { return o.Slug }),
@@ -212,23 +212,23 @@ func (tx *peopleTx) InsertOrganizations(organizations []people.Organization) err
 
 func readWorkspace(row *sql.Rows, w *people.Workspace) error { return row.Scan(workspaceFields(w)...) }
 
-func (tx *peopleTx) WorkspacesAmong(ids []int64) (map[int64]people.Workspace, error) {
-	rows, err := among(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id`, ids)
+func (tx txBulk) WorkspacesAmong(ids []int64) (map[int64]people.Workspace, error) {
+	rows, err := among(tx.peopleTx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id`, ids)
 	return by(rows, func(w people.Workspace) int64 { return w.ID }), err
 }
 
-func (tx *peopleTx) WorkspaceSlugsTaken(organizations []int64, slugs []string) ([]people.Workspace, error) {
+func (tx txBulk) WorkspaceSlugsTaken(organizations []int64, slugs []string) ([]people.Workspace, error) {
 	wanted, err := tx.dialect.listOf(slugs)
 	if err != nil || len(slugs) == 0 {
 		return nil, err
 	}
 	read := func(row *sql.Rows, w *people.Workspace) error { return row.Scan(&w.ID, &w.Organization, &w.Slug) }
-	return among(tx, read, `SELECT id, organization_id, slug FROM workspaces
+	return among(tx.peopleTx, read, `SELECT id, organization_id, slug FROM workspaces
 		WHERE deployment = :deployment AND slug`+tx.dialect.oneOf+` AND organization_id`, organizations, wanted)
 }
 
-func (tx *peopleTx) InsertWorkspaces(workspaces []people.Workspace) error {
-	return insertMany(tx, "workspaces", workspaces,
+func (tx txBulk) InsertWorkspaces(workspaces []people.Workspace) error {
+	return insertMany(tx.peopleTx, "workspaces", workspaces,
 		numbers("id", func(w *people.Workspace) int64 { return w.ID }),
 		numbers("organization_id", func(w *people.Workspace) int64 { return w.Organization }),
 		texts("name", func(w *people.Workspace) string { return w.Name }),
@@ -236,10 +236,10 @@ func (tx *peopleTx) InsertWorkspaces(workspaces []people.Workspace) error {
 		numbers("created_at", func(w *people.Workspace) int64 { return micros(w.CreatedAt) }))
 }
 
-func (tx *peopleTx) MembershipsAmong(users []int64) (organizations, workspaces map[[2]int64]bool, err error) {
+func (tx txBulk) MembershipsAmong(users []int64) (organizations, workspaces map[[2]int64]bool, err error) {
 	read := func(row *sql.Rows, member *[2]int64) error { return row.Scan(&member[0], &member[1]) }
 	in := func(query string) (map[[2]int64]bool, error) {
-		rows, err := among(tx, read, query, users)
+		rows, err := among(tx.peopleTx, read, query, users)
 		found := make(map[[2]int64]bool, len(rows))
 		for _, row := range rows {
 			found[row] = true
@@ -253,8 +253,8 @@ func (tx *peopleTx) MembershipsAmong(users []int64) (organizations, workspaces m
 	return organizations, workspaces, err
 }
 
-func (tx *peopleTx) InsertMembers(members []people.Member) error {
-	return insertMany(tx, "organization_memberships", members,
+func (tx txBulk) InsertMembers(members []people.Member) error {
+	return insertMany(tx.peopleTx, "organization_memberships", members,
 		numbers("id", func(m *people.Member) int64 { return m.ID }),
 		numbers("organization_id", func(m *people.Member) int64 { return m.Organization.ID }),
 		numbers("user_id", func(m *people.Member) int64 { return m.User }),
@@ -264,8 +264,8 @@ func (tx *peopleTx) InsertMembers(members []people.Member) error {
 		numbers("created_at", func(m *people.Member) int64 { return micros(m.CreatedAt) }))
 }
 
-func (tx *peopleTx) InsertWorkspaceMembers(members []people.WorkspaceMember) error {
-	return insertMany(tx, "workspace_memberships", members,
+func (tx txBulk) InsertWorkspaceMembers(members []people.WorkspaceMember) error {
+	return insertMany(tx.peopleTx, "workspace_memberships", members,
 		numbers("id", func(m *people.WorkspaceMember) int64 { return m.ID }),
 		numbers("workspace_id", func(m *people.WorkspaceMember) int64 { return m.Workspace.ID }),
 		numbers("organization_id", func(m *people.WorkspaceMember) int64 { return m.Workspace.Organization }),

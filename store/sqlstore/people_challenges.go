@@ -15,7 +15,7 @@ func readChallenge(row *sql.Rows, c *people.Challenge) error {
 		&c.Salt, &c.MAC, &c.KeyID, &c.Tries, moment{&c.CreatedAt}, moment{&c.ExpiresAt})
 }
 
-func (tx *peopleTx) InsertChallenge(c people.Challenge) error {
+func (tx txChallenges) InsertChallenge(c people.Challenge) error {
 	err := tx.exec(`UPDATE challenges SET superseded = 1
 		WHERE superseded = 0 AND consumed_at = 0 AND purpose = ? AND subject_id = ? AND deployment = :deployment`, c.Purpose, c.Subject)
 	if err != nil {
@@ -27,29 +27,29 @@ func (tx *peopleTx) InsertChallenge(c people.Challenge) error {
 		bytesOf(c.Salt), bytesOf(c.MAC), c.KeyID, c.Tries, micros(c.CreatedAt), micros(c.ExpiresAt))
 }
 
-func (tx *peopleTx) LiveChallenge(purpose string, subject int64) (people.Challenge, bool, error) {
-	return first(tx, readChallenge, `SELECT `+challengeColumns+` FROM challenges
+func (tx txChallenges) LiveChallenge(purpose string, subject int64) (people.Challenge, bool, error) {
+	return first(tx.peopleTx, readChallenge, `SELECT `+challengeColumns+` FROM challenges
 		WHERE deployment = :deployment AND purpose = ? AND subject_id = ? AND superseded = 0 AND consumed_at = 0 ORDER BY created_at DESC, id DESC LIMIT 1`, purpose, subject)
 }
 
-func (tx *peopleTx) CountTry(id int64, most int, now time.Time) (bool, error) {
+func (tx txChallenges) CountTry(id int64, most int, now time.Time) (bool, error) {
 	n, err := tx.affected(`UPDATE challenges SET tries = tries + 1
 		WHERE tries < ? AND superseded = 0 AND consumed_at = 0 AND expires_at > ? AND id = ? AND deployment = :deployment`, most, micros(now), id)
 	return n == 1, err
 }
 
-func (tx *peopleTx) ConsumeChallenge(id int64, now time.Time) (bool, error) {
+func (tx txChallenges) ConsumeChallenge(id int64, now time.Time) (bool, error) {
 	n, err := tx.affected(`UPDATE challenges SET consumed_at = ?
 		WHERE superseded = 0 AND consumed_at = 0 AND expires_at > ? AND id = ? AND deployment = :deployment`, micros(now), micros(now), id)
 	return n == 1, err
 }
 
-func (tx *peopleTx) VoidChallenges(purpose string, subject int64) error {
+func (tx txChallenges) VoidChallenges(purpose string, subject int64) error {
 	return tx.exec(`UPDATE challenges SET superseded = 1
 		WHERE superseded = 0 AND consumed_at = 0 AND purpose = ? AND subject_id = ? AND deployment = :deployment`, purpose, subject)
 }
 
-func (tx *peopleTx) InsertMessage(m people.Message) error {
+func (tx txChallenges) InsertMessage(m people.Message) error {
 	state := people.MessagePending
 	if m.Void {
 		state, m.Sealed = people.MessageVoid, ""
@@ -59,13 +59,13 @@ func (tx *peopleTx) InsertMessage(m people.Message) error {
 		m.ID, m.Challenge, m.Channel, m.Recipient, m.Sealed, state, micros(m.CreatedAt), micros(m.CreatedAt), micros(m.ExpiresAt), tracing.Parent(tx.ctx))
 }
 
-func (tx *peopleTx) RecordEvent(e people.Event) error {
+func (tx txRecords) RecordEvent(e people.Event) error {
 	return tx.exec(`INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		e.Kind, micros(e.At), e.ID, e.User, e.Method, e.Address, e.UserAgent)
 }
 
-func (tx *peopleTx) RecordEvents(events []people.Event) error {
-	return insertMany(tx, "events", events,
+func (tx txRecords) RecordEvents(events []people.Event) error {
+	return insertMany(tx.peopleTx, "events", events,
 		numbers("at", func(e *people.Event) int64 { return micros(e.At) }),
 		texts("kind", func(e *people.Event) string { return e.Kind }),
 		numbers("id", func(e *people.Event) int64 { return e.ID }),
@@ -75,7 +75,7 @@ func (tx *peopleTx) RecordEvents(events []people.Event) error {
 		texts("user_agent", func(e *people.Event) string { return e.UserAgent }))
 }
 
-func (tx *peopleTx) RecordAudit(a people.Audit) error {
+func (tx txRecords) RecordAudit(a people.Audit) error {
 	return tx.exec(`INSERT INTO audit (deployment, at, id, actor, action, object, session_id, address) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		micros(a.At), a.ID, a.Actor, a.Action, a.Object, a.Session, a.Address)
 }

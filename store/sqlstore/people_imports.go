@@ -14,43 +14,43 @@ func readImport(row *sql.Rows, i *people.Import) error {
 	return row.Scan(&i.File, &i.Done, &i.Imported, &i.Present, &i.Rejected, moment{&i.CreatedAt}, moment{&i.CompletedAt})
 }
 
-func (tx *peopleTx) Import(file string) (people.Import, bool, error) {
-	return first(tx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`, file)
+func (tx txImports) Import(file string) (people.Import, bool, error) {
+	return first(tx.peopleTx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`, file)
 }
 
 // LockImport inserts first: two who begin at once then wait for each other.
-func (tx *peopleTx) LockImport(file string, now time.Time) (people.Import, error) {
+func (tx txImports) LockImport(file string, now time.Time) (people.Import, error) {
 	err := tx.exec(`INSERT INTO imports (deployment, file, done, imported, present, rejected, created_at, completed_at)
 		VALUES (:deployment, ?, 0, 0, 0, 0, ?, 0) ON CONFLICT (deployment, file) DO NOTHING`, file, micros(now))
 	if err != nil {
 		return people.Import{}, err
 	}
-	i, _, err := first(tx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`+tx.lock(), file)
+	i, _, err := first(tx.peopleTx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`+tx.lock(), file)
 	return i, err
 }
 
-func (tx *peopleTx) PutImport(i people.Import) error {
+func (tx txImports) PutImport(i people.Import) error {
 	return tx.exec(`UPDATE imports SET done = ?, imported = ?, present = ?, rejected = ?, completed_at = ? WHERE file = ? AND deployment = :deployment`,
 		i.Done, i.Imported, i.Present, i.Rejected, micros(i.CompletedAt), i.File)
 }
 
-func (tx *peopleTx) UnfinishedImports() (count int64, err error) {
+func (tx txImports) UnfinishedImports() (count int64, err error) {
 	_, err = tx.get([]any{&count}, `SELECT COUNT(*) FROM imports WHERE deployment = :deployment AND completed_at = 0`)
 	return count, err
 }
 
-func (tx *peopleTx) ImportedAs(kind string, externalIDs []string) (map[string]int64, error) {
-	return mapOf[string, int64](tx, `SELECT external_id, id FROM imported_rows WHERE deployment = :deployment AND kind = ? AND external_id`, externalIDs, kind)
+func (tx txImports) ImportedAs(kind string, externalIDs []string) (map[string]int64, error) {
+	return mapOf[string, int64](tx.peopleTx, `SELECT external_id, id FROM imported_rows WHERE deployment = :deployment AND kind = ? AND external_id`, externalIDs, kind)
 }
 
-func (tx *peopleTx) RecordImported(rows []people.ImportedRow) error {
-	return insertMany(tx, "imported_rows", rows,
+func (tx txImports) RecordImported(rows []people.ImportedRow) error {
+	return insertMany(tx.peopleTx, "imported_rows", rows,
 		texts("external_id", func(r *people.ImportedRow) string { return r.ExternalID }),
 		texts("kind", func(r *people.ImportedRow) string { return r.Kind }),
 		numbers("id", func(r *people.ImportedRow) int64 { return r.ID }))
 }
 
-func (tx *peopleTx) DigestTaken(digest apikey.Digest) (bool, error) {
+func (tx txImports) DigestTaken(digest apikey.Digest) (bool, error) {
 	var own int64
 	return tx.get([]any{&own}, `SELECT CASE WHEN deployment = :deployment THEN 1 ELSE 0 END FROM api_keys WHERE digest = ?`, digest[:])
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Lock implements people.Limits. SQLite's one writer has nobody to wait for.
-func (tx *peopleTx) Lock(name string) error {
+func (tx txLimits) Lock(name string) error {
 	if tx.readOnly {
 		return errReadOnly
 	}
@@ -21,7 +21,7 @@ func (tx *peopleTx) Lock(name string) error {
 	return tx.failed(tx.query(tx.ctx, func(*sql.Rows) error { return nil }, tx.dialect.advisoryLock, int64(h.Sum64())))
 }
 
-func (tx *peopleTx) LockFailure(scope, subject string, now time.Time) (people.Failure, error) {
+func (tx txLimits) LockFailure(scope, subject string, now time.Time) (people.Failure, error) {
 	// The row is written even where nothing changes: one that is there and locked is what makes others wait.
 	err := tx.exec(`INSERT INTO failures (deployment, scope, subject, failed, until, updated_at) VALUES (:deployment, ?, ?, 0, 0, ?)
 		ON CONFLICT (deployment, scope, subject) DO UPDATE SET scope = excluded.scope`, scope, subject, micros(now))
@@ -31,19 +31,19 @@ func (tx *peopleTx) LockFailure(scope, subject string, now time.Time) (people.Fa
 	return tx.Failure(scope, subject)
 }
 
-func (tx *peopleTx) Failure(scope, subject string) (people.Failure, error) {
+func (tx txLimits) Failure(scope, subject string) (people.Failure, error) {
 	f := people.Failure{Scope: scope, Subject: subject}
 	_, err := tx.get([]any{&f.Count, moment{&f.Until}, moment{&f.UpdatedAt}},
 		`SELECT failed, until, updated_at FROM failures WHERE deployment = :deployment AND scope = ? AND subject = ?`, scope, subject)
 	return f, err
 }
 
-func (tx *peopleTx) PutFailure(f people.Failure) error {
+func (tx txLimits) PutFailure(f people.Failure) error {
 	return tx.exec(`UPDATE failures SET failed = ?, until = ?, updated_at = ? WHERE scope = ? AND subject = ? AND deployment = :deployment`,
 		f.Count, micros(f.Until), micros(f.UpdatedAt), f.Scope, f.Subject)
 }
 
-func (tx *peopleTx) Count(scope, subject string, now, ends time.Time) (people.Counter, error) {
+func (tx txLimits) Count(scope, subject string, now, ends time.Time) (people.Counter, error) {
 	if tx.readOnly {
 		return people.Counter{}, errReadOnly
 	}
@@ -56,25 +56,25 @@ func (tx *peopleTx) Count(scope, subject string, now, ends time.Time) (people.Co
 	return c, err
 }
 
-func (tx *peopleTx) Uncount(scope, subject string, now time.Time) error {
+func (tx txLimits) Uncount(scope, subject string, now time.Time) error {
 	return tx.exec(`UPDATE counters SET counted = counted - 1 WHERE counted > 0 AND ends_at > ? AND scope = ? AND subject = ? AND deployment = :deployment`,
 		micros(now), scope, subject)
 }
 
-func (tx *peopleTx) Counted(scope, subject string, now time.Time) (people.Counter, error) {
+func (tx txLimits) Counted(scope, subject string, now time.Time) (people.Counter, error) {
 	var c people.Counter
 	_, err := tx.get([]any{&c.Count, moment{&c.Ends}},
 		`SELECT counted, ends_at FROM counters WHERE deployment = :deployment AND scope = ? AND subject = ? AND ends_at > ?`, scope, subject, micros(now))
 	return c, err
 }
 
-func (tx *peopleTx) RecordSend(s people.Send) error {
+func (tx txLimits) RecordSend(s people.Send) error {
 	return tx.exec(`INSERT INTO sends (deployment, id, purpose, channel, user_id, recipient, client, neighbourhood, region, known, sent, created_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		s.ID, s.Purpose, s.Channel, s.User, s.Recipient, s.Client, s.Neighbourhood, s.Region, flag(s.Known), flag(s.Sent), micros(s.At))
 }
 
-func (tx *peopleTx) Sends(filter people.SendFilter, since time.Time) ([]time.Time, error) {
+func (tx txLimits) Sends(filter people.SendFilter, since time.Time) ([]time.Time, error) {
 	query, args := `SELECT created_at FROM sends WHERE deployment = :deployment AND channel = ? AND created_at > ?`, []any{filter.Channel, micros(since)}
 	for _, member := range []struct{ column, want string }{
 		{"purpose", filter.Purpose}, {"recipient", filter.Recipient}, {"client", filter.Client}, {"neighbourhood", filter.Neighbourhood},
@@ -89,10 +89,10 @@ func (tx *peopleTx) Sends(filter people.SendFilter, since time.Time) ([]time.Tim
 	if filter.Unknown {
 		query += ` AND known = 0`
 	}
-	return list(tx, func(row *sql.Rows, at *time.Time) error { return row.Scan(moment{at}) }, query+` ORDER BY created_at`, args...)
+	return list(tx.peopleTx, func(row *sql.Rows, at *time.Time) error { return row.Scan(moment{at}) }, query+` ORDER BY created_at`, args...)
 }
 
-func (tx *peopleTx) SendsOn(channel, region string, since time.Time) (people.SendCounts, error) {
+func (tx txLimits) SendsOn(channel, region string, since time.Time) (people.SendCounts, error) {
 	var c people.SendCounts
 	_, err := tx.get([]any{&c.All, &c.ToRegion, &c.Unknown}, `SELECT COUNT(*), COALESCE(SUM(CASE WHEN region = CAST(? AS TEXT) THEN 1 ELSE 0 END), 0),
 			COALESCE(SUM(CASE WHEN known = 0 THEN 1 ELSE 0 END), 0)
@@ -100,12 +100,12 @@ func (tx *peopleTx) SendsOn(channel, region string, since time.Time) (people.Sen
 	return c, err
 }
 
-func (tx *peopleTx) RememberClient(user int64, client string, now time.Time) error {
+func (tx txLimits) RememberClient(user int64, client string, now time.Time) error {
 	return tx.exec(`INSERT INTO known_clients (deployment, user_id, client, seen_at) VALUES (:deployment, ?, ?, ?)
 		ON CONFLICT (deployment, user_id, client) DO UPDATE SET seen_at = excluded.seen_at`, user, client, micros(now))
 }
 
-func (tx *peopleTx) KnownClient(user int64, client string, since time.Time) (bool, error) {
+func (tx txLimits) KnownClient(user int64, client string, since time.Time) (bool, error) {
 	var one int
 	return tx.get([]any{&one}, `SELECT 1 FROM known_clients WHERE deployment = :deployment AND user_id = ? AND client = ? AND seen_at > ?`,
 		user, client, micros(since))

@@ -13,7 +13,7 @@ func containing(search string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(search) + "%"
 }
 
-func (tx *peopleTx) ListOrganizations(search string, limit, offset int) ([]people.ListedOrganization, int64, error) {
+func (tx txListings) ListOrganizations(search string, limit, offset int) ([]people.ListedOrganization, int64, error) {
 	where, args := ` FROM organizations o WHERE o.deployment = :deployment`, []any{}
 	if search != "" {
 		// As with users' names: a name is found as it is written as well.
@@ -29,12 +29,12 @@ func (tx *peopleTx) ListOrganizations(search string, limit, offset int) ([]peopl
 	read := func(row *sql.Rows, o *people.ListedOrganization) error {
 		return row.Scan(append(organizationFields(&o.Organization), &o.Members)...)
 	}
-	found, err := list(tx, read, `SELECT `+organizationColumns+`, (SELECT COUNT(*) FROM organization_memberships m
+	found, err := list(tx.peopleTx, read, `SELECT `+organizationColumns+`, (SELECT COUNT(*) FROM organization_memberships m
 		WHERE m.deployment = o.deployment AND m.organization_id = o.id)`+where+` ORDER BY o.created_at DESC, o.id DESC LIMIT ? OFFSET ?`, append(args, limit, offset)...)
 	return found, total, err
 }
 
-func (tx *peopleTx) ListAudit(filter people.AuditFilter, limit int) ([]people.Audit, error) {
+func (tx txListings) ListAudit(filter people.AuditFilter, limit int) ([]people.Audit, error) {
 	if filter.OldestFirst {
 		return tx.listAuditForwards(filter, limit)
 	}

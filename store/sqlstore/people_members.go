@@ -6,11 +6,11 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-func (tx *peopleTx) UpdateOrganization(o people.Organization) error {
+func (tx txOrganizations) UpdateOrganization(o people.Organization) error {
 	return tx.exec(`UPDATE organizations SET name = ?, description = ?, image_url = ? WHERE id = ? AND deployment = :deployment`, o.Name, o.Description, o.ImageURL, o.ID)
 }
 
-func (tx *peopleTx) DeleteOrganization(id int64) error {
+func (tx txOrganizations) DeleteOrganization(id int64) error {
 	if err := tx.changeKeys(`DELETE FROM api_keys WHERE deployment = :deployment AND organization_id > 0 AND organization_id = ? RETURNING digest`, id); err != nil {
 		return err
 	}
@@ -34,13 +34,13 @@ func (tx *peopleTx) DeleteOrganization(id int64) error {
 	return nil
 }
 
-func (tx *peopleTx) OwnersOf(organization int64) (int, error) {
+func (tx txOrganizations) OwnersOf(organization int64) (int, error) {
 	var n int
 	_, err := tx.get([]any{&n}, `SELECT COUNT(*) FROM organization_memberships WHERE deployment = :deployment AND organization_id = ? AND owner = 1`, organization)
 	return n, err
 }
 
-func (tx *peopleTx) RenameWorkspace(id int64, name string) error {
+func (tx txOrganizations) RenameWorkspace(id int64, name string) error {
 	return tx.exec(`UPDATE workspaces SET name = ? WHERE id = ? AND deployment = :deployment`, name, id)
 }
 
@@ -49,8 +49,8 @@ const accountColumns = `u.id, u.first_name, u.last_name,
 
 func accountFields(a *people.Account) []any { return []any{&a.ID, &a.FirstName, &a.LastName, &a.Email} }
 
-func (tx *peopleTx) MembersOf(organization, after int64, limit int) ([]people.MemberAccount, error) {
-	return list(tx, func(row *sql.Rows, m *people.MemberAccount) error {
+func (tx txOrganizations) MembersOf(organization, after int64, limit int) ([]people.MemberAccount, error) {
+	return list(tx.peopleTx, func(row *sql.Rows, m *people.MemberAccount) error {
 		return row.Scan(append([]any{&m.ID, &m.User, &m.Organization.ID, &m.Role, &m.Owner, &m.Workspace, moment{&m.CreatedAt}}, accountFields(&m.Account)...)...)
 	}, `SELECT m.id, m.user_id, m.organization_id, m.role_id, m.owner, m.workspace_id, m.created_at, `+accountColumns+`
 		FROM organization_memberships m JOIN users u ON u.deployment = m.deployment AND u.id = m.user_id
@@ -58,15 +58,15 @@ func (tx *peopleTx) MembersOf(organization, after int64, limit int) ([]people.Me
 }
 
 // MemberByID locks the membership's row in a Change, as Member does.
-func (tx *peopleTx) MemberByID(organization, id int64) (people.Member, bool, error) {
+func (tx txOrganizations) MemberByID(organization, id int64) (people.Member, bool, error) {
 	query := memberQuery + ` AND m.organization_id = ? AND m.id = ?`
 	if !tx.readOnly && tx.lock() != "" {
 		query += tx.lock() + ` OF m`
 	}
-	return first(tx, readMember, query, organization, id)
+	return first(tx.peopleTx, readMember, query, organization, id)
 }
 
-func (tx *peopleTx) UpdateMember(m people.Member) error {
+func (tx txOrganizations) UpdateMember(m people.Member) error {
 	err := tx.noteKeys(`SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?`,
 		m.User, m.Organization.ID)
 	if err != nil {
@@ -75,19 +75,19 @@ func (tx *peopleTx) UpdateMember(m people.Member) error {
 	return tx.exec(`UPDATE organization_memberships SET role_id = ?, owner = ? WHERE id = ? AND deployment = :deployment`, m.Role, flag(m.Owner), m.ID)
 }
 
-func (tx *peopleTx) WorkspaceMembersOf(workspace, after int64, limit int) ([]people.WorkspaceMemberAccount, error) {
-	return list(tx, func(row *sql.Rows, m *people.WorkspaceMemberAccount) error {
+func (tx txOrganizations) WorkspaceMembersOf(workspace, after int64, limit int) ([]people.WorkspaceMemberAccount, error) {
+	return list(tx.peopleTx, func(row *sql.Rows, m *people.WorkspaceMemberAccount) error {
 		return row.Scan(append([]any{&m.ID, &m.User, &m.Workspace.ID, &m.Workspace.Organization, &m.Role, &m.Owner, moment{&m.CreatedAt}}, accountFields(&m.Account)...)...)
 	}, `SELECT m.id, m.user_id, m.workspace_id, m.organization_id, m.role_id, m.owner, m.created_at, `+accountColumns+`
 		FROM workspace_memberships m JOIN users u ON u.deployment = m.deployment AND u.id = m.user_id
 		WHERE m.deployment = :deployment AND m.workspace_id = ? AND m.id > ? ORDER BY m.id LIMIT ?`, workspace, after, limit)
 }
 
-func (tx *peopleTx) WorkspaceMemberByID(workspace, id int64) (people.WorkspaceMember, bool, error) {
-	return first(tx, readWorkspaceMember, workspaceMemberQuery+` AND m.workspace_id = ? AND m.id = ?`, workspace, id)
+func (tx txOrganizations) WorkspaceMemberByID(workspace, id int64) (people.WorkspaceMember, bool, error) {
+	return first(tx.peopleTx, readWorkspaceMember, workspaceMemberQuery+` AND m.workspace_id = ? AND m.id = ?`, workspace, id)
 }
 
-func (tx *peopleTx) SetWorkspaceMemberRole(id, role int64) error {
+func (tx txOrganizations) SetWorkspaceMemberRole(id, role int64) error {
 	err := tx.noteKeys(`SELECT k.digest FROM workspace_memberships m JOIN api_keys k ON k.deployment = m.deployment AND k.owner_user_id > 0
 			AND k.owner_user_id = m.user_id AND k.workspace_id = m.workspace_id
 		WHERE m.deployment = :deployment AND m.id = ?`, id)
@@ -97,7 +97,7 @@ func (tx *peopleTx) SetWorkspaceMemberRole(id, role int64) error {
 	return tx.exec(`UPDATE workspace_memberships SET role_id = ? WHERE id = ? AND deployment = :deployment`, role, id)
 }
 
-func (tx *peopleTx) DeleteWorkspaceMember(m people.WorkspaceMember) error {
+func (tx txOrganizations) DeleteWorkspaceMember(m people.WorkspaceMember) error {
 	if err := tx.exec(`DELETE FROM workspace_memberships WHERE deployment = :deployment AND id = ?`, m.ID); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (w words) Scan(from any) error {
 
 func wordsOf(list []string) string { return strings.Join(list, " ") }
 
-func (tx *peopleTx) InsertAuthorizationRequest(r people.AuthorizationRequest, bounds people.WaitingBounds) error {
+func (tx txOAuth) InsertAuthorizationRequest(r people.AuthorizationRequest, bounds people.WaitingBounds) error {
 	err := tx.exec(`INSERT INTO oauth_requests (deployment, hash, app_id, client, parameters, pushed, network, network_block, created_at, expires_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.Hash, r.App, r.Client, r.Parameters, flag(r.Pushed), r.Network, r.NetworkBlock, micros(r.CreatedAt), micros(r.ExpiresAt))
 	if err != nil {
@@ -59,14 +59,14 @@ func (tx *peopleTx) trimWaiting(table string, inserted []byte, app int64, networ
 		AND o.hash <> ? ORDER BY o.created_at, o.hash LIMIT 1)`, app, app, inserted, inserted)
 }
 
-func (tx *peopleTx) AuthorizationRequest(hash []byte) (people.AuthorizationRequest, bool, error) {
+func (tx txOAuth) AuthorizationRequest(hash []byte) (people.AuthorizationRequest, bool, error) {
 	var r people.AuthorizationRequest
 	found, err := tx.get([]any{&r.Hash, &r.App, &r.Client, &r.Parameters, &r.Pushed, &r.Network, &r.NetworkBlock, moment{&r.CreatedAt}, moment{&r.ExpiresAt}},
 		`SELECT hash, app_id, client, parameters, pushed, network, network_block, created_at, expires_at FROM oauth_requests WHERE deployment = :deployment AND hash = ?`, hash)
 	return r, found, err
 }
 
-func (tx *peopleTx) DeleteAuthorizationRequest(hash []byte) (bool, error) {
+func (tx txOAuth) DeleteAuthorizationRequest(hash []byte) (bool, error) {
 	n, err := tx.affected(`DELETE FROM oauth_requests WHERE hash = ? AND deployment = :deployment`, hash)
 	return n == 1, err
 }
@@ -79,14 +79,14 @@ func readFamily(row *sql.Rows, f *people.TokenFamily) error {
 		&f.Nonce, &f.Method, moment{&f.AuthenticatedAt}, &f.Offline, &f.Backchannel, moment{&f.CreatedAt}, moment{&f.UsedAt}, moment{&f.ExpiresAt})
 }
 
-func (tx *peopleTx) InsertTokenFamily(f people.TokenFamily, most int) error {
+func (tx txOAuth) InsertTokenFamily(f people.TokenFamily, most int) error {
 	err := tx.exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		f.ID, f.Grant, f.App, f.Client, f.User, f.Organization, f.Workspace, f.Session, f.SignIn, wordsOf(f.Scopes), wordsOf(f.Resources), f.Nonce, f.Method,
 		micros(f.AuthenticatedAt), flag(f.Offline), flag(f.Backchannel), micros(f.CreatedAt), micros(f.UsedAt), micros(f.ExpiresAt))
 	if err != nil {
 		return err
 	}
-	beyond, err := list(tx, readID, `SELECT id FROM oauth_families WHERE deployment = :deployment AND grant_id = ? ORDER BY used_at DESC, id DESC LIMIT ? OFFSET ?`, f.Grant, most, most)
+	beyond, err := list(tx.peopleTx, readID, `SELECT id FROM oauth_families WHERE deployment = :deployment AND grant_id = ? ORDER BY used_at DESC, id DESC LIMIT ? OFFSET ?`, f.Grant, most, most)
 	if err != nil {
 		return err
 	}
@@ -100,23 +100,23 @@ func (tx *peopleTx) InsertTokenFamily(f people.TokenFamily, most int) error {
 
 func readID(rows *sql.Rows, id *int64) error { return rows.Scan(id) }
 
-func (tx *peopleTx) TokenFamily(id int64) (people.TokenFamily, bool, error) {
-	return first(tx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`, id)
+func (tx txOAuth) TokenFamily(id int64) (people.TokenFamily, bool, error) {
+	return first(tx.peopleTx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`, id)
 }
 
-func (tx *peopleTx) LockTokenFamily(id int64) (people.TokenFamily, bool, error) {
+func (tx txOAuth) LockTokenFamily(id int64) (people.TokenFamily, bool, error) {
 	if tx.readOnly {
 		return people.TokenFamily{}, false, errReadOnly
 	}
-	return first(tx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`+tx.lock(), id)
+	return first(tx.peopleTx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`+tx.lock(), id)
 }
 
-func (tx *peopleTx) UpdateTokenFamily(f people.TokenFamily) error {
+func (tx txOAuth) UpdateTokenFamily(f people.TokenFamily) error {
 	return tx.exec(`UPDATE oauth_families SET scopes = ?, used_at = ?, expires_at = ? WHERE id = ? AND deployment = :deployment`,
 		wordsOf(f.Scopes), micros(f.UsedAt), micros(f.ExpiresAt), f.ID)
 }
 
-func (tx *peopleTx) EndTokenFamily(id int64) (bool, error) {
+func (tx txOAuth) EndTokenFamily(id int64) (bool, error) {
 	ended, err := tx.affected(`DELETE FROM oauth_families WHERE id = ? AND deployment = :deployment`, id)
 	if err != nil {
 		return false, err
@@ -132,8 +132,8 @@ func (tx *peopleTx) EndTokenFamily(id int64) (bool, error) {
 	return ended == 1, nil
 }
 
-func (tx *peopleTx) EndOfflineFamilies(user int64, since time.Time) (int, error) {
-	families, err := list(tx, readID, `SELECT id FROM oauth_families WHERE deployment = :deployment AND user_id = ? AND offline = 1 AND created_at >= ?
+func (tx txOAuth) EndOfflineFamilies(user int64, since time.Time) (int, error) {
+	families, err := list(tx.peopleTx, readID, `SELECT id FROM oauth_families WHERE deployment = :deployment AND user_id = ? AND offline = 1 AND created_at >= ?
 		ORDER BY id`+tx.lock(), user, micros(since))
 	if err != nil {
 		return 0, err
@@ -146,31 +146,31 @@ func (tx *peopleTx) EndOfflineFamilies(user int64, since time.Time) (int, error)
 	return len(families), nil
 }
 
-func (tx *peopleTx) InsertAuthorizationCode(c people.AuthorizationCode) error {
+func (tx txOAuth) InsertAuthorizationCode(c people.AuthorizationCode) error {
 	return tx.exec(`INSERT INTO oauth_codes (deployment, hash, family_id, redirect_uri, challenge, created_at, expires_at, redeemed_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`, c.Hash, c.Family, c.RedirectURI, c.Challenge, micros(c.CreatedAt), micros(c.ExpiresAt), micros(c.RedeemedAt))
 }
 
-func (tx *peopleTx) AuthorizationCode(hash []byte) (people.AuthorizationCode, bool, error) {
+func (tx txOAuth) AuthorizationCode(hash []byte) (people.AuthorizationCode, bool, error) {
 	var c people.AuthorizationCode
 	found, err := tx.get([]any{&c.Hash, &c.Family, &c.RedirectURI, &c.Challenge, moment{&c.CreatedAt}, moment{&c.ExpiresAt}, moment{&c.RedeemedAt}},
 		`SELECT hash, family_id, redirect_uri, challenge, created_at, expires_at, redeemed_at FROM oauth_codes WHERE deployment = :deployment AND hash = ?`, hash)
 	return c, found, err
 }
 
-func (tx *peopleTx) RedeemAuthorizationCode(hash []byte, now time.Time) (bool, error) {
+func (tx txOAuth) RedeemAuthorizationCode(hash []byte, now time.Time) (bool, error) {
 	n, err := tx.affected(`UPDATE oauth_codes SET redeemed_at = ? WHERE redeemed_at = 0 AND expires_at > ? AND hash = ? AND deployment = :deployment`,
 		micros(now), micros(now), hash)
 	return n == 1, err
 }
 
-func (tx *peopleTx) InsertRefreshToken(t people.RefreshToken) error {
+func (tx txOAuth) InsertRefreshToken(t people.RefreshToken) error {
 	return tx.exec(`INSERT INTO oauth_refresh_tokens (deployment, hash, family_id, parent, network, created_at, used_at, dies_at, expires_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.Hash, t.Family, bytesOf(t.Parent), t.Network, micros(t.CreatedAt), micros(t.UsedAt), micros(t.DiesAt), micros(t.ExpiresAt))
 }
 
-func (tx *peopleTx) RefreshToken(hash []byte) (people.RefreshToken, bool, error) {
+func (tx txOAuth) RefreshToken(hash []byte) (people.RefreshToken, bool, error) {
 	var t people.RefreshToken
 	found, err := tx.get([]any{&t.Hash, &t.Family, &t.Parent, &t.Network, moment{&t.CreatedAt}, moment{&t.UsedAt}, moment{&t.DiesAt}, moment{&t.ExpiresAt}, moment{&t.ParentDiesAt}},
 		`SELECT t.hash, t.family_id, t.parent, t.network, t.created_at, t.used_at, t.dies_at, t.expires_at,
@@ -179,7 +179,7 @@ func (tx *peopleTx) RefreshToken(hash []byte) (people.RefreshToken, bool, error)
 	return t, found, err
 }
 
-func (tx *peopleTx) UseRefreshToken(t people.RefreshToken, now, parentDies time.Time) error {
+func (tx txOAuth) UseRefreshToken(t people.RefreshToken, now, parentDies time.Time) error {
 	err := tx.exec(`UPDATE oauth_refresh_tokens SET used_at = ?, network = ? WHERE used_at = 0 AND hash = ? AND deployment = :deployment`, micros(now), t.Network, t.Hash)
 	if err != nil || len(t.Parent) == 0 {
 		return err
@@ -188,12 +188,12 @@ func (tx *peopleTx) UseRefreshToken(t people.RefreshToken, now, parentDies time.
 		micros(parentDies), micros(parentDies), t.Parent)
 }
 
-func (tx *peopleTx) TrimRefreshTokens(family int64, presented []byte, bounds people.RefreshBounds) error {
+func (tx txOAuth) TrimRefreshTokens(family int64, presented []byte, bounds people.RefreshBounds) error {
 	type token struct {
 		hash              []byte
 		usedAt, createdAt time.Time
 	}
-	tokens, err := list(tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.usedAt}, moment{&t.createdAt}) },
+	tokens, err := list(tx.peopleTx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.usedAt}, moment{&t.createdAt}) },
 		`SELECT hash, used_at, created_at FROM oauth_refresh_tokens WHERE deployment = :deployment AND family_id = ? AND hash <> ? ORDER BY created_at DESC, hash`,
 		family, bytesOf(presented))
 	if err != nil {
@@ -227,7 +227,7 @@ func readDevice(row *sql.Rows, d *people.Device) error {
 	return err
 }
 
-func (tx *peopleTx) InsertDevice(d people.Device, bounds people.WaitingBounds) error {
+func (tx txOAuth) InsertDevice(d people.Device, bounds people.WaitingBounds) error {
 	err := tx.exec(`INSERT INTO oauth_devices (deployment, `+deviceColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		d.Hash, d.UserCode, d.App, d.Client, d.Parameters, d.Network, d.NetworkBlock, d.State, d.Family, micros(d.PolledAt), int64(d.Interval/time.Second), micros(d.CreatedAt), micros(d.ExpiresAt))
 	if err != nil {
@@ -236,31 +236,31 @@ func (tx *peopleTx) InsertDevice(d people.Device, bounds people.WaitingBounds) e
 	return tx.trimWaiting("oauth_devices", d.Hash, d.App, d.Network, d.NetworkBlock, bounds)
 }
 
-func (tx *peopleTx) Device(hash []byte) (people.Device, bool, error) {
-	return first(tx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`, hash)
+func (tx txOAuth) Device(hash []byte) (people.Device, bool, error) {
+	return first(tx.peopleTx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`, hash)
 }
 
-func (tx *peopleTx) LockDevice(hash []byte) (people.Device, bool, error) {
+func (tx txOAuth) LockDevice(hash []byte) (people.Device, bool, error) {
 	if tx.readOnly {
 		return people.Device{}, false, errReadOnly
 	}
-	return first(tx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`+tx.lock(), hash)
+	return first(tx.peopleTx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`+tx.lock(), hash)
 }
 
-func (tx *peopleTx) DeviceByUserCode(code string) (people.Device, bool, error) {
-	return first(tx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND user_code = ?`, code)
+func (tx txOAuth) DeviceByUserCode(code string) (people.Device, bool, error) {
+	return first(tx.peopleTx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND user_code = ?`, code)
 }
 
-func (tx *peopleTx) UpdateDevice(d people.Device) error {
+func (tx txOAuth) UpdateDevice(d people.Device) error {
 	return tx.exec(`UPDATE oauth_devices SET state = ?, family_id = ?, polled_at = ?, interval_s = ? WHERE hash = ? AND deployment = :deployment`,
 		d.State, d.Family, micros(d.PolledAt), int64(d.Interval/time.Second), d.Hash)
 }
 
-func (tx *peopleTx) DeleteDevice(hash []byte) error {
+func (tx txOAuth) DeleteDevice(hash []byte) error {
 	return tx.exec(`DELETE FROM oauth_devices WHERE hash = ? AND deployment = :deployment`, hash)
 }
 
-func (tx *peopleTx) SessionOfSignIn(id int64) (people.Session, bool, error) {
+func (tx txOAuth) SessionOfSignIn(id int64) (people.Session, bool, error) {
 	var s people.Session
 	var g people.SignIn
 	found, err := tx.get([]any{&s.ID, &s.Anonymous, &s.ActiveSignIn, &s.Attempting, &s.Address, &s.UserAgent, moment{&s.CreatedAt}, moment{&s.UsedAt}, moment{&s.ExpiresAt},
@@ -285,8 +285,8 @@ func (tx *peopleTx) noteLogouts(which string, of int64) error {
 		ON CONFLICT (deployment, app_id, client, user_id, session_id) DO NOTHING`, of)
 }
 
-func (tx *peopleTx) TakeLogouts(limit int) ([]people.Logout, error) {
-	all, err := list(tx, func(row *sql.Rows, l *people.Logout) error { return row.Scan(&l.App, &l.Client, &l.User, &l.Session) },
+func (tx txOAuth) TakeLogouts(limit int) ([]people.Logout, error) {
+	all, err := list(tx.peopleTx, func(row *sql.Rows, l *people.Logout) error { return row.Scan(&l.App, &l.Client, &l.User, &l.Session) },
 		`SELECT app_id, client, user_id, session_id FROM oauth_logouts WHERE deployment = :deployment ORDER BY app_id, client, user_id, session_id LIMIT ?`, limit)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func readOAuthClient(row *sql.Rows, c *people.OAuthClient) error {
 const ofLivingApp = ` AND NOT EXISTS (SELECT 1 FROM oauth_endings e WHERE e.deployment = :deployment AND e.app_id = oauth_clients.app_id
 	AND e.client = '' AND e.ended_at >= oauth_clients.created_at)`
 
-func (tx *peopleTx) InsertOAuthClient(c people.OAuthClient) error {
+func (tx txOAuthClients) InsertOAuthClient(c people.OAuthClient) error {
 	// What ended with the app, and is still to be deleted, is in nobody's way.
 	err := tx.exec(`DELETE FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND (client = ? OR length(fingerprint) > 0 AND fingerprint = ?)
 		AND EXISTS (SELECT 1 FROM oauth_endings e WHERE e.deployment = :deployment AND e.app_id = oauth_clients.app_id AND e.client = '' AND e.ended_at >= oauth_clients.created_at)`,
@@ -36,42 +36,42 @@ func (tx *peopleTx) InsertOAuthClient(c people.OAuthClient) error {
 		c.App, c.Client, c.Content, bytesOf(c.Fingerprint), bytesOf(c.Manager), flag(c.ByBackend), c.Network, micros(c.CreatedAt), micros(c.UpdatedAt), micros(c.UsedAt), micros(c.FreshUntil))
 }
 
-func (tx *peopleTx) OAuthClient(app int64, client string) (people.OAuthClient, bool, error) {
-	return first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+ofLivingApp, app, client)
+func (tx txOAuthClients) OAuthClient(app int64, client string) (people.OAuthClient, bool, error) {
+	return first(tx.peopleTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+ofLivingApp, app, client)
 }
 
-func (tx *peopleTx) LockOAuthClient(app int64, client string) (people.OAuthClient, bool, error) {
+func (tx txOAuthClients) LockOAuthClient(app int64, client string) (people.OAuthClient, bool, error) {
 	if tx.readOnly {
 		return people.OAuthClient{}, false, errReadOnly
 	}
-	return first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+ofLivingApp+tx.lock(), app, client)
+	return first(tx.peopleTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+ofLivingApp+tx.lock(), app, client)
 }
 
-func (tx *peopleTx) ListOAuthClients(app int64, after people.OAuthClientPlace, limit int) ([]people.OAuthClient, error) {
+func (tx txOAuthClients) ListOAuthClients(app int64, after people.OAuthClientPlace, limit int) ([]people.OAuthClient, error) {
 	where, args := ``, []any{app}
 	if !after.At.IsZero() {
 		where, args = ` AND (created_at, client) < (?, ?)`, append(args, micros(after.At), after.Client)
 	}
-	return list(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ?`+where+ofLivingApp+`
+	return list(tx.peopleTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ?`+where+ofLivingApp+`
 		ORDER BY created_at DESC, client DESC LIMIT ?`, append(args, limit)...)
 }
 
-func (tx *peopleTx) OAuthClientAlike(app int64, fingerprint []byte) (people.OAuthClient, bool, error) {
-	return first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients
+func (tx txOAuthClients) OAuthClientAlike(app int64, fingerprint []byte) (people.OAuthClient, bool, error) {
+	return first(tx.peopleTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients
 		WHERE deployment = :deployment AND app_id = ? AND length(fingerprint) > 0 AND fingerprint = ?`+ofLivingApp, app, bytesOf(fingerprint))
 }
 
-func (tx *peopleTx) UpdateOAuthClient(c people.OAuthClient) error {
+func (tx txOAuthClients) UpdateOAuthClient(c people.OAuthClient) error {
 	return tx.exec(`UPDATE oauth_clients SET content = ?, updated_at = ?, manager = ?, network = ?, used_at = ?, fresh_until = ? WHERE app_id = ? AND client = ? AND deployment = :deployment`,
 		c.Content, micros(c.UpdatedAt), bytesOf(c.Manager), c.Network, micros(c.UsedAt), micros(c.FreshUntil), c.App, c.Client)
 }
 
-func (tx *peopleTx) RenewOAuthClient(app int64, client, network string, now time.Time) error {
+func (tx txOAuthClients) RenewOAuthClient(app int64, client, network string, now time.Time) error {
 	return tx.exec(`UPDATE oauth_clients SET created_at = ?, network = ? WHERE used_at = 0 AND app_id = ? AND client = ? AND deployment = :deployment`,
 		micros(now), network, app, client)
 }
 
-func (tx *peopleTx) DeleteOAuthClient(app int64, client string, now time.Time) (bool, error) {
+func (tx txOAuthClients) DeleteOAuthClient(app int64, client string, now time.Time) (bool, error) {
 	c, found, err := tx.LockOAuthClient(app, client)
 	if err != nil || !found {
 		return false, err
@@ -92,15 +92,15 @@ func (tx *peopleTx) endGrants(app int64, client string, now time.Time) error {
 		app, client, micros(now))
 }
 
-func (tx *peopleTx) UnusedOAuthClients(app int64, network string) (int, people.OAuthClient, error) {
+func (tx txOAuthClients) UnusedOAuthClients(app int64, network string) (int, people.OAuthClient, error) {
 	return tx.countedClients(app, network, unusedClients, `created_at`)
 }
 
-func (tx *peopleTx) UsedOAuthClients(app int64, network string) (int, people.OAuthClient, error) {
+func (tx txOAuthClients) UsedOAuthClients(app int64, network string) (int, people.OAuthClient, error) {
 	return tx.countedClients(app, network, usedClients, `used_at`)
 }
 
-func (tx *peopleTx) LargestClientNetwork(app int64, used bool) (network string, err error) {
+func (tx txOAuthClients) LargestClientNetwork(app int64, used bool) (network string, err error) {
 	which := unusedClients
 	if used {
 		which = usedClients
@@ -110,8 +110,8 @@ func (tx *peopleTx) LargestClientNetwork(app int64, used bool) (network string, 
 	return network, err
 }
 
-func (tx *peopleTx) UngrantedOAuthClient(app int64) (people.OAuthClient, bool, error) {
-	return first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND used_at > 0 AND by_backend = 0`+ofLivingApp+`
+func (tx txOAuthClients) UngrantedOAuthClient(app int64) (people.OAuthClient, bool, error) {
+	return first(tx.peopleTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND used_at > 0 AND by_backend = 0`+ofLivingApp+`
 		AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.deployment = :deployment AND g.app_id = oauth_clients.app_id AND g.client = oauth_clients.client)
 		ORDER BY used_at, client LIMIT 1`, app)
 }

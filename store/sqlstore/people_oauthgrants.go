@@ -12,8 +12,8 @@ func readGrant(row *sql.Rows, g *people.Grant) error {
 	return row.Scan(&g.ID, &g.App, &g.Client, &g.User, &g.Organization, &g.Workspace, words{&g.Scopes}, words{&g.Resources}, moment{&g.CreatedAt}, moment{&g.UpdatedAt})
 }
 
-func (tx *peopleTx) PutGrant(g people.Grant, most int) (int64, error) {
-	before, found, err := first(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants
+func (tx txOAuth) PutGrant(g people.Grant, most int) (int64, error) {
+	before, found, err := first(tx.peopleTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants
 		WHERE deployment = :deployment AND user_id = ? AND app_id = ? AND client = ? AND organization_id = ? AND workspace_id = ?`+tx.lock(),
 		g.User, g.App, g.Client, g.Organization, g.Workspace)
 	if err != nil {
@@ -53,7 +53,7 @@ func (tx *peopleTx) trimGrants(user, written int64, most int) error {
 		return err
 	}
 	for _, id := range beyond {
-		if _, err := tx.DeleteGrant(id); err != nil {
+		if _, err := tx.OAuth().DeleteGrant(id); err != nil {
 			return err
 		}
 	}
@@ -67,16 +67,16 @@ func ended(_ bool, err error) error { return err }
 const notEnded = ` AND NOT EXISTS (SELECT 1 FROM oauth_endings e WHERE e.deployment = :deployment AND e.app_id = oauth_grants.app_id
 	AND e.client IN ('', oauth_grants.client) AND e.ended_at >= oauth_grants.created_at)`
 
-func (tx *peopleTx) Grant(id int64) (people.Grant, bool, error) {
-	return first(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND id = ?`+notEnded, id)
+func (tx txOAuth) Grant(id int64) (people.Grant, bool, error) {
+	return first(tx.peopleTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND id = ?`+notEnded, id)
 }
 
-func (tx *peopleTx) GrantsOf(user int64) ([]people.Grant, error) {
-	return list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND user_id = ?`+notEnded+`
+func (tx txOAuth) GrantsOf(user int64) ([]people.Grant, error) {
+	return list(tx.peopleTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND user_id = ?`+notEnded+`
 		ORDER BY updated_at DESC, id DESC`, user)
 }
 
-func (tx *peopleTx) ListGrants(filter people.GrantFilter, limit int) ([]people.Grant, error) {
+func (tx txOAuth) ListGrants(filter people.GrantFilter, limit int) ([]people.Grant, error) {
 	where, args := `app_id = ?`, []any{filter.App}
 	also := func(condition string, value any) {
 		where += " AND " + condition
@@ -91,13 +91,13 @@ func (tx *peopleTx) ListGrants(filter people.GrantFilter, limit int) ([]people.G
 	if filter.Before != 0 {
 		also(`id < ?`, filter.Before)
 	}
-	return list(tx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND `+where+notEnded+`
+	return list(tx.peopleTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND `+where+notEnded+`
 		ORDER BY id DESC LIMIT ?`, append(args, limit)...)
 }
 
-func (tx *peopleTx) DeleteGrant(id int64) (bool, error) {
+func (tx txOAuth) DeleteGrant(id int64) (bool, error) {
 	// The families first, as whoever redeems and refreshes locks them: what that writes is seen below, and nobody waits for each other.
-	families, err := list(tx, readID,
+	families, err := list(tx.peopleTx, readID,
 		`SELECT id FROM oauth_families WHERE deployment = :deployment AND grant_id = ? ORDER BY id`+tx.lock(), id)
 	if err != nil {
 		return false, err
@@ -120,7 +120,7 @@ func (tx *peopleTx) deleteGrantsOf(user int64) error {
 			return err
 		}
 		for _, id := range grants {
-			if _, err := tx.DeleteGrant(id); err != nil {
+			if _, err := tx.OAuth().DeleteGrant(id); err != nil {
 				return err
 			}
 		}

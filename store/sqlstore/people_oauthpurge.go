@@ -41,11 +41,11 @@ func (s *Store) purgeIdleClients(ctx context.Context, now time.Time, limit int) 
 		deleted := false
 		err := s.Change(ctx, c.deployment, func(tx people.Tx) (err error) {
 			deleted = false
-			row, found, err := tx.LockOAuthClient(c.app, c.client)
+			row, found, err := tx.OAuthClients().LockOAuthClient(c.app, c.client)
 			if err != nil || !found || !row.UsedAt.Before(before) { // it was used meanwhile
 				return err
 			}
-			deleted, err = tx.DeleteOAuthClient(c.app, c.client, now)
+			deleted, err = tx.OAuthClients().DeleteOAuthClient(c.app, c.client, now)
 			return err
 		})
 		if err != nil {
@@ -160,7 +160,7 @@ func (s *Store) purgeEnding(ctx context.Context, e ending, limit int) (int64, er
 	for some := range slices.Chunk(grants, grantsAtOnce) {
 		err := s.Change(ctx, e.deployment, func(tx people.Tx) error {
 			for _, id := range some {
-				if _, err := tx.DeleteGrant(id); err != nil {
+				if _, err := tx.OAuth().DeleteGrant(id); err != nil {
 					return err
 				}
 			}

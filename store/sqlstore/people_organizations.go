@@ -17,29 +17,29 @@ func readOrganization(row *sql.Rows, o *people.Organization) error {
 	return row.Scan(organizationFields(o)...)
 }
 
-func (tx *peopleTx) InsertOrganization(o people.Organization) error {
+func (tx txOrganizations) InsertOrganization(o people.Organization) error {
 	return tx.exec(`INSERT INTO organizations (deployment, id, name, slug, description, image_url, workspace_id, created_at) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		o.ID, o.Name, o.Slug, o.Description, o.ImageURL, o.Workspace, micros(o.CreatedAt))
 }
 
-func (tx *peopleTx) Organization(id int64) (people.Organization, bool, error) {
-	return first(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`, id)
+func (tx txOrganizations) Organization(id int64) (people.Organization, bool, error) {
+	return first(tx.peopleTx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`, id)
 }
 
-func (tx *peopleTx) LockOrganization(id int64) (people.Organization, bool, error) {
+func (tx txOrganizations) LockOrganization(id int64) (people.Organization, bool, error) {
 	if tx.readOnly {
 		return people.Organization{}, false, errReadOnly
 	}
-	return first(tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`+tx.lock(), id)
+	return first(tx.peopleTx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`+tx.lock(), id)
 }
 
-func (tx *peopleTx) SlugTaken(slug string) (bool, error) {
+func (tx txOrganizations) SlugTaken(slug string) (bool, error) {
 	var one int
 	return tx.get([]any{&one}, `SELECT 1 FROM organizations WHERE deployment = :deployment AND slug = ?
 		UNION ALL SELECT 1 FROM organization_slugs s WHERE s.deployment = :deployment AND s.slug = ? LIMIT 1`, slug, slug)
 }
 
-func (tx *peopleTx) SetDefaultWorkspace(organization, workspace int64) error {
+func (tx txOrganizations) SetDefaultWorkspace(organization, workspace int64) error {
 	return tx.exec(`UPDATE organizations SET workspace_id = ? WHERE id = ? AND deployment = :deployment`, workspace, organization)
 }
 
@@ -49,17 +49,17 @@ func workspaceFields(w *people.Workspace) []any {
 	return []any{&w.ID, &w.Organization, &w.Name, &w.Slug, moment{&w.CreatedAt}}
 }
 
-func (tx *peopleTx) InsertWorkspace(w people.Workspace) error {
+func (tx txOrganizations) InsertWorkspace(w people.Workspace) error {
 	return tx.exec(`INSERT INTO workspaces (deployment, id, organization_id, name, slug, created_at) VALUES (:deployment, ?, ?, ?, ?, ?)`,
 		w.ID, w.Organization, w.Name, w.Slug, micros(w.CreatedAt))
 }
 
-func (tx *peopleTx) Workspace(id int64) (people.Workspace, bool, error) {
-	return first(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id = ?`, id)
+func (tx txOrganizations) Workspace(id int64) (people.Workspace, bool, error) {
+	return first(tx.peopleTx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id = ?`, id)
 }
 
-func (tx *peopleTx) WorkspacesOf(organization int64) ([]people.Workspace, error) {
-	return list(tx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.organization_id = ? ORDER BY w.created_at, w.id`, organization)
+func (tx txOrganizations) WorkspacesOf(organization int64) ([]people.Workspace, error) {
+	return list(tx.peopleTx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.organization_id = ? ORDER BY w.created_at, w.id`, organization)
 }
 
 const memberQuery = `SELECT m.id, m.user_id, m.role_id, m.owner, m.workspace_id, m.created_at, ` + organizationColumns + `
@@ -69,30 +69,30 @@ func readMember(row *sql.Rows, m *people.Member) error {
 	return row.Scan(append([]any{&m.ID, &m.User, &m.Role, &m.Owner, &m.Workspace, moment{&m.CreatedAt}}, organizationFields(&m.Organization)...)...)
 }
 
-func (tx *peopleTx) InsertMember(m people.Member) error {
+func (tx txOrganizations) InsertMember(m people.Member) error {
 	return tx.exec(`INSERT INTO organization_memberships (deployment, id, organization_id, user_id, role_id, owner, workspace_id, created_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`, m.ID, m.Organization.ID, m.User, m.Role, flag(m.Owner), m.Workspace, micros(m.CreatedAt))
 }
 
 // Member locks the membership's row in a Change: a removal either came first, and is seen, or waits.
-func (tx *peopleTx) Member(organization, user int64) (people.Member, bool, error) {
+func (tx txOrganizations) Member(organization, user int64) (people.Member, bool, error) {
 	query := memberQuery + ` AND m.organization_id = ? AND m.user_id = ?`
 	if !tx.readOnly && tx.lock() != "" {
 		query += tx.lock() + ` OF m`
 	}
-	return first(tx, readMember, query, organization, user)
+	return first(tx.peopleTx, readMember, query, organization, user)
 }
 
-func (tx *peopleTx) MembershipsOf(user int64) ([]people.Member, error) {
-	return list(tx, readMember, memberQuery+` AND m.user_id = ? ORDER BY m.created_at, m.id`, user)
+func (tx txOrganizations) MembershipsOf(user int64) ([]people.Member, error) {
+	return list(tx.peopleTx, readMember, memberQuery+` AND m.user_id = ? ORDER BY m.created_at, m.id`, user)
 }
 
-func (tx *peopleTx) SetMemberWorkspace(organization, user, workspace int64) error {
+func (tx txOrganizations) SetMemberWorkspace(organization, user, workspace int64) error {
 	return tx.exec(`UPDATE organization_memberships SET workspace_id = ? WHERE organization_id = ? AND user_id = ? AND deployment = :deployment`,
 		workspace, organization, user)
 }
 
-func (tx *peopleTx) DeleteMember(organization, user int64) (bool, error) {
+func (tx txOrganizations) DeleteMember(organization, user int64) (bool, error) {
 	n, err := tx.affected(`DELETE FROM organization_memberships WHERE deployment = :deployment AND organization_id = ? AND user_id = ?`, organization, user)
 	if err != nil || n == 0 {
 		return false, err
@@ -103,7 +103,7 @@ func (tx *peopleTx) DeleteMember(organization, user int64) (bool, error) {
 	if err := tx.deleteKeysIn(organization, user); err != nil {
 		return false, err
 	}
-	return true, tx.LeaveOrganization(user, organization)
+	return true, tx.Sessions().LeaveOrganization(user, organization)
 }
 
 const workspaceMemberQuery = `SELECT m.id, m.user_id, m.role_id, m.owner, m.created_at, ` + workspaceColumns + `
@@ -113,21 +113,21 @@ func readWorkspaceMember(row *sql.Rows, m *people.WorkspaceMember) error {
 	return row.Scan(append([]any{&m.ID, &m.User, &m.Role, &m.Owner, moment{&m.CreatedAt}}, workspaceFields(&m.Workspace)...)...)
 }
 
-func (tx *peopleTx) InsertWorkspaceMember(m people.WorkspaceMember) error {
+func (tx txOrganizations) InsertWorkspaceMember(m people.WorkspaceMember) error {
 	return tx.exec(`INSERT INTO workspace_memberships (deployment, id, workspace_id, organization_id, user_id, role_id, owner, created_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`, m.ID, m.Workspace.ID, m.Workspace.Organization, m.User, m.Role, flag(m.Owner), micros(m.CreatedAt))
 }
 
-func (tx *peopleTx) WorkspaceMember(workspace, user int64) (people.WorkspaceMember, bool, error) {
-	return first(tx, readWorkspaceMember, workspaceMemberQuery+` AND m.workspace_id = ? AND m.user_id = ?`, workspace, user)
+func (tx txOrganizations) WorkspaceMember(workspace, user int64) (people.WorkspaceMember, bool, error) {
+	return first(tx.peopleTx, readWorkspaceMember, workspaceMemberQuery+` AND m.workspace_id = ? AND m.user_id = ?`, workspace, user)
 }
 
-func (tx *peopleTx) WorkspaceMembershipsOf(user, organization int64) ([]people.WorkspaceMember, error) {
+func (tx txOrganizations) WorkspaceMembershipsOf(user, organization int64) ([]people.WorkspaceMember, error) {
 	query, args := workspaceMemberQuery+` AND m.user_id = ?`, []any{user}
 	if organization != 0 {
 		query, args = query+` AND m.organization_id = ?`, append(args, organization)
 	}
-	return list(tx, readWorkspaceMember, query+` ORDER BY m.created_at, m.id`, args...)
+	return list(tx.peopleTx, readWorkspaceMember, query+` ORDER BY m.created_at, m.id`, args...)
 }
 
 const invitationColumns = `id, organization_id, email, folded, role_id, hash, invited_by, created_at, expires_at, accepted_at, revoked_at`
@@ -137,36 +137,36 @@ func readInvitation(row *sql.Rows, i *people.Invitation) error {
 	return row.Scan(&i.ID, &i.Organization, &i.Email, &folded, &i.Role, &i.Hash, &i.InvitedBy, moment{&i.CreatedAt}, moment{&i.ExpiresAt}, moment{&i.AcceptedAt}, moment{&i.RevokedAt})
 }
 
-func (tx *peopleTx) InsertInvitation(i people.Invitation) error {
+func (tx txOrganizations) InsertInvitation(i people.Invitation) error {
 	return tx.exec(`INSERT INTO invitations (deployment, `+invitationColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		i.ID, i.Organization, i.Email, people.FoldEmail(i.Email), i.Role, i.Hash, i.InvitedBy, micros(i.CreatedAt), micros(i.ExpiresAt), micros(i.AcceptedAt), micros(i.RevokedAt))
 }
 
-func (tx *peopleTx) InvitationByToken(hash []byte) (people.Invitation, bool, error) {
-	return first(tx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND hash = ?`, hash)
+func (tx txOrganizations) InvitationByToken(hash []byte) (people.Invitation, bool, error) {
+	return first(tx.peopleTx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND hash = ?`, hash)
 }
 
-func (tx *peopleTx) Invitation(id int64) (people.Invitation, bool, error) {
-	return first(tx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND id = ?`, id)
+func (tx txOrganizations) Invitation(id int64) (people.Invitation, bool, error) {
+	return first(tx.peopleTx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND id = ?`, id)
 }
 
-func (tx *peopleTx) AcceptInvitation(id int64, now time.Time) (bool, error) {
+func (tx txOrganizations) AcceptInvitation(id int64, now time.Time) (bool, error) {
 	n, err := tx.affected(`UPDATE invitations SET accepted_at = ? WHERE accepted_at = 0 AND revoked_at = 0 AND expires_at > ? AND id = ? AND deployment = :deployment`, micros(now), micros(now), id)
 	return n == 1, err
 }
 
-func (tx *peopleTx) RevokeInvitation(id int64, now time.Time) (bool, error) {
+func (tx txOrganizations) RevokeInvitation(id int64, now time.Time) (bool, error) {
 	n, err := tx.affected(`UPDATE invitations SET revoked_at = ?
 		WHERE accepted_at = 0 AND revoked_at = 0 AND expires_at > ? AND id = ? AND deployment = :deployment`, micros(now), micros(now), id)
 	return n == 1, err
 }
 
-func (tx *peopleTx) OpenInvitations(organization int64, now time.Time) ([]people.Invitation, error) {
-	return list(tx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND organization_id = ?
+func (tx txOrganizations) OpenInvitations(organization int64, now time.Time) ([]people.Invitation, error) {
+	return list(tx.peopleTx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND organization_id = ?
 		AND accepted_at = 0 AND revoked_at = 0 AND expires_at > ? ORDER BY created_at, id`, organization, micros(now))
 }
 
-func (tx *peopleTx) InvitationsSince(folded string, inviter int64, since time.Time) (toEmail, byInviter int, err error) {
+func (tx txOrganizations) InvitationsSince(folded string, inviter int64, since time.Time) (toEmail, byInviter int, err error) {
 	if _, err = tx.get([]any{&toEmail}, `SELECT COUNT(*) FROM invitations WHERE deployment = :deployment AND folded = ? AND created_at > ?`,
 		folded, micros(since)); err != nil {
 		return 0, 0, err
@@ -176,7 +176,7 @@ func (tx *peopleTx) InvitationsSince(folded string, inviter int64, since time.Ti
 	return toEmail, byInviter, err
 }
 
-func (tx *peopleTx) OwnedOrganizations(user int64) (int, error) {
+func (tx txOrganizations) OwnedOrganizations(user int64) (int, error) {
 	var n int
 	_, err := tx.get([]any{&n}, `SELECT COUNT(*) FROM organization_memberships WHERE deployment = :deployment AND user_id = ? AND owner = 1`, user)
 	return n, err

@@ -34,33 +34,33 @@ func TestDeletionsGoAlongKeys(t *testing.T) {
 	client := people.OAuthClient{App: 1, Client: "c", Content: "{}", CreatedAt: now, UsedAt: now}
 	on = true
 	err := s.Change(t.Context(), "acme/home", func(tx people.Tx) error {
-		if err := tx.InsertOAuthClient(client); err != nil {
+		if err := tx.OAuthClients().InsertOAuthClient(client); err != nil {
 			return err
 		}
 		for n := range int64(3) {
-			if _, err := tx.PutGrant(people.Grant{ID: n + 1, App: 1, Client: "c", User: 7, Organization: n, CreatedAt: now, UpdatedAt: now}, 2); err != nil {
+			if _, err := tx.OAuth().PutGrant(people.Grant{ID: n + 1, App: 1, Client: "c", User: 7, Organization: n, CreatedAt: now, UpdatedAt: now}, 2); err != nil {
 				return err
 			}
 		}
-		if _, _, err := tx.UngrantedOAuthClient(1); err != nil {
+		if _, _, err := tx.OAuthClients().UngrantedOAuthClient(1); err != nil {
 			return err
 		}
-		if _, _, err := tx.UsedOAuthClients(1, ""); err != nil {
+		if _, _, err := tx.OAuthClients().UsedOAuthClients(1, ""); err != nil {
 			return err
 		}
-		if _, _, err := tx.UsedOAuthClients(1, "n"); err != nil {
+		if _, _, err := tx.OAuthClients().UsedOAuthClients(1, "n"); err != nil {
 			return err
 		}
-		if _, err := tx.LargestClientNetwork(1, true); err != nil {
+		if _, err := tx.OAuthClients().LargestClientNetwork(1, true); err != nil {
 			return err
 		}
-		if _, err := tx.DeleteOAuthClient(1, "c", now); err != nil {
+		if _, err := tx.OAuthClients().DeleteOAuthClient(1, "c", now); err != nil {
 			return err
 		}
-		if _, err := tx.GrantsOf(7); err != nil {
+		if _, err := tx.OAuth().GrantsOf(7); err != nil {
 			return err
 		}
-		return tx.DeleteUser(7)
+		return tx.Users().DeleteUser(7)
 	})
 	if err == nil {
 		_, err = s.Purge(t.Context(), now, time.Hour, 10)

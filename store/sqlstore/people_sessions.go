@@ -17,11 +17,11 @@ const sessionByToken = `SELECT t.hash, t.parent, t.created_at, t.used_at, t.dies
 	LEFT JOIN signins g ON g.deployment = s.deployment AND g.session_id = s.id
 	WHERE t.deployment = :deployment AND t.hash = ? ORDER BY g.created_at, g.id`
 
-func (tx *peopleTx) SessionByToken(hash []byte) (people.Session, bool, error) {
+func (tx txSessions) SessionByToken(hash []byte) (people.Session, bool, error) {
 	var s people.Session
 	var signIns []people.SignIn
 	found := false
-	_, err := list(tx, func(row *sql.Rows, g *people.SignIn) error {
+	_, err := list(tx.peopleTx, func(row *sql.Rows, g *people.SignIn) error {
 		found = true
 		err := row.Scan(&s.Token.Hash, &s.Token.Parent, moment{&s.Token.CreatedAt}, moment{&s.Token.UsedAt}, moment{&s.Token.DiesAt}, &s.Token.Replaced,
 			&s.ID, &s.Anonymous, &s.ActiveSignIn, &s.Attempting, &s.Address, &s.UserAgent,
@@ -37,7 +37,7 @@ func (tx *peopleTx) SessionByToken(hash []byte) (people.Session, bool, error) {
 }
 
 // LockSession locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
-func (tx *peopleTx) LockSession(hash []byte) (people.Session, bool, error) {
+func (tx txSessions) LockSession(hash []byte) (people.Session, bool, error) {
 	if tx.readOnly {
 		return people.Session{}, false, errReadOnly
 	}
@@ -53,19 +53,19 @@ func (tx *peopleTx) LockSession(hash []byte) (people.Session, bool, error) {
 	return tx.SessionByToken(hash)
 }
 
-func (tx *peopleTx) InsertSession(s people.Session) error {
+func (tx txSessions) InsertSession(s people.Session) error {
 	return tx.exec(`INSERT INTO sessions (deployment, id, anonymous, active_signin, attempting, address, user_agent, created_at, used_at, expires_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		s.ID, flag(s.Anonymous), s.ActiveSignIn, flag(s.Attempting), s.Address, s.UserAgent, micros(s.CreatedAt), micros(s.UsedAt), micros(s.ExpiresAt))
 }
 
-func (tx *peopleTx) UpdateSession(s people.Session) error {
+func (tx txSessions) UpdateSession(s people.Session) error {
 	return tx.exec(`UPDATE sessions SET anonymous = ?, active_signin = ?, attempting = ?, used_at = ?, expires_at = ?
 		WHERE id = ? AND deployment = :deployment`,
 		flag(s.Anonymous), s.ActiveSignIn, flag(s.Attempting), micros(s.UsedAt), micros(s.ExpiresAt), s.ID)
 }
 
-func (tx *peopleTx) EndSession(id int64) error {
+func (tx txSessions) EndSession(id int64) error {
 	if err := tx.keepEnded(`g.session_id = ?`, id); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (tx *peopleTx) EndSession(id int64) error {
 	return nil
 }
 
-func (tx *peopleTx) EndSessionsOf(user int64) (int64, error) {
+func (tx txSessions) EndSessionsOf(user int64) (int64, error) {
 	signIns, err := tx.SignInsOf(user)
 	if err != nil {
 		return 0, err
@@ -95,7 +95,7 @@ func (tx *peopleTx) EndSessionsOf(user int64) (int64, error) {
 	return int64(len(signIns)), nil
 }
 
-func (tx *peopleTx) LeaveSession(g people.SignIn) error {
+func (tx txSessions) LeaveSession(g people.SignIn) error {
 	var locked int64
 	if _, err := tx.get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = :deployment AND id = ?`+tx.lock(), g.Session); err != nil {
 		return err
@@ -114,18 +114,18 @@ func (tx *peopleTx) LeaveSession(g people.SignIn) error {
 	return tx.exec(`UPDATE sessions SET active_signin = ? WHERE active_signin = ? AND id = ? AND deployment = :deployment`, next, g.ID, g.Session)
 }
 
-func (tx *peopleTx) PendingFrom(address string, now time.Time) (int, error) {
+func (tx txSessions) PendingFrom(address string, now time.Time) (int, error) {
 	var n int
 	_, err := tx.get([]any{&n}, `SELECT COUNT(*) FROM sessions WHERE deployment = :deployment AND address = ? AND anonymous = 1 AND expires_at > ?`, address, micros(now))
 	return n, err
 }
 
-func (tx *peopleTx) InsertToken(t people.Token) error {
+func (tx txSessions) InsertToken(t people.Token) error {
 	return tx.exec(`INSERT INTO session_tokens (deployment, hash, session_id, parent, created_at, used_at, dies_at, replaced) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		t.Hash, t.Session, bytesOf(t.Parent), micros(t.CreatedAt), micros(t.UsedAt), micros(t.DiesAt), flag(t.Replaced))
 }
 
-func (tx *peopleTx) UseToken(t people.Token, now, parentDies time.Time) error {
+func (tx txSessions) UseToken(t people.Token, now, parentDies time.Time) error {
 	err := tx.exec(`UPDATE session_tokens SET used_at = ? WHERE used_at = 0 AND hash = ? AND deployment = :deployment`, micros(now), t.Hash)
 	if err != nil || len(t.Parent) == 0 {
 		return err
@@ -134,20 +134,20 @@ func (tx *peopleTx) UseToken(t people.Token, now, parentDies time.Time) error {
 		micros(parentDies), micros(parentDies), t.Parent)
 }
 
-func (tx *peopleTx) ReplaceTokens(session int64, now time.Time) error {
+func (tx txSessions) ReplaceTokens(session int64, now time.Time) error {
 	return tx.exec(`UPDATE session_tokens SET dies_at = ?, replaced = 1 WHERE replaced = 0 AND session_id = ? AND deployment = :deployment`, micros(now), session)
 }
 
 // maxDeadTokens is how many dead tokens of a session are remembered: a session that switches all day is read and written no slower.
 const maxDeadTokens = 64
 
-func (tx *peopleTx) TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error {
+func (tx txSessions) TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error {
 	type token struct {
 		hash []byte
 		dies time.Time
 	}
 	// The presented one first, those that die already last, the newest before the older: what is behind gives way.
-	tokens, err := list(tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.dies}) },
+	tokens, err := list(tx.peopleTx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.dies}) },
 		`SELECT hash, dies_at FROM session_tokens WHERE deployment = :deployment AND session_id = ?
 		ORDER BY CASE WHEN hash = ? THEN 0 WHEN dies_at = 0 THEN 1 ELSE 2 END, created_at DESC`, session, bytesOf(presented))
 	if err != nil {
@@ -179,16 +179,16 @@ func readSignIn(row *sql.Rows, g *people.SignIn) error {
 	return row.Scan(&g.ID, &g.Session, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt}, moment{&g.ProvedAt})
 }
 
-func (tx *peopleTx) InsertSignIn(g people.SignIn) error {
+func (tx txSessions) InsertSignIn(g people.SignIn) error {
 	return tx.exec(`INSERT INTO signins (deployment, `+signInColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		g.ID, g.Session, g.User, g.Method, g.Organization, g.Workspace, micros(g.CreatedAt), micros(g.ProvedAt))
 }
 
-func (tx *peopleTx) ProveSignIn(id int64, now time.Time) error {
+func (tx txSessions) ProveSignIn(id int64, now time.Time) error {
 	return tx.exec(`UPDATE signins SET proved_at = ? WHERE id = ? AND deployment = :deployment`, micros(now), id)
 }
 
-func (tx *peopleTx) DeleteSignIn(id int64) error {
+func (tx txSessions) DeleteSignIn(id int64) error {
 	if err := tx.keepEnded(`g.id = ?`, id); err != nil {
 		return err
 	}
@@ -206,23 +206,23 @@ func (tx *peopleTx) keepEnded(which string, of int64) error {
 		ON CONFLICT (deployment, user_id, id) DO NOTHING`, of)
 }
 
-func (tx *peopleTx) EndedSignIns(user int64, limit int) ([]people.EndedSignIn, error) {
-	return list(tx, func(row *sql.Rows, g *people.EndedSignIn) error {
+func (tx txSessions) EndedSignIns(user int64, limit int) ([]people.EndedSignIn, error) {
+	return list(tx.peopleTx, func(row *sql.Rows, g *people.EndedSignIn) error {
 		return row.Scan(&g.ID, &g.User, &g.Method, &g.Address, &g.UserAgent, moment{&g.CreatedAt}, moment{&g.UsedAt})
 	}, `SELECT id, user_id, method, address, user_agent, created_at, used_at FROM ended_signins
 		WHERE deployment = :deployment AND user_id = ? ORDER BY created_at DESC, id DESC LIMIT ?`, user, limit)
 }
 
-func (tx *peopleTx) SetActiveOrganization(id, organization, workspace int64) error {
+func (tx txSessions) SetActiveOrganization(id, organization, workspace int64) error {
 	return tx.exec(`UPDATE signins SET organization_id = ?, workspace_id = ? WHERE id = ? AND deployment = :deployment`, organization, workspace, id)
 }
 
-func (tx *peopleTx) SignInsOf(user int64) ([]people.SignIn, error) {
-	return list(tx, readSignIn, `SELECT `+signInColumns+` FROM signins WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
+func (tx txSessions) SignInsOf(user int64) ([]people.SignIn, error) {
+	return list(tx.peopleTx, readSignIn, `SELECT `+signInColumns+` FROM signins WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
 }
 
-func (tx *peopleTx) SessionsOf(user int64) ([]people.Session, error) {
-	return list(tx, func(row *sql.Rows, s *people.Session) error {
+func (tx txSessions) SessionsOf(user int64) ([]people.Session, error) {
+	return list(tx.peopleTx, func(row *sql.Rows, s *people.Session) error {
 		var g people.SignIn
 		err := row.Scan(&s.ID, &s.Address, &s.UserAgent, moment{&s.CreatedAt}, moment{&s.UsedAt}, moment{&s.ExpiresAt},
 			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt}, moment{&g.ProvedAt})
@@ -235,7 +235,7 @@ func (tx *peopleTx) SessionsOf(user int64) ([]people.Session, error) {
 		WHERE g.deployment = :deployment AND g.user_id = ? ORDER BY g.created_at DESC, g.id DESC`, user)
 }
 
-func (tx *peopleTx) LeaveOrganization(user, organization int64) error {
+func (tx txSessions) LeaveOrganization(user, organization int64) error {
 	return tx.exec(`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE user_id = ? AND organization_id = ? AND deployment = :deployment`, user, organization)
 }
 
@@ -248,37 +248,37 @@ func readAttempt(row *sql.Rows, a *people.Attempt) error {
 		&a.Invitation, &a.Completed, moment{&a.CreatedAt}, moment{&a.ExpiresAt}, moment{&a.ProvedAt})
 }
 
-func (tx *peopleTx) InsertAttempt(a people.Attempt) error {
+func (tx txAttempts) InsertAttempt(a people.Attempt) error {
 	return tx.exec(`INSERT INTO attempts (deployment, `+attemptColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		a.ID, a.Session, a.Kind, a.Method, a.Email, people.FoldEmail(a.Email), a.User, a.FirstName, a.LastName, a.PasswordHash, a.OrganizationName,
 		a.Invitation, flag(a.Completed), micros(a.CreatedAt), micros(a.ExpiresAt), micros(a.ProvedAt))
 }
 
-func (tx *peopleTx) Attempt(id int64) (people.Attempt, bool, error) {
-	return first(tx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = :deployment AND id = ?`, id)
+func (tx txAttempts) Attempt(id int64) (people.Attempt, bool, error) {
+	return first(tx.peopleTx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = :deployment AND id = ?`, id)
 }
 
-func (tx *peopleTx) AttemptsOf(session int64, now time.Time) ([]people.Attempt, error) {
-	return list(tx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = :deployment AND session_id = ? AND completed = 0 AND expires_at > ?
+func (tx txAttempts) AttemptsOf(session int64, now time.Time) ([]people.Attempt, error) {
+	return list(tx.peopleTx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = :deployment AND session_id = ? AND completed = 0 AND expires_at > ?
 		ORDER BY created_at, id`, session, micros(now))
 }
 
-func (tx *peopleTx) CompleteAttempt(id int64) (bool, error) {
+func (tx txAttempts) CompleteAttempt(id int64) (bool, error) {
 	n, err := tx.affected(`UPDATE attempts SET completed = 1, password_hash = '' WHERE completed = 0 AND id = ? AND deployment = :deployment`, id)
 	return n == 1, err
 }
 
-func (tx *peopleTx) ProveAttempt(id int64, now time.Time) error {
+func (tx txAttempts) ProveAttempt(id int64, now time.Time) error {
 	return tx.exec(`UPDATE attempts SET proved_at = ? WHERE id = ? AND deployment = :deployment`, micros(now), id)
 }
 
 // EndAttemptsOf leaves the attempts of strangers where they see them, as those of nobody: that they vanish would tell them of an account.
-func (tx *peopleTx) EndAttemptsOf(user int64) error {
+func (tx txAttempts) EndAttemptsOf(user int64) error {
 	type attempt struct {
 		id   int64
 		kind string
 	}
-	attempts, err := list(tx, func(row *sql.Rows, a *attempt) error { return row.Scan(&a.id, &a.kind) },
+	attempts, err := list(tx.peopleTx, func(row *sql.Rows, a *attempt) error { return row.Scan(&a.id, &a.kind) },
 		`SELECT id, kind FROM attempts WHERE completed = 0 AND kind <> '`+people.AttemptSignUp+`' AND user_id > 0 AND user_id = ? AND deployment = :deployment`, user)
 	if err != nil {
 		return err

@@ -69,11 +69,11 @@ func TestLimitsGoOnFromWhatTheVersionBeforeWrote(t *testing.T) {
 			}
 			err := s.View(t.Context(), "acme/home", func(tx people.Tx) error {
 				for client, want := range map[string]bool{"192.0.2.1": true, "192.0.2.2": false, "192.0.2.3": false, "2001:db8::/64": true, "2001:db8::1": false} {
-					if known, err := tx.KnownClient(7, client, now.Add(-people.KnownFor)); err != nil || known != want {
+					if known, err := tx.Limits().KnownClient(7, client, now.Add(-people.KnownFor)); err != nil || known != want {
 						t.Errorf("%s is known: %t, %v, want %t", client, known, err, want)
 					}
 				}
-				sends, err := tx.Sends(people.SendFilter{Channel: "mail", Purpose: "signin", Recipient: "ada@example.com", Client: "192.0.2.9"}, now.Add(-time.Hour))
+				sends, err := tx.Limits().Sends(people.SendFilter{Channel: "mail", Purpose: "signin", Recipient: "ada@example.com", Client: "192.0.2.9"}, now.Add(-time.Hour))
 				if err != nil || len(sends) != 1 || !sends[0].Equal(now.Add(-time.Minute)) {
 					t.Errorf("sends %v, %v", sends, err)
 				}
@@ -94,7 +94,7 @@ func TestPurgePassesOverWhatIsUsedAgainMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
-	remember := func(tx people.Tx, at time.Time) error { return tx.RememberClient(7, "192.0.2.1", at) }
+	remember := func(tx people.Tx, at time.Time) error { return tx.Limits().RememberClient(7, "192.0.2.1", at) }
 	if err := s.Change(t.Context(), "acme/home", func(tx people.Tx) error { return remember(tx, now.Add(-91*24*time.Hour)) }); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestPurgePassesOverWhatIsUsedAgainMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.View(t.Context(), "acme/home", func(tx people.Tx) error {
-		if known, err := tx.KnownClient(7, "192.0.2.1", now.Add(-people.KnownFor)); err != nil || !known {
+		if known, err := tx.Limits().KnownClient(7, "192.0.2.1", now.Add(-people.KnownFor)); err != nil || !known {
 			t.Errorf("known: %t, %v", known, err)
 		}
 		return nil

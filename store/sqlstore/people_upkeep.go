@@ -130,5 +130,5 @@ func (tx *peopleTx) endExpired(session int64, now time.Time) error {
 	if err != nil || !over {
 		return err
 	}
-	return tx.EndSession(session)
+	return tx.Sessions().EndSession(session)
 }

@@ -16,7 +16,7 @@ func readUser(row *sql.Rows, u *people.User) error {
 	return row.Scan(&u.ID, &u.FirstName, &u.LastName, &u.Disabled, &u.Organization, moment{&u.CreatedAt}, moment{&u.UpdatedAt}, &u.Email, &u.Phone)
 }
 
-func (tx *peopleTx) InsertUser(u people.User, e people.Email) error {
+func (tx txUsers) InsertUser(u people.User, e people.Email) error {
 	err := tx.exec(`INSERT INTO users (deployment, id, first_name, last_name, disabled, organization_id, created_at, updated_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		u.ID, u.FirstName, u.LastName, flag(u.Disabled), u.Organization, micros(u.CreatedAt), micros(u.CreatedAt))
@@ -28,12 +28,12 @@ func (tx *peopleTx) InsertUser(u people.User, e people.Email) error {
 		e.ID, u.ID, e.Address, people.FoldEmail(e.Address), flag(e.Primary), micros(e.CreatedAt), micros(e.CreatedAt))
 }
 
-func (tx *peopleTx) User(id int64) (people.User, bool, error) {
-	return first(tx, readUser, `SELECT `+userColumns+` FROM users u WHERE u.deployment = :deployment AND u.id = ?`, id)
+func (tx txUsers) User(id int64) (people.User, bool, error) {
+	return first(tx.peopleTx, readUser, `SELECT `+userColumns+` FROM users u WHERE u.deployment = :deployment AND u.id = ?`, id)
 }
 
 // LockUser locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
-func (tx *peopleTx) LockUser(id int64) (people.User, bool, error) {
+func (tx txUsers) LockUser(id int64) (people.User, bool, error) {
 	if tx.readOnly {
 		return people.User{}, false, errReadOnly
 	}
@@ -47,8 +47,8 @@ func (tx *peopleTx) LockUser(id int64) (people.User, bool, error) {
 	return tx.User(id)
 }
 
-func (tx *peopleTx) UserByEmail(folded string) (people.User, bool, error) {
-	return first(tx, readUser, `SELECT `+userColumns+` FROM emails f JOIN users u ON u.deployment = f.deployment AND u.id = f.user_id
+func (tx txUsers) UserByEmail(folded string) (people.User, bool, error) {
+	return first(tx.peopleTx, readUser, `SELECT `+userColumns+` FROM emails f JOIN users u ON u.deployment = f.deployment AND u.id = f.user_id
 		WHERE f.deployment = :deployment AND f.folded = ? ORDER BY `+openingFirst+`, f.created_at, f.id LIMIT 1`, folded)
 }
 
@@ -61,33 +61,33 @@ func readEmail(row *sql.Rows, e *people.Email) error {
 	return row.Scan(&e.ID, &e.User, &e.Address, &e.Primary, moment{&e.CreatedAt}, moment{&e.VerifiedAt})
 }
 
-func (tx *peopleTx) Email(folded string) (people.Email, bool, error) {
-	return first(tx, readEmail, emailsAt+` LIMIT 1`, folded)
+func (tx txUsers) Email(folded string) (people.Email, bool, error) {
+	return first(tx.peopleTx, readEmail, emailsAt+` LIMIT 1`, folded)
 }
 
 const emailsAt = `SELECT ` + emailColumns + ` FROM emails f WHERE f.deployment = :deployment AND f.folded = ? ORDER BY ` + openingFirst + `, f.created_at, f.id`
 
-func (tx *peopleTx) EmailsAt(folded string) ([]people.Email, error) {
-	return list(tx, readEmail, emailsAt, folded)
+func (tx txUsers) EmailsAt(folded string) ([]people.Email, error) {
+	return list(tx.peopleTx, readEmail, emailsAt, folded)
 }
 
-func (tx *peopleTx) DeleteEmail(id int64) error {
+func (tx txUsers) DeleteEmail(id int64) error {
 	return tx.exec(`DELETE FROM emails WHERE deployment = :deployment AND id = ?`, id)
 }
 
-func (tx *peopleTx) EmailsOf(user int64) ([]people.Email, error) {
-	return list(tx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
+func (tx txUsers) EmailsOf(user int64) ([]people.Email, error) {
+	return list(tx.peopleTx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
 }
 
-func (tx *peopleTx) VerifyEmail(id int64, now time.Time) error {
+func (tx txUsers) VerifyEmail(id int64, now time.Time) error {
 	return tx.exec(`UPDATE emails SET verified_at = ? WHERE id = ? AND deployment = :deployment`, micros(now), id)
 }
 
-func (tx *peopleTx) MakePrimaryEmail(user, id int64) error {
+func (tx txUsers) MakePrimaryEmail(user, id int64) error {
 	return tx.exec(`UPDATE emails SET is_primary = CASE WHEN id = ? THEN 1 ELSE 0 END WHERE user_id = ? AND deployment = :deployment`, id, user)
 }
 
-func (tx *peopleTx) UpdateUser(u people.User) error {
+func (tx txUsers) UpdateUser(u people.User) error {
 	if err := tx.noteKeysOf(u.ID); err != nil {
 		return err
 	}
@@ -95,12 +95,12 @@ func (tx *peopleTx) UpdateUser(u people.User) error {
 		u.FirstName, u.LastName, flag(u.Disabled), micros(u.UpdatedAt), u.ID)
 }
 
-func (tx *peopleTx) SetLastOrganization(user, organization int64) error {
+func (tx txUsers) SetLastOrganization(user, organization int64) error {
 	return tx.exec(`UPDATE users SET organization_id = ? WHERE id = ? AND deployment = :deployment`, organization, user)
 }
 
-func (tx *peopleTx) DeleteUser(id int64) error {
-	if _, err := tx.EndSessionsOf(id); err != nil {
+func (tx txUsers) DeleteUser(id int64) error {
+	if _, err := tx.Sessions().EndSessionsOf(id); err != nil {
 		return err
 	}
 	// Who seals events of the user holds it: what that writes is seen below.
@@ -110,7 +110,7 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 	if err := tx.deleteKeysOf(id); err != nil {
 		return err
 	}
-	if err := tx.EndAttemptsOf(id); err != nil {
+	if err := tx.Attempts().EndAttemptsOf(id); err != nil {
 		return err
 	}
 	if err := tx.deleteGrantsOf(id); err != nil {
@@ -140,7 +140,7 @@ func (tx *peopleTx) DeleteUser(id int64) error {
 	return nil
 }
 
-func (tx *peopleTx) ListUsers(search string, limit, offset int) ([]people.User, int64, error) {
+func (tx txUsers) ListUsers(search string, limit, offset int) ([]people.User, int64, error) {
 	where, args := ` FROM users u WHERE u.deployment = :deployment`, []any{}
 	if search != "" {
 		// The engines lower ASCII letters, and not both of them others: a name is found as it is written as well.
@@ -154,24 +154,24 @@ func (tx *peopleTx) ListUsers(search string, limit, offset int) ([]people.User, 
 	if _, err := tx.get([]any{&total}, `SELECT COUNT(*)`+where, args...); err != nil {
 		return nil, 0, err
 	}
-	users, err := list(tx, readUser, `SELECT `+userColumns+where+` ORDER BY u.created_at DESC, u.id DESC LIMIT ? OFFSET ?`,
+	users, err := list(tx.peopleTx, readUser, `SELECT `+userColumns+where+` ORDER BY u.created_at DESC, u.id DESC LIMIT ? OFFSET ?`,
 		append(args, limit, offset)...)
 	return users, total, err
 }
 
-func (tx *peopleTx) Credential(user int64, kind string) (string, bool, error) {
+func (tx txUsers) Credential(user int64, kind string) (string, bool, error) {
 	var secret string
 	found, err := tx.get([]any{&secret}, `SELECT secret FROM credentials WHERE deployment = :deployment AND user_id = ? AND kind = ?`, user, kind)
 	return secret, found, err
 }
 
-func (tx *peopleTx) PutCredential(user int64, kind, secret string, now time.Time) error {
+func (tx txUsers) PutCredential(user int64, kind, secret string, now time.Time) error {
 	return tx.exec(`INSERT INTO credentials (deployment, user_id, kind, secret, created_at, updated_at) VALUES (:deployment, ?, ?, ?, ?, ?)
 		ON CONFLICT (deployment, user_id, kind) DO UPDATE SET secret = excluded.secret, updated_at = excluded.updated_at`,
 		user, kind, secret, micros(now), micros(now))
 }
 
-func (tx *peopleTx) DeleteCredential(user int64, kind string) (bool, error) {
+func (tx txUsers) DeleteCredential(user int64, kind string) (bool, error) {
 	n, err := tx.affected(`DELETE FROM credentials WHERE deployment = :deployment AND user_id = ? AND kind = ?`, user, kind)
 	return n == 1, err
 }
@@ -182,34 +182,34 @@ func readPhone(row *sql.Rows, p *people.Phone) error {
 	return row.Scan(&p.ID, &p.User, &p.Number, &p.Region, &p.Primary, moment{&p.CreatedAt}, moment{&p.VerifiedAt})
 }
 
-func (tx *peopleTx) InsertPhone(p people.Phone) error {
+func (tx txPhones) InsertPhone(p people.Phone) error {
 	return tx.exec(`INSERT INTO phones (deployment, id, user_id, number, region, is_primary, verified_at, created_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
 		p.ID, p.User, p.Number, p.Region, flag(p.Primary), micros(p.VerifiedAt), micros(p.CreatedAt))
 }
 
-func (tx *peopleTx) Phone(id int64) (people.Phone, bool, error) {
-	return first(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND id = ?`, id)
+func (tx txPhones) Phone(id int64) (people.Phone, bool, error) {
+	return first(tx.peopleTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND id = ?`, id)
 }
 
-func (tx *peopleTx) PhonesOf(user int64) ([]people.Phone, error) {
-	return list(tx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
+func (tx txPhones) PhonesOf(user int64) ([]people.Phone, error) {
+	return list(tx.peopleTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
 }
 
-func (tx *peopleTx) PhoneOwner(number string) (int64, bool, error) {
+func (tx txPhones) PhoneOwner(number string) (int64, bool, error) {
 	var owner int64
 	found, err := tx.get([]any{&owner}, `SELECT user_id FROM phones WHERE deployment = :deployment AND number = ? AND verified_at > 0`, number)
 	return owner, found, err
 }
 
-func (tx *peopleTx) VerifyPhone(id int64, now time.Time) error {
+func (tx txPhones) VerifyPhone(id int64, now time.Time) error {
 	return tx.exec(`UPDATE phones SET verified_at = ? WHERE id = ? AND deployment = :deployment`, micros(now), id)
 }
 
-func (tx *peopleTx) MakePrimary(user, id int64) error {
+func (tx txPhones) MakePrimary(user, id int64) error {
 	return tx.exec(`UPDATE phones SET is_primary = CASE WHEN id = ? THEN 1 ELSE 0 END WHERE user_id = ? AND deployment = :deployment`, id, user)
 }
 
-func (tx *peopleTx) DeletePhone(id int64) error {
+func (tx txPhones) DeletePhone(id int64) error {
 	return tx.exec(`DELETE FROM phones WHERE deployment = :deployment AND id = ?`, id)
 }

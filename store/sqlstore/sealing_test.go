@@ -40,7 +40,7 @@ func record(t testing.TB, s *Store, seed uint64, events, users int) {
 			if of := random.IntN(10); of < 3 {
 				e.Kind = []string{people.EventSignUp, people.EventOrganization, people.EventWorkspace}[of]
 			}
-			if err := tx.RecordEvent(e); err != nil {
+			if err := tx.Records().RecordEvent(e); err != nil {
 				return err
 			}
 		}
@@ -56,14 +56,14 @@ func makeUsers(t testing.TB, s *Store, last int64) {
 	t.Helper()
 	err := s.Change(t.Context(), analyzed, func(tx people.Tx) error {
 		for user := int64(1); user <= last; user++ {
-			_, there, err := tx.User(user)
+			_, there, err := tx.Users().User(user)
 			if err != nil {
 				return err
 			}
 			if there {
 				continue
 			}
-			err = tx.InsertUser(people.User{ID: user, FirstName: fmt.Sprint(user), CreatedAt: firstDay},
+			err = tx.Users().InsertUser(people.User{ID: user, FirstName: fmt.Sprint(user), CreatedAt: firstDay},
 				people.Email{ID: user, User: user, Address: fmt.Sprintf("%d@example.com", user), Primary: true, CreatedAt: firstDay})
 			if err != nil {
 				return err
@@ -324,7 +324,7 @@ func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 	s := migrated(t, tabled["postgres"](t), Options{})
 	makeUsers(t, s, 1)
 	err := s.Change(t.Context(), analyzed, func(tx people.Tx) error { // as an import does: without an address
-		return tx.RecordEvent(people.Event{ID: 1, Kind: people.EventSignIn, At: firstDay, User: 1, Method: people.MethodImport})
+		return tx.Records().RecordEvent(people.Event{ID: 1, Kind: people.EventSignIn, At: firstDay, User: 1, Method: people.MethodImport})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -360,7 +360,7 @@ func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 	await(1)
 	both.Go(func() {
 		defer close(deleted)
-		if err := s.Change(t.Context(), analyzed, func(tx people.Tx) error { return tx.DeleteUser(1) }); err != nil {
+		if err := s.Change(t.Context(), analyzed, func(tx people.Tx) error { return tx.Users().DeleteUser(1) }); err != nil {
 			t.Error(err)
 		}
 	})

@@ -54,7 +54,7 @@ func TestTransactionsHaveSpans(t *testing.T) {
 				{"a snapshot", func() error { _, _, err := s.Load(ctx); return err }, []string{"store read"}},
 				{"a change", func() error {
 					return s.Change(ctx, "n/canary", func(tx people.Tx) error {
-						return tx.InsertMessage(people.Message{ID: 1, Channel: people.ChannelMail, Recipient: "canary@acme.example", CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)})
+						return tx.Challenges().InsertMessage(people.Message{ID: 1, Channel: people.ChannelMail, Recipient: "canary@acme.example", CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)})
 					})
 				}, []string{"store write"}},
 				{"a change that its caller declines", func() error {

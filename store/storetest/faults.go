@@ -43,10 +43,10 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 		"Migrate":     s.Migrate(ctx),
 		"CheckSchema": s.CheckSchema(ctx),
 		"View": s.View(ctx, home, func(tx people.Tx) error {
-			_, _, err := tx.User(1)
+			_, _, err := tx.Users().User(1)
 			return err
 		}),
-		"Change":        s.Change(ctx, home, func(tx people.Tx) error { return tx.InsertUser(user(1)) }),
+		"Change":        s.Change(ctx, home, func(tx people.Tx) error { return tx.Users().InsertUser(user(1)) }),
 		"LeaseMessages": lease, "AckMessage": ack, "Purge": purge, "Erase": erase, "Summarize": summarize,
 	}
 }

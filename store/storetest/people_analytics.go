@@ -21,7 +21,7 @@ func (e *env) signedIn(times ...time.Duration) time.Time {
 	midnight := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for i, after := range times {
 		e.insert(func(tx people.Tx) error {
-			return tx.RecordEvent(people.Event{ID: int64(i + 1), Kind: people.EventSignIn, At: midnight.Add(after), User: 1, Method: people.MethodPassword})
+			return tx.Records().RecordEvent(people.Event{ID: int64(i + 1), Kind: people.EventSignIn, At: midnight.Add(after), User: 1, Method: people.MethodPassword})
 		})
 	}
 	return midnight
@@ -95,13 +95,13 @@ var analyticsStories = []story{
 				defer done.Store(true)
 				for n := range int64(60) {
 					err := e.store.Change(e.ctx, home, func(tx people.Tx) error {
-						if err := tx.InsertUser(user(n + 1)); err != nil {
+						if err := tx.Users().InsertUser(user(n + 1)); err != nil {
 							return err
 						}
-						if err := tx.RecordEvent(event(n+1, people.EventSignUp, n+1)); err != nil {
+						if err := tx.Records().RecordEvent(event(n+1, people.EventSignUp, n+1)); err != nil {
 							return err
 						}
-						return tx.RecordEvent(event(n+1, people.EventSignIn, n+1))
+						return tx.Records().RecordEvent(event(n+1, people.EventSignIn, n+1))
 					})
 					if err != nil {
 						e.t.Error(err)
@@ -218,7 +218,7 @@ func newHistory(e *env, rt *rapid.T, deployment string) *history {
 			u, address := user(n + 1)
 			u.FirstName = deployment
 			h.users[u.ID] = u
-			if err := tx.InsertUser(u, address); err != nil {
+			if err := tx.Users().InsertUser(u, address); err != nil {
 				return err
 			}
 		}
@@ -244,14 +244,14 @@ func (h *history) goOn(e *env, rt *rapid.T, deployment string) {
 	gone := rapid.Int64Range(1, 12).Draw(rt, "deleted")
 	err := e.store.Change(e.ctx, deployment, func(tx people.Tx) error {
 		for _, event := range fresh {
-			if err := tx.RecordEvent(event); err != nil {
+			if err := tx.Records().RecordEvent(event); err != nil {
 				return err
 			}
 		}
 		if h.users[gone].ID == 0 {
 			return nil
 		}
-		return tx.DeleteUser(gone)
+		return tx.Users().DeleteUser(gone)
 	})
 	if err != nil {
 		rt.Fatal(err)

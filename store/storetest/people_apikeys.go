@@ -31,7 +31,7 @@ func bare(id int64, mark string) people.APIKey {
 func (e *env) addKeys(keys ...people.APIKey) {
 	e.t.Helper()
 	for _, k := range keys {
-		e.insert(func(tx people.Tx) error { return tx.InsertAPIKey(k) })
+		e.insert(func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(k) })
 	}
 }
 
@@ -66,9 +66,9 @@ func (e *env) members() {
 	e.t.Helper()
 	m, w := member(1, 1, 1), workspaceMember(1, 1, 1, 1)
 	m.Role, w.Role = 100, 200
-	e.insert(func(tx people.Tx) error { return tx.InsertUser(user(1)) }, func(tx people.Tx) error { return tx.InsertOrganization(organization(1)) },
-		func(tx people.Tx) error { return tx.InsertWorkspace(workspace(1, 1)) }, func(tx people.Tx) error { return tx.InsertMember(m) },
-		func(tx people.Tx) error { return tx.InsertWorkspaceMember(w) })
+	e.insert(func(tx people.Tx) error { return tx.Users().InsertUser(user(1)) }, func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(1)) },
+		func(tx people.Tx) error { return tx.Organizations().InsertWorkspace(workspace(1, 1)) }, func(tx people.Tx) error { return tx.Organizations().InsertMember(m) },
+		func(tx people.Tx) error { return tx.Organizations().InsertWorkspaceMember(w) })
 }
 
 var apiKeyStories = []story{
@@ -79,12 +79,12 @@ var apiKeyStories = []story{
 		full.RetiresAt, full.LastUsedAt, full.RevokedAt = full.RetiresAt.Truncate(time.Microsecond), full.LastUsedAt.Truncate(time.Microsecond), full.RevokedAt.Truncate(time.Microsecond)
 		e.addKeys(full, none)
 		for _, want := range []people.APIKey{full, none} {
-			got, _ := one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKey(want.ID) })
+			got, _ := one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKeys().APIKey(want.ID) })
 			e.Expect(got).To(gomega.Equal(want))
-			got, _ = one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKeyByPublicID(want.PublicID) })
+			got, _ = one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKeys().APIKeyByPublicID(want.PublicID) })
 			e.Expect(got).To(gomega.Equal(want))
 			e.insert(func(tx people.Tx) error {
-				locked, _, err := tx.LockAPIKey(want.ID)
+				locked, _, err := tx.APIKeys().LockAPIKey(want.ID)
 				e.Expect(locked).To(gomega.Equal(want))
 				return err
 			})
@@ -106,9 +106,9 @@ var apiKeyStories = []story{
 		} {
 			k := bare(2, "b")
 			wrong(&k)
-			e.refuses(people.ErrDuplicate, func(tx people.Tx) error { return tx.InsertAPIKey(k) })
+			e.refuses(people.ErrDuplicate, func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(k) })
 			if k.ID == 2 {
-				e.fails(e.store.Change(e.ctx, "apps/other", func(tx people.Tx) error { return tx.InsertAPIKey(k) }), people.ErrDuplicate)
+				e.fails(e.store.Change(e.ctx, "apps/other", func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(k) }), people.ErrDuplicate)
 			}
 		}
 		changes, err := e.store.KeyChanges(e.ctx, e.keyPosition())
@@ -122,10 +122,10 @@ var apiKeyStories = []story{
 		e.Expect(changes.Imported).To(gomega.BeTrue())
 		bound, _ := e.lookUp(second)
 		e.Expect(bound.APIKey).To(gomega.Equal(second))
-		_, found := one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKeyByPublicID("") })
+		_, found := one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKeys().APIKeyByPublicID("") })
 		e.Expect(found).To(gomega.BeFalse())
 		e.Expect(e.store.View(e.ctx, "apps/other", func(tx people.Tx) error {
-			_, found, err := tx.APIKeyByPublicID(bare(1, "a").PublicID)
+			_, found, err := tx.APIKeys().APIKeyByPublicID(bare(1, "a").PublicID)
 			e.Expect(found).To(gomega.BeFalse(), "of another deployment")
 			return err
 		})).To(gomega.Succeed())
@@ -136,7 +136,7 @@ var apiKeyStories = []story{
 		other.App, expired.ExpiresAt, retired.RetiresAt, revoked.RevokedAt = "other", born, born, after(time.Hour)
 		e.addKeys(bare(1, "one"), other, expired, retired, revoked, owned)
 		ids := func(filter people.APIKeyFilter, limit int) (ids []int64) {
-			for _, k := range all(e, func(tx people.Tx) ([]people.APIKey, error) { return tx.ListAPIKeys(filter, limit) }) {
+			for _, k := range all(e, func(tx people.Tx) ([]people.APIKey, error) { return tx.APIKeys().ListAPIKeys(filter, limit) }) {
 				ids = append(ids, k.ID)
 				e.Expect(k.Active(filter.ActiveAt) || filter.ActiveAt.IsZero()).To(gomega.BeTrue())
 			}
@@ -153,23 +153,23 @@ var apiKeyStories = []story{
 	{name: "an update changes what may change, and the feed tells; a new key is not told", run: func(e *env) {
 		e.begin()
 		k := apiKey(1, "one")
-		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.InsertAPIKey(k) })).To(gomega.BeEmpty())
+		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(k) })).To(gomega.BeEmpty())
 		changed := k
 		changed.Name, changed.Permissions, changed.Metadata, changed.Scheme = "new", []string{"*"}, nil, ""
 		changed.ExpiresAt, changed.RetiresAt, changed.UpdatedAt, changed.RevokedAt, changed.RevokedReason = time.Time{}, after(time.Minute), after(time.Second), after(time.Second), "why"
 		asked := changed
 		asked.App, asked.Owner, asked.Digest = "other", 7, bare(2, "two").Digest
-		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.UpdateAPIKey(asked) })).To(gomega.Equal([]apikey.Digest{k.Digest}))
+		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.APIKeys().UpdateAPIKey(asked) })).To(gomega.Equal([]apikey.Digest{k.Digest}))
 		bound, _ := e.lookUp(k)
 		e.Expect(bound.APIKey).To(gomega.Equal(changed))
-		e.Expect(e.changedBy(func(tx people.Tx) error { k := k; k.ID = 2; return tx.UpdateAPIKey(k) })).To(gomega.BeEmpty(), "no such key")
+		e.Expect(e.changedBy(func(tx people.Tx) error { k := k; k.ID = 2; return tx.APIKeys().UpdateAPIKey(k) })).To(gomega.BeEmpty(), "no such key")
 		e.Expect(e.changedBy(func(tx people.Tx) error {
-			deleted, err := tx.DeleteAPIKey(1)
+			deleted, err := tx.APIKeys().DeleteAPIKey(1)
 			e.Expect(deleted).To(gomega.BeTrue())
 			return err
 		})).To(gomega.Equal([]apikey.Digest{k.Digest}))
 		e.Expect(e.changedBy(func(tx people.Tx) error {
-			deleted, err := tx.DeleteAPIKey(1)
+			deleted, err := tx.APIKeys().DeleteAPIKey(1)
 			e.Expect(deleted).To(gomega.BeFalse())
 			return err
 		})).To(gomega.BeEmpty())
@@ -194,7 +194,7 @@ var apiKeyStories = []story{
 			return func(tx people.Tx) error {
 				u, _ := user(1)
 				u.Disabled = disabled
-				return tx.UpdateUser(u)
+				return tx.Users().UpdateUser(u)
 			}
 		}
 		e.Expect(e.changedBy(disable(true))).To(gomega.ConsistOf(mine...))
@@ -204,9 +204,9 @@ var apiKeyStories = []story{
 
 		m := member(1, 1, 1)
 		m.Role, m.Owner = 101, true
-		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.UpdateMember(m) })).To(gomega.ContainElement(inOrganization.Digest))
+		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.Organizations().UpdateMember(m) })).To(gomega.ContainElement(inOrganization.Digest))
 		e.Expect(told(inOrganization)).To(gomega.Equal([]any{true, false, int64(101), true}))
-		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.SetWorkspaceMemberRole(1, 201) })).To(gomega.Equal([]apikey.Digest{inWorkspace.Digest}))
+		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.Organizations().SetWorkspaceMemberRole(1, 201) })).To(gomega.Equal([]apikey.Digest{inWorkspace.Digest}))
 		e.Expect(told(inWorkspace)).To(gomega.Equal([]any{true, false, int64(201), false}))
 	}},
 	{name: "keys die with the membership, the user and the deployment, and the feed tells", run: func(e *env) {
@@ -215,9 +215,9 @@ var apiKeyStories = []story{
 		own, inOrganization, inWorkspace, free := apiKey(1, "own"), apiKey(2, "organization"), apiKey(3, "workspace"), bare(4, "free")
 		own.Organization, own.Workspace, inOrganization.Workspace = 0, 0, 0
 		e.addKeys(own, inOrganization, inWorkspace, free)
-		e.Expect(e.changedBy(func(tx people.Tx) error { _, err := tx.DeleteMember(1, 1); return err })).
+		e.Expect(e.changedBy(func(tx people.Tx) error { _, err := tx.Organizations().DeleteMember(1, 1); return err })).
 			To(gomega.ConsistOf(inOrganization.Digest, inWorkspace.Digest))
-		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.DeleteUser(1) })).To(gomega.Equal([]apikey.Digest{own.Digest}))
+		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.Users().DeleteUser(1) })).To(gomega.Equal([]apikey.Digest{own.Digest}))
 		for _, dead := range []people.APIKey{own, inOrganization, inWorkspace} {
 			_, found := e.lookUp(dead)
 			e.Expect(found).To(gomega.BeFalse())
@@ -242,7 +242,7 @@ var apiKeyStories = []story{
 		e.addKeys(bare(1, "one"))
 		before := e.keyPosition()
 		e.fails(e.store.Change(e.ctx, home, func(tx people.Tx) error {
-			if _, err := tx.DeleteAPIKey(1); err != nil {
+			if _, err := tx.APIKeys().DeleteAPIKey(1); err != nil {
 				return err
 			}
 			return errUndo
@@ -253,9 +253,9 @@ var apiKeyStories = []story{
 		e.begin()
 		start := e.keyPosition()
 		e.addKeys(bare(1, "one"), bare(2, "two"))
-		e.insert(func(tx people.Tx) error { _, err := tx.DeleteAPIKey(1); return err })
+		e.insert(func(tx people.Tx) error { _, err := tx.APIKeys().DeleteAPIKey(1); return err })
 		middle := e.keyPosition()
-		e.insert(func(tx people.Tx) error { _, err := tx.DeleteAPIKey(2); return err })
+		e.insert(func(tx people.Tx) error { _, err := tx.APIKeys().DeleteAPIKey(2); return err })
 		changes, err := e.store.KeyChanges(e.ctx, start)
 		e.ok(err)
 		e.Expect(changes.Digests).To(gomega.Equal([]apikey.Digest{bare(1, "one").Digest, bare(2, "two").Digest}), "in the order of the commits")
@@ -307,7 +307,7 @@ var apiKeyStories = []story{
 		})
 		together(writers, func(i int) {
 			if err := e.store.Change(e.ctx, home, func(tx people.Tx) error {
-				_, err := tx.DeleteAPIKey(int64(i + 1))
+				_, err := tx.APIKeys().DeleteAPIKey(int64(i + 1))
 				return err
 			}); err != nil {
 				e.t.Error(err)
@@ -321,7 +321,7 @@ var apiKeyStories = []story{
 		e.begin()
 		e.addKeys(bare(1, "one"))
 		signals := e.store.KeySignals(e.ctx)
-		e.insert(func(tx people.Tx) error { _, err := tx.DeleteAPIKey(1); return err })
+		e.insert(func(tx people.Tx) error { _, err := tx.APIKeys().DeleteAPIKey(1); return err })
 		e.Eventually(signals).Should(gomega.Receive())
 	}},
 	{name: "another process hears of a change", pair: true, run: func(e *env) {
@@ -329,7 +329,7 @@ var apiKeyStories = []story{
 		e.addKeys(bare(1, "one"))
 		signals := e.suite.second(e.t, e.store).KeySignals(e.ctx)
 		e.Eventually(signals).Should(gomega.Receive(), "connected")
-		e.insert(func(tx people.Tx) error { _, err := tx.DeleteAPIKey(1); return err })
+		e.insert(func(tx people.Tx) error { _, err := tx.APIKeys().DeleteAPIKey(1); return err })
 		e.Eventually(signals).Should(gomega.Receive(), "the commit")
 	}},
 	{name: "when a key was used is written at most once a minute, and never backwards", run: func(e *env) {
@@ -344,7 +344,7 @@ var apiKeyStories = []story{
 			e.ok(e.store.RecordKeyUses(e.ctx, uses))
 		}
 		used := func(id int64) time.Time {
-			k, _ := one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKey(id) })
+			k, _ := one(e, func(tx people.Tx) (people.APIKey, bool, error) { return tx.APIKeys().APIKey(id) })
 			return k.LastUsedAt
 		}
 		use(born, 1, 2, 3)

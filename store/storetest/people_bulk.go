@@ -17,14 +17,14 @@ var bulkStories = []story{
 		address.VerifiedAt = address.CreatedAt
 		number, org, space, m, wm := phone(1, 1), organization(1), workspace(1, 1), member(1, 1, 1), workspaceMember(1, 1, 1, 1)
 		e.change(one, func(tx people.Tx) error {
-			return errors.Join(tx.InsertUser(ada, address), tx.PutCredential(1, people.CredentialPassword, "hash", born), tx.InsertPhone(number),
-				tx.InsertOrganization(org), tx.InsertWorkspace(space), tx.InsertMember(m), tx.InsertWorkspaceMember(wm), tx.RecordEvent(event(1, people.EventSignUp, 1)))
+			return errors.Join(tx.Users().InsertUser(ada, address), tx.Users().PutCredential(1, people.CredentialPassword, "hash", born), tx.Phones().InsertPhone(number),
+				tx.Organizations().InsertOrganization(org), tx.Organizations().InsertWorkspace(space), tx.Organizations().InsertMember(m), tx.Organizations().InsertWorkspaceMember(wm), tx.Records().RecordEvent(event(1, people.EventSignUp, 1)))
 		})
 		e.change(two, func(tx people.Tx) error {
-			return errors.Join(tx.InsertUsers([]people.User{ada}), tx.InsertEmails([]people.Email{address}),
-				tx.InsertPasswords([]people.Password{{User: 1, Encoded: "hash", CreatedAt: born}}), tx.InsertPhones([]people.Phone{number}),
-				tx.InsertOrganizations([]people.Organization{org}), tx.InsertWorkspaces([]people.Workspace{space}), tx.InsertMembers([]people.Member{m}),
-				tx.InsertWorkspaceMembers([]people.WorkspaceMember{wm}), tx.RecordEvents([]people.Event{event(1, people.EventSignUp, 1)}))
+			return errors.Join(tx.Bulk().InsertUsers([]people.User{ada}), tx.Bulk().InsertEmails([]people.Email{address}),
+				tx.Bulk().InsertPasswords([]people.Password{{User: 1, Encoded: "hash", CreatedAt: born}}), tx.Bulk().InsertPhones([]people.Phone{number}),
+				tx.Bulk().InsertOrganizations([]people.Organization{org}), tx.Bulk().InsertWorkspaces([]people.Workspace{space}), tx.Bulk().InsertMembers([]people.Member{m}),
+				tx.Bulk().InsertWorkspaceMembers([]people.WorkspaceMember{wm}), tx.Records().RecordEvents([]people.Event{event(1, people.EventSignUp, 1)}))
 		})
 		e.Expect(e.pictureOf(two)).To(gomega.Equal(e.pictureOf(one)))
 		period := people.Period{From: born, To: after(time.Hour)}
@@ -39,29 +39,29 @@ var bulkStories = []story{
 		ada, address := user(1)
 		second := people.Email{ID: 2, User: 1, Address: "second@example.com", CreatedAt: after(time.Hour)}
 		e.insert(func(tx people.Tx) error {
-			return errors.Join(tx.InsertUsers([]people.User{ada}), tx.InsertEmails([]people.Email{address, second}))
+			return errors.Join(tx.Bulk().InsertUsers([]people.User{ada}), tx.Bulk().InsertEmails([]people.Email{address, second}))
 		})
-		e.insert(func(tx people.Tx) error { return tx.VerifyEmail(2, after(2*time.Hour)) }, func(tx people.Tx) error { return tx.DemoteEmails([]int64{address.ID}) })
+		e.insert(func(tx people.Tx) error { return tx.Users().VerifyEmail(2, after(2*time.Hour)) }, func(tx people.Tx) error { return tx.Bulk().DemoteEmails([]int64{address.ID}) })
 		second.VerifiedAt, address.Primary = after(2*time.Hour), false
-		e.Expect(all(e, func(tx people.Tx) ([]people.Email, error) { return tx.EmailsOf(1) })).To(gomega.Equal([]people.Email{address, second}))
-		primary := func(tx people.Tx) (map[int64]people.Email, error) { return tx.PrimaryEmails([]int64{1}) }
+		e.Expect(all(e, func(tx people.Tx) ([]people.Email, error) { return tx.Users().EmailsOf(1) })).To(gomega.Equal([]people.Email{address, second}))
+		primary := func(tx people.Tx) (map[int64]people.Email, error) { return tx.Bulk().PrimaryEmails([]int64{1}) }
 		e.Expect(all(e, primary)).To(gomega.BeEmpty())
-		e.insert(func(tx people.Tx) error { return tx.MakePrimaryEmail(1, address.ID) }, func(tx people.Tx) error { return tx.MakePrimaryEmail(1, 2) })
+		e.insert(func(tx people.Tx) error { return tx.Users().MakePrimaryEmail(1, address.ID) }, func(tx people.Tx) error { return tx.Users().MakePrimaryEmail(1, 2) })
 		second.Primary = true
 		e.Expect(all(e, primary)).To(gomega.Equal(map[int64]people.Email{1: second}))
-		e.insert(func(tx people.Tx) error { return tx.DeleteUnproven([]int64{address.ID, 2}) })
+		e.insert(func(tx people.Tx) error { return tx.Bulk().DeleteUnproven([]int64{address.ID, 2}) })
 		e.Expect(all(e, func(tx people.Tx) (map[string]people.Email, error) {
-			return tx.EmailsAmong([]string{people.FoldEmail(address.Address), people.FoldEmail(second.Address)})
+			return tx.Bulk().EmailsAmong([]string{people.FoldEmail(address.Address), people.FoldEmail(second.Address)})
 		})).To(gomega.Equal(map[string]people.Email{second.Address: second}))
 	}},
 	{name: "only those workspaces are read whose slugs are asked for", run: func(e *env) {
 		e.begin()
 		own, beside, others := workspace(1, 1), workspace(2, 1), workspace(3, 2)
 		others.Slug = own.Slug
-		e.insert(func(tx people.Tx) error { return tx.InsertWorkspaces([]people.Workspace{own, beside, others}) })
+		e.insert(func(tx people.Tx) error { return tx.Bulk().InsertWorkspaces([]people.Workspace{own, beside, others}) })
 		taken := func(organizations ...int64) []people.Workspace {
 			return all(e, func(tx people.Tx) ([]people.Workspace, error) {
-				return tx.WorkspaceSlugsTaken(organizations, []string{own.Slug, "free"})
+				return tx.Bulk().WorkspaceSlugsTaken(organizations, []string{own.Slug, "free"})
 			})
 		}
 		row := func(w people.Workspace) people.Workspace {
@@ -74,9 +74,9 @@ var bulkStories = []story{
 		e.begin()
 		own, others, unverified := phone(1, 1), phone(2, 2), phone(3, 3)
 		others.VerifiedAt, own.VerifiedAt = born, born
-		e.insert(func(tx people.Tx) error { return tx.InsertPhones([]people.Phone{own, others, unverified}) })
+		e.insert(func(tx people.Tx) error { return tx.Bulk().InsertPhones([]people.Phone{own, others, unverified}) })
 		found := all(e, func(tx people.Tx) ([]people.Phone, error) {
-			return tx.PhonesAmong([]int64{1}, []string{own.Number, others.Number, unverified.Number})
+			return tx.Bulk().PhonesAmong([]int64{1}, []string{own.Number, others.Number, unverified.Number})
 		})
 		e.Expect(found).To(gomega.ConsistOf(own, others))
 	}},

@@ -11,12 +11,14 @@ import (
 )
 
 func insertChallenge(c people.Challenge) func(tx people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertChallenge(c) }
+	return func(tx people.Tx) error { return tx.Challenges().InsertChallenge(c) }
 }
 
 func liveChallenge(e *env, purpose string, subject int64) (people.Challenge, bool) {
 	e.t.Helper()
-	return one(e, func(tx people.Tx) (people.Challenge, bool, error) { return tx.LiveChallenge(purpose, subject) })
+	return one(e, func(tx people.Tx) (people.Challenge, bool, error) {
+		return tx.Challenges().LiveChallenge(purpose, subject)
+	})
 }
 
 // tellers counts how many of callers at once are told that they did.
@@ -60,8 +62,8 @@ var challengeStories = []story{
 			_, found := liveChallenge(e, purpose, subject)
 			e.Expect(found).To(gomega.BeTrue(), "subject %d", subject)
 		}
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.CountTry(1, 5, born) })
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.ConsumeChallenge(1, born) })
+		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, born) })
+		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(1, born) })
 		e.refuses(people.ErrDuplicate, insertChallenge(again))
 		got, _ = liveChallenge(e, people.PurposePhone, 1)
 		e.Expect(got).To(gomega.Equal(again), "a refused challenge replaces nothing")
@@ -69,7 +71,7 @@ var challengeStories = []story{
 	{name: "tries are counted to the bound and no further, however many count at once", run: func(e *env) {
 		e.begin()
 		e.insert(insertChallenge(challenge(1, 1)))
-		e.Expect(e.tellers(100, func(tx people.Tx) (bool, error) { return tx.CountTry(1, 5, born) })).To(gomega.Equal(5))
+		e.Expect(e.tellers(100, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, born) })).To(gomega.Equal(5))
 		got, _ := liveChallenge(e, people.PurposePhone, 1)
 		e.Expect(got.Tries).To(gomega.Equal(5))
 	}},
@@ -77,21 +79,23 @@ var challengeStories = []story{
 		e.begin()
 		e.insert(insertChallenge(challenge(1, 1)))
 		e.tells(true, func(tx people.Tx) (bool, error) {
-			return tx.CountTry(1, 5, challenge(1, 1).ExpiresAt.Add(-time.Microsecond))
+			return tx.Challenges().CountTry(1, 5, challenge(1, 1).ExpiresAt.Add(-time.Microsecond))
 		})
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.CountTry(1, 5, challenge(1, 1).ExpiresAt) })
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.ConsumeChallenge(1, challenge(1, 1).ExpiresAt) })
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.CountTry(2, 5, born) })
+		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, challenge(1, 1).ExpiresAt) })
+		e.tells(false, func(tx people.Tx) (bool, error) {
+			return tx.Challenges().ConsumeChallenge(1, challenge(1, 1).ExpiresAt)
+		})
+		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(2, 5, born) })
 		got, found := liveChallenge(e, people.PurposePhone, 1)
 		e.Expect(found).To(gomega.BeTrue(), "it may have expired")
 		e.Expect(got.Tries).To(gomega.Equal(1))
-		e.tells(true, func(tx people.Tx) (bool, error) { return tx.ConsumeChallenge(1, born) })
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.CountTry(1, 5, born) })
+		e.tells(true, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(1, born) })
+		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, born) })
 	}},
 	{name: "a challenge is used once, however many use it at once", run: func(e *env) {
 		e.begin()
 		e.insert(insertChallenge(challenge(1, 1)))
-		e.Expect(e.tellers(100, func(tx people.Tx) (bool, error) { return tx.ConsumeChallenge(1, born) })).To(gomega.Equal(1))
+		e.Expect(e.tellers(100, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(1, born) })).To(gomega.Equal(1))
 		_, found := liveChallenge(e, people.PurposePhone, 1)
 		e.Expect(found).To(gomega.BeFalse())
 	}},
@@ -100,7 +104,7 @@ var challengeStories = []story{
 		other := challenge(3, 1)
 		other.Purpose = people.PurposeSignIn
 		e.insert(insertChallenge(challenge(1, 1)), insertChallenge(challenge(2, 2)), insertChallenge(other),
-			func(tx people.Tx) error { return tx.VoidChallenges(people.PurposePhone, 1) })
+			func(tx people.Tx) error { return tx.Challenges().VoidChallenges(people.PurposePhone, 1) })
 		_, found := liveChallenge(e, people.PurposePhone, 1)
 		e.Expect(found).To(gomega.BeFalse())
 		_, found = liveChallenge(e, people.PurposePhone, 2)
@@ -121,7 +125,7 @@ var challengeStories = []story{
 		} {
 			s := send(n)
 			adapt(&s)
-			e.insert(func(tx people.Tx) error { return tx.RecordSend(s) })
+			e.insert(func(tx people.Tx) error { return tx.Limits().RecordSend(s) })
 		}
 		for what, tc := range map[string]struct {
 			filter people.SendFilter
@@ -139,30 +143,32 @@ var challengeStories = []story{
 			"several":          {people.SendFilter{User: 1, Client: "192.0.2.1", Purpose: people.PurposePhone}, at(2), []time.Time{at(5), at(6)}},
 		} {
 			tc.filter.Channel = people.ChannelSMS
-			got := all(e, func(tx people.Tx) ([]time.Time, error) { return tx.Sends(tc.filter, tc.since) })
+			got := all(e, func(tx people.Tx) ([]time.Time, error) { return tx.Limits().Sends(tc.filter, tc.since) })
 			e.Expect(got).To(gomega.Equal(tc.want), what)
 		}
-		e.Expect(all(e, func(tx people.Tx) (people.SendCounts, error) { return tx.SendsOn(people.ChannelSMS, "US", at(2)) })).
+		e.Expect(all(e, func(tx people.Tx) (people.SendCounts, error) {
+			return tx.Limits().SendsOn(people.ChannelSMS, "US", at(2))
+		})).
 			To(gomega.Equal(people.SendCounts{All: 4, ToRegion: 3, Unknown: 3}))
 	}},
 	{name: "a counter counts until its end, and begins anew then", run: func(e *env) {
 		e.begin()
 		count := func(subject string, now time.Time) (c people.Counter) {
 			e.insert(func(tx people.Tx) (err error) {
-				c, err = tx.Count("mail", subject, now, now.Add(time.Hour))
+				c, err = tx.Limits().Count("mail", subject, now, now.Add(time.Hour))
 				return err
 			})
 			return c
 		}
 		counted := func(now time.Time) people.Counter {
-			return all(e, func(tx people.Tx) (people.Counter, error) { return tx.Counted("mail", "a", now) })
+			return all(e, func(tx people.Tx) (people.Counter, error) { return tx.Limits().Counted("mail", "a", now) })
 		}
 		e.Expect(counted(born)).To(gomega.BeZero())
 		e.Expect(count("a", born)).To(gomega.Equal(people.Counter{Count: 1, Ends: after(time.Hour)}))
 		e.Expect(count("a", after(time.Minute))).To(gomega.Equal(people.Counter{Count: 2, Ends: after(time.Hour)}))
 		e.Expect(count("b", born).Count).To(gomega.Equal(1))
 		for range 3 {
-			e.insert(func(tx people.Tx) error { return tx.Uncount("mail", "b", born) })
+			e.insert(func(tx people.Tx) error { return tx.Limits().Uncount("mail", "b", born) })
 		}
 		e.Expect(count("b", born).Count).To(gomega.Equal(1), "nothing is counted below none")
 		e.Expect(counted(after(59 * time.Minute))).To(gomega.Equal(people.Counter{Count: 2, Ends: after(time.Hour)}))
@@ -172,14 +178,14 @@ var challengeStories = []story{
 	{name: "a client is known to the account that signed in from it, for a time", run: func(e *env) {
 		e.begin()
 		knows := func(user int64, client string, since time.Time) bool {
-			return all(e, func(tx people.Tx) (bool, error) { return tx.KnownClient(user, client, since) })
+			return all(e, func(tx people.Tx) (bool, error) { return tx.Limits().KnownClient(user, client, since) })
 		}
-		e.insert(func(tx people.Tx) error { return tx.RememberClient(1, "192.0.2.1", born) })
+		e.insert(func(tx people.Tx) error { return tx.Limits().RememberClient(1, "192.0.2.1", born) })
 		e.Expect(knows(1, "192.0.2.1", born.Add(-time.Hour))).To(gomega.BeTrue())
 		e.Expect(knows(1, "192.0.2.1", born)).To(gomega.BeFalse())
 		e.Expect(knows(1, "192.0.2.2", born.Add(-time.Hour))).To(gomega.BeFalse())
 		e.Expect(knows(2, "192.0.2.1", born.Add(-time.Hour))).To(gomega.BeFalse())
-		e.insert(func(tx people.Tx) error { return tx.RememberClient(1, "192.0.2.1", after(time.Hour)) })
+		e.insert(func(tx people.Tx) error { return tx.Limits().RememberClient(1, "192.0.2.1", after(time.Hour)) })
 		e.Expect(knows(1, "192.0.2.1", born)).To(gomega.BeTrue())
 	}},
 	{name: "a name is locked until the transaction ends, in its deployment alone", run: func(e *env) {
@@ -193,11 +199,11 @@ var challengeStories = []story{
 			for _, deployment := range []string{home, "apps/other"} {
 				all.Go(func() {
 					e.ok(e.store.Change(e.ctx, deployment, func(tx people.Tx) error {
-						if err := tx.Lock("name"); err != nil {
+						if err := tx.Limits().Lock("name"); err != nil {
 							return err
 						}
 						before := read(deployment)
-						if _, _, err := tx.User(1); err != nil { // others would get in between
+						if _, _, err := tx.Users().User(1); err != nil { // others would get in between
 							return err
 						}
 						write(deployment, before+1)
@@ -212,12 +218,12 @@ var challengeStories = []story{
 	{name: "a failure counter begins at none and is kept", run: func(e *env) {
 		e.begin()
 		failure := func(scope, subject string) (f people.Failure) {
-			e.insert(func(tx people.Tx) (err error) { f, err = tx.LockFailure(scope, subject, born); return err })
+			e.insert(func(tx people.Tx) (err error) { f, err = tx.Limits().LockFailure(scope, subject, born); return err })
 			return f
 		}
 		e.Expect(failure("password", "a")).To(gomega.Equal(people.Failure{Scope: "password", Subject: "a", UpdatedAt: born}))
 		want := people.Failure{Scope: "password", Subject: "a", Count: 11, Until: after(time.Minute), UpdatedAt: after(time.Second)}
-		e.insert(func(tx people.Tx) error { return tx.PutFailure(want) })
+		e.insert(func(tx people.Tx) error { return tx.Limits().PutFailure(want) })
 		e.Expect(failure("password", "a")).To(gomega.Equal(want))
 		e.Expect(failure("password", "b").Count).To(gomega.BeZero())
 		e.Expect(failure("phone", "a").Count).To(gomega.BeZero())

@@ -12,14 +12,14 @@ var listingStories = []story{
 	{name: "organizations are listed the newest first, found by name and slug, with how many members they have", run: func(e *env) {
 		e.begin()
 		for n := range int64(4) {
-			e.insert(func(tx people.Tx) error { return tx.InsertOrganization(organization(n + 1)) })
+			e.insert(func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(n + 1)) })
 		}
 		special := organization(5)
 		special.Name, special.Slug = `Élan 100%_\`, "elan"
-		e.insert(func(tx people.Tx) error { return tx.InsertOrganization(special) },
-			func(tx people.Tx) error { return tx.InsertMember(member(1, 2, 1)) }, func(tx people.Tx) error { return tx.InsertMember(member(2, 2, 2)) },
-			func(tx people.Tx) error { return tx.InsertMember(member(3, 3, 1)) })
-		e.change("apps/other", func(tx people.Tx) error { return tx.InsertMember(member(1, 2, 3)) })
+		e.insert(func(tx people.Tx) error { return tx.Organizations().InsertOrganization(special) },
+			func(tx people.Tx) error { return tx.Organizations().InsertMember(member(1, 2, 1)) }, func(tx people.Tx) error { return tx.Organizations().InsertMember(member(2, 2, 2)) },
+			func(tx people.Tx) error { return tx.Organizations().InsertMember(member(3, 3, 1)) })
+		e.change("apps/other", func(tx people.Tx) error { return tx.Organizations().InsertMember(member(1, 2, 3)) })
 		for _, tc := range []struct {
 			search        string
 			limit, offset int
@@ -30,7 +30,7 @@ var listingStories = []story{
 			{"Élan", 10, 0, []int64{5}, 1}, {"%", 10, 0, []int64{5}, 1}, {"_", 10, 0, []int64{5}, 1}, {`\`, 10, 0, []int64{5}, 1}, {"nobody", 10, 0, nil, 0},
 		} {
 			e.ok(e.store.View(e.ctx, home, func(tx people.Tx) error {
-				found, total, err := tx.ListOrganizations(tc.search, tc.limit, tc.offset)
+				found, total, err := tx.Listings().ListOrganizations(tc.search, tc.limit, tc.offset)
 				var ids []int64
 				for _, o := range found {
 					ids = append(ids, o.ID)
@@ -50,9 +50,9 @@ var listingStories = []story{
 		other.Actor, other.Action, other.Object, other.Session, other.Address = "key:abc", "user.deleted", "user:7", 0, ""
 		written := map[int64]people.Audit{1: audit(1), 2: audit(2), 3: audit(3), 4: same, 5: other}
 		for _, record := range written {
-			e.insert(func(tx people.Tx) error { return tx.RecordAudit(record) })
+			e.insert(func(tx people.Tx) error { return tx.Records().RecordAudit(record) })
 		}
-		e.change("apps/other", func(tx people.Tx) error { return tx.RecordAudit(audit(6)) })
+		e.change("apps/other", func(tx people.Tx) error { return tx.Records().RecordAudit(audit(6)) })
 		at := func(n int64) time.Time { return written[n].At }
 		for name, tc := range map[string]struct {
 			filter people.AuditFilter
@@ -83,7 +83,7 @@ var listingStories = []story{
 			"an actor, the oldest first":     {people.AuditFilter{OldestFirst: true, Actor: "key:abc"}, 10, []int64{5}},
 			"a place after the period's end": {people.AuditFilter{Until: at(3), After: people.AuditPlace{At: at(3), ID: 4}}, 10, []int64{2, 1}},
 		} {
-			found := all(e, func(tx people.Tx) ([]people.Audit, error) { return tx.ListAudit(tc.filter, tc.limit) })
+			found := all(e, func(tx people.Tx) ([]people.Audit, error) { return tx.Listings().ListAudit(tc.filter, tc.limit) })
 			var ids []int64
 			for _, record := range found {
 				ids = append(ids, record.ID)

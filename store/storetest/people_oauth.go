@@ -55,34 +55,34 @@ func oauthClient(n int64) people.OAuthClient {
 }
 
 func insertOAuthClient(c people.OAuthClient) func(people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertOAuthClient(c) }
+	return func(tx people.Tx) error { return tx.OAuthClients().InsertOAuthClient(c) }
 }
 
 func insertDevice(d people.Device) func(people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertDevice(d, atMost(9)) }
+	return func(tx people.Tx) error { return tx.OAuth().InsertDevice(d, atMost(9)) }
 }
 
 func putGrant(g people.Grant) func(people.Tx) error {
-	return func(tx people.Tx) error { _, err := tx.PutGrant(g, 9); return err }
+	return func(tx people.Tx) error { _, err := tx.OAuth().PutGrant(g, 9); return err }
 }
 
 func insertFamily(f people.TokenFamily) func(people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertTokenFamily(f, 9) }
+	return func(tx people.Tx) error { return tx.OAuth().InsertTokenFamily(f, 9) }
 }
 
 func insertCode(c people.AuthorizationCode) func(people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertAuthorizationCode(c) }
+	return func(tx people.Tx) error { return tx.OAuth().InsertAuthorizationCode(c) }
 }
 
 func insertRefreshToken(t people.RefreshToken) func(people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertRefreshToken(t) }
+	return func(tx people.Tx) error { return tx.OAuth().InsertRefreshToken(t) }
 }
 
 // refreshTokensLeft returns the numbers, from 1 to most, whose refresh tokens there are.
 func refreshTokensLeft(e *env, most int64) (left []int64) {
 	e.t.Helper()
 	for n := range most {
-		if _, found := one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.RefreshToken(hashOf(n + 1)) }); found {
+		if _, found := one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.OAuth().RefreshToken(hashOf(n + 1)) }); found {
 			left = append(left, n+1)
 		}
 	}
@@ -93,7 +93,7 @@ func refreshTokensLeft(e *env, most int64) (left []int64) {
 func grantsLeft(e *env, most int64) (left []int64) {
 	e.t.Helper()
 	for n := range most {
-		if _, stands := one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(n + 1) }); stands {
+		if _, stands := one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.OAuth().Grant(n + 1) }); stands {
 			left = append(left, n+1)
 		}
 	}
@@ -104,10 +104,12 @@ func grantsLeft(e *env, most int64) (left []int64) {
 func livesOn(e *env, most int64) (families, codes, tokens []int64) {
 	e.t.Helper()
 	for n := int64(1); n <= most; n++ {
-		if _, found := one(e, func(tx people.Tx) (people.TokenFamily, bool, error) { return tx.TokenFamily(n) }); found {
+		if _, found := one(e, func(tx people.Tx) (people.TokenFamily, bool, error) { return tx.OAuth().TokenFamily(n) }); found {
 			families = append(families, n)
 		}
-		if _, found := one(e, func(tx people.Tx) (people.AuthorizationCode, bool, error) { return tx.AuthorizationCode(hashOf(n)) }); found {
+		if _, found := one(e, func(tx people.Tx) (people.AuthorizationCode, bool, error) {
+			return tx.OAuth().AuthorizationCode(hashOf(n))
+		}); found {
 			codes = append(codes, n)
 		}
 	}
@@ -121,13 +123,15 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 		e.begin()
 		other := authorizationRequest(9)
 		other.Network, other.Pushed = "198.51.100.1", true
-		e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(other, atMost(2)) })
+		e.insert(func(tx people.Tx) error { return tx.OAuth().InsertAuthorizationRequest(other, atMost(2)) })
 		for n := range int64(4) {
-			e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(authorizationRequest(n+1), atMost(2)) })
+			e.insert(func(tx people.Tx) error {
+				return tx.OAuth().InsertAuthorizationRequest(authorizationRequest(n+1), atMost(2))
+			})
 		}
 		read := func(n int64) (people.AuthorizationRequest, bool) {
 			return one(e, func(tx people.Tx) (people.AuthorizationRequest, bool, error) {
-				return tx.AuthorizationRequest(hashOf(n))
+				return tx.OAuth().AuthorizationRequest(hashOf(n))
 			})
 		}
 		for n, want := range map[int64]bool{1: false, 2: false, 3: true, 4: true, 9: true} {
@@ -138,7 +142,7 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 		e.Expect(got).To(gomega.Equal(other))
 		for _, want := range []bool{true, false} {
 			e.insert(func(tx people.Tx) error {
-				deleted, err := tx.DeleteAuthorizationRequest(hashOf(9))
+				deleted, err := tx.OAuth().DeleteAuthorizationRequest(hashOf(9))
 				e.Expect(deleted).To(gomega.Equal(want))
 				return err
 			})
@@ -153,7 +157,7 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 			r, d := authorizationRequest(n), device(n)
 			r.Network, r.NetworkBlock, r.CreatedAt = fmt.Sprint(block, n), block, born.Add(time.Duration(n)*time.Second)
 			d.Network, d.NetworkBlock = r.Network, block
-			e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(r, bounds) }, func(tx people.Tx) error { return tx.InsertDevice(d, bounds) })
+			e.insert(func(tx people.Tx) error { return tx.OAuth().InsertAuthorizationRequest(r, bounds) }, func(tx people.Tx) error { return tx.OAuth().InsertDevice(d, bounds) })
 		}
 		for range 6 { // 1 to 6: two more than one network may
 			insert("2001:db8:1::/48")
@@ -163,9 +167,9 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 		}
 		for id, want := range map[int64]bool{1: false, 2: false, 3: false, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true} {
 			_, request := one(e, func(tx people.Tx) (people.AuthorizationRequest, bool, error) {
-				return tx.AuthorizationRequest(hashOf(id))
+				return tx.OAuth().AuthorizationRequest(hashOf(id))
 			})
-			_, waits := one(e, func(tx people.Tx) (people.Device, bool, error) { return tx.Device(hashOf(id)) })
+			_, waits := one(e, func(tx people.Tx) (people.Device, bool, error) { return tx.OAuth().Device(hashOf(id)) })
 			e.Expect([]bool{request, waits}).To(gomega.Equal([]bool{want, want}), "%d", id)
 		}
 	}},
@@ -179,21 +183,21 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 				r.CreatedAt, d.CreatedAt = born.Add(-time.Duration(n)*time.Second), born.Add(-time.Duration(n)*time.Second)
 				r.Network, d.Network = "192.0.2.1", "192.0.2.1"
 				r.NetworkBlock, d.NetworkBlock = "192.0.2.0/24", "192.0.2.0/24"
-				e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(r, bounds) }, func(tx people.Tx) error { return tx.InsertDevice(d, bounds) })
+				e.insert(func(tx people.Tx) error { return tx.OAuth().InsertAuthorizationRequest(r, bounds) }, func(tx people.Tx) error { return tx.OAuth().InsertDevice(d, bounds) })
 				_, request := one(e, func(tx people.Tx) (people.AuthorizationRequest, bool, error) {
-					return tx.AuthorizationRequest(hashOf(n))
+					return tx.OAuth().AuthorizationRequest(hashOf(n))
 				})
-				_, waits := one(e, func(tx people.Tx) (people.Device, bool, error) { return tx.Device(hashOf(n)) })
+				_, waits := one(e, func(tx people.Tx) (people.Device, bool, error) { return tx.OAuth().Device(hashOf(n)) })
 				e.Expect([]bool{request, waits}).To(gomega.Equal([]bool{true, true}), "%s %d", name, n)
 			}
 			left := 0
 			for n := range int64(6) {
 				e.insert(func(tx people.Tx) error {
-					request, err := tx.DeleteAuthorizationRequest(hashOf(n))
+					request, err := tx.OAuth().DeleteAuthorizationRequest(hashOf(n))
 					if request {
 						left++
 					}
-					return errors.Join(err, tx.DeleteDevice(hashOf(n)))
+					return errors.Join(err, tx.OAuth().DeleteDevice(hashOf(n)))
 				})
 			}
 			e.Expect(left).To(gomega.Equal(2), name)
@@ -202,25 +206,27 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 	{name: "a device waits until a person decides, under a code of its own, and of one network only the newest", run: func(e *env) {
 		e.begin()
 		read := func(n int64) (people.Device, bool) {
-			return one(e, func(tx people.Tx) (people.Device, bool, error) { return tx.DeviceByUserCode(fmt.Sprint("CODE-", n)) })
+			return one(e, func(tx people.Tx) (people.Device, bool, error) {
+				return tx.OAuth().DeviceByUserCode(fmt.Sprint("CODE-", n))
+			})
 		}
 		e.insert(insertDevice(device(1)))
 		twin := device(9)
 		twin.UserCode = device(1).UserCode
 		e.Expect(e.store.Change(e.ctx, home, insertDevice(twin))).To(gomega.MatchError(people.ErrDuplicate))
-		e.insert(insertDevice(device(2)), func(tx people.Tx) error { return tx.InsertDevice(device(3), atMost(2)) })
+		e.insert(insertDevice(device(2)), func(tx people.Tx) error { return tx.OAuth().InsertDevice(device(3), atMost(2)) })
 		_, found := read(1)
 		e.Expect(found).To(gomega.BeFalse())
 		got, _ := read(2)
 		e.Expect(got).To(gomega.Equal(device(2)))
 		changed := device(2)
 		changed.State, changed.Family, changed.PolledAt, changed.Interval, changed.Client = people.DeviceGranted, 7, after(time.Minute), 10*time.Second, "never written"
-		e.insert(func(tx people.Tx) error { return tx.UpdateDevice(changed) }, func(tx people.Tx) error {
-			got, _, err := tx.LockDevice(hashOf(2))
+		e.insert(func(tx people.Tx) error { return tx.OAuth().UpdateDevice(changed) }, func(tx people.Tx) error {
+			got, _, err := tx.OAuth().LockDevice(hashOf(2))
 			changed.Client = device(2).Client
 			e.Expect(got).To(gomega.Equal(changed))
 			return err
-		}, func(tx people.Tx) error { return tx.DeleteDevice(hashOf(2)) })
+		}, func(tx people.Tx) error { return tx.OAuth().DeleteDevice(hashOf(2)) })
 		_, found = read(2)
 		e.Expect(found).To(gomega.BeFalse())
 	}},
@@ -232,16 +238,16 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 			return f
 		}
 		for n := int64(1); n <= 4; n++ {
-			e.insert(func(tx people.Tx) error { return tx.InsertUser(user(n)) }, insertSession(session(n)), insertSignIn(signIn(n, n, n)))
+			e.insert(func(tx people.Tx) error { return tx.Users().InsertUser(user(n)) }, insertSession(session(n)), insertSignIn(signIn(n, n, n)))
 		}
 		e.insert(insertFamily(told(1, 1, "a", true)), insertFamily(told(2, 1, "a", true)), insertFamily(told(3, 1, "b", true)), insertFamily(told(4, 1, "c", false)),
 			insertFamily(told(5, 2, "a", true)), insertFamily(told(6, 3, "a", true)), insertFamily(told(7, 4, "a", true)))
 		take := func() (taken []people.Logout) {
-			e.insert(func(tx people.Tx) (err error) { taken, err = tx.TakeLogouts(9); return err })
+			e.insert(func(tx people.Tx) (err error) { taken, err = tx.OAuth().TakeLogouts(9); return err })
 			return taken
 		}
 		e.Expect(take()).To(gomega.BeEmpty())
-		e.insert(func(tx people.Tx) error { return tx.EndSession(1) }, func(tx people.Tx) error { return tx.DeleteSignIn(2) }, func(tx people.Tx) error { return tx.DeleteUser(3) })
+		e.insert(func(tx people.Tx) error { return tx.Sessions().EndSession(1) }, func(tx people.Tx) error { return tx.Sessions().DeleteSignIn(2) }, func(tx people.Tx) error { return tx.Users().DeleteUser(3) })
 		waiting, err := e.store.LogoutsWaiting(e.ctx)
 		e.ok(err)
 		e.Expect(waiting).To(gomega.Equal([]string{home}))
@@ -252,7 +258,9 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 	}},
 	{name: "what is over of authorizations is purged", run: func(e *env) {
 		e.begin()
-		e.insert(func(tx people.Tx) error { return tx.InsertAuthorizationRequest(authorizationRequest(1), atMost(2)) }, insertFamily(tokenFamily(1, 1)),
+		e.insert(func(tx people.Tx) error {
+			return tx.OAuth().InsertAuthorizationRequest(authorizationRequest(1), atMost(2))
+		}, insertFamily(tokenFamily(1, 1)),
 			insertCode(authorizationCode(1, 1)), insertRefreshToken(refreshToken(1, 1)), insertDevice(device(1)))
 		purge := func(now time.Time) int64 {
 			n, err := e.store.Purge(e.ctx, now, time.Hour, 10)
@@ -269,11 +277,11 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 		want, g := session(1), signIn(2, 1, 5)
 		want.ActiveSignIn = 2
 		e.insert(insertSession(want), insertSignIn(g), insertSignIn(signIn(3, 1, 6)))
-		got, found := one(e, func(tx people.Tx) (people.Session, bool, error) { return tx.SessionOfSignIn(2) })
+		got, found := one(e, func(tx people.Tx) (people.Session, bool, error) { return tx.OAuth().SessionOfSignIn(2) })
 		e.Expect(found).To(gomega.BeTrue())
 		want.SignIns = []people.SignIn{g}
 		e.Expect(got).To(gomega.Equal(want))
-		_, found = one(e, func(tx people.Tx) (people.Session, bool, error) { return tx.SessionOfSignIn(9) })
+		_, found = one(e, func(tx people.Tx) (people.Session, bool, error) { return tx.OAuth().SessionOfSignIn(9) })
 		e.Expect(found).To(gomega.BeFalse())
 	}},
 })

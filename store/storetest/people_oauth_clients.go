@@ -15,7 +15,7 @@ var oauthClientStories = []story{
 		plain, shared := oauthClient(2), oauthClient(3)
 		plain.Fingerprint, plain.Manager, plain.FreshUntil = nil, nil, time.Time{}
 		read := func(name string) (people.OAuthClient, bool) {
-			return one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClient(1, name) })
+			return one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClients().OAuthClient(1, name) })
 		}
 		e.insert(insertOAuthClient(shared), insertOAuthClient(plain), insertOAuthClient(func() people.OAuthClient { c := plain; c.Client = "another"; return c }()))
 		for _, want := range []people.OAuthClient{plain, shared} {
@@ -23,18 +23,23 @@ var oauthClientStories = []story{
 			e.Expect(got).To(gomega.Equal(want))
 		}
 		alike, found := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) {
-			return tx.OAuthClientAlike(1, shared.Fingerprint)
+			return tx.OAuthClients().OAuthClientAlike(1, shared.Fingerprint)
 		})
 		e.Expect(found).To(gomega.BeTrue())
 		e.Expect(alike).To(gomega.Equal(shared))
-		_, found = one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClientAlike(1, nil) })
+		_, found = one(e, func(tx people.Tx) (people.OAuthClient, bool, error) {
+			return tx.OAuthClients().OAuthClientAlike(1, nil)
+		})
 		e.Expect(found).To(gomega.BeFalse())
 		twin := oauthClient(9)
 		twin.Fingerprint = shared.Fingerprint
 		e.Expect(e.store.Change(e.ctx, home, insertOAuthClient(twin))).To(gomega.MatchError(people.ErrDuplicate))
 
 		unused := func() (count int, oldest people.OAuthClient) {
-			e.insert(func(tx people.Tx) (err error) { count, oldest, err = tx.UnusedOAuthClients(1, ""); return err })
+			e.insert(func(tx people.Tx) (err error) {
+				count, oldest, err = tx.OAuthClients().UnusedOAuthClients(1, "")
+				return err
+			})
 			return count, oldest
 		}
 		count, oldest := unused()
@@ -42,7 +47,7 @@ var oauthClientStories = []story{
 		e.Expect(oldest.Client).To(gomega.Equal("another"))
 		used := shared
 		used.UsedAt, used.Content, used.Manager, used.FreshUntil = after(time.Minute), `{"x":1}`, hashOf(7), after(2*time.Hour)
-		e.insert(func(tx people.Tx) error { return tx.UpdateOAuthClient(used) })
+		e.insert(func(tx people.Tx) error { return tx.OAuthClients().UpdateOAuthClient(used) })
 		got, _ := read(used.Client)
 		e.Expect(got).To(gomega.Equal(used))
 		count, _ = unused()
@@ -50,18 +55,18 @@ var oauthClientStories = []story{
 
 		mine, others := grantOf(3, 1), grantOf(4, 1)
 		e.insert(putGrant(mine), putGrant(others), insertFamily(tokenFamily(1, 3)), func(tx people.Tx) error {
-			deleted, err := tx.DeleteOAuthClient(1, used.Client, born)
+			deleted, err := tx.OAuthClients().DeleteOAuthClient(1, used.Client, born)
 			e.Expect(deleted).To(gomega.BeTrue())
 			return err
 		})
 		_, found = read(used.Client)
 		e.Expect(found).To(gomega.BeFalse())
-		_, found = one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(3) })
+		_, found = one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.OAuth().Grant(3) })
 		e.Expect(found).To(gomega.BeFalse())
 		e.Expect(e.purged(born, time.Hour, 10)).To(gomega.BeEquivalentTo(1), "the grant")
 		families, _, _ := livesOn(e, 2)
 		e.Expect(families).To(gomega.BeEmpty())
-		_, found = one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(4) })
+		_, found = one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.OAuth().Grant(4) })
 		e.Expect(found).To(gomega.BeTrue())
 	}},
 	{name: "clients of an app are listed page by page, the newest first", run: func(e *env) {
@@ -77,7 +82,10 @@ var oauthClientStories = []story{
 		elsewhere.App = 2
 		e.insert(insertOAuthClient(elsewhere))
 		page := func(place people.OAuthClientPlace) (list []people.OAuthClient) {
-			e.insert(func(tx people.Tx) (err error) { list, err = tx.ListOAuthClients(1, place, 2); return err })
+			e.insert(func(tx people.Tx) (err error) {
+				list, err = tx.OAuthClients().ListOAuthClients(1, place, 2)
+				return err
+			})
 			return list
 		}
 		var got []people.OAuthClient
@@ -93,14 +101,14 @@ var oauthClientStories = []story{
 		made := oauthClient(1)
 		made.ByBackend = true
 		e.insert(insertOAuthClient(made), func(tx people.Tx) error {
-			count, _, err := tx.UnusedOAuthClients(1, "")
+			count, _, err := tx.OAuthClients().UnusedOAuthClients(1, "")
 			e.Expect(count).To(gomega.BeZero())
 			return err
 		})
 		e.Expect(e.purged(after(10*people.UnusedClientFor), time.Hour, 10)).To(gomega.BeZero())
 		made.Content, made.UpdatedAt = `{"x":2}`, after(time.Hour)
-		e.insert(func(tx people.Tx) error { return tx.UpdateOAuthClient(made) }, func(tx people.Tx) error {
-			got, _, err := tx.LockOAuthClient(1, made.Client)
+		e.insert(func(tx people.Tx) error { return tx.OAuthClients().UpdateOAuthClient(made) }, func(tx people.Tx) error {
+			got, _, err := tx.OAuthClients().LockOAuthClient(1, made.Client)
 			e.Expect(got).To(gomega.Equal(made))
 			return err
 		})
@@ -119,7 +127,7 @@ var oauthClientStories = []story{
 		e.insert(insertOAuthClient(elsewhere))
 		used := func() (count int, first string) {
 			e.insert(func(tx people.Tx) error {
-				n, oldest, err := tx.UsedOAuthClients(1, "")
+				n, oldest, err := tx.OAuthClients().UsedOAuthClients(1, "")
 				count, first = n, oldest.Client
 				return err
 			})
@@ -149,23 +157,23 @@ var oauthClientStories = []story{
 		theirs.Network, theirs.ByBackend = "a", true
 		e.insert(insertOAuthClient(theirs), func(tx people.Tx) error {
 			for _, used := range []bool{false, true} {
-				largest, err := tx.LargestClientNetwork(1, used)
+				largest, err := tx.OAuthClients().LargestClientNetwork(1, used)
 				e.Expect(err).NotTo(gomega.HaveOccurred())
 				e.Expect(largest).To(gomega.Equal("b"))
 			}
-			none, err := tx.LargestClientNetwork(2, false)
+			none, err := tx.OAuthClients().LargestClientNetwork(2, false)
 			e.Expect(none).To(gomega.BeEmpty())
 			return err
 		}, func(tx people.Tx) error {
-			count, oldest, err := tx.UnusedOAuthClients(1, "a")
+			count, oldest, err := tx.OAuthClients().UnusedOAuthClients(1, "a")
 			e.Expect([]any{count, oldest.Client}).To(gomega.Equal([]any{1, "client1"}))
 			e.Expect(err).NotTo(gomega.HaveOccurred())
-			count, oldest, err = tx.UsedOAuthClients(1, "b")
+			count, oldest, err = tx.OAuthClients().UsedOAuthClients(1, "b")
 			e.Expect([]any{count, oldest.Client}).To(gomega.Equal([]any{2, "client12"}))
 			e.Expect(err).NotTo(gomega.HaveOccurred())
-			return tx.RenewOAuthClient(1, "client1", "b", after(time.Hour))
+			return tx.OAuthClients().RenewOAuthClient(1, "client1", "b", after(time.Hour))
 		}, func(tx people.Tx) error {
-			count, _, err := tx.UnusedOAuthClients(1, "b")
+			count, _, err := tx.OAuthClients().UnusedOAuthClients(1, "b")
 			e.Expect(count).To(gomega.Equal(3))
 			return err
 		})
@@ -173,7 +181,7 @@ var oauthClientStories = []story{
 	{name: "of the clients that registered themselves and were used, one is found that nobody's grant stands for", run: func(e *env) {
 		e.begin()
 		ungranted := func() (people.OAuthClient, bool) {
-			return one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.UngrantedOAuthClient(1) })
+			return one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClients().UngrantedOAuthClient(1) })
 		}
 		put := func(n, app int64, used time.Duration) {
 			c, theirs := oauthClient(n), grantOf(n, n)
@@ -199,7 +207,9 @@ var oauthClientStories = []story{
 		e.insert(insertOAuthClient(oauthClient(1)), insertOAuthClient(used))
 		e.Expect(e.purged(after(people.UnusedClientFor), time.Hour, 10)).To(gomega.BeZero())
 		e.Expect(e.purged(after(people.UnusedClientFor+2*time.Second), time.Hour, 10)).To(gomega.BeEquivalentTo(1))
-		_, found := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClient(1, used.Client) })
+		_, found := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) {
+			return tx.OAuthClients().OAuthClient(1, used.Client)
+		})
 		e.Expect(found).To(gomega.BeTrue())
 	}},
 }

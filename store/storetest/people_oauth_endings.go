@@ -50,15 +50,17 @@ var endingStories = []story{
 
 		e.ok(e.store.Delete(e.ctx, e.term, rebuilt.Owner))
 		e.Expect(grantsLeft(e, 3)).To(gomega.Equal([]int64{3}))
-		e.Expect(all(e, func(tx people.Tx) ([]people.Grant, error) { return tx.GrantsOf(1) })).To(gomega.HaveLen(1))
-		e.Expect(all(e, func(tx people.Tx) ([]people.Grant, error) { return tx.ListGrants(people.GrantFilter{App: app}, 9) })).To(gomega.HaveLen(1))
+		e.Expect(all(e, func(tx people.Tx) ([]people.Grant, error) { return tx.OAuth().GrantsOf(1) })).To(gomega.HaveLen(1))
+		e.Expect(all(e, func(tx people.Tx) ([]people.Grant, error) {
+			return tx.OAuth().ListGrants(people.GrantFilter{App: app}, 9)
+		})).To(gomega.HaveLen(1))
 		e.put(oauthPut(e, document.KindOAuthClient, "reports", "u3", client))
 		e.Expect(grantsLeft(e, 3)).To(gomega.Equal([]int64{3}), "it comes back as somebody else")
 
 		anew := grantOf(9, 1)
 		anew.App, anew.Client, anew.Organization, anew.CreatedAt, anew.UpdatedAt = app, ids.Format(client), 0, later(), later()
 		e.insert(func(tx people.Tx) error {
-			id, err := tx.PutGrant(anew, 9)
+			id, err := tx.OAuth().PutGrant(anew, 9)
 			e.Expect(id).To(gomega.BeEquivalentTo(9))
 			return err
 		})
@@ -79,7 +81,7 @@ var endingStories = []story{
 			c := oauthClient(n + 1)
 			c.UsedAt, c.ByBackend = after(time.Hour), n%2 == 0
 			g := grantOf(n+1, 1)
-			e.insert(insertOAuthClient(c), func(tx people.Tx) error { _, err := tx.PutGrant(g, many); return err }, insertFamily(tokenFamily(n+1, n+1)))
+			e.insert(insertOAuthClient(c), func(tx people.Tx) error { _, err := tx.OAuth().PutGrant(g, many); return err }, insertFamily(tokenFamily(n+1, n+1)))
 		}
 		elsewhere := grantOf(many+1, 2)
 		elsewhere.App = 2
@@ -88,16 +90,20 @@ var endingStories = []story{
 		e.put(oauthPut(e, document.KindOAuthApp, "portal", "u2", 1))
 		e.Expect(grantsLeft(e, many+1)).To(gomega.Equal([]int64{many + 1}))
 		e.Expect(all(e, func(tx people.Tx) ([]people.OAuthClient, error) {
-			return tx.ListOAuthClients(1, people.OAuthClientPlace{}, 99)
+			return tx.OAuthClients().ListOAuthClients(1, people.OAuthClientPlace{}, 99)
 		})).To(gomega.BeEmpty())
-		_, found := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClientAlike(1, hashOf(2)) })
+		_, found := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) {
+			return tx.OAuthClients().OAuthClientAlike(1, hashOf(2))
+		})
 		e.Expect(found).To(gomega.BeFalse())
 
 		same := oauthClient(1) // registers once more
 		same.CreatedAt, same.Fingerprint = later(), hashOf(2)
 		e.insert(insertOAuthClient(same))
 		e.Expect(e.purged(born, time.Hour, 4)).To(gomega.BeEquivalentTo(many + many - 2))
-		got, _ := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) { return tx.OAuthClient(1, same.Client) })
+		got, _ := one(e, func(tx people.Tx) (people.OAuthClient, bool, error) {
+			return tx.OAuthClients().OAuthClient(1, same.Client)
+		})
 		e.Expect(got).To(gomega.Equal(same))
 		families, _, _ := livesOn(e, many)
 		e.Expect(families).To(gomega.BeEmpty())
@@ -113,7 +119,10 @@ var endingStories = []story{
 			g.Client = c.Client
 			e.insert(putGrant(g), insertFamily(tokenFamily(n+1, n+1)))
 		}
-		e.insert(func(tx people.Tx) error { _, err := tx.DeleteOAuthClient(1, c.Client, after(time.Minute)); return err })
+		e.insert(func(tx people.Tx) error {
+			_, err := tx.OAuthClients().DeleteOAuthClient(1, c.Client, after(time.Minute))
+			return err
+		})
 		e.Expect(grantsLeft(e, many)).To(gomega.BeEmpty())
 		for _, want := range []int{20, 20, 5, 0} {
 			n, err := e.store.Purge(e.ctx, born, time.Hour, 20)
@@ -131,7 +140,7 @@ var endingStories = []story{
 		e.begin()
 		put := func(n int64) {
 			g := grantOf(n, 1)
-			e.insert(func(tx people.Tx) error { _, err := tx.PutGrant(g, 3); return err })
+			e.insert(func(tx people.Tx) error { _, err := tx.OAuth().PutGrant(g, 3); return err })
 		}
 		for n := range int64(3) {
 			put(n + 1)

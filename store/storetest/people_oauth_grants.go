@@ -16,13 +16,13 @@ var grantStories = []story{
 		other.Client, other.Organization = first.Client, 7
 		again.ID, again.Scopes, again.Resources, again.UpdatedAt = 5, nil, []string{"https://a.example", "https://b.example"}, after(time.Hour)
 		e.insert(putGrant(first), putGrant(other), putGrant(grantOf(3, 2)), func(tx people.Tx) error {
-			id, err := tx.PutGrant(again, 9)
+			id, err := tx.OAuth().PutGrant(again, 9)
 			e.Expect(id).To(gomega.Equal(first.ID))
 			return err
 		})
 		again.ID = first.ID
 		e.insert(func(tx people.Tx) error {
-			got, err := tx.GrantsOf(1)
+			got, err := tx.OAuth().GrantsOf(1)
 			e.Expect(got).To(gomega.Equal([]people.Grant{again, other}))
 			return err
 		})
@@ -34,20 +34,20 @@ var grantStories = []story{
 			e.insert(putGrant(grantOf(grant, 1)), insertFamily(tokenFamily(n+1, grant)), insertCode(authorizationCode(n+1, n+1)), insertRefreshToken(refreshToken(n+1, n+1)))
 		}
 		e.insert(func(tx people.Tx) error {
-			deleted, err := tx.DeleteGrant(2)
+			deleted, err := tx.OAuth().DeleteGrant(2)
 			e.Expect(deleted).To(gomega.BeTrue())
 			return err
 		})
 		families, codes, tokens := livesOn(e, 3)
 		e.Expect([][]int64{families, codes, tokens}).To(gomega.Equal([][]int64{{1}, {1}, {1}}))
 		e.insert(func(tx people.Tx) error {
-			ended, err := tx.EndTokenFamily(1)
+			ended, err := tx.OAuth().EndTokenFamily(1)
 			e.Expect(ended).To(gomega.BeTrue())
 			return err
 		})
 		families, codes, tokens = livesOn(e, 3)
 		e.Expect([][]int64{families, codes, tokens}).To(gomega.Equal([][]int64{nil, nil, nil}))
-		_, stands := one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.Grant(1) })
+		_, stands := one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.OAuth().Grant(1) })
 		e.Expect(stands).To(gomega.BeTrue())
 	}},
 	{name: "a user's families that outlive sign-ins end by when they were made", run: func(e *env) {
@@ -66,7 +66,7 @@ var grantStories = []story{
 			e.insert(putGrant(grantOf(id, family.User)), insertFamily(family), insertCode(authorizationCode(id, id)), insertRefreshToken(refreshToken(id, id)))
 		}
 		e.insert(func(tx people.Tx) error {
-			ended, err := tx.EndOfflineFamilies(1, after(time.Hour))
+			ended, err := tx.OAuth().EndOfflineFamilies(1, after(time.Hour))
 			e.Expect(ended).To(gomega.Equal(2))
 			return err
 		})
@@ -76,9 +76,9 @@ var grantStories = []story{
 	}},
 	{name: "a deleted user's grants are gone with all that lives on them", run: func(e *env) {
 		e.begin()
-		e.insert(func(tx people.Tx) error { return tx.InsertUser(user(1)) }, putGrant(grantOf(1, 1)), putGrant(grantOf(2, 2)),
+		e.insert(func(tx people.Tx) error { return tx.Users().InsertUser(user(1)) }, putGrant(grantOf(1, 1)), putGrant(grantOf(2, 2)),
 			insertFamily(tokenFamily(1, 1)), insertFamily(tokenFamily(2, 2)), insertRefreshToken(refreshToken(1, 1)), insertRefreshToken(refreshToken(2, 2)),
-			func(tx people.Tx) error { return tx.DeleteUser(1) })
+			func(tx people.Tx) error { return tx.Users().DeleteUser(1) })
 		families, _, tokens := livesOn(e, 2)
 		e.Expect([][]int64{families, tokens}).To(gomega.Equal([][]int64{{2}, {2}}))
 	}},
@@ -110,7 +110,7 @@ var grantStories = []story{
 		} {
 			var got []int64
 			e.insert(func(tx people.Tx) error {
-				list, err := tx.ListGrants(c.filter, c.limit)
+				list, err := tx.OAuth().ListGrants(c.filter, c.limit)
 				got = nil
 				for _, g := range list {
 					got = append(got, g.ID)

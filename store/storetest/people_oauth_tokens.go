@@ -14,12 +14,12 @@ var tokenStories = []story{
 		e.begin()
 		want := tokenFamily(1, 1)
 		e.insert(insertFamily(want))
-		got, _ := one(e, func(tx people.Tx) (people.TokenFamily, bool, error) { return tx.TokenFamily(1) })
+		got, _ := one(e, func(tx people.Tx) (people.TokenFamily, bool, error) { return tx.OAuth().TokenFamily(1) })
 		e.Expect(got).To(gomega.Equal(want))
 		changed := want
 		changed.Scopes, changed.UsedAt, changed.ExpiresAt, changed.Nonce = nil, after(time.Minute), after(2*time.Hour), "never written"
-		e.insert(func(tx people.Tx) error { return tx.UpdateTokenFamily(changed) }, func(tx people.Tx) error {
-			got, found, err := tx.LockTokenFamily(1)
+		e.insert(func(tx people.Tx) error { return tx.OAuth().UpdateTokenFamily(changed) }, func(tx people.Tx) error {
+			got, found, err := tx.OAuth().LockTokenFamily(1)
 			changed.Nonce = want.Nonce
 			e.Expect(found).To(gomega.BeTrue())
 			e.Expect(got).To(gomega.Equal(changed))
@@ -31,14 +31,14 @@ var tokenStories = []story{
 		for n := range int64(4) {
 			f := tokenFamily(n+1, 1)
 			f.UsedAt = after(time.Duration(10-n) * time.Minute) // the first was used last
-			e.insert(func(tx people.Tx) error { return tx.InsertTokenFamily(f, 3) }, insertRefreshToken(refreshToken(n+1, n+1)), insertCode(authorizationCode(n+1, n+1)))
+			e.insert(func(tx people.Tx) error { return tx.OAuth().InsertTokenFamily(f, 3) }, insertRefreshToken(refreshToken(n+1, n+1)), insertCode(authorizationCode(n+1, n+1)))
 		}
 		e.insert(insertFamily(tokenFamily(5, 2)))
 		families, _, _ := livesOn(e, 6)
 		e.Expect(families).To(gomega.Equal([]int64{1, 2, 3, 5}), "the fourth gave way to itself")
 		latest := tokenFamily(6, 1)
 		latest.UsedAt = after(time.Hour)
-		e.insert(func(tx people.Tx) error { return tx.InsertTokenFamily(latest, 3) })
+		e.insert(func(tx people.Tx) error { return tx.OAuth().InsertTokenFamily(latest, 3) })
 		families, codes, tokens := livesOn(e, 6)
 		e.Expect(families).To(gomega.Equal([]int64{1, 2, 5, 6}))
 		e.Expect(codes).To(gomega.Equal([]int64{1, 2, 4}))
@@ -53,13 +53,15 @@ var tokenStories = []story{
 			want bool
 		}{{want.ExpiresAt, false}, {after(time.Second), true}, {after(time.Second), false}} {
 			e.insert(func(tx people.Tx) error {
-				redeemed, err := tx.RedeemAuthorizationCode(hashOf(1), try.at)
+				redeemed, err := tx.OAuth().RedeemAuthorizationCode(hashOf(1), try.at)
 				e.Expect(redeemed).To(gomega.Equal(try.want))
 				return err
 			})
 		}
 		want.RedeemedAt = after(time.Second)
-		got, _ := one(e, func(tx people.Tx) (people.AuthorizationCode, bool, error) { return tx.AuthorizationCode(hashOf(1)) })
+		got, _ := one(e, func(tx people.Tx) (people.AuthorizationCode, bool, error) {
+			return tx.OAuth().AuthorizationCode(hashOf(1))
+		})
 		e.Expect(got).To(gomega.Equal(want))
 	}},
 	{name: "a refresh token's first use is written down, and lets the one before die", run: func(e *env) {
@@ -69,13 +71,13 @@ var tokenStories = []story{
 		e.insert(insertRefreshToken(parent), insertRefreshToken(child))
 		child.Network = "192.0.2.0/24"
 		use := func(at, dies time.Time) {
-			e.insert(func(tx people.Tx) error { return tx.UseRefreshToken(child, at, dies) })
+			e.insert(func(tx people.Tx) error { return tx.OAuth().UseRefreshToken(child, at, dies) })
 		}
 		use(after(time.Second), after(11*time.Second))
 		use(after(time.Minute), after(2*time.Minute)) // neither comes later
-		got, _ := one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.RefreshToken(hashOf(1)) })
+		got, _ := one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.OAuth().RefreshToken(hashOf(1)) })
 		e.Expect(got.DiesAt).To(gomega.Equal(after(11 * time.Second)))
-		got, _ = one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.RefreshToken(hashOf(2)) })
+		got, _ = one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.OAuth().RefreshToken(hashOf(2)) })
 		child.UsedAt, child.ParentDiesAt = after(time.Second), after(11*time.Second)
 		e.Expect(got).To(gomega.Equal(child))
 	}},
@@ -89,11 +91,11 @@ var tokenStories = []story{
 			e.insert(insertRefreshToken(t))
 		}
 		e.insert(insertRefreshToken(refreshToken(9, 2)), func(tx people.Tx) error {
-			return tx.TrimRefreshTokens(1, hashOf(1), people.RefreshBounds{Used: 1, Unused: 2, YoungSince: after(time.Hour)})
+			return tx.OAuth().TrimRefreshTokens(1, hashOf(1), people.RefreshBounds{Used: 1, Unused: 2, YoungSince: after(time.Hour)})
 		})
 		e.Expect(refreshTokensLeft(e, 9)).To(gomega.Equal([]int64{1, 5, 7, 8, 9}))
 		e.insert(func(tx people.Tx) error {
-			return tx.TrimRefreshTokens(1, hashOf(1), people.RefreshBounds{Used: 1, Young: 1})
+			return tx.OAuth().TrimRefreshTokens(1, hashOf(1), people.RefreshBounds{Used: 1, Young: 1})
 		})
 		e.Expect(refreshTokensLeft(e, 9)).To(gomega.Equal([]int64{1, 7, 8, 9}))
 	}},

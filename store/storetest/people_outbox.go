@@ -11,7 +11,7 @@ import (
 )
 
 func insertMessage(m people.Message) func(tx people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertMessage(m) }
+	return func(tx people.Tx) error { return tx.Challenges().InsertMessage(m) }
 }
 
 func (e *env) claim(now time.Time, limit int) []people.Message {
@@ -118,9 +118,9 @@ var outboxStories = []story{
 		}
 		// The same challenge of another deployment is not what the message is about.
 		e.change("apps/other", insertChallenge(challenge(1, 1)))
-		e.change("apps/other", func(tx people.Tx) error { return tx.VoidChallenges(people.PurposePhone, 1) })
-		e.insert(func(tx people.Tx) error { return tx.VoidChallenges(people.PurposePhone, 2) }, insertMessage(message(5)))
-		e.tells(true, func(tx people.Tx) (bool, error) { return tx.ConsumeChallenge(3, born) })
+		e.change("apps/other", func(tx people.Tx) error { return tx.Challenges().VoidChallenges(people.PurposePhone, 1) })
+		e.insert(func(tx people.Tx) error { return tx.Challenges().VoidChallenges(people.PurposePhone, 2) }, insertMessage(message(5)))
+		e.tells(true, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(3, born) })
 		void := map[int64]bool{}
 		for _, m := range e.claim(after(time.Minute), 10) {
 			void[m.ID] = m.Void
@@ -143,7 +143,7 @@ func dispatch(e *env, handles int) {
 	for _, deployment := range []string{home, "apps/other"} {
 		e.change(deployment, func(tx people.Tx) error {
 			for n := range int64(messages / 2) {
-				if err := tx.InsertMessage(message(n + 1)); err != nil {
+				if err := tx.Challenges().InsertMessage(message(n + 1)); err != nil {
 					return err
 				}
 			}

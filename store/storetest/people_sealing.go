@@ -38,7 +38,7 @@ func (e *env) records(events ...people.Event) {
 	e.t.Helper()
 	e.change(home, func(tx people.Tx) error {
 		for _, event := range events {
-			_, there, err := tx.User(event.User)
+			_, there, err := tx.Users().User(event.User)
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ func (e *env) records(events ...people.Event) {
 					return err
 				}
 			}
-			if err := tx.RecordEvent(event); err != nil {
+			if err := tx.Records().RecordEvent(event); err != nil {
 				return err
 			}
 		}
@@ -121,7 +121,7 @@ var sealingStories = []story{
 		tomorrow := event(4, people.EventSignIn, 1)
 		tomorrow.At = tomorrow.At.Add(day)
 		e.records(late, tomorrow)
-		e.change("apps/other", func(tx people.Tx) error { return tx.RecordEvent(event(5, people.EventSignIn, 1)) })
+		e.change("apps/other", func(tx people.Tx) error { return tx.Records().RecordEvent(event(5, people.EventSignIn, 1)) })
 		waiting, err := e.store.Waiting(e.ctx)
 		e.ok(err)
 		today := born.Truncate(day)
@@ -173,7 +173,7 @@ var sealingStories = []story{
 		e.Expect(linked()).To(gomega.BeEmpty())
 		for _, deployment := range []string{"apps/c", "apps/a", "apps/b"} {
 			e.change(deployment, func(tx people.Tx) error { return furnish(tx, deployment) })
-			e.change(deployment, func(tx people.Tx) error { return tx.RecordEvent(event(2, people.EventSignIn, 1)) })
+			e.change(deployment, func(tx people.Tx) error { return tx.Records().RecordEvent(event(2, people.EventSignIn, 1)) })
 		}
 		for _, deployment := range []string{"apps/c", "apps/a"} {
 			_, err := e.store.Seal(e.ctx, people.WaitingEvents{Deployment: deployment, Day: born.Truncate(day)}, ever, 10)
@@ -186,7 +186,7 @@ var sealingStories = []story{
 		e.records(event(1, people.EventSignIn, 1), event(2, people.EventSignIn, 2))
 		e.sealAll(ever, 100)
 		e.records(event(3, people.EventSignIn, 1))
-		e.change(home, func(tx people.Tx) error { return tx.DeleteUser(1) })
+		e.change(home, func(tx people.Tx) error { return tx.Users().DeleteUser(1) })
 		for range 2 {
 			e.Expect(e.summary(10).Period.SignInUsers).To(gomega.BeEquivalentTo(2))
 			e.Expect(e.signedInFrom(10)).To(gomega.Equal([]string{"2 192.0.2.1agent"}))
@@ -264,7 +264,7 @@ func recordsEach(e *env, writer int64, each int) {
 		err := e.store.Change(e.ctx, home, func(tx people.Tx) error {
 			up, in := event(id, people.EventSignUp, id), event(id, people.EventSignIn, id)
 			up.At, in.At = after(time.Duration(n%3)*day), after(time.Duration((n+1)%3)*day)
-			return errors.Join(insertUser(id)(tx), tx.RecordEvent(up), tx.RecordEvent(in))
+			return errors.Join(insertUser(id)(tx), tx.Records().RecordEvent(up), tx.Records().RecordEvent(in))
 		})
 		if err != nil {
 			e.t.Error(err)

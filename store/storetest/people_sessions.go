@@ -10,21 +10,21 @@ import (
 )
 
 func insertSession(s people.Session) func(tx people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertSession(s) }
+	return func(tx people.Tx) error { return tx.Sessions().InsertSession(s) }
 }
 
 func insertToken(t people.Token) func(tx people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertToken(t) }
+	return func(tx people.Tx) error { return tx.Sessions().InsertToken(t) }
 }
 
 func insertSignIn(g people.SignIn) func(tx people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertSignIn(g) }
+	return func(tx people.Tx) error { return tx.Sessions().InsertSignIn(g) }
 }
 
 // sessionOf reads the session of the token of a number.
 func sessionOf(e *env, n int64) (people.Session, bool) {
 	e.t.Helper()
-	return one(e, func(tx people.Tx) (people.Session, bool, error) { return tx.SessionByToken(hashOf(n)) })
+	return one(e, func(tx people.Tx) (people.Session, bool, error) { return tx.Sessions().SessionByToken(hashOf(n)) })
 }
 
 // tokensLeft returns the numbers, from 1 to most, whose tokens there are.
@@ -56,7 +56,7 @@ var sessionStories = []story{
 			got.Token.Parent, want.Token = token.Parent, token
 			e.Expect(got).To(gomega.Equal(want))
 			e.insert(func(tx people.Tx) error {
-				locked, found, err := tx.LockSession(hashOf(n))
+				locked, found, err := tx.Sessions().LockSession(hashOf(n))
 				e.Expect(found).To(gomega.BeTrue())
 				locked.Token.Parent = token.Parent
 				e.Expect(locked).To(gomega.Equal(want))
@@ -64,7 +64,7 @@ var sessionStories = []story{
 			})
 		}
 		e.insert(func(tx people.Tx) error {
-			_, found, err := tx.LockSession(hashOf(9))
+			_, found, err := tx.Sessions().LockSession(hashOf(9))
 			e.Expect(found).To(gomega.BeFalse())
 			return err
 		})
@@ -72,7 +72,7 @@ var sessionStories = []story{
 		changed := want
 		changed.Anonymous, changed.Attempting, changed.ActiveSignIn, changed.UsedAt, changed.ExpiresAt = false, false, 1, after(time.Minute), after(48*time.Hour)
 		changed.Address, changed.UserAgent = "never written", "never written"
-		e.insert(func(tx people.Tx) error { return tx.UpdateSession(changed) }, func(tx people.Tx) error { return tx.SetActiveOrganization(1, 3, 4) })
+		e.insert(func(tx people.Tx) error { return tx.Sessions().UpdateSession(changed) }, func(tx people.Tx) error { return tx.Sessions().SetActiveOrganization(1, 3, 4) })
 		changed.Address, changed.UserAgent = want.Address, want.UserAgent
 		changed.SignIns = []people.SignIn{older, newer}
 		changed.SignIns[0].Organization, changed.SignIns[0].Workspace = 3, 4
@@ -92,14 +92,14 @@ var sessionStories = []story{
 		e.begin()
 		for n := range int64(2) {
 			e.insert(insertSession(session(n+1)), insertToken(tokenOf(n+1, n+1)), insertSignIn(signIn(n+1, n+1, 1)),
-				func(tx people.Tx) error { return tx.InsertAttempt(attempt(n+1, n+1)) })
+				func(tx people.Tx) error { return tx.Attempts().InsertAttempt(attempt(n+1, n+1)) })
 		}
-		e.insert(func(tx people.Tx) error { return tx.EndSession(1) })
+		e.insert(func(tx people.Tx) error { return tx.Sessions().EndSession(1) })
 		e.Expect(tokensLeft(e, 2)).To(gomega.Equal([]int64{2}))
-		e.Expect(all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.SignInsOf(1) })).To(gomega.Equal([]people.SignIn{signIn(2, 2, 1)}))
-		_, found := one(e, func(tx people.Tx) (people.Attempt, bool, error) { return tx.Attempt(1) })
+		e.Expect(all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.Sessions().SignInsOf(1) })).To(gomega.Equal([]people.SignIn{signIn(2, 2, 1)}))
+		_, found := one(e, func(tx people.Tx) (people.Attempt, bool, error) { return tx.Attempts().Attempt(1) })
 		e.Expect(found).To(gomega.BeFalse())
-		_, found = one(e, func(tx people.Tx) (people.Attempt, bool, error) { return tx.Attempt(2) })
+		_, found = one(e, func(tx people.Tx) (people.Attempt, bool, error) { return tx.Attempts().Attempt(2) })
 		e.Expect(found).To(gomega.BeTrue())
 	}},
 	{name: "ending a user's sessions leaves the other accounts of a session in it, one of them active", run: func(e *env) {
@@ -111,9 +111,13 @@ var sessionStories = []story{
 			e.insert(insertSession(s), insertToken(tokenOf(n+1, n+1)), insertSignIn(signIn(10*(n+1), n+1, 1)))
 		}
 		e.insert(insertSignIn(signIn(21, active, 2)), insertSignIn(signIn(22, active, 3)), insertSignIn(signIn(31, idle, 2)),
-			func(tx people.Tx) error { s := session(idle); s.ActiveSignIn = 31; return tx.UpdateSession(s) })
+			func(tx people.Tx) error {
+				s := session(idle)
+				s.ActiveSignIn = 31
+				return tx.Sessions().UpdateSession(s)
+			})
 		var ended int64
-		e.insert(func(tx people.Tx) (err error) { ended, err = tx.EndSessionsOf(1); return err })
+		e.insert(func(tx people.Tx) (err error) { ended, err = tx.Sessions().EndSessionsOf(1); return err })
 		e.Expect(ended).To(gomega.BeEquivalentTo(3))
 		e.Expect(tokensLeft(e, 3)).To(gomega.Equal([]int64{active, idle}))
 		got, _ := sessionOf(e, active)
@@ -121,8 +125,8 @@ var sessionStories = []story{
 		e.Expect(got.ActiveSignIn).To(gomega.BeEquivalentTo(22))
 		got, _ = sessionOf(e, idle)
 		e.Expect(got.ActiveSignIn).To(gomega.BeEquivalentTo(31))
-		e.Expect(all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.SignInsOf(1) })).To(gomega.BeEmpty())
-		e.insert(func(tx people.Tx) (err error) { ended, err = tx.EndSessionsOf(1); return err })
+		e.Expect(all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.Sessions().SignInsOf(1) })).To(gomega.BeEmpty())
+		e.insert(func(tx people.Tx) (err error) { ended, err = tx.Sessions().EndSessionsOf(1); return err })
 		e.Expect(ended).To(gomega.BeZero())
 	}},
 	{name: "the anonymous sessions of an address that live are counted", run: func(e *env) {
@@ -136,7 +140,7 @@ var sessionStories = []story{
 			e.insert(insertSession(s))
 		}
 		pending := func(at time.Time) int {
-			return all(e, func(tx people.Tx) (int, error) { return tx.PendingFrom("192.0.2.1", at) })
+			return all(e, func(tx people.Tx) (int, error) { return tx.Sessions().PendingFrom("192.0.2.1", at) })
 		}
 		e.Expect(pending(born)).To(gomega.Equal(3))
 		e.Expect(pending(session(3).ExpiresAt)).To(gomega.Equal(2))
@@ -149,7 +153,7 @@ var sessionStories = []story{
 		e.insert(insertSession(session(1)), insertToken(tokenOf(1, 1)), insertToken(child), insertToken(sibling))
 		use := func(t people.Token, now, dies time.Duration) {
 			e.t.Helper()
-			e.insert(func(tx people.Tx) error { return tx.UseToken(t, after(now), after(dies)) })
+			e.insert(func(tx people.Tx) error { return tx.Sessions().UseToken(t, after(now), after(dies)) })
 		}
 		times := func(n int64) [2]time.Time {
 			s, _ := sessionOf(e, n)
@@ -164,14 +168,14 @@ var sessionStories = []story{
 		use(sibling, time.Minute+time.Second, time.Minute+5*time.Second)
 		e.Expect(times(1)).To(gomega.Equal([2]time.Time{after(time.Second), after(time.Minute + 5*time.Second)}))
 		e.Expect(times(2)).To(gomega.Equal([2]time.Time{after(time.Minute)}), "siblings never kill each other")
-		e.insert(func(tx people.Tx) error { return tx.ReplaceTokens(1, after(time.Hour)) })
+		e.insert(func(tx people.Tx) error { return tx.Sessions().ReplaceTokens(1, after(time.Hour)) })
 		e.Expect(tokensLeft(e, 3)).To(gomega.HaveLen(3), "they are remembered")
 		for n := range int64(3) {
 			s, _ := sessionOf(e, n+1)
 			e.Expect(s.Token.Replaced).To(gomega.BeTrue())
 			e.Expect(s.Token.DiesAt).To(gomega.Equal(after(time.Hour)))
 		}
-		e.insert(func(tx people.Tx) error { return tx.ReplaceTokens(1, after(2*time.Hour)) })
+		e.insert(func(tx people.Tx) error { return tx.Sessions().ReplaceTokens(1, after(2*time.Hour)) })
 		e.Expect(times(1)[1]).To(gomega.Equal(after(time.Hour)), "a token is replaced once")
 	}},
 	{name: "tokens are trimmed: the long dead, then the dying, then the oldest, never the presented one", run: func(e *env) {
@@ -204,13 +208,13 @@ var sessionStories = []story{
 				e.insert(insertToken(t))
 			}
 			e.insert(func(tx people.Tx) error {
-				return tx.TrimTokens(1, hashOf(tc.presented), tc.most, after(time.Hour), after(time.Hour-time.Minute))
+				return tx.Sessions().TrimTokens(1, hashOf(tc.presented), tc.most, after(time.Hour), after(time.Hour-time.Minute))
 			})
 			e.Expect(tokensLeft(e, 8)).To(gomega.Equal(tc.left), tc.name)
 			e.insert(insertSession(session(2)))
 			_, found := sessionOf(e, 100)
 			e.Expect(found).To(gomega.BeTrue(), "a token of another session")
-			e.insert(func(tx people.Tx) error { return tx.EndSession(1) }, func(tx people.Tx) error { return tx.EndSession(2) })
+			e.insert(func(tx people.Tx) error { return tx.Sessions().EndSession(1) }, func(tx people.Tx) error { return tx.Sessions().EndSession(2) })
 		}
 	}},
 	{name: "sign-ins of a user are listed the oldest first, and leave an organization alone", run: func(e *env) {
@@ -220,14 +224,14 @@ var sessionStories = []story{
 			g.Organization, g.Workspace = 7, 8
 		}
 		second.Organization = 9
-		e.insert(insertSignIn(second), insertSignIn(first), insertSignIn(third), func(tx people.Tx) error { return tx.LeaveOrganization(1, 7) })
+		e.insert(insertSignIn(second), insertSignIn(first), insertSignIn(third), func(tx people.Tx) error { return tx.Sessions().LeaveOrganization(1, 7) })
 		first.Organization, first.Workspace = 0, 0
 		signInsOf := func(user int64) []people.SignIn {
-			return all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.SignInsOf(user) })
+			return all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.Sessions().SignInsOf(user) })
 		}
 		e.Expect(signInsOf(1)).To(gomega.Equal([]people.SignIn{first, second}))
 		e.Expect(signInsOf(2)).To(gomega.Equal([]people.SignIn{third}))
-		e.insert(func(tx people.Tx) error { return tx.DeleteSignIn(1) })
+		e.insert(func(tx people.Tx) error { return tx.Sessions().DeleteSignIn(1) })
 		e.Expect(signInsOf(1)).To(gomega.Equal([]people.SignIn{second}))
 	}},
 	{name: "an attempt is read as written, is open until it is completed or expired, and completed once", run: func(e *env) {
@@ -235,20 +239,20 @@ var sessionStories = []story{
 		first, second, other := attempt(1, 1), attempt(2, 1), attempt(3, 2)
 		second.User, second.Kind = 5, people.AttemptSignIn
 		for _, a := range []people.Attempt{second, first, other} {
-			e.insert(func(tx people.Tx) error { return tx.InsertAttempt(a) })
+			e.insert(func(tx people.Tx) error { return tx.Attempts().InsertAttempt(a) })
 		}
-		e.refuses(people.ErrDuplicate, func(tx people.Tx) error { return tx.InsertAttempt(first) })
-		got, _ := one(e, func(tx people.Tx) (people.Attempt, bool, error) { return tx.Attempt(2) })
+		e.refuses(people.ErrDuplicate, func(tx people.Tx) error { return tx.Attempts().InsertAttempt(first) })
+		got, _ := one(e, func(tx people.Tx) (people.Attempt, bool, error) { return tx.Attempts().Attempt(2) })
 		e.Expect(got).To(gomega.Equal(second))
 		open := func(at time.Time) []people.Attempt {
-			return all(e, func(tx people.Tx) ([]people.Attempt, error) { return tx.AttemptsOf(1, at) })
+			return all(e, func(tx people.Tx) ([]people.Attempt, error) { return tx.Attempts().AttemptsOf(1, at) })
 		}
 		e.Expect(open(born)).To(gomega.Equal([]people.Attempt{first, second}))
 		e.Expect(open(first.ExpiresAt)).To(gomega.Equal([]people.Attempt{second}))
 		completions := make([]bool, 20)
 		together(len(completions), func(i int) {
 			err := e.store.Change(e.ctx, home, func(tx people.Tx) (err error) {
-				completions[i], err = tx.CompleteAttempt(1)
+				completions[i], err = tx.Attempts().CompleteAttempt(1)
 				return err
 			})
 			if err != nil {
@@ -256,10 +260,10 @@ var sessionStories = []story{
 			}
 		})
 		e.Expect(slices.DeleteFunc(completions, func(did bool) bool { return !did })).To(gomega.HaveLen(1))
-		got, _ = one(e, func(tx people.Tx) (people.Attempt, bool, error) { return tx.Attempt(1) })
+		got, _ = one(e, func(tx people.Tx) (people.Attempt, bool, error) { return tx.Attempts().Attempt(1) })
 		e.Expect(got.Completed).To(gomega.BeTrue())
 		e.Expect(got.PasswordHash).To(gomega.BeEmpty(), "a completed attempt keeps no password")
 		e.Expect(open(born)).To(gomega.Equal([]people.Attempt{second}))
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.CompleteAttempt(99) })
+		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Attempts().CompleteAttempt(99) })
 	}},
 }

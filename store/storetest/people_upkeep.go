@@ -29,7 +29,7 @@ var upkeepStories = []story{
 		other := e.pictureOf("apps/other")
 		e.change(home, func(tx people.Tx) error { return furnish(tx, "mine") })
 		for n := int64(100); n < 125; n++ {
-			e.insert(insertUser(n), func(tx people.Tx) error { return tx.RecordEvent(event(n, people.EventSignIn, n)) })
+			e.insert(insertUser(n), func(tx people.Tx) error { return tx.Records().RecordEvent(event(n, people.EventSignIn, n)) })
 		}
 		empty := e.pictureOf("apps/empty")
 		var sum int64
@@ -53,9 +53,9 @@ var upkeepStories = []story{
 		const expired = 25
 		for n := range int64(expired) {
 			deployment := []string{home, "apps/other"}[n%2]
-			e.change(deployment, func(tx people.Tx) error { return tx.InsertSession(session(n + 1)) })
-			e.change(deployment, func(tx people.Tx) error { return tx.InsertToken(tokenOf(n+1, n+1)) })
-			e.change(deployment, func(tx people.Tx) error { return tx.InsertSignIn(signIn(n+1, n+1, 1)) })
+			e.change(deployment, func(tx people.Tx) error { return tx.Sessions().InsertSession(session(n + 1)) })
+			e.change(deployment, func(tx people.Tx) error { return tx.Sessions().InsertToken(tokenOf(n+1, n+1)) })
+			e.change(deployment, func(tx people.Tx) error { return tx.Sessions().InsertSignIn(signIn(n+1, n+1, 1)) })
 		}
 		alive := session(100)
 		alive.ExpiresAt = after(48 * time.Hour)
@@ -63,7 +63,7 @@ var upkeepStories = []story{
 		e.Expect(e.purged(born, time.Hour, 10)).To(gomega.BeZero())
 		e.Expect(e.purged(after(2*time.Hour), time.Hour, 10)).To(gomega.BeEquivalentTo(expired))
 		e.Expect(tokensLeft(e, 100)).To(gomega.Equal([]int64{100}))
-		e.Expect(all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.SignInsOf(1) })).To(gomega.Equal([]people.SignIn{signIn(100, 100, 1)}))
+		e.Expect(all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.Sessions().SignInsOf(1) })).To(gomega.Equal([]people.SignIn{signIn(100, 100, 1)}))
 		erased, err := e.store.Erase(e.ctx, e.term, "apps/other", 100)
 		e.ok(err)
 		e.Expect(erased).To(gomega.BeEquivalentTo(expired/2), "only what their users are told of them is left")
@@ -74,7 +74,7 @@ var upkeepStories = []story{
 		e.insert(func(tx people.Tx) error {
 			s := session(1)
 			s.ExpiresAt = after(10_000 * time.Hour)
-			return tx.UpdateSession(s)
+			return tx.Sessions().UpdateSession(s)
 		}, insertMessage(message(2)))
 		claimed := e.claim(after(time.Second), 1)
 		e.settle(true, claimed[0], people.Outcome{State: people.MessageSent})
@@ -107,22 +107,24 @@ var upkeepStories = []story{
 		e.begin()
 		for n, completed := range []time.Time{after(time.Hour), after(3 * time.Hour), {}} {
 			e.insert(func(tx people.Tx) error {
-				i, err := tx.LockImport(string(rune('a'+n)), born)
+				i, err := tx.Imports().LockImport(string(rune('a'+n)), born)
 				i.Done, i.CompletedAt = 1, completed
-				return errors.Join(err, tx.PutImport(i))
+				return errors.Join(err, tx.Imports().PutImport(i))
 			})
 		}
 		e.insert(func(tx people.Tx) error {
-			return tx.RecordImported([]people.ImportedRow{{Kind: people.ImportedUser, ExternalID: "1", ID: 7}})
+			return tx.Imports().RecordImported([]people.ImportedRow{{Kind: people.ImportedUser, ExternalID: "1", ID: 7}})
 		})
-		unfinished := func() int64 { return all(e, func(tx people.Tx) (int64, error) { return tx.UnfinishedImports() }) }
+		unfinished := func() int64 {
+			return all(e, func(tx people.Tx) (int64, error) { return tx.Imports().UnfinishedImports() })
+		}
 		e.Expect(unfinished()).To(gomega.BeEquivalentTo(1))
 		e.Expect(e.purged(after(4*time.Hour), 2*time.Hour, 10)).To(gomega.BeEquivalentTo(1))
-		_, first := one(e, func(tx people.Tx) (people.Import, bool, error) { return tx.Import("a") })
-		_, second := one(e, func(tx people.Tx) (people.Import, bool, error) { return tx.Import("b") })
+		_, first := one(e, func(tx people.Tx) (people.Import, bool, error) { return tx.Imports().Import("a") })
+		_, second := one(e, func(tx people.Tx) (people.Import, bool, error) { return tx.Imports().Import("b") })
 		e.Expect([]bool{first, second}).To(gomega.Equal([]bool{false, true}))
 		e.Expect(e.purged(born.Add(people.UnfinishedImportFor+time.Second), 365*24*time.Hour, 10)).To(gomega.BeEquivalentTo(1))
 		e.Expect(unfinished()).To(gomega.BeZero())
-		e.Expect(all(e, func(tx people.Tx) (map[string]int64, error) { return tx.ImportedAs("user", []string{"1"}) })).To(gomega.HaveLen(1))
+		e.Expect(all(e, func(tx people.Tx) (map[string]int64, error) { return tx.Imports().ImportedAs("user", []string{"1"}) })).To(gomega.HaveLen(1))
 	}},
 }

@@ -10,11 +10,11 @@ import (
 )
 
 func insertUser(n int64) func(tx people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertUser(user(n)) }
+	return func(tx people.Tx) error { return tx.Users().InsertUser(user(n)) }
 }
 
 func insertPhone(p people.Phone) func(tx people.Tx) error {
-	return func(tx people.Tx) error { return tx.InsertPhone(p) }
+	return func(tx people.Tx) error { return tx.Phones().InsertPhone(p) }
 }
 
 var userStories = []story{
@@ -22,24 +22,24 @@ var userStories = []story{
 		e.begin()
 		want, _ := user(1)
 		e.insert(insertUser(1))
-		byID := func(tx people.Tx) (people.User, bool, error) { return tx.User(1) }
+		byID := func(tx people.Tx) (people.User, bool, error) { return tx.Users().User(1) }
 		got, found := one(e, byID)
 		e.Expect(found).To(gomega.BeTrue())
 		e.Expect(got).To(gomega.Equal(want))
-		got, _ = one(e, func(tx people.Tx) (people.User, bool, error) { return tx.UserByEmail("person1@example.com") })
+		got, _ = one(e, func(tx people.Tx) (people.User, bool, error) { return tx.Users().UserByEmail("person1@example.com") })
 		e.Expect(got).To(gomega.Equal(want), "the address is kept as typed")
-		_, found = one(e, func(tx people.Tx) (people.User, bool, error) { return tx.UserByEmail("Person1@Example.com") })
+		_, found = one(e, func(tx people.Tx) (people.User, bool, error) { return tx.Users().UserByEmail("Person1@Example.com") })
 		e.Expect(found).To(gomega.BeFalse(), "addresses compare folded")
 
 		want.FirstName, want.LastName, want.Disabled, want.UpdatedAt, want.Organization = "New", "", true, after(time.Hour), 7
-		e.insert(func(tx people.Tx) error { return tx.UpdateUser(want) }, func(tx people.Tx) error { return tx.SetLastOrganization(1, 7) })
+		e.insert(func(tx people.Tx) error { return tx.Users().UpdateUser(want) }, func(tx people.Tx) error { return tx.Users().SetLastOrganization(1, 7) })
 		got, _ = one(e, byID)
 		e.Expect(got).To(gomega.Equal(want))
 		var locked people.User
-		e.insert(func(tx people.Tx) (err error) { locked, _, err = tx.LockUser(1); return err })
+		e.insert(func(tx people.Tx) (err error) { locked, _, err = tx.Users().LockUser(1); return err })
 		e.Expect(locked).To(gomega.Equal(want))
 
-		e.insert(func(tx people.Tx) error { return tx.DeleteUser(1) })
+		e.insert(func(tx people.Tx) error { return tx.Users().DeleteUser(1) })
 		_, found = one(e, byID)
 		e.Expect(found).To(gomega.BeFalse())
 		e.insert(insertUser(1))
@@ -50,14 +50,14 @@ var userStories = []story{
 		e.refuses(people.ErrDuplicate, func(tx people.Tx) error {
 			u, address := user(2)
 			address.Address = "PERSON1@example.COM"
-			return tx.InsertUser(u, address)
+			return tx.Users().InsertUser(u, address)
 		})
 		e.refuses(people.ErrDuplicate, func(tx people.Tx) error {
 			_, address := user(2)
 			u, _ := user(1)
-			return tx.InsertUser(u, address)
+			return tx.Users().InsertUser(u, address)
 		})
-		_, found := one(e, func(tx people.Tx) (people.User, bool, error) { return tx.User(2) })
+		_, found := one(e, func(tx people.Tx) (people.User, bool, error) { return tx.Users().User(2) })
 		e.Expect(found).To(gomega.BeFalse(), "a user without an address was left behind")
 		e.change("apps/other", insertUser(1))
 	}},
@@ -67,7 +67,7 @@ var userStories = []story{
 			e.insert(insertUser(n + 1))
 		}
 		e.insert(func(tx people.Tx) error {
-			return tx.UpdateUser(people.User{ID: 2, FirstName: "Élodie 100%", LastName: `O_Neil\`, UpdatedAt: born})
+			return tx.Users().UpdateUser(people.User{ID: 2, FirstName: "Élodie 100%", LastName: `O_Neil\`, UpdatedAt: born})
 		})
 		for _, tc := range []struct {
 			search        string
@@ -80,7 +80,7 @@ var userStories = []story{
 			{"o_n", 10, 0, []int64{2}, 1}, {`l\`, 10, 0, []int64{2}, 1}, {"%", 10, 0, []int64{2}, 1}, {"_", 10, 0, []int64{2}, 1}, {"nobody", 10, 0, nil, 0},
 		} {
 			e.ok(e.store.View(e.ctx, home, func(tx people.Tx) error {
-				users, total, err := tx.ListUsers(tc.search, tc.limit, tc.offset)
+				users, total, err := tx.Users().ListUsers(tc.search, tc.limit, tc.offset)
 				var ids []int64
 				for _, u := range users {
 					ids = append(ids, u.ID)
@@ -93,32 +93,32 @@ var userStories = []story{
 	}},
 	{name: "a credential is replaced", run: func(e *env) {
 		e.begin()
-		read := func(tx people.Tx) (string, bool, error) { return tx.Credential(1, people.CredentialPassword) }
+		read := func(tx people.Tx) (string, bool, error) { return tx.Users().Credential(1, people.CredentialPassword) }
 		_, found := one(e, read)
 		e.Expect(found).To(gomega.BeFalse())
 		for _, secret := range []string{"first", "second"} {
-			e.insert(func(tx people.Tx) error { return tx.PutCredential(1, people.CredentialPassword, secret, born) })
+			e.insert(func(tx people.Tx) error { return tx.Users().PutCredential(1, people.CredentialPassword, secret, born) })
 			got, _ := one(e, read)
 			e.Expect(got).To(gomega.Equal(secret))
 		}
-		_, found = one(e, func(tx people.Tx) (string, bool, error) { return tx.Credential(1, "other") })
+		_, found = one(e, func(tx people.Tx) (string, bool, error) { return tx.Users().Credential(1, "other") })
 		e.Expect(found).To(gomega.BeFalse())
 	}},
 	{name: "a deleted user leaves nothing of its own, and what others and analytics need", run: func(e *env) {
 		e.begin()
 		e.change(home, func(tx people.Tx) error { return furnish(tx, "gone") })
-		e.insert(insertUser(2), func(tx people.Tx) error { return tx.InsertSignIn(signIn(2, 1, 2)) },
-			func(tx people.Tx) error { m := message(3); m.Challenge = 1; return tx.InsertMessage(m) })
-		e.insert(func(tx people.Tx) error { return tx.DeleteUser(1) })
+		e.insert(insertUser(2), func(tx people.Tx) error { return tx.Sessions().InsertSignIn(signIn(2, 1, 2)) },
+			func(tx people.Tx) error { m := message(3); m.Challenge = 1; return tx.Challenges().InsertMessage(m) })
+		e.insert(func(tx people.Tx) error { return tx.Users().DeleteUser(1) })
 		for name, read := range map[string]func(tx people.Tx) (any, error){
 			"user": reads["User"], "phone": reads["Phone"],
-			"credential": func(tx people.Tx) (any, error) { return optional(tx.Credential(1, people.CredentialPassword)) },
-			"challenge":  reads["LiveChallenge"], "member": func(tx people.Tx) (any, error) { return optional(tx.Member(1, 1)) },
-			"workspace member": func(tx people.Tx) (any, error) { return optional(tx.WorkspaceMember(1, 1)) },
+			"credential": func(tx people.Tx) (any, error) { return optional(tx.Users().Credential(1, people.CredentialPassword)) },
+			"challenge":  reads["LiveChallenge"], "member": func(tx people.Tx) (any, error) { return optional(tx.Organizations().Member(1, 1)) },
+			"workspace member": func(tx people.Tx) (any, error) { return optional(tx.Organizations().WorkspaceMember(1, 1)) },
 		} {
 			e.Expect(all(e, read)).To(gomega.BeNil(), name)
 		}
-		kept, found := one(e, func(tx people.Tx) (people.Session, bool, error) { return tx.SessionByToken(hashOf(1)) })
+		kept, found := one(e, func(tx people.Tx) (people.Session, bool, error) { return tx.Sessions().SessionByToken(hashOf(1)) })
 		e.Expect(found).To(gomega.BeTrue(), "another account is in the session")
 		e.Expect(kept.SignIns).To(gomega.HaveLen(1))
 		e.Expect(kept.ActiveSignIn).To(gomega.BeEquivalentTo(2))
@@ -140,15 +140,15 @@ var userStories = []story{
 		first, second := phone(1, 1), phone(2, 1)
 		first.Primary, first.VerifiedAt = true, after(time.Minute)
 		e.insert(insertPhone(second), insertPhone(first), insertPhone(phone(3, 2)))
-		phonesOf := func(tx people.Tx) ([]people.Phone, error) { return tx.PhonesOf(1) }
+		phonesOf := func(tx people.Tx) ([]people.Phone, error) { return tx.Phones().PhonesOf(1) }
 		e.Expect(all(e, phonesOf)).To(gomega.Equal([]people.Phone{first, second}))
-		e.insert(insertUser(1), func(tx people.Tx) error { return tx.MakePrimary(1, 2) })
+		e.insert(insertUser(1), func(tx people.Tx) error { return tx.Phones().MakePrimary(1, 2) })
 		first.Primary, second.Primary = false, true
 		e.Expect(all(e, phonesOf)).To(gomega.Equal([]people.Phone{first, second}))
-		owner, _ := one(e, func(tx people.Tx) (people.User, bool, error) { return tx.User(1) })
+		owner, _ := one(e, func(tx people.Tx) (people.User, bool, error) { return tx.Users().User(1) })
 		e.Expect(owner.Phone).To(gomega.Equal(second.Number))
-		e.insert(func(tx people.Tx) error { return tx.DeletePhone(1) })
-		_, found := one(e, func(tx people.Tx) (people.Phone, bool, error) { return tx.Phone(1) })
+		e.insert(func(tx people.Tx) error { return tx.Phones().DeletePhone(1) })
+		_, found := one(e, func(tx people.Tx) (people.Phone, bool, error) { return tx.Phones().Phone(1) })
 		e.Expect(found).To(gomega.BeFalse())
 		e.Expect(all(e, phonesOf)).To(gomega.Equal([]people.Phone{second}))
 	}},
@@ -159,12 +159,12 @@ var userStories = []story{
 		e.insert(insertPhone(mine), insertPhone(theirs))
 		e.refuses(people.ErrDuplicate, insertPhone(again))
 		e.refuses(people.ErrDuplicate, insertPhone(mine))
-		ownerOf := func(tx people.Tx) (int64, bool, error) { return tx.PhoneOwner(mine.Number) }
+		ownerOf := func(tx people.Tx) (int64, bool, error) { return tx.Phones().PhoneOwner(mine.Number) }
 		_, found := one(e, ownerOf)
 		e.Expect(found).To(gomega.BeFalse())
 		var won, lost atomic.Int64
 		together(2, func(i int) {
-			switch err := e.store.Change(e.ctx, home, func(tx people.Tx) error { return tx.VerifyPhone(int64(i+1), after(time.Minute)) }); err {
+			switch err := e.store.Change(e.ctx, home, func(tx people.Tx) error { return tx.Phones().VerifyPhone(int64(i+1), after(time.Minute)) }); err {
 			case nil:
 				won.Store(int64(i + 1))
 			case people.ErrDuplicate:
@@ -177,9 +177,9 @@ var userStories = []story{
 		owner, found := one(e, ownerOf)
 		e.Expect(found).To(gomega.BeTrue())
 		e.Expect(owner).To(gomega.Equal(won.Load()))
-		verified, _ := one(e, func(tx people.Tx) (people.Phone, bool, error) { return tx.Phone(won.Load()) })
+		verified, _ := one(e, func(tx people.Tx) (people.Phone, bool, error) { return tx.Phones().Phone(won.Load()) })
 		e.Expect(verified.VerifiedAt).To(gomega.Equal(after(time.Minute)))
-		e.insert(func(tx people.Tx) error { return tx.DeletePhone(won.Load()) })
-		e.insert(func(tx people.Tx) error { return tx.VerifyPhone(3-won.Load(), after(time.Minute)) })
+		e.insert(func(tx people.Tx) error { return tx.Phones().DeletePhone(won.Load()) })
+		e.insert(func(tx people.Tx) error { return tx.Phones().VerifyPhone(3-won.Load(), after(time.Minute)) })
 	}},
 }

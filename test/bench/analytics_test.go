@@ -174,7 +174,7 @@ func (y *year) fill(t *testing.T) {
 		for id := from; id < from+recordedAtOnce && id <= y.users; id++ {
 			some = append(some, people.User{ID: int64(id), FirstName: "First", LastName: "Last", CreatedAt: yearBegins})
 		}
-		check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.InsertUsers(some) }))
+		check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.Bulk().InsertUsers(some) }))
 	}
 	random := rand.New(rand.NewPCG(1, 1))
 	batch := make([]people.Event, 0, recordedAtOnce)
@@ -183,7 +183,7 @@ func (y *year) fill(t *testing.T) {
 		at := yearBegins.Add(time.Duration(float64(n)/float64(y.events)*float64(y.days)*24*3600*1e6) * time.Microsecond)
 		batch = append(batch, people.Event{ID: y.next.Add(1), Kind: people.EventSignIn, At: at, User: 1 + random.Int64N(int64(y.users)), Method: people.MethodImport})
 		if len(batch) == recordedAtOnce || n == y.events-1 {
-			check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.RecordEvents(batch) }))
+			check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.Records().RecordEvents(batch) }))
 			batch = batch[:0]
 		}
 	}
@@ -231,7 +231,7 @@ func signInCosts(t *testing.T, first, second *year) (one, two time.Duration) {
 func (y *year) signIn(ctx context.Context) error {
 	id := y.next.Add(1)
 	return y.store.Change(ctx, benchDeployment, func(tx people.Tx) error {
-		return tx.RecordEvent(people.Event{
+		return tx.Records().RecordEvent(people.Event{
 			ID: id, Kind: people.EventSignIn, At: yearBegins.AddDate(1, 0, 0).Add(time.Duration(id) * time.Microsecond), User: 1 + id%int64(y.users), Method: people.MethodPassword,
 		})
 	})
@@ -338,7 +338,7 @@ func (y *year) busy(t *testing.T) {
 			at := yearBegins.AddDate(0, 3, 0).Add(time.Duration(random.Int64N(4 * 24 * int64(time.Hour))))
 			batch = append(batch, people.Event{ID: y.next.Add(1), Kind: people.EventSignIn, At: at, User: 1 + random.Int64N(int64(y.users)), Method: people.MethodImport})
 		}
-		check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.RecordEvents(batch) }))
+		check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.Records().RecordEvents(batch) }))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var beside sync.WaitGroup

@@ -141,9 +141,9 @@ func (w *oauthWorld) letIn(t *testing.T, p *person) {
 	w.keep(t, p, w.post(t, "/token", redemption(to.Query().Get("code"))))
 	check(t, w.store.View(t.Context(), benchDeployment, func(tx people.Tx) error {
 		hash, _ := session.Hash(w.refresh[p])
-		token, _, err := tx.RefreshToken(hash)
+		token, _, err := tx.OAuth().RefreshToken(hash)
 		if err == nil {
-			w.families[p], _, err = tx.TokenFamily(token.Family)
+			w.families[p], _, err = tx.OAuth().TokenFamily(token.Family)
 		}
 		return err
 	}))
@@ -201,11 +201,11 @@ func (w *oauthWorld) prepareCodes(t *testing.T) {
 				}
 				family := w.families[p]
 				family.ID = 1<<40 + fresh.Add(1)
-				if err := tx.InsertTokenFamily(family, 1<<20); err != nil {
+				if err := tx.OAuth().InsertTokenFamily(family, 1<<20); err != nil {
 					return err
 				}
 				code := people.AuthorizationCode{Hash: hash, Family: family.ID, RedirectURI: oauthCallback, Challenge: oauthChallenge, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
-				if err := tx.InsertAuthorizationCode(code); err != nil {
+				if err := tx.OAuth().InsertAuthorizationCode(code); err != nil {
 					return err
 				}
 				codes = append(codes, plain)

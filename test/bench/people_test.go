@@ -184,10 +184,10 @@ func (w *peopleWorld) person(t *testing.T, st *sqlstore.Store, i int, hash strin
 	t.Helper()
 	email, id := fmt.Sprintf("user%d@example.com", i), int64(1000+i)
 	check(t, st.Change(t.Context(), benchDeployment, func(tx people.Tx) error {
-		if err := tx.InsertUser(people.User{ID: id, CreatedAt: time.Now()}, people.Email{ID: id, Address: email, Primary: true, CreatedAt: time.Now()}); err != nil {
+		if err := tx.Users().InsertUser(people.User{ID: id, CreatedAt: time.Now()}, people.Email{ID: id, Address: email, Primary: true, CreatedAt: time.Now()}); err != nil {
 			return err
 		}
-		return tx.PutCredential(id, people.CredentialPassword, hash, time.Now())
+		return tx.Users().PutCredential(id, people.CredentialPassword, hash, time.Now())
 	}))
 	p := &person{}
 	w.do(t, p, "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%q,"password":%q}`, email, benchPassword))

@@ -83,10 +83,10 @@ func (w *oauthWorld) organize(subject string) {
 		for n, name := range []string{"First", "Second", "Third"} {
 			id := int64(1001 + n)
 			o := people.Organization{ID: id, Name: name, Slug: strings.ToLower(name), CreatedAt: w.Clock.Now().Add(time.Duration(n) * time.Millisecond)}
-			if err := tx.InsertOrganization(o); err != nil {
+			if err := tx.Organizations().InsertOrganization(o); err != nil {
 				return err
 			}
-			if err := tx.InsertMember(people.Member{ID: id, User: user, Organization: o, Owner: name != "Third", CreatedAt: o.CreatedAt}); err != nil {
+			if err := tx.Organizations().InsertMember(people.Member{ID: id, User: user, Organization: o, Owner: name != "Third", CreatedAt: o.CreatedAt}); err != nil {
 				return err
 			}
 		}

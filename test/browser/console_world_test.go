@@ -138,27 +138,27 @@ func (w *consoleWorld) populate(tx people.Tx) error {
 		if n == 1 {
 			first, last = "Ada", hostile
 		}
-		err := tx.InsertUser(people.User{ID: n, FirstName: first, LastName: last, CreatedAt: at, UpdatedAt: at},
+		err := tx.Users().InsertUser(people.User{ID: n, FirstName: first, LastName: last, CreatedAt: at, UpdatedAt: at},
 			people.Email{ID: n, User: n, Address: fmt.Sprintf("person%d@example.com", n), Primary: true, CreatedAt: at, VerifiedAt: at})
 		if err != nil {
 			return err
 		}
 		for i, kind := range []string{people.EventSignUp, people.EventSignIn, people.EventSignIn} {
 			event := people.Event{ID: n*10 + int64(i), Kind: kind, At: at.Add(time.Duration(i*int(n)) * time.Minute), User: n, Method: people.MethodPassword, Address: "192.0.2.7", UserAgent: hostile}
-			if err := tx.RecordEvent(event); err != nil {
+			if err := tx.Records().RecordEvent(event); err != nil {
 				return err
 			}
 		}
-		if err := tx.RecordAudit(people.Audit{ID: n, At: at, Actor: "system", Action: "user.created", Object: fmt.Sprintf("user:%d", n), Address: "192.0.2.7"}); err != nil {
+		if err := tx.Records().RecordAudit(people.Audit{ID: n, At: at, Actor: "system", Action: "user.created", Object: fmt.Sprintf("user:%d", n), Address: "192.0.2.7"}); err != nil {
 			return err
 		}
 	}
 	for n := int64(1); n <= 3; n++ {
 		o := people.Organization{ID: n, Name: fmt.Sprintf("Organization %d %s", n, hostile), Slug: fmt.Sprintf("organization-%d", n), CreatedAt: now.Add(-time.Duration(n) * time.Hour)}
-		if err := tx.InsertOrganization(o); err != nil {
+		if err := tx.Organizations().InsertOrganization(o); err != nil {
 			return err
 		}
-		if err := tx.InsertMember(people.Member{ID: n, User: 1, Organization: o, Owner: true, CreatedAt: now}); err != nil {
+		if err := tx.Organizations().InsertMember(people.Member{ID: n, User: 1, Organization: o, Owner: true, CreatedAt: now}); err != nil {
 			return err
 		}
 	}
@@ -169,12 +169,12 @@ func (w *consoleWorld) populate(tx people.Tx) error {
 func (w *consoleWorld) grant(tx people.Tx) error {
 	at, app := w.Clock.Now(), w.portal
 	content := `{"name":"Agent","authentication":"None","grant_types":["AuthorizationCode"],"redirect_uris":["https://agent.example/callback"],"active":true}`
-	if err := tx.InsertOAuthClient(people.OAuthClient{App: app, Client: "77", Content: content, CreatedAt: at, UpdatedAt: at}); err != nil {
+	if err := tx.OAuthClients().InsertOAuthClient(people.OAuthClient{App: app, Client: "77", Content: content, CreatedAt: at, UpdatedAt: at}); err != nil {
 		return err
 	}
 	for id, g := range map[int64]people.Grant{1: {Client: "77", User: 2, Organization: 1}, 2: {Client: "78", User: 3}} {
 		g.ID, g.App, g.Scopes, g.CreatedAt, g.UpdatedAt = id, app, []string{"orders:write"}, at, at
-		if _, err := tx.PutGrant(g, 500); err != nil {
+		if _, err := tx.OAuth().PutGrant(g, 500); err != nil {
 			return err
 		}
 	}

@@ -17,11 +17,11 @@ import (
 func (w *world) lived(ctx context.Context, deployment, name string, at time.Time) {
 	GinkgoHelper()
 	Expect(w.store.Change(ctx, deployment, func(tx people.Tx) error {
-		err := tx.InsertUser(people.User{ID: 1, FirstName: name, LastName: "Person", CreatedAt: at},
+		err := tx.Users().InsertUser(people.User{ID: 1, FirstName: name, LastName: "Person", CreatedAt: at},
 			people.Email{ID: 2, User: 1, Address: name + "@Example.com", Primary: true, CreatedAt: at})
 		for i, kind := range []string{people.EventSignUp, people.EventSignIn, people.EventOrganization, people.EventWorkspace} {
 			if err == nil {
-				err = tx.RecordEvent(happened(int64(i+1), kind, 1, at))
+				err = tx.Records().RecordEvent(happened(int64(i+1), kind, 1, at))
 			}
 		}
 		return err
@@ -54,18 +54,18 @@ var _ = Describe("The analytics operation", Ordered, func() {
 		Expect(w.store.Change(ctx, w.namespace+"/acme", func(tx people.Tx) error {
 			for n := int64(2); n <= 13; n++ {
 				at := midnight.Add(time.Duration(n) * time.Microsecond)
-				err := tx.InsertUser(people.User{ID: n, FirstName: fmt.Sprint("First", n), CreatedAt: at}, people.Email{ID: n + 1000, User: n, Address: fmt.Sprint(n, "@example.com"), Primary: true, CreatedAt: at})
+				err := tx.Users().InsertUser(people.User{ID: n, FirstName: fmt.Sprint("First", n), CreatedAt: at}, people.Email{ID: n + 1000, User: n, Address: fmt.Sprint(n, "@example.com"), Primary: true, CreatedAt: at})
 				if err == nil {
-					err = tx.RecordEvent(happened(100+n, people.EventSignUp, n, at))
+					err = tx.Records().RecordEvent(happened(100+n, people.EventSignUp, n, at))
 				}
 				if err == nil {
-					err = tx.RecordEvent(happened(200+n, people.EventSignIn, 1+n%3, at.Add(36*time.Hour)))
+					err = tx.Records().RecordEvent(happened(200+n, people.EventSignIn, 1+n%3, at.Add(36*time.Hour)))
 				}
 				if err != nil {
 					return err
 				}
 			}
-			return tx.DeleteUser(13)
+			return tx.Users().DeleteUser(13)
 		})).To(Succeed())
 
 		got := summary("2026-05-10T00:00:00Z", "2026-05-12T00:00:00Z")

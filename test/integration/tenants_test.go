@@ -141,7 +141,7 @@ var _ = Describe("Between tenants", func() {
 		old, err := ids.New(time.Now().AddDate(-1, 0, 0), strings.NewReader("abc"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.store.Engine().Change(ctx, w.namespace+"/acme", func(tx people.Tx) error {
-			return tx.InsertUser(people.User{ID: old, CreatedAt: time.Now(), UpdatedAt: time.Now()}, people.Email{ID: old, User: old, Address: "old@acme.example", CreatedAt: time.Now()})
+			return tx.Users().InsertUser(people.User{ID: old, CreatedAt: time.Now(), UpdatedAt: time.Now()}, people.Email{ID: old, User: old, Address: "old@acme.example", CreatedAt: time.Now()})
 		})).To(Succeed())
 		Expect(cluster.Client.Delete(ctx, deployment)).To(Succeed())
 		expectGone(ctx, deployment)

@@ -292,10 +292,10 @@ func TestSES08AndL2SignInsAtOnceKeepToTheBound(t *testing.T) {
 		w.tx(func(tx people.Tx) error {
 			for n := range int64(session.MaxPerUser) {
 				s := people.Session{ID: 1000 + n, CreatedAt: w.Clock.Now(), UsedAt: w.Clock.Now(), ExpiresAt: w.Clock.Now().Add(time.Hour), ActiveSignIn: 1000 + n}
-				if err := tx.InsertSession(s); err != nil {
+				if err := tx.Sessions().InsertSession(s); err != nil {
 					return err
 				}
-				if err := tx.InsertSignIn(people.SignIn{ID: 1000 + n, Session: 1000 + n, User: parseID(user), CreatedAt: w.Clock.Now()}); err != nil {
+				if err := tx.Sessions().InsertSignIn(people.SignIn{ID: 1000 + n, Session: 1000 + n, User: parseID(user), CreatedAt: w.Clock.Now()}); err != nil {
 					return err
 				}
 			}
@@ -331,7 +331,7 @@ func TestSES08AndL2SignInsAtOnceKeepToTheBound(t *testing.T) {
 			}
 		}
 		w.tx(func(tx people.Tx) error {
-			left, err := tx.SignInsOf(parseID(user))
+			left, err := tx.Sessions().SignInsOf(parseID(user))
 			if len(left) != session.MaxPerUser {
 				t.Errorf("%d sessions, want %d", len(left), session.MaxPerUser)
 			}

@@ -76,7 +76,7 @@ func TestOneNumberIsTextedSeldomOverAllUsers(t *testing.T) {
 		if sent != 10 {
 			t.Errorf("%d texts went to one number in a day, want 10", sent)
 		}
-		w.tx(func(tx people.Tx) error { return tx.VerifyPhone(parseID(held), w.Clock.Now()) })
+		w.tx(func(tx people.Tx) error { return tx.Phones().VerifyPhone(parseID(held), w.Clock.Now()) })
 		if a := text(holder, held); a.code() == "RATE_LIMITED" {
 			t.Errorf("who proved to hold the number: %s", a.Raw)
 		}
@@ -89,7 +89,7 @@ func TestMailsAndCodesOfABlockOfAddressesAreBounded(t *testing.T) {
 		fill := func(scope string, count int) {
 			w.tx(func(tx people.Tx) error {
 				for range count {
-					if _, err := tx.Count(scope, "100.67.0.0/16", w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
+					if _, err := tx.Limits().Count(scope, "100.67.0.0/16", w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
 						return err
 					}
 				}

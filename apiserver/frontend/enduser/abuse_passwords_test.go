@@ -77,7 +77,7 @@ func TestM2ANeighbourhoodSpraysNoPasswords(t *testing.T) {
 		// All but the last two of the hour's share, as 198 tries would leave it.
 		w.tx(func(tx people.Tx) error {
 			for range 198 {
-				if _, err := tx.Count("password-neighbourhood", "203.0.113.0/24", w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
+				if _, err := tx.Limits().Count("password-neighbourhood", "203.0.113.0/24", w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
 					return err
 				}
 			}
@@ -145,12 +145,12 @@ func TestM2ARightPasswordOfAnUnknownClientBringsNoWait(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		w.tx(func(tx people.Tx) error {
-			f, err := tx.LockFailure("password-strangers", "ada@example.com", w.Clock.Now())
+			f, err := tx.Limits().LockFailure("password-strangers", "ada@example.com", w.Clock.Now())
 			if err != nil {
 				return err
 			}
 			f.Count = 100
-			return tx.PutFailure(f)
+			return tx.Limits().PutFailure(f)
 		})
 		if a := w.stranger(1).password("ada@example.com", goodPassword); a.Status != 200 {
 			t.Fatalf("the owner at a new client: %s", a.Raw)

@@ -34,9 +34,9 @@ func TestM8AUserOwnsAtMostTwentyOrganizations(t *testing.T) {
 		b.refused(400, "ORGANIZATION_LIMIT_REACHED", "POST", "/organizations", `{"name":"One more"}`)
 		// Two at once do not both become the twentieth.
 		w.tx(func(tx people.Tx) error {
-			members, err := tx.MembershipsOf(parseID(user))
+			members, err := tx.Organizations().MembershipsOf(parseID(user))
 			if err == nil {
-				_, err = tx.DeleteMember(members[19].Organization.ID, parseID(user))
+				_, err = tx.Organizations().DeleteMember(members[19].Organization.ID, parseID(user))
 			}
 			return err
 		})
@@ -159,7 +159,7 @@ func TestL1AnInvitationEndsWithItsInviter(t *testing.T) {
 		token := w.InvitationFor("bob@example.com", 1)
 		disable := func(disabled bool) {
 			w.tx(func(tx people.Tx) error {
-				return tx.UpdateUser(people.User{ID: parseID(user), Disabled: disabled, UpdatedAt: w.Clock.Now()})
+				return tx.Users().UpdateUser(people.User{ID: parseID(user), Disabled: disabled, UpdatedAt: w.Clock.Now()})
 			})
 		}
 		accept := fmt.Sprintf(`{"token":%q}`, token)
@@ -206,12 +206,12 @@ func TestORG01ARemovalAtTheSameTimeLeavesNobodyInside(t *testing.T) {
 		b, user := w.signedUp("bob@example.com")
 		for round := range int64(10) {
 			w.tx(func(tx people.Tx) error {
-				return tx.InsertMember(people.Member{ID: 7000 + round, User: parseID(user), Organization: people.Organization{ID: parseID(organization)}, CreatedAt: w.Clock.Now()})
+				return tx.Organizations().InsertMember(people.Member{ID: 7000 + round, User: parseID(user), Organization: people.Organization{ID: parseID(organization)}, CreatedAt: w.Clock.Now()})
 			})
 			removed := make(chan error, 1)
 			go func() {
 				removed <- w.Store.Change(t.Context(), deploymentName, func(tx people.Tx) error {
-					_, err := tx.DeleteMember(parseID(organization), parseID(user))
+					_, err := tx.Organizations().DeleteMember(parseID(organization), parseID(user))
 					return err
 				})
 			}()

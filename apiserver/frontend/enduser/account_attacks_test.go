@@ -287,7 +287,7 @@ func TestTextsOfDeletedAccountsCount(t *testing.T) {
 		b.ok("POST", "/me/phone-numbers/"+id+"/prepare-verification", `{}`)
 		b.ok("DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT"}`)
 		w.tx(func(tx people.Tx) error {
-			sends, err := tx.Sends(people.SendFilter{Channel: people.ChannelSMS, Client: b.address}, w.Clock.Now().Add(-time.Hour))
+			sends, err := tx.Limits().Sends(people.SendFilter{Channel: people.ChannelSMS, Client: b.address}, w.Clock.Now().Add(-time.Hour))
 			if err == nil && len(sends) != 1 {
 				t.Errorf("%d texts are counted for the client", len(sends))
 			}

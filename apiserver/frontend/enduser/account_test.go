@@ -17,12 +17,12 @@ func (w *world) disable(user string) {
 	id, err := strconv.ParseInt(user, 10, 64)
 	w.Must(err)
 	w.tx(func(tx people.Tx) error {
-		u, _, err := tx.LockUser(id)
+		u, _, err := tx.Users().LockUser(id)
 		u.Disabled = true
 		if err != nil {
 			return err
 		}
-		return tx.UpdateUser(u)
+		return tx.Users().UpdateUser(u)
 	})
 }
 

@@ -30,7 +30,7 @@ const (
 func listAPIKeys(c *call) (reply, error) {
 	out := []enduserapi.OwnApiKey{}
 	err := c.view(func(u *account.Unit) error {
-		keys, err := u.ListAPIKeys(people.APIKeyFilter{Owner: c.signedIn().User}, maxListedKeys)
+		keys, err := u.APIKeys().ListAPIKeys(people.APIKeyFilter{Owner: c.signedIn().User}, maxListedKeys)
 		for _, k := range keys {
 			if k.RevokedAt.IsZero() {
 				out = append(out, viewAPIKey(k))
@@ -106,7 +106,7 @@ func readKey(c *call, o *body.Object) (k keyWanted) {
 
 // mayAddKey holds a user to the limits on own keys.
 func (u *unit) mayAddKey(user int64, app *snapshot.App) error {
-	keys, err := u.ListAPIKeys(people.APIKeyFilter{App: app.Slug, Owner: user}, maxListedKeys)
+	keys, err := u.APIKeys().ListAPIKeys(people.APIKeyFilter{App: app.Slug, Owner: user}, maxListedKeys)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (u *unit) mayAddKey(user int64, app *snapshot.App) error {
 	if len(keys) >= app.SelfService.MaxKeysPerUser {
 		return account.ErrTooManyKeys
 	}
-	made, err := u.Count(keysScope, format(user), u.Now, u.Now.Add(24*time.Hour))
+	made, err := u.Limits().Count(keysScope, format(user), u.Now, u.Now.Add(24*time.Hour))
 	if err == nil && made.Count > keysADay {
 		err = &account.WaitError{Reason: errKeysOften, Wait: made.Ends.Sub(u.Now)}
 	}
@@ -124,9 +124,9 @@ func (u *unit) mayAddKey(user int64, app *snapshot.App) error {
 // removeAPIKey deletes a key of the user. Unknown and somebody else's are the same answer.
 func removeAPIKey(c *call) (reply, error) {
 	return transact(c, func(u *unit) (reply, error) {
-		k, found, err := people.FindAPIKey(u, c.r.PathValue("id"))
+		k, found, err := people.FindAPIKey(u.APIKeys(), c.r.PathValue("id"))
 		if err == nil && found {
-			k, found, err = u.LockAPIKey(k.ID)
+			k, found, err = u.APIKeys().LockAPIKey(k.ID)
 		}
 		if err == nil && (!found || k.Owner != u.signedIn().User || !k.RevokedAt.IsZero()) {
 			err = account.ErrKeyUnknown
@@ -134,7 +134,7 @@ func removeAPIKey(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		if _, err := u.DeleteAPIKey(k.ID); err != nil {
+		if _, err := u.APIKeys().DeleteAPIKey(k.ID); err != nil {
 			return reply{}, err
 		}
 		return reply{data: viewAPIKey(k)}, u.Audit("api_key.deleted", "api_key:"+format(k.ID))

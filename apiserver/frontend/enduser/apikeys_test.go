@@ -72,7 +72,7 @@ func TestAUserMakesListsAndDeletesKeys(t *testing.T) {
 			t.Fatalf("keys: %v", keys)
 		}
 		w.tx(func(tx people.Tx) error {
-			k, _, err := tx.APIKey(parseID(id))
+			k, _, err := tx.APIKeys().APIKey(parseID(id))
 			if k.Owner != parseID(user) || strings.Join(k.Permissions, " ") != "orders:read" || k.App != "shop" {
 				t.Errorf("made: %+v", k)
 			}
@@ -87,10 +87,10 @@ func TestAUserMakesListsAndDeletesKeys(t *testing.T) {
 			t.Errorf("after a deletion: %v", keys)
 		}
 		w.tx(func(tx people.Tx) error { // one that the application revoked is no longer theirs to see
-			k, _, err := tx.APIKey(parseID(second))
+			k, _, err := tx.APIKeys().APIKey(parseID(second))
 			k.RevokedAt = w.Clock.Now()
 			if err == nil {
-				err = tx.UpdateAPIKey(k)
+				err = tx.APIKeys().UpdateAPIKey(k)
 			}
 			return err
 		})
@@ -151,11 +151,11 @@ func TestAPersonReachesOnlyTheirOwnKeys(t *testing.T) {
 		other.host = "other.localhost"
 		other.refused(401, "NOT_AUTHENTICATED", "GET", "/me/api-keys", "")
 		foreign := people.APIKey{ID: 99, PublicID: "foreign", App: "shop", Name: "x", Owner: 1, CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()}
-		w.Must(w.Store.Change(t.Context(), anotherName, func(tx people.Tx) error { return tx.InsertAPIKey(foreign) }))
+		w.Must(w.Store.Change(t.Context(), anotherName, func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(foreign) }))
 		ada.refused(404, "API_KEY_NOT_FOUND", "DELETE", "/me/api-keys/99", "")
 		// A key of the application's own is nobody's.
 		w.tx(func(tx people.Tx) error {
-			return tx.InsertAPIKey(people.APIKey{ID: 98, PublicID: "apps", Digest: [32]byte{1}, App: "shop", Name: "x", CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()})
+			return tx.APIKeys().InsertAPIKey(people.APIKey{ID: 98, PublicID: "apps", Digest: [32]byte{1}, App: "shop", Name: "x", CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()})
 		})
 		ada.refused(404, "API_KEY_NOT_FOUND", "DELETE", "/me/api-keys/98", "")
 	})
@@ -186,7 +186,7 @@ func TestOwnKeysHaveLimits(t *testing.T) {
 		// Making and deleting goes on up to a hundred a day.
 		w.tx(func(tx people.Tx) error {
 			for range 100 {
-				if _, err := tx.Count("api-keys", user, w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
+				if _, err := tx.Limits().Count("api-keys", user, w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
 					return err
 				}
 			}
@@ -207,9 +207,9 @@ func TestKeysDieWithTheAccount(t *testing.T) {
 		w.keyApps(10)
 		b, user := w.signedUp("ada@example.com")
 		id, _ := b.makesKey(laptop)
-		w.tx(func(tx people.Tx) error { return tx.DeleteUser(parseID(user)) })
+		w.tx(func(tx people.Tx) error { return tx.Users().DeleteUser(parseID(user)) })
 		w.tx(func(tx people.Tx) error {
-			_, found, err := tx.APIKey(parseID(id))
+			_, found, err := tx.APIKeys().APIKey(parseID(id))
 			if found {
 				w.T.Error("a key outlives its owner")
 			}

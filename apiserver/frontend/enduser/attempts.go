@@ -31,9 +31,9 @@ func (u *unit) beginAttempt(presented string, user int64) error {
 			u.session.ExpiresAt = u.Now.Add(session.AnonymousLifetime)
 			u.cookie = presented // the browser is to keep it as long
 		}
-		return u.UpdateSession(*u.session)
+		return u.Sessions().UpdateSession(*u.session)
 	}
-	if err := u.Lock("pending:" + u.Client.Network); err != nil {
+	if err := u.Limits().Lock("pending:" + u.Client.Network); err != nil {
 		return err
 	}
 	if err := mayPend(u.Unit, user); err != nil {
@@ -52,7 +52,7 @@ func mayPend(u *account.Unit, user int64) error {
 	if err != nil {
 		return err
 	}
-	pending, err := u.PendingFrom(u.Client.Network, u.Now)
+	pending, err := u.Sessions().PendingFrom(u.Client.Network, u.Now)
 	if err == nil && !known && pending >= session.MaxPending {
 		err = &account.WaitError{Reason: errTooManyPending, Wait: session.AnonymousLifetime}
 	}
@@ -76,7 +76,7 @@ func (c *call) begin(u *unit, a people.Attempt, e people.Email) (err error) {
 		return err
 	}
 	a.Session, a.CreatedAt, a.ExpiresAt = u.session.ID, u.Now, u.Now.Add(attemptLifetime)
-	if err := u.InsertAttempt(a); err != nil {
+	if err := u.Attempts().InsertAttempt(a); err != nil {
 		return err
 	}
 	return c.sendAttemptCode(u.Unit, a, e)
@@ -129,7 +129,7 @@ func (u *unit) attemptOf(id int64) (people.Attempt, error) {
 	if u.session == nil {
 		return people.Attempt{}, errInvalidAttempt
 	}
-	a, found, err := u.Attempt(id)
+	a, found, err := u.Attempts().Attempt(id)
 	if err != nil {
 		return a, err
 	}
@@ -162,7 +162,7 @@ func prepareAttempt(c *call) (reply, error) {
 		}
 		e, err := account.AddressForCode(u.Unit, a.Email)
 		if a.Kind == people.AttemptReauthenticate || a.Method == people.MethodPassword && a.Kind == people.AttemptSignIn {
-			e, _, err = u.Email(people.FoldEmail(a.Email)) // who is signed in, or whose password was right
+			e, _, err = u.Users().Email(people.FoldEmail(a.Email)) // who is signed in, or whose password was right
 		}
 		if err != nil {
 			return reply{}, err
@@ -210,12 +210,12 @@ func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
 		return reply{}, err
 	}
 	if a.Kind == people.AttemptResetPassword {
-		if err := u.ProveAttempt(a.ID, u.Now); err != nil {
+		if err := u.Attempts().ProveAttempt(a.ID, u.Now); err != nil {
 			return reply{}, err
 		}
 		return reply{}, u.renew() // who planted or copied the token before does not choose the password
 	}
-	first, err := u.CompleteAttempt(a.ID)
+	first, err := u.Attempts().CompleteAttempt(a.ID)
 	if err != nil {
 		return reply{}, err
 	}
@@ -226,7 +226,7 @@ func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
 	case people.AttemptSignUp:
 		return reply{}, u.completeSignUp(a)
 	case people.AttemptReauthenticate:
-		e, _, err := u.Email(people.FoldEmail(a.Email))
+		e, _, err := u.Users().Email(people.FoldEmail(a.Email))
 		if err == nil && e.User != a.User {
 			err = errInvalidAttempt // the address was taken off the account meanwhile
 		}

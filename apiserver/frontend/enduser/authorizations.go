@@ -175,7 +175,7 @@ func viewScopes(app *consent.App, scopes []string) []enduserapi.AskedScope {
 func listGrants(c *call) (reply, error) {
 	out := []enduserapi.OauthGrant{}
 	err := c.view(func(u *account.Unit) error {
-		grants, err := u.GrantsOf(c.signedIn().User)
+		grants, err := u.OAuth().GrantsOf(c.signedIn().User)
 		if err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func removeGrant(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, errGrantUnknown
 		}
-		g, found, err := u.Grant(id)
+		g, found, err := u.OAuth().Grant(id)
 		if err != nil {
 			return reply{}, err
 		}
@@ -209,7 +209,7 @@ func removeGrant(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		if _, err := u.DeleteGrant(id); err != nil {
+		if _, err := u.OAuth().DeleteGrant(id); err != nil {
 			return reply{}, err
 		}
 		return reply{data: view}, u.Audit("oauth.grant_revoked", "oauth_grant:"+format(id))

@@ -37,7 +37,7 @@ func (u *unit) countOwn(c *call) error {
 	if most == 0 || g == nil {
 		return nil
 	}
-	n, err := u.Count("operation:"+c.r.Pattern, "user:"+ids.Format(g.User), u.Now, u.Now.Add(24*time.Hour))
+	n, err := u.Limits().Count("operation:"+c.r.Pattern, "user:"+ids.Format(g.User), u.Now, u.Now.Add(24*time.Hour))
 	if err == nil && n.Count > most {
 		err = &account.WaitError{Reason: account.ErrTooManyChanges, Wait: n.Ends.Sub(u.Now)}
 	}

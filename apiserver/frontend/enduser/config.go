@@ -39,7 +39,7 @@ func listAccounts(c *call) (reply, error) {
 	out := []enduserapi.Account{}
 	err := c.view(func(u *account.Unit) error {
 		for _, g := range c.session.SignIns {
-			user, found, err := u.User(g.User)
+			user, found, err := u.Users().User(g.User)
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ func emailID(c *call) (int64, error) {
 func listEmails(c *call) (reply, error) {
 	out := []enduserapi.EmailAddress{}
 	err := c.view(func(u *account.Unit) error {
-		emails, err := u.EmailsOf(c.signedIn().User)
+		emails, err := u.Users().EmailsOf(c.signedIn().User)
 		for _, e := range emails {
 			out = append(out, viewEmail(e))
 		}

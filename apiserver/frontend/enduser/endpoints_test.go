@@ -106,7 +106,7 @@ func TestSignUpIsExactlyOneAccount(t *testing.T) {
 		three.ok("POST", "/auth/signup", `{"email":"bob@example.com"}`)
 		attempt := three.last.Body.Session.SignUpAttempts[0]["id"]
 		w.tx(func(tx people.Tx) error {
-			return tx.InsertUser(people.User{ID: 5, CreatedAt: w.Clock.Now()}, people.Email{ID: 5, User: 5, Address: "Bob@Example.com", Primary: true, CreatedAt: w.Clock.Now()})
+			return tx.Users().InsertUser(people.User{ID: 5, CreatedAt: w.Clock.Now()}, people.Email{ID: 5, User: 5, Address: "Bob@Example.com", Primary: true, CreatedAt: w.Clock.Now()})
 		})
 		three.refused(400, "EMAIL_EXISTS", "POST", "/auth/attempt-verification", body(attempt, w.CodeFor("bob@example.com", 1)))
 		for _, bad := range []string{`{"code":"123456"}`, `{"signup_attempt_id":"1","signin_attempt_id":"1","code":"123456"}`, `{"signup_attempt_id":"x","code":"123456"}`, `{"signup_attempt_id":"1"}`} {
@@ -179,7 +179,7 @@ func TestSignInByCodeAndDisabledUsers(t *testing.T) {
 			t.Fatalf("a known account again: %s", a.Raw)
 		}
 		w.tx(func(tx people.Tx) error {
-			return tx.UpdateUser(people.User{ID: parseID(user), Disabled: true, UpdatedAt: w.Clock.Now()})
+			return tx.Users().UpdateUser(people.User{ID: parseID(user), Disabled: true, UpdatedAt: w.Clock.Now()})
 		})
 		// Disabled is told after proof only.
 		w.Clock.Advance(time.Hour)

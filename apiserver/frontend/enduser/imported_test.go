@@ -31,9 +31,9 @@ func (w *world) importUser(id int64, hash string, addresses ...string) {
 			}
 			emails = append(emails, e)
 		}
-		err := errors.Join(tx.InsertUsers([]people.User{{ID: id, CreatedAt: at}}), tx.InsertEmails(emails))
+		err := errors.Join(tx.Bulk().InsertUsers([]people.User{{ID: id, CreatedAt: at}}), tx.Bulk().InsertEmails(emails))
 		if hash != "" {
-			err = errors.Join(err, tx.InsertPasswords([]people.Password{{User: id, Encoded: hash, CreatedAt: at}}))
+			err = errors.Join(err, tx.Bulk().InsertPasswords([]people.Password{{User: id, Encoded: hash, CreatedAt: at}}))
 		}
 		return err
 	})
@@ -42,7 +42,7 @@ func (w *world) importUser(id int64, hash string, addresses ...string) {
 func (w *world) password(user int64) (encoded string) {
 	w.T.Helper()
 	w.tx(func(tx people.Tx) (err error) {
-		encoded, _, err = tx.Credential(user, people.CredentialPassword)
+		encoded, _, err = tx.Users().Credential(user, people.CredentialPassword)
 		return err
 	})
 	return encoded
@@ -51,7 +51,7 @@ func (w *world) password(user int64) (encoded string) {
 func (w *world) verifiedEmail(address string) (verified bool) {
 	w.T.Helper()
 	w.tx(func(tx people.Tx) error {
-		e, _, err := tx.Email(address)
+		e, _, err := tx.Users().Email(address)
 		verified = !e.VerifiedAt.IsZero()
 		return err
 	})
@@ -140,11 +140,11 @@ func TestACodeAloneDropsWhatMayBeAnothers(t *testing.T) {
 			var err error
 			for user := int64(1); user <= 2; user++ {
 				err = errors.Join(err,
-					tx.InsertPhones([]people.Phone{{ID: 70 + user, User: user, Number: fmt.Sprintf("+1415555267%d", user), Region: "US", Primary: true, VerifiedAt: at, CreatedAt: at}}),
-					tx.InsertAPIKey(people.APIKey{ID: 80 + user, App: "shop", Name: "Old", Digest: sha256.Sum256([]byte(fmt.Sprint("key", user))), Owner: user, CreatedAt: at, UpdatedAt: at}))
+					tx.Bulk().InsertPhones([]people.Phone{{ID: 70 + user, User: user, Number: fmt.Sprintf("+1415555267%d", user), Region: "US", Primary: true, VerifiedAt: at, CreatedAt: at}}),
+					tx.APIKeys().InsertAPIKey(people.APIKey{ID: 80 + user, App: "shop", Name: "Old", Digest: sha256.Sum256([]byte(fmt.Sprint("key", user))), Owner: user, CreatedAt: at, UpdatedAt: at}))
 			}
-			return errors.Join(err, tx.InsertSession(people.Session{ID: 90, CreatedAt: at, UsedAt: at, ExpiresAt: at.Add(time.Hour)}),
-				tx.InsertSignIn(people.SignIn{ID: 91, Session: 90, User: 1, Method: people.MethodPassword, CreatedAt: at}))
+			return errors.Join(err, tx.Sessions().InsertSession(people.Session{ID: 90, CreatedAt: at, UsedAt: at, ExpiresAt: at.Add(time.Hour)}),
+				tx.Sessions().InsertSignIn(people.SignIn{ID: 91, Session: 90, User: 1, Method: people.MethodPassword, CreatedAt: at}))
 		})
 		for _, address := range []string{"ada@example.com", "bob@example.com"} {
 			b := w.browser()
@@ -155,16 +155,16 @@ func TestACodeAloneDropsWhatMayBeAnothers(t *testing.T) {
 			}
 		}
 		w.tx(func(tx people.Tx) error {
-			emails, err := tx.EmailsOf(1)
+			emails, err := tx.Users().EmailsOf(1)
 			if err != nil || len(emails) != 1 || emails[0].Address != "ada@example.com" || !emails[0].Primary || emails[0].VerifiedAt.IsZero() {
 				w.T.Errorf("addresses %+v, %v", emails, err)
 			}
-			if signIns, err := tx.SignInsOf(1); err != nil || len(signIns) != 1 || signIns[0].ID == 91 {
+			if signIns, err := tx.Sessions().SignInsOf(1); err != nil || len(signIns) != 1 || signIns[0].ID == 91 {
 				w.T.Errorf("sign-ins %+v, %v", signIns, err)
 			}
 			for user := int64(1); user <= 2; user++ {
-				phones, err := tx.PhonesOf(user)
-				key, _, more := tx.APIKey(80 + user)
+				phones, err := tx.Phones().PhonesOf(user)
+				key, _, more := tx.APIKeys().APIKey(80 + user)
 				if kept := user == 2; err != nil || more != nil || (len(phones) == 1) != kept || key.RevokedAt.IsZero() != kept {
 					w.T.Errorf("user %d: phones %+v, key %+v, %v, %v", user, phones, key, err, more)
 				}
@@ -203,11 +203,11 @@ func TestASignUpTakesAnAddressThatNobodyProvedFromAnAccountItDoesNotOpen(t *test
 		b.ok("POST", "/auth/signup", `{"email":"ada@example.com","password":"correct horse battery staple"}`)
 		b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, b.last.Body.Session.SignUpAttempts[0]["id"], w.CodeFor("ada@example.com", 1)))
 		w.tx(func(tx people.Tx) error {
-			e, found, err := tx.Email("ada@example.com")
+			e, found, err := tx.Users().Email("ada@example.com")
 			if err != nil || !found || e.User == 1 || !e.Primary || e.VerifiedAt.IsZero() {
 				w.T.Errorf("%+v, %t, %v", e, found, err)
 			}
-			rest, err := tx.EmailsOf(1)
+			rest, err := tx.Users().EmailsOf(1)
 			if err != nil || len(rest) != 1 || rest[0].Address != "thief@example.com" {
 				w.T.Errorf("the other account has %+v, %v", rest, err)
 			}
@@ -218,7 +218,7 @@ func TestASignUpTakesAnAddressThatNobodyProvedFromAnAccountItDoesNotOpen(t *test
 		taken.ok("POST", "/auth/signup", `{"email":"bob@example.com","password":"correct horse battery staple"}`)
 		taken.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":"000000"}`, taken.last.Body.Session.SignUpAttempts[0]["id"]))
 		w.tx(func(tx people.Tx) error {
-			if e, found, err := tx.Email("bob@example.com"); err != nil || !found || e.User != 2 {
+			if e, found, err := tx.Users().Email("bob@example.com"); err != nil || !found || e.User != 2 {
 				w.T.Errorf("%+v, %t, %v", e, found, err)
 			}
 			return nil
@@ -260,7 +260,10 @@ func TestAPasswordThatIsGoneMeanwhileDoesNotSignIn(t *testing.T) {
 		w.importUser(1, oldHash, "ada@example.com")
 		b := w.browser()
 		b.ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
-		w.tx(func(tx people.Tx) error { _, err := tx.DeleteCredential(1, people.CredentialPassword); return err })
+		w.tx(func(tx people.Tx) error {
+			_, err := tx.Users().DeleteCredential(1, people.CredentialPassword)
+			return err
+		})
 		b.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/attempt-verification", b.sendCode(w.CodeFor("ada@example.com", 1)))
 		if w.verifiedEmail("ada@example.com") {
 			w.T.Error("the address counts as proven by a sign-in that was refused")
@@ -284,7 +287,7 @@ func TestADisabledUserIsToldSoOnlyAfterTheOldPassword(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.importUser(1, oldHash, "ada@example.com")
 		w.tx(func(tx people.Tx) error {
-			return tx.UpdateUser(people.User{ID: 1, Disabled: true, UpdatedAt: w.Clock.Now()})
+			return tx.Users().UpdateUser(people.User{ID: 1, Disabled: true, UpdatedAt: w.Clock.Now()})
 		})
 		w.browser().refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", byPassword("ada@example.com", "wrong"))
 		w.browser().refused(403, "USER_DISABLED", "POST", "/auth/signin", byPassword("ada@example.com", oldPassword))

@@ -37,21 +37,30 @@ type meanwhileTx struct {
 	m *meanwhile
 }
 
-func (tx meanwhileTx) Credential(user int64, kind string) (string, bool, error) {
-	secret, found, err := tx.Tx.Credential(user, kind)
+type (
+	meanwhileTxUsers struct {
+		people.Users
+		meanwhileTx
+	}
+)
+
+func (tx meanwhileTx) Users() people.Users { return meanwhileTxUsers{tx.Tx.Users(), tx} }
+
+func (tx meanwhileTxUsers) Credential(user int64, kind string) (string, bool, error) {
+	secret, found, err := tx.Tx.Users().Credential(user, kind)
 	tx.m.at("credential")
 	return secret, found, err
 }
 
-func (tx meanwhileTx) User(id int64) (people.User, bool, error) {
-	user, found, err := tx.Tx.User(id)
+func (tx meanwhileTxUsers) User(id int64) (people.User, bool, error) {
+	user, found, err := tx.Tx.Users().User(id)
 	tx.m.at("user")
 	return user, found, err
 }
 
-func (tx meanwhileTx) LockUser(id int64) (people.User, bool, error) {
+func (tx meanwhileTxUsers) LockUser(id int64) (people.User, bool, error) {
 	tx.m.at("lock")
-	return tx.Tx.LockUser(id)
+	return tx.Tx.Users().LockUser(id)
 }
 
 // onPostgres runs a story of transactions side by side, which SQLite, with its one writer, does not have.
@@ -76,13 +85,13 @@ func TestM9APasswordTakenAwayDuringASignInSignsNobodyIn(t *testing.T) {
 		_, user := w.signedUp("ada@example.com")
 		m := &meanwhile{Store: w.Store, step: "credential", do: func() {
 			w.tx(func(tx people.Tx) error {
-				if _, err := tx.EndSessionsOf(parseID(user)); err != nil {
+				if _, err := tx.Sessions().EndSessionsOf(parseID(user)); err != nil {
 					return err
 				}
-				if _, _, err := tx.LockUser(parseID(user)); err != nil {
+				if _, _, err := tx.Users().LockUser(parseID(user)); err != nil {
 					return err
 				}
-				_, err := tx.DeleteCredential(parseID(user), people.CredentialPassword)
+				_, err := tx.Users().DeleteCredential(parseID(user), people.CredentialPassword)
 				return err
 			})
 		}}
@@ -107,12 +116,12 @@ func TestAUserDisabledDuringASignInLeavesNoSession(t *testing.T) {
 		b.ok("POST", "/session/sign-out", `{}`)
 		m := &meanwhile{Store: w.Store, step: "user", do: func() {
 			w.tx(func(tx people.Tx) error {
-				u, _, err := tx.LockUser(parseID(user))
+				u, _, err := tx.Users().LockUser(parseID(user))
 				if err != nil {
 					return err
 				}
 				u.Disabled = true
-				return tx.UpdateUser(u)
+				return tx.Users().UpdateUser(u)
 			})
 		}}
 		b = w.browser()
@@ -135,7 +144,7 @@ func TestAPhoneRemovedDuringItsVerificationIsNotVerified(t *testing.T) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
 		code := b.prepare(phone, number, 1)
-		m.do = func() { w.tx(func(tx people.Tx) error { return tx.DeletePhone(parseID(phone)) }) }
+		m.do = func() { w.tx(func(tx people.Tx) error { return tx.Phones().DeletePhone(parseID(phone)) }) }
 		there := b.as(b.cookie())
 		there.base = w.serve(m).URL
 		there.refused(404, "PHONE_NOT_FOUND", "POST", verifyPath(phone), codeBody(code))
@@ -161,7 +170,7 @@ func TestTheAuditNamesTheAccountThatIsActiveInTheTransaction(t *testing.T) {
 	m.after.Store(0)
 	id := there.addPhone(number)
 	w.tx(func(tx people.Tx) error {
-		p, _, err := tx.Phone(parseID(id))
+		p, _, err := tx.Phones().Phone(parseID(id))
 		if p.User != parseID(ada) {
 			t.Errorf("added for %d, want ada, %s", p.User, ada)
 		}

@@ -50,7 +50,7 @@ func listMembers(c *call) (reply, error) {
 	}
 	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
 		out := []enduserapi.OrganizationMember{}
-		members, err := u.MembersOf(in.Organization.ID, page.after, page.limit)
+		members, err := u.Organizations().MembersOf(in.Organization.ID, page.after, page.limit)
 		for _, m := range members {
 			out = append(out, viewMemberAccount(u.Tenant, m.Member, m.Account))
 		}
@@ -60,7 +60,7 @@ func listMembers(c *call) (reply, error) {
 
 // accountOf returns a user as members see each other.
 func accountOf(u *account.Unit, id int64) (people.Account, error) {
-	user, _, err := u.User(id)
+	user, _, err := u.Users().User(id)
 	return people.Account{ID: user.ID, FirstName: user.FirstName, LastName: user.LastName, Email: user.Email}, err
 }
 
@@ -115,7 +115,7 @@ func changeMembership(c *call, change func(*unit, people.Member, int64) (people.
 			return nil, err
 		}
 		if g := u.signedIn(); m.User == g.User {
-			if _, still, err := u.Member(m.Organization.ID, g.User); err != nil {
+			if _, still, err := u.Organizations().Member(m.Organization.ID, g.User); err != nil {
 				return nil, err
 			} else if !still && g.Organization == m.Organization.ID {
 				g.Organization, g.Workspace = 0, 0
@@ -156,7 +156,7 @@ func listRoles(c *call) (reply, error) {
 func listWorkspaces(c *call) (reply, error) {
 	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
 		out := []enduserapi.Workspace{}
-		workspaces, err := u.WorkspacesOf(in.Organization.ID)
+		workspaces, err := u.Organizations().WorkspacesOf(in.Organization.ID)
 		for _, w := range workspaces {
 			out = append(out, viewWorkspace(w))
 		}

@@ -13,7 +13,7 @@ import (
 func listOrganizationMemberships(c *call) (reply, error) {
 	out := []enduserapi.OrganizationMembership{}
 	err := c.view(func(u *account.Unit) error {
-		members, err := u.MembershipsOf(c.signedIn().User)
+		members, err := u.Organizations().MembershipsOf(c.signedIn().User)
 		for _, m := range members {
 			out = append(out, viewMember(u.Tenant, m))
 		}
@@ -27,14 +27,14 @@ func listWorkspaceMemberships(c *call) (reply, error) {
 	out := []enduserapi.WorkspaceMembership{}
 	err := c.view(func(u *account.Unit) error {
 		organizations := map[int64]people.Organization{}
-		members, err := u.MembershipsOf(c.signedIn().User)
+		members, err := u.Organizations().MembershipsOf(c.signedIn().User)
 		for _, m := range members {
 			organizations[m.Organization.ID] = m.Organization
 		}
 		if err != nil {
 			return err
 		}
-		workspaces, err := u.WorkspaceMembershipsOf(c.signedIn().User, 0)
+		workspaces, err := u.Organizations().WorkspaceMembershipsOf(c.signedIn().User, 0)
 		for _, m := range workspaces {
 			// Who left the organization meanwhile is in its workspaces no more.
 			if o, member := organizations[m.Workspace.Organization]; member {

@@ -30,17 +30,17 @@ func switchOrganization(c *call) (reply, error) {
 	}
 	return transact(c, func(u *unit) (reply, error) {
 		g := u.signedIn()
-		if err := u.SetLastOrganization(g.User, id); err != nil {
+		if err := u.Users().SetLastOrganization(g.User, id); err != nil {
 			return reply{}, err
 		}
-		member, found, err := u.Member(id, g.User)
+		member, found, err := u.Organizations().Member(id, g.User)
 		if err != nil {
 			return reply{}, err
 		}
 		if !found {
 			return reply{}, errNotInOrganization
 		}
-		memberships, err := u.WorkspaceMembershipsOf(g.User, id)
+		memberships, err := u.Organizations().WorkspaceMembershipsOf(g.User, id)
 		if err != nil {
 			return reply{}, err
 		}
@@ -59,12 +59,12 @@ func switchOrganization(c *call) (reply, error) {
 // activate makes an organization and a workspace of it active for the active sign-in, and gives the browser a new token. Its callers
 // remember where the user is first: the user's row is locked before the member's.
 func (u *unit) activate(g *people.SignIn, organization, workspace int64) error {
-	if err := u.SetActiveOrganization(g.ID, organization, workspace); err != nil {
+	if err := u.Sessions().SetActiveOrganization(g.ID, organization, workspace); err != nil {
 		return err
 	}
 	g.Organization, g.Workspace = organization, workspace
 	if workspace != 0 {
-		if err := u.SetMemberWorkspace(organization, g.User, workspace); err != nil {
+		if err := u.Organizations().SetMemberWorkspace(organization, g.User, workspace); err != nil {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func (u *unit) activate(g *people.SignIn, organization, workspace int64) error {
 
 // auditSwitch records a switch, once an hour and session: who switches all day would fill the audit log.
 func (u *unit) auditSwitch(action, object string) error {
-	n, err := u.Count("audit:"+action, format(u.session.ID), u.Now, u.Now.Add(time.Hour))
+	n, err := u.Limits().Count("audit:"+action, format(u.session.ID), u.Now, u.Now.Add(time.Hour))
 	if err != nil || n.Count > 1 {
 		return err
 	}
@@ -91,12 +91,12 @@ func switchWorkspace(c *call) (reply, error) {
 	}
 	return transact(c, func(u *unit) (reply, error) {
 		g := u.signedIn()
-		m, found, err := u.WorkspaceMember(id, g.User)
+		m, found, err := u.Organizations().WorkspaceMember(id, g.User)
 		if err != nil {
 			return reply{}, err
 		}
 		if found && m.Workspace.Organization == g.Organization {
-			_, found, err = u.Member(g.Organization, g.User)
+			_, found, err = u.Organizations().Member(g.Organization, g.User)
 		}
 		if err != nil {
 			return reply{}, err
@@ -104,11 +104,11 @@ func switchWorkspace(c *call) (reply, error) {
 		if !found || m.Workspace.Organization != g.Organization {
 			return reply{}, errNotInWorkspace
 		}
-		if err := u.SetActiveOrganization(g.ID, g.Organization, id); err != nil {
+		if err := u.Sessions().SetActiveOrganization(g.ID, g.Organization, id); err != nil {
 			return reply{}, err
 		}
 		g.Workspace = id
-		if err := u.SetMemberWorkspace(g.Organization, g.User, id); err != nil {
+		if err := u.Organizations().SetMemberWorkspace(g.Organization, g.User, id); err != nil {
 			return reply{}, err
 		}
 		return reply{data: enduserapi.ActiveWorkspace{Workspace: viewWorkspace(m.Workspace)}}, u.auditSwitch("session.switched_workspace", "workspace:"+format(id))
@@ -135,7 +135,7 @@ func createOrganization(c *call) (reply, error) {
 		if created.Workspace != nil {
 			workspace = created.Workspace.Workspace.ID
 		}
-		if err := u.SetLastOrganization(g.User, organization.ID); err != nil {
+		if err := u.Users().SetLastOrganization(g.User, organization.ID); err != nil {
 			return reply{}, err
 		}
 		if err := u.activate(g, organization.ID, workspace); err != nil {
@@ -216,7 +216,7 @@ func changeOrganization(c *call) (reply, error) {
 		if err := u.RequirePermission(member, account.PermissionManage); err != nil {
 			return nil, err
 		}
-		o, found, err := u.LockOrganization(member.Organization.ID)
+		o, found, err := u.Organizations().LockOrganization(member.Organization.ID)
 		if err == nil && !found {
 			err = account.ErrNotMember
 		}
@@ -228,7 +228,7 @@ func changeOrganization(c *call) (reply, error) {
 		if o == member.Organization {
 			return viewOrganization(o), nil
 		}
-		if err := u.UpdateOrganization(o); err != nil {
+		if err := u.Organizations().UpdateOrganization(o); err != nil {
 			return nil, err
 		}
 		return viewOrganization(o), u.Audit("organization.changed", "organization:"+format(o.ID))

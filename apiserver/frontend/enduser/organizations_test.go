@@ -39,10 +39,13 @@ func TestORG01UnknownForeignAndFormerOrganizationsAreOneAnswer(t *testing.T) {
 		own := b.organization("Bob Org")
 		former := foreign
 		w.tx(func(tx people.Tx) error {
-			return tx.InsertMember(people.Member{ID: 77, User: parseID(user), Organization: people.Organization{ID: parseID(foreign)}, CreatedAt: w.Clock.Now()})
+			return tx.Organizations().InsertMember(people.Member{ID: 77, User: parseID(user), Organization: people.Organization{ID: parseID(foreign)}, CreatedAt: w.Clock.Now()})
 		})
 		b.switchTo(former)
-		w.tx(func(tx people.Tx) error { _, err := tx.DeleteMember(parseID(foreign), parseID(user)); return err })
+		w.tx(func(tx people.Tx) error {
+			_, err := tx.Organizations().DeleteMember(parseID(foreign), parseID(user))
+			return err
+		})
 		b.switchTo(own)
 		var answers []string
 		for _, id := range []string{foreign, former, "123456789"} {
@@ -173,7 +176,10 @@ func TestORG05AMemberWhoIsRemovedLosesTheOrganizationOnTheNextRequest(t *testing
 		b.refused(403, "PERMISSION_DENIED", "POST", "/organizations/"+organization+"/invitations", `{"email":"x@example.com"}`)
 		w.withdraw("MembershipRole", "inviter")
 		w.Eventually("the role is gone", func() bool { return b.list("/me/organization-memberships")[0]["role"] == nil })
-		w.tx(func(tx people.Tx) error { _, err := tx.DeleteMember(parseID(organization), parseID(user)); return err })
+		w.tx(func(tx people.Tx) error {
+			_, err := tx.Organizations().DeleteMember(parseID(organization), parseID(user))
+			return err
+		})
 		if s := b.ok("GET", "/session", ""); s["organization"] != nil || s["workspace"] != nil || s["user"] == nil {
 			t.Errorf("after the removal: %v", s)
 		}
@@ -431,7 +437,10 @@ func TestAnInvitationEndsWithItsInvitersMembership(t *testing.T) {
 		mallory.ok("POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, w.InvitationFor("mallory@example.com", 1)))
 		mallory.ok("POST", path, `{"email":"second@example.com"}`)
 		token := w.InvitationFor("second@example.com", 1)
-		w.tx(func(tx people.Tx) error { _, err := tx.DeleteMember(parseID(organization), parseID(user)); return err })
+		w.tx(func(tx people.Tx) error {
+			_, err := tx.Organizations().DeleteMember(parseID(organization), parseID(user))
+			return err
+		})
 		second, _ := w.signedUp("second@example.com")
 		second.refused(400, "INVALID_INVITATION", "POST", "/organizations/invitations/accept", fmt.Sprintf(`{"token":%q}`, token))
 		if n := len(second.list("/me/organization-memberships")); n != 0 {

@@ -19,7 +19,7 @@ func listOwnSignIns(c *call) (reply, error) {
 	out := []enduserapi.OwnSignIn{}
 	ended := c.r.URL.Query().Get("include_expired") == "true"
 	err := c.view(func(u *account.Unit) error {
-		sessions, err := u.SessionsOf(c.signedIn().User)
+		sessions, err := u.Sessions().SessionsOf(c.signedIn().User)
 		if err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func listOwnSignIns(c *call) (reply, error) {
 		if !ended {
 			return nil
 		}
-		over, err := u.EndedSignIns(c.signedIn().User, maxEnded)
+		over, err := u.Sessions().EndedSignIns(c.signedIn().User, maxEnded)
 		for _, g := range over {
 			out = append(out, viewEndedSignIn(g))
 		}
@@ -67,7 +67,7 @@ func signOutElsewhere(c *call) (reply, error) {
 		return reply{}, c.answerTo(errOwnSignInUnknown)
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		signIns, err := u.SignInsOf(u.signedIn().User)
+		signIns, err := u.Sessions().SignInsOf(u.signedIn().User)
 		if err != nil {
 			return reply{}, err
 		}
@@ -78,7 +78,7 @@ func signOutElsewhere(c *call) (reply, error) {
 		case signIns[at].Session == u.session.ID:
 			return reply{}, errCurrentSignIn
 		}
-		if err := u.LeaveSession(signIns[at]); err != nil {
+		if err := u.Sessions().LeaveSession(signIns[at]); err != nil {
 			return reply{}, err
 		}
 		return reply{data: enduserapi.SignedOut{SignedOut: true}}, u.Audit("session.signed_out", "signin:"+format(id))

@@ -82,7 +82,7 @@ func resetPassword(c *call) (reply, error) {
 	err = c.view(func(tx *account.Unit) error {
 		a, err := (&unit{Unit: tx, browser: c.browser}).provenReset(id)
 		if err == nil {
-			user, _, err = tx.User(a.User)
+			user, _, err = tx.Users().User(a.User)
 		}
 		return err
 	})
@@ -144,7 +144,7 @@ func (u *unit) reset(id int64, encoded string, ends resetEnds) (reply, error) {
 	if user.Disabled {
 		return reply{}, account.ErrUserDisabled
 	}
-	if first, err := u.CompleteAttempt(id); err != nil || !first {
+	if first, err := u.Attempts().CompleteAttempt(id); err != nil || !first {
 		return reply{}, errors.Join(err, errInvalidAttempt)
 	}
 	if err := account.ProveEmail(u.Unit, a); err != nil {
@@ -183,8 +183,8 @@ func updatePassword(c *call) (reply, error) {
 	var user people.User
 	had := false
 	err = c.view(func(u *account.Unit) (err error) {
-		if user, _, err = u.User(c.signedIn().User); err == nil {
-			_, had, err = u.Credential(user.ID, people.CredentialPassword)
+		if user, _, err = u.Users().User(c.signedIn().User); err == nil {
+			_, had, err = u.Users().Credential(user.ID, people.CredentialPassword)
 		}
 		return err
 	})
@@ -210,7 +210,7 @@ func updatePassword(c *call) (reply, error) {
 		if _, err := u.LockAccount(u.signedIn().User, others); err != nil {
 			return reply{}, err
 		}
-		if _, had, err := u.Credential(u.signedIn().User, people.CredentialPassword); err != nil || had || u.signedIn().User != user.ID {
+		if _, had, err := u.Users().Credential(u.signedIn().User, people.CredentialPassword); err != nil || had || u.signedIn().User != user.ID {
 			return reply{}, errors.Join(err, errWrongCurrent) // it has one since
 		}
 		return u.passwordSet(encoded, "user.password_set", "A password was set for your account.")

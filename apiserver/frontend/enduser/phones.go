@@ -28,7 +28,7 @@ func phoneID(c *call) (int64, error) {
 
 // lockOwnUser locks the signed-in user, before what is the user's.
 func (u *unit) lockOwnUser() (people.User, error) {
-	user, found, err := u.LockUser(u.signedIn().User)
+	user, found, err := u.Users().LockUser(u.signedIn().User)
 	if err == nil && !found {
 		err = account.ErrUserUnknown
 	}
@@ -46,7 +46,7 @@ func (u *unit) lockOwnChange(kind account.OwnChange) (people.User, error) {
 
 // ownPhone returns a phone of the user. Unknown and somebody else's are the same answer.
 func (u *unit) ownPhone(id int64) (people.Phone, error) {
-	p, found, err := u.Phone(id)
+	p, found, err := u.Phones().Phone(id)
 	if err == nil && (!found || p.User != u.signedIn().User) {
 		err = errPhoneUnknown
 	}
@@ -67,7 +67,7 @@ func (u *unit) phoneTarget(p people.Phone) verification.Target {
 func listPhones(c *call) (reply, error) {
 	out := []enduserapi.PhoneNumber{}
 	err := c.view(func(u *account.Unit) error {
-		phones, err := u.PhonesOf(c.signedIn().User)
+		phones, err := u.Phones().PhonesOf(c.signedIn().User)
 		for _, p := range phones {
 			out = append(out, viewPhone(p))
 		}
@@ -113,7 +113,7 @@ func addPhone(c *call) (reply, error) {
 			return reply{}, err
 		}
 		p := people.Phone{ID: id, User: user.ID, Number: number.E164, Region: number.Region, CreatedAt: u.Now}
-		if err := u.InsertPhone(p); err != nil {
+		if err := u.Phones().InsertPhone(p); err != nil {
 			return reply{}, err
 		}
 		return reply{data: viewPhone(p)}, u.Audit("phone.added", "phone:"+format(id))
@@ -121,7 +121,7 @@ func addPhone(c *call) (reply, error) {
 }
 
 func (u *unit) mayAddPhone(user int64, number string) error {
-	phones, err := u.PhonesOf(user)
+	phones, err := u.Phones().PhonesOf(user)
 	if err != nil {
 		return err
 	}
@@ -219,22 +219,22 @@ func (u *unit) acceptPhone(id int64) (people.Phone, reply, error) {
 	if err != nil {
 		return p, reply{}, err
 	}
-	if owner, owned, err := u.PhoneOwner(p.Number); err != nil {
+	if owner, owned, err := u.Phones().PhoneOwner(p.Number); err != nil {
 		return p, reply{}, err
 	} else if owned && owner != p.User {
 		return p, reply{}, account.Refuse(errPhoneTaken)
 	}
-	if err := u.VerifyPhone(id, u.Now); err != nil {
+	if err := u.Phones().VerifyPhone(id, u.Now); err != nil {
 		return p, reply{}, err
 	}
 	p.VerifiedAt = u.Now
 	if user.Phone == "" {
 		p.Primary = true
-		if err := u.MakePrimary(p.User, id); err != nil {
+		if err := u.Phones().MakePrimary(p.User, id); err != nil {
 			return p, reply{}, err
 		}
 	}
-	if err := u.VoidChallenges(people.PurposePhone, id); err != nil {
+	if err := u.Challenges().VoidChallenges(people.PurposePhone, id); err != nil {
 		return p, reply{}, err
 	}
 	return p, reply{data: enduserapi.PhoneVerified{Verified: true, PhoneNumber: viewPhone(p)}}, u.phoneChanged(p, "phone.verified", "was added to your account.")
@@ -264,7 +264,7 @@ func makePhonePrimary(c *call) (reply, error) {
 			return reply{data: viewPhone(p)}, nil
 		}
 		p.Primary = true
-		if err := u.MakePrimary(p.User, id); err != nil {
+		if err := u.Phones().MakePrimary(p.User, id); err != nil {
 			return reply{}, err
 		}
 		return reply{data: viewPhone(p)}, u.phoneChanged(p, "phone.made_primary", "is the primary one of your account now.")
@@ -288,10 +288,10 @@ func removePhone(c *call) (reply, error) {
 		if p.Primary {
 			return reply{}, errPhonePrimary
 		}
-		if err := u.VoidChallenges(people.PurposePhone, id); err != nil {
+		if err := u.Challenges().VoidChallenges(people.PurposePhone, id); err != nil {
 			return reply{}, err
 		}
-		if err := u.DeletePhone(id); err != nil {
+		if err := u.Phones().DeletePhone(id); err != nil {
 			return reply{}, err
 		}
 		return reply{data: viewPhone(p)}, u.phoneChanged(p, "phone.removed", "was removed from your account.")

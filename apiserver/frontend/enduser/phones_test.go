@@ -85,7 +85,7 @@ func TestOTP03ManyWrongCodesAtOnceAreFiveComparisons(t *testing.T) {
 			t.Errorf("%d compared, %d held back, %d else; want 5 and %d", compared.Load(), held.Load(), other.Load(), tries-5)
 		}
 		w.tx(func(tx people.Tx) error {
-			c, found, err := tx.LiveChallenge(people.PurposePhone, parseID(phone))
+			c, found, err := tx.Challenges().LiveChallenge(people.PurposePhone, parseID(phone))
 			if !found || c.Tries != 5 {
 				t.Errorf("the challenge counts %d tries", c.Tries)
 			}
@@ -337,6 +337,54 @@ type failingTx struct {
 	f *failing
 }
 
+type (
+	failingTxLimits struct {
+		people.Limits
+		failingTx
+	}
+	failingTxChallenges struct {
+		people.Challenges
+		failingTx
+	}
+	failingTxPhones struct {
+		people.Phones
+		failingTx
+	}
+	failingTxRecords struct {
+		people.Records
+		failingTx
+	}
+	failingTxSessions struct {
+		people.Sessions
+		failingTx
+	}
+	failingTxUsers struct {
+		people.Users
+		failingTx
+	}
+	failingTxOrganizations struct {
+		people.Organizations
+		failingTx
+	}
+	failingTxAttempts struct {
+		people.Attempts
+		failingTx
+	}
+)
+
+func (tx failingTx) Limits() people.Limits { return failingTxLimits{tx.Tx.Limits(), tx} }
+func (tx failingTx) Challenges() people.Challenges {
+	return failingTxChallenges{tx.Tx.Challenges(), tx}
+}
+func (tx failingTx) Phones() people.Phones     { return failingTxPhones{tx.Tx.Phones(), tx} }
+func (tx failingTx) Records() people.Records   { return failingTxRecords{tx.Tx.Records(), tx} }
+func (tx failingTx) Sessions() people.Sessions { return failingTxSessions{tx.Tx.Sessions(), tx} }
+func (tx failingTx) Users() people.Users       { return failingTxUsers{tx.Tx.Users(), tx} }
+func (tx failingTx) Organizations() people.Organizations {
+	return failingTxOrganizations{tx.Tx.Organizations(), tx}
+}
+func (tx failingTx) Attempts() people.Attempts { return failingTxAttempts{tx.Tx.Attempts(), tx} }
+
 func (tx failingTx) step(do func() error) error {
 	for _, part := range []func() error{func() error { return nil }, do} {
 		if tx.f.left.Add(-1) < 0 {
@@ -349,52 +397,52 @@ func (tx failingTx) step(do func() error) error {
 	return nil
 }
 
-func (tx failingTx) PutFailure(v people.Failure) error {
-	return tx.step(func() error { return tx.Tx.PutFailure(v) })
+func (tx failingTxLimits) PutFailure(v people.Failure) error {
+	return tx.step(func() error { return tx.Tx.Limits().PutFailure(v) })
 }
-func (tx failingTx) CountTry(id int64, most int, now time.Time) (ok bool, err error) {
-	err = tx.step(func() (e error) { ok, e = tx.Tx.CountTry(id, most, now); return e })
+func (tx failingTxChallenges) CountTry(id int64, most int, now time.Time) (ok bool, err error) {
+	err = tx.step(func() (e error) { ok, e = tx.Tx.Challenges().CountTry(id, most, now); return e })
 	return ok, err
 }
-func (tx failingTx) ConsumeChallenge(id int64, now time.Time) (ok bool, err error) {
-	err = tx.step(func() (e error) { ok, e = tx.Tx.ConsumeChallenge(id, now); return e })
+func (tx failingTxChallenges) ConsumeChallenge(id int64, now time.Time) (ok bool, err error) {
+	err = tx.step(func() (e error) { ok, e = tx.Tx.Challenges().ConsumeChallenge(id, now); return e })
 	return ok, err
 }
-func (tx failingTx) VerifyPhone(id int64, now time.Time) error {
-	return tx.step(func() error { return tx.Tx.VerifyPhone(id, now) })
+func (tx failingTxPhones) VerifyPhone(id int64, now time.Time) error {
+	return tx.step(func() error { return tx.Tx.Phones().VerifyPhone(id, now) })
 }
-func (tx failingTx) MakePrimary(user, id int64) error {
-	return tx.step(func() error { return tx.Tx.MakePrimary(user, id) })
+func (tx failingTxPhones) MakePrimary(user, id int64) error {
+	return tx.step(func() error { return tx.Tx.Phones().MakePrimary(user, id) })
 }
-func (tx failingTx) VoidChallenges(p string, id int64) error {
-	return tx.step(func() error { return tx.Tx.VoidChallenges(p, id) })
+func (tx failingTxChallenges) VoidChallenges(p string, id int64) error {
+	return tx.step(func() error { return tx.Tx.Challenges().VoidChallenges(p, id) })
 }
-func (tx failingTx) RecordAudit(a people.Audit) error {
-	return tx.step(func() error { return tx.Tx.RecordAudit(a) })
+func (tx failingTxRecords) RecordAudit(a people.Audit) error {
+	return tx.step(func() error { return tx.Tx.Records().RecordAudit(a) })
 }
-func (tx failingTx) SetActiveOrganization(id, o, ws int64) error {
-	return tx.step(func() error { return tx.Tx.SetActiveOrganization(id, o, ws) })
+func (tx failingTxSessions) SetActiveOrganization(id, o, ws int64) error {
+	return tx.step(func() error { return tx.Tx.Sessions().SetActiveOrganization(id, o, ws) })
 }
-func (tx failingTx) SetLastOrganization(u, o int64) error {
-	return tx.step(func() error { return tx.Tx.SetLastOrganization(u, o) })
+func (tx failingTxUsers) SetLastOrganization(u, o int64) error {
+	return tx.step(func() error { return tx.Tx.Users().SetLastOrganization(u, o) })
 }
-func (tx failingTx) SetMemberWorkspace(o, u, ws int64) error {
-	return tx.step(func() error { return tx.Tx.SetMemberWorkspace(o, u, ws) })
+func (tx failingTxOrganizations) SetMemberWorkspace(o, u, ws int64) error {
+	return tx.step(func() error { return tx.Tx.Organizations().SetMemberWorkspace(o, u, ws) })
 }
-func (tx failingTx) InsertToken(v people.Token) error {
-	return tx.step(func() error { return tx.Tx.InsertToken(v) })
+func (tx failingTxSessions) InsertToken(v people.Token) error {
+	return tx.step(func() error { return tx.Tx.Sessions().InsertToken(v) })
 }
-func (tx failingTx) InsertUser(u people.User, e people.Email) error {
-	return tx.step(func() error { return tx.Tx.InsertUser(u, e) })
+func (tx failingTxUsers) InsertUser(u people.User, e people.Email) error {
+	return tx.step(func() error { return tx.Tx.Users().InsertUser(u, e) })
 }
-func (tx failingTx) InsertSignIn(v people.SignIn) error {
-	return tx.step(func() error { return tx.Tx.InsertSignIn(v) })
+func (tx failingTxSessions) InsertSignIn(v people.SignIn) error {
+	return tx.step(func() error { return tx.Tx.Sessions().InsertSignIn(v) })
 }
-func (tx failingTx) RecordEvent(v people.Event) error {
-	return tx.step(func() error { return tx.Tx.RecordEvent(v) })
+func (tx failingTxRecords) RecordEvent(v people.Event) error {
+	return tx.step(func() error { return tx.Tx.Records().RecordEvent(v) })
 }
-func (tx failingTx) CompleteAttempt(id int64) (ok bool, err error) {
-	err = tx.step(func() (e error) { ok, e = tx.Tx.CompleteAttempt(id); return e })
+func (tx failingTxAttempts) CompleteAttempt(id int64) (ok bool, err error) {
+	err = tx.step(func() (e error) { ok, e = tx.Tx.Attempts().CompleteAttempt(id); return e })
 	return ok, err
 }
 
@@ -442,9 +490,9 @@ func TestOTP13DyingBetweenStatementsIsAllOrNothing(t *testing.T) {
 			return b.do("POST", verifyPath(phone), codeBody(code))
 		}, func() {
 			w.tx(func(tx people.Tx) error {
-				p, _, err := tx.Phone(parseID(phone))
-				_, live, _ := tx.LiveChallenge(people.PurposePhone, p.ID)
-				u, _, _ := tx.User(user)
+				p, _, err := tx.Phones().Phone(parseID(phone))
+				_, live, _ := tx.Challenges().LiveChallenge(people.PurposePhone, p.ID)
+				u, _, _ := tx.Users().User(user)
 				if !p.VerifiedAt.IsZero() || p.Primary || u.Phone != "" || !live || strings.Contains(w.dump(), "phone.verified") {
 					t.Fatalf("half done: %+v, code live: %v", p, live)
 				}
@@ -481,7 +529,7 @@ func TestOTP13DyingBetweenStatementsIsAllOrNothing(t *testing.T) {
 // tries is how often the live code of a phone was tried, -1 if there is none.
 func (w *world) tries(phone string) (tries int) {
 	w.tx(func(tx people.Tx) error {
-		c, found, err := tx.LiveChallenge(people.PurposePhone, parseID(phone))
+		c, found, err := tx.Challenges().LiveChallenge(people.PurposePhone, parseID(phone))
 		if tries = c.Tries; !found || !w.Clock.Now().Before(c.ExpiresAt) {
 			tries = -1
 		}

@@ -23,14 +23,14 @@ func me(c *call) (reply, error) {
 }
 
 func ownAccount(u *account.Unit, id int64) (enduserapi.OwnAccount, error) {
-	user, found, err := u.User(id)
+	user, found, err := u.Users().User(id)
 	if err != nil {
 		return enduserapi.OwnAccount{}, err
 	}
 	if !found {
 		return enduserapi.OwnAccount{}, account.ErrUserUnknown
 	}
-	_, has, err := u.Credential(id, people.CredentialPassword)
+	_, has, err := u.Users().Credential(id, people.CredentialPassword)
 	view := viewUser(user)
 	return enduserapi.OwnAccount{
 		Id: view.Id, Email: view.Email, FirstName: view.FirstName, LastName: view.LastName, PrimaryPhoneNumber: view.PrimaryPhoneNumber,
@@ -56,7 +56,7 @@ func renameMe(c *call) (reply, error) {
 		user.FirstName, user.LastName = ptr.Deref(first, user.FirstName), ptr.Deref(last, user.LastName)
 		if user != before {
 			user.UpdatedAt = u.Now
-			if err := u.UpdateUser(user); err != nil {
+			if err := u.Users().UpdateUser(user); err != nil {
 				return reply{}, err
 			}
 			if err := u.Audit("user.renamed", "user:"+format(user.ID)); err != nil {
@@ -105,7 +105,7 @@ func (u *unit) named(user, id int64, email string) error {
 	if email == "" {
 		return nil
 	}
-	row, found, err := u.User(user)
+	row, found, err := u.Users().User(user)
 	if err == nil && (!found || !strings.EqualFold(strings.TrimSpace(email), row.Email)) {
 		err = errOtherAccount
 	}

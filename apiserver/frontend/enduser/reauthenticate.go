@@ -43,7 +43,7 @@ func reauthenticate(c *call) (reply, error) {
 		return reply{}, err
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {
-		e, _, err := u.Email(people.FoldEmail(email))
+		e, _, err := u.Users().Email(people.FoldEmail(email))
 		if err == nil && e.User != u.signedIn().User {
 			err = account.ErrUserUnknown
 		}
@@ -59,7 +59,7 @@ func reauthenticate(c *call) (reply, error) {
 // primaryEmail is the signed-in user's.
 func (c *call) primaryEmail() (email string, err error) {
 	err = c.view(func(u *account.Unit) error {
-		user, found, err := u.User(c.signedIn().User)
+		user, found, err := u.Users().User(c.signedIn().User)
 		if err == nil && !found {
 			err = account.ErrUserUnknown
 		}
@@ -102,7 +102,7 @@ func (u *unit) prove(user int64) error {
 		return errInvalidAttempt
 	}
 	g := &u.session.SignIns[at]
-	if err := u.ProveSignIn(g.ID, u.Now); err != nil {
+	if err := u.Sessions().ProveSignIn(g.ID, u.Now); err != nil {
 		return err
 	}
 	g.ProvedAt = u.Now

@@ -23,7 +23,7 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	if g.Organization == 0 || !u.B2B.Enabled {
 		return a, nil
 	}
-	member, found, err := u.Member(g.Organization, g.User)
+	member, found, err := u.Organizations().Member(g.Organization, g.User)
 	if err != nil || !found {
 		return a, err
 	}
@@ -31,7 +31,7 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	if g.Workspace == 0 {
 		return a, nil
 	}
-	workspace, found, err := u.WorkspaceMember(g.Workspace, g.User)
+	workspace, found, err := u.Organizations().WorkspaceMember(g.Workspace, g.User)
 	if found && workspace.Workspace.Organization == g.Organization {
 		a.workspace = &workspace
 	}
@@ -46,7 +46,7 @@ func getSession(c *call) (reply, error) {
 	}
 	var out enduserapi.ActiveSession
 	err := c.view(func(u *account.Unit) error {
-		user, found, err := u.User(g.User)
+		user, found, err := u.Users().User(g.User)
 		if err != nil || !found {
 			return err
 		}
@@ -85,7 +85,7 @@ func signOut(c *call) (reply, error) {
 // endSession ends the session, and takes the browser's cookie away.
 func (u *unit) endSession() error {
 	id := u.session.ID
-	if err := u.EndSession(id); err != nil {
+	if err := u.Sessions().EndSession(id); err != nil {
 		return err
 	}
 	u.session, u.clear = nil, true
@@ -99,7 +99,7 @@ func (u *unit) removeSignIn(id int64) error {
 	if at < 0 {
 		return errSignInUnknown
 	}
-	if err := u.DeleteSignIn(id); err != nil {
+	if err := u.Sessions().DeleteSignIn(id); err != nil {
 		return err
 	}
 	s.SignIns = slices.Delete(s.SignIns, at, at+1)
@@ -107,7 +107,7 @@ func (u *unit) removeSignIn(id int64) error {
 		s.ActiveSignIn = s.SignIns[len(s.SignIns)-1].ID
 	}
 	s.UsedAt = u.Now
-	if err := u.UpdateSession(*s); err != nil {
+	if err := u.Sessions().UpdateSession(*s); err != nil {
 		return err
 	}
 	if err := u.Audit("session.signed_out", "signin:"+format(id)); err != nil {
@@ -135,7 +135,7 @@ func switchSignIn(c *call) (reply, error) {
 // makeActive makes a sign-in of the session the active one.
 func (u *unit) makeActive(id int64) error {
 	u.session.ActiveSignIn, u.session.UsedAt = id, u.Now
-	if err := u.UpdateSession(*u.session); err != nil {
+	if err := u.Sessions().UpdateSession(*u.session); err != nil {
 		return err
 	}
 	if err := u.auditSwitch("session.switched_signin", "signin:"+format(id)); err != nil {

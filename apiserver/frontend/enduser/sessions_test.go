@@ -56,7 +56,7 @@ func TestSES01TokensAre256BitsAndOnlyTheirHashIsStored(t *testing.T) {
 			t.Fatalf("the token has %d characters of base64, want 43 for 256 bits", len(token))
 		}
 		w.tx(func(tx people.Tx) error {
-			if _, found, err := tx.SessionByToken(hash); err != nil || !found {
+			if _, found, err := tx.Sessions().SessionByToken(hash); err != nil || !found {
 				t.Errorf("the session is not known by the token's SHA-256: %v", err)
 			}
 			return nil
@@ -211,7 +211,7 @@ func TestSES04AtMostEightTokensLive(t *testing.T) {
 func (w *world) tokenExists(token string) (exists bool) {
 	hash, _ := session.Hash(token)
 	w.tx(func(tx people.Tx) (err error) {
-		_, exists, err = tx.SessionByToken(hash)
+		_, exists, err = tx.Sessions().SessionByToken(hash)
 		return err
 	})
 	return exists
@@ -293,7 +293,7 @@ func TestSES06UseIsWrittenAtMostOnceAMinuteAndResurrectsNothing(t *testing.T) {
 		used := func() (at time.Time) {
 			hash, _ := session.Hash(b.cookie())
 			w.tx(func(tx people.Tx) error {
-				s, _, err := tx.SessionByToken(hash)
+				s, _, err := tx.Sessions().SessionByToken(hash)
 				at = s.UsedAt
 				return err
 			})
@@ -335,15 +335,15 @@ func TestSES07WhatEndsASessionEndsItOnEveryServer(t *testing.T) {
 		b.ok("POST", "/session/sign-out", `{}`)
 		there.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 		there.signIn("ada@example.com")
-		w.tx(func(tx people.Tx) error { _, err := tx.EndSessionsOf(parseID(user)); return err })
+		w.tx(func(tx people.Tx) error { _, err := tx.Sessions().EndSessionsOf(parseID(user)); return err })
 		there.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 		there.signIn("ada@example.com")
 		disable := func(disabled bool) {
 			w.tx(func(tx people.Tx) error {
-				if _, err := tx.EndSessionsOf(parseID(user)); err != nil {
+				if _, err := tx.Sessions().EndSessionsOf(parseID(user)); err != nil {
 					return err
 				}
-				return tx.UpdateUser(people.User{ID: parseID(user), Disabled: disabled, UpdatedAt: w.Clock.Now()})
+				return tx.Users().UpdateUser(people.User{ID: parseID(user), Disabled: disabled, UpdatedAt: w.Clock.Now()})
 			})
 		}
 		disable(true)
@@ -351,7 +351,7 @@ func TestSES07WhatEndsASessionEndsItOnEveryServer(t *testing.T) {
 		there.refused(403, "USER_DISABLED", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"ada@example.com","password":%q}`, goodPassword))
 		disable(false)
 		there.signIn("ada@example.com")
-		w.tx(func(tx people.Tx) error { return tx.DeleteUser(parseID(user)) })
+		w.tx(func(tx people.Tx) error { return tx.Users().DeleteUser(parseID(user)) })
 		there.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 	})
 }
@@ -665,7 +665,7 @@ func TestASignInLeavesNothingPending(t *testing.T) {
 		b, _ := w.signedUp("ada@example.com")
 		hash, _ := session.Hash(b.cookie())
 		w.tx(func(tx people.Tx) error {
-			s, _, err := tx.SessionByToken(hash)
+			s, _, err := tx.Sessions().SessionByToken(hash)
 			if s.Attempting {
 				t.Error("every request would look for attempts that are completed")
 			}
@@ -728,7 +728,7 @@ func TestSES13ATryThatWasNeverComparedIsNotCounted(t *testing.T) {
 			for i, status := range statuses {
 				want := map[int]int{401: 1, 503: 0}[status]
 				w.tx(func(tx people.Tx) error {
-					failure, err := tx.LockFailure("password", email(i)+" "+address, w.Clock.Now())
+					failure, err := tx.Limits().LockFailure("password", email(i)+" "+address, w.Clock.Now())
 					if failure.Count != want {
 						t.Errorf("a try answered %d counts %d, want %d", status, failure.Count, want)
 					}

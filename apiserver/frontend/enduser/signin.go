@@ -164,7 +164,7 @@ func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, erro
 				return reply{}, err
 			}
 		}
-		if _, found, err := u.LockUser(try.User.ID); err != nil {
+		if _, found, err := u.Users().LockUser(try.User.ID); err != nil {
 			return reply{}, err
 		} else if !found {
 			return reply{}, account.ErrInvalidCredentials

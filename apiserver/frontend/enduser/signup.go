@@ -145,7 +145,7 @@ func (u *unit) completeSignUp(a people.Attempt) error {
 		if err != nil {
 			return err
 		}
-		if err := u.SetLastOrganization(user.ID, created.Member.Organization.ID); err != nil {
+		if err := u.Users().SetLastOrganization(user.ID, created.Member.Organization.ID); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func (u *unit) completeSignUp(a people.Attempt) error {
 // joinByInvitation accepts the invitation a sign-up came with. One that is over meanwhile matters only where an organization is
 // required: the address is proven all the same.
 func (u *unit) joinByInvitation(a people.Attempt, user int64) error {
-	invitation, found, err := u.Invitation(a.Invitation)
+	invitation, found, err := u.Organizations().Invitation(a.Invitation)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func transact[T any](c *call, do func(u *unit) (T, error)) (T, error) {
 		}
 		if u.session != nil && u.session.Attempting {
 			var err error
-			if u.attempts, err = u.AttemptsOf(u.session.ID, u.Now); err != nil {
+			if u.attempts, err = u.Attempts().AttemptsOf(u.session.ID, u.Now); err != nil {
 				return err
 			}
 		}
@@ -78,7 +78,7 @@ func (u *unit) lockSession(c *call) error {
 	if c.session == nil {
 		return nil
 	}
-	s, found, err := u.LockSession(c.hash)
+	s, found, err := u.Sessions().LockSession(c.hash)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (u *unit) lockSession(c *call) error {
 func (u *unit) use() error {
 	s := u.session
 	if s.Token.UsedAt.IsZero() {
-		if err := u.UseToken(s.Token, u.Now, u.Now.Add(session.Grace)); err != nil {
+		if err := u.Sessions().UseToken(s.Token, u.Now, u.Now.Add(session.Grace)); err != nil {
 			return err
 		}
 		s.Token.UsedAt = u.Now
@@ -117,7 +117,7 @@ func (u *unit) use() error {
 		return nil
 	}
 	s.UsedAt = u.Now
-	return u.UpdateSession(*s)
+	return u.Sessions().UpdateSession(*s)
 }
 
 // rotate gives the session a new token beside the presented one, which lives until a successor is used.
@@ -126,12 +126,12 @@ func (u *unit) rotate() error {
 	if err != nil {
 		return err
 	}
-	err = u.InsertToken(people.Token{Hash: hash, Session: u.session.ID, Parent: u.session.Token.Hash, CreatedAt: u.Now})
+	err = u.Sessions().InsertToken(people.Token{Hash: hash, Session: u.session.ID, Parent: u.session.Token.Hash, CreatedAt: u.Now})
 	if err != nil {
 		return err
 	}
 	u.cookie = token
-	return u.TrimTokens(u.session.ID, u.session.Token.Hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
+	return u.Sessions().TrimTokens(u.session.ID, u.session.Token.Hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
 }
 
 // renew gives the session a new token in place of all it had: nobody who knew an earlier one comes along (no fixation).
@@ -140,14 +140,14 @@ func (u *unit) renew() error {
 	if err != nil {
 		return err
 	}
-	if err := u.ReplaceTokens(u.session.ID, u.Now); err != nil {
+	if err := u.Sessions().ReplaceTokens(u.session.ID, u.Now); err != nil {
 		return err
 	}
 	u.cookie = token
-	if err := u.InsertToken(people.Token{Hash: hash, Session: u.session.ID, CreatedAt: u.Now}); err != nil {
+	if err := u.Sessions().InsertToken(people.Token{Hash: hash, Session: u.session.ID, CreatedAt: u.Now}); err != nil {
 		return err
 	}
-	return u.TrimTokens(u.session.ID, hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
+	return u.Sessions().TrimTokens(u.session.ID, hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
 }
 
 // signIn adds a proven account to the session, a new one where there is none, with a token nobody else knows.
@@ -189,7 +189,7 @@ func (c *call) resolve(value string, changes bool) error {
 	c.presented, c.hash = value, hash
 	var reused, justReplaced bool
 	err := c.request.View(c.r.Context(), func(u *account.Unit) error {
-		s, found, err := u.SessionByToken(hash)
+		s, found, err := u.Sessions().SessionByToken(hash)
 		if err != nil || !found {
 			return err
 		}
@@ -203,7 +203,7 @@ func (c *call) resolve(value string, changes bool) error {
 			justReplaced = s.Token.Replaced && c.now.Before(s.Token.DiesAt.Add(session.Grace))
 		}
 		if s.Attempting && c.session != nil {
-			c.attempts, err = u.AttemptsOf(s.ID, c.now)
+			c.attempts, err = u.Attempts().AttemptsOf(s.ID, c.now)
 		}
 		return err
 	})
@@ -233,7 +233,7 @@ func (c *call) recordUse() error {
 	var used *people.Session
 	err := c.request.Change(c.r.Context(), func(tx *account.Unit) error {
 		used = nil
-		s, found, err := tx.LockSession(c.hash)
+		s, found, err := tx.Sessions().LockSession(c.hash)
 		if err != nil || !found {
 			return err
 		}
@@ -241,7 +241,7 @@ func (c *call) recordUse() error {
 		case session.Over:
 			return nil
 		case session.Reused:
-			if err := tx.EndSession(s.ID); err != nil {
+			if err := tx.Sessions().EndSession(s.ID); err != nil {
 				return err
 			}
 			return tx.AuditAs("system", "session.token_reused", "session:"+ids.Format(s.ID), s.ID)

@@ -91,7 +91,7 @@ func renameWorkspace(c *call) (reply, error) {
 			return viewWorkspace(w), nil
 		}
 		w.Name = name
-		if err := u.RenameWorkspace(w.ID, name); err != nil {
+		if err := u.Organizations().RenameWorkspace(w.ID, name); err != nil {
 			return nil, err
 		}
 		return viewWorkspace(w), u.Audit("workspace.changed", "workspace:"+format(w.ID))
@@ -120,7 +120,7 @@ func listWorkspaceMembers(c *call) (reply, error) {
 		if err := u.RequireSeen(access); err != nil {
 			return err
 		}
-		members, err := u.WorkspaceMembersOf(id, page.after, page.limit)
+		members, err := u.Organizations().WorkspaceMembersOf(id, page.after, page.limit)
 		for _, m := range members {
 			out = append(out, viewWorkspaceMemberAccount(u.Tenant, m.WorkspaceMember, m.Account))
 		}

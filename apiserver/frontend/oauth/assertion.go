@@ -55,7 +55,7 @@ func asserted(c *call, client *consent.Client, form url.Values) (bool, error) {
 	sum := sha256.Sum256([]byte(client.ID + " " + claims.ID))
 	first := false
 	err = c.change(func(u *account.Unit) error {
-		counted, err := u.Count(assertionScope, base64.RawURLEncoding.EncodeToString(sum[:]), c.now, claims.Expiry.Time().Add(assertionLeeway))
+		counted, err := u.Limits().Count(assertionScope, base64.RawURLEncoding.EncodeToString(sum[:]), c.now, claims.Expiry.Time().Add(assertionLeeway))
 		first = counted.Count == 1
 		return err
 	})

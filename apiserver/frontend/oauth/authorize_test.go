@@ -295,10 +295,10 @@ func TestNoOrganizationSpeaksForACluster(t *testing.T) {
 	for n, slug := range []string{"harbour", "system"} { // as a backend makes them
 		o := people.Organization{ID: int64(1000 + n), Name: slug, Slug: slug, CreatedAt: w.Clock.Now()}
 		w.Must(w.Store.Change(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
-			if err := tx.InsertOrganization(o); err != nil {
+			if err := tx.Organizations().InsertOrganization(o); err != nil {
 				return err
 			}
-			return tx.InsertMember(people.Member{ID: o.ID, User: user, Organization: o, Owner: true, CreatedAt: o.CreatedAt})
+			return tx.Organizations().InsertMember(people.Member{ID: o.ID, User: user, Organization: o, Owner: true, CreatedAt: o.CreatedAt})
 		}))
 		answer := p.decide(p.authorize(c.request("openid groups")), map[string]any{"decision": "allow", "organization_id": fmt.Sprint(o.ID)})
 		to, err := url.Parse(answer["redirect_to"].(string))

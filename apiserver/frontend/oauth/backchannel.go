@@ -63,7 +63,7 @@ func (s *Server) tell(ctx context.Context, deployment string) error {
 		Tenant: account.NewTenant(current, entry), Store: s.Store, Keyring: s.Keyring, Random: rand.Reader, Now: s.Clock().UTC().Truncate(time.Microsecond), Actor: "system", Posted: s.Posted,
 	}
 	return request.Change(ctx, func(u *account.Unit) error {
-		ended, err := u.TakeLogouts(tellAtOnce)
+		ended, err := u.OAuth().TakeLogouts(tellAtOnce)
 		if err != nil {
 			return err
 		}

@@ -59,11 +59,11 @@ func TestUsedRegistrationsGiveWayWhenTheirTokensEnded(t *testing.T) {
 	w.Must(w.Store.Change(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
 		for n := range 9_999 {
 			row := people.OAuthClient{App: app, Client: fmt.Sprint("https://agent.example/", n), Content: "{}", CreatedAt: w.Clock.Now(), UsedAt: w.Clock.Now().Add(time.Hour)}
-			if err := tx.InsertOAuthClient(row); err != nil {
+			if err := tx.OAuthClients().InsertOAuthClient(row); err != nil {
 				return err
 			}
 			grant := people.Grant{ID: 1<<40 + int64(n), App: app, Client: row.Client, User: 1<<40 + int64(n), CreatedAt: row.CreatedAt, UpdatedAt: row.UsedAt}
-			if _, err := tx.PutGrant(grant, 500); err != nil {
+			if _, err := tx.OAuth().PutGrant(grant, 500); err != nil {
 				return err
 			}
 		}
@@ -96,10 +96,10 @@ func TestNobodyAloneHoldsAllPlaces(t *testing.T) {
 	w.Must(w.Store.Change(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
 		for n := range 10_000 {
 			row := people.OAuthClient{App: app, Client: fmt.Sprint("https://agent.example/", n), Content: "{}", CreatedAt: w.Clock.Now(), UsedAt: w.Clock.Now()}
-			if err := tx.InsertOAuthClient(row); err != nil {
+			if err := tx.OAuthClients().InsertOAuthClient(row); err != nil {
 				return err
 			}
-			if _, err := tx.PutGrant(people.Grant{ID: 1<<40 + int64(n), App: app, Client: row.Client, User: 1 << 40, CreatedAt: row.CreatedAt, UpdatedAt: row.UsedAt.Add(time.Duration(n))}, 500); err != nil {
+			if _, err := tx.OAuth().PutGrant(people.Grant{ID: 1<<40 + int64(n), App: app, Client: row.Client, User: 1 << 40, CreatedAt: row.CreatedAt, UpdatedAt: row.UsedAt.Add(time.Duration(n))}, 500); err != nil {
 				return err
 			}
 		}
@@ -131,10 +131,10 @@ func TestOneNetworksUsedClientsGiveWay(t *testing.T) {
 	w.Must(w.Store.Change(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
 		for n := range 9_999 {
 			row := people.OAuthClient{App: app, Client: fmt.Sprint("https://agent.example/", n), Content: "{}", Network: "203.0.113.0/24", CreatedAt: w.Clock.Now(), UsedAt: w.Clock.Now().Add(time.Hour)}
-			if err := tx.InsertOAuthClient(row); err != nil {
+			if err := tx.OAuthClients().InsertOAuthClient(row); err != nil {
 				return err
 			}
-			if _, err := tx.PutGrant(people.Grant{ID: 1<<40 + int64(n), App: app, Client: row.Client, User: 1<<40 + int64(n/500), CreatedAt: row.CreatedAt, UpdatedAt: row.UsedAt}, 500); err != nil {
+			if _, err := tx.OAuth().PutGrant(people.Grant{ID: 1<<40 + int64(n), App: app, Client: row.Client, User: 1<<40 + int64(n/500), CreatedAt: row.CreatedAt, UpdatedAt: row.UsedAt}, 500); err != nil {
 				return err
 			}
 		}

@@ -46,7 +46,7 @@ type codeRedemption struct {
 
 func (r *codeRedemption) redeem(u *account.Unit) (*issued, error) {
 	r.redeemed = false
-	code, known, err := u.AuthorizationCode(r.hash)
+	code, known, err := u.OAuth().AuthorizationCode(r.hash)
 	switch {
 	case err != nil || !known:
 		return nil, ungrantable(err, "there is no such code")
@@ -55,7 +55,7 @@ func (r *codeRedemption) redeem(u *account.Unit) (*issued, error) {
 	case !proven(code.Challenge, r.form.Get("code_verifier")):
 		return nil, ungrantable(nil, "the code was given for another code_verifier")
 	}
-	family, known, err := u.LockTokenFamily(code.Family)
+	family, known, err := u.OAuth().LockTokenFamily(code.Family)
 	switch {
 	case err != nil || !known:
 		return nil, ungrantable(err, "what the code is of has ended")
@@ -69,7 +69,7 @@ func (r *codeRedemption) redeem(u *account.Unit) (*issued, error) {
 		return nil, err
 	}
 	// Of concurrent requests one succeeds. The others began while the code was valid, so they do not prove a copy.
-	redeemed, err := u.RedeemAuthorizationCode(r.hash, r.now)
+	redeemed, err := u.OAuth().RedeemAuthorizationCode(r.hash, r.now)
 	if err != nil || !redeemed {
 		return nil, ungrantable(err, "the code is expired, or was redeemed at the same time")
 	}

@@ -78,7 +78,7 @@ func (deviceGrant) parse(c *call, form url.Values) (redemption, error) {
 		if wait := c.pollAgain(device, tooSoon); wait != nil {
 			return nil, account.Refuse(wait) // the time of the poll is recorded
 		}
-		family, found, err := u.LockTokenFamily(device.Family)
+		family, found, err := u.OAuth().LockTokenFamily(device.Family)
 		switch {
 		case err != nil:
 			return nil, err
@@ -89,7 +89,7 @@ func (deviceGrant) parse(c *call, form url.Values) (redemption, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := u.DeleteDevice(hash); err != nil {
+		if err := u.OAuth().DeleteDevice(hash); err != nil {
 			return nil, err
 		}
 		return c.issueNext(u, family, nil, asked)

@@ -95,7 +95,7 @@ func (c *call) holds(family people.TokenFamily) bool {
 // end ends a token family of which somebody has a copied token, or of which nothing is left, and returns the refusal, which
 // commits. why is the action in the audit.
 func (c *call) end(u *account.Unit, family people.TokenFamily, why string) error {
-	ended, err := u.EndTokenFamily(family.ID)
+	ended, err := u.OAuth().EndTokenFamily(family.ID)
 	if err == nil && ended {
 		err = u.Audit(why, "oauth_grant:"+ids.Format(family.Grant))
 	}
@@ -173,5 +173,5 @@ func (c *call) issueNext(u *account.Unit, family people.TokenFamily, parent *peo
 		}
 	}
 	out.family = family
-	return out, u.UpdateTokenFamily(family)
+	return out, u.OAuth().UpdateTokenFamily(family)
 }

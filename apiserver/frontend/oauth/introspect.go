@@ -161,10 +161,10 @@ func mayAsk(c *call, u *account.Unit, family people.TokenFamily) (*consent.Clien
 
 // refreshTokenOf reads a refresh token with its family.
 func refreshTokenOf(u *account.Unit, hash []byte) (token people.RefreshToken, family people.TokenFamily, found bool, err error) {
-	if token, found, err = u.RefreshToken(hash); err != nil || !found {
+	if token, found, err = u.OAuth().RefreshToken(hash); err != nil || !found {
 		return token, family, false, err
 	}
-	family, found, err = u.TokenFamily(token.Family)
+	family, found, err = u.OAuth().TokenFamily(token.Family)
 	return token, family, found, err
 }
 
@@ -193,7 +193,7 @@ func revoke(c *call) error {
 		return nil
 	}
 	err = c.change(func(u *account.Unit) error {
-		ended, err := u.EndTokenFamily(family.ID)
+		ended, err := u.OAuth().EndTokenFamily(family.ID)
 		if err != nil || !ended {
 			return err
 		}
@@ -223,7 +223,7 @@ func familyOf(c *call, raw string) (family people.TokenFamily, found bool, err e
 		return family, false, nil
 	}
 	err = c.view(func(u *account.Unit) (err error) {
-		family, found, err = u.TokenFamily(id)
+		family, found, err = u.OAuth().TokenFamily(id)
 		return err
 	})
 	return family, found && c.holds(family), err

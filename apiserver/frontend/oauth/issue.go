@@ -221,14 +221,14 @@ func (c *call) about(u *account.Unit, p *consent.Subject, scopes []string) (map[
 			if p.User.Email == "" {
 				continue
 			}
-			address, found, err := u.Email(people.FoldEmail(p.User.Email))
+			address, found, err := u.Users().Email(people.FoldEmail(p.User.Email))
 			if err != nil {
 				return nil, err
 			}
 			about["email"], about["email_verified"] = p.User.Email, found && address.User == p.User.ID && !address.VerifiedAt.IsZero()
 		case consent.ScopePhone:
 			if p.User.Phone != "" {
-				owner, found, err := u.PhoneOwner(p.User.Phone)
+				owner, found, err := u.Phones().PhoneOwner(p.User.Phone)
 				if err != nil {
 					return nil, err
 				}

@@ -69,7 +69,7 @@ func logOut(c *call) error {
 			return nil
 		}
 		ended = true
-		if err := u.LeaveSession(s.SignIns[at]); err != nil {
+		if err := u.Sessions().LeaveSession(s.SignIns[at]); err != nil {
 			return err
 		}
 		return u.AuditAs("user:"+asked.hint.Subject, "session.signed_out", "session:"+ids.Format(s.ID), s.ID)
@@ -120,7 +120,7 @@ func sessionOf(c *call, u *account.Unit) (s people.Session, found bool, err erro
 	if !formed {
 		return s, false, nil
 	}
-	s, found, err = u.LockSession(hash)
+	s, found, err = u.Sessions().LockSession(hash)
 	return s, found && session.Evaluate(s, session.PolicyOf(u.Settings), c.now) == session.Live, err
 }
 

@@ -37,18 +37,18 @@ func (refreshGrant) parse(c *call, form url.Values) (redemption, error) {
 		return redemption{}, errGrant
 	}
 	return redemption{redeem: func(u *account.Unit) (*issued, error) {
-		token, found, err := u.RefreshToken(hash)
+		token, found, err := u.OAuth().RefreshToken(hash)
 		if err != nil || !found {
 			return nil, ungrantable(err, "there is no such refresh token, or no more")
 		}
-		family, found, err := u.LockTokenFamily(token.Family)
+		family, found, err := u.OAuth().LockTokenFamily(token.Family)
 		if err != nil || !found {
 			return nil, ungrantable(err, "what the refresh token is of has ended")
 		}
 		if !c.holds(family) {
 			return nil, ungrantable(nil, "the refresh token was given to another client")
 		}
-		if token, found, err = u.RefreshToken(hash); err != nil || !found { // a concurrent request may have used it before the lock
+		if token, found, err = u.OAuth().RefreshToken(hash); err != nil || !found { // a concurrent request may have used it before the lock
 			return nil, ungrantable(err, "there is no such refresh token, or no more")
 		}
 		asked, err := c.restrict(form, family)
@@ -71,7 +71,7 @@ func rotate(c *call, u *account.Unit, family people.TokenFamily, token people.Re
 	if token.UsedAt.IsZero() {
 		token.Network = network
 	}
-	if err := u.UseRefreshToken(token, c.now, c.now.Add(refreshGrace)); err != nil {
+	if err := u.OAuth().UseRefreshToken(token, c.now, c.now.Add(refreshGrace)); err != nil {
 		return nil, err
 	}
 	out, err := c.issueNext(u, family, &token, asked)
@@ -102,13 +102,13 @@ func refreshToken(c *call, u *account.Unit, family people.TokenFamily, parent *p
 	if parent != nil {
 		next.Parent = bytes.Clone(parent.Hash)
 	}
-	if err := u.InsertRefreshToken(next); err != nil {
+	if err := u.OAuth().InsertRefreshToken(next); err != nil {
 		return "", err
 	}
 	if parent == nil {
 		return plain, nil
 	}
-	return plain, u.TrimRefreshTokens(family.ID, parent.Hash, people.RefreshBounds{Used: maxUsed, Unused: maxUnused, Young: maxYoung, YoungSince: c.now.Add(-refreshGrace)})
+	return plain, u.OAuth().TrimRefreshTokens(family.ID, parent.Hash, people.RefreshBounds{Used: maxUsed, Unused: maxUnused, Young: maxYoung, YoungSince: c.now.Add(-refreshGrace)})
 }
 
 // networkOf returns the network within which a device keeps its address: an IPv4 /24 or an IPv6 /64.

@@ -203,7 +203,7 @@ func TestACodeThatWasReplacedIsNotSent(t *testing.T) {
 	w := newWorld(t)
 	replaced, used, last := w.text(home, number), w.text(home, "+12025550102"), w.text(home, number)
 	w.Must(w.Store.Change(t.Context(), home, func(tx people.Tx) error {
-		_, err := tx.ConsumeChallenge(used.Challenge, w.Clock.Now())
+		_, err := tx.Challenges().ConsumeChallenge(used.Challenge, w.Clock.Now())
 		return err
 	}))
 	w.turn(w.dispatcher(w.Store))

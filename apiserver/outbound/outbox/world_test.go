@@ -178,14 +178,14 @@ func (w *world) post(list ...people.Message) {
 	w.T.Helper()
 	for _, m := range list {
 		w.Must(w.Store.Change(w.T.Context(), m.Deployment, func(tx people.Tx) error {
-			err := tx.InsertChallenge(people.Challenge{
+			err := tx.Challenges().InsertChallenge(people.Challenge{
 				ID: m.Challenge, Purpose: people.PurposePhone, Channel: m.Channel, Subject: phoneOf(m), User: 1, Recipient: m.Recipient, Sent: true,
 				CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt,
 			})
 			if err != nil {
 				return err
 			}
-			return tx.InsertMessage(m)
+			return tx.Challenges().InsertMessage(m)
 		}))
 	}
 }

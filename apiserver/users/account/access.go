@@ -20,7 +20,7 @@ func Fresh(u *Unit, g *people.SignIn) bool {
 // proven longest ago. Without a session it is now.
 func Suspect(u *Unit, user int64) (time.Time, error) {
 	since := u.Now
-	signIns, err := u.SignInsOf(user)
+	signIns, err := u.Sessions().SignInsOf(user)
 	for _, g := range signIns {
 		if g.ProvenAt().Before(since) {
 			since = g.ProvenAt()
@@ -35,10 +35,10 @@ func EndAccess(u *Unit, user int64, since time.Time) error {
 	if err := revokeKeysOf(u, user, u.Actor, "password_reset"); err != nil {
 		return err
 	}
-	if _, err := u.EndOfflineFamilies(user, since); err != nil {
+	if _, err := u.OAuth().EndOfflineFamilies(user, since); err != nil {
 		return err
 	}
-	grants, err := u.GrantsOf(user)
+	grants, err := u.OAuth().GrantsOf(user)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func EndAccess(u *Unit, user int64, since time.Time) error {
 		if g.CreatedAt.Before(since) || !slices.Contains(g.Scopes, ScopeOffline) {
 			continue
 		}
-		if _, err := u.DeleteGrant(g.ID); err != nil {
+		if _, err := u.OAuth().DeleteGrant(g.ID); err != nil {
 			return err
 		}
 		if err := u.Audit("oauth.grant_revoked", object("oauth_grant", g.ID)); err != nil {

@@ -23,11 +23,11 @@ func (u *Unit) CreateAccount(from NewAccount) (people.User, error) {
 		return people.User{}, err
 	}
 	user := people.User{ID: id, FirstName: from.FirstName, LastName: from.LastName, CreatedAt: u.Now, UpdatedAt: u.Now, Email: from.Email}
-	if err := u.InsertUser(user, people.Email{ID: id, User: id, Address: from.Email, Primary: true, CreatedAt: u.Now}); err != nil {
+	if err := u.Users().InsertUser(user, people.Email{ID: id, User: id, Address: from.Email, Primary: true, CreatedAt: u.Now}); err != nil {
 		return user, err
 	}
 	if from.PasswordHash != "" {
-		if err := u.PutCredential(id, people.CredentialPassword, from.PasswordHash, u.Now); err != nil {
+		if err := u.Users().PutCredential(id, people.CredentialPassword, from.PasswordHash, u.Now); err != nil {
 			return user, err
 		}
 	}
@@ -37,17 +37,17 @@ func (u *Unit) CreateAccount(from NewAccount) (people.User, error) {
 // SignOutEverywhere takes a user's sign-ins out of every session, locks the user, and returns how many sign-ins there were. A
 // sign-in under way comes before, and ends as well, or sees what the transaction did. ErrUserUnknown: there is no such user.
 func (u *Unit) SignOutEverywhere(id int64) (people.User, int64, error) {
-	before, err := u.EndSessionsOf(id) // sessions are locked before users
+	before, err := u.Sessions().EndSessionsOf(id) // sessions are locked before users
 	if err != nil {
 		return people.User{}, 0, err
 	}
-	user, found, err := u.LockUser(id)
+	user, found, err := u.Users().LockUser(id)
 	if err != nil {
 		return user, 0, err
 	}
 	if !found {
 		return user, 0, ErrUserUnknown
 	}
-	meanwhile, err := u.EndSessionsOf(id)
+	meanwhile, err := u.Sessions().EndSessionsOf(id)
 	return user, before + meanwhile, err
 }

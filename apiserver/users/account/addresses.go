@@ -20,7 +20,7 @@ const (
 
 // OwnEmail returns an address of a user by its id. ErrEmailUnknown: there is none, or it is somebody else's.
 func OwnEmail(u *Unit, user, id int64) (people.Email, error) {
-	emails, err := u.EmailsOf(user)
+	emails, err := u.Users().EmailsOf(user)
 	if err != nil {
 		return people.Email{}, err
 	}
@@ -34,7 +34,7 @@ func OwnEmail(u *Unit, user, id int64) (people.Email, error) {
 // AddEmail adds an address that nobody proved to a user, who is locked. Nobody learns whether another user has it. ErrOwnEmail,
 // ErrTooManyEmails.
 func AddEmail(u *Unit, user int64, address string) (people.Email, error) {
-	emails, err := u.EmailsOf(user)
+	emails, err := u.Users().EmailsOf(user)
 	if err != nil {
 		return people.Email{}, err
 	}
@@ -50,7 +50,7 @@ func AddEmail(u *Unit, user int64, address string) (people.Email, error) {
 		return people.Email{}, err
 	}
 	e := people.Email{ID: id, User: user, Address: address, CreatedAt: u.Now}
-	if err := u.InsertEmails([]people.Email{e}); err != nil {
+	if err := u.Bulk().InsertEmails([]people.Email{e}); err != nil {
 		return e, err
 	}
 	return e, u.Audit("email.added", object("email", id))
@@ -58,7 +58,7 @@ func AddEmail(u *Unit, user int64, address string) (people.Email, error) {
 
 // CountOwnCode counts a code that is to prove an address of a user. A WaitError with ErrTooManyCodes: there were too many today.
 func CountOwnCode(u *Unit, user int64) error {
-	n, err := u.Count(scopeOwnCodes, object("user", user), u.Now, u.Now.Add(24*time.Hour))
+	n, err := u.Limits().Count(scopeOwnCodes, object("user", user), u.Now, u.Now.Add(24*time.Hour))
 	if err == nil && n.Count > ownCodesPerDay {
 		err = &WaitError{Reason: ErrTooManyCodes, Wait: n.Ends.Sub(u.Now)}
 	}
@@ -78,7 +78,7 @@ const (
 
 // CountOwnChange counts a change that a user makes to their account. A WaitError with ErrTooManyChanges: there were too many of its kind today.
 func CountOwnChange(u *Unit, user int64, kind OwnChange) error {
-	n, err := u.Count(scopeOwnChanges+string(kind), object("user", user), u.Now, u.Now.Add(24*time.Hour))
+	n, err := u.Limits().Count(scopeOwnChanges+string(kind), object("user", user), u.Now, u.Now.Add(24*time.Hour))
 	if err == nil && n.Count > ownChangesPerDay {
 		err = &WaitError{Reason: ErrTooManyChanges, Wait: n.Ends.Sub(u.Now)}
 	}
@@ -91,11 +91,11 @@ func AcceptEmail(u *Unit, e people.Email) (people.Email, error) {
 	if err := freeAddress(u, people.FoldEmail(e.Address), e.User); err != nil {
 		return e, err
 	}
-	if err := u.VerifyEmail(e.ID, u.Now); err != nil {
+	if err := u.Users().VerifyEmail(e.ID, u.Now); err != nil {
 		return e, err
 	}
 	e.VerifiedAt = u.Now
-	if err := u.VoidChallenges(people.PurposeVerifyEmail, e.ID); err != nil {
+	if err := u.Challenges().VoidChallenges(people.PurposeVerifyEmail, e.ID); err != nil {
 		return e, err
 	}
 	if err := u.Audit("email.verified", object("email", e.ID)); err != nil {
@@ -117,7 +117,7 @@ func PromoteEmail(u *Unit, e people.Email) (people.Email, error) {
 	if e.Primary {
 		return e, nil
 	}
-	if err := u.MakePrimaryEmail(e.User, e.ID); err != nil {
+	if err := u.Users().MakePrimaryEmail(e.User, e.ID); err != nil {
 		return e, err
 	}
 	e.Primary = true
@@ -132,10 +132,10 @@ func RemoveEmail(u *Unit, e people.Email) error {
 	if e.Primary {
 		return ErrEmailPrimary
 	}
-	if err := u.VoidChallenges(people.PurposeVerifyEmail, e.ID); err != nil {
+	if err := u.Challenges().VoidChallenges(people.PurposeVerifyEmail, e.ID); err != nil {
 		return err
 	}
-	if err := u.DeleteEmail(e.ID); err != nil {
+	if err := u.Users().DeleteEmail(e.ID); err != nil {
 		return err
 	}
 	if err := u.Audit("email.removed", object("email", e.ID)); err != nil || !isVerified(e) {

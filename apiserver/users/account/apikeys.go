@@ -34,13 +34,13 @@ func BindKey(u *Unit, k *people.APIKey) error {
 	if k.Owner == 0 {
 		return nil
 	}
-	if _, found, err := u.LockUser(k.Owner); err != nil {
+	if _, found, err := u.Users().LockUser(k.Owner); err != nil {
 		return err
 	} else if !found {
 		return ErrUserUnknown
 	}
 	if k.Workspace != 0 {
-		workspace, found, err := u.Workspace(k.Workspace)
+		workspace, found, err := u.Organizations().Workspace(k.Workspace)
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func BindKey(u *Unit, k *people.APIKey) error {
 	if k.Organization == 0 {
 		return nil
 	}
-	if _, found, err := u.Member(k.Organization, k.Owner); err != nil {
+	if _, found, err := u.Organizations().Member(k.Organization, k.Owner); err != nil {
 		return err
 	} else if !found {
 		return ErrNotMember
@@ -60,7 +60,7 @@ func BindKey(u *Unit, k *people.APIKey) error {
 	if k.Workspace == 0 {
 		return nil
 	}
-	_, found, err := u.WorkspaceMember(k.Workspace, k.Owner)
+	_, found, err := u.Organizations().WorkspaceMember(k.Workspace, k.Owner)
 	if err == nil && !found {
 		err = ErrWorkspaceUnknown
 	}
@@ -77,12 +77,12 @@ func insertKey(u *Unit, k people.APIKey, prefix string) (people.APIKey, apikey.K
 	}
 	k.PublicID, k.Digest, k.Prefix, k.Suffix = secret.ID(), secret.Digest(), secret.Prefix(), secret.Last4()
 	k.CreatedAt, k.UpdatedAt = u.Now, u.Now
-	return k, secret, u.InsertAPIKey(k)
+	return k, secret, u.APIKeys().InsertAPIKey(k)
 }
 
 // FindKey returns the key of an app that has a public id or a row id, or ErrKeyUnknown.
 func FindKey(u *Unit, app, id string) (people.APIKey, error) {
-	k, found, err := people.FindAPIKey(u, id)
+	k, found, err := people.FindAPIKey(u.APIKeys(), id)
 	if err == nil && (!found || k.App != app) {
 		err = ErrKeyUnknown
 	}
@@ -95,7 +95,7 @@ func LockKey(u *Unit, app, id string) (people.APIKey, error) {
 	if err != nil {
 		return k, err
 	}
-	k, found, err := u.LockAPIKey(k.ID)
+	k, found, err := u.APIKeys().LockAPIKey(k.ID)
 	if err == nil && !found {
 		err = ErrKeyUnknown
 	}
@@ -119,7 +119,7 @@ func RotateKey(u *Unit, old people.APIKey, prefix string, overlap time.Duration)
 	} else {
 		old.RevokedAt, old.RevokedReason = u.Now, "rotated"
 	}
-	return next, secret, u.UpdateAPIKey(old)
+	return next, secret, u.APIKeys().UpdateAPIKey(old)
 }
 
 // RevokeKey ends a key for good. It reports whether this call did.
@@ -128,14 +128,14 @@ func RevokeKey(u *Unit, k *people.APIKey, reason string) (bool, error) {
 		return false, nil
 	}
 	k.RevokedAt, k.RevokedReason, k.UpdatedAt = u.Now, reason, u.Now
-	return true, u.UpdateAPIKey(*k)
+	return true, u.APIKeys().UpdateAPIKey(*k)
 }
 
 // KeyRoles are what the owner's roles in a key's organization and workspace grant now, empty for what the key is not bound to.
 func KeyRoles(u *Unit, k people.APIKey) (organization, workspace []string, err error) {
 	organization, workspace = []string{}, []string{}
 	if k.Organization != 0 {
-		m, found, err := u.Member(k.Organization, k.Owner)
+		m, found, err := u.Organizations().Member(k.Organization, k.Owner)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -144,7 +144,7 @@ func KeyRoles(u *Unit, k people.APIKey) (organization, workspace []string, err e
 		}
 	}
 	if k.Workspace != 0 {
-		m, found, err := u.WorkspaceMember(k.Workspace, k.Owner)
+		m, found, err := u.Organizations().WorkspaceMember(k.Workspace, k.Owner)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -9,18 +9,18 @@ import (
 // freeAddress makes room for an address that the owner of an account proved, 0: an account that is about to be made. It leaves every other
 // account where nobody proved it. ErrEmailTaken: the address is that of another account, which it opens.
 func freeAddress(u *Unit, folded string, owner int64) error {
-	before, err := u.EmailsAt(folded)
+	before, err := u.Users().EmailsAt(folded)
 	if err != nil {
 		return err
 	}
 	for _, e := range before { // a proof comes before what is read next, or finds the address gone
 		if e.User != owner {
-			if _, _, err := u.LockUser(e.User); err != nil {
+			if _, _, err := u.Users().LockUser(e.User); err != nil {
 				return err
 			}
 		}
 	}
-	if before, err = u.EmailsAt(folded); err != nil {
+	if before, err = u.Users().EmailsAt(folded); err != nil {
 		return err
 	}
 	for _, e := range before {
@@ -36,14 +36,14 @@ func freeAddress(u *Unit, folded string, owner int64) error {
 
 // giveWay takes an address that nobody proved off an account that has a proven one. ErrEmailTaken: it is proven, or all the account has.
 func giveWay(u *Unit, e people.Email) error {
-	rest, err := u.EmailsOf(e.User)
+	rest, err := u.Users().EmailsOf(e.User)
 	if err != nil {
 		return err
 	}
 	if isVerified(e) || !slices.ContainsFunc(rest, isVerified) {
 		return ErrEmailTaken
 	}
-	if err := u.DeleteUnproven([]int64{e.ID}); err != nil {
+	if err := u.Bulk().DeleteUnproven([]int64{e.ID}); err != nil {
 		return err
 	}
 	return PrimaryAmongRest(u, e.User)
@@ -51,7 +51,7 @@ func giveWay(u *Unit, e people.Email) error {
 
 // ProvenAddresses returns the verified emails of a user.
 func ProvenAddresses(u *Unit, user int64) ([]string, error) {
-	emails, err := u.EmailsOf(user)
+	emails, err := u.Users().EmailsOf(user)
 	var addresses []string
 	for _, e := range emails {
 		if isVerified(e) {
@@ -64,11 +64,11 @@ func ProvenAddresses(u *Unit, user int64) ([]string, error) {
 // AddressForCode returns the email whose account a code that is sent there may sign in, without a password; none where the address is
 // unknown. It is none either where the address is not verified and the account has one that is: whoever reads it may be somebody else.
 func AddressForCode(u *Unit, email string) (people.Email, error) {
-	e, _, err := u.Email(people.FoldEmail(email))
+	e, _, err := u.Users().Email(people.FoldEmail(email))
 	if err != nil {
 		return people.Email{}, err
 	}
-	others, err := u.EmailsOf(e.User) // for somebody unknown as well: the same statements
+	others, err := u.Users().EmailsOf(e.User) // for somebody unknown as well: the same statements
 	if err != nil || e.VerifiedAt.IsZero() && slices.ContainsFunc(others, isVerified) {
 		return people.Email{}, err
 	}
@@ -87,14 +87,14 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 			return err
 		}
 	}
-	e, found, err := u.Email(people.FoldEmail(a.Email))
+	e, found, err := u.Users().Email(people.FoldEmail(a.Email))
 	if err != nil || !found || e.User != a.User {
 		return firstOf(err, ErrInvalidCredentials)
 	}
 	if isVerified(e) {
 		return nil
 	}
-	others, err := u.EmailsOf(e.User)
+	others, err := u.Users().EmailsOf(e.User)
 	if err != nil {
 		return err
 	}
@@ -111,11 +111,11 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 	if err := freeAddress(u, people.FoldEmail(e.Address), e.User); err != nil {
 		return err
 	}
-	if err := u.VerifyEmail(e.ID, u.Now); err != nil {
+	if err := u.Users().VerifyEmail(e.ID, u.Now); err != nil {
 		return err
 	}
 	if first {
-		if err := u.MakePrimaryEmail(e.User, e.ID); err != nil {
+		if err := u.Users().MakePrimaryEmail(e.User, e.ID); err != nil {
 			return err
 		}
 	}
@@ -127,13 +127,13 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 
 // PrimaryAmongRest gives a user who lost an address a primary one, where that was it and there are others, and tells auditors of the loss.
 func PrimaryAmongRest(u *Unit, user int64) error {
-	rest, err := u.EmailsOf(user)
+	rest, err := u.Users().EmailsOf(user)
 	if err != nil {
 		return err
 	}
 	if len(rest) > 0 && !slices.ContainsFunc(rest, func(e people.Email) bool { return e.Primary }) {
 		next := max(slices.IndexFunc(rest, isVerified), 0)
-		if err := u.MakePrimaryEmail(user, rest[next].ID); err != nil {
+		if err := u.Users().MakePrimaryEmail(user, rest[next].ID); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ func Invite(u *Unit, inviter people.Member, email string, role int64) (people.In
 	if err := withinInvitationLimits(u, inviter.User, email); err != nil {
 		return people.Invitation{}, err
 	}
-	user, _, err := u.User(inviter.User)
+	user, _, err := u.Users().User(inviter.User)
 	if err != nil {
 		return people.Invitation{}, err
 	}
@@ -52,7 +52,7 @@ func Invite(u *Unit, inviter people.Member, email string, role int64) (people.In
 		ID: id, Organization: inviter.Organization.ID, Email: email, Role: role, Hash: hash, InvitedBy: inviter.User,
 		CreatedAt: u.Now, ExpiresAt: u.Now.Add(InvitationLifetime),
 	}
-	if err := u.InsertInvitation(i); err != nil {
+	if err := u.Organizations().InsertInvitation(i); err != nil {
 		return i, err
 	}
 	if err := u.Audit("organization.invited", object("invitation", id)); err != nil {
@@ -65,13 +65,13 @@ func Invite(u *Unit, inviter people.Member, email string, role int64) (people.In
 // withinInvitationLimits holds invitations to their bounds a day. The locks make those who invite at once count each other.
 func withinInvitationLimits(u *Unit, inviter int64, email string) error {
 	folded := people.FoldEmail(email)
-	if err := u.Lock(object("inviter", inviter)); err != nil {
+	if err := u.Limits().Lock(object("inviter", inviter)); err != nil {
 		return err
 	}
-	if err := u.Lock("invited:" + folded); err != nil {
+	if err := u.Limits().Lock("invited:" + folded); err != nil {
 		return err
 	}
-	to, by, err := u.InvitationsSince(folded, inviter, u.Now.Add(-invitationWindow))
+	to, by, err := u.Organizations().InvitationsSince(folded, inviter, u.Now.Add(-invitationWindow))
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func ListInvitations(u *Unit, member people.Member) ([]people.Invitation, error)
 	if err := u.RequirePermission(member, PermissionInvite); err != nil {
 		return nil, err
 	}
-	open, err := u.OpenInvitations(member.Organization.ID, u.Now)
+	open, err := u.Organizations().OpenInvitations(member.Organization.ID, u.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -121,14 +121,14 @@ func RevokeInvitationOf(u *Unit, member people.Member, id int64) (people.Invitat
 	if err := u.RequirePermission(member, PermissionInvite); err != nil {
 		return people.Invitation{}, err
 	}
-	i, found, err := u.Invitation(id)
+	i, found, err := u.Organizations().Invitation(id)
 	if err != nil {
 		return i, err
 	}
 	if !found || i.Organization != member.Organization.ID {
 		return i, ErrInvitationUnknown
 	}
-	if revoked, err := u.RevokeInvitation(id, u.Now); err != nil || !revoked {
+	if revoked, err := u.Organizations().RevokeInvitation(id, u.Now); err != nil || !revoked {
 		return i, firstOf(err, ErrInvitationUnknown)
 	}
 	return i, u.Audit("organization.invitation_revoked", object("invitation", id))
@@ -154,7 +154,7 @@ func openByToken(u *Unit, token string) (people.Invitation, error) {
 	if !formed || !u.B2B.Enabled {
 		return people.Invitation{}, ErrInvalidInvitation
 	}
-	i, found, err := u.InvitationByToken(hash)
+	i, found, err := u.Organizations().InvitationByToken(hash)
 	if err != nil {
 		return i, err
 	}
@@ -176,11 +176,11 @@ func inviterStands(u *Unit, i people.Invitation) (bool, error) {
 
 // inviter returns the membership of an invitation's inviter, nil for one who was removed or disabled.
 func inviter(u *Unit, i people.Invitation) (*people.Member, error) {
-	member, found, err := u.Member(i.Organization, i.InvitedBy)
+	member, found, err := u.Organizations().Member(i.Organization, i.InvitedBy)
 	if err != nil || !found {
 		return nil, err
 	}
-	user, found, err := u.User(i.InvitedBy)
+	user, found, err := u.Users().User(i.InvitedBy)
 	if err != nil || !found || user.Disabled {
 		return nil, err
 	}
@@ -199,10 +199,10 @@ func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
 	if err != nil || !stands {
 		return false, err
 	}
-	if accepted, err := u.AcceptInvitation(i.ID, u.Now); err != nil || !accepted {
+	if accepted, err := u.Organizations().AcceptInvitation(i.ID, u.Now); err != nil || !accepted {
 		return false, err
 	}
-	o, found, err := u.Organization(i.Organization)
+	o, found, err := u.Organizations().Organization(i.Organization)
 	if err != nil || !found {
 		return false, firstOf(err, ErrInvalidInvitation)
 	}
@@ -213,7 +213,7 @@ func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
 	if _, err := Join(u, o, user, role); err != nil {
 		return false, err
 	}
-	if err := u.SetLastOrganization(user, o.ID); err != nil {
+	if err := u.Users().SetLastOrganization(user, o.ID); err != nil {
 		return false, err
 	}
 	return true, u.AuditAs(object("user", user), "organization.joined", object("organization", o.ID), u.Session)

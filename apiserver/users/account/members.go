@@ -12,10 +12,10 @@ func keepOwner(u *Unit, m people.Member) error {
 	if !m.Owner {
 		return nil
 	}
-	if _, _, err := u.LockOrganization(m.Organization.ID); err != nil {
+	if _, _, err := u.Organizations().LockOrganization(m.Organization.ID); err != nil {
 		return err
 	}
-	owners, err := u.OwnersOf(m.Organization.ID)
+	owners, err := u.Organizations().OwnersOf(m.Organization.ID)
 	if err == nil && owners < 2 {
 		err = ErrOwnerLeaves
 	}
@@ -67,7 +67,7 @@ func ChangeMember(u *Unit, by people.Member, membership int64, change MemberChan
 		}
 		m.Owner = *change.Owner
 	}
-	if err := u.UpdateMember(m); err != nil {
+	if err := u.Organizations().UpdateMember(m); err != nil {
 		return m, err
 	}
 	if change.Owner != nil {
@@ -93,7 +93,7 @@ func notifyOwnership(u *Unit, by, m people.Member) error {
 
 // notifyOf tells a member by mail what was done to another in their name.
 func notifyOf(u *Unit, by, m people.Member, what string) error {
-	user, _, err := u.User(m.User)
+	user, _, err := u.Users().User(m.User)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func RemoveMember(u *Unit, by people.Member, membership int64) (people.Member, e
 	if err := keepOwner(u, m); err != nil {
 		return m, err
 	}
-	if _, err := u.DeleteMember(m.Organization.ID, m.User); err != nil {
+	if _, err := u.Organizations().DeleteMember(m.Organization.ID, m.User); err != nil {
 		return m, err
 	}
 	if by.User != m.User {
@@ -137,7 +137,7 @@ func managed(u *Unit, by people.Member, membership int64) (people.Member, error)
 	if err := u.RequirePermission(by, PermissionManage); err != nil {
 		return people.Member{}, err
 	}
-	m, found, err := u.MemberByID(by.Organization.ID, membership)
+	m, found, err := u.Organizations().MemberByID(by.Organization.ID, membership)
 	if err == nil && !found {
 		err = ErrMembershipUnknown
 	}
@@ -150,7 +150,7 @@ func RemoveOrganization(u *Unit, by people.Member) error {
 		return ErrOwnersOnly
 	}
 	// What is made in it at once comes before, or finds it gone.
-	if _, found, err := u.LockOrganization(by.Organization.ID); err != nil || !found {
+	if _, found, err := u.Organizations().LockOrganization(by.Organization.ID); err != nil || !found {
 		return firstOf(err, ErrNotMember)
 	}
 	if u.Settings.Email != nil && !u.Keyring.Empty() {
@@ -158,7 +158,7 @@ func RemoveOrganization(u *Unit, by people.Member) error {
 			return err
 		}
 	}
-	if err := u.DeleteOrganization(by.Organization.ID); err != nil {
+	if err := u.Organizations().DeleteOrganization(by.Organization.ID); err != nil {
 		return err
 	}
 	return u.Audit("organization.deleted", object("organization", by.Organization.ID))
@@ -170,7 +170,7 @@ const membersAtOnce = 200
 func tellMembers(u *Unit, by people.Member) error {
 	mail := delivery.OrganizationDeletedMail(u.AppName(), by.Organization.Name)
 	for after := int64(0); ; {
-		members, err := u.MembersOf(by.Organization.ID, after, membersAtOnce)
+		members, err := u.Organizations().MembersOf(by.Organization.ID, after, membersAtOnce)
 		if err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func ResendInvitation(u *Unit, by people.Member, id int64) (people.Invitation, e
 
 // Inviter returns who sent an invitation, as members see each other.
 func Inviter(u *Unit, i people.Invitation) (people.Account, error) {
-	user, _, err := u.User(i.InvitedBy)
+	user, _, err := u.Users().User(i.InvitedBy)
 	return people.Account{ID: user.ID, FirstName: user.FirstName, LastName: user.LastName, Email: user.Email}, err
 }
 
@@ -210,7 +210,7 @@ func LookUpInvitation(u *Unit, token string) (people.Invitation, people.Organiza
 	if err != nil {
 		return i, people.Organization{}, err
 	}
-	o, found, err := u.Organization(i.Organization)
+	o, found, err := u.Organizations().Organization(i.Organization)
 	if err == nil && !found {
 		err = ErrInvalidInvitation
 	}

@@ -34,7 +34,7 @@ func (t *Tenant) RequirePermission(m people.Member, permission string) error {
 
 // RequireMember returns a user's membership, locked in a Change. ErrNotMember: the organization is unknown, foreign, or not the user's.
 func RequireMember(u *Unit, organization, user int64) (people.Member, error) {
-	member, found, err := u.Member(organization, user)
+	member, found, err := u.Organizations().Member(organization, user)
 	if err == nil && !found {
 		err = ErrNotMember
 	}
@@ -52,7 +52,7 @@ type Created struct {
 // means no owner, and Created then has the organization alone in its Member. Its slug is that of the name, with a number where that is not free.
 // Errors: ErrUserUnknown; a LimitError if the user owns as many organizations as the B2B settings allow.
 func CreateOrganization(u *Unit, user int64, name, description string) (Created, error) {
-	return createOrganization(u, user, name, description, func() (string, error) { return freeSlug(name, "organization", u.SlugTaken, u.NewID) })
+	return createOrganization(u, user, name, description, func() (string, error) { return freeSlug(name, "organization", u.Organizations().SlugTaken, u.NewID) })
 }
 
 // CreateOwnOrganization is CreateOrganization by the user. The slug always has a number: the answer must not show whether another customer's
@@ -79,12 +79,12 @@ func createOrganization(u *Unit, user int64, name, description string, newSlug f
 		return Created{}, err
 	}
 	o := people.Organization{ID: id, Name: name, Slug: slug, Description: description, CreatedAt: u.Now}
-	if err := u.InsertOrganization(o); err != nil {
+	if err := u.Organizations().InsertOrganization(o); err != nil {
 		return Created{}, err
 	}
 	member := people.Member{ID: id, User: user, Organization: o, Owner: true, CreatedAt: u.Now}
 	if user != 0 {
-		if err := u.InsertMember(member); err != nil {
+		if err := u.Organizations().InsertMember(member); err != nil {
 			return Created{}, err
 		}
 	}
@@ -100,19 +100,19 @@ func createOrganization(u *Unit, user int64, name, description string, newSlug f
 		return Created{}, err
 	}
 	created.Workspace, created.Member.Organization.Workspace = &w, w.Workspace.ID
-	return created, u.SetDefaultWorkspace(o.ID, w.Workspace.ID)
+	return created, u.Organizations().SetDefaultWorkspace(o.ID, w.Workspace.ID)
 }
 
 // mayOwnOneMore holds a user, whom it locks, to the bound on owned organizations. The lock of the name makes those created at once
 // count each other; it comes before the user's, as everywhere.
 func mayOwnOneMore(u *Unit, user int64) error {
-	if err := u.Lock(object("owner", user)); err != nil {
+	if err := u.Limits().Lock(object("owner", user)); err != nil {
 		return err
 	}
-	if _, found, err := u.LockUser(user); err != nil || !found {
+	if _, found, err := u.Users().LockUser(user); err != nil || !found {
 		return firstOf(err, ErrUserUnknown)
 	}
-	owned, err := u.OwnedOrganizations(user)
+	owned, err := u.Organizations().OwnedOrganizations(user)
 	if err != nil {
 		return err
 	}
@@ -126,14 +126,14 @@ func mayOwnOneMore(u *Unit, user int64) error {
 // settings allow. ErrNotMember: there is no such organization.
 func CreateWorkspace(u *Unit, organization, user int64, name string) (people.WorkspaceMember, error) {
 	// The lock makes those who create at once count each other.
-	o, found, err := u.LockOrganization(organization)
+	o, found, err := u.Organizations().LockOrganization(organization)
 	if err != nil {
 		return people.WorkspaceMember{}, err
 	}
 	if !found {
 		return people.WorkspaceMember{}, ErrNotMember
 	}
-	workspaces, err := u.WorkspacesOf(organization)
+	workspaces, err := u.Organizations().WorkspacesOf(organization)
 	if err != nil {
 		return people.WorkspaceMember{}, err
 	}
@@ -146,7 +146,7 @@ func CreateWorkspace(u *Unit, organization, user int64, name string) (people.Wor
 	}
 	w, err := addWorkspace(u, organization, user, name, slugs)
 	if err == nil && o.Workspace == 0 {
-		err = u.SetDefaultWorkspace(organization, w.Workspace.ID)
+		err = u.Organizations().SetDefaultWorkspace(organization, w.Workspace.ID)
 	}
 	return w, err
 }
@@ -161,12 +161,12 @@ func addWorkspace(u *Unit, organization, user int64, name string, taken []string
 		return people.WorkspaceMember{}, err
 	}
 	w := people.Workspace{ID: id, Organization: organization, Name: name, Slug: slug, CreatedAt: u.Now}
-	if err := u.InsertWorkspace(w); err != nil {
+	if err := u.Organizations().InsertWorkspace(w); err != nil {
 		return people.WorkspaceMember{}, err
 	}
 	m := people.WorkspaceMember{ID: id, User: user, Workspace: w, Owner: true, CreatedAt: u.Now}
 	if user != 0 {
-		if err := u.InsertWorkspaceMember(m); err != nil {
+		if err := u.Organizations().InsertWorkspaceMember(m); err != nil {
 			return people.WorkspaceMember{}, err
 		}
 	}
@@ -177,10 +177,10 @@ func addWorkspace(u *Unit, organization, user int64, name string, taken []string
 // B2B settings assign. ErrAlreadyMember: the user is one.
 func Join(u *Unit, organization people.Organization, user, role int64) (people.Member, error) {
 	// Of a deletion at once one comes first.
-	if _, found, err := u.LockOrganization(organization.ID); err != nil || !found {
+	if _, found, err := u.Organizations().LockOrganization(organization.ID); err != nil || !found {
 		return people.Member{}, firstOf(err, ErrNotMember)
 	}
-	if _, found, err := u.Member(organization.ID, user); err != nil {
+	if _, found, err := u.Organizations().Member(organization.ID, user); err != nil {
 		return people.Member{}, err
 	} else if found {
 		return people.Member{}, ErrAlreadyMember
@@ -193,19 +193,19 @@ func Join(u *Unit, organization people.Organization, user, role int64) (people.M
 		return people.Member{}, err
 	}
 	m := people.Member{ID: id, User: user, Organization: organization, Role: role, CreatedAt: u.Now}
-	if err := u.InsertMember(m); err != nil || organization.Workspace == 0 {
+	if err := u.Organizations().InsertMember(m); err != nil || organization.Workspace == 0 {
 		return m, err
 	}
-	w, found, err := u.Workspace(organization.Workspace)
+	w, found, err := u.Organizations().Workspace(organization.Workspace)
 	if err != nil || !found {
 		return m, err
 	}
-	return m, u.InsertWorkspaceMember(people.WorkspaceMember{ID: id, User: user, Workspace: w, Role: u.assigned(u.B2B.WorkspaceRole), CreatedAt: u.Now})
+	return m, u.Organizations().InsertWorkspaceMember(people.WorkspaceMember{ID: id, User: user, Workspace: w, Role: u.assigned(u.B2B.WorkspaceRole), CreatedAt: u.Now})
 }
 
 // Leave ends one of a user's memberships by its id. ErrNotMember: there is none; ErrOwnerLeaves: the organization would be nobody's.
 func Leave(u *Unit, user, membership int64) (people.Member, error) {
-	members, err := u.MembershipsOf(user)
+	members, err := u.Organizations().MembershipsOf(user)
 	if err != nil {
 		return people.Member{}, err
 	}
@@ -213,14 +213,14 @@ func Leave(u *Unit, user, membership int64) (people.Member, error) {
 	if at < 0 {
 		return people.Member{}, ErrNotMember
 	}
-	m, found, err := u.Member(members[at].Organization.ID, user) // locked: it may have become an owner's since
+	m, found, err := u.Organizations().Member(members[at].Organization.ID, user) // locked: it may have become an owner's since
 	if err != nil || !found {
 		return m, firstOf(err, ErrNotMember)
 	}
 	if err := keepOwner(u, m); err != nil {
 		return m, err
 	}
-	if _, err := u.DeleteMember(m.Organization.ID, user); err != nil {
+	if _, err := u.Organizations().DeleteMember(m.Organization.ID, user); err != nil {
 		return m, err
 	}
 	return m, u.Audit("organization.left", object("organization", m.Organization.ID))

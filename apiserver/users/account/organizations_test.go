@@ -102,11 +102,11 @@ func TestWhoJoinsGetsTheRolesOfTheSettings(t *testing.T) {
 			}
 			w.change(join)
 			w.change(func(u *account.Unit) error {
-				m, found, err := u.Member(o.ID, user.ID)
+				m, found, err := u.Organizations().Member(o.ID, user.ID)
 				if err != nil || !found || m.Role != tc.want || m.Owner {
 					t.Errorf("%+v, %t, %v", m, found, err)
 				}
-				below, found, err := u.WorkspaceMember(o.Workspace, user.ID)
+				below, found, err := u.Organizations().WorkspaceMember(o.Workspace, user.ID)
 				if err != nil || !found || below.Role != tc.wantBelow || below.Owner {
 					t.Errorf("%+v, %t, %v", below, found, err)
 				}
@@ -131,7 +131,7 @@ func TestWhoJoinsAnOrganizationWithoutAWorkspaceJoinsNone(t *testing.T) {
 		if _, err := account.Join(u, created.Member.Organization, user.ID, 0); err != nil {
 			return err
 		}
-		in, err := u.WorkspaceMembershipsOf(user.ID, 0)
+		in, err := u.Organizations().WorkspaceMembershipsOf(user.ID, 0)
 		if len(in) != 0 {
 			t.Errorf("%+v", in)
 		}
@@ -191,7 +191,7 @@ func TestWorkspacesAreLimited(t *testing.T) {
 		return err
 	})
 	w.change(func(u *account.Unit) error {
-		workspaces, err := u.WorkspacesOf(o.Organization.ID)
+		workspaces, err := u.Organizations().WorkspacesOf(o.Organization.ID)
 		var slugs []string
 		for _, w := range workspaces {
 			slugs = append(slugs, w.Slug)
@@ -223,11 +223,11 @@ func TestTheFirstWorkspaceOfAnOrganizationBecomesItsDefault(t *testing.T) {
 		})
 	}
 	w.change(func(u *account.Unit) error {
-		now, _, err := u.Organization(o.Organization.ID)
+		now, _, err := u.Organizations().Organization(o.Organization.ID)
 		if err != nil {
 			return err
 		}
-		first, found, err := u.Workspace(now.Workspace)
+		first, found, err := u.Organizations().Workspace(now.Workspace)
 		if !found || first.Name != "First" {
 			t.Errorf("the default is %+v", first)
 		}
@@ -251,20 +251,46 @@ type locking struct {
 	order *[]string
 }
 
-func (l locking) Lock(name string) error {
+type (
+	lockingLimits struct {
+		people.Limits
+		locking
+	}
+	lockingUsers struct {
+		people.Users
+		locking
+	}
+	lockingOrganizations struct {
+		people.Organizations
+		locking
+	}
+	lockingSessions struct {
+		people.Sessions
+		locking
+	}
+)
+
+func (tx locking) Limits() people.Limits { return lockingLimits{tx.Tx.Limits(), tx} }
+func (tx locking) Users() people.Users   { return lockingUsers{tx.Tx.Users(), tx} }
+func (tx locking) Organizations() people.Organizations {
+	return lockingOrganizations{tx.Tx.Organizations(), tx}
+}
+func (tx locking) Sessions() people.Sessions { return lockingSessions{tx.Tx.Sessions(), tx} }
+
+func (l lockingLimits) Lock(name string) error {
 	kind, _, _ := strings.Cut(name, ":")
 	*l.order = append(*l.order, "name "+kind)
-	return l.Tx.Lock(name)
+	return l.Tx.Limits().Lock(name)
 }
 
-func (l locking) LockUser(id int64) (people.User, bool, error) {
+func (l lockingUsers) LockUser(id int64) (people.User, bool, error) {
 	*l.order = append(*l.order, "user")
-	return l.Tx.LockUser(id)
+	return l.Tx.Users().LockUser(id)
 }
 
-func (l locking) InsertOrganization(o people.Organization) error {
+func (l lockingOrganizations) InsertOrganization(o people.Organization) error {
 	*l.order = append(*l.order, "organization")
-	return l.Tx.InsertOrganization(o)
+	return l.Tx.Organizations().InsertOrganization(o)
 }
 
 // A backend and the owner who create organizations at once wait for each other, and never for good: both lock in one order.
@@ -287,14 +313,14 @@ func TestCreatingAnOrganizationLocksTheNameThenTheOwner(t *testing.T) {
 	})
 }
 
-func (l locking) Member(organization, user int64) (people.Member, bool, error) {
+func (l lockingOrganizations) Member(organization, user int64) (people.Member, bool, error) {
 	*l.order = append(*l.order, "member")
-	return l.Tx.Member(organization, user)
+	return l.Tx.Organizations().Member(organization, user)
 }
 
-func (l locking) DeleteSignIn(id int64) error {
+func (l lockingSessions) DeleteSignIn(id int64) error {
 	*l.order = append(*l.order, "sign-in")
-	return l.Tx.DeleteSignIn(id)
+	return l.Tx.Sessions().DeleteSignIn(id)
 }
 
 // Who is removed from an organization while signing in again waits, or is waited for: both lock the member, then the sign-ins.
@@ -306,7 +332,7 @@ func TestSigningInAgainLocksTheMemberBeforeTheSignIn(t *testing.T) {
 	policy := session.Policy{Idle: time.Hour, Lifetime: time.Hour, MaxSignIns: 5}
 	var order []string
 	w.change(func(u *account.Unit) error {
-		if err := u.SetLastOrganization(user, created.Member.Organization.ID); err != nil {
+		if err := u.Users().SetLastOrganization(user, created.Member.Organization.ID); err != nil {
 			return err
 		}
 		s, err := u.NewSession(policy, false)

@@ -7,7 +7,7 @@ import (
 // SetPassword gives a user, who is locked, a password by its hash. What waited for a code on the account ends, and with it every reset; the
 // user is told by mail. change is the sentence that tells what was done.
 func (u *Unit) SetPassword(user int64, encoded, action, change string) error {
-	if err := u.PutCredential(user, people.CredentialPassword, encoded, u.Now); err != nil {
+	if err := u.Users().PutCredential(user, people.CredentialPassword, encoded, u.Now); err != nil {
 		return err
 	}
 	if err := u.endCodes(user); err != nil {
@@ -21,24 +21,24 @@ func (u *Unit) SetPassword(user int64, encoded, action, change string) error {
 
 // endCodes ends whatever waits for a code on an account: attempts, and proofs of its addresses and numbers.
 func (u *Unit) endCodes(user int64) error {
-	if err := u.EndAttemptsOf(user); err != nil {
+	if err := u.Attempts().EndAttemptsOf(user); err != nil {
 		return err
 	}
-	emails, err := u.EmailsOf(user)
+	emails, err := u.Users().EmailsOf(user)
 	if err != nil {
 		return err
 	}
 	for _, e := range emails {
-		if err := u.VoidChallenges(people.PurposeVerifyEmail, e.ID); err != nil {
+		if err := u.Challenges().VoidChallenges(people.PurposeVerifyEmail, e.ID); err != nil {
 			return err
 		}
 	}
-	phones, err := u.PhonesOf(user)
+	phones, err := u.Phones().PhonesOf(user)
 	if err != nil {
 		return err
 	}
 	for _, p := range phones {
-		if err := u.VoidChallenges(people.PurposePhone, p.ID); err != nil {
+		if err := u.Challenges().VoidChallenges(people.PurposePhone, p.ID); err != nil {
 			return err
 		}
 	}
@@ -47,7 +47,7 @@ func (u *Unit) endCodes(user int64) error {
 
 // RemovePassword takes a user's password away. It reports whether there was one.
 func (u *Unit) RemovePassword(user int64) (bool, error) {
-	removed, err := u.DeleteCredential(user, people.CredentialPassword)
+	removed, err := u.Users().DeleteCredential(user, people.CredentialPassword)
 	if err != nil || !removed {
 		return false, err
 	}
@@ -67,7 +67,7 @@ func (u *Unit) SignOutOthers(id int64) (people.User, int64, error) {
 	if err != nil {
 		return people.User{}, 0, err
 	}
-	user, found, err := u.LockUser(id)
+	user, found, err := u.Users().LockUser(id)
 	if err != nil || !found {
 		return user, 0, firstOf(err, ErrUserUnknown)
 	}
@@ -81,7 +81,7 @@ func (u *Unit) LockAccount(id int64, signOutOthers bool) (people.User, error) {
 		user, _, err := u.SignOutOthers(id)
 		return user, err
 	}
-	user, found, err := u.LockUser(id)
+	user, found, err := u.Users().LockUser(id)
 	if err == nil && !found {
 		err = ErrUserUnknown
 	}
@@ -94,12 +94,12 @@ func (u *Unit) DeleteAccount(id int64) error {
 	if _, _, err := u.SignOutOthers(id); err != nil {
 		return err
 	}
-	members, err := u.MembershipsOf(id)
+	members, err := u.Organizations().MembershipsOf(id)
 	if err != nil {
 		return err
 	}
 	for _, m := range members {
-		m, found, err := u.Member(m.Organization.ID, id) // locked: it may have become an owner's since
+		m, found, err := u.Organizations().Member(m.Organization.ID, id) // locked: it may have become an owner's since
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (u *Unit) DeleteAccount(id int64) error {
 	if err := u.Notify(id, "Your account was deleted, with all that was its own."); err != nil {
 		return err
 	}
-	if err := u.DeleteUser(id); err != nil {
+	if err := u.Users().DeleteUser(id); err != nil {
 		return err
 	}
 	return u.Audit("user.deleted", object("user", id))
@@ -121,20 +121,20 @@ func (u *Unit) DeleteAccount(id int64) error {
 
 // leaveOwned lets an owner go: with the organization, where nobody else is in it.
 func (u *Unit) leaveOwned(m people.Member) error {
-	if _, _, err := u.LockOrganization(m.Organization.ID); err != nil {
+	if _, _, err := u.Organizations().LockOrganization(m.Organization.ID); err != nil {
 		return err
 	}
-	some, err := u.MembersOf(m.Organization.ID, 0, 2)
+	some, err := u.Organizations().MembersOf(m.Organization.ID, 0, 2)
 	if err != nil {
 		return err
 	}
 	if len(some) < 2 {
-		if err := u.DeleteOrganization(m.Organization.ID); err != nil {
+		if err := u.Organizations().DeleteOrganization(m.Organization.ID); err != nil {
 			return err
 		}
 		return u.Audit("organization.deleted", object("organization", m.Organization.ID))
 	}
-	owners, err := u.OwnersOf(m.Organization.ID)
+	owners, err := u.Organizations().OwnersOf(m.Organization.ID)
 	if err == nil && owners < 2 {
 		err = ErrOnlyOwner
 	}

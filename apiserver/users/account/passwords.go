@@ -56,7 +56,7 @@ func (t PasswordTry) Wait(now time.Time) time.Duration {
 // CheckPasswordTry returns a WaitError where no password for an email may be compared now. It writes nothing: who is refused here
 // takes no turn of the hasher and leaves no row.
 func (u *Unit) CheckPasswordTry(email string) error {
-	t, err := u.readPasswordTry(email, func(scope, subject string) (people.Failure, error) { return u.Failure(scope, subject) })
+	t, err := u.readPasswordTry(email, func(scope, subject string) (people.Failure, error) { return u.Limits().Failure(scope, subject) })
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,9 @@ func (u *Unit) CheckPasswordTry(email string) error {
 
 // CountPasswordTry counts a try as wrong, before it is compared: of many at once, each is counted before anything is learnt from it.
 func (u *Unit) CountPasswordTry(email string) (PasswordTry, error) {
-	t, err := u.readPasswordTry(email, func(scope, subject string) (people.Failure, error) { return u.LockFailure(scope, subject, u.Now) })
+	t, err := u.readPasswordTry(email, func(scope, subject string) (people.Failure, error) {
+		return u.Limits().LockFailure(scope, subject, u.Now)
+	})
 	if err != nil {
 		return t, err
 	}
@@ -75,7 +77,7 @@ func (u *Unit) CountPasswordTry(email string) (PasswordTry, error) {
 	t.until = t.failure.Until
 	t.failure.Count, t.failure.UpdatedAt = t.failure.Count+1, u.Now
 	t.failure.Until = u.Now.Add(password.Delay(t.failure.Count))
-	if err := u.PutFailure(t.failure); err != nil {
+	if err := u.Limits().PutFailure(t.failure); err != nil {
 		return t, err
 	}
 	t.waited = t.strangers.Until
@@ -84,10 +86,10 @@ func (u *Unit) CountPasswordTry(email string) (PasswordTry, error) {
 		t.strangers.UpdatedAt = u.Now
 		t.strangers.Until = u.Now.Add(password.Delay(t.strangers.Count - strangersPerDay + password.FreeFailures))
 	}
-	if err := u.PutFailure(t.strangers); err != nil {
+	if err := u.Limits().PutFailure(t.strangers); err != nil {
 		return t, err
 	}
-	if _, err := u.Count(scopePasswordAround, u.Client.Neighbourhood, u.Now, u.Now.Add(time.Hour)); err != nil {
+	if _, err := u.Limits().Count(scopePasswordAround, u.Client.Neighbourhood, u.Now, u.Now.Add(time.Hour)); err != nil {
 		return t, err
 	}
 	if t.failure.Count == password.FreeFailures+1 || !t.known && t.strangers.Count == strangersPerDay+1 {
@@ -108,13 +110,13 @@ func (u *Unit) readPasswordTry(email string, failure func(scope, subject string)
 	if t.strangers.UpdatedAt.Before(u.Now.Truncate(24 * time.Hour)) {
 		t.strangers.Count = 0 // they count by the UTC day
 	}
-	if t.User, _, err = u.UserByEmail(t.email); err != nil {
+	if t.User, _, err = u.Users().UserByEmail(t.email); err != nil {
 		return t, err
 	}
-	if t.Address, _, err = u.Email(t.email); err != nil {
+	if t.Address, _, err = u.Users().Email(t.email); err != nil {
 		return t, err
 	}
-	if t.Encoded, _, err = u.Credential(t.User.ID, people.CredentialPassword); err != nil {
+	if t.Encoded, _, err = u.Users().Credential(t.User.ID, people.CredentialPassword); err != nil {
 		return t, err
 	}
 	t.known, err = u.Known(t.User.ID)
@@ -126,7 +128,7 @@ func (u *Unit) readPasswordTry(email string, failure func(scope, subject string)
 //   - for those of all clients the account does not know, where this is one of them;
 //   - for those of the neighbourhood over all accounts, where the account does not know the client.
 func (u *Unit) checkWaits(t PasswordTry) error {
-	around, err := u.Counted(scopePasswordAround, u.Client.Neighbourhood, u.Now)
+	around, err := u.Limits().Counted(scopePasswordAround, u.Client.Neighbourhood, u.Now)
 	if err != nil {
 		return err
 	}
@@ -153,7 +155,7 @@ func later(a, b time.Time) time.Time {
 // AcceptPassword takes a try back whose password was right. ErrInvalidCredentials: the account or its password changed meanwhile;
 // ErrUserDisabled: told only to those who proved who they are.
 func (u *Unit) AcceptPassword(t PasswordTry) error {
-	if err := u.PutFailure(people.Failure{Scope: scopePassword, Subject: t.failure.Subject, UpdatedAt: u.Now}); err != nil {
+	if err := u.Limits().PutFailure(people.Failure{Scope: scopePassword, Subject: t.failure.Subject, UpdatedAt: u.Now}); err != nil {
 		return err
 	}
 	if err := u.uncountAmongOthers(t); err != nil {
@@ -162,7 +164,7 @@ func (u *Unit) AcceptPassword(t PasswordTry) error {
 	if err := u.ConfirmPassword(t); err != nil {
 		return err
 	}
-	user, found, err := u.User(t.User.ID)
+	user, found, err := u.Users().User(t.User.ID)
 	if err != nil || !found {
 		return firstOf(err, ErrInvalidCredentials)
 	}
@@ -174,11 +176,11 @@ func (u *Unit) AcceptPassword(t PasswordTry) error {
 
 // TakeBackPasswordTry takes a try back whose password was not compared: it was neither right nor wrong.
 func (u *Unit) TakeBackPasswordTry(t PasswordTry) error {
-	failure, err := u.LockFailure(scopePassword, t.failure.Subject, u.Now)
+	failure, err := u.Limits().LockFailure(scopePassword, t.failure.Subject, u.Now)
 	if err != nil {
 		return err
 	}
-	if err := u.PutFailure(without(failure, t.failure.Until, t.until)); err != nil {
+	if err := u.Limits().PutFailure(without(failure, t.failure.Until, t.until)); err != nil {
 		return err
 	}
 	return u.uncountAmongOthers(t)
@@ -186,17 +188,17 @@ func (u *Unit) TakeBackPasswordTry(t PasswordTry) error {
 
 // uncountAmongOthers takes a try back where those of others are counted with it.
 func (u *Unit) uncountAmongOthers(t PasswordTry) error {
-	strangers, err := u.LockFailure(scopePasswordStrangers, t.email, u.Now)
+	strangers, err := u.Limits().LockFailure(scopePasswordStrangers, t.email, u.Now)
 	if err != nil {
 		return err
 	}
 	if !t.known {
 		strangers = without(strangers, t.strangers.Until, t.waited)
 	}
-	if err := u.PutFailure(strangers); err != nil {
+	if err := u.Limits().PutFailure(strangers); err != nil {
 		return err
 	}
-	return u.Uncount(scopePasswordAround, u.Client.Neighbourhood, u.Now)
+	return u.Limits().Uncount(scopePasswordAround, u.Client.Neighbourhood, u.Now)
 }
 
 // without is a counter less one failure, which brought a wait until a time in the place of one before. The wait that others brought meanwhile stays.
@@ -212,7 +214,7 @@ func without(f people.Failure, brought, before time.Time) people.Failure {
 // signed in by it is to be asked once more after SignIn, which locks the user: a password that was replaced or taken away before
 // signs nobody in, and one that is after ends the new session with all others.
 func (u *Unit) ConfirmPassword(t PasswordTry) error {
-	now, _, err := u.Credential(t.User.ID, people.CredentialPassword)
+	now, _, err := u.Users().Credential(t.User.ID, people.CredentialPassword)
 	if err == nil && now != t.Encoded {
 		err = ErrInvalidCredentials
 	}
@@ -225,7 +227,7 @@ func (u *Unit) RenewPassword(t PasswordTry, encoded string) error {
 	if encoded == "" {
 		return nil
 	}
-	return u.PutCredential(t.User.ID, people.CredentialPassword, encoded, u.Now)
+	return u.Users().PutCredential(t.User.ID, people.CredentialPassword, encoded, u.Now)
 }
 
 // noticeFailures tells the owner of an account that sign-ins fail. For somebody unknown, or told already, the same is written and
@@ -234,7 +236,7 @@ func (u *Unit) noticeFailures(user people.User, typed string) error {
 	if u.Settings.Email == nil || u.Keyring.Empty() {
 		return nil
 	}
-	told, err := u.LockFailure(scopeNotice, people.FoldEmail(typed), u.Now)
+	told, err := u.Limits().LockFailure(scopeNotice, people.FoldEmail(typed), u.Now)
 	if err != nil {
 		return err
 	}
@@ -242,7 +244,7 @@ func (u *Unit) noticeFailures(user people.User, typed string) error {
 	if !again {
 		told.Until, told.UpdatedAt = u.Now.Add(noticeEvery), u.Now
 	}
-	if err := u.PutFailure(told); err != nil {
+	if err := u.Limits().PutFailure(told); err != nil {
 		return err
 	}
 	if err := u.AuditAs("anonymous", "signin.failing", object("user", user.ID), 0); err != nil {

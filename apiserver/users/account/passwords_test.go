@@ -13,7 +13,7 @@ func (w *world) counters(email string) (all []people.Failure, around int) {
 	w.T.Helper()
 	w.change(func(u *account.Unit) error {
 		for scope, subject := range map[string]string{"password": email + " " + u.Client.Network, "password-strangers": email} {
-			f, err := u.Failure(scope, subject)
+			f, err := u.Limits().Failure(scope, subject)
 			if err != nil {
 				return err
 			}
@@ -23,7 +23,7 @@ func (w *world) counters(email string) (all []people.Failure, around int) {
 		if all[0].Scope > all[1].Scope {
 			all[0], all[1] = all[1], all[0]
 		}
-		counted, err := u.Counted("password-neighbourhood", u.Client.Neighbourhood, u.Now)
+		counted, err := u.Limits().Counted("password-neighbourhood", u.Client.Neighbourhood, u.Now)
 		around = counted.Count
 		return err
 	})

@@ -20,7 +20,7 @@ func (u *Unit) NewSession(policy session.Policy, attempting bool) (*people.Sessi
 	if attempting {
 		s.ExpiresAt = u.Now.Add(session.AnonymousLifetime)
 	}
-	return s, u.InsertSession(*s)
+	return s, u.Sessions().InsertSession(*s)
 }
 
 // SignIn adds a proven account to a session, which is no longer anonymous then, where the user left, and makes it the active one. An
@@ -28,7 +28,7 @@ func (u *Unit) NewSession(policy session.Policy, attempting bool) (*people.Sessi
 // the session a token that nobody else knows. ErrUserUnknown, ErrUserDisabled: nothing is done.
 func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, method string) error {
 	// Sign-ins of one user wait for each other here, or those at once would not see each other and all stay.
-	if err := u.Lock(object("sign-in", userID)); err != nil {
+	if err := u.Limits().Lock(object("sign-in", userID)); err != nil {
 		return err
 	}
 	recorded, err := u.signInIsRecorded(userID)
@@ -39,7 +39,7 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, me
 	if err := u.evictSessions(s, userID, recorded); err != nil {
 		return err
 	}
-	user, found, err := u.LockUser(userID)
+	user, found, err := u.Users().LockUser(userID)
 	if err != nil {
 		return err
 	}
@@ -69,17 +69,17 @@ const signInsRecorded = 200
 
 // signInIsRecorded reports whether a sign-in leaves an event and audit rows.
 func (u *Unit) signInIsRecorded(user int64) (bool, error) {
-	today, err := u.Count("sign-ins", object("user", user), u.Now, u.Now.Add(24*time.Hour))
+	today, err := u.Limits().Count("sign-ins", object("user", user), u.Now, u.Now.Add(24*time.Hour))
 	if err != nil || today.Count <= signInsRecorded {
 		return true, err
 	}
-	hour, err := u.Count("sign-ins:beyond", object("user", user), u.Now, u.Now.Add(time.Hour))
+	hour, err := u.Limits().Count("sign-ins:beyond", object("user", user), u.Now, u.Now.Add(time.Hour))
 	return hour.Count == 1, err
 }
 
 // evictSessions lets the oldest sign-ins of a user give way where there would be too many sessions.
 func (u *Unit) evictSessions(s *people.Session, user int64, audited bool) error {
-	signIns, err := u.SignInsOf(user)
+	signIns, err := u.Sessions().SignInsOf(user)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (u *Unit) evictSessions(s *people.Session, user int64, audited bool) error 
 		if oldest.Session == s.ID {
 			continue
 		}
-		if err := u.LeaveSession(oldest); err != nil {
+		if err := u.Sessions().LeaveSession(oldest); err != nil {
 			return err
 		}
 		if !audited {
@@ -114,18 +114,18 @@ func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.U
 	if err != nil {
 		return err
 	}
-	if err := u.InsertSignIn(g); err != nil {
+	if err := u.Sessions().InsertSignIn(g); err != nil {
 		return err
 	}
 	if s.Anonymous {
 		s.Anonymous, s.ExpiresAt = false, u.Now.Add(policy.Lifetime)
 	}
-	pending, err := u.AttemptsOf(s.ID, u.Now)
+	pending, err := u.Attempts().AttemptsOf(s.ID, u.Now)
 	if err != nil {
 		return err
 	}
 	s.SignIns, s.ActiveSignIn, s.UsedAt, s.Attempting = append(kept, g), g.ID, u.Now, len(pending) > 0
-	return u.UpdateSession(*s)
+	return u.Sessions().UpdateSession(*s)
 }
 
 // evictOldest takes an account's own earlier sign-in out of a session, and the oldest others beyond its bound. It returns what is left.
@@ -136,12 +136,12 @@ func (u *Unit) evictOldest(s *people.Session, policy session.Policy, user int64)
 			kept = append(kept, other)
 			continue
 		}
-		if err := u.DeleteSignIn(other.ID); err != nil {
+		if err := u.Sessions().DeleteSignIn(other.ID); err != nil {
 			return nil, err
 		}
 	}
 	for _, oldest := range session.Evicted(kept, policy.MaxSignIns) {
-		if err := u.DeleteSignIn(oldest.ID); err != nil {
+		if err := u.Sessions().DeleteSignIn(oldest.ID); err != nil {
 			return nil, err
 		}
 		if err := u.AuditAs("system", "session.evicted", object("signin", oldest.ID), s.ID); err != nil {
@@ -157,11 +157,11 @@ func (u *Unit) lastActive(user people.User) (organization, workspace int64, err 
 	if user.Organization == 0 {
 		return 0, 0, nil
 	}
-	member, found, err := u.Member(user.Organization, user.ID)
+	member, found, err := u.Organizations().Member(user.Organization, user.ID)
 	if err != nil || !found {
 		return 0, 0, err
 	}
-	memberships, err := u.WorkspaceMembershipsOf(user.ID, member.Organization.ID)
+	memberships, err := u.Organizations().WorkspaceMembershipsOf(user.ID, member.Organization.ID)
 	if err != nil {
 		return 0, 0, err
 	}

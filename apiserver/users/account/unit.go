@@ -144,7 +144,7 @@ func (u *Unit) AuditAs(actor, action, object string, session int64) error {
 	if err != nil {
 		return err
 	}
-	return u.RecordAudit(people.Audit{ID: id, At: u.Now, Actor: actor, Action: action, Object: object, Session: session, Address: u.Client.Address})
+	return u.Records().RecordAudit(people.Audit{ID: id, At: u.Now, Actor: actor, Action: action, Object: object, Session: session, Address: u.Client.Address})
 }
 
 // Post puts a message into the outbox, sealed, so that a copy of the store reads no code. ErrCannotSeal: there is no root key.
@@ -163,12 +163,12 @@ func (u *Unit) Post(m people.Message, mail delivery.Mail) error {
 	m.ID, m.Deployment, m.CreatedAt = id, u.Key(), u.Now
 	m.Sealed = u.Keyring.Seal(people.SealedMessage, m.SealedFor(), text)
 	u.posted = true
-	return u.InsertMessage(m)
+	return u.Challenges().InsertMessage(m)
 }
 
 // Known reports whether the request's client is known to an account: whether it signed in from there within 90 days.
 func (u *Unit) Known(user int64) (bool, error) {
-	return u.KnownClient(user, u.Client.Network, u.Now.Add(-people.KnownFor))
+	return u.Limits().KnownClient(user, u.Client.Network, u.Now.Add(-people.KnownFor))
 }
 
 // rememberClient makes the request's client known to an account.
@@ -176,7 +176,7 @@ func (u *Unit) rememberClient(user int64) error {
 	if u.Client.Network == unknownClient {
 		return nil
 	}
-	return u.RememberClient(user, u.Client.Network, u.Now)
+	return u.Limits().RememberClient(user, u.Client.Network, u.Now)
 }
 
 // maxUserAgent bounds what is kept of a user agent, in bytes.
@@ -197,7 +197,7 @@ func (u *Unit) recordEvent(kind string, user int64, method string) error {
 	if err != nil {
 		return err
 	}
-	return u.RecordEvent(people.Event{
+	return u.Records().RecordEvent(people.Event{
 		ID: id, Kind: kind, At: u.Now, User: user, Method: method, Address: u.Client.Address, UserAgent: clip(u.Client.UserAgent),
 	})
 }

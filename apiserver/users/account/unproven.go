@@ -22,7 +22,7 @@ func dropUnproven(u *Unit, e people.Email, emails []people.Email) error {
 }
 
 func dropPassword(u *Unit, user int64) error {
-	dropped, err := u.DeleteCredential(user, people.CredentialPassword)
+	dropped, err := u.Users().DeleteCredential(user, people.CredentialPassword)
 	if err != nil || !dropped {
 		return err
 	}
@@ -35,7 +35,7 @@ const keysAtOnce = 100
 // revokeKeysOf revokes all keys of a user, for a reason.
 func revokeKeysOf(u *Unit, user int64, actor, reason string) error {
 	for before := int64(0); ; {
-		keys, err := u.ListAPIKeys(people.APIKeyFilter{Owner: user, Before: before}, keysAtOnce)
+		keys, err := u.APIKeys().ListAPIKeys(people.APIKeyFilter{Owner: user, Before: before}, keysAtOnce)
 		if err != nil || len(keys) == 0 {
 			return err
 		}
@@ -56,15 +56,15 @@ func revokeKeysOf(u *Unit, user int64, actor, reason string) error {
 }
 
 func dropPhones(u *Unit, user int64) error {
-	phones, err := u.PhonesOf(user)
+	phones, err := u.Phones().PhonesOf(user)
 	if err != nil {
 		return err
 	}
 	for _, p := range phones {
-		if err := u.VoidChallenges(people.PurposePhone, p.ID); err != nil {
+		if err := u.Challenges().VoidChallenges(people.PurposePhone, p.ID); err != nil {
 			return err
 		}
-		if err := u.DeletePhone(p.ID); err != nil {
+		if err := u.Phones().DeletePhone(p.ID); err != nil {
 			return err
 		}
 		if err := u.AuditAs("system", "phone.removed", object("phone", p.ID), u.Session); err != nil {
@@ -85,12 +85,12 @@ func dropEmails(u *Unit, kept people.Email, emails []people.Email) error {
 			return err
 		}
 	}
-	return u.DeleteUnproven(dropped)
+	return u.Bulk().DeleteUnproven(dropped)
 }
 
 // leaveOthers ends a user's sign-ins but that of the unit's session, tells auditors so of each, and returns how many there were.
 func leaveOthers(u *Unit, user int64, actor, action string) (ended int64, err error) {
-	signIns, err := u.SignInsOf(user)
+	signIns, err := u.Sessions().SignInsOf(user)
 	if err != nil {
 		return 0, err
 	}
@@ -98,7 +98,7 @@ func leaveOthers(u *Unit, user int64, actor, action string) (ended int64, err er
 		if g.Session == u.Session {
 			continue
 		}
-		if err := u.LeaveSession(g); err != nil {
+		if err := u.Sessions().LeaveSession(g); err != nil {
 			return ended, err
 		}
 		if err := u.AuditAs(actor, action, object("signin", g.ID), g.Session); err != nil {

@@ -16,16 +16,16 @@ type WorkspaceAccess struct {
 
 // ReachWorkspace returns a user's place in a workspace. ErrWorkspaceUnknown: there is none, or it is of an organization they are not in.
 func ReachWorkspace(u *Unit, workspace, user int64) (WorkspaceAccess, error) {
-	w, found, err := u.Workspace(workspace)
+	w, found, err := u.Organizations().Workspace(workspace)
 	if err != nil || !found {
 		return WorkspaceAccess{}, firstOf(err, ErrWorkspaceUnknown)
 	}
-	in, found, err := u.Member(w.Organization, user)
+	in, found, err := u.Organizations().Member(w.Organization, user)
 	if err != nil || !found {
 		return WorkspaceAccess{}, firstOf(err, ErrWorkspaceUnknown)
 	}
 	access := WorkspaceAccess{Workspace: w, In: in}
-	m, found, err := u.WorkspaceMember(workspace, user)
+	m, found, err := u.Organizations().WorkspaceMember(workspace, user)
 	if found {
 		access.Member = &m
 	}
@@ -96,7 +96,7 @@ func AddToWorkspace(u *Unit, a WorkspaceAccess, user, role int64) (people.Worksp
 	if _, err := RequireMember(u, a.Workspace.Organization, user); err != nil {
 		return people.WorkspaceMember{}, err
 	}
-	if _, found, err := u.WorkspaceMember(a.Workspace.ID, user); err != nil || found {
+	if _, found, err := u.Organizations().WorkspaceMember(a.Workspace.ID, user); err != nil || found {
 		return people.WorkspaceMember{}, firstOf(err, ErrAlreadyMember)
 	}
 	if role == 0 {
@@ -109,7 +109,7 @@ func AddToWorkspace(u *Unit, a WorkspaceAccess, user, role int64) (people.Worksp
 		return people.WorkspaceMember{}, err
 	}
 	m := people.WorkspaceMember{ID: id, User: user, Workspace: a.Workspace, Role: role, CreatedAt: u.Now}
-	if err := u.InsertWorkspaceMember(m); err != nil {
+	if err := u.Organizations().InsertWorkspaceMember(m); err != nil {
 		return m, err
 	}
 	return m, u.Audit("workspace.member_added", object("workspace_membership", id))
@@ -120,7 +120,7 @@ func workspaceMember(u *Unit, a WorkspaceAccess, membership int64) (people.Works
 	if err := u.RequireManaged(a); err != nil {
 		return people.WorkspaceMember{}, err
 	}
-	m, found, err := u.WorkspaceMemberByID(a.Workspace.ID, membership)
+	m, found, err := u.Organizations().WorkspaceMemberByID(a.Workspace.ID, membership)
 	if err != nil || !found {
 		return m, firstOf(err, ErrMembershipUnknown)
 	}
@@ -142,7 +142,7 @@ func ChangeWorkspaceMember(u *Unit, a WorkspaceAccess, membership, role int64) (
 	if err := u.mayGrantInWorkspace(a, role); err != nil {
 		return m, err
 	}
-	if err := u.SetWorkspaceMemberRole(m.ID, role); err != nil {
+	if err := u.Organizations().SetWorkspaceMemberRole(m.ID, role); err != nil {
 		return m, err
 	}
 	m.Role = role
@@ -155,7 +155,7 @@ func RemoveFromWorkspace(u *Unit, a WorkspaceAccess, membership int64) (people.W
 	if err != nil {
 		return m, err
 	}
-	if err := u.DeleteWorkspaceMember(m); err != nil {
+	if err := u.Organizations().DeleteWorkspaceMember(m); err != nil {
 		return m, err
 	}
 	return m, u.Audit("workspace.member_removed", object("workspace_membership", m.ID))

@@ -99,7 +99,7 @@ func FindClient(u *account.Unit, app *App, id string) (*Client, bool, error) {
 	if declared || !MayBeRegistered(id) || IsDocumentID(id) && !app.Content.AllowDynamicClientRegistration {
 		return client, inUse, nil
 	}
-	row, found, err := u.OAuthClient(app.Entry.ID, id)
+	row, found, err := u.OAuthClients().OAuthClient(app.Entry.ID, id)
 	if err != nil || !found {
 		return nil, false, err
 	}
@@ -194,14 +194,14 @@ func Pull(u *account.Unit, app *App, client *Client, pushed string) (handle, log
 	if !formed {
 		return "", "", ErrRequestUnknown
 	}
-	row, found, err := u.AuthorizationRequest(hash)
+	row, found, err := u.OAuth().AuthorizationRequest(hash)
 	if err != nil {
 		return "", "", err
 	}
 	if !found || !row.Pushed || row.App != app.Entry.ID || row.Client != client.ID || !u.Now.Before(row.ExpiresAt) {
 		return "", "", ErrRequestUnknown
 	}
-	deleted, err := u.DeleteAuthorizationRequest(hash)
+	deleted, err := u.OAuth().DeleteAuthorizationRequest(hash)
 	if err != nil {
 		return "", "", err
 	}
@@ -221,7 +221,7 @@ func insert(u *account.Unit, row people.AuthorizationRequest, most int) (handle 
 	if handle, row.Hash, err = session.Mint(u.Random); err != nil {
 		return "", err
 	}
-	return handle, u.InsertAuthorizationRequest(row, people.WaitingBounds{Network: most, NetworkBlock: MaxOfNetwork, App: MaxOfApp})
+	return handle, u.OAuth().InsertAuthorizationRequest(row, people.WaitingBounds{Network: most, NetworkBlock: MaxOfNetwork, App: MaxOfApp})
 }
 
 // Read returns the request of a handle. ErrRequestUnknown: it is over, or its client is, or where it would be answered is the client's no more.
@@ -230,7 +230,7 @@ func Read(u *account.Unit, handle string) (*Request, error) {
 	if !formed {
 		return nil, ErrRequestUnknown
 	}
-	row, found, err := u.AuthorizationRequest(hash)
+	row, found, err := u.OAuth().AuthorizationRequest(hash)
 	if err != nil {
 		return nil, err
 	}

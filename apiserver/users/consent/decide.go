@@ -64,7 +64,7 @@ func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 	if person == nil {
 		return Offer{Step: StepSignIn}, nil
 	}
-	user, found, err := u.User(person.User)
+	user, found, err := u.Users().User(person.User)
 	if err != nil || !found || user.Disabled {
 		return Offer{Step: StepSignIn}, err
 	}
@@ -107,7 +107,7 @@ func (r *Request) proofDue(u *account.Unit, person *Person) bool {
 
 // granted are what the person granted the client before, what was granted last first.
 func (r *Request) granted(u *account.Unit, user int64) ([]people.Grant, error) {
-	all, err := u.GrantsOf(user)
+	all, err := u.OAuth().GrantsOf(user)
 	return slices.DeleteFunc(all, func(g people.Grant) bool { return g.App != r.App.Entry.ID || g.Client != r.Client.ID }), err
 }
 
@@ -219,7 +219,7 @@ func (r *Request) Deny(u *account.Unit, person *Person) (string, error) {
 }
 
 func (r *Request) refuse(u *account.Unit, code, description string) (string, error) {
-	if _, err := u.DeleteAuthorizationRequest(r.Hash); err != nil {
+	if _, err := u.OAuth().DeleteAuthorizationRequest(r.Hash); err != nil {
 		return "", err
 	}
 	if r.Device != nil {
@@ -233,7 +233,7 @@ func (r *Request) noteUse(u *account.Unit) error {
 	if r.Client.Registered == nil || u.Now.Before(r.Client.Registered.UsedAt.Add(useNoted)) {
 		return nil
 	}
-	row, found, err := u.LockOAuthClient(r.Client.Registered.App, r.Client.ID) // others may be changing it
+	row, found, err := u.OAuthClients().LockOAuthClient(r.Client.Registered.App, r.Client.ID) // others may be changing it
 	if err != nil {
 		return err
 	}
@@ -244,12 +244,12 @@ func (r *Request) noteUse(u *account.Unit) error {
 		row.Network = u.Client.Neighbourhood
 	}
 	row.UsedAt = u.Now
-	return u.UpdateOAuthClient(row)
+	return u.OAuthClients().UpdateOAuthClient(row)
 }
 
 // allow writes the grant, and a code for it.
 func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, error) {
-	deleted, err := u.DeleteAuthorizationRequest(r.Hash)
+	deleted, err := u.OAuth().DeleteAuthorizationRequest(r.Hash)
 	if err != nil {
 		return "", err
 	}
@@ -284,7 +284,7 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	if r.Device != nil {
 		family.ExpiresAt = u.Now.Add(DeviceLifetime)
 	}
-	if err := u.InsertTokenFamily(family, MaxFamilies); err != nil {
+	if err := u.OAuth().InsertTokenFamily(family, MaxFamilies); err != nil {
 		return "", err
 	}
 	if err := u.Audit("oauth.granted", "oauth_grant:"+ids.Format(grant.ID)); err != nil {
@@ -297,7 +297,7 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	if err != nil {
 		return "", err
 	}
-	err = u.InsertAuthorizationCode(people.AuthorizationCode{
+	err = u.OAuth().InsertAuthorizationCode(people.AuthorizationCode{
 		Hash: hash, Family: family.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge, CreatedAt: u.Now, ExpiresAt: u.Now.Add(CodeLifetime),
 	})
 	if err != nil {
@@ -320,7 +320,7 @@ func (r *Request) grant(u *account.Unit, person *Person, place Place, before []p
 		return g, err
 	}
 	g.ID = id
-	g.ID, err = u.PutGrant(g, MaxGrants)
+	g.ID, err = u.OAuth().PutGrant(g, MaxGrants)
 	return g, err
 }
 

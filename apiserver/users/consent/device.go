@@ -51,7 +51,7 @@ func AwaitPerson(u *account.Unit, app *App, client *Client, asked Parameters) (d
 	if d.UserCode, err = mintUserCode(u.Random); err != nil {
 		return "", "", err
 	}
-	return deviceCode, d.UserCode[:4] + "-" + d.UserCode[4:], u.InsertDevice(d, people.WaitingBounds{Network: MaxRequests, NetworkBlock: MaxOfNetwork, App: MaxOfApp})
+	return deviceCode, d.UserCode[:4] + "-" + d.UserCode[4:], u.OAuth().InsertDevice(d, people.WaitingBounds{Network: MaxRequests, NetworkBlock: MaxOfNetwork, App: MaxOfApp})
 }
 
 // mintUserCode draws letters evenly: a byte beyond the last whole round of them is drawn again.
@@ -82,19 +82,19 @@ func FoldUserCode(typed string) string {
 // returns the handle of the request. Errors: ErrUserCode, which commits the failed attempt, if no device waits;
 // ErrTooManyUserCodes, as a WaitError, after too many failed attempts.
 func ClaimUserCode(u *account.Unit, typed string) (handle string, err error) {
-	tries, err := u.Counted(userCodeScope, u.Client.Network, u.Now)
+	tries, err := u.Limits().Counted(userCodeScope, u.Client.Network, u.Now)
 	if err != nil {
 		return "", err
 	}
 	if tries.Count >= maxUserCodeTries {
 		return "", &account.WaitError{Reason: ErrTooManyUserCodes, Wait: tries.Ends.Sub(u.Now)}
 	}
-	d, found, err := u.DeviceByUserCode(FoldUserCode(typed))
+	d, found, err := u.OAuth().DeviceByUserCode(FoldUserCode(typed))
 	if err != nil {
 		return "", err
 	}
 	if !found || d.State != people.DevicePending || !u.Now.Before(d.ExpiresAt) {
-		if _, err := u.Count(userCodeScope, u.Client.Network, u.Now, u.Now.Add(maxUserCodeWindow)); err != nil {
+		if _, err := u.Limits().Count(userCodeScope, u.Client.Network, u.Now, u.Now.Add(maxUserCodeWindow)); err != nil {
 			return "", err
 		}
 		return "", account.Refuse(ErrUserCode)
@@ -116,7 +116,7 @@ func ClaimUserCode(u *account.Unit, typed string) (handle string, err error) {
 // decideDevice records the user's decision for the device of a request, and returns the path of the page that shows it.
 // ErrRequestUnknown if the device does not wait any more.
 func (r *Request) decideDevice(u *account.Unit, state string, family int64) (string, error) {
-	d, found, err := u.LockDevice(r.Device)
+	d, found, err := u.OAuth().LockDevice(r.Device)
 	if err != nil {
 		return "", err
 	}
@@ -124,13 +124,13 @@ func (r *Request) decideDevice(u *account.Unit, state string, family int64) (str
 		return "", ErrRequestUnknown
 	}
 	d.State, d.Family = state, family
-	return "/device?" + state, u.UpdateDevice(d)
+	return "/device?" + state, u.OAuth().UpdateDevice(d)
 }
 
 // Poll returns a device that asks whether a user decided. tooSoon reports that it asked before its interval was over; the
 // interval is longer from now on.
 func Poll(u *account.Unit, hash []byte, client *Client, app *App) (d people.Device, tooSoon, found bool, err error) {
-	d, found, err = u.LockDevice(hash)
+	d, found, err = u.OAuth().LockDevice(hash)
 	if err != nil || !found || d.Client != client.ID || d.App != app.Entry.ID {
 		return d, false, false, err
 	}
@@ -142,5 +142,5 @@ func Poll(u *account.Unit, hash []byte, client *Client, app *App) (d people.Devi
 		d.Interval += DeviceInterval
 	}
 	d.PolledAt = u.Now
-	return d, tooSoon, true, u.UpdateDevice(d)
+	return d, tooSoon, true, u.OAuth().UpdateDevice(d)
 }

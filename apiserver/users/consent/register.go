@@ -56,7 +56,7 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 	if public {
 		sum := sha256.Sum256(raw)
 		row.Fingerprint = sum[:]
-		alike, found, err := u.OAuthClientAlike(app.Entry.ID, row.Fingerprint)
+		alike, found, err := u.OAuthClients().OAuthClientAlike(app.Entry.ID, row.Fingerprint)
 		if err != nil {
 			return Registered{}, err
 		}
@@ -75,7 +75,7 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 		return Registered{}, err
 	}
 	row.Client = ids.Format(id)
-	if err := u.InsertOAuthClient(row); err != nil {
+	if err := u.OAuthClients().InsertOAuthClient(row); err != nil {
 		return Registered{}, err
 	}
 	client, err := NewRegistered(u.Tenant, row)
@@ -95,17 +95,17 @@ func again(u *account.Unit, row people.OAuthClient) (*Client, error) {
 		return client, err
 	}
 	if !own {
-		has, _, err := u.UnusedOAuthClients(row.App, u.Client.Neighbourhood)
+		has, _, err := u.OAuthClients().UnusedOAuthClients(row.App, u.Client.Neighbourhood)
 		if err != nil || has >= maxOfNetwork {
 			return client, err
 		}
 	}
-	return client, u.RenewOAuthClient(row.App, row.Client, u.Client.Neighbourhood, u.Now)
+	return client, u.OAuthClients().RenewOAuthClient(row.App, row.Client, u.Client.Neighbourhood, u.Now)
 }
 
 // PutDocument keeps what a client says of itself at its address, good until a time. It may return ErrNoRoom, as a WaitError.
 func PutDocument(u *account.Unit, app *App, id string, content document.OAuthClient, fresh time.Time) (*Client, error) {
-	row, found, err := u.LockOAuthClient(app.Entry.ID, id)
+	row, found, err := u.OAuthClients().LockOAuthClient(app.Entry.ID, id)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func PutDocument(u *account.Unit, app *App, id string, content document.OAuthCli
 		return nil, err
 	}
 	row = people.OAuthClient{App: app.Entry.ID, Client: id, Content: string(raw), Network: u.Client.Neighbourhood, CreatedAt: u.Now, UpdatedAt: u.Now, FreshUntil: fresh}
-	if err := u.InsertOAuthClient(row); err != nil {
+	if err := u.OAuthClients().InsertOAuthClient(row); err != nil {
 		return nil, err
 	}
 	return NewRegistered(u.Tenant, row)
@@ -129,7 +129,7 @@ func PutDocument(u *account.Unit, app *App, id string, content document.OAuthCli
 
 // makeRoom evicts a client where the app, or the network that registers, has too many. The lock makes registrations at the same time count each other.
 func makeRoom(u *account.Unit, app *App) error {
-	if err := u.Lock("oauth-clients:" + ids.Format(app.Entry.ID)); err != nil {
+	if err := u.Limits().Lock("oauth-clients:" + ids.Format(app.Entry.ID)); err != nil {
 		return err
 	}
 	if err := makeRoomUnused(u, app.Entry.ID); err != nil {
@@ -142,14 +142,14 @@ func makeRoom(u *account.Unit, app *App) error {
 // many, the oldest of the network that has the most, if that has more than the caller's, (3) else the oldest. Only (2) evicts one that is spared: a
 // few networks that fill all places refuse no others.
 func makeRoomUnused(u *account.Unit, app int64) error {
-	own, oldest, err := u.UnusedOAuthClients(app, u.Client.Neighbourhood)
+	own, oldest, err := u.OAuthClients().UnusedOAuthClients(app, u.Client.Neighbourhood)
 	if err == nil && own >= maxOfNetwork {
 		return giveWay(u, oldest, oldest.CreatedAt.Add(spared), registrationWait)
 	}
 	if err != nil {
 		return err
 	}
-	all, oldest, err := u.UnusedOAuthClients(app, "")
+	all, oldest, err := u.OAuthClients().UnusedOAuthClients(app, "")
 	if err != nil || all < maxUnused {
 		return err
 	}
@@ -168,11 +168,11 @@ func makeRoomUnused(u *account.Unit, app int64) error {
 
 // makeRoomUsed evicts one of the clients that were used, as maxUsed says.
 func makeRoomUsed(u *account.Unit, app int64) error {
-	used, oldest, err := u.UsedOAuthClients(app, "")
+	used, oldest, err := u.OAuthClients().UsedOAuthClients(app, "")
 	if err != nil || used < maxUsed {
 		return err
 	}
-	free, found, err := u.UngrantedOAuthClient(app)
+	free, found, err := u.OAuthClients().UngrantedOAuthClient(app)
 	if err != nil {
 		return err
 	}
@@ -191,14 +191,14 @@ func makeRoomUsed(u *account.Unit, app int64) error {
 
 // largest returns how many clients the network has that has the most, and the first of them to go.
 func largest(u *account.Unit, app int64, used bool) (int, people.OAuthClient, error) {
-	network, err := u.LargestClientNetwork(app, used)
+	network, err := u.OAuthClients().LargestClientNetwork(app, used)
 	switch {
 	case err != nil || network == "":
 		return 0, people.OAuthClient{}, err
 	case used:
-		return u.UsedOAuthClients(app, network)
+		return u.OAuthClients().UsedOAuthClients(app, network)
 	}
-	return u.UnusedOAuthClients(app, network)
+	return u.OAuthClients().UnusedOAuthClients(app, network)
 }
 
 // giveWay deletes a client that is spared until a time, or says when to try again.
@@ -206,7 +206,7 @@ func giveWay(u *account.Unit, oldest people.OAuthClient, spared time.Time, wait 
 	if u.Now.Before(spared) {
 		return &account.WaitError{Reason: ErrNoRoom, Wait: wait}
 	}
-	_, err := u.DeleteOAuthClient(oldest.App, oldest.Client, u.Now)
+	_, err := u.OAuthClients().DeleteOAuthClient(oldest.App, oldest.Client, u.Now)
 	return err
 }
 
@@ -216,7 +216,7 @@ func Managed(u *account.Unit, app *App, id, token string) (*Client, bool, error)
 	if !formed || !MayBeRegistered(id) {
 		return nil, false, nil
 	}
-	row, found, err := u.OAuthClient(app.Entry.ID, id)
+	row, found, err := u.OAuthClients().OAuthClient(app.Entry.ID, id)
 	if err != nil || !found || row.Manager == nil || subtle.ConstantTimeCompare(row.Manager, hash) != 1 {
 		return nil, false, err
 	}
@@ -233,7 +233,7 @@ var ErrChangedTooOften = errors.New("the client changed itself too often today")
 // Reregister writes what a client says of itself now, and records it where that is something else. It may return ErrClientGone and, as a
 // WaitError, ErrChangedTooOften.
 func Reregister(u *account.Unit, client *Client, content document.OAuthClient) (*Client, error) {
-	row, found, err := u.LockOAuthClient(client.Registered.App, client.ID)
+	row, found, err := u.OAuthClients().LockOAuthClient(client.Registered.App, client.ID)
 	if err == nil && !found {
 		err = ErrClientGone
 	}
@@ -244,7 +244,7 @@ func Reregister(u *account.Unit, client *Client, content document.OAuthClient) (
 	if err != nil || changed.Registered.Content == row.Content {
 		return changed, err
 	}
-	counted, err := u.Count(changesScope, ids.Format(row.App)+"/"+row.Client, u.Now, u.Now.Add(24*time.Hour))
+	counted, err := u.Limits().Count(changesScope, ids.Format(row.App)+"/"+row.Client, u.Now, u.Now.Add(24*time.Hour))
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func Rewrite(u *account.Unit, row people.OAuthClient, content document.OAuthClie
 	if row.Content != string(raw) {
 		row.Content, row.UpdatedAt = string(raw), u.Now
 	}
-	if err := u.UpdateOAuthClient(row); err != nil {
+	if err := u.OAuthClients().UpdateOAuthClient(row); err != nil {
 		return nil, err
 	}
 	return NewRegistered(u.Tenant, row)
@@ -290,7 +290,7 @@ func Make(u *account.Unit, app *App, content document.OAuthClient) (*Client, err
 		return nil, err
 	}
 	row := people.OAuthClient{App: app.Entry.ID, Client: ids.Format(id), Content: string(raw), ByBackend: true, CreatedAt: u.Now, UpdatedAt: u.Now}
-	if err := u.InsertOAuthClient(row); err != nil {
+	if err := u.OAuthClients().InsertOAuthClient(row); err != nil {
 		return nil, err
 	}
 	return NewRegistered(u.Tenant, row)

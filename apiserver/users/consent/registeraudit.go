@@ -25,11 +25,11 @@ func auditItself(u *account.Unit, app int64, actor, action, object string) error
 		scope, subject string
 		most           int
 	}{{scopeAuditedNetwork, name + " " + u.Client.Neighbourhood, auditedOfNetwork}, {scopeAuditedApp, name, auditedOfApp}} {
-		before, err := u.Counted(bound.scope, bound.subject, u.Now)
+		before, err := u.Limits().Counted(bound.scope, bound.subject, u.Now)
 		if err != nil || before.Count > bound.most {
 			return err
 		}
-		counted, err := u.Count(bound.scope, bound.subject, u.Now, u.Now.Add(auditedWithin))
+		counted, err := u.Limits().Count(bound.scope, bound.subject, u.Now, u.Now.Add(auditedWithin))
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func auditItself(u *account.Unit, app int64, actor, action, object string) error
 // Unregister deletes a client that registered itself, at its own request. The deletion of a client that a user authorized is always audited: it ends
 // grants.
 func Unregister(u *account.Unit, client *Client) error {
-	deleted, err := u.DeleteOAuthClient(client.Registered.App, client.ID, u.Now)
+	deleted, err := u.OAuthClients().DeleteOAuthClient(client.Registered.App, client.ID, u.Now)
 	if err != nil || !deleted {
 		return err
 	}

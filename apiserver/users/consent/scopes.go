@@ -85,7 +85,7 @@ func PlaceOf(u *account.Unit, user, organization, workspace int64) (p Place, err
 	if organization == 0 || !u.B2B.Enabled {
 		return p, nil
 	}
-	member, found, err := u.Member(organization, user)
+	member, found, err := u.Organizations().Member(organization, user)
 	if err != nil || !found {
 		return p, err
 	}
@@ -93,7 +93,7 @@ func PlaceOf(u *account.Unit, user, organization, workspace int64) (p Place, err
 	if workspace == 0 {
 		return p, nil
 	}
-	in, found, err := u.WorkspaceMember(workspace, user)
+	in, found, err := u.Organizations().WorkspaceMember(workspace, user)
 	if found && in.Workspace.Organization == organization {
 		p.Workspace = &in
 	}
@@ -165,13 +165,13 @@ func (a *App) options(u *account.Unit, user int64, scopes []string) (all []Optio
 	if !organization && !groups || !u.B2B.Enabled {
 		return nil, nil
 	}
-	members, err := u.MembershipsOf(user)
+	members, err := u.Organizations().MembershipsOf(user)
 	if err != nil {
 		return nil, err
 	}
 	var inside []people.WorkspaceMember
 	if workspace {
-		if inside, err = u.WorkspaceMembershipsOf(user, 0); err != nil {
+		if inside, err = u.Organizations().WorkspaceMembershipsOf(user, 0); err != nil {
 			return nil, err
 		}
 	}

@@ -22,15 +22,15 @@ type Subject struct {
 // subject of its tokens. The subject is nil if the family grants nothing any more: the user, the grant or the sign-in was
 // deleted, or no scope is left.
 func (a *App) EffectiveGrant(u *account.Unit, client *Client, family people.TokenFamily) ([]string, *Subject, error) {
-	user, found, err := u.User(family.User)
+	user, found, err := u.Users().User(family.User)
 	if err != nil || !found || user.Disabled || !u.Now.Before(family.ExpiresAt) {
 		return nil, nil, err
 	}
-	if _, granted, err := u.Grant(family.Grant); err != nil || !granted {
+	if _, granted, err := u.OAuth().Grant(family.Grant); err != nil || !granted {
 		return nil, nil, err
 	}
 	if !family.Offline {
-		s, signedIn, err := u.SessionOfSignIn(family.SignIn)
+		s, signedIn, err := u.OAuth().SessionOfSignIn(family.SignIn)
 		if err != nil || !signedIn || session.Evaluate(s, session.PolicyOf(u.Settings), u.Now) != session.Live {
 			return nil, nil, err
 		}
@@ -76,7 +76,7 @@ func (a *App) Evaluate(u *account.Unit, claims bearer.AccessClaims) (Evaluation,
 	if err != nil {
 		return Evaluation{}, nil
 	}
-	family, found, err := u.TokenFamily(id)
+	family, found, err := u.OAuth().TokenFamily(id)
 	if err != nil || !found || family.Client != client.ID || family.App != a.Entry.ID {
 		return Evaluation{}, err
 	}

@@ -68,7 +68,7 @@ func Import(u *account.Unit, lines []Line, keys Keys) (Result, error) {
 	if err := b.writeKeys(apiKeys); err != nil {
 		return Result{}, err
 	}
-	if err := b.RecordImported(b.rows.imported); err != nil {
+	if err := b.Imports().RecordImported(b.rows.imported); err != nil {
 		return Result{}, err
 	}
 	slices.SortFunc(b.result.Refused, func(x, y *Line) int { return cmp.Compare(x.Number, y.Number) })
@@ -164,7 +164,7 @@ func (b *batch) writeKey(line *Line, key *people.APIKey) error {
 		line.Refused = refusal
 		return nil
 	}
-	taken, err := b.DigestTaken(key.Digest)
+	taken, err := b.Imports().DigestTaken(key.Digest)
 	if err != nil {
 		return err
 	}
@@ -173,5 +173,5 @@ func (b *batch) writeKey(line *Line, key *people.APIKey) error {
 		return nil
 	}
 	b.rows.imported = append(b.rows.imported, people.ImportedRow{Kind: line.Kind, ExternalID: line.ExternalID, ID: key.ID})
-	return b.InsertAPIKey(*key)
+	return b.APIKeys().InsertAPIKey(*key)
 }

@@ -127,7 +127,7 @@ func (b *batch) load(lines []Line) error {
 		if len(w.external[kind]) == 0 {
 			continue
 		}
-		found, err := b.ImportedAs(kind, slices.Collect(maps.Keys(w.external[kind])))
+		found, err := b.Imports().ImportedAs(kind, slices.Collect(maps.Keys(w.external[kind])))
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (b *batch) rowsOf(kind string, externalIDs map[string]bool) []int64 {
 // what is read next, or sees what is written.
 func (b *batch) loadUsers(w *wanted) (err error) {
 	b.known.users = map[int64]bool{}
-	contested, err := b.EmailsAmong(slices.Collect(maps.Keys(w.proven)))
+	contested, err := b.Bulk().EmailsAmong(slices.Collect(maps.Keys(w.proven)))
 	if err != nil {
 		return err
 	}
@@ -168,20 +168,20 @@ func (b *batch) loadUsers(w *wanted) (err error) {
 	}
 	slices.Sort(changed)
 	if changed = slices.Compact(changed); len(changed) > 0 {
-		if b.known.users, err = b.LockUsers(changed); err != nil {
+		if b.known.users, err = b.Bulk().LockUsers(changed); err != nil {
 			return err
 		}
 	}
-	there, err := b.UsersAmong(b.rowsOf(people.ImportedUser, w.named))
+	there, err := b.Bulk().UsersAmong(b.rowsOf(people.ImportedUser, w.named))
 	maps.Copy(b.known.users, there)
 	return err
 }
 
 func (b *batch) loadEmails(w *wanted) (err error) {
-	if b.known.emails, err = b.EmailsAmong(slices.Collect(maps.Keys(w.emails))); err != nil {
+	if b.known.emails, err = b.Bulk().EmailsAmong(slices.Collect(maps.Keys(w.emails))); err != nil {
 		return err
 	}
-	b.known.primaryEmails, err = b.PrimaryEmails(b.rowsOf(people.ImportedUser, w.emailUsers))
+	b.known.primaryEmails, err = b.Bulk().PrimaryEmails(b.rowsOf(people.ImportedUser, w.emailUsers))
 	return err
 }
 
@@ -190,7 +190,7 @@ func (b *batch) loadPhones(w *wanted) error {
 	if len(w.numbers) == 0 {
 		return nil
 	}
-	there, err := b.PhonesAmong(b.rowsOf(people.ImportedUser, w.phoneUsers), slices.Collect(maps.Keys(w.numbers)))
+	there, err := b.Bulk().PhonesAmong(b.rowsOf(people.ImportedUser, w.phoneUsers), slices.Collect(maps.Keys(w.numbers)))
 	for _, p := range there {
 		b.known.phones[numberOf{p.User, p.Number}] = true
 		if !p.VerifiedAt.IsZero() {
@@ -204,18 +204,18 @@ func (b *batch) loadPhones(w *wanted) error {
 }
 
 func (b *batch) loadOrganizations(w *wanted) (err error) {
-	if b.known.slugs, err = b.SlugsTaken(slices.Collect(maps.Keys(w.slugs))); err != nil {
+	if b.known.slugs, err = b.Bulk().SlugsTaken(slices.Collect(maps.Keys(w.slugs))); err != nil {
 		return err
 	}
-	if b.known.workspaces, err = b.WorkspacesAmong(b.rowsOf(people.ImportedWorkspace, w.external[people.ImportedWorkspace])); err != nil {
+	if b.known.workspaces, err = b.Bulk().WorkspacesAmong(b.rowsOf(people.ImportedWorkspace, w.external[people.ImportedWorkspace])); err != nil {
 		return err
 	}
 	parents := b.rowsOf(people.ImportedOrganization, w.external[people.ImportedOrganization])
-	if b.known.organizations, err = b.OrganizationsAmong(parents); err != nil {
+	if b.known.organizations, err = b.Bulk().OrganizationsAmong(parents); err != nil {
 		return err
 	}
 	b.known.workspaceSlugs = map[slugIn]bool{}
-	there, err := b.WorkspaceSlugsTaken(b.rowsOf(people.ImportedOrganization, w.workspaceParents), slices.Collect(maps.Keys(w.workspaceSlugs)))
+	there, err := b.Bulk().WorkspaceSlugsTaken(b.rowsOf(people.ImportedOrganization, w.workspaceParents), slices.Collect(maps.Keys(w.workspaceSlugs)))
 	for _, workspace := range there {
 		b.known.workspaceSlugs[slugIn{workspace.Organization, workspace.Slug}] = true
 	}
@@ -223,7 +223,7 @@ func (b *batch) loadOrganizations(w *wanted) (err error) {
 }
 
 func (b *batch) loadMemberships(w *wanted) (err error) {
-	b.known.members, b.known.workspaceMembers, err = b.MembershipsAmong(b.rowsOf(people.ImportedUser, w.memberships))
+	b.known.members, b.known.workspaceMembers, err = b.Bulk().MembershipsAmong(b.rowsOf(people.ImportedUser, w.memberships))
 	return err
 }
 

@@ -55,20 +55,20 @@ func (b *batch) write() error {
 		b.rows.phones[i].Primary = b.rows.phones[i].Primary && !b.rows.demotedPhones[b.rows.phones[i].ID]
 	}
 	for _, write := range []func() error{
-		func() error { return b.InsertUsers(b.rows.users) },
-		func() error { return b.InsertPasswords(b.rows.passwords) },
-		func() error { return b.DemoteEmails(slices.Sorted(maps.Keys(b.rows.demotedEmails))) },
-		func() error { return b.DeleteUnproven(slices.Sorted(maps.Keys(b.rows.displacedEmails))) },
-		func() error { return b.InsertEmails(b.rows.emails) },
+		func() error { return b.Bulk().InsertUsers(b.rows.users) },
+		func() error { return b.Bulk().InsertPasswords(b.rows.passwords) },
+		func() error { return b.Bulk().DemoteEmails(slices.Sorted(maps.Keys(b.rows.demotedEmails))) },
+		func() error { return b.Bulk().DeleteUnproven(slices.Sorted(maps.Keys(b.rows.displacedEmails))) },
+		func() error { return b.Bulk().InsertEmails(b.rows.emails) },
 		b.promoteRest,
-		func() error { return b.DemotePhones(slices.Sorted(maps.Keys(b.rows.demotedPhones))) },
-		func() error { return b.InsertPhones(b.rows.phones) },
-		func() error { return b.InsertOrganizations(b.rows.organizations) },
-		func() error { return b.InsertWorkspaces(b.rows.workspaces) },
+		func() error { return b.Bulk().DemotePhones(slices.Sorted(maps.Keys(b.rows.demotedPhones))) },
+		func() error { return b.Bulk().InsertPhones(b.rows.phones) },
+		func() error { return b.Bulk().InsertOrganizations(b.rows.organizations) },
+		func() error { return b.Bulk().InsertWorkspaces(b.rows.workspaces) },
 		b.writeDefaults,
-		func() error { return b.InsertMembers(b.rows.members) },
-		func() error { return b.InsertWorkspaceMembers(b.rows.workspaceMembers) },
-		func() error { return b.RecordEvents(b.rows.events) },
+		func() error { return b.Bulk().InsertMembers(b.rows.members) },
+		func() error { return b.Bulk().InsertWorkspaceMembers(b.rows.workspaceMembers) },
+		func() error { return b.Records().RecordEvents(b.rows.events) },
 	} {
 		if err := write(); err != nil {
 			return err
@@ -89,7 +89,7 @@ func (b *batch) promoteRest() error {
 
 func (b *batch) writeDefaults() error {
 	for _, organization := range slices.Sorted(maps.Keys(b.rows.defaults)) {
-		if err := b.SetDefaultWorkspace(organization, b.rows.defaults[organization]); err != nil {
+		if err := b.Organizations().SetDefaultWorkspace(organization, b.rows.defaults[organization]); err != nil {
 			return err
 		}
 	}

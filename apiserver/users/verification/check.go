@@ -40,7 +40,7 @@ func (c *Codes) Locked(u *account.Unit, t Target) error {
 		return nil
 	}
 	scope, subject := inARow(u, t)
-	failure, err := u.LockFailure(scope, subject, u.Now)
+	failure, err := u.Limits().LockFailure(scope, subject, u.Now)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func waitForTries(u *account.Unit, until time.Time) error {
 // is no live challenge.
 func (c *Codes) Begin(u *account.Unit, t Target) (Try, error) {
 	scope, subject := inARow(u, t)
-	failure, err := u.LockFailure(scope, subject, u.Now)
+	failure, err := u.Limits().LockFailure(scope, subject, u.Now)
 	if err != nil {
 		return Try{}, err
 	}
@@ -72,7 +72,7 @@ func (c *Codes) Begin(u *account.Unit, t Target) (Try, error) {
 	if err := c.checkStrangers(u, t); err != nil {
 		return Try{}, err
 	}
-	live, found, err := u.LiveChallenge(t.Purpose, t.Subject)
+	live, found, err := u.Challenges().LiveChallenge(t.Purpose, t.Subject)
 	if err != nil {
 		return Try{}, err
 	}
@@ -86,7 +86,7 @@ func (c *Codes) Begin(u *account.Unit, t Target) (Try, error) {
 		}
 		return Try{}, &account.WaitError{Reason: ErrTooManyTries, Wait: next.Sub(u.Now)}
 	}
-	counted, err := u.CountTry(live.ID, MaxTries, u.Now)
+	counted, err := u.Challenges().CountTry(live.ID, MaxTries, u.Now)
 	if err != nil {
 		return Try{}, err
 	}
@@ -106,7 +106,7 @@ func nextSend(u *account.Unit, t Target) (time.Time, error) {
 	if t.User == 0 {
 		filter.Client = u.Client.Network
 	}
-	sends, err := u.Sends(filter, u.Now.Add(-Window))
+	sends, err := u.Limits().Sends(filter, u.Now.Add(-Window))
 	return NextSend(sends, u.Now), err
 }
 
@@ -120,15 +120,15 @@ func (c *Codes) checkStrangers(u *account.Unit, t Target) error {
 	if err != nil {
 		return err
 	}
-	strangers, err := u.Counted(scopeStrangers, t.Recipient, u.Now)
+	strangers, err := u.Limits().Counted(scopeStrangers, t.Recipient, u.Now)
 	if err != nil {
 		return err
 	}
-	around, err := u.Counted(scopeAround, u.Client.Neighbourhood, u.Now)
+	around, err := u.Limits().Counted(scopeAround, u.Client.Neighbourhood, u.Now)
 	if err != nil {
 		return err
 	}
-	block, err := u.Counted(scopeBlock, u.Client.Block, u.Now)
+	block, err := u.Limits().Counted(scopeBlock, u.Client.Block, u.Now)
 	if err != nil || known {
 		return err
 	}
@@ -154,7 +154,7 @@ func (c *Codes) countWrong(u *account.Unit, t Target, failure people.Failure) er
 			return err
 		}
 	}
-	if err := u.PutFailure(failure); err != nil || t.Channel != people.ChannelMail {
+	if err := u.Limits().PutFailure(failure); err != nil || t.Channel != people.ChannelMail {
 		return err
 	}
 	known, err := u.Known(t.Account)
@@ -162,14 +162,14 @@ func (c *Codes) countWrong(u *account.Unit, t Target, failure people.Failure) er
 		return err
 	}
 	if !known {
-		if _, err := u.Count(scopeStrangers, t.Recipient, u.Now, u.Now.Truncate(24*time.Hour).Add(24*time.Hour)); err != nil {
+		if _, err := u.Limits().Count(scopeStrangers, t.Recipient, u.Now, u.Now.Truncate(24*time.Hour).Add(24*time.Hour)); err != nil {
 			return err
 		}
 	}
-	if _, err = u.Count(scopeAround, u.Client.Neighbourhood, u.Now, u.Now.Add(time.Hour)); err != nil {
+	if _, err = u.Limits().Count(scopeAround, u.Client.Neighbourhood, u.Now, u.Now.Add(time.Hour)); err != nil {
 		return err
 	}
-	_, err = u.Count(scopeBlock, u.Client.Block, u.Now, u.Now.Add(time.Hour))
+	_, err = u.Limits().Count(scopeBlock, u.Client.Block, u.Now, u.Now.Add(time.Hour))
 	return err
 }
 
@@ -184,7 +184,7 @@ func (c *Codes) Compare(t Try, code string) error {
 // Accept uses up the code of a try that was right, in the transaction that does what it permits, and takes back what Begin counted.
 // ErrExpired: it was used, replaced, or ran out meanwhile.
 func (c *Codes) Accept(u *account.Unit, target Target, t Try) error {
-	used, err := u.ConsumeChallenge(t.live.ID, u.Now)
+	used, err := u.Challenges().ConsumeChallenge(t.live.ID, u.Now)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (c *Codes) Forgive(u *account.Unit, t Target) error {
 		return nil
 	}
 	scope, subject := inARow(u, t)
-	if err := u.PutFailure(people.Failure{Scope: scope, Subject: subject, UpdatedAt: u.Now}); err != nil || t.Channel != people.ChannelMail {
+	if err := u.Limits().PutFailure(people.Failure{Scope: scope, Subject: subject, UpdatedAt: u.Now}); err != nil || t.Channel != people.ChannelMail {
 		return err
 	}
 	known, err := u.Known(t.Account)
@@ -208,12 +208,12 @@ func (c *Codes) Forgive(u *account.Unit, t Target) error {
 		return err
 	}
 	if !known {
-		if err := u.Uncount(scopeStrangers, t.Recipient, u.Now); err != nil {
+		if err := u.Limits().Uncount(scopeStrangers, t.Recipient, u.Now); err != nil {
 			return err
 		}
 	}
-	if err := u.Uncount(scopeAround, u.Client.Neighbourhood, u.Now); err != nil {
+	if err := u.Limits().Uncount(scopeAround, u.Client.Neighbourhood, u.Now); err != nil {
 		return err
 	}
-	return u.Uncount(scopeBlock, u.Client.Block, u.Now)
+	return u.Limits().Uncount(scopeBlock, u.Client.Block, u.Now)
 }

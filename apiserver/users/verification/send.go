@@ -79,10 +79,10 @@ func (c *Codes) Send(u *account.Unit, m Message) error {
 		// Nobody knows the code, and no code is right.
 		ch.MAC = make([]byte, len(ch.MAC))
 	}
-	if err := u.InsertChallenge(ch); err != nil {
+	if err := u.Challenges().InsertChallenge(ch); err != nil {
 		return err
 	}
-	if err := u.RecordSend(people.Send{
+	if err := u.Limits().RecordSend(people.Send{
 		ID: id, Purpose: m.Purpose, Channel: m.Channel, User: m.User, Recipient: m.Recipient, Client: u.Client.Network,
 		Neighbourhood: u.Client.Neighbourhood, Region: m.Region, Known: known, Sent: !m.Decoy, At: u.Now,
 	}); err != nil {
@@ -103,7 +103,7 @@ func countMail(u *account.Unit, known bool) error {
 	if known {
 		return nil
 	}
-	_, err := u.Count(scopeMailsOfBlock, u.Client.Block, u.Now, u.Now.Add(time.Hour))
+	_, err := u.Limits().Count(scopeMailsOfBlock, u.Client.Block, u.Now, u.Now.Add(time.Hour))
 	return err
 }
 
@@ -120,7 +120,7 @@ func (c *Codes) Expect(u *account.Unit, t Target, code string, lifetime time.Dur
 	if ch.Salt, ch.MAC, ch.KeyID, err = c.Bind(id, code, u.Random); err != nil {
 		return err
 	}
-	return u.InsertChallenge(ch)
+	return u.Challenges().InsertChallenge(ch)
 }
 
 // MaySend returns why a code could not be sent to a target now, nil if it could. It locks and writes nothing: Send checks again.
@@ -137,7 +137,7 @@ func lockSends(u *account.Unit, t Target) error {
 		names = append(names, "sends:user:"+subjectOf(t.User), "sends:budget")
 	}
 	for _, name := range names {
-		if err := u.Lock(name); err != nil {
+		if err := u.Limits().Lock(name); err != nil {
 			return err
 		}
 	}
@@ -157,25 +157,25 @@ func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	if known, err = u.Known(t.Account); err != nil {
 		return false, err
 	}
-	own, err := u.Sends(people.SendFilter{Channel: t.Channel, Purpose: t.Purpose, Recipient: t.Recipient, Client: u.Client.Network}, u.Now.Add(-Window))
+	own, err := u.Limits().Sends(people.SendFilter{Channel: t.Channel, Purpose: t.Purpose, Recipient: t.Recipient, Client: u.Client.Network}, u.Now.Add(-Window))
 	if err != nil {
 		return false, err
 	}
 	filter := people.SendFilter{Channel: t.Channel, Recipient: t.Recipient, Unknown: true}
-	strangers, err := u.Sends(filter, u.Now.Add(-Window))
+	strangers, err := u.Limits().Sends(filter, u.Now.Add(-Window))
 	if err != nil {
 		return false, err
 	}
 	filter.Neighbourhood = u.Client.Neighbourhood
-	near, err := u.Sends(filter, u.Now.Add(-Window))
+	near, err := u.Limits().Sends(filter, u.Now.Add(-Window))
 	if err != nil {
 		return false, err
 	}
-	around, err := u.Sends(people.SendFilter{Channel: t.Channel, Neighbourhood: u.Client.Neighbourhood}, u.Now.Add(-time.Hour))
+	around, err := u.Limits().Sends(people.SendFilter{Channel: t.Channel, Neighbourhood: u.Client.Neighbourhood}, u.Now.Add(-time.Hour))
 	if err != nil {
 		return false, err
 	}
-	block, err := u.Counted(scopeMailsOfBlock, u.Client.Block, u.Now)
+	block, err := u.Limits().Counted(scopeMailsOfBlock, u.Client.Block, u.Now)
 	if err != nil {
 		return false, err
 	}
@@ -191,7 +191,7 @@ func checkMail(u *account.Unit, t Target) (known bool, err error) {
 
 // checkText holds a text to its limits and to the deployment's budget, and reports whether the user has a verified phone.
 func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
-	user, _, err := u.User(t.User)
+	user, _, err := u.Users().User(t.User)
 	if err != nil {
 		return false, err
 	}
@@ -223,7 +223,7 @@ func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 		}},
 	} {
 		limit.filter.Channel = people.ChannelSMS
-		sends, err := u.Sends(limit.filter, u.Now.Add(-limit.span))
+		sends, err := u.Limits().Sends(limit.filter, u.Now.Add(-limit.span))
 		if err != nil {
 			return false, err
 		}
@@ -237,7 +237,7 @@ func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 
 // provenNumber reports whether the user proved to hold the target's number.
 func provenNumber(u *account.Unit, t Target) (bool, error) {
-	phones, err := u.PhonesOf(t.User)
+	phones, err := u.Phones().PhonesOf(t.User)
 	return slices.ContainsFunc(phones, func(p people.Phone) bool { return p.Number == t.Recipient && !p.VerifiedAt.IsZero() }), err
 }
 
@@ -252,7 +252,7 @@ func wait(u *account.Unit, next time.Time) error {
 // verified phone.
 func (c *Codes) withinBudget(u *account.Unit, region string, known bool) error {
 	day := u.Now.Truncate(24 * time.Hour)
-	spent, err := u.SendsOn(people.ChannelSMS, region, day)
+	spent, err := u.Limits().SendsOn(people.ChannelSMS, region, day)
 	if err != nil {
 		return err
 	}
