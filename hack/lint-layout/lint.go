@@ -17,6 +17,8 @@ import (
 const (
 	// maxFile and maxFunction are in lines. Lines of composite literals and generated files do not count.
 	maxFile, maxFunction = 399, 60
+	// maxMethods is how many methods a type may declare, or an interface may have.
+	maxMethods = 40
 	// maxDepth is how many folders below apiserver a package may be.
 	maxDepth = 3
 	// page lists the packages, in the section that begins with heading.
@@ -47,6 +49,7 @@ func lint(root string) ([]string, error) {
 	faults := listed(string(text), packages)
 	for folder, files := range packages {
 		faults = append(faults, ofPackage(folder, files)...)
+		faults = append(faults, ofTypes(folder, files)...)
 		for _, f := range files {
 			faults = append(faults, ofFile(f)...)
 		}
@@ -138,6 +141,71 @@ func ofPackage(folder string, files []source) (faults []string) {
 		faults = append(faults, folder+": has no doc comment; begin one with \"Package "+path.Base(folder)+"\"")
 	}
 	return faults
+}
+
+// ofTypes checks how many methods the types of a package have. Generated files and tests do not count.
+func ofTypes(folder string, files []source) (faults []string) {
+	if strings.HasPrefix(folder+"/", "test/") {
+		return nil
+	}
+	methods, interfaces := map[string]int{}, map[string]*ast.InterfaceType{}
+	for _, f := range files {
+		if ast.IsGenerated(f.file) || strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		ast.Inspect(f.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					methods[receiver(n.Recv.List[0].Type)]++
+				}
+			case *ast.TypeSpec:
+				if declared, ok := n.Type.(*ast.InterfaceType); ok {
+					interfaces[n.Name.Name] = declared
+				}
+			}
+			return true
+		})
+	}
+	for name := range interfaces {
+		methods[name] = methodsOf(name, interfaces)
+	}
+	for name, count := range methods {
+		if count > maxMethods {
+			faults = append(faults, fmt.Sprintf("%s: %s has %d methods; split it, %d are the most", folder, name, count, maxMethods))
+		}
+	}
+	return faults
+}
+
+// receiver returns the name of a method's type.
+func receiver(of ast.Expr) string {
+	switch of := of.(type) {
+	case *ast.StarExpr:
+		return receiver(of.X)
+	case *ast.IndexExpr:
+		return receiver(of.X)
+	case *ast.IndexListExpr:
+		return receiver(of.X)
+	case *ast.Ident:
+		return of.Name
+	}
+	return ""
+}
+
+// methodsOf counts the methods of an interface, with those of interfaces of its package that it embeds.
+func methodsOf(name string, interfaces map[string]*ast.InterfaceType) (count int) {
+	declared := interfaces[name]
+	if declared == nil {
+		return 0
+	}
+	for _, member := range declared.Methods.List {
+		if embedded, ok := member.Type.(*ast.Ident); ok && len(member.Names) == 0 {
+			count += methodsOf(embedded.Name, interfaces)
+		}
+		count += len(member.Names)
+	}
+	return count
 }
 
 // ofFile checks the length of a file and of its functions. Tests may have long tables and stories.

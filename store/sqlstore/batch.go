@@ -15,14 +15,14 @@ type result struct {
 
 // commitBatch applies ops in their order in one transaction and answers each. A refused op leaves the others alone;
 // a failure of the engine is the answer to all of them, since then nothing is known to be durable.
-func (s *Store) commitBatch(ctx context.Context, ops []op) []result {
+func commitBatch(ctx context.Context, s *Store, ops []op) []result {
 	var results []result
 	var changed bool
 	var deleted []store.Document
 	var term store.Term
 	var position store.Position
 	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
-		if err := s.sameHistory(ctx, tx, row); err != nil {
+		if err := sameHistory(ctx, s, tx, row); err != nil {
 			return false, err
 		}
 		held, err := readBatchState(ctx, tx, row, ops)
@@ -42,10 +42,10 @@ func (s *Store) commitBatch(ctx context.Context, ops []op) []result {
 		if !changed {
 			return false, nil
 		}
-		if err := s.writeBatchState(ctx, tx, held); err != nil {
+		if err := writeBatchState(ctx, s, tx, held); err != nil {
 			return false, err
 		}
-		return true, s.writeEndings(ctx, tx, deleted)
+		return true, writeEndings(ctx, s, tx, deleted)
 	})
 	if err != nil {
 		results = make([]result, len(ops))
@@ -56,13 +56,13 @@ func (s *Store) commitBatch(ctx context.Context, ops []op) []result {
 	}
 	if changed {
 		s.history.remember(term, position)
-		s.announce()
+		announce(s)
 	}
 	return results
 }
 
 // announce tells this process's readers of a change; where others may read too, the engine tells all.
-func (s *Store) announce() {
+func announce(s *Store) {
 	if s.engine.listen == nil {
 		s.notifier.notify()
 	}
@@ -109,7 +109,7 @@ func wanted(ops []op) (ids []store.Identity, reservations []string) {
 }
 
 // writeBatchState writes what changed in a batch state and the new head of the feed.
-func (s *Store) writeBatchState(ctx context.Context, tx session, held *batchState) error {
+func writeBatchState(ctx context.Context, s *Store, tx session, held *batchState) error {
 	diff := held.difference()
 	if err := writeDocuments(ctx, tx, diff); err != nil {
 		return err

@@ -61,7 +61,7 @@ func TestBatchWiderThanAStatement(t *testing.T) {
 // expectHolders commits ops and counts which of the reservations are held then.
 func expectHolders(t *testing.T, s *Store, ops []op, reservations []string, want int) {
 	t.Helper()
-	for _, r := range s.commitBatch(t.Context(), ops) {
+	for _, r := range commitBatch(t.Context(), s, ops) {
 		if r.err != nil {
 			t.Fatal(r.err)
 		}

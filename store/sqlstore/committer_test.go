@@ -120,9 +120,9 @@ func TestBatchEqualsOneByOne(t *testing.T) {
 		run++
 		ops := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) op { return anyOp(rt, run) }), 1, 40).Draw(rt, "ops")
 		one, other := takenFor(rt, shared, ops), takenFor(rt, single, ops)
-		together := shared.commitBatch(t.Context(), one)
+		together := commitBatch(t.Context(), shared, one)
 		for i := range ops {
-			alone := single.commitBatch(t.Context(), other[i:i+1])[0]
+			alone := commitBatch(t.Context(), single, other[i:i+1])[0]
 			if alone.revision != together[i].revision || fmt.Sprint(alone.err) != fmt.Sprint(together[i].err) {
 				rt.Fatalf("op %d of %v: alone %v, together %v", i, ops, alone, together[i])
 			}

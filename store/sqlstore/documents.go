@@ -108,15 +108,15 @@ func (s *Store) Put(ctx context.Context, term store.Term, put store.Put) (int64,
 
 // Delete removes the document of an owner with its reservations; see store.Documents.
 func (s *Store) Delete(ctx context.Context, term store.Term, owner store.Owner) error {
-	return s.submitOwner(ctx, verbDelete, term, owner)
+	return submitOwner(ctx, s, verbDelete, term, owner)
 }
 
 // Retain marks the document of an owner as retained; see store.Documents.
 func (s *Store) Retain(ctx context.Context, term store.Term, owner store.Owner) error {
-	return s.submitOwner(ctx, verbRetain, term, owner)
+	return submitOwner(ctx, s, verbRetain, term, owner)
 }
 
-func (s *Store) submitOwner(ctx context.Context, verb verb, term store.Term, owner store.Owner) error {
+func submitOwner(ctx context.Context, s *Store, verb verb, term store.Term, owner store.Owner) error {
 	if err := checkOwner(owner); err != nil {
 		return err
 	}

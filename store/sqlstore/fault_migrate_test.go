@@ -79,7 +79,7 @@ func failEveryStep(t *testing.T, newURL func(testing.TB) string) (s *Store, fail
 
 func countSteps(t *testing.T, s *Store) int {
 	t.Helper()
-	provider, err := s.migrations(s.engine.write)
+	provider, err := migrations(s, s.engine.write)
 	if err != nil {
 		t.Fatal(err)
 	}

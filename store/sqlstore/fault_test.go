@@ -217,7 +217,7 @@ func TestFailedCommitFailsTheWholeBatch(t *testing.T) {
 					ops[i] = op{verbPut, term, numbered(fmt.Sprint("d", i), 1)}
 				}
 				f.armCommit(errInjected, after)
-				for i, r := range s.commitBatch(t.Context(), ops) {
+				for i, r := range commitBatch(t.Context(), s, ops) {
 					if !errors.Is(r.err, store.ErrUnavailable) || !errors.Is(r.err, errInjected) {
 						t.Errorf("op %d: %v", i, r.err)
 					}

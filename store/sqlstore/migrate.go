@@ -40,21 +40,21 @@ func (s *Store) Migrate(ctx context.Context) error {
 		db = s.engine.openMigrate()
 		defer func() { _ = db.Close() }()
 	}
-	provider, err := s.migrations(db)
+	provider, err := migrations(s, db)
 	if err != nil {
 		return fmt.Errorf("migrate the store: %w", err)
 	}
-	if err := s.up(ctx, provider); err != nil {
+	if err := up(ctx, s, provider); err != nil {
 		return fmt.Errorf("migrate the store: %w", unavailable(ctx, err))
 	}
-	if err := s.found(ctx); err != nil {
+	if err := found(ctx, s); err != nil {
 		return fmt.Errorf("found the store: %w", err)
 	}
 	return nil
 }
 
 // up applies what is not applied yet. A step is one transaction: one that was undone is begun again.
-func (s *Store) up(ctx context.Context, provider *goose.Provider) error {
+func up(ctx context.Context, s *Store, provider *goose.Provider) error {
 	for try := 1; ; try++ {
 		_, err := provider.Up(ctx)
 		if err == nil || try == maxMigrationTries || !s.engine.dialect.givesWay(err) {
@@ -68,7 +68,7 @@ func (s *Store) up(ctx context.Context, provider *goose.Provider) error {
 }
 
 // migrations returns the migrator of this binary. It touches no database by itself.
-func (s *Store) migrations(db *sql.DB) (*goose.Provider, error) {
+func migrations(s *Store, db *sql.DB) (*goose.Provider, error) {
 	common, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *Store) migrations(db *sql.DB) (*goose.Provider, error) {
 
 // found writes the store row if there is none. Its revision 0 is in the feed's log, so that a reader of the empty
 // store can go on from there.
-func (s *Store) found(ctx context.Context) error {
+func found(ctx context.Context, s *Store) error {
 	tx, err := s.engine.write.BeginTx(ctx, s.engine.dialect.writeTx)
 	if err != nil {
 		return unavailable(ctx, err)
@@ -115,15 +115,15 @@ func (s *Store) found(ctx context.Context) error {
 
 // CheckSchema compares the tables with this binary. It writes nothing, unlike goose's own questions.
 func (s *Store) CheckSchema(ctx context.Context) error {
-	err := s.checkSchema(ctx)
+	err := checkSchema(ctx, s)
 	if err != nil && !errors.Is(err, store.ErrSchema) {
 		return fmt.Errorf("check the schema: %w", err)
 	}
 	return err
 }
 
-func (s *Store) checkSchema(ctx context.Context) error {
-	provider, err := s.migrations(s.engine.write)
+func checkSchema(ctx context.Context, s *Store) error {
+	provider, err := migrations(s, s.engine.write)
 	if err != nil {
 		return err
 	}

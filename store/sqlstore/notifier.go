@@ -26,7 +26,7 @@ func (s *Store) Signals(ctx context.Context) <-chan struct{} { return s.notifier
 type heard struct{ documents, keys bool }
 
 // hear tells the subscribers of what was heard.
-func (s *Store) hear(what heard) {
+func hear(s *Store, what heard) {
 	if what.documents {
 		s.notifier.notify()
 	}

@@ -18,14 +18,14 @@ func (s *Store) View(ctx context.Context, deployment string, do func(people.Tx) 
 
 // Change implements people.Store. Unlike config writes, changes of people lock only the rows they touch.
 func (s *Store) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
-	return s.change(ctx, deployment, s.engine.dialect.writeTx, do)
+	return change(ctx, s, deployment, s.engine.dialect.writeTx, do)
 }
 
 // change is Change in a transaction of some kind.
-func (s *Store) change(ctx context.Context, deployment string, options *sql.TxOptions, do func(people.Tx) error) error {
+func change(ctx context.Context, s *Store, deployment string, options *sql.TxOptions, do func(people.Tx) error) error {
 	collided := false
 	for attempt := 1; ; attempt++ {
-		err := s.changeOnce(ctx, deployment, options, do)
+		err := changeOnce(ctx, s, deployment, options, do)
 		switch {
 		case err == nil:
 			return nil
@@ -41,7 +41,7 @@ func (s *Store) change(ctx context.Context, deployment string, options *sql.TxOp
 	}
 }
 
-func (s *Store) changeOnce(ctx context.Context, deployment string, options *sql.TxOptions, do func(people.Tx) error) (err error) {
+func changeOnce(ctx context.Context, s *Store, deployment string, options *sql.TxOptions, do func(people.Tx) error) (err error) {
 	ctx, span := s.engine.dialect.span(ctx, writing)
 	defer func() { endSpan(span, err) }()
 	tx, err := s.engine.write.BeginTx(ctx, options)
@@ -65,7 +65,7 @@ func (s *Store) changeOnce(ctx context.Context, deployment string, options *sql.
 	if err := on.failed(unavailable(ctx, tx.Commit())); err != nil {
 		return err
 	}
-	s.told(&on.keys)
+	told(s, &on.keys)
 	return nil
 }
 

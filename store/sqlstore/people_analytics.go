@@ -26,7 +26,7 @@ func (s *Store) Summarize(ctx context.Context, deployment string, period, before
 		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}, logs: map[int64][]byte{}}
 		err := count.run(period, before, &summary)
 		if err == nil {
-			summary.RecentSignUps, summary.RecentSignIns, err = tx.recents(recent)
+			summary.RecentSignUps, summary.RecentSignIns, err = recents(tx, recent)
 		}
 		return err
 	})
@@ -359,15 +359,15 @@ func (l *lateDay) count(s span, day int64, to *people.Day, sealed *daylog.Users,
 }
 
 // recents returns the newest sign-ups and sign-ins of users who are there.
-func (tx *peopleTx) recents(most int) (signUps, signIns []people.Recent, err error) {
-	if signUps, err = tx.recentEvents(people.EventSignUp, most); err == nil {
-		signIns, err = tx.recentEvents(people.EventSignIn, most)
+func recents(tx *peopleTx, most int) (signUps, signIns []people.Recent, err error) {
+	if signUps, err = recentEvents(tx, people.EventSignUp, most); err == nil {
+		signIns, err = recentEvents(tx, people.EventSignIn, most)
 	}
 	return signUps, signIns, err
 }
 
 // recentEvents looks into each table by itself, along its key: over both at once the engines would sort them whole.
-func (tx *peopleTx) recentEvents(kind string, most int) ([]people.Recent, error) {
+func recentEvents(tx *peopleTx, kind string, most int) ([]people.Recent, error) {
 	type dated struct {
 		people.Recent
 		id int64

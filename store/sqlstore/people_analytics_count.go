@@ -28,19 +28,19 @@ func (c Counting) Summarize(ctx context.Context, deployment string, period, befo
 	var summary people.Summary
 	err := c.store.snapshot(ctx, func(on session) (err error) {
 		tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
-		if summary.Period, err = tx.countEvents(period); err != nil {
+		if summary.Period, err = countEvents(tx, period); err != nil {
 			return err
 		}
-		if summary.Before, err = tx.countEvents(before); err != nil {
+		if summary.Before, err = countEvents(tx, before); err != nil {
 			return err
 		}
 		if _, err = tx.get([]any{&summary.SignUps}, `SELECT COUNT(*) FROM analytics_events WHERE deployment = :deployment AND kind = '`+people.EventSignUp+`'`); err != nil {
 			return err
 		}
-		if summary.Days, err = tx.countDays(period); err != nil {
+		if summary.Days, err = countDays(tx, period); err != nil {
 			return err
 		}
-		summary.RecentSignUps, summary.RecentSignIns, err = tx.recents(recent)
+		summary.RecentSignUps, summary.RecentSignIns, err = recents(tx, recent)
 		return err
 	})
 	if err != nil {
@@ -49,7 +49,7 @@ func (c Counting) Summarize(ctx context.Context, deployment string, period, befo
 	return summary, nil
 }
 
-func (tx *peopleTx) countEvents(period people.Period) (people.Counts, error) {
+func countEvents(tx *peopleTx, period people.Period) (people.Counts, error) {
 	var c people.Counts
 	for _, of := range []struct {
 		to         *int64
@@ -67,7 +67,7 @@ func (tx *peopleTx) countEvents(period people.Period) (people.Counts, error) {
 	return c, nil
 }
 
-func (tx *peopleTx) countDays(period people.Period) ([]people.Day, error) {
+func countDays(tx *peopleTx, period people.Period) ([]people.Day, error) {
 	return list(tx, func(row *sql.Rows, d *people.Day) error {
 		var day int64
 		err := row.Scan(&day, &d.SignInUsers, &d.SignUps, &d.Organizations, &d.Workspaces)

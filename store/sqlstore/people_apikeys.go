@@ -118,7 +118,7 @@ func (tx txAPIKeys) ListAPIKeys(filter people.APIKeyFilter, limit int) ([]people
 }
 
 func (tx txAPIKeys) UpdateAPIKey(k people.APIKey) error {
-	return tx.changeKeys(`UPDATE api_keys SET name = ?, permissions = ?, metadata = ?, scheme = ?, expires_at = ?, retires_at = ?, updated_at = ?,
+	return changeKeys(tx.peopleTx, `UPDATE api_keys SET name = ?, permissions = ?, metadata = ?, scheme = ?, expires_at = ?, retires_at = ?, updated_at = ?,
 		revoked_at = ?, revoked_reason = ? WHERE id = ? AND deployment = :deployment RETURNING digest`,
 		k.Name, permissionList(k.Permissions), string(k.Metadata), k.Scheme, micros(k.ExpiresAt), micros(k.RetiresAt), micros(k.UpdatedAt),
 		micros(k.RevokedAt), k.RevokedReason, k.ID)
@@ -126,20 +126,20 @@ func (tx txAPIKeys) UpdateAPIKey(k people.APIKey) error {
 
 func (tx txAPIKeys) DeleteAPIKey(id int64) (bool, error) {
 	before := len(tx.keys.changed)
-	err := tx.changeKeys(`DELETE FROM api_keys WHERE deployment = :deployment AND id = ? RETURNING digest`, id)
+	err := changeKeys(tx.peopleTx, `DELETE FROM api_keys WHERE deployment = :deployment AND id = ? RETURNING digest`, id)
 	return len(tx.keys.changed) > before, err
 }
 
 // changeKeys runs a statement that returns the digests of the keys it changed, and remembers them for the feed.
-func (tx *peopleTx) changeKeys(statement string, args ...any) error {
+func changeKeys(tx *peopleTx, statement string, args ...any) error {
 	if tx.readOnly {
 		return errReadOnly
 	}
-	return tx.noteKeys(statement, args...)
+	return noteKeys(tx, statement, args...)
 }
 
 // noteKeys remembers keys whose digests a query returns as changed.
-func (tx *peopleTx) noteKeys(query string, args ...any) error {
+func noteKeys(tx *peopleTx, query string, args ...any) error {
 	changed, err := list(tx, func(row *sql.Rows, digest *[]byte) error { return row.Scan(digest) }, query, args...)
 	for _, digest := range changed {
 		var d apikey.Digest
@@ -150,17 +150,17 @@ func (tx *peopleTx) noteKeys(query string, args ...any) error {
 }
 
 // noteKeysOf remembers a user's keys as changed.
-func (tx *peopleTx) noteKeysOf(user int64) error {
-	return tx.noteKeys(`SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ?`, user)
+func noteKeysOf(tx *peopleTx, user int64) error {
+	return noteKeys(tx, `SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ?`, user)
 }
 
 // deleteKeysOf deletes a user's keys.
-func (tx *peopleTx) deleteKeysOf(user int64) error {
-	return tx.changeKeys(`DELETE FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? RETURNING digest`, user)
+func deleteKeysOf(tx *peopleTx, user int64) error {
+	return changeKeys(tx, `DELETE FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? RETURNING digest`, user)
 }
 
 // deleteKeysIn deletes the keys that are bound to a user's membership in an organization, and to those in its workspaces.
-func (tx *peopleTx) deleteKeysIn(organization, user int64) error {
-	return tx.changeKeys(`DELETE FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?
+func deleteKeysIn(tx *peopleTx, organization, user int64) error {
+	return changeKeys(tx, `DELETE FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?
 		RETURNING digest`, user, organization)
 }

@@ -116,7 +116,7 @@ func (tx txBulk) PrimaryEmails(users []int64) (map[int64]people.Email, error) {
 }
 
 func (tx txBulk) DeleteUnproven(ids []int64) error {
-	return tx.execAmong(`DELETE FROM emails WHERE id`+tx.dialect.oneOf+` AND verified_at = 0 AND deployment = :deployment`, ids)
+	return execAmong(tx.peopleTx, `DELETE FROM emails WHERE id`+tx.dialect.oneOf+` AND verified_at = 0 AND deployment = :deployment`, ids)
 }
 
 func (tx txBulk) InsertEmails(emails []people.Email) error {
@@ -131,11 +131,11 @@ func (tx txBulk) InsertEmails(emails []people.Email) error {
 }
 
 func (tx txBulk) DemoteEmails(ids []int64) error {
-	return tx.execAmong(`UPDATE emails SET is_primary = 0 WHERE id`+tx.dialect.oneOf+` AND deployment = :deployment`, ids)
+	return execAmong(tx.peopleTx, `UPDATE emails SET is_primary = 0 WHERE id`+tx.dialect.oneOf+` AND deployment = :deployment`, ids)
 }
 
 // execAmong runs a statement whose parameter is a list.
-func (tx *peopleTx) execAmong(query string, ids []int64) error {
+func execAmong(tx *peopleTx, query string, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (tx txBulk) InsertPhones(phones []people.Phone) error {
 }
 
 func (tx txBulk) DemotePhones(ids []int64) error {
-	return tx.execAmong(`UPDATE phones SET is_primary = 0 WHERE id`+tx.dialect.oneOf+` AND deployment = :deployment`, ids)
+	return execAmong(tx.peopleTx, `UPDATE phones SET is_primary = 0 WHERE id`+tx.dialect.oneOf+` AND deployment = :deployment`, ids)
 }
 
 func (tx txBulk) OrganizationsAmong(ids []int64) (map[int64]people.Organization, error) {

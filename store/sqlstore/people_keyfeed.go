@@ -67,7 +67,7 @@ func (p *pendingKeys) publish(ctx context.Context, on session, now time.Time) er
 }
 
 // told tells this process's readers what was published; where others may read too, the engine tells all.
-func (s *Store) told(p *pendingKeys) {
+func told(s *Store, p *pendingKeys) {
 	if (len(p.changed) > 0 || p.all) && s.engine.listen == nil {
 		s.keyNotifier.notify()
 	}
@@ -169,7 +169,7 @@ func readKeyChanges(ctx context.Context, tx session, after people.KeyPosition, i
 }
 
 // pruneKeyLog forgets entries of the feed that are older than an hour, never the newest ones. As in Prune, the log is cut at one revision.
-func (s *Store) pruneKeyLog(ctx context.Context, now time.Time) error {
+func pruneKeyLog(ctx context.Context, s *Store, now time.Time) error {
 	position, err := s.KeyPosition(ctx)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func (tx txListings) ListOrganizations(search string, limit, offset int) ([]peop
 
 func (tx txListings) ListAudit(filter people.AuditFilter, limit int) ([]people.Audit, error) {
 	if filter.OldestFirst {
-		return tx.listAuditForwards(filter, limit)
+		return listAuditForwards(tx.peopleTx, filter, limit)
 	}
 	at, id := int64(math.MaxInt64), int64(0)
 	if !filter.Until.IsZero() {
@@ -46,12 +46,12 @@ func (tx txListings) ListAudit(filter people.AuditFilter, limit int) ([]people.A
 		at, id = micros(after.At), after.ID
 	}
 	// Rows compare as wholes, so that the primary key is walked from the place backwards.
-	return tx.listAudit(filter, `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) < (?, ?) AND at >= ?`,
+	return listAudit(tx.peopleTx, filter, `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) < (?, ?) AND at >= ?`,
 		` ORDER BY at DESC, id DESC LIMIT ?`, at, id, micros(filter.Since), limit)
 }
 
 // listAuditForwards walks the primary key forwards.
-func (tx *peopleTx) listAuditForwards(filter people.AuditFilter, limit int) ([]people.Audit, error) {
+func listAuditForwards(tx *peopleTx, filter people.AuditFilter, limit int) ([]people.Audit, error) {
 	at, id, until := micros(filter.Since), int64(-1), int64(math.MaxInt64)
 	if after := filter.After; !after.At.IsZero() && micros(after.At) >= at {
 		at, id = micros(after.At), after.ID
@@ -59,12 +59,12 @@ func (tx *peopleTx) listAuditForwards(filter people.AuditFilter, limit int) ([]p
 	if !filter.Until.IsZero() {
 		until = micros(filter.Until)
 	}
-	return tx.listAudit(filter, `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) > (?, ?) AND at < ?`,
+	return listAudit(tx, filter, `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) > (?, ?) AND at < ?`,
 		` ORDER BY at, id LIMIT ?`, at, id, until, limit)
 }
 
 // listAudit lists what begin selects by two numbers of a place and a bound, and the filter lets through.
-func (tx *peopleTx) listAudit(filter people.AuditFilter, begin, end string, at, id, bound int64, limit int) ([]people.Audit, error) {
+func listAudit(tx *peopleTx, filter people.AuditFilter, begin, end string, at, id, bound int64, limit int) ([]people.Audit, error) {
 	query, args := begin, []any{at, id, bound}
 	for _, equal := range []struct{ column, value string }{{"actor", filter.Actor}, {"action", filter.Action}, {"object", filter.Object}} {
 		if equal.value != "" {

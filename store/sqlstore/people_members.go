@@ -11,7 +11,7 @@ func (tx txOrganizations) UpdateOrganization(o people.Organization) error {
 }
 
 func (tx txOrganizations) DeleteOrganization(id int64) error {
-	if err := tx.changeKeys(`DELETE FROM api_keys WHERE deployment = :deployment AND organization_id > 0 AND organization_id = ? RETURNING digest`, id); err != nil {
+	if err := changeKeys(tx.peopleTx, `DELETE FROM api_keys WHERE deployment = :deployment AND organization_id > 0 AND organization_id = ? RETURNING digest`, id); err != nil {
 		return err
 	}
 	for _, statement := range []string{
@@ -67,7 +67,7 @@ func (tx txOrganizations) MemberByID(organization, id int64) (people.Member, boo
 }
 
 func (tx txOrganizations) UpdateMember(m people.Member) error {
-	err := tx.noteKeys(`SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?`,
+	err := noteKeys(tx.peopleTx, `SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?`,
 		m.User, m.Organization.ID)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (tx txOrganizations) WorkspaceMemberByID(workspace, id int64) (people.Works
 }
 
 func (tx txOrganizations) SetWorkspaceMemberRole(id, role int64) error {
-	err := tx.noteKeys(`SELECT k.digest FROM workspace_memberships m JOIN api_keys k ON k.deployment = m.deployment AND k.owner_user_id > 0
+	err := noteKeys(tx.peopleTx, `SELECT k.digest FROM workspace_memberships m JOIN api_keys k ON k.deployment = m.deployment AND k.owner_user_id > 0
 			AND k.owner_user_id = m.user_id AND k.workspace_id = m.workspace_id
 		WHERE m.deployment = :deployment AND m.id = ?`, id)
 	if err != nil {
@@ -101,7 +101,7 @@ func (tx txOrganizations) DeleteWorkspaceMember(m people.WorkspaceMember) error 
 	if err := tx.exec(`DELETE FROM workspace_memberships WHERE deployment = :deployment AND id = ?`, m.ID); err != nil {
 		return err
 	}
-	if err := tx.changeKeys(`DELETE FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND workspace_id = ? RETURNING digest`, m.User, m.Workspace.ID); err != nil {
+	if err := changeKeys(tx.peopleTx, `DELETE FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND workspace_id = ? RETURNING digest`, m.User, m.Workspace.ID); err != nil {
 		return err
 	}
 	return tx.exec(`UPDATE signins SET workspace_id = 0 WHERE user_id = ? AND workspace_id = ? AND deployment = :deployment`, m.User, m.Workspace.ID)

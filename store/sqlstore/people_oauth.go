@@ -31,12 +31,12 @@ func (tx txOAuth) InsertAuthorizationRequest(r people.AuthorizationRequest, boun
 	if err != nil {
 		return err
 	}
-	return tx.trimWaiting("oauth_requests", r.Hash, r.App, r.Network, r.NetworkBlock, bounds)
+	return trimWaiting(tx.peopleTx, "oauth_requests", r.Hash, r.App, r.Network, r.NetworkBlock, bounds)
 }
 
 // trimWaiting deletes the oldest rows of a table of what waits, beyond the bounds, and never the row that was just inserted, whichever server's clock
 // is behind.
-func (tx *peopleTx) trimWaiting(table string, inserted []byte, app int64, network, block string, bounds people.WaitingBounds) error {
+func trimWaiting(tx *peopleTx, table string, inserted []byte, app int64, network, block string, bounds people.WaitingBounds) error {
 	for _, of := range []struct {
 		column, value string
 		most          int
@@ -233,7 +233,7 @@ func (tx txOAuth) InsertDevice(d people.Device, bounds people.WaitingBounds) err
 	if err != nil {
 		return err
 	}
-	return tx.trimWaiting("oauth_devices", d.Hash, d.App, d.Network, d.NetworkBlock, bounds)
+	return trimWaiting(tx.peopleTx, "oauth_devices", d.Hash, d.App, d.Network, d.NetworkBlock, bounds)
 }
 
 func (tx txOAuth) Device(hash []byte) (people.Device, bool, error) {
@@ -277,7 +277,7 @@ func (tx txOAuth) SessionOfSignIn(id int64) (people.Session, bool, error) {
 }
 
 // noteLogouts remembers of the sign-ins that a condition on g finds, which are about to end, which clients are to be told.
-func (tx *peopleTx) noteLogouts(which string, of int64) error {
+func noteLogouts(tx *peopleTx, which string, of int64) error {
 	return tx.exec(`INSERT INTO oauth_logouts (deployment, app_id, client, user_id, session_id)
 		SELECT DISTINCT f.deployment, f.app_id, f.client, f.user_id, f.session_id
 		FROM signins g JOIN oauth_families f ON f.deployment = g.deployment AND f.signin_id = g.id AND f.backchannel = 1

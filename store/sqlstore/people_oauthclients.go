@@ -82,22 +82,22 @@ func (tx txOAuthClients) DeleteOAuthClient(app int64, client string, now time.Ti
 	if c.UsedAt.IsZero() { // nobody granted it anything
 		return true, nil
 	}
-	return true, tx.endGrants(app, client, now)
+	return true, endGrants(tx.peopleTx, app, client, now)
 }
 
 // endGrants ends all that was granted a client ("": all of an app's) till a time. Purge takes the rows, however many they are.
-func (tx *peopleTx) endGrants(app int64, client string, now time.Time) error {
+func endGrants(tx *peopleTx, app int64, client string, now time.Time) error {
 	return tx.exec(`INSERT INTO oauth_endings (deployment, app_id, client, ended_at, emptied) VALUES (:deployment, ?, ?, ?, 0)
 		ON CONFLICT (deployment, app_id, client) DO UPDATE SET ended_at = excluded.ended_at, emptied = 0 WHERE oauth_endings.ended_at < excluded.ended_at`,
 		app, client, micros(now))
 }
 
 func (tx txOAuthClients) UnusedOAuthClients(app int64, network string) (int, people.OAuthClient, error) {
-	return tx.countedClients(app, network, unusedClients, `created_at`)
+	return countedClients(tx.peopleTx, app, network, unusedClients, `created_at`)
 }
 
 func (tx txOAuthClients) UsedOAuthClients(app int64, network string) (int, people.OAuthClient, error) {
-	return tx.countedClients(app, network, usedClients, `used_at`)
+	return countedClients(tx.peopleTx, app, network, usedClients, `used_at`)
 }
 
 func (tx txOAuthClients) LargestClientNetwork(app int64, used bool) (network string, err error) {
@@ -120,7 +120,7 @@ func (tx txOAuthClients) UngrantedOAuthClient(app int64) (people.OAuthClient, bo
 const unusedClients, usedClients = `used_at = 0 AND by_backend = 0`, `used_at > 0 AND by_backend = 0`
 
 // countedClients counts the clients of an app, of a network or ("") of all, that a condition finds, and returns the first in an order.
-func (tx *peopleTx) countedClients(app int64, network, which, order string) (int, people.OAuthClient, error) {
+func countedClients(tx *peopleTx, app int64, network, which, order string) (int, people.OAuthClient, error) {
 	args := []any{app}
 	if network != "" {
 		which, args = which+` AND network = ?`, append(args, network)

@@ -37,11 +37,11 @@ func (tx txOAuth) PutGrant(g people.Grant, most int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return g.ID, tx.trimGrants(g.User, g.ID, most)
+	return g.ID, trimGrants(tx.peopleTx, g.User, g.ID, most)
 }
 
 // trimGrants deletes what a user granted beyond so many, that which was used longest ago first, and never the one that was just written.
-func (tx *peopleTx) trimGrants(user, written int64, most int) error {
+func trimGrants(tx *peopleTx, user, written int64, most int) error {
 	var count int
 	if _, err := tx.get([]any{&count}, `SELECT COUNT(*) FROM oauth_grants WHERE deployment = :deployment AND user_id = ?`, user); err != nil || count <= most {
 		return err
@@ -112,7 +112,7 @@ func (tx txOAuth) DeleteGrant(id int64) (bool, error) {
 }
 
 // deleteGrantsOf deletes all that a user granted.
-func (tx *peopleTx) deleteGrantsOf(user int64) error {
+func deleteGrantsOf(tx *peopleTx, user int64) error {
 	const batch = 100
 	for {
 		grants, err := list(tx, readID, `SELECT id FROM oauth_grants WHERE deployment = :deployment AND user_id = ? LIMIT ?`, user, batch)

@@ -20,7 +20,7 @@ const (
 )
 
 // purgeIdleClients deletes clients of run time that nobody used for long.
-func (s *Store) purgeIdleClients(ctx context.Context, now time.Time, limit int) (int64, error) {
+func purgeIdleClients(ctx context.Context, s *Store, now time.Time, limit int) (int64, error) {
 	type idle struct {
 		deployment, client string
 		app                int64
@@ -69,7 +69,7 @@ const lastGrants = 2 * time.Second
 
 // writeEndings ends for good what people granted the clients and apps whose documents are deleted: one that is created again under its name has
 // the same id. A document that only gives way to another ends nothing: its resource is still there, or will be swept.
-func (s *Store) writeEndings(ctx context.Context, on session, deleted []store.Document) error {
+func writeEndings(ctx context.Context, s *Store, on session, deleted []store.Document) error {
 	until := s.clock().Add(lastGrants)
 	for _, d := range deleted {
 		app, client := d.ID, ""
@@ -91,7 +91,7 @@ func (s *Store) writeEndings(ctx context.Context, on session, deleted []store.Do
 		default:
 			continue
 		}
-		if err := (&peopleTx{ctx: ctx, session: on, deployment: d.Deployment}).endGrants(app, client, until); err != nil {
+		if err := endGrants((&peopleTx{ctx: ctx, session: on, deployment: d.Deployment}), app, client, until); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (s *Store) writeEndings(ctx context.Context, on session, deleted []store.Do
 }
 
 // purgeEndings deletes up to limit rows of each kind that ended with their clients or apps, and endings that nothing is left of.
-func (s *Store) purgeEndings(ctx context.Context, now time.Time, limit int) (int64, error) {
+func purgeEndings(ctx context.Context, s *Store, now time.Time, limit int) (int64, error) {
 	var all []ending
 	err := s.reads().query(ctx, func(row *sql.Rows) error {
 		var e ending
@@ -117,7 +117,7 @@ func (s *Store) purgeEndings(ctx context.Context, now time.Time, limit int) (int
 		if rest <= 0 {
 			break
 		}
-		n, err := s.purgeEnding(ctx, e, rest)
+		n, err := purgeEnding(ctx, s, e, rest)
 		purged += n
 		if err != nil {
 			return purged, err
@@ -126,7 +126,7 @@ func (s *Store) purgeEndings(ctx context.Context, now time.Time, limit int) (int
 			continue
 		}
 		forget := e.endedAt < micros(now.Add(-endingKept))
-		if err := s.Change(ctx, e.deployment, func(tx people.Tx) error { return tx.(*peopleTx).empty(e, forget) }); err != nil {
+		if err := s.Change(ctx, e.deployment, func(tx people.Tx) error { return empty(tx.(*peopleTx), e, forget) }); err != nil {
 			return purged, err
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Store) purgeEndings(ctx context.Context, now time.Time, limit int) (int
 }
 
 // empty notes that nothing is left of an ending, or forgets it, unless it ended more meanwhile.
-func (tx *peopleTx) empty(e ending, forget bool) error {
+func empty(tx *peopleTx, e ending, forget bool) error {
 	if forget {
 		return tx.exec(`DELETE FROM oauth_endings WHERE app_id = ? AND client = ? AND ended_at = ? AND deployment = :deployment`, e.app, e.client, e.endedAt)
 	}
@@ -142,7 +142,7 @@ func (tx *peopleTx) empty(e ending, forget bool) error {
 }
 
 // purgeEnding deletes up to limit grants that an ending is about, each with all that lives on it, or as many clients.
-func (s *Store) purgeEnding(ctx context.Context, e ending, limit int) (int64, error) {
+func purgeEnding(ctx context.Context, s *Store, e ending, limit int) (int64, error) {
 	var grants []int64
 	err := s.View(ctx, e.deployment, func(tx people.Tx) (err error) {
 		which, args := ``, []any{e.app}

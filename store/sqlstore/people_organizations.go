@@ -100,7 +100,7 @@ func (tx txOrganizations) DeleteMember(organization, user int64) (bool, error) {
 	if err := tx.exec(`DELETE FROM workspace_memberships WHERE deployment = :deployment AND organization_id = ? AND user_id = ?`, organization, user); err != nil {
 		return false, err
 	}
-	if err := tx.deleteKeysIn(organization, user); err != nil {
+	if err := deleteKeysIn(tx.peopleTx, organization, user); err != nil {
 		return false, err
 	}
 	return true, tx.Sessions().LeaveOrganization(user, organization)

@@ -20,7 +20,7 @@ func (s *Store) VerifySeals(ctx context.Context, deployment string, from time.Ti
 		found := false
 		err := s.snapshot(ctx, func(on session) (err error) {
 			tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
-			check, found, err = tx.checkSeal(first)
+			check, found, err = checkSeal(tx, first)
 			return err
 		})
 		if err != nil || !found {
@@ -33,7 +33,7 @@ func (s *Store) VerifySeals(ctx context.Context, deployment string, from time.Ti
 }
 
 // checkSeal checks the first sealed day from a day on, and reports whether there is one.
-func (tx *peopleTx) checkSeal(from int64) (people.SealCheck, bool, error) {
+func checkSeal(tx *peopleTx, from int64) (people.SealCheck, bool, error) {
 	var day int64
 	found, err := tx.get([]any{&day}, `SELECT day FROM sealed_days WHERE deployment = :deployment AND day >= ? ORDER BY day LIMIT 1`, from)
 	if err != nil || !found {
@@ -44,17 +44,17 @@ func (tx *peopleTx) checkSeal(from int64) (people.SealCheck, bool, error) {
 	if err != nil {
 		return check, false, err
 	}
-	events, err := tx.pastEvents(day)
+	events, err := pastEvents(tx, day)
 	if err != nil {
 		return check, false, err
 	}
 	check.Events = int64(events.Len())
-	check.Fault, err = tx.sealFault(heads[0], events)
+	check.Fault, err = sealFault(tx, heads[0], events)
 	return check, err == nil, err
 }
 
 // sealFault tells how a sealed day differs from its events, "" if it does not.
-func (tx *peopleTx) sealFault(d sealedDay, events *daylog.Day) (string, error) {
+func sealFault(tx *peopleTx, d sealedDay, events *daylog.Day) (string, error) {
 	log, err := tx.dayLog(d)
 	if errors.Is(err, errSealBroken) {
 		return "its log is damaged: the checksum is another", nil
@@ -83,11 +83,11 @@ func (tx *peopleTx) sealFault(d sealedDay, events *daylog.Day) (string, error) {
 	if events.Len() > 0 && !bytes.Equal(events.Encode(), log) {
 		return "its log is not that of its events", nil
 	}
-	return tx.monthFault(d, users)
+	return monthFault(tx, d, users)
 }
 
 // monthFault tells how the day's month differs from its days. All of them are looked at with the last one.
-func (tx *peopleTx) monthFault(d sealedDay, users *daylog.Users) (string, error) {
+func monthFault(tx *peopleTx, d sealedDay, users *daylog.Users) (string, error) {
 	month := monthOf(d.day)
 	months, err := tx.sealedMonths(month, month+1)
 	if err != nil {
@@ -109,7 +109,7 @@ func (tx *peopleTx) monthFault(d sealedDay, users *daylog.Users) (string, error)
 	if err != nil || days[len(days)-1].day != d.day {
 		return "", err
 	}
-	union, err := tx.usersOfDays(month)
+	union, err := usersOfDays(tx, month)
 	if errors.Is(err, errSealBroken) || errors.Is(err, daylog.ErrCorrupt) {
 		return "", nil // that day was named
 	}
@@ -119,11 +119,11 @@ func (tx *peopleTx) monthFault(d sealedDay, users *daylog.Users) (string, error)
 	if !union.Equals(all) {
 		return "its month has users that no day of it has", nil
 	}
-	return tx.totalFault(d)
+	return totalFault(tx, d)
 }
 
 // usersOfDays returns the users of all sealed days of a month.
-func (tx *peopleTx) usersOfDays(month int64) (*daylog.Users, error) {
+func usersOfDays(tx *peopleTx, month int64) (*daylog.Users, error) {
 	days, err := tx.sealedDays(firstDayOf(month), firstDayOf(month+1))
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (tx *peopleTx) usersOfDays(month int64) (*daylog.Users, error) {
 }
 
 // totalFault reports whether the sign-ups of all time are those of the days. It is looked at with the last one.
-func (tx *peopleTx) totalFault(d sealedDay) (string, error) {
+func totalFault(tx *peopleTx, d sealedDay) (string, error) {
 	var last, signUps int64
 	if _, err := tx.get([]any{&last, &signUps}, `SELECT COALESCE(MAX(day), 0), CAST(COALESCE(SUM(signups), 0) AS BIGINT) FROM sealed_days WHERE deployment = :deployment`); err != nil {
 		return "", err
@@ -153,7 +153,7 @@ func (tx *peopleTx) totalFault(d sealedDay) (string, error) {
 }
 
 // pastEvents reads the sealed events of a day. Where the part of its month was dropped there are none.
-func (tx *peopleTx) pastEvents(day int64) (*daylog.Day, error) {
+func pastEvents(tx *peopleTx, day int64) (*daylog.Day, error) {
 	events := &daylog.Day{}
 	query, args := tx.bind(`SELECT kind, at, ordinal FROM past_events WHERE deployment = :deployment AND kind IN (`+kindList+`) AND at >= ? AND at < ?`,
 		[]any{day * microsADay, (day + 1) * microsADay})

@@ -65,14 +65,14 @@ func (s *Store) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
 	}, waitingQuery)
 	for i := range all {
 		if w := &all[i]; err == nil && w.Events >= fewestCounted && w.Events < people.EnoughToSeal(w.Sealed) {
-			err = s.countWaiting(ctx, w)
+			err = countWaiting(ctx, s, w)
 		}
 	}
 	return all, err
 }
 
 // countWaiting counts the events that wait of a day, as far as they decide whether it is worth sealing.
-func (s *Store) countWaiting(ctx context.Context, w *people.WaitingEvents) error {
+func countWaiting(ctx context.Context, s *Store, w *people.WaitingEvents) error {
 	day := w.Day.UnixMicro()
 	return s.reads().query(ctx, func(row *sql.Rows) error { return row.Scan(&w.Events) },
 		`SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE deployment = ? AND kind IN (`+kindList+`) AND at >= ? AND at < ? LIMIT ?) c`,
@@ -82,9 +82,9 @@ func (s *Store) countWaiting(ctx context.Context, w *people.WaitingEvents) error
 // Seal implements people.Sealing.
 func (s *Store) Seal(ctx context.Context, w people.WaitingEvents, linkedSince time.Time, limit int) (int64, error) {
 	day := w.Day.UnixMicro() / microsADay
-	s.makePart(ctx, monthOf(day))
+	makePart(ctx, s, monthOf(day))
 	var sealed int64
-	err := s.change(ctx, w.Deployment, s.engine.dialect.sealTx, func(tx people.Tx) (err error) {
+	err := change(ctx, s, w.Deployment, s.engine.dialect.sealTx, func(tx people.Tx) (err error) {
 		run := &sealing{tx: tx.(*peopleTx), day: day, linkedSince: linkedSince.UnixMicro(), limit: limit}
 		if err := run.tx.byKeys(ctx); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (s *Store) Seal(ctx context.Context, w people.WaitingEvents, linkedSince ti
 
 // makePart makes the partition of a month. Where it cannot, because the role may not or the last part has events of the month, these go
 // there: nothing but the convenience of dropping a month depends on it.
-func (s *Store) makePart(ctx context.Context, month int64) {
+func makePart(ctx context.Context, s *Store, month int64) {
 	if s.engine.dialect.newPart == "" {
 		return
 	}
@@ -327,7 +327,7 @@ func (r *sealing) grown(d sealedDay) (*daylog.Day, error) {
 	if !errors.Is(err, errSealBroken) {
 		return nil, err
 	}
-	events, failed := r.tx.pastEvents(r.day) // the new ones were moved there
+	events, failed := pastEvents(r.tx, r.day) // the new ones were moved there
 	if failed != nil {
 		return nil, failed
 	}
@@ -349,7 +349,7 @@ func (r *sealing) putMonth(users *daylog.Users) error {
 		m = held[0]
 		all, err = r.tx.monthSet(m)
 		if errors.Is(err, errSealBroken) || errors.Is(err, daylog.ErrCorrupt) {
-			all, err = r.tx.usersOfDays(m.month)
+			all, err = usersOfDays(r.tx, m.month)
 		}
 		if err != nil {
 			return err

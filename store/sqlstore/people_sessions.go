@@ -66,7 +66,7 @@ func (tx txSessions) UpdateSession(s people.Session) error {
 }
 
 func (tx txSessions) EndSession(id int64) error {
-	if err := tx.keepEnded(`g.session_id = ?`, id); err != nil {
+	if err := keepEnded(tx.peopleTx, `g.session_id = ?`, id); err != nil {
 		return err
 	}
 	for _, statement := range []string{
@@ -189,15 +189,15 @@ func (tx txSessions) ProveSignIn(id int64, now time.Time) error {
 }
 
 func (tx txSessions) DeleteSignIn(id int64) error {
-	if err := tx.keepEnded(`g.id = ?`, id); err != nil {
+	if err := keepEnded(tx.peopleTx, `g.id = ?`, id); err != nil {
 		return err
 	}
 	return tx.exec(`DELETE FROM signins WHERE deployment = :deployment AND id = ?`, id)
 }
 
 // keepEnded remembers the sign-ins that a condition on g finds, which are about to be deleted, and whom to tell of it.
-func (tx *peopleTx) keepEnded(which string, of int64) error {
-	if err := tx.noteLogouts(which, of); err != nil {
+func keepEnded(tx *peopleTx, which string, of int64) error {
+	if err := noteLogouts(tx, which, of); err != nil {
 		return err
 	}
 	return tx.exec(`INSERT INTO ended_signins (deployment, user_id, id, method, address, user_agent, created_at, used_at)

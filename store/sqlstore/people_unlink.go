@@ -37,7 +37,7 @@ func (s *Store) Unlink(ctx context.Context, deployment string, before time.Time,
 	err := s.Change(ctx, deployment, func(tx people.Tx) error {
 		forgotten = 0
 		for _, kind := range linkedKinds {
-			n, err := tx.(*peopleTx).unlink(kind, before.UnixMicro(), limit)
+			n, err := unlink(tx.(*peopleTx), kind, before.UnixMicro(), limit)
 			if err != nil {
 				return err
 			}
@@ -54,13 +54,13 @@ func (s *Store) Unlink(ctx context.Context, deployment string, before time.Time,
 	return forgotten, nil
 }
 
-func (tx *peopleTx) unlink(kind string, before int64, limit int) (int64, error) {
+func unlink(tx *peopleTx, kind string, before int64, limit int) (int64, error) {
 	var kept int64
 	_, err := tx.get([]any{&kept}, `SELECT at FROM recent_events WHERE deployment = :deployment AND kind = ? ORDER BY at DESC, id DESC LIMIT 1 OFFSET ?`, kind, people.KeepsNewest-1)
 	if err != nil {
 		return 0, err
 	}
-	n, err := tx.oldest("recent_events", kind, 0, min(before, kept), limit, `DELETE FROM recent_events WHERE deployment = :deployment`)
+	n, err := oldest(tx, "recent_events", kind, 0, min(before, kept), limit, `DELETE FROM recent_events WHERE deployment = :deployment`)
 	if err != nil {
 		return 0, err
 	}
@@ -68,7 +68,7 @@ func (tx *peopleTx) unlink(kind string, before int64, limit int) (int64, error) 
 		table string
 		from  int64
 	}{{"events", 0}, {"recent_events", min(before, kept)}} { // in the order in which a deletion goes
-		cleared, err := tx.oldest(of.table, kind, of.from, before, limit, `UPDATE `+of.table+` SET address = '', user_agent = '' WHERE (address <> '' OR user_agent <> '') AND deployment = :deployment`)
+		cleared, err := oldest(tx, of.table, kind, of.from, before, limit, `UPDATE `+of.table+` SET address = '', user_agent = '' WHERE (address <> '' OR user_agent <> '') AND deployment = :deployment`)
 		if err != nil {
 			return 0, err
 		}
@@ -79,7 +79,7 @@ func (tx *peopleTx) unlink(kind string, before int64, limit int) (int64, error) 
 
 // oldest runs a statement over the rows of a kind from a time to another, and returns how many it changed: of those it is about, the
 // oldest, up to a limit and the others of the same microsecond.
-func (tx *peopleTx) oldest(table, kind string, from, to int64, limit int, statement string) (int64, error) {
+func oldest(tx *peopleTx, table, kind string, from, to int64, limit int, statement string) (int64, error) {
 	_, about, _ := strings.Cut(statement, "WHERE")
 	bound := to
 	beyond, err := tx.get([]any{&bound}, `SELECT at FROM `+table+` WHERE`+about+` AND kind = ? AND at >= ? AND at < ? ORDER BY at LIMIT 1 OFFSET ?`,

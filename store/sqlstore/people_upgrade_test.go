@@ -17,7 +17,7 @@ func migratedTo(t testing.TB, url string, version int64) *Store {
 		db = s.engine.openMigrate()
 		defer func() { _ = db.Close() }()
 	}
-	provider, err := s.migrations(db)
+	provider, err := migrations(s, db)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (s *Store) Erase(ctx context.Context, term store.Term, deployment string, l
 		return true, keys.publish(ctx, on, s.clock())
 	})
 	if err == nil {
-		s.told(&keys)
+		told(s, &keys)
 	}
 	return erased, err
 }
@@ -53,8 +53,8 @@ func (s *Store) Erase(ctx context.Context, term store.Term, deployment string, l
 // Purge implements people.Upkeep.
 func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
 	purged := int64(0)
-	for _, purge := range []func(context.Context, time.Time, int) (int64, error){s.purgeSessions, s.purgeIdleClients, s.purgeEndings} {
-		n, err := purge(ctx, now, limit)
+	for _, purge := range []func(context.Context, *Store, time.Time, int) (int64, error){purgeSessions, purgeIdleClients, purgeEndings} {
+		n, err := purge(ctx, s, now, limit)
 		purged += n
 		if err != nil {
 			return purged, err
@@ -96,11 +96,11 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		}
 		purged += n
 	}
-	return purged, s.pruneKeyLog(ctx, now)
+	return purged, pruneKeyLog(ctx, s, now)
 }
 
 // purgeSessions ends sessions that expired, each with all its rows.
-func (s *Store) purgeSessions(ctx context.Context, now time.Time, limit int) (int64, error) {
+func purgeSessions(ctx context.Context, s *Store, now time.Time, limit int) (int64, error) {
 	type expired struct {
 		deployment string
 		id         int64

@@ -88,7 +88,7 @@ func (tx txUsers) MakePrimaryEmail(user, id int64) error {
 }
 
 func (tx txUsers) UpdateUser(u people.User) error {
-	if err := tx.noteKeysOf(u.ID); err != nil {
+	if err := noteKeysOf(tx.peopleTx, u.ID); err != nil {
 		return err
 	}
 	return tx.exec(`UPDATE users SET first_name = ?, last_name = ?, disabled = ?, updated_at = ? WHERE id = ? AND deployment = :deployment`,
@@ -107,13 +107,13 @@ func (tx txUsers) DeleteUser(id int64) error {
 	if _, _, err := tx.LockUser(id); err != nil {
 		return err
 	}
-	if err := tx.deleteKeysOf(id); err != nil {
+	if err := deleteKeysOf(tx.peopleTx, id); err != nil {
 		return err
 	}
 	if err := tx.Attempts().EndAttemptsOf(id); err != nil {
 		return err
 	}
-	if err := tx.deleteGrantsOf(id); err != nil {
+	if err := deleteGrantsOf(tx.peopleTx, id); err != nil {
 		return err
 	}
 	for _, statement := range []string{

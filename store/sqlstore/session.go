@@ -130,7 +130,7 @@ const (
 // transaction is committed if do returns true and else rolled back. do must keep nothing of an earlier attempt.
 func (s *Store) write(ctx context.Context, do func(tx session, row storeRow) (commit bool, err error)) error {
 	for attempt := 1; ; attempt++ {
-		err := s.writeOnce(ctx, do)
+		err := writeOnce(ctx, s, do)
 		if err == nil || attempt == maxAttempts || !s.engine.dialect.retryable(err) {
 			return err
 		}
@@ -146,7 +146,7 @@ func pauseAfter(ctx context.Context, attempt int) error {
 	return pause(ctx, delay+rand.N(delay))
 }
 
-func (s *Store) writeOnce(ctx context.Context, do func(session, storeRow) (bool, error)) (err error) {
+func writeOnce(ctx context.Context, s *Store, do func(session, storeRow) (bool, error)) (err error) {
 	ctx, span := s.engine.dialect.span(ctx, writing)
 	defer func() { endSpan(span, err) }()
 	tx, err := s.engine.write.BeginTx(ctx, s.engine.dialect.writeTx)

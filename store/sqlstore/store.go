@@ -123,12 +123,12 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s := &Store{engine: opened, clock: opts.Clock, logger: opts.Logger, notifier: newNotifier(), keyNotifier: newNotifier(), stop: stop}
 	if opened.listen != nil {
 		// One connection hears both feeds, whichever is subscribed to first.
-		listening := sync.OnceFunc(func() { opened.listen(running, opts.Logger, s.hear) })
+		listening := sync.OnceFunc(func() { opened.listen(running, opts.Logger, func(what heard) { hear(s, what) }) })
 		s.notifier.source, s.keyNotifier.source = listening, listening
 	}
-	s.committer = newCommitter(s.commitBatch)
+	s.committer = newCommitter(func(ctx context.Context, ops []op) []result { return commitBatch(ctx, s, ops) })
 	s.committer.span = opened.dialect.span
-	s.closing = sync.OnceValue(s.closeAll)
+	s.closing = sync.OnceValue(func() error { return closeAll(s) })
 	go s.committer.run(running)
 	return s, nil
 }
@@ -137,7 +137,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 // later call but another Close.
 func (s *Store) Close() error { return s.closing() }
 
-func (s *Store) closeAll() error {
+func closeAll(s *Store) error {
 	s.stop()
 	s.committer.waitStopped()
 	s.notifier.close()

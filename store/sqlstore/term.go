@@ -70,7 +70,7 @@ func (s *Store) Acquire(ctx context.Context, install string, patience time.Durat
 	began := time.Now()
 	look := candidate{install: install, patient: patience <= 0}
 	for {
-		term, seen, next, err := s.tryAcquire(ctx, look)
+		term, seen, next, err := tryAcquire(ctx, s, look)
 		if err == nil && next == refuseStore {
 			err = fmt.Errorf("%w (it is marked by %q)", store.ErrForeignInstall, seen.install)
 		}
@@ -90,7 +90,7 @@ func (s *Store) Acquire(ctx context.Context, install string, patience time.Durat
 }
 
 // tryAcquire acquires the store if it may, and returns what it saw. An acquisition counts as a heartbeat, for whoever watches.
-func (s *Store) tryAcquire(ctx context.Context, c candidate) (term store.Term, seen storeRow, next acquiring, err error) {
+func tryAcquire(ctx context.Context, s *Store, c candidate) (term store.Term, seen storeRow, next acquiring, err error) {
 	err = s.write(ctx, func(tx session, row storeRow) (bool, error) {
 		seen, next = row, decideAcquire(row, c)
 		if next != acquireStore {
@@ -115,7 +115,7 @@ func (s *Store) Heartbeat(ctx context.Context, term store.Term) error {
 		if row.term != term {
 			return false, store.ErrFenced
 		}
-		if err := s.sameHistory(ctx, tx, row); err != nil {
+		if err := sameHistory(ctx, s, tx, row); err != nil {
 			return false, err
 		}
 		_, err := tx.exec(ctx, `UPDATE store SET install_beat = ? WHERE id = 1`, row.beat+1)
