@@ -255,9 +255,10 @@ vet: ## Run go vet.
 	@for module in $(MODULES); do (cd $$module && go vet ./...) || exit 1; done
 
 .PHONY: lint
-lint: vet bin/tools/staticcheck bin/tools/depguard bin/tools/vacuum ## Check format, code, imports, the text of the API and the HTTP contract.
+lint: vet bin/tools/staticcheck bin/tools/revive bin/tools/depguard bin/tools/vacuum ## Check format, code, imports, the text of the API and the HTTP contract.
 	@unformatted=$$(gofmt -l $(GO_FOLDERS)); [[ -z $$unformatted ]] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }
 	@bin/tools/staticcheck ./...
+	@bin/tools/revive -config hack/revive.toml -set_exit_status ./...
 	@go run ./hack/lint-api
 	@go run ./hack/lint-layout
 	@bin/tools/depguard ./...
@@ -342,13 +343,14 @@ RENDER = $(KUBECTL) kustomize $(1) | sed 's|image: cardea:latest$$|image: $(IMAG
 
 ##@ Tools
 
-TOOLS := controller-gen oapi-codegen staticcheck crd-ref-docs depguard vacuum
+TOOLS := controller-gen oapi-codegen staticcheck revive crd-ref-docs depguard vacuum
 .PHONY: tools
 tools: $(addprefix bin/tools/,$(TOOLS)) ## Build the tools of hack/tools/go.mod into bin/tools.
 
 bin/tools/controller-gen: package := sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/tools/oapi-codegen: package := github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 bin/tools/staticcheck: package := honnef.co/go/tools/cmd/staticcheck
+bin/tools/revive: package := github.com/mgechev/revive
 bin/tools/crd-ref-docs: package := github.com/elastic/crd-ref-docs
 bin/tools/depguard: package := github.com/OpenPeeDeeP/depguard/v2/cmd/depguard
 bin/tools/vacuum: package := github.com/daveshanley/vacuum

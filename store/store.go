@@ -198,25 +198,25 @@ type Store interface {
 }
 
 var (
-	// ErrFenced: the writer's term is not the store's: another operator took over, or the store was replaced.
+	// ErrFenced means that the writer's term is not the store's: another operator took over, or the store was replaced.
 	ErrFenced = errors.New("the store is written by another operator or was replaced: this operator's term is over")
-	// ErrStale: what the writer saw before the write is no longer so; look again.
+	// ErrStale means that the document changed since the writer read it; read it again.
 	ErrStale = errors.New("the document changed since it was read")
-	// ErrFeedLost: the position is not in the feed's log: load everything again.
+	// ErrFeedLost means that the position is not in the feed's log; load everything again.
 	ErrFeedLost = errors.New("the feed position is not in the log (an old reader or a restored store)")
-	// ErrForeignInstall: another live cluster writes this store.
+	// ErrForeignInstall means that another live cluster writes this store.
 	ErrForeignInstall = errors.New("the store belongs to another live install: give each cluster a store of its own, or stop the other operator")
-	// ErrSchema: the tables are missing or older than this binary.
+	// ErrSchema means that the tables are missing or older than this binary.
 	ErrSchema = errors.New("the store's schema is missing or older than this binary: run `cardea migrate`")
-	// ErrInvalid: the call breaks a bound stated in this package; the same call can never succeed.
+	// ErrInvalid means that the call breaks a bound stated in this package; the same call can never succeed.
 	ErrInvalid = errors.New("the store does not take this")
-	// ErrPooled: a pooler that gives each transaction another connection stands before the store, and was not told to the store's client.
+	// ErrPooled means that a pooler in transaction mode stands between the server and PostgreSQL, and the store's URL does not say so.
 	ErrPooled = errors.New("a pooler in transaction mode stands before PostgreSQL: add default_query_exec_mode=exec to the store's URL, or let the pooler use session mode")
 	// ErrUnavailable wraps every failure of the engine itself (connection, disk, timeout): try again later.
 	ErrUnavailable = errors.New("the store is unavailable")
 )
 
-// ReservedError: a reservation of the put belongs to another document, which the put may not displace.
+// ReservedError means that a reservation of the put belongs to another document, which the put may not displace.
 type ReservedError struct {
 	// Reservations maps each refused reservation to the owner that holds it.
 	Reservations map[string]Owner

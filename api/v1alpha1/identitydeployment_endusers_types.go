@@ -14,9 +14,9 @@ type Origin string
 type SessionPreset string
 
 const (
-	// SessionPresetAAL1: 30 days in all, and as long without a request.
+	// SessionPresetAAL1 is 30 days in all, and as long without a request.
 	SessionPresetAAL1 SessionPreset = "AAL1"
-	// SessionPresetAAL2: 24 hours in all, one hour without a request.
+	// SessionPresetAAL2 is 24 hours in all, and one hour without a request.
 	SessionPresetAAL2 SessionPreset = "AAL2"
 )
 

@@ -9,9 +9,9 @@ import (
 type RoleLevel string
 
 const (
-	// RoleLevelOrganization: members of an organization hold the role.
+	// RoleLevelOrganization is for members of an organization.
 	RoleLevelOrganization RoleLevel = "Organization"
-	// RoleLevelWorkspace: members of a workspace hold the role.
+	// RoleLevelWorkspace is for members of a workspace.
 	RoleLevelWorkspace RoleLevel = "Workspace"
 )
 

@@ -9,15 +9,15 @@ import (
 type RateLimitUnit string
 
 const (
-	// RateLimitUnitMillisecond: duration 1 to 60000.
+	// RateLimitUnitMillisecond takes a duration 1 to 60000.
 	RateLimitUnitMillisecond RateLimitUnit = "millisecond"
-	// RateLimitUnitSecond: duration 1 to 1800.
+	// RateLimitUnitSecond takes a duration 1 to 1800.
 	RateLimitUnitSecond RateLimitUnit = "second"
-	// RateLimitUnitMinute: duration 1 to 1440.
+	// RateLimitUnitMinute takes a duration 1 to 1440.
 	RateLimitUnitMinute RateLimitUnit = "minute"
-	// RateLimitUnitHour: duration 1 to 720.
+	// RateLimitUnitHour takes a duration 1 to 720.
 	RateLimitUnitHour RateLimitUnit = "hour"
-	// RateLimitUnitDay: duration 1 to 30.
+	// RateLimitUnitDay takes a duration 1 to 30.
 	RateLimitUnitDay RateLimitUnit = "day"
 	// RateLimitUnitMonth is a rolling 30 days: duration 1.
 	RateLimitUnitMonth RateLimitUnit = "month"

@@ -22,7 +22,7 @@ const Microseconds = 24 * 60 * 60 * 1_000_000
 // version is the first byte of an encoding.
 const version = 1
 
-// ErrCorrupt: the bytes are no encoding of a day.
+// ErrCorrupt means that the bytes are no encoding of a day.
 var ErrCorrupt = errors.New("the log of a day is damaged")
 
 // SignIn is one sign-in.

@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	// MaxBytes is the longest key set of a declared issuer or client, in bytes of JSON, and MaxRegisteredBytes of a client that registered itself.
-	MaxBytes, MaxRegisteredBytes = 64 << 10, 32 << 10
+	// MaxBytes is the length of the longest key set of a declared issuer or client, in bytes of JSON.
+	MaxBytes = 64 << 10
+	// MaxRegisteredBytes is MaxBytes for a client that registered itself.
+	MaxRegisteredBytes = 32 << 10
 	// MaxKeys is the largest number of keys in a set, whatever their use.
 	MaxKeys = 32
 	// minRSABits and maxRSABits bound the modulus of an RSA key.

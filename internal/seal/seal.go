@@ -29,7 +29,7 @@ const (
 	versionSIV = "v2"
 )
 
-// ErrOpen: the text was not sealed for this object by any key of the ring, or was changed since.
+// ErrOpen means that the text was not sealed for this object by any key of the ring, or was changed since.
 var ErrOpen = errors.New("the sealed value cannot be opened: it belongs to another object, another root key, or was changed")
 
 // Keyring holds root keys. The first seals, all open: to rotate, put the new key first and keep the old one until everything

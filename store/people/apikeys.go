@@ -141,7 +141,7 @@ type KeyUse struct {
 	At         time.Time
 }
 
-// ErrKeyFeedLost: the position is not in the log of changed keys: whatever is held of keys must be dropped.
+// ErrKeyFeedLost means that the position is not in the log of changed keys; drop every cached key.
 var ErrKeyFeedLost = errors.New("the position is not in the log of changed API keys (an old reader or a restored store)")
 
 // KeyUseEvery is the least time between two writes of when a key was used last.

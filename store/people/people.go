@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrDuplicate: a row breaks a uniqueness the store keeps (an id, an email, a verified phone number, a slug, a membership).
+// ErrDuplicate means that a row breaks a uniqueness the store keeps (an id, an email, a verified phone number, a slug, a membership).
 // The transaction is lost; reading again tells which.
 var ErrDuplicate = errors.New("the row exists already")
 

@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// ErrNotEmpty: what was to be restored would overwrite a store.
+// ErrNotEmpty means that what was to be restored would overwrite a store.
 var ErrNotEmpty = errors.New("the store is not empty")
 
 // Copied is what a copy of a store is of.

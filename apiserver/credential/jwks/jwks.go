@@ -35,7 +35,7 @@ const (
 	stateBytes = 512
 )
 
-// ErrUnavailable: the keys of an issuer cannot be had now.
+// ErrUnavailable means that the keys of an issuer cannot be had now.
 var ErrUnavailable = errors.New("the issuer's keys cannot be fetched")
 
 // Limits are the bounds of a Cache.

@@ -30,7 +30,7 @@ const (
 	maxFlights = 4
 )
 
-// ErrUnknown: no key of the install has this digest.
+// ErrUnknown means that no key of the install has this digest.
 var ErrUnknown = errors.New("no such API key")
 
 // Options are what a Cache needs.

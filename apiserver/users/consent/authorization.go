@@ -23,11 +23,15 @@ import (
 )
 
 const (
-	// RequestLifetime is how long a person has to decide.
+	// RequestLifetime is how long a user has to decide.
 	RequestLifetime = 10 * time.Minute
-	// MaxRequests is how many requests of one client address (an IPv4 address or IPv6 /64) wait at once, MaxOfNetwork of one network (IPv4 /24, IPv6
-	// /48), and MaxOfApp of one app. The oldest request of the same network is deleted first.
-	MaxRequests, MaxOfNetwork, MaxOfApp = 200, 1000, 20_000
+	// MaxRequests bounds the requests of one client address (an IPv4 address or IPv6 /64) that wait at once. At each of these
+	// three bounds the oldest request of the same network is deleted first.
+	MaxRequests = 200
+	// MaxOfNetwork bounds the requests of one network (IPv4 /24, IPv6 /48) that wait at once.
+	MaxOfNetwork = 1000
+	// MaxOfApp bounds the requests of one app that wait at once.
+	MaxOfApp = 20_000
 	// MaxPushed is how many requests that one client pushed wait at once.
 	MaxPushed = 1000
 	// MaxFamilies is how many authorizations of one person and client live at once, in one place: one a device, and those that are forgotten.

@@ -224,7 +224,7 @@ func Managed(u *account.Unit, app *App, id, token string) (*Client, bool, error)
 	return client, err == nil, err
 }
 
-// ErrClientGone: the client was deleted meanwhile.
+// ErrClientGone means that the client was deleted meanwhile.
 var ErrClientGone = errors.New("there is no such client any more")
 
 // ErrChangedTooOften comes as a WaitError: the client changed what it says of itself too often today.

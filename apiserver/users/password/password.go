@@ -34,7 +34,7 @@ func (c Cost) head() string {
 	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=1$", c.MemoryKiB, c.Passes)
 }
 
-// ErrBusy: the queue of hashes did not move in time, or a client has too many in it.
+// ErrBusy means that the queue of hashes did not move in time, or a client has too many in it.
 var ErrBusy = errors.New("too many passwords are being checked at once")
 
 var errForm = errors.New("a stored password hash has not the form this binary reads")

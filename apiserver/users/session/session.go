@@ -78,9 +78,9 @@ type State int
 const (
 	// Live sessions are served.
 	Live State = iota
-	// Over: idle for too long, past the absolute bound, or the token was replaced by a sign-in.
+	// Over means that the session was idle for too long, is past the absolute bound, or that a sign-in replaced the token.
 	Over
-	// Reused: a token was presented that a successor had replaced. Somebody has a copy: the session is to be revoked.
+	// Reused means that a token was presented that a successor had replaced: somebody has a copy, so the session must be revoked.
 	Reused
 )
 

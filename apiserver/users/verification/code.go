@@ -22,9 +22,10 @@ const (
 	saltBytes = 16
 	// MaxTries is how many codes are compared with one challenge.
 	MaxTries = 5
-	// PhoneLifetime and MailLifetime are how long a code lives, by the server's clock.
+	// PhoneLifetime is how long a code that was sent by text is valid, by the server's clock.
 	PhoneLifetime = 5 * time.Minute
-	MailLifetime  = 10 * time.Minute
+	// MailLifetime is how long a code that was sent by mail is valid, by the server's clock.
+	MailLifetime = 10 * time.Minute
 	// keyPurpose names the subkey of the root key that codes are bound with.
 	keyPurpose = "cardea verification code v1"
 )
@@ -65,7 +66,7 @@ func Normalize(typed string) (string, bool) {
 // Binder binds codes to challenges by HMAC-SHA-256 under a key of the server, which a copy of the store does not hold.
 type Binder struct{ keys []seal.Subkey }
 
-// ErrNoKey: the server was started without a root key.
+// ErrNoKey means that the server was started without a root key.
 var ErrNoKey = errors.New("codes need a root key: start the server with --root-key")
 
 // NewBinder returns a Binder of a root keyring, which may be empty.

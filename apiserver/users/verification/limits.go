@@ -25,9 +25,10 @@ const (
 	wrongByStrangersPerDay    = 100
 	wrongByNeighbourhoodPerHr = 200
 	wrongByBlockPerHour       = 50 * wrongByNeighbourhoodPerHr
-	// LockAfter is how many wrong codes in a row, over all challenges, lock, and LockFor for how long.
+	// LockAfter is the number of wrong codes in a row, over all challenges, that lock an address or number.
 	LockAfter = 20
-	LockFor   = time.Hour
+	// LockFor is how long such a lock lasts.
+	LockFor = time.Hour
 	// Window is how far back sends count.
 	Window = 24 * time.Hour
 )

@@ -21,7 +21,7 @@ const DefaultMaxBody = 32 << 20
 // DefaultTimeout bounds a whole request where no http.Client is given.
 const DefaultTimeout = 30 * time.Second
 
-// ErrUnreachable: no whole answer came.
+// ErrUnreachable means that no complete answer came.
 var ErrUnreachable = errors.New("the server does not answer")
 
 // Config is what a client is made of. The zero value sends no credential.

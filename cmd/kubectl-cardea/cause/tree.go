@@ -23,13 +23,13 @@ type Reader interface {
 type State string
 
 const (
-	// Ready: what is declared is in force. What it depends on may still be at fault.
+	// Ready means that what is declared is in effect. What it depends on may still be at fault.
 	Ready State = "Ready"
-	// NotReady: it is not; the findings say why.
+	// NotReady means that it is not; the findings say why.
 	NotReady State = "NotReady"
-	// Missing: it does not exist.
+	// Missing means that it does not exist.
 	Missing State = "Missing"
-	// Unreadable: the caller may not read it.
+	// Unreadable means that the caller may not read it.
 	Unreadable State = "Unreadable"
 )
 

@@ -37,8 +37,12 @@ type Span struct {
 }
 
 // Trace and ID are the span's ids as logs and headers write them, and Parent that of the span around, "" for the first of its trace.
-func (s Span) Trace() string  { return hex.EncodeToString(s.TraceId) }
-func (s Span) ID() string     { return hex.EncodeToString(s.SpanId) }
+func (s Span) Trace() string { return hex.EncodeToString(s.TraceId) }
+
+// ID returns the id of the span in hexadecimal.
+func (s Span) ID() string { return hex.EncodeToString(s.SpanId) }
+
+// Parent returns the id of the parent span in hexadecimal.
 func (s Span) Parent() string { return hex.EncodeToString(s.ParentSpanId) }
 
 // Attribute is the text or the whole number of an attribute, "" where it has none.
@@ -101,8 +105,10 @@ func (c *Collector) Close() error {
 	return c.http.Close()
 }
 
-// HTTP is its address for http/protobuf, and GRPC that for grpc, both as OTEL_EXPORTER_OTLP_ENDPOINT takes them.
+// HTTP returns the URL of the OTLP endpoint over HTTP, as OTEL_EXPORTER_OTLP_ENDPOINT takes it.
 func (c *Collector) HTTP() string { return c.url }
+
+// GRPC returns the URL of the OTLP endpoint over gRPC, as OTEL_EXPORTER_OTLP_ENDPOINT takes it.
 func (c *Collector) GRPC() string { return "http://" + c.address }
 
 // Spans are those that came so far.

@@ -20,7 +20,7 @@ const (
 	maxEncoded = 1024
 )
 
-// ErrForm: a text is no hash of a known form, or is beyond a bound. It never tells parts of the text.
+// ErrForm means that a text is no hash of a known form, or is beyond a bound. It never contains parts of the text.
 var ErrForm = errors.New("is no password hash of a known form, or beyond its bounds")
 
 // Hash is a password's hash.
