@@ -65,7 +65,7 @@ func (c *call) send(answer reply) {
 	if answer.parts[0] == nil {
 		body, err := json.Marshal(answer.value)
 		if err != nil {
-			c.refuse(err)
+			c.Refuse(err)
 			return
 		}
 		answer.parts[0] = body
@@ -88,8 +88,8 @@ func (c *call) send(answer reply) {
 }
 
 // refuse answers with an error and logs what is the server's own fault.
-func (c *call) refuse(err error) {
-	refused, id := apierror.Of(err), c.id[0]
+func (c *call) Refuse(err error) {
+	refused, id := apierror.Of(err), c.ID[0]
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
 		tracing.Logger(c.r.Context(), c.api.Log).Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", id)
 	}

@@ -36,7 +36,7 @@ func (c *call) address() string {
 func (c *call) auditWrite(action, object string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), auditWithin)
 	defer cancel()
-	record := people.Audit{At: c.received.UTC().Truncate(time.Microsecond), Actor: c.actor(), Action: action, Object: object, Address: c.address()}
+	record := people.Audit{At: c.Received.UTC().Truncate(time.Microsecond), Actor: c.actor(), Action: action, Object: object, Address: c.address()}
 	err := c.api.People.Change(ctx, c.tenant(), func(tx people.Tx) (err error) {
 		if record.ID, err = ids.New(record.At, c.api.Random); err != nil {
 			return err
@@ -44,6 +44,6 @@ func (c *call) auditWrite(action, object string) {
 		return tx.Records().RecordAudit(record)
 	})
 	if err != nil {
-		tracing.Logger(ctx, c.api.Log).Error(err, "A configuration write is in no audit row", "deployment", c.tenant(), "actor", record.Actor, "action", action, "object", object, "request_id", c.id[0])
+		tracing.Logger(ctx, c.api.Log).Error(err, "A configuration write is in no audit row", "deployment", c.tenant(), "actor", record.Actor, "action", action, "object", object, "request_id", c.ID[0])
 	}
 }

@@ -49,7 +49,7 @@ func (c *call) declaredView(e *snapshot.Entry, app *snapshot.App) openapi.ApiKey
 		current := content.Verifiers[0]
 		served.KeyId = &current.ID
 		served.KeySuffix, served.ExpiresAt = current.Last4, current.ExpiresAt
-		served.IsActive = current.ExpiresAt == nil || c.received.Before(*current.ExpiresAt)
+		served.IsActive = current.ExpiresAt == nil || c.Received.Before(*current.ExpiresAt)
 	}
 	if content.Scheme != "" {
 		served.RateLimitSchemeSlug = optional(c.schemeSlug(e.Namespace, content.Scheme))

@@ -41,7 +41,7 @@ func rotateOAuthSigningKeys(c *call) (reply, error) {
 	if len(before) == 0 {
 		return reply{}, apierror.New(http.StatusConflict, "the app has no signing keys: it issues nothing until the deployment has a frontend host and the operator a --root-key")
 	}
-	obj, err := askForKeys(c.r.Context(), c.api.writer, app, c.received)
+	obj, err := askForKeys(c.r.Context(), c.api.writer, app, c.Received)
 	if err != nil {
 		return reply{}, err
 	}
@@ -77,7 +77,7 @@ func currentKeys(app *snapshot.Entry) (current []string) {
 func (c *call) signingKeys(app *snapshot.Entry) ([]openapi.OAuthSigningKey, error) {
 	served := []openapi.OAuthSigningKey{}
 	for _, key := range snapshot.ContentOf[document.OAuthApp](app).SigningKeys {
-		if key.ExpiresAt != nil && !c.received.Before(*key.ExpiresAt) {
+		if key.ExpiresAt != nil && !c.Received.Before(*key.ExpiresAt) {
 			continue
 		}
 		var public jose.JSONWebKey

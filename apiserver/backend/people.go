@@ -27,7 +27,7 @@ type peopleRequest struct {
 func (c *call) people() *peopleRequest {
 	return &peopleRequest{c: c, Request: &account.Request{
 		Tenant: account.NewTenant(c.snapshot, c.principal.Deployment), Store: c.api.People, Random: c.api.Random, Actor: c.actor(),
-		Now: c.received.UTC().Truncate(time.Microsecond), // as exact as the store keeps it
+		Now: c.Received.UTC().Truncate(time.Microsecond), // as exact as the store keeps it
 	}}
 }
 

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,13 +23,9 @@ import (
 
 // call is one request: the answer's status as it is written, and what the checks found out.
 type call struct {
-	httpapi.Recorder
-	api *API
-	r   *http.Request
-	// id is the request's, as the value of its header.
-	id [1]string
-	// received is when the request came.
-	received  time.Time
+	httpapi.Exchange
+	api       *API
+	r         *http.Request
 	snapshot  *snapshot.Snapshot
 	principal *credential.Principal
 	body      []byte
@@ -94,7 +89,7 @@ func (p *pipeline) handle(pattern string, needs openapi.Route, serve operation) 
 				return
 			}
 		}
-		c.refuse(err)
+		c.Refuse(err)
 	})
 }
 
@@ -104,20 +99,14 @@ func (p *pipeline) handlePublic(pattern string, handler http.HandlerFunc) {
 	p.router.HandleFunc(pattern, handler)
 }
 
-// ServeHTTP gives the request its id, routes it, and measures it.
+// ServeHTTP routes a request.
 func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Recorder: httpapi.Recorder{ResponseWriter: w, Status: http.StatusOK}, api: p.api, received: p.api.Clock()}
-	c.id[0] = httpapi.RequestID(r)
-	w.Header()["X-Request-Id"] = c.id[:]
+	c := &call{api: p.api}
+	c.Begin(w, r, p.api.Metrics, p.api.Clock)
 	c.context = callContext{Context: r.Context(), call: c}
 	r = r.WithContext(&c.context) // one copy of the request for all that is known of it
 	c.r = r
-	defer func() {
-		if fault := recover(); fault != nil {
-			c.refuse(fmt.Errorf("panic: %v", fault))
-		}
-		p.api.Metrics.Observe(r, c.Status, p.api.Clock().Sub(c.received))
-	}()
+	defer c.End(r, c)
 	p.router.ServeHTTP(c, r)
 }
 
@@ -128,12 +117,10 @@ func (p *pipeline) unrouted(_ http.ResponseWriter, r *http.Request, allow string
 		return
 	}
 	if allow != "" {
-		refused := apierror.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, allow)
-		refused.Header = http.Header{"Allow": {allow}}
-		callOf(r).refuse(refused)
+		callOf(r).Refuse(apierror.MethodNotAllowed(r.Method, allow))
 		return
 	}
-	callOf(r).refuse(apierror.New(http.StatusNotFound, "there is no such path: see /docs for those there are"))
+	callOf(r).Refuse(apierror.NoSuchPath("see /docs for those there are"))
 }
 
 // check authenticates and authorizes a request and reads its body.

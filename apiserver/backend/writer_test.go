@@ -120,7 +120,7 @@ func TestKubernetesError(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rec := httptest.NewRecorder()
-			callTo(rec).refuse(kubernetesError(tc.err))
+			callTo(rec).Refuse(kubernetesError(tc.err))
 			if rec.Code != tc.status || !strings.Contains(rec.Body.String(), tc.message) || (rec.Header().Get("Retry-After") != "") != tc.retryAfter {
 				t.Errorf("%d, Retry-After %q: %s", rec.Code, rec.Header().Get("Retry-After"), rec.Body)
 			}
@@ -163,5 +163,5 @@ func TestErrorsNameEveryRule(t *testing.T) {
 
 // callTo is a request whose answer is recorded.
 func callTo(w http.ResponseWriter) *call {
-	return &call{Recorder: httpapi.Recorder{ResponseWriter: w}, api: &API{}, r: httptest.NewRequest("PATCH", "/", nil)}
+	return &call{Exchange: httpapi.Exchange{Recorder: httpapi.Recorder{ResponseWriter: w}}, api: &API{}, r: httptest.NewRequest("PATCH", "/", nil)}
 }

@@ -47,20 +47,20 @@ func (a *API) check(c *call) error {
 	defer a.verdicts.Put(v)
 	if err := a.judge(c.r.Context(), &q, v); err != nil {
 		if refused := apierror.Of(err); refused.Status == http.StatusUnauthorized {
-			c.sendCheck(refused.Status, unauthenticated(c.id[0], notAccepted), refused.Header)
+			c.sendCheck(refused.Status, unauthenticated(c.ID[0], notAccepted), refused.Header)
 			return nil
 		} else if refused.Code == pathRefused {
 			return atResource(refused)
 		}
 		return err
 	}
-	a.Journal.note(c.received, c.id[0], &q, v)
+	a.Journal.note(c.Received, c.ID[0], &q, v)
 	status := http.StatusOK
 	if mirror {
 		status = v.status()
 		limits.WriteFields(c.Header(), &v.limits)
 	}
-	c.sendCheck(status, v.appendJSON(make([]byte, 0, 1024), c.id[0]), nil)
+	c.sendCheck(status, v.appendJSON(make([]byte, 0, 1024), c.ID[0]), nil)
 	return nil
 }
 

@@ -68,7 +68,7 @@ func (a *API) forward(c *call, as *convention) error {
 		v := a.verdicts.Get().(*verdict)
 		defer a.verdicts.Put(v)
 		if err = a.judge(c.r.Context(), &q, v); err == nil {
-			a.Journal.note(c.received, c.id[0], &q, v)
+			a.Journal.note(c.Received, c.ID[0], &q, v)
 			c.sendVerdict(v, options)
 			return nil
 		}
@@ -210,5 +210,5 @@ func (c *call) deny(refused *apierror.Error, o forwardOptions) {
 		as403.Status = http.StatusForbidden
 		refused = &as403
 	}
-	c.refuse(refused)
+	c.Refuse(refused)
 }

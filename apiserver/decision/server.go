@@ -1,11 +1,9 @@
 package decision
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
@@ -17,12 +15,9 @@ import (
 
 // call is one request of the decision listener.
 type call struct {
-	httpapi.Recorder
+	httpapi.Exchange
 	api *API
 	r   *http.Request
-	// id is the request's, as the value of its header.
-	id       [1]string
-	received time.Time
 	// prefix is the part of the path that names a deployment, "" if none does.
 	prefix     string
 	deployment deployment
@@ -48,25 +43,18 @@ var handlers = func() map[string]handler {
 
 // ServeHTTP routes by the escaped path as it came: what follows Envoy's prefix is somebody else's path, and no router may clean it.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Recorder: httpapi.Recorder{ResponseWriter: w, Status: http.StatusOK}, api: a, r: r, received: a.Clock()}
-	c.id[0] = httpapi.RequestID(r)
-	w.Header()["X-Request-Id"] = c.id[:]
-	path, found, pattern := r.URL.EscapedPath(), false, ""
+	c := &call{api: a, r: r}
+	c.Begin(w, r, a.Metrics, a.Clock)
+	path := r.URL.EscapedPath()
 	c.deployment, c.prefix, path = cutDeployment(path)
 	if strings.HasPrefix(path, envoyPrefix+"/") {
 		path = envoyPrefix
 	}
-	var h handler
-	if h, found = handlers[path]; found {
-		pattern = path
+	h, found := handlers[path]
+	if r.Pattern = ""; found {
+		r.Pattern = path
 	}
-	defer func() {
-		if fault := recover(); fault != nil {
-			c.refuse(fmt.Errorf("panic: %v", fault))
-		}
-		r.Pattern = pattern
-		a.Metrics.Observe(r, c.Status, a.Clock().Sub(c.received))
-	}()
+	defer c.End(r, c)
 	switch {
 	case path == documentPath && r.Method == http.MethodGet:
 		a.document.ServeJSON(c, r)
@@ -74,14 +62,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.pages.ServePage(c, r)
 	case strings.HasPrefix(path, reference.Assets) && r.Method == http.MethodGet && a.pages.ServeAsset(c, r):
 	case !found:
-		c.refuse(apierror.New(http.StatusNotFound, "there is no such path: see /docs for those there are"))
+		c.Refuse(apierror.NoSuchPath("see /docs for those there are"))
 	case h.methods != "" && h.methods != r.Method:
-		refused := apierror.New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", r.Method, h.methods)
-		refused.Header = http.Header{"Allow": {h.methods}}
-		c.refuse(refused)
+		c.Refuse(apierror.MethodNotAllowed(r.Method, h.methods))
 	default:
 		if err := h.serve(a, c); err != nil {
-			c.refuse(err)
+			c.Refuse(err)
 		}
 	}
 }
@@ -103,8 +89,8 @@ func (c *call) sendCheck(status int, raw []byte, header http.Header) {
 }
 
 // refuse answers with an error and logs what is the server's own fault.
-func (c *call) refuse(err error) {
-	refused, id := apierror.Of(err), c.id[0]
+func (c *call) Refuse(err error) {
+	refused, id := apierror.Of(err), c.ID[0]
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
 		tracing.Logger(c.r.Context(), c.api.Log).Error(refused, "A decision failed", "method", c.r.Method, "path", c.r.Pattern, "request_id", id)
 	}

@@ -1,9 +1,7 @@
 package enduser
 
 import (
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
@@ -19,9 +17,8 @@ import (
 // call is one request with what the checks found out.
 type call struct {
 	*API
-	httpapi.Recorder
-	r  *http.Request
-	id string
+	httpapi.Exchange
+	r *http.Request
 	// now is the one time of the request.
 	now time.Time
 	// request is what the request's transactions share: the deployment that declares its host, the client, the actor.
@@ -71,21 +68,14 @@ type reply struct {
 
 // ServeHTTP finds the deployment, then the route.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{API: a, Recorder: httpapi.Recorder{ResponseWriter: w, Status: http.StatusOK}, now: a.Clock().UTC().Truncate(time.Microsecond), id: httpapi.RequestID(r)}
-	w.Header()["X-Request-Id"] = []string{c.id}
+	c := &call{API: a}
+	c.Begin(w, r, a.Metrics.Metrics, a.Clock)
+	c.now = c.Received.UTC().Truncate(time.Microsecond)
 	r = r.WithContext(withCall(r.Context(), c))
 	c.r = r
-	defer func() {
-		switch fault := recover(); {
-		case fault == http.ErrAbortHandler:
-			panic(fault)
-		case fault != nil:
-			c.refuse(fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
-		}
-		a.Metrics.Observe(r, c.Status, a.Clock().Sub(c.now))
-	}()
+	defer c.End(r, c)
 	if err := c.findDeployment(); err != nil {
-		c.refuse(err)
+		c.Refuse(err)
 		return
 	}
 	a.router.ServeHTTP(c, r)
@@ -121,11 +111,10 @@ func (a *API) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 		return
 	}
 	if allow != "" {
-		c.Header().Set("Allow", allow)
-		c.refuse(apierror.Coded(http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "this path does not take %s: use %s", r.Method, allow))
+		c.Refuse(apierror.MethodNotAllowed(r.Method, allow))
 		return
 	}
-	c.refuse(apierror.Coded(http.StatusNotFound, "NOT_FOUND", "there is no such path"))
+	c.Refuse(apierror.NoSuchPath(""))
 }
 
 // serve checks a request and runs its operation.
@@ -134,17 +123,17 @@ func (a *API) serve(_ http.ResponseWriter, r *http.Request, e endpoint) {
 	c.r = r
 	if e.public != nil {
 		if err := e.public(c); err != nil {
-			c.refuse(err)
+			c.Refuse(err)
 		}
 		return
 	}
 	if err := c.check(e); err != nil {
-		c.refuse(err)
+		c.Refuse(err)
 		return
 	}
 	out, err := e.serve(c)
 	if err != nil {
-		c.refuse(err)
+		c.Refuse(err)
 		return
 	}
 	c.answer(out.data)

@@ -69,7 +69,7 @@ func (c *call) answer(data any) {
 }
 
 // refuse sends a failure. An error that is no answer is a bare 500: what it says is for the log.
-func (c *call) refuse(err error) {
+func (c *call) Refuse(err error) {
 	refused := apierror.Of(c.answerTo(err))
 	out := envelope{Status: refused.Status, Session: c.sessionSnapshot(), Errors: errorViews(refused)}
 	messages := make([]string, len(out.Errors))
@@ -84,7 +84,7 @@ func (c *call) refuse(err error) {
 		c.Header().Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
 	}
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {
-		tracing.Logger(c.r.Context(), c.Log).Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", c.id)
+		tracing.Logger(c.r.Context(), c.Log).Error(refused, "A request failed", "method", c.r.Method, "route", c.r.Pattern, "request_id", c.ID[0])
 	}
 	c.send(out)
 }
@@ -124,7 +124,7 @@ func (c *call) send(out envelope) {
 	}
 	raw, err := json.Marshal(out)
 	if err != nil {
-		tracing.Logger(c.r.Context(), c.Log).Error(err, "An answer cannot be written as JSON", "route", c.r.Pattern, "request_id", c.id)
+		tracing.Logger(c.r.Context(), c.Log).Error(err, "An answer cannot be written as JSON", "route", c.r.Pattern, "request_id", c.ID[0])
 		c.WriteHeader(http.StatusInternalServerError)
 		return
 	}

@@ -47,7 +47,7 @@ func (c *call) preflight(allow string) {
 	header := c.Header()
 	c.allowOrigin(header)
 	if header.Get("Access-Control-Allow-Origin") == "" {
-		c.refuse(apierror.Coded(http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "this origin may not call the deployment: declare it in allowedOrigins"))
+		c.Refuse(apierror.Coded(http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "this origin may not call the deployment: declare it in allowedOrigins"))
 		return
 	}
 	header.Set("Access-Control-Allow-Methods", allow)

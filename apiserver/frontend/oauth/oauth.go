@@ -143,6 +143,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type call struct {
 	*Server
 	*app
+	httpapi.Exchange
 	w   http.ResponseWriter
 	r   *http.Request
 	now time.Time
@@ -160,18 +161,18 @@ type call struct {
 // handle makes a handler of what serves a call.
 func (s *Server) handle(serve func(*call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		recorder := &httpapi.Recorder{ResponseWriter: w, Status: http.StatusOK}
-		c := &call{Server: s, app: appOf(r.Context()), w: recorder, r: r, now: s.Clock().UTC().Truncate(time.Microsecond), began: s.redemptions.begin()}
+		c := &call{Server: s, app: appOf(r.Context()), r: r, began: s.redemptions.begin()}
+		c.Begin(w, r, s.Metrics, s.Clock)
+		c.w, c.now = &c.Recorder, c.Received.UTC().Truncate(time.Microsecond)
+		defer c.End(r, c)
 		if err := serve(c); err != nil {
-			c.fail(err)
+			c.Refuse(err)
 		}
-		s.Metrics.Observe(r, recorder.Status, time.Since(began))
 	}
 }
 
-// fail answers an error. What nobody foresaw is for the log.
-func (c *call) fail(err error) {
+// Refuse answers an error, and logs what no rule foresees.
+func (c *call) Refuse(err error) {
 	var refused *Error
 	if !errors.As(err, &refused) {
 		if c.r.Context().Err() == nil {

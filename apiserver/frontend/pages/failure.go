@@ -60,7 +60,7 @@ func failed(v *visit, refused *refusal) {
 }
 
 func (v *visit) fail(status int, own failurePage) {
-	own.RequestID, own.Home = v.id, v.tenant != nil
+	own.RequestID, own.Home = v.ID[0], v.tenant != nil
 	v.form, v.page = nil, page{}
 	raw, err := v.compose("failure", own.Heading, own)
 	if err != nil {
@@ -84,10 +84,10 @@ func retry(v *visit) string {
 // broken answers what nobody foresaw: bare words, for templates may be what is broken. What it says is for the log.
 func broken(v *visit, err error) {
 	if v.r.Context().Err() == nil {
-		tracing.Logger(v.r.Context(), v.Log).Error(err, "A page failed", "method", v.r.Method, "route", v.r.Pattern, "request_id", v.id)
+		tracing.Logger(v.r.Context(), v.Log).Error(err, "A page failed", "method", v.r.Method, "route", v.r.Pattern, "request_id", v.ID[0])
 	}
 	v.sendHeader()
 	v.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	v.WriteHeader(http.StatusInternalServerError)
-	_, _ = fmt.Fprintf(v, "%s\n%s\n\n%s\n", v.text.Text("failure.broken.heading"), v.text.Text("failure.broken.message"), v.text.Text("failure.request_id", "id", v.id))
+	_, _ = fmt.Fprintf(v, "%s\n%s\n\n%s\n", v.text.Text("failure.broken.heading"), v.text.Text("failure.broken.message"), v.text.Text("failure.request_id", "id", v.ID[0]))
 }

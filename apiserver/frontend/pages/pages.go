@@ -5,11 +5,9 @@ package pages
 
 import (
 	"crypto/rand"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -109,14 +107,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := p.visit(w, r, tenant)
 	r = r.WithContext(withVisit(r.Context(), v))
 	v.r = r
-	defer func() {
-		switch fault := recover(); {
-		case fault == http.ErrAbortHandler:
-			panic(fault)
-		case fault != nil:
-			broken(v, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
-		}
-	}()
+	defer v.End(r, v)
 	switch {
 	case !loaded:
 		failure(v, http.StatusServiceUnavailable, "starting")

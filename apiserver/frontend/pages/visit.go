@@ -27,9 +27,8 @@ type page struct {
 // visit is one request of a browser, with what is known about it.
 type visit struct {
 	*Pages
-	httpapi.Recorder
+	httpapi.Exchange
 	r   *http.Request
-	id  string
 	now time.Time
 	// tenant is nil where no deployment has the host.
 	tenant *account.Tenant
@@ -54,14 +53,12 @@ func withVisit(ctx context.Context, v *visit) context.Context {
 }
 
 func (p *Pages) visit(w http.ResponseWriter, r *http.Request, tenant *account.Tenant) *visit {
-	v := &visit{
-		Pages: p, Recorder: httpapi.Recorder{ResponseWriter: w, Status: http.StatusOK}, r: r, id: httpapi.RequestID(r), now: p.Clock().UTC(), tenant: tenant,
-		status: http.StatusOK,
-	}
+	v := &visit{Pages: p, r: r, tenant: tenant, status: http.StatusOK}
+	v.Begin(w, r, nil, p.Clock) // what is passed on is measured by the API
+	v.now = v.Received.UTC()
 	v.text = p.texts.Choose(r.URL.Query().Get("ui_locales"), r.Header.Get("Accept-Language"))
-	w.Header().Set("X-Request-Id", v.id)
 	v.state = v.loadState()
-	v.api = newClient(p.API, r, v.id)
+	v.api = newClient(p.API, r, v.ID[0])
 	return v
 }
 
@@ -70,7 +67,7 @@ func (v *visit) serve(r *http.Request, page page) {
 	v.r, v.page = r, page
 	defer func() { v.Metrics.Observe(r, v.Status, v.Clock().Sub(v.now)) }()
 	if err := v.prepare(); err != nil {
-		v.refuse(err)
+		v.Refuse(err)
 		return
 	}
 	handle := page.get
@@ -83,7 +80,7 @@ func (v *visit) serve(r *http.Request, page page) {
 		err = v.askOther(v.form)
 	}
 	if err != nil {
-		v.refuse(err)
+		v.Refuse(err)
 	}
 }
 
@@ -149,7 +146,7 @@ func (v *visit) user() string {
 }
 
 // refuse answers an error that no form of the page shows.
-func (v *visit) refuse(err error) {
+func (v *visit) Refuse(err error) {
 	var refused *refusal
 	switch {
 	case errors.Is(err, errAnswered):

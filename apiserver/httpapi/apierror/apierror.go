@@ -177,3 +177,18 @@ func Is(err error) bool {
 	var e *Error
 	return errors.As(err, &e)
 }
+
+// MethodNotAllowed refuses a method that a path does not take; allow lists the methods that it takes.
+func MethodNotAllowed(method, allow string) *Error {
+	e := New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", method, allow)
+	e.Header = http.Header{"Allow": {allow}}
+	return e
+}
+
+// NoSuchPath refuses a path that nothing serves; hint says where the paths are, "" for nothing.
+func NoSuchPath(hint string) *Error {
+	if hint != "" {
+		hint = ": " + hint
+	}
+	return New(http.StatusNotFound, "there is no such path%s", hint)
+}
