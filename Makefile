@@ -226,7 +226,7 @@ import-proof: k8s build ## Import a million users and five million sign-ins, kil
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_IMPORT_USERS=1000000 go test ./test/e2e -v -count=1 -timeout 2h -ginkgo.focus 'Moving in' -ginkgo.timeout 2h
 
 .PHONY: pictures
-pictures: deps ## Draw README's two pictures anew, from the pages that the browser's tests open.
+pictures: deps ## Draw the two pictures of docs/tour.md again, from the pages that the browser tests open.
 	CARDEA_CONSOLE_NAME=Lovelace go test ./test/browser -count=1 -run 'TestEveryViewOfTheConsoleIsAccessibleAtEverySize/1280-light|TestPeopleLookAfterTheirAccount/1280-light$$'
 	cp test/browser/pictures/pages-sign-in-1280-light.png docs/pictures/sign-in.png
 	cp test/browser/pictures/console-overview-1280-light.png docs/pictures/console.png

@@ -115,17 +115,17 @@ func expectPages(ctx context.Context, dir string) {
 	Expect(string(out)).To(ContainSubstring("--- PASS: TestTheWayThroughALocalRun"))
 }
 
-// expectTour goes the README's tour from an end user's sign-up to the tokens of apps, as it is written.
+// expectTour runs the commands of docs/tour.md, from an end user's sign-up to the tokens of apps, as they are written.
 func expectTour(ctx context.Context, dir string) {
 	GinkgoHelper()
-	readme, err := os.ReadFile(filepath.Join(testkit.Root(), "README.md"))
+	tour, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "tour.md"))
 	Expect(err).NotTo(HaveOccurred())
 	folder := GinkgoT().TempDir()
 	Expect(os.Symlink(dir, filepath.Join(folder, ".dev"))).To(Succeed())
 	script := "cd '" + folder + "'\n. .dev/env\n"
 	for _, beginning := range []string{"api=", "frontend=", "verifier="} {
-		_, after, found := strings.Cut(string(readme), "```sh\n"+beginning)
-		Expect(found).To(BeTrue(), "the README has no block that begins with %s", beginning)
+		_, after, found := strings.Cut(string(tour), "```sh\n"+beginning)
+		Expect(found).To(BeTrue(), "docs/tour.md has no block that begins with %s", beginning)
 		block, _, _ := strings.Cut(after, "```\n")
 		script += beginning + block
 	}

@@ -146,14 +146,51 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// The README says of every kind what it does today, once.
-func TestTheReadmeTellsOfEveryKind(t *testing.T) {
+// The README has one row for every kind, with what the kind does today.
+func TestReadmeDescribesEveryKind(t *testing.T) {
 	content := read(t, "README.md")
 	for _, info := range v1alpha1.Kinds {
 		row := regexp.MustCompile("(?m)^\\| `" + info.Kind + "` \\| .{20,} \\| .*0\\.[0-9]+ \\|$")
 		if found := len(row.FindAllString(content, -1)); found != 1 {
-			t.Errorf("README.md has %d rows of %s with what is in force and since when, want one", found, info.Kind)
+			t.Errorf("README.md has %d rows of %s with what it does and since when, want one", found, info.Kind)
 		}
+	}
+}
+
+// The README names the command that runs every test, which CI runs as well.
+func TestReadmeNamesTheTestCommand(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile("(?ms)^```sh$.*?^make test\\b.*?^```$").Match(content) {
+		t.Error("README.md has no block of sh with make test")
+	}
+}
+
+// The index lists every page of docs.
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	const index = "docs/README.md"
+	listed := map[string]bool{index: true}
+	for _, target := range links(read(t, index)) {
+		path, _, _ := strings.Cut(target, "#")
+		listed[filepath.Join("docs", path)] = true
+	}
+	found := 0
+	for _, page := range pages(t) {
+		if !strings.HasPrefix(page, "docs/") {
+			continue
+		}
+		found++
+		if !listed[page] {
+			t.Errorf("%s does not list %s; add a row with the task that the page is for", index, page)
+		}
+	}
+	if found < 40 {
+		t.Errorf("%d pages were found in docs", found)
+	}
+	if !strings.Contains(read(t, "README.md"), "]("+index+")") {
+		t.Errorf("README.md does not link to %s", index)
 	}
 }
 
