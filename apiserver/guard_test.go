@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential"
 )
 
-func TestL6AForwardedRequestFromAnUntrustedPeerIsWarnedOf(t *testing.T) {
+func TestAForwardedRequestFromAnUntrustedPeerIsWarnedOf(t *testing.T) {
 	proxies, err := credential.ParseProxies([]string{"10.0.0.0/8"})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestL6AForwardedRequestFromAnUntrustedPeerIsWarnedOf(t *testing.T) {
 	expect(4, 2)
 }
 
-func TestL9NothingIsKeptByCaches(t *testing.T) {
+func TestNothingIsKeptByCaches(t *testing.T) {
 	g := &guard{next: http.NotFoundHandler(), clock: time.Now}
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/users", nil))

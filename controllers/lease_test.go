@@ -23,7 +23,7 @@ func newLease(identity string) *resourcelock.LeaseLock {
 
 // The elector's lock remembers what it read; whoever else reads through it changes that under the elector's hands. The race
 // detector sees it.
-func TestCHAOS5AskingForTheLeaderLeavesTheElectorsLockAlone(t *testing.T) {
+func TestAskingForTheLeaderLeavesTheElectorsLockAlone(t *testing.T) {
 	lock := newLease("me")
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: "me", LeaseDurationSeconds: 7}
 	if err := lock.Create(t.Context(), record); err != nil {
@@ -50,7 +50,7 @@ func TestCHAOS5AskingForTheLeaderLeavesTheElectorsLockAlone(t *testing.T) {
 	asking.Wait()
 }
 
-func TestCHAOS8ALostLeaseIsToldApartFromAFault(t *testing.T) {
+func TestALostLeaseIsToldApartFromAFault(t *testing.T) {
 	now := time.Unix(1000, 0)
 	lease := &renewedLock{LeaseLock: newLease("me"), clock: func() time.Time { return now }}
 	operator, fault := &Operator{lease: lease}, errors.New("something")

@@ -116,7 +116,7 @@ func newBody(slug string) string {
 	return `{"slug":"` + slug + `","name":"N","rules":[{"unit":"day","duration":1,"max_requests":1}]}`
 }
 
-func TestGITOPS3TheAnnotationsOwnerIsNamed(t *testing.T) {
+func TestTheAnnotationsOwnerIsNamed(t *testing.T) {
 	const annotation = `{"f:metadata":{"f:annotations":{"f:kubectl.kubernetes.io/last-applied-configuration":{}}}}`
 	obj := managed(applied(`{"spec":{"displayName":"x"}}`),
 		entry("cardea-http", "", `{"f:spec":{"f:displayName":{}}}`), entry("argocd-controller", "", annotation))
@@ -129,7 +129,7 @@ func TestGITOPS3TheAnnotationsOwnerIsNamed(t *testing.T) {
 	}
 }
 
-func TestGITOPS6WhatHTTPCreatesNamesItsDeployment(t *testing.T) {
+func TestWhatHTTPCreatesNamesItsDeployment(t *testing.T) {
 	k := newCluster()
 	backend := serve(t, k)
 	if answer := backend.send("POST", schemesPath, newBody("new")); answer.Code != 200 {
@@ -156,7 +156,7 @@ func TestGITOPS6WhatHTTPCreatesNamesItsDeployment(t *testing.T) {
 	}
 }
 
-func TestCHAOS4WhatWasCreatedUnderAnotherNameIsFound(t *testing.T) {
+func TestWhatWasCreatedUnderAnotherNameIsFound(t *testing.T) {
 	k := newCluster()
 	k.put("acme.new", "squatter", nil)
 	if answer := serve(t, k).send("POST", schemesPath, newBody("new")); answer.Code != 200 {
@@ -174,7 +174,7 @@ func TestCHAOS4WhatWasCreatedUnderAnotherNameIsFound(t *testing.T) {
 	}
 }
 
-func TestCHAOS6ASlugIsFreeOnceItsSchemeIsBeingDeleted(t *testing.T) {
+func TestASlugIsFreeOnceItsSchemeIsBeingDeleted(t *testing.T) {
 	leaving := func(m *metav1.ObjectMeta) {
 		now := metav1.Now()
 		m.DeletionTimestamp, m.Finalizers = &now, []string{"iam.cardea.dev/finalizer"}
@@ -205,7 +205,7 @@ func TestCHAOS6ASlugIsFreeOnceItsSchemeIsBeingDeleted(t *testing.T) {
 	})
 }
 
-func TestCHAOS8AStartingKubernetesAPIIsAskedAgain(t *testing.T) {
+func TestAStartingKubernetesAPIIsAskedAgain(t *testing.T) {
 	k := newCluster()
 	k.put("free", "free", nil)
 	k.forbid = 3
@@ -228,7 +228,7 @@ func TestCHAOS8AStartingKubernetesAPIIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestSCP07ConfigurationWritesAreAudited(t *testing.T) {
+func TestConfigurationWritesAreAudited(t *testing.T) {
 	k := newCluster()
 	k.put("free", "free", nil)
 	backend := serve(t, k)

@@ -40,8 +40,8 @@ func (s served) people(method, path, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// M9: who looks for where a user is signed in is not shown what nobody can use any more.
-func TestM9SessionsThatWereIdleForTooLongAreNotListed(t *testing.T) {
+// Who looks for where a user is signed in is not shown what nobody can use any more.
+func TestSessionsThatWereIdleForTooLongAreNotListed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		idle time.Duration
@@ -59,8 +59,8 @@ func TestM9SessionsThatWereIdleForTooLongAreNotListed(t *testing.T) {
 	}
 }
 
-// M9: body, then object, then state, as everywhere.
-func TestM9APasswordIsRefusedForTheFirstReason(t *testing.T) {
+// Body, then object, then state, as everywhere.
+func TestAPasswordIsRefusedForTheFirstReason(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, nil, nil, fixed(t, "IdentityDeployment", "acme", "uid-1", 7, "acme", time.Now(), document.Deployment{
 		ManagementWrites: "Enabled", FieldConflicts: "Reject", SignIn: &document.SignInSettings{EmailCode: true, PasswordMinLength: 15},

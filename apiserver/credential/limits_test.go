@@ -47,7 +47,7 @@ func statusOf(err error) int {
 	return http.StatusOK
 }
 
-func TestM3FewTokensBecomeReviews(t *testing.T) {
+func TestFewTokensBecomeReviews(t *testing.T) {
 	keys := newKeys(t)
 	s := testSnapshot(t, keys)
 	clock := func() time.Time { return now }
@@ -128,7 +128,7 @@ func TestM3FewTokensBecomeReviews(t *testing.T) {
 	})
 }
 
-func TestL4TokensSayWhoseTheyAreAndEndInTime(t *testing.T) {
+func TestTokensSayWhoseTheyAreAndEndInTime(t *testing.T) {
 	keys := newKeys(t)
 	s := testSnapshot(t, keys)
 	clock := func() time.Time { return now }
@@ -218,7 +218,7 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 	})
 }
 
-func TestKEY08TheChallengeSaysWhetherACredentialWasSent(t *testing.T) {
+func TestTheChallengeSaysWhetherACredentialWasSent(t *testing.T) {
 	keys := newKeys(t)
 	s := testSnapshot(t, keys)
 	clock := func() time.Time { return now }
@@ -265,7 +265,7 @@ func TestKEY08TheChallengeSaysWhetherACredentialWasSent(t *testing.T) {
 	}
 }
 
-func TestM6ExpressionsOfADeploymentAreEvaluatedOneAtATime(t *testing.T) {
+func TestExpressionsOfADeploymentAreEvaluatedOneAtATime(t *testing.T) {
 	var turns turns
 	first, err := turns.take(context.Background(), "ns/acme")
 	if err != nil {

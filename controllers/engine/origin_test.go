@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-func TestGITOPS1WhatAnotherManagerDeclaresIsDeclared(t *testing.T) {
+func TestWhatAnotherManagerDeclaresIsDeclared(t *testing.T) {
 	entry := func(manager, subresource, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(fields)}
 	}

@@ -32,7 +32,7 @@ func within[T any](t *testing.T, what string, from <-chan T) (value T) {
 }
 
 // However many reconciles and watches fail, an outage is told once when it begins and once when it ends, and its end wakes.
-func TestCHAOS9AnOutageOfTheAPIServerIsToldTwice(t *testing.T) {
+func TestAnOutageOfTheAPIServerIsToldTwice(t *testing.T) {
 	ctx, lines := logged(t)
 	ctx, cancel := context.WithCancel(ctx)
 	var away atomic.Bool
@@ -132,7 +132,7 @@ func started(t *testing.T, ctx context.Context, s *changeable) (term *Term, acqu
 	return term, acquired, back
 }
 
-func TestCHAOS3TheStoresReturnWakesWhatWaits(t *testing.T) {
+func TestTheStoresReturnWakesWhatWaits(t *testing.T) {
 	ctx, lines := logged(t)
 	s := &changeable{}
 	term, acquired, back := started(t, ctx, s)
@@ -153,7 +153,7 @@ func TestCHAOS3TheStoresReturnWakesWhatWaits(t *testing.T) {
 }
 
 // A store that was away when the operator began wakes what waited, too.
-func TestCHAOS3AStoreThatComesLateWakesWhatWaits(t *testing.T) {
+func TestAStoreThatComesLateWakesWhatWaits(t *testing.T) {
 	ctx, lines := logged(t)
 	s := &changeable{}
 	s.away.Store(true)
@@ -170,7 +170,7 @@ func TestCHAOS3AStoreThatComesLateWakesWhatWaits(t *testing.T) {
 }
 
 // Documents without resource are removed at once where the cluster is known, and after a resync where it was rebuilt.
-func TestCHAOS1WhoAcquiresTheStoreKnowsWhetherTheClusterWasRebuilt(t *testing.T) {
+func TestWhoAcquiresTheStoreKnowsWhetherTheClusterWasRebuilt(t *testing.T) {
 	for install, rebuilt := range map[string]bool{"": false, "this": false, "another": true} {
 		ctx, _ := logged(t)
 		s := &changeable{}

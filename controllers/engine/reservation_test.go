@@ -101,7 +101,7 @@ func TestResolveConflict(t *testing.T) {
 }
 
 // A declared resource supersedes what HTTP created for a slug of its own deployment alone: an id is no such thing.
-func TestH1OnlySlugsAreYielded(t *testing.T) {
+func TestOnlySlugsAreYielded(t *testing.T) {
 	byHTTP := &v1alpha1.B2BSettings{}
 	byHTTP.Namespace, byHTTP.Name = "acme", "acme"
 	byHTTP.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByHTTP}
@@ -114,7 +114,7 @@ func TestH1OnlySlugsAreYielded(t *testing.T) {
 	}
 }
 
-func TestM5AConflictNamesNobodyOfAnotherNamespace(t *testing.T) {
+func TestAConflictNamesNobodyOfAnotherNamespace(t *testing.T) {
 	fault := resolveConflict("host/app.example.com", contender("b"), has(contender("bank-prod", elsewhere)), nil).fault
 	if fault == nil || strings.Contains(fault.Error(), "bank-prod") || strings.Contains(fault.Error(), `"another"`) || strings.Contains(fault.Error(), "another/") {
 		t.Errorf("got %v", fault)

@@ -25,7 +25,7 @@ func testReconciler() *reconciler {
 
 var resource = schema.GroupResource{Group: "iam.cardea.dev", Resource: "ratelimitschemes"}
 
-func TestCHAOS3WhatWaitsIsLookedAtWithinSeconds(t *testing.T) {
+func TestWhatWaitsIsLookedAtWithinSeconds(t *testing.T) {
 	r, req := testReconciler(), reconcile.Request{}
 	away := &storeError{fmt.Errorf("%w: down", store.ErrUnavailable)}
 	var longest time.Duration
@@ -49,7 +49,7 @@ func TestCHAOS3WhatWaitsIsLookedAtWithinSeconds(t *testing.T) {
 	}
 }
 
-func TestCHAOS7ConflictsBackOff(t *testing.T) {
+func TestConflictsBackOff(t *testing.T) {
 	for name, lost := range map[string]error{"a conflict": apierrors.NewConflict(resource, "free", errors.New("changed")), "a lost race": errAgain, "a stale put": store.ErrStale} {
 		r, sum := testReconciler(), time.Duration(0)
 		for range 12 {
@@ -71,7 +71,7 @@ func TestCHAOS7ConflictsBackOff(t *testing.T) {
 	}
 }
 
-func TestCHAOS9AnOutageOfTheAPIServerIsNoErrorOfAResource(t *testing.T) {
+func TestAnOutageOfTheAPIServerIsNoErrorOfAResource(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err    error
 		outage bool
@@ -95,7 +95,7 @@ func TestCHAOS9AnOutageOfTheAPIServerIsNoErrorOfAResource(t *testing.T) {
 	}
 }
 
-func TestGITOPS7AWaitForRightsIsShortAtFirst(t *testing.T) {
+func TestAWaitForRightsIsShortAtFirst(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := &state{obj: &v1alpha1.APIKey{}, retry: time.Minute}
 	forbidden := SecretsForbidden(v1alpha1.ConditionCredentialsReady, "acme")
@@ -114,7 +114,7 @@ func TestGITOPS7AWaitForRightsIsShortAtFirst(t *testing.T) {
 	}
 }
 
-func TestGITOPS2Suspended(t *testing.T) {
+func TestSuspended(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	render := func(conditions []metav1.Condition) (text string) {
 		for _, c := range conditions {

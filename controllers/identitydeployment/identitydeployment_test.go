@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
-func TestM5AnAudienceThatCardeaNamesIsItsDeploymentsAlone(t *testing.T) {
+func TestAnAudienceThatCardeaNamesIsItsDeploymentsAlone(t *testing.T) {
 	for audience, refused := range map[string]bool{
 		"cardea:bank:prod":     true,
 		"cardea:mallory:other": true,
@@ -57,7 +57,7 @@ func TestAnAccentColourCarriesWhiteText(t *testing.T) {
 	}
 }
 
-func TestL11PeopleFromBeforeTheDeployment(t *testing.T) {
+func TestPeopleFromBeforeTheDeployment(t *testing.T) {
 	created := time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC)
 	of := func(at time.Time) int64 {
 		id, err := ids.New(at, zeros{})

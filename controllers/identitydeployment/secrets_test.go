@@ -37,7 +37,7 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-func TestM4ASecretIsReadForWhomItIsSharedWithAlone(t *testing.T) {
+func TestASecretIsReadForWhomItIsSharedWithAlone(t *testing.T) {
 	const label = v1alpha1.LabelDeployment
 	for name, tc := range map[string]struct {
 		labels map[string]string

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -48,6 +49,7 @@ func lint(root string) ([]string, error) {
 	}
 	faults := listed(string(text), packages)
 	for folder, files := range packages {
+		faults = append(faults, ofTests(files)...)
 		faults = append(faults, ofPackage(folder, files)...)
 		faults = append(faults, ofTypes(folder, files)...)
 		for _, f := range files {
@@ -206,6 +208,25 @@ func methodsOf(name string, interfaces map[string]*ast.InterfaceType) (count int
 		count += len(member.Names)
 	}
 	return count
+}
+
+// numbered is the name of a test that begins with an id, such as TestM1Turns. Protocols' own names, such as B2B, are none.
+var numbered = regexp.MustCompile(`^Test([A-Z]{1,6})\d+[A-Z]`)
+
+// ofTests checks that the names of tests describe behavior and hold no ids of reports or checklists.
+func ofTests(files []source) (faults []string) {
+	for _, f := range files {
+		for _, declared := range f.file.Decls {
+			function, ok := declared.(*ast.FuncDecl)
+			if !ok || !strings.HasSuffix(f.path, "_test.go") {
+				continue
+			}
+			if found := numbered.FindStringSubmatch(function.Name.Name); found != nil && !strings.HasPrefix(function.Name.Name, "TestB2B") {
+				faults = append(faults, fmt.Sprintf("%s: %s begins with an id; name what it proves, and list the id in docs/assurance.md", f.path, function.Name.Name))
+			}
+		}
+	}
+	return faults
 }
 
 // ofFile checks the length of a file and of its functions. Tests may have long tables and stories.

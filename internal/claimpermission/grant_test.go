@@ -63,7 +63,7 @@ func TestFromClaim(t *testing.T) {
 }
 
 // TestM6 holds what one tenant's expression may take of a server it shares with others.
-func TestM6AnExpressionTakesLittleMemory(t *testing.T) {
+func TestAnExpressionTakesLittleMemory(t *testing.T) {
 	for _, source := range []string{
 		`claims.x.split('').join(claims.y) == '' ? ['a'] : []`,
 		`[claims.x.replace('', claims.y)]`,

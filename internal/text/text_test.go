@@ -50,7 +50,7 @@ func TestDescription(t *testing.T) {
 }
 
 // TestSCP04 holds that what looks the same is stored the same.
-func TestSCP04NamesAreInNormalFormC(t *testing.T) {
+func TestNamesAreInNormalFormC(t *testing.T) {
 	const composed, decomposed = "Zo\u00eb", "Zoe\u0308"
 	for name, rule := range map[string]func(string) (string, error){"name": Name, "description": Description} {
 		if got, err := rule(" " + decomposed + " "); err != nil || got != composed {

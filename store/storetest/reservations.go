@@ -75,7 +75,7 @@ var reservationStories = []story{
 		e.put(displacing(putOf("b", "u2", 1, "slug/a"), owner("a", "u1")))
 		e.Expect(e.held(owner("a", "").Identity).Found).To(gomega.BeFalse())
 	}},
-	{name: "H1: a reservation of another namespace's document stays with it, whatever the writer has proven", run: func(e *env) {
+	{name: "a reservation of another namespace's document stays with it, whatever the writer has proven", run: func(e *env) {
 		e.begin()
 		victim := putOf("victim", "u1", 1, "id/Role/7", "slug/a")
 		victim.Namespace = "another"
@@ -86,7 +86,7 @@ var reservationStories = []story{
 		e.Expect(errors.As(err, &refused)).To(gomega.BeTrue())
 		e.Expect(e.held(victim.Identity).Found).To(gomega.BeTrue())
 	}},
-	{name: "M5: the id that derives from a resource is taken over from another namespace", run: func(e *env) {
+	{name: "the id that derives from a resource is taken over from another namespace", run: func(e *env) {
 		e.begin()
 		derived := reservation.ID("Role", ids.Derive("Role", "apps", "bank"))
 		squatter := putOf("squatter", "u1", 1, derived)

@@ -204,7 +204,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		}
 	})
 
-	It("CHAOS-8: is followed by another leader within seconds, killed or ended cleanly", func(ctx context.Context) {
+	It("is followed by another leader within seconds, killed or ended cleanly", func(ctx context.Context) {
 		Expect(cluster.Client.Create(ctx, testkit.Scheme(namespace, "acme", "followed"))).To(Succeed())
 		expectAllReady(ctx, namespace)
 		inForce := func() (int64, error) { limits, err := db.limits(ctx, namespace); return limits["followed"], err }
@@ -340,7 +340,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		expectAllReady(ctx, namespace)
 		Eventually(func() (int64, error) { limits, err := db.limits(ctx, namespace); return limits[name(0)], err }).Should(Equal(int64(4000)))
 
-		// CHAOS-9: an outage is a line when it begins and one when it ends, and no error of each resource.
+		// An outage is a line when it begins and one when it ends, and no error of each resource.
 		log, err := os.ReadFile(leads.LogPath)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(strings.Count(string(log), "The store does not answer")).To(Equal(1), string(log))

@@ -11,9 +11,9 @@ import (
 
 var cidr = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}/\d{1,2}\b`)
 
-// L5: no manifest, not even in a comment, suggests a range of private addresses that other Pods are in as trusted: whoever is trusted
+// No manifest, not even in a comment, suggests a range of private addresses that other Pods are in as trusted: whoever is trusted
 // writes the client's address.
-func TestL5NoManifestSuggestsToTrustEveryPod(t *testing.T) {
+func TestNoManifestSuggestsToTrustEveryPod(t *testing.T) {
 	read := 0
 	err := filepath.WalkDir("../../config", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {

@@ -247,7 +247,7 @@ var _ = Describe("The reconcile engine", func() {
 		expectReady(ctx, scheme)
 	})
 
-	It("CHAOS-3: has in force within 2 s of the store's return what was declared during a long outage", func(ctx context.Context) {
+	It("has in force within 2 s of the store's return what was declared during a long outage", func(ctx context.Context) {
 		create(ctx, deployment)
 		expectReady(ctx, deployment)
 		w.store.Interrupt(true)
@@ -259,7 +259,7 @@ var _ = Describe("The reconcile engine", func() {
 		Eventually(func() (bool, error) { return cluster.Ready(ctx, scheme) }).WithTimeout(2 * time.Second).Should(BeTrue())
 	})
 
-	It("CHAOS-1: puts nothing of a resource into force that was deleted under its hands", func(ctx context.Context) {
+	It("puts nothing of a resource into force that was deleted under its hands", func(ctx context.Context) {
 		var armed atomic.Bool
 		reached, deleted := make(chan struct{}), make(chan struct{})
 		w.stopOperator()
@@ -338,7 +338,7 @@ var _ = Describe("The resync", func() {
 		Expect(after).To(Equal(before), "the same content, id, claims and times")
 	})
 
-	It("CHAOS-1: is not waited for when an operator takes over: what vanished without its deletion is removed at once", func(ctx context.Context) {
+	It("is not waited for when an operator takes over: what vanished without its deletion is removed at once", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		deployment, scheme := testkit.Deployment(w.namespace, "acme"), testkit.Scheme(w.namespace, "acme", "free")
 		create(ctx, deployment, scheme)

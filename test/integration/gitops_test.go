@@ -21,7 +21,7 @@ var _ = Describe("A tool that applies from Git", func() {
 		expectReady(ctx, testkit.Deployment(w.namespace, "acme"))
 	})
 
-	It("GITOPS-1: declares what HTTP created once it applies that very resource", func(ctx context.Context) {
+	It("declares what HTTP created once it applies that very resource", func(ctx context.Context) {
 		adopted := slugged(w.namespace, "acme.free", "free")
 		createByHTTP(ctx, adopted)
 		expectReady(ctx, adopted)
@@ -42,7 +42,7 @@ var _ = Describe("A tool that applies from Git", func() {
 		Consistently(condition(ctx, adopted, v1alpha1.ConditionReady)).Should(Equal("True/Ready"))
 	})
 
-	It("GITOPS-1: declares what HTTP created by kubectl apply too, which comes to own no field that had the value", func(ctx context.Context) {
+	It("declares what HTTP created by kubectl apply too, which comes to own no field that had the value", func(ctx context.Context) {
 		adopted := slugged(w.namespace, "acme.free", "free")
 		createByHTTP(ctx, adopted)
 		expectReady(ctx, adopted)
@@ -55,7 +55,7 @@ var _ = Describe("A tool that applies from Git", func() {
 		Consistently(condition(ctx, adopted, v1alpha1.ConditionReady)).Should(Equal("True/Ready"))
 	})
 
-	It("GITOPS-2: does not wait for a suspended resource", func(ctx context.Context) {
+	It("does not wait for a suspended resource", func(ctx context.Context) {
 		scheme := testkit.Scheme(w.namespace, "acme", "free")
 		create(ctx, scheme)
 		expectReady(ctx, scheme)

@@ -210,7 +210,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 		Expect(w.ask("DELETE", schemesPath+"/wanted", key, "").Status).To(Equal(204))
 	})
 
-	It("GITOPS-6: names its deployment as owner, which goes without waiting for it", func(ctx context.Context) {
+	It("names its deployment as owner, which goes without waiting for it", func(ctx context.Context) {
 		w.post(key, "owned", "")
 		deployment := testkit.Deployment(w.namespace, "acme")
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
@@ -220,7 +220,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 			HaveField("Controller", BeNil()), HaveField("BlockOwnerDeletion", BeNil())))
 	})
 
-	It("CHAOS-6: has a slug that is free as soon as its deletion was answered", func(ctx context.Context) {
+	It("has a slug that is free as soon as its deletion was answered", func(ctx context.Context) {
 		for range 10 {
 			w.post(key, "again", "")
 			answer := w.ask("DELETE", schemesPath+"/again", key, "")

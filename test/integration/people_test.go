@@ -249,7 +249,7 @@ var _ = Describe("Users, over the backend API,", Ordered, ContinueOnFailure, fun
 		Expect(w.ok("POST", "/users/"+id+"/sessions/revoke-all", key, `{}`)).To(HaveKeyWithValue("revoked", 0.0))
 	})
 
-	It("M9: have their leaked password replaced or taken away, which ends their sessions, and their sessions listed", func() {
+	It("have their leaked password replaced or taken away, which ends their sessions, and their sessions listed", func() {
 		id := w.newUser(key, "leaked@people.example")
 		_, cookie := w.signIn(host, "leaked@people.example")
 		sessions := w.ok("GET", "/users/"+id+"/sessions", key, "")["data"].([]any)

@@ -48,7 +48,7 @@ var _ = Describe("Between tenants", func() {
 		expectReady(ctx, testkit.Deployment(w.namespace, "acme"))
 	})
 
-	It("H1: what HTTP created is not superseded from another namespace", func(ctx context.Context) {
+	It("what HTTP created is not superseded from another namespace", func(ctx context.Context) {
 		victim := testkit.Settings(w.namespace, "acme", "acme")
 		victim.Spec.RequireOrgForSignup = ptr.To(true)
 		createByHTTP(ctx, victim)
@@ -65,7 +65,7 @@ var _ = Describe("Between tenants", func() {
 		expectReady(ctx, victim)
 	})
 
-	It("H1: a retained document is not displaced from another namespace", func(ctx context.Context) {
+	It("a retained document is not displaced from another namespace", func(ctx context.Context) {
 		const id = "4711"
 		kept := testkit.Scheme(w.namespace, "acme", "free")
 		kept.Spec.ID, kept.Spec.DeletionPolicy = ptr.To(id), ptr.To(v1alpha1.DeletionPolicyRetain)
@@ -89,7 +89,7 @@ var _ = Describe("Between tenants", func() {
 		expectReady(ctx, evil)
 	})
 
-	It("H1: what vanished in another namespace is released by the sweep, and the one that waits comes into force", func(ctx context.Context) {
+	It("what vanished in another namespace is released by the sweep, and the one that waits comes into force", func(ctx context.Context) {
 		gone := testkit.Deployment(w.namespace, "gone")
 		gone.Spec.FrontendHosts = []v1alpha1.Hostname{"shared.example.com"}
 		create(ctx, gone)
@@ -108,7 +108,7 @@ var _ = Describe("Between tenants", func() {
 		Expect(w.held(ctx, v1alpha1.KindIdentityDeployment, "gone").Found).To(BeFalse())
 	})
 
-	It("M5: a derived id belongs to the resource it derives from, whoever declared it before", func(ctx context.Context) {
+	It("a derived id belongs to the resource it derives from, whoever declared it before", func(ctx context.Context) {
 		mallory := w.neighbour(ctx, "mallory")
 		squatter := testkit.Deployment(mallory, "squatter")
 		squatter.Spec.ID = ptr.To(ids.Format(ids.Derive(v1alpha1.KindIdentityDeployment, w.namespace, "prod")))
@@ -122,7 +122,7 @@ var _ = Describe("Between tenants", func() {
 		Expect(w.heldIn(ctx, v1alpha1.KindIdentityDeployment, mallory, "squatter").Found).To(BeFalse())
 	})
 
-	It("M5: a conflict over a host names nobody of another namespace", func(ctx context.Context) {
+	It("a conflict over a host names nobody of another namespace", func(ctx context.Context) {
 		host := v1alpha1.Hostname(w.namespace + ".app.example")
 		update(ctx, testkit.Deployment(w.namespace, "acme"), func(d *v1alpha1.IdentityDeployment) { d.Spec.FrontendHosts = []v1alpha1.Hostname{host} })
 		expectReady(ctx, testkit.Deployment(w.namespace, "acme"))
@@ -135,7 +135,7 @@ var _ = Describe("Between tenants", func() {
 		Expect(strings.ReplaceAll(lazyConditions{rival}.String(), string(host), "")).NotTo(ContainSubstring(w.namespace))
 	})
 
-	It("L11: a deployment under a former tenant's name is told of that tenant's people", func(ctx context.Context) {
+	It("a deployment under a former tenant's name is told of that tenant's people", func(ctx context.Context) {
 		deployment := testkit.Deployment(w.namespace, "acme")
 		Expect(condition(ctx, deployment, v1alpha1.ConditionFormerPeople)()).To(BeEmpty())
 		old, err := ids.New(time.Now().AddDate(-1, 0, 0), strings.NewReader("abc"))
@@ -163,7 +163,7 @@ var _ = Describe("Between tenants", func() {
 })
 
 var _ = Describe("Where hosts are granted", func() {
-	It("M5: a namespace declares those alone that its annotation lists", func(ctx context.Context) {
+	It("a namespace declares those alone that its annotation lists", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{RequireHostGrants: true})
 		plain := testkit.Deployment(w.namespace, "plain")
 		acme := testkit.Deployment(w.namespace, "acme")

@@ -166,7 +166,7 @@ func TestWhatIsNotFetched(t *testing.T) {
 }
 
 // TestL8 holds that a slow fetch, which anybody causes with an unknown key's id, delays no token whose key is held.
-func TestL8ASlowFetchHoldsUpNoKnownKey(t *testing.T) {
+func TestASlowFetchHoldsUpNoKnownKey(t *testing.T) {
 	i := newIssuer(t)
 	i.say(keySet(t, "a"))
 	c, now := newCache(i, loopback)

@@ -38,7 +38,7 @@ func (w *world) stranger(n int) *browser {
 	return w.browserAt(fmt.Sprintf("100.%d.%d.7", 64+n/200, n%200))
 }
 
-func TestH3AStrangerEndsNoOwnersCode(t *testing.T) {
+func TestAStrangerEndsNoOwnersCode(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		owner := w.browser() // a client the account does not know: the worst case
@@ -60,7 +60,7 @@ func TestH3AStrangerEndsNoOwnersCode(t *testing.T) {
 	})
 }
 
-func TestH3StrangersKeepNoOwnerFromCodes(t *testing.T) {
+func TestStrangersKeepNoOwnerFromCodes(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("ada@example.com")
 		owner.ok("POST", "/session/sign-out", `{}`)
@@ -97,7 +97,7 @@ func TestH3StrangersKeepNoOwnerFromCodes(t *testing.T) {
 	})
 }
 
-func TestOTP10WrongCodesForAnEmailLockOnlyWhoSentThem(t *testing.T) {
+func TestWrongCodesForAnEmailLockOnlyWhoSentThem(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		stranger := w.stranger(0)
@@ -127,7 +127,7 @@ func TestOTP10WrongCodesForAnEmailLockOnlyWhoSentThem(t *testing.T) {
 	})
 }
 
-func TestM10ANeighbourhoodSpraysNoCodes(t *testing.T) {
+func TestANeighbourhoodSpraysNoCodes(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		sent := 0
 		for n := range 70 {
@@ -148,7 +148,7 @@ func TestM10ANeighbourhoodSpraysNoCodes(t *testing.T) {
 	})
 }
 
-func TestM10ANeighbourhoodGuessesNoCodes(t *testing.T) {
+func TestANeighbourhoodGuessesNoCodes(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		compared, refused := 0, answer{}
 		for n := range 50 {
@@ -169,7 +169,7 @@ func TestM10ANeighbourhoodGuessesNoCodes(t *testing.T) {
 	})
 }
 
-func TestM7OneAccountLeavesTheOthersTheirTexts(t *testing.T) {
+func TestOneAccountLeavesTheOthersTheirTexts(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		d := w.Settings()
 		d.SMS.DailyBudget = 50
@@ -196,7 +196,7 @@ func TestM7OneAccountLeavesTheOthersTheirTexts(t *testing.T) {
 	})
 }
 
-func TestM7UsersWithAVerifiedPhoneKeepAFifthOfTheBudget(t *testing.T) {
+func TestUsersWithAVerifiedPhoneKeepAFifthOfTheBudget(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		veteran, _ := w.signedUp("veteran@example.com")
 		first := veteran.addPhone("+12025559999")
@@ -228,7 +228,7 @@ func TestM7UsersWithAVerifiedPhoneKeepAFifthOfTheBudget(t *testing.T) {
 	})
 }
 
-func TestOTP15OneCountrysFraudLeavesTheOthersTheirHalf(t *testing.T) {
+func TestOneCountrysFraudLeavesTheOthersTheirHalf(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		d := w.Settings()
 		d.SMS.DailyBudget, d.SMS.AllowedCountries = 10, &[]string{"US", "DE"}
@@ -253,7 +253,7 @@ func TestOTP15OneCountrysFraudLeavesTheOthersTheirHalf(t *testing.T) {
 	})
 }
 
-func TestH2ABodyOfAnEndUserIsAtMost16KiB(t *testing.T) {
+func TestABodyOfAnEndUserIsAtMost16KiB(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b := w.browser()
 		fits := `{"strategy":"email_otp","email":"` + strings.Repeat("a", 16<<10-64) + `"}`
@@ -264,8 +264,8 @@ func TestH2ABodyOfAnEndUserIsAtMost16KiB(t *testing.T) {
 	})
 }
 
-// L10: the answer to two cookies takes the browser's own away, and one that a sibling host planted for a parent domain or a path.
-func TestL10TwoCookiesAreTakenAway(t *testing.T) {
+// The answer to two cookies takes the browser's own away, and one that a sibling host planted for a parent domain or a path.
+func TestTwoCookiesAreTakenAway(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b := w.browser()
 		b.host = "app.localhost"
@@ -286,7 +286,7 @@ func TestL10TwoCookiesAreTakenAway(t *testing.T) {
 	})
 }
 
-func TestSES08AndL2SignInsAtOnceKeepToTheBound(t *testing.T) {
+func TestSignInsAtOnceKeepToTheBound(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		_, user := w.signedUp("ada@example.com")
 		w.tx(func(tx people.Tx) error {

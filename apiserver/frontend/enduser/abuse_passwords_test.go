@@ -20,8 +20,8 @@ func (b *browser) password(email, typed string) answer {
 	return b.do("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%s,"password":%s}`, quote(email), quote(typed)))
 }
 
-// M2: one account is guessed at from many networks.
-func TestM2StrangersAreDelayedTogetherAndTheOwnerIsTold(t *testing.T) {
+// One account is guessed at from many networks.
+func TestStrangersAreDelayedTogetherAndTheOwnerIsTold(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner, _ := w.signedUp("ada@example.com")
 		owner.ok("POST", "/session/sign-out", `{}`)
@@ -69,8 +69,8 @@ func TestM2StrangersAreDelayedTogetherAndTheOwnerIsTold(t *testing.T) {
 	})
 }
 
-// M2: one neighbourhood tries a password at many accounts.
-func TestM2ANeighbourhoodSpraysNoPasswords(t *testing.T) {
+// One neighbourhood tries a password at many accounts.
+func TestANeighbourhoodSpraysNoPasswords(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner := w.browserAt("203.0.113.200")
 		owner.signUp("ada@example.com")
@@ -105,8 +105,8 @@ func TestM2ANeighbourhoodSpraysNoPasswords(t *testing.T) {
 	})
 }
 
-// M2: what was refused without a hash leaves no row.
-func TestM2NoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
+// What was refused without a hash leaves no row.
+func TestNoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.PasswordCost = password.DefaultCost // as long as in production, so that there is a queue
 		w.Server = w.serve(w.Store)
@@ -140,8 +140,8 @@ func TestM2NoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
 	})
 }
 
-// M2: a right password brings nobody else a wait.
-func TestM2ARightPasswordOfAnUnknownClientBringsNoWait(t *testing.T) {
+// A right password brings nobody else a wait.
+func TestARightPasswordOfAnUnknownClientBringsNoWait(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		w.tx(func(tx people.Tx) error {

@@ -25,7 +25,7 @@ func (w *world) audited(action string) (n int) {
 	return n
 }
 
-func TestM8AUserOwnsAtMostTwentyOrganizations(t *testing.T) {
+func TestAUserOwnsAtMostTwentyOrganizations(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		for n := range 20 {
@@ -68,7 +68,7 @@ func TestM8AUserOwnsAtMostTwentyOrganizations(t *testing.T) {
 	})
 }
 
-func TestM8SwitchesAreAuditedOnceAnHourAndSession(t *testing.T) {
+func TestSwitchesAreAuditedOnceAnHourAndSession(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		one, two := b.organization("One"), b.organization("Two")
@@ -89,7 +89,7 @@ func TestM8SwitchesAreAuditedOnceAnHourAndSession(t *testing.T) {
 	})
 }
 
-func TestM8InvitationsAreBounded(t *testing.T) {
+func TestInvitationsAreBounded(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		sent := 0
 		for n := range 7 {
@@ -122,7 +122,7 @@ func TestM8InvitationsAreBounded(t *testing.T) {
 	})
 }
 
-func TestM8AndL1InvitationsAreListedAndRevoked(t *testing.T) {
+func TestInvitationsAreListedAndRevoked(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -151,7 +151,7 @@ func TestM8AndL1InvitationsAreListedAndRevoked(t *testing.T) {
 	})
 }
 
-func TestL1AnInvitationEndsWithItsInviter(t *testing.T) {
+func TestAnInvitationEndsWithItsInviter(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, user := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -173,8 +173,8 @@ func TestL1AnInvitationEndsWithItsInviter(t *testing.T) {
 	})
 }
 
-// L3: the permissions of a token are one flat list, so a name in both catalogs is granted by the organization's role alone.
-func TestL3AWorkspaceRoleGrantsNoPermissionOfTheOrganization(t *testing.T) {
+// The permissions of a token are one flat list, so a name in both catalogs is granted by the organization's role alone.
+func TestAWorkspaceRoleGrantsNoPermissionOfTheOrganization(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.sign()
 		d := w.signedDeployment()
@@ -199,7 +199,7 @@ func TestL3AWorkspaceRoleGrantsNoPermissionOfTheOrganization(t *testing.T) {
 	})
 }
 
-func TestORG01ARemovalAtTheSameTimeLeavesNobodyInside(t *testing.T) {
+func TestARemovalAtTheSameTimeLeavesNobodyInside(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -227,8 +227,8 @@ func TestORG01ARemovalAtTheSameTimeLeavesNobodyInside(t *testing.T) {
 	})
 }
 
-// L1: who lists invitations reads each inviter once, not once an invitation.
-func TestL1ListingInvitationsIsNoMoreWorkForMoreOfThem(t *testing.T) {
+// Who lists invitations reads each inviter once, not once an invitation.
+func TestListingInvitationsIsNoMoreWorkForMoreOfThem(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		organization := b.organization("Org")
@@ -252,8 +252,8 @@ func TestL1ListingInvitationsIsNoMoreWorkForMoreOfThem(t *testing.T) {
 	})
 }
 
-// M8: a sign-up that could not bring its organization is refused before a code is sent, not after.
-func TestM8ASignUpBringsNoOrganizationWhereUsersOwnNone(t *testing.T) {
+// A sign-up that could not bring its organization is refused before a code is sent, not after.
+func TestASignUpBringsNoOrganizationWhereUsersOwnNone(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		none := int64(0)
 		w.DeclareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &none})

@@ -10,7 +10,7 @@ import (
 )
 
 // Whoever planted or copied a token before a reset does not choose the password, and is out after it.
-func TestSES04NoTokenSurvivesAReset(t *testing.T) {
+func TestNoTokenSurvivesAReset(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		attacker := w.browser()
@@ -40,7 +40,7 @@ func TestSES04NoTokenSurvivesAReset(t *testing.T) {
 }
 
 // A copy of a token gives itself a sibling, which does not betray itself. What puts others out puts it out too.
-func TestSES04SiblingsOfACopyDieWithWhatEndsOtherSessions(t *testing.T) {
+func TestSiblingsOfACopyDieWithWhatEndsOtherSessions(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		for i, end := range []func(b *browser, email string){
 			func(b *browser, _ string) {

@@ -154,7 +154,7 @@ func TestCodesForOwnAddressesAreFew(t *testing.T) {
 	})
 }
 
-func TestSES10OwnSignInsAreListedAndEnded(t *testing.T) {
+func TestOwnSignInsAreListedAndEnded(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		one, two, three := w.browser(), w.browser(), w.browser()
@@ -250,7 +250,7 @@ func TestADeletedAccountLeavesTheOthersOfItsSession(t *testing.T) {
 }
 
 // ORG-07: a tab that shows one organization does nothing in another.
-func TestORG07ATabAssertsTheOrganizationItShows(t *testing.T) {
+func TestATabAssertsTheOrganizationItShows(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		one := b.organization("One")
@@ -305,7 +305,7 @@ func TestATabAssertsTheAccountItShows(t *testing.T) {
 }
 
 // OTP-16: what changes a number asks for a fresh proof, and the owner is told at a verified address.
-func TestOTP16ANumberIsChangedByAFreshProofAndToldOf(t *testing.T) {
+func TestANumberIsChangedByAFreshProofAndToldOf(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		first, second := b.addPhone(number), b.addPhone("+12025550124")
@@ -341,7 +341,7 @@ func TestOTP16ANumberIsChangedByAFreshProofAndToldOf(t *testing.T) {
 	})
 }
 
-func TestOTP19ATestNumberHasItsOwnCode(t *testing.T) {
+func TestATestNumberHasItsOwnCode(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		d := w.Settings()
 		d.SMS.TestNumbers = []document.TestNumber{{Number: number, Code: "424242"}}

@@ -79,8 +79,8 @@ func (w *world) count(query string) (n int) {
 	return n
 }
 
-// M9: whoever takes a leaked password away signs its user out everywhere, also from where a sign-in was under way.
-func TestM9APasswordTakenAwayDuringASignInSignsNobodyIn(t *testing.T) {
+// Whoever takes a leaked password away signs its user out everywhere, also from where a sign-in was under way.
+func TestAPasswordTakenAwayDuringASignInSignsNobodyIn(t *testing.T) {
 	onPostgres(t, func(t *testing.T, w *world) {
 		_, user := w.signedUp("ada@example.com")
 		m := &meanwhile{Store: w.Store, step: "credential", do: func() {

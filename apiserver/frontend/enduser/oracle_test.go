@@ -9,7 +9,7 @@ import (
 
 // OTP-08, SES-13: what is told apart by its answer alone is not told apart by what the store is asked either, so that time can only tell
 // by noise. `go test ./test/bench -run TestBenchTiming` looks at time itself.
-func TestOTP08AndSES13StatementsTellNobodyWhatExists(t *testing.T) {
+func TestStatementsTellNobodyWhatExists(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner, _ := w.signedUp("ada@example.com")
 		phone := owner.addPhone(number)

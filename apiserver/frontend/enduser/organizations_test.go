@@ -31,7 +31,7 @@ func (w *world) role(name, level string, permissions ...string) string {
 	return fmt.Sprint(w.Put("MembershipRole", name, deploymentName, name, document.MembershipRole{Level: level, Name: name, Permissions: permissions}))
 }
 
-func TestORG01UnknownForeignAndFormerOrganizationsAreOneAnswer(t *testing.T) {
+func TestUnknownForeignAndFormerOrganizationsAreOneAnswer(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		a, _ := w.signedUp("ada@example.com")
 		foreign := a.organization("Ada Org")
@@ -81,7 +81,7 @@ func TestTheSlugOfAUsersOrganizationShowsNoOtherOrganization(t *testing.T) {
 	})
 }
 
-func TestORG03TheWorkspaceThatBecomesActive(t *testing.T) {
+func TestTheWorkspaceThatBecomesActive(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		one, two := b.organization("One"), b.organization("Two")
@@ -118,7 +118,7 @@ func TestORG03TheWorkspaceThatBecomesActive(t *testing.T) {
 	})
 }
 
-func TestORG04ASwitchRotatesAndNewTokensSayTheNewOrganization(t *testing.T) {
+func TestASwitchRotatesAndNewTokensSayTheNewOrganization(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.sign()
 		b, user := w.signedUp("ada@example.com")
@@ -153,7 +153,7 @@ func TestORG04ASwitchRotatesAndNewTokensSayTheNewOrganization(t *testing.T) {
 	})
 }
 
-func TestORG05AMemberWhoIsRemovedLosesTheOrganizationOnTheNextRequest(t *testing.T) {
+func TestAMemberWhoIsRemovedLosesTheOrganizationOnTheNextRequest(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.sign()
 		owner, _ := w.signedUp("owner@example.com")
@@ -190,7 +190,7 @@ func TestORG05AMemberWhoIsRemovedLosesTheOrganizationOnTheNextRequest(t *testing
 	})
 }
 
-func TestORG06SwitchesAtOnceNeverMixOrganizations(t *testing.T) {
+func TestSwitchesAtOnceNeverMixOrganizations(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		homes := map[string]string{} // workspace to organization
@@ -240,7 +240,7 @@ func TestORG06SwitchesAtOnceNeverMixOrganizations(t *testing.T) {
 	})
 }
 
-func TestORG08SwitchesAreNoSignInsButAudited(t *testing.T) {
+func TestSwitchesAreNoSignInsButAudited(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		one := b.organization("One")
@@ -258,7 +258,7 @@ func TestORG08SwitchesAreNoSignInsButAudited(t *testing.T) {
 	})
 }
 
-func TestORG09B2BSettingsBindAtOnce(t *testing.T) {
+func TestB2BSettingsBindAtOnce(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.sign()
 		b, _ := w.signedUp("ada@example.com")

@@ -31,7 +31,7 @@ func verifyPath(phone string) string { return "/me/phone-numbers/" + phone + "/a
 
 func codeBody(code string) string { return fmt.Sprintf(`{"code":%q}`, code) }
 
-func TestOTP02CodesAreNowhereInTheClear(t *testing.T) {
+func TestCodesAreNowhereInTheClear(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -56,7 +56,7 @@ func TestOTP02CodesAreNowhereInTheClear(t *testing.T) {
 	})
 }
 
-func TestOTP03ManyWrongCodesAtOnceAreFiveComparisons(t *testing.T) {
+func TestManyWrongCodesAtOnceAreFiveComparisons(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -94,7 +94,7 @@ func TestOTP03ManyWrongCodesAtOnceAreFiveComparisons(t *testing.T) {
 	})
 }
 
-func TestOTP04ManyRightCodesAtOnceAreOneSuccess(t *testing.T) {
+func TestManyRightCodesAtOnceAreOneSuccess(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -122,7 +122,7 @@ func TestOTP04ManyRightCodesAtOnceAreOneSuccess(t *testing.T) {
 	})
 }
 
-func TestOTP05ANewCodeKillsTheOld(t *testing.T) {
+func TestANewCodeKillsTheOld(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -144,7 +144,7 @@ func TestOTP05ANewCodeKillsTheOld(t *testing.T) {
 	})
 }
 
-func TestOTP07CodesAreBoundToUserPhonePurposeSessionAndDeployment(t *testing.T) {
+func TestCodesAreBoundToUserPhonePurposeSessionAndDeployment(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone, second := b.addPhone(number), b.addPhone("+12025550124")
@@ -171,7 +171,7 @@ func TestOTP07CodesAreBoundToUserPhonePurposeSessionAndDeployment(t *testing.T) 
 	})
 }
 
-func TestOTP08ForeignAndUnknownPhonesAreOneAnswer(t *testing.T) {
+func TestForeignAndUnknownPhonesAreOneAnswer(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		a, _ := w.signedUp("ada@example.com")
 		foreign := a.addPhone(number)
@@ -191,7 +191,7 @@ func TestOTP08ForeignAndUnknownPhonesAreOneAnswer(t *testing.T) {
 	})
 }
 
-func TestOTP10And11LocksAndLimits(t *testing.T) {
+func TestLocksAndLimits(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -240,7 +240,7 @@ func TestOTP10And11LocksAndLimits(t *testing.T) {
 	})
 }
 
-func TestOTP11SendsAreBounded(t *testing.T) {
+func TestSendsAreBounded(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -296,7 +296,7 @@ func TestOTP11SendsAreBounded(t *testing.T) {
 	})
 }
 
-func TestOTP12MalformedCodesSpendNoTry(t *testing.T) {
+func TestMalformedCodesSpendNoTry(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -467,7 +467,7 @@ func untilWhole(w *world, f *failing, run func() answer, torn func()) {
 	}
 }
 
-func TestOTP13DyingBetweenStatementsIsAllOrNothing(t *testing.T) {
+func TestDyingBetweenStatementsIsAllOrNothing(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		f := &failing{Store: w.Store}
 		server := w.serve(f)
@@ -538,7 +538,7 @@ func (w *world) tries(phone string) (tries int) {
 	return tries
 }
 
-func TestOTP15TollFraud(t *testing.T) {
+func TestTollFraud(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		for _, typed := range []string{
@@ -579,7 +579,7 @@ func TestOTP15TollFraud(t *testing.T) {
 	})
 }
 
-func TestOTP15AnotherUsersNumberIsToldOnlyAfterProof(t *testing.T) {
+func TestAnotherUsersNumberIsToldOnlyAfterProof(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		own := owner.addPhone(number)
@@ -596,7 +596,7 @@ func TestOTP15AnotherUsersNumberIsToldOnlyAfterProof(t *testing.T) {
 	})
 }
 
-func TestOTP17TheMessageNamesTheAppAndIsOriginBound(t *testing.T) {
+func TestTheMessageNamesTheAppAndIsOriginBound(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)

@@ -47,7 +47,7 @@ func (b *browser) alive() bool {
 	return b.do("GET", "/me", "").Status == 200
 }
 
-func TestSES01TokensAre256BitsAndOnlyTheirHashIsStored(t *testing.T) {
+func TestTokensAre256BitsAndOnlyTheirHashIsStored(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		token := b.cookie()
@@ -69,7 +69,7 @@ func TestSES01TokensAre256BitsAndOnlyTheirHashIsStored(t *testing.T) {
 	})
 }
 
-func TestSES02CookieAttributes(t *testing.T) {
+func TestCookieAttributes(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		cookie := func(a answer) *http.Cookie {
 			t.Helper()
@@ -115,7 +115,7 @@ func TestSES02CookieAttributes(t *testing.T) {
 	})
 }
 
-func TestSES03TokensAreInNoBodyLogOrCachedAnswer(t *testing.T) {
+func TestTokensAreInNoBodyLogOrCachedAnswer(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		first := b.cookie()
@@ -132,7 +132,7 @@ func TestSES03TokensAreInNoBodyLogOrCachedAnswer(t *testing.T) {
 	})
 }
 
-func TestSES04RotationGraceAndReuse(t *testing.T) {
+func TestRotationGraceAndReuse(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		one, two := b.organization("One"), b.organization("Two")
@@ -171,7 +171,7 @@ func TestSES04RotationGraceAndReuse(t *testing.T) {
 	})
 }
 
-func TestSES04AtMostEightTokensLive(t *testing.T) {
+func TestAtMostEightTokensLive(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		one, two := b.organization("One"), b.organization("Two")
@@ -217,7 +217,7 @@ func (w *world) tokenExists(token string) (exists bool) {
 	return exists
 }
 
-func TestSES04FixationTokensBeforeASignInNeverSurviveIt(t *testing.T) {
+func TestFixationTokensBeforeASignInNeverSurviveIt(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		// An attacker plants an anonymous session's token ...
 		attacker := w.browser()
@@ -252,7 +252,7 @@ func TestSES04FixationTokensBeforeASignInNeverSurviveIt(t *testing.T) {
 	})
 }
 
-func TestSES05IdleAndAbsoluteBounds(t *testing.T) {
+func TestIdleAndAbsoluteBounds(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		w.Clock.Advance(24*time.Hour - time.Second)
@@ -287,7 +287,7 @@ func TestSES05IdleAndAbsoluteBounds(t *testing.T) {
 	})
 }
 
-func TestSES06UseIsWrittenAtMostOnceAMinuteAndResurrectsNothing(t *testing.T) {
+func TestUseIsWrittenAtMostOnceAMinuteAndResurrectsNothing(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		used := func() (at time.Time) {
@@ -322,7 +322,7 @@ func TestSES06UseIsWrittenAtMostOnceAMinuteAndResurrectsNothing(t *testing.T) {
 	})
 }
 
-func TestSES07WhatEndsASessionEndsItOnEveryServer(t *testing.T) {
+func TestWhatEndsASessionEndsItOnEveryServer(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		second := w.serve(w.Store)
 		b, user := w.signedUp("ada@example.com")
@@ -361,7 +361,7 @@ func parseID(text string) (id int64) {
 	return id
 }
 
-func TestSES08BoundsOfSignInsAndSessions(t *testing.T) {
+func TestBoundsOfSignInsAndSessions(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		for i := range 6 {
 			w.signedUp(fmt.Sprintf("user%d@example.com", i))
@@ -405,7 +405,7 @@ func TestSES08BoundsOfSignInsAndSessions(t *testing.T) {
 	})
 }
 
-func TestSES09SnapshotsShowThisSessionOnly(t *testing.T) {
+func TestSnapshotsShowThisSessionOnly(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		a, ada := w.signedUp("ada@example.com")
 		b, _ := w.signedUp("bob@example.com")
@@ -437,7 +437,7 @@ func TestSES09SnapshotsShowThisSessionOnly(t *testing.T) {
 	})
 }
 
-func TestSES11WhatAnotherSitesPageSendsIsRefused(t *testing.T) {
+func TestWhatAnotherSitesPageSendsIsRefused(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		body := `{"organization_id":"1"}`
@@ -458,7 +458,7 @@ func TestSES11WhatAnotherSitesPageSendsIsRefused(t *testing.T) {
 	})
 }
 
-func TestSES12CORSForDeclaredOriginsOnly(t *testing.T) {
+func TestCORSForDeclaredOriginsOnly(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b := w.browser()
 		a := b.do("GET", "/session", "", "Origin", "https://app.example.com")
@@ -480,7 +480,7 @@ func TestSES12CORSForDeclaredOriginsOnly(t *testing.T) {
 	})
 }
 
-func TestSES13FailuresTellNothingAndSlowDown(t *testing.T) {
+func TestFailuresTellNothingAndSlowDown(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		body := `{"strategy":"password","email":%q,"password":"a wrong password of length"}`
@@ -518,7 +518,7 @@ func TestSES13FailuresTellNothingAndSlowDown(t *testing.T) {
 	})
 }
 
-func TestSES13UnknownAccountsAreAnsweredAlike(t *testing.T) {
+func TestUnknownAccountsAreAnsweredAlike(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		shape := func(a answer) string {
@@ -566,7 +566,7 @@ func TestSES13UnknownAccountsAreAnsweredAlike(t *testing.T) {
 	})
 }
 
-func TestSES13ManyGuessesAtOnceAreAllCounted(t *testing.T) {
+func TestManyGuessesAtOnceAreAllCounted(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		const tries = 40
@@ -590,7 +590,7 @@ func TestSES13ManyGuessesAtOnceAreAllCounted(t *testing.T) {
 	})
 }
 
-func TestSES14Passwords(t *testing.T) {
+func TestPasswords(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.PasswordCost = password.DefaultCost
 		w.Server = w.serve(w.Store)
@@ -616,7 +616,7 @@ func TestSES14Passwords(t *testing.T) {
 	})
 }
 
-func TestSES13TheOwnerIsToldOnceADayFromWhereverItComes(t *testing.T) {
+func TestTheOwnerIsToldOnceADayFromWhereverItComes(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		mails := func() (n int) {
@@ -710,7 +710,7 @@ func TestADoubleSubmitDoesNotTakeTheNewCookieAway(t *testing.T) {
 	})
 }
 
-func TestSES13ATryThatWasNeverComparedIsNotCounted(t *testing.T) {
+func TestATryThatWasNeverComparedIsNotCounted(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		address, round := w.browser().address, 0
 		w.Eventually("one client finds the queue of hashes full", func() bool {

@@ -88,8 +88,8 @@ func TestGoodValues(t *testing.T) {
 	}
 }
 
-// H2: what strangers may send costs a small multiple of its length, and is bounded in levels and values.
-func TestH2AHostileBodyCostsLittle(t *testing.T) {
+// What strangers may send costs a small multiple of its length, and is bounded in levels and values.
+func TestAHostileBodyCostsLittle(t *testing.T) {
 	fill := func(head, unit, tail string, size int) []byte {
 		return []byte(head + strings.Repeat(unit, (size-len(head)-len(tail))/len(unit)) + tail)
 	}

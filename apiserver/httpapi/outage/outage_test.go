@@ -10,7 +10,7 @@ import (
 )
 
 // TestCHAOS9 holds that an outage is one line when it begins and one when it ends.
-func TestCHAOS9AnOutageIsTwoLines(t *testing.T) {
+func TestAnOutageIsTwoLines(t *testing.T) {
 	var lines []string
 	w := New("the Kubernetes API", funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 	refused := errors.New("connection refused")

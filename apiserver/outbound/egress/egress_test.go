@@ -58,7 +58,7 @@ func TestNamesAreJudgedByTheirAddress(t *testing.T) {
 	}
 }
 
-func TestL7CloudsInnerAddressesAreDenied(t *testing.T) {
+func TestCloudsInnerAddressesAreDenied(t *testing.T) {
 	for _, address := range []string{"168.63.129.16:80", "34.118.224.1:443", "34.118.239.255:443", "[5f00::1]:443", "[::ffff:168.63.129.16]:80"} {
 		if NewPolicy(nil, nil).permit(address) == nil {
 			t.Errorf("%s is permitted", address)

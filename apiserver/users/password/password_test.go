@@ -272,8 +272,8 @@ func TestOneClientDoesNotTakeEverybodysTurns(t *testing.T) {
 	}
 }
 
-// M1: who asks from many networks of one neighbourhood waits for themselves; others get every other turn.
-func TestM1TurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
+// Who asks from many networks of one neighbourhood waits for themselves; others get every other turn.
+func TestTurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	held := hold(t, h)
@@ -316,8 +316,8 @@ func TestM1TurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
 	}
 }
 
-// M1: a client that is refused leaves nothing behind, or refused ones would fill the memory while the queue is full.
-func TestM1RefusedClientsAreNotRemembered(t *testing.T) {
+// A client that is refused leaves nothing behind, or refused ones would fill the memory while the queue is full.
+func TestRefusedClientsAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	for n := range maxPerNeighborhood {

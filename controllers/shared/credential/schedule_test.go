@@ -63,7 +63,7 @@ func keeper(now func() time.Time) Keeper {
 }
 
 // `toISOString()` writes fractions of a second; the time of the issue has them too, and one value is answered once.
-func TestCHAOS2RotateAtWithAFractionRotatesOnce(t *testing.T) {
+func TestRotateAtWithAFractionRotatesOnce(t *testing.T) {
 	now := issued
 	clock := func() time.Time { return now }
 	key, m := rotating(0, 0), keeper(clock)
@@ -95,7 +95,7 @@ func TestCHAOS2RotateAtWithAFractionRotatesOnce(t *testing.T) {
 }
 
 // A rotation that was due by its interval does not answer a request for a later time.
-func TestCHAOS2AnIntervalAnswersNoLaterRequest(t *testing.T) {
+func TestAnIntervalAnswersNoLaterRequest(t *testing.T) {
 	now := issued
 	key := rotating(3600, 60)
 	key.RotateAt = "2026-01-01T01:30:00Z"

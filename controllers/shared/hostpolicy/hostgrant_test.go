@@ -2,7 +2,7 @@ package hostpolicy
 
 import "testing"
 
-func TestM5Grants(t *testing.T) {
+func TestGrants(t *testing.T) {
 	const list = "app.acme.example, *.Shop.example\nwww.example.com,*."
 	for host, want := range map[string]bool{
 		"app.acme.example":     true,
