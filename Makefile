@@ -267,6 +267,10 @@ lint: vet bin/tools/staticcheck bin/tools/revive bin/tools/depguard bin/tools/va
 			{ cat bin/vacuum.log; exit 1; }; \
 	done
 
+.PHONY: lint-language
+lint-language: bin/tools/vale ## Check the words and sentences of comments and pages (.vale/Cardea).
+	@git ls-files '*.go' '*.md' | grep -vE 'zz_generated|/applyconfiguration/|^docs/resources.md$$' | xargs -r bin/tools/vale --output=line --minAlertLevel=error
+
 .PHONY: lint-contract
 lint-contract: examples ## Check the HTTP contract by Redocly's recommended rules, none of them loosened (needs npm).
 	@cd test/examples && for listener in $(LISTENERS); do \
@@ -343,7 +347,7 @@ RENDER = $(KUBECTL) kustomize $(1) | sed 's|image: cardea:latest$$|image: $(IMAG
 
 ##@ Tools
 
-TOOLS := controller-gen oapi-codegen staticcheck revive crd-ref-docs depguard vacuum
+TOOLS := controller-gen oapi-codegen staticcheck revive crd-ref-docs depguard vacuum vale
 .PHONY: tools
 tools: $(addprefix bin/tools/,$(TOOLS)) ## Build the tools of hack/tools/go.mod into bin/tools.
 
@@ -354,8 +358,11 @@ bin/tools/revive: package := github.com/mgechev/revive
 bin/tools/crd-ref-docs: package := github.com/elastic/crd-ref-docs
 bin/tools/depguard: package := github.com/OpenPeeDeeP/depguard/v2/cmd/depguard
 bin/tools/vacuum: package := github.com/daveshanley/vacuum
+bin/tools/vale: package := github.com/errata-ai/vale/v3/cmd/vale
+# Vale reads Go comments with a C library.
+bin/tools/vale: cgo := 1
 $(addprefix bin/tools/,$(TOOLS)): hack/tools/go.mod hack/tools/go.sum
-	@cd hack/tools && CGO_ENABLED=0 go build -trimpath -o ../../$@ $(package)
+	@cd hack/tools && CGO_ENABLED=$(or $(cgo),0) go build -trimpath -o ../../$@ $(package)
 
 bin/k8s/kubectl:
 	@hack/build-k8s.sh
