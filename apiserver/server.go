@@ -152,10 +152,13 @@ func New(opts Options) (*Server, error) {
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(policy, opts.Clock, opts.Log.WithName("delivery")),
 		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry, Tracer: opts.Tracer,
 	})
-	frontend := enduser.New(enduser.Options{
+	frontend, err := enduser.New(enduser.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		Posted: dispatcher.Nudge, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry, opts.Tracer),
 	})
+	if err != nil {
+		return nil, err
+	}
 	pages, err := pages.New(pages.Options{
 		Snapshots: follower, API: frontend, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("pages"),
 		Metrics: httpapi.NewMetrics(opts.Registry, "pages", opts.Tracer),

@@ -6,6 +6,7 @@ package enduser
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
@@ -50,95 +52,90 @@ type API struct {
 	signers sync.Map // parsed signing keys by their id
 }
 
-// endpoint is one operation.
-type endpoint struct {
-	serve func(*call) (reply, error)
-	// signedIn requires a session with an active sign-in.
-	signedIn bool
-	// fresh requires that the active sign-in proved itself within the deployment's bound.
-	fresh bool
-	// changes reports that the operation writes in a transaction, which can also write down that the session is in use.
-	changes bool
-	// perDay is how often a day one user's requests may succeed; 0: othersADay, where the operation changes something for who is signed in.
-	perDay int
-	// public, in place of serve, answers by itself: without envelope, session and cookies.
-	public func(*call) error
+// operations maps every operation of enduser.yaml to its function. What an operation needs of the session, whether it
+// writes, and how often a day a user may call it come from the document.
+var operations = map[string]func(*call) (reply, error){
+	"POST /auth/signup":                                           signUp,
+	"POST /auth/signin":                                           signIn,
+	"POST /auth/prepare-verification":                             prepareAttempt,
+	"POST /auth/attempt-verification":                             attemptVerification,
+	"POST /auth/forgot-password":                                  forgotPassword,
+	"POST /auth/reset-password":                                   resetPassword,
+	"GET /auth/config":                                            getConfig,
+	"GET /session":                                                getSession,
+	"GET /session/accounts":                                       listAccounts,
+	"GET /session/authorizations/{request}":                       readAuthorization,
+	"POST /session/authorizations/{request}":                      decideAuthorization,
+	"POST /session/devices":                                       claimUserCode,
+	"GET /me/oauth-grants":                                        listGrants,
+	"DELETE /me/oauth-grants/{id}":                                removeGrant,
+	"POST /session/reauthenticate":                                reauthenticate,
+	"POST /session/token":                                         issueToken,
+	"POST /session/sign-out":                                      signOut,
+	"POST /session/switch-sign-in":                                switchSignIn,
+	"POST /session/switch-organization":                           switchOrganization,
+	"POST /session/switch-workspace":                              switchWorkspace,
+	"GET /me":                                                     me,
+	"PATCH /me":                                                   renameMe,
+	"DELETE /me/account":                                          deleteAccount,
+	"POST /me/update-password":                                    updatePassword,
+	"DELETE /me/password":                                         removePassword,
+	"GET /me/email-addresses":                                     listEmails,
+	"POST /me/email-addresses":                                    addEmail,
+	"POST /me/email-addresses/{id}/prepare-verification":          prepareEmail,
+	"POST /me/email-addresses/{id}/attempt-verification":          verifyEmail,
+	"POST /me/email-addresses/{id}/make-primary":                  makeEmailPrimary,
+	"DELETE /me/email-addresses/{id}":                             removeEmail,
+	"GET /me/signins":                                             listOwnSignIns,
+	"PATCH /me/signins/{id}/signout":                              signOutElsewhere,
+	"POST /me/signins/signout-others":                             signOutOthers,
+	"GET /me/phone-numbers":                                       listPhones,
+	"POST /me/phone-numbers":                                      addPhone,
+	"POST /me/phone-numbers/{id}/prepare-verification":            preparePhone,
+	"POST /me/phone-numbers/{id}/attempt-verification":            verifyPhone,
+	"POST /me/phone-numbers/{id}/make-primary":                    makePhonePrimary,
+	"DELETE /me/phone-numbers/{id}":                               removePhone,
+	"GET /me/api-keys":                                            listAPIKeys,
+	"POST /me/api-keys":                                           addAPIKey,
+	"DELETE /me/api-keys/{id}":                                    removeAPIKey,
+	"GET /me/api-key-apps":                                        listKeyApps,
+	"GET /me/organization-memberships":                            listOrganizationMemberships,
+	"DELETE /me/organization-memberships/{id}":                    leaveOrganization,
+	"GET /me/workspace-memberships":                               listWorkspaceMemberships,
+	"POST /organizations":                                         createOrganization,
+	"PATCH /organizations/{id}":                                   changeOrganization,
+	"DELETE /organizations/{id}":                                  deleteOrganization,
+	"GET /organizations/{id}/members":                             listMembers,
+	"PATCH /organizations/{id}/members/{membership_id}":           changeMember,
+	"DELETE /organizations/{id}/members/{membership_id}":          removeMember,
+	"GET /organizations/{id}/roles":                               listRoles,
+	"GET /organizations/{id}/workspaces":                          listWorkspaces,
+	"GET /organizations/{id}/invitations":                         listInvitations,
+	"POST /organizations/{id}/invitations":                        invite,
+	"POST /organizations/invitations/accept":                      acceptInvitation,
+	"DELETE /organizations/{id}/invitations/{invitation_id}":      revokeInvitation,
+	"POST /organizations/{id}/invitations/{invitation_id}/resend": resendInvitation,
+	"POST /organizations/invitations/lookup":                      lookUpInvitation,
+	"PATCH /workspaces/{id}":                                      renameWorkspace,
+	"GET /workspaces/{id}/members":                                listWorkspaceMembers,
+	"POST /workspaces/{id}/members":                               addWorkspaceMember,
+	"PATCH /workspaces/{id}/members/{membership_id}":              changeWorkspaceMember,
+	"DELETE /workspaces/{id}/members/{membership_id}":             removeWorkspaceMember,
+	"POST /workspaces":                                            createWorkspace,
 }
 
-// endpoints is the one list of operations.
-var endpoints = map[string]endpoint{
-	"POST /auth/signup":                                           {serve: signUp, changes: true},
-	"POST /auth/signin":                                           {serve: signIn, changes: true},
-	"POST /auth/prepare-verification":                             {serve: prepareAttempt, changes: true},
-	"POST /auth/attempt-verification":                             {serve: attemptVerification, changes: true},
-	"POST /auth/forgot-password":                                  {serve: forgotPassword, changes: true},
-	"POST /auth/reset-password":                                   {serve: resetPassword, changes: true},
-	"GET /auth/config":                                            {serve: getConfig},
-	"GET /session":                                                {serve: getSession},
-	"GET /session/accounts":                                       {serve: listAccounts, signedIn: true},
-	"GET /session/authorizations/{request}":                       {serve: readAuthorization},
-	"POST /session/authorizations/{request}":                      {serve: decideAuthorization, changes: true, perDay: othersADay},
-	"POST /session/devices":                                       {serve: claimUserCode, signedIn: true, changes: true},
-	"GET /me/oauth-grants":                                        {serve: listGrants, signedIn: true},
-	"DELETE /me/oauth-grants/{id}":                                {serve: removeGrant, signedIn: true, changes: true},
-	"POST /session/reauthenticate":                                {serve: reauthenticate, signedIn: true, changes: true, perDay: ownADay},
-	"POST /session/token":                                         {serve: issueToken, signedIn: true},
-	"GET /.well-known/jwks.json":                                  {public: keySet},
-	"POST /session/sign-out":                                      {serve: signOut, signedIn: true, changes: true, perDay: unbounded},
-	"POST /session/switch-sign-in":                                {serve: switchSignIn, signedIn: true, changes: true, perDay: unbounded},
-	"POST /session/switch-organization":                           {serve: switchOrganization, signedIn: true, changes: true, perDay: unbounded},
-	"POST /session/switch-workspace":                              {serve: switchWorkspace, signedIn: true, changes: true, perDay: unbounded},
-	"GET /me":                                                     {serve: me, signedIn: true},
-	"PATCH /me":                                                   {serve: renameMe, signedIn: true, changes: true, perDay: ownADay},
-	"DELETE /me/account":                                          {serve: deleteAccount, signedIn: true, fresh: true, changes: true},
-	"POST /me/update-password":                                    {serve: updatePassword, signedIn: true, changes: true, perDay: ownADay},
-	"DELETE /me/password":                                         {serve: removePassword, signedIn: true, changes: true},
-	"GET /me/email-addresses":                                     {serve: listEmails, signedIn: true},
-	"POST /me/email-addresses":                                    {serve: addEmail, signedIn: true, fresh: true, changes: true},
-	"POST /me/email-addresses/{id}/prepare-verification":          {serve: prepareEmail, signedIn: true, changes: true},
-	"POST /me/email-addresses/{id}/attempt-verification":          {serve: verifyEmail, signedIn: true, changes: true},
-	"POST /me/email-addresses/{id}/make-primary":                  {serve: makeEmailPrimary, signedIn: true, fresh: true, changes: true},
-	"DELETE /me/email-addresses/{id}":                             {serve: removeEmail, signedIn: true, fresh: true, changes: true},
-	"GET /me/signins":                                             {serve: listOwnSignIns, signedIn: true},
-	"PATCH /me/signins/{id}/signout":                              {serve: signOutElsewhere, signedIn: true, changes: true, perDay: ownADay},
-	"POST /me/signins/signout-others":                             {serve: signOutOthers, signedIn: true, changes: true, perDay: ownADay},
-	"GET /me/phone-numbers":                                       {serve: listPhones, signedIn: true},
-	"POST /me/phone-numbers":                                      {serve: addPhone, signedIn: true, fresh: true, changes: true},
-	"POST /me/phone-numbers/{id}/prepare-verification":            {serve: preparePhone, signedIn: true, changes: true},
-	"POST /me/phone-numbers/{id}/attempt-verification":            {serve: verifyPhone, signedIn: true, changes: true},
-	"POST /me/phone-numbers/{id}/make-primary":                    {serve: makePhonePrimary, signedIn: true, fresh: true, changes: true},
-	"DELETE /me/phone-numbers/{id}":                               {serve: removePhone, signedIn: true, fresh: true, changes: true},
-	"GET /me/api-keys":                                            {serve: listAPIKeys, signedIn: true},
-	"POST /me/api-keys":                                           {serve: addAPIKey, signedIn: true, fresh: true, changes: true, perDay: ownADay},
-	"DELETE /me/api-keys/{id}":                                    {serve: removeAPIKey, signedIn: true, changes: true, perDay: ownADay},
-	"GET /me/api-key-apps":                                        {serve: listKeyApps, signedIn: true},
-	"GET /me/organization-memberships":                            {serve: listOrganizationMemberships, signedIn: true},
-	"DELETE /me/organization-memberships/{id}":                    {serve: leaveOrganization, signedIn: true, changes: true},
-	"GET /me/workspace-memberships":                               {serve: listWorkspaceMemberships, signedIn: true},
-	"POST /organizations":                                         {serve: createOrganization, signedIn: true, changes: true, perDay: createdADay},
-	"PATCH /organizations/{id}":                                   {serve: changeOrganization, signedIn: true, changes: true, perDay: ownADay},
-	"DELETE /organizations/{id}":                                  {serve: deleteOrganization, signedIn: true, fresh: true, changes: true, perDay: createdADay},
-	"GET /organizations/{id}/members":                             {serve: listMembers, signedIn: true},
-	"PATCH /organizations/{id}/members/{membership_id}":           {serve: changeMember, signedIn: true, changes: true},
-	"DELETE /organizations/{id}/members/{membership_id}":          {serve: removeMember, signedIn: true, changes: true},
-	"GET /organizations/{id}/roles":                               {serve: listRoles, signedIn: true},
-	"GET /organizations/{id}/workspaces":                          {serve: listWorkspaces, signedIn: true},
-	"GET /organizations/{id}/invitations":                         {serve: listInvitations, signedIn: true},
-	"POST /organizations/{id}/invitations":                        {serve: invite, signedIn: true, changes: true},
-	"POST /organizations/invitations/accept":                      {serve: acceptInvitation, signedIn: true, changes: true},
-	"DELETE /organizations/{id}/invitations/{invitation_id}":      {serve: revokeInvitation, signedIn: true, changes: true},
-	"POST /organizations/{id}/invitations/{invitation_id}/resend": {serve: resendInvitation, signedIn: true, changes: true},
-	"POST /organizations/invitations/lookup":                      {serve: lookUpInvitation},
-	"PATCH /workspaces/{id}":                                      {serve: renameWorkspace, signedIn: true, changes: true, perDay: ownADay},
-	"GET /workspaces/{id}/members":                                {serve: listWorkspaceMembers, signedIn: true},
-	"POST /workspaces/{id}/members":                               {serve: addWorkspaceMember, signedIn: true, changes: true},
-	"PATCH /workspaces/{id}/members/{membership_id}":              {serve: changeWorkspaceMember, signedIn: true, changes: true},
-	"DELETE /workspaces/{id}/members/{membership_id}":             {serve: removeWorkspaceMember, signedIn: true, changes: true},
-	"POST /workspaces":                                            {serve: createWorkspace, signedIn: true, changes: true, perDay: ownADay},
+// public maps the operations that answer without envelope, session and cookies.
+var public = map[string]func(*call) error{
+	"GET /.well-known/jwks.json": keySet,
 }
 
-// New returns the handler of the end-user listener.
-func New(opts Options) http.Handler {
+// New returns the handler of the end-user listener. It fails if an operation of enduser.yaml has no function, or a
+// function no operation.
+func New(opts Options) (http.Handler, error) {
+	document, err := openapi.LoadEndUser()
+	if err != nil {
+		return nil, err
+	}
 	if opts.Random == nil {
 		opts.Random = rand.Reader
 	}
@@ -147,11 +144,46 @@ func New(opts Options) http.Handler {
 	}
 	api := &API{Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}}
 	api.router = httpapi.New(api.unrouted)
-	for pattern, e := range endpoints {
-		opts.Metrics.Expect(pattern)
-		api.router.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { api.serve(w, r, e) })
+	routes := document.Routes()
+	for pattern, needs := range routes {
+		if err := api.handle(pattern, needs); err != nil {
+			return nil, err
+		}
 	}
-	return api
+	if served := len(operations) + len(public); served != len(routes) {
+		return nil, fmt.Errorf("%d end-user operations are served, and %d documented", served, len(routes))
+	}
+	return api, nil
+}
+
+// handle registers the function of an operation. Operations without a session are those of public.
+func (a *API) handle(pattern string, needs openapi.Route) error {
+	if needs.Session == openapi.NoSession {
+		serve, found := public[pattern]
+		if !found {
+			return fmt.Errorf("%s needs no session, and is not in the table of public operations", pattern)
+		}
+		a.route(pattern, serve)
+		return nil
+	}
+	serve, found := operations[pattern]
+	if !found {
+		return fmt.Errorf("%s is documented and not served", pattern)
+	}
+	a.route(pattern, func(c *call) error { return c.run(needs, serve) })
+	return nil
+}
+
+// route registers a function under its method and path.
+func (a *API) route(pattern string, serve func(*call) error) {
+	a.Metrics.Expect(pattern)
+	a.router.HandleFunc(pattern, func(_ http.ResponseWriter, r *http.Request) {
+		c := callOf(r)
+		c.r = r // with its pattern and path values
+		if err := serve(c); err != nil {
+			c.Refuse(err)
+		}
+	})
 }
 
 type callKey struct{}

@@ -7,6 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
@@ -26,9 +27,9 @@ type call struct {
 	host    string
 	policy  session.Policy
 	raw     []byte
-	// endpoint is the operation.
-	endpoint endpoint
-	// fresh requires that whoever is signed in proved it within the deployment's bound.
+	// needs is what the operation's document requires.
+	needs openapi.Route
+	// fresh requires that the active sign-in proved itself within the deployment's bound.
 	fresh bool
 	// assertedUser and assertedOrganization are the account and the organization that the request says are active, nil where it says nothing.
 	assertedUser, assertedOrganization *int64
@@ -117,31 +118,22 @@ func (a *API) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	c.Refuse(apierror.NoSuchPath(""))
 }
 
-// serve checks a request and runs its operation.
-func (a *API) serve(_ http.ResponseWriter, r *http.Request, e endpoint) {
-	c := callOf(r)
-	c.r = r
-	if e.public != nil {
-		if err := e.public(c); err != nil {
-			c.Refuse(err)
-		}
-		return
+// run checks a request and runs its operation.
+func (c *call) run(needs openapi.Route, serve func(*call) (reply, error)) error {
+	if err := c.check(needs); err != nil {
+		return err
 	}
-	if err := c.check(e); err != nil {
-		c.Refuse(err)
-		return
-	}
-	out, err := e.serve(c)
+	out, err := serve(c)
 	if err != nil {
-		c.Refuse(err)
-		return
+		return err
 	}
 	c.answer(out.data)
+	return nil
 }
 
 // check runs the checks in their order, up to 401.
-func (c *call) check(e endpoint) error {
-	c.endpoint, c.fresh = e, e.fresh
+func (c *call) check(needs openapi.Route) error {
+	c.needs, c.fresh = needs, needs.Session == openapi.Fresh
 	cookies := c.r.CookiesNamed(site.SessionCookie)
 	if len(cookies) > 1 {
 		// One of them was set by somebody else, and nothing tells which: all are taken away, so that the next sign-in works.
@@ -155,11 +147,11 @@ func (c *call) check(e endpoint) error {
 		return err
 	}
 	if len(cookies) == 1 {
-		if err := c.resolve(cookies[0].Value, e.changes); err != nil {
+		if err := c.resolve(cookies[0].Value, needs.Write); err != nil {
 			return err
 		}
 	}
-	if e.signedIn && c.signedIn() == nil {
+	if needs.Session >= openapi.SignedIn && c.signedIn() == nil {
 		return apierror.NotAuthenticated()
 	}
 	if err := c.readAssertions(); err != nil {

@@ -30,20 +30,6 @@ type Document struct {
 	json []byte
 }
 
-// Route is what an operation needs of a request.
-type Route struct {
-	// Permissions are the built-in permissions of which the credential must have one.
-	Permissions []string
-	// Write reports that the operation changes resources.
-	Write bool
-	// HasBody reports that the operation reads a body.
-	HasBody bool
-	// BodyOptional reports that a request may come without one: it is an empty object then.
-	BodyOptional bool
-	// Lines reports that the body is JSON Lines, in place of one JSON object.
-	Lines bool
-}
-
 // MediaTypeLines is the media type of JSON Lines.
 const MediaTypeLines = "application/x-ndjson"
 
@@ -81,36 +67,6 @@ func load(name string, source []byte) (*Document, error) {
 
 // Spec returns the parsed document, for tests that hold answers against it.
 func (d *Document) Spec() *openapi3.T { return d.spec }
-
-// Routes returns every operation by its "METHOD /path/{parameter}".
-func (d *Document) Routes() map[string]Route {
-	routes := map[string]Route{}
-	for path, item := range d.spec.Paths.Map() {
-		for method, op := range item.Operations() {
-			write, _ := op.Extensions["x-cardea-write"].(bool)
-			hasBody := op.RequestBody != nil
-			routes[method+" "+path] = Route{
-				Permissions: permissions(op), Write: write, HasBody: hasBody, BodyOptional: hasBody && !op.RequestBody.Value.Required, Lines: hasBody && op.RequestBody.Value.Content.Get(MediaTypeLines) != nil,
-			}
-		}
-	}
-	return routes
-}
-
-// permissions are those an operation names: one, or a list of which one is enough.
-func permissions(op *openapi3.Operation) []string {
-	switch named := op.Extensions["x-cardea-permission"].(type) {
-	case string:
-		return []string{named}
-	case []any:
-		names := make([]string, len(named))
-		for i := range named {
-			names[i], _ = named[i].(string)
-		}
-		return names
-	}
-	return nil
-}
 
 // ServeJSON serves the document for machines.
 func (d *Document) ServeJSON(w http.ResponseWriter, _ *http.Request) {

@@ -1,0 +1,84 @@
+package openapi
+
+import (
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// Session is the session that an end-user operation needs.
+type Session int
+
+const (
+	// NoSession is for operations that read no cookie: they answer every browser alike.
+	NoSession Session = iota
+	// AnySession is for operations that take a request with or without an active sign-in.
+	AnySession
+	// SignedIn is for operations that need an active sign-in.
+	SignedIn
+	// Fresh is for operations whose active sign-in must have proved itself within the deployment's bound.
+	Fresh
+)
+
+// Route is what an operation needs of a request, as the document declares it.
+type Route struct {
+	// Permissions are the built-in permissions of which the credential must have one (x-cardea-permission).
+	Permissions []string
+	// Session is the session that an end-user operation needs (security; x-cardea-session: fresh).
+	Session Session
+	// Write reports that the operation changes resources or rows (x-cardea-write).
+	Write bool
+	// DailyLimit is how many requests of one signed-in user may succeed in a day (x-cardea-daily-limit). At 0 there is
+	// no such limit: the operation writes nothing, or other limits bound it.
+	DailyLimit int
+	// HasBody reports that the operation reads a body.
+	HasBody bool
+	// BodyOptional reports that a request may have no body: the server reads an empty object then.
+	BodyOptional bool
+	// Lines reports that the body is JSON Lines, in place of one JSON object.
+	Lines bool
+}
+
+// Routes returns every operation by its "METHOD /path/{parameter}".
+func (d *Document) Routes() map[string]Route {
+	routes := map[string]Route{}
+	for path, item := range d.spec.Paths.Map() {
+		for method, op := range item.Operations() {
+			write, _ := op.Extensions["x-cardea-write"].(bool)
+			limit, _ := op.Extensions["x-cardea-daily-limit"].(float64)
+			hasBody := op.RequestBody != nil
+			routes[method+" "+path] = Route{
+				Permissions: permissions(op), Session: session(op), Write: write, DailyLimit: int(limit), HasBody: hasBody,
+				BodyOptional: hasBody && !op.RequestBody.Value.Required,
+				Lines:        hasBody && op.RequestBody.Value.Content.Get(MediaTypeLines) != nil,
+			}
+		}
+	}
+	return routes
+}
+
+// permissions returns the permissions that an operation names: one, or a list of which one is enough.
+func permissions(op *openapi3.Operation) []string {
+	switch named := op.Extensions["x-cardea-permission"].(type) {
+	case string:
+		return []string{named}
+	case []any:
+		names := make([]string, len(named))
+		for i := range named {
+			names[i], _ = named[i].(string)
+		}
+		return names
+	}
+	return nil
+}
+
+// session returns the session that an operation needs: `security` is empty, allows none, or requires one.
+func session(op *openapi3.Operation) Session {
+	switch {
+	case op.Security == nil || len(*op.Security) == 0:
+		return NoSession
+	case len(*op.Security) > 1:
+		return AnySession
+	case op.Extensions["x-cardea-session"] == "fresh":
+		return Fresh
+	}
+	return SignedIn
+}
