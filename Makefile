@@ -67,7 +67,7 @@ LONG_PACKAGES := $(addprefix $(shell go list -m)/,store/sqlstore apiserver/front
 LONG_FIRST = $(foreach package,$(LONG_PACKAGES),$(filter $(package),$(1))) $(filter-out $(LONG_PACKAGES),$(1))
 RACE_PACKAGES = $(call LONG_FIRST,$(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
 PLAIN_PACKAGES = $(call LONG_FIRST,$(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
-# The race detector needs a C compiler; nothing else here does. It looks at all Go code but SQLite's and that of the C library under it, which
+# The race detector needs a C compiler; of the rest only Vale does. It looks at all Go code but SQLite's and that of the C library under it, which
 # were translated from C, take turns by their own locks, and are five times slower under its eyes.
 RACE_FLAGS = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 RACE := $(if $(shell command -v gcc || command -v clang),$(RACE_FLAGS))

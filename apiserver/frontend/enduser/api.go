@@ -156,8 +156,12 @@ func New(opts Options) (http.Handler, error) {
 	return api, nil
 }
 
-// handle registers the function of an operation. Operations without a session are those of public.
+// handle registers the function of an operation. Operations without a session are those of public. A signed-in operation
+// that writes must declare its daily limit.
 func (a *API) handle(pattern string, needs openapi.Route) error {
+	if needs.Write && needs.Session >= openapi.SignedIn && needs.DailyLimit == 0 {
+		return fmt.Errorf("%s writes: declare x-cardea-daily-limit in enduser.yaml, a number or none", pattern)
+	}
 	if needs.Session == openapi.NoSession {
 		serve, found := public[pattern]
 		if !found {

@@ -10,7 +10,7 @@ import (
 // countOwn counts a request of the signed-in user against the operation's daily limit. Fails with a WaitError above the limit.
 func (u *unit) countOwn(c *call) error {
 	most, g := c.needs.DailyLimit, u.signedIn()
-	if most == 0 || g == nil {
+	if most <= 0 || g == nil {
 		return nil
 	}
 	n, err := u.Limits().Count("operation:"+c.r.Pattern, "user:"+ids.Format(g.User), u.Now, u.Now.Add(24*time.Hour))

@@ -24,3 +24,17 @@ func TestBodiesAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// An operation is refused at start if it writes for signed-in users without a daily limit, or has no function.
+func TestAnOperationWithoutLimitOrFunctionIsRefused(t *testing.T) {
+	t.Parallel()
+	for pattern, needs := range map[string]openapi.Route{
+		"PATCH /me":       {Session: openapi.SignedIn, Write: true},
+		"GET /me":         {Session: openapi.NoSession},
+		"GET /me/nothing": {Session: openapi.SignedIn},
+	} {
+		if err := (&API{}).handle(pattern, needs); err == nil {
+			t.Errorf("%s with %+v was accepted", pattern, needs)
+		}
+	}
+}

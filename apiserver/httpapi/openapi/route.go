@@ -1,8 +1,6 @@
 package openapi
 
-import (
-	"github.com/getkin/kin-openapi/openapi3"
-)
+import "github.com/getkin/kin-openapi/openapi3"
 
 // Session is the session that an end-user operation needs.
 type Session int
@@ -18,6 +16,9 @@ const (
 	Fresh
 )
 
+// NoDailyLimit is the daily limit of an operation that declares none: something else bounds the rows that it leaves.
+const NoDailyLimit = -1
+
 // Route is what an operation needs of a request, as the document declares it.
 type Route struct {
 	// Permissions are the built-in permissions of which the credential must have one (x-cardea-permission).
@@ -26,8 +27,8 @@ type Route struct {
 	Session Session
 	// Write reports that the operation changes resources or rows (x-cardea-write).
 	Write bool
-	// DailyLimit is how many requests of one signed-in user may succeed in a day (x-cardea-daily-limit). At 0 there is
-	// no such limit: the operation writes nothing, or other limits bound it.
+	// DailyLimit is how many requests of one signed-in user may succeed in a day (x-cardea-daily-limit): NoDailyLimit
+	// where the document says none, 0 where it says nothing.
 	DailyLimit int
 	// HasBody reports that the operation reads a body.
 	HasBody bool
@@ -42,17 +43,20 @@ func (d *Document) Routes() map[string]Route {
 	routes := map[string]Route{}
 	for path, item := range d.spec.Paths.Map() {
 		for method, op := range item.Operations() {
-			write, _ := op.Extensions["x-cardea-write"].(bool)
-			limit, _ := op.Extensions["x-cardea-daily-limit"].(float64)
-			hasBody := op.RequestBody != nil
-			routes[method+" "+path] = Route{
-				Permissions: permissions(op), Session: session(op), Write: write, DailyLimit: int(limit), HasBody: hasBody,
-				BodyOptional: hasBody && !op.RequestBody.Value.Required,
-				Lines:        hasBody && op.RequestBody.Value.Content.Get(MediaTypeLines) != nil,
-			}
+			routes[method+" "+path] = routeOf(op)
 		}
 	}
 	return routes
+}
+
+func routeOf(op *openapi3.Operation) Route {
+	route := Route{Permissions: permissions(op), Session: session(op), DailyLimit: dailyLimit(op)}
+	route.Write, _ = op.Extensions["x-cardea-write"].(bool)
+	if op.RequestBody != nil {
+		route.HasBody, route.BodyOptional = true, !op.RequestBody.Value.Required
+		route.Lines = op.RequestBody.Value.Content.Get(MediaTypeLines) != nil
+	}
+	return route
 }
 
 // permissions returns the permissions that an operation names: one, or a list of which one is enough.
@@ -70,15 +74,29 @@ func permissions(op *openapi3.Operation) []string {
 	return nil
 }
 
-// session returns the session that an operation needs: `security` is empty, allows none, or requires one.
+// session returns the session that an operation needs: its `security` is empty, allows none, or requires one. An
+// operation without `security` has the document's, which requires one. Any x-cardea-session requires a fresh proof, so a
+// misspelled value never needs less.
 func session(op *openapi3.Operation) Session {
 	switch {
-	case op.Security == nil || len(*op.Security) == 0:
+	case op.Extensions["x-cardea-session"] != nil:
+		return Fresh
+	case op.Security == nil:
+		return SignedIn
+	case len(*op.Security) == 0:
 		return NoSession
 	case len(*op.Security) > 1:
 		return AnySession
-	case op.Extensions["x-cardea-session"] == "fresh":
-		return Fresh
 	}
 	return SignedIn
+}
+
+// dailyLimit returns the limit that an operation declares, 0 if it declares neither a number nor "none".
+func dailyLimit(op *openapi3.Operation) int {
+	declared := op.Extensions["x-cardea-daily-limit"]
+	if declared == "none" {
+		return NoDailyLimit
+	}
+	limit, _ := declared.(float64)
+	return int(limit)
 }
