@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -96,8 +97,8 @@ func rotateAt(issued time.Time) string {
 	return issued.UTC().Truncate(time.Second).Add(time.Second).Format(time.RFC3339)
 }
 
-// await reads the resource until done says so. done gets the error of reading; what it returns as an error ends the wait where asking again
-// does not help.
+// await reads the resource until done reports that it is as wanted, for at most the timeout. done gets the error of the read. An error that
+// it returns ends the wait where another read does not help; otherwise the last one is part of the error after the timeout.
 func (c *credential) await(ctx context.Context, timeout time.Duration, what string, done func(error) (bool, error)) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, askAgain, timeout, true, func(ctx context.Context) (bool, error) {
@@ -105,8 +106,8 @@ func (c *credential) await(ctx context.Context, timeout time.Duration, what stri
 		if err == nil || lasting(err) {
 			return well, err
 		}
-		if ctx.Err() == nil {
-			last = err
+		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+			last = err // also where the time ran out meanwhile: the error is the connection's, not the timeout's
 		}
 		return false, nil
 	})
@@ -122,7 +123,7 @@ func (c *credential) await(ctx context.Context, timeout time.Duration, what stri
 	return c.explain(err, "get", c.String(), c.obj.GetNamespace())
 }
 
-// lasting tells errors of reading that another try does not end.
+// lasting reports whether an error of a read stays on the next one.
 func lasting(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }

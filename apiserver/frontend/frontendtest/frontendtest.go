@@ -118,15 +118,35 @@ func (w *World) Settings() document.Deployment {
 	}
 }
 
-// Declare writes the deployment as the operator does, and waits until the servers of the world go by it.
-func (w *World) Declare(d document.Deployment) {
+// Put writes a document as the operator does, waits until every server of the world has it, and returns its id.
+func (w *World) Put(kind, name, deployment, key string, content any) int64 {
 	w.T.Helper()
-	w.Put(v1alpha1.KindIdentityDeployment, "staging", Deployment, "staging", d)
+	id := w.World.Put(kind, name, deployment, key, content)
+	w.current()
+	return id
+}
+
+// Withdraw deletes a document as the operator does, and waits until no server of the world has it.
+func (w *World) Withdraw(kind, namespace, name string) {
+	w.T.Helper()
+	w.World.Withdraw(kind, namespace, name)
+	w.current()
+}
+
+// current waits until every server of the world has what the store holds now.
+func (w *World) current() {
+	w.T.Helper()
 	_, position, err := w.Store.Load(w.T.Context())
 	w.Must(err)
 	for _, server := range w.servers {
-		w.Eventually("the server goes by what is declared", func() bool { return server.Position().Revision >= position.Revision })
+		w.Eventually("every server has what is declared", func() bool { return server.Position().Revision >= position.Revision })
 	}
+}
+
+// Declare writes the deployment.
+func (w *World) Declare(d document.Deployment) {
+	w.T.Helper()
+	w.Put(v1alpha1.KindIdentityDeployment, "staging", Deployment, "staging", d)
 }
 
 // DeclareB2B writes its B2B settings.
