@@ -28,7 +28,7 @@ type Options struct {
 	Kubernetes Kubernetes
 	// LiveReads admits reads of resources for their conditions; nil: its own.
 	LiveReads *LiveReads
-	// Authenticator tells who a request comes from.
+	// Authenticator authenticates the caller of a request.
 	Authenticator *credential.Authenticator
 	// Limiter limits the requests of API keys by their schemes.
 	Limiter *limits.Limiter

@@ -203,7 +203,7 @@ func revokeKey(c *call) (reply, error) {
 	})
 }
 
-// changeKey runs do with the path's key, which nobody else changes meanwhile, and answers with what became of it.
+// changeKey runs do with the path's key, locked against concurrent changes, and answers with the key as do left it.
 func (p *peopleRequest) changeKey(entry *snapshot.Entry, app *snapshot.App, do func(*account.Unit, people.APIKey) (people.APIKey, error)) (reply, error) {
 	id, declared := p.c.keyInPath(entry)
 	if declared != nil {

@@ -91,7 +91,7 @@ func (q *query) moment(name string) time.Time {
 	if !ok {
 		return time.Time{}
 	}
-	// A "+" that nobody escaped arrives as a blank.
+	// A "+" that the client did not escape arrives as a blank.
 	at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(sent, " ", "+"))
 	if err != nil || at.Year() < 1970 {
 		q.fault(name, "must be a time with its offset, such as 2026-05-10T12:00:00Z, in 1970 or later")

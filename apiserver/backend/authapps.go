@@ -134,7 +134,7 @@ func updateAuthApp(c *call) (reply, error) {
 	return answerAuthApp(c, obj, synced), nil
 }
 
-// deleteAuthApp deletes an APIAuthApp resource that has no keys any more and that nobody else declares.
+// deleteAuthApp deletes an APIAuthApp resource that has no keys left and no other owner.
 func deleteAuthApp(c *call) (reply, error) {
 	slug := c.r.PathValue("slug")
 	synced, err := remove(c.r.Context(), c.api.writer, deletion[*v1alpha1.APIAuthApp]{

@@ -63,7 +63,7 @@ func mergeSettings(c *call, keys []client.ObjectKey, sent *settingsUpdate) (*v1a
 	})
 }
 
-// errSettingsExist: somebody was first to create the deployment's settings.
+// errSettingsExist: a concurrent request created the deployment's settings first.
 var errSettingsExist = errors.New("the settings exist")
 
 // createSettings creates the deployment's B2BSettings with what was sent; if nothing was, nothing is created.

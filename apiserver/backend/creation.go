@@ -42,8 +42,8 @@ func candidates(c *call, plain string) []client.ObjectKey {
 	return keys
 }
 
-// created is the metadata of a resource that a request creates: it tells people, and garbage collection, where it belongs. A deployment
-// does not wait for it.
+// created is the metadata of a resource that a request creates. Its owner reference shows users, and garbage
+// collection, where the resource belongs; it does not block the deletion of the deployment.
 func created(c *call) metav1.ObjectMeta {
 	deployment := c.principal.Deployment
 	return metav1.ObjectMeta{
@@ -61,13 +61,14 @@ type creation[P any] struct {
 	obj  P
 	// keys are the names it may get.
 	keys []client.ObjectKey
-	// taken tells what it means that a live resource has the name: an error ends the creation, nil tries the next name.
+	// taken decides what a live resource with the name means: an error ends the creation, nil tries the next name.
 	taken func(existing P) error
 	// written is called when the Kubernetes API has acknowledged the creation.
 	written func(P)
 }
 
-// create creates a resource and waits until it is in force here. One that the operator does not accept is deleted again.
+// create creates a resource and waits until this server has it. It deletes again a resource that the operator does
+// not accept.
 func create[T any, P resource[T]](ctx context.Context, a *API, n creation[P]) (synced bool, err error) {
 	if err := place[T](ctx, a.writer, n); err != nil {
 		return false, err
@@ -82,7 +83,8 @@ func create[T any, P resource[T]](ctx context.Context, a *API, n creation[P]) (s
 	return synced, err
 }
 
-// freeSlug refuses a slug that a resource of a kind has here. One that is being deleted, or is gone already, is waited for.
+// freeSlug refuses a slug that a resource of a kind has here. It waits for one that is being deleted, or is deleted
+// already.
 func freeSlug[T any, P resource[T]](a *API, c *call, kind, slug string, taken func(slug string) error) error {
 	entry, found := c.snapshot.BySlug(kind, c.tenant(), slug)
 	if !found {
@@ -145,7 +147,7 @@ func leaves[T any, P resource[T]](ctx context.Context, w *writer, leaving P) boo
 
 // withdraw deletes a resource that was created and then refused.
 func (a *API) withdraw(ctx context.Context, obj v1alpha1.Resource) {
-	// Also when the client is gone: nobody else knows that this object must not stay.
+	// Also after the client has disconnected: no other process knows that this object must not stay.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
 	if err := a.writer.kubernetes.Delete(ctx, obj, client.Preconditions{UID: ptr.To(obj.GetUID())}); err != nil && !apierrors.IsNotFound(err) {

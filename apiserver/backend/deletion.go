@@ -45,8 +45,9 @@ func remove[T any, P resource[T]](ctx context.Context, w *writer, d deletion[P])
 	return false, errElsewhere
 }
 
-// removeAt deletes the resource under a key. The deletion is locked on the version that was permitted, so that nobody's declaration slips
-// in between; a writer in between, such as the operator with its status, is looked at again.
+// removeAt deletes the resource under a key. The deletion is locked on the version that was permitted, so a
+// declaration in between is not lost. After another write in between, such as the operator's status, removeAt checks
+// the resource again.
 func removeAt[T any, P resource[T]](ctx context.Context, w *writer, key client.ObjectKey, d deletion[P]) (P, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()

@@ -100,7 +100,7 @@ func expectExample(t *testing.T, pattern string, op *openapi3.Operation, world s
 	}
 }
 
-// hideSecret replaces a key that is one by what the document shows for it: a real one would alarm whoever scans for them.
+// hideSecret replaces a real key by the one that the document shows for it: a real one would alarm secret scanners.
 func hideSecret(t *testing.T, body any) {
 	t.Helper()
 	object, ok := body.(map[string]any)

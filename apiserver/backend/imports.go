@@ -28,7 +28,7 @@ const (
 
 var fileForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// importFile reads the file in the path. What is no digest is no file that was begun.
+// importFile reads the file's digest in the path. Another text is answered as a file that was never begun.
 func (c *call) importFile() (string, error) {
 	file := c.r.PathValue("file")
 	if !fileForm.MatchString(file) {
@@ -42,7 +42,7 @@ func noSuchImport() error {
 		Pointer: ":file", Message: "is the SHA-256 of no file that is imported here: send its first batch"}}}
 }
 
-// getImport tells how far the import of a file came.
+// getImport answers how far the import of a file has come.
 func getImport(c *call) (reply, error) {
 	file, err := c.importFile()
 	if err != nil {
@@ -114,7 +114,8 @@ func (c *call) mayImport(lines []imports.Line) error {
 	return nil
 }
 
-// importTries bounds how often a batch is judged anew because somebody else wrote, meanwhile, what it was about to write.
+// importTries bounds how often a batch is evaluated again because a concurrent request wrote what it was about to
+// write.
 const importTries = 8
 
 // importRun is a batch that is imported.
@@ -196,7 +197,7 @@ func (r *importRun) batch(u *account.Unit, state *people.Import) (imports.Result
 	return result, u.Imports().PutImport(*state)
 }
 
-// rejections tell what is wrong with lines.
+// rejections are the refused lines with their faults.
 func rejections(refused []*imports.Line) []openapi.ImportRejection {
 	told := []openapi.ImportRejection{}
 	for _, line := range refused {
@@ -207,7 +208,8 @@ func rejections(refused []*imports.Line) []openapi.ImportRejection {
 	return told
 }
 
-// judgeImportedKey judges what of a key the deployment's configuration tells, and what the credential may grant.
+// judgeImportedKey validates what of a key depends on the deployment's configuration, and what the credential may
+// grant.
 func (c *call) judgeImportedKey(k *imports.APIKey, bound bool) error {
 	var faults []apierror.Fault
 	entry, found := c.snapshot.BySlug(v1alpha1.KindAPIAuthApp, c.tenant(), k.App)

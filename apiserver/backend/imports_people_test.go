@@ -286,7 +286,8 @@ func emailLine(id, user, address, more string) string {
 
 const isProven = `,"verified_at":"2024-01-01T00:00:00Z"`
 
-// Who proved an address has it, whoever else wrote it into their account before: in one batch, or in another.
+// An address belongs to the user who verified it, whichever account it was imported into before: in one batch, or in
+// another.
 func TestAnAddressThatNobodyProvedGivesWayToItsOwner(t *testing.T) {
 	t.Parallel()
 	users := line(`"user","external_id":"thief"`) + line(`"user","external_id":"owner"`) + line(`"user","external_id":"late"`)

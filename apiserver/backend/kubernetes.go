@@ -24,8 +24,8 @@ type Kubernetes interface {
 	Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error
 }
 
-// patient is a Kubernetes API that is asked again while it forbids: right after its start it does not know anybody's roles yet. What is
-// forbidden was not done.
+// patient is a Kubernetes API that is asked again while it forbids: right after its start it has not loaded the roles
+// yet. A forbidden request had no effect.
 type patient struct{ api Kubernetes }
 
 // forbidden is how long that goes on: 1.5 s in five tries.
@@ -75,7 +75,8 @@ func (r *refusal) answer() *apierror.Error {
 	return apierror.New(http.StatusBadRequest, "%s", r.message)
 }
 
-// kubernetesError turns an error of the Kubernetes API into an answer. What is an answer passes through.
+// kubernetesError turns an error of the Kubernetes API into an answer. It returns an error that is an answer already
+// as it is.
 func kubernetesError(err error) error {
 	var refused *refusal
 	switch {

@@ -50,7 +50,7 @@ func updateScopeOfDeployment(c *call) (reply, error) {
 	if c.r.PathValue("deployment_id") == ids.Format(c.principal.Deployment.ID) {
 		return updateScope(c)
 	}
-	// The body's faults come before the objects': a stranger learns nothing from their order.
+	// The body is validated before the objects are read: an unknown client learns nothing from the order.
 	if _, err := readScopeUpdate(c.body); err != nil {
 		return reply{}, err
 	}
@@ -67,7 +67,7 @@ func updateScope(c *call) (reply, error) {
 	return changeScope(c, "oauth_scope.updated", sent.changes)
 }
 
-// archiveScope lets nobody grant a scope any more.
+// archiveScope ends new grants of a scope.
 func archiveScope(c *call) (reply, error) {
 	return changeScope(c, "oauth_scope.archived", func(live *v1alpha1.OAuthScope) []change {
 		if translation.OAuthScope(live).Archived {

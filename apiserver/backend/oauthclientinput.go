@@ -119,7 +119,7 @@ func (s *clientUpdate) apply(content document.OAuthClient) (document.OAuthClient
 	}
 	if len(s.changes) > 0 {
 		said := consent.MetadataOf(content)
-		said.Vouched, said.ApplicationType = true, "" // judged anew by its URIs
+		said.Vouched, said.ApplicationType = true, "" // validated again, by its URIs
 		for _, change := range s.changes {
 			change(&said)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// listOAuthClients serves a page of an app's clients: declared ones, then those of run time.
+// listOAuthClients serves a page of an app's clients: declared ones, then runtime ones.
 func listOAuthClients(c *call) (reply, error) {
 	q := c.query()
 	limit, at := int(min(q.integer("limit", 1, defaultLimit), maxLimit)), q.clientCursor()
@@ -61,7 +61,7 @@ func listOAuthClients(c *call) (reply, error) {
 	return object(list), err
 }
 
-// createOAuthClient makes a client that the backend vouches for, and answers with its secret, this once.
+// createOAuthClient creates a client that the backend trusts, and answers with its secret, this once.
 func createOAuthClient(c *call) (reply, error) {
 	p := c.people()
 	var content document.OAuthClient
@@ -149,7 +149,7 @@ func rotateOAuthClientSecret(c *call) (reply, error) {
 	return object(openapi.OAuthClientSecret{ClientId: answer.ClientId, ClientSecret: secret}), nil
 }
 
-// deleteOAuthClient deletes a client of run time with all that people granted it.
+// deleteOAuthClient deletes a runtime client with everything that users granted it.
 func deleteOAuthClient(c *call) (reply, error) {
 	p := c.people()
 	app, id, err := c.runtimeClient()
@@ -183,8 +183,8 @@ func (c *call) runtimeClient() (app *snapshot.Entry, id string, err error) {
 	return app, id, nil
 }
 
-// changeClient runs do with the path's client, whom nobody else changes meanwhile, writes what do returns if that differs, records the action,
-// and returns what became of the client.
+// changeClient runs do with the path's client, locked against concurrent changes. It writes what do returns if that
+// differs, records the action, and returns the client as it is then.
 func (p *peopleRequest) changeClient(do func(*account.Unit, *consent.Client) (content document.OAuthClient, action string, err error)) (served openapi.OAuthClient, err error) {
 	app, id, err := p.c.runtimeClient()
 	if err != nil {

@@ -234,7 +234,7 @@ func TestWhoMayAndWhatIsThere(t *testing.T) {
 		{"PATCH", portalClients + "/" + escaped, `{"is_active":false}`, 200, `"is_active":false`},
 		{"GET", portalClients + "/" + escaped + "/grants", ``, 200, `"grants":[]`},
 		{"DELETE", portalClients + "/" + escaped, ``, 204, ""},
-		// Another tenant's, another app's, and nobody's.
+		// Another tenant's, another app's, and an unknown client.
 		{"PATCH", portalClients + "/42", `{}`, 404, ":oauth_client_id"},
 		{"PATCH", portalClients + "/88", `{}`, 404, ":oauth_client_id"},
 		{"DELETE", "/oauth/apps/empty/clients/33", ``, 404, ":oauth_client_id"},

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// clientView is the served form of a client of run time.
+// clientView is the served form of a runtime client.
 func clientView(client *consent.Client, app *snapshot.Entry) openapi.OAuthClient {
 	row := client.Registered
 	served := viewOfClient(client.ID, client.OAuthClient, app)
@@ -71,7 +71,8 @@ func (c *call) declaredClient(app *snapshot.Entry, id string) (*snapshot.Entry, 
 	return e, true
 }
 
-// clientCursor is where a list of clients goes on: after a declared one, 0: at the beginning, or after one of run time.
+// clientCursor is where a list of clients continues: after a declared one (0: at the beginning), or after a runtime
+// one.
 type clientCursor struct {
 	declared bool
 	id       int64

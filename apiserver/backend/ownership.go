@@ -76,9 +76,9 @@ func (o owner) owns(path string) bool {
 	return !o.fields.WithPrefix(at[0]).WithPrefix(name).Empty()
 }
 
-// specOwners returns every manager but ours that owns a field of spec. kubectl's client-side apply counts with what it
-// last applied: adding a field to YAML with the value it already has changes no managed field, and is a declaration
-// all the same.
+// specOwners returns every manager but ours that owns a field of spec. For kubectl's client-side apply, the
+// annotation with the last applied configuration counts: a field that is added to YAML with the value it already has
+// changes no managed field, and is a declaration anyway.
 func specOwners(obj metav1.Object) ([]owner, error) {
 	var owners []owner
 	for _, entry := range obj.GetManagedFields() {
@@ -100,8 +100,8 @@ func specOwners(obj metav1.Object) ([]owner, error) {
 	return owners, nil
 }
 
-// applier returns the manager behind the annotation of the last applied configuration: whoever owns the annotation. Argo CD writes the
-// same one as kubectl, under a name of its own.
+// applier returns the manager behind the annotation of the last applied configuration: the owner of the annotation.
+// Argo CD writes the same annotation as kubectl, under a name of its own.
 func applier(obj metav1.Object) string {
 	annotation := fieldpath.MakePathOrDie("metadata", "annotations", corev1.LastAppliedConfigAnnotation)
 	for _, entry := range obj.GetManagedFields() {

@@ -23,7 +23,8 @@ type peopleRequest struct {
 	c *call
 }
 
-// people returns what the request's transactions share. What they record for analytics knows nothing of the backend's own address.
+// people returns what the request's transactions share. Their analytics events do not contain the backend's own
+// address.
 func (c *call) people() *peopleRequest {
 	return &peopleRequest{c: c, Request: &account.Request{
 		Tenant: account.NewTenant(c.snapshot, c.principal.Deployment), Store: c.api.People, Random: c.api.Random, Actor: c.actor(),
@@ -81,7 +82,8 @@ var (
 	errNoPassword        = errors.New("the user has no password")
 )
 
-// peopleError turns what the rules refuse, and a store that is away, into an answer. What is an answer already stays one.
+// peopleError turns a refusal of the rules, and an unavailable store, into an answer. It returns an error that is an
+// answer already as it is.
 func peopleError(err error) error {
 	switch {
 	case err == nil || apierror.Is(err):

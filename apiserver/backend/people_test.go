@@ -40,7 +40,7 @@ func (s served) people(method, path, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// Who looks for where a user is signed in is not shown what nobody can use any more.
+// A user's list of sessions shows none that is no longer usable.
 func TestSessionsThatWereIdleForTooLongAreNotListed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

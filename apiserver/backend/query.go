@@ -15,7 +15,7 @@ const (
 	maxLimit     = 100
 )
 
-// query reads the parameters of a request and collects what is wrong with them. Parameters that nobody reads are ignored.
+// query reads the parameters of a request and collects their faults. It ignores parameters that no operation reads.
 type query struct {
 	values url.Values
 	faults []apierror.Fault

@@ -44,7 +44,7 @@ func listSchemes(c *call) (reply, error) {
 	l.more(total)
 	l.integer(`,"limit":`, int64(limit))
 	l.integer(`,"offset":`, int64(offset))
-	// The same objects once more: published clients look for them under this name.
+	// The same objects again: published clients read them under this name.
 	*l.out = append(append(*l.out, `,"schemes":[`...), (*l.out)[start:end]...)
 	l.integer(`],"total":`, int64(total))
 	return l.end("}"), nil
@@ -113,7 +113,7 @@ func updateScheme(c *call) (reply, error) {
 	return answerScheme(c, obj, synced)
 }
 
-// deleteScheme deletes a RateLimitScheme resource that nobody uses and nobody else declares.
+// deleteScheme deletes a RateLimitScheme resource that is not used and has no other owner.
 func deleteScheme(c *call) (reply, error) {
 	slug := c.r.PathValue("slug")
 	synced, err := remove(c.r.Context(), c.api.writer, deletion[*v1alpha1.RateLimitScheme]{
@@ -266,8 +266,9 @@ func deletable(c *call, obj *v1alpha1.RateLimitScheme) error {
 // schemeName is the plain name of the resource that a creation over HTTP makes for a slug.
 func schemeName(c *call, slug string) string { return c.principal.Deployment.Name + "." + slug }
 
-// schemeKeys returns where the resource of a slug is looked for: where the snapshot knows it, then under the names that a creation over
-// HTTP gives it. What cannot be a slug is never asked for: it would not make a name.
+// schemeKeys returns the names under which the resource of a slug may exist: the one in the snapshot, then those that
+// a creation over HTTP gives it. It returns none for a text that cannot be a slug, because it would make no valid
+// name.
 func schemeKeys(c *call, slug string) []client.ObjectKey {
 	var keys []client.ObjectKey
 	if entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.tenant(), slug); found {

@@ -7,14 +7,14 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// readRules reads the member rules and tells every fault in it.
+// readRules reads the member rules and notes every fault in it.
 func readRules(o *body.Object) []scheme.Rule {
 	objects, ok := o.Objects("rules")
 	rules := make([]scheme.Rule, len(objects))
 	for i, sent := range objects {
 		rules[i] = readRule(sent)
 	}
-	if ok { // else the list is not whole, and what it lacks is told already
+	if ok { // otherwise the list is incomplete, and its faults are noted already
 		for _, fault := range scheme.ValidateList(rules) {
 			o.Fault("rules"+fault.Pointer, "%s", fault.Message)
 		}
@@ -22,7 +22,7 @@ func readRules(o *body.Object) []scheme.Rule {
 	return rules
 }
 
-// readRule reads one rule. A member that could not be read is not judged by value as well.
+// readRule reads one rule. It does not validate the value of a member that it could not read.
 func readRule(o *body.Object) scheme.Rule {
 	var rule scheme.Rule
 	for _, name := range []string{"unit", "duration", "max_requests"} {

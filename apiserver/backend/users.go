@@ -40,7 +40,7 @@ func listUsers(c *call) (reply, error) {
 	return object(list), err
 }
 
-// userID returns the id in the path. What is no id is no user of theirs either.
+// userID returns the id in the path. A text that is no id is answered as an unknown user.
 func (c *call) userID() (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("user_id"))
 	if err != nil {
@@ -116,7 +116,7 @@ func (p *peopleRequest) readAccount() (account.NewAccount, error) {
 	return from, err
 }
 
-// updateUser merges a request into a user. Who is disabled is signed out everywhere in the same transaction.
+// updateUser merges a request into a user. A user who is disabled is signed out everywhere in the same transaction.
 func updateUser(c *call) (reply, error) {
 	p := c.people()
 	var first, last *string
@@ -171,8 +171,8 @@ func deleteUser(c *call) (reply, error) {
 	})
 }
 
-// changeUser runs do with the path's user, whom nobody else changes meanwhile, signed out everywhere if asked, and with how many
-// sign-ins that ended.
+// changeUser runs do with the path's user, locked against concurrent changes, and signs the user out everywhere if
+// asked. It returns the user and how many sign-ins that ended.
 func (p *peopleRequest) changeUser(signOut bool, do func(u *account.Unit, user people.User, ended int64) error) error {
 	id, err := p.c.userID()
 	if err != nil {

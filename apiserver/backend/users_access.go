@@ -35,7 +35,7 @@ func (p *peopleRequest) hash(secret string) (string, error) {
 	return hash, peopleError(err)
 }
 
-// setPassword sets or replaces a user's password. Whoever signed in with the old one is signed out everywhere.
+// setPassword sets or replaces a user's password. It ends every session that was signed in with the old one.
 func setPassword(c *call) (reply, error) {
 	p := c.people()
 	enabled := p.Settings.EffectiveSignIn().Password
@@ -65,7 +65,7 @@ func setPassword(c *call) (reply, error) {
 	if !enabled {
 		return reply{}, peopleError(errPasswordsDisabled)
 	}
-	// Once more, now that it is known whose names it must not be.
+	// Again, now that it is known which names the password must not contain.
 	if err := p.parse(read(user.Email, user.FirstName, user.LastName)); err != nil {
 		return reply{}, err
 	}
@@ -112,7 +112,7 @@ func listUserSessions(c *call) (reply, error) {
 		sessions, err := u.Sessions().SessionsOf(id)
 		for _, s := range sessions {
 			if session.Evaluate(s, policy, u.Now) != session.Live {
-				continue // nobody can use it any more
+				continue // no client can use it any longer
 			}
 			signIn := s.SignIns[0]
 			list.Data = append(list.Data, openapi.UserSession{

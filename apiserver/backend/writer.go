@@ -26,8 +26,9 @@ const (
 	statusPoll = 100 * time.Millisecond
 	// patchAttempts bounds the retries against other writers.
 	patchAttempts = 5
-	// firstPause is how long a patch that lost against another writer waits before it looks again, at least; each further pause is twice as long.
-	// The operator writes the status after each change: who comes back at once may lose against that, too, each time.
+	// firstPause is the shortest pause of a patch that lost against another writer; each further pause is twice as
+	// long. The operator writes the status after each change, so a patch that came back at once could lose against
+	// that each time.
 	firstPause = 10 * time.Millisecond
 )
 
@@ -88,8 +89,8 @@ func update[T any, P resource[T]](ctx context.Context, w *writer, e edit[P]) (ob
 	return obj, synced, err
 }
 
-// patch brings the fields that differ to a live resource, in one merge patch locked on the version that was looked at. changed tells
-// whether anything was written.
+// patch writes the fields that differ to a live resource, in one merge patch locked on the version that was read.
+// changed reports whether anything was written.
 func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.ObjectKey, e edit[P]) (obj P, changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()

@@ -39,7 +39,8 @@ func (s served) send(method, path, body string) *httptest.ResponseRecorder {
 const freePath = "/api-auth/rate-limit-schemes/free"
 
 func TestAPatchThatLosesARaceLooksAgain(t *testing.T) {
-	// What the first look saw is gone at the second: judging by it would drop the change as already made.
+	// The second read no longer has what the first one saw: a decision by the first would drop the change as already
+	// made.
 	k := &fakeKubernetes{live: []string{resourceJSON("1", `,"description":"old"`), resourceJSON("2", "")}, patched: resourceJSON("3", `,"description":"old"`), errs: []error{errLost}}
 	answer := serve(t, k).send("PATCH", freePath, `{"name":"Other","description":"old"}`)
 	if answer.Code != 200 {

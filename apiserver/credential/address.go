@@ -1,4 +1,4 @@
-// Package credential tells who a request comes from: the client's address and the credential's principal.
+// Package credential authenticates requests: the client's address and the credential's principal.
 package credential
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Proxies are the address ranges whose X-Forwarded-For is believed. None believes nobody.
+// Proxies are the address ranges whose X-Forwarded-For is trusted. An empty list trusts no proxy.
 type Proxies []netip.Prefix
 
 // ParseProxies reads ranges in CIDR notation.
@@ -74,7 +74,7 @@ func (p Proxies) ClientBehind(peer netip.Addr, forwarded []string) netip.Addr {
 	for i := len(hops) - 1; i >= 0; i-- {
 		hop, err := parseHop(hops[i])
 		if err != nil {
-			return address // garbled: the nearest hop that a trusted proxy vouches for
+			return address // malformed: the nearest hop that a trusted proxy reports
 		}
 		address = hop
 		if !p.trusts(hop) {

@@ -22,8 +22,8 @@ func (k *unknownKeys) Find(context.Context, apikey.Key) (*keycache.Key, error) {
 func (k *unknownKeys) Cached(apikey.Key) (*keycache.Key, bool) { return nil, false }
 func (k *unknownKeys) Used(*keycache.Key, time.Time)           {}
 
-// TestUnknownKeysOfAClientAreThrottled: after a hundred a minute none is looked up any more, whoever presents it there; other clients
-// go on.
+// TestUnknownKeysOfAClientAreThrottled: after a hundred unknown keys a minute, no key that its network presents is
+// looked up; other clients are served.
 func TestUnknownKeysOfAClientAreThrottled(t *testing.T) {
 	t.Parallel()
 	s := testSnapshot(t, newKeys(t))

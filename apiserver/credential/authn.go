@@ -73,14 +73,14 @@ type Authenticator struct {
 	Keys Keys
 	// Attempts throttles failed attempts; nil throttles none.
 	Attempts *Attempts
-	// Proxies tell the client's address.
+	// Proxies resolve the client's address.
 	Proxies Proxies
 	Clock   func() time.Time
 }
 
-// Authenticate returns the principal of a request's one Authorization header. A request without a bearer credential is asked
-// for one; every refusal of one is the same 401: unknown, expired, revoked, inactive and used from elsewhere cannot be told
-// apart.
+// Authenticate returns the principal of a request's one Authorization header. A request without a bearer credential
+// is asked for one. Every refusal is the same 401, so that a client cannot distinguish unknown, expired, revoked and
+// inactive credentials, and those used from other addresses.
 func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Principal, error) {
 	header := r.Header["Authorization"]
 	if len(header) == 0 {

@@ -21,8 +21,9 @@ const (
 	clusterKeysFor = time.Hour
 )
 
-// clusterKeys are the keys that the cluster signs ServiceAccounts' tokens with. They tell a forged token from one that the Kubernetes API
-// should be asked about; a token whose signature is right is asked about as well, since it may have been revoked.
+// clusterKeys are the keys that the cluster signs ServiceAccounts' tokens with. A token with a wrong signature is
+// refused without a question to the Kubernetes API. A correct signature does not suffice: the token may have been
+// revoked.
 type clusterKeys struct {
 	// fetch reads the cluster's JSON web key set; nil: it cannot be read.
 	fetch   func(context.Context) ([]byte, error)

@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
-// errRefused is every reason a token is not accepted; none is told.
+// errRefused stands for every reason why a token is not accepted; the answer names none.
 var errRefused = errors.New("the token is refused")
 
 // Tokens authenticates JSON web tokens.

@@ -12,11 +12,11 @@ import (
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
-// presented is what a token says that decides who vouches for it.
+// presented are the claims of a token that determine which issuer it needs.
 type presented struct {
 	issuer    string
 	audiences []string
-	// client is of whom an authorization server's token says that it is, "" in tokens of others.
+	// client is the client that an authorization server's token names, "" in other tokens.
 	client string
 }
 
@@ -116,8 +116,9 @@ func same(a, b *snapshot.Issuer) bool {
 	return a == b || a.App != nil && a.App == b.App && a.Client == b.Client && a.Deployment == b.Deployment
 }
 
-// NewClientPrincipal is a client of a deployment's authorization server, for a user ("" for nobody), limited by a scheme of a name ("" for the
-// deployment's). It is a principal of decisions alone: whose permissions are names of an application's own.
+// NewClientPrincipal returns a client of a deployment's authorization server, for a user ("" for none), limited by a
+// scheme of a name ("" for the deployment's). It is a principal of decisions only: its permissions are names that
+// belong to an application.
 func NewClientPrincipal(deployment *snapshot.Entry, settings *document.Deployment, client, user, scheme string, permissions []string) *Principal {
 	return &Principal{
 		Deployment: deployment, Settings: settings, Subject: user, Client: client, Scheme: scheme,

@@ -179,8 +179,9 @@ func (r *Reviews) ownIssuers() []string {
 	return r.issuers
 }
 
-// review authenticates the token of a ServiceAccount. One of another namespace than the deployment's is granted something only
-// by an expression that names it: whoever can create ServiceAccounts elsewhere must not thereby get in here.
+// review authenticates the token of a ServiceAccount. A ServiceAccount of another namespace than the deployment's
+// gets permissions only from an expression that names it: the right to create ServiceAccounts elsewhere must not give
+// access here.
 func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *bearer.Token, key digest) (*Principal, error) {
 	if !t.reviews.plausible(token) {
 		return nil, apierror.InvalidToken()

@@ -23,7 +23,8 @@ type SessionToken struct {
 	ExpiresAt               time.Time
 }
 
-// ErrExpired is the cause of a 401 where a token would have been looked at, had its time not been over: nobody guesses with these.
+// ErrExpired is the cause of a 401 for a token whose time is over and that was not verified further. It counts as no
+// failed attempt.
 var ErrExpired = errors.New("the token has expired")
 
 // SessionToken verifies a token that a deployment issued to a session of its own. It needs no entry among the deployment's issuers: such

@@ -147,7 +147,7 @@ func (s *served) ask(each int) error {
 }
 
 func askOnce(conn *bufio.ReadWriter, request string) error {
-	_, _ = conn.WriteString(request) // Flush tells
+	_, _ = conn.WriteString(request) // Flush returns the error
 	if err := conn.Flush(); err != nil {
 		return err
 	}

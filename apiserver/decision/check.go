@@ -98,7 +98,7 @@ func readCheck(raw []byte) (question, error) {
 	return readStrictly(raw)
 }
 
-// readStrictly reads any body of a check and tells all that is wrong with it.
+// readStrictly reads the body of a check and returns all faults in it.
 func readStrictly(raw []byte) (q question, err error) {
 	o, err := body.Parse(raw)
 	if err != nil {
@@ -245,7 +245,7 @@ func (v *verdict) appendHeaders(out []byte) []byte {
 	return out
 }
 
-// appendQuoted writes text as a JSON string. What is not plain ASCII goes the library's way.
+// appendQuoted writes text as a JSON string. The library writes any text that is not plain ASCII.
 func appendQuoted[T string | []byte](out []byte, text T) []byte {
 	begin := len(out)
 	out = append(out, '"')

@@ -1,6 +1,6 @@
-// Package decision serves the decision API: may this credential make this request now? An application asks by
-// POST /v1/authz/check, a gateway by the convention it knows (forward.go), Envoy by ext_authz (extauthz.go). All ways meet in
-// judge: authenticate, then permissions, then limits, of which a refusal consumes nothing.
+// Package decision serves the decision API: may this credential make this request now? An application asks by POST
+// /v1/authz/check, a gateway by the convention that it supports (forward.go), Envoy by ext_authz (extauthz.go). All
+// of them call judge: it authenticates, then evaluates permissions, then limits. A refusal consumes no limit.
 package decision
 
 import (
@@ -33,7 +33,7 @@ type Options struct {
 	Snapshots     *snapshot.Follower
 	Authenticator *credential.Authenticator
 	Limiter       *limits.Limiter
-	// People finds the keys of run time that an explanation is asked about.
+	// People finds the runtime keys that an explanation is asked about.
 	People people.Store
 	// Tokens reads access tokens of OAuth apps.
 	Tokens *bearer.AccessTokens
@@ -109,7 +109,7 @@ type question struct {
 	permissions []string
 }
 
-// reason tells why a request is refused.
+// reason is why a request is refused.
 type reason string
 
 const (
@@ -149,7 +149,7 @@ func (v *verdict) message() string {
 	return ""
 }
 
-// judge decides. The error is a 400, 401, 429 (too many bad keys) or 503.
+// judge evaluates a question. Errors: a 400, 401, 429 (too many bad keys) or 503.
 func (a *API) judge(ctx context.Context, q *question, v *verdict) error {
 	if a.Tracer.On() {
 		return a.judgeTraced(ctx, q, v)

@@ -43,7 +43,8 @@ func (h *envoyHeader) all() []string {
 
 var errText = errors.New("a text is not valid UTF-8")
 
-// read takes a CheckRequest in. What it does not need it skips, so it takes some messages that are malformed there.
+// read parses a CheckRequest. It skips the fields that it does not need, and accepts some messages that are malformed
+// there.
 func (m *envoyRequest) read(raw []byte) error {
 	return inside(raw, 1, func(attributes []byte) error {
 		return fields(attributes, func(number protowire.Number, value []byte) error {

@@ -22,7 +22,7 @@ import (
 // explainPermission is what an explanation needs of its credential.
 const explainPermission = "decisions:read"
 
-// explanation tells how a request of a key would be judged now. Nothing is consumed.
+// explanation is how a request of a key would be decided now. It consumes nothing.
 type explanation struct {
 	KeyID       string        `json:"key_id"`
 	AppSlug     string        `json:"app_slug"`
@@ -127,11 +127,12 @@ func readExplain(values url.Values) (q explainQuery, err error) {
 	return q, nil
 }
 
-// keyOf finds a key of the asker's deployment, a declared one by its public id or its resource's id, one of run time by its public id or its id; and
-// reports whether it would be accepted. Its ranges of addresses are judged where an address is asked about.
+// keyOf finds a key of the caller's deployment: a declared one by its public id or its resource's id, a runtime one
+// by its public id or its id. It reports whether the key would be accepted. Its address ranges are evaluated if the
+// question names an address.
 func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *credential.Principal, asked explainQuery) (*credential.Principal, bool, error) {
 	id := asked.keyID
-	// What was sent is not repeated: it may be a whole key.
+	// The answer does not repeat what was sent: it may be a whole key.
 	unknown := apierror.New(http.StatusNotFound, "the deployment has no API key with this key_id: send the public id (the 12 characters after the prefix), the id, or the resource's id")
 	declared, found := s.APIKey(id)
 	if number, err := ids.Parse(id); !found && err == nil {
@@ -163,7 +164,7 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *credential.Principal, 
 	return principal, given.Live(a.Clock()), nil
 }
 
-// givenKey reads a key of run time as it stands now.
+// givenKey reads the current row of a runtime key.
 func (a *API) givenKey(ctx context.Context, deployment, id string) (row people.BoundKey, found bool, err error) {
 	if _, notNumber := ids.Parse(id); notNumber != nil && !apikey.IsID(id) {
 		return row, false, nil // the store is not asked for what no key can have

@@ -66,7 +66,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// A key's ranges of addresses are judged where an address is asked about.
+// A key's address ranges are evaluated if the question names an address.
 func TestExplainJudgesTheClientsAddress(t *testing.T) {
 	w := newWorld(t)
 	ranged := w.declare("ranged", func(k *document.APIKey) { k.AllowedCIDRs = []string{"203.0.113.0/24"} })

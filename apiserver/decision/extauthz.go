@@ -130,8 +130,8 @@ func (m *envoyRequest) scope() (s scope, err error) {
 	return s, nil
 }
 
-// clientAddress is the address that Envoy names where Envoy is a trusted proxy, and behind further trusted proxies the one that these
-// vouch for; else Envoy's own.
+// clientAddress is the address that Envoy names if Envoy is a trusted proxy, resolved through further trusted
+// proxies; otherwise Envoy's own.
 func (e *extAuthz) clientAddress(ctx context.Context, in *envoyRequest) netip.Addr {
 	proxies, envoy := e.api.Authenticator.Proxies, peerAddress(ctx)
 	if !proxies.Trust(envoy) {
@@ -144,7 +144,7 @@ func (e *extAuthz) clientAddress(ctx context.Context, in *envoyRequest) netip.Ad
 	return proxies.ClientBehind(source, in.headers[2].all())
 }
 
-// peerAddress is who asks; the zero Addr: unknown.
+// peerAddress is the caller's address; the zero Addr: unknown.
 func peerAddress(ctx context.Context) netip.Addr {
 	from, known := peer.FromContext(ctx)
 	if !known {
@@ -160,7 +160,7 @@ func peerAddress(ctx context.Context) netip.Addr {
 	return address.Addr().Unmap().WithZone("")
 }
 
-// answerEnvoy writes a verdict.
+// answerEnvoy writes a decision.
 func answerEnvoy(v *verdict, id string) (*envoyAnswer, error) {
 	if !v.allowed {
 		fields := http.Header{}

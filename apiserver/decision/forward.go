@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits"
 )
 
-// A convention is how a proxy tells which request it asks about. Each has a path of its own: a convention that is guessed from the
-// headers is one that a client can choose.
+// A convention is how a proxy describes the request that it asks about. Each has a path of its own: a client could
+// choose a convention that is guessed from the headers.
 type convention struct {
 	// method and uri are the headers that name the request; both must be there exactly once. Without them the proxy's request has
 	// the method itself, and the path after the convention's.
@@ -76,7 +76,8 @@ func (a *API) forward(c *call, as *convention) error {
 	return c.notJudged(apierror.Of(err), as, options)
 }
 
-// options reads what the gateway's configuration says. What it does not know is refused: a misspelt option must not open a way.
+// options reads the options in the gateway's URL. It refuses unknown ones: a misspelled option must not allow
+// requests.
 func (as *convention) options(r *http.Request) (o forwardOptions, err error) {
 	if as.uri == "" || r.URL.RawQuery == "" { // Envoy's query is the client's
 		return o, nil
@@ -199,7 +200,8 @@ func (c *call) notJudged(refused *apierror.Error, as *convention, o forwardOptio
 	return nil
 }
 
-// nobody stands for a request that was let through unknown: its identity headers are empty, so that no client sets them.
+// nobody is the subject of a request that was let through without a credential: its identity headers are empty, so
+// that no client sets them.
 var nobody = &subject{keyID: []string{""}, app: []string{""}, deployment: []string{""}, permissionList: []string{""}, owner: []string{""}}
 
 // deny refuses in the form of errors, with what the proxy's own words cannot say in X-Auth-Status.

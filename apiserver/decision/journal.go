@@ -77,7 +77,8 @@ func pathOnly(path string) string {
 	return path
 }
 
-// Run writes until ctx ends, then what waits. A journal that cannot be written ends the server: whoever asked for it would miss it.
+// Run writes until ctx ends, then writes what waits. A journal that cannot be written ends the server: an operator
+// who enabled it relies on it.
 func (j *Journal) Run(ctx context.Context) error {
 	lines := json.NewEncoder(j.to)
 	write := func(line entry) error {

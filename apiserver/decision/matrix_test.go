@@ -30,7 +30,7 @@ type way struct {
 	ask  func(value string, as kind, client string) (accepted bool, answer string)
 }
 
-// givenElsewhere makes a key of run time of the neighbor.
+// givenElsewhere makes a runtime key of the other deployment.
 func (w *world) givenElsewhere() string {
 	key, err := apikey.Mint(rand.Reader, "ck")
 	w.Must(err)
@@ -64,7 +64,7 @@ func (w *world) credentials() []matrixCredential {
 func (w *world) ways() (all []way) {
 	envoy := w.envoy()
 	status := func(a answer) (bool, string) {
-		// One that is accepted may have used up its limit.
+		// An accepted one may have used up its limit.
 		return a.StatusCode == http.StatusOK || a.StatusCode == http.StatusTooManyRequests, fmt.Sprint(a.StatusCode, a.body)
 	}
 	for name, prefix := range map[string]string{"member": "", "path": "/deployments/apps/acme"} {

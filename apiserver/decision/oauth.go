@@ -22,8 +22,8 @@ import (
 // evaluatedFor is how long it is believed what an access token stands for: so late may what ends it be noticed.
 const evaluatedFor = 500 * time.Millisecond
 
-// byAccessToken finds who an access token of a deployment's authorization server stands for, and what of it is still held. A token is for
-// those whom it names: for the asker where it says which resource it is, else for the deployment itself.
+// byAccessToken finds the subject of an access token of a deployment's authorization server, and the permissions that
+// are still granted. `aud` must contain the caller's resource if the question names one; otherwise the deployment.
 func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audience string, client netip.Addr) (*subject, error) {
 	digest := kindAccessToken.digest(audience + " " + raw)
 	now := a.Clock()

@@ -41,7 +41,8 @@ var handlers = func() map[string]handler {
 	return all
 }()
 
-// ServeHTTP routes by the escaped path as it came: what follows Envoy's prefix is somebody else's path, and no router may clean it.
+// ServeHTTP routes by the escaped path as it came: Envoy appends the path of another request to its prefix, and no
+// router may clean it.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{api: a, r: r}
 	c.Begin(w, r, a.Metrics, a.Clock)

@@ -12,10 +12,9 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// bySession finds who a session's token stands for. The deployment's default scheme binds it, each user for themselves.
-//
-// Whoever presents too many bad ones is told so, but each is looked at first: a signature that is right is no guess, whoever else is
-// behind that address, and a token is new every minute.
+// bySession finds the subject of a session's token. The deployment's default scheme limits each user separately.
+// A client that presents too many bad tokens gets 429. Each token is verified first: a correct signature is no guess,
+// whichever clients share that address, and a session has a new token every minute.
 func (a *API) bySession(ctx context.Context, s *snapshot.Snapshot, raw string, client netip.Addr) (*subject, error) {
 	if bearer.Classify(raw) != bearer.SessionToken {
 		return nil, apierror.InvalidToken()

@@ -90,8 +90,8 @@ func TestSessionToken(t *testing.T) {
 	}
 }
 
-// TestForgedTokens: a hundred bad tokens a minute from an address, then it is told to wait; good ones from there pass all the same, and
-// one whose minute is over is only that, however often it comes.
+// TestForgedTokens: after a hundred bad tokens a minute, an address gets 429. Good tokens from there are still
+// accepted, and one that has expired is answered as expired, however often it comes.
 func TestForgedTokens(t *testing.T) {
 	w := newWorld(t)
 	token := w.signing()

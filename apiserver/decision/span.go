@@ -12,7 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// judgeTraced is judge within a span. What was asked about (method, path, credential, address) is the client's, and no attribute.
+// judgeTraced is judge within a span. The question (method, path, credential, address) is the client's data, and no
+// attribute.
 func (a *API) judgeTraced(ctx context.Context, q *question, v *verdict) error {
 	ctx, span := a.Tracer.Child(ctx, "decision", trace.WithAttributes(tracing.Credential.String(q.credentialKind())))
 	defer span.End()

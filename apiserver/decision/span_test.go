@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// judging is a function that decides about the world's key, within a span where the API makes spans.
+// judging returns a function that decides about the world's key, within a span where the API makes spans.
 func judging(t testing.TB, w *world, judge func(context.Context, *question, *verdict) error) func() {
 	ctx, span := w.api.Tracer.Begin(context.Background(), "request")
 	t.Cleanup(func() { span.End() })

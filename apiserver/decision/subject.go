@@ -152,8 +152,8 @@ func idOrNone(id int64) string {
 	return ids.Format(id)
 }
 
-// subjects remembers accepted credentials, in at most subjectBytes with an equal share for each deployment. What was remembered under
-// another state of the configuration counts for nothing.
+// subjects is the decision cache: accepted credentials, in at most subjectBytes with an equal share for each
+// deployment. An entry of another state of the configuration is not used.
 type subjects struct {
 	shards [subjectShards]subjectShard
 }

@@ -40,7 +40,7 @@ type world struct {
 	keys *keycache.Cache
 	// plain is the declared key, which has orders:read and orders:write.
 	plain string
-	// rows is how many keys of run time were made.
+	// rows is how many runtime keys were made.
 	rows int64
 }
 
@@ -108,7 +108,7 @@ func (w *world) limit(rules ...scheme.Rule) {
 	})
 }
 
-// given makes a key of run time and returns it in plain text.
+// given makes a runtime key and returns it in plain text.
 func (w *world) given(change func(*people.APIKey)) string {
 	key, err := apikey.Mint(rand.Reader, "ck")
 	w.Must(err)

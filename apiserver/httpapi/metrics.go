@@ -24,7 +24,7 @@ type Metrics struct {
 	// routes are the expected patterns; unknown is that of all other requests.
 	routes  map[string]*measured
 	unknown *measured
-	// traced reports that the span in a request's context is to be told as well: looking for one costs.
+	// traced reports whether the span in a request's context is updated as well: looking for one costs time.
 	traced bool
 }
 

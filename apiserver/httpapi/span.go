@@ -21,7 +21,7 @@ func Traced(tracer *tracing.Tracer, r *http.Request, listener string, trusted bo
 	return r.WithContext(ctx), span
 }
 
-// nameSpan tells the span of a request what it was for, and how it ended.
+// nameSpan sets the name of a request's span, and its status.
 func nameSpan(r *http.Request, status int) {
 	span := trace.SpanFromContext(r.Context())
 	if !span.IsRecording() {

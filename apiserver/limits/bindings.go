@@ -21,7 +21,8 @@ type Bindings struct {
 	known map[boundKey]*Binding
 }
 
-// boundKey is all that a key's binding follows from, beside the configuration: a key of run time has its own scheme in its row.
+// boundKey is all that a key's binding depends on besides the configuration: the row of a runtime key names its own
+// scheme.
 type boundKey struct{ deployment, id, scheme string }
 
 // NewBindings returns Bindings by a Limiter.

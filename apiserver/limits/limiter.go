@@ -1,5 +1,5 @@
-// Package limits puts the declared rate-limit schemes in force: it tells which schemes bind a credential, keeps them compiled as
-// the configuration changes, and asks the engine.
+// Package limits applies the declared rate-limit schemes: it finds the schemes that bind a credential, keeps them
+// compiled as the configuration changes, and asks the engine.
 package limits
 
 import (
@@ -47,7 +47,7 @@ type inForce struct {
 	until, bytes int64
 }
 
-// Shared judges by counters that replicas share.
+// Shared decides by counters that replicas share.
 type Shared interface {
 	Decide(ctx context.Context, r *engine.Request, out *engine.Result)
 	Peek(r *engine.Request, out *engine.Result)
@@ -146,8 +146,8 @@ func bySlug(s *snapshot.Snapshot, deployment *snapshot.Entry, slug string) (*sna
 	return entry, nil
 }
 
-// scheme returns an entry's program. Another state of the configuration than the newest changes nothing: it is that of a request
-// which began earlier. Positions of the feed do not tell which is newer: those of a restored store begin anew.
+// scheme returns an entry's program. A configuration other than the newest changes nothing: it belongs to a request
+// that began earlier. Positions of the feed cannot be compared here, because those of a restored store begin again.
 func (l *Limiter) scheme(s *snapshot.Snapshot, entry *snapshot.Entry) *engine.Scheme {
 	l.mu.RLock()
 	known := l.schemes[entry.ID]
@@ -171,7 +171,7 @@ func (l *Limiter) scheme(s *snapshot.Snapshot, entry *snapshot.Entry) *engine.Sc
 	return compiled
 }
 
-// Decide judges a request of a credential. Path is canonical; address is that of engine.AddressOf.
+// Decide evaluates a request of a credential. path is canonical; address comes from engine.AddressOf.
 func (l *Limiter) Decide(ctx context.Context, b *Binding, method, path string, address uint64, out *engine.Result) {
 	if l.shared != nil {
 		request := b.request(method, path, address)
@@ -182,7 +182,7 @@ func (l *Limiter) Decide(ctx context.Context, b *Binding, method, path string, a
 	l.engine.Decide(l.clock(), &request, out)
 }
 
-// Peek tells how Decide would judge, and charges nothing.
+// Peek returns what Decide would return, and charges nothing.
 func (l *Limiter) Peek(b *Binding, method, path string, address uint64, out *engine.Result) {
 	request := b.request(method, path, address)
 	if l.shared != nil {

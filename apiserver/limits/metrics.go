@@ -38,8 +38,8 @@ func (l *Limiter) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Rules that read alike are one series: no label names a key, an address or a path. Of a
-// scheme that is gone nothing is told: another may have its slug.
+// Collect implements prometheus.Collector. Rules with equal text are one series: no label contains a key, an address
+// or a path. A scheme that was deleted has no series, because another may get its slug.
 func (l *Limiter) Collect(to chan<- prometheus.Metric) {
 	stats := l.engine.Stats()
 	to <- prometheus.MustNewConstMetric(counterBlocks, prometheus.GaugeValue, float64(stats.Blocks))

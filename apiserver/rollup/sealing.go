@@ -21,10 +21,11 @@ const (
 	passEvery = 20 * time.Second
 	// wholeEvery is how often all that wait are sealed, however few: what a summary reads of today stays this short.
 	wholeEvery = 10 * time.Minute
-	// passFor bounds the sealing of one pass: behind millions that wait, what is past its retention is forgotten in time all the same.
+	// passFor bounds the roll-up of one pass: expired data is deleted in time even if millions of events wait.
 	passFor = 5 * time.Minute
-	// step is how many events of a kind one transaction seals of a small day: some tens of milliseconds, in which nobody else writes on
-	// SQLite. Each writes the day anew, so that of a large one a step is an eighth, and at most maxStep.
+	// step is how many events of a kind one transaction rolls up of a small day: some tens of milliseconds, during
+	// which SQLite has no other writer. Each step writes the day again, so a step of a large day is an eighth of it,
+	// and at most maxStep.
 	step, maxStep = 4_000, 50_000
 )
 
@@ -98,8 +99,8 @@ func (s *Sealer) Run(ctx context.Context) error {
 	}
 }
 
-// Pass seals what is worth it, or whatever waits if whole is true, as far as it comes in passFor; a whole one first forgets what is past
-// its retention. What fails of one day or deployment does not keep others from it.
+// Pass rolls up the days that have enough events, or all that wait if whole is true, within passFor. A whole pass
+// first deletes data past its retention. A failure for one day or deployment does not stop the others.
 func (s *Sealer) Pass(ctx context.Context, whole bool) error {
 	var failed []error
 	if whole {
@@ -139,7 +140,8 @@ func (s *Sealer) sealWhere(ctx context.Context, worthIt func(people.WaitingEvent
 	return errors.Join(failed...)
 }
 
-// inTurn orders days so that the first of every deployment comes before the second of any: the backlog of one keeps nobody waiting.
+// inTurn orders days so that the first of every deployment comes before the second of any: the backlog of one
+// deployment delays no other.
 func inTurn(waiting []people.WaitingEvents) []people.WaitingEvents {
 	days, turn := map[string]int{}, make(map[people.WaitingEvents]int, len(waiting))
 	for _, w := range waiting {
@@ -150,7 +152,8 @@ func inTurn(waiting []people.WaitingEvents) []people.WaitingEvents {
 	return waiting
 }
 
-// sealDay seals what waits of a day, up to a time. Between two steps it rests as long as the last one took: on SQLite nobody else writes meanwhile.
+// sealDay rolls up the waiting events of a day, up to a time. Between two steps it pauses for as long as the last one
+// took, so that other writers of SQLite proceed.
 func (s *Sealer) sealDay(ctx context.Context, w people.WaitingEvents, until time.Time) error {
 	for sealed := w.Sealed; s.Clock().Before(until); {
 		began := time.Now()

@@ -190,7 +190,7 @@ func TestADayThatFailsKeepsNobodyElse(t *testing.T) {
 	}
 }
 
-// TestAPassEndsInTimeAndTheNextGoesOn: behind a backlog nobody's retention waits.
+// TestAPassEndsInTimeAndTheNextGoesOn: no deployment's retention waits behind a backlog.
 func TestAPassEndsInTimeAndTheNextGoesOn(t *testing.T) {
 	t.Parallel()
 	sealer, s := newSealer(t)

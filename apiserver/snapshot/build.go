@@ -122,7 +122,7 @@ func (b *builder) put(doc *store.Document) error {
 	return nil
 }
 
-// putIssuers indexes a deployment's issuers. One that cannot be used is left out: its tokens are refused.
+// putIssuers indexes a deployment's issuers. It leaves out an unusable one, so its tokens are refused.
 func (b *builder) putIssuers(e *Entry, content *document.Deployment) error {
 	var faults []error
 	for i := range content.JWTIssuers {
@@ -185,7 +185,8 @@ func (b *builder) remove(id store.Identity) {
 	}
 }
 
-// putIssuing indexes an app by its issuer. One whose issuer is about to change gives way to whose it is by now.
+// putIssuing indexes an app by its issuer. An app whose issuer is about to change leaves the place to the app that
+// has the issuer now.
 func (b *builder) putIssuing(e *Entry, app *document.OAuthApp) {
 	if app.Issuer == "" {
 		return
@@ -207,7 +208,8 @@ func issuingKey(issuer string) []byte {
 	return joined(host, path)
 }
 
-// settled reports whether an app's issuer is the one that its hosts make: while a change of it is being told it is the one of before.
+// settled reports whether an app's issuer is the one that its hosts make. While a change of the issuer is announced,
+// the app still has the previous one.
 func settled(app *document.OAuthApp) bool {
 	if app.FQDN != "" {
 		return app.Issuer == "https://"+app.FQDN

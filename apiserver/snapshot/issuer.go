@@ -18,7 +18,7 @@ type Issuer struct {
 	Settings   *document.Deployment
 	// App is the OAuth app that issues, nil where it is none of the deployment's own.
 	App *Entry
-	// Client is the app's client whose token is judged, nil where App is.
+	// Client is the app's client whose token is verified, nil where App is.
 	Client *Entry
 	// Keys is the key set that came with the configuration, nil where keys come from elsewhere.
 	Keys *jose.JSONWebKeySet

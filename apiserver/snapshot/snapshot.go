@@ -105,8 +105,8 @@ func (s *Snapshot) AppByPath(host, path string) (*Entry, bool) {
 	return s.appAt(host, path)
 }
 
-// appAt finds an app by the issuer that is in force, which while a change is being told is the one of before, whatever hosts are declared by
-// now. What another deployment declares meanwhile is that one's.
+// appAt finds an app by its active issuer. While a change of the issuer is announced, that is the previous one,
+// whatever hosts are declared by now. A host that another deployment declares meanwhile belongs to that deployment.
 func (s *Snapshot) appAt(host, path string) (*Entry, bool) {
 	app, found := s.issuing.Get(joined(host, path))
 	if !found {
@@ -210,7 +210,7 @@ func joined(parts ...string) []byte {
 
 func identityKey(id store.Identity) []byte { return joined(id.Kind, id.Namespace, id.Name) }
 
-// activeCount is the part of a counts key that tells active agents from all.
+// activeCount is the part of a count's key that selects active agents.
 const activeCount = "active"
 
 func idKey(kind string, id int64) []byte {

@@ -21,7 +21,8 @@ const (
 	Assets = "/console/assets"
 )
 
-// Console serves the pages. All of them are static: what the console shows it asks the backend API for, with the key of whoever uses it.
+// Console serves the pages. All of them are static: the browser reads what they show from the backend API, with its
+// user's key.
 type Console struct {
 	assets        *asset.Set
 	welcome, page []byte

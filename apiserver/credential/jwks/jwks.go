@@ -64,8 +64,8 @@ func Registered() Limits {
 	}
 }
 
-// Cache holds key sets by deployment and URL. Keys that are held are found without waiting for a fetch: an issuer that is slow, or a token with an
-// unknown key's id, holds up nobody else's tokens.
+// Cache holds key sets by deployment and URL. It finds cached keys without waiting for a fetch: a slow issuer, or a
+// token with an unknown key id, delays no other tokens.
 type Cache struct {
 	limits  Limits
 	client  *http.Client
@@ -91,7 +91,7 @@ type state struct {
 	lastErr error
 }
 
-// New returns a Cache. policy tells where issuers may be.
+// New returns a Cache. policy decides which addresses issuers may have.
 func New(clock func() time.Time, policy *egress.Policy, limits Limits) *Cache {
 	transport := policy.Transport(fetchWithin)
 	transport.MaxIdleConnsPerHost, transport.MaxIdleConns = 1, maxIdle
@@ -163,8 +163,9 @@ func (c *Cache) sweep(now time.Time) {
 	}
 }
 
-// refresh fetches a URL's set if that is due, one fetch at a time, and returns what is held then. The asker's network and deployment need a slot
-// first, whoever else waits for the same set: one network that used up its fetches refuses no other's.
+// refresh fetches a URL's set if that is due, one fetch at a time, and returns the set that is cached then. The
+// caller's network and deployment need a slot first, even if another caller waits for the same set: a network that
+// used up its fetches blocks no other.
 func (c *Cache) refresh(ctx context.Context, asker egress.Asker, url string) <-chan singleflight.Result {
 	ctx = context.WithoutCancel(ctx) // one client's leaving must not make the others' fetch fail
 	return c.waits.DoChan(asker.Deployment+" "+asker.Network+" "+url, func() (any, error) {

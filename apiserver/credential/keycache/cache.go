@@ -22,7 +22,7 @@ const (
 	trust = time.Second
 	// unknownFor is how long a digest that no key has is remembered: as late a new key is seen where it was tried too early.
 	unknownFor = time.Second
-	// readPatience bounds one read of the store; whoever waits for it may give up earlier.
+	// readPatience bounds one read of the store; a waiting caller may give up earlier.
 	readPatience = 2 * time.Second
 	// maxReads bounds the reads under way: failed attempts must not take every connection.
 	maxReads = 8
@@ -134,9 +134,10 @@ func (c *Cache) now() int64 { return int64(c.opts.Clock().Sub(c.began)) }
 
 func (c *Cache) shard(digest *apikey.Digest) *shard { return c.shards[digest[0]%shards] }
 
-// Find returns the key as it stands: a revocation, or whatever else ends it, is seen within a second. Whoever asks looks at Live. Errors:
+// Find returns the current key: a revocation, or another change that ends it, takes effect within a second. The
+// caller checks Live. Errors:
 //   - ErrUnknown: there is no such key;
-//   - one that wraps store.ErrUnavailable: the store is out of reach, and the key is not held, or for too long.
+//   - one that wraps store.ErrUnavailable: the store is unreachable, and the key is not cached, or for too long.
 func (c *Cache) Find(ctx context.Context, key apikey.Key) (*Key, error) {
 	if key.IsForeign() && !c.imported.Load() {
 		return nil, ErrUnknown

@@ -49,7 +49,7 @@ func (r *rows) add(keys ...apikey.Key) {
 	}
 }
 
-// revoke revokes a key and tells the feed.
+// revoke revokes a key and writes that to the feed.
 func (r *rows) revoke(k apikey.Key) {
 	r.mu.Lock()
 	row := r.keys[k.Digest()]
@@ -272,7 +272,7 @@ func TestAKeyIsReadAgainWhenTheFeedIsOld(t *testing.T) {
 	w.clock.advance(trust)
 	w.finds(key)
 	w.reads(1)
-	w.rows.revoke(key) // and nobody looks at the feed
+	w.rows.revoke(key) // and the cache does not poll the feed
 	w.clock.advance(1)
 	if w.finds(key) {
 		t.Error("a key goes on although the feed is silent for more than a second")
@@ -286,7 +286,7 @@ func TestWhileTheStoreIsAwayHeldKeysGoOnAndOthersAreUnavailable(t *testing.T) {
 	w.finds(key)
 	w.rows.set(func() { w.rows.away = fmt.Errorf("%w: test", store.ErrUnavailable) })
 	w.clock.advance(30 * time.Second)
-	if !w.finds(key) { // the read again fails, and tells that the store is away
+	if !w.finds(key) { // the read fails again, and reports that the store is unavailable
 		t.Error("a held key is dead")
 	}
 	w.reads(2)

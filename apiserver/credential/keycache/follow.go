@@ -55,8 +55,8 @@ func (c *Cache) follow(ctx context.Context) error {
 	}
 }
 
-// look drops what changed since the last look. What is held was read before, so the first one drops everything, and so does one that finds
-// its place lost.
+// look evicts the keys that changed since the last poll. The first poll evicts all keys, because they were read
+// before it, and so does one whose position in the feed is lost.
 func (c *Cache) look(ctx context.Context, at **people.KeyPosition) error {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()

@@ -26,12 +26,13 @@ type Key struct {
 	// App is the slug of its APIAuthApp.
 	App  string
 	Name string
-	// Permissions are the key's own; Resolve tells what it may do.
+	// Permissions are the key's own; Resolve returns the effective ones.
 	Permissions *Permissions
-	// OwnerUserID is who it acts for, 0: nobody. OrganizationID and WorkspaceID are the membership that bounds it, 0: none.
+	// OwnerUserID is the user that the key acts for, 0: none. OrganizationID and WorkspaceID are the membership that
+	// bounds it, 0: none.
 	OwnerUserID, OrganizationID, WorkspaceID int64
-	// RoleID is the role of the owner in the workspace, or else the organization, 0: none. Owner tells that they own it: they have every
-	// permission there.
+	// RoleID is the role of the owner in the workspace, or else the organization, 0: none. Owner reports whether the
+	// user owns it, and so has every permission there.
 	RoleID int64
 	Owner  bool
 	// Scheme is the slug of the key's own RateLimitScheme, "": its app's.

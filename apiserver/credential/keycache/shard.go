@@ -57,8 +57,8 @@ func (s *shard) unknownSince(digest apikey.Digest) (at int64, found bool) {
 // landed is the channel of reads that are over.
 var landed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// board joins the read under way, or begins one: lead then. One that is lost already is not joined. Where one ended since the caller looked,
-// and saw a key, nil for none, that is the answer.
+// board joins the read under way, or begins one and returns lead. It joins no read whose result is outdated already.
+// If a read ended since the caller read seen (nil for none), its result is the answer.
 func (s *shard) board(digest apikey.Digest, seen *Key) (f *flight, lead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

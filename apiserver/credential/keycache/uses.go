@@ -49,7 +49,7 @@ func (u *uses) take() []people.KeyUse {
 	return taken
 }
 
-// flushUses writes what waits until ctx ends, and then once more.
+// flushUses writes the waiting uses until ctx ends, and then a last time.
 func (c *Cache) flushUses(ctx context.Context) error {
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()

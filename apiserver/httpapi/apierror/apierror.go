@@ -14,11 +14,12 @@ import (
 type Error struct {
 	// Status is the HTTP status, 400 to 599.
 	Status int
-	// Code is what programs of end users tell answers apart by, in upper case; "" means the status' own (DefaultCode).
+	// Code is what programs of end users distinguish answers by, in upper case; "" means the status' own
+	// (DefaultCode).
 	Code string
 	// Message is one sentence: what, why, how to fix. With none, the faults' messages are joined.
 	Message string
-	// Faults are told in order, each with its place.
+	// Faults are listed in order, each with its place.
 	Faults []Fault
 	// RetryAfter is sent as Retry-After in whole seconds, rounded up; 0: not sent.
 	RetryAfter time.Duration
@@ -34,9 +35,9 @@ type Error struct {
 type Fault struct {
 	// Pointer is a JSON pointer into the body, ?name for a query parameter, :name for a path one, "" for neither.
 	Pointer string
-	// Message says what is wrong and how to mend it; it reads on behind the pointer.
+	// Message says what is wrong and how to fix it; it continues the pointer's text.
 	Message string
-	// Manager and ResourcePath tell who owns a field that was not written, and which.
+	// Manager and ResourcePath name the owner of a field that was not written, and the field.
 	Manager, ResourcePath string
 }
 

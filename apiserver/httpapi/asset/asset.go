@@ -83,7 +83,7 @@ func (s *Set) Paths() []string {
 	return all
 }
 
-// Forever is what browsers are told of files whose path names their content.
+// Forever is the Cache-Control of files whose path names their content.
 const Forever = "public, max-age=31536000, immutable"
 
 // Serve answers a request for a file, and reports whether there is one: the caller knows how to say that there is not.

@@ -10,7 +10,7 @@ import (
 // a form, or has a script or style within.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// SendPage answers with a page of the backend or decision listener, under a policy that leaves it nothing but its own assets.
+// SendPage answers with a page of the backend or decision listener, under a policy that allows only its own assets.
 func SendPage(w http.ResponseWriter, r *http.Request, page []byte) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
@@ -26,7 +26,7 @@ func SendPage(w http.ResponseWriter, r *http.Request, page []byte) {
 	}
 }
 
-// WantsPage reports whether somebody opened a path in a browser: the request asks for something, and names HTML among what it takes.
+// WantsPage reports whether a user opened a path in a browser: the method is GET, and Accept names HTML.
 func WantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && NamesHTML(r)
 }

@@ -1,5 +1,5 @@
-// Package body reads JSON request bodies strictly and tells every fault at once: wrong types, missing, unknown and
-// duplicate members, each by its JSON pointer.
+// Package body reads JSON request bodies strictly and returns all faults at once: wrong types, missing, unknown and
+// duplicate members, each with its JSON pointer.
 package body
 
 import (
@@ -18,7 +18,7 @@ const (
 	maxDepth = 32
 	// maxValues bounds how many values a body may hold, members and elements of every level.
 	maxValues = 10_000
-	// maxFaults bounds how many faults are told: an answer must not be many times as long as the request.
+	// maxFaults bounds how many faults are listed: an answer must not be many times as long as the request.
 	maxFaults = 100
 )
 
@@ -26,7 +26,7 @@ const (
 type faults struct {
 	items []apierror.Fault
 	at    map[string]bool
-	// more is how many were found and not told.
+	// more counts the faults that are not listed.
 	more int
 }
 
@@ -42,15 +42,15 @@ func (f *faults) add(at, format string, args ...any) {
 	f.items = append(f.items, apierror.Fault{Pointer: at, Message: fmt.Sprintf(format, args...)})
 }
 
-// Object reads the members of one JSON object. Reading marks a member as known; Close tells the rest as faults. A member's
-// value stays the part of the body it is until somebody reads it: what nobody asks for costs nothing.
+// Object reads the members of one JSON object. Reading marks a member as known; Close notes the others as faults. A
+// member's value is parsed when it is read: a member that is not read costs nothing.
 type Object struct {
 	faults  *faults
 	pointer string
 	members []member // in order, each once
 	// index finds members of an object that has many of them; nil: they are few, and looked through.
 	index map[string]int
-	// asked are the names that somebody read, some of them twice.
+	// asked are the names that were read, some of them twice.
 	asked []string
 }
 
@@ -109,7 +109,7 @@ func (o *Object) at(member string) string {
 	return o.pointer + "/" + member
 }
 
-// Close tells unknown members as faults, once all known ones were read.
+// Close notes unknown members as faults, after all known ones were read.
 func (o *Object) Close() {
 	known := ""
 	for i := range o.members {
@@ -135,7 +135,7 @@ func (o *Object) Err() error {
 	return apierror.Invalid(o.faults.items...)
 }
 
-// ask is find for somebody who reads the member: it is known from then on.
+// ask is find for a member that is read: it is known from then on.
 func (o *Object) ask(name string) int {
 	at := o.find(name)
 	switch {

@@ -88,7 +88,7 @@ func TestGoodValues(t *testing.T) {
 	}
 }
 
-// What strangers may send costs a small multiple of its length, and is bounded in levels and values.
+// A body of an unknown client costs a small multiple of its length, and is bounded in levels and values.
 func TestAHostileBodyCostsLittle(t *testing.T) {
 	fill := func(head, unit, tail string, size int) []byte {
 		return []byte(head + strings.Repeat(unit, (size-len(head)-len(tail))/len(unit)) + tail)

@@ -137,7 +137,7 @@ func reason(err error) string {
 		return "it ends too early"
 	}
 	if errors.As(err, &syntactic) {
-		// The position is told once, by the caller, and the value never: it may be somebody's secret.
+		// The caller adds the position, once. The value is never part of the error: it may be a secret.
 		return syntactic.Err.Error()
 	}
 	return err.Error()

@@ -1,5 +1,5 @@
-// Package input reads the members of request bodies that both listeners know, by one rule each. A faulty member is noted in the
-// object with how to mend it.
+// Package input reads the members of request bodies that both listeners have, by one rule each. It notes a faulty
+// member in the object, with how to fix it.
 package input
 
 import (

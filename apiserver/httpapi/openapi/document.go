@@ -33,7 +33,7 @@ type Document struct {
 // MediaTypeLines is the media type of JSON Lines.
 const MediaTypeLines = "application/x-ndjson"
 
-// Load returns the document of the backend listener, parsed and validated once. Nobody changes it.
+// Load returns the document of the backend listener, parsed and validated once. Callers must not change it.
 func Load() (*Document, error) { return loadBackend() }
 
 // LoadEndUser is Load for the end-user listener.
@@ -42,7 +42,7 @@ func LoadEndUser() (*Document, error) { return loadEndUser() }
 // LoadDecision is Load for the decision listener.
 func LoadDecision() (*Document, error) { return loadDecision() }
 
-// What is embedded never changes, and parsing it takes a tenth of a second.
+// The embedded documents never change, and parsing one takes a tenth of a second.
 var (
 	loadBackend  = sync.OnceValues(func() (*Document, error) { return load("backend.yaml", backend) })
 	loadEndUser  = sync.OnceValues(func() (*Document, error) { return load("enduser.yaml", endUser) })

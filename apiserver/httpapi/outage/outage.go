@@ -1,5 +1,5 @@
-// Package outage tells the log when what a server depends on goes out of reach and when it is back: one line each, however many
-// requests fail between.
+// Package outage logs when a dependency of the server becomes unreachable and when it is back: one line each, however
+// many requests fail between.
 package outage
 
 import (
@@ -62,8 +62,8 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
-// Quiet tells which refusals need no line in the log of their own: a 503 of an outage, which has its two, and one without a cause, which
-// says itself what is the matter.
+// Quiet reports whether a refusal needs no log line of its own: a 503 of an outage, which has its two lines, and a
+// refusal without a cause, whose message is complete.
 func Quiet(refused *apierror.Error) bool {
 	return refused.Status == http.StatusServiceUnavailable &&
 		(refused.Cause == nil || errors.Is(refused.Cause, ErrAway) || errors.Is(refused.Cause, store.ErrUnavailable))

@@ -79,8 +79,9 @@ func localhost(host string) bool { return host == "localhost" || strings.HasSuff
 // maxPlantedPath is the longest path, in bytes, for which planted cookies are taken away.
 const maxPlantedPath = 128
 
-// ClearPlanted takes away the session cookies that a browser may have sent: the host's own, and those that a page of a sibling host
-// planted for a parent domain or a path above the request's. The browser keeps cookies by domain and path, and tells neither.
+// ClearPlanted deletes the session cookies that a browser may have sent: the host's own, and those that a page of a
+// sibling host planted for a parent domain or a path above the request's. The browser stores cookies by domain and
+// path, and sends neither.
 func ClearPlanted(header http.Header, d *document.Deployment, r *http.Request) {
 	host := Host(r)
 	domains := []string{""}
@@ -97,7 +98,7 @@ func ClearPlanted(header http.Header, d *document.Deployment, r *http.Request) {
 	}
 	paths, asked := []string{"/"}, r.URL.Path
 	if len(asked) > maxPlantedPath {
-		asked = "/" // nobody plants a cookie for a path that names no operation; the answer stays short
+		asked = "/" // a cookie cannot be planted for a path that names no operation; the answer stays short
 	}
 	for at, letter := range asked {
 		if letter == '/' && at > 0 {

@@ -30,7 +30,7 @@ type decision struct {
 	counters [2 * 64][]uint64
 }
 
-// check judges by every rule, in the order of priorities, and reports each.
+// check evaluates every rule, in the order of priorities, and reports the state of each.
 func (d *decision) check(out *Result, limits []int64) {
 	for from := 0; from < d.count; {
 		to := from
@@ -71,7 +71,7 @@ func (p *part) fetch() (sum uint64) {
 	return sum
 }
 
-// leastWait is the least that a refusal tells to wait: a part of a limit that is nothing has no end of its own.
+// leastWait is the shortest Retry-After, in milliseconds: a limit whose part is zero has no reset time of its own.
 const leastWait = 1000
 
 func (d *decision) checkRule(out *Result, rule *Rule, limit int64, row []uint64) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// matcher tells which rules of a program match a request, as a mask of their positions. Rules that list everything are
-// in always; an exact path is looked up once, a prefix once for each of its segments.
+// matcher returns the rules of a program that match a request, as a mask of their positions. Rules that match every
+// path are always in the mask. An exact path is looked up once, a prefix once for each of its segments.
 type matcher struct {
 	always   masks
 	exact    map[string]*masks

@@ -115,14 +115,14 @@ func (e *Engine) Stats() Stats {
 	return all
 }
 
-// Decide judges one request: it charges every rule that matches, or none.
+// Decide evaluates one request. It charges every rule that matches, or none.
 func (e *Engine) Decide(now Instant, r *Request, out *Result) { e.judge(now, r, out, deciding) }
 
-// Peek tells how Decide would judge a request, and charges nothing.
+// Peek returns what Decide would return, and charges nothing.
 func (e *Engine) Peek(now Instant, r *Request, out *Result) { e.judge(now, r, out, peeking) }
 
-// Record charges every rule that matches, also beyond its limit: the request was admitted elsewhere. The result tells what was
-// left before.
+// Record charges every rule that matches, also beyond its limit: the request was admitted elsewhere. The result holds
+// what was left before.
 func (e *Engine) Record(now Instant, r *Request, out *Result) { e.judge(now, r, out, recording) }
 
 // purpose is what a judgement is for.

@@ -61,7 +61,8 @@ func TestHotGroup(t *testing.T) {
 	}
 }
 
-// TestAppScheme: a key's own scheme replaces its app's, of which the rules for the whole app hold all the same.
+// TestAppScheme: a key's own scheme replaces its app's. The rules of the app's scheme that count the whole app still
+// apply.
 func TestAppScheme(t *testing.T) {
 	e := NewEngine(DefaultMaxBytes)
 	own := e.Scheme(1, rules(scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: 5}))
@@ -122,7 +123,8 @@ func TestFloodOfAddresses(t *testing.T) {
 	t.Errorf("%d blocks of %d are left a day later", e.Stats().Blocks, stats.Blocks)
 }
 
-// TestEviction: where keys alone fill the memory, the one idle for longest gives way, and is counted.
+// TestEviction: where keys alone fill the memory, the counter that was idle for longest is evicted, and the eviction
+// is counted.
 func TestEviction(t *testing.T) {
 	const most = 16 << 20
 	e := NewEngine(most)

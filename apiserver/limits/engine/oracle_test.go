@@ -301,7 +301,7 @@ func TestLittleIsLost(t *testing.T) {
 				ours, exact, oldest := 0, 0, 0
 				windows := int64(max(20, 4000/limit))
 				if limit > cells16Most {
-					windows = 3 // of so many requests few windows tell as much, in less time
+					windows = 3 // with so many requests, few windows show as much in less time
 				}
 				for at := 1e12; at < 1e12+float64(windows*length); at += random.ExpFloat64() * float64(length) / (float64(limit) * demand) {
 					now := int64(at)

@@ -17,11 +17,12 @@ var (
 	ErrPathAmbiguous = errors.New("the path has `..` after two slashes, which proxies and applications resolve differently")
 )
 
-// CanonicalPath is the one spelling of a request's path that endpoint patterns are matched with: without query and
-// fragment, unreserved characters decoded, other escapes in upper case, bytes beyond ASCII escaped, then dot segments resolved,
-// then slashes merged. In another order `%2e%2e` would walk past a rule. What applications and proxies read differently is
-// refused: an encoded slash or backslash, a raw backslash, a control character, `//..`, a dot segment with matrix parameters (`/..;x`). A path that is canonical already is
-// answered as it is, without a copy.
+// CanonicalPath returns the one spelling of a request's path that endpoint patterns are matched with. It removes
+// query and fragment, decodes unreserved characters, writes other escapes in upper case and escapes bytes beyond
+// ASCII; then it resolves dot segments, then merges slashes. In another order `%2e%2e` would bypass a rule. A path
+// that applications and proxies read differently is an error: an encoded slash or backslash, a raw backslash, a
+// control character, `//..`, a dot segment with matrix parameters (`/..;x`). A path that is canonical already is
+// returned without a copy.
 func CanonicalPath(path string) (string, error) {
 	if cut := strings.IndexAny(path, "?#"); cut >= 0 {
 		path = path[:cut]

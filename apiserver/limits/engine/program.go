@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// Mode tells whose requests a rule counts together.
+// Mode is the subject that a rule counts requests by.
 type Mode uint8
 
 // The modes of decisions.md 5.
@@ -74,8 +74,9 @@ func (m Mode) subject(r *Request) (of, address uint64) {
 type Rule struct {
 	// Text is `<max>/<duration><unit>`, as in `5/1s` or `100/calendar_day`.
 	Text string
-	// Policy is the limit and the window in the words of RateLimit-Policy, without a name: `;q=5;w=1`. The window of a calendar rule, and of
-	// one that is no whole number of seconds, is not told: the field knows whole seconds only.
+	// Policy is the limit and the window as RateLimit-Policy writes them, without a name: `;q=5;w=1`. The window is
+	// left out where it is no whole number of seconds, and for a calendar rule: the header field has whole seconds
+	// only.
 	Policy string
 	// Limit is max_requests.
 	Limit int64
@@ -84,7 +85,7 @@ type Rule struct {
 	Mode   Mode
 	// Endpoints are those it covers, as in its scheme.
 	Endpoints []string
-	// Identity tells a rule from every other of its scheme: two words of a SHA-256.
+	// Identity identifies a rule within its scheme: two words of a SHA-256.
 	Identity [2]uint64
 	// Decisions counts what the rule decided.
 	Decisions *Decisions
@@ -157,7 +158,7 @@ func (r *row) of(block []uint64) []uint64 { return block[r.offset : r.offset+r.w
 // Scheme is a rate-limit scheme in force. Its rules can be replaced at any time: every counter whose rule keeps its identity
 // goes on.
 type Scheme struct {
-	// ID tells the scheme from every other of the install.
+	// ID identifies the scheme within the install.
 	ID uint64
 	// deployment is that of the scheme, and owner the engine's.
 	deployment string

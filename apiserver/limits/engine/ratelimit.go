@@ -1,16 +1,16 @@
-// Package engine is the engine that puts rate-limit schemes in force: may this request be made now? It is free of I/O; the
-// clock and whose request it is are passed in.
-//
-// What it promises of every rule that matches a request:
-//   - strict: no interval of the window's length ever admits more than max_requests, whatever the pattern of arrivals;
+// Package engine evaluates rate-limit schemes: may this request be made now? It does no I/O; callers pass in the
+// clock and the subject of the request.
+// What it guarantees for every rule that matches a request:
+//   - strict: no interval of the window's length ever admits more than max_requests, whatever the pattern of
+//     arrivals;
 //   - all or nothing: every matching rule must allow, and a denied request consumes nothing, from any rule;
 //   - Retry-After is never early;
 //   - memory is bounded, and a decision allocates nothing.
 //
-// The way of a decision: a Scheme's program tells which rules match the method and path (endpoint.go); their counters lie in
-// one block for each subject (program.go), found in one of the engine's shards (shard.go); each counter is a window
-// (window.go): exact for small limits, packed cells for large ones, a count for calendar periods. Decide (engine.go) locks the
-// shards, checks all, and charges all or none.
+// The path of a decision: a Scheme's program finds the rules that match the method and path (endpoint.go). Their
+// counters are in one block for each subject (program.go), in one of the engine's shards (shard.go). Each counter is
+// a window (window.go): exact for small limits, packed cells for large ones, a count for calendar periods. Decide
+// (engine.go) locks the shards, checks all rules, and charges all or none.
 package engine
 
 import (
@@ -28,7 +28,7 @@ type Instant struct {
 	Wall int64
 }
 
-// Clock tells an Instant. Its steady time begins where the wall clock stood when it was made.
+// Clock returns Instants. Its steady time begins at the wall clock's time of its creation.
 type Clock struct {
 	start time.Time
 	now   func() time.Time
@@ -37,7 +37,7 @@ type Clock struct {
 // NewClock returns a clock over a source like time.Now, whose times carry a monotonic reading.
 func NewClock(now func() time.Time) Clock { return Clock{start: now(), now: now} }
 
-// Now tells the moment.
+// Now returns the current Instant.
 func (c Clock) Now() Instant {
 	now := c.now()
 	return Instant{Steady: c.start.UnixMicro() + now.Sub(c.start).Microseconds(), Wall: now.UnixMicro()}
@@ -60,7 +60,8 @@ type Request struct {
 // Counter is one counter that a request would charge.
 type Counter struct {
 	Rule *Rule
-	// Scheme, Of, Address and the rule's mode and identity tell it from every other: Of is a key or an app, Address a client's.
+	// Scheme, Of, Address and the rule's mode and identity identify the counter: Of is a key or an app, Address a
+	// client's.
 	Scheme, Of, Address uint64
 	// OfApp reports that it belongs to the app's scheme, not the request's own.
 	OfApp bool

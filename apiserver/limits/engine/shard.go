@@ -24,11 +24,11 @@ const (
 	blockHeader
 )
 
-// otherAddresses is the address that stands for all that no longer get a block of their own. An IPv6 network of ones is
-// nobody's.
+// otherAddresses is the address of the block that addresses without one of their own share. No client has it: an IPv6
+// network of ones is not assigned.
 const otherAddresses = ^uint64(0)
 
-// blockKey tells a block from every other.
+// blockKey identifies a block.
 type blockKey struct {
 	scheme, of, address uint64
 	mode                Mode

@@ -185,7 +185,7 @@ func (c *Counters) namesOf(tag string, of *engine.Counter) names {
 	return names{counter, counter + ":" + c.node}
 }
 
-// begin marks a counter as being asked for, names it, and appends what Redis is told.
+// begin marks a counter as being asked for, names it, and appends the arguments of its Redis call.
 func (c *Counters) begin(args []string, tag string, of *engine.Counter, now engine.Instant, own int64, flight chan struct{}) (names, []string) {
 	key, offset := keyOf(of), c.offset.Load()
 	s := c.leases.shard(&key)
@@ -203,13 +203,13 @@ func (c *Counters) begin(args []string, tag string, of *engine.Counter, now engi
 		held.pending, held.spent = held.spent, 0
 		held.batch++
 	}
-	if held.flight == nil && held.want > 1 { // nobody waits for a single request that is somebody else's
+	if held.flight == nil && held.want > 1 { // no request waits for the single token of another request
 		held.flight = flight
 	}
 	return held.names, held.arguments(args, of, now, request{kind, size, term, held.want, back, own, offset})
 }
 
-// request is what Redis is told of a counter beside what the lease knows.
+// request is what a Redis call contains of a counter in addition to the lease.
 type request struct {
 	kind             string
 	size, term, want int64

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 )
 
-// counterKey tells a counter from every other.
+// counterKey identifies a counter.
 type counterKey struct {
 	scheme, of, address uint64
 	identity            [2]uint64
@@ -43,7 +43,7 @@ type lease struct {
 	outage            uint64
 	localLimit, limit int64
 	spent             int64
-	// pending of batch is what Redis is being told of.
+	// pending of batch is what a call to Redis under way reports.
 	pending int64
 	batch   uint64
 	// lost: Redis may have forgotten what this replica admitted.
@@ -74,7 +74,7 @@ func (held *lease) tokens(now int64) (sum int64) {
 	return sum
 }
 
-// take spends a token, the oldest first, and tells which batch it was of; -1: there is none.
+// take spends a token, the oldest first, and returns the batch that it belongs to; -1 if there is none.
 func (held *lease) take(now int64) int {
 	for i := range held.batches {
 		if b := &held.batches[i]; b.tokens > 0 && now < b.deadline {
@@ -202,14 +202,14 @@ const (
 	reserved state = iota
 	// refused: a counter is known to be used up.
 	refused
-	// waiting: somebody is asking already.
+	// waiting: another request asks already.
 	waiting
 	// short: the counters that are not taken must be asked for, and are marked as being so.
 	short
 )
 
-// reserve takes a token of every counter that has one. Unless the answer is reserved or short it gives all back. Who is not patient
-// asks although somebody else is asking already.
+// reserve takes a token of every counter that has one. Unless it returns reserved or short, it gives all of them
+// back. A request that is not patient asks even if another request asks already.
 func (l *leases) reserve(d *decision, patient bool) state {
 	answer := reserved
 	d.refill = false
@@ -297,7 +297,7 @@ func (l *leases) remaining(key counterKey) (int64, bool) {
 	return held.remaining + held.batches[0].tokens + held.batches[1].tokens, true
 }
 
-// sweep forgets the leases of one shard that nobody used since a moment.
+// sweep removes the leases of one shard that were not used since a moment.
 func (l *leases) sweep(shard int, before int64) {
 	s := &l.shards[shard%leaseShards]
 	s.Lock()

@@ -22,14 +22,15 @@ const (
 	silence = 3 * time.Second
 	// failuresMost is how many calls may fail one after another before none is made, if they are of two deployments or heartbeats are among them.
 	failuresMost = 3
-	// settle is how long after its return Redis is only told of what was admitted without it: every replica tells before any leases.
+	// settle is for how long after its return Redis only receives what was admitted without it: every replica reports
+	// before any leases.
 	settle = 3 * beatEvery
 	// idle is how long an unused lease is remembered.
 	idle = 2 * time.Minute
 )
 
-// failed notes a call that Redis did not answer, of a deployment, or of nobody: a heartbeat. A call that it refused says something about the
-// call alone: the next is made.
+// failed records a call that Redis did not answer, of a deployment, or "" for a heartbeat. A call that Redis refused
+// is the fault of that call alone: the next one is made.
 func (c *Counters) failed(err error, deployment string) {
 	if err != nil && !errors.Is(err, errBusy) && !refusedCall(err) && c.failures.add(deployment) {
 		c.leave(err)
@@ -40,7 +41,8 @@ func (c *Counters) failed(err error, deployment string) {
 type failures struct {
 	mu    sync.Mutex
 	count int
-	// first is the deployment of the first, "" for a heartbeat, and others tells that there are failures of another, or of heartbeats.
+	// first is the deployment of the first failure, "" for a heartbeat. others reports whether another deployment's
+	// calls, or heartbeats, failed too.
 	first  string
 	others bool
 }
@@ -80,8 +82,8 @@ func (c *Counters) leave(err error) {
 	}
 }
 
-// alone judges by this replica's part of each limit: what it had admitted when Redis went away, and its share of what was left then.
-// Over all replicas that is the limit, as far as each knew of the others.
+// alone decides by this replica's part of each limit: what it had admitted when Redis became unavailable, and its
+// share of what was left then. Over all replicas that is the limit, as far as each knew of the others.
 func (c *Counters) alone(r *engine.Request, out *engine.Result, d *decision) {
 	c.leases.release(d)
 	c.opts.Engine.Peek(d.now, r, out)
@@ -210,8 +212,8 @@ func (c *Counters) connect() (rueidis.Client, error) {
 	return made, nil
 }
 
-// heartbeat says that this replica lives and hears who else does. Data with another mark than before has lost every counter: then what
-// is known here is told anew.
+// heartbeat reports this replica as live and reads which others are. Data with another mark than before has lost
+// every counter: then the replica reports again what it knows.
 func (c *Counters) heartbeat(ctx context.Context) error {
 	client, err := c.connect()
 	if err != nil {
@@ -249,8 +251,8 @@ func (c *Counters) heard(raw []string, before engine.Instant) error {
 	return nil
 }
 
-// recount lets Redis be told of every counter: where this replica's mark is gone, what it admitted in the window that still runs is
-// charged anew.
+// recount schedules a report of every counter to Redis. Where this replica's mark is missing, what it admitted in the
+// window that still runs is charged again.
 func (c *Counters) recount() {
 	for i := range c.leases.shards {
 		s := &c.leases.shards[i]
@@ -263,7 +265,7 @@ func (c *Counters) recount() {
 	}
 }
 
-// tell lets Redis know what was admitted without it, counter by counter, and leases nothing.
+// tell sends Redis what was admitted without it, counter by counter, and leases nothing.
 func (c *Counters) tell(ctx context.Context) {
 	now := c.opts.Clock()
 	for i := range c.leases.shards {
@@ -287,8 +289,8 @@ func (s *leaseShard) untold() (keys []counterKey) {
 	return keys
 }
 
-// tellOne tells of one counter, once: the batch has a number. Of what was admitted only what is still in the window counts. It
-// answers false where Redis does not.
+// tellOne reports one counter, once: the batch has a number. Of what was admitted only what is still in the window
+// counts. It returns false if Redis does not answer.
 func (c *Counters) tellOne(ctx context.Context, shard int, key counterKey, now engine.Instant) bool {
 	client := c.client.Load()
 	s := &c.leases.shards[shard]

@@ -347,8 +347,8 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// TestRedisFlushed: data that is lost under load is told anew by every replica: the limit holds again at once, and the scripts, which
-// were lost too, are loaded again.
+// TestRedisFlushed: every replica reports again what a flush under load deleted, so the limit holds at once, and the
+// scripts, which the flush deleted too, are loaded again.
 func TestRedisFlushed(t *testing.T) {
 	redis := newServer(t)
 	const limit = 200

@@ -1,15 +1,16 @@
-// Package shared counts together with other replicas, through Redis or Valkey. What it promises of every rule, over all
-// replicas, is the engine's promise: no interval of the window's length admits more than the limit.
+// Package shared counts together with other replicas, through Redis or Valkey. Over all replicas it guarantees for
+// every rule what the engine does: no interval of the window's length admits more than the limit.
 //
-// A replica does not ask for every request. It leases requests of a counter: they are charged in Redis when they are granted
-// (grant.lua), and may be spent here until the lease ends, a fiftieth of the window later, a second at most. The shared window is that
-// much longer than the rule's, so that the promise holds for the moments of spending. Where little is left, a lease is of one request:
-// then every request asks.
+// A replica does not ask Redis for every request. It leases requests of a counter: Redis charges them when it grants
+// the lease (grant.lua), and the replica may spend them until the lease ends, after a fiftieth of the window, a
+// second at most. The shared window is that much longer than the rule's, so the guarantee holds for the moments of
+// spending. Where little is left, a lease is of one request: then every request asks.
 //
-// All deployments share one Redis. A deployment has few calls under way at once, its failures alone are no outage, and a scheme of which one
-// request charges too many counters is not shared: of its limits each replica has an equal part.
+// All deployments share one Redis. A deployment has a bounded number of concurrent calls, and its failures alone are
+// no outage. A scheme of which one request charges too many counters is not shared: each replica has an equal part of
+// its limits.
 //
-// Without Redis (outage.go) each replica goes on in its own engine, with its part of what was left.
+// Without Redis (outage.go) each replica continues in its own engine, with its part of what was left.
 package shared
 
 import (
@@ -62,7 +63,7 @@ type Options struct {
 	Prefix string
 }
 
-// Counters judge requests by counters that replicas share. They are safe for concurrent use. Run must run.
+// Counters decide requests by counters that replicas share. They are safe for concurrent use. Run must run.
 type Counters struct {
 	opts   Options
 	node   string
@@ -147,7 +148,7 @@ func (c *Counters) Busy() uint64 {
 // Degraded reports whether counters are not shared at present.
 func (c *Counters) Degraded() bool { return c.away.Load() }
 
-// Peek tells how a request would be judged, as far as is known here, and charges nothing.
+// Peek returns how a request would be decided, as far as this replica knows, and charges nothing.
 func (c *Counters) Peek(r *engine.Request, out *engine.Result) {
 	d := decision{now: c.opts.Clock(), counters: engine.Applying(r, nil)}
 	own := *r
@@ -163,7 +164,7 @@ func (c *Counters) Peek(r *engine.Request, out *engine.Result) {
 	}
 }
 
-// Decide judges one request: it charges every rule that matches, or none.
+// Decide evaluates one request. It charges every rule that matches, or none.
 func (c *Counters) Decide(ctx context.Context, r *engine.Request, out *engine.Result) {
 	var buffer [8]engine.Counter
 	d := decision{counters: engine.Applying(r, buffer[:0])}
@@ -196,7 +197,7 @@ func (c *Counters) Decide(ctx context.Context, r *engine.Request, out *engine.Re
 			if wait(ctx, d.flight, d.until) {
 				continue
 			}
-			c.alone(r, out, &d) // who asked will tell that Redis does not answer
+			c.alone(r, out, &d) // the request that asks will learn that Redis does not answer
 			return
 		}
 		granted, err := c.ask(ctx, r, &d)
