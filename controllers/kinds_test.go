@@ -84,7 +84,7 @@ func exported(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// What is not made from the table names its kinds, all of them and no other.
+// Manifests that are not generated from the table name its kinds, all of them and no other.
 func TestEveryKindIsInTheManifests(t *testing.T) {
 	var kinds, resources, crds []string
 	for _, info := range v1alpha1.Kinds {

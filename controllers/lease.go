@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// The leader's lease. One that was killed is followed after leaseDuration and a try of the other's, one that ended cleanly after
-// a try alone. A leader that cannot renew for renewDeadline ends; what it still writes is fenced off by the store either way, so
-// a short lease risks a change of leaders, and nothing else.
+// The leader's lease. A replica takes over from a leader that was killed after leaseDuration and one retry, and from
+// one that ended cleanly after one retry. A leader that cannot renew for renewDeadline ends. The store fences off
+// what it still writes either way, so the only risk of a short lease is a change of leaders.
 const (
 	leaseDuration = 7 * time.Second
 	renewDeadline = 5 * time.Second
@@ -63,8 +63,8 @@ func lead(opts *manager.Options, lock resourcelock.Interface) {
 	opts.LeaseDuration, opts.RenewDeadline, opts.RetryPeriod = ptr.To(leaseDuration), ptr.To(renewDeadline), ptr.To(retryPeriod)
 }
 
-// stillLeader asks the API server who holds the Lease. It asks through a lock of its own: one remembers what it read, and the
-// elector writes what its own remembers.
+// stillLeader asks the API server which replica holds the Lease. It uses a lock of its own: a lock caches what it
+// read, and the elector writes what its own lock has cached.
 func stillLeader(lock *resourcelock.LeaseLock) func(context.Context) (bool, error) {
 	if lock == nil {
 		return func(context.Context) (bool, error) { return true, nil }

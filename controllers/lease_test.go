@@ -21,8 +21,8 @@ func newLease(identity string) *resourcelock.LeaseLock {
 	}
 }
 
-// The elector's lock remembers what it read; whoever else reads through it changes that under the elector's hands. The race
-// detector sees it.
+// The elector's lock caches what it read; another reader through that lock would change it during the elector's work.
+// The race detector reports that.
 func TestAskingForTheLeaderLeavesTheElectorsLockAlone(t *testing.T) {
 	lock := newLease("me")
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: "me", LeaseDurationSeconds: 7}

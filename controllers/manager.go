@@ -115,7 +115,7 @@ func Run(ctx context.Context, operator *Operator) error {
 	}
 }
 
-// ended tells a manager's end apart: on request, by the loss of the lease, by a fault.
+// ended returns why a manager ended: on request, by the loss of the lease, by a fault.
 func (o *Operator) ended(ctx context.Context, err error) error {
 	switch {
 	case err == nil || o.lease == nil:
@@ -148,7 +148,7 @@ func installID(reader client.Reader) func(context.Context) (string, error) {
 	}
 }
 
-// watchErrors tells of broken watches once an outage, and of anything else as client-go does.
+// watchErrors logs broken watches once an outage, and other errors as client-go does.
 func watchErrors(api *engine.APIServer) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, reflector *toolscache.Reflector, err error) {
 		if !api.Failed(ctx, err) {
@@ -157,7 +157,7 @@ func watchErrors(api *engine.APIServer) toolscache.WatchErrorHandlerWithContext 
 	}
 }
 
-// slim drops what nobody reads from cached objects: a third of their size.
+// slim drops unused fields from cached objects: a third of their size.
 func slim(obj any) (any, error) {
 	if object, err := meta.Accessor(obj); err == nil {
 		engine.SlimOrigin(object)

@@ -40,7 +40,7 @@ import (
 type Options struct {
 	// Store is the runtime store.
 	Store store.Store
-	// Clock tells the time; Random is the source of keys.
+	// Clock returns the time; Random is the source of keys.
 	Clock  func() time.Time
 	Random io.Reader
 	// Keyring holds the root keys; empty, deployments cannot sign and take no values from Secrets.

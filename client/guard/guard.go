@@ -1,11 +1,12 @@
 // Package guard protects handlers of net/http by Cardea:
 //
-//   - [Keys] asks the decision API about each request of an API key: permissions, limits and revocation count at once.
-//   - [Tokens] verifies session tokens and OAuth access tokens by the issuer's published keys, without a call for each request. What a token says
-//     may be out of date for as long as it lives: a minute for session tokens.
+//   - [Keys] asks the decision API about each request of an API key: permissions, limits and revocation take effect
+//     at once.
+//   - [Tokens] verifies session tokens and OAuth access tokens by the issuer's published keys, without a call for
+//     each request. A token's claims may be outdated for as long as it lives: a minute for session tokens.
 //
-// Both refuse what they cannot judge, and tell the handler who calls by [From]. Neither reads a credential from the query, and neither takes
-// more than one: which of two the handler would go by is a guess.
+// Both refuse what they cannot verify, and pass the caller's identity to the handler by [From]. Neither reads a
+// credential from the query, and neither accepts more than one: the handler could only guess which of two counts.
 package guard
 
 import (
@@ -18,16 +19,16 @@ import (
 	"time"
 )
 
-// Identity is who makes a request. What does not apply is empty.
+// Identity is the identity of a request's caller. Fields that do not apply are empty.
 type Identity struct {
 	// KeyID is an API key's public id, KeyName and App its name and its app's slug. Metadata is what was given to it.
 	KeyID, KeyName, App string
 	Metadata            map[string]any
-	// Subject is whom a token is about: a user's id, or a client's own.
+	// Subject is the subject of a token: a user's id, or a client's own.
 	Subject string
-	// UserID is the person whom the credential acts for.
+	// UserID is the user that the credential acts for.
 	UserID string
-	// DeploymentID is the deployment's; decisions tell it.
+	// DeploymentID is the deployment's; decisions return it.
 	DeploymentID string
 	// OrganizationID and WorkspaceID are where the person is active, or what the key is bound to.
 	OrganizationID, WorkspaceID string
@@ -39,7 +40,7 @@ type Identity struct {
 	ExpiresAt time.Time
 }
 
-// Can reports whether all of the permissions are granted, or are scopes of the token. Nobody can anything.
+// Can reports whether all of the permissions are granted, or are scopes of the token. A nil Identity has none.
 func (i *Identity) Can(permissions ...string) bool {
 	if i == nil {
 		return false
@@ -54,21 +55,22 @@ func (i *Identity) Can(permissions ...string) bool {
 
 type identityKey struct{}
 
-// From returns who makes the request of a context, nil where no guard knows: before a guard, or where one admits while Cardea is away.
+// From returns the caller's identity from a request's context. It is nil if no guard set it: outside of a guard, or
+// where a guard admits requests while Cardea is unavailable.
 func From(ctx context.Context) *Identity {
 	who, _ := ctx.Value(identityKey{}).(*Identity)
 	return who
 }
 
-// admit passes a request on with who makes it.
+// admit passes a request on with the caller's identity.
 func admit(next http.Handler, w http.ResponseWriter, r *http.Request, who *Identity) {
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
 	r.Header = withoutClaims(r.Header)
 	next.ServeHTTP(w, r)
 }
 
-// withoutClaims drops the headers by which gateways tell an identity: from a client they are a claim that nobody proved. A name with underscores is
-// the same to what speaks CGI.
+// withoutClaims deletes the headers by which gateways pass an identity: from a client they are an unproved claim. CGI
+// does not distinguish underscores from hyphens, so both spellings are deleted.
 func withoutClaims(header http.Header) http.Header {
 	isClaim := func(name string) bool {
 		return strings.HasPrefix(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "x-cardea-")
@@ -156,7 +158,7 @@ func unauthorized(challenge string) *Refusal {
 	}
 }
 
-// unavailable refuses while it cannot be judged.
+// unavailable refuses while no decision is available.
 func unavailable(message string) *Refusal {
 	return &Refusal{Status: http.StatusServiceUnavailable, Message: message, Header: http.Header{"Retry-After": {"1"}}}
 }

@@ -19,10 +19,11 @@ import (
 type Away int
 
 const (
-	// Refuse answers 503 with Retry-After: what is not judged is not let through.
+	// Refuse answers 503 with Retry-After: without a decision, no request is admitted.
 	Refuse Away = iota
-	// Admit lets requests through as nobody's: From is nil, and no permission was checked. It is for a limiter before what anybody may do. An answer
-	// that is not Cardea's is refused all the same: it is a wrong address, not an outage.
+	// Admit lets requests through without an identity: From is nil, and no permission was checked. It is for a
+	// limiter in front of public handlers. An answer that is not Cardea's is still refused: it means a wrong address,
+	// not an outage.
 	Admit
 )
 
@@ -48,7 +49,8 @@ type KeysOptions struct {
 	HTTPClient *http.Client
 	// Refused answers in place of the guard, such as with a page; nil: Refusal.Send.
 	Refused func(http.ResponseWriter, *http.Request, *Refusal)
-	// OnAway is told each time that no decision was had, for logs and metrics; nil: nobody is. The error holds no credential.
+	// OnAway is called each time that no decision was available, for logs and metrics; nil: no call. The error
+	// contains no credential.
 	OnAway func(*http.Request, error)
 }
 
@@ -61,13 +63,13 @@ type Keys struct {
 // maxAnswer bounds a decision's body, in bytes: metadata has at most 4 KiB.
 const maxAnswer = 1 << 20
 
-// maxPath is the longest path that Cardea judges, in bytes.
+// maxPath is the longest path that Cardea decides about, in bytes.
 const maxPath = 8 << 10
 
 // maxPermissions is how many permissions one request may require.
 const maxPermissions = 64
 
-// NewKeys returns a guard of API keys. It asks nobody yet: a service may start before Cardea.
+// NewKeys returns a guard of API keys. It makes no request: a service may start before Cardea.
 func NewKeys(options KeysOptions) (*Keys, error) {
 	if options.Deployment == "" && !strings.Contains(options.URL, "/deployments/") {
 		return nil, errors.New(`guard: Deployment is missing: give the deployment's id or "namespace/name", so that other deployments' keys are refused`)
@@ -136,7 +138,8 @@ func (k *Keys) Require(permissions ...string) func(http.Handler) http.Handler {
 	}
 }
 
-// judge asks about a request. Neither identity nor refusal: it is admitted as nobody's.
+// judge asks about a request. If it returns neither identity nor refusal, the request is admitted without an
+// identity.
 func (k *Keys) judge(r *http.Request, permissions []string) (*Identity, http.Header, *Refusal) {
 	key := bearer(r.Header, true)
 	if key == "" {
@@ -201,7 +204,7 @@ func (k *Keys) made(r *http.Request, made *decision.AuthzDecision) (*Identity, h
 	return nil, header, refusal
 }
 
-// limits are the headers of a decision that are for the client. Others are not sent on, whoever answered them.
+// limits are the headers of a decision that are for the client. No other header of the answer is passed on.
 func limits(of map[string]string) http.Header {
 	header := http.Header{}
 	for _, name := range []string{"RateLimit", "RateLimit-Policy", "Retry-After"} {
@@ -226,7 +229,7 @@ func identityOf(made *decision.AuthzDecision) *Identity {
 	}
 }
 
-// notJudged tells what becomes of a request that Cardea did not decide about.
+// notJudged returns the result for a request that Cardea did not decide about.
 func (k *Keys) notJudged(r *http.Request, err error) (*Identity, http.Header, *Refusal) {
 	refused := (*client.Error)(nil)
 	answered := errors.As(err, &refused)
@@ -251,7 +254,8 @@ func (k *Keys) notJudged(r *http.Request, err error) (*Identity, http.Header, *R
 	return nil, nil, unavailable("the request cannot be judged now: try again")
 }
 
-// isAway tells an outage, in which nobody or a broken server answers, from an answer that is none of Cardea's.
+// isAway reports whether an error is an outage (no answer, or one of a broken server) and not an answer of another
+// service.
 func isAway(err error, answered *client.Error) bool {
 	return errors.Is(err, client.ErrUnreachable) || answered != nil && answered.Status >= 500
 }

@@ -70,7 +70,7 @@ func (d *decisions) last() map[string]any {
 	return d.asked[len(d.asked)-1]
 }
 
-// guarded is a handler behind a guard, which tells who was let through.
+// guarded is a handler behind a guard, which records the callers that were admitted.
 type guarded struct {
 	http.Handler
 	who    *guard.Identity
@@ -152,7 +152,7 @@ func TestResourceIsWhatTheClientSent(t *testing.T) {
 	}
 }
 
-// What is no single credential in a header is asked about nobody.
+// A request without a single credential in a header causes no call.
 func TestCredentialsThatAreNone(t *testing.T) {
 	t.Parallel()
 	d := decide(t, 200, allowed(""))
@@ -173,7 +173,7 @@ func TestCredentialsThatAreNone(t *testing.T) {
 	}
 }
 
-// Identity that a client claims reaches nobody.
+// An identity that a client claims reaches no handler.
 func TestClaimedIdentityIsDropped(t *testing.T) {
 	t.Parallel()
 	d := decide(t, 200, allowed(""))

@@ -17,7 +17,7 @@ import (
 const (
 	// maxKeySet bounds a key set, in bytes.
 	maxKeySet = keyset.MaxBytes
-	// retryWithout is the least time between two fetches while no key is held: nobody can be served then.
+	// retryWithout is the shortest time between two fetches while no key is cached: no token can be verified then.
 	retryWithout = time.Second
 )
 
@@ -30,7 +30,7 @@ type keySet struct {
 	// last keys are good while fetches fail.
 	refreshEvery, between, keepFor, fetchWithin time.Duration
 	clock                                       func() time.Time
-	// told is told how each fetch ended.
+	// told is called with the result of each fetch.
 	told func(error)
 
 	mu    sync.Mutex // held for moments only
@@ -79,7 +79,8 @@ func (s *keySet) look(id string) (*jose.JSONWebKey, <-chan struct{}, error) {
 		s.tried, s.flight = now, make(chan struct{})
 		go s.fetch(now, s.flight)
 	}
-	// Keys that grew old while nobody asked may have been withdrawn since. While the issuer is away nobody waits for it.
+	// Keys that grew old without a request may have been withdrawn since. While the issuer is unavailable, no request
+	// waits for it.
 	if key != nil && (age < 2*s.refreshEvery || s.last != nil) {
 		return key, nil, nil
 	}

@@ -49,7 +49,8 @@ type TokensOptions struct {
 	HTTPClient *http.Client
 	// Refused answers in place of the guard; nil: Refusal.Send.
 	Refused func(http.ResponseWriter, *http.Request, *Refusal)
-	// OnRefused is told why a token was not accepted, and OnKeys how each fetch of keys ended; nil: nobody is.
+	// OnRefused is called with the reason why a token was not accepted, and OnKeys with the result of each fetch of
+	// keys; nil: no call.
 	OnRefused func(*http.Request, error)
 	OnKeys    func(error)
 	// Clock is the time; nil: time.Now.
@@ -199,7 +200,7 @@ func (t *Tokens) judge(r *http.Request, permissions []string) (*Identity, *Refus
 	return who, nil
 }
 
-// Verify returns whom a token is about. The error has ErrNotAccepted or ErrNoKeys in its chain.
+// Verify returns the identity in a token. The error has ErrNotAccepted or ErrNoKeys in its chain.
 func (t *Tokens) Verify(ctx context.Context, raw string) (*Identity, error) {
 	header, err := t.header(raw)
 	if err != nil {

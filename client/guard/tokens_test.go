@@ -211,7 +211,7 @@ func TestAccessTokens(t *testing.T) {
 	}
 }
 
-// forgeries are tokens that a guard of session tokens refuses, k1's owner being a stranger to none of them.
+// forgeries are tokens that a guard of session tokens refuses, also when k1's owner knows how they are made.
 func forgeries(t *testing.T, i *issuer, k *ecdsa.PrivateKey) map[string]string {
 	t.Helper()
 	now := i.clock()

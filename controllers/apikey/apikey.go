@@ -40,7 +40,7 @@ const (
 type Options struct {
 	// Client reads and writes Secrets past every cache: foreign Secrets are never cached.
 	Client client.Client
-	// Secrets tells when a Secret of a namespace changed.
+	// Secrets reports when a Secret of a namespace changed.
 	Secrets *objectwatch.Watch
 	Events  recorder.EventRecorder
 	Clock   func() time.Time

@@ -79,16 +79,16 @@ func (r *reconciler) cleanUp(ctx context.Context, s *state) error {
 	return r.kind.cleanup(ctx, s.obj)
 }
 
-// removeFinalizer lets the API server forget the resource. One that it has forgotten already is as well.
+// removeFinalizer lets the API server delete the resource. If it is deleted already, that is success.
 func (r *reconciler) removeFinalizer(ctx context.Context, s *state) error {
 	s.released = true
 	controllerutil.RemoveFinalizer(s.obj, v1alpha1.Finalizer)
 	return r.patchMetadata(ctx, s)
 }
 
-// sweep removes the document of a resource that is gone without having passed its deletion: its finalizer was taken off
-// by hand, or the cluster was lost. Whether it is gone is asked of the API server itself. What is still in use
-// stays in force, as in an ordinary deletion.
+// sweep deletes the document of a resource that disappeared without its deletion: its finalizer was removed by hand,
+// or the cluster was lost. The API server itself is asked whether the resource exists. A document that is still in
+// use stays active, as in an ordinary deletion.
 func (r *reconciler) sweep(ctx context.Context, id store.Identity) error {
 	stored, err := r.documents.Stored(ctx, id)
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *reconciler) sweep(ctx context.Context, id store.Identity) error {
 	}
 	err = r.live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, r.kind.newObject())
 	if !apierrors.IsNotFound(err) {
-		return err // it lives after all (nil), or nobody can tell
+		return err // it exists after all (nil), or its state is unknown
 	}
 	referrers, err := r.referrers(ctx, id)
 	if err != nil || len(referrers) > 0 {

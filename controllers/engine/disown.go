@@ -14,9 +14,9 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// disown takes the owner from a resource that was adopted. A cluster may forbid that: OwnerReferencesPermissionEnforcement lets nobody do it
-// who may not delete the resource, and an admission policy may guard owners too. There it keeps its owner, which is told once: what is
-// declared is in force all the same.
+// disown removes the owner reference of an adopted resource. A cluster may forbid that:
+// OwnerReferencesPermissionEnforcement requires the right to delete the resource, and an admission policy may guard
+// owners too. Then the resource keeps its owner, which is logged once; what it declares takes effect anyway.
 func (r *reconciler) disown(ctx context.Context, s *state) error {
 	owners := s.obj.GetOwnerReferences()
 	if !disownAdopted(s.obj) {
@@ -41,7 +41,7 @@ func (r *reconciler) disown(ctx context.Context, s *state) error {
 	return nil
 }
 
-// reconcileRequested reports that somebody asked for a reconcile which was not reported yet.
+// reconcileRequested reports whether a reconcile was requested and not reported yet.
 func reconcileRequested(obj v1alpha1.Resource) bool {
 	return obj.GetAnnotations()[v1alpha1.AnnotationReconcileRequestedAt] != obj.CommonStatus().LastHandledReconcileAt
 }

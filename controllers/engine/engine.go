@@ -33,7 +33,7 @@ type Options struct {
 	// Term and API are kept by the caller's manager.
 	Term *Term
 	API  *APIServer
-	// Clock tells the time.
+	// Clock returns the time.
 	Clock func() time.Time
 	// Resync is the time between two reconciles of an unchanged resource, before jitter of 10 % either way.
 	Resync time.Duration

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// TerminalError is a fault only the user can mend: it becomes Accepted=False and Stalled, and is not retried.
+// TerminalError is a fault that only the user can fix: it becomes Accepted=False and Stalled, and is not retried.
 type TerminalError struct {
 	Reason  string
 	Message string
@@ -17,7 +17,7 @@ type TerminalError struct {
 
 func (e *TerminalError) Error() string { return e.Reason + ": " + e.Message }
 
-// Terminal returns a TerminalError with one of v1alpha1's reasons and a message that says how to mend it.
+// Terminal returns a TerminalError with one of v1alpha1's reasons and a message that says how to fix it.
 func Terminal(reason, format string, args ...any) error {
 	return &TerminalError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
@@ -55,7 +55,7 @@ var (
 	errVanished = errors.New("the resource exists no more")
 )
 
-// storeError is a failure of the runtime store, to be told apart from one of the API server.
+// storeError is a failure of the runtime store, to be distinguished from one of the API server.
 type storeError struct{ cause error }
 
 func (e *storeError) Error() string { return "runtime store: " + e.cause.Error() }

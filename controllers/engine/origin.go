@@ -10,14 +10,15 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// createdByHTTP reports that the management API created a resource, and that it alone says what its spec is: as soon as somebody
-// else declares any of the spec, the resource is declared, whatever its label says.
+// createdByHTTP reports whether the management API created a resource, and is the only owner of its spec. As soon as
+// another manager declares any of the spec, the resource is declared, whatever its label says.
 func createdByHTTP(obj metav1.Object) bool {
 	return obj.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByHTTP && otherManager(obj) == ""
 }
 
-// disownAdopted drops the deployment as owner of a resource that the management API created and somebody else declares, and tells
-// whether there was one: it goes with its declaration, not with the deployment, and Argo CD never prunes what has an owner.
+// disownAdopted removes the deployment as owner of a resource that the management API created and another manager
+// declares, and reports whether there was one. Such a resource is deleted with its declaration, not with the
+// deployment, and Argo CD never prunes a resource that has an owner.
 func disownAdopted(obj metav1.Object) bool {
 	if obj.GetLabels()[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByHTTP || createdByHTTP(obj) {
 		return false
@@ -33,8 +34,9 @@ func disownAdopted(obj metav1.Object) bool {
 	return true
 }
 
-// otherManager names a manager beside the management API that declares something of the spec, "" if there is none. What was
-// declared by `kubectl apply` on the client's side owns no field that had the same value already: its annotation tells.
+// otherManager names a manager other than the management API that declares part of the spec, "" if there is none. A
+// field declared by client-side `kubectl apply` that had the same value already has no managed field, so its
+// annotation counts too.
 func otherManager(obj metav1.Object) string {
 	for _, entry := range obj.GetManagedFields() {
 		if entry.Manager != v1alpha1.FieldManagerHTTP && entry.Subresource == "" && entry.FieldsV1 != nil && declaresSpec(entry.FieldsV1.GetRawBytes(), "f:spec") {
@@ -54,8 +56,9 @@ func declaresSpec(raw []byte, member string) bool {
 	return json.Unmarshal(raw, &object) == nil && json.Unmarshal(object[member], &spec) == nil && len(spec) > 0
 }
 
-// SlimOrigin drops what a cached object need not carry to tell where it came from: all managed fields, and the annotation of
-// `kubectl apply`. Of a resource that the management API created it keeps one short entry, of whoever else declares its spec.
+// SlimOrigin drops what a cached object does not need to show its origin: all managed fields, and the annotation of
+// `kubectl apply`. Of a resource that the management API created it keeps one short entry, for another manager that
+// declares its spec.
 func SlimOrigin(obj metav1.Object) {
 	manager := ""
 	if obj.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByHTTP {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// APIServer watches over the Kubernetes API server while it is away, so that an outage is told once, and what waits is woken
+// APIServer watches for outages of the Kubernetes API server, so that each is logged once, and waiting work is woken
 // when it ends.
 type APIServer struct {
 	// probe asks the API server something small.
@@ -35,7 +35,8 @@ func NewAPIServer(probe func(context.Context) error) *APIServer {
 	}
 }
 
-// Failed tells of an error of a watch. It returns whether that is the API server's own: then the probe finds out the rest.
+// Failed handles an error of a watch. It returns whether the API server itself is at fault: then the probe determines
+// the rest.
 func (a *APIServer) Failed(ctx context.Context, err error) bool {
 	if !a.concerns(err) {
 		return false
@@ -44,7 +45,8 @@ func (a *APIServer) Failed(ctx context.Context, err error) bool {
 	return true
 }
 
-// concerns reports whether an error is the API server's own. One that is just starting also refuses what it will allow.
+// concerns reports whether an error is the API server's own. A server that is just starting also refuses what it will
+// allow.
 func (a *APIServer) concerns(err error) bool {
 	if unreachable(err) {
 		return true

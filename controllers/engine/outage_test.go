@@ -31,7 +31,8 @@ func within[T any](t *testing.T, what string, from <-chan T) (value T) {
 	return value
 }
 
-// However many reconciles and watches fail, an outage is told once when it begins and once when it ends, and its end wakes.
+// However many reconciles and watches fail, an outage is logged once when it begins and once when it ends, and its
+// end wakes waiting work.
 func TestAnOutageOfTheAPIServerIsToldTwice(t *testing.T) {
 	ctx, lines := logged(t)
 	ctx, cancel := context.WithCancel(ctx)
@@ -111,7 +112,7 @@ func (s *changeable) Prune(context.Context, store.Term, time.Duration) error { r
 func (s *changeable) Migrate(context.Context) error                          { return s.err() }
 func (s *changeable) CheckSchema(context.Context) error                      { return s.err() }
 
-// started is a Term over a store, with what it tells.
+// started is a Term over a store, with its log.
 func started(t *testing.T, ctx context.Context, s *changeable) (term *Term, acquired chan Acquired, back chan struct{}) {
 	term = NewTerm(TermOptions{
 		Store: s, Install: func(context.Context) (string, error) { return "this", nil },

@@ -86,7 +86,8 @@ func (r *reconciler) put(ctx context.Context, s *state) error {
 	return nil
 }
 
-// refusedWrite sorts the store's refusals: a lost race is looked at again, a lost term is told to who keeps it.
+// refusedWrite sorts the store's refusals: after a lost race the resource is read again, a lost term is reported to
+// its keeper.
 func (r *reconciler) refusedWrite(term store.Term, err error) error {
 	var taken *store.ReservedError
 	switch {
@@ -94,7 +95,7 @@ func (r *reconciler) refusedWrite(term store.Term, err error) error {
 		return errAgain
 	case errors.Is(err, store.ErrFenced):
 		r.term.Lost(term)
-		return err // no condition: the operator that took over tells the story now
+		return err // no condition: from now on the operator that took over reports
 	}
 	return &storeError{err}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// outcome is what a reconcile found, as far as conditions tell it.
+// outcome is the result of a reconcile, as far as conditions show it.
 type outcome struct {
 	// err is what ended the reconcile, nil if it came through.
 	err error
@@ -32,15 +32,16 @@ type outcome struct {
 	own []metav1.Condition
 }
 
-// report writes the status, once and only if it changed, and hands the reconcile's error on. A status that could not be written is the
-// error instead: nobody was told of the reconcile's own, so the pass is repeated, and does not wait for what that one waits for.
+// report writes the status, once and only if it changed, and returns the reconcile's error. If the status could not
+// be written, that error is returned instead: the pass is repeated, and does not wait for what the reconcile waits
+// for, because its result was not reported.
 func (r *reconciler) report(ctx context.Context, s *state, failed error) error {
 	status := s.obj.CommonStatus()
 	generation := s.obj.GetGeneration()
 	result := outcome{err: failed, unresolved: s.unresolved, leftOut: s.leftOut, own: s.prepared.Conditions, synced: s.stored.Found &&
 		s.stored.Document.UID == string(s.obj.GetUID()) && s.stored.Document.Generation == generation}
 	if transient(failed) && !isStoreError(failed) {
-		return failed // nothing was learnt that a user could use; the retry will tell
+		return failed // no result that a user could act on; the retry will report
 	}
 	if s.obj.GetDeletionTimestamp().IsZero() {
 		status.Conditions = merge(status.Conditions, summarize(result), generation, r.clock())
@@ -66,7 +67,7 @@ func (r *reconciler) patchStatus(ctx context.Context, s *state) error {
 	return client.IgnoreNotFound(err)
 }
 
-// reportSuspended says that nothing is done about the resource as it is declared now, so that nobody waits for it.
+// reportSuspended reports that the resource is not reconciled as it is declared now, so that no client waits for it.
 func (r *reconciler) reportSuspended(ctx context.Context, s *state) error {
 	status := s.obj.CommonStatus()
 	status.Conditions = whileSuspended(status.Conditions, s.obj.GetGeneration(), r.clock())
@@ -77,8 +78,8 @@ func (r *reconciler) reportSuspended(ctx context.Context, s *state) error {
 	return r.patchStatus(ctx, s)
 }
 
-// whileSuspended keeps Ready as it was, with another reason, and takes Reconciling away: nothing is being done. The other
-// conditions tell of the time before.
+// whileSuspended keeps Ready as it was, with another reason, and removes Reconciling: no work is under way. The other
+// conditions describe the state before.
 func whileSuspended(have []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended before it was ever in force: remove spec.suspend")
 	switch was := meta.FindStatusCondition(have, v1alpha1.ConditionReady); {
@@ -175,7 +176,7 @@ func ownFault(own []metav1.Condition, err error) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// withDeleting adds what a deletion waits for; the other conditions tell of the time before and stay.
+// withDeleting adds what a deletion waits for; the other conditions describe the state before and stay.
 func withDeleting(have []metav1.Condition, err error, generation int64, now time.Time) []metav1.Condition {
 	deleting := condition(v1alpha1.ConditionDeleting, metav1.ConditionTrue, v1alpha1.ReasonProgressing, "an attempt failed and is retried")
 	var waiting *WaitingError
@@ -227,7 +228,7 @@ func isStoreError(err error) bool {
 	return errors.As(err, &failed)
 }
 
-// transient tells an error that is neither the user's nor a wait.
+// transient reports whether an error is neither the user's nor a wait.
 func transient(err error) bool {
 	var waiting *WaitingError
 	var terminal *TerminalError

@@ -138,7 +138,8 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// What a reconcile found is not lost with the status that could not say it, even where it waits for a watch: the pass is repeated.
+// A reconcile's result is not lost with a status that could not be written, even where it waits for a watch: the pass
+// is repeated.
 func TestAStatusThatCouldNotBeWrittenIsWrittenSoon(t *testing.T) {
 	for name, refused := range map[string]error{
 		"changed meanwhile": apierrors.NewConflict(resource, "free", errors.New("changed")),

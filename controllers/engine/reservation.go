@@ -36,7 +36,8 @@ type competitor struct {
 	innate bool
 	// lists reports that its status lists the reservation: it had it when that was written.
 	lists bool
-	// yields reports that the management API created it and nobody else declares it: it yields the slug to one that is declared.
+	// yields reports whether the management API created it and no other manager declares it: it yields the slug to
+	// one that is declared.
 	yields bool
 }
 
@@ -68,12 +69,14 @@ type resolution struct {
 	fault error
 }
 
-// resolveConflict decides who has a reservation, by the first rule that applies:
-//  1. The recorded owner keeps it.
-//  2. Whom it belongs to by name displaces a recorded owner of another namespace whom it does not.
-//  3. A recorded owner of the same kind and namespace is displaced if it is gone, or if it yields and the other does not.
-//  4. Any other recorded owner keeps it until it releases it. One that is gone releases it when it is swept.
-//  5. Without a record it goes to the competitor that precedes puts first, of whatever kind.
+// resolveConflict decides which resource has a reservation, by the first rule that applies:
+//   1. The recorded owner keeps it.
+//   2. The resource that it belongs to by name displaces a recorded owner of another namespace to which it does
+//      not.
+//   3. A recorded owner of the same kind and namespace is displaced if it no longer exists, or if it yields and the
+//      other does not.
+//   4. Any other recorded owner keeps it until it releases it. The sweep releases it for one that no longer exists.
+//   5. Without a record, the competitor that precedes puts first gets it, of whatever kind.
 func resolveConflict(key string, me competitor, recorded *recordedOwner, competitors []competitor) resolution {
 	if recorded != nil {
 		switch {
@@ -95,9 +98,9 @@ func resolveConflict(key string, me competitor, recorded *recordedOwner, competi
 	return resolution{}
 }
 
-// precedes orders the competitors for a reservation that nobody has: first whom it belongs to by name, then what does not yield,
-// then whose status lists it, then the older, then the lower namespace, name and kind. Slugs, the only reservations that are
-// yielded, are never needed by resources of two namespaces.
+// precedes orders the competitors for a free reservation: first the one that it belongs to by name, then those that
+// do not yield, then those whose status lists it, then the older, then the lower namespace, name and kind. Slugs are
+// the only reservations that are yielded; resources of two namespaces never compete for one.
 func precedes(a, b competitor) bool {
 	switch {
 	case a.innate != b.innate:
@@ -113,7 +116,7 @@ func precedes(a, b competitor) bool {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind)) < 0
 }
 
-// refuse says who has the reservation, but not across namespaces: what another tenant has is none of this one's business.
+// refuse names the owner of the reservation, but not across namespaces: one tenant must not learn what another has.
 func refuse(key string, me, winner competitor) error {
 	what := reservation.Describe(key)
 	switch {

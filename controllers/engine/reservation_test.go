@@ -124,12 +124,12 @@ func TestAConflictNamesNobodyOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// Whoever decides, exactly one of several contenders wins what nobody has.
+// Whichever resource decides, exactly one of several contenders gets a free reservation.
 func TestOneContenderWins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slug := rapid.Bool().Draw(t, "slug")
 		n := rapid.IntRange(1, 6).Draw(t, "n")
-		byName := rapid.IntRange(0, n).Draw(t, "by name") // n: it is nobody's by name
+		byName := rapid.IntRange(0, n).Draw(t, "by name") // n: by name it belongs to none
 		var all []competitor
 		for i := range n {
 			all = append(all, contender(string(rune('a'+i)), func(c *competitor) {

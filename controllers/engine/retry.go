@@ -18,8 +18,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// Bounds of the wait before a failed reconcile is tried again. What waits for the store or the API server is also woken when
-// that is back.
+// Bounds of the wait before a failed reconcile is tried again. The end of an outage of the store or the API server
+// also wakes the resources that wait for it.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 5 * time.Second
@@ -29,11 +29,13 @@ func newBackoff() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }
 
-// result turns the end of a reconcile into the queue's words:
-//   - Done, waiting for the user or for a watch: the resync, with jitter and at low priority, so that fresh changes come before it.
+// result turns the end of a reconcile into a result for the queue:
+//   - Done, waiting for the user or for a watch: the resync, with jitter and at low priority, so that fresh changes
+//     come first.
 //   - A lost race: again, after a growing wait.
-//   - Its own time was over: likewise. A watch tells when the API server is away.
-//   - The store or the API server is away: likewise, and as soon as it is back. The outage is logged, not each resource.
+//   - The reconcile's own deadline passed: likewise. A watch reports an outage of the API server.
+//   - The store or the API server is unavailable: likewise, and as soon as it is back. The outage is logged, not
+//     each resource.
 //   - Anything else is an error, which controller-runtime logs and tries again.
 func (r *reconciler) result(ctx context.Context, req reconcile.Request, err error, retry time.Duration) (reconcile.Result, error) {
 	var waiting *WaitingError

@@ -12,7 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// reconcileTraced is a reconcile as a trace of its own. Nothing tells which of the writes of a resource it answers: they may be many.
+// reconcileTraced is a reconcile as a trace of its own. It has no link to the write that caused it: there may be
+// many.
 func (r *reconciler) reconcileTraced(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	plain := log.FromContext(ctx)
 	ctx, span := r.tracer.Begin(ctx, "reconcile "+r.kind.name(), trace.WithNewRoot(), trace.WithAttributes(
@@ -22,7 +23,7 @@ func (r *reconciler) reconcileTraced(ctx context.Context, req reconcile.Request)
 	return result, err
 }
 
-// traced runs a step within a span of its own. What waits for the user or for another resource is no failure.
+// traced runs a step within a span of its own. A wait for the user or for another resource is no failure.
 func (r *reconciler) traced(ctx context.Context, s *state, step string, run func(context.Context) error) error {
 	if !r.tracer.On() {
 		return run(ctx)
@@ -33,7 +34,7 @@ func (r *reconciler) traced(ctx context.Context, s *state, step string, run func
 	return err
 }
 
-// failure is err where it is neither the user's to mend nor waited for.
+// failure returns err if it is neither the user's to fix nor a wait.
 func failure(err error) error {
 	var terminal *TerminalError
 	var waiting *WaitingError

@@ -182,7 +182,8 @@ func (t *Term) emptied(ctx context.Context) bool {
 	return errors.Is(t.opts.Store.CheckSchema(ctx), store.ErrSchema)
 }
 
-// take tries to acquire the store until it succeeds, the operator is deposed, or ctx ends. What waited meanwhile is woken.
+// acquire tries to acquire the store until it succeeds, the operator is deposed, or ctx ends. It wakes the resources
+// that waited meanwhile.
 func (t *Term) acquire(ctx context.Context, again bool) error {
 	logger := log.FromContext(ctx).WithName("term")
 	pause := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 4, Cap: time.Second}

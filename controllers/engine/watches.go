@@ -143,7 +143,7 @@ func (e *Engine) relatedTo(k, other kind) handler.EventHandler {
 			}
 		}
 	}
-	// A referent whose deletion waits is told when a referrer lets go of it.
+	// A referenced resource whose deletion waits is enqueued when a referrer drops the reference.
 	referents := func(ctx context.Context, q queue, referrer client.Object) {
 		for _, ref := range other.references(referrer.(v1alpha1.Resource)) {
 			if ref.Kind != k.name() || !ref.Protects {
@@ -183,8 +183,8 @@ func (e *Engine) referrersIn(ctx context.Context, k kind, referentKind string, r
 	return found
 }
 
-// eachChange sorts the events of a resource by whom they concern: its referrers, all or those whose content depends on it; and
-// what it refers to, or did before.
+// eachChange sorts the events of a resource by the resources that they affect: its referrers, all or those whose
+// content depends on it; and the resources that it refers to, or did before.
 func eachChange(referrers func(ctx context.Context, q queue, obj client.Object, contentOnly bool), referents func(context.Context, queue, client.Object)) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, ev event.CreateEvent, q queue) {

@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/contrast"
 )
 
-// accentRule is the rule of the schema that judges an accent colour by an approximation.
+// accentRule is the rule of the schema that validates an accent color by an approximation.
 func accentRule(t *testing.T) cel.Program {
 	t.Helper()
 	raw, err := os.ReadFile("../../config/crd/bases/iam.cardea.dev_identitydeployments.yaml")

@@ -40,7 +40,7 @@ const defaultSchemeField = "spec.defaultRateLimitSchemeRef"
 type Options struct {
 	// Client reads and writes Secrets and reads ConfigMaps past every cache.
 	Client client.Client
-	// ConfigMaps and Secrets tell when one of a namespace changed.
+	// ConfigMaps and Secrets report when one of a namespace changed.
 	ConfigMaps, Secrets *objectwatch.Watch
 	// Keyring seals signing keys and the values of Secrets; it may be empty.
 	Keyring *seal.Keyring
@@ -70,7 +70,7 @@ func Kind(opts Options) engine.Kind[*v1alpha1.IdentityDeployment] {
 			keys, _ := prepared.Value.(translation.Keys)
 			return engine.Content{Deployment: d.Namespace + "/" + d.Name, Key: d.Name, Value: translation.Deployment(d, keys)}
 		},
-		// What is retained is people's rows; the document itself goes either way.
+		// Retention applies to users' rows; the document itself is deleted in either case.
 		Retention: engine.RetainNothing,
 		Cleanup: func(ctx context.Context, d *v1alpha1.IdentityDeployment) error {
 			if policy := d.Spec.DeletionPolicy; policy != nil && *policy == v1alpha1.DeletionPolicyDelete {
@@ -114,8 +114,8 @@ func check(d *v1alpha1.IdentityDeployment, refs engine.ResolvedRefs) error {
 	return engine.CheckScheme(defaultSchemeField, d.Name, refs)
 }
 
-// checkPages refuses an accent colour on which white text cannot be read. Admission judges it too, but by an approximation that lets
-// some through which are a little too light: CEL has no powers.
+// checkPages refuses an accent color on which white text cannot be read. Admission validates it too, but by an
+// approximation that accepts some colors that are slightly too light: CEL has no powers.
 func checkPages(pages *v1alpha1.PagesSettings) error {
 	if pages == nil || pages.AccentColor == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// People looks for and erases people's rows, and tells the term to do so under.
+// People counts and erases users' rows, and returns the term to do so under.
 type People struct {
 	Store interface {
 		store.Erasure
@@ -23,14 +23,14 @@ type People struct {
 }
 
 const (
-	// eraseBatch bounds one deletion, so that nobody waits for it.
+	// eraseBatch bounds one deletion, so that no other transaction waits long.
 	eraseBatch = 500
 	// lastWrites is how long a server that has not yet seen the deployment go may still write: it follows within 1 s.
 	lastWrites = 2 * time.Second
 )
 
-// former warns of people from before the deployment was created: whoever takes the name of a deployment that is gone finds its
-// people, who may not be meant for them.
+// former warns of users from before the deployment was created: a deployment with the name of a deleted one has its
+// users, who may not be meant for it.
 func (p People) former(ctx context.Context, d *v1alpha1.IdentityDeployment) ([]metav1.Condition, error) {
 	if d.Annotations[v1alpha1.AnnotationFormerPeopleAccepted] != "" {
 		return nil, nil

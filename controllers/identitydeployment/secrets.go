@@ -87,8 +87,8 @@ func (f secretField) read(ctx context.Context, secrets client.Reader, d *v1alpha
 	return value, nil
 }
 
-// notShared says why a Secret may not be read for a deployment, "" if it may: the right to edit a deployment is not the right to
-// read Secrets, so whoever has that right says by a label who may.
+// notShared says why a Secret may not be read for a deployment, "" if it may. The right to edit a deployment is not
+// the right to read Secrets, so a user with the right to edit the Secret names the deployments by a label.
 func notShared(secret *corev1.Secret, deployment string) (fault string) {
 	switch {
 	case secret.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByOperator:

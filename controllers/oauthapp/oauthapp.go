@@ -30,14 +30,14 @@ import (
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=oauthapps,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=oauthapps/status,verbs=patch
 
-// issuerChangesAfter is how long a change of the issuer is told before it takes effect.
+// issuerChangesAfter is how long a change of the issuer is announced before it takes effect.
 const issuerChangesAfter = time.Minute
 
 // Options are what the kind needs beside the engine.
 type Options struct {
 	// Client reads and writes Secrets past every cache.
 	Client client.Client
-	// Secrets tells when a Secret of a namespace changed.
+	// Secrets reports when a Secret of a namespace changed.
 	Secrets *objectwatch.Watch
 	// Keyring seals signing keys; where it is empty the app issues nothing.
 	Keyring *seal.Keyring
@@ -125,8 +125,8 @@ func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.
 	return prepared, nil
 }
 
-// announce keeps the issuer that is in force until a change of it was told for a while: whoever trusts the old one is to be told too. It returns
-// how long that is from now on, 0 where nothing is told.
+// announce keeps the active issuer until a change of it was announced for a while, so that services that trust the
+// old one can add the new one. It returns how long that is from now on, 0 where no change is announced.
 func (opts Options) announce(p engine.Preparation[*v1alpha1.OAuthApp], content *document.OAuthApp, prepared *engine.Prepared) time.Duration {
 	app := p.Object
 	var before document.OAuthApp

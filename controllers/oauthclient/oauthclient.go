@@ -50,7 +50,7 @@ const (
 type Options struct {
 	// Client reads and writes Secrets and reads ConfigMaps past every cache.
 	Client client.Client
-	// Secrets and ConfigMaps tell when one of a namespace changed.
+	// Secrets and ConfigMaps report when one of a namespace changed.
 	Secrets, ConfigMaps *objectwatch.Watch
 	Events              recorder.EventRecorder
 	Clock               func() time.Time

@@ -1,5 +1,6 @@
-// Package delivery sends texts and mails through the providers that deployments declare, and holds what the messages say.
-// No error and no log carries a message's text, a secret or a whole recipient; the Log sender alone is made to tell them.
+// Package delivery sends texts and mails through the providers that deployments declare, and contains what the
+// messages say. No error and no log contains a message's text, a secret or a whole recipient; only the Log sender
+// writes them, which is its purpose.
 package delivery
 
 import (
@@ -32,7 +33,8 @@ type Message struct {
 	// Subject is a mail's; a text has none.
 	Subject string
 	Body    string
-	// ExpiresAt is when the message is of no use any more; zero: never. Senders tell it to carriers that can drop late texts.
+	// ExpiresAt is when the message becomes useless; zero: never. Senders pass it to providers that can drop late
+	// texts.
 	ExpiresAt time.Time
 }
 
@@ -40,7 +42,7 @@ type Message struct {
 type Receipt struct {
 	// ProviderID is the message's name at the provider, for its support; empty where it gives none.
 	ProviderID string
-	// Segments is how many texts the carrier bills; 0: not told.
+	// Segments is how many texts the provider bills; 0: unknown.
 	Segments int
 }
 
@@ -61,15 +63,15 @@ type Transport struct {
 	within time.Duration
 }
 
-// NewTransport returns a Transport. policy tells where providers may be; log is where the Log
-// sender writes.
+// NewTransport returns a Transport. policy decides which addresses providers may have; log is where the Log sender
+// writes.
 func NewTransport(policy *egress.Policy, clock func() time.Time, log logr.Logger) *Transport {
 	transport := policy.Transport(dialWithin)
 	transport.MaxIdleConnsPerHost = 16
 	return &Transport{
 		http: &http.Client{
 			Transport: transport,
-			// A redirect would carry credentials and codes to where nobody declared.
+			// A redirect would send credentials and codes to an address that the deployment did not declare.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		dialer: policy.Dialer(dialWithin), clock: clock, log: log, within: sendWithin,
@@ -84,7 +86,7 @@ type SMSOptions struct {
 	Log bool
 }
 
-// NewSMS returns the sender of a deployment's texts. An error says which option to mend, and holds no secret.
+// NewSMS returns the sender of a deployment's texts. An error names the option to fix, and contains no secret.
 func NewSMS(opts SMSOptions, transport *Transport) (Sender, error) {
 	switch {
 	case opts.Twilio != nil && opts.Webhook == nil && !opts.Log:
@@ -104,7 +106,7 @@ type MailOptions struct {
 	Log bool
 }
 
-// NewMail returns the sender of a deployment's mails. An error says which option to mend, and holds no secret.
+// NewMail returns the sender of a deployment's mails. An error names the option to fix, and contains no secret.
 func NewMail(opts MailOptions, transport *Transport) (Sender, error) {
 	switch {
 	case opts.SMTP != nil && !opts.Log:

@@ -164,7 +164,7 @@ func TestConstructorsRefuse(t *testing.T) {
 	}
 }
 
-// What is inside the network is out of reach, by whatever provider and name, until it is allowed.
+// Addresses inside the network are unreachable, by any provider and name, until they are allowed.
 func TestPrivateAddressesAreOutOfReach(t *testing.T) {
 	t.Parallel()
 	url := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was called") })

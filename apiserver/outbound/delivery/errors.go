@@ -17,8 +17,8 @@ type PermanentError struct {
 	// Code is the provider's, such as Twilio's 21211 or an SMTP reply's 550, or one of ours in words.
 	Code   string
 	Reason string
-	// Configuration says that the deployment's settings are at fault, not the recipient: every message will fail until they
-	// are mended.
+	// Configuration reports that the deployment's settings are wrong, not the recipient: every message fails until
+	// they are fixed.
 	Configuration bool
 }
 

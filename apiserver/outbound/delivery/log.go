@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// logSender delivers to who reads the server's log: the one place where a message's text and recipient are written out.
+// logSender writes messages to the server's log: the one place where a message's text and recipient are written out.
 type logSender struct{ log logr.Logger }
 
 // Send implements Sender.

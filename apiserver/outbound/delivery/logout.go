@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// logout tells clients of an authorization server that a sign-in ended (OpenID Connect Back-Channel Logout 1.0, 2.5).
+// logout notifies clients of an authorization server that a sign-in ended (OpenID Connect Back-Channel Logout 1.0,
+// 2.5).
 type logout struct{ transport *Transport }
 
 // NewLogout returns a Sender of logout tokens: To is the client's address, and Body the token.

@@ -19,7 +19,7 @@ func withCode(what, code string) string {
 	return "Your code to " + what + " is:\n\n" + code + "\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n"
 }
 
-// codeMail brings a code. Whoever has not done something may ignore it, for nothing comes of it.
+// codeMail contains a code. It says that a user who did not request it may ignore the mail.
 func codeMail(subject, what, code, done, otherwise string) Mail {
 	return Mail{Subject: subject, Body: withCode(what, code) + "If you have not " + done + ", ignore this mail; " + otherwise + ".\n"}
 }
@@ -36,7 +36,8 @@ func SignInMail(app, code string) Mail {
 	return codeMail("Your sign-in code for "+app, "sign in to "+app, code, "tried to sign in", "nobody can sign in without the code")
 }
 
-// AlreadyRegisteredMail tells the owner of an address that somebody tried to sign up with it. Whoever tried learns nothing.
+// AlreadyRegisteredMail notifies the owner of an address of an attempt to sign up with it. The client that tried
+// learns nothing.
 func AlreadyRegisteredMail(app string) Mail {
 	app = plainName(app, "the service")
 	return Mail{
@@ -80,7 +81,8 @@ func ResetPasswordMail(app, code string) Mail {
 	return codeMail("Your code for a new password on "+app, "choose a new password on "+app, code, "asked for it", "your password stays as it is")
 }
 
-// ReauthenticationMail brings the code by which somebody who is signed in proves once more who they are. The code is six digits.
+// ReauthenticationMail contains the code by which a signed-in user proves their identity again. The code has six
+// digits.
 func ReauthenticationMail(app, code string) Mail {
 	app = plainName(app, "your account")
 	return Mail{
@@ -96,8 +98,8 @@ func VerifyEmailMail(app, code string) Mail {
 	return codeMail("Your code to verify this address for "+app, "add this address to your account on "+app, code, "asked for it", "the address is added to no account without the code")
 }
 
-// AccountChangeMail tells the owner of an account what was changed, a sentence, when and by which client. It holds nothing to follow: such
-// mails are what phishers imitate.
+// AccountChangeMail notifies the owner of an account what was changed (a sentence), when and by which client. It
+// contains no link: phishers imitate such mails.
 func AccountChangeMail(app, change string, at time.Time, address string) Mail {
 	app = plainName(app, "the service")
 	from := ""
@@ -112,7 +114,7 @@ func AccountChangeMail(app, change string, at time.Time, address string) Mail {
 	}
 }
 
-// OrganizationDeletedMail tells a member that an organization is no more.
+// OrganizationDeletedMail notifies a member that an organization was deleted.
 func OrganizationDeletedMail(app, organization string) Mail {
 	app, organization = plainName(app, "the service"), plainName(organization, "an organization")
 	return Mail{
@@ -180,7 +182,7 @@ func harmless(name string) string {
 			}
 			return r
 		}, name)
-		// What stood between the digits may have become the inside of a word.
+		// The characters between the digits may have become the inside of a word.
 		name = innerDot.ReplaceAllString(name, " $1")
 	}
 	return strings.TrimRight(strings.Join(strings.Fields(name), " "), ". ")

@@ -126,7 +126,7 @@ func (s *smtpSender) compose(m Message) (*mail.Msg, error) {
 	// The library's own would name this machine.
 	msg.SetMessageIDWithValue(rand.Text() + "@" + s.domain)
 	msg.SetDateWithValue(s.transport.clock())
-	// RFC 3834: nobody's out-of-office reply answers it.
+	// RFC 3834: no out-of-office reply answers it.
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(mail.TypeTextPlain, m.Body)
 	return msg, nil
@@ -157,16 +157,17 @@ func smtpFault(err error, line *line) error {
 		// The connection was closed under the client's hands: its error says no more than that.
 		return interrupted(line.ctx.Err())
 	case sending == nil && line.connected() && !broken(err):
-		// What is left is the client's own judgement before anything was sent.
+		// Any other error is the client's own, before anything was sent.
 		return Misconfigured("smtp_negotiation", "the mail server offers no TLS or no authentication of the kind declared")
 	}
 	return interrupted(err)
 }
 
-// authentication tells the replies of RFC 4954 that ask for other credentials.
+// authentication reports whether a reply of RFC 4954 asks for other credentials.
 func authentication(code int) bool { return code == 530 || code == 534 || code == 535 || code == 538 }
 
-// broken tells errors of the connection, and of those who do not speak SMTP, from the client's judgement.
+// broken reports whether an error is one of the connection, or of a peer that does not speak SMTP, and not the
+// client's own decision.
 func broken(err error) bool {
 	var network net.Error
 	var protocol textproto.ProtocolError
@@ -177,7 +178,8 @@ func broken(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, smtp.ErrNonTLSConnection)
 }
 
-// bareAddress tells a single address without display name, comment or quotes, that is safe in a header and an envelope.
+// bareAddress reports whether a text is a single address without display name, comment or quotes, which is safe in a
+// header and an envelope.
 func bareAddress(text string) bool {
 	address, err := netmail.ParseAddress(text)
 	return err == nil && address.Name == "" && address.Address == text && !manyLines(text) && !strings.ContainsAny(text, "<> \t")

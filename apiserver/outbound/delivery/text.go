@@ -95,7 +95,7 @@ func transliterate(r rune) string {
 	return out.String()
 }
 
-// originHost tells a host name as the form of origin-bound codes has it.
+// originHost reports whether a host name has the form that origin-bound codes require.
 func originHost(host string) bool {
 	return host != "" && !strings.ContainsFunc(host, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-')

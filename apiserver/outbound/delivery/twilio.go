@@ -20,7 +20,7 @@ const twilioURL = "https://api.twilio.com"
 // maxValidity is the longest ValidityPeriod that Twilio takes, in seconds.
 const maxValidity = 36000
 
-// TwilioOptions are an account of Twilio's, or of whoever speaks its contract.
+// TwilioOptions are an account at Twilio, or at another service with its API.
 type TwilioOptions struct {
 	// AccountSID names the account, AC and 32 hexadecimal digits; AuthToken is its password.
 	AccountSID, AuthToken string

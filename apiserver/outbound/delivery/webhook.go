@@ -59,7 +59,7 @@ type eventData struct {
 
 // Send implements Sender.
 func (s *webhook) Send(ctx context.Context, m Message) (Receipt, error) {
-	// The receiver tells retries by the id.
+	// The receiver recognizes retries by the id.
 	id := "msg_" + strconv.FormatInt(m.ID, 10)
 	data := eventData{ID: id, To: m.To, Body: m.Body}
 	if !m.ExpiresAt.IsZero() {

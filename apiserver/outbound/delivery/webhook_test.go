@@ -65,7 +65,7 @@ func TestWebhookRequest(t *testing.T) {
 	}
 }
 
-// What is sent says in whose trace, and to nobody what our collectors tell each other.
+// A message carries its trace context, and no other data of the tracing.
 func TestWhatIsSentNamesItsSpan(t *testing.T) {
 	t.Parallel()
 	var header http.Header

@@ -38,7 +38,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s is not a public address: name its range in --egress-allowed-cidrs to connect to it", e.IP)
 }
 
-// Policy tells where connections are allowed: to public addresses, and to those of allowed ranges; never to those of denied ones.
+// Policy decides where connections are allowed: to public addresses, and to those of allowed ranges; never to those
+// of denied ones.
 type Policy struct {
 	denied []netip.Prefix
 	guard  *ssrf.Guardian

@@ -31,7 +31,7 @@ func TestPermit(t *testing.T) {
 	}
 }
 
-// The name is judged by where it leads, at the moment of connecting.
+// A name is allowed by the address that it resolves to at the moment of connecting.
 func TestNamesAreJudgedByTheirAddress(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)

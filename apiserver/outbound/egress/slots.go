@@ -11,7 +11,7 @@ import (
 // ErrTooManyFetches is returned when a fetch is refused before it begins: its network or its deployment asked for too many in this minute.
 var ErrTooManyFetches = errors.New("too many fetches were asked for; try again in a minute")
 
-// Asker is for whom the server fetches.
+// Asker is the network and deployment for which the server fetches.
 type Asker struct {
 	// Deployment is "namespace/name".
 	Deployment string

@@ -29,7 +29,7 @@ const (
 	lease = 15 * time.Second
 	// look is how often the outbox is looked at without a nudge.
 	look = time.Second
-	// margin is how long before its end a message is given up: it must still be read and typed in.
+	// margin is how long before its expiry a message is abandoned: the user must still read and type it.
 	margin = 30 * time.Second
 	// follows is how much younger than a message the configuration must be to refuse it: servers follow the feed within it, and
 	// another one may have written the message by a newer configuration.
@@ -80,8 +80,9 @@ func (d *Dispatcher) Nudge() {
 	}
 }
 
-// Run sends from when the configuration is loaded until ctx ends, and returns when what was under way is settled: due again where
-// the answer did not come before. What could not be settled is claimed again when its lease ends.
+// Run sends from the moment when the configuration is loaded until ctx ends. It returns when every send under way has
+// its outcome: a message without an answer by then is due again. The lease of a message whose outcome could not be
+// written ends, and it is claimed again.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -159,7 +160,7 @@ func (d *Dispatcher) handle(ctx context.Context, m people.Message) {
 // settle writes down what is to become of a message.
 func (d *Dispatcher) settle(ctx context.Context, m people.Message, settlement people.Outcome) {
 	log := tracing.Logger(ctx, d.Log)
-	// What the carrier took must be written down also while the process ends.
+	// The outcome of a sent message must be written also while the process ends.
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	kept, err := d.Store.AckMessage(settling, m, settlement)
@@ -173,13 +174,13 @@ func (d *Dispatcher) settle(ctx context.Context, m people.Message, settlement pe
 		case people.MessageFailed:
 			log.Info("A message was refused for good", "to", delivery.Mask(m.Recipient), "reason", settlement.Reason)
 		case people.MessageExpired:
-			// To whom says nothing here: what a provider refuses of one recipient ends as failed.
+			// The recipient does not help here: a provider's refusal of one recipient ends as failed.
 			log.Info("A message was given up: its end came before a provider took it", "tries", m.Tries, "reason", settlement.Reason)
 		}
 	}
 }
 
-// send tries once and tells what is to become of the message.
+// send tries once and returns the message's outcome.
 func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Outcome {
 	now := d.Clock()
 	if m.Void {
@@ -210,7 +211,7 @@ func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Outcome 
 	return d.outcomeOf(m, provider, receipt, err)
 }
 
-// outcomeOf tells what is to become of a message, and of its provider, by what its sender said.
+// outcomeOf returns the outcome of a message, and updates the state of its provider, by the result of its sender.
 func (d *Dispatcher) outcomeOf(m people.Message, provider string, receipt delivery.Receipt, err error) people.Outcome {
 	now := d.Clock()
 	var permanent *delivery.PermanentError

@@ -375,7 +375,7 @@ func TestAnUnreadableBodyFails(t *testing.T) {
 	}
 }
 
-// Who is not sent anything in the end is told of in the log, whatever the end was; what was sent or replaced is not.
+// Every message that was not sent in the end has a log line, whatever the reason; sent and replaced ones have none.
 func TestALineTellsOfAMessageThatWasNotSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

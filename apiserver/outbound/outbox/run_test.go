@@ -72,7 +72,7 @@ func TestItGoesOnWhenTheStoreIsBack(t *testing.T) {
 	st.away.Store(false)
 	w.Eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
 
-	// The store goes while a message is sent: nobody knows then that it was, so it is sent once more.
+	// The store becomes unavailable during a send: the process cannot record that it was sent, so it is sent again.
 	w.Must(w.carrier.Fail(messagegateway.Fault{Kind: messagegateway.FaultSlow, Delay: time.Second}))
 	m = w.text(home, "+12025550102")
 	d.Nudge()

@@ -79,7 +79,7 @@ func (b *breakers) forget(now time.Time) {
 	}
 }
 
-// enter lets a message pass to a provider, or tells how long it is to wait. Whoever passed must leave.
+// enter admits a message to a provider, or returns how long it has to wait. An admitted message must leave.
 func (b *breakers) enter(key string, now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

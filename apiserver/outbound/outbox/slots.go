@@ -12,7 +12,8 @@ import (
 const (
 	// maxInFlight bounds the messages that are sent at once, and maxPerDeployment those of one deployment.
 	maxInFlight, maxPerDeployment = 128, 16
-	// maxLogouts bounds those that tell clients of a sign-out, and maxLogoutsPerDeployment those of one deployment: their addresses are of the clients' own choice.
+	// maxLogouts bounds concurrent sign-out notifications to clients, and maxLogoutsPerDeployment those of one
+	// deployment: clients choose their addresses.
 	maxLogouts, maxLogoutsPerDeployment = 16, 4
 	// claimAtOnce is how many messages one claim takes: no more than one deployment may have under way.
 	claimAtOnce = maxPerDeployment

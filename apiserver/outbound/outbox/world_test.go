@@ -236,7 +236,7 @@ func (w *world) expect(m people.Message, state string) row {
 	return r
 }
 
-// received checks how many messages came for somebody.
+// received checks how many messages a recipient got.
 func (w *world) received(to string, want int) {
 	w.T.Helper()
 	if got := w.carrier.Messages(to); len(got) != want {

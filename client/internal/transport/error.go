@@ -15,11 +15,11 @@ type Error struct {
 	Status int
 	// Code is the first fault's upper-case code on the end-user listener, such as INVALID_CODE; "" elsewhere, where the status says as much.
 	Code string
-	// Message says in a sentence what was wrong, why, and how to mend it.
+	// Message says in a sentence what was wrong, why, and how to fix it.
 	Message string
 	// Faults are all that was wrong: every faulty member of a body at once.
 	Faults []Fault
-	// RequestID is the request's, for whoever reads the server's log; "" where the answer names none.
+	// RequestID is the request's id in the server's log; "" where the answer names none.
 	RequestID string
 	// RetryAfter is how long to wait before the same request may succeed, never too short; 0: the answer does not say.
 	RetryAfter time.Duration
@@ -34,7 +34,7 @@ type Fault struct {
 	Code string
 	// Field is a JSON pointer into the body, ?name for a parameter of the query or :name for one of the path; "": it is about the whole.
 	Field string
-	// Manager and ResourcePath tell of a 409 which field manager owns which field of the resource.
+	// Manager and ResourcePath of a 409 name the field manager that owns a field of the resource, and the field.
 	Manager, ResourcePath string
 	// AttemptsRemaining is how many tries of a code are left; nil: this is about none.
 	AttemptsRemaining *int
@@ -55,10 +55,11 @@ func (e *Error) Error() string {
 	return text
 }
 
-// maxMessage bounds what is told of a body that is not Cardea's.
+// maxMessage bounds what is quoted of a body that is not Cardea's.
 const maxMessage = 200
 
-// newError reads an answer that refuses. What is not in Cardea's form comes from something between: its status counts, and no text of it is told.
+// newError reads a refusal. An answer that is not in Cardea's form comes from a proxy between: the error has its
+// status, and none of its text.
 func newError(call Call, response *http.Response, raw []byte) *Error {
 	e := &Error{Status: response.StatusCode, Method: call.Method, Path: call.Path, RetryAfter: retryAfter(response.Header), RequestID: short(response.Header.Get("X-Request-Id"))}
 	var body struct {

@@ -34,9 +34,9 @@ type Config struct {
 	MaxBody int64
 	// UserAgent is sent with each request; "": Go's own.
 	UserAgent string
-	// OnAnswer is shown each answer before its body is read; nil: nobody is.
+	// OnAnswer is called with each answer before its body is read; nil: no call.
 	OnAnswer func(*http.Response)
-	// Accepts tells of an answer of 400 or more that it is one of the operation's own; nil: none is.
+	// Accepts reports whether an answer of 400 or more is one of the operation's own; nil: none is.
 	Accepts func(path string, status int, body []byte) bool
 }
 
@@ -65,7 +65,8 @@ func New(base string, c Config) (*Transport, error) {
 	return t, nil
 }
 
-// newHTTP returns a copy of a client that follows no redirect: Cardea sends none, and the credential is not for whoever is named by one.
+// newHTTP returns a copy of a client that follows no redirect: Cardea sends none, and the credential is not for the
+// host that a redirect names.
 func newHTTP(given *http.Client) *http.Client {
 	own := http.Client{Timeout: DefaultTimeout}
 	if given != nil {

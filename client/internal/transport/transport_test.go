@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// secret is a credential that no error may tell.
+// secret is a credential that no error may contain.
 const secret = "ck_secretsecretsecret"
 
 func bearer(context.Context) (string, error) { return secret, nil }
@@ -93,7 +93,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// Each form of a refusal is told in the same type.
+// Each form of a refusal becomes the same type.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The credential goes to nobody that a redirect names, and into no error.
+// The credential is not sent to the target of a redirect, and is part of no error.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other server was asked") }))
@@ -181,7 +181,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// What fails before an answer says what was asked, and neither credential nor values.
+// An error before an answer names the request, and neither credential nor values.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())

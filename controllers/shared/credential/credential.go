@@ -68,7 +68,7 @@ type Delivered struct {
 	PreviousUntil time.Time
 }
 
-// Issue is what an event tells of a new credential; no reason: there is none.
+// Issue is the event of a new credential; no reason: there is none.
 type Issue struct{ Reason, Note string }
 
 // Adopt returns the value that was brought under a key of a Secret, read by read. It waits for a missing one and never invents it; mint says
@@ -137,7 +137,7 @@ func (k Keeper) renew(secret *corev1.Secret, w Wanted) (Issue, error) {
 	w.rename(secret)
 	found, err := w.read(secret)
 	switch {
-	case err != nil: // edited by hand: nobody can say what was handed out, so the old one dies
+	case err != nil: // edited by hand: it is unknown which value was handed out, so the old one becomes invalid
 		return Issue{v1alpha1.EventReasonKeyReplaced, "the Secret was edited by hand: a new " + w.Noun + " was issued, the old one is revoked"}, k.replace(secret, w, nil)
 	case w.rotationDue(found, now):
 		if at, asked := w.requestedRotation(found); asked && !now.Before(at) {
@@ -151,7 +151,7 @@ func (k Keeper) renew(secret *corev1.Secret, w Wanted) (Issue, error) {
 	return Issue{}, nil
 }
 
-// rename moves a credential to where it is wanted now: it is told by its digest.
+// rename moves a credential to the name that is wanted now: it is recognized by its digest.
 func (w Wanted) rename(secret *corev1.Secret) {
 	if secret.Data[w.Current] != nil {
 		return

@@ -59,8 +59,8 @@ func (w Wanted) expiry(limit time.Time) *time.Time {
 	return nil
 }
 
-// NextWake returns how long until something about the credential changes by time alone; 0: nothing will. Generated tells that it is not
-// one that was brought.
+// NextWake returns how long until a part of the credential changes by time alone; 0: none will. generated reports
+// that Cardea made it and the user did not bring it.
 func (w Wanted) NextWake(d Delivered, generated bool, now time.Time) time.Duration {
 	var times []time.Time
 	if generated {
@@ -87,7 +87,7 @@ func (w Wanted) NextWake(d Delivered, generated bool, now time.Time) time.Durati
 	return wake
 }
 
-// Conditions tell whether the credential can be used.
+// Conditions report whether the credential can be used.
 func (w Wanted) Conditions(kind string, now time.Time) []metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionCredentialsReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonIssued,
 		Message: "the " + w.Noun + " is in its Secret and registered"}

@@ -87,7 +87,7 @@ func TestRotateAtWithAFractionRotatesOnce(t *testing.T) {
 			t.Errorf("wakes again after %s", wake)
 		}
 	}
-	// A clock that goes back makes the issue look earlier than the request: the value was answered all the same.
+	// A clock that was set back makes the issue look earlier than the request: the value was issued anyway.
 	now = issued.Add(7 * time.Second)
 	if again, _, err := m.Generate(t.Context(), key); err != nil || again.Current.ID() != second.Current.ID() {
 		t.Errorf("rotated again (%v)", err)

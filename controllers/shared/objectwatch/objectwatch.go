@@ -70,7 +70,7 @@ func (w *Watch) Ensure(namespace string) {
 	// Neither can fail on an informer that has not started.
 	_ = informer.SetTransform(bare)
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, _ error) {
-		// Missing rights are told by the condition SecretForbidden; the reflector tries again by itself.
+		// The condition SecretForbidden reports missing rights; the reflector tries again by itself.
 	})
 	ctx, end := context.WithCancel(w.ctx)
 	w.running[namespace] = end

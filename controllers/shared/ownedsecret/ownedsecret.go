@@ -1,5 +1,5 @@
-// Package ownedsecret keeps the Secrets that Cardea generates for its resources: created once and only ever by us, changed under
-// a lock on what was read, deleted with their resource. What is in them is the resource's kind's.
+// Package ownedsecret keeps the Secrets that Cardea generates for its resources: created once and only by us, changed
+// under a lock on the version that was read, deleted with their resource. The resource's kind decides their content.
 package ownedsecret
 
 import (
@@ -26,7 +26,7 @@ type Owner struct {
 	// Marker is the annotation that names the resource on its Secrets. It goes by name, not UID: in a cluster restored from a
 	// backup the Secret outlives the UID.
 	Marker string
-	// Taken says what to do where the Secret exists and is somebody else's.
+	// Taken says what to do where the Secret exists and has another owner.
 	Taken string
 }
 
@@ -95,8 +95,9 @@ func (m Manager) Ensure(ctx context.Context, o Owner, name string, change func(s
 	return wanted, nil
 }
 
-// Remove deletes the owner's Secret of a name. Nothing, somebody else's, and a namespace without rights, where nothing can be ours
-// and no deletion may hang on it, are success; an owner that stays is told where the Secret may be read and not deleted.
+// Remove deletes the owner's Secret of a name. Success is also: no Secret, a Secret of another owner, and a namespace
+// without rights (no Secret there can be ours, and no deletion may depend on it). An owner that stays gets an error
+// where the Secret may be read and not deleted.
 func (m Manager) Remove(ctx context.Context, o Owner, name string) error {
 	namespace := o.Object.GetNamespace()
 	secret, err := m.Read(ctx, namespace, name)

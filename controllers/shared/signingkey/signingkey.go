@@ -169,7 +169,7 @@ func (k Keeper) generate(algorithm jose.SignatureAlgorithm) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// sealAll seals the keys of a Secret, and tells when it changes next.
+// sealAll seals the keys of a Secret, and returns when it changes next.
 func (k Keeper) sealAll(secret *corev1.Secret, w Wanted, now time.Time) ([]document.SigningKey, time.Duration, error) {
 	var keys []document.SigningKey
 	wake := age
@@ -204,7 +204,7 @@ func (k Keeper) sealAll(secret *corev1.Secret, w Wanted, now time.Time) ([]docum
 	return keys, max(wake, time.Second), nil
 }
 
-// made is when an annotation says that a key was made, nil where that is not told.
+// made is the time of a key's creation in an annotation, nil where the annotation is missing.
 func (w Wanted) made(secret *corev1.Secret, annotation string) *time.Time {
 	at, err := time.Parse(time.RFC3339, secret.Annotations[annotation])
 	if err != nil || !w.Dated {
@@ -247,7 +247,7 @@ func PublicSet(keys []document.SigningKey) (json.RawMessage, error) {
 	return json.Marshal(set)
 }
 
-// parse reads a private key of an algorithm. An error tells nothing of it.
+// parse reads a private key of an algorithm. An error contains none of it.
 func parse(text []byte, algorithm jose.SignatureAlgorithm) (crypto.Signer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -270,7 +270,7 @@ func parse(text []byte, algorithm jose.SignatureAlgorithm) (crypto.Signer, error
 	return nil, fmt.Errorf("the signing key is none for %s", algorithm)
 }
 
-// previousUntil tells until when the previous keys are accepted, if they are there, and can be read.
+// previousUntil returns until when the previous keys are accepted, if they exist and can be read.
 func previousUntil(secret *corev1.Secret, w Wanted) (time.Time, bool) {
 	until, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt])
 	found := false

@@ -240,7 +240,7 @@ func TestAnAppsKeys(t *testing.T) {
 	if again, _ := look(3 * time.Hour); !reflect.DeepEqual(again, both) {
 		t.Fatal("one value of the annotation was answered twice")
 	}
-	// One key that was edited is reason to renew both: nobody can say what was done with the Secret.
+	// One edited key is reason to renew both: it is unknown what was done with the Secret.
 	secret.Data["current-rs256.pem"] = secret.Data["current-es256.pem"]
 	edited, _ := look(4 * time.Hour)
 	if got := algorithms(edited); len(edited) < 2 || edited[1].ID == both[1].ID {
