@@ -7,21 +7,15 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// result answers an op.
-type result struct {
-	revision int64
-	err      error
-}
-
 // commitBatch applies ops in their order in one transaction and answers each. A refused op leaves the others alone;
 // a failure of the engine is the answer to all of them, since then nothing is known to be durable.
-func commitBatch(ctx context.Context, s *Store, ops []op) []result {
-	var results []result
+func commitBatch(ctx context.Context, s *documents, ops []op) []result[int64] {
+	var results []result[int64]
 	var changed bool
 	var deleted []store.Document
 	var term store.Term
 	var position store.Position
-	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
+	err := s.db.write(ctx, func(tx session, row storeRow) (bool, error) {
 		if err := sameHistory(ctx, s, tx, row); err != nil {
 			return false, err
 		}
@@ -35,7 +29,7 @@ func commitBatch(ctx context.Context, s *Store, ops []op) []result {
 			if decided.remove {
 				deleted = append(deleted, held.documents[o.put.Identity])
 			}
-			results = append(results, result{held.apply(decided, o.put.Identity, rand.Text), decided.err})
+			results = append(results, result[int64]{held.apply(decided, o.put.Identity, rand.Text), decided.err})
 		}
 		changed = len(held.feed) > 0
 		term, position = row.term, held.position
@@ -45,10 +39,10 @@ func commitBatch(ctx context.Context, s *Store, ops []op) []result {
 		if err := writeBatchState(ctx, s, tx, held); err != nil {
 			return false, err
 		}
-		return true, writeEndings(ctx, s, tx, deleted)
+		return true, s.afterDelete(ctx, tx, deleted)
 	})
 	if err != nil {
-		results = make([]result, len(ops))
+		results = make([]result[int64], len(ops))
 		for i := range results {
 			results[i].err = err
 		}
@@ -61,9 +55,9 @@ func commitBatch(ctx context.Context, s *Store, ops []op) []result {
 	return results
 }
 
-// announce tells this process's readers of a change; where others may read too, the engine tells all.
-func announce(s *Store) {
-	if s.engine.listen == nil {
+// announce wakes this process's readers of the feed; where other processes read too, the engine notifies all.
+func announce(s *documents) {
+	if s.db.listen == nil {
 		s.notifier.notify()
 	}
 }
@@ -109,7 +103,7 @@ func wanted(ops []op) (ids []store.Identity, reservations []string) {
 }
 
 // writeBatchState writes what changed in a batch state and the new head of the feed.
-func writeBatchState(ctx context.Context, s *Store, tx session, held *batchState) error {
+func writeBatchState(ctx context.Context, s *documents, tx session, held *batchState) error {
 	diff := held.difference()
 	if err := writeDocuments(ctx, tx, diff); err != nil {
 		return err
@@ -117,7 +111,7 @@ func writeBatchState(ctx context.Context, s *Store, tx session, held *batchState
 	if err := writeReservations(ctx, tx, diff); err != nil {
 		return err
 	}
-	now := s.clock().UnixMicro()
+	now := s.db.clock().UnixMicro()
 	err := inChunks(tx, diff.feed, 7, func(part []feedEntry) error {
 		args := make([]any, 0, 7*len(part))
 		for _, e := range part {

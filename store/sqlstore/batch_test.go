@@ -5,28 +5,14 @@ import (
 	"testing"
 )
 
-func TestRebind(t *testing.T) {
-	t.Parallel()
-	const query = "SELECT a FROM b WHERE c = ? AND d IN (?,?)"
-	if got := sqliteDialect.rebind(query); got != query {
-		t.Errorf("got %s", got)
-	}
-	if got := postgresDialect.rebind(query); got != "SELECT a FROM b WHERE c = $1 AND d IN ($2,$3)" {
-		t.Errorf("got %s", got)
-	}
-	if got := rowsOf(2, 3); got != "(?,?,?),(?,?,?)" {
-		t.Errorf("got %s", got)
-	}
-}
-
-// TestBatchWiderThanAStatement reservations more than fits into one statement's parameters, and gives it up again.
+// TestBatchWiderThanAStatement reserves more than fits into one statement's parameters, and releases it again.
 func TestBatchWiderThanAStatement(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newURL(t), Options{})
-			s.engine.dialect.maxParameters = 100
+			s.db.dialect.maxParameters = 100
 			term, err := s.Acquire(t.Context(), "install", 0)
 			if err != nil {
 				t.Fatal(err)
@@ -61,7 +47,7 @@ func TestBatchWiderThanAStatement(t *testing.T) {
 // expectHolders commits ops and counts which of the reservations are held then.
 func expectHolders(t *testing.T, s *Store, ops []op, reservations []string, want int) {
 	t.Helper()
-	for _, r := range commitBatch(t.Context(), s, ops) {
+	for _, r := range commitBatch(t.Context(), s.documents, ops) {
 		if r.err != nil {
 			t.Fatal(r.err)
 		}

@@ -115,7 +115,7 @@ func fill(b *testing.B, s *Store, term store.Term, count int) {
 		put.Payload = make([]byte, 1024)
 		ops[i] = op{verb: verbPut, term: term, put: put}
 	}
-	for _, r := range commitBatch(b.Context(), s, ops) {
+	for _, r := range commitBatch(b.Context(), s.documents, ops) {
 		if r.err != nil {
 			b.Fatal(r.err)
 		}

@@ -78,7 +78,7 @@ func texts[T any](name string, of func(*T) string) field[T] {
 }
 
 // insertMany inserts rows of the deployment by statements whose text does not depend on how many there are.
-func insertMany[T any](tx *peopleTx, table string, rows []T, fields ...field[T]) error {
+func insertMany[T any](tx *deploymentTx, table string, rows []T, fields ...field[T]) error {
 	for part := range slices.Chunk(rows, bulkRows) {
 		columns := make([]column, len(fields))
 		names := make([]string, len(fields))

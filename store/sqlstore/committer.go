@@ -25,13 +25,15 @@ var errClosed = errors.New("the store was closed")
 
 // committer lets writes that wait share a transaction: while one batch commits, the next one gathers. Nothing is
 // delayed to gather more.
-type committer struct {
-	commit func(ctx context.Context, ops []op) []result
+type committer[O, R any] struct {
+	commit func(ctx context.Context, ops []O) []result[R]
 	// span makes the span of an op: from its caller's call to the commit that it shares.
 	span func(ctx context.Context, kind transaction) (context.Context, trace.Span)
+	// size returns how many bytes an op writes.
+	size func(O) int
 
 	mu      sync.Mutex
-	waiting []*waiter
+	waiting []*waiter[O, R]
 	closed  bool
 
 	// wake holds a token while there may be something to take.
@@ -39,40 +41,44 @@ type committer struct {
 	stopped chan struct{}
 }
 
-// waiter is a caller with its op.
-type waiter struct {
-	ctx    context.Context
-	op     op
-	answer chan result
+// result answers an op.
+type result[R any] struct {
+	value R
+	err   error
 }
 
-func newCommitter(commit func(context.Context, []op) []result) *committer {
-	return &committer{commit: commit, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+// waiter is a caller with its op.
+type waiter[O, R any] struct {
+	ctx    context.Context
+	op     O
+	answer chan result[R]
+}
+
+// newCommitter returns the committer of ops for a database. commit answers each op of a batch; size returns how many bytes an op writes.
+func newCommitter[O, R any](db *DB, commit func(context.Context, []O) []result[R], size func(O) int) *committer[O, R] {
+	return &committer[O, R]{commit: commit, size: size, span: db.dialect.span, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
 // submit hands an op over and waits for its answer. If the context ends first the outcome is unknown.
-func (c *committer) submit(ctx context.Context, o op) (_ int64, err error) {
-	if c.span != nil {
-		var span trace.Span
-		ctx, span = c.span(ctx, writing)
-		defer func() { endSpan(span, err) }()
-	}
+func (c *committer[O, R]) submit(ctx context.Context, o O) (answer R, err error) {
+	ctx, span := c.span(ctx, writing)
+	defer func() { endSpan(span, err) }()
 	if err := ctx.Err(); err != nil {
-		return 0, unavailable(ctx, err)
+		return answer, unavailable(ctx, err)
 	}
-	w := &waiter{ctx: ctx, op: o, answer: make(chan result, 1)}
+	w := &waiter[O, R]{ctx: ctx, op: o, answer: make(chan result[R], 1)}
 	if !c.enqueue(w) {
-		return 0, unavailable(ctx, errClosed)
+		return answer, unavailable(ctx, errClosed)
 	}
 	select {
 	case r := <-w.answer:
-		return r.revision, r.err
+		return r.value, r.err
 	case <-ctx.Done():
-		return 0, unavailable(ctx, fmt.Errorf("gave up waiting, it may still be written: %w", ctx.Err()))
+		return answer, unavailable(ctx, fmt.Errorf("gave up waiting, it may still be written: %w", ctx.Err()))
 	}
 }
 
-func (c *committer) enqueue(w *waiter) bool {
+func (c *committer[O, R]) enqueue(w *waiter[O, R]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -87,7 +93,7 @@ func (c *committer) enqueue(w *waiter) bool {
 }
 
 // run commits batches until its context ends, and then refuses what waits.
-func (c *committer) run(ctx context.Context) {
+func (c *committer[O, R]) run(ctx context.Context) {
 	defer close(c.stopped)
 	defer c.refuseAll()
 	for {
@@ -106,10 +112,10 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-func (c *committer) commitOne(ctx context.Context, batch []*waiter) {
+func (c *committer[O, R]) commitOne(ctx context.Context, batch []*waiter[O, R]) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	ops := make([]op, len(batch))
+	ops := make([]O, len(batch))
 	for i, w := range batch {
 		ops[i] = w.op
 	}
@@ -119,10 +125,10 @@ func (c *committer) commitOne(ctx context.Context, batch []*waiter) {
 }
 
 // take removes the next batch from the queue, without those whose callers gave up.
-func (c *committer) take() []*waiter {
+func (c *committer[O, R]) take() []*waiter[O, R] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var batch []*waiter
+	var batch []*waiter[O, R]
 	taken, size := 0, 0
 	for _, w := range c.waiting {
 		if len(batch) == maxBatchOps || size > maxBatchBytes {
@@ -131,7 +137,7 @@ func (c *committer) take() []*waiter {
 		taken++
 		if w.ctx.Err() == nil {
 			batch = append(batch, w)
-			size += len(w.op.put.Payload)
+			size += c.size(w.op)
 		}
 	}
 	rest := copy(c.waiting, c.waiting[taken:])
@@ -140,14 +146,14 @@ func (c *committer) take() []*waiter {
 	return batch
 }
 
-func (c *committer) refuseAll() {
+func (c *committer[O, R]) refuseAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	for _, w := range c.waiting {
-		w.answer <- result{err: fmt.Errorf("%w: %w", store.ErrUnavailable, errClosed)}
+		w.answer <- result[R]{err: fmt.Errorf("%w: %w", store.ErrUnavailable, errClosed)}
 	}
 	c.waiting = nil
 }
 
-func (c *committer) waitStopped() { <-c.stopped }
+func (c *committer[O, R]) waitStopped() { <-c.stopped }

@@ -132,7 +132,7 @@ func deleteAll(t *testing.T, s *Store, term store.Term, held content) {
 	for _, h := range held.documents {
 		ops = append(ops, op{verb: verbDelete, term: term, put: store.Put{Document: h.Document}})
 	}
-	for _, r := range commitBatch(t.Context(), s, ops) {
+	for _, r := range commitBatch(t.Context(), s.documents, ops) {
 		if r.err != nil {
 			t.Error(r.err)
 		}

@@ -32,13 +32,13 @@ func with(put store.Put, change func(*store.Put)) store.Put {
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	a, b := numbered("a", 5), numbered("b", 5)
+	a, b := numberedPut("a", 5), numberedPut("b", 5)
 	seen := func(p *store.Put) { p.SeenUID = "u" }
 	retained := with(a, func(p *store.Put) { p.Retained = true })
 	held := func(key string, by store.Put) error {
 		return &store.ReservedError{Reservations: map[string]store.Owner{key: by.Owner}}
 	}
-	next := with(numbered("a", 6), seen)
+	next := with(numberedPut("a", 6), seen)
 	steal := with(a, func(p *store.Put) { p.Reservations = []string{"slug/a", "slug/b"} })
 	stealing := with(steal, func(p *store.Put) { p.Displace = []store.Owner{b.Owner} })
 	otherKind := with(b, func(p *store.Put) { p.Kind = "OAuthApp" })
@@ -56,7 +56,7 @@ func TestDecide(t *testing.T) {
 		"first put writes":                   {nil, op{verbPut, here, a}, decision{write: &a.Document, reservations: a.Reservations}},
 		"put that saw nothing is stale":      {[]store.Put{a}, op{verbPut, here, a}, decision{err: store.ErrStale}},
 		"put that saw what is gone is stale": {nil, op{verbPut, here, next}, decision{err: store.ErrStale}},
-		"older generation is stale":          {[]store.Put{a}, op{verbPut, here, with(numbered("a", 4), seen)}, decision{err: store.ErrStale}},
+		"older generation is stale":          {[]store.Put{a}, op{verbPut, here, with(numberedPut("a", 4), seen)}, decision{err: store.ErrStale}},
 		"older generation of a new life writes": {[]store.Put{a}, op{verbPut, here, with(newLife, func(p *store.Put) { p.Generation = 1 })},
 			decision{write: &ofGeneration(newLife, 1).Document, reservations: a.Reservations}},
 		"equal put is unchanged":         {[]store.Put{a}, op{verbPut, here, with(a, seen)}, decision{revision: 7}},
@@ -95,8 +95,8 @@ func marked(put store.Put) *store.Document {
 
 func TestPictureShowsEachOpToTheNext(t *testing.T) {
 	t.Parallel()
-	a, b := numbered("a", 1), numbered("b", 1)
-	thief := with(numbered("c", 1), func(p *store.Put) {
+	a, b := numberedPut("a", 1), numberedPut("b", 1)
+	thief := with(numberedPut("c", 1), func(p *store.Put) {
 		p.Reservations, p.Displace = []string{"slug/a"}, []store.Owner{a.Owner}
 	})
 	held := pictureOf(a)
@@ -111,8 +111,8 @@ func TestPictureShowsEachOpToTheNext(t *testing.T) {
 	}{
 		{op{verbPut, here, thief}, 9, false},
 		{op{verbPut, here, b}, 10, false},
-		{op{verbPut, here, with(numbered("d", 1), func(p *store.Put) { p.Reservations = []string{"slug/more"} })}, 11, false},
-		{op{verbPut, here, with(numbered("e", 1), func(p *store.Put) { p.Reservations = []string{"slug/b"} })}, 0, true},
+		{op{verbPut, here, with(numberedPut("d", 1), func(p *store.Put) { p.Reservations = []string{"slug/more"} })}, 11, false},
+		{op{verbPut, here, with(numberedPut("e", 1), func(p *store.Put) { p.Reservations = []string{"slug/b"} })}, 0, true},
 		{op{verbDelete, here, b}, 12, false},
 		{op{verbDelete, here, b}, 0, false},
 	} {
@@ -159,5 +159,16 @@ func TestDecideTake(t *testing.T) {
 		if got := decideAcquire(c.row, c.by); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// numberedPut is a put of a document of some generation, with a reservation of its name.
+func numberedPut(name string, n int64) store.Put {
+	return store.Put{
+		Document: store.Document{
+			Owner:      store.Owner{Identity: store.Identity{Kind: "Role", Namespace: "apps", Name: name}, UID: "u"},
+			Generation: n, Deployment: "apps/main", ID: n + 1, Key: name, Hash: fmt.Sprint(n), Payload: []byte(`{"v":1}`),
+		},
+		Reservations: []string{"slug/" + name},
 	}
 }

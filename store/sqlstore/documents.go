@@ -23,11 +23,36 @@ func scanDocument(row *sql.Rows, more ...any) (store.Document, error) {
 	return d, err
 }
 
+// documents are the config documents of a store, its terms and its feed. Their methods may be called from any number of goroutines.
+type documents struct {
+	db *DB
+	// notifier wakes the readers of the feed.
+	notifier  *notifier
+	committer *committer[op, int64]
+	// history is what this process wrote to the store.
+	history history
+	// afterDelete writes, in the transaction that deletes documents, what ends with them.
+	afterDelete func(ctx context.Context, on session, deleted []store.Document) error
+}
+
+// newDocuments returns the documents of a database and begins to commit writes, until the context ends. Subscribers of the feed are woken
+// by feed.
+func newDocuments(ctx context.Context, db *DB, feed *notifier, afterDelete func(context.Context, session, []store.Document) error) *documents {
+	s := &documents{db: db, notifier: feed, afterDelete: afterDelete}
+	s.committer = newCommitter(db, func(ctx context.Context, ops []op) []result[int64] { return commitBatch(ctx, s, ops) },
+		func(o op) int { return len(o.put.Payload) })
+	go s.committer.run(ctx)
+	return s
+}
+
+// waitStopped waits until no write is under way; the context of newDocuments must have ended.
+func (s *documents) waitStopped() { s.committer.waitStopped() }
+
 // Stored returns what the store holds for an identity. One statement reads both tables, so that the reservations are those
 // of the document returned.
-func (s *Store) Stored(ctx context.Context, id store.Identity) (store.Stored, error) {
+func (s *documents) Stored(ctx context.Context, id store.Identity) (store.Stored, error) {
 	var held store.Stored
-	err := s.reads().query(ctx, func(row *sql.Rows) error {
+	err := s.db.reads().query(ctx, func(row *sql.Rows) error {
 		var reservations string
 		document, err := scanDocument(row, &reservations)
 		if err != nil {
@@ -36,7 +61,7 @@ func (s *Store) Stored(ctx context.Context, id store.Identity) (store.Stored, er
 		held.Document, held.Found = document, true
 		return json.Unmarshal([]byte(reservations), &held.Reservations)
 	}, `SELECT `+documentColumns+`, COALESCE(CAST((
-			SELECT `+s.engine.dialect.jsonList+`(c.claim) FROM claims c
+			SELECT `+s.db.dialect.jsonList+`(c.claim) FROM claims c
 			WHERE c.kind = d.kind AND c.namespace = d.namespace AND c.name = d.name
 		) AS TEXT), '[]')
 		FROM documents d WHERE kind = ? AND namespace = ? AND name = ?`, id.Kind, id.Namespace, id.Name)
@@ -48,21 +73,21 @@ func (s *Store) Stored(ctx context.Context, id store.Identity) (store.Stored, er
 }
 
 // ReservationOwners returns the owner of each of the reservations that has one.
-func (s *Store) ReservationOwners(ctx context.Context, reservations []string) (map[string]store.Owner, error) {
+func (s *documents) ReservationOwners(ctx context.Context, reservations []string) (map[string]store.Owner, error) {
 	if err := checkText(store.Identity{}, reservations...); err != nil {
 		return nil, err
 	}
 	holders := map[string]store.Owner{}
-	if err := readReservations(ctx, s.reads(), reservations, holders); err != nil {
+	if err := readReservations(ctx, s.db.reads(), reservations, holders); err != nil {
 		return nil, fmt.Errorf("read the holders of reservations: %w", err)
 	}
 	return holders, nil
 }
 
 // Owners returns the owner of every document that is not retained.
-func (s *Store) Owners(ctx context.Context) ([]store.Owner, error) {
+func (s *documents) Owners(ctx context.Context) ([]store.Owner, error) {
 	var owners []store.Owner
-	err := s.reads().query(ctx, func(row *sql.Rows) error {
+	err := s.db.reads().query(ctx, func(row *sql.Rows) error {
 		var o store.Owner
 		err := row.Scan(&o.Kind, &o.Namespace, &o.Name, &o.UID)
 		owners = append(owners, o)
@@ -75,12 +100,12 @@ func (s *Store) Owners(ctx context.Context) ([]store.Owner, error) {
 }
 
 // Usage returns how much the documents of a namespace take, by deployment.
-func (s *Store) Usage(ctx context.Context, namespace string) (map[string]store.Usage, error) {
+func (s *documents) Usage(ctx context.Context, namespace string) (map[string]store.Usage, error) {
 	if err := checkText(store.Identity{}, namespace); err != nil {
 		return nil, err
 	}
 	used := map[string]store.Usage{}
-	err := s.reads().query(ctx, func(row *sql.Rows) error {
+	err := s.db.reads().query(ctx, func(row *sql.Rows) error {
 		var deployment string
 		var u store.Usage
 		err := row.Scan(&deployment, &u.Documents, &u.Bytes)
@@ -94,7 +119,7 @@ func (s *Store) Usage(ctx context.Context, namespace string) (map[string]store.U
 }
 
 // Put writes a document and its reservations; see store.Documents.
-func (s *Store) Put(ctx context.Context, term store.Term, put store.Put) (int64, error) {
+func (s *documents) Put(ctx context.Context, term store.Term, put store.Put) (int64, error) {
 	checked, err := checkedPut(put)
 	if err != nil {
 		return 0, err
@@ -107,16 +132,16 @@ func (s *Store) Put(ctx context.Context, term store.Term, put store.Put) (int64,
 }
 
 // Delete removes the document of an owner with its reservations; see store.Documents.
-func (s *Store) Delete(ctx context.Context, term store.Term, owner store.Owner) error {
+func (s *documents) Delete(ctx context.Context, term store.Term, owner store.Owner) error {
 	return submitOwner(ctx, s, verbDelete, term, owner)
 }
 
 // Retain marks the document of an owner as retained; see store.Documents.
-func (s *Store) Retain(ctx context.Context, term store.Term, owner store.Owner) error {
+func (s *documents) Retain(ctx context.Context, term store.Term, owner store.Owner) error {
 	return submitOwner(ctx, s, verbRetain, term, owner)
 }
 
-func submitOwner(ctx context.Context, s *Store, verb verb, term store.Term, owner store.Owner) error {
+func submitOwner(ctx context.Context, s *documents, verb verb, term store.Term, owner store.Owner) error {
 	if err := checkOwner(owner); err != nil {
 		return err
 	}

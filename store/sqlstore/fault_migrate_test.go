@@ -79,7 +79,7 @@ func failEveryStep(t *testing.T, newURL func(testing.TB) string) (s *Store, fail
 
 func countSteps(t *testing.T, s *Store) int {
 	t.Helper()
-	provider, err := migrations(s, s.engine.write)
+	provider, err := migrations(s.db, s.db.writers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,9 +90,9 @@ func countSteps(t *testing.T, s *Store) int {
 func appliedSteps(t testing.TB, s *Store) (version int64) {
 	t.Helper()
 	var name string
-	exists, err := s.reads().row(t.Context(), []any{&name}, s.engine.dialect.tableExists, versionTable)
+	exists, err := s.db.reads().row(t.Context(), []any{&name}, s.db.dialect.tableExists, versionTable)
 	if err == nil && exists {
-		_, err = s.reads().row(t.Context(), []any{&version}, `SELECT COALESCE(MAX(version_id), 0) FROM `+versionTable)
+		_, err = s.db.reads().row(t.Context(), []any{&version}, `SELECT COALESCE(MAX(version_id), 0) FROM `+versionTable)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -104,14 +104,14 @@ func appliedSteps(t testing.TB, s *Store) (version int64) {
 func tablesOf(t *testing.T, s *Store) []string {
 	t.Helper()
 	query := `SELECT type || ' ' || name || ': ' || COALESCE(sql, '') FROM sqlite_schema ORDER BY 1`
-	if s.engine.dialect.migrations == "postgres" {
+	if s.db.dialect.migrations == "postgres" {
 		query = `SELECT 'column ' || table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || COALESCE(column_default, '')
 				FROM information_schema.columns WHERE table_schema = 'public'
 			UNION ALL SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'public'
 			UNION ALL SELECT 'constraint ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
 			ORDER BY 1`
 	}
-	rows, err := s.engine.write.QueryContext(t.Context(), query)
+	rows, err := s.db.writers.QueryContext(t.Context(), query)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -217,7 +217,7 @@ func TestFailedCommitFailsTheWholeBatch(t *testing.T) {
 					ops[i] = op{verbPut, term, numbered(fmt.Sprint("d", i), 1)}
 				}
 				f.armCommit(errInjected, after)
-				for i, r := range commitBatch(t.Context(), s, ops) {
+				for i, r := range commitBatch(t.Context(), s.documents, ops) {
 					if !errors.Is(r.err, store.ErrUnavailable) || !errors.Is(r.err, errInjected) {
 						t.Errorf("op %d: %v", i, r.err)
 					}
@@ -261,7 +261,7 @@ func TestRetriesAreBounded(t *testing.T) {
 	s, _, _ := openFaulty(t, tabled["postgres"](t))
 	attempts := 0
 	undone := unavailable(t.Context(), &pgconn.PgError{Code: "40001"})
-	err := s.write(t.Context(), func(session, storeRow) (bool, error) {
+	err := s.db.write(t.Context(), func(session, storeRow) (bool, error) {
 		attempts++
 		return false, undone
 	})
@@ -277,7 +277,7 @@ func TestWriterGivesUpWithItsContext(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s, _, term := openFaulty(t, newURL(t))
-			err := s.write(t.Context(), func(session, storeRow) (bool, error) {
+			err := s.db.write(t.Context(), func(session, storeRow) (bool, error) {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				_, err := s.Put(ctx, term, numbered("a", 1))

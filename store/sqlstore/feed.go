@@ -11,11 +11,14 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
+// Signals returns a channel that receives after commits that changed the feed; see store.Feed.
+func (s *documents) Signals(ctx context.Context) <-chan struct{} { return s.notifier.subscribe(ctx) }
+
 // Load returns every document and the position they are true at.
-func (s *Store) Load(ctx context.Context) ([]store.Document, store.Position, error) {
+func (s *documents) Load(ctx context.Context) ([]store.Document, store.Position, error) {
 	var documents []store.Document
 	var row storeRow
-	err := s.snapshot(ctx, func(tx session) error {
+	err := s.db.snapshot(ctx, func(tx session) error {
 		var err error
 		if row, err = readStoreRow(ctx, tx, ""); err != nil {
 			return err
@@ -34,15 +37,15 @@ func (s *Store) Load(ctx context.Context) ([]store.Document, store.Position, err
 
 // Changes returns what changed after a position. If nothing did, which is nearly always so, it costs one read of one
 // row.
-func (s *Store) Changes(ctx context.Context, after store.Position) ([]store.Change, store.Position, error) {
-	row, err := readStoreRow(ctx, s.reads(), "")
+func (s *documents) Changes(ctx context.Context, after store.Position) ([]store.Change, store.Position, error) {
+	row, err := readStoreRow(ctx, s.db.reads(), "")
 	if err == nil && row.position == after {
 		return nil, after, nil
 	}
 	var changes []store.Change
 	position := row.position
 	if err == nil {
-		changes, position, err = readChanges(ctx, s.reads(), after)
+		changes, position, err = readChanges(ctx, s.db.reads(), after)
 	}
 	if err != nil {
 		return nil, store.Position{}, fmt.Errorf("read the changes: %w", err)
@@ -108,14 +111,14 @@ func readChanges(ctx context.Context, on session, after store.Position) ([]store
 
 // Prune forgets feed entries older than the age, never the newest one. It cuts the log at one revision, whatever the
 // clocks of the writers said: a log with a hole would lose changes for a reader before the hole.
-func (s *Store) Prune(ctx context.Context, term store.Term, age time.Duration) error {
-	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
+func (s *documents) Prune(ctx context.Context, term store.Term, age time.Duration) error {
+	err := s.db.write(ctx, func(tx session, row storeRow) (bool, error) {
 		if row.term != term {
 			return false, store.ErrFenced
 		}
 		pruned, err := tx.exec(ctx, `DELETE FROM feed WHERE revision <
 			(SELECT COALESCE(MIN(revision), ?) FROM feed WHERE written_at >= ?)`,
-			row.position.Revision, s.clock().Add(-age).UnixMicro())
+			row.position.Revision, s.db.clock().Add(-age).UnixMicro())
 		return pruned > 0, err
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ func (h *history) last(term store.Term) (store.Position, bool) {
 
 // sameHistory returns ErrFenced if the store lacks what this process wrote to it under the present term. A position that was written without
 // an answer, by a commit whose outcome is unknown, is ahead of the one that is remembered, and the feed knows both.
-func sameHistory(ctx context.Context, s *Store, tx session, row storeRow) error {
+func sameHistory(ctx context.Context, s *documents, tx session, row storeRow) error {
 	position, written := s.history.last(row.term)
 	if !written || position == row.position {
 		return nil

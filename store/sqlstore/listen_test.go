@@ -18,7 +18,7 @@ func TestLostListenConnectionComesBack(t *testing.T) {
 	signals := reader.Signals(t.Context())
 	g.Eventually(signals, "20s").Should(gomega.Receive(), "connected")
 
-	on := session{writer.engine.dialect, writer.engine.write}
+	on := writer.db.writes()
 	ended := 0
 	_, err := on.row(t.Context(), []any{&ended}, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND query = 'LISTEN `+feedChannel+`'`)

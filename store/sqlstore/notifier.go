@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// notifier tells every subscriber that the feed may have changed. Notices that nobody took yet are one.
+// notifier wakes every subscriber when a feed may have changed. Notices that a subscriber has not received yet are one.
 type notifier struct {
 	// source runs in a goroutine from the first subscription on, until the store is closed; nil for none.
 	source func()
@@ -17,22 +17,9 @@ type notifier struct {
 	running     sync.WaitGroup
 }
 
-func newNotifier() *notifier { return &notifier{subscribers: map[chan struct{}]struct{}{}} }
-
-// Signals returns a channel that receives after commits that changed the feed; see store.Feed.
-func (s *Store) Signals(ctx context.Context) <-chan struct{} { return s.notifier.subscribe(ctx) }
-
-// heard is what another process may have changed.
-type heard struct{ documents, keys bool }
-
-// hear tells the subscribers of what was heard.
-func hear(s *Store, what heard) {
-	if what.documents {
-		s.notifier.notify()
-	}
-	if what.keys {
-		s.keyNotifier.notify()
-	}
+// newNotifier returns a notifier whose source is called in a goroutine from the first subscription on; nil: none.
+func newNotifier(source func()) *notifier {
+	return &notifier{source: source, subscribers: map[chan struct{}]struct{}{}}
 }
 
 // subscribe returns a channel that is closed when the context ends or the notifier is closed.
@@ -62,6 +49,7 @@ func (b *notifier) unsubscribe(ch chan struct{}) {
 	}
 }
 
+// notify wakes every subscriber.
 func (b *notifier) notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

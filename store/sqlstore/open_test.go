@@ -110,18 +110,18 @@ func TestSQLiteConnectionsAreDurableAndReadersOnlyRead(t *testing.T) {
 		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "10000",
 	} {
 		var got string
-		if err := s.engine.write.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+		if err := s.db.writers.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %q, want %q (%v)", pragma, got, want, err)
 		}
 	}
-	if _, err := s.engine.read.ExecContext(t.Context(), "CREATE TABLE x (y TEXT)"); err == nil {
+	if _, err := s.db.readers.ExecContext(t.Context(), "CREATE TABLE x (y TEXT)"); err == nil {
 		t.Error("a reader wrote")
 	}
 	if err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// Readers go on while a write transaction is open.
-	err := s.write(t.Context(), func(session, storeRow) (bool, error) {
+	err := s.db.write(t.Context(), func(session, storeRow) (bool, error) {
 		_, _, err := s.Load(t.Context())
 		return false, err
 	})
@@ -203,7 +203,7 @@ func TestNewerSchemaIsGoodEnough(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newURL(t), Options{})
-			on := session{s.engine.dialect, s.engine.write}
+			on := s.db.writes()
 			for _, c := range []struct {
 				statement string
 				want      error

@@ -14,15 +14,27 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
+// days are the analytics of a store: events that wait, and days and months that are rolled up. Their methods may be called from any number
+// of goroutines.
+type days struct {
+	db *DB
+	// sets are the users that summaries read last, parts the months of events that have a partition.
+	sets  setCache
+	parts sync.Map
+}
+
+// newDays returns the analytics of a database.
+func newDays(db *DB) *days { return &days{db: db} }
+
 // Summarize implements people.Analytics: days and months that lie in a period whole by their sets of users, the days at its edges by
 // their logs, and what is not sealed yet by its rows. All of it is read in one snapshot, in which an event is sealed or waits.
-func (s *Store) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
+func (s *days) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
 	var summary people.Summary
-	err := s.snapshot(ctx, func(on session) error {
+	err := s.db.snapshot(ctx, func(on session) error {
 		if err := on.byKeys(ctx); err != nil {
 			return err
 		}
-		tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
+		tx := on.readsOf(ctx, deployment)
 		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}, logs: map[int64][]byte{}}
 		err := count.run(period, before, &summary)
 		if err == nil {
@@ -58,7 +70,7 @@ func (s span) covers(day int64) bool { return s.from <= day*microsADay && s.to >
 
 // summing is one run of Summarize.
 type summing struct {
-	tx    *peopleTx
+	tx    *deploymentTx
 	sets  *setCache
 	spans []span
 	// days are the sealed days that a span touches, late what is not sealed of a day, and months the sealed months.
@@ -124,7 +136,7 @@ func (c *summing) log(d sealedDay) (log []byte, err error) {
 	defer c.reading.Unlock()
 	log, read := c.logs[d.day]
 	if !read {
-		if log, err = c.tx.dayLog(d); err == nil {
+		if log, err = readDayLog(c.tx, d); err == nil {
 			c.logs[d.day] = log
 		}
 	}
@@ -148,7 +160,7 @@ func apart(a, b span) []span {
 // readTotals reads how many numbers users have, and how many sign-ups there were ever.
 func (c *summing) readTotals(to *people.Summary) error {
 	var waiting int64
-	totals, err := c.tx.sealedTotals("")
+	totals, err := sealedTotals(c.tx, "")
 	if err != nil {
 		return err
 	}
@@ -160,14 +172,14 @@ func (c *summing) readTotals(to *people.Summary) error {
 
 // readDays reads the heads of sealed days and of their months, and the events that wait.
 func (c *summing) readDays(first, behind int64) error {
-	days, err := c.tx.sealedDays(first, behind)
+	days, err := sealedDays(c.tx, first, behind)
 	if err != nil {
 		return err
 	}
 	for i := range days {
 		c.days[days[i].day] = &days[i]
 	}
-	months, err := c.tx.sealedMonths(monthOf(first), monthOf(behind-1)+1)
+	months, err := sealedMonths(c.tx, monthOf(first), monthOf(behind-1)+1)
 	if err != nil {
 		return err
 	}
@@ -177,9 +189,7 @@ func (c *summing) readDays(first, behind int64) error {
 
 // readLate reads the events that wait, of whole days: a day's number of users needs them all.
 func (c *summing) readLate(from, to int64) error {
-	query, args := c.tx.bind(`SELECT e.kind, e.at, e.user_id, `+ordinalOf+` FROM events e
-		WHERE e.deployment = :deployment AND e.kind IN (`+kindList+`) AND e.at >= ? AND e.at < ?`, []any{from, to})
-	err := c.tx.query(c.tx.ctx, func(row *sql.Rows) error {
+	return c.tx.each(func(row *sql.Rows) error {
 		var kind string
 		var at, user, ordinal int64
 		if err := row.Scan(&kind, &at, &user, &ordinal); err != nil {
@@ -187,8 +197,8 @@ func (c *summing) readLate(from, to int64) error {
 		}
 		c.addLate(kind, at, c.number(kind, user, ordinal))
 		return nil
-	}, query, args...)
-	return c.tx.failed(err)
+	}, `SELECT e.kind, e.at, e.user_id, `+ordinalOf+` FROM events e
+		WHERE e.deployment = :deployment AND e.kind IN (`+kindList+`) AND e.at >= ? AND e.at < ?`, from, to)
 }
 
 func (c *summing) addLate(kind string, at int64, user uint32) {
@@ -359,7 +369,7 @@ func (l *lateDay) count(s span, day int64, to *people.Day, sealed *daylog.Users,
 }
 
 // recents returns the newest sign-ups and sign-ins of users who are there.
-func recents(tx *peopleTx, most int) (signUps, signIns []people.Recent, err error) {
+func recents(tx *deploymentTx, most int) (signUps, signIns []people.Recent, err error) {
 	if signUps, err = recentEvents(tx, people.EventSignUp, most); err == nil {
 		signIns, err = recentEvents(tx, people.EventSignIn, most)
 	}
@@ -367,7 +377,7 @@ func recents(tx *peopleTx, most int) (signUps, signIns []people.Recent, err erro
 }
 
 // recentEvents looks into each table by itself, along its key: over both at once the engines would sort them whole.
-func recentEvents(tx *peopleTx, kind string, most int) ([]people.Recent, error) {
+func recentEvents(tx *deploymentTx, kind string, most int) ([]people.Recent, error) {
 	type dated struct {
 		people.Recent
 		id int64

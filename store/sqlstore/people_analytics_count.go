@@ -16,18 +16,18 @@ const (
 
 // Counting is Analytics by counting the events one by one, sealed ones and others: what the index must agree with, and is measured
 // against. It takes minutes where there are a hundred million.
-type Counting struct{ store *Store }
+type Counting struct{ days *days }
 
 // Counting returns the store's events, counted one by one.
-func (s *Store) Counting() Counting { return Counting{s} }
+func (s *days) Counting() Counting { return Counting{s} }
 
 var _ people.Analytics = Counting{}
 
 // Summarize implements people.Analytics.
 func (c Counting) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
 	var summary people.Summary
-	err := c.store.snapshot(ctx, func(on session) (err error) {
-		tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
+	err := c.days.db.snapshot(ctx, func(on session) (err error) {
+		tx := on.readsOf(ctx, deployment)
 		if summary.Period, err = countEvents(tx, period); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (c Counting) Summarize(ctx context.Context, deployment string, period, befo
 	return summary, nil
 }
 
-func countEvents(tx *peopleTx, period people.Period) (people.Counts, error) {
+func countEvents(tx *deploymentTx, period people.Period) (people.Counts, error) {
 	var c people.Counts
 	for _, of := range []struct {
 		to         *int64
@@ -67,7 +67,7 @@ func countEvents(tx *peopleTx, period people.Period) (people.Counts, error) {
 	return c, nil
 }
 
-func countDays(tx *peopleTx, period people.Period) ([]people.Day, error) {
+func countDays(tx *deploymentTx, period people.Period) ([]people.Day, error) {
 	return list(tx, func(row *sql.Rows, d *people.Day) error {
 		var day int64
 		err := row.Scan(&day, &d.SignInUsers, &d.SignUps, &d.Organizations, &d.Workspaces)

@@ -79,18 +79,18 @@ func (tx txAPIKeys) InsertAPIKey(k people.APIKey) error {
 }
 
 func (tx txAPIKeys) APIKey(id int64) (people.APIKey, bool, error) {
-	return first(tx.peopleTx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.id = ?`, id)
+	return first(tx.deploymentTx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.id = ?`, id)
 }
 
 func (tx txAPIKeys) APIKeyByPublicID(publicID string) (people.APIKey, bool, error) {
-	return first(tx.peopleTx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.public_id = ?`, publicID)
+	return first(tx.deploymentTx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.public_id = ?`, publicID)
 }
 
 func (tx txAPIKeys) LockAPIKey(id int64) (people.APIKey, bool, error) {
-	if tx.readOnly {
-		return people.APIKey{}, false, errReadOnly
+	if err := tx.writable(); err != nil {
+		return people.APIKey{}, false, err
 	}
-	return first(tx.peopleTx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.id = ?`+tx.lock(), id)
+	return first(tx.deploymentTx, readAPIKey, `SELECT `+apiKeyColumns+` FROM api_keys k WHERE k.deployment = :deployment AND k.id = ?`+tx.lock(), id)
 }
 
 func (tx txAPIKeys) ListAPIKeys(filter people.APIKeyFilter, limit int) ([]people.APIKey, error) {
@@ -114,7 +114,7 @@ func (tx txAPIKeys) ListAPIKeys(filter people.APIKeyFilter, limit int) ([]people
 	if filter.Before != 0 {
 		also(`k.id < ?`, filter.Before)
 	}
-	return list(tx.peopleTx, readAPIKey, `SELECT `+apiKeyColumns+where+` ORDER BY k.id DESC LIMIT ?`, append(args, limit)...)
+	return list(tx.deploymentTx, readAPIKey, `SELECT `+apiKeyColumns+where+` ORDER BY k.id DESC LIMIT ?`, append(args, limit)...)
 }
 
 func (tx txAPIKeys) UpdateAPIKey(k people.APIKey) error {
@@ -132,15 +132,15 @@ func (tx txAPIKeys) DeleteAPIKey(id int64) (bool, error) {
 
 // changeKeys runs a statement that returns the digests of the keys it changed, and remembers them for the feed.
 func changeKeys(tx *peopleTx, statement string, args ...any) error {
-	if tx.readOnly {
-		return errReadOnly
+	if err := tx.writable(); err != nil {
+		return err
 	}
 	return noteKeys(tx, statement, args...)
 }
 
 // noteKeys remembers keys whose digests a query returns as changed.
 func noteKeys(tx *peopleTx, query string, args ...any) error {
-	changed, err := list(tx, func(row *sql.Rows, digest *[]byte) error { return row.Scan(digest) }, query, args...)
+	changed, err := list(tx.deploymentTx, func(row *sql.Rows, digest *[]byte) error { return row.Scan(digest) }, query, args...)
 	for _, digest := range changed {
 		var d apikey.Digest
 		copy(d[:], digest)

@@ -8,68 +8,17 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// among runs a query that ends with a column, for the rows where that is one of a list, and reads each row.
-func among[T, E any](tx *peopleTx, read func(*sql.Rows, *T) error, query string, of []E, args ...any) ([]T, error) {
-	return amongLocked(tx, "", read, query, of, args...)
-}
-
-func amongLocked[T, E any](tx *peopleTx, lock string, read func(*sql.Rows, *T) error, query string, of []E, args ...any) ([]T, error) {
-	if len(of) == 0 {
-		return nil, nil
-	}
-	whole, err := tx.dialect.listOf(of)
-	if err != nil {
-		return nil, err
-	}
-	kind := "BIGINT"
-	if _, texts := any(of).([]string); texts {
-		kind = "TEXT"
-	}
-	text, listFirst := tx.dialect.among(query, kind, lock)
-	if listFirst {
-		args = append([]any{whole}, args...)
-	} else {
-		args = append(args, whole)
-	}
-	return list(tx, read, text, args...)
-}
-
-type pair[K comparable, V any] struct {
-	key   K
-	value V
-}
-
-// mapOf is among for a query of two columns.
-func mapOf[K comparable, V, E any](tx *peopleTx, query string, of []E, earlier ...any) (map[K]V, error) {
-	rows, err := among(tx, func(row *sql.Rows, p *pair[K, V]) error { return row.Scan(&p.key, &p.value) }, query, of, earlier...)
-	found := make(map[K]V, len(rows))
-	for _, row := range rows {
-		found[row.key] = row.value
-	}
-	return found, err
-}
-
-// setOf is among for a query of one column.
-func setOf[K comparable](tx *peopleTx, query string, of []K) (map[K]bool, error) {
-	rows, err := among(tx, func(row *sql.Rows, k *K) error { return row.Scan(k) }, query, of)
-	found := make(map[K]bool, len(rows))
-	for _, row := range rows {
-		found[row] = true
-	}
-	return found, err
-}
-
 func (tx txBulk) UsersAmong(ids []int64) (map[int64]bool, error) {
-	return setOf(tx.peopleTx, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
+	return setOf(tx.deploymentTx, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
 }
 
 func (tx txBulk) LockUsers(ids []int64) (map[int64]bool, error) {
-	if tx.readOnly {
-		return nil, errReadOnly
+	if err := tx.writable(); err != nil {
+		return nil, err
 	}
 	// They are looked for, and locked, in the order of the list.
 	slices.Sort(ids)
-	rows, err := amongLocked(tx.peopleTx, tx.lock(), func(row *sql.Rows, id *int64) error { return row.Scan(id) }, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
+	rows, err := amongLocked(tx.deploymentTx, tx.lock(), func(row *sql.Rows, id *int64) error { return row.Scan(id) }, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
 	found := make(map[int64]bool, len(rows))
 	for _, id := range rows {
 		found[id] = true
@@ -78,7 +27,7 @@ func (tx txBulk) LockUsers(ids []int64) (map[int64]bool, error) {
 }
 
 func (tx txBulk) InsertUsers(users []people.User) error {
-	return insertMany(tx.peopleTx, "users", users,
+	return insertMany(tx.deploymentTx, "users", users,
 		numbers("id", func(u *people.User) int64 { return u.ID }),
 		texts("first_name", func(u *people.User) string { return u.FirstName }),
 		texts("last_name", func(u *people.User) string { return u.LastName }),
@@ -89,7 +38,7 @@ func (tx txBulk) InsertUsers(users []people.User) error {
 }
 
 func (tx txBulk) InsertPasswords(passwords []people.Password) error {
-	return insertMany(tx.peopleTx, "credentials", passwords,
+	return insertMany(tx.deploymentTx, "credentials", passwords,
 		numbers("user_id", func(p *people.Password) int64 { return p.User }),
 		texts("kind", func(*people.Password) string { return people.CredentialPassword }),
 		texts("secret", func(p *people.Password) string { return p.Encoded }),
@@ -98,7 +47,7 @@ func (tx txBulk) InsertPasswords(passwords []people.Password) error {
 }
 
 func (tx txBulk) EmailsAmong(folded []string) (map[string]people.Email, error) {
-	rows, err := among(tx.peopleTx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND folded`, folded)
+	rows, err := among(tx.deploymentTx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND folded`, folded)
 	opens := func(e people.Email) bool { return e.Primary || !e.VerifiedAt.IsZero() }
 	found := make(map[string]people.Email, len(rows))
 	for _, e := range rows {
@@ -111,7 +60,7 @@ func (tx txBulk) EmailsAmong(folded []string) (map[string]people.Email, error) {
 }
 
 func (tx txBulk) PrimaryEmails(users []int64) (map[int64]people.Email, error) {
-	rows, err := among(tx.peopleTx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND is_primary = 1 AND user_id`, users)
+	rows, err := among(tx.deploymentTx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND is_primary = 1 AND user_id`, users)
 	return by(rows, func(e people.Email) int64 { return e.User }), err
 }
 
@@ -120,7 +69,7 @@ func (tx txBulk) DeleteUnproven(ids []int64) error {
 }
 
 func (tx txBulk) InsertEmails(emails []people.Email) error {
-	return insertMany(tx.peopleTx, "emails", emails,
+	return insertMany(tx.deploymentTx, "emails", emails,
 		numbers("id", func(e *people.Email) int64 { return e.ID }),
 		numbers("user_id", func(e *people.Email) int64 { return e.User }),
 		texts("address", func(e *people.Email) string { return e.Address }),
@@ -147,11 +96,11 @@ func execAmong(tx *peopleTx, query string, ids []int64) error {
 }
 
 func (tx txBulk) PhonesAmong(users []int64, numbers []string) ([]people.Phone, error) {
-	own, err := among(tx.peopleTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id`, users)
+	own, err := among(tx.deploymentTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id`, users)
 	if err != nil {
 		return nil, err
 	}
-	verified, err := among(tx.peopleTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND verified_at > 0 AND number`, numbers)
+	verified, err := among(tx.deploymentTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND verified_at > 0 AND number`, numbers)
 	known := by(own, func(p people.Phone) int64 { return p.ID })
 	for _, p := range verified {
 		if _, twice := known[p.ID]; !twice {
@@ -162,7 +111,7 @@ func (tx txBulk) PhonesAmong(users []int64, numbers []string) ([]people.Phone, e
 }
 
 func (tx txBulk) InsertPhones(phones []people.Phone) error {
-	return insertMany(tx.peopleTx, "phones", phones,
+	return insertMany(tx.deploymentTx, "phones", phones,
 		numbers("id", func(p *people.Phone) int64 { return p.ID }),
 		numbers("user_id", func(p *people.Phone) int64 { return p.User }),
 		texts("number", func(p *people.Phone) string { return p.Number }),
@@ -177,7 +126,7 @@ func (tx txBulk) DemotePhones(ids []int64) error {
 }
 
 func (tx txBulk) OrganizationsAmong(ids []int64) (map[int64]people.Organization, error) {
-	rows, err := among(tx.peopleTx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id`, ids)
+	rows, err := among(tx.deploymentTx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id`, ids)
 	return by(rows, func(o people.Organization) int64 { return o.ID }), err
 }
 
@@ -190,17 +139,17 @@ func by[K comparable, T any](rows []T, key func(T) K) map[K]T {
 }
 
 func (tx txBulk) SlugsTaken(slugs []string) (map[string]bool, error) {
-	taken, err := setOf(tx.peopleTx, `SELECT slug FROM organizations WHERE deployment = :deployment AND slug`, slugs)
+	taken, err := setOf(tx.deploymentTx, `SELECT slug FROM organizations WHERE deployment = :deployment AND slug`, slugs)
 	if err != nil {
 		return nil, err
 	}
-	former, err := setOf(tx.peopleTx, `SELECT slug FROM organization_slugs WHERE deployment = :deployment AND slug`, slugs)
+	former, err := setOf(tx.deploymentTx, `SELECT slug FROM organization_slugs WHERE deployment = :deployment AND slug`, slugs)
 	maps.Copy(taken, former)
 	return taken, err
 }
 
 func (tx txBulk) InsertOrganizations(organizations []people.Organization) error {
-	return insertMany(tx.peopleTx, "organizations", organizations,
+	return insertMany(tx.deploymentTx, "organizations", organizations,
 		numbers("id", func(o *people.Organization) int64 { return o.ID }),
 		texts("name", func(o *people.Organization) string { return o.Name }),
 		texts("slug", func(o *people.Organization) string { return o.Slug }),
@@ -213,7 +162,7 @@ func (tx txBulk) InsertOrganizations(organizations []people.Organization) error 
 func readWorkspace(row *sql.Rows, w *people.Workspace) error { return row.Scan(workspaceFields(w)...) }
 
 func (tx txBulk) WorkspacesAmong(ids []int64) (map[int64]people.Workspace, error) {
-	rows, err := among(tx.peopleTx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id`, ids)
+	rows, err := among(tx.deploymentTx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id`, ids)
 	return by(rows, func(w people.Workspace) int64 { return w.ID }), err
 }
 
@@ -223,12 +172,12 @@ func (tx txBulk) WorkspaceSlugsTaken(organizations []int64, slugs []string) ([]p
 		return nil, err
 	}
 	read := func(row *sql.Rows, w *people.Workspace) error { return row.Scan(&w.ID, &w.Organization, &w.Slug) }
-	return among(tx.peopleTx, read, `SELECT id, organization_id, slug FROM workspaces
+	return among(tx.deploymentTx, read, `SELECT id, organization_id, slug FROM workspaces
 		WHERE deployment = :deployment AND slug`+tx.dialect.oneOf+` AND organization_id`, organizations, wanted)
 }
 
 func (tx txBulk) InsertWorkspaces(workspaces []people.Workspace) error {
-	return insertMany(tx.peopleTx, "workspaces", workspaces,
+	return insertMany(tx.deploymentTx, "workspaces", workspaces,
 		numbers("id", func(w *people.Workspace) int64 { return w.ID }),
 		numbers("organization_id", func(w *people.Workspace) int64 { return w.Organization }),
 		texts("name", func(w *people.Workspace) string { return w.Name }),
@@ -239,7 +188,7 @@ func (tx txBulk) InsertWorkspaces(workspaces []people.Workspace) error {
 func (tx txBulk) MembershipsAmong(users []int64) (organizations, workspaces map[[2]int64]bool, err error) {
 	read := func(row *sql.Rows, member *[2]int64) error { return row.Scan(&member[0], &member[1]) }
 	in := func(query string) (map[[2]int64]bool, error) {
-		rows, err := among(tx.peopleTx, read, query, users)
+		rows, err := among(tx.deploymentTx, read, query, users)
 		found := make(map[[2]int64]bool, len(rows))
 		for _, row := range rows {
 			found[row] = true
@@ -254,7 +203,7 @@ func (tx txBulk) MembershipsAmong(users []int64) (organizations, workspaces map[
 }
 
 func (tx txBulk) InsertMembers(members []people.Member) error {
-	return insertMany(tx.peopleTx, "organization_memberships", members,
+	return insertMany(tx.deploymentTx, "organization_memberships", members,
 		numbers("id", func(m *people.Member) int64 { return m.ID }),
 		numbers("organization_id", func(m *people.Member) int64 { return m.Organization.ID }),
 		numbers("user_id", func(m *people.Member) int64 { return m.User }),
@@ -265,7 +214,7 @@ func (tx txBulk) InsertMembers(members []people.Member) error {
 }
 
 func (tx txBulk) InsertWorkspaceMembers(members []people.WorkspaceMember) error {
-	return insertMany(tx.peopleTx, "workspace_memberships", members,
+	return insertMany(tx.deploymentTx, "workspace_memberships", members,
 		numbers("id", func(m *people.WorkspaceMember) int64 { return m.ID }),
 		numbers("workspace_id", func(m *people.WorkspaceMember) int64 { return m.Workspace.ID }),
 		numbers("organization_id", func(m *people.WorkspaceMember) int64 { return m.Workspace.Organization }),

@@ -28,7 +28,7 @@ func (tx txChallenges) InsertChallenge(c people.Challenge) error {
 }
 
 func (tx txChallenges) LiveChallenge(purpose string, subject int64) (people.Challenge, bool, error) {
-	return first(tx.peopleTx, readChallenge, `SELECT `+challengeColumns+` FROM challenges
+	return first(tx.deploymentTx, readChallenge, `SELECT `+challengeColumns+` FROM challenges
 		WHERE deployment = :deployment AND purpose = ? AND subject_id = ? AND superseded = 0 AND consumed_at = 0 ORDER BY created_at DESC, id DESC LIMIT 1`, purpose, subject)
 }
 
@@ -56,7 +56,7 @@ func (tx txChallenges) InsertMessage(m people.Message) error {
 	}
 	return tx.exec(`INSERT INTO outbox (deployment, id, challenge_id, channel, recipient, sealed, state, tries, next_at, lease, provider_id, reason, created_at, expires_at, trace)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, 0, ?, '', '', '', ?, ?, ?)`,
-		m.ID, m.Challenge, m.Channel, m.Recipient, m.Sealed, state, micros(m.CreatedAt), micros(m.CreatedAt), micros(m.ExpiresAt), tracing.Parent(tx.ctx))
+		m.ID, m.Challenge, m.Channel, m.Recipient, m.Sealed, state, micros(m.CreatedAt), micros(m.CreatedAt), micros(m.ExpiresAt), tracing.Parent(tx.Context()))
 }
 
 func (tx txRecords) RecordEvent(e people.Event) error {
@@ -65,7 +65,7 @@ func (tx txRecords) RecordEvent(e people.Event) error {
 }
 
 func (tx txRecords) RecordEvents(events []people.Event) error {
-	return insertMany(tx.peopleTx, "events", events,
+	return insertMany(tx.deploymentTx, "events", events,
 		numbers("at", func(e *people.Event) int64 { return micros(e.At) }),
 		texts("kind", func(e *people.Event) string { return e.Kind }),
 		numbers("id", func(e *people.Event) int64 { return e.ID }),

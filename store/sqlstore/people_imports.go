@@ -15,7 +15,7 @@ func readImport(row *sql.Rows, i *people.Import) error {
 }
 
 func (tx txImports) Import(file string) (people.Import, bool, error) {
-	return first(tx.peopleTx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`, file)
+	return first(tx.deploymentTx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`, file)
 }
 
 // LockImport inserts first: two who begin at once then wait for each other.
@@ -25,7 +25,7 @@ func (tx txImports) LockImport(file string, now time.Time) (people.Import, error
 	if err != nil {
 		return people.Import{}, err
 	}
-	i, _, err := first(tx.peopleTx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`+tx.lock(), file)
+	i, _, err := first(tx.deploymentTx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`+tx.lock(), file)
 	return i, err
 }
 
@@ -40,11 +40,11 @@ func (tx txImports) UnfinishedImports() (count int64, err error) {
 }
 
 func (tx txImports) ImportedAs(kind string, externalIDs []string) (map[string]int64, error) {
-	return mapOf[string, int64](tx.peopleTx, `SELECT external_id, id FROM imported_rows WHERE deployment = :deployment AND kind = ? AND external_id`, externalIDs, kind)
+	return mapOf[string, int64](tx.deploymentTx, `SELECT external_id, id FROM imported_rows WHERE deployment = :deployment AND kind = ? AND external_id`, externalIDs, kind)
 }
 
 func (tx txImports) RecordImported(rows []people.ImportedRow) error {
-	return insertMany(tx.peopleTx, "imported_rows", rows,
+	return insertMany(tx.deploymentTx, "imported_rows", rows,
 		texts("external_id", func(r *people.ImportedRow) string { return r.ExternalID }),
 		texts("kind", func(r *people.ImportedRow) string { return r.Kind }),
 		numbers("id", func(r *people.ImportedRow) int64 { return r.ID }))

@@ -66,18 +66,18 @@ func (p *pendingKeys) publish(ctx context.Context, on session, now time.Time) er
 	return err
 }
 
-// told tells this process's readers what was published; where others may read too, the engine tells all.
-func told(s *Store, p *pendingKeys) {
-	if (len(p.changed) > 0 || p.all) && s.engine.listen == nil {
-		s.keyNotifier.notify()
+// wake wakes this process's readers after a commit; where other processes read too, the engine notifies all.
+func wake(s *rows, p *pendingKeys) {
+	if (len(p.changed) > 0 || p.all) && s.db.listen == nil {
+		s.notifier.notify()
 	}
 }
 
 // APIKeyByDigest implements people.Keys.
-func (s *Store) APIKeyByDigest(ctx context.Context, digest apikey.Digest) (people.BoundKey, bool, error) {
+func (s *rows) APIKeyByDigest(ctx context.Context, digest apikey.Digest) (people.BoundKey, bool, error) {
 	var bound people.BoundKey
 	found := false
-	err := s.reads().query(ctx, func(row *sql.Rows) error {
+	err := s.db.reads().query(ctx, func(row *sql.Rows) error {
 		var scanned apiKeyRow
 		var owned, member, inWorkspace int64
 		var role, workspaceRole int64
@@ -112,8 +112,8 @@ func (s *Store) APIKeyByDigest(ctx context.Context, digest apikey.Digest) (peopl
 }
 
 // KeyPosition implements people.Keys.
-func (s *Store) KeyPosition(ctx context.Context) (people.KeyPosition, error) {
-	position, _, err := readKeyFeed(ctx, s.reads())
+func (s *rows) KeyPosition(ctx context.Context) (people.KeyPosition, error) {
+	position, _, err := readKeyFeed(ctx, s.db.reads())
 	if err != nil {
 		return people.KeyPosition{}, fmt.Errorf("read the feed of API keys: %w", err)
 	}
@@ -129,10 +129,10 @@ func readKeyFeed(ctx context.Context, on session) (position people.KeyPosition, 
 }
 
 // KeyChanges implements people.Keys. If nothing changed, which is nearly always so, it costs one read of one row.
-func (s *Store) KeyChanges(ctx context.Context, after people.KeyPosition) (changes people.KeyChanges, err error) {
-	changes.Position, changes.Imported, err = readKeyFeed(ctx, s.reads())
+func (s *rows) KeyChanges(ctx context.Context, after people.KeyPosition) (changes people.KeyChanges, err error) {
+	changes.Position, changes.Imported, err = readKeyFeed(ctx, s.db.reads())
 	if err == nil && changes.Position != after {
-		err = s.snapshot(ctx, func(tx session) error { return readKeyChanges(ctx, tx, after, &changes) })
+		err = s.db.snapshot(ctx, func(tx session) error { return readKeyChanges(ctx, tx, after, &changes) })
 	}
 	if err != nil {
 		return people.KeyChanges{}, fmt.Errorf("read the changed API keys: %w", err)
@@ -169,23 +169,23 @@ func readKeyChanges(ctx context.Context, tx session, after people.KeyPosition, i
 }
 
 // pruneKeyLog forgets entries of the feed that are older than an hour, never the newest ones. As in Prune, the log is cut at one revision.
-func pruneKeyLog(ctx context.Context, s *Store, now time.Time) error {
+func pruneKeyLog(ctx context.Context, s *rows, now time.Time) error {
 	position, err := s.KeyPosition(ctx)
 	if err != nil {
 		return err
 	}
-	on := session{s.engine.dialect, s.engine.write}
+	on := s.db.writes()
 	_, err = on.exec(ctx, `DELETE FROM api_key_log WHERE revision < (SELECT COALESCE(MIN(revision), ?) FROM api_key_log WHERE written_at >= ?) AND revision < ?`,
 		position.Revision, now.Add(-keyLogAge).UnixMicro(), position.Revision)
 	return err
 }
 
 // KeySignals implements people.Keys.
-func (s *Store) KeySignals(ctx context.Context) <-chan struct{} { return s.keyNotifier.subscribe(ctx) }
+func (s *rows) KeySignals(ctx context.Context) <-chan struct{} { return s.notifier.subscribe(ctx) }
 
 // RecordKeyUses implements people.Keys.
-func (s *Store) RecordKeyUses(ctx context.Context, uses []people.KeyUse) error {
-	on := session{s.engine.dialect, s.engine.write}
+func (s *rows) RecordKeyUses(ctx context.Context, uses []people.KeyUse) error {
+	on := s.db.writes()
 	// Everybody writes in one order, so that nobody waits for two rows at once the other way round.
 	uses = slices.SortedFunc(slices.Values(uses), func(a, b people.KeyUse) int {
 		if order := strings.Compare(a.Deployment, b.Deployment); order != 0 {

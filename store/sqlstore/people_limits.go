@@ -8,17 +8,14 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Lock implements people.Limits. SQLite's one writer has nobody to wait for.
+// Lock implements people.Limits.
 func (tx txLimits) Lock(name string) error {
-	if tx.readOnly {
-		return errReadOnly
-	}
-	if tx.dialect.advisoryLock == "" {
-		return nil
+	if err := tx.writable(); err != nil {
+		return err
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(tx.deployment + "\x00" + name)) // cannot fail
-	return tx.failed(tx.query(tx.ctx, func(*sql.Rows) error { return nil }, tx.dialect.advisoryLock, int64(h.Sum64())))
+	return tx.lockNamed(int64(h.Sum64()))
 }
 
 func (tx txLimits) LockFailure(scope, subject string, now time.Time) (people.Failure, error) {
@@ -44,8 +41,8 @@ func (tx txLimits) PutFailure(f people.Failure) error {
 }
 
 func (tx txLimits) Count(scope, subject string, now, ends time.Time) (people.Counter, error) {
-	if tx.readOnly {
-		return people.Counter{}, errReadOnly
+	if err := tx.writable(); err != nil {
+		return people.Counter{}, err
 	}
 	var c people.Counter
 	_, err := tx.get([]any{&c.Count, moment{&c.Ends}}, `INSERT INTO counters (deployment, scope, subject, counted, ends_at) VALUES (:deployment, ?, ?, 1, ?)
@@ -89,7 +86,7 @@ func (tx txLimits) Sends(filter people.SendFilter, since time.Time) ([]time.Time
 	if filter.Unknown {
 		query += ` AND known = 0`
 	}
-	return list(tx.peopleTx, func(row *sql.Rows, at *time.Time) error { return row.Scan(moment{at}) }, query+` ORDER BY created_at`, args...)
+	return list(tx.deploymentTx, func(row *sql.Rows, at *time.Time) error { return row.Scan(moment{at}) }, query+` ORDER BY created_at`, args...)
 }
 
 func (tx txLimits) SendsOn(channel, region string, since time.Time) (people.SendCounts, error) {

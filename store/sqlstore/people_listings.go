@@ -29,7 +29,7 @@ func (tx txListings) ListOrganizations(search string, limit, offset int) ([]peop
 	read := func(row *sql.Rows, o *people.ListedOrganization) error {
 		return row.Scan(append(organizationFields(&o.Organization), &o.Members)...)
 	}
-	found, err := list(tx.peopleTx, read, `SELECT `+organizationColumns+`, (SELECT COUNT(*) FROM organization_memberships m
+	found, err := list(tx.deploymentTx, read, `SELECT `+organizationColumns+`, (SELECT COUNT(*) FROM organization_memberships m
 		WHERE m.deployment = o.deployment AND m.organization_id = o.id)`+where+` ORDER BY o.created_at DESC, o.id DESC LIMIT ? OFFSET ?`, append(args, limit, offset)...)
 	return found, total, err
 }
@@ -83,7 +83,7 @@ func listAudit(tx *peopleTx, filter people.AuditFilter, begin, end string, at, i
 	if len(either) > 0 {
 		query += ` AND (` + strings.Join(either, ` OR `) + `)`
 	}
-	return list(tx, func(row *sql.Rows, a *people.Audit) error {
+	return list(tx.deploymentTx, func(row *sql.Rows, a *people.Audit) error {
 		return row.Scan(&a.ID, moment{&a.At}, &a.Actor, &a.Action, &a.Object, &a.Session, &a.Address)
 	}, query+end, append(args, limit)...)
 }

@@ -50,7 +50,7 @@ const accountColumns = `u.id, u.first_name, u.last_name,
 func accountFields(a *people.Account) []any { return []any{&a.ID, &a.FirstName, &a.LastName, &a.Email} }
 
 func (tx txOrganizations) MembersOf(organization, after int64, limit int) ([]people.MemberAccount, error) {
-	return list(tx.peopleTx, func(row *sql.Rows, m *people.MemberAccount) error {
+	return list(tx.deploymentTx, func(row *sql.Rows, m *people.MemberAccount) error {
 		return row.Scan(append([]any{&m.ID, &m.User, &m.Organization.ID, &m.Role, &m.Owner, &m.Workspace, moment{&m.CreatedAt}}, accountFields(&m.Account)...)...)
 	}, `SELECT m.id, m.user_id, m.organization_id, m.role_id, m.owner, m.workspace_id, m.created_at, `+accountColumns+`
 		FROM organization_memberships m JOIN users u ON u.deployment = m.deployment AND u.id = m.user_id
@@ -60,10 +60,10 @@ func (tx txOrganizations) MembersOf(organization, after int64, limit int) ([]peo
 // MemberByID locks the membership's row in a Change, as Member does.
 func (tx txOrganizations) MemberByID(organization, id int64) (people.Member, bool, error) {
 	query := memberQuery + ` AND m.organization_id = ? AND m.id = ?`
-	if !tx.readOnly && tx.lock() != "" {
+	if tx.lock() != "" {
 		query += tx.lock() + ` OF m`
 	}
-	return first(tx.peopleTx, readMember, query, organization, id)
+	return first(tx.deploymentTx, readMember, query, organization, id)
 }
 
 func (tx txOrganizations) UpdateMember(m people.Member) error {
@@ -76,7 +76,7 @@ func (tx txOrganizations) UpdateMember(m people.Member) error {
 }
 
 func (tx txOrganizations) WorkspaceMembersOf(workspace, after int64, limit int) ([]people.WorkspaceMemberAccount, error) {
-	return list(tx.peopleTx, func(row *sql.Rows, m *people.WorkspaceMemberAccount) error {
+	return list(tx.deploymentTx, func(row *sql.Rows, m *people.WorkspaceMemberAccount) error {
 		return row.Scan(append([]any{&m.ID, &m.User, &m.Workspace.ID, &m.Workspace.Organization, &m.Role, &m.Owner, moment{&m.CreatedAt}}, accountFields(&m.Account)...)...)
 	}, `SELECT m.id, m.user_id, m.workspace_id, m.organization_id, m.role_id, m.owner, m.created_at, `+accountColumns+`
 		FROM workspace_memberships m JOIN users u ON u.deployment = m.deployment AND u.id = m.user_id
@@ -84,7 +84,7 @@ func (tx txOrganizations) WorkspaceMembersOf(workspace, after int64, limit int) 
 }
 
 func (tx txOrganizations) WorkspaceMemberByID(workspace, id int64) (people.WorkspaceMember, bool, error) {
-	return first(tx.peopleTx, readWorkspaceMember, workspaceMemberQuery+` AND m.workspace_id = ? AND m.id = ?`, workspace, id)
+	return first(tx.deploymentTx, readWorkspaceMember, workspaceMemberQuery+` AND m.workspace_id = ? AND m.id = ?`, workspace, id)
 }
 
 func (tx txOrganizations) SetWorkspaceMemberRole(id, role int64) error {

@@ -86,7 +86,7 @@ func (tx txOAuth) InsertTokenFamily(f people.TokenFamily, most int) error {
 	if err != nil {
 		return err
 	}
-	beyond, err := list(tx.peopleTx, readID, `SELECT id FROM oauth_families WHERE deployment = :deployment AND grant_id = ? ORDER BY used_at DESC, id DESC LIMIT ? OFFSET ?`, f.Grant, most, most)
+	beyond, err := list(tx.deploymentTx, readID, `SELECT id FROM oauth_families WHERE deployment = :deployment AND grant_id = ? ORDER BY used_at DESC, id DESC LIMIT ? OFFSET ?`, f.Grant, most, most)
 	if err != nil {
 		return err
 	}
@@ -101,14 +101,14 @@ func (tx txOAuth) InsertTokenFamily(f people.TokenFamily, most int) error {
 func readID(rows *sql.Rows, id *int64) error { return rows.Scan(id) }
 
 func (tx txOAuth) TokenFamily(id int64) (people.TokenFamily, bool, error) {
-	return first(tx.peopleTx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`, id)
+	return first(tx.deploymentTx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`, id)
 }
 
 func (tx txOAuth) LockTokenFamily(id int64) (people.TokenFamily, bool, error) {
-	if tx.readOnly {
-		return people.TokenFamily{}, false, errReadOnly
+	if err := tx.writable(); err != nil {
+		return people.TokenFamily{}, false, err
 	}
-	return first(tx.peopleTx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`+tx.lock(), id)
+	return first(tx.deploymentTx, readFamily, `SELECT `+familyColumns+` FROM oauth_families WHERE deployment = :deployment AND id = ?`+tx.lock(), id)
 }
 
 func (tx txOAuth) UpdateTokenFamily(f people.TokenFamily) error {
@@ -133,7 +133,7 @@ func (tx txOAuth) EndTokenFamily(id int64) (bool, error) {
 }
 
 func (tx txOAuth) EndOfflineFamilies(user int64, since time.Time) (int, error) {
-	families, err := list(tx.peopleTx, readID, `SELECT id FROM oauth_families WHERE deployment = :deployment AND user_id = ? AND offline = 1 AND created_at >= ?
+	families, err := list(tx.deploymentTx, readID, `SELECT id FROM oauth_families WHERE deployment = :deployment AND user_id = ? AND offline = 1 AND created_at >= ?
 		ORDER BY id`+tx.lock(), user, micros(since))
 	if err != nil {
 		return 0, err
@@ -193,7 +193,7 @@ func (tx txOAuth) TrimRefreshTokens(family int64, presented []byte, bounds peopl
 		hash              []byte
 		usedAt, createdAt time.Time
 	}
-	tokens, err := list(tx.peopleTx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.usedAt}, moment{&t.createdAt}) },
+	tokens, err := list(tx.deploymentTx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.usedAt}, moment{&t.createdAt}) },
 		`SELECT hash, used_at, created_at FROM oauth_refresh_tokens WHERE deployment = :deployment AND family_id = ? AND hash <> ? ORDER BY created_at DESC, hash`,
 		family, bytesOf(presented))
 	if err != nil {
@@ -237,18 +237,18 @@ func (tx txOAuth) InsertDevice(d people.Device, bounds people.WaitingBounds) err
 }
 
 func (tx txOAuth) Device(hash []byte) (people.Device, bool, error) {
-	return first(tx.peopleTx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`, hash)
+	return first(tx.deploymentTx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`, hash)
 }
 
 func (tx txOAuth) LockDevice(hash []byte) (people.Device, bool, error) {
-	if tx.readOnly {
-		return people.Device{}, false, errReadOnly
+	if err := tx.writable(); err != nil {
+		return people.Device{}, false, err
 	}
-	return first(tx.peopleTx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`+tx.lock(), hash)
+	return first(tx.deploymentTx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND hash = ?`+tx.lock(), hash)
 }
 
 func (tx txOAuth) DeviceByUserCode(code string) (people.Device, bool, error) {
-	return first(tx.peopleTx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND user_code = ?`, code)
+	return first(tx.deploymentTx, readDevice, `SELECT `+deviceColumns+` FROM oauth_devices WHERE deployment = :deployment AND user_code = ?`, code)
 }
 
 func (tx txOAuth) UpdateDevice(d people.Device) error {
@@ -286,7 +286,7 @@ func noteLogouts(tx *peopleTx, which string, of int64) error {
 }
 
 func (tx txOAuth) TakeLogouts(limit int) ([]people.Logout, error) {
-	all, err := list(tx.peopleTx, func(row *sql.Rows, l *people.Logout) error { return row.Scan(&l.App, &l.Client, &l.User, &l.Session) },
+	all, err := list(tx.deploymentTx, func(row *sql.Rows, l *people.Logout) error { return row.Scan(&l.App, &l.Client, &l.User, &l.Session) },
 		`SELECT app_id, client, user_id, session_id FROM oauth_logouts WHERE deployment = :deployment ORDER BY app_id, client, user_id, session_id LIMIT ?`, limit)
 	if err != nil {
 		return nil, err
@@ -305,8 +305,8 @@ func (tx txOAuth) TakeLogouts(limit int) ([]people.Logout, error) {
 }
 
 // LogoutsWaiting implements people.Store.
-func (s *Store) LogoutsWaiting(ctx context.Context) (deployments []string, err error) {
-	err = s.reads().query(ctx, func(row *sql.Rows) error {
+func (s *rows) LogoutsWaiting(ctx context.Context) (deployments []string, err error) {
+	err = s.db.reads().query(ctx, func(row *sql.Rows) error {
 		var deployment string
 		err := row.Scan(&deployment)
 		deployments = append(deployments, deployment)

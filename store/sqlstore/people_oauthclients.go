@@ -37,14 +37,14 @@ func (tx txOAuthClients) InsertOAuthClient(c people.OAuthClient) error {
 }
 
 func (tx txOAuthClients) OAuthClient(app int64, client string) (people.OAuthClient, bool, error) {
-	return first(tx.peopleTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+ofLivingApp, app, client)
+	return first(tx.deploymentTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+ofLivingApp, app, client)
 }
 
 func (tx txOAuthClients) LockOAuthClient(app int64, client string) (people.OAuthClient, bool, error) {
-	if tx.readOnly {
-		return people.OAuthClient{}, false, errReadOnly
+	if err := tx.writable(); err != nil {
+		return people.OAuthClient{}, false, err
 	}
-	return first(tx.peopleTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+ofLivingApp+tx.lock(), app, client)
+	return first(tx.deploymentTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND client = ?`+ofLivingApp+tx.lock(), app, client)
 }
 
 func (tx txOAuthClients) ListOAuthClients(app int64, after people.OAuthClientPlace, limit int) ([]people.OAuthClient, error) {
@@ -52,12 +52,12 @@ func (tx txOAuthClients) ListOAuthClients(app int64, after people.OAuthClientPla
 	if !after.At.IsZero() {
 		where, args = ` AND (created_at, client) < (?, ?)`, append(args, micros(after.At), after.Client)
 	}
-	return list(tx.peopleTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ?`+where+ofLivingApp+`
+	return list(tx.deploymentTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ?`+where+ofLivingApp+`
 		ORDER BY created_at DESC, client DESC LIMIT ?`, append(args, limit)...)
 }
 
 func (tx txOAuthClients) OAuthClientAlike(app int64, fingerprint []byte) (people.OAuthClient, bool, error) {
-	return first(tx.peopleTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients
+	return first(tx.deploymentTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients
 		WHERE deployment = :deployment AND app_id = ? AND length(fingerprint) > 0 AND fingerprint = ?`+ofLivingApp, app, bytesOf(fingerprint))
 }
 
@@ -111,7 +111,7 @@ func (tx txOAuthClients) LargestClientNetwork(app int64, used bool) (network str
 }
 
 func (tx txOAuthClients) UngrantedOAuthClient(app int64) (people.OAuthClient, bool, error) {
-	return first(tx.peopleTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND used_at > 0 AND by_backend = 0`+ofLivingApp+`
+	return first(tx.deploymentTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND used_at > 0 AND by_backend = 0`+ofLivingApp+`
 		AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.deployment = :deployment AND g.app_id = oauth_clients.app_id AND g.client = oauth_clients.client)
 		ORDER BY used_at, client LIMIT 1`, app)
 }
@@ -129,7 +129,7 @@ func countedClients(tx *peopleTx, app int64, network, which, order string) (int,
 	if _, err := tx.get([]any{&count}, `SELECT COUNT(*) FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND `+which+ofLivingApp, args...); err != nil {
 		return 0, people.OAuthClient{}, err
 	}
-	oldest, _, err := first(tx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients
+	oldest, _, err := first(tx.deploymentTx, readOAuthClient, `SELECT `+oauthClientColumns+` FROM oauth_clients
 		WHERE deployment = :deployment AND app_id = ? AND `+which+ofLivingApp+` ORDER BY `+order+`, client LIMIT 1`, args...)
 	return count, oldest, err
 }

@@ -13,7 +13,7 @@ func readGrant(row *sql.Rows, g *people.Grant) error {
 }
 
 func (tx txOAuth) PutGrant(g people.Grant, most int) (int64, error) {
-	before, found, err := first(tx.peopleTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants
+	before, found, err := first(tx.deploymentTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants
 		WHERE deployment = :deployment AND user_id = ? AND app_id = ? AND client = ? AND organization_id = ? AND workspace_id = ?`+tx.lock(),
 		g.User, g.App, g.Client, g.Organization, g.Workspace)
 	if err != nil {
@@ -46,7 +46,7 @@ func trimGrants(tx *peopleTx, user, written int64, most int) error {
 	if _, err := tx.get([]any{&count}, `SELECT COUNT(*) FROM oauth_grants WHERE deployment = :deployment AND user_id = ?`, user); err != nil || count <= most {
 		return err
 	}
-	beyond, err := list(tx, readID, `SELECT g.id FROM oauth_grants g WHERE g.deployment = :deployment AND g.user_id = ? AND g.id <> ?
+	beyond, err := list(tx.deploymentTx, readID, `SELECT g.id FROM oauth_grants g WHERE g.deployment = :deployment AND g.user_id = ? AND g.id <> ?
 		ORDER BY COALESCE((SELECT MAX(f.used_at) FROM oauth_families f WHERE f.deployment = :deployment AND f.grant_id = g.id), g.updated_at), g.id LIMIT ?`,
 		user, written, count-most)
 	if err != nil {
@@ -68,11 +68,11 @@ const notEnded = ` AND NOT EXISTS (SELECT 1 FROM oauth_endings e WHERE e.deploym
 	AND e.client IN ('', oauth_grants.client) AND e.ended_at >= oauth_grants.created_at)`
 
 func (tx txOAuth) Grant(id int64) (people.Grant, bool, error) {
-	return first(tx.peopleTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND id = ?`+notEnded, id)
+	return first(tx.deploymentTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND id = ?`+notEnded, id)
 }
 
 func (tx txOAuth) GrantsOf(user int64) ([]people.Grant, error) {
-	return list(tx.peopleTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND user_id = ?`+notEnded+`
+	return list(tx.deploymentTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND user_id = ?`+notEnded+`
 		ORDER BY updated_at DESC, id DESC`, user)
 }
 
@@ -91,13 +91,13 @@ func (tx txOAuth) ListGrants(filter people.GrantFilter, limit int) ([]people.Gra
 	if filter.Before != 0 {
 		also(`id < ?`, filter.Before)
 	}
-	return list(tx.peopleTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND `+where+notEnded+`
+	return list(tx.deploymentTx, readGrant, `SELECT `+grantColumns+` FROM oauth_grants WHERE deployment = :deployment AND `+where+notEnded+`
 		ORDER BY id DESC LIMIT ?`, append(args, limit)...)
 }
 
 func (tx txOAuth) DeleteGrant(id int64) (bool, error) {
 	// The families first, as whoever redeems and refreshes locks them: what that writes is seen below, and nobody waits for each other.
-	families, err := list(tx.peopleTx, readID,
+	families, err := list(tx.deploymentTx, readID,
 		`SELECT id FROM oauth_families WHERE deployment = :deployment AND grant_id = ? ORDER BY id`+tx.lock(), id)
 	if err != nil {
 		return false, err
@@ -115,7 +115,7 @@ func (tx txOAuth) DeleteGrant(id int64) (bool, error) {
 func deleteGrantsOf(tx *peopleTx, user int64) error {
 	const batch = 100
 	for {
-		grants, err := list(tx, readID, `SELECT id FROM oauth_grants WHERE deployment = :deployment AND user_id = ? LIMIT ?`, user, batch)
+		grants, err := list(tx.deploymentTx, readID, `SELECT id FROM oauth_grants WHERE deployment = :deployment AND user_id = ? LIMIT ?`, user, batch)
 		if err != nil {
 			return err
 		}

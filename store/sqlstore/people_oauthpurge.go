@@ -20,14 +20,14 @@ const (
 )
 
 // purgeIdleClients deletes clients of run time that nobody used for long.
-func purgeIdleClients(ctx context.Context, s *Store, now time.Time, limit int) (int64, error) {
+func purgeIdleClients(ctx context.Context, s *rows, now time.Time, limit int) (int64, error) {
 	type idle struct {
 		deployment, client string
 		app                int64
 	}
 	var all []idle
 	before := now.Add(-people.IdleClientFor)
-	err := s.reads().query(ctx, func(row *sql.Rows) error {
+	err := s.db.reads().query(ctx, func(row *sql.Rows) error {
 		var c idle
 		err := row.Scan(&c.deployment, &c.app, &c.client)
 		all = append(all, c)
@@ -69,8 +69,8 @@ const lastGrants = 2 * time.Second
 
 // writeEndings ends for good what people granted the clients and apps whose documents are deleted: one that is created again under its name has
 // the same id. A document that only gives way to another ends nothing: its resource is still there, or will be swept.
-func writeEndings(ctx context.Context, s *Store, on session, deleted []store.Document) error {
-	until := s.clock().Add(lastGrants)
+func (s *rows) writeEndings(ctx context.Context, on session, deleted []store.Document) error {
+	until := s.db.clock().Add(lastGrants)
 	for _, d := range deleted {
 		app, client := d.ID, ""
 		switch d.Kind {
@@ -91,7 +91,7 @@ func writeEndings(ctx context.Context, s *Store, on session, deleted []store.Doc
 		default:
 			continue
 		}
-		if err := endGrants((&peopleTx{ctx: ctx, session: on, deployment: d.Deployment}), app, client, until); err != nil {
+		if err := endGrants((&peopleTx{deploymentTx: on.of(ctx, d.Deployment)}), app, client, until); err != nil {
 			return err
 		}
 	}
@@ -99,9 +99,9 @@ func writeEndings(ctx context.Context, s *Store, on session, deleted []store.Doc
 }
 
 // purgeEndings deletes up to limit rows of each kind that ended with their clients or apps, and endings that nothing is left of.
-func purgeEndings(ctx context.Context, s *Store, now time.Time, limit int) (int64, error) {
+func purgeEndings(ctx context.Context, s *rows, now time.Time, limit int) (int64, error) {
 	var all []ending
-	err := s.reads().query(ctx, func(row *sql.Rows) error {
+	err := s.db.reads().query(ctx, func(row *sql.Rows) error {
 		var e ending
 		err := row.Scan(&e.deployment, &e.app, &e.client, &e.endedAt)
 		all = append(all, e)
@@ -126,7 +126,7 @@ func purgeEndings(ctx context.Context, s *Store, now time.Time, limit int) (int6
 			continue
 		}
 		forget := e.endedAt < micros(now.Add(-endingKept))
-		if err := s.Change(ctx, e.deployment, func(tx people.Tx) error { return empty(tx.(*peopleTx), e, forget) }); err != nil {
+		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return empty(tx, e, forget) }); err != nil {
 			return purged, err
 		}
 	}
@@ -142,17 +142,14 @@ func empty(tx *peopleTx, e ending, forget bool) error {
 }
 
 // purgeEnding deletes up to limit grants that an ending is about, each with all that lives on it, or as many clients.
-func purgeEnding(ctx context.Context, s *Store, e ending, limit int) (int64, error) {
-	var grants []int64
-	err := s.View(ctx, e.deployment, func(tx people.Tx) (err error) {
-		which, args := ``, []any{e.app}
-		if e.client != "" {
-			which, args = ` AND client = ?`, append(args, e.client)
-		}
-		grants, err = list(tx.(*peopleTx), readID, `SELECT id FROM oauth_grants WHERE deployment = :deployment AND app_id = ?`+which+` AND created_at <= ? LIMIT ?`,
-			append(args, e.endedAt, limit)...)
-		return err
-	})
+func purgeEnding(ctx context.Context, s *rows, e ending, limit int) (int64, error) {
+	which, args := ``, []any{e.app}
+	if e.client != "" {
+		which, args = ` AND client = ?`, append(args, e.client)
+	}
+	grants, err := list(s.db.reads().readsOf(ctx, e.deployment), readID,
+		`SELECT id FROM oauth_grants WHERE deployment = :deployment AND app_id = ?`+which+` AND created_at <= ? LIMIT ?`,
+		append(args, e.endedAt, limit)...)
 	if err != nil {
 		return 0, err
 	}
@@ -175,8 +172,8 @@ func purgeEnding(ctx context.Context, s *Store, e ending, limit int) (int64, err
 		return purged, nil
 	}
 	var clients int64
-	err = s.Change(ctx, e.deployment, func(tx people.Tx) (err error) {
-		clients, err = tx.(*peopleTx).affected(`DELETE FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND created_at <= ? AND client IN (
+	err = change(ctx, s, e.deployment, func(tx *peopleTx) (err error) {
+		clients, err = tx.affected(`DELETE FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND created_at <= ? AND client IN (
 			SELECT c.client FROM oauth_clients c WHERE c.deployment = :deployment AND c.app_id = ? AND c.created_at <= ? LIMIT ?)`,
 			e.app, e.endedAt, e.app, e.endedAt, limit)
 		return err

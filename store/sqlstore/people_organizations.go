@@ -23,14 +23,14 @@ func (tx txOrganizations) InsertOrganization(o people.Organization) error {
 }
 
 func (tx txOrganizations) Organization(id int64) (people.Organization, bool, error) {
-	return first(tx.peopleTx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`, id)
+	return first(tx.deploymentTx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`, id)
 }
 
 func (tx txOrganizations) LockOrganization(id int64) (people.Organization, bool, error) {
-	if tx.readOnly {
-		return people.Organization{}, false, errReadOnly
+	if err := tx.writable(); err != nil {
+		return people.Organization{}, false, err
 	}
-	return first(tx.peopleTx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`+tx.lock(), id)
+	return first(tx.deploymentTx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`+tx.lock(), id)
 }
 
 func (tx txOrganizations) SlugTaken(slug string) (bool, error) {
@@ -55,11 +55,11 @@ func (tx txOrganizations) InsertWorkspace(w people.Workspace) error {
 }
 
 func (tx txOrganizations) Workspace(id int64) (people.Workspace, bool, error) {
-	return first(tx.peopleTx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id = ?`, id)
+	return first(tx.deploymentTx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.id = ?`, id)
 }
 
 func (tx txOrganizations) WorkspacesOf(organization int64) ([]people.Workspace, error) {
-	return list(tx.peopleTx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.organization_id = ? ORDER BY w.created_at, w.id`, organization)
+	return list(tx.deploymentTx, readWorkspace, `SELECT `+workspaceColumns+` FROM workspaces w WHERE w.deployment = :deployment AND w.organization_id = ? ORDER BY w.created_at, w.id`, organization)
 }
 
 const memberQuery = `SELECT m.id, m.user_id, m.role_id, m.owner, m.workspace_id, m.created_at, ` + organizationColumns + `
@@ -77,14 +77,14 @@ func (tx txOrganizations) InsertMember(m people.Member) error {
 // Member locks the membership's row in a Change: a removal either came first, and is seen, or waits.
 func (tx txOrganizations) Member(organization, user int64) (people.Member, bool, error) {
 	query := memberQuery + ` AND m.organization_id = ? AND m.user_id = ?`
-	if !tx.readOnly && tx.lock() != "" {
+	if tx.lock() != "" {
 		query += tx.lock() + ` OF m`
 	}
-	return first(tx.peopleTx, readMember, query, organization, user)
+	return first(tx.deploymentTx, readMember, query, organization, user)
 }
 
 func (tx txOrganizations) MembershipsOf(user int64) ([]people.Member, error) {
-	return list(tx.peopleTx, readMember, memberQuery+` AND m.user_id = ? ORDER BY m.created_at, m.id`, user)
+	return list(tx.deploymentTx, readMember, memberQuery+` AND m.user_id = ? ORDER BY m.created_at, m.id`, user)
 }
 
 func (tx txOrganizations) SetMemberWorkspace(organization, user, workspace int64) error {
@@ -119,7 +119,7 @@ func (tx txOrganizations) InsertWorkspaceMember(m people.WorkspaceMember) error 
 }
 
 func (tx txOrganizations) WorkspaceMember(workspace, user int64) (people.WorkspaceMember, bool, error) {
-	return first(tx.peopleTx, readWorkspaceMember, workspaceMemberQuery+` AND m.workspace_id = ? AND m.user_id = ?`, workspace, user)
+	return first(tx.deploymentTx, readWorkspaceMember, workspaceMemberQuery+` AND m.workspace_id = ? AND m.user_id = ?`, workspace, user)
 }
 
 func (tx txOrganizations) WorkspaceMembershipsOf(user, organization int64) ([]people.WorkspaceMember, error) {
@@ -127,7 +127,7 @@ func (tx txOrganizations) WorkspaceMembershipsOf(user, organization int64) ([]pe
 	if organization != 0 {
 		query, args = query+` AND m.organization_id = ?`, append(args, organization)
 	}
-	return list(tx.peopleTx, readWorkspaceMember, query+` ORDER BY m.created_at, m.id`, args...)
+	return list(tx.deploymentTx, readWorkspaceMember, query+` ORDER BY m.created_at, m.id`, args...)
 }
 
 const invitationColumns = `id, organization_id, email, folded, role_id, hash, invited_by, created_at, expires_at, accepted_at, revoked_at`
@@ -143,11 +143,11 @@ func (tx txOrganizations) InsertInvitation(i people.Invitation) error {
 }
 
 func (tx txOrganizations) InvitationByToken(hash []byte) (people.Invitation, bool, error) {
-	return first(tx.peopleTx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND hash = ?`, hash)
+	return first(tx.deploymentTx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND hash = ?`, hash)
 }
 
 func (tx txOrganizations) Invitation(id int64) (people.Invitation, bool, error) {
-	return first(tx.peopleTx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND id = ?`, id)
+	return first(tx.deploymentTx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND id = ?`, id)
 }
 
 func (tx txOrganizations) AcceptInvitation(id int64, now time.Time) (bool, error) {
@@ -162,7 +162,7 @@ func (tx txOrganizations) RevokeInvitation(id int64, now time.Time) (bool, error
 }
 
 func (tx txOrganizations) OpenInvitations(organization int64, now time.Time) ([]people.Invitation, error) {
-	return list(tx.peopleTx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND organization_id = ?
+	return list(tx.deploymentTx, readInvitation, `SELECT `+invitationColumns+` FROM invitations WHERE deployment = :deployment AND organization_id = ?
 		AND accepted_at = 0 AND revoked_at = 0 AND expires_at > ? ORDER BY created_at, id`, organization, micros(now))
 }
 

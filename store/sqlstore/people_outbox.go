@@ -14,10 +14,10 @@ import (
 
 // LeaseMessages implements people.Messages. On PostgreSQL a row another dispatcher is claiming is passed over, not waited
 // for; on SQLite a write is alone. The rows are chosen once, before any is updated: a plan that chose again would exceed the limit.
-func (s *Store) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, claim people.Claim) ([]people.Message, error) {
+func (s *rows) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, claim people.Claim) ([]people.Message, error) {
 	token := rand.Text()
 	var claimed []people.Message
-	on := session{s.engine.dialect, s.engine.write}
+	on := s.db.writes()
 	wanted, args := wantedOf(claim)
 	args = append(append([]any{micros(now)}, args...), claim.Limit, token, micros(now.Add(lease)))
 	err := on.query(ctx, func(row *sql.Rows) error {
@@ -27,7 +27,7 @@ func (s *Store) LeaseMessages(ctx context.Context, now time.Time, lease time.Dur
 		claimed = append(claimed, m)
 		return err
 	}, `WITH due AS MATERIALIZED (SELECT deployment, id FROM outbox
-			WHERE state = '`+people.MessagePending+`' AND next_at <= ?`+wanted+` ORDER BY next_at LIMIT ?`+s.engine.dialect.skipLocked+`)
+			WHERE state = '`+people.MessagePending+`' AND next_at <= ?`+wanted+` ORDER BY next_at LIMIT ?`+s.db.dialect.skipLocked+`)
 		UPDATE outbox SET lease = ?, next_at = ?, tries = tries + 1 WHERE (deployment, id) IN (SELECT deployment, id FROM due)
 		RETURNING deployment, id, challenge_id, channel, recipient, sealed, tries, created_at, expires_at, trace,
 			CASE WHEN EXISTS (SELECT 1 FROM challenges c WHERE c.deployment = outbox.deployment AND c.id = outbox.challenge_id
@@ -61,8 +61,8 @@ func wantedOf(claim people.Claim) (condition string, args []any) {
 }
 
 // AckMessage implements people.Messages.
-func (s *Store) AckMessage(ctx context.Context, m people.Message, to people.Outcome) (bool, error) {
-	on := session{s.engine.dialect, s.engine.write}
+func (s *rows) AckMessage(ctx context.Context, m people.Message, to people.Outcome) (bool, error) {
+	on := s.db.writes()
 	if to.State == people.MessagePending {
 		n, err := on.exec(ctx, `UPDATE outbox SET lease = '', next_at = ?, reason = ? WHERE deployment = ? AND id = ? AND lease = ? AND state = '`+people.MessagePending+`'`,
 			micros(to.NextAt), to.Reason, m.Deployment, m.ID, m.Lease)

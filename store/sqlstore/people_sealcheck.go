@@ -12,14 +12,14 @@ import (
 )
 
 // VerifySeals implements people.Sealing, each day in a snapshot of its own.
-func (s *Store) VerifySeals(ctx context.Context, deployment string, from time.Time, limit int) ([]people.SealCheck, error) {
+func (s *days) VerifySeals(ctx context.Context, deployment string, from time.Time, limit int) ([]people.SealCheck, error) {
 	var checks []people.SealCheck
 	first := max(from.UnixMicro(), 0) / microsADay
 	for len(checks) < limit {
 		var check people.SealCheck
 		found := false
-		err := s.snapshot(ctx, func(on session) (err error) {
-			tx := &peopleTx{ctx: ctx, session: on, deployment: deployment, readOnly: true}
+		err := s.db.snapshot(ctx, func(on session) (err error) {
+			tx := on.readsOf(ctx, deployment)
 			check, found, err = checkSeal(tx, first)
 			return err
 		})
@@ -33,14 +33,14 @@ func (s *Store) VerifySeals(ctx context.Context, deployment string, from time.Ti
 }
 
 // checkSeal checks the first sealed day from a day on, and reports whether there is one.
-func checkSeal(tx *peopleTx, from int64) (people.SealCheck, bool, error) {
+func checkSeal(tx *deploymentTx, from int64) (people.SealCheck, bool, error) {
 	var day int64
 	found, err := tx.get([]any{&day}, `SELECT day FROM sealed_days WHERE deployment = :deployment AND day >= ? ORDER BY day LIMIT 1`, from)
 	if err != nil || !found {
 		return people.SealCheck{}, false, err
 	}
 	check := people.SealCheck{Day: time.UnixMicro(day * microsADay).UTC()}
-	heads, err := tx.sealedDays(day, day+1)
+	heads, err := sealedDays(tx, day, day+1)
 	if err != nil {
 		return check, false, err
 	}
@@ -54,15 +54,15 @@ func checkSeal(tx *peopleTx, from int64) (people.SealCheck, bool, error) {
 }
 
 // sealFault tells how a sealed day differs from its events, "" if it does not.
-func sealFault(tx *peopleTx, d sealedDay, events *daylog.Day) (string, error) {
-	log, err := tx.dayLog(d)
+func sealFault(tx *deploymentTx, d sealedDay, events *daylog.Day) (string, error) {
+	log, err := readDayLog(tx, d)
 	if errors.Is(err, errSealBroken) {
 		return "its log is damaged: the checksum is another", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	users, err := tx.daySet(d)
+	users, err := readDaySet(tx, d)
 	if errors.Is(err, errSealBroken) || errors.Is(err, daylog.ErrCorrupt) {
 		return "its set of users is damaged", nil
 	}
@@ -87,16 +87,16 @@ func sealFault(tx *peopleTx, d sealedDay, events *daylog.Day) (string, error) {
 }
 
 // monthFault tells how the day's month differs from its days. All of them are looked at with the last one.
-func monthFault(tx *peopleTx, d sealedDay, users *daylog.Users) (string, error) {
+func monthFault(tx *deploymentTx, d sealedDay, users *daylog.Users) (string, error) {
 	month := monthOf(d.day)
-	months, err := tx.sealedMonths(month, month+1)
+	months, err := sealedMonths(tx, month, month+1)
 	if err != nil {
 		return "", err
 	}
 	if len(months) == 0 {
 		return "its month is missing", nil
 	}
-	all, err := tx.monthSet(months[0])
+	all, err := readMonthSet(tx, months[0])
 	switch {
 	case errors.Is(err, errSealBroken) || errors.Is(err, daylog.ErrCorrupt):
 		return "its month's set of users is damaged", nil
@@ -105,7 +105,7 @@ func monthFault(tx *peopleTx, d sealedDay, users *daylog.Users) (string, error) 
 	case users.AndCardinality(all) != users.GetCardinality():
 		return "its month lacks users of it", nil
 	}
-	days, err := tx.sealedDays(firstDayOf(month), firstDayOf(month+1))
+	days, err := sealedDays(tx, firstDayOf(month), firstDayOf(month+1))
 	if err != nil || days[len(days)-1].day != d.day {
 		return "", err
 	}
@@ -123,14 +123,14 @@ func monthFault(tx *peopleTx, d sealedDay, users *daylog.Users) (string, error) 
 }
 
 // usersOfDays returns the users of all sealed days of a month.
-func usersOfDays(tx *peopleTx, month int64) (*daylog.Users, error) {
-	days, err := tx.sealedDays(firstDayOf(month), firstDayOf(month+1))
+func usersOfDays(tx *deploymentTx, month int64) (*daylog.Users, error) {
+	days, err := sealedDays(tx, firstDayOf(month), firstDayOf(month+1))
 	if err != nil {
 		return nil, err
 	}
 	union := daylog.NewUsers()
 	for _, day := range days {
-		set, err := tx.daySet(day)
+		set, err := readDaySet(tx, day)
 		if err != nil {
 			return nil, err
 		}
@@ -140,12 +140,12 @@ func usersOfDays(tx *peopleTx, month int64) (*daylog.Users, error) {
 }
 
 // totalFault reports whether the sign-ups of all time are those of the days. It is looked at with the last one.
-func totalFault(tx *peopleTx, d sealedDay) (string, error) {
+func totalFault(tx *deploymentTx, d sealedDay) (string, error) {
 	var last, signUps int64
 	if _, err := tx.get([]any{&last, &signUps}, `SELECT COALESCE(MAX(day), 0), CAST(COALESCE(SUM(signups), 0) AS BIGINT) FROM sealed_days WHERE deployment = :deployment`); err != nil {
 		return "", err
 	}
-	totals, err := tx.sealedTotals("")
+	totals, err := sealedTotals(tx, "")
 	if err == nil && last == d.day && totals.signUps != signUps {
 		return "the sign-ups of all time are not those of all days", nil
 	}
@@ -153,16 +153,15 @@ func totalFault(tx *peopleTx, d sealedDay) (string, error) {
 }
 
 // pastEvents reads the sealed events of a day. Where the part of its month was dropped there are none.
-func pastEvents(tx *peopleTx, day int64) (*daylog.Day, error) {
+func pastEvents(tx *deploymentTx, day int64) (*daylog.Day, error) {
 	events := &daylog.Day{}
-	query, args := tx.bind(`SELECT kind, at, ordinal FROM past_events WHERE deployment = :deployment AND kind IN (`+kindList+`) AND at >= ? AND at < ?`,
-		[]any{day * microsADay, (day + 1) * microsADay})
-	err := tx.query(tx.ctx, func(row *sql.Rows) error {
+	err := tx.each(func(row *sql.Rows) error {
 		var kind string
 		var at, ordinal int64
 		err := row.Scan(&kind, &at, &ordinal)
 		addEvent(events, kind, at%microsADay, uint32(ordinal))
 		return err
-	}, query, args...)
-	return events, tx.failed(err)
+	}, `SELECT kind, at, ordinal FROM past_events WHERE deployment = :deployment AND kind IN (`+kindList+`) AND at >= ? AND at < ?`,
+		day*microsADay, (day+1)*microsADay)
+	return events, err
 }

@@ -44,7 +44,7 @@ func firstDayOf(month int64) int64 {
 func sum(blob []byte) int64 { return int64(xxhash.Sum64(blob)) }
 
 // sealedTotals reads the totals; lock is the end of the SELECT.
-func (tx *peopleTx) sealedTotals(lock string) (totals, error) {
+func sealedTotals(tx *deploymentTx, lock string) (totals, error) {
 	var t totals
 	_, err := list(tx, func(row *sql.Rows, _ *struct{}) error {
 		var what string
@@ -66,35 +66,35 @@ const (
 	totalSignUps  = "signups"
 )
 
-func (tx *peopleTx) sealedDays(from, to int64) ([]sealedDay, error) {
+func sealedDays(tx *deploymentTx, from, to int64) ([]sealedDay, error) {
 	return list(tx, func(row *sql.Rows, d *sealedDay) error {
 		return row.Scan(&d.day, &d.version, &d.signIns, &d.users, &d.signUps, &d.organizations, &d.workspaces, &d.usersSum, &d.logSum)
 	}, `SELECT day, version, signins, users, signups, organizations, workspaces, users_sum, log_sum FROM sealed_days
 		WHERE deployment = :deployment AND day >= ? AND day < ? ORDER BY day`, from, to)
 }
 
-func (tx *peopleTx) sealedMonths(from, to int64) ([]sealedMonth, error) {
+func sealedMonths(tx *deploymentTx, from, to int64) ([]sealedMonth, error) {
 	return list(tx, func(row *sql.Rows, m *sealedMonth) error { return row.Scan(&m.month, &m.version, &m.usersSum) },
 		`SELECT month, version, users_sum FROM sealed_months WHERE deployment = :deployment AND month >= ? AND month < ? ORDER BY month`, from, to)
 }
 
 // dayLog reads the log of a sealed day.
-func (tx *peopleTx) dayLog(d sealedDay) ([]byte, error) {
-	return tx.blob(d.logSum, `SELECT log FROM sealed_days WHERE deployment = :deployment AND day = ?`, d.day)
+func readDayLog(tx *deploymentTx, d sealedDay) ([]byte, error) {
+	return readBlob(tx, d.logSum, `SELECT log FROM sealed_days WHERE deployment = :deployment AND day = ?`, d.day)
 }
 
 // daySet reads the users of a sealed day.
-func (tx *peopleTx) daySet(d sealedDay) (*daylog.Users, error) {
-	return tx.userSet(d.usersSum, `SELECT user_set FROM sealed_days WHERE deployment = :deployment AND day = ?`, d.day)
+func readDaySet(tx *deploymentTx, d sealedDay) (*daylog.Users, error) {
+	return readUserSet(tx, d.usersSum, `SELECT user_set FROM sealed_days WHERE deployment = :deployment AND day = ?`, d.day)
 }
 
 // monthSet reads the users of a sealed month.
-func (tx *peopleTx) monthSet(m sealedMonth) (*daylog.Users, error) {
-	return tx.userSet(m.usersSum, `SELECT user_set FROM sealed_months WHERE deployment = :deployment AND month = ?`, m.month)
+func readMonthSet(tx *deploymentTx, m sealedMonth) (*daylog.Users, error) {
+	return readUserSet(tx, m.usersSum, `SELECT user_set FROM sealed_months WHERE deployment = :deployment AND month = ?`, m.month)
 }
 
-func (tx *peopleTx) userSet(want int64, query string, args ...any) (*daylog.Users, error) {
-	blob, err := tx.blob(want, query, args...)
+func readUserSet(tx *deploymentTx, want int64, query string, args ...any) (*daylog.Users, error) {
+	blob, err := readBlob(tx, want, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (tx *peopleTx) userSet(want int64, query string, args ...any) (*daylog.User
 }
 
 // blob reads a blob, which must have the sum that its row's head tells.
-func (tx *peopleTx) blob(want int64, query string, args ...any) ([]byte, error) {
+func readBlob(tx *deploymentTx, want int64, query string, args ...any) ([]byte, error) {
 	var blob []byte
 	found, err := tx.get([]any{&blob}, query, args...)
 	if err == nil && (!found || sum(blob) != want) {
@@ -112,7 +112,7 @@ func (tx *peopleTx) blob(want int64, query string, args ...any) ([]byte, error) 
 }
 
 // putSealedDay writes a day: its head is counted from its events.
-func (tx *peopleTx) putSealedDay(d sealedDay, whole *daylog.Day, users *daylog.Users) error {
+func putSealedDay(tx *deploymentTx, d sealedDay, whole *daylog.Day, users *daylog.Users) error {
 	log := whole.Encode()
 	set, err := daylog.EncodeUsers(users)
 	if err != nil {
@@ -128,7 +128,7 @@ func (tx *peopleTx) putSealedDay(d sealedDay, whole *daylog.Day, users *daylog.U
 		d.day, d.version, len(whole.SignIns), int64(users.GetCardinality()), counts.SignUps, counts.Organizations, counts.Workspaces, sum(set), sum(log), set, log)
 }
 
-func (tx *peopleTx) putSealedMonth(m sealedMonth, users *daylog.Users) error {
+func putSealedMonth(tx *deploymentTx, m sealedMonth, users *daylog.Users) error {
 	set, err := daylog.EncodeUsers(users)
 	if err != nil {
 		return err

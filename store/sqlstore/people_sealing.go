@@ -17,9 +17,6 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// lockNotAvailable is PostgreSQL's code for a lock that was not got in time.
-const lockNotAvailable = "55P03"
-
 // linkedKinds are the kinds of events that are users'.
 var linkedKinds = []string{people.EventSignIn, people.EventSignUp}
 
@@ -53,9 +50,9 @@ var waitingQuery = `WITH RECURSIVE
 
 // Waiting implements people.Sealing. Few are counted of every day, and more of those alone that need more to be worth sealing: a count of
 // all would take longer than a statement may.
-func (s *Store) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
+func (s *days) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
 	var all []people.WaitingEvents
-	err := s.reads().query(ctx, func(row *sql.Rows) error {
+	err := s.db.reads().query(ctx, func(row *sql.Rows) error {
 		var w people.WaitingEvents
 		var day int64
 		err := row.Scan(&w.Deployment, &day, &w.Events, &w.Sealed)
@@ -72,20 +69,20 @@ func (s *Store) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
 }
 
 // countWaiting counts the events that wait of a day, as far as they decide whether it is worth sealing.
-func countWaiting(ctx context.Context, s *Store, w *people.WaitingEvents) error {
+func countWaiting(ctx context.Context, s *days, w *people.WaitingEvents) error {
 	day := w.Day.UnixMicro()
-	return s.reads().query(ctx, func(row *sql.Rows) error { return row.Scan(&w.Events) },
+	return s.db.reads().query(ctx, func(row *sql.Rows) error { return row.Scan(&w.Events) },
 		`SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE deployment = ? AND kind IN (`+kindList+`) AND at >= ? AND at < ? LIMIT ?) c`,
 		w.Deployment, day, day+microsADay, people.EnoughToSeal(w.Sealed))
 }
 
 // Seal implements people.Sealing.
-func (s *Store) Seal(ctx context.Context, w people.WaitingEvents, linkedSince time.Time, limit int) (int64, error) {
+func (s *days) Seal(ctx context.Context, w people.WaitingEvents, linkedSince time.Time, limit int) (int64, error) {
 	day := w.Day.UnixMicro() / microsADay
 	makePart(ctx, s, monthOf(day))
 	var sealed int64
-	err := change(ctx, s, w.Deployment, s.engine.dialect.sealTx, func(tx people.Tx) (err error) {
-		run := &sealing{tx: tx.(*peopleTx), day: day, linkedSince: linkedSince.UnixMicro(), limit: limit}
+	err := s.db.change(ctx, w.Deployment, s.db.dialect.sealTx, func(tx *deploymentTx) (err error) {
+		run := &sealing{tx: tx, day: day, linkedSince: linkedSince.UnixMicro(), limit: limit}
 		if err := run.tx.byKeys(ctx); err != nil {
 			return err
 		}
@@ -100,28 +97,28 @@ func (s *Store) Seal(ctx context.Context, w people.WaitingEvents, linkedSince ti
 
 // makePart makes the partition of a month. Where it cannot, because the role may not or the last part has events of the month, these go
 // there: nothing but the convenience of dropping a month depends on it.
-func makePart(ctx context.Context, s *Store, month int64) {
-	if s.engine.dialect.newPart == "" {
+func makePart(ctx context.Context, s *days, month int64) {
+	if s.db.dialect.newPart == "" {
 		return
 	}
 	if _, there := s.parts.Load(month); there {
 		return
 	}
 	name := "past_events_" + time.Date(1970, time.January+time.Month(month), 1, 0, 0, 0, 0, time.UTC).Format("2006_01")
-	statement := fmt.Sprintf(s.engine.dialect.newPart, name, firstDayOf(month)*microsADay, firstDayOf(month+1)*microsADay)
-	_, err := s.engine.write.ExecContext(ctx, statement)
+	statement := fmt.Sprintf(s.db.dialect.newPart, name, firstDayOf(month)*microsADay, firstDayOf(month+1)*microsADay)
+	_, err := s.db.writers.ExecContext(ctx, statement)
 	var refused *pgconn.PgError
 	if err == nil || errors.As(err, &refused) && refused.Code != lockNotAvailable {
 		s.parts.Store(month, true) // else the next step tries once more
 	}
 	if err != nil && ctx.Err() == nil {
-		s.logger.Info("No partition was made: events of the month go into past_events_others", "partition", name, "reason", err.Error())
+		s.db.logger.Info("No partition was made: events of the month go into past_events_others", "partition", name, "reason", err.Error())
 	}
 }
 
 // sealing is one transaction of Seal. All its statements see one snapshot: what is recorded meanwhile waits for the next.
 type sealing struct {
-	tx          *peopleTx
+	tx          *deploymentTx
 	day         int64
 	linkedSince int64
 	limit       int
@@ -164,7 +161,7 @@ func (r *sealing) takeTurn() (bool, error) {
 	if err != nil || !got {
 		return false, err
 	}
-	r.totals, err = r.tx.sealedTotals("")
+	r.totals, err = sealedTotals(r.tx, "")
 	return err == nil, err
 }
 
@@ -298,7 +295,7 @@ func addEvent(to *daylog.Day, kind string, at int64, user uint32) {
 
 // putDay adds the events to the sealed day and returns its users.
 func (r *sealing) putDay() (*daylog.Users, error) {
-	held, err := r.tx.sealedDays(r.day, r.day+1)
+	held, err := sealedDays(r.tx, r.day, r.day+1)
 	if err != nil {
 		return nil, err
 	}
@@ -311,12 +308,12 @@ func (r *sealing) putDay() (*daylog.Users, error) {
 	}
 	users := whole.Users()
 	d.version++
-	return users, r.tx.putSealedDay(d, whole, users)
+	return users, putSealedDay(r.tx, d, whole, users)
 }
 
 // grown is the sealed day with the events. One whose log is damaged is made anew from the sealed events, if these are all there.
 func (r *sealing) grown(d sealedDay) (*daylog.Day, error) {
-	log, err := r.tx.dayLog(d)
+	log, err := readDayLog(r.tx, d)
 	if err == nil {
 		whole, err := daylog.Decode(log)
 		if err == nil {
@@ -340,14 +337,14 @@ func (r *sealing) grown(d sealedDay) (*daylog.Day, error) {
 // putMonth adds the users of the day to its month. A damaged one is made anew from its days.
 func (r *sealing) putMonth(users *daylog.Users) error {
 	m := sealedMonth{month: monthOf(r.day)}
-	held, err := r.tx.sealedMonths(m.month, m.month+1)
+	held, err := sealedMonths(r.tx, m.month, m.month+1)
 	if err != nil {
 		return err
 	}
 	all := users
 	if len(held) == 1 {
 		m = held[0]
-		all, err = r.tx.monthSet(m)
+		all, err = readMonthSet(r.tx, m)
 		if errors.Is(err, errSealBroken) || errors.Is(err, daylog.ErrCorrupt) {
 			all, err = usersOfDays(r.tx, m.month)
 		}
@@ -357,7 +354,7 @@ func (r *sealing) putMonth(users *daylog.Users) error {
 		all.Or(users)
 	}
 	m.version++
-	return r.tx.putSealedMonth(m, all)
+	return putSealedMonth(r.tx, m, all)
 }
 
 func (r *sealing) putTotals() error {

@@ -21,7 +21,7 @@ func (tx txSessions) SessionByToken(hash []byte) (people.Session, bool, error) {
 	var s people.Session
 	var signIns []people.SignIn
 	found := false
-	_, err := list(tx.peopleTx, func(row *sql.Rows, g *people.SignIn) error {
+	_, err := list(tx.deploymentTx, func(row *sql.Rows, g *people.SignIn) error {
 		found = true
 		err := row.Scan(&s.Token.Hash, &s.Token.Parent, moment{&s.Token.CreatedAt}, moment{&s.Token.UsedAt}, moment{&s.Token.DiesAt}, &s.Token.Replaced,
 			&s.ID, &s.Anonymous, &s.ActiveSignIn, &s.Attempting, &s.Address, &s.UserAgent,
@@ -38,8 +38,8 @@ func (tx txSessions) SessionByToken(hash []byte) (people.Session, bool, error) {
 
 // LockSession locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
 func (tx txSessions) LockSession(hash []byte) (people.Session, bool, error) {
-	if tx.readOnly {
-		return people.Session{}, false, errReadOnly
+	if err := tx.writable(); err != nil {
+		return people.Session{}, false, err
 	}
 	if tx.lock() != "" {
 		var locked int64
@@ -147,7 +147,7 @@ func (tx txSessions) TrimTokens(session int64, presented []byte, most int, now, 
 		dies time.Time
 	}
 	// The presented one first, those that die already last, the newest before the older: what is behind gives way.
-	tokens, err := list(tx.peopleTx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.dies}) },
+	tokens, err := list(tx.deploymentTx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, moment{&t.dies}) },
 		`SELECT hash, dies_at FROM session_tokens WHERE deployment = :deployment AND session_id = ?
 		ORDER BY CASE WHEN hash = ? THEN 0 WHEN dies_at = 0 THEN 1 ELSE 2 END, created_at DESC`, session, bytesOf(presented))
 	if err != nil {
@@ -207,7 +207,7 @@ func keepEnded(tx *peopleTx, which string, of int64) error {
 }
 
 func (tx txSessions) EndedSignIns(user int64, limit int) ([]people.EndedSignIn, error) {
-	return list(tx.peopleTx, func(row *sql.Rows, g *people.EndedSignIn) error {
+	return list(tx.deploymentTx, func(row *sql.Rows, g *people.EndedSignIn) error {
 		return row.Scan(&g.ID, &g.User, &g.Method, &g.Address, &g.UserAgent, moment{&g.CreatedAt}, moment{&g.UsedAt})
 	}, `SELECT id, user_id, method, address, user_agent, created_at, used_at FROM ended_signins
 		WHERE deployment = :deployment AND user_id = ? ORDER BY created_at DESC, id DESC LIMIT ?`, user, limit)
@@ -218,11 +218,11 @@ func (tx txSessions) SetActiveOrganization(id, organization, workspace int64) er
 }
 
 func (tx txSessions) SignInsOf(user int64) ([]people.SignIn, error) {
-	return list(tx.peopleTx, readSignIn, `SELECT `+signInColumns+` FROM signins WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
+	return list(tx.deploymentTx, readSignIn, `SELECT `+signInColumns+` FROM signins WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
 }
 
 func (tx txSessions) SessionsOf(user int64) ([]people.Session, error) {
-	return list(tx.peopleTx, func(row *sql.Rows, s *people.Session) error {
+	return list(tx.deploymentTx, func(row *sql.Rows, s *people.Session) error {
 		var g people.SignIn
 		err := row.Scan(&s.ID, &s.Address, &s.UserAgent, moment{&s.CreatedAt}, moment{&s.UsedAt}, moment{&s.ExpiresAt},
 			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, moment{&g.CreatedAt}, moment{&g.ProvedAt})
@@ -255,11 +255,11 @@ func (tx txAttempts) InsertAttempt(a people.Attempt) error {
 }
 
 func (tx txAttempts) Attempt(id int64) (people.Attempt, bool, error) {
-	return first(tx.peopleTx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = :deployment AND id = ?`, id)
+	return first(tx.deploymentTx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = :deployment AND id = ?`, id)
 }
 
 func (tx txAttempts) AttemptsOf(session int64, now time.Time) ([]people.Attempt, error) {
-	return list(tx.peopleTx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = :deployment AND session_id = ? AND completed = 0 AND expires_at > ?
+	return list(tx.deploymentTx, readAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE deployment = :deployment AND session_id = ? AND completed = 0 AND expires_at > ?
 		ORDER BY created_at, id`, session, micros(now))
 }
 
@@ -278,7 +278,7 @@ func (tx txAttempts) EndAttemptsOf(user int64) error {
 		id   int64
 		kind string
 	}
-	attempts, err := list(tx.peopleTx, func(row *sql.Rows, a *attempt) error { return row.Scan(&a.id, &a.kind) },
+	attempts, err := list(tx.deploymentTx, func(row *sql.Rows, a *attempt) error { return row.Scan(&a.id, &a.kind) },
 		`SELECT id, kind FROM attempts WHERE completed = 0 AND kind <> '`+people.AttemptSignUp+`' AND user_id > 0 AND user_id = ? AND deployment = :deployment`, user)
 	if err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 )
 
 // Linked implements people.Sealing, by one step along each key for each deployment.
-func (s *Store) Linked(ctx context.Context) ([]string, error) {
+func (s *days) Linked(ctx context.Context) ([]string, error) {
 	var all []string
-	err := s.reads().query(ctx, func(row *sql.Rows) error {
+	err := s.db.reads().query(ctx, func(row *sql.Rows) error {
 		var deployment string
 		err := row.Scan(&deployment)
 		all = append(all, deployment)
@@ -32,18 +32,18 @@ func (s *Store) Linked(ctx context.Context) ([]string, error) {
 }
 
 // Unlink implements people.Sealing.
-func (s *Store) Unlink(ctx context.Context, deployment string, before time.Time, limit int) (int64, error) {
+func (s *days) Unlink(ctx context.Context, deployment string, before time.Time, limit int) (int64, error) {
 	var forgotten int64
-	err := s.Change(ctx, deployment, func(tx people.Tx) error {
+	err := s.db.change(ctx, deployment, nil, func(tx *deploymentTx) error {
 		forgotten = 0
 		for _, kind := range linkedKinds {
-			n, err := unlink(tx.(*peopleTx), kind, before.UnixMicro(), limit)
+			n, err := unlink(tx, kind, before.UnixMicro(), limit)
 			if err != nil {
 				return err
 			}
 			forgotten += n
 		}
-		n, err := tx.(*peopleTx).affected(`DELETE FROM ended_signins WHERE deployment = :deployment AND (user_id, id) IN (SELECT e.user_id, e.id FROM ended_signins e
+		n, err := tx.affected(`DELETE FROM ended_signins WHERE deployment = :deployment AND (user_id, id) IN (SELECT e.user_id, e.id FROM ended_signins e
 			WHERE e.deployment = :deployment AND e.used_at < ? ORDER BY e.used_at LIMIT ?)`, before.UnixMicro(), limit)
 		forgotten += n
 		return err
@@ -54,7 +54,7 @@ func (s *Store) Unlink(ctx context.Context, deployment string, before time.Time,
 	return forgotten, nil
 }
 
-func unlink(tx *peopleTx, kind string, before int64, limit int) (int64, error) {
+func unlink(tx *deploymentTx, kind string, before int64, limit int) (int64, error) {
 	var kept int64
 	_, err := tx.get([]any{&kept}, `SELECT at FROM recent_events WHERE deployment = :deployment AND kind = ? ORDER BY at DESC, id DESC LIMIT 1 OFFSET ?`, kind, people.KeepsNewest-1)
 	if err != nil {
@@ -79,7 +79,7 @@ func unlink(tx *peopleTx, kind string, before int64, limit int) (int64, error) {
 
 // oldest runs a statement over the rows of a kind from a time to another, and returns how many it changed: of those it is about, the
 // oldest, up to a limit and the others of the same microsecond.
-func oldest(tx *peopleTx, table, kind string, from, to int64, limit int, statement string) (int64, error) {
+func oldest(tx *deploymentTx, table, kind string, from, to int64, limit int, statement string) (int64, error) {
 	_, about, _ := strings.Cut(statement, "WHERE")
 	bound := to
 	beyond, err := tx.get([]any{&bound}, `SELECT at FROM `+table+` WHERE`+about+` AND kind = ? AND at >= ? AND at < ? ORDER BY at LIMIT 1 OFFSET ?`,

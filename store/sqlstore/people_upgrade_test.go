@@ -12,12 +12,12 @@ import (
 func migratedTo(t testing.TB, url string, version int64) *Store {
 	t.Helper()
 	s := openAt(t, url, Options{})
-	db := s.engine.write
-	if s.engine.openMigrate != nil {
-		db = s.engine.openMigrate()
+	db := s.db.writers
+	if s.db.openMigrate != nil {
+		db = s.db.openMigrate()
 		defer func() { _ = db.Close() }()
 	}
-	provider, err := migrations(s, db)
+	provider, err := migrations(s.db, db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestLimitsGoOnFromWhatTheVersionBeforeWrote(t *testing.T) {
 			t.Parallel()
 			s := migratedTo(t, url(t), 2)
 			now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
-			on := session{s.engine.dialect, s.engine.write}
+			on := s.db.writes()
 			for _, row := range []struct {
 				statement string
 				args      []any
@@ -108,7 +108,7 @@ func TestPurgePassesOverWhatIsUsedAgainMeanwhile(t *testing.T) {
 			purged <- err
 		}()
 		for waiting := int64(0); waiting == 0; {
-			if _, err := s.reads().row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
+			if _, err := s.db.reads().row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
 				return err
 			}
 		}
@@ -135,7 +135,7 @@ func TestPurgePassesOverWhatIsUsedAgainMeanwhile(t *testing.T) {
 func TestMigrationsGiveWayToWhoUsesTheTables(t *testing.T) {
 	t.Parallel()
 	s := migratedTo(t, pgtest.ForTest(t), 8)
-	tx, err := s.engine.write.BeginTx(t.Context(), nil)
+	tx, err := s.db.writers.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestMigrationsGiveWayToWhoUsesTheTables(t *testing.T) {
 	migrated := make(chan error, 1)
 	go func() { migrated <- s.Migrate(t.Context()) }()
 	for waiting := int64(0); waiting == 0; {
-		if _, err := s.reads().row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
+		if _, err := s.db.reads().row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -26,9 +26,9 @@ var peopleTables = []struct{ name, key string }{
 }
 
 // Erase implements store.Erasure.
-func (s *Store) Erase(ctx context.Context, term store.Term, deployment string, limit int) (erased int64, err error) {
+func (s *rows) Erase(ctx context.Context, term store.Term, deployment string, limit int) (erased int64, err error) {
 	var keys pendingKeys
-	err = s.write(ctx, func(on session, row storeRow) (bool, error) {
+	err = s.db.write(ctx, func(on session, row storeRow) (bool, error) {
 		erased, keys = 0, pendingKeys{}
 		if row.term != term {
 			return false, store.ErrFenced
@@ -42,18 +42,18 @@ func (s *Store) Erase(ctx context.Context, term store.Term, deployment string, l
 			erased += n
 			keys.all = keys.all || table.name == "api_keys" && n > 0
 		}
-		return true, keys.publish(ctx, on, s.clock())
+		return true, keys.publish(ctx, on, s.db.clock())
 	})
 	if err == nil {
-		told(s, &keys)
+		wake(s, &keys)
 	}
 	return erased, err
 }
 
 // Purge implements people.Upkeep.
-func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
+func (s *rows) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
 	purged := int64(0)
-	for _, purge := range []func(context.Context, *Store, time.Time, int) (int64, error){purgeSessions, purgeIdleClients, purgeEndings} {
+	for _, purge := range []func(context.Context, *rows, time.Time, int) (int64, error){purgeSessions, purgeIdleClients, purgeEndings} {
 		n, err := purge(ctx, s, now, limit)
 		purged += n
 		if err != nil {
@@ -61,7 +61,7 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 		}
 	}
 	forgotten := micros(now.Add(-forgetAfter))
-	on := session{s.engine.dialect, s.engine.write}
+	on := s.db.writes()
 	for _, over := range []struct {
 		table, key, where string
 		before            int64
@@ -100,13 +100,13 @@ func (s *Store) Purge(ctx context.Context, now time.Time, auditRetention time.Du
 }
 
 // purgeSessions ends sessions that expired, each with all its rows.
-func purgeSessions(ctx context.Context, s *Store, now time.Time, limit int) (int64, error) {
+func purgeSessions(ctx context.Context, s *rows, now time.Time, limit int) (int64, error) {
 	type expired struct {
 		deployment string
 		id         int64
 	}
 	var over []expired
-	err := s.reads().query(ctx, func(row *sql.Rows) error {
+	err := s.db.reads().query(ctx, func(row *sql.Rows) error {
 		var e expired
 		err := row.Scan(&e.deployment, &e.id)
 		over = append(over, e)
@@ -116,7 +116,7 @@ func purgeSessions(ctx context.Context, s *Store, now time.Time, limit int) (int
 		return 0, err
 	}
 	for i, e := range over {
-		if err := s.Change(ctx, e.deployment, func(tx people.Tx) error { return tx.(*peopleTx).endExpired(e.id, now) }); err != nil {
+		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endExpired(e.id, now) }); err != nil {
 			return int64(i), err
 		}
 	}

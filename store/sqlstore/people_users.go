@@ -29,13 +29,13 @@ func (tx txUsers) InsertUser(u people.User, e people.Email) error {
 }
 
 func (tx txUsers) User(id int64) (people.User, bool, error) {
-	return first(tx.peopleTx, readUser, `SELECT `+userColumns+` FROM users u WHERE u.deployment = :deployment AND u.id = ?`, id)
+	return first(tx.deploymentTx, readUser, `SELECT `+userColumns+` FROM users u WHERE u.deployment = :deployment AND u.id = ?`, id)
 }
 
 // LockUser locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
 func (tx txUsers) LockUser(id int64) (people.User, bool, error) {
-	if tx.readOnly {
-		return people.User{}, false, errReadOnly
+	if err := tx.writable(); err != nil {
+		return people.User{}, false, err
 	}
 	if tx.lock() != "" {
 		var locked int64
@@ -48,7 +48,7 @@ func (tx txUsers) LockUser(id int64) (people.User, bool, error) {
 }
 
 func (tx txUsers) UserByEmail(folded string) (people.User, bool, error) {
-	return first(tx.peopleTx, readUser, `SELECT `+userColumns+` FROM emails f JOIN users u ON u.deployment = f.deployment AND u.id = f.user_id
+	return first(tx.deploymentTx, readUser, `SELECT `+userColumns+` FROM emails f JOIN users u ON u.deployment = f.deployment AND u.id = f.user_id
 		WHERE f.deployment = :deployment AND f.folded = ? ORDER BY `+openingFirst+`, f.created_at, f.id LIMIT 1`, folded)
 }
 
@@ -62,13 +62,13 @@ func readEmail(row *sql.Rows, e *people.Email) error {
 }
 
 func (tx txUsers) Email(folded string) (people.Email, bool, error) {
-	return first(tx.peopleTx, readEmail, emailsAt+` LIMIT 1`, folded)
+	return first(tx.deploymentTx, readEmail, emailsAt+` LIMIT 1`, folded)
 }
 
 const emailsAt = `SELECT ` + emailColumns + ` FROM emails f WHERE f.deployment = :deployment AND f.folded = ? ORDER BY ` + openingFirst + `, f.created_at, f.id`
 
 func (tx txUsers) EmailsAt(folded string) ([]people.Email, error) {
-	return list(tx.peopleTx, readEmail, emailsAt, folded)
+	return list(tx.deploymentTx, readEmail, emailsAt, folded)
 }
 
 func (tx txUsers) DeleteEmail(id int64) error {
@@ -76,7 +76,7 @@ func (tx txUsers) DeleteEmail(id int64) error {
 }
 
 func (tx txUsers) EmailsOf(user int64) ([]people.Email, error) {
-	return list(tx.peopleTx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
+	return list(tx.deploymentTx, readEmail, `SELECT `+emailColumns+` FROM emails WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
 }
 
 func (tx txUsers) VerifyEmail(id int64, now time.Time) error {
@@ -154,7 +154,7 @@ func (tx txUsers) ListUsers(search string, limit, offset int) ([]people.User, in
 	if _, err := tx.get([]any{&total}, `SELECT COUNT(*)`+where, args...); err != nil {
 		return nil, 0, err
 	}
-	users, err := list(tx.peopleTx, readUser, `SELECT `+userColumns+where+` ORDER BY u.created_at DESC, u.id DESC LIMIT ? OFFSET ?`,
+	users, err := list(tx.deploymentTx, readUser, `SELECT `+userColumns+where+` ORDER BY u.created_at DESC, u.id DESC LIMIT ? OFFSET ?`,
 		append(args, limit, offset)...)
 	return users, total, err
 }
@@ -189,11 +189,11 @@ func (tx txPhones) InsertPhone(p people.Phone) error {
 }
 
 func (tx txPhones) Phone(id int64) (people.Phone, bool, error) {
-	return first(tx.peopleTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND id = ?`, id)
+	return first(tx.deploymentTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND id = ?`, id)
 }
 
 func (tx txPhones) PhonesOf(user int64) ([]people.Phone, error) {
-	return list(tx.peopleTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
+	return list(tx.deploymentTx, readPhone, `SELECT `+phoneColumns+` FROM phones WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
 }
 
 func (tx txPhones) PhoneOwner(number string) (int64, bool, error) {

@@ -58,7 +58,7 @@ func TestAPoolerInTransactionMode(t *testing.T) {
 		putNumbered(t, told, mode, 1)
 	}
 	// Nobody listens through the pooler.
-	on := session{migrated(t, direct, Options{}).engine.dialect, openAt(t, direct, Options{}).engine.read}
+	on := session{migrated(t, direct, Options{}).db.dialect, openAt(t, direct, Options{}).db.readers}
 	listening := 0
 	_, err = on.row(t.Context(), []any{&listening}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN `+feedChannel+`'`)
 	g.Expect(err).NotTo(gomega.HaveOccurred())

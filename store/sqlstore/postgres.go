@@ -77,6 +77,9 @@ var postgresDialect = dialect{
 	},
 }
 
+// lockNotAvailable is PostgreSQL's code for a lock that was not available in time.
+const lockNotAvailable = "55P03"
+
 // migrationLockTimeout is how long a step of a migration waits for a table. Everybody who comes later waits behind it, servers among them; and
 // it is shorter than deadlock_timeout, so that where a step and a server wait for each other it is the step that is undone.
 const migrationLockTimeout = "500ms"
@@ -92,11 +95,11 @@ func unpreparedIfLarge(args []any) []any {
 	return slices.Insert(args, 0, any(pgx.QueryExecModeExec))
 }
 
-func openPostgres(url string, opts Options) (engine, error) {
+func openPostgres(url string, opts dbOptions) (*DB, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The parser's own words may repeat the password.
-		return engine{}, errors.New("open the store: the PostgreSQL URL cannot be parsed; it has the form " +
+		return nil, errors.New("open the store: the PostgreSQL URL cannot be parsed; it has the form " +
 			"postgres://user:password@host:5432/database?sslmode=verify-full, special characters percent-encoded")
 	}
 	several := len(config.Fallbacks) > 0 && slices.ContainsFunc(config.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != config.Host || f.Port != config.Port })
@@ -117,7 +120,7 @@ func openPostgres(url string, opts Options) (engine, error) {
 			config.RuntimeParams[name] = value
 		}
 	}
-	db := sql.OpenDB(opts.wrapConnector(stdlib.GetConnector(*config)))
+	db := sql.OpenDB(opts.wrap(stdlib.GetConnector(*config)))
 	reach.ended = func() { // those that are idle are closed
 		db.SetMaxIdleConns(0)
 		db.SetMaxIdleConns(opts.MaxConns)
@@ -126,13 +129,13 @@ func openPostgres(url string, opts Options) (engine, error) {
 	db.SetMaxIdleConns(opts.MaxConns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	db.SetConnMaxLifetime(time.Hour)
-	return engine{
-		dialect: postgresDialect, read: db, write: db,
+	return &DB{
+		dialect: postgresDialect, readers: db, writers: db,
 		openMigrate: func() *sql.DB {
 			patient := config.Copy()
 			patient.RuntimeParams["statement_timeout"] = "0"
 			patient.RuntimeParams["lock_timeout"] = migrationLockTimeout
-			return sql.OpenDB(opts.wrapConnector(stdlib.GetConnector(*patient)))
+			return sql.OpenDB(opts.wrap(stdlib.GetConnector(*patient)))
 		},
 		listen: func(ctx context.Context, logger logr.Logger, notify func(heard)) {
 			if poolable(config.DefaultQueryExecMode) {

@@ -23,7 +23,7 @@ func TestTheViewOfDaysIsTheSummarysDays(t *testing.T) {
 			sealWhole(t, s)
 			record(t, s, 2, 5, 30) // some days are sealed in part
 			var days []people.Day
-			err := s.reads().query(t.Context(), func(row *sql.Rows) error {
+			err := s.db.reads().query(t.Context(), func(row *sql.Rows) error {
 				var d people.Day
 				var day int64
 				err := row.Scan(&day, &d.SignInUsers, &d.SignUps, &d.Organizations, &d.Workspaces)
@@ -46,10 +46,10 @@ func TestEventsOfAMonthHaveAPartition(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, tabled["postgres"](t), Options{})
 	record(t, s, 1, 100, 9)
-	s.parts.Store(monthOf(firstDay.UnixMicro()/microsADay), true) // February's was tried, and could not be made
+	s.days.parts.Store(monthOf(firstDay.UnixMicro()/microsADay), true) // February's was tried, and could not be made
 	sealWhole(t, s)
 	counts := map[string]int64{}
-	err := s.reads().query(t.Context(), func(row *sql.Rows) error {
+	err := s.db.reads().query(t.Context(), func(row *sql.Rows) error {
 		var part string
 		var n int64
 		err := row.Scan(&part, &n)
@@ -84,34 +84,34 @@ func TestAMonthAndTheTotalAreVerifiedWithTheLastDay(t *testing.T) {
 		}
 		return strings.Join(faults, ", ")
 	}
-	change := func(do func(tx *peopleTx) error) {
+	change := func(do func(tx *deploymentTx) error) {
 		t.Helper()
-		if err := s.Change(t.Context(), analyzed, func(tx people.Tx) error { return do(tx.(*peopleTx)) }); err != nil {
+		if err := s.db.change(t.Context(), analyzed, nil, do); err != nil {
 			t.Fatal(err)
 		}
 	}
 	february := sealedMonth{month: monthOf(firstDay.UnixMicro() / microsADay), version: 9}
-	change(func(tx *peopleTx) error {
+	change(func(tx *deploymentTx) error {
 		all := daylog.NewUsers()
 		all.AddRange(0, 1000)
-		return tx.putSealedMonth(february, all)
+		return putSealedMonth(tx, february, all)
 	})
 	if got := fault(); got != "2024-02-29 its month has users that no day of it has" {
 		t.Error(got)
 	}
-	change(func(tx *peopleTx) error { return tx.putSealedMonth(february, daylog.NewUsers()) })
+	change(func(tx *deploymentTx) error { return putSealedMonth(tx, february, daylog.NewUsers()) })
 	if got := fault(); strings.Count(got, "its month lacks users of it") != 4 {
 		t.Error(got)
 	}
-	change(func(tx *peopleTx) error {
+	change(func(tx *deploymentTx) error {
 		all := daylog.NewUsers()
-		days, err := tx.sealedDays(0, firstDayOf(february.month+1))
+		days, err := sealedDays(tx, 0, firstDayOf(february.month+1))
 		for _, day := range days {
-			set, failed := tx.daySet(day)
+			set, failed := readDaySet(tx, day)
 			err = errors.Join(err, failed)
 			all.Or(set)
 		}
-		return errors.Join(err, tx.putSealedMonth(february, all), tx.exec(`UPDATE sealed_totals SET total = total + 1 WHERE deployment = :deployment AND what = 'signups'`))
+		return errors.Join(err, putSealedMonth(tx, february, all), tx.exec(`UPDATE sealed_totals SET total = total + 1 WHERE deployment = :deployment AND what = 'signups'`))
 	})
 	if got := fault(); got != "2024-03-03 the sign-ups of all time are not those of all days" {
 		t.Error(got)
@@ -134,7 +134,7 @@ func TestWhatIsDamagedIsNamed(t *testing.T) {
 			record(t, s, 1, 200, 20)
 			sealWhole(t, s)
 			day := firstDay.UnixMicro()/microsADay + 2
-			changed, err := session{s.engine.dialect, s.engine.write}.exec(t.Context(), damage, analyzed, day)
+			changed, err := s.db.writes().exec(t.Context(), damage, analyzed, day)
 			if err != nil || changed != 1 {
 				t.Fatal(changed, err)
 			}
@@ -168,7 +168,7 @@ func TestWhatIsDamagedIsMadeAnew(t *testing.T) {
 			record(t, s, 1, 200, 20)
 			sealWhole(t, s)
 			want := sealedRows(t, s)
-			if _, err := (session{s.engine.dialect, s.engine.write}).exec(t.Context(), damage, analyzed, firstDay.UnixMicro()/microsADay+2); err != nil {
+			if _, err := s.db.writes().exec(t.Context(), damage, analyzed, firstDay.UnixMicro()/microsADay+2); err != nil {
 				t.Fatal(err)
 			}
 			if reflect.DeepEqual(sealedRows(t, s), want) {

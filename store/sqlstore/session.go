@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -101,108 +99,4 @@ func (s session) byKeys(ctx context.Context) error {
 	}
 	_, err := s.exec(ctx, s.dialect.byKeys)
 	return err
-}
-
-// reads runs single statements, each its own snapshot.
-func (s *Store) reads() session { return session{s.engine.dialect, s.engine.read} }
-
-// snapshot runs do in a transaction whose reads are all of one moment.
-func (s *Store) snapshot(ctx context.Context, do func(tx session) error) (err error) {
-	ctx, span := s.engine.dialect.span(ctx, reading)
-	defer func() { endSpan(span, err) }()
-	tx, err := s.engine.read.BeginTx(ctx, s.engine.dialect.readTx)
-	if err != nil {
-		return unavailable(ctx, err)
-	}
-	// The end of a transaction that wrote nothing decides nothing.
-	defer func() { _ = tx.Rollback() }()
-	return do(session{s.engine.dialect, tx})
-}
-
-const (
-	// maxAttempts bounds how often a transaction is tried that the engine undid.
-	maxAttempts = 5
-	// firstRetry is the delay before the second attempt; it doubles, with jitter.
-	firstRetry = 10 * time.Millisecond
-)
-
-// write runs do in a transaction that starts by locking the store row, and again if the engine undid it. The
-// transaction is committed if do returns true and else rolled back. do must keep nothing of an earlier attempt.
-func (s *Store) write(ctx context.Context, do func(tx session, row storeRow) (commit bool, err error)) error {
-	for attempt := 1; ; attempt++ {
-		err := writeOnce(ctx, s, do)
-		if err == nil || attempt == maxAttempts || !s.engine.dialect.retryable(err) {
-			return err
-		}
-		if pauseAfter(ctx, attempt) != nil {
-			return err
-		}
-	}
-}
-
-// pauseAfter waits before the attempt that follows the numbered one, or for the end of the context, which it returns.
-func pauseAfter(ctx context.Context, attempt int) error {
-	delay := firstRetry << (attempt - 1)
-	return pause(ctx, delay+rand.N(delay))
-}
-
-func writeOnce(ctx context.Context, s *Store, do func(session, storeRow) (bool, error)) (err error) {
-	ctx, span := s.engine.dialect.span(ctx, writing)
-	defer func() { endSpan(span, err) }()
-	tx, err := s.engine.write.BeginTx(ctx, s.engine.dialect.writeTx)
-	if err != nil {
-		return unavailable(ctx, err)
-	}
-	// After a commit this does nothing, and after a failure the engine undoes the transaction with the connection.
-	defer func() { _ = tx.Rollback() }()
-	on := session{s.engine.dialect, tx}
-	row, err := readStoreRow(ctx, on, s.engine.dialect.forUpdate)
-	if err != nil {
-		return err
-	}
-	commit, err := do(on, row)
-	if err != nil || !commit {
-		return err
-	}
-	return unavailable(ctx, tx.Commit())
-}
-
-// pause waits for a delay, or for the end of the context, which it returns.
-func pause(ctx context.Context, delay time.Duration) error {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
-// storeRow is the one row of the table store.
-type storeRow struct {
-	term     store.Term
-	install  string
-	beat     int64
-	position store.Position
-}
-
-func readStoreRow(ctx context.Context, on session, forUpdate string) (storeRow, error) {
-	var row storeRow
-	found, err := on.row(ctx, []any{
-		&row.term.StoreID, &row.term.Epoch, &row.install, &row.beat,
-		&row.position.Revision, &row.position.Tag,
-	}, `SELECT store_id, epoch, install, install_beat, revision, tag FROM store WHERE id = 1`+forUpdate)
-	if err == nil && !found {
-		err = store.ErrSchema
-	}
-	return row, err
-}
-
-// flag is a boolean as both engines keep it.
-func flag(set bool) int64 {
-	if set {
-		return 1
-	}
-	return 0
 }

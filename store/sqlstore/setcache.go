@@ -34,13 +34,13 @@ type cachedSet struct {
 }
 
 // day returns the users of a sealed day, to be read only.
-func (c *setCache) day(tx *peopleTx, d sealedDay) (*daylog.Users, error) {
-	return c.get(setKey{tx.deployment, false, d.day, d.version, d.usersSum}, func() (*daylog.Users, error) { return tx.daySet(d) })
+func (c *setCache) day(tx *deploymentTx, d sealedDay) (*daylog.Users, error) {
+	return c.get(setKey{tx.deployment, false, d.day, d.version, d.usersSum}, func() (*daylog.Users, error) { return readDaySet(tx, d) })
 }
 
 // month returns the users of a sealed month, to be read only.
-func (c *setCache) month(tx *peopleTx, m sealedMonth) (*daylog.Users, error) {
-	return c.get(setKey{tx.deployment, true, m.month, m.version, m.usersSum}, func() (*daylog.Users, error) { return tx.monthSet(m) })
+func (c *setCache) month(tx *deploymentTx, m sealedMonth) (*daylog.Users, error) {
+	return c.get(setKey{tx.deployment, true, m.month, m.version, m.usersSum}, func() (*daylog.Users, error) { return readMonthSet(tx, m) })
 }
 
 // get returns a held set, or reads it: two who want the same may both do.

@@ -43,21 +43,21 @@ var sqliteDialect = dialect{
 }
 
 // openSQLite opens or creates the file of a URL without its "sqlite:".
-func openSQLite(ctx context.Context, location string, opts Options) (_ engine, err error) {
+func openSQLite(ctx context.Context, location string, opts dbOptions) (_ *DB, err error) {
 	path, err := sqlitePath(location)
 	if err != nil {
-		return engine{}, err
+		return nil, err
 	}
 	held, err := lockFile(path + ".lock")
 	if err != nil {
-		return engine{}, err
+		return nil, err
 	}
-	opened := engine{dialect: sqliteDialect, lock: held}
+	opened := &DB{dialect: sqliteDialect, lock: held}
 	defer func() {
 		if err == nil {
 			return
 		}
-		for _, db := range []*sql.DB{opened.read, opened.write} {
+		for _, db := range []*sql.DB{opened.readers, opened.writers} {
 			if db != nil {
 				_ = db.Close()
 			}
@@ -67,30 +67,30 @@ func openSQLite(ctx context.Context, location string, opts Options) (_ engine, e
 	// SQLite gives its side files the mode of the main file.
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return engine{}, fmt.Errorf("open the store: %w", err)
+		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	if err := file.Close(); err != nil {
-		return engine{}, fmt.Errorf("open the store: %w", err)
+		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	// An import touches pages all over the indexes: with the 2 MB cache of a connection they would be written and read again and again.
-	opened.write = openPool(path, 1, opts, "_txlock=immediate", "_pragma=journal_mode(WAL)", "_pragma=cache_size(-65536)")
+	opened.writers = openPool(path, 1, opts, "_txlock=immediate", "_pragma=journal_mode(WAL)", "_pragma=cache_size(-65536)")
 	var journal string
-	if err := opened.write.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err != nil {
-		return engine{}, fmt.Errorf("open the store %s: %w", path, unavailable(ctx, err))
+	if err := opened.writers.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err != nil {
+		return nil, fmt.Errorf("open the store %s: %w", path, unavailable(ctx, err))
 	}
 	if journal != "wal" {
-		return engine{}, fmt.Errorf("open the store %s: its file system has no write-ahead log (journal mode %q): "+
+		return nil, fmt.Errorf("open the store %s: its file system has no write-ahead log (journal mode %q): "+
 			"use a local disk", path, journal)
 	}
-	opened.read = openPool(path, sqliteReaders, opts, "_pragma=query_only(1)")
+	opened.readers = openPool(path, sqliteReaders, opts, "_pragma=query_only(1)")
 	return opened, nil
 }
 
 // openPool opens connections that flush every commit to the disk and wait 10 s for a lock.
-func openPool(path string, conns int, opts Options, params ...string) *sql.DB {
+func openPool(path string, conns int, opts dbOptions, params ...string) *sql.DB {
 	params = append(params, "_pragma=busy_timeout(10000)", "_pragma=synchronous(FULL)", "_pragma=foreign_keys(1)")
 	name := (&url.URL{Scheme: "file", Path: path}).String() + "?" + strings.Join(params, "&")
-	db := sql.OpenDB(opts.wrapConnector(sqliteConnector{name}))
+	db := sql.OpenDB(opts.wrap(sqliteConnector{name}))
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return db

@@ -6,9 +6,9 @@ import (
 )
 
 // OldestUser returns the lowest id of a user in a deployment, 0 if there is none.
-func (s *Store) OldestUser(ctx context.Context, deployment string) (int64, error) {
+func (s *rows) OldestUser(ctx context.Context, deployment string) (int64, error) {
 	var id int64
-	_, err := s.reads().row(ctx, []any{&id}, `SELECT id FROM users WHERE deployment = ? ORDER BY id LIMIT 1`, deployment)
+	_, err := s.db.reads().row(ctx, []any{&id}, `SELECT id FROM users WHERE deployment = ? ORDER BY id LIMIT 1`, deployment)
 	if err != nil {
 		return 0, fmt.Errorf("look for people of %s: %w", deployment, err)
 	}

@@ -51,8 +51,8 @@ func decideAcquire(row storeRow, c candidate) acquiring {
 }
 
 // Installed returns the install that marked the store last.
-func (s *Store) Installed(ctx context.Context) (string, error) {
-	row, err := readStoreRow(ctx, s.reads(), "")
+func (s *documents) Installed(ctx context.Context) (string, error) {
+	row, err := readStoreRow(ctx, s.db.reads(), "")
 	if err != nil {
 		return "", fmt.Errorf("read the store's mark: %w", err)
 	}
@@ -60,7 +60,7 @@ func (s *Store) Installed(ctx context.Context) (string, error) {
 }
 
 // Acquire ends every earlier term and begins one for an install; see store.Terms.
-func (s *Store) Acquire(ctx context.Context, install string, patience time.Duration) (store.Term, error) {
+func (s *documents) Acquire(ctx context.Context, install string, patience time.Duration) (store.Term, error) {
 	if install == "" {
 		return store.Term{}, fmt.Errorf("acquire the store: %w: the install has no name", store.ErrInvalid)
 	}
@@ -90,15 +90,15 @@ func (s *Store) Acquire(ctx context.Context, install string, patience time.Durat
 }
 
 // tryAcquire acquires the store if it may, and returns what it saw. An acquisition counts as a heartbeat, for whoever watches.
-func tryAcquire(ctx context.Context, s *Store, c candidate) (term store.Term, seen storeRow, next acquiring, err error) {
-	err = s.write(ctx, func(tx session, row storeRow) (bool, error) {
+func tryAcquire(ctx context.Context, s *documents, c candidate) (term store.Term, seen storeRow, next acquiring, err error) {
+	err = s.db.write(ctx, func(tx session, row storeRow) (bool, error) {
 		seen, next = row, decideAcquire(row, c)
 		if next != acquireStore {
 			return false, nil
 		}
 		// Microseconds of today are above every epoch before a backup that was restored since: an epoch is never
 		// handed out twice, and a leader from the lost history stays fenced.
-		term = store.Term{StoreID: row.term.StoreID, Epoch: max(row.term.Epoch+1, s.clock().UnixMicro())}
+		term = store.Term{StoreID: row.term.StoreID, Epoch: max(row.term.Epoch+1, s.db.clock().UnixMicro())}
 		_, err := tx.exec(ctx, `UPDATE store SET epoch = ?, install = ?, install_beat = ? WHERE id = 1`,
 			term.Epoch, c.install, row.beat+1)
 		return true, err
@@ -110,8 +110,8 @@ func tryAcquire(ctx context.Context, s *Store, c candidate) (term store.Term, se
 }
 
 // Heartbeat shows that the term's install lives.
-func (s *Store) Heartbeat(ctx context.Context, term store.Term) error {
-	err := s.write(ctx, func(tx session, row storeRow) (bool, error) {
+func (s *documents) Heartbeat(ctx context.Context, term store.Term) error {
+	err := s.db.write(ctx, func(tx session, row storeRow) (bool, error) {
 		if row.term != term {
 			return false, store.ErrFenced
 		}
