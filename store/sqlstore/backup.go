@@ -16,6 +16,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
+	"github.com/cardea-iam/cardea/store/sqlstore/migrations"
 )
 
 // ErrNotEmpty means that what was to be restored would overwrite a store.
@@ -47,7 +50,7 @@ func Folder(location string) string {
 	if Engine(location) != "sqlite" {
 		return ""
 	}
-	path, err := sqlitePath(strings.TrimPrefix(location, "sqlite:"))
+	path, err := db.SQLitePath(strings.TrimPrefix(location, "sqlite:"))
 	if err != nil {
 		return ""
 	}
@@ -56,22 +59,8 @@ func Folder(location string) string {
 
 var errNoEngine = errors.New("the store's URL names neither SQLite nor PostgreSQL: use sqlite: or postgres://")
 
-// Schema is the version of this binary's tables.
-func Schema() (version int64, err error) {
-	for _, folder := range []string{"migrations", "migrations/postgres"} {
-		files, err := migrationFiles.ReadDir(folder)
-		if err != nil {
-			return 0, err
-		}
-		for _, file := range files {
-			var of int64
-			if _, err := fmt.Sscanf(file.Name(), "%d_", &of); err == nil {
-				version = max(version, of)
-			}
-		}
-	}
-	return version, nil
-}
+// Schema returns the version of this binary's tables.
+func Schema() (int64, error) { return migrations.Latest() }
 
 // Copy writes what a store holds at one moment into a new file, in its engine's own form: an SQLite file, or pg_dump's custom format. The store
 // may be in use. pg_dump is PostgreSQL's own, in PATH, and not older than the server.
@@ -82,19 +71,19 @@ func Copy(ctx context.Context, location, file string) (Copied, error) {
 	case "":
 		return Copied{}, errNoEngine
 	}
-	path, err := sqlitePath(strings.TrimPrefix(location, "sqlite:"))
+	path, err := db.SQLitePath(strings.TrimPrefix(location, "sqlite:"))
 	if err != nil {
 		return Copied{}, err
 	}
 	if _, err := os.Stat(path); err != nil {
 		return Copied{}, fmt.Errorf("there is no store to back up: %w", err)
 	}
-	db := openPool(path, 1, Options{}.withDefaults())
-	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", file); err != nil {
+	pool := db.OpenPool(path, 1, Options{}.withDefaults())
+	defer func() { _ = pool.Close() }()
+	if _, err := pool.ExecContext(ctx, "VACUUM INTO ?", file); err != nil {
 		return Copied{}, fmt.Errorf("copy the store %s: %w", path, err)
 	}
-	taken := openPool(file, 1, Options{}.withDefaults())
+	taken := db.OpenPool(file, 1, Options{}.withDefaults())
 	defer func() { _ = taken.Close() }()
 	return copiedFrom(ctx, taken, "sqlite")
 }
@@ -118,14 +107,14 @@ func hostsOf(config *pgx.ConnConfig) (hosts, ports string) {
 	return strings.Join(names, ","), strings.Join(numbers, ",")
 }
 
-func copiedFrom(ctx context.Context, db *sql.DB, engine string) (Copied, error) {
+func copiedFrom(ctx context.Context, pool *sql.DB, engine string) (Copied, error) {
 	c := Copied{Engine: engine}
-	if err := db.PingContext(ctx); err != nil {
+	if err := pool.PingContext(ctx); err != nil {
 		return c, fmt.Errorf("the store cannot be reached: %w", err)
 	}
-	err := db.QueryRowContext(ctx, "SELECT MAX(version_id) FROM "+versionTable).Scan(&c.Schema)
+	err := pool.QueryRowContext(ctx, "SELECT MAX(version_id) FROM "+migrations.VersionTable).Scan(&c.Schema)
 	if err == nil {
-		err = db.QueryRowContext(ctx, "SELECT store_id FROM store").Scan(&c.StoreID)
+		err = pool.QueryRowContext(ctx, "SELECT store_id FROM store").Scan(&c.StoreID)
 	}
 	if err != nil {
 		return c, fmt.Errorf("this is no store of Cardea: %w", err)
@@ -134,19 +123,19 @@ func copiedFrom(ctx context.Context, db *sql.DB, engine string) (Copied, error) 
 }
 
 func copyPostgres(ctx context.Context, location, file string) (Copied, error) {
-	db, err := plainPostgres(location)
+	pool, err := plainPostgres(location)
 	if err != nil {
 		return Copied{}, err
 	}
-	defer func() { _ = db.Close() }()
-	before, err := copiedFrom(ctx, db, "postgres")
+	defer func() { _ = pool.Close() }()
+	before, err := copiedFrom(ctx, pool, "postgres")
 	if err != nil {
 		return Copied{}, err
 	}
 	if err := runPostgresTool(ctx, location, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--file="+file); err != nil {
 		return Copied{}, err
 	}
-	after, err := copiedFrom(ctx, db, "postgres")
+	after, err := copiedFrom(ctx, pool, "postgres")
 	if err == nil && after != before {
 		err = errors.New("the store was migrated or replaced meanwhile: try again")
 	}
@@ -159,11 +148,11 @@ func Restore(ctx context.Context, location, file string) error {
 	if Engine(location) == "postgres" {
 		return restorePostgres(ctx, location, file)
 	}
-	path, err := sqlitePath(strings.TrimPrefix(location, "sqlite:"))
+	path, err := db.SQLitePath(strings.TrimPrefix(location, "sqlite:"))
 	if err != nil {
 		return err
 	}
-	held, err := lockFile(path + ".lock")
+	held, err := db.LockFile(path + ".lock")
 	if err != nil {
 		return err
 	}
@@ -199,13 +188,13 @@ func moveDurably(from, to string) error {
 }
 
 func restorePostgres(ctx context.Context, location, file string) error {
-	db, err := plainPostgres(location)
+	pool, err := plainPostgres(location)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = db.Close() }()
+	defer func() { _ = pool.Close() }()
 	var tables int
-	err = db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema')").Scan(&tables)
+	err = pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema')").Scan(&tables)
 	if err != nil {
 		return fmt.Errorf("look into the database: %w", err)
 	}

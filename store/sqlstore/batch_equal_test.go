@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/sqlstore/config"
 )
 
 // TestBatchEqualsOneByOne commits random ops in one transaction on one store and each alone on another.
@@ -19,12 +20,12 @@ func TestBatchEqualsOneByOne(t *testing.T) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		ops := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) op { return anyOp(rt, run) }), 1, 40).Draw(rt, "ops")
+		ops := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) config.Op { return anyOp(rt, run) }), 1, 40).Draw(rt, "ops")
 		one, other := takenFor(rt, shared, ops), takenFor(rt, single, ops)
-		together := commitBatch(t.Context(), shared.documents, one)
+		together := config.CommitBatch(t.Context(), shared.Documents, one)
 		for i := range ops {
-			alone := commitBatch(t.Context(), single.documents, other[i:i+1])[0]
-			if alone.value != together[i].value || fmt.Sprint(alone.err) != fmt.Sprint(together[i].err) {
+			alone := config.CommitBatch(t.Context(), single.Documents, other[i:i+1])[0]
+			if alone.Value != together[i].Value || fmt.Sprint(alone.Err) != fmt.Sprint(together[i].Err) {
 				rt.Fatalf("op %d of %v: alone %v, together %v", i, ops, alone, together[i])
 			}
 		}
@@ -37,26 +38,26 @@ func TestBatchEqualsOneByOne(t *testing.T) {
 		others, failed := single.ReservationOwners(t.Context(), reservations)
 		g.Expect(errors.Join(err, failed)).NotTo(gomega.HaveOccurred())
 		g.Expect(holders).To(gomega.Equal(others))
-		deleteAll(t, shared, one[0].term, a)
-		deleteAll(t, single, other[0].term, b)
+		deleteAll(t, shared, one[0].Term, a)
+		deleteAll(t, single, other[0].Term, b)
 	})
 }
 
 // takenFor begins a term and gives it to copies of the ops.
-func takenFor(rt *rapid.T, s *Store, ops []op) []op {
+func takenFor(rt *rapid.T, s *Store, ops []config.Op) []config.Op {
 	term, err := s.Acquire(context.Background(), "install", 0)
 	if err != nil {
 		rt.Fatal(err)
 	}
-	copies := make([]op, len(ops))
+	copies := make([]config.Op, len(ops))
 	for i, o := range ops {
-		o.term = term
+		o.Term = term
 		copies[i] = o
 	}
 	return copies
 }
 
-func anyOp(rt *rapid.T, run int) op {
+func anyOp(rt *rapid.T, run int) config.Op {
 	names, uids := rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"u", "u2"})
 	owner := func(label string) store.Owner {
 		return store.Owner{
@@ -74,9 +75,9 @@ func anyOp(rt *rapid.T, run int) op {
 	for range rapid.IntRange(0, 3).Draw(rt, "displaced") {
 		put.Displace = append(put.Displace, owner("displaced"))
 	}
-	put, err := checkedPut(put)
+	put, err := config.Checked(put)
 	if err != nil {
 		rt.Fatal(err)
 	}
-	return op{verb: rapid.SampledFrom([]verb{verbPut, verbPut, verbPut, verbDelete, verbRetain}).Draw(rt, "verb"), put: put}
+	return config.Op{Verb: rapid.SampledFrom([]config.Verb{config.VerbPut, config.VerbPut, config.VerbPut, config.VerbDelete, config.VerbRetain}).Draw(rt, "verb"), Put: put}
 }

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"github.com/cardea-iam/cardea/store/sqlstore/config"
 	"testing"
 )
 
@@ -12,12 +13,12 @@ func TestBatchWiderThanAStatement(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newURL(t), Options{})
-			s.db.dialect.maxParameters = 100
+			s.db.Dialect.MaxParameters = 100
 			term, err := s.Acquire(t.Context(), "install", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ops := make([]op, 40)
+			ops := make([]config.Op, 40)
 			var reservations []string
 			for i := range ops {
 				put := numbered(fmt.Sprint("d", i), 1)
@@ -26,15 +27,15 @@ func TestBatchWiderThanAStatement(t *testing.T) {
 					put.Reservations = append(put.Reservations, fmt.Sprintf("slug/%d/%d", i, j))
 				}
 				reservations = append(reservations, put.Reservations...)
-				ops[i] = op{verbPut, term, put}
+				ops[i] = config.Op{Verb: config.VerbPut, Term: term, Put: put}
 			}
 			expectHolders(t, s, ops, reservations, len(reservations))
 			for i := range ops {
-				ops[i].put.SeenUID, ops[i].put.Reservations = "u", ops[i].put.Reservations[:1]
+				ops[i].Put.SeenUID, ops[i].Put.Reservations = "u", ops[i].Put.Reservations[:1]
 			}
 			expectHolders(t, s, ops, reservations, len(ops))
 			for i := range ops {
-				ops[i].verb = verbDelete
+				ops[i].Verb = config.VerbDelete
 			}
 			expectHolders(t, s, ops, reservations, 0)
 			if got := contentOf(t, s); len(got.documents) != 0 || got.position.Revision != int64(3*len(ops)) {
@@ -45,11 +46,11 @@ func TestBatchWiderThanAStatement(t *testing.T) {
 }
 
 // expectHolders commits ops and counts which of the reservations are held then.
-func expectHolders(t *testing.T, s *Store, ops []op, reservations []string, want int) {
+func expectHolders(t *testing.T, s *Store, ops []config.Op, reservations []string, want int) {
 	t.Helper()
-	for _, r := range commitBatch(t.Context(), s.documents, ops) {
-		if r.err != nil {
-			t.Fatal(r.err)
+	for _, r := range config.CommitBatch(t.Context(), s.Documents, ops) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
 	}
 	holders, err := s.ReservationOwners(t.Context(), reservations)

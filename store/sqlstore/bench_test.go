@@ -11,6 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore/config"
 )
 
 // onEngines runs a benchmark on a migrated store of each engine.
@@ -109,15 +110,15 @@ func BenchmarkLoad10000(b *testing.B) {
 // fill writes documents d0, d1, ... of about 1 KiB.
 func fill(b *testing.B, s *Store, term store.Term, count int) {
 	b.Helper()
-	ops := make([]op, count)
+	ops := make([]config.Op, count)
 	for i := range ops {
 		put := numbered(fmt.Sprint("d", i), 1)
 		put.Payload = make([]byte, 1024)
-		ops[i] = op{verb: verbPut, term: term, put: put}
+		ops[i] = config.Op{Verb: config.VerbPut, Term: term, Put: put}
 	}
-	for _, r := range commitBatch(b.Context(), s.documents, ops) {
-		if r.err != nil {
-			b.Fatal(r.err)
+	for _, r := range config.CommitBatch(b.Context(), s.Documents, ops) {
+		if r.Err != nil {
+			b.Fatal(r.Err)
 		}
 	}
 }

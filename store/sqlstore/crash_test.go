@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/sqlstore/config"
 )
 
 // crashChildEnv makes this test binary a writer on the URL it holds.
@@ -128,13 +129,13 @@ func runUntilKilled(t *testing.T, url string, after int, env ...string) []string
 // deleteAll deletes what a store holds.
 func deleteAll(t *testing.T, s *Store, term store.Term, held content) {
 	t.Helper()
-	var ops []op
+	var ops []config.Op
 	for _, h := range held.documents {
-		ops = append(ops, op{verb: verbDelete, term: term, put: store.Put{Document: h.Document}})
+		ops = append(ops, config.Op{Verb: config.VerbDelete, Term: term, Put: store.Put{Document: h.Document}})
 	}
-	for _, r := range commitBatch(t.Context(), s.documents, ops) {
-		if r.err != nil {
-			t.Error(r.err)
+	for _, r := range config.CommitBatch(t.Context(), s.Documents, ops) {
+		if r.Err != nil {
+			t.Error(r.Err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/sqlstore/migrations"
 )
 
 // TestFaultWhileMigrating fails each step of the migration at each of its calls, one attempt after the other on one database: what a fault
@@ -79,7 +80,7 @@ func failEveryStep(t *testing.T, newURL func(testing.TB) string) (s *Store, fail
 
 func countSteps(t *testing.T, s *Store) int {
 	t.Helper()
-	provider, err := migrations(s.db, s.db.writers)
+	provider, err := migrations.Provider(s.db, s.db.Writers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,9 +91,9 @@ func countSteps(t *testing.T, s *Store) int {
 func appliedSteps(t testing.TB, s *Store) (version int64) {
 	t.Helper()
 	var name string
-	exists, err := s.db.reads().row(t.Context(), []any{&name}, s.db.dialect.tableExists, versionTable)
+	exists, err := s.db.Reads().Row(t.Context(), []any{&name}, s.db.Dialect.TableExists, migrations.VersionTable)
 	if err == nil && exists {
-		_, err = s.db.reads().row(t.Context(), []any{&version}, `SELECT COALESCE(MAX(version_id), 0) FROM `+versionTable)
+		_, err = s.db.Reads().Row(t.Context(), []any{&version}, `SELECT COALESCE(MAX(version_id), 0) FROM `+migrations.VersionTable)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -104,14 +105,14 @@ func appliedSteps(t testing.TB, s *Store) (version int64) {
 func tablesOf(t *testing.T, s *Store) []string {
 	t.Helper()
 	query := `SELECT type || ' ' || name || ': ' || COALESCE(sql, '') FROM sqlite_schema ORDER BY 1`
-	if s.db.dialect.migrations == "postgres" {
+	if s.db.Dialect.Migrations == "postgres" {
 		query = `SELECT 'column ' || table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || COALESCE(column_default, '')
 				FROM information_schema.columns WHERE table_schema = 'public'
 			UNION ALL SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'public'
 			UNION ALL SELECT 'constraint ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
 			ORDER BY 1`
 	}
-	rows, err := s.db.writers.QueryContext(t.Context(), query)
+	rows, err := s.db.Writers.QueryContext(t.Context(), query)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore/config"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
 // maxCalls is more calls to the database than any operation makes.
@@ -212,14 +214,14 @@ func TestFailedCommitFailsTheWholeBatch(t *testing.T) {
 			t.Run(fmt.Sprint(engine, " done ", after), func(t *testing.T) {
 				t.Parallel()
 				s, f, term := openFaulty(t, newURL(t))
-				ops := make([]op, 5)
+				ops := make([]config.Op, 5)
 				for i := range ops {
-					ops[i] = op{verbPut, term, numbered(fmt.Sprint("d", i), 1)}
+					ops[i] = config.Op{Verb: config.VerbPut, Term: term, Put: numbered(fmt.Sprint("d", i), 1)}
 				}
 				f.armCommit(errInjected, after)
-				for i, r := range commitBatch(t.Context(), s.documents, ops) {
-					if !errors.Is(r.err, store.ErrUnavailable) || !errors.Is(r.err, errInjected) {
-						t.Errorf("op %d: %v", i, r.err)
+				for i, r := range config.CommitBatch(t.Context(), s.Documents, ops) {
+					if !errors.Is(r.Err, store.ErrUnavailable) || !errors.Is(r.Err, errInjected) {
+						t.Errorf("op %d: %v", i, r.Err)
 					}
 				}
 				want := 0
@@ -260,12 +262,12 @@ func TestRetriesAreBounded(t *testing.T) {
 	t.Parallel()
 	s, _, _ := openFaulty(t, tabled["postgres"](t))
 	attempts := 0
-	undone := unavailable(t.Context(), &pgconn.PgError{Code: "40001"})
-	err := s.db.write(t.Context(), func(session, storeRow) (bool, error) {
+	undone := db.Unavailable(t.Context(), &pgconn.PgError{Code: "40001"})
+	err := s.db.Write(t.Context(), func(db.Session, db.StoreRow) (bool, error) {
 		attempts++
 		return false, undone
 	})
-	if !errors.Is(err, store.ErrUnavailable) || attempts != maxAttempts {
+	if !errors.Is(err, store.ErrUnavailable) || attempts != db.MaxAttempts {
 		t.Errorf("%d attempts, %v", attempts, err)
 	}
 }
@@ -277,7 +279,7 @@ func TestWriterGivesUpWithItsContext(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s, _, term := openFaulty(t, newURL(t))
-			err := s.db.write(t.Context(), func(session, storeRow) (bool, error) {
+			err := s.db.Write(t.Context(), func(db.Session, db.StoreRow) (bool, error) {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				_, err := s.Put(ctx, term, numbered("a", 1))

@@ -13,7 +13,7 @@ func TestAStoreThatLostAcknowledgedWritesFencesTheirTerm(t *testing.T) {
 	exec := func(t *testing.T, s *Store, statements ...string) {
 		t.Helper()
 		for _, statement := range statements {
-			if _, err := s.db.writers.ExecContext(t.Context(), statement); err != nil {
+			if _, err := s.db.Writers.ExecContext(t.Context(), statement); err != nil {
 				t.Fatalf("%s: %v", statement, err)
 			}
 		}

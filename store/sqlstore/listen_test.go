@@ -5,6 +5,7 @@ import (
 
 	"github.com/onsi/gomega"
 
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
@@ -18,10 +19,10 @@ func TestLostListenConnectionComesBack(t *testing.T) {
 	signals := reader.Signals(t.Context())
 	g.Eventually(signals, "20s").Should(gomega.Receive(), "connected")
 
-	on := writer.db.writes()
+	on := writer.db.Writes()
 	ended := 0
-	_, err := on.row(t.Context(), []any{&ended}, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
-		WHERE datname = current_database() AND query = 'LISTEN `+feedChannel+`'`)
+	_, err := on.Row(t.Context(), []any{&ended}, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE datname = current_database() AND query = 'LISTEN `+db.FeedChannel+`'`)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(ended).To(gomega.Equal(1))
 	g.Eventually(signals, "20s").Should(gomega.Receive(), "connected again")

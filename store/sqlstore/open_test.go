@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
 func TestOpenRefusesWhatItDoesNotKnow(t *testing.T) {
@@ -110,18 +111,18 @@ func TestSQLiteConnectionsAreDurableAndReadersOnlyRead(t *testing.T) {
 		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "10000",
 	} {
 		var got string
-		if err := s.db.writers.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+		if err := s.db.Writers.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %q, want %q (%v)", pragma, got, want, err)
 		}
 	}
-	if _, err := s.db.readers.ExecContext(t.Context(), "CREATE TABLE x (y TEXT)"); err == nil {
+	if _, err := s.db.Readers.ExecContext(t.Context(), "CREATE TABLE x (y TEXT)"); err == nil {
 		t.Error("a reader wrote")
 	}
 	if err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// Readers go on while a write transaction is open.
-	err := s.db.write(t.Context(), func(session, storeRow) (bool, error) {
+	err := s.db.Write(t.Context(), func(db.Session, db.StoreRow) (bool, error) {
 		_, _, err := s.Load(t.Context())
 		return false, err
 	})
@@ -203,7 +204,7 @@ func TestNewerSchemaIsGoodEnough(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newURL(t), Options{})
-			on := s.db.writes()
+			on := s.db.Writes()
 			for _, c := range []struct {
 				statement string
 				want      error
@@ -211,7 +212,7 @@ func TestNewerSchemaIsGoodEnough(t *testing.T) {
 				{`UPDATE schema_version SET version_id = version_id + 100 WHERE version_id > 0`, nil},
 				{`DELETE FROM schema_version WHERE version_id > 0`, store.ErrSchema},
 			} {
-				if _, err := on.exec(t.Context(), c.statement); err != nil {
+				if _, err := on.Exec(t.Context(), c.statement); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.CheckSchema(t.Context()); !errors.Is(err, c.want) {

@@ -70,7 +70,7 @@ func TestDeletionsGoAlongKeys(t *testing.T) {
 	}
 	seen := false
 	for _, one := range traced {
-		rows, err := s.db.writers.Query("EXPLAIN QUERY PLAN "+one.text, one.args...)
+		rows, err := s.db.Writers.Query("EXPLAIN QUERY PLAN "+one.text, one.args...)
 		if err != nil {
 			t.Fatalf("%v: %s", err, one.text)
 		}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"github.com/cardea-iam/cardea/store/sqlstore/users"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -61,12 +62,12 @@ func peopleSchema(t *testing.T) map[string]string {
 func TestEveryTableOfPeopleIsKeyedByDeployment(t *testing.T) {
 	t.Parallel()
 	tables := peopleSchema(t)
-	if len(tables) != len(peopleTables) {
-		t.Errorf("%d tables are made, %d are erased", len(tables), len(peopleTables))
+	if len(tables) != len(users.Tables) {
+		t.Errorf("%d tables are made, %d are erased", len(tables), len(users.Tables))
 	}
-	for _, table := range peopleTables {
-		if !strings.Contains(tables[table.name], "PRIMARY KEY (deployment, "+table.key+")") {
-			t.Errorf("%s is not keyed by (deployment, %s)", table.name, table.key)
+	for _, table := range users.Tables {
+		if !strings.Contains(tables[table.Name], "PRIMARY KEY (deployment, "+table.Key+")") {
+			t.Errorf("%s is not keyed by (deployment, %s)", table.Name, table.Key)
 		}
 	}
 }

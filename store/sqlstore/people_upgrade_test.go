@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
+	"github.com/cardea-iam/cardea/store/sqlstore/migrations"
+	"github.com/cardea-iam/cardea/store/sqlstore/users"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
@@ -12,12 +15,12 @@ import (
 func migratedTo(t testing.TB, url string, version int64) *Store {
 	t.Helper()
 	s := openAt(t, url, Options{})
-	db := s.db.writers
-	if s.db.openMigrate != nil {
-		db = s.db.openMigrate()
+	db := s.db.Writers
+	if s.db.OpenMigrate != nil {
+		db = s.db.OpenMigrate()
 		defer func() { _ = db.Close() }()
 	}
-	provider, err := migrations(s.db, db)
+	provider, err := migrations.Provider(s.db, db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,28 +42,28 @@ func TestLimitsGoOnFromWhatTheVersionBeforeWrote(t *testing.T) {
 			t.Parallel()
 			s := migratedTo(t, url(t), 2)
 			now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
-			on := s.db.writes()
+			on := s.db.Writes()
 			for _, row := range []struct {
 				statement string
 				args      []any
 			}{
 				{`INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent) VALUES (?, 'signin', ?, 1, 7, 'password', '192.0.2.1', '')`,
-					[]any{"acme/home", micros(now.Add(-time.Hour))}},
+					[]any{"acme/home", db.Micros(now.Add(-time.Hour))}},
 				{`INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent) VALUES (?, 'signin', ?, 2, 7, 'password', '192.0.2.2', '')`,
-					[]any{"acme/home", micros(now.Add(-91 * 24 * time.Hour))}},
+					[]any{"acme/home", db.Micros(now.Add(-91 * 24 * time.Hour))}},
 				{`INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent) VALUES (?, 'signin', ?, 3, 7, 'password', '2001:db8::1', '')`,
-					[]any{"acme/home", micros(now)}},
+					[]any{"acme/home", db.Micros(now)}},
 				{`INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent) VALUES (?, 'signup', ?, 4, 7, 'password', '192.0.2.3', '')`,
-					[]any{"acme/home", micros(now)}},
+					[]any{"acme/home", db.Micros(now)}},
 				{`INSERT INTO sessions (deployment, id, anonymous, active_signin, attempting, address, user_agent, created_at, used_at, expires_at)
-					VALUES (?, 1, 0, 1, 0, '2001:db8::/64', '', ?, ?, ?)`, []any{"acme/home", micros(now), micros(now), micros(now.Add(time.Hour))}},
+					VALUES (?, 1, 0, 1, 0, '2001:db8::/64', '', ?, ?, ?)`, []any{"acme/home", db.Micros(now), db.Micros(now), db.Micros(now.Add(time.Hour))}},
 				{`INSERT INTO signins (deployment, id, session_id, user_id, method, organization_id, workspace_id, created_at) VALUES (?, 1, 1, 7, 'password', 0, 0, ?)`,
-					[]any{"acme/home", micros(now)}},
-				{`INSERT INTO challenges (deployment, ` + challengeColumns + `, superseded, consumed_at)
+					[]any{"acme/home", db.Micros(now)}},
+				{`INSERT INTO challenges (deployment, ` + users.ChallengeColumns + `, superseded, consumed_at)
 					VALUES (?, 1, 'signin', 'mail', 2, 1, 0, 'ada@example.com', '', '192.0.2.9', 1, ?, ?, 'k', 0, ?, ?, 0, 0)`,
-					[]any{"acme/home", []byte{1}, []byte{1}, micros(now.Add(-time.Minute)), micros(now)}},
+					[]any{"acme/home", []byte{1}, []byte{1}, db.Micros(now.Add(-time.Minute)), db.Micros(now)}},
 			} {
-				if _, err := on.exec(t.Context(), row.statement, row.args...); err != nil {
+				if _, err := on.Exec(t.Context(), row.statement, row.args...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -108,7 +111,7 @@ func TestPurgePassesOverWhatIsUsedAgainMeanwhile(t *testing.T) {
 			purged <- err
 		}()
 		for waiting := int64(0); waiting == 0; {
-			if _, err := s.db.reads().row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
+			if _, err := s.db.Reads().Row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
 				return err
 			}
 		}
@@ -135,7 +138,7 @@ func TestPurgePassesOverWhatIsUsedAgainMeanwhile(t *testing.T) {
 func TestMigrationsGiveWayToWhoUsesTheTables(t *testing.T) {
 	t.Parallel()
 	s := migratedTo(t, pgtest.ForTest(t), 8)
-	tx, err := s.db.writers.BeginTx(t.Context(), nil)
+	tx, err := s.db.Writers.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +149,7 @@ func TestMigrationsGiveWayToWhoUsesTheTables(t *testing.T) {
 	migrated := make(chan error, 1)
 	go func() { migrated <- s.Migrate(t.Context()) }()
 	for waiting := int64(0); waiting == 0; {
-		if _, err := s.db.reads().row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
+		if _, err := s.db.Reads().Row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
 			t.Fatal(err)
 		}
 		select {

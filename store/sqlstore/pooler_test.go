@@ -10,6 +10,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
@@ -58,9 +59,10 @@ func TestAPoolerInTransactionMode(t *testing.T) {
 		putNumbered(t, told, mode, 1)
 	}
 	// Nobody listens through the pooler.
-	on := session{migrated(t, direct, Options{}).db.dialect, openAt(t, direct, Options{}).db.readers}
+	migrated(t, direct, Options{})
+	on := openAt(t, direct, Options{}).db.Reads()
 	listening := 0
-	_, err = on.row(t.Context(), []any{&listening}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN `+feedChannel+`'`)
+	_, err = on.Row(t.Context(), []any{&listening}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN `+db.FeedChannel+`'`)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(listening).To(gomega.BeZero())
 }

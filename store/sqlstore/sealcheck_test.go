@@ -10,6 +10,8 @@ import (
 
 	"github.com/cardea-iam/cardea/internal/daylog"
 	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
+	"github.com/cardea-iam/cardea/store/sqlstore/rollup"
 )
 
 // TestTheViewOfDaysIsTheSummarysDays: whoever charts in SQL sees what operation 4.2 answers.
@@ -23,11 +25,11 @@ func TestTheViewOfDaysIsTheSummarysDays(t *testing.T) {
 			sealWhole(t, s)
 			record(t, s, 2, 5, 30) // some days are sealed in part
 			var days []people.Day
-			err := s.db.reads().query(t.Context(), func(row *sql.Rows) error {
+			err := s.db.Reads().Query(t.Context(), func(row *sql.Rows) error {
 				var d people.Day
 				var day int64
 				err := row.Scan(&day, &d.SignInUsers, &d.SignUps, &d.Organizations, &d.Workspaces)
-				d.Start = time.UnixMicro(day * microsADay).UTC()
+				d.Start = time.UnixMicro(day * rollup.MicrosADay).UTC()
 				days = append(days, d)
 				return err
 			}, `SELECT day, signins, signups, organizations, workspaces FROM analytics_days WHERE deployment = ? ORDER BY day`, analyzed)
@@ -46,10 +48,10 @@ func TestEventsOfAMonthHaveAPartition(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, tabled["postgres"](t), Options{})
 	record(t, s, 1, 100, 9)
-	s.days.parts.Store(monthOf(firstDay.UnixMicro()/microsADay), true) // February's was tried, and could not be made
+	s.Days.Parts.Store(rollup.MonthOf(firstDay.UnixMicro()/rollup.MicrosADay), true) // February's was tried, and could not be made
 	sealWhole(t, s)
 	counts := map[string]int64{}
-	err := s.db.reads().query(t.Context(), func(row *sql.Rows) error {
+	err := s.db.Reads().Query(t.Context(), func(row *sql.Rows) error {
 		var part string
 		var n int64
 		err := row.Scan(&part, &n)
@@ -84,34 +86,34 @@ func TestAMonthAndTheTotalAreVerifiedWithTheLastDay(t *testing.T) {
 		}
 		return strings.Join(faults, ", ")
 	}
-	change := func(do func(tx *deploymentTx) error) {
+	change := func(do func(tx *db.Tx) error) {
 		t.Helper()
-		if err := s.db.change(t.Context(), analyzed, nil, do); err != nil {
+		if err := s.db.Change(t.Context(), analyzed, nil, do); err != nil {
 			t.Fatal(err)
 		}
 	}
-	february := sealedMonth{month: monthOf(firstDay.UnixMicro() / microsADay), version: 9}
-	change(func(tx *deploymentTx) error {
+	february := rollup.SealedMonth{Month: rollup.MonthOf(firstDay.UnixMicro() / rollup.MicrosADay), Version: 9}
+	change(func(tx *db.Tx) error {
 		all := daylog.NewUsers()
 		all.AddRange(0, 1000)
-		return putSealedMonth(tx, february, all)
+		return rollup.PutSealedMonth(tx, february, all)
 	})
 	if got := fault(); got != "2024-02-29 its month has users that no day of it has" {
 		t.Error(got)
 	}
-	change(func(tx *deploymentTx) error { return putSealedMonth(tx, february, daylog.NewUsers()) })
+	change(func(tx *db.Tx) error { return rollup.PutSealedMonth(tx, february, daylog.NewUsers()) })
 	if got := fault(); strings.Count(got, "its month lacks users of it") != 4 {
 		t.Error(got)
 	}
-	change(func(tx *deploymentTx) error {
+	change(func(tx *db.Tx) error {
 		all := daylog.NewUsers()
-		days, err := sealedDays(tx, 0, firstDayOf(february.month+1))
+		days, err := rollup.SealedDays(tx, 0, rollup.FirstDayOf(february.Month+1))
 		for _, day := range days {
-			set, failed := readDaySet(tx, day)
+			set, failed := rollup.ReadDaySet(tx, day)
 			err = errors.Join(err, failed)
 			all.Or(set)
 		}
-		return errors.Join(err, putSealedMonth(tx, february, all), tx.exec(`UPDATE sealed_totals SET total = total + 1 WHERE deployment = :deployment AND what = 'signups'`))
+		return errors.Join(err, rollup.PutSealedMonth(tx, february, all), tx.Exec(`UPDATE sealed_totals SET total = total + 1 WHERE deployment = :deployment AND what = 'signups'`))
 	})
 	if got := fault(); got != "2024-03-03 the sign-ups of all time are not those of all days" {
 		t.Error(got)
@@ -133,8 +135,8 @@ func TestWhatIsDamagedIsNamed(t *testing.T) {
 			s := migrated(t, newSQLite(t), Options{})
 			record(t, s, 1, 200, 20)
 			sealWhole(t, s)
-			day := firstDay.UnixMicro()/microsADay + 2
-			changed, err := s.db.writes().exec(t.Context(), damage, analyzed, day)
+			day := firstDay.UnixMicro()/rollup.MicrosADay + 2
+			changed, err := s.db.Writes().Exec(t.Context(), damage, analyzed, day)
 			if err != nil || changed != 1 {
 				t.Fatal(changed, err)
 			}
@@ -144,7 +146,7 @@ func TestWhatIsDamagedIsNamed(t *testing.T) {
 			}
 			for _, check := range checks {
 				want := ""
-				if check.Day.UnixMicro()/microsADay == day {
+				if check.Day.UnixMicro()/rollup.MicrosADay == day {
 					want = name
 				}
 				if check.Fault != want {
@@ -168,7 +170,7 @@ func TestWhatIsDamagedIsMadeAnew(t *testing.T) {
 			record(t, s, 1, 200, 20)
 			sealWhole(t, s)
 			want := sealedRows(t, s)
-			if _, err := s.db.writes().exec(t.Context(), damage, analyzed, firstDay.UnixMicro()/microsADay+2); err != nil {
+			if _, err := s.db.Writes().Exec(t.Context(), damage, analyzed, firstDay.UnixMicro()/rollup.MicrosADay+2); err != nil {
 				t.Fatal(err)
 			}
 			if reflect.DeepEqual(sealedRows(t, s), want) {

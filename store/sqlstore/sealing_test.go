@@ -18,6 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
+	"github.com/cardea-iam/cardea/store/sqlstore/rollup"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
@@ -35,7 +37,7 @@ func record(t testing.TB, s *Store, seed uint64, events, users int) {
 		for n := range events {
 			e := people.Event{
 				ID: int64(seed)*1_000_000 + int64(n) + 1, Kind: people.EventSignIn, Method: people.MethodPassword, User: random.Int64N(int64(users)) + 1, Address: "192.0.2.1",
-				At: firstDay.Add(time.Duration(random.Int64N(7*microsADay)) * time.Microsecond),
+				At: firstDay.Add(time.Duration(random.Int64N(7*rollup.MicrosADay)) * time.Microsecond),
 			}
 			if of := random.IntN(10); of < 3 {
 				e.Kind = []string{people.EventSignUp, people.EventOrganization, people.EventWorkspace}[of]
@@ -87,7 +89,7 @@ func sealedRows(t testing.TB, s *Store) (rows []string) {
 		`SELECT what, total, 0, 0, 0, NULL, NULL FROM sealed_totals WHERE deployment = ? ORDER BY what`,
 		`SELECT 'ordinal', user_id, ordinal, 0, 0, NULL, NULL FROM user_ordinals WHERE deployment = ? ORDER BY user_id`,
 	} {
-		err := s.db.reads().query(t.Context(), func(row *sql.Rows) error {
+		err := s.db.Reads().Query(t.Context(), func(row *sql.Rows) error {
 			var what string
 			var n [4]int64
 			var blobs [2][]byte
@@ -165,7 +167,7 @@ func TestSealingFailedAtEveryCall(t *testing.T) {
 				arm()
 				_, err = s.Seal(t.Context(), waiting[0], longAgo, 5)
 				f.left.Store(0)
-				if f.fired.Load() && err == nil && s.db.dialect.newPart == "" {
+				if f.fired.Load() && err == nil && s.db.Dialect.NewPart == "" {
 					t.Error("a fault was passed over")
 				}
 				if err != nil && (!errors.Is(err, errInjected) || reflect.DeepEqual(before, sealedRows(t, s)) == applied) {
@@ -255,8 +257,8 @@ func TestThreeFormulasAgree(t *testing.T) {
 			for round := range uint64(3) {
 				record(t, s, round+1, 400, 60)
 				for range 12 {
-					from := firstDay.Add(time.Duration(random.Int64N(8*microsADay)-microsADay) * time.Microsecond)
-					period := people.Period{From: from, To: from.Add(time.Duration(random.Int64N(5*microsADay)+1) * time.Microsecond)}
+					from := firstDay.Add(time.Duration(random.Int64N(8*rollup.MicrosADay)-rollup.MicrosADay) * time.Microsecond)
+					period := people.Period{From: from, To: from.Add(time.Duration(random.Int64N(5*rollup.MicrosADay)+1) * time.Microsecond)}
 					got := summaryOf(t, s, period)
 					if want := summaryOf(t, s.Counting(), period); !reflect.DeepEqual(got, want) {
 						t.Fatalf("%v: %+v, counted one by one %+v", period, got, want)
@@ -282,9 +284,9 @@ func TestThreeFormulasAgree(t *testing.T) {
 // firstOfTheirs counts the sign-ins in a period whose user's previous one was not in it.
 func firstOfTheirs(t testing.TB, s *Store, period people.Period) (n int64) {
 	t.Helper()
-	_, err := s.db.reads().row(t.Context(), []any{&n}, `SELECT COUNT(*) FROM (
+	_, err := s.db.Reads().Row(t.Context(), []any{&n}, `SELECT COUNT(*) FROM (
 		SELECT at, LAG(at) OVER (PARTITION BY who ORDER BY at) AS previous FROM analytics_events WHERE deployment = ? AND kind = 'signin') v
-		WHERE at >= ? AND at < ? AND (previous IS NULL OR previous < ?)`, analyzed, micros(period.From), micros(period.To), micros(period.From))
+		WHERE at >= ? AND at < ? AND (previous IS NULL OR previous < ?)`, analyzed, db.Micros(period.From), db.Micros(period.To), db.Micros(period.From))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,8 +301,8 @@ func TestEventsOfTheVersionBeforeCount(t *testing.T) {
 			t.Parallel()
 			s := migratedTo(t, newURL(t), 5)
 			for n := range int64(10) {
-				_, err := s.db.writes().exec(t.Context(), `INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent)
-					VALUES (?, 'signin', ?, ?, ?, 'password', '', '')`, analyzed, micros(firstDay.Add(time.Duration(n)*time.Hour)), n+1, n%4+1)
+				_, err := s.db.Writes().Exec(t.Context(), `INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_agent)
+					VALUES (?, 'signin', ?, ?, ?, 'password', '', '')`, analyzed, db.Micros(firstDay.Add(time.Duration(n)*time.Hour)), n+1, n%4+1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -330,7 +332,7 @@ func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Sealing writes the month after it has linked the event: there it is held up.
-	holder, err := s.db.writers.BeginTx(t.Context(), nil)
+	holder, err := s.db.Writers.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +349,7 @@ func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 	})
 	await := func(want int64) {
 		for waiting := int64(0); waiting < want && t.Context().Err() == nil; {
-			if _, err := s.db.reads().row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
+			if _, err := s.db.Reads().Row(t.Context(), []any{&waiting}, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); err != nil {
 				t.Fatal(err)
 			}
 			select {
@@ -370,7 +372,7 @@ func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 	}
 	both.Wait()
 	var linked int64
-	if _, err := s.db.reads().row(t.Context(), []any{&linked}, `SELECT COUNT(*) FROM recent_events WHERE deployment = ?`, analyzed); err != nil || linked != 0 {
+	if _, err := s.db.Reads().Row(t.Context(), []any{&linked}, `SELECT COUNT(*) FROM recent_events WHERE deployment = ?`, analyzed); err != nil || linked != 0 {
 		t.Errorf("%d events are linked to nobody, %v", linked, err)
 	}
 	if got := summaryOf(t, s, people.Period{From: firstDay, To: firstDay.AddDate(0, 0, 1)}).Period.SignInUsers; got != 1 {
@@ -388,13 +390,13 @@ func TestWaitingGoesAlongTheKey(t *testing.T) {
 			s, _, _ := openFaulty(t, newURL(t))
 			record(t, s, 1, 2_000, 60)
 			explain, want, never := `EXPLAIN QUERY PLAN `, "(deployment=? AND kind=? AND at>?)", "SCAN e\n"
-			if s.db.dialect.numbered { // which does not show how a recursion's own subqueries are made, but those of the same form beside it
+			if s.db.Dialect.Numbered { // which does not show how a recursion's own subqueries are made, but those of the same form beside it
 				explain, want, never = `EXPLAIN (COSTS OFF) `, "Index Cond: ((deployment = h_1.deployment) AND (kind = ", "Seq Scan on events"
-				if _, err := s.db.writers.Exec("ANALYZE events"); err != nil {
+				if _, err := s.db.Writers.Exec("ANALYZE events"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			rows, err := s.db.readers.Query(explain + waitingQuery)
+			rows, err := s.db.Readers.Query(explain + rollup.WaitingQuery)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -472,7 +474,7 @@ func TestAnalyticsGoAlongKeysOnPostgreSQL(t *testing.T) {
 			t.Fatal(err)
 		}
 		record(t, s, 1, 500, 60)
-		if _, err := s.db.writers.Exec("ANALYZE events, user_ordinals"); err != nil {
+		if _, err := s.db.Writers.Exec("ANALYZE events, user_ordinals"); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -16,6 +16,11 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore/config"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
+	"github.com/cardea-iam/cardea/store/sqlstore/migrations"
+	"github.com/cardea-iam/cardea/store/sqlstore/rollup"
+	"github.com/cardea-iam/cardea/store/sqlstore/users"
 )
 
 // Options are the choices of a caller; the zero value is ready for use.
@@ -40,24 +45,24 @@ type Options struct {
 // defaultMaxConns leaves room for several replicas under PostgreSQL's default of 100 connections.
 const defaultMaxConns = 20
 
-func (o Options) withDefaults() dbOptions {
+func (o Options) withDefaults() db.Options {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
 	if o.MaxConns <= 0 {
 		o.MaxConns = defaultMaxConns
 	}
-	return dbOptions{Clock: o.Clock, Logger: o.Logger, MaxConns: o.MaxConns, Trace: o.Trace, Tracer: o.Tracer, WrapConnector: o.wrapConnector}
+	return db.Options{Clock: o.Clock, Logger: o.Logger, MaxConns: o.MaxConns, Trace: o.Trace, Tracer: o.Tracer, WrapConnector: o.wrapConnector}
 }
 
 // Store implements store.Store and people.Store. Its methods may be called from any number of goroutines.
 type Store struct {
-	*documents
-	*rows
-	*days
+	*config.Documents
+	*users.Rows
+	*rollup.Days
 
-	db         *DB
-	feed, keys *notifier
+	db         *db.DB
+	feed, keys *db.Notifier
 	stop       context.CancelFunc
 	// closing makes a second Close wait for the first and return its error.
 	closing func() error
@@ -72,39 +77,39 @@ var (
 // if missing and locked against other processes. PostgreSQL is not contacted yet: calls return store.ErrUnavailable while it is
 // unavailable. Migrate creates the tables. No error repeats a password.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
-	opened, err := openDB(ctx, url, opts.withDefaults())
+	opened, err := db.Open(ctx, url, opts.withDefaults())
 	if err != nil {
 		return nil, err
 	}
 	running, stop := context.WithCancel(context.Background())
 	s := &Store{db: opened, stop: stop}
 	var listening func()
-	if opened.listen != nil {
+	if opened.Listen != nil {
 		// One connection hears both feeds, whichever is subscribed to first.
-		listening = sync.OnceFunc(func() { opened.listen(running, opts.Logger, func(what heard) { wakeFeeds(s, what) }) })
+		listening = sync.OnceFunc(func() { opened.Listen(running, opts.Logger, func(what db.Heard) { wakeFeeds(s, what) }) })
 	}
-	s.feed, s.keys = newNotifier(listening), newNotifier(listening)
-	s.rows, s.days = newRows(opened, s.keys), newDays(opened)
-	s.documents = newDocuments(running, opened, s.feed, s.rows.writeEndings)
+	s.feed, s.keys = db.NewNotifier(listening), db.NewNotifier(listening)
+	s.Rows, s.Days = users.NewRows(opened, s.keys), rollup.NewDays(opened)
+	s.Documents = config.NewDocuments(running, opened, s.feed, s.Rows.WriteEndings)
 	s.closing = sync.OnceValue(func() error { return closeAll(s) })
 	return s, nil
 }
 
 // wakeFeeds wakes the subscribers of the feeds that another process may have changed.
-func wakeFeeds(s *Store, what heard) {
-	if what.documents {
-		s.feed.notify()
+func wakeFeeds(s *Store, what db.Heard) {
+	if what.Documents {
+		s.feed.Notify()
 	}
-	if what.keys {
-		s.keys.notify()
+	if what.Keys {
+		s.keys.Notify()
 	}
 }
 
 // Migrate brings the tables to this binary's schema, and gives a new store its identity; see migrations.Up.
-func (s *Store) Migrate(ctx context.Context) error { return migrateDB(ctx, s.db) }
+func (s *Store) Migrate(ctx context.Context) error { return migrations.Up(ctx, s.db) }
 
 // CheckSchema compares the tables with this binary's schema and writes nothing. Errors: store.ErrSchema, store.ErrUnavailable.
-func (s *Store) CheckSchema(ctx context.Context) error { return checkDB(ctx, s.db) }
+func (s *Store) CheckSchema(ctx context.Context) error { return migrations.Check(ctx, s.db) }
 
 // Close ends every connection and background task. Writes that wait return store.ErrUnavailable, and so does every later call but another
 // Close.
@@ -112,8 +117,8 @@ func (s *Store) Close() error { return s.closing() }
 
 func closeAll(s *Store) error {
 	s.stop()
-	s.documents.waitStopped()
-	s.feed.close()
-	s.keys.close()
+	s.Documents.WaitStopped()
+	s.feed.Close()
+	s.keys.Close()
 	return s.db.Close()
 }

@@ -1,0 +1,194 @@
+package db
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// bulkRows is how many rows one statement inserts: a bound on the memory that it takes.
+const bulkRows = 10_000
+
+// column is what a column of many rows holds: numbers or texts.
+type column struct {
+	name    string
+	numbers []int64
+	texts   []string
+	// same: all rows hold one value, which is told once.
+	same bool
+}
+
+// settle finds out which columns hold one value. The first never does: it tells how many rows there are.
+func settle(columns []column) {
+	for i := range columns[1:] {
+		c := &columns[i+1]
+		c.same = isOne(c.numbers) && isOne(c.texts)
+	}
+}
+
+func isOne[T comparable](values []T) bool {
+	for _, value := range values {
+		if value != values[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// one is the value of a column that holds one.
+func (c column) one() any {
+	if c.numbers != nil {
+		return c.numbers[0]
+	}
+	return c.texts[0]
+}
+
+// sql is the column's type.
+func (c column) sql() string {
+	if c.numbers != nil {
+		return "BIGINT"
+	}
+	return "TEXT"
+}
+
+// field makes a column of rows.
+type field[T any] func(rows []T) column
+
+func Numbers[T any](name string, of func(*T) int64) field[T] {
+	return func(rows []T) column {
+		c := column{name: name, numbers: make([]int64, len(rows))}
+		for i := range rows {
+			c.numbers[i] = of(&rows[i])
+		}
+		return c
+	}
+}
+
+func Texts[T any](name string, of func(*T) string) field[T] {
+	return func(rows []T) column {
+		c := column{name: name, texts: make([]string, len(rows))}
+		for i := range rows {
+			c.texts[i] = of(&rows[i])
+		}
+		return c
+	}
+}
+
+// InsertMany inserts rows of the deployment by statements whose text does not depend on how many there are.
+func InsertMany[T any](tx *Tx, table string, rows []T, fields ...field[T]) error {
+	for part := range slices.Chunk(rows, bulkRows) {
+		columns := make([]column, len(fields))
+		names := make([]string, len(fields))
+		for i, field := range fields {
+			columns[i] = field(part)
+			names[i] = columns[i].name
+		}
+		settle(columns)
+		args, err := tx.Dialect.rowsFrom(columns)
+		if err != nil {
+			return err
+		}
+		if err := tx.Exec(tx.Dialect.insertMany(table+" (deployment, "+strings.Join(names, ", ")+")", columns), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listsOf are the parameters of insertFromLists: the columns that hold one value, then a list for each of the others.
+func listsOf(columns []column) ([]any, error) {
+	var ones, lists []any
+	for _, c := range columns {
+		switch {
+		case c.same:
+			ones = append(ones, c.one())
+		case c.numbers != nil:
+			lists = append(lists, c.numbers)
+		default:
+			lists = append(lists, c.texts)
+		}
+	}
+	return append(ones, lists...), nil
+}
+
+func insertFromLists(into string, columns []column) string {
+	var members, lists, names []string
+	for _, c := range columns {
+		if c.same {
+			members = append(members, "?::"+c.sql())
+			continue
+		}
+		members = append(members, "l."+c.name)
+		names = append(names, c.name)
+		lists = append(lists, "?::"+c.sql()+"[]")
+	}
+	return "INSERT INTO " + into + " SELECT :deployment, " + strings.Join(members, ", ") + " FROM unnest(" + strings.Join(lists, ", ") + ") AS l (" + strings.Join(names, ", ") + ")"
+}
+
+// insertFromJSON needs no way back to the beginning of the statement: a row that is refused loses the transaction.
+func insertFromJSON(into string, columns []column) string {
+	var members []string
+	place := 0
+	for _, c := range columns {
+		if c.same {
+			members = append(members, "?")
+			continue
+		}
+		members = append(members, "value ->> "+strconv.Itoa(place))
+		place++
+	}
+	return "INSERT OR FAIL INTO " + into + " SELECT :deployment, " + strings.Join(members, ", ") + " FROM json_each(?)"
+}
+
+// jsonRows are the parameters of insertFromJSON: the columns that hold one value, then a list of rows, each a list of the others.
+func jsonRows(columns []column) ([]any, error) {
+	var args []any
+	var lists []column
+	for _, c := range columns {
+		if c.same {
+			args = append(args, c.one())
+		} else {
+			lists = append(lists, c)
+		}
+	}
+	rows := len(columns[0].texts) + len(columns[0].numbers)
+	out := append(make([]byte, 0, rows*len(lists)*16), '[')
+	var err error
+	for row := range rows {
+		if row > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, '[')
+		for i, c := range lists {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			if c.numbers != nil {
+				out = strconv.AppendInt(out, c.numbers[row], 10)
+			} else if out, err = jsontext.AppendQuote(out, c.texts[row]); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, ']')
+	}
+	return append(args, string(append(out, ']'))), nil
+}
+
+// jsonOf is a list as SQLite's oneOf takes it.
+func jsonOf(list any) (any, error) {
+	raw, err := json.Marshal(list)
+	return string(raw), err
+}
+
+func amongJSON(query, _, _ string) (string, bool) {
+	return query + " IN (SELECT value FROM json_each(?))", false
+}
+
+// amongLists looks each value up by its index. Of "= ANY" the planner, who knows nothing yet of a table that is being filled, makes a
+// filter over all rows; OFFSET 0 keeps it from making the look-ups one join of its own choice.
+func amongLists(query, kind, lock string) (string, bool) {
+	return "SELECT r.* FROM unnest(?::" + kind + "[]) AS k (v), LATERAL (" + query + " = k.v OFFSET 0" + lock + ") AS r", true
+}

@@ -1,0 +1,151 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// MaxAttempts bounds how often a transaction runs that the engine rolled back.
+	MaxAttempts = 5
+	// firstRetry is the delay before the second attempt; it doubles, with jitter.
+	firstRetry = 10 * time.Millisecond
+)
+
+// Snapshot runs do in a transaction whose reads all see one moment.
+func (d *DB) Snapshot(ctx context.Context, do func(tx Session) error) (err error) {
+	ctx, span := d.Dialect.span(ctx, reading)
+	defer func() { endSpan(span, err) }()
+	tx, err := d.Readers.BeginTx(ctx, d.Dialect.readTx)
+	if err != nil {
+		return Unavailable(ctx, err)
+	}
+	// How a transaction ends that wrote nothing does not matter.
+	defer func() { _ = tx.Rollback() }()
+	return do(Session{d.Dialect, tx})
+}
+
+// Write runs do in a transaction that starts by locking the store row, and again if the engine rolled it back. It commits if do
+// returns true. do must keep nothing of an earlier attempt.
+func (d *DB) Write(ctx context.Context, do func(tx Session, row StoreRow) (commit bool, err error)) error {
+	for attempt := 1; ; attempt++ {
+		err := writeOnce(ctx, d, do)
+		if err == nil || attempt == MaxAttempts || !d.Dialect.retryable(err) {
+			return err
+		}
+		if pauseAfter(ctx, attempt) != nil {
+			return err
+		}
+	}
+}
+
+func writeOnce(ctx context.Context, d *DB, do func(Session, StoreRow) (bool, error)) (err error) {
+	ctx, span := d.Dialect.span(ctx, writing)
+	defer func() { endSpan(span, err) }()
+	tx, err := d.Writers.BeginTx(ctx, d.Dialect.WriteTx)
+	if err != nil {
+		return Unavailable(ctx, err)
+	}
+	// After a commit this does nothing; after a failure the engine rolls back when the connection ends.
+	defer func() { _ = tx.Rollback() }()
+	on := Session{d.Dialect, tx}
+	row, err := ReadStoreRow(ctx, on, d.Dialect.forUpdate)
+	if err != nil {
+		return err
+	}
+	commit, err := do(on, row)
+	if err != nil || !commit {
+		return err
+	}
+	return Unavailable(ctx, tx.Commit())
+}
+
+// Change runs do in a transaction over the rows of a deployment, with the options of the dialect that the caller names (nil: those of
+// every write), and again if the engine rolled it back or, once, if a row exists already. do must keep nothing of an earlier attempt.
+func (d *DB) Change(ctx context.Context, deployment string, options *sql.TxOptions, do func(*Tx) error) error {
+	if options == nil {
+		options = d.Dialect.WriteTx
+	}
+	collided := false
+	for attempt := 1; ; attempt++ {
+		err := changeOnce(ctx, d, deployment, options, do)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, people.ErrDuplicate) && !collided:
+			collided = true
+			continue
+		case attempt >= MaxAttempts || !d.Dialect.retryable(err):
+			return err
+		}
+		if pauseAfter(ctx, attempt) != nil {
+			return err
+		}
+	}
+}
+
+func changeOnce(ctx context.Context, d *DB, deployment string, options *sql.TxOptions, do func(*Tx) error) (err error) {
+	ctx, span := d.Dialect.span(ctx, writing)
+	defer func() { endSpan(span, err) }()
+	tx, err := d.Writers.BeginTx(ctx, options)
+	if err != nil {
+		return Unavailable(ctx, err)
+	}
+	// After a commit this does nothing.
+	defer func() { _ = tx.Rollback() }()
+	d.Dialect.traced("BEGIN", nil)
+	on := Session{d.Dialect, tx}.Of(ctx, deployment)
+	if err := do(on); err != nil {
+		return err
+	}
+	if on.lost != nil {
+		return on.lost
+	}
+	d.Dialect.traced("COMMIT", nil)
+	return on.failed(Unavailable(ctx, tx.Commit()))
+}
+
+// pauseAfter waits before the attempt that follows the numbered one, or until the context ends, whose error it returns.
+func pauseAfter(ctx context.Context, attempt int) error {
+	delay := firstRetry << (attempt - 1)
+	return Pause(ctx, delay+rand.N(delay))
+}
+
+// Pause waits for a delay, or until the context ends, whose error it returns.
+func Pause(ctx context.Context, delay time.Duration) error {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// StoreRow is the one row of the table store.
+type StoreRow struct {
+	Term     store.Term
+	Install  string
+	Beat     int64
+	Position store.Position
+}
+
+// ReadStoreRow reads the store row, and locks it if forUpdate is the dialect's. Errors: store.ErrSchema if there is none.
+func ReadStoreRow(ctx context.Context, on Session, forUpdate string) (StoreRow, error) {
+	var row StoreRow
+	found, err := on.Row(ctx, []any{
+		&row.Term.StoreID, &row.Term.Epoch, &row.Install, &row.Beat,
+		&row.Position.Revision, &row.Position.Tag,
+	}, `SELECT store_id, epoch, install, install_beat, revision, tag FROM store WHERE id = 1`+forUpdate)
+	if err == nil && !found {
+		err = store.ErrSchema
+	}
+	return row, err
+}

@@ -1,0 +1,166 @@
+// Package migrations holds the tables of the SQL store: the steps to this binary's schema, and the check that a database has it.
+package migrations
+
+import (
+	"context"
+	crand "crypto/rand"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
+)
+
+// files are one text for both engines in this folder, and what differs in the folder of an engine.
+//
+//go:embed *.sql sqlite/*.sql postgres/*.sql
+var files embed.FS
+
+// VersionTable is where goose records what it applied.
+const VersionTable = "schema_version"
+
+const (
+	// maxMigrationTries bounds how often a migration is tried that gives way to those who use the tables: for two minutes, about.
+	maxMigrationTries = 120
+	// migrationPause is how long it leaves the tables to them, at least.
+	migrationPause = 250 * time.Millisecond
+)
+
+// Migrate brings the tables to this binary's schema, and gives a new store its identity. On PostgreSQL an advisory
+// lock makes processes wait for their turn; on SQLite the lock on the file does. Servers may use the store meanwhile: a step that does not get
+// a table soon is undone and tried again, so that nobody waits behind it for long.
+func Up(ctx context.Context, d *db.DB) error {
+	pool := d.Writers
+	if d.OpenMigrate != nil {
+		pool = d.OpenMigrate()
+		defer func() { _ = pool.Close() }()
+	}
+	provider, err := Provider(d, pool)
+	if err != nil {
+		return fmt.Errorf("migrate the store: %w", err)
+	}
+	if err := up(ctx, d, provider); err != nil {
+		return fmt.Errorf("migrate the store: %w", db.Unavailable(ctx, err))
+	}
+	if err := found(ctx, d); err != nil {
+		return fmt.Errorf("found the store: %w", err)
+	}
+	return nil
+}
+
+// up applies what is not applied yet. A step is one transaction: one that was undone is begun again.
+func up(ctx context.Context, d *db.DB, provider *goose.Provider) error {
+	for try := 1; ; try++ {
+		_, err := provider.Up(ctx)
+		if err == nil || try == maxMigrationTries || !d.Dialect.GivesWay(err) {
+			return err
+		}
+		d.Logger.Info("The migration gave way to others and is tried again", "try", try, "reason", err.Error())
+		if db.Pause(ctx, migrationPause+rand.N(migrationPause)) != nil {
+			return err
+		}
+	}
+}
+
+// Latest returns the version of this binary's tables.
+func Latest() (version int64, err error) {
+	for _, folder := range []string{".", "postgres"} {
+		entries, err := files.ReadDir(folder)
+		if err != nil {
+			return 0, err
+		}
+		for _, entry := range entries {
+			var of int64
+			if _, err := fmt.Sscanf(entry.Name(), "%d_", &of); err == nil {
+				version = max(version, of)
+			}
+		}
+	}
+	return version, nil
+}
+
+// Provider returns the migrator of this binary. It touches no database by itself.
+func Provider(d *db.DB, pool *sql.DB) (*goose.Provider, error) {
+	own, err := fs.Sub(files, d.Dialect.Migrations)
+	if err != nil {
+		return nil, err
+	}
+	options := []goose.ProviderOption{goose.WithTableName(VersionTable), goose.WithDisableGlobalRegistry(true)}
+	if d.Dialect.Locker != nil {
+		locker, err := d.Dialect.Locker()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	return goose.NewProvider(d.Dialect.Goose, pool, layered{files, own}, options...)
+}
+
+// found writes the store row if there is none. Its revision 0 is in the feed's log, so that a reader of the empty
+// store can go on from there.
+func found(ctx context.Context, d *db.DB) error {
+	tx, err := d.Writers.BeginTx(ctx, d.Dialect.WriteTx)
+	if err != nil {
+		return db.Unavailable(ctx, err)
+	}
+	// After the commit this does nothing.
+	defer func() { _ = tx.Rollback() }()
+	on := d.On(tx)
+	tag := crand.Text()
+	founded, err := on.Exec(ctx, `INSERT INTO store
+		(id, store_id, epoch, install, install_beat, install_released, revision, tag) VALUES (1, ?, 0, '', 0, 0, 0, ?)
+		ON CONFLICT (id) DO NOTHING`, crand.Text(), tag)
+	if err != nil || founded == 0 {
+		return err
+	}
+	_, err = on.Exec(ctx, `INSERT INTO feed (revision, tag, kind, namespace, name, deleted, written_at)
+		VALUES (0, ?, '', '', '', 0, ?)`, tag, d.Clock().UnixMicro())
+	if err != nil {
+		return err
+	}
+	return db.Unavailable(ctx, tx.Commit())
+}
+
+// CheckSchema compares the tables with this binary. It writes nothing, unlike goose's own questions.
+func Check(ctx context.Context, d *db.DB) error {
+	err := checkSchema(ctx, d)
+	if err != nil && !errors.Is(err, store.ErrSchema) {
+		return fmt.Errorf("check the schema: %w", err)
+	}
+	return err
+}
+
+func checkSchema(ctx context.Context, d *db.DB) error {
+	provider, err := Provider(d, d.Writers)
+	if err != nil {
+		return err
+	}
+	var want, have int64
+	for _, source := range provider.ListSources() {
+		want = max(want, source.Version)
+	}
+	var name string
+	exists, err := d.Reads().Row(ctx, []any{&name}, d.Dialect.TableExists, VersionTable)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return store.ErrSchema
+	}
+	_, err = d.Reads().Row(ctx, []any{&have}, `SELECT COALESCE(MAX(version_id), 0) FROM `+VersionTable)
+	if err != nil {
+		return err
+	}
+	if have < want {
+		return store.ErrSchema
+	}
+	_, err = db.ReadStoreRow(ctx, d.Reads(), "")
+	return err
+}

@@ -1,0 +1,63 @@
+package users
+
+import "github.com/cardea-iam/cardea/store/people"
+
+// The groups of a transaction's rows.
+type (
+	txUsers         struct{ *peopleTx }
+	txPhones        struct{ *peopleTx }
+	txSessions      struct{ *peopleTx }
+	txAttempts      struct{ *peopleTx }
+	txChallenges    struct{ *peopleTx }
+	txLimits        struct{ *peopleTx }
+	txOrganizations struct{ *peopleTx }
+	txAPIKeys       struct{ *peopleTx }
+	txOAuth         struct{ *peopleTx }
+	txOAuthClients  struct{ *peopleTx }
+	txImports       struct{ *peopleTx }
+	txBulk          struct{ *peopleTx }
+	txRecords       struct{ *peopleTx }
+	txListings      struct{ *peopleTx }
+)
+
+// Users implements people.Tx.
+func (tx *peopleTx) Users() people.Users { return txUsers{tx} }
+
+// Phones implements people.Tx.
+func (tx *peopleTx) Phones() people.Phones { return txPhones{tx} }
+
+// Sessions implements people.Tx.
+func (tx *peopleTx) Sessions() people.Sessions { return txSessions{tx} }
+
+// Attempts implements people.Tx.
+func (tx *peopleTx) Attempts() people.Attempts { return txAttempts{tx} }
+
+// Challenges implements people.Tx.
+func (tx *peopleTx) Challenges() people.Challenges { return txChallenges{tx} }
+
+// Limits implements people.Tx.
+func (tx *peopleTx) Limits() people.Limits { return txLimits{tx} }
+
+// Organizations implements people.Tx.
+func (tx *peopleTx) Organizations() people.Organizations { return txOrganizations{tx} }
+
+// APIKeys implements people.Tx.
+func (tx *peopleTx) APIKeys() people.APIKeys { return txAPIKeys{tx} }
+
+// OAuth implements people.Tx.
+func (tx *peopleTx) OAuth() people.OAuth { return txOAuth{tx} }
+
+// OAuthClients implements people.Tx.
+func (tx *peopleTx) OAuthClients() people.OAuthClients { return txOAuthClients{tx} }
+
+// Imports implements people.Tx.
+func (tx *peopleTx) Imports() people.Imports { return txImports{tx} }
+
+// Bulk implements people.Tx.
+func (tx *peopleTx) Bulk() people.Bulk { return txBulk{tx} }
+
+// Records implements people.Tx.
+func (tx *peopleTx) Records() people.Records { return txRecords{tx} }
+
+// Listings implements people.Tx.
+func (tx *peopleTx) Listings() people.Listings { return txListings{tx} }

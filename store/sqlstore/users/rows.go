@@ -1,0 +1,55 @@
+// Package users is the part of the SQL store that holds the rows of users and of what users and applications create: sessions, codes,
+// organizations, API keys, OAuth grants and clients, messages to send.
+package users
+
+import (
+	"context"
+
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
+)
+
+// Rows are the rows of users and what users and applications create. Their methods may be called from any number of goroutines.
+type Rows struct {
+	db *db.DB
+	// notifier wakes the readers of the feed of API keys.
+	notifier *db.Notifier
+}
+
+// NewRows returns the rows of a database. Subscribers of the feed of API keys are woken by keys.
+func NewRows(on *db.DB, keys *db.Notifier) *Rows { return &Rows{db: on, notifier: keys} }
+
+// View implements people.Store.
+func (s *Rows) View(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return do(&peopleTx{Tx: s.db.Reads().ReadsOf(ctx, deployment)})
+}
+
+// Change implements people.Store. Unlike writes of configuration, changes of users lock only the rows that they touch.
+func (s *Rows) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return change(ctx, s, deployment, func(tx *peopleTx) error { return do(tx) })
+}
+
+// change is Change for a callback of this package.
+func change(ctx context.Context, s *Rows, deployment string, do func(*peopleTx) error) error {
+	var keys pendingKeys
+	err := s.db.Change(ctx, deployment, nil, func(on *db.Tx) error {
+		tx := &peopleTx{Tx: on}
+		err := do(tx)
+		if err == nil && on.Err() == nil {
+			err = tx.keys.publish(ctx, on.Session, s.db.Clock())
+		}
+		keys = tx.keys
+		return err
+	})
+	if err == nil {
+		wake(s, &keys)
+	}
+	return err
+}
+
+// peopleTx implements people.Tx.
+type peopleTx struct {
+	*db.Tx
+	// keys is what the commit publishes in the feed of changed keys.
+	keys pendingKeys
+}

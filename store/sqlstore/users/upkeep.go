@@ -1,0 +1,135 @@
+package users
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
+)
+
+// forgetAfter is how long what bounds sending and guessing is remembered: longer than the longest window it is counted in.
+const forgetAfter = 25 * time.Hour
+
+// peopleTables are all tables of people's rows, with the columns that name a row beside the deployment.
+var Tables = []struct{ Name, Key string }{
+	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"ended_signins", "user_id, id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
+	{"failures", "scope, subject"}, {"counters", "scope, subject"}, {"sends", "id"}, {"known_clients", "user_id, client"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
+	{"workspaces", "id"}, {"organizations", "id"}, {"organization_slugs", "slug"}, {"credentials", "user_id, kind"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
+	{"events", "kind, at, id"}, {"past_events", "kind, at, id"}, {"recent_events", "kind, at, id"}, {"sealed_days", "day"}, {"sealed_months", "month"},
+	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
+	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
+	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
+	{"oauth_logouts", "app_id, client, user_id, session_id"}, {"oauth_endings", "app_id, client"},
+}
+
+// Erase implements store.Erasure.
+func (s *Rows) Erase(ctx context.Context, term store.Term, deployment string, limit int) (erased int64, err error) {
+	var keys pendingKeys
+	err = s.db.Write(ctx, func(on db.Session, row db.StoreRow) (bool, error) {
+		erased, keys = 0, pendingKeys{}
+		if row.Term != term {
+			return false, store.ErrFenced
+		}
+		for _, table := range Tables {
+			n, err := on.Exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE deployment = ? AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE deployment = ? LIMIT ?)`,
+				table.Name, table.Key), deployment, deployment, limit)
+			if err != nil {
+				return false, err
+			}
+			erased += n
+			keys.all = keys.all || table.Name == "api_keys" && n > 0
+		}
+		return true, keys.publish(ctx, on, s.db.Clock())
+	})
+	if err == nil {
+		wake(s, &keys)
+	}
+	return erased, err
+}
+
+// Purge implements people.Upkeep.
+func (s *Rows) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
+	purged := int64(0)
+	for _, purge := range []func(context.Context, *Rows, time.Time, int) (int64, error){purgeSessions, purgeIdleClients, purgeEndings} {
+		n, err := purge(ctx, s, now, limit)
+		purged += n
+		if err != nil {
+			return purged, err
+		}
+	}
+	forgotten := db.Micros(now.Add(-forgetAfter))
+	on := s.db.Writes()
+	for _, over := range []struct {
+		table, key, where string
+		before            int64
+	}{
+		{"attempts", "deployment, id", "expires_at < ?", db.Micros(now)},
+		{"invitations", "deployment, id", "expires_at < ?", forgotten},
+		{"challenges", "deployment, id", "created_at < ?", forgotten},
+		{"sends", "deployment, id", "created_at < ?", forgotten},
+		{"failures", "deployment, scope, subject", "updated_at < ?", forgotten},
+		{"counters", "deployment, scope, subject", "ends_at < ?", db.Micros(now)},
+		{"known_clients", "deployment, user_id, client", "seen_at < ?", db.Micros(now.Add(-people.KnownFor))},
+		{"outbox", "deployment, id", "state <> '" + people.MessagePending + "' AND created_at < ?", forgotten},
+		{"oauth_requests", "deployment, hash", "expires_at < ?", db.Micros(now)},
+		// A code that comes back after its time still ends what came of it, for a while.
+		{"oauth_codes", "deployment, hash", "expires_at < ?", db.Micros(now.Add(-time.Hour))},
+		{"oauth_refresh_tokens", "deployment, hash", "expires_at < ?", db.Micros(now)},
+		{"oauth_families", "deployment, id", "expires_at < ?", db.Micros(now)},
+		{"oauth_devices", "deployment, hash", "expires_at < ?", db.Micros(now)},
+		{"oauth_grants", "deployment, id", "updated_at < ? AND NOT EXISTS (SELECT 1 FROM oauth_families f WHERE f.deployment = oauth_grants.deployment AND f.grant_id = oauth_grants.id)",
+			db.Micros(now.Add(-people.GrantKeptFor))},
+		{"oauth_clients", "deployment, app_id, client", "used_at = 0 AND by_backend = 0 AND created_at < ?", db.Micros(now.Add(-people.UnusedClientFor))},
+		{"audit", "deployment, at, id", "at < ?", db.Micros(now.Add(-auditRetention))},
+		{"imports", "deployment, file", "completed_at = 0 AND created_at < ?", db.Micros(now.Add(-people.UnfinishedImportFor))},
+		// Lines of a file that is sent again are present: imported_rows stays.
+		{"imports", "deployment, file", "completed_at > 0 AND completed_at < ?", db.Micros(now.Add(-auditRetention))},
+	} {
+		// Twice: PostgreSQL, which waited for a row, looks once more at what stands outside of the list alone.
+		n, err := on.Exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE %[3]s AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT ?)`,
+			over.table, over.key, over.where), over.before, over.before, limit)
+		if err != nil {
+			return purged, err
+		}
+		purged += n
+	}
+	return purged, pruneKeyLog(ctx, s, now)
+}
+
+// purgeSessions ends sessions that expired, each with all its rows.
+func purgeSessions(ctx context.Context, s *Rows, now time.Time, limit int) (int64, error) {
+	type expired struct {
+		deployment string
+		id         int64
+	}
+	var over []expired
+	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
+		var e expired
+		err := row.Scan(&e.deployment, &e.id)
+		over = append(over, e)
+		return err
+	}, `SELECT deployment, id FROM sessions WHERE expires_at < ? ORDER BY expires_at LIMIT ?`, db.Micros(now), limit)
+	if err != nil {
+		return 0, err
+	}
+	for i, e := range over {
+		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endExpired(e.id, now) }); err != nil {
+			return int64(i), err
+		}
+	}
+	return int64(len(over)), nil
+}
+
+// endExpired ends a session unless it was prolonged since it was found to be over.
+func (tx *peopleTx) endExpired(session int64, now time.Time) error {
+	var locked int64
+	over, err := tx.Get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = :deployment AND id = ? AND expires_at < ?`+tx.Lock(), session, db.Micros(now))
+	if err != nil || !over {
+		return err
+	}
+	return tx.Sessions().EndSession(session)
+}
