@@ -50,8 +50,8 @@ GO_FOLDERS := $(wildcard api apiserver client cmd controllers hack internal stor
 # The listeners of the server, each with an HTTP contract, apiserver/httpapi/openapi/<listener>.yaml, and a client, client/<listener>.
 LISTENERS := backend decision enduser
 # What `make verify` regenerates and compares.
-GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration apiserver/httpapi/openapi/zz_generated.go \
-	apiserver/httpapi/openapi/enduserapi/zz_generated.go $(foreach listener,$(LISTENERS),client/$(listener)/zz_generated.go) \
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration \
+	$(foreach listener,$(LISTENERS),client/$(listener)/zz_generated.go) \
 	config/crd config/schemas config/argocd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
 	$(addprefix config/chart/cardea/,templates/crds templates/rbac templates/network-policies files)
 # These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
@@ -286,11 +286,12 @@ verify: generate manifests chart docs ## Regenerate everything, and fail on any 
 ##@ Generate
 
 .PHONY: generate
-generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepcopy, apply configurations, HTTP types, clients.
+generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepcopy, apply configurations, HTTP clients and the types that servers share with them.
 	@bin/tools/controller-gen object applyconfiguration paths=./api/...
-	@cd apiserver/httpapi/openapi && ../../../bin/tools/oapi-codegen -config codegen.yaml backend.yaml && \
-		../../../bin/tools/oapi-codegen -config enduserapi/codegen.yaml enduser.yaml
 	@cd apiserver/httpapi/openapi && for listener in $(LISTENERS); do ../../../bin/tools/oapi-codegen -config ../../../client/$$listener/codegen.yaml $$listener.yaml; done
+	@# Null in an answer is a nil pointer; only optional members of a request need a third state, absent.
+	@sed -i -E 's/nullable\.Nullable\[(any)\](\s+`json:"[^",]+"`)/\1\2/; s/nullable\.Nullable\[(.+)\](\s+`json:"[^",]+"`)/*\1\2/' client/backend/zz_generated.go client/enduser/zz_generated.go
+	@gofmt -w client/backend/zz_generated.go client/enduser/zz_generated.go
 
 .PHONY: manifests
 manifests: bin/tools/controller-gen ## Generate the CRDs, the operator's role, and what names every kind.

@@ -127,13 +127,13 @@ func TestBackend(t *testing.T) {
 		t.Errorf("%+v: %v", read, err)
 	}
 	soon := w.Clock.Now().Add(time.Hour)
-	if read, err = c.UpdateApiKey(t.Context(), "shop", id, backend.ApiKeyUpdate{ExpiresAt: nullable.NewNullableWithValue(soon)}); err != nil || read.ExpiresAt.IsNull() {
+	if read, err = c.UpdateApiKey(t.Context(), "shop", id, backend.ApiKeyUpdate{ExpiresAt: nullable.NewNullableWithValue(soon)}); err != nil || read.ExpiresAt == nil {
 		t.Errorf("set: %+v: %v", read, err)
 	}
-	if read, err = c.UpdateApiKey(t.Context(), "shop", id, backend.ApiKeyUpdate{}); err != nil || read.ExpiresAt.IsNull() {
+	if read, err = c.UpdateApiKey(t.Context(), "shop", id, backend.ApiKeyUpdate{}); err != nil || read.ExpiresAt == nil {
 		t.Errorf("left: %+v: %v", read, err)
 	}
-	if read, err = c.UpdateApiKey(t.Context(), "shop", id, backend.ApiKeyUpdate{ExpiresAt: nullable.NewNullNullable[time.Time]()}); err != nil || !read.ExpiresAt.IsNull() {
+	if read, err = c.UpdateApiKey(t.Context(), "shop", id, backend.ApiKeyUpdate{ExpiresAt: nullable.NewNullNullable[time.Time]()}); err != nil || read.ExpiresAt != nil {
 		t.Errorf("cleared: %+v: %v", read, err)
 	}
 	limit := backend.Limit(1)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
@@ -47,27 +47,27 @@ func storeAway(err error) error {
 	return err
 }
 
-func analyticsView(period people.Period, s people.Summary) openapi.AnalyticsSummary {
-	view := openapi.AnalyticsSummary{
+func analyticsView(period people.Period, s people.Summary) backendapi.AnalyticsSummary {
+	view := backendapi.AnalyticsSummary{
 		UniqueSignins: s.Period.SignInUsers, Signups: s.Period.SignUps,
 		OrganizationsCreated: s.Period.Organizations, WorkspacesCreated: s.Period.Workspaces, TotalSignups: s.SignUps,
 		UniqueSigninsChange:        percentChange(s.Period.SignInUsers, s.Before.SignInUsers),
 		SignupsChange:              percentChange(s.Period.SignUps, s.Before.SignUps),
 		OrganizationsCreatedChange: percentChange(s.Period.Organizations, s.Before.Organizations),
 		WorkspacesCreatedChange:    percentChange(s.Period.Workspaces, s.Before.Workspaces),
-		DailyMetrics:               []openapi.AnalyticsDay{}, RecentSignups: []openapi.RecentSignUp{}, RecentSignins: []openapi.RecentSignIn{},
+		DailyMetrics:               []backendapi.AnalyticsDay{}, RecentSignups: []backendapi.RecentSignUp{}, RecentSignins: []backendapi.RecentSignIn{},
 	}
 	for _, d := range daysOf(period, s.Days) {
-		view.DailyMetrics = append(view.DailyMetrics, openapi.AnalyticsDay{Day: d.Start.Format(time.DateOnly), Signins: d.SignInUsers, Signups: d.SignUps})
+		view.DailyMetrics = append(view.DailyMetrics, backendapi.AnalyticsDay{Day: d.Start.Format(time.DateOnly), Signins: d.SignInUsers, Signups: d.SignUps})
 	}
 	for _, e := range s.RecentSignUps {
-		view.RecentSignups = append(view.RecentSignups, openapi.RecentSignUp{
+		view.RecentSignups = append(view.RecentSignups, backendapi.RecentSignUp{
 			UserId: ids.Format(e.User), Email: e.Email, FirstName: e.FirstName, LastName: e.LastName, SignedUpAt: e.At, Method: e.Method,
 			Name: fullName(e), Date: e.At,
 		})
 	}
 	for _, e := range s.RecentSignIns {
-		view.RecentSignins = append(view.RecentSignins, openapi.RecentSignIn{
+		view.RecentSignins = append(view.RecentSignins, backendapi.RecentSignIn{
 			UserId: ids.Format(e.User), UserEmail: e.Email, SignedInAt: e.At, Method: e.Method, IpAddress: e.Address, UserAgent: e.UserAgent,
 			Email: e.Email, Name: fullName(e), Date: e.At,
 		})

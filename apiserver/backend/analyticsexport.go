@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -34,9 +34,9 @@ func exportAnalytics(c *call) (reply, error) {
 	if format == "csv" {
 		return reply{parts: [2][]byte{daysCSV(days)}, contentType: "text/csv; charset=utf-8; header=present"}, nil
 	}
-	view := openapi.AnalyticsExport{Data: make([]openapi.AnalyticsExportDay, 0, len(days))}
+	view := backendapi.AnalyticsExport{Data: make([]backendapi.AnalyticsExportDay, 0, len(days))}
 	for _, d := range days {
-		view.Data = append(view.Data, openapi.AnalyticsExportDay{
+		view.Data = append(view.Data, backendapi.AnalyticsExportDay{
 			Day: d.Start.Format(time.DateOnly), Signins: d.SignInUsers, Signups: d.SignUps, OrganizationsCreated: d.Organizations, WorkspacesCreated: d.Workspaces,
 		})
 	}
@@ -74,7 +74,7 @@ func verifyAnalytics(c *call) (reply, error) {
 	if err := q.err(); err != nil {
 		return reply{}, err
 	}
-	view := openapi.AnalyticsVerification{Data: []openapi.AnalyticsVerifiedDay{}}
+	view := backendapi.AnalyticsVerification{Data: []backendapi.AnalyticsVerifiedDay{}}
 	for began := time.Now(); ; { // how long it took, whatever the clock of the API says
 		if int64(len(view.Data)) == limit || time.Since(began) > verifyFor {
 			view.Next = optional(from.Format(time.DateOnly))
@@ -88,7 +88,7 @@ func verifyAnalytics(c *call) (reply, error) {
 			return object(view), nil
 		}
 		check := checks[0]
-		view.Data = append(view.Data, openapi.AnalyticsVerifiedDay{Day: check.Day.Format(time.DateOnly), Events: check.Events, Fault: optional(check.Fault)})
+		view.Data = append(view.Data, backendapi.AnalyticsVerifiedDay{Day: check.Day.Format(time.DateOnly), Events: check.Events, Fault: optional(check.Fault)})
 		if from = check.Day.AddDate(0, 0, 1); from.Year() > 9999 {
 			return object(view), nil
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/apikey"
@@ -47,7 +47,7 @@ func listKeys(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	list := openapi.ApiKeyList{Keys: []openapi.ApiKey{}}
+	list := backendapi.ApiKeyList{Keys: []backendapi.ApiKey{}}
 	last := at
 	if at.declared && owner == 0 && organization == 0 {
 		passed := at.id == 0
@@ -102,7 +102,7 @@ func getKey(c *call) (reply, error) {
 		return object(c.declaredView(declared, app)), nil
 	}
 	p := c.people()
-	var served openapi.ApiKey
+	var served backendapi.ApiKey
 	err = p.view(func(u *account.Unit) error {
 		k, err := account.FindKey(u, app.Slug, id)
 		if err != nil {
@@ -128,7 +128,7 @@ func createKey(c *call) (reply, error) {
 	if err := c.mayGrant(asked.Permissions, app.Ceiling); err != nil {
 		return reply{}, err
 	}
-	var served openapi.ApiKey
+	var served backendapi.ApiKey
 	var secret apikey.Key
 	err = p.change(func(u *account.Unit) error {
 		k, minted, err := account.CreateKey(u, asked, app.EffectiveKeyPrefix())
@@ -209,7 +209,7 @@ func (p *peopleRequest) changeKey(entry *snapshot.Entry, app *snapshot.App, do f
 	if declared != nil {
 		return reply{}, isDeclared(declared)
 	}
-	var served openapi.ApiKey
+	var served backendapi.ApiKey
 	err := p.change(func(u *account.Unit) error {
 		k, err := account.LockKey(u, app.Slug, id)
 		if err != nil {
@@ -250,5 +250,5 @@ func rotateKey(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return object(withSecret(answer.value.(openapi.ApiKey), secret)), nil
+	return object(withSecret(answer.value.(backendapi.ApiKey), secret)), nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/document"
@@ -44,7 +44,7 @@ func listAudit(c *call) (reply, error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), auditReadWithin)
 	defer cancel()
 	p := c.people()
-	list := openapi.AuditList{Data: []openapi.AuditRecord{}}
+	list := backendapi.AuditList{Data: []backendapi.AuditRecord{}}
 	var found []people.Audit
 	err := peopleError(p.View(ctx, func(u *account.Unit) (err error) {
 		if key != "" {
@@ -61,7 +61,7 @@ func listAudit(c *call) (reply, error) {
 		list.NextCursor = optional(strconv.FormatInt(last.At.UnixMicro(), 10) + "-" + ids.Format(last.ID))
 	}
 	for _, record := range found {
-		list.Data = append(list.Data, openapi.AuditRecord{
+		list.Data = append(list.Data, backendapi.AuditRecord{
 			Id: ids.Format(record.ID), At: record.At, Actor: record.Actor, Action: record.Action, Object: record.Object,
 			SessionId: optionalID(record.Session), IpAddress: record.Address,
 		})
@@ -103,10 +103,10 @@ func (q *query) moment(name string) time.Time {
 // oldestFirst reads the parameter order.
 func (q *query) oldestFirst() bool {
 	order, sent := q.text("order")
-	if sent && order != string(openapi.Asc) && order != string(openapi.Desc) {
+	if sent && order != string(backendapi.Asc) && order != string(backendapi.Desc) {
 		q.fault("order", "must be asc, the oldest first, or desc, the newest first")
 	}
-	return order == string(openapi.Asc)
+	return order == string(backendapi.Asc)
 }
 
 // auditPlace reads the parameter cursor of the audit.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/document"
@@ -32,7 +32,7 @@ func listAuthApps(c *call) (reply, error) {
 	if err := q.err(); err != nil {
 		return reply{}, err
 	}
-	list := openapi.ApiAuthAppList{Apps: []openapi.ApiAuthApp{}}
+	list := backendapi.ApiAuthAppList{Apps: []backendapi.ApiAuthApp{}}
 	c.snapshot.List(v1alpha1.KindAPIAuthApp, c.tenant(), func(e *snapshot.Entry) bool {
 		if app := snapshot.ContentOf[snapshot.App](e); app.Active || inactive {
 			list.Apps = append(list.Apps, c.authApp(e.Namespace, e.Meta, &app.APIAuthApp))
@@ -52,10 +52,10 @@ func getAuthApp(c *call) (reply, error) {
 }
 
 // authApp is the served form of an app.
-func (c *call) authApp(namespace string, meta document.Meta, app *document.APIAuthApp) openapi.ApiAuthApp {
-	served := openapi.ApiAuthApp{
+func (c *call) authApp(namespace string, meta document.Meta, app *document.APIAuthApp) backendapi.ApiAuthApp {
+	served := backendapi.ApiAuthApp{
 		DeploymentId: ids.Format(c.principal.Deployment.ID), AppSlug: app.Slug, Name: app.Name, KeyPrefix: app.EffectiveKeyPrefix(), Description: app.Description,
-		IsActive: app.Active, Permissions: listed(app.Permissions), Resources: []string{}, RateLimits: []openapi.RateLimitRule{},
+		IsActive: app.Active, Permissions: listed(app.Permissions), Resources: []string{}, RateLimits: []backendapi.RateLimitRule{},
 		CreatedAt: meta.CreatedAt.UTC().Truncate(time.Microsecond), UpdatedAt: meta.UpdatedAt.UTC().Truncate(time.Microsecond),
 	}
 	if app.Scheme == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -195,7 +195,7 @@ func (u *settingsUpdate) apply(spec *v1alpha1.B2BSettingsSpec) {
 }
 
 // b2bSettings is the served form: roles by id, null where there is none that is served.
-func b2bSettings(s *snapshot.Snapshot, deployment *snapshot.Entry, content document.B2BSettings) openapi.B2BSettings {
+func b2bSettings(s *snapshot.Snapshot, deployment *snapshot.Entry, content document.B2BSettings) backendapi.B2BSettings {
 	role := func(name string) *string {
 		entry, found := s.Get(store.Identity{Kind: v1alpha1.KindMembershipRole, Namespace: deployment.Namespace, Name: name})
 		if name == "" || !found {
@@ -203,7 +203,7 @@ func b2bSettings(s *snapshot.Snapshot, deployment *snapshot.Entry, content docum
 		}
 		return ptr.To(ids.Format(entry.ID))
 	}
-	return openapi.B2BSettings{
+	return backendapi.B2BSettings{
 		Enabled: content.Enabled, AllowWorkspaceCreation: content.AllowWorkspaceCreation, DefaultWorkspaceLimit: content.DefaultWorkspaceLimit,
 		RequireOrgForSignup: content.RequireOrgForSignup, AutoAssignOrgRole: role(content.OrgRole), AutoAssignWorkspaceRole: role(content.WorkspaceRole),
 	}

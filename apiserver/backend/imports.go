@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/imports"
@@ -48,13 +48,13 @@ func getImport(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var served openapi.Import
+	var served backendapi.Import
 	err = c.people().view(func(u *account.Unit) error {
 		i, found, err := u.Imports().Import(file)
 		if err == nil && !found {
 			err = noSuchImport()
 		}
-		served = openapi.Import{Offset: i.Done, Imported: i.Imported, Present: i.Present, Rejected: i.Rejected, CompletedAt: optionalTime(i.CompletedAt)}
+		served = backendapi.Import{Offset: i.Done, Imported: i.Imported, Present: i.Present, Rejected: i.Rejected, CompletedAt: optionalTime(i.CompletedAt)}
 		return err
 	})
 	return object(served), err
@@ -126,7 +126,7 @@ type importRun struct {
 	complete      bool
 	// completed is set where this batch is the file's last one and rows were imported.
 	completed bool
-	served    openapi.ImportedBatch
+	served    backendapi.ImportedBatch
 }
 
 // once imports the batch in one transaction, with how far the file came.
@@ -147,7 +147,7 @@ func (r *importRun) once(file string) error {
 			}
 			r.completed = r.complete && state.Imported > 0
 		}
-		r.served = openapi.ImportedBatch{
+		r.served = backendapi.ImportedBatch{
 			Offset: state.Done, Imported: state.Imported, Present: state.Present, Rejected: state.Rejected, CompletedAt: optionalTime(state.CompletedAt),
 			Rejections: rejections(result.Refused),
 		}
@@ -198,11 +198,11 @@ func (r *importRun) batch(u *account.Unit, state *people.Import) (imports.Result
 }
 
 // rejections are the refused lines with their faults.
-func rejections(refused []*imports.Line) []openapi.ImportRejection {
-	told := []openapi.ImportRejection{}
+func rejections(refused []*imports.Line) []backendapi.ImportRejection {
+	told := []backendapi.ImportRejection{}
 	for _, line := range refused {
 		for _, fault := range line.Faults() {
-			told = append(told, openapi.ImportRejection{Line: line.Number, Field: optional(fault[0]), Message: fault[1]})
+			told = append(told, backendapi.ImportRejection{Line: line.Number, Field: optional(fault[0]), Message: fault[1]})
 		}
 	}
 	return told

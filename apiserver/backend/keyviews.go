@@ -8,7 +8,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/apikey"
@@ -18,18 +18,18 @@ import (
 )
 
 // keyView is the served form of a key of the store.
-func (p *peopleRequest) keyView(u *account.Unit, k people.APIKey) (openapi.ApiKey, error) {
+func (p *peopleRequest) keyView(u *account.Unit, k people.APIKey) (backendapi.ApiKey, error) {
 	organization, workspace, err := account.KeyRoles(u, k)
 	if err != nil {
-		return openapi.ApiKey{}, err
+		return backendapi.ApiKey{}, err
 	}
-	served := openapi.ApiKey{
+	served := backendapi.ApiKey{
 		Id: ids.Format(k.ID), KeyId: optional(people.KeyID(k.PublicID, k.ID)), DeploymentId: ids.Format(p.c.principal.Deployment.ID), AppSlug: k.App, Name: k.Name, KeyPrefix: k.Prefix, KeySuffix: k.Suffix,
 		Permissions: listed(k.Permissions), OrgRolePermissions: organization, WorkspaceRolePermissions: workspace, Metadata: []byte("{}"),
 		OwnerUserId: optionalID(k.Owner), OrganizationId: optionalID(k.Organization), WorkspaceId: optionalID(k.Workspace),
 		RateLimitSchemeSlug: optional(k.Scheme), ExpiresAt: optionalTime(k.EndsAt()), LastUsedAt: optionalTime(k.LastUsedAt), IsActive: k.Active(p.Now),
 		CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, RevokedAt: optionalTime(k.RevokedAt), RevokedReason: optional(k.RevokedReason),
-		RotatedFrom: optionalID(k.RotatedFrom), Source: openapi.ApiKeySourceRuntime,
+		RotatedFrom: optionalID(k.RotatedFrom), Source: backendapi.ApiKeySourceRuntime,
 	}
 	if len(k.Metadata) > 0 {
 		served.Metadata = k.Metadata
@@ -38,12 +38,12 @@ func (p *peopleRequest) keyView(u *account.Unit, k people.APIKey) (openapi.ApiKe
 }
 
 // declaredView is the served form of a key that a resource declares.
-func (c *call) declaredView(e *snapshot.Entry, app *snapshot.App) openapi.ApiKey {
+func (c *call) declaredView(e *snapshot.Entry, app *snapshot.App) backendapi.ApiKey {
 	content := snapshot.ContentOf[document.APIKey](e)
-	served := openapi.ApiKey{
+	served := backendapi.ApiKey{
 		Id: ids.Format(e.ID), DeploymentId: ids.Format(c.principal.Deployment.ID), AppSlug: app.Slug, Name: content.Name, KeyPrefix: app.EffectiveKeyPrefix(),
 		Permissions: listed(content.Permissions), OrgRolePermissions: []string{}, WorkspaceRolePermissions: []string{}, Metadata: []byte("{}"),
-		CreatedAt: e.Meta.CreatedAt.UTC(), UpdatedAt: e.Meta.UpdatedAt.UTC(), Source: openapi.ApiKeySourceDeclared, Resource: &e.Name,
+		CreatedAt: e.Meta.CreatedAt.UTC(), UpdatedAt: e.Meta.UpdatedAt.UTC(), Source: backendapi.ApiKeySourceDeclared, Resource: &e.Name,
 	}
 	if len(content.Verifiers) > 0 {
 		current := content.Verifiers[0]
@@ -79,8 +79,8 @@ func (c *call) declaredKey(id string) (*snapshot.Entry, bool) {
 }
 
 // withSecret is a key that was just made.
-func withSecret(key openapi.ApiKey, secret apikey.Key) openapi.ApiKeyWithSecret {
-	return openapi.ApiKeyWithSecret{Key: key, Secret: secret.Plain()}
+func withSecret(key backendapi.ApiKey, secret apikey.Key) backendapi.ApiKeyWithSecret {
+	return backendapi.ApiKeyWithSecret{Key: key, Secret: secret.Plain()}
 }
 
 // keyCursor is where a list of keys goes on: after a declared key, or after one of the store, 0: at the beginning.

@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -20,7 +20,7 @@ import (
 
 // listOAuthApps serves the deployment's OAuth apps with their scopes.
 func listOAuthApps(c *call) (reply, error) {
-	list := openapi.OAuthAppList{Apps: []openapi.OAuthApp{}}
+	list := backendapi.OAuthAppList{Apps: []backendapi.OAuthApp{}}
 	c.snapshot.List(v1alpha1.KindOAuthApp, c.tenant(), func(e *snapshot.Entry) bool {
 		list.Apps = append(list.Apps, oauthApp(c.snapshot, e, nil))
 		return true
@@ -162,11 +162,11 @@ func (u *scopeUpdate) changes(obj *v1alpha1.OAuthScope) []change {
 }
 
 // oauthApp is the served form of an app with its scopes. A live scope, if given, stands in for what the snapshot says of it.
-func oauthApp(s *snapshot.Snapshot, e *snapshot.Entry, live *v1alpha1.OAuthScope) openapi.OAuthApp {
+func oauthApp(s *snapshot.Snapshot, e *snapshot.Entry, live *v1alpha1.OAuthScope) backendapi.OAuthApp {
 	content := snapshot.ContentOf[document.OAuthApp](e)
-	app := openapi.OAuthApp{
+	app := backendapi.OAuthApp{
 		Id: ids.Format(e.ID), Slug: content.Slug, Name: content.Name, Description: content.Description, LogoUrl: content.LogoURL,
-		Fqdn: content.FQDN, SupportedScopes: []string{}, ScopeDefinitions: []openapi.OAuthScopeDefinition{},
+		Fqdn: content.FQDN, SupportedScopes: []string{}, ScopeDefinitions: []backendapi.OAuthScopeDefinition{},
 		AllowDynamicClientRegistration: content.AllowDynamicClientRegistration, IsActive: content.Active,
 		CreatedAt: e.Meta.CreatedAt.UTC(), UpdatedAt: e.Meta.UpdatedAt.UTC(),
 	}
@@ -179,9 +179,9 @@ func oauthApp(s *snapshot.Snapshot, e *snapshot.Entry, live *v1alpha1.OAuthScope
 			app.UpdatedAt = entry.Meta.UpdatedAt.UTC()
 		}
 		app.SupportedScopes = append(app.SupportedScopes, scope.Scope)
-		app.ScopeDefinitions = append(app.ScopeDefinitions, openapi.OAuthScopeDefinition{
+		app.ScopeDefinitions = append(app.ScopeDefinitions, backendapi.OAuthScopeDefinition{
 			Scope: scope.Scope, DisplayName: scope.DisplayName, Description: scope.Description, Archived: scope.Archived,
-			Category: openapi.OAuthScopeDefinitionCategory(scope.Category), OrganizationPermission: scope.OrganizationPermission,
+			Category: backendapi.OAuthScopeDefinitionCategory(scope.Category), OrganizationPermission: scope.OrganizationPermission,
 			WorkspacePermission: scope.WorkspacePermission,
 		})
 	}

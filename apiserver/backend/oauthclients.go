@@ -6,7 +6,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
@@ -25,7 +25,7 @@ func listOAuthClients(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	list := openapi.OAuthClientList{Clients: []openapi.OAuthClient{}}
+	list := backendapi.OAuthClientList{Clients: []backendapi.OAuthClient{}}
 	last := at
 	if at.declared {
 		passed := at.id == 0
@@ -77,7 +77,7 @@ func createOAuthClient(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var served openapi.OAuthClient
+	var served backendapi.OAuthClient
 	err = p.change(func(u *account.Unit) error {
 		client, err := consent.Make(u, consent.NewApp(c.snapshot, app), content)
 		if err != nil {
@@ -146,7 +146,7 @@ func rotateOAuthClientSecret(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return object(openapi.OAuthClientSecret{ClientId: answer.ClientId, ClientSecret: secret}), nil
+	return object(backendapi.OAuthClientSecret{ClientId: answer.ClientId, ClientSecret: secret}), nil
 }
 
 // deleteOAuthClient deletes a runtime client with everything that users granted it.
@@ -185,7 +185,7 @@ func (c *call) runtimeClient() (app *snapshot.Entry, id string, err error) {
 
 // changeClient runs do with the path's client, locked against concurrent changes. It writes what do returns if that
 // differs, records the action, and returns the client as it is then.
-func (p *peopleRequest) changeClient(do func(*account.Unit, *consent.Client) (content document.OAuthClient, action string, err error)) (served openapi.OAuthClient, err error) {
+func (p *peopleRequest) changeClient(do func(*account.Unit, *consent.Client) (content document.OAuthClient, action string, err error)) (served backendapi.OAuthClient, err error) {
 	app, id, err := p.c.runtimeClient()
 	if err != nil {
 		return served, err

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
@@ -81,7 +81,7 @@ func (s served) rowsOf(t *testing.T, tenant string, do func(people.Tx) error) {
 }
 
 // makesClient makes a client of the app portal.
-func (s served) makesClient(t *testing.T, body string) (made openapi.OAuthClient) {
+func (s served) makesClient(t *testing.T, body string) (made backendapi.OAuthClient) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(s.says(t, "POST", portalClients, body, 200)), &made); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func (s served) makesClient(t *testing.T, body string) (made openapi.OAuthClient
 // audited are the actions in the audit, the newest first.
 func (s served) audited(t *testing.T) (actions []string) {
 	t.Helper()
-	for _, record := range asks[openapi.AuditList](t, s, "/audit").Data {
+	for _, record := range asks[backendapi.AuditList](t, s, "/audit").Data {
 		actions = append(actions, record.Action+" "+record.Object)
 	}
 	return actions
@@ -191,7 +191,7 @@ func TestClientsAreListedPageByPageWithoutSecrets(t *testing.T) {
 	s.key = limited
 	var got []string
 	for cursor, more := "", true; more; {
-		page := asks[openapi.OAuthClientList](t, s, portalClients+"?limit=2&cursor="+cursor)
+		page := asks[backendapi.OAuthClientList](t, s, portalClients+"?limit=2&cursor="+cursor)
 		for _, c := range page.Clients {
 			resource := "-"
 			if c.Resource != nil {
@@ -273,14 +273,14 @@ func TestGrantsAreListedAndRevoked(t *testing.T) {
 		"/grants?cursor=502": "501",
 	} {
 		var got []string
-		for _, g := range asks[openapi.OAuthGrantList](t, s, "/oauth/apps/portal"+query).Grants {
+		for _, g := range asks[backendapi.OAuthGrantList](t, s, "/oauth/apps/portal"+query).Grants {
 			got = append(got, g.Id)
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v", query, got)
 		}
 	}
-	if page := asks[openapi.OAuthGrantList](t, s, "/oauth/apps/portal/grants?limit=1"); !page.HasMore || *page.NextCursor != "502" || page.Grants[0].Resource != "https://a.example" ||
+	if page := asks[backendapi.OAuthGrantList](t, s, "/oauth/apps/portal/grants?limit=1"); !page.HasMore || *page.NextCursor != "502" || page.Grants[0].Resource != "https://a.example" ||
 		len(page.Grants[0].Resources) != 2 || page.Grants[0].GrantedByUserId != "2" || *page.Grants[0].OrganizationId != "5" || page.Grants[0].Status != "active" {
 		t.Errorf("%+v", page)
 	}
@@ -345,7 +345,7 @@ func TestSigningKeysAreShownAndAskedFor(t *testing.T) {
 	app := &v1alpha1.OAuthApp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "portal", UID: "uid-30"}, Spec: v1alpha1.OAuthAppSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: "acme"}, Slug: "portal"}}
 	k := resourcesOf(t, app)
 	s, _ := oauthWorld(t, k)
-	keys := asks[openapi.OAuthSigningKeyList](t, s, "/oauth/apps/portal/signing-keys").Keys
+	keys := asks[backendapi.OAuthSigningKeyList](t, s, "/oauth/apps/portal/signing-keys").Keys
 	if len(keys) == 0 || keys[0].Kid != "key-2" || keys[0].Status != "active" || keys[0].Algorithm != "ES256" || keys[0].CreatedAt == nil || !strings.Contains(keys[0].PublicKeyPem, "BEGIN PUBLIC KEY") {
 		t.Errorf("%+v", keys)
 	}

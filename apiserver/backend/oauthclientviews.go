@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/internal/document"
@@ -17,7 +17,7 @@ import (
 )
 
 // clientView is the served form of a runtime client.
-func clientView(client *consent.Client, app *snapshot.Entry) openapi.OAuthClient {
+func clientView(client *consent.Client, app *snapshot.Entry) backendapi.OAuthClient {
 	row := client.Registered
 	served := viewOfClient(client.ID, client.OAuthClient, app)
 	served.CreatedAt, served.UpdatedAt = row.CreatedAt, row.UpdatedAt
@@ -26,27 +26,27 @@ func clientView(client *consent.Client, app *snapshot.Entry) openapi.OAuthClient
 	}
 	switch {
 	case row.ByBackend:
-		served.Source = openapi.OAuthClientSourceBackend
+		served.Source = backendapi.OAuthClientSourceBackend
 	case consent.IsDocumentID(row.Client):
-		served.Source = openapi.OAuthClientSourceMetadataDocument
+		served.Source = backendapi.OAuthClientSourceMetadataDocument
 	default:
-		served.Source = openapi.OAuthClientSourceRegistered
+		served.Source = backendapi.OAuthClientSourceRegistered
 	}
 	return served
 }
 
 // declaredClientView is the served form of a client that a resource declares.
-func declaredClientView(e, app *snapshot.Entry) openapi.OAuthClient {
+func declaredClientView(e, app *snapshot.Entry) backendapi.OAuthClient {
 	served := viewOfClient(ids.Format(e.ID), snapshot.ContentOf[snapshot.Client](e).OAuthClient, app)
 	served.CreatedAt, served.UpdatedAt = e.Meta.CreatedAt.UTC(), e.Meta.UpdatedAt.UTC()
-	served.Source, served.Resource = openapi.OAuthClientSourceDeclared, &e.Name
+	served.Source, served.Resource = backendapi.OAuthClientSourceDeclared, &e.Name
 	return served
 }
 
-func viewOfClient(id string, content document.OAuthClient, app *snapshot.Entry) openapi.OAuthClient {
+func viewOfClient(id string, content document.OAuthClient, app *snapshot.Entry) backendapi.OAuthClient {
 	is := consent.MetadataOf(content)
-	served := openapi.OAuthClient{
-		Id: id, OauthAppId: ids.Format(app.ID), ClientId: id, ClientAuthMethod: openapi.OAuthClientClientAuthMethod(is.AuthMethod), GrantTypes: listed(is.GrantTypes),
+	served := backendapi.OAuthClient{
+		Id: id, OauthAppId: ids.Format(app.ID), ClientId: id, ClientAuthMethod: backendapi.OAuthClientClientAuthMethod(is.AuthMethod), GrantTypes: listed(is.GrantTypes),
 		RedirectUris: listed(is.RedirectURIs), PostLogoutRedirectUris: listed(is.PostLogoutURIs), ClientName: is.Name, ClientUri: optional(is.ClientURI),
 		LogoUri: optional(is.LogoURI), PolicyUri: optional(is.PolicyURI), TosUri: optional(is.TOSURI), JwksUri: optional(is.JWKSURI),
 		IdTokenSignedResponseAlg:  cmp.Or(is.IDTokenSigningAlg, snapshot.ContentOf[document.OAuthApp](app).EffectiveIDTokenSigningAlg()),

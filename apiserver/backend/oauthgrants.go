@@ -2,7 +2,7 @@ package backend
 
 import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
@@ -35,7 +35,7 @@ func (c *call) listGrants(q *query, filter people.GrantFilter) (reply, error) {
 		return reply{}, err
 	}
 	filter.App = app.ID
-	list := openapi.OAuthGrantList{Grants: []openapi.OAuthGrant{}}
+	list := backendapi.OAuthGrantList{Grants: []backendapi.OAuthGrant{}}
 	err = c.people().view(func(u *account.Unit) error {
 		if err := c.ofPath(u, app); err != nil {
 			return err
@@ -80,7 +80,7 @@ func revokeOAuthGrant(c *call) (reply, error) {
 		return reply{}, noSuchGrant()
 	}
 	p := c.people()
-	var served openapi.OAuthGrant
+	var served backendapi.OAuthGrant
 	err = p.change(func(u *account.Unit) error {
 		g, found, err := u.OAuth().Grant(id)
 		if err != nil {
@@ -97,16 +97,16 @@ func revokeOAuthGrant(c *call) (reply, error) {
 			return err
 		}
 		served = grantView(g, app)
-		served.Status, served.RevokedAt, served.UpdatedAt = openapi.OAuthGrantStatusRevoked, &p.Now, p.Now
+		served.Status, served.RevokedAt, served.UpdatedAt = backendapi.OAuthGrantStatusRevoked, &p.Now, p.Now
 		return p.audit(u, "oauth.grant_revoked", "oauth_grant", id)
 	})
 	return object(served), err
 }
 
-func grantView(g people.Grant, app *snapshot.Entry) openapi.OAuthGrant {
-	served := openapi.OAuthGrant{
+func grantView(g people.Grant, app *snapshot.Entry) backendapi.OAuthGrant {
+	served := backendapi.OAuthGrant{
 		Id: ids.Format(g.ID), ApiAuthAppSlug: snapshot.ContentOf[document.OAuthApp](app).Slug, OauthClientId: g.Client, Resources: listed(g.Resources), Scopes: listed(g.Scopes),
-		Status: openapi.OAuthGrantStatusActive, GrantedByUserId: ids.Format(g.User), OrganizationId: optionalID(g.Organization), WorkspaceId: optionalID(g.Workspace),
+		Status: backendapi.OAuthGrantStatusActive, GrantedByUserId: ids.Format(g.User), OrganizationId: optionalID(g.Organization), WorkspaceId: optionalID(g.Workspace),
 		GrantedAt: g.UpdatedAt, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt,
 	}
 	if len(g.Resources) > 0 {

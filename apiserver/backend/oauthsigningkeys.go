@@ -16,7 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 )
@@ -28,7 +28,7 @@ func listOAuthSigningKeys(c *call) (reply, error) {
 		return reply{}, err
 	}
 	keys, err := c.signingKeys(app)
-	return object(openapi.OAuthSigningKeyList{Keys: keys}), err
+	return object(backendapi.OAuthSigningKeyList{Keys: keys}), err
 }
 
 // rotateOAuthSigningKeys asks the operator for new keys, by the annotation that rotates keys, and answers with those in force.
@@ -60,7 +60,7 @@ func rotateOAuthSigningKeys(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return object(openapi.OAuthSigningKeysRotated{New: keys[0], Keys: keys}).inForce(synced), nil
+	return object(backendapi.OAuthSigningKeysRotated{New: keys[0], Keys: keys}).inForce(synced), nil
 }
 
 // currentKeys are the ids of the keys that an app signs by.
@@ -74,8 +74,8 @@ func currentKeys(app *snapshot.Entry) (current []string) {
 }
 
 // signingKeys are the served form of an app's keys that are not over, those that sign first.
-func (c *call) signingKeys(app *snapshot.Entry) ([]openapi.OAuthSigningKey, error) {
-	served := []openapi.OAuthSigningKey{}
+func (c *call) signingKeys(app *snapshot.Entry) ([]backendapi.OAuthSigningKey, error) {
+	served := []backendapi.OAuthSigningKey{}
 	for _, key := range snapshot.ContentOf[document.OAuthApp](app).SigningKeys {
 		if key.ExpiresAt != nil && !c.Received.Before(*key.ExpiresAt) {
 			continue
@@ -88,12 +88,12 @@ func (c *call) signingKeys(app *snapshot.Entry) ([]openapi.OAuthSigningKey, erro
 		if err != nil {
 			return nil, err
 		}
-		view := openapi.OAuthSigningKey{
-			Kid: key.ID, Algorithm: public.Algorithm, Status: openapi.OAuthSigningKeyStatusActive, CreatedAt: key.CreatedAt, ExpiresAt: key.ExpiresAt,
+		view := backendapi.OAuthSigningKey{
+			Kid: key.ID, Algorithm: public.Algorithm, Status: backendapi.OAuthSigningKeyStatusActive, CreatedAt: key.CreatedAt, ExpiresAt: key.ExpiresAt,
 			PublicKeyPem: string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})),
 		}
 		if key.ExpiresAt != nil {
-			view.Status = openapi.OAuthSigningKeyStatusRetired
+			view.Status = backendapi.OAuthSigningKeyStatusRetired
 		}
 		served = append(served, view)
 	}

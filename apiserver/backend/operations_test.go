@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
@@ -48,7 +48,7 @@ func TestTheAuditIsReadPageByPage(t *testing.T) {
 	var actions []string
 	cursor, pages := "", 0
 	for {
-		page := asks[openapi.AuditList](t, s, "/audit?limit=3&cursor="+cursor)
+		page := asks[backendapi.AuditList](t, s, "/audit?limit=3&cursor="+cursor)
 		for _, record := range page.Data {
 			actions = append(actions, record.Action)
 		}
@@ -62,7 +62,7 @@ func TestTheAuditIsReadPageByPage(t *testing.T) {
 	}
 	var forwards []string
 	for cursor = ""; ; {
-		page := asks[openapi.AuditList](t, s, "/audit?order=asc&limit=3&cursor="+cursor)
+		page := asks[backendapi.AuditList](t, s, "/audit?order=asc&limit=3&cursor="+cursor)
 		for _, record := range page.Data {
 			forwards = append(forwards, record.Action)
 		}
@@ -78,11 +78,11 @@ func TestTheAuditIsReadPageByPage(t *testing.T) {
 		"actor=system": 5, "actor=sys": 0, "action=test.3": 1, "object=x:1&action=test.0": 1, "object=x:2": 0, "since=2026-05-09T10:00:00Z": 2, "until=2026-05-09T10:00:00Z": 5,
 		"since=2026-05-01T01:00:00%2B01:00&until=2026-05-01T01:00:00Z": 2, "since=2026-05-01T01:00:00+01:00&until=2026-05-01T01:00:00Z": 2,
 	} {
-		if got := asks[openapi.AuditList](t, s, "/audit?"+query); len(got.Data) != want || got.NextCursor != nil {
+		if got := asks[backendapi.AuditList](t, s, "/audit?"+query); len(got.Data) != want || got.NextCursor != nil {
 			t.Errorf("%s: %d", query, len(got.Data))
 		}
 	}
-	if got := asks[openapi.AuditList](t, s, "/audit?action=test.0").Data[0]; *got.SessionId != "7" || got.At != exampleDay(1, 0) {
+	if got := asks[backendapi.AuditList](t, s, "/audit?action=test.0").Data[0]; *got.SessionId != "7" || got.At != exampleDay(1, 0) {
 		t.Errorf("%+v", got)
 	}
 	for query, field := range map[string]string{
@@ -112,7 +112,7 @@ func TestTheAuditIsReadByTheIDOfAKey(t *testing.T) {
 		key.ID: {"api_key.created", "user.updated"}, *key.KeyID: {"api_key.created", "user.updated"}, "deleted00001": {"user.deleted"}, "unknown00000": nil,
 	} {
 		var actions []string
-		for _, record := range asks[openapi.AuditList](t, s, "/audit?key_id="+id).Data {
+		for _, record := range asks[backendapi.AuditList](t, s, "/audit?key_id="+id).Data {
 			actions = append(actions, record.Action)
 		}
 		if !slices.Equal(actions, want) {
@@ -134,7 +134,7 @@ func TestRecordsOfTheLastMinuteAreNotListedOldestFirst(t *testing.T) {
 		}
 	}
 	listed := func(query string) (actions []string) {
-		for _, record := range asks[openapi.AuditList](t, s, "/audit?"+query).Data {
+		for _, record := range asks[backendapi.AuditList](t, s, "/audit?"+query).Data {
 			actions = append(actions, record.Action)
 		}
 		return actions
@@ -185,7 +185,7 @@ func TestDecisionsAreCountedByRule(t *testing.T) {
 			t.Fatal("nothing was denied")
 		}
 	}
-	var summary openapi.DecisionSummary
+	var summary backendapi.DecisionSummary
 	for { // until the limit lets the question through
 		answer := s.send("GET", "/decisions/summary", "")
 		if answer.Code == 200 {
@@ -216,13 +216,13 @@ func (a away) Get(context.Context, client.ObjectKey, client.Object, ...client.Ge
 
 func TestResourcesAreListedWithTheirConditions(t *testing.T) {
 	s := exampleWorld(t)
-	all := asks[openapi.ResourceList](t, s, "/resources")
+	all := asks[backendapi.ResourceList](t, s, "/resources")
 	if all.Total != 16 || len(all.Data) != 16 || all.HasMore || all.Note != nil || all.Data[0].Kind != v1alpha1.KindIdentityDeployment {
 		t.Fatalf("%+v", all)
 	}
-	var paged []openapi.Resource
+	var paged []backendapi.Resource
 	for offset := 0; offset < 16; offset += 4 {
-		page := asks[openapi.ResourceList](t, s, "/resources?limit=4&offset="+strconv.Itoa(offset))
+		page := asks[backendapi.ResourceList](t, s, "/resources?limit=4&offset="+strconv.Itoa(offset))
 		if page.HasMore != (offset+4 < 16) {
 			t.Errorf("at %d: more %v", offset, page.HasMore)
 		}
@@ -253,7 +253,7 @@ func TestResourcesAreListedWithoutTheKubernetesAPI(t *testing.T) {
 		"out of reach": {errors.New("connection refused"), "out of reach"}, "forbidden": {apierrors.NewForbidden(schemes, "x", nil), "forbids"}, "deleted": {gone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list := asks[openapi.ResourceList](t, serveWith(t, away{failing{}, tc.err}, nil), "/resources")
+			list := asks[backendapi.ResourceList](t, serveWith(t, away{failing{}, tc.err}, nil), "/resources")
 			if len(list.Data) != 5 || list.Data[0].Conditions != nil || list.Data[0].LiveGeneration != nil {
 				t.Errorf("%+v", list)
 			}
@@ -283,9 +283,9 @@ func TestListedResourcesAreReadWithinTheDeploymentsShare(t *testing.T) {
 		more = append(more, fixed(t, "APIAuthApp", name, "uid-"+name, int64(100+n), name, time.Unix(1, 0), document.APIAuthApp{Slug: name}))
 	}
 	s := serveChanged(t, kubernetes, nil, func(o *Options) { o.LiveReads = admitted }, more...)
-	var last openapi.ResourceList
+	var last backendapi.ResourceList
 	for range 10 {
-		last = asks[openapi.ResourceList](t, s, "/resources?limit=100")
+		last = asks[backendapi.ResourceList](t, s, "/resources?limit=100")
 	}
 	if len(last.Data) != 100 || last.Note == nil || !strings.Contains(*last.Note, "Too many") {
 		t.Errorf("%d resources, note %v, want 100 and a note", len(last.Data), last.Note)
@@ -313,7 +313,7 @@ func (renewed) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ .
 }
 
 func TestConditionsOfAnotherResourceOfTheNameAreNotTold(t *testing.T) {
-	for _, resource := range asks[openapi.ResourceList](t, serveWith(t, renewed{failing{}}, nil), "/resources").Data {
+	for _, resource := range asks[backendapi.ResourceList](t, serveWith(t, renewed{failing{}}, nil), "/resources").Data {
 		if resource.Conditions != nil {
 			t.Errorf("%+v", resource)
 		}
@@ -322,11 +322,11 @@ func TestConditionsOfAnotherResourceOfTheNameAreNotTold(t *testing.T) {
 
 func TestOrganizationsAreListed(t *testing.T) {
 	s := exampleWorld(t)
-	list := asks[openapi.OrganizationList](t, s, "/organizations?search=ENGINES")
+	list := asks[backendapi.OrganizationList](t, s, "/organizations?search=ENGINES")
 	if list.Total != 1 || list.Data[0].Name != "Analytical Engines" || list.Data[0].Members != 1 {
 		t.Errorf("%+v", list)
 	}
-	if page := asks[openapi.OrganizationList](t, s, "/organizations?limit=1"); page.Total != 2 || !page.HasMore || page.Data[0].Name != "Navy" {
+	if page := asks[backendapi.OrganizationList](t, s, "/organizations?limit=1"); page.Total != 2 || !page.HasMore || page.Data[0].Name != "Navy" {
 		t.Errorf("%+v", page)
 	}
 }

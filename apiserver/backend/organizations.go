@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
@@ -31,7 +31,7 @@ func createOrganization(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var served openapi.CreatedOrganization
+	var served backendapi.CreatedOrganization
 	err = p.change(func(u *account.Unit) error {
 		created, err := account.CreateOrganization(u, owner, name, description)
 		if errors.Is(err, account.ErrUserUnknown) {
@@ -46,14 +46,14 @@ func createOrganization(c *call) (reply, error) {
 	return object(served), err
 }
 
-func createdOrganization(created account.Created) openapi.CreatedOrganization {
+func createdOrganization(created account.Created) backendapi.CreatedOrganization {
 	o := created.Member.Organization
-	served := openapi.CreatedOrganization{
+	served := backendapi.CreatedOrganization{
 		Id: ids.Format(o.ID), Name: o.Name, Slug: o.Slug, Description: o.Description, ImageUrl: o.ImageURL, CreatedAt: o.CreatedAt,
 	}
 	if created.Workspace != nil {
 		workspace := created.Workspace.Workspace
-		served.DefaultWorkspace = &openapi.Workspace{Id: ids.Format(workspace.ID), Name: workspace.Name, Slug: workspace.Slug}
+		served.DefaultWorkspace = &backendapi.Workspace{Id: ids.Format(workspace.ID), Name: workspace.Name, Slug: workspace.Slug}
 	}
 	return served
 }
@@ -77,7 +77,7 @@ func addOrganizationMember(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var served openapi.OrganizationMembership
+	var served backendapi.OrganizationMembership
 	err = p.change(func(u *account.Unit) error {
 		if _, found, err := u.Users().LockUser(user); err != nil {
 			return err
@@ -149,14 +149,14 @@ func listOrganizations(c *call) (reply, error) {
 	if err := q.err(); err != nil {
 		return reply{}, err
 	}
-	var list openapi.OrganizationList
+	var list backendapi.OrganizationList
 	err := c.people().view(func(u *account.Unit) error {
 		found, total, err := u.Listings().ListOrganizations(search, limit, offset)
-		list = openapi.OrganizationList{
-			Data: []openapi.ListedOrganization{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(found)) < total,
+		list = backendapi.OrganizationList{
+			Data: []backendapi.ListedOrganization{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(found)) < total,
 		}
 		for _, o := range found {
-			list.Data = append(list.Data, openapi.ListedOrganization{
+			list.Data = append(list.Data, backendapi.ListedOrganization{
 				Id: ids.Format(o.ID), Name: o.Name, Slug: o.Slug, Description: o.Description, ImageUrl: o.ImageURL, Members: o.Members, CreatedAt: o.CreatedAt,
 			})
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -120,13 +120,13 @@ func unknownUser(field string) error {
 }
 
 // membership is the served form of a membership.
-func (p *peopleRequest) membership(m people.Member) openapi.OrganizationMembership {
-	served := openapi.OrganizationMembership{
+func (p *peopleRequest) membership(m people.Member) backendapi.OrganizationMembership {
+	served := backendapi.OrganizationMembership{
 		Id: ids.Format(m.ID), CreatedAt: m.CreatedAt,
-		Organization: openapi.Organization{Id: ids.Format(m.Organization.ID), Name: m.Organization.Name, Slug: m.Organization.Slug, ImageUrl: m.Organization.ImageURL},
+		Organization: backendapi.Organization{Id: ids.Format(m.Organization.ID), Name: m.Organization.Name, Slug: m.Organization.Slug, ImageUrl: m.Organization.ImageURL},
 	}
 	if role := p.RoleOf(v1alpha1.RoleLevelOrganization, m.Owner, m.Role); role != nil {
-		served.Role = &openapi.MemberRole{Name: role.Name, Permissions: append([]string{}, role.Permissions...)}
+		served.Role = &backendapi.MemberRole{Name: role.Name, Permissions: append([]string{}, role.Permissions...)}
 		if role.ID != 0 {
 			id := ids.Format(role.ID)
 			served.Role.Id = &id

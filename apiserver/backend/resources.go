@@ -13,7 +13,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -64,7 +64,7 @@ func listResources(c *call) (reply, error) {
 	if err := q.err(); err != nil {
 		return reply{}, err
 	}
-	list := openapi.ResourceList{Data: []openapi.Resource{}, Limit: int64(limit), Offset: int64(offset), Revision: c.snapshot.Position().Revision}
+	list := backendapi.ResourceList{Data: []backendapi.Resource{}, Limit: int64(limit), Offset: int64(offset), Revision: c.snapshot.Position().Revision}
 	for _, kind := range kinds {
 		list.Total += int64(c.snapshot.Count(kind.Kind, c.tenant()))
 	}
@@ -157,18 +157,18 @@ func (a *API) readLive(ctx context.Context, deployment string, entries []*snapsh
 }
 
 // resourceView is the served form of what is in force, with the resource as it is now, nil where that is not known.
-func resourceView(entry *snapshot.Entry, live v1alpha1.Resource) openapi.Resource {
+func resourceView(entry *snapshot.Entry, live v1alpha1.Resource) backendapi.Resource {
 	info, _ := v1alpha1.InfoOf(entry.Kind)
-	served := openapi.Resource{
+	served := backendapi.Resource{
 		ApiVersion: v1alpha1.GroupVersion.String(), Kind: entry.Kind, Plural: info.Resource, Namespace: entry.Namespace, Name: entry.Name, Id: ids.Format(entry.ID),
 		Generation: entry.Generation, CreatedAt: entry.Meta.CreatedAt.UTC(), UpdatedAt: entry.Meta.UpdatedAt.UTC(),
 	}
 	if live == nil {
 		return served
 	}
-	generation, conditions := live.GetGeneration(), []openapi.ResourceCondition{}
+	generation, conditions := live.GetGeneration(), []backendapi.ResourceCondition{}
 	for _, condition := range live.CommonStatus().Conditions {
-		conditions = append(conditions, openapi.ResourceCondition{
+		conditions = append(conditions, backendapi.ResourceCondition{
 			Type: condition.Type, Status: string(condition.Status), Reason: condition.Reason, Message: condition.Message,
 			ObservedGeneration: condition.ObservedGeneration, LastTransitionTime: condition.LastTransitionTime.UTC(),
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
@@ -26,11 +26,11 @@ func listUsers(c *call) (reply, error) {
 	if !utf8.ValidString(search) || strings.ContainsRune(search, 0) {
 		return reply{}, apierror.Invalid(apierror.Fault{Pointer: "?search", Message: "must be text in UTF-8 without NUL"})
 	}
-	var list openapi.UserList
+	var list backendapi.UserList
 	err := c.people().view(func(u *account.Unit) error {
 		users, total, err := u.Users().ListUsers(search, limit, offset)
-		list = openapi.UserList{
-			Data: []openapi.UserSummary{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(users)) < total,
+		list = backendapi.UserList{
+			Data: []backendapi.UserSummary{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(users)) < total,
 		}
 		for _, user := range users {
 			list.Data = append(list.Data, userSummary(user))
@@ -56,7 +56,7 @@ func getUser(c *call) (reply, error) {
 		return reply{}, err
 	}
 	p := c.people()
-	var served openapi.User
+	var served backendapi.User
 	err = p.view(func(u *account.Unit) error {
 		user, err := findUser(u, id)
 		if err == nil {
@@ -82,7 +82,7 @@ func createUser(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var served openapi.User
+	var served backendapi.User
 	err = p.change(func(u *account.Unit) error {
 		user, err := u.CreateAccount(from)
 		if err != nil {
@@ -127,7 +127,7 @@ func updateUser(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var served openapi.User
+	var served backendapi.User
 	err = p.changeUser(ptr.Deref(disabled, false), func(u *account.Unit, user people.User, _ int64) error {
 		changed := user
 		changed.FirstName, changed.LastName = ptr.Deref(first, user.FirstName), ptr.Deref(last, user.LastName)
@@ -197,8 +197,8 @@ func (p *peopleRequest) changeUser(signOut bool, do func(u *account.Unit, user p
 	})
 }
 
-func userSummary(u people.User) openapi.UserSummary {
-	summary := openapi.UserSummary{
+func userSummary(u people.User) backendapi.UserSummary {
+	summary := backendapi.UserSummary{
 		Id: ids.Format(u.ID), Email: u.Email, FirstName: u.FirstName, LastName: u.LastName, Disabled: u.Disabled, CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,
 	}
 	if u.Phone != "" {
@@ -208,18 +208,18 @@ func userSummary(u people.User) openapi.UserSummary {
 }
 
 // user is the served form of a user, with phone numbers and memberships.
-func (p *peopleRequest) user(u *account.Unit, of people.User) (openapi.User, error) {
+func (p *peopleRequest) user(u *account.Unit, of people.User) (backendapi.User, error) {
 	s := userSummary(of)
-	served := openapi.User{
-		Id: s.Id, Email: s.Email, FirstName: s.FirstName, LastName: s.LastName, PrimaryPhoneNumber: s.PrimaryPhoneNumber, PhoneNumbers: []openapi.PhoneNumber{},
-		OrganizationMemberships: []openapi.OrganizationMembership{}, Disabled: s.Disabled, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	served := backendapi.User{
+		Id: s.Id, Email: s.Email, FirstName: s.FirstName, LastName: s.LastName, PrimaryPhoneNumber: s.PrimaryPhoneNumber, PhoneNumbers: []backendapi.PhoneNumber{},
+		OrganizationMemberships: []backendapi.OrganizationMembership{}, Disabled: s.Disabled, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	phones, err := u.Phones().PhonesOf(of.ID)
 	if err != nil {
 		return served, err
 	}
 	for _, phone := range phones {
-		number := openapi.PhoneNumber{Id: ids.Format(phone.ID), PhoneNumber: phone.Number, Verified: !phone.VerifiedAt.IsZero(), Primary: phone.Primary, CreatedAt: phone.CreatedAt}
+		number := backendapi.PhoneNumber{Id: ids.Format(phone.ID), PhoneNumber: phone.Number, Verified: !phone.VerifiedAt.IsZero(), Primary: phone.Primary, CreatedAt: phone.CreatedAt}
 		if number.Verified {
 			number.VerifiedAt = &phone.VerifiedAt
 		}

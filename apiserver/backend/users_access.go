@@ -2,7 +2,7 @@ package backend
 
 import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
@@ -102,7 +102,7 @@ func listUserSessions(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	list := openapi.UserSessionList{Data: []openapi.UserSession{}}
+	list := backendapi.UserSessionList{Data: []backendapi.UserSession{}}
 	p := c.people()
 	policy := session.PolicyOf(p.Settings)
 	err = p.view(func(u *account.Unit) error {
@@ -115,7 +115,7 @@ func listUserSessions(c *call) (reply, error) {
 				continue // no client can use it any longer
 			}
 			signIn := s.SignIns[0]
-			list.Data = append(list.Data, openapi.UserSession{
+			list.Data = append(list.Data, backendapi.UserSession{
 				Id: ids.Format(s.ID), SigninId: ids.Format(signIn.ID), Method: signIn.Method, CreatedAt: signIn.CreatedAt,
 				LastActiveAt: s.UsedAt, ExpiresAt: s.ExpiresAt, IpAddress: s.Address, UserAgent: s.UserAgent,
 			})
@@ -128,7 +128,7 @@ func listUserSessions(c *call) (reply, error) {
 // revokeUserSessions signs a user out everywhere.
 func revokeUserSessions(c *call) (reply, error) {
 	p := c.people()
-	var served openapi.RevokedSessions
+	var served backendapi.RevokedSessions
 	err := p.changeUser(true, func(u *account.Unit, user people.User, ended int64) error {
 		served.Revoked = ended
 		return p.audit(u, "user.sessions_revoked", "user", user.ID)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/schemafield"
@@ -30,7 +30,7 @@ type Tool struct {
 
 func (t *Tool) render(e *Entry) error {
 	id := ids.Format(e.ID)
-	config := openapi.ToolConfig{Endpoint: t.Endpoint, Method: t.Method, Headers: map[string]string{}, Parameters: []openapi.ToolParameter{}}
+	config := backendapi.ToolConfig{Endpoint: t.Endpoint, Method: t.Method, Headers: map[string]string{}, Parameters: []backendapi.ToolParameter{}}
 	for _, header := range t.Headers {
 		config.Headers[header.Name] = header.Value
 		if header.Secret {
@@ -38,11 +38,11 @@ func (t *Tool) render(e *Entry) error {
 		}
 	}
 	for _, p := range t.Parameters {
-		config.Parameters = append(config.Parameters, openapi.ToolParameter{Name: p.Name, Type: p.Type, Required: p.Required})
+		config.Parameters = append(config.Parameters, backendapi.ToolParameter{Name: p.Name, Type: p.Type, Required: p.Required})
 	}
-	configuration := openapi.ToolConfiguration{
+	configuration := backendapi.ToolConfiguration{
 		Type: t.Type, Endpoint: t.Endpoint, Method: t.Method, TimeoutSeconds: t.TimeoutSeconds,
-		Authorization: openapi.ToolAuthorization{
+		Authorization: backendapi.ToolAuthorization{
 			AuthorizeAsUser: t.Authorization.AuthorizeAsUser, JwtTemplateId: t.Authorization.JWTTemplateID,
 			CustomHeaders: fieldsOf(t.Authorization.CustomHeaders),
 		},
@@ -50,15 +50,15 @@ func (t *Tool) render(e *Entry) error {
 	}
 	created, updated := e.Meta.CreatedAt.UTC(), e.Meta.UpdatedAt.UTC()
 	var err, inAgent, merged error
-	t.Plain, err = json.Marshal(openapi.AITool{
-		Id: id, Name: t.Name, Description: t.Description, Type: openapi.AIToolType(t.Type), Config: config, IsActive: t.Active,
+	t.Plain, err = json.Marshal(backendapi.AITool{
+		Id: id, Name: t.Name, Description: t.Description, Type: backendapi.AIToolType(t.Type), Config: config, IsActive: t.Active,
 		CreatedAt: created, UpdatedAt: updated,
 	})
-	t.InAgent, inAgent = renderInDeployment(openapi.AgentTool{
+	t.InAgent, inAgent = renderInDeployment(backendapi.AgentTool{
 		Id: id, CreatedAt: created, UpdatedAt: updated, Name: t.Name, Description: t.Description, ToolType: t.Type,
 		RequiresUserApproval: t.RequiresUserApproval, Configuration: configuration,
 	})
-	t.Merged, merged = renderInDeployment(openapi.AIToolMerged{
+	t.Merged, merged = renderInDeployment(backendapi.AIToolMerged{
 		Id: id, CreatedAt: created, UpdatedAt: updated, Name: t.Name, Description: t.Description, ToolType: t.Type,
 		RequiresUserApproval: t.RequiresUserApproval, Configuration: configuration, Type: t.Type, Config: config, IsActive: t.Active,
 	})
@@ -99,7 +99,7 @@ type resolvedTools struct {
 type generation struct{ _ byte }
 
 func (a *Agent) render(e *Entry) error {
-	agent := openapi.AIAgent{
+	agent := backendapi.AIAgent{
 		Id: ids.Format(e.ID), Name: a.Name, Description: a.Description, Model: a.Model, SystemPrompt: a.SystemPrompt,
 		MaxTokens: a.MaxTokens, Tools: []string{}, KnowledgeBases: a.KnowledgeBases, IsActive: a.Active,
 		CreatedAt: e.Meta.CreatedAt.UTC(), UpdatedAt: e.Meta.UpdatedAt.UTC(),

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
@@ -15,21 +15,21 @@ import (
 // RenderScheme returns the served JSON of a scheme without its first member, deployment_id, which AppendObject puts in
 // front: the bytes are made once a change, not once a request, and outlive a change of the deployment.
 func RenderScheme(meta document.Meta, content *document.RateLimitScheme) ([]byte, error) {
-	rules := make([]openapi.RateLimitRule, len(content.Rules))
+	rules := make([]backendapi.RateLimitRule, len(content.Rules))
 	for i, rule := range scheme.Effective(content.Rules) {
 		rules[i] = ServedRule(rule)
 	}
-	return renderInDeployment(openapi.RateLimitScheme{
+	return renderInDeployment(backendapi.RateLimitScheme{
 		Slug: content.Slug, Name: content.Name, Description: content.Description, Rules: rules,
 		CreatedAt: meta.CreatedAt.UTC().Truncate(time.Microsecond), UpdatedAt: meta.UpdatedAt.UTC().Truncate(time.Microsecond),
 	})
 }
 
 // ServedRule is the served form of a rule with effective values.
-func ServedRule(rule scheme.Rule) openapi.RateLimitRule {
-	return openapi.RateLimitRule{
-		Unit: openapi.RateLimitUnit(rule.Unit), Duration: rule.Duration, MaxRequests: rule.MaxRequests,
-		Mode: openapi.RateLimitMode(rule.Mode), Endpoints: rule.Endpoints, Priority: *rule.Priority,
+func ServedRule(rule scheme.Rule) backendapi.RateLimitRule {
+	return backendapi.RateLimitRule{
+		Unit: backendapi.RateLimitUnit(rule.Unit), Duration: rule.Duration, MaxRequests: rule.MaxRequests,
+		Mode: backendapi.RateLimitMode(rule.Mode), Endpoints: rule.Endpoints, Priority: *rule.Priority,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/client/internal/transport"
+	"github.com/cardea-iam/cardea/internal/schemafield"
 	"github.com/oapi-codegen/nullable"
 )
 
@@ -233,36 +234,6 @@ func (e RateLimitUnit) Valid() bool {
 	case Month:
 		return true
 	case Second:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for SchemaFieldFieldType.
-const (
-	ARRAY   SchemaFieldFieldType = "ARRAY"
-	BOOLEAN SchemaFieldFieldType = "BOOLEAN"
-	INTEGER SchemaFieldFieldType = "INTEGER"
-	NUMBER  SchemaFieldFieldType = "NUMBER"
-	OBJECT  SchemaFieldFieldType = "OBJECT"
-	STRING  SchemaFieldFieldType = "STRING"
-)
-
-// Valid indicates whether the value is a known member of the SchemaFieldFieldType enum.
-func (e SchemaFieldFieldType) Valid() bool {
-	switch e {
-	case ARRAY:
-		return true
-	case BOOLEAN:
-		return true
-	case INTEGER:
-		return true
-	case NUMBER:
-		return true
-	case OBJECT:
-		return true
-	case STRING:
 		return true
 	default:
 		return false
@@ -542,10 +513,10 @@ type AgentToolList struct {
 	HasMore bool `json:"has_more"`
 
 	// Limit The page size applied, null if none was asked.
-	Limit nullable.Nullable[int64] `json:"limit"`
+	Limit *int64 `json:"limit"`
 
 	// Offset How many were skipped, null if nothing was asked.
-	Offset nullable.Nullable[int64] `json:"offset"`
+	Offset *int64 `json:"offset"`
 }
 
 // AnalyticsDay A day in numbers.
@@ -602,16 +573,16 @@ type AnalyticsSummary struct {
 	TotalSignups int64 `json:"total_signups"`
 
 	// UniqueSigninsChange Change from the period before in percent, not rounded; null if that had none.
-	UniqueSigninsChange nullable.Nullable[float64] `json:"unique_signins_change"`
+	UniqueSigninsChange *float64 `json:"unique_signins_change"`
 
 	// SignupsChange Change from the period before in percent, not rounded; null if that had none.
-	SignupsChange nullable.Nullable[float64] `json:"signups_change"`
+	SignupsChange *float64 `json:"signups_change"`
 
 	// OrganizationsCreatedChange Change from the period before in percent, not rounded; null if that had none.
-	OrganizationsCreatedChange nullable.Nullable[float64] `json:"organizations_created_change"`
+	OrganizationsCreatedChange *float64 `json:"organizations_created_change"`
 
 	// WorkspacesCreatedChange Change from the period before in percent, not rounded; null if that had none.
-	WorkspacesCreatedChange nullable.Nullable[float64] `json:"workspaces_created_change"`
+	WorkspacesCreatedChange *float64 `json:"workspaces_created_change"`
 
 	// DailyMetrics Every UTC day the period touches, in order; of a first and last day, the part in the period.
 	DailyMetrics []AnalyticsDay `json:"daily_metrics"`
@@ -629,7 +600,7 @@ type AnalyticsVerification struct {
 	Data []AnalyticsVerifiedDay `json:"data"`
 
 	// Next Where to go on, null: there are no more.
-	Next nullable.Nullable[string] `json:"next"`
+	Next *string `json:"next"`
 }
 
 // AnalyticsVerifiedDay A sealed day beside its events.
@@ -641,7 +612,7 @@ type AnalyticsVerifiedDay struct {
 	Events int64 `json:"events"`
 
 	// Fault How it differs, null: it does not.
-	Fault nullable.Nullable[string] `json:"fault"`
+	Fault *string `json:"fault"`
 }
 
 // ApiAuthApp A family of API keys.
@@ -659,7 +630,7 @@ type ApiAuthApp struct {
 	KeyPrefix string `json:"key_prefix"`
 
 	// Description What it is for, null if not said.
-	Description nullable.Nullable[string] `json:"description"`
+	Description *string `json:"description"`
 
 	// IsActive Whether its keys are accepted.
 	IsActive bool `json:"is_active"`
@@ -674,7 +645,7 @@ type ApiAuthApp struct {
 	RateLimits []RateLimitRule `json:"rate_limits"`
 
 	// RateLimitSchemeSlug The scheme of its keys that have none of their own, null: the deployment's default.
-	RateLimitSchemeSlug nullable.Nullable[string] `json:"rate_limit_scheme_slug"`
+	RateLimitSchemeSlug *string `json:"rate_limit_scheme_slug"`
 
 	// CreatedAt When the resource was created.
 	CreatedAt time.Time `json:"created_at"`
@@ -743,7 +714,7 @@ type ApiKey struct {
 	Id string `json:"id"`
 
 	// KeyId The public id, by which decisions, the audit, logs and `X-Cardea-Key-Id` name the key: 12 characters, or the id of an imported key; null: a declared key that was never issued.
-	KeyId nullable.Nullable[string] `json:"key_id"`
+	KeyId *string `json:"key_id"`
 
 	// DeploymentId Id of the deployment.
 	DeploymentId string `json:"deployment_id"`
@@ -773,22 +744,22 @@ type ApiKey struct {
 	Metadata json.RawMessage `json:"metadata"`
 
 	// OwnerUserId The user it acts for, null: none.
-	OwnerUserId nullable.Nullable[string] `json:"owner_user_id"`
+	OwnerUserId *string `json:"owner_user_id"`
 
 	// OrganizationId The organization whose membership bounds it, null: none.
-	OrganizationId nullable.Nullable[string] `json:"organization_id"`
+	OrganizationId *string `json:"organization_id"`
 
 	// WorkspaceId The workspace whose membership bounds it, null: none.
-	WorkspaceId nullable.Nullable[string] `json:"workspace_id"`
+	WorkspaceId *string `json:"workspace_id"`
 
 	// RateLimitSchemeSlug Its own scheme, null: the app's.
-	RateLimitSchemeSlug nullable.Nullable[string] `json:"rate_limit_scheme_slug"`
+	RateLimitSchemeSlug *string `json:"rate_limit_scheme_slug"`
 
 	// ExpiresAt When it ends, null: never.
-	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
 
 	// LastUsedAt When it was used last, to about a minute; null: never, or a declared key, of which it is not kept.
-	LastUsedAt nullable.Nullable[time.Time] `json:"last_used_at"`
+	LastUsedAt *time.Time `json:"last_used_at"`
 
 	// IsActive Whether it is neither revoked nor expired.
 	IsActive bool `json:"is_active"`
@@ -800,19 +771,19 @@ type ApiKey struct {
 	UpdatedAt time.Time `json:"updated_at"`
 
 	// RevokedAt When it was revoked, null: it was not.
-	RevokedAt nullable.Nullable[time.Time] `json:"revoked_at"`
+	RevokedAt *time.Time `json:"revoked_at"`
 
 	// RevokedReason Why, null if not said.
-	RevokedReason nullable.Nullable[string] `json:"revoked_reason"`
+	RevokedReason *string `json:"revoked_reason"`
 
 	// RotatedFrom Id of the key it replaced, null: none.
-	RotatedFrom nullable.Nullable[string] `json:"rotated_from"`
+	RotatedFrom *string `json:"rotated_from"`
 
 	// Source declared: by an APIKey resource, and changed there only.
 	Source ApiKeySource `json:"source"`
 
 	// Resource The name of that resource, null of a runtime key.
-	Resource nullable.Nullable[string] `json:"resource"`
+	Resource *string `json:"resource"`
 }
 
 // ApiKeySource declared: by an APIKey resource, and changed there only.
@@ -854,7 +825,7 @@ type ApiKeyList struct {
 	Keys []ApiKey `json:"keys"`
 
 	// NextCursor What to send as cursor for the next page, null at the end.
-	NextCursor nullable.Nullable[string] `json:"next_cursor"`
+	NextCursor *string `json:"next_cursor"`
 }
 
 // ApiKeyRevoke Why.
@@ -905,7 +876,7 @@ type AuditList struct {
 	HasMore bool `json:"has_more"`
 
 	// NextCursor Where the next page begins, null: this is the last one.
-	NextCursor nullable.Nullable[string] `json:"next_cursor"`
+	NextCursor *string `json:"next_cursor"`
 }
 
 // AuditRecord Something that was done.
@@ -926,7 +897,7 @@ type AuditRecord struct {
 	Object string `json:"object"`
 
 	// SessionId The session it was done in, null for none.
-	SessionId nullable.Nullable[string] `json:"session_id"`
+	SessionId *string `json:"session_id"`
 
 	// IpAddress The client's address, or empty.
 	IpAddress string `json:"ip_address"`
@@ -947,10 +918,10 @@ type B2BSettings struct {
 	RequireOrgForSignup bool `json:"require_org_for_signup"`
 
 	// AutoAssignOrgRole Id of the organization role given to those who join without one, or null.
-	AutoAssignOrgRole nullable.Nullable[string] `json:"auto_assign_org_role"`
+	AutoAssignOrgRole *string `json:"auto_assign_org_role"`
 
 	// AutoAssignWorkspaceRole Id of the workspace role given to those who join without one, or null.
-	AutoAssignWorkspaceRole nullable.Nullable[string] `json:"auto_assign_workspace_role"`
+	AutoAssignWorkspaceRole *string `json:"auto_assign_workspace_role"`
 }
 
 // B2BSettingsUpdate What to change.
@@ -995,7 +966,7 @@ type CreatedOrganization struct {
 	CreatedAt time.Time `json:"created_at"`
 
 	// DefaultWorkspace The workspace that members start in, or null.
-	DefaultWorkspace nullable.Nullable[Workspace] `json:"default_workspace"`
+	DefaultWorkspace *Workspace `json:"default_workspace"`
 }
 
 // DecisionSummary What limits decided.
@@ -1058,7 +1029,7 @@ type Import struct {
 	Rejected int64 `json:"rejected"`
 
 	// CompletedAt When the file was done, null: not yet.
-	CompletedAt nullable.Nullable[time.Time] `json:"completed_at"`
+	CompletedAt *time.Time `json:"completed_at"`
 }
 
 // ImportLines JSON Lines in UTF-8.
@@ -1070,7 +1041,7 @@ type ImportRejection struct {
 	Line int64 `json:"line"`
 
 	// Field A JSON pointer into the line, null: the line as a whole.
-	Field nullable.Nullable[string] `json:"field"`
+	Field *string `json:"field"`
 
 	// Message What is wrong and how to mend it.
 	Message string `json:"message"`
@@ -1091,7 +1062,7 @@ type ImportedBatch struct {
 	Rejected int64 `json:"rejected"`
 
 	// CompletedAt When the file was done, null: not yet.
-	CompletedAt nullable.Nullable[time.Time] `json:"completed_at"`
+	CompletedAt *time.Time `json:"completed_at"`
 
 	// Rejections Why lines of the batch were rejected, in order; without their values, and of each line the first few reasons.
 	Rejections []ImportRejection `json:"rejections"`
@@ -1133,7 +1104,7 @@ type MemberCreate struct {
 // MemberRole What a member may do.
 type MemberRole struct {
 	// Id The role's id, null for the owner, whose role is built in.
-	Id nullable.Nullable[string] `json:"id"`
+	Id *string `json:"id"`
 
 	// Name Its name.
 	Name string `json:"name"`
@@ -1214,31 +1185,31 @@ type OAuthClient struct {
 	ClientName string `json:"client_name"`
 
 	// ClientUri A page about it, null: none.
-	ClientUri nullable.Nullable[string] `json:"client_uri"`
+	ClientUri *string `json:"client_uri"`
 
 	// LogoUri Its logo, null: none.
-	LogoUri nullable.Nullable[string] `json:"logo_uri"`
+	LogoUri *string `json:"logo_uri"`
 
 	// PolicyUri Its privacy policy, null: none.
-	PolicyUri nullable.Nullable[string] `json:"policy_uri"`
+	PolicyUri *string `json:"policy_uri"`
 
 	// TosUri Its terms of service, null: none.
-	TosUri nullable.Nullable[string] `json:"tos_uri"`
+	TosUri *string `json:"tos_uri"`
 
 	// JwksUri Where the keys are by which it signs, null: nowhere.
-	JwksUri nullable.Nullable[string] `json:"jwks_uri"`
+	JwksUri *string `json:"jwks_uri"`
 
 	// Jwks The public keys by which it signs, null: none are said.
-	Jwks nullable.Nullable[json.RawMessage] `json:"jwks"`
+	Jwks *json.RawMessage `json:"jwks"`
 
 	// IdTokenSignedResponseAlg What signs its ID tokens, ES256 or RS256.
 	IdTokenSignedResponseAlg string `json:"id_token_signed_response_alg"`
 
 	// UserinfoSignedResponseAlg What signs the answers of userinfo, null: they are JSON.
-	UserinfoSignedResponseAlg nullable.Nullable[string] `json:"userinfo_signed_response_alg"`
+	UserinfoSignedResponseAlg *string `json:"userinfo_signed_response_alg"`
 
 	// BackchannelLogoutUri What is told when a session ends, null: nothing.
-	BackchannelLogoutUri nullable.Nullable[string] `json:"backchannel_logout_uri"`
+	BackchannelLogoutUri *string `json:"backchannel_logout_uri"`
 
 	// IsActive Whether it is in use.
 	IsActive bool `json:"is_active"`
@@ -1247,7 +1218,7 @@ type OAuthClient struct {
 	Source OAuthClientSource `json:"source"`
 
 	// Resource The name of the resource that declares it, null of others.
-	Resource nullable.Nullable[string] `json:"resource"`
+	Resource *string `json:"resource"`
 
 	// CreatedAt When it was made.
 	CreatedAt time.Time `json:"created_at"`
@@ -1319,7 +1290,7 @@ type OAuthClientList struct {
 	HasMore bool `json:"has_more"`
 
 	// NextCursor What to send as cursor for the next page, null at the end.
-	NextCursor nullable.Nullable[string] `json:"next_cursor"`
+	NextCursor *string `json:"next_cursor"`
 }
 
 // OAuthClientRotate How to end the secret before.
@@ -1412,19 +1383,19 @@ type OAuthGrant struct {
 	GrantedByUserId string `json:"granted_by_user_id"`
 
 	// OrganizationId The organization it was granted in, null: none.
-	OrganizationId nullable.Nullable[string] `json:"organization_id"`
+	OrganizationId *string `json:"organization_id"`
 
 	// WorkspaceId The workspace it was granted in, null: none.
-	WorkspaceId nullable.Nullable[string] `json:"workspace_id"`
+	WorkspaceId *string `json:"workspace_id"`
 
 	// GrantedAt When it was last granted.
 	GrantedAt time.Time `json:"granted_at"`
 
 	// ExpiresAt null: a grant stands until it is taken back.
-	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
 
 	// RevokedAt When it was taken back, null: it was not.
-	RevokedAt nullable.Nullable[time.Time] `json:"revoked_at"`
+	RevokedAt *time.Time `json:"revoked_at"`
 
 	// CreatedAt When it was first granted.
 	CreatedAt time.Time `json:"created_at"`
@@ -1445,7 +1416,7 @@ type OAuthGrantList struct {
 	HasMore bool `json:"has_more"`
 
 	// NextCursor What to send as cursor for the next page, null at the end.
-	NextCursor nullable.Nullable[string] `json:"next_cursor"`
+	NextCursor *string `json:"next_cursor"`
 }
 
 // OAuthScopeDefinition A scope of an OAuth app.
@@ -1499,10 +1470,10 @@ type OAuthSigningKey struct {
 	PublicKeyPem string `json:"public_key_pem"`
 
 	// CreatedAt When it was made, null: that is not known.
-	CreatedAt nullable.Nullable[time.Time] `json:"created_at"`
+	CreatedAt *time.Time `json:"created_at"`
 
 	// ExpiresAt When a retired key ends, null of an active one.
-	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
 }
 
 // OAuthSigningKeyStatus active: it signs; retired: what it signed is accepted.
@@ -1577,7 +1548,7 @@ type OrganizationMembership struct {
 	Organization Organization `json:"organization"`
 
 	// Role The role, null for none.
-	Role nullable.Nullable[MemberRole] `json:"role"`
+	Role *MemberRole `json:"role"`
 
 	// CreatedAt When it began.
 	CreatedAt time.Time `json:"created_at"`
@@ -1607,7 +1578,7 @@ type PhoneNumber struct {
 	CreatedAt time.Time `json:"created_at"`
 
 	// VerifiedAt When it was verified, or null.
-	VerifiedAt nullable.Nullable[time.Time] `json:"verified_at"`
+	VerifiedAt *time.Time `json:"verified_at"`
 }
 
 // RateLimitDuration 1 to 60000 milliseconds, 1800 seconds, 1440 minutes, 720 hours, 30 days; exactly 1 for month and calendar units.
@@ -1679,7 +1650,7 @@ type RateLimitScheme struct {
 	Name string `json:"name"`
 
 	// Description What it is for, null if not said.
-	Description nullable.Nullable[string] `json:"description"`
+	Description *string `json:"description"`
 
 	// Rules The limits; every rule that matches must allow.
 	Rules []RateLimitRule `json:"rules"`
@@ -1829,10 +1800,10 @@ type Resource struct {
 	UpdatedAt time.Time `json:"updated_at"`
 
 	// LiveGeneration The generation of its spec now, null where that is not known: above generation, the newest spec is not in force.
-	LiveGeneration nullable.Nullable[int64] `json:"live_generation"`
+	LiveGeneration *int64 `json:"live_generation"`
 
 	// Conditions How far it has come, null where that is not known.
-	Conditions nullable.Nullable[[]ResourceCondition] `json:"conditions"`
+	Conditions *[]ResourceCondition `json:"conditions"`
 }
 
 // ResourceCondition A condition of a resource.
@@ -1877,7 +1848,7 @@ type ResourceList struct {
 	Revision int64 `json:"revision"`
 
 	// Note Why conditions are missing, null: none are.
-	Note nullable.Nullable[string] `json:"note"`
+	Note *string `json:"note"`
 }
 
 // RevokedSessions What a revocation ended.
@@ -1905,52 +1876,7 @@ type RuleDecisions struct {
 }
 
 // SchemaField A field of a request; fields nest.
-type SchemaField struct {
-	// Description What it is for.
-	Description string `json:"description"`
-
-	// EnumValues The allowed values, empty for any.
-	EnumValues []nullable.Nullable[interface{}] `json:"enum_values"`
-
-	// FieldType Its type.
-	FieldType SchemaFieldFieldType `json:"field_type"`
-
-	// Format More about the type.
-	Format string `json:"format"`
-
-	// ItemsSchema A schema field that describes a list's items, or null.
-	ItemsSchema nullable.Nullable[map[string]interface{}] `json:"items_schema"`
-
-	// ItemsType The type of a list's items, or empty.
-	ItemsType string `json:"items_type"`
-
-	// MaxItems The largest number of items.
-	MaxItems *int64 `json:"max_items,omitempty"`
-
-	// Maximum The largest number.
-	Maximum *float32 `json:"maximum,omitempty"`
-
-	// MinItems The least number of items.
-	MinItems *int64 `json:"min_items,omitempty"`
-
-	// Minimum The smallest number.
-	Minimum *float32 `json:"minimum,omitempty"`
-
-	// Name Its name.
-	Name string `json:"name"`
-
-	// Properties The fields of an object.
-	Properties []SchemaField `json:"properties"`
-
-	// Required Whether it must be given.
-	Required bool `json:"required"`
-
-	// Title Its name for people.
-	Title string `json:"title"`
-}
-
-// SchemaFieldFieldType Its type.
-type SchemaFieldFieldType string
+type SchemaField = schemafield.Field
 
 // SchemeDecisions What a rate-limit scheme decided.
 type SchemeDecisions struct {
@@ -2042,7 +1968,7 @@ type User struct {
 	LastName string `json:"last_name"`
 
 	// PrimaryPhoneNumber The primary phone number, or null.
-	PrimaryPhoneNumber nullable.Nullable[string] `json:"primary_phone_number"`
+	PrimaryPhoneNumber *string `json:"primary_phone_number"`
 
 	// PhoneNumbers The phone numbers, the oldest first.
 	PhoneNumbers []PhoneNumber `json:"phone_numbers"`
@@ -2141,7 +2067,7 @@ type UserSummary struct {
 	LastName string `json:"last_name"`
 
 	// PrimaryPhoneNumber The primary phone number, or null.
-	PrimaryPhoneNumber nullable.Nullable[string] `json:"primary_phone_number"`
+	PrimaryPhoneNumber *string `json:"primary_phone_number"`
 
 	// Disabled Whether the user is kept out.
 	Disabled bool `json:"disabled"`

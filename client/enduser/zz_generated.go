@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/client/internal/transport"
+	"github.com/oapi-codegen/nullable"
 )
 
 // Defines values for AcceptedInvitationEnvelopeMessage.
@@ -1973,7 +1974,7 @@ type OrganizationMemberPatch struct {
 	Owner *bool `json:"owner,omitempty"`
 
 	// RoleId Id of a role of level Organization, null for none.
-	RoleId *string `json:"role_id,omitempty"`
+	RoleId nullable.Nullable[string] `json:"role_id,omitempty"`
 }
 
 // OrganizationMembersEnvelope An answer with a list.
@@ -2159,7 +2160,7 @@ type OwnApiKeyCreate struct {
 	AppSlug string `json:"app_slug"`
 
 	// ExpiresAt When it ends, in the future. Absent or null: never.
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
 
 	// Name Its name, on one line.
 	Name string `json:"name"`

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/ptr"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
@@ -37,9 +37,9 @@ func keysCommand(to *connection, around surroundings) *cobra.Command {
 				return err
 			}
 			path := "api-auth/apps/" + url.PathEscape(args[0]) + "/keys"
-			var list openapi.ApiKeyList
+			var list backendapi.ApiKeyList
 			if keyID != "" {
-				list.Keys = make([]openapi.ApiKey, 1)
+				list.Keys = make([]backendapi.ApiKey, 1)
 				err = server.get(cmd.Context(), path+"/"+url.PathEscape(keyID), nil, &list.Keys[0])
 			} else {
 				query := url.Values{"limit": {strconv.Itoa(limit)}, "include_inactive": {strconv.FormatBool(all)}}
@@ -63,7 +63,7 @@ func keysCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-func writeKeys(w io.Writer, list openapi.ApiKeyList) error {
+func writeKeys(w io.Writer, list backendapi.ApiKeyList) error {
 	var rows [][]string
 	for _, key := range list.Keys {
 		origin := string(key.Source)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
@@ -37,7 +37,7 @@ func usersCommand(to *connection, around surroundings) *cobra.Command {
 			if search != "" {
 				query.Set("search", search)
 			}
-			var list openapi.UserList
+			var list backendapi.UserList
 			if err := server.get(cmd.Context(), "users", query, &list); err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func usersCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-func writeUsers(w io.Writer, list openapi.UserList) error {
+func writeUsers(w io.Writer, list backendapi.UserList) error {
 	var rows [][]string
 	for _, user := range list.Data {
 		state := "active"
@@ -96,7 +96,7 @@ func analyticsCommand(to *connection, around surroundings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var summary openapi.AnalyticsSummary
+			var summary backendapi.AnalyticsSummary
 			if err := server.get(cmd.Context(), "analytics", url.Values{"from": {begin}, "to": {end}}, &summary); err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func period(now time.Time, days int, from, until string) (begin, end string, err
 	return start.UTC().Format(time.RFC3339Nano), finish.UTC().Format(time.RFC3339Nano), nil
 }
 
-func writeAnalytics(w io.Writer, begin, end string, s openapi.AnalyticsSummary) error {
+func writeAnalytics(w io.Writer, begin, end string, s backendapi.AnalyticsSummary) error {
 	rows := [][]string{
 		{"users who signed in", strconv.FormatInt(s.UniqueSignins, 10), change(s.UniqueSigninsChange)},
 		{"sign-ups", strconv.FormatInt(s.Signups, 10), change(s.SignupsChange)},

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/permission"

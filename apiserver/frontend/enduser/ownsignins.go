@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/internal/ids"

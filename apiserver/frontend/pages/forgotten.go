@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
 // forgottenPage asks for the address of an account whose password is forgotten.

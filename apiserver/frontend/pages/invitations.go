@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/internal/text"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
 // keysPage shows one's API keys.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
 // phonesPage shows one's phone numbers.

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
 // The permissions that the API asks for.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/internal/text"
 )
 

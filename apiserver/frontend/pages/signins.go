@@ -3,7 +3,7 @@ package pages
 import (
 	"net/http"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
 // signInsPage shows where one is signed in, and where one was.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 )

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 )
 
 var contentTypeJSON = []string{"application/json"}
@@ -29,14 +30,14 @@ func SendError(w http.ResponseWriter, r *http.Request, refused *apierror.Error, 
 }
 
 // NewError is the documented form of an error on the backend's and the decisions' listener.
-func NewError(refused *apierror.Error, requestID string) Error {
-	body := Error{Message: refused.Text(), Errors: []ErrorItem{}, RequestId: requestID}
+func NewError(refused *apierror.Error, requestID string) backendapi.Error {
+	body := backendapi.Error{Message: refused.Text(), Errors: []backendapi.ErrorItem{}, RequestId: requestID}
 	faults := refused.Faults
 	if len(faults) == 0 {
 		faults = []apierror.Fault{{Message: refused.Text()}}
 	}
 	for _, fault := range faults {
-		body.Errors = append(body.Errors, ErrorItem{
+		body.Errors = append(body.Errors, backendapi.ErrorItem{
 			Message: fault.Message, Code: refused.Status, Field: optional(fault.Pointer), Manager: optional(fault.Manager), ResourcePath: optional(fault.ResourcePath),
 		})
 	}

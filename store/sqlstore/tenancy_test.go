@@ -77,7 +77,7 @@ func TestEveryTableOfPeopleIsKeyedByDeployment(t *testing.T) {
 func TestEveryStatementNamesTheDeployment(t *testing.T) {
 	t.Parallel()
 	tables := peopleSchema(t)
-	files, err := filepath.Glob("people*.go")
+	files, err := filepath.Glob("*/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestEveryStatementNamesTheDeployment(t *testing.T) {
 // TestPurgeNamesTheDeploymentOfEachKey is for the statement that TestEveryStatementNamesTheDeployment lets pass.
 func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 	t.Parallel()
-	parsed, err := parser.ParseFile(token.NewFileSet(), "people_upkeep.go", nil, 0)
+	parsed, err := parser.ParseFile(token.NewFileSet(), "users/upkeep.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
