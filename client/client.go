@@ -24,6 +24,9 @@ type Fault = transport.Fault
 // ErrUnreachable is in the chain of an error where no whole answer came; what was asked for may have been done.
 var ErrUnreachable = transport.ErrUnreachable
 
+// ErrArgument is in the chain of an error where nothing was sent, because a value in the path was empty, or one or two dots.
+var ErrArgument = transport.ErrArgument
+
 // Option changes how a client asks.
 type Option = func(*transport.Config)
 

@@ -13,36 +13,40 @@ type accountPage struct {
 }
 
 func showAccount(v *visit) error {
-	var own accountPage
-	if err := v.api.call(http.MethodGet, "/session/accounts", nil, &own.Accounts); err != nil {
+	accounts, err := v.api.ListAccounts(v.r.Context())
+	if err != nil {
 		return err
 	}
-	return v.render("account", v.text.Text("account.title"), own)
+	return v.render("account", v.text.Text("account.title"), accountPage{accounts.Data})
 }
 
 func takeAccount(v *visit) error {
 	sent := v.form
-	operation := "/session/switch-sign-in"
+	var err error
 	switch sent.Action {
 	case "rename":
 		return rename(v, sent)
 	case "sign-out":
-		operation = "/session/sign-out"
+		id := sent.value("signin_id")
+		_, err = v.api.SignOut(v.r.Context(), enduserapi.SignOut{SigninId: &id})
+	default:
+		err = switchSignIn(v, sent)
 	}
-	if err := v.api.call(http.MethodPost, operation, map[string]string{"signin_id": sent.value("signin_id")}, nil); err != nil {
+	if err != nil {
 		return v.again(sent, err)
 	}
 	return v.redirect("", "/account")
 }
 
+// switchSignIn makes the chosen account of the session active.
+func switchSignIn(v *visit, sent *form) error {
+	_, err := v.api.SwitchSignIn(v.r.Context(), enduserapi.SignInChoice{SigninId: sent.value("signin_id")})
+	return err
+}
+
 func rename(v *visit, sent *form) error {
-	body := map[string]string{}
-	for _, name := range []string{"first_name", "last_name"} {
-		if _, there := sent.values[name]; there {
-			body[name] = sent.trimmed(name)
-		}
-	}
-	if err := v.api.call(http.MethodPatch, "/me", body, nil); err != nil {
+	body := enduserapi.OwnAccountPatch{FirstName: sent.member("first_name"), LastName: sent.member("last_name")}
+	if _, err := v.api.RenameMe(v.r.Context(), body); err != nil {
 		return v.again(sent, err)
 	}
 	return v.redirect("renamed", "/account")
@@ -60,7 +64,7 @@ func takeDeleteAccount(v *visit) error {
 		sent.fail("confirmation", v.text.Text("deleteaccount.mismatch", "email", v.who.User.Email))
 		return v.show(sent, http.StatusBadRequest)
 	}
-	if err := v.api.call(http.MethodDelete, "/me/account", map[string]string{"confirmation": "DELETE_MY_ACCOUNT", "user_id": sent.user}, nil); err != nil {
+	if _, err := v.api.DeleteAccount(v.r.Context(), enduserapi.AccountDeletion{Confirmation: enduserapi.DELETEMYACCOUNT, UserId: &sent.user}); err != nil {
 		return v.again(sent, err)
 	}
 	v.state.Draft, v.state.Flow, v.state.changed = nil, nil, true

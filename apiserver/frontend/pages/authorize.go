@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"strings"
 
-	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
@@ -41,18 +41,19 @@ type authorizePlace struct {
 
 // showAuthorize goes on by itself where nothing is left to be asked, and else shows what is.
 func showAuthorize(v *visit) error {
-	operation := at("/session/authorizations/{id}", v.r.PathValue("request"))
+	request := v.r.PathValue("request")
 	if v.form == nil {
-		var next enduserapi.AuthorizationAnswer
-		if err := v.api.call(http.MethodPost, operation, map[string]string{"decision": "continue"}, &next); err != nil {
+		decided, err := v.api.DecideAuthorization(v.r.Context(), request, enduserapi.AuthorizationDecision{Decision: enduserapi.Continue})
+		if err != nil {
 			return withoutAuthorization(v, err)
 		}
+		next := decided.Data
 		switch {
 		case next.RedirectTo != nil:
 			v.location(*next.RedirectTo)
 			return nil
 		case next.ReturnTo != nil:
-			return showRefused(v, operation, *next.ReturnTo)
+			return showRefused(v, request, *next.ReturnTo)
 		case consent.Step(next.Step) == consent.StepSignIn:
 			pairs := onTheWay(v)
 			if v.who.User != nil { // the client asks for somebody who is not among the accounts of this browser
@@ -65,10 +66,11 @@ func showAuthorize(v *visit) error {
 			return nil
 		}
 	}
-	own := authorizePage{}
-	if err := v.api.call(http.MethodGet, operation, nil, &own.Authorization); err != nil {
+	asked, err := v.api.ReadAuthorization(v.r.Context(), request)
+	if err != nil {
 		return withoutAuthorization(v, err)
 	}
+	own := authorizePage{Authorization: asked.Data}
 	if v.who.User == nil { // signed out while the page was open
 		v.location(v.link("/sign-in", onTheWay(v)...))
 		return nil
@@ -84,16 +86,16 @@ func showAuthorize(v *visit) error {
 }
 
 // showRefused shows that a client which is not verified was refused, with a link back to it: the browser is not redirected there without a click.
-func showRefused(v *visit, operation, back string) error {
-	var asked enduserapi.Authorization
-	if err := v.api.call(http.MethodGet, operation, nil, &asked); err != nil {
+func showRefused(v *visit, request, back string) error {
+	asked, err := v.api.ReadAuthorization(v.r.Context(), request)
+	if err != nil {
 		return withoutAuthorization(v, err)
 	}
 	to, err := url.Parse(back)
 	if err != nil {
 		return err
 	}
-	v.refused(consent.Refused{Client: asked.Client.Name, Host: asked.RedirectHost, Reason: to.Query().Get("error"), Back: back})
+	v.refused(consent.Refused{Client: asked.Data.Client.Name, Host: asked.Data.RedirectHost, Reason: to.Query().Get("error"), Back: back})
 	return nil
 }
 
@@ -125,8 +127,7 @@ func onTheWay(v *visit) []string {
 
 // withoutAuthorization shows that a request is over.
 func withoutAuthorization(v *visit, err error) error {
-	var refused *refusal
-	if errors.As(err, &refused) && refused.Code == "AUTHORIZATION_NOT_FOUND" {
+	if refusedBy(err, "AUTHORIZATION_NOT_FOUND") {
 		failure(v, http.StatusNotFound, "authorization")
 		return errAnswered
 	}
@@ -155,11 +156,11 @@ func (own *authorizePage) word(v *visit) error {
 	if own.OneAccount {
 		return nil
 	}
-	var accounts []enduserapi.Account
-	if err := v.api.call(http.MethodGet, "/session/accounts", nil, &accounts); err != nil {
+	accounts, err := v.api.ListAccounts(v.r.Context())
+	if err != nil {
 		return err
 	}
-	for _, account := range accounts {
+	for _, account := range accounts.Data {
 		if !account.Active {
 			own.Others = append(own.Others, account)
 		}
@@ -192,10 +193,9 @@ func (own *authorizePage) needsPlace() bool {
 
 func takeAuthorize(v *visit) error {
 	sent := v.form
-	operation := at("/session/authorizations/{id}", v.r.PathValue("request"))
 	switch sent.Action {
 	case "switch":
-		if err := v.api.call(http.MethodPost, "/session/switch-sign-in", map[string]string{"signin_id": sent.value("signin_id")}, nil); err != nil {
+		if err := switchSignIn(v, sent); err != nil {
 			return v.again(sent, err)
 		}
 		return v.redirect("", v.r.URL.Path)
@@ -203,34 +203,26 @@ func takeAuthorize(v *visit) error {
 	default:
 		return nothingThere()
 	}
-	body := map[string]string{"decision": sent.Action}
-	if sent.user != "" { // whom the page showed
-		body["user_id"] = sent.user
-	}
+	body := enduserapi.AuthorizationDecision{Decision: enduserapi.AuthorizationDecisionDecision(sent.Action), UserId: given(sent.user)} // whom the page showed
 	if organization, workspace, _ := strings.Cut(sent.value("place"), ":"); organization != "" && sent.Action == "allow" {
-		body["organization_id"] = organization
-		if workspace != "" {
-			body["workspace_id"] = workspace
-		}
+		body.OrganizationId, body.WorkspaceId = &organization, given(workspace)
 	}
-	var next enduserapi.AuthorizationAnswer
-	err := v.api.call(http.MethodPost, operation, body, &next)
-	var refused *refusal
+	next, err := v.api.DecideAuthorization(v.r.Context(), v.r.PathValue("request"), body)
 	switch {
-	case errors.As(err, &refused) && refused.Code == "INVALID_PLACE":
+	case refusedBy(err, "INVALID_PLACE"):
 		sent.Message = v.text.Text("error.INVALID_PLACE")
 		return v.show(sent, http.StatusBadRequest)
-	case errors.As(err, &refused) && refused.Code == codeOtherAccount:
+	case refusedBy(err, codeOtherAccount):
 		return v.askOther(sent)
-	case errors.As(err, &refused) && (refused.Code == "AUTHORIZATION_NOT_FOUND" || refused.Code == "NOT_AUTHENTICATED"):
+	case refusedBy(err, "AUTHORIZATION_NOT_FOUND"), refusedBy(err, "NOT_AUTHENTICATED"):
 		v.form = nil
 		return showAuthorize(v)
 	case err != nil:
 		return v.again(sent, err)
-	case next.RedirectTo == nil:
+	case next.Data.RedirectTo == nil:
 		return errors.New("a decision led nowhere")
 	}
-	v.location(*next.RedirectTo)
+	v.location(*next.Data.RedirectTo)
 	return nil
 }
 

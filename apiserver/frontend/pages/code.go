@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"unicode"
@@ -75,13 +73,24 @@ func attemptOver(v *visit, back string) error {
 	return v.redirect("attempt_over", back)
 }
 
-func takeSignInCode(v *visit) error { return takeCode(v, "signin_attempt_id", "/sign-in/code", "") }
+func takeSignInCode(v *visit) error { return takeCode(v, signInAttempt(v), "/sign-in/code", "") }
 
-func takeSignUpCode(v *visit) error { return takeCode(v, "signup_attempt_id", "/sign-up/code", "") }
+func takeSignUpCode(v *visit) error { return takeCode(v, signUpAttempt(v), "/sign-up/code", "") }
+
+// signInAttempt and signUpAttempt name the page's attempt, as what it is an attempt of.
+func signInAttempt(v *visit) enduserapi.AttemptChoice {
+	id := attempt(v)
+	return enduserapi.AttemptChoice{SigninAttemptId: &id}
+}
+
+func signUpAttempt(v *visit) enduserapi.AttemptChoice {
+	id := attempt(v)
+	return enduserapi.AttemptChoice{SignupAttemptId: &id}
+}
 
 // takeCode completes an attempt by its code, with a notice ("" for none), or asks for another code.
-func takeCode(v *visit, member, page, notice string) error {
-	done, err := enterCode(v, member, page)
+func takeCode(v *visit, of enduserapi.AttemptChoice, page, notice string) error {
+	done, err := enterCode(v, of, page)
 	if err != nil || !done {
 		return err
 	}
@@ -94,18 +103,18 @@ func takeCode(v *visit, member, page, notice string) error {
 
 // enterCode sends what was typed as an attempt's code, or asks for another code. done tells that the code was right: otherwise the answer is
 // given.
-func enterCode(v *visit, member, page string) (done bool, err error) {
-	sent, body := v.form, map[string]string{member: attempt(v)}
-	operation := "/auth/attempt-verification"
+func enterCode(v *visit, of enduserapi.AttemptChoice, page string) (done bool, err error) {
+	sent := v.form
 	if sent.Action == "resend" {
-		operation = "/auth/prepare-verification"
+		_, err = v.api.PrepareVerification(v.r.Context(), of)
 	} else {
 		sent.Action = "code"
-		body["code"] = typedCode(sent.value("code"))
+		_, err = v.api.AttemptVerification(v.r.Context(), enduserapi.AttemptCode{
+			SigninAttemptId: of.SigninAttemptId, SignupAttemptId: of.SignupAttemptId, Code: typedCode(sent.value("code")),
+		})
 	}
-	if err := v.api.call(http.MethodPost, operation, body, nil); err != nil {
-		var refused *refusal
-		if errors.As(err, &refused) && refused.Code == "INVALID_ATTEMPT" {
+	if err != nil {
+		if refusedBy(err, "INVALID_ATTEMPT") {
 			return false, v.redirect("", page, append(adding(v), "attempt", attempt(v))...)
 		}
 		return false, v.again(sent, err)

@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"net/http"
-
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
@@ -15,10 +13,11 @@ type connectedApp struct {
 }
 
 func showConnectedApps(v *visit) error {
-	var grants []enduserapi.OauthGrant
-	if err := v.api.call(http.MethodGet, "/me/oauth-grants", nil, &grants); err != nil {
+	listed, err := v.api.ListOauthGrants(v.r.Context())
+	if err != nil {
 		return err
 	}
+	grants := listed.Data
 	names, err := organizationNames(v, grants)
 	if err != nil {
 		return err
@@ -44,8 +43,8 @@ func organizationNames(v *visit, grants []enduserapi.OauthGrant) (map[string]str
 		if grant.OrganizationId == nil {
 			continue
 		}
-		var memberships []enduserapi.OrganizationMembership
-		if err := v.api.call(http.MethodGet, "/me/organization-memberships", nil, &memberships); err != nil {
+		memberships, err := memberships(v)
+		if err != nil {
 			return nil, err
 		}
 		for _, m := range memberships {
@@ -58,7 +57,7 @@ func organizationNames(v *visit, grants []enduserapi.OauthGrant) (map[string]str
 
 func takeConnectedApps(v *visit) error {
 	sent := v.form
-	if err := v.api.call(http.MethodDelete, at("/me/oauth-grants/{id}", sent.value("id")), nil, nil); err != nil {
+	if _, err := v.api.RemoveOauthGrant(v.r.Context(), sent.value("id")); err != nil {
 		return v.again(sent, err)
 	}
 	return v.redirect("app_disconnected", "/account/apps")

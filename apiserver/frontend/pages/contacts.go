@@ -1,16 +1,22 @@
 package pages
 
 import (
-	"errors"
 	"net/http"
+
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
 // contact is a kind of address that people add and prove by a code: numbers and email addresses. Its pages are alike.
 type contact struct {
-	// page is the list, below which each has its own; operations are the API's below which it has its.
-	page, operations string
-	// member is what the API and the form call what is typed.
+	// page is the list, below which each has its own.
+	page string
+	// member is what the form calls what is typed.
 	member string
+	// insert adds one and returns its id. makePrimary, remove and prepare are about the one with an id: prepare sends a code, and verify
+	// enters it.
+	insert                       func(v *visit, typed string) (id string, err error)
+	makePrimary, remove, prepare func(v *visit, id string) error
+	verify                       func(v *visit, id, code string) error
 	// flow begins the name of a proof in the pages' cookie.
 	flow string
 	// typed cleans what was typed.
@@ -20,7 +26,30 @@ type contact struct {
 }
 
 var phoneContact = contact{
-	page: "/account/phones", operations: "/me/phone-numbers", member: "phone_number", flow: "phone:", typed: typedPhone,
+	page: "/account/phones", member: "phone_number", flow: "phone:", typed: typedPhone,
+	insert: func(v *visit, typed string) (string, error) {
+		added, err := v.api.AddPhoneNumber(v.r.Context(), enduserapi.PhoneNumberCreate{PhoneNumber: typed})
+		if err != nil {
+			return "", err
+		}
+		return added.Data.Id, nil
+	},
+	makePrimary: func(v *visit, id string) error {
+		_, err := v.api.MakePhoneNumberPrimary(v.r.Context(), id, enduserapi.Empty{})
+		return err
+	},
+	remove: func(v *visit, id string) error {
+		_, err := v.api.RemovePhoneNumber(v.r.Context(), id)
+		return err
+	},
+	prepare: func(v *visit, id string) error {
+		_, err := v.api.PreparePhoneVerification(v.r.Context(), id, enduserapi.Empty{})
+		return err
+	},
+	verify: func(v *visit, id, code string) error {
+		_, err := v.api.VerifyPhoneNumber(v.r.Context(), id, enduserapi.Code{Code: code})
+		return err
+	},
 	noticePrimary: "phone_primary", noticeRemoved: "phone_removed", noticeVerified: "phone_verified", noticeUnsent: "phone_unsent",
 }
 
@@ -32,10 +61,10 @@ func (c contact) take(v *visit) error {
 	switch sent.Action {
 	case "primary":
 		notice = c.noticePrimary
-		err = v.api.call(http.MethodPost, at(c.operations+"/{id}/make-primary", id), struct{}{}, nil)
+		err = c.makePrimary(v, id)
 	case "remove":
 		notice = c.noticeRemoved
-		err = v.api.call(http.MethodDelete, at(c.operations+"/{id}", id), nil, nil)
+		err = c.remove(v, id)
 	default:
 		return c.add(v)
 	}
@@ -49,28 +78,25 @@ func (c contact) take(v *visit) error {
 func (c contact) add(v *visit) error {
 	sent := v.form
 	sent.Action = "add"
-	var added struct {
-		ID string `json:"id"`
-	}
-	if err := v.api.call(http.MethodPost, c.operations, map[string]string{c.member: c.typed(sent.value(c.member))}, &added); err != nil {
+	id, err := c.insert(v, c.typed(sent.value(c.member)))
+	if err != nil {
 		return v.again(sent, err)
 	}
 	// Whether a code can be sent is said where it is typed: it is added either way.
 	notice := "code_sent"
-	err := c.send(v, added.ID)
-	var refused *refusal
-	switch {
-	case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Code != "NOT_AUTHENTICATED":
+	err = c.send(v, id)
+	switch refused := refusal(err); {
+	case refused != nil && refused.Status < http.StatusInternalServerError && refused.Code != "NOT_AUTHENTICATED":
 		notice = c.noticeUnsent
 	case err != nil:
 		return err
 	}
-	return v.redirect(notice, at(c.page+"/{id}", added.ID))
+	return v.redirect(notice, at(c.page+"/{id}", id))
 }
 
 // send sends a code to one of them.
 func (c contact) send(v *visit, id string) error {
-	if err := v.api.call(http.MethodPost, at(c.operations+"/{id}/prepare-verification", id), struct{}{}, nil); err != nil {
+	if err := c.prepare(v, id); err != nil {
 		return err
 	}
 	sends := 0
@@ -100,10 +126,9 @@ func (c contact) takeCode(v *visit) error {
 		return v.redirect("code_sent", at(c.page+"/{id}", id))
 	}
 	sent.Action = "code"
-	err := v.api.call(http.MethodPost, at(c.operations+"/{id}/attempt-verification", id), map[string]string{"code": typedCode(sent.value("code"))}, nil)
-	var refused *refusal
+	err := c.verify(v, id, typedCode(sent.value("code")))
 	switch {
-	case errors.As(err, &refused) && refused.Code == "ALREADY_VERIFIED":
+	case refusedBy(err, "ALREADY_VERIFIED"):
 		return v.redirect("", c.page) // the other of two clicks
 	case err != nil:
 		return v.again(sent, err)

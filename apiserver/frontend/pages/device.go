@@ -34,9 +34,9 @@ func takeDevice(v *visit) error {
 		sent.fail("user_code", v.text.Text("invalid.user_code"))
 		return v.show(sent, http.StatusBadRequest)
 	}
-	var found enduserapi.AuthorizationHandle
-	if err := v.api.call(http.MethodPost, "/session/devices", map[string]string{"user_code": sent.trimmed("user_code")}, &found); err != nil {
+	found, err := v.api.MeetDevice(v.r.Context(), enduserapi.UserCode{UserCode: sent.trimmed("user_code")})
+	if err != nil {
 		return v.again(sent, err)
 	}
-	return v.redirect("", at(authorizePath+"/{id}", found.Request))
+	return v.redirect("", at(authorizePath+"/{id}", found.Data.Request))
 }

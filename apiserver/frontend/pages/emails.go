@@ -1,14 +1,36 @@
 package pages
 
 import (
-	"net/http"
 	"strings"
 
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
 var emailContact = contact{
-	page: "/account/emails", operations: "/me/email-addresses", member: "email", flow: "email:", typed: strings.TrimSpace,
+	page: "/account/emails", member: "email", flow: "email:", typed: strings.TrimSpace,
+	insert: func(v *visit, typed string) (string, error) {
+		added, err := v.api.AddEmailAddress(v.r.Context(), enduserapi.EmailAddressCreate{Email: typed})
+		if err != nil {
+			return "", err
+		}
+		return added.Data.Id, nil
+	},
+	makePrimary: func(v *visit, id string) error {
+		_, err := v.api.MakeEmailAddressPrimary(v.r.Context(), id, enduserapi.Empty{})
+		return err
+	},
+	remove: func(v *visit, id string) error {
+		_, err := v.api.RemoveEmailAddress(v.r.Context(), id)
+		return err
+	},
+	prepare: func(v *visit, id string) error {
+		_, err := v.api.PrepareEmailVerification(v.r.Context(), id, enduserapi.Empty{})
+		return err
+	},
+	verify: func(v *visit, id, code string) error {
+		_, err := v.api.VerifyEmailAddress(v.r.Context(), id, enduserapi.Code{Code: code})
+		return err
+	},
 	noticePrimary: "email_primary", noticeRemoved: "email_removed", noticeVerified: "email_verified", noticeUnsent: "email_unsent",
 }
 
@@ -19,9 +41,12 @@ type emailsPage struct {
 	Open bool
 }
 
-func emails(v *visit) (list []enduserapi.EmailAddress, err error) {
-	err = v.api.call(http.MethodGet, "/me/email-addresses", nil, &list)
-	return list, err
+func emails(v *visit) ([]enduserapi.EmailAddress, error) {
+	list, err := v.api.ListEmailAddresses(v.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return list.Data, nil
 }
 
 func showEmails(v *visit) error {

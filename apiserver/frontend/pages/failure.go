@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cardea-iam/cardea/client"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
@@ -33,7 +34,7 @@ func failure(v *visit, status int, key string) {
 }
 
 // failed shows a page of an answer of the API that no form can show.
-func failed(v *visit, refused *refusal) {
+func failed(v *visit, refused *client.Error) {
 	key := "refused"
 	switch {
 	case refused.Status == http.StatusServiceUnavailable:
@@ -52,9 +53,9 @@ func failed(v *visit, refused *refusal) {
 		return
 	}
 	own := failurePage{Heading: v.text.Text("failure.refused.heading"), Message: word(v, refused)}
-	if refused.Wait > 0 {
+	if refused.RetryAfter > 0 {
 		own.Retry = retry(v)
-		v.Header().Set("Retry-After", strconv.Itoa(refused.Wait))
+		v.Header().Set("Retry-After", strconv.Itoa(seconds(refused.RetryAfter)))
 	}
 	v.fail(refused.Status, own)
 }

@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"errors"
-	"net/http"
 	"slices"
 
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
@@ -34,7 +32,7 @@ func takeForgotten(v *visit) error {
 	sent := v.form
 	sent.Action = "forgotten"
 	email := sent.trimmed("email")
-	if err := v.api.call(http.MethodPost, "/auth/forgot-password", map[string]string{"email": email}, nil); err != nil {
+	if _, err := v.api.ForgotPassword(v.r.Context(), enduserapi.ForgotPassword{Email: email}); err != nil {
 		return v.again(sent, err)
 	}
 	newest := v.api.session.SigninAttempts[0]
@@ -53,7 +51,7 @@ func showForgottenCode(v *visit) error {
 }
 
 func takeForgottenCode(v *visit) error {
-	done, err := enterCode(v, "signin_attempt_id", "/forgot-password/code")
+	done, err := enterCode(v, signInAttempt(v), "/forgot-password/code")
 	if err != nil || !done {
 		return err
 	}
@@ -84,10 +82,10 @@ func showNewPassword(v *visit) error {
 func takeNewPassword(v *visit) error {
 	sent := v.form
 	sent.Action = "reset"
-	body := map[string]any{"signin_attempt_id": attempt(v), "password": sent.value("password"), "sign_out_others": sent.ticked("sign_out_others"), "revoke_access": sent.ticked("revoke_access")}
-	if err := v.api.call(http.MethodPost, "/auth/reset-password", body, nil); err != nil {
-		var refused *refusal
-		if errors.As(err, &refused) && refused.Code == "INVALID_ATTEMPT" {
+	others, access := sent.ticked("sign_out_others"), sent.ticked("revoke_access")
+	body := enduserapi.ResetPassword{SigninAttemptId: attempt(v), Password: sent.value("password"), SignOutOthers: &others, RevokeAccess: &access}
+	if _, err := v.api.ResetPassword(v.r.Context(), body); err != nil {
+		if refusedBy(err, "INVALID_ATTEMPT") {
 			return v.redirect("attempt_over", "/forgot-password")
 		}
 		return v.again(sent, err)

@@ -55,6 +55,15 @@ func (f *form) ticked(name string) bool { return f.value(name) != "" }
 // trimmed returns what was typed in a field, without blanks around it.
 func (f *form) trimmed(name string) string { return strings.TrimSpace(f.value(name)) }
 
+// member is a trimmed value, nil where the form has none of that name.
+func (f *form) member(name string) *string {
+	if _, there := f.values[name]; !there {
+		return nil
+	}
+	value := f.trimmed(name)
+	return &value
+}
+
 // fail notes that a field is wrong.
 func (f *form) fail(field, message string) { f.Faults = append(f.Faults, fault{field, message}) }
 

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,13 +24,14 @@ type invitationPage struct {
 
 // lookUp tells what the invitation of a token is to, nil for one that is not open.
 func lookUp(v *visit, token string) (*enduserapi.InvitationLookup, error) {
-	var found enduserapi.InvitationLookup
-	err := v.api.call(http.MethodPost, "/organizations/invitations/lookup", map[string]string{"token": token}, &found)
-	var refused *refusal
-	if errors.As(err, &refused) && refused.Status < http.StatusInternalServerError {
+	found, err := v.api.LookUpInvitation(v.r.Context(), enduserapi.InvitationAccept{Token: token})
+	if refused := refusal(err); refused != nil && refused.Status < http.StatusInternalServerError {
 		return nil, nil
 	}
-	return &found, err
+	if err != nil {
+		return nil, err
+	}
+	return &found.Data, nil
 }
 
 // invitedEmail is the address that the invitation of a sign-in or sign-up is for, "" where there is none.
@@ -83,11 +83,11 @@ func (own *invitationPage) match(v *visit) error {
 	if own.Right {
 		return nil
 	}
-	var accounts []enduserapi.Account
-	if err := v.api.call(http.MethodGet, "/session/accounts", nil, &accounts); err != nil {
+	accounts, err := v.api.ListAccounts(v.r.Context())
+	if err != nil {
 		return err
 	}
-	for _, a := range accounts {
+	for _, a := range accounts.Data {
 		if strings.EqualFold(a.User.Email, own.Email) {
 			own.Other = a.SigninId
 		}
@@ -101,17 +101,17 @@ func takeInvitation(v *visit) error {
 		return v.redirect("", here)
 	}
 	if sent.Action == "switch" {
-		if err := v.api.call(http.MethodPost, "/session/switch-sign-in", map[string]string{"signin_id": sent.value("signin_id")}, nil); err != nil {
+		if err := switchSignIn(v, sent); err != nil {
 			return v.again(sent, err)
 		}
 		return v.redirect("", here)
 	}
 	sent.Action = "accept"
-	var accepted enduserapi.AcceptedInvitation
-	if err := v.api.call(http.MethodPost, "/organizations/invitations/accept", map[string]string{"token": v.r.PathValue("token")}, &accepted); err != nil {
+	accepted, err := v.api.AcceptInvitation(v.r.Context(), enduserapi.InvitationAccept{Token: v.r.PathValue("token")})
+	if err != nil {
 		return v.again(sent, err)
 	}
-	joined := accepted.Membership.Organization
+	joined := accepted.Data.Membership.Organization
 	if err := switchOrganization(v, joined.Id); err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oapi-codegen/nullable"
+
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
@@ -27,26 +29,28 @@ var lifetimes = []lifetime{{"2160", "keys.quarter"}, {"720", "keys.month"}, {"87
 func showKeys(v *visit) error { return v.showKeys(nil) }
 
 func (v *visit) showKeys(made *enduserapi.OwnApiKeyWithSecret) error {
-	own := keysPage{Made: made, Lifetimes: lifetimes}
-	if err := v.api.call(http.MethodGet, "/me/api-keys", nil, &own.Keys); err != nil {
+	keys, err := v.api.ListApiKeys(v.r.Context())
+	if err != nil {
 		return err
 	}
-	if err := v.api.call(http.MethodGet, "/me/api-key-apps", nil, &own.Apps); err != nil {
+	apps, err := v.api.ListApiKeyApps(v.r.Context())
+	if err != nil {
 		return err
 	}
+	own := keysPage{Keys: keys.Data, Apps: apps.Data, Made: made, Lifetimes: lifetimes}
 	return v.render("keys", v.text.Text("keys.title"), own)
 }
 
 func takeKeys(v *visit) error {
 	sent := v.form
 	if sent.Action == "delete" {
-		if err := v.api.call(http.MethodDelete, at("/me/api-keys/{id}", sent.value("id")), nil, nil); err != nil {
+		if _, err := v.api.RemoveApiKey(v.r.Context(), sent.value("id")); err != nil {
 			return v.again(sent, err)
 		}
 		return v.redirect("key_deleted", "/account/keys")
 	}
-	app, made := strings.TrimPrefix(sent.Action, "make-"), &enduserapi.OwnApiKeyWithSecret{}
-	body := map[string]any{"app_slug": app, "name": sent.trimmed("name"), "permissions": granted(sent)}
+	permissions := granted(sent)
+	body := enduserapi.OwnApiKeyCreate{AppSlug: strings.TrimPrefix(sent.Action, "make-"), Name: sent.trimmed("name"), Permissions: &permissions}
 	if hours := sent.value("expires"); hours != "" {
 		offered := slices.ContainsFunc(lifetimes, func(l lifetime) bool { return l.Hours == hours })
 		lives, err := time.ParseDuration(hours + "h")
@@ -54,14 +58,15 @@ func takeKeys(v *visit) error {
 			sent.fail("expires", v.text.Text("invalid.expires_at"))
 			return v.show(sent, http.StatusBadRequest)
 		}
-		body["expires_at"] = v.now.Add(lives).Truncate(time.Second).Format(time.RFC3339)
+		body.ExpiresAt = nullable.NewNullableWithValue(v.now.Add(lives).Truncate(time.Second))
 	}
-	if err := v.api.call(http.MethodPost, "/me/api-keys", body, made); err != nil {
+	made, err := v.api.AddApiKey(v.r.Context(), body)
+	if err != nil {
 		return v.again(sent, err)
 	}
 	// Shown at once instead of behind a redirect: the secret is kept nowhere, not even in a cookie for a moment.
 	v.form = nil
-	return v.showKeys(made)
+	return v.showKeys(&made.Data)
 }
 
 // grantMember begins the names of boxes, one for each permission: a form's members are there once.

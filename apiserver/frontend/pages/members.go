@@ -1,8 +1,9 @@
 package pages
 
 import (
-	"net/http"
 	"strconv"
+
+	"github.com/oapi-codegen/nullable"
 
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
@@ -24,9 +25,8 @@ func member(v *visit, organization string) (enduserapi.OrganizationMember, error
 	if err != nil || number < 2 {
 		return enduserapi.OrganizationMember{}, nothingThere()
 	}
-	var list []enduserapi.OrganizationMember
-	operation := listing(at("/organizations/{id}/members", organization), strconv.FormatInt(number-1, 10), 1)
-	if err := v.api.call(http.MethodGet, operation, nil, &list); err != nil {
+	list, err := organizationMembers(v, organization)(strconv.FormatInt(number-1, 10), 1)
+	if err != nil {
 		return enduserapi.OrganizationMember{}, err
 	}
 	if len(list) == 0 || list[0].Id != id {
@@ -65,25 +65,28 @@ func takeMember(v *visit) error {
 		return err
 	}
 	back := at("/organizations/{id}", in.Membership.Organization.Slug)
-	operation := at("/organizations/"+in.Membership.Organization.Id+"/members/{id}", v.r.PathValue("id"))
+	organization, id := in.Membership.Organization.Id, v.r.PathValue("id")
 	if sent.Action == "remove" {
-		if err := v.api.call(http.MethodDelete, operation, nil, nil); err != nil {
+		if _, err := v.api.RemoveMember(v.r.Context(), organization, id); err != nil {
 			return v.again(sent, err)
 		}
-		if in.Membership.Id == v.r.PathValue("id") {
+		if in.Membership.Id == id {
 			return v.redirect("left", "/organizations")
 		}
 		return v.redirect("member_removed", back)
 	}
 	sent.Action = "change"
-	body := map[string]any{}
-	if role, there := sent.values["role"]; there {
-		body["role_id"] = roleWanted(role)
+	var body enduserapi.OrganizationMemberPatch
+	if role, there := sent.values["role"]; there && role != "" {
+		body.RoleId = nullable.NewNullableWithValue(role)
+	} else if there {
+		body.RoleId = nullable.NewNullNullable[string]()
 	}
 	if in.Owner {
-		body["owner"] = sent.ticked("owner")
+		owner := sent.ticked("owner")
+		body.Owner = &owner
 	}
-	if err := v.api.call(http.MethodPatch, operation, body, nil); err != nil {
+	if _, err := v.api.ChangeMember(v.r.Context(), organization, id, body); err != nil {
 		return v.again(sent, err)
 	}
 	return v.redirect("member_changed", back)
@@ -110,21 +113,15 @@ func takeSettings(v *visit) error {
 		return err
 	}
 	o := in.Membership.Organization
-	operation := at("/organizations/{id}", o.Id)
 	if sent.Action == "delete" {
-		if err := v.api.call(http.MethodDelete, operation, map[string]string{"confirmation": sent.trimmed("confirmation")}, nil); err != nil {
+		if _, err := v.api.DeleteOrganization(v.r.Context(), o.Id, enduserapi.OrganizationDeletion{Confirmation: sent.trimmed("confirmation")}); err != nil {
 			return v.again(sent, err)
 		}
 		return v.redirect("organization_deleted", "/organizations")
 	}
 	sent.Action = "change"
-	body := map[string]string{}
-	for _, name := range []string{"name", "image_url"} {
-		if _, there := sent.values[name]; there {
-			body[name] = sent.trimmed(name)
-		}
-	}
-	if err := v.api.call(http.MethodPatch, operation, body, nil); err != nil {
+	body := enduserapi.OrganizationPatch{Name: sent.member("name"), ImageUrl: sent.member("image_url")}
+	if _, err := v.api.ChangeOrganization(v.r.Context(), o.Id, body); err != nil {
 		return v.again(sent, err)
 	}
 	return v.redirect("organization_changed", at("/organizations/{id}", o.Slug))

@@ -19,9 +19,12 @@ type organizationsPage struct {
 	Open bool
 }
 
-func memberships(v *visit) (list []enduserapi.OrganizationMembership, err error) {
-	err = v.api.call(http.MethodGet, "/me/organization-memberships", nil, &list)
-	return list, err
+func memberships(v *visit) ([]enduserapi.OrganizationMembership, error) {
+	list, err := v.api.ListOrganizationMemberships(v.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return list.Data, nil
 }
 
 func activeOrganization(v *visit) string {
@@ -49,7 +52,8 @@ func takeOrganizations(v *visit) error {
 }
 
 func switchOrganization(v *visit, id string) error {
-	return v.api.call(http.MethodPost, "/session/switch-organization", map[string]string{"organization_id": id}, nil)
+	_, err := v.api.SwitchOrganization(v.r.Context(), enduserapi.OrganizationChoice{OrganizationId: id})
+	return err
 }
 
 func showNewOrganization(v *visit) error {
@@ -59,15 +63,12 @@ func showNewOrganization(v *visit) error {
 func takeNewOrganization(v *visit) error {
 	sent := v.form
 	sent.Action = "create"
-	body := map[string]string{"name": sent.trimmed("name")}
-	if about := sent.trimmed("description"); about != "" {
-		body["description"] = about
-	}
-	var created enduserapi.OwnOrganization
-	if err := v.api.call(http.MethodPost, "/organizations", body, &created); err != nil {
+	body := enduserapi.OwnOrganizationCreate{Name: sent.trimmed("name"), Description: given(sent.trimmed("description"))}
+	created, err := v.api.CreateOrganization(v.r.Context(), body)
+	if err != nil {
 		return v.again(sent, err)
 	}
-	return v.redirect("organization_created", at("/organizations/{id}", created.Organization.Slug))
+	return v.redirect("organization_created", at("/organizations/{id}", created.Data.Organization.Slug))
 }
 
 // organizationPage shows one organization, with what the member may do there.
@@ -126,7 +127,7 @@ func showOrganization(v *visit) error {
 func (own *organizationPage) load(v *visit) error {
 	o := own.Membership.Organization
 	var err error
-	if own.Members, own.More, err = members(v, at("/organizations/{id}/members", o.Id), v.r.URL.Query().Get("after")); err != nil {
+	if own.Members, own.More, err = members(organizationMembers(v, o.Id), v.r.URL.Query().Get("after")); err != nil {
 		return err
 	}
 	// An owner may leave others that own it too: where not all members are seen, the API says whether there are any.
@@ -143,13 +144,31 @@ func (own *organizationPage) load(v *visit) error {
 	for _, role := range roles {
 		own.roleNames[*role.Id] = role.Name
 	}
-	return v.api.call(http.MethodGet, at("/organizations/{id}/invitations", o.Id), nil, &own.Invitations)
+	invitations, err := v.api.ListInvitations(v.r.Context(), o.Id)
+	if err != nil {
+		return err
+	}
+	own.Invitations = invitations.Data
+	return nil
 }
 
-// members lists a part of the members of an organization, or of a workspace, behind one of them, "" for the first. more is the last one
-// where there are others behind it.
-func members(v *visit, operation, after string) (list []enduserapi.OrganizationMember, more string, err error) {
-	if err := v.api.call(http.MethodGet, listing(operation, after, membersListed+1), nil, &list); err != nil {
+// memberList lists up to limit members after one of them, from the first for "".
+type memberList func(after string, limit int) ([]enduserapi.OrganizationMember, error)
+
+// organizationMembers lists the members of an organization.
+func organizationMembers(v *visit, id string) memberList {
+	return func(after string, limit int) ([]enduserapi.OrganizationMember, error) {
+		list, err := v.api.ListMembers(v.r.Context(), id, enduserapi.EndUserListMembersParams{After: given(after), Limit: &limit})
+		if err != nil {
+			return nil, err
+		}
+		return list.Data, nil
+	}
+}
+
+// members lists a part of all members, after one of them. more is the last one if others follow it, else "".
+func members(of memberList, after string) (list []enduserapi.OrganizationMember, more string, err error) {
+	if list, err = of(after, membersListed+1); err != nil {
 		return nil, "", err
 	}
 	if len(list) > membersListed {
@@ -166,7 +185,7 @@ func takeOrganization(v *visit) error {
 		return err
 	}
 	o := in.Membership.Organization
-	notice, back, invitation := "", at("/organizations/{id}", o.Slug), at("/organizations/"+o.Id+"/invitations/{id}", sent.value("invitation_id"))
+	notice, back, invitation := "", at("/organizations/{id}", o.Slug), sent.value("invitation_id")
 	switch sent.Action {
 	case "switch":
 		notice = "switched"
@@ -176,23 +195,19 @@ func takeOrganization(v *visit) error {
 		err = switchWorkspace(v, o.Id, sent.value("workspace_id"))
 	case "workspace":
 		notice = "workspace_created"
-		err = v.api.call(http.MethodPost, "/workspaces", map[string]string{"name": sent.trimmed("name"), "organization_id": o.Id}, nil)
+		_, err = v.api.CreateWorkspace(v.r.Context(), enduserapi.WorkspaceCreate{Name: sent.trimmed("name"), OrganizationId: o.Id})
 	case "invite":
 		notice = "invited"
-		body := map[string]string{"email": sent.trimmed("email")}
-		if role := sent.value("role"); role != "" {
-			body["role_id"] = role
-		}
-		err = v.api.call(http.MethodPost, at("/organizations/{id}/invitations", o.Id), body, nil)
+		_, err = v.api.Invite(v.r.Context(), o.Id, enduserapi.InvitationCreate{Email: sent.trimmed("email"), RoleId: given(sent.value("role"))})
 	case "resend":
 		notice = "invited"
-		err = v.api.call(http.MethodPost, invitation+"/resend", struct{}{}, nil)
+		_, err = v.api.ResendInvitation(v.r.Context(), o.Id, invitation, enduserapi.Empty{})
 	case "revoke":
 		notice = "revoked"
-		err = v.api.call(http.MethodDelete, invitation, nil, nil)
+		_, err = v.api.RevokeInvitation(v.r.Context(), o.Id, invitation)
 	case "leave":
 		notice, back = "left", "/organizations"
-		err = v.api.call(http.MethodDelete, at("/me/organization-memberships/{id}", in.Membership.Id), nil, nil)
+		_, err = v.api.LeaveOrganization(v.r.Context(), in.Membership.Id)
 	default:
 		failure(v, http.StatusBadRequest, "bad_form")
 		return nil
@@ -210,5 +225,6 @@ func switchWorkspace(v *visit, organization, workspace string) error {
 			return err
 		}
 	}
-	return v.api.call(http.MethodPost, "/session/switch-workspace", map[string]string{"workspace_id": workspace}, nil)
+	_, err := v.api.SwitchWorkspace(v.r.Context(), enduserapi.WorkspaceChoice{WorkspaceId: workspace})
+	return err
 }

@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"net/http"
-
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
@@ -20,28 +18,29 @@ func showOwnPassword(v *visit) error {
 	if !password {
 		return nothingThere()
 	}
-	var me enduserapi.OwnAccount
-	if err := v.api.call(http.MethodGet, "/me", nil, &me); err != nil {
+	me, err := v.api.GetMe(v.r.Context())
+	if err != nil {
 		return err
 	}
-	own := ownPasswordPage{Has: me.HasPassword, MinLength: minLength(v), Removable: me.HasPassword && code, Reset: canReset(v)}
+	own := ownPasswordPage{Has: me.Data.HasPassword, MinLength: minLength(v), Removable: me.Data.HasPassword && code, Reset: canReset(v)}
 	return v.render("ownpassword", v.text.Text("ownpassword.title"), own)
 }
 
 func takeOwnPassword(v *visit) error {
 	sent := v.form
 	if sent.Action == "remove" {
-		if err := v.api.call(http.MethodDelete, "/me/password", map[string]string{"current_password": sent.value("current_password")}, nil); err != nil {
+		if _, err := v.api.RemovePassword(v.r.Context(), enduserapi.PasswordRemoval{CurrentPassword: sent.value("current_password")}); err != nil {
 			return v.again(sent, err)
 		}
 		return v.redirect("password_removed", "/account/password")
 	}
 	sent.Action = "change"
-	body := map[string]any{"new_password": sent.value("new_password"), "sign_out_others": sent.ticked("sign_out_others")}
+	others := sent.ticked("sign_out_others")
+	body := enduserapi.PasswordUpdate{NewPassword: sent.value("new_password"), SignOutOthers: &others}
 	if current, asked := sent.values["current_password"]; asked {
-		body["current_password"] = current
+		body.CurrentPassword = &current
 	}
-	if err := v.api.call(http.MethodPost, "/me/update-password", body, nil); err != nil {
+	if _, err := v.api.UpdatePassword(v.r.Context(), body); err != nil {
 		return v.again(sent, err)
 	}
 	return v.redirect("password_changed", "/account/password")

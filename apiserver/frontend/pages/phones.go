@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"net/http"
 	"strings"
 
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
@@ -15,11 +14,11 @@ type phonesPage struct {
 }
 
 func showPhones(v *visit) error {
-	own := phonesPage{Open: v.tenant.Settings.SMS != nil}
-	if err := v.api.call(http.MethodGet, "/me/phone-numbers", nil, &own.Phones); err != nil {
+	phones, err := v.api.ListPhoneNumbers(v.r.Context())
+	if err != nil {
 		return err
 	}
-	return v.render("phones", v.text.Text("phones.title"), own)
+	return v.render("phones", v.text.Text("phones.title"), phonesPage{phones.Data, v.tenant.Settings.SMS != nil})
 }
 
 // typedPhone is a number as people write it, without what they put between digits.
@@ -39,11 +38,11 @@ type phonePage struct {
 }
 
 func showPhone(v *visit) error {
-	var phones []enduserapi.PhoneNumber
-	if err := v.api.call(http.MethodGet, "/me/phone-numbers", nil, &phones); err != nil {
+	phones, err := v.api.ListPhoneNumbers(v.r.Context())
+	if err != nil {
 		return err
 	}
-	for _, phone := range phones {
+	for _, phone := range phones.Data {
 		switch {
 		case phone.Id != v.r.PathValue("id"):
 			continue

@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 
@@ -54,9 +52,12 @@ func may(role *enduserapi.MemberRole, permission string) bool {
 type option struct{ Value, Label string }
 
 // roles lists the roles of a level: organization or workspace.
-func roles(v *visit, organization, level string) (list []enduserapi.MemberRole, err error) {
-	err = v.api.call(http.MethodGet, at("/organizations/{id}/roles", organization)+"?level="+level, nil, &list)
-	return list, err
+func roles(v *visit, organization string, level enduserapi.EndUserListRolesParamsLevel) ([]enduserapi.MemberRole, error) {
+	list, err := v.api.ListRoles(v.r.Context(), organization, enduserapi.EndUserListRolesParams{Level: &level})
+	if err != nil {
+		return nil, err
+	}
+	return list.Data, nil
 }
 
 // choices are the roles that can be given by who may do all that they permit, after none, which is called by a text.
@@ -86,21 +87,12 @@ func roleID(role *enduserapi.MemberRole) string {
 	return *role.Id
 }
 
-// roleWanted is what the API takes for a role in a form.
-func roleWanted(id string) any {
-	if id == "" {
+// given is an optional member of a body, absent where nothing was typed or chosen.
+func given(text string) *string {
+	if text == "" {
 		return nil
 	}
-	return id
-}
-
-// listing is an operation's path that lists up to a number behind one, "" for the first.
-func listing(operation, after string, limit int) string {
-	query := url.Values{"limit": {fmt.Sprint(limit)}}
-	if after != "" {
-		query.Set("after", after)
-	}
-	return operation + "?" + query.Encode()
+	return &text
 }
 
 // picture is the address of a picture that pages may show: the policy of a page names no other host than the logo's.

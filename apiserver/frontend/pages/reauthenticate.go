@@ -13,26 +13,26 @@ type reauthenticatePage struct {
 }
 
 func showReauthenticate(v *visit) error {
-	var me enduserapi.OwnAccount
-	if err := v.api.call(http.MethodGet, "/me", nil, &me); err != nil {
+	me, err := v.api.GetMe(v.r.Context())
+	if err != nil {
 		return err
 	}
 	password, code := ways(v)
-	return v.render("reauthenticate", v.text.Text("reauthenticate.title"), reauthenticatePage{Password: password && me.HasPassword, Code: code})
+	return v.render("reauthenticate", v.text.Text("reauthenticate.title"), reauthenticatePage{Password: password && me.Data.HasPassword, Code: code})
 }
 
 func takeReauthenticate(v *visit) error {
 	sent := v.form
-	body := map[string]string{"strategy": byCode}
+	body := enduserapi.Reauthentication{Strategy: enduserapi.ReauthenticationStrategyEmailOtp}
 	if sent.Action != "code" {
 		sent.Action = "password"
 		if sent.value("password") == "" {
 			sent.fail("password", v.text.Text("invalid.password"))
 			return v.show(sent, http.StatusBadRequest)
 		}
-		body = map[string]string{"strategy": byPassword, "password": sent.value("password")}
+		body = enduserapi.Reauthentication{Strategy: enduserapi.ReauthenticationStrategyPassword, Password: given(sent.value("password"))}
 	}
-	if err := v.api.call(http.MethodPost, "/session/reauthenticate", body, nil); err != nil {
+	if _, err := v.api.Reauthenticate(v.r.Context(), body); err != nil {
 		return v.again(sent, err)
 	}
 	if sent.Action == "password" {
@@ -52,5 +52,5 @@ func showReauthenticateCode(v *visit) error {
 }
 
 func takeReauthenticateCode(v *visit) error {
-	return takeCode(v, "signin_attempt_id", "/reauthenticate/code", "proved")
+	return takeCode(v, signInAttempt(v), "/reauthenticate/code", "proved")
 }

@@ -9,12 +9,6 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
-// The ways to sign in.
-const (
-	byPassword = "password"
-	byCode     = "email_otp"
-)
-
 // signInPage is where a sign-in begins: by an account of the session, or by an address.
 type signInPage struct {
 	Accounts []enduserapi.Account
@@ -55,9 +49,11 @@ func showSignIn(v *visit) error {
 		own.Email = hint
 	}
 	if v.who.User != nil && !v.r.URL.Query().Has("add") && (v.form == nil || v.form.Action != "email") {
-		if err := v.api.call(http.MethodGet, "/session/accounts", nil, &own.Accounts); err != nil {
+		accounts, err := v.api.ListAccounts(v.r.Context())
+		if err != nil {
 			return err
 		}
+		own.Accounts = accounts.Data
 		return v.render("choose", v.text.Text("choose.title"), own)
 	}
 	return v.render("signin", v.text.Text("signin.title", "name", v.name()), own)
@@ -66,7 +62,7 @@ func showSignIn(v *visit) error {
 func takeSignIn(v *visit) error {
 	sent := v.form
 	if sent.Action == "choose" {
-		if err := v.api.call(http.MethodPost, "/session/switch-sign-in", map[string]string{"signin_id": sent.value("signin_id")}, nil); err != nil {
+		if err := switchSignIn(v, sent); err != nil {
 			return v.again(sent, err)
 		}
 		return v.onward("/account")
@@ -78,7 +74,7 @@ func takeSignIn(v *visit) error {
 		return v.show(sent, http.StatusBadRequest)
 	}
 	if password, _ := ways(v); !password {
-		return signIn(v, sent, map[string]string{"strategy": byCode, "email": email})
+		return signIn(v, sent, enduserapi.SignIn{Strategy: enduserapi.SignInStrategyEmailOtp, Email: email})
 	}
 	v.state.begin(flow{Email: email}, v.now)
 	return v.redirect("", "/sign-in/password", adding(v)...)
@@ -116,23 +112,23 @@ func takePassword(v *visit) error {
 	sent := v.form
 	email := sent.trimmed("email")
 	if sent.Action == "code" {
-		return signIn(v, sent, map[string]string{"strategy": byCode, "email": email})
+		return signIn(v, sent, enduserapi.SignIn{Strategy: enduserapi.SignInStrategyEmailOtp, Email: email})
 	}
 	sent.Action = "password"
 	if sent.value("password") == "" {
 		sent.fail("password", v.text.Text("invalid.password"))
 		return v.show(sent, http.StatusBadRequest)
 	}
-	return signIn(v, sent, map[string]string{"strategy": byPassword, "email": email, "password": sent.value("password")})
+	return signIn(v, sent, enduserapi.SignIn{Strategy: enduserapi.SignInStrategyPassword, Email: email, Password: given(sent.value("password"))})
 }
 
 // signIn asks for a sign-in, and leads on: to where the person wanted to go, or to the code that is waited for.
-func signIn(v *visit, sent *form, body map[string]string) error {
+func signIn(v *visit, sent *form, body enduserapi.SignIn) error {
 	known := map[string]bool{}
 	for _, g := range v.api.session.Signins {
 		known[g.Id] = true
 	}
-	if err := v.api.call(http.MethodPost, "/auth/signin", body, nil); err != nil {
+	if _, err := v.api.SignIn(v.r.Context(), body); err != nil {
 		return v.again(sent, err)
 	}
 	if active := v.api.session.ActiveSignin; active != nil && !known[active.Id] {
@@ -145,7 +141,7 @@ func signIn(v *visit, sent *form, body map[string]string) error {
 		return v.onward("/account")
 	}
 	newest := attempts[0]
-	v.state.begin(flow{Email: body["email"], Attempt: newest.Id, Sends: 1, SentAt: v.now.Unix()}, v.now)
+	v.state.begin(flow{Email: body.Email, Attempt: newest.Id, Sends: 1, SentAt: v.now.Unix()}, v.now)
 	return v.redirect("", "/sign-in/code", append(adding(v), "attempt", newest.Id)...)
 }
 
@@ -157,14 +153,14 @@ func showSignOut(v *visit) error {
 }
 
 func takeSignOut(v *visit) error {
-	sent, body := v.form, map[string]string{}
+	sent, body := v.form, enduserapi.SignOut{}
 	if sent.Action == "one" {
 		if v.api.session.ActiveSignin == nil {
 			return errors.New("signed in without an active sign-in")
 		}
-		body["signin_id"] = v.api.session.ActiveSignin.Id
+		body.SigninId = &v.api.session.ActiveSignin.Id
 	}
-	if err := v.api.call(http.MethodPost, "/session/sign-out", body, nil); err != nil {
+	if _, err := v.api.SignOut(v.r.Context(), body); err != nil {
 		return v.again(sent, err)
 	}
 	v.state.Draft, v.state.Flow, v.state.changed = nil, nil, true

@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"net/http"
-
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
@@ -22,15 +20,11 @@ type ownSignIn struct {
 
 func showSignIns(v *visit) error {
 	own := signInsPage{WithEnded: v.r.URL.Query().Has("ended")}
-	operation := "/me/signins"
-	if own.WithEnded {
-		operation += "?include_expired=true"
-	}
-	var list []enduserapi.OwnSignIn
-	if err := v.api.call(http.MethodGet, operation, nil, &list); err != nil {
+	list, err := v.api.ListOwnSignIns(v.r.Context(), enduserapi.EndUserListOwnSignInsParams{IncludeExpired: &own.WithEnded})
+	if err != nil {
 		return err
 	}
-	for _, signIn := range list {
+	for _, signIn := range list.Data {
 		shown := ownSignIn{signIn, browser(v, signIn.UserAgent)}
 		switch {
 		case signIn.Current:
@@ -47,12 +41,12 @@ func showSignIns(v *visit) error {
 func takeSignIns(v *visit) error {
 	sent := v.form
 	if sent.Action == "others" {
-		if err := v.api.call(http.MethodPost, "/me/signins/signout-others", struct{}{}, nil); err != nil {
+		if _, err := v.api.SignOutOthers(v.r.Context(), enduserapi.Empty{}); err != nil {
 			return v.again(sent, err)
 		}
 		return v.redirect("others_signed_out", "/account/sessions")
 	}
-	if err := v.api.call(http.MethodPatch, at("/me/signins/{id}/signout", sent.value("id")), struct{}{}, nil); err != nil {
+	if _, err := v.api.SignOutElsewhere(v.r.Context(), sent.value("id"), enduserapi.Empty{}); err != nil {
 		return v.again(sent, err)
 	}
 	return v.redirect("signin_ended", "/account/sessions")

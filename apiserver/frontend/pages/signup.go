@@ -2,6 +2,8 @@ package pages
 
 import (
 	"net/http"
+
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
 // signUpPage is the form of a sign-up.
@@ -43,24 +45,21 @@ func showSignUp(v *visit) error {
 func takeSignUp(v *visit) error {
 	sent, own := v.form, v.signUpPage()
 	sent.Action = "signup"
-	body := map[string]string{"email": sent.trimmed("email")}
-	for _, name := range []string{"first_name", "last_name", "organization_name"} {
-		if typed := sent.trimmed(name); typed != "" {
-			body[name] = typed
-		}
+	body := enduserapi.SignUp{
+		Email: sent.trimmed("email"), FirstName: given(sent.trimmed("first_name")), LastName: given(sent.trimmed("last_name")),
+		OrganizationName: given(sent.trimmed("organization_name")),
 	}
-	if own.Password && sent.value("password") != "" {
-		body["password"] = sent.value("password")
+	if own.Password {
+		body.Password = given(sent.value("password"))
 	}
 	if own.Invited {
-		body["invitation_token"] = invitation(v)
-		delete(body, "organization_name")
+		body.InvitationToken, body.OrganizationName = given(invitation(v)), nil
 	}
-	if own.Organization && body["organization_name"] == "" {
+	if own.Organization && body.OrganizationName == nil {
 		sent.fail("organization_name", v.text.Text("invalid.organization_name"))
 		return v.show(sent, http.StatusBadRequest)
 	}
-	if err := v.api.call(http.MethodPost, "/auth/signup", body, nil); err != nil {
+	if _, err := v.api.SignUp(v.r.Context(), body); err != nil {
 		return v.again(sent, err)
 	}
 	newest := v.api.session.SignupAttempts[0]

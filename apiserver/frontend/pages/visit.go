@@ -9,9 +9,10 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
-	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/client"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
 // page is one page.
@@ -33,7 +34,7 @@ type visit struct {
 	// tenant is nil where no deployment has the host.
 	tenant *account.Tenant
 	text   *texts.Language
-	api    *client
+	api    *api
 	state  state
 	// page is what the request is for, and who is signed in.
 	page page
@@ -58,7 +59,7 @@ func (p *Pages) visit(w http.ResponseWriter, r *http.Request, tenant *account.Te
 	v.now = v.Received.UTC()
 	v.text = p.texts.Choose(r.URL.Query().Get("ui_locales"), r.Header.Get("Accept-Language"))
 	v.state = v.loadState()
-	v.api = newClient(p.API, r, v.ID[0])
+	v.api = newAPI(p.API, r, v.ID[0])
 	return v
 }
 
@@ -75,8 +76,7 @@ func (v *visit) serve(r *http.Request, page page) {
 		handle = page.post
 	}
 	err := handle(v)
-	var refused *refusal
-	if v.form != nil && errors.As(err, &refused) && refused.Code == codeOtherAccount {
+	if v.form != nil && refusedBy(err, codeOtherAccount) {
 		err = v.askOther(v.form)
 	}
 	if err != nil {
@@ -107,7 +107,7 @@ func (v *visit) prepare() error {
 			return errAnswered
 		}
 	}
-	if err := v.api.call(http.MethodGet, "/session", nil, &v.who); err != nil {
+	if err := v.readSession(); err != nil {
 		if posted && genuine(v, sent) {
 			v.keepDraft(sent, sent.user)
 		}
@@ -124,6 +124,16 @@ func (v *visit) prepare() error {
 	return nil
 }
 
+// readSession finds out who is signed in now.
+func (v *visit) readSession() error {
+	session, err := v.api.GetSession(v.r.Context())
+	if err != nil {
+		return err
+	}
+	v.who = session.Data
+	return nil
+}
+
 // ownOrigin refuses what another site's page sent: the cookie comes along with such requests, the person's wish does not.
 func (v *visit) ownOrigin() bool {
 	origins := v.r.Header.Values("Origin")
@@ -135,7 +145,7 @@ func (v *visit) ownOrigin() bool {
 }
 
 // nothingThere refuses a page of what does not exist, or is not for who asks.
-func nothingThere() error { return &refusal{Status: http.StatusNotFound, Code: "NOT_FOUND"} }
+func nothingThere() error { return &client.Error{Status: http.StatusNotFound, Code: "NOT_FOUND"} }
 
 // user is the id of who is signed in, "" for nobody.
 func (v *visit) user() string {
@@ -147,10 +157,9 @@ func (v *visit) user() string {
 
 // refuse answers an error that no form of the page shows.
 func (v *visit) Refuse(err error) {
-	var refused *refusal
-	switch {
+	switch refused := refusal(err); {
 	case errors.Is(err, errAnswered):
-	case !errors.As(err, &refused):
+	case refused == nil:
 		broken(v, err)
 	case refused.Code == "NOT_AUTHENTICATED":
 		v.toSignIn()
@@ -164,8 +173,8 @@ func (v *visit) Refuse(err error) {
 // again shows the page once more with what was sent and why it was refused. Where somebody has to sign in first, what was typed is kept
 // for afterwards.
 func (v *visit) again(sent *form, err error) error {
-	var refused *refusal
-	if !errors.As(err, &refused) {
+	refused := refusal(err)
+	if refused == nil {
 		return err
 	}
 	if refused.Code == "NOT_AUTHENTICATED" || refused.Status >= http.StatusInternalServerError {
@@ -186,8 +195,7 @@ func (v *visit) again(sent *form, err error) error {
 
 // askOther shows the page again, to the account that is active by now: nothing was done.
 func (v *visit) askOther(sent *form) error {
-	v.who = enduserapi.ActiveSession{}
-	if err := v.api.call(http.MethodGet, "/session", nil, &v.who); err != nil {
+	if err := v.readSession(); err != nil {
 		return err
 	}
 	if v.who.User == nil && v.page.signedIn {
@@ -277,7 +285,7 @@ func (v *visit) location(to string) {
 func (v *visit) passOn() {
 	answer := newAnswer()
 	v.Pages.API.ServeHTTP(answer, v.r)
-	refused := answer.refusal()
+	refused := answer.refused()
 	switch {
 	case refused != nil && refused.Code == "NOT_FOUND" && v.r.Method == http.MethodPost && v.r.Pattern != "":
 		failure(v, http.StatusUnsupportedMediaType, "media")

@@ -3,6 +3,9 @@ package pages
 import (
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/cardea-iam/cardea/client"
 )
 
 // The bounds, in seconds, up to which waits are told in seconds and in minutes.
@@ -22,23 +25,26 @@ func wait(v *visit, seconds int) string {
 	return v.text.Count("wait.hours", (seconds+3599)/3600)
 }
 
+// seconds returns the whole seconds of a wait.
+func seconds(wait time.Duration) int { return int(wait / time.Second) }
+
 // word words a refusal by its code, in the catalogue's words where it has any, else in the API's.
-func word(v *visit, refused *refusal) string {
+func word(v *visit, refused *client.Error) string {
 	message := refused.Message
 	if key := "error." + refused.Code; v.text.Has(key) {
 		message = v.text.Text(key, "min", minLength(v))
 	}
-	if len(refused.Errors) > 0 && refused.Errors[0].AttemptsRemaining != nil {
-		message += " " + v.text.Count("error.attempts_left", int(*refused.Errors[0].AttemptsRemaining))
+	if len(refused.Faults) > 0 && refused.Faults[0].AttemptsRemaining != nil {
+		message += " " + v.text.Count("error.attempts_left", *refused.Faults[0].AttemptsRemaining)
 	}
-	if refused.Wait > 0 {
-		message += " " + v.text.Text("error.wait", "wait", wait(v, refused.Wait))
+	if refused.RetryAfter > 0 {
+		message += " " + v.text.Text("error.wait", "wait", wait(v, seconds(refused.RetryAfter)))
 	}
 	return message
 }
 
 // wordFaults notes in a form why it was refused: at the field where the code or the fault names one, else for the whole form.
-func wordFaults(v *visit, sent *form, refused *refusal) {
+func wordFaults(v *visit, sent *form, refused *client.Error) {
 	if refused.Code != "VALIDATION_ERROR" {
 		message := word(v, refused)
 		for _, field := range fieldsOf[refused.Code] {
@@ -50,7 +56,7 @@ func wordFaults(v *visit, sent *form, refused *refusal) {
 		sent.Message = message
 		return
 	}
-	for _, e := range refused.Errors {
+	for _, e := range refused.Faults {
 		member, _, _ := strings.Cut(e.Message, " ")
 		member, _, _ = strings.Cut(member, "/")
 		if field, other := fieldOf[member]; other {

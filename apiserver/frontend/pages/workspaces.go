@@ -10,9 +10,27 @@ import (
 )
 
 // ownWorkspaces lists one's memberships of an organization's workspaces.
-func ownWorkspaces(v *visit, organization string) (list []enduserapi.WorkspaceMembership, err error) {
-	err = v.api.call(http.MethodGet, "/me/workspace-memberships", nil, &list)
-	return slices.DeleteFunc(list, func(m enduserapi.WorkspaceMembership) bool { return m.Organization.Id != organization }), err
+func ownWorkspaces(v *visit, organization string) ([]enduserapi.WorkspaceMembership, error) {
+	list, err := v.api.ListWorkspaceMemberships(v.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Data, func(m enduserapi.WorkspaceMembership) bool { return m.Organization.Id != organization }), nil
+}
+
+// workspaceMembers lists the members of a workspace.
+func workspaceMembers(v *visit, id string) memberList {
+	return func(after string, limit int) ([]enduserapi.OrganizationMember, error) {
+		list, err := v.api.ListWorkspaceMembers(v.r.Context(), id, enduserapi.EndUserListWorkspaceMembersParams{After: given(after), Limit: &limit})
+		if err != nil {
+			return nil, err
+		}
+		members := make([]enduserapi.OrganizationMember, len(list.Data))
+		for i, m := range list.Data {
+			members[i] = enduserapi.OrganizationMember(m)
+		}
+		return members, nil
+	}
 }
 
 // workspaces lists the workspaces of an organization, with what one is there.
@@ -22,12 +40,12 @@ func workspaces(v *visit, in place) ([]workspaceRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []enduserapi.Workspace
-	if err := v.api.call(http.MethodGet, at("/organizations/{id}/workspaces", id), nil, &all); err != nil {
+	all, err := v.api.ListWorkspaces(v.r.Context(), id)
+	if err != nil {
 		return nil, err
 	}
-	rows := make([]workspaceRow, len(all))
-	for i, w := range all {
+	rows := make([]workspaceRow, len(all.Data))
+	for i, w := range all.Data {
 		row := workspaceRow{Workspace: w, Active: v.who.Workspace != nil && v.who.Workspace.Id == w.Id}
 		for _, m := range own {
 			if m.Workspace.Id == w.Id {
@@ -87,7 +105,7 @@ func showWorkspace(v *visit) error {
 		return err
 	}
 	own.Workspace, own.MayManage = w, may(permissionManageWorkspace)
-	members, more, err := members(v, at("/workspaces/{id}/members", w.Id), v.r.URL.Query().Get("after"))
+	members, more, err := members(workspaceMembers(v, w.Id), v.r.URL.Query().Get("after"))
 	if err != nil {
 		return err
 	}
@@ -114,12 +132,12 @@ const othersOffered = 1000
 // others are members of the organization who are not in a workspace.
 func others(v *visit, in place, workspace string) ([]option, error) {
 	there := map[string]bool{}
-	err := eachMember(v, at("/workspaces/{id}/members", workspace), func(m enduserapi.OrganizationMember) { there[m.User.Id] = true })
+	err := eachMember(workspaceMembers(v, workspace), func(m enduserapi.OrganizationMember) { there[m.User.Id] = true })
 	if err != nil {
 		return nil, err
 	}
 	out := []option{}
-	err = eachMember(v, at("/organizations/{id}/members", in.Membership.Organization.Id), func(m enduserapi.OrganizationMember) {
+	err = eachMember(organizationMembers(v, in.Membership.Organization.Id), func(m enduserapi.OrganizationMember) {
 		if !there[m.User.Id] {
 			out = append(out, option{m.User.Id, strings.TrimSpace(text.Person(m.User.FirstName, m.User.LastName) + " " + m.User.Email)})
 		}
@@ -128,10 +146,10 @@ func others(v *visit, in place, workspace string) ([]option, error) {
 }
 
 // eachMember visits the members of an organization or a workspace, othersOffered at most.
-func eachMember(v *visit, operation string, do func(enduserapi.OrganizationMember)) error {
+func eachMember(of memberList, do func(enduserapi.OrganizationMember)) error {
 	after := ""
 	for range othersOffered / membersListed {
-		list, more, err := members(v, operation, after)
+		list, more, err := members(of, after)
 		if err != nil {
 			return err
 		}
@@ -151,26 +169,22 @@ func takeWorkspace(v *visit) error {
 	if err != nil {
 		return err
 	}
-	operation := at("/workspaces/{id}", v.r.PathValue("id"))
+	workspaceID := v.r.PathValue("id")
 	action, id, _ := strings.Cut(sent.Action, "-")
-	notice, back := "", at("/organizations/"+in.Membership.Organization.Slug+"/workspaces/{id}", v.r.PathValue("id"))
+	notice, back := "", at("/organizations/"+in.Membership.Organization.Slug+"/workspaces/{id}", workspaceID)
 	switch action {
 	case "rename":
 		notice = "workspace_changed"
-		err = v.api.call(http.MethodPatch, operation, map[string]string{"name": sent.trimmed("name")}, nil)
+		_, err = v.api.RenameWorkspace(v.r.Context(), workspaceID, enduserapi.WorkspacePatch{Name: sent.trimmed("name")})
 	case "add":
 		notice = "member_added"
-		body := map[string]string{"user_id": sent.value("user")}
-		if role := sent.value("role"); role != "" {
-			body["role_id"] = role
-		}
-		err = v.api.call(http.MethodPost, operation+"/members", body, nil)
+		_, err = v.api.AddWorkspaceMember(v.r.Context(), workspaceID, enduserapi.WorkspaceMemberCreate{UserId: sent.value("user"), RoleId: given(sent.value("role"))})
 	case "role":
 		notice = "member_changed"
-		err = v.api.call(http.MethodPatch, at(operation+"/members/{id}", id), map[string]any{"role_id": roleWanted(sent.value("role"))}, nil)
+		_, err = v.api.ChangeWorkspaceMember(v.r.Context(), workspaceID, id, enduserapi.WorkspaceMemberPatch{RoleId: given(sent.value("role"))})
 	case "remove":
 		notice = "member_removed"
-		err = v.api.call(http.MethodDelete, at(operation+"/members/{id}", id), nil, nil)
+		_, err = v.api.RemoveWorkspaceMember(v.r.Context(), workspaceID, id)
 	default:
 		failure(v, http.StatusBadRequest, "bad_form")
 		return nil

@@ -24,6 +24,9 @@ const DefaultTimeout = 30 * time.Second
 // ErrUnreachable means that no complete answer came.
 var ErrUnreachable = errors.New("the server does not answer")
 
+// ErrArgument means that nothing was sent: a value cannot be one segment of a path.
+var ErrArgument = errors.New("an argument cannot be part of a path")
+
 // Config is what a client is made of. The zero value sends no credential.
 type Config struct {
 	// HTTP sends requests; nil: one of our own. It is copied, and the copy follows no redirect.
@@ -176,7 +179,7 @@ func (t *Transport) target(call Call) (*url.URL, error) {
 	for _, segment := range call.Segments {
 		// Servers and proxies resolve dots though they are escaped: a name of dots would be another path.
 		if segment.Value == "" || segment.Value == "." || segment.Value == ".." {
-			return nil, fmt.Errorf("%s must not be empty, nor one or two dots", segment.Name)
+			return nil, fmt.Errorf("%w: %s must not be empty, nor one or two dots", ErrArgument, segment.Name)
 		}
 		values["{"+segment.Name+"}"] = segment.Value
 	}

@@ -1,0 +1,198 @@
+package pages
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
+	"github.com/cardea-iam/cardea/client"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+)
+
+// api calls the end-user API in process, as the browser that it works for: with its address, its cookie, and its origin.
+type api struct {
+	*enduserapi.Client
+	handler http.Handler
+	r       *http.Request
+	id      string
+	// user is the id of the account that requests assert to be active, "" for none. It follows what the requests themselves change.
+	user string
+	// cookie is the session's, as the browser will have it after the requests so far.
+	cookie string
+	// set are the cookies that the API set, by name, domain and path: the last one counts. keys are in the order of their first setting.
+	set  map[string]string
+	keys []string
+	// session is the state after the last request.
+	session enduserapi.SessionSnapshot
+}
+
+// inProcess is the base URL of requests that never leave the process.
+const inProcess = "http://in-process"
+
+func newAPI(handler http.Handler, r *http.Request, id string) *api {
+	a := &api{handler: handler, r: r, id: id, set: map[string]string{}}
+	if cookie, err := r.Cookie(site.SessionCookie); err == nil {
+		a.cookie = cookie.Value
+	}
+	a.Client, _ = enduserapi.New(inProcess, client.WithHTTPClient(&http.Client{Transport: a, Jar: noJar{}})) // the base URL is valid
+	return a
+}
+
+// noJar is a cookie jar that holds nothing: the api keeps the browser's cookies.
+type noJar struct{}
+
+func (noJar) SetCookies(*url.URL, []*http.Cookie) {}
+func (noJar) Cookies(*url.URL) []*http.Cookie     { return nil }
+
+// codeOtherAccount is the code of a request for another account than the active one.
+const codeOtherAccount = "ACTIVE_ACCOUNT_CHANGED"
+
+// envelope is what the api reads of every answer.
+type envelope struct {
+	Session enduserapi.SessionSnapshot `json:"session"`
+	Errors  []struct {
+		Code string `json:"code"`
+	} `json:"errors"`
+}
+
+// RoundTrip implements http.RoundTripper by the API's handler.
+func (a *api) RoundTrip(sent *http.Request) (*http.Response, error) {
+	answer := newAnswer()
+	a.handler.ServeHTTP(answer, a.asBrowser(sent))
+	a.keep(answer.header)
+	var e envelope
+	if err := json.Unmarshal(answer.body.Bytes(), &e); err == nil {
+		a.follow(answer.status, e)
+	}
+	return &http.Response{StatusCode: answer.status, Header: answer.header, Body: io.NopCloser(&answer.body), Request: sent}, nil
+}
+
+// asBrowser returns a request with what the browser sent of itself.
+func (a *api) asBrowser(sent *http.Request) *http.Request {
+	r := sent.Clone(sent.Context())
+	r.Host, r.RemoteAddr, r.TLS, r.RequestURI = a.r.Host, a.r.RemoteAddr, a.r.TLS, sent.URL.RequestURI()
+	r.URL.Scheme, r.URL.Host = "", ""
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	r.Header.Set("X-Request-Id", a.id)
+	passed := []string{"X-Forwarded-For", "User-Agent"}
+	if a.r.Method == http.MethodPost {
+		// The API checks a form's origin as well. Showing a page changes nothing, so any site may link to it.
+		passed = append(passed, "Origin", "Sec-Fetch-Site")
+	}
+	for _, name := range passed {
+		if values := a.r.Header.Values(name); len(values) > 0 {
+			r.Header[name] = values
+		}
+	}
+	if a.user != "" {
+		r.Header.Set(site.ActiveUserHeader, a.user)
+	}
+	if a.cookie != "" {
+		r.AddCookie(&http.Cookie{Name: site.SessionCookie, Value: a.cookie})
+	}
+	return r
+}
+
+// follow notes the session after an answer, and the account that the next requests assert to be active.
+func (a *api) follow(status int, e envelope) {
+	if status >= http.StatusBadRequest {
+		if len(e.Errors) > 0 && e.Errors[0].Code == codeOtherAccount {
+			a.user = "" // the next pages are for the account that is active now
+		}
+		return
+	}
+	a.session = e.Session
+	if a.user == "" {
+		return
+	}
+	a.user = ""
+	if active := a.session.ActiveSignin; active != nil {
+		a.user = active.UserId
+	}
+}
+
+// keep notes the cookies of an answer.
+func (a *api) keep(header http.Header) {
+	written := header.Values("Set-Cookie")
+	for i, cookie := range (&http.Response{Header: header}).Cookies() {
+		key := cookie.Name + ";" + cookie.Domain + ";" + cookie.Path
+		if _, known := a.set[key]; !known {
+			a.keys = append(a.keys, key)
+		}
+		a.set[key] = written[i]
+		if cookie.Name == site.SessionCookie {
+			a.cookie = cookie.Value
+		}
+	}
+}
+
+// passCookies gives the browser the cookies that the API set.
+func (a *api) passCookies(header http.Header) {
+	for _, key := range a.keys {
+		header.Add("Set-Cookie", a.set[key])
+	}
+}
+
+// refusal returns the refusal of an operation, nil for a success or another error. An argument that no path can have is an object that does
+// not exist.
+func refusal(err error) *client.Error {
+	var refused *client.Error
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.Is(err, client.ErrArgument):
+		return &client.Error{Status: http.StatusNotFound, Code: "NOT_FOUND"}
+	}
+	return nil
+}
+
+// refusedBy reports whether an operation was refused with a code.
+func refusedBy(err error, code string) bool {
+	refused := refusal(err)
+	return refused != nil && refused.Code == code
+}
+
+// at returns the path of a page with an id in it.
+func at(format, id string) string { return strings.Replace(format, "{id}", url.PathEscape(id), 1) }
+
+// answer takes an answer of the API.
+type answer struct {
+	status int
+	header http.Header
+	body   bytes.Buffer
+}
+
+func newAnswer() *answer { return &answer{status: http.StatusOK, header: http.Header{}} }
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(b []byte) (int, error) { return a.body.Write(b) }
+
+// refused returns status and code of an answer that refuses, nil for a success.
+func (a *answer) refused() *client.Error {
+	if a.status < http.StatusBadRequest {
+		return nil
+	}
+	refused := &client.Error{Status: a.status}
+	var e envelope
+	if err := json.Unmarshal(a.body.Bytes(), &e); err == nil && len(e.Errors) > 0 {
+		refused.Code = e.Errors[0].Code
+	}
+	return refused
+}
+
+// copyTo sends the answer on as it is.
+func (a *answer) copyTo(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body.Bytes()) // the browser is gone
+}
