@@ -8,9 +8,9 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -20,7 +20,7 @@ import (
 func (c *call) keyApp() (*snapshot.Entry, *snapshot.App, error) {
 	entry, found := c.snapshot.BySlug(v1alpha1.KindAPIAuthApp, c.tenant(), c.r.PathValue("slug"))
 	if !found {
-		return nil, nil, noSuchApp()
+		return nil, nil, authApps.missing()
 	}
 	return entry, snapshot.ContentOf[snapshot.App](entry), nil
 }

@@ -5,13 +5,12 @@ import (
 	"math"
 
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -27,44 +26,43 @@ func getB2BSettings(c *call) (reply, error) {
 	return object(b2bSettings(c.snapshot, c.principal.Deployment, content)), nil
 }
 
-// updateB2BSettings merges a request into the deployment's B2BSettings, creating the resource if there is none.
+// settings are the B2BSettings of deployments, each of which has at most one.
+var settings = declared[v1alpha1.B2BSettings, *v1alpha1.B2BSettings]{
+	kind: v1alpha1.KindB2BSettings, audit: "b2b_settings",
+	slug:       func(*v1alpha1.B2BSettings) string { return document.B2BKey },
+	deployment: func(obj *v1alpha1.B2BSettings) string { return obj.Spec.DeploymentRef.Name },
+	name:       func(c *call, _ string) string { return c.principal.Deployment.Name },
+	view:       viewSettings,
+}
+
+// updateB2BSettings merges a request into the deployment's B2BSettings, and creates the resource if there is none.
 func updateB2BSettings(c *call) (reply, error) {
 	sent, err := readSettingsUpdate(c)
 	if err != nil {
 		return reply{}, err
 	}
-	obj, synced, err := mergeSettings(c, settingsKeys(c), sent)
-	if errors.Is(err, errElsewhere) {
+	obj, synced, err := mergeSettings(c, sent)
+	if errors.Is(err, errNoSettings) {
 		obj, synced, err = createSettings(c, sent)
 	}
 	if err != nil {
-		return reply{}, kubernetesError(err)
+		return reply{}, err
 	}
-	current := c.api.Snapshots.Current()
-	content := translation.B2BSettings(obj)
-	id := store.Identity{Kind: v1alpha1.KindB2BSettings, Namespace: obj.Namespace, Name: obj.Name}
-	if entry, found := current.Get(id); synced && found {
-		content = *snapshot.ContentOf[document.B2BSettings](entry)
-	}
-	return object(b2bSettings(current, c.principal.Deployment, content)).inForce(synced), nil
+	return settings.answer(c, obj, synced)
 }
 
-// mergeSettings merges what was sent into the live resource of the caller's deployment. errElsewhere: there is none.
-func mergeSettings(c *call, keys []client.ObjectKey, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
-	return update(c.r.Context(), c.api.writer, edit[*v1alpha1.B2BSettings]{
-		kind: v1alpha1.KindB2BSettings, keys: keys, override: c.overrides(),
-		plan: func(live *v1alpha1.B2BSettings) ([]change, error) {
-			if live.Spec.DeploymentRef.Name != c.principal.Deployment.Name {
-				return nil, errElsewhere
-			}
-			return sent.changes(live), nil
-		},
-		written: func(obj *v1alpha1.B2BSettings) { c.auditWrite("b2b_settings.updated", "b2b_settings:"+obj.Name) },
-	})
-}
+var (
+	errNoSettings = errors.New("the deployment has no settings")
+	// errSettingsExist: a concurrent request created the deployment's settings first.
+	errSettingsExist = errors.New("the settings exist")
+)
 
-// errSettingsExist: a concurrent request created the deployment's settings first.
-var errSettingsExist = errors.New("the settings exist")
+// mergeSettings merges what was sent into the live resource of the caller's deployment. Errors: errNoSettings.
+func mergeSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
+	of := settings.target(c, document.B2BKey)
+	of.object, of.missing = (*v1alpha1.B2BSettings).GetName, errNoSettings
+	return settings.change(c, of, "updated", func(live *v1alpha1.B2BSettings) ([]change, error) { return sent.changes(live), nil })
+}
 
 // createSettings creates the deployment's B2BSettings with what was sent; if nothing was, nothing is created.
 func createSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
@@ -75,31 +73,23 @@ func createSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool,
 		return obj, true, nil
 	}
 	sent.apply(&obj.Spec)
-	keys := candidates(c, c.principal.Deployment.Name)
-	synced, err := create(c.r.Context(), c.api, creation[*v1alpha1.B2BSettings]{
-		kind: v1alpha1.KindB2BSettings, obj: obj, keys: keys,
-		taken: func(existing *v1alpha1.B2BSettings) error {
-			if existing.Spec.DeploymentRef.Name == c.principal.Deployment.Name {
-				return errSettingsExist
-			}
-			return nil
-		},
-		written: func(obj *v1alpha1.B2BSettings) { c.auditWrite("b2b_settings.created", "b2b_settings:"+obj.Name) },
-	})
+	synced, err := settings.insert(c, obj, errSettingsExist, (*v1alpha1.B2BSettings).GetName)
 	if errors.Is(err, errSettingsExist) {
-		return mergeSettings(c, keys, sent)
+		return mergeSettings(c, sent)
 	}
-	return obj, synced, err
+	if err != nil {
+		return nil, false, kubernetesError(err)
+	}
+	return obj, synced, nil
 }
 
-// settingsKeys returns where the deployment's B2BSettings are looked for: where the snapshot knows them, else under the names a creation
-// over HTTP gives them.
-func settingsKeys(c *call) []client.ObjectKey {
-	keys := candidates(c, c.principal.Deployment.Name)
-	if entry, found := c.snapshot.BySlug(v1alpha1.KindB2BSettings, c.tenant(), document.B2BKey); found {
-		keys = append([]client.ObjectKey{{Namespace: entry.Namespace, Name: entry.Name}}, keys...)
+// viewSettings answers with settings.
+func viewSettings(c *call, obj *v1alpha1.B2BSettings, entry *snapshot.Entry) (reply, error) {
+	content := translation.B2BSettings(obj)
+	if entry != nil {
+		content = *snapshot.ContentOf[document.B2BSettings](entry)
 	}
-	return keys
+	return object(b2bSettings(c.snapshot, c.principal.Deployment, content)), nil
 }
 
 // settingsUpdate is a PATCH of the settings: what was sent. Roles are given as references, a sent null as an empty one.

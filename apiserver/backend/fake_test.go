@@ -34,7 +34,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore"
 )
 
-var schemes = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "ratelimitschemes"}
+var schemeResource = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "ratelimitschemes"}
 
 // fixedFeed is a store that never changes: deployment acme with a key, and the scheme free.
 type fixedFeed []store.Document
@@ -66,7 +66,7 @@ type fakeKubernetes struct {
 
 func (k *fakeKubernetes) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	if key.Name != "free" || len(k.live) == 0 {
-		return apierrors.NewNotFound(schemes, key.Name)
+		return apierrors.NewNotFound(schemeResource, key.Name)
 	}
 	now := k.live[0]
 	if len(k.live) > 1 {

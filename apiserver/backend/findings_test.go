@@ -49,7 +49,7 @@ func (k *cluster) refused() error {
 		return nil
 	}
 	k.forbid--
-	return apierrors.NewForbidden(schemes, "free", errors.New("RBAC is not ready"))
+	return apierrors.NewForbidden(schemeResource, "free", errors.New("RBAC is not ready"))
 }
 
 func (k *cluster) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
@@ -68,7 +68,7 @@ func (k *cluster) Get(_ context.Context, key client.ObjectKey, obj client.Object
 		k.leaving[key.Name]--
 	}
 	if !found {
-		return apierrors.NewNotFound(schemes, key.Name)
+		return apierrors.NewNotFound(schemeResource, key.Name)
 	}
 	return json.Unmarshal([]byte(raw), obj)
 }
@@ -80,7 +80,7 @@ func (k *cluster) Create(_ context.Context, obj client.Object, _ ...client.Creat
 		return err
 	}
 	if _, taken := k.objects[obj.GetName()]; taken {
-		return apierrors.NewAlreadyExists(schemes, obj.GetName())
+		return apierrors.NewAlreadyExists(schemeResource, obj.GetName())
 	}
 	obj.SetUID(types.UID("uid-" + obj.GetName()))
 	obj.SetResourceVersion("1")
@@ -220,7 +220,7 @@ func TestAStartingKubernetesAPIIsAskedAgain(t *testing.T) {
 	if 1000-k.forbid > 6 {
 		t.Errorf("asked %d times", 1000-k.forbid)
 	}
-	terminating := apierrors.NewForbidden(schemes, "free", errors.New("the namespace is being terminated"))
+	terminating := apierrors.NewForbidden(schemeResource, "free", errors.New("the namespace is being terminated"))
 	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
 	asked := 0
 	if err := (patient{}).try(context.Background(), func() error { asked++; return terminating }); err == nil || asked != 1 {

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"errors"
 	"net/http"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -10,8 +9,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -64,12 +63,12 @@ func updateScope(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return changeScope(c, "oauth_scope.updated", sent.changes)
+	return changeScope(c, "updated", sent.changes)
 }
 
 // archiveScope ends new grants of a scope.
 func archiveScope(c *call) (reply, error) {
-	return changeScope(c, "oauth_scope.archived", func(live *v1alpha1.OAuthScope) []change {
+	return changeScope(c, "archived", func(live *v1alpha1.OAuthScope) []change {
 		if translation.OAuthScope(live).Archived {
 			return nil
 		}
@@ -79,13 +78,16 @@ func archiveScope(c *call) (reply, error) {
 
 // unarchiveScope lets people grant a scope again.
 func unarchiveScope(c *call) (reply, error) {
-	return changeScope(c, "oauth_scope.unarchived", func(live *v1alpha1.OAuthScope) []change {
+	return changeScope(c, "unarchived", func(live *v1alpha1.OAuthScope) []change {
 		if !translation.OAuthScope(live).Archived {
 			return nil
 		}
 		return []change{{path: "archived"}}
 	})
 }
+
+// scopes are the OAuthScopes of deployments. They are found by their app and their name, and are not created over HTTP.
+var scopes = declared[v1alpha1.OAuthScope, *v1alpha1.OAuthScope]{kind: v1alpha1.KindOAuthScope, audit: "oauth_scope"}
 
 // changeScope makes the changes that a live scope still needs, records the action, and answers with the scope's app.
 func changeScope(c *call, action string, changes func(live *v1alpha1.OAuthScope) []change) (reply, error) {
@@ -98,23 +100,17 @@ func changeScope(c *call, action string, changes func(live *v1alpha1.OAuthScope)
 	if !found {
 		return reply{}, noSuchScope()
 	}
-	obj, synced, err := update(c.r.Context(), c.api.writer, edit[*v1alpha1.OAuthScope]{
-		kind: v1alpha1.KindOAuthScope, keys: []client.ObjectKey{{Namespace: entry.Namespace, Name: entry.Name}}, override: c.overrides(),
-		plan: func(live *v1alpha1.OAuthScope) ([]change, error) {
-			if live.Spec.OAuthAppRef.Name != app.Name || live.Spec.Scope != scope {
-				return nil, errElsewhere // created again under the same name, as another scope
-			}
-			return changes(live), nil
+	obj, synced, err := scopes.change(c, target[*v1alpha1.OAuthScope]{
+		keys: []client.ObjectKey{{Namespace: entry.Namespace, Name: entry.Name}},
+		// It may have been created again under the same name, as another scope.
+		is: func(live *v1alpha1.OAuthScope) bool {
+			return live.Spec.OAuthAppRef.Name == app.Name && live.Spec.Scope == scope
 		},
-		written: func(*v1alpha1.OAuthScope) {
-			c.auditWrite(action, "oauth_scope:"+c.r.PathValue("oauth_app_slug")+" "+scope)
-		},
-	})
-	if errors.Is(err, errElsewhere) {
-		return reply{}, noSuchScope()
-	}
+		object:  func(*v1alpha1.OAuthScope) string { return c.r.PathValue("oauth_app_slug") + " " + scope },
+		missing: noSuchScope(),
+	}, action, func(live *v1alpha1.OAuthScope) ([]change, error) { return changes(live), nil })
 	if err != nil {
-		return reply{}, kubernetesError(err)
+		return reply{}, err
 	}
 	current := c.api.Snapshots.Current()
 	if fresh, found := current.Get(app.Identity); found {
@@ -189,11 +185,9 @@ func oauthApp(s *snapshot.Snapshot, e *snapshot.Entry, live *v1alpha1.OAuthScope
 }
 
 func noSuchOAuthApp() error {
-	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
-		Pointer: ":oauth_app_slug", Message: "names no OAuth app of the deployment: list them to see which there are"}}}
+	return fault(http.StatusNotFound, ":oauth_app_slug", "names no OAuth app of the deployment: list them to see which there are")
 }
 
 func noSuchScope() error {
-	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
-		Pointer: ":scope", Message: "is no scope of the app: send it as one percent-encoded path segment"}}}
+	return fault(http.StatusNotFound, ":scope", "is no scope of the app: send it as one percent-encoded path segment")
 }

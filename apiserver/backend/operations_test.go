@@ -245,12 +245,12 @@ func TestResourcesAreListedWithTheirConditions(t *testing.T) {
 }
 
 func TestResourcesAreListedWithoutTheKubernetesAPI(t *testing.T) {
-	gone := apierrors.NewNotFound(schemes, "x")
+	gone := apierrors.NewNotFound(schemeResource, "x")
 	for name, tc := range map[string]struct {
 		err  error
 		note string
 	}{
-		"out of reach": {errors.New("connection refused"), "out of reach"}, "forbidden": {apierrors.NewForbidden(schemes, "x", nil), "forbids"}, "deleted": {gone, ""},
+		"out of reach": {errors.New("connection refused"), "out of reach"}, "forbidden": {apierrors.NewForbidden(schemeResource, "x", nil), "forbids"}, "deleted": {gone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list := asks[backendapi.ResourceList](t, serveWith(t, away{failing{}, tc.err}, nil), "/resources")

@@ -35,7 +35,7 @@ func FuzzPipeline(f *testing.F) {
 		f.Add(seed.method, seed.target, seed.credential, seed.contentType, seed.body)
 	}
 	// Another writer is always first: an accepted write would be waited for.
-	lost := apierrors.NewConflict(schemes, "free", errors.New("another writer was first"))
+	lost := apierrors.NewConflict(schemeResource, "free", errors.New("another writer was first"))
 	backend := serve(f, &fakeKubernetes{live: []string{resourceJSON("1", "")}, always: lost})
 	f.Fuzz(func(t *testing.T, method, target, credential, contentType, body string) {
 		at, err := url.ParseRequestURI(target)

@@ -1,26 +1,16 @@
 package backend
 
 import (
-	"errors"
-	"fmt"
-	"net/http"
 	"regexp"
-	"slices"
-	"strings"
-	"time"
 
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/scheme"
 	"github.com/cardea-iam/cardea/internal/translation"
-	"github.com/cardea-iam/cardea/store"
 )
 
 var slugForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
@@ -54,83 +44,40 @@ func listSchemes(c *call) (reply, error) {
 func getScheme(c *call) (reply, error) {
 	entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.tenant(), c.r.PathValue("slug"))
 	if !found {
-		return reply{}, noSuchScheme()
+		return reply{}, schemes.missing()
 	}
 	return raw(snapshot.AppendObject(c.head[:0], c.principal.Deployment.ID, nil), entry.Body), nil
 }
 
-// createScheme creates a RateLimitScheme resource and answers when it is in force here.
+// schemes are the RateLimitSchemes of deployments.
+var schemes = declared[v1alpha1.RateLimitScheme, *v1alpha1.RateLimitScheme]{
+	kind: v1alpha1.KindRateLimitScheme, audit: "rate_limit_scheme", noun: "scheme", title: "rate-limit scheme", member: "/slug", segment: "slug",
+	slug:       func(obj *v1alpha1.RateLimitScheme) string { return string(obj.Spec.Slug) },
+	deployment: func(obj *v1alpha1.RateLimitScheme) string { return obj.Spec.DeploymentRef.Name },
+	unused:     "let them use another first",
+	view:       viewScheme,
+}
+
+// createScheme creates a RateLimitScheme resource and answers when servers have it.
 func createScheme(c *call) (reply, error) {
 	obj, err := newScheme(c)
 	if err != nil {
 		return reply{}, err
 	}
-	slug := string(obj.Spec.Slug)
-	if err := freeSlug[v1alpha1.RateLimitScheme](c.api, c, v1alpha1.KindRateLimitScheme, slug, slugTaken); err != nil {
-		return reply{}, err
-	}
-	synced, err := create(c.r.Context(), c.api, creation[*v1alpha1.RateLimitScheme]{
-		kind: v1alpha1.KindRateLimitScheme, obj: obj, keys: candidates(c, schemeName(c, slug)),
-		taken: func(existing *v1alpha1.RateLimitScheme) error {
-			if isScheme(existing, c, slug) {
-				return slugTaken(slug)
-			}
-			return nil
-		},
-		written: func(*v1alpha1.RateLimitScheme) { c.auditWrite("rate_limit_scheme.created", "rate_limit_scheme:"+slug) },
-	})
-	if err != nil {
-		return reply{}, kubernetesError(err)
-	}
-	return answerScheme(c, obj, synced)
+	return schemes.create(c, obj)
 }
 
-func slugTaken(slug string) error {
-	return &apierror.Error{Status: http.StatusConflict, Faults: []apierror.Fault{{
-		Pointer: "/slug", Message: fmt.Sprintf("%q is taken by another scheme of the deployment: choose another or PATCH that one", slug)}}}
-}
-
-// updateScheme merges a request into a RateLimitScheme resource and answers when that is in force here.
+// updateScheme merges a request into a RateLimitScheme resource and answers when servers have it.
 func updateScheme(c *call) (reply, error) {
 	sent, err := readSchemeUpdate(c.body)
 	if err != nil {
 		return reply{}, err
 	}
-	slug := c.r.PathValue("slug")
-	obj, synced, err := update(c.r.Context(), c.api.writer, edit[*v1alpha1.RateLimitScheme]{
-		kind: v1alpha1.KindRateLimitScheme, keys: schemeKeys(c, slug), override: c.overrides(),
-		plan: func(live *v1alpha1.RateLimitScheme) ([]change, error) {
-			if !isScheme(live, c, slug) {
-				return nil, errElsewhere
-			}
-			return sent.changes(live), nil
-		},
-		written: func(*v1alpha1.RateLimitScheme) { c.auditWrite("rate_limit_scheme.updated", "rate_limit_scheme:"+slug) },
-	})
-	if err != nil {
-		return reply{}, orNoSuchScheme(err)
-	}
-	return answerScheme(c, obj, synced)
+	return schemes.update(c, c.r.PathValue("slug"), func(live *v1alpha1.RateLimitScheme) ([]change, error) { return sent.changes(live), nil })
 }
 
-// deleteScheme deletes a RateLimitScheme resource that is not used and has no other owner.
-func deleteScheme(c *call) (reply, error) {
-	slug := c.r.PathValue("slug")
-	synced, err := remove(c.r.Context(), c.api.writer, deletion[*v1alpha1.RateLimitScheme]{
-		kind: v1alpha1.KindRateLimitScheme, keys: schemeKeys(c, slug),
-		permit: func(live *v1alpha1.RateLimitScheme) error {
-			if !isScheme(live, c, slug) {
-				return errElsewhere
-			}
-			return deletable(c, live)
-		},
-		written: func(*v1alpha1.RateLimitScheme) { c.auditWrite("rate_limit_scheme.deleted", "rate_limit_scheme:"+slug) },
-	})
-	if err != nil {
-		return reply{}, orNoSuchScheme(err)
-	}
-	return reply{}.inForce(synced), nil
-}
+// deleteScheme deletes a RateLimitScheme resource that no other resource uses or declares.
+func deleteScheme(c *call) (reply, error) { return schemes.delete(c, c.r.PathValue("slug")) }
 
 // newScheme reads the body of a creation into a resource.
 func newScheme(c *call) (*v1alpha1.RateLimitScheme, error) {
@@ -216,83 +163,15 @@ func (u *schemeUpdate) changes(obj *v1alpha1.RateLimitScheme) []change {
 	return changes
 }
 
-// answerScheme answers with what is in force here, else with what the API server acknowledged.
-func answerScheme(c *call, obj *v1alpha1.RateLimitScheme, synced bool) (reply, error) {
-	var rendered []byte
-	if synced {
-		id := store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: obj.Namespace, Name: obj.Name}
-		if entry, found := c.api.Snapshots.Current().Get(id); found && entry.UID == string(obj.UID) {
-			rendered = entry.Body
-		}
+// viewScheme answers with a scheme.
+func viewScheme(c *call, obj *v1alpha1.RateLimitScheme, entry *snapshot.Entry) (reply, error) {
+	if entry != nil {
+		return raw(snapshot.AppendObject(nil, c.principal.Deployment.ID, entry.Body)), nil
 	}
-	if rendered == nil {
-		content := translation.RateLimitScheme(obj)
-		meta := document.Meta{CreatedAt: obj.CreationTimestamp.Time, UpdatedAt: updatedAt(obj, content, c.api.Clock())}
-		var err error
-		if rendered, err = snapshot.RenderScheme(meta, &content); err != nil {
-			return reply{}, err
-		}
+	content := translation.RateLimitScheme(obj)
+	rendered, err := snapshot.RenderScheme(metaOf(c, v1alpha1.KindRateLimitScheme, obj, content), &content)
+	if err != nil {
+		return reply{}, err
 	}
-	return raw(snapshot.AppendObject(nil, c.principal.Deployment.ID, rendered)).inForce(synced), nil
-}
-
-// updatedAt is when the content of a resource that is not in force yet last changed: as its status says if that speaks of
-// this content, else now.
-func updatedAt(obj *v1alpha1.RateLimitScheme, content document.RateLimitScheme, now time.Time) time.Time {
-	hash, err := document.Hash(v1alpha1.KindRateLimitScheme, content)
-	if err == nil && obj.Status.ContentHash == hash && obj.Status.UpdatedAt != nil {
-		return obj.Status.UpdatedAt.Time
-	}
-	return now
-}
-
-// deletable refuses what is in use, and what another manager declares.
-func deletable(c *call, obj *v1alpha1.RateLimitScheme) error {
-	id := store.Identity{Kind: v1alpha1.KindRateLimitScheme, Namespace: obj.Namespace, Name: obj.Name}
-	if referrers := c.snapshot.Referrers(id); len(referrers) > 0 {
-		names := make([]string, 0, len(referrers))
-		for _, referrer := range referrers {
-			names = append(names, referrer.Kind+" "+referrer.Name)
-		}
-		slices.Sort(names)
-		return apierror.New(http.StatusConflict, "the scheme is in use by %s: let them use another first", strings.Join(names[:min(len(names), 5)], ", "))
-	}
-	if c.overrides() {
-		return nil
-	}
-	return refuseForeign(obj)
-}
-
-// schemeName is the plain name of the resource that a creation over HTTP makes for a slug.
-func schemeName(c *call, slug string) string { return c.principal.Deployment.Name + "." + slug }
-
-// schemeKeys returns the names under which the resource of a slug may exist: the one in the snapshot, then those that
-// a creation over HTTP gives it. It returns none for a text that cannot be a slug, because it would make no valid
-// name.
-func schemeKeys(c *call, slug string) []client.ObjectKey {
-	var keys []client.ObjectKey
-	if entry, found := c.snapshot.BySlug(v1alpha1.KindRateLimitScheme, c.tenant(), slug); found {
-		keys = append(keys, client.ObjectKey{Namespace: entry.Namespace, Name: entry.Name})
-	}
-	if slugForm.MatchString(slug) {
-		keys = append(keys, candidates(c, schemeName(c, slug))...)
-	}
-	return keys
-}
-
-// isScheme reports whether a live resource is the scheme of a slug in the caller's deployment.
-func isScheme(obj *v1alpha1.RateLimitScheme, c *call, slug string) bool {
-	return obj.Spec.DeploymentRef.Name == c.principal.Deployment.Name && string(obj.Spec.Slug) == slug
-}
-
-func orNoSuchScheme(err error) error {
-	if errors.Is(err, errElsewhere) {
-		return noSuchScheme()
-	}
-	return kubernetesError(err)
-}
-
-func noSuchScheme() error {
-	return &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
-		Pointer: ":slug", Message: "names no rate-limit scheme of the deployment: list them to see which there are"}}}
+	return raw(snapshot.AppendObject(nil, c.principal.Deployment.ID, rendered)), nil
 }

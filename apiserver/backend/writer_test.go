@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	errLost    = apierrors.NewConflict(schemes, "free", errors.New("another writer was first"))
+	errLost    = apierrors.NewConflict(schemeResource, "free", errors.New("another writer was first"))
 	errRefused = apierrors.NewBadRequest("spec.slug is odd")
 )
 
@@ -114,7 +114,7 @@ func TestKubernetesError(t *testing.T) {
 		{"refused by the API server", errRefused, 400, "spec.slug is odd", false},
 		{"refused by its schema", apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("RateLimitScheme").GroupKind(), "free", nil), 400, "is invalid", false},
 		{"a conflict", errLost, 409, "read it and try again", false},
-		{"forbidden", apierrors.NewForbidden(schemes, "free", errors.New("no")), 503, "rights", true},
+		{"forbidden", apierrors.NewForbidden(schemeResource, "free", errors.New("no")), 503, "rights", true},
 		{"slow", context.DeadlineExceeded, 503, "the change may still be applied, so read before retrying", true},
 		{"throttled", apierrors.NewTooManyRequests("later", 1), 503, "read before retrying", true},
 		{"unreachable", errors.New("dial tcp: connection refused"), 503, "read before retrying", true},

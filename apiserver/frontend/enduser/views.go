@@ -2,8 +2,8 @@ package enduser
 
 import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
