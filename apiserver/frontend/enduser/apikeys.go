@@ -7,9 +7,9 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/internal/permission"
 	"github.com/cardea-iam/cardea/store/people"
@@ -70,7 +70,7 @@ func addAPIKey(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		if err := u.Notify(user.ID, "An API key that acts for you was made: "+delivery.Quoted(k.Name, "without a name")+"."); err != nil {
+		if err := u.Notify(user.ID, "An API key that acts for you was made: "+messages.Quoted(k.Name, "without a name")+"."); err != nil {
 			return reply{}, err
 		}
 		return reply{data: enduserapi.OwnApiKeyWithSecret{Key: viewAPIKey(k), Secret: secret.Plain()}}, u.Audit("api_key.created", "api_key:"+format(k.ID))

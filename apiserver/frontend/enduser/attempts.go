@@ -6,6 +6,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 	"github.com/cardea-iam/cardea/store/people"
@@ -91,28 +92,28 @@ func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, e people.Email
 	}
 	switch {
 	case a.Kind == people.AttemptSignUp && a.User == 0:
-		m.Write = func(code string) delivery.Mail { return delivery.SignUpMail(u.AppName(), code) }
+		m.Write = func(code string) delivery.Content { return messages.SignUpMail(u.AppName(), code) }
 	case a.Kind == people.AttemptSignUp:
 		// The address is taken: its owner is told, and the caller learns nothing.
 		m.Decoy = true
-		m.Write = func(string) delivery.Mail { return delivery.AlreadyRegisteredMail(u.AppName()) }
+		m.Write = func(string) delivery.Content { return messages.AlreadyRegisteredMail(u.AppName()) }
 	default:
 		// Somebody unknown, and an address that is no longer the account's, cost the same work, and get nothing.
 		m.Decoy, m.Void = e.User == 0, e.User == 0
-		m.Write = func(code string) delivery.Mail { return mailOf(a.Kind)(u.AppName(), code) }
+		m.Write = func(code string) delivery.Content { return mailOf(a.Kind)(u.AppName(), code) }
 	}
 	return c.codes.Send(u, m)
 }
 
 // mailOf is the mail that brings the code of an attempt of a kind to an account's owner.
-func mailOf(kind string) func(app, code string) delivery.Mail {
+func mailOf(kind string) func(app, code string) delivery.Content {
 	switch kind {
 	case people.AttemptResetPassword:
-		return delivery.ResetPasswordMail
+		return messages.ResetPasswordMail
 	case people.AttemptReauthenticate:
-		return delivery.ReauthenticationMail
+		return messages.ReauthenticationMail
 	}
-	return delivery.SignInMail
+	return messages.SignInMail
 }
 
 // ownAttempt returns an attempt of the session that waits for a code.

@@ -7,6 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -94,7 +95,7 @@ func prepareEmail(c *call) (reply, error) {
 		}
 		err = c.codes.Send(u.Unit, verification.Message{
 			Target: target, To: e.Address, Lifetime: verification.MailLifetime,
-			Write: func(code string) delivery.Mail { return delivery.VerifyEmailMail(u.AppName(), code) },
+			Write: func(code string) delivery.Content { return messages.VerifyEmailMail(u.AppName(), code) },
 		})
 		return reply{data: enduserapi.EmailCodeSent{Sent: true, Email: e.Address, ExpiresIn: int64(verification.MailLifetime.Seconds())}}, err
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -169,8 +170,8 @@ func preparePhone(c *call) (reply, error) {
 		}
 		err = c.codes.Send(u.Unit, verification.Message{
 			Target: target, To: p.Number, Lifetime: verification.PhoneLifetime,
-			Write: func(code string) delivery.Mail {
-				return delivery.Mail{Body: delivery.CodeText(code, u.AppName(), c.host)}
+			Write: func(code string) delivery.Content {
+				return delivery.Content{Body: messages.CodeText(code, u.AppName(), c.host)}
 			},
 		})
 		return reply{data: sent}, err

@@ -104,5 +104,5 @@ func (s *Server) postLogout(u *account.Unit, of *consent.App, client *consent.Cl
 	if err != nil {
 		return err
 	}
-	return u.Post(people.Message{Channel: people.ChannelLogout, Recipient: client.BackchannelLogoutURI, ExpiresAt: u.Now.Add(logoutTokenLifetime)}, delivery.Mail{Body: token})
+	return u.Post(people.Message{Channel: people.ChannelLogout, Recipient: client.BackchannelLogoutURI, ExpiresAt: u.Now.Add(logoutTokenLifetime)}, delivery.Content{Body: token})
 }

@@ -107,7 +107,7 @@ func (v *visit) prepare() error {
 			return errAnswered
 		}
 	}
-	if err := v.readSession(); err != nil {
+	if err := readSession(v); err != nil {
 		if posted && genuine(v, sent) {
 			v.keepDraft(sent, sent.user)
 		}
@@ -125,7 +125,7 @@ func (v *visit) prepare() error {
 }
 
 // readSession finds out who is signed in now.
-func (v *visit) readSession() error {
+func readSession(v *visit) error {
 	session, err := v.api.GetSession(v.r.Context())
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (v *visit) again(sent *form, err error) error {
 
 // askOther shows the page again, to the account that is active by now: nothing was done.
 func (v *visit) askOther(sent *form) error {
-	if err := v.readSession(); err != nil {
+	if err := readSession(v); err != nil {
 		return err
 	}
 	if v.who.User == nil && v.page.signedIn {

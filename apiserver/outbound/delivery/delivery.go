@@ -1,5 +1,4 @@
-// Package delivery sends texts and mails through the providers that deployments declare, and contains what the
-// messages say. No error and no log contains a message's text, a secret or a whole recipient; only the Log sender
+// Package delivery sends texts and mails through the providers that deployments declare. No error and no log contains a message's text, a secret or a whole recipient; only the Log sender
 // writes them, which is its purpose.
 package delivery
 
@@ -37,6 +36,9 @@ type Message struct {
 	// texts.
 	ExpiresAt time.Time
 }
+
+// Content is what a message says, as the outbox stores it sealed: a text and a logout token have no subject.
+type Content struct{ Subject, Body string }
 
 // Receipt is what a provider said when it took a message.
 type Receipt struct {

@@ -245,8 +245,8 @@ func again(m people.Message, now time.Time, wait time.Duration, reason string) p
 	return people.Outcome{State: people.MessageExpired, Reason: reason}
 }
 
-func (d *Dispatcher) open(m people.Message) (delivery.Mail, error) {
-	var mail delivery.Mail
+func (d *Dispatcher) open(m people.Message) (delivery.Content, error) {
+	var mail delivery.Content
 	text, err := d.Keyring.Open(people.SealedMessage, m.SealedFor(), m.Sealed)
 	if err != nil {
 		return mail, err

@@ -167,7 +167,7 @@ func (w *world) message(deployment, to string) people.Message {
 	m := people.Message{
 		Deployment: deployment, ID: w.last, Challenge: w.last, Channel: people.ChannelSMS, Recipient: to, CreatedAt: w.Clock.Now(), ExpiresAt: w.Clock.Now().Add(life),
 	}
-	text, err := json.Marshal(delivery.Mail{Subject: "Your code", Body: fmt.Sprintf("Your code is %06d", w.last)})
+	text, err := json.Marshal(delivery.Content{Subject: "Your code", Body: fmt.Sprintf("Your code is %06d", w.last)})
 	w.Must(err)
 	m.Sealed = w.Keyring.Seal(people.SealedMessage, m.SealedFor(), text)
 	return m

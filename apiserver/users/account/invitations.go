@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -58,7 +58,7 @@ func Invite(u *Unit, inviter people.Member, email string, role int64) (people.In
 	if err := u.Audit("organization.invited", object("invitation", id)); err != nil {
 		return i, err
 	}
-	mail := delivery.InvitationMail(u.AppName(), inviter.Organization.Name, user.Email, token, u.Base)
+	mail := messages.InvitationMail(u.AppName(), inviter.Organization.Name, user.Email, token, u.Base)
 	return i, u.Post(people.Message{Channel: people.ChannelMail, Recipient: email, ExpiresAt: u.Now.Add(NoticeLifetime)}, mail)
 }
 

@@ -2,7 +2,7 @@ package account
 
 import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -80,7 +80,7 @@ func ChangeMember(u *Unit, by people.Member, membership int64, change MemberChan
 
 // notifyOwnership tells a member by mail that they own an organization, or no longer do, and the owner in whose name that was done.
 func notifyOwnership(u *Unit, by, m people.Member) error {
-	organization := delivery.Quoted(m.Organization.Name, "an organization")
+	organization := messages.Quoted(m.Organization.Name, "an organization")
 	what := "no longer an owner of the organization " + organization + "."
 	if m.Owner {
 		what = "an owner of the organization " + organization + " now."
@@ -97,7 +97,7 @@ func notifyOf(u *Unit, by, m people.Member, what string) error {
 	if err != nil {
 		return err
 	}
-	return u.Notify(by.User, delivery.Quoted(user.Email, "A member")+what)
+	return u.Notify(by.User, messages.Quoted(user.Email, "A member")+what)
 }
 
 // RemoveMember ends a membership. An owner's is ended by owners, never the last one's; others' by who holds all permissions of their role.
@@ -119,7 +119,7 @@ func RemoveMember(u *Unit, by people.Member, membership int64) (people.Member, e
 		return m, err
 	}
 	if by.User != m.User {
-		organization := delivery.Quoted(m.Organization.Name, "an organization")
+		organization := messages.Quoted(m.Organization.Name, "an organization")
 		if err := u.Notify(m.User, "You were removed from the organization "+organization+"."); err != nil {
 			return m, err
 		}
@@ -168,7 +168,7 @@ func RemoveOrganization(u *Unit, by people.Member) error {
 const membersAtOnce = 200
 
 func tellMembers(u *Unit, by people.Member) error {
-	mail := delivery.OrganizationDeletedMail(u.AppName(), by.Organization.Name)
+	mail := messages.OrganizationDeletedMail(u.AppName(), by.Organization.Name)
 	for after := int64(0); ; {
 		members, err := u.Organizations().MembersOf(by.Organization.ID, after, membersAtOnce)
 		if err != nil {

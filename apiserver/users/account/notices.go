@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -26,7 +26,7 @@ func (u *Unit) Notify(user int64, change string, former ...string) error {
 			to = append(to, address)
 		}
 	}
-	mail := delivery.AccountChangeMail(u.AppName(), change, u.Now, u.Client.Address)
+	mail := messages.AccountChangeMail(u.AppName(), change, u.Now, u.Client.Address)
 	for _, address := range to {
 		if err := u.Post(people.Message{Channel: people.ChannelMail, Recipient: address, ExpiresAt: u.Now.Add(changeNoticeLifetime)}, mail); err != nil {
 			return err

@@ -3,7 +3,7 @@ package account
 import (
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -256,5 +256,5 @@ func (u *Unit) noticeFailures(user people.User, typed string) error {
 	}
 	return u.Post(people.Message{
 		Channel: people.ChannelMail, Recipient: to, ExpiresAt: u.Now.Add(NoticeLifetime), Void: again || user.ID == 0,
-	}, delivery.FailedSignInsMail(u.AppName()))
+	}, messages.FailedSignInsMail(u.AppName()))
 }

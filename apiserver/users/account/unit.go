@@ -148,7 +148,7 @@ func (u *Unit) AuditAs(actor, action, object string, session int64) error {
 }
 
 // Post puts a message into the outbox, sealed, so that a copy of the store reads no code. ErrCannotSeal: there is no root key.
-func (u *Unit) Post(m people.Message, mail delivery.Mail) error {
+func (u *Unit) Post(m people.Message, mail delivery.Content) error {
 	if u.Keyring.Empty() {
 		return ErrCannotSeal
 	}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/redirecturi"
@@ -265,7 +265,7 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 		return "", err
 	}
 	if r.firstOffline(before) {
-		change := "The app " + delivery.Quoted(r.Client.Name, "without a name") + " was granted access to your account that lasts while you are signed out."
+		change := "The app " + messages.Quoted(r.Client.Name, "without a name") + " was granted access to your account that lasts while you are signed out."
 		if err := u.Notify(person.User, change); err != nil {
 			return "", err
 		}

@@ -38,7 +38,7 @@ type Message struct {
 	// Void puts the message into the outbox with its end state: nothing is sent.
 	Void bool
 	// Write writes the message around a code.
-	Write func(code string) delivery.Mail
+	Write func(code string) delivery.Content
 	// Lifetime is how long the code lives.
 	Lifetime time.Duration
 }

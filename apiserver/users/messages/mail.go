@@ -1,4 +1,6 @@
-package delivery
+// Package messages writes the mails and texts that users receive, in plain text. The names in them are made harmless: they hold neither a
+// link nor more than four digits, so that the only code, or token, in a message is Cardea's.
+package messages
 
 import (
 	"regexp"
@@ -7,12 +9,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/internal/text"
 )
-
-// Mail is what a mail says, in plain text. The names in it are made harmless: they hold neither a link nor more than four
-// digits, so that the only code, or token, in a mail is ours.
-type Mail struct{ Subject, Body string }
 
 // withCode begins a mail that brings a code, which lets its reader do something.
 func withCode(what, code string) string {
@@ -20,27 +19,27 @@ func withCode(what, code string) string {
 }
 
 // codeMail contains a code. It says that a user who did not request it may ignore the mail.
-func codeMail(subject, what, code, done, otherwise string) Mail {
-	return Mail{Subject: subject, Body: withCode(what, code) + "If you have not " + done + ", ignore this mail; " + otherwise + ".\n"}
+func codeMail(subject, what, code, done, otherwise string) delivery.Content {
+	return delivery.Content{Subject: subject, Body: withCode(what, code) + "If you have not " + done + ", ignore this mail; " + otherwise + ".\n"}
 }
 
 // SignUpMail brings the code that proves a new account's address. The code is six digits.
-func SignUpMail(app, code string) Mail {
+func SignUpMail(app, code string) delivery.Content {
 	app = plainName(app, "your new account")
 	return codeMail("Your sign-up code for "+app, "complete the sign-up for "+app, code, "signed up", "no account is made without the code")
 }
 
 // SignInMail brings the code that signs in. The code is six digits.
-func SignInMail(app, code string) Mail {
+func SignInMail(app, code string) delivery.Content {
 	app = plainName(app, "your account")
 	return codeMail("Your sign-in code for "+app, "sign in to "+app, code, "tried to sign in", "nobody can sign in without the code")
 }
 
 // AlreadyRegisteredMail notifies the owner of an address of an attempt to sign up with it. The client that tried
 // learns nothing.
-func AlreadyRegisteredMail(app string) Mail {
+func AlreadyRegisteredMail(app string) delivery.Content {
 	app = plainName(app, "the service")
-	return Mail{
+	return delivery.Content{
 		Subject: "Your address is already registered with " + app,
 		Body: "Somebody tried to sign up for " + app + " with this address. It belongs to your account already, so nothing was changed.\n\n" +
 			"If it was you, sign in with the account that you have.\n" +
@@ -50,13 +49,13 @@ func AlreadyRegisteredMail(app string) Mail {
 
 // InvitationMail brings the token of an invitation, alone on a line. organization and inviter are names. base is where pages are, "": the
 // mail has no link.
-func InvitationMail(app, organization, inviter, token, base string) Mail {
+func InvitationMail(app, organization, inviter, token, base string) delivery.Content {
 	app, organization, inviter = plainName(app, "the service"), plainName(organization, "an organization"), plainName(inviter, "A member")
 	accept := "To accept, sign in or sign up there with this address and give this token:\n\n" + token
 	if base != "" {
 		accept = "To accept, open this address:\n\n" + base + "/invitations/" + token + "\n\nOr sign in or sign up there with this address and give this token:\n\n" + token
 	}
-	return Mail{
+	return delivery.Content{
 		Subject: "Invitation to “" + organization + "” on " + app,
 		Body: "“" + inviter + "” invites you to join the organization “" + organization + "” on " + app + ".\n\n" + accept +
 			"\n\nIf you do not know who invites you, ignore this mail.\n",
@@ -65,9 +64,9 @@ func InvitationMail(app, organization, inviter, token, base string) Mail {
 
 // FailedSignInsMail warns the owner of an account that its password is being guessed. It holds nothing to follow or to
 // give: such mails are what phishers imitate.
-func FailedSignInsMail(app string) Mail {
+func FailedSignInsMail(app string) delivery.Content {
 	app = plainName(app, "the service")
-	return Mail{
+	return delivery.Content{
 		Subject: "Repeated failed sign-ins to " + app,
 		Body: "Somebody has tried several times to sign in to your account on " + app + " with a wrong password. Nobody got in, and further tries are slowed down.\n\n" +
 			"If it was you, wait some minutes before the next try.\n" +
@@ -76,16 +75,16 @@ func FailedSignInsMail(app string) Mail {
 }
 
 // ResetPasswordMail brings the code that lets its owner choose a new password. The code is six digits.
-func ResetPasswordMail(app, code string) Mail {
+func ResetPasswordMail(app, code string) delivery.Content {
 	app = plainName(app, "your account")
 	return codeMail("Your code for a new password on "+app, "choose a new password on "+app, code, "asked for it", "your password stays as it is")
 }
 
 // ReauthenticationMail contains the code by which a signed-in user proves their identity again. The code has six
 // digits.
-func ReauthenticationMail(app, code string) Mail {
+func ReauthenticationMail(app, code string) delivery.Content {
 	app = plainName(app, "your account")
-	return Mail{
+	return delivery.Content{
 		Subject: "Your confirmation code for " + app,
 		Body: withCode("confirm that it is you on "+app, code) +
 			"If you have not asked for it, somebody else is signed in to your account: sign out everywhere, and choose a new password.\n",
@@ -93,20 +92,20 @@ func ReauthenticationMail(app, code string) Mail {
 }
 
 // VerifyEmailMail brings the code that proves an address that was added to an account. The code is six digits.
-func VerifyEmailMail(app, code string) Mail {
+func VerifyEmailMail(app, code string) delivery.Content {
 	app = plainName(app, "your account")
 	return codeMail("Your code to verify this address for "+app, "add this address to your account on "+app, code, "asked for it", "the address is added to no account without the code")
 }
 
 // AccountChangeMail notifies the owner of an account what was changed (a sentence), when and by which client. It
 // contains no link: phishers imitate such mails.
-func AccountChangeMail(app, change string, at time.Time, address string) Mail {
+func AccountChangeMail(app, change string, at time.Time, address string) delivery.Content {
 	app = plainName(app, "the service")
 	from := ""
 	if address != "" {
 		from = "From: " + address + "\n"
 	}
-	return Mail{
+	return delivery.Content{
 		Subject: "A change of your account on " + app,
 		Body: change + "\n\nWhere: " + app + "\nWhen: " + at.UTC().Format("2 January 2006, 15:04 MST") + "\n" + from +
 			"\nIf it was you, you need not do anything.\n" +
@@ -115,9 +114,9 @@ func AccountChangeMail(app, change string, at time.Time, address string) Mail {
 }
 
 // OrganizationDeletedMail notifies a member that an organization was deleted.
-func OrganizationDeletedMail(app, organization string) Mail {
+func OrganizationDeletedMail(app, organization string) delivery.Content {
 	app, organization = plainName(app, "the service"), plainName(organization, "an organization")
-	return Mail{
+	return delivery.Content{
 		Subject: "“" + organization + "” on " + app + " was deleted",
 		Body:    "An owner has deleted the organization “" + organization + "” on " + app + ", with its workspaces. Your own account stays as it is.\n",
 	}
