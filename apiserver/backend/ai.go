@@ -54,7 +54,7 @@ func findTool(c *call) (*snapshot.Entry, error) {
 func listTools(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
-	if err := q.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	l := listing{limit: limit, offset: offset}
@@ -68,10 +68,10 @@ func listTools(c *call) (reply, error) {
 // listAgents serves a page of the deployment's agents by page and per_page.
 func listAgents(c *call) (reply, error) {
 	q := c.query()
-	number := q.integer("page", 1, 1)
-	size := min(q.integer("per_page", 1, defaultPerPage), maxPerPage)
-	active := q.flag("is_active")
-	if err := q.err(); err != nil {
+	number := q.Integer("page", 1, 1)
+	size := min(q.Integer("per_page", 1, defaultPerPage), maxPerPage)
+	active := q.Flag("is_active")
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	l := listing{limit: int(size)}
@@ -93,9 +93,9 @@ func listAgents(c *call) (reply, error) {
 func listAgentsByOffset(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
-	active := q.flag("is_active")
-	search, _ := q.text("search")
-	if err := q.err(); err != nil {
+	active := q.Flag("is_active")
+	search, _ := q.Text("search")
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	search = strings.ToLower(text.Normal(search))
@@ -114,7 +114,7 @@ func listAgentsByOffset(c *call) (reply, error) {
 func listToolsOfAgent(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
-	if err := q.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	id, err := ids.Parse(c.r.PathValue("agent_id"))
@@ -125,7 +125,7 @@ func listToolsOfAgent(c *call) (reply, error) {
 	}
 	var size, skip *int
 	l := listing{limit: len(snapshot.ContentOf[snapshot.Agent](agent).Tools), whole: true}
-	if q.has("limit") || q.has("offset") { // neither: all of them
+	if q.Has("limit") || q.Has("offset") { // neither: all of them
 		l.limit, l.offset = limit, offset
 		size, skip = &limit, &offset
 	}

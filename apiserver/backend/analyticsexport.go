@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -18,13 +17,11 @@ const verifyFor = 5 * time.Second
 // exportAnalytics serves the numbers of days.
 func exportAnalytics(c *call) (reply, error) {
 	q := c.query()
-	format, _ := q.text("format")
-	if format != "" && format != "json" && format != "csv" {
-		q.fault("format", "must be json or csv")
-	}
-	period, faults := parseDays(q.values)
-	if faults = append(faults, q.faults...); faults != nil {
-		return reply{}, apierror.Invalid(faults...)
+	period, faults := parseDays(q.Values())
+	q.Add(faults...)
+	format := q.OneOf("format", "json", "json", "csv")
+	if err := q.Err(); err != nil {
+		return reply{}, err
 	}
 	summary, err := summarize(c, period, people.Period{}, 0)
 	if err != nil {
@@ -63,15 +60,15 @@ func daysCSV(days []people.Day) []byte {
 // verifyAnalytics compares sealed days with their events.
 func verifyAnalytics(c *call) (reply, error) {
 	q := c.query()
-	limit := min(q.integer("limit", 1, defaultLimit), maxLimit)
+	limit := min(q.Integer("limit", 1, defaultLimit), maxLimit)
 	from := time.UnixMicro(0).UTC()
-	if text, sent := q.text("from"); sent {
+	if text, sent := q.Text("from"); sent {
 		var err error
 		if from, err = time.Parse(time.DateOnly, text); err != nil || from.Year() < 1970 {
-			q.fault("from", "must be a day such as 2026-05-10, in 1970 or later")
+			q.Fault("from", "must be a day such as 2026-05-10, in 1970 or later")
 		}
 	}
-	if err := q.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	view := backendapi.AnalyticsVerification{Data: []backendapi.AnalyticsVerifiedDay{}}

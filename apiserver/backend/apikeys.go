@@ -37,10 +37,10 @@ func (c *call) keyInPath(app *snapshot.Entry) (id string, declared *snapshot.Ent
 // listKeys serves a page of an app's keys: declared ones, then those of the store.
 func listKeys(c *call) (reply, error) {
 	q := c.query()
-	limit := int(min(q.integer("limit", 1, defaultLimit), maxLimit))
-	at, owner, organization := q.keyCursor(), q.id("owner_user_id"), q.id("organization_id")
-	inactive := ptr.Deref(q.flag("include_inactive"), false)
-	if err := q.err(); err != nil {
+	limit := q.Limit(defaultLimit, maxLimit)
+	at, owner, organization := q.keyCursor(), q.ID("owner_user_id"), q.ID("organization_id")
+	inactive := ptr.Deref(q.Flag("include_inactive"), false)
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	entry, app, err := c.keyApp()

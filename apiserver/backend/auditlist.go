@@ -26,16 +26,16 @@ const (
 // goes on from its last record misses none.
 func listAudit(c *call) (reply, error) {
 	q := c.query()
-	limit := int(min(q.integer("limit", 1, defaultLimit), maxLimit))
-	filter := people.AuditFilter{Since: q.moment("since"), Until: q.moment("until"), After: q.auditPlace(), OldestFirst: q.oldestFirst()}
-	filter.Actor, _ = q.text("actor")
-	filter.Action, _ = q.text("action")
-	filter.Object, _ = q.text("object")
-	key, _ := q.text("key_id")
+	limit := q.Limit(defaultLimit, maxLimit)
+	filter := people.AuditFilter{Since: q.Time("since"), Until: q.Time("until"), After: q.auditPlace(), OldestFirst: q.oldestFirst()}
+	filter.Actor, _ = q.Text("actor")
+	filter.Action, _ = q.Text("action")
+	filter.Object, _ = q.Text("object")
+	key, _ := q.Text("key_id")
 	if !filter.Since.IsZero() && !filter.Until.IsZero() && !filter.Since.Before(filter.Until) {
-		q.fault("until", "must be later than since")
+		q.Fault("until", "must be later than since")
 	}
-	if err := q.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	if settled := c.api.Clock().Add(-auditSettled); filter.OldestFirst && (filter.Until.IsZero() || filter.Until.After(settled)) {
@@ -85,33 +85,18 @@ func (c *call) keyNames(u *account.Unit, id string) (actors, objects []string, e
 	return actors, objects, err
 }
 
-// moment reads a parameter that is a time, zero if it was not sent.
-func (q *query) moment(name string) time.Time {
-	sent, ok := q.text(name)
-	if !ok {
-		return time.Time{}
-	}
-	// A "+" that the client did not escape arrives as a blank.
-	at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(sent, " ", "+"))
-	if err != nil || at.Year() < 1970 {
-		q.fault(name, "must be a time with its offset, such as 2026-05-10T12:00:00Z, in 1970 or later")
-		return time.Time{}
-	}
-	return at
-}
-
 // oldestFirst reads the parameter order.
-func (q *query) oldestFirst() bool {
-	order, sent := q.text("order")
+func (q *parameters) oldestFirst() bool {
+	order, sent := q.Text("order")
 	if sent && order != string(backendapi.Asc) && order != string(backendapi.Desc) {
-		q.fault("order", "must be asc, the oldest first, or desc, the newest first")
+		q.Fault("order", "must be asc, the oldest first, or desc, the newest first")
 	}
 	return order == string(backendapi.Asc)
 }
 
 // auditPlace reads the parameter cursor of the audit.
-func (q *query) auditPlace() people.AuditPlace {
-	sent, ok := q.text("cursor")
+func (q *parameters) auditPlace() people.AuditPlace {
+	sent, ok := q.Text("cursor")
 	if !ok || sent == "" {
 		return people.AuditPlace{}
 	}
@@ -119,7 +104,7 @@ func (q *query) auditPlace() people.AuditPlace {
 	micros, err1 := ids.Parse(at)
 	place, err2 := ids.Parse(id)
 	if err1 != nil || err2 != nil {
-		q.fault("cursor", "must be next_cursor of the page before")
+		q.Fault("cursor", "must be next_cursor of the page before")
 	}
 	return people.AuditPlace{At: time.UnixMicro(micros), ID: place}
 }

@@ -23,8 +23,8 @@ import (
 // listAuthApps serves the deployment's apps.
 func listAuthApps(c *call) (reply, error) {
 	q := c.query()
-	inactive := ptr.Deref(q.flag("include_inactive"), false)
-	if err := q.err(); err != nil {
+	inactive := ptr.Deref(q.Flag("include_inactive"), false)
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	list := backendapi.ApiAuthAppList{Apps: []backendapi.ApiAuthApp{}}

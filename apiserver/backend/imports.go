@@ -63,11 +63,11 @@ func getImport(c *call) (reply, error) {
 // importBatch imports the next lines of a file: the rows and how far it came in one transaction.
 func importBatch(c *call) (reply, error) {
 	q := c.query()
-	offset, complete := q.integer("offset", 0, -1), ptr.Deref(q.flag("complete"), false)
-	if !q.has("offset") {
-		q.fault("offset", "is required: send where the batch begins in the file")
+	offset, complete := q.Integer("offset", 0, -1), ptr.Deref(q.Flag("complete"), false)
+	if !q.Has("offset") {
+		q.Fault("offset", "is required: send where the batch begins in the file")
 	}
-	if err := q.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	file, err := c.importFile()

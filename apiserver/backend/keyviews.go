@@ -97,29 +97,16 @@ func (k keyCursor) String() string {
 }
 
 // keyCursor reads the parameter cursor.
-func (q *query) keyCursor() (at keyCursor) {
-	sent, ok := q.text("cursor")
+func (q *parameters) keyCursor() (at keyCursor) {
+	sent, ok := q.Text("cursor")
 	if !ok || sent == "" {
 		return keyCursor{declared: true}
 	}
 	id, err := ids.Parse(strings.TrimLeft(sent, "dr"))
 	if err != nil || sent[1:] != ids.Format(id) {
-		q.fault("cursor", "must be next_cursor of the page before")
+		q.Fault("cursor", "must be next_cursor of the page before")
 	}
 	return keyCursor{declared: sent[0] == 'd', id: id}
-}
-
-// id reads a parameter that is an id, 0 if it was not sent.
-func (q *query) id(name string) int64 {
-	sent, ok := q.text(name)
-	if !ok {
-		return 0
-	}
-	id, err := ids.Parse(sent)
-	if err != nil {
-		q.fault(name, "must be an id: a decimal integer from 1 to 9223372036854775807")
-	}
-	return id
 }
 
 func listed(names []string) []string { return append([]string{}, names...) }

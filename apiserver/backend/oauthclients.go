@@ -17,8 +17,8 @@ import (
 // listOAuthClients serves a page of an app's clients: declared ones, then runtime ones.
 func listOAuthClients(c *call) (reply, error) {
 	q := c.query()
-	limit, at := int(min(q.integer("limit", 1, defaultLimit), maxLimit)), q.clientCursor()
-	if err := q.err(); err != nil {
+	limit, at := q.Limit(defaultLimit, maxLimit), q.clientCursor()
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	app, err := findOAuthApp(c)

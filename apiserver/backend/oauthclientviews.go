@@ -88,8 +88,8 @@ func (k clientCursor) String() string {
 }
 
 // clientCursor reads the parameter cursor of a list of clients.
-func (q *query) clientCursor() clientCursor {
-	sent, ok := q.text("cursor")
+func (q *parameters) clientCursor() clientCursor {
+	sent, ok := q.Text("cursor")
 	if !ok || sent == "" {
 		return clientCursor{declared: true}
 	}
@@ -103,6 +103,6 @@ func (q *query) clientCursor() clientCursor {
 			return clientCursor{row: people.OAuthClientPlace{At: time.UnixMicro(at).UTC(), Client: client}}
 		}
 	}
-	q.fault("cursor", "must be next_cursor of the page before")
+	q.Fault("cursor", "must be next_cursor of the page before")
 	return clientCursor{}
 }

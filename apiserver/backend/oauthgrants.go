@@ -14,21 +14,22 @@ import (
 // listOAuthGrants serves a page of what people granted an app's clients, the newest first.
 func listOAuthGrants(c *call) (reply, error) {
 	q := c.query()
-	filter := people.GrantFilter{User: q.id("user_id")}
-	filter.Client, _ = q.text("client_id")
+	filter := people.GrantFilter{User: q.ID("user_id")}
+	filter.Client, _ = q.Text("client_id")
 	return c.listGrants(q, filter)
 }
 
 // listGrantsOfOAuthClient is listOAuthGrants of the client in the path.
 func listGrantsOfOAuthClient(c *call) (reply, error) {
 	q := c.query()
-	return c.listGrants(q, people.GrantFilter{User: q.id("user_id"), Client: c.r.PathValue("oauth_client_id")})
+	return c.listGrants(q, people.GrantFilter{User: q.ID("user_id"), Client: c.r.PathValue("oauth_client_id")})
 }
 
-func (c *call) listGrants(q *query, filter people.GrantFilter) (reply, error) {
-	limit := int(min(q.integer("limit", 1, defaultLimit), maxLimit))
-	if filter.Before = q.id("cursor"); len(q.faults) > 0 {
-		return reply{}, q.err()
+func (c *call) listGrants(q *parameters, filter people.GrantFilter) (reply, error) {
+	limit := q.Limit(defaultLimit, maxLimit)
+	filter.Before = q.ID("cursor")
+	if err := q.Err(); err != nil {
+		return reply{}, err
 	}
 	app, err := findOAuthApp(c)
 	if err != nil {

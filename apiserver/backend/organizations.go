@@ -145,8 +145,8 @@ func removeOrganizationMember(c *call) (reply, error) {
 func listOrganizations(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
-	search, _ := q.text("search")
-	if err := q.err(); err != nil {
+	search, _ := q.Text("search")
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	var list backendapi.OrganizationList

@@ -19,7 +19,7 @@ var slugForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 func listSchemes(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
-	if err := q.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	deployment := c.principal.Deployment

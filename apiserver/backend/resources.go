@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
@@ -61,7 +60,7 @@ func listResources(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
 	kinds := q.kinds()
-	if err := q.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	list := backendapi.ResourceList{Data: []backendapi.Resource{}, Limit: int64(limit), Offset: int64(offset), Revision: c.snapshot.Position().Revision}
@@ -78,8 +77,8 @@ func listResources(c *call) (reply, error) {
 }
 
 // kinds reads the parameter kind: all of them if it was not sent.
-func (q *query) kinds() []v1alpha1.KindInfo {
-	sent, ok := q.text("kind")
+func (q *parameters) kinds() []v1alpha1.KindInfo {
+	sent, ok := q.Text("kind")
 	if !ok {
 		return v1alpha1.Kinds
 	}
@@ -90,7 +89,7 @@ func (q *query) kinds() []v1alpha1.KindInfo {
 		}
 		names = append(names, info.Kind)
 	}
-	q.faults = append(q.faults, apierror.Fault{Pointer: "?kind", Message: "must be one of " + strings.Join(names, ", ")})
+	q.Fault("kind", "must be one of %s", strings.Join(names, ", "))
 	return nil
 }
 

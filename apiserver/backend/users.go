@@ -19,8 +19,8 @@ import (
 func listUsers(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
-	search, _ := q.text("search")
-	if err := q.err(); err != nil {
+	search, _ := q.Text("search")
+	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	if !utf8.ValidString(search) || strings.ContainsRune(search, 0) {

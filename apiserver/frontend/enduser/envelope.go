@@ -96,7 +96,7 @@ func errorViews(refused *apierror.Error) []enduserapi.EndUserFault {
 	for _, fault := range refused.Faults {
 		message := fault.Message
 		if fault.Pointer != "" {
-			message = strings.TrimPrefix(fault.Pointer, "/") + " " + message
+			message = strings.TrimLeft(fault.Pointer, "/?") + " " + message
 		}
 		views = append(views, enduserapi.EndUserFault{Code: code, Message: message})
 	}

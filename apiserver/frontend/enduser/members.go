@@ -1,15 +1,14 @@
 package enduser
 
 import (
-	"strconv"
+	"maps"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/query"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
-	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -22,24 +21,18 @@ type memberPage struct {
 	limit int
 }
 
+// query reads the parameters of the request. A parameter without a value is absent.
+func (c *call) query() *query.Query {
+	values := c.r.URL.Query()
+	maps.DeleteFunc(values, func(_ string, sent []string) bool { return len(sent) == 1 && sent[0] == "" })
+	return query.New(values)
+}
+
 // memberPage reads after and limit.
 func (c *call) memberPage() (memberPage, error) {
-	page, query := memberPage{limit: maxMembersListed}, c.r.URL.Query()
-	if text := query.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return page, apierror.Bad("VALIDATION_ERROR", "limit must be a number from 1 to %d", maxMembersListed)
-		}
-		page.limit = min(n, maxMembersListed)
-	}
-	if text := query.Get("after"); text != "" {
-		id, err := ids.Parse(text)
-		if err != nil {
-			return page, apierror.Bad("VALIDATION_ERROR", "after must be the id of a membership: the last one of the list before")
-		}
-		page.after = id
-	}
-	return page, nil
+	q := c.query()
+	page := memberPage{after: q.ID("after"), limit: q.Limit(maxMembersListed, maxMembersListed)}
+	return page, q.Err()
 }
 
 // listMembers lists who is in an organization, to its members.
@@ -128,13 +121,11 @@ func changeMembership(c *call, change func(*unit, people.Member, int64) (people.
 
 // readLevel reads of which level roles are asked for; absent: of organizations.
 func readLevel(c *call) (v1alpha1.RoleLevel, error) {
-	switch c.r.URL.Query().Get("level") {
-	case "", "organization":
-		return v1alpha1.RoleLevelOrganization, nil
-	case "workspace":
-		return v1alpha1.RoleLevelWorkspace, nil
+	q := c.query()
+	if q.OneOf("level", "organization", "organization", "workspace") == "workspace" {
+		return v1alpha1.RoleLevelWorkspace, q.Err()
 	}
-	return "", apierror.Bad("VALIDATION_ERROR", "level must be organization or workspace")
+	return v1alpha1.RoleLevelOrganization, q.Err()
 }
 
 // listRoles lists the roles that members of organizations, or of workspaces, may have in this deployment.

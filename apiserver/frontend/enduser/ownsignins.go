@@ -3,6 +3,8 @@ package enduser
 import (
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
@@ -17,7 +19,11 @@ const maxEnded = 100
 // listOwnSignIns lists where the user is signed in, and on demand where they were.
 func listOwnSignIns(c *call) (reply, error) {
 	out := []enduserapi.OwnSignIn{}
-	ended := c.r.URL.Query().Get("include_expired") == "true"
+	q := c.query()
+	ended := ptr.Deref(q.Flag("include_expired"), false)
+	if err := q.Err(); err != nil {
+		return reply{}, err
+	}
 	err := c.view(func(u *account.Unit) error {
 		sessions, err := u.Sessions().SessionsOf(c.signedIn().User)
 		if err != nil {

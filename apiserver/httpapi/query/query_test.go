@@ -1,4 +1,4 @@
-package backend
+package query
 
 import (
 	"errors"
@@ -22,16 +22,16 @@ func faultsOf(t *testing.T, err error) string {
 	return p.Text()
 }
 
-func parseQuery(t *testing.T, raw string) *query {
+func parseQuery(t *testing.T, raw string) *Query {
 	t.Helper()
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &query{values: values}
+	return New(values)
 }
 
-func TestPage(t *testing.T) {
+func TestLimitAndOffset(t *testing.T) {
 	for _, tc := range []struct {
 		query      string
 		size, skip int
@@ -45,15 +45,15 @@ func TestPage(t *testing.T) {
 	} {
 		t.Run(tc.query, func(t *testing.T) {
 			q := parseQuery(t, tc.query)
-			size, skip := q.page()
-			if got := faultsOf(t, q.err()); size != tc.size || skip != tc.skip || got != "" {
+			size, skip := q.Limit(50, 100), int(q.Integer("offset", 0, 0))
+			if got := faultsOf(t, q.Err()); size != tc.size || skip != tc.skip || got != "" {
 				t.Errorf("page: %d, %d, faults %q; want %d, %d", size, skip, got, tc.size, tc.skip)
 			}
 		})
 	}
 }
 
-func TestFaultsOfParametersAreToldAtOnce(t *testing.T) {
+func TestAllFaultsOfParametersAreReturnedAtOnce(t *testing.T) {
 	for raw, want := range map[string]string{
 		"":                            "",
 		"other=x&limit=5":             "",
@@ -72,10 +72,11 @@ func TestFaultsOfParametersAreToldAtOnce(t *testing.T) {
 		"limit=x&is_active=x":         "?limit must be an integer that fits 64 bits; ?is_active must be true or false",
 	} {
 		q := parseQuery(t, raw)
-		q.page()
-		q.flag("is_active")
-		q.text("search")
-		if got := faultsOf(t, q.err()); got != want && (want == "" || !strings.HasPrefix(got, want)) {
+		q.Limit(50, 100)
+		q.Integer("offset", 0, 0)
+		q.Flag("is_active")
+		q.Text("search")
+		if got := faultsOf(t, q.Err()); got != want && (want == "" || !strings.HasPrefix(got, want)) {
 			t.Errorf("%q: %q, want %q", raw, got, want)
 		}
 	}
