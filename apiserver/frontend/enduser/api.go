@@ -38,10 +38,10 @@ type Options struct {
 	Random io.Reader
 	// Languages are those of the pages, as BCP 47 writes them, the one of everybody else first.
 	Languages []string
-	// Posted is called after a message was put into the outbox, so that it need not wait for the dispatcher's next look.
-	Posted  func()
-	Log     logr.Logger
-	Metrics *Metrics
+	// OnEnqueue is called after a message was put into the outbox, so that it need not wait for the dispatcher's next look.
+	OnEnqueue func()
+	Log       logr.Logger
+	Metrics   *Metrics
 }
 
 // API serves the end-user operations.
@@ -139,8 +139,8 @@ func New(opts Options) (http.Handler, error) {
 	if opts.Random == nil {
 		opts.Random = rand.Reader
 	}
-	if opts.Posted == nil {
-		opts.Posted = func() {}
+	if opts.OnEnqueue == nil {
+		opts.OnEnqueue = func() {}
 	}
 	api := &API{Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}}
 	api.router = httpapi.New(api.unrouted)

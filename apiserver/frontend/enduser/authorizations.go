@@ -26,7 +26,7 @@ func (b *browser) person(r *consent.Request) *consent.Person {
 	if g == nil {
 		return nil
 	}
-	return r.Who(b.session.ID, b.session.SignIns, g)
+	return r.Actor(b.session.ID, b.session.SignIns, g)
 }
 
 // readAuthorization tells what a client asks for, and what comes next.
@@ -68,7 +68,7 @@ func decideAuthorization(c *call) (reply, error) {
 		}
 		switch {
 		case decision == decisionContinue:
-			if offer, to, err = r.GoOn(u.Unit, person); err == nil && to == "" {
+			if offer, to, err = r.Resolve(u.Unit, person); err == nil && to == "" {
 				err = u.showOnly(person)
 			}
 		case person != nil && shown != 0 && shown != person.User:
@@ -131,7 +131,7 @@ func viewAuthorization(r *consent.Request, offer consent.Offer, person *consent.
 		Step: enduserapi.AuthorizationStep(offer.Step), RedirectHost: redirecturi.Host(r.RedirectURI), Scopes: viewScopes(r.App, r.Scopes), Places: []enduserapi.AuthorizationPlace{},
 		Client: enduserapi.AuthorizingClient{
 			Id: r.Client.ID, Name: r.Client.Name, AppName: r.App.Content.Name, LogoUrl: r.Client.LogoURL, ClientUri: r.Client.ClientURI, PolicyUri: r.Client.PolicyURI, TosUri: r.Client.TOSURI,
-			Verified: r.Client.VouchedFor(),
+			Verified: r.Client.Trusted(),
 		},
 		OneAccount: r.Hinted != 0,
 	}

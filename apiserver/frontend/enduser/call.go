@@ -97,7 +97,7 @@ func (c *call) findDeployment() error {
 	}
 	c.request = &account.Request{
 		Tenant: account.NewTenant(configuration, entry), Store: c.Store, Keyring: c.Keyring, Random: c.Random, Now: c.now,
-		Client: account.NewClient(c.Proxies.ClientAddress(c.r), c.r.UserAgent()), Actor: "anonymous", Posted: c.Posted,
+		Client: account.NewClient(c.Proxies.ClientAddress(c.r), c.r.UserAgent()), Actor: "anonymous", OnEnqueue: c.OnEnqueue,
 	}
 	c.request.Base = site.Base(c.request.Settings, c.r)
 	c.policy = session.PolicyOf(c.request.Settings)

@@ -103,7 +103,7 @@ func hashFor(c *call, q signUpRequest) (string, error) {
 
 // hashClient is who the request's hashes are for.
 func hashClient(c *call) password.Client {
-	return password.Client{Deployment: c.request.Key(), Network: c.request.Client.Network, Neighbourhood: c.request.Client.Neighbourhood}
+	return password.Client{Deployment: c.request.Key(), Network: c.request.Client.Network, WideNetwork: c.request.Client.WideNetwork}
 }
 
 // precheck refuses a sign-up whose invitation, or whose client's limits, would refuse it.

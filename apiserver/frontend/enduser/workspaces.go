@@ -67,7 +67,7 @@ func changeWorkspace(c *call, change func(*unit, account.WorkspaceAccess) (any, 
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		access, err := account.ReachWorkspace(u.Unit, id, u.signedIn().User)
+		access, err := account.WorkspaceAccessOf(u.Unit, id, u.signedIn().User)
 		if err != nil {
 			return reply{}, err
 		}
@@ -113,7 +113,7 @@ func listWorkspaceMembers(c *call) (reply, error) {
 	}
 	out := []enduserapi.WorkspaceMember{}
 	err = c.view(func(u *account.Unit) error {
-		access, err := account.ReachWorkspace(u, id, c.signedIn().User)
+		access, err := account.WorkspaceAccessOf(u, id, c.signedIn().User)
 		if err != nil {
 			return err
 		}

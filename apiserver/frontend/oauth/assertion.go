@@ -65,8 +65,8 @@ func asserted(c *call, client *consent.Client, form url.Values) (bool, error) {
 // asker returns for whom the keys of a client are fetched: for the deployment, and for the network of the request where the client registered itself.
 func asker(c *call, client *consent.Client) egress.Asker {
 	asker := egress.Asker{Deployment: c.Deployment.Deployment}
-	if !client.VouchedFor() {
-		asker.Network = account.NewClient(c.address(), "").Neighbourhood
+	if !client.Trusted() {
+		asker.Network = account.NewClient(c.address(), "").WideNetwork
 	}
 	return asker
 }
@@ -75,7 +75,7 @@ func asker(c *call, client *consent.Client) egress.Asker {
 func assertionKey(c *call, client *consent.Client, header jose.Header) (any, error) {
 	if client.JWKSURL != "" {
 		keys := c.Keys
-		if !client.VouchedFor() {
+		if !client.Trusted() {
 			keys = c.registeredKeys
 		}
 		key, err := keys.Key(c.r.Context(), asker(c, client), client.JWKSURL, header.KeyID)

@@ -113,7 +113,7 @@ func tell(c *call, client *consent.Client, query url.Values, refused *refusal) e
 		state = query.Get("state")
 	}
 	back := consent.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
-	if !client.VouchedFor() {
+	if !client.Trusted() {
 		return refusedPage(c, client, redirect, refused, back)
 	}
 	found(c, back)

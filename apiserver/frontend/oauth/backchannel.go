@@ -60,7 +60,7 @@ func (s *Server) tell(ctx context.Context, deployment string) error {
 		return nil
 	}
 	request := &account.Request{
-		Tenant: account.NewTenant(current, entry), Store: s.Store, Keyring: s.Keyring, Random: rand.Reader, Now: s.Clock().UTC().Truncate(time.Microsecond), Actor: "system", Posted: s.Posted,
+		Tenant: account.NewTenant(current, entry), Store: s.Store, Keyring: s.Keyring, Random: rand.Reader, Now: s.Clock().UTC().Truncate(time.Microsecond), Actor: "system", OnEnqueue: s.OnEnqueue,
 	}
 	return request.Change(ctx, func(u *account.Unit) error {
 		ended, err := u.OAuth().TakeLogouts(tellAtOnce)

@@ -186,7 +186,7 @@ func (c *call) documentClient(id string) (*consent.Client, bool, error) {
 	if known != nil && !known.Active { // a backend put it out of use, whatever its address says
 		return nil, false, nil
 	}
-	asker := egress.Asker{Deployment: c.Deployment.Deployment, Network: account.NewClient(c.address(), "").Neighbourhood}
+	asker := egress.Asker{Deployment: c.Deployment.Deployment, Network: account.NewClient(c.address(), "").WideNetwork}
 	got, err := c.documents.fetch(c.r.Context(), asker, id)
 	switch {
 	case errors.Is(err, egress.ErrTooManyFetches):

@@ -42,7 +42,7 @@ func authorizeDevice(c *call) error {
 	}
 	var device, user string
 	err = c.change(func(u *account.Unit) (err error) {
-		device, user, err = consent.AwaitPerson(u, c.App, c.client, asked)
+		device, user, err = consent.AwaitUser(u, c.App, c.client, asked)
 		return err
 	})
 	if err != nil {

@@ -150,7 +150,7 @@ func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem strin
 	if !slices.ContainsFunc(client.PostLogoutURIs, func(uri string) bool { return redirecturi.Fits(uri, back) }) {
 		return asked, "redirect_uri", nil
 	}
-	if asked.to = back; !client.VouchedFor() {
+	if asked.to = back; !client.Trusted() {
 		asked.unverified = client
 	}
 	if state := query.Get("state"); state != "" {

@@ -41,11 +41,11 @@ type Options struct {
 	Proxies credential.Proxies
 	// Authenticator tells whose API keys ask about tokens.
 	Authenticator *credential.Authenticator
-	// Posted is called after a message was put into the outbox; nil: nobody waits.
-	Posted  func()
-	Clock   func() time.Time
-	Log     logr.Logger
-	Metrics *httpapi.Metrics
+	// OnEnqueue is called after a message was put into the outbox; nil: nobody waits.
+	OnEnqueue func()
+	Clock     func() time.Time
+	Log       logr.Logger
+	Metrics   *httpapi.Metrics
 	// Next serves what is no app's.
 	Next http.Handler
 }

@@ -103,7 +103,7 @@ func readMetadata(c *call) (says saidOfItself, err error) {
 
 // contentOf is what a client is that says so of itself, or the first thing that is wrong with what it says.
 func contentOf(says consent.Metadata) (*document.OAuthClient, error) {
-	content, faults := says.JudgeUnverified()
+	content, faults := says.ValidateSelf()
 	if len(faults) == 0 {
 		return &content, nil
 	}
@@ -213,7 +213,7 @@ func rewriteRegistration(c *call) error {
 	if errors.As(err, &wait) {
 		return &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "the client changed its registration too often today: try again later", RetryAfter: wait.Wait}
 	}
-	if errors.Is(err, consent.ErrClientGone) {
+	if errors.Is(err, consent.ErrClientDeleted) {
 		return noSuchRegistration()
 	}
 	if err != nil {
