@@ -36,7 +36,7 @@ func (a *Authenticator) ByPresentedKey(ctx context.Context, s *snapshot.Snapshot
 func (a *Authenticator) ByAPIKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key, client netip.Addr) (*Principal, error) {
 	declared, found := Declared(s, key)
 	if !found && a.Keys != nil {
-		return a.byGivenKey(keycache.ForAsker(ctx, engine.AddressOf(client)), s, key)
+		return a.byRuntimeKey(keycache.ForAsker(ctx, engine.AddressOf(client)), s, key)
 	}
 	return byDeclaredKey(s, declared, client, a.Clock())
 }
@@ -53,8 +53,8 @@ func Declared(s *snapshot.Snapshot, key apikey.Key) (*snapshot.Key, bool) {
 	return known, true
 }
 
-// byGivenKey authenticates by a key that an application gave away.
-func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key) (*Principal, error) {
+// byRuntimeKey authenticates by a key that an application gave away.
+func (a *Authenticator) byRuntimeKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key) (*Principal, error) {
 	known, err := a.Keys.Find(ctx, key)
 	if errors.Is(err, keycache.ErrUnknown) {
 		return nil, apierror.InvalidToken()
@@ -66,7 +66,7 @@ func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, ke
 		return nil, apierror.Unavailable(err, "the store is out of reach, and this API key is not known here without it: try again")
 	}
 	now := a.Clock()
-	principal, served := OfGiven(s, known)
+	principal, served := OfRuntime(s, known)
 	if !served || !known.Live(now) {
 		return nil, apierror.InvalidToken()
 	}
@@ -74,16 +74,16 @@ func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, ke
 	return principal, nil
 }
 
-// OfGiven is the principal of a key that an application gave away, whether or not it is live. false: its app or deployment is not
+// OfRuntime is the principal of a key that an application gave away, whether or not it is live. false: its app or deployment is not
 // served.
-func OfGiven(s *snapshot.Snapshot, known *keycache.Key) (*Principal, bool) {
+func OfRuntime(s *snapshot.Snapshot, known *keycache.Key) (*Principal, bool) {
 	grant, served := keycache.Resolve(s, known)
 	if !served {
 		return nil, false
 	}
 	principal := &Principal{
 		Deployment: grant.Deployment, Settings: grant.Settings, KeyID: known.KeyID(), Bound: known.Bound(),
-		App: grant.App, Given: known, grant: grant,
+		App: grant.App, Runtime: known, grant: grant,
 	}
 	return principal, true
 }

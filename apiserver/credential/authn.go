@@ -22,10 +22,10 @@ type Principal struct {
 	Settings   *document.Deployment
 	// KeyID is the public id of the API key, "" for a token; of an imported key, which has none, its id.
 	KeyID string
-	// App is the key's app, and Declared or Given the key; nil for a token.
+	// App is the key's app, and Declared or Runtime the key; nil for a token.
 	App      *snapshot.Entry
 	Declared *snapshot.Key
-	Given    *keycache.Key
+	Runtime  *keycache.Key
 	// Bound reports that the key acts for a person, an organization or a workspace: it manages nothing.
 	Bound bool
 	// Subject is a token's, "" for a key.
@@ -44,7 +44,7 @@ func (p *Principal) Allows(name string) bool { return !p.Bound && p.Grants(name)
 // Grants reports whether the principal has a permission where the application asks: within its app's ceiling, and within its role
 // if it is bound.
 func (p *Principal) Grants(name string) bool {
-	if p.Given != nil {
+	if p.Runtime != nil {
 		return p.grant.Allows(name)
 	}
 	return p.granted.Allows(name) && p.ceiling.Allows(name)
@@ -52,7 +52,7 @@ func (p *Principal) Grants(name string) bool {
 
 // Permissions are the names of all that the principal has, sorted.
 func (p *Principal) Permissions() []string {
-	if p.Given != nil {
+	if p.Runtime != nil {
 		return p.grant.Names()
 	}
 	return p.granted.Within(p.ceiling)

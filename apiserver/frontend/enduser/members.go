@@ -13,10 +13,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// maxMembersListed is how many members one answer lists, and how many where nothing is asked.
+// maxMembersListed is the highest and default number of members in one response.
 const maxMembersListed = 200
 
-// memberPage is which members to list: those after a membership, up to a limit.
+// memberPage selects the members to list: those after a membership, up to a limit.
 type memberPage struct {
 	after int64
 	limit int
@@ -42,7 +42,7 @@ func (c *call) memberPage() (memberPage, error) {
 	return page, nil
 }
 
-// listMembers lists who is in an organization, to its members.
+// listMembers lists the members of an organization, for its members.
 func listMembers(c *call) (reply, error) {
 	page, err := c.memberPage()
 	if err != nil {
@@ -58,7 +58,7 @@ func listMembers(c *call) (reply, error) {
 	})
 }
 
-// accountOf returns a user as members see each other.
+// accountOf returns a user's account as members see each other.
 func accountOf(u *account.Unit, id int64) (people.Account, error) {
 	user, _, err := u.Users().User(id)
 	return people.Account{ID: user.ID, FirstName: user.FirstName, LastName: user.LastName, Email: user.Email}, err
@@ -72,7 +72,7 @@ func readRole(o *body.Object) int64 {
 	return input.ID(o, "role_id")
 }
 
-// changeMember changes a member's role, and whether they own the organization.
+// changeMember changes a member's role and ownership of the organization.
 func changeMember(c *call) (reply, error) {
 	var change account.MemberChange
 	err := c.parse(func(o *body.Object) {
@@ -93,7 +93,7 @@ func changeMember(c *call) (reply, error) {
 	})
 }
 
-// removeMember ends somebody's membership; an owner's only by fresh proof.
+// removeMember ends a membership. The removal of an owner needs a recent authentication.
 func removeMember(c *call) (reply, error) {
 	return changeMembership(c, func(u *unit, by people.Member, id int64) (people.Member, error) {
 		m, err := account.RemoveMember(u.Unit, by, id)
@@ -126,7 +126,7 @@ func changeMembership(c *call, change func(*unit, people.Member, int64) (people.
 	})
 }
 
-// readLevel reads of which level roles are asked for; absent: of organizations.
+// readLevel reads the level of the requested roles; absent means organization.
 func readLevel(c *call) (v1alpha1.RoleLevel, error) {
 	switch c.r.URL.Query().Get("level") {
 	case "", "organization":
@@ -137,7 +137,7 @@ func readLevel(c *call) (v1alpha1.RoleLevel, error) {
 	return "", apierror.Bad("VALIDATION_ERROR", "level must be organization or workspace")
 }
 
-// listRoles lists the roles that members of organizations, or of workspaces, may have in this deployment.
+// listRoles lists the deployment's roles for members of organizations or workspaces.
 func listRoles(c *call) (reply, error) {
 	level, err := readLevel(c)
 	if err != nil {
@@ -152,7 +152,7 @@ func listRoles(c *call) (reply, error) {
 	})
 }
 
-// listWorkspaces lists an organization's workspaces, to its members.
+// listWorkspaces lists an organization's workspaces, for its members.
 func listWorkspaces(c *call) (reply, error) {
 	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
 		out := []enduserapi.Workspace{}
