@@ -29,7 +29,7 @@ func forgeries(t *testing.T, reviews func(*countingReviewer, issuerKeys) *Review
 	}, reviewer, signed, forged
 }
 
-func TestForgedTokensAreRefusedWithoutAReview(t *testing.T) {
+func TestForgedTokensAreRefusedWithoutReview(t *testing.T) {
 	t.Parallel()
 	reads := 0
 	status, reviewer, signed, forged := forgeries(t, func(reviewer *countingReviewer, keys issuerKeys) *Reviews {
