@@ -156,7 +156,7 @@ func New(opts Options) (*Server, error) {
 	})
 	frontend, err := enduser.New(enduser.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
-		OnEnqueue: dispatcher.Nudge, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry, opts.Tracer),
+		OnEnqueue: dispatcher.Wake, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry, opts.Tracer),
 	})
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func New(opts Options) (*Server, error) {
 	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	issuing := oauth.New(oauth.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Tokens: accessTokens, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
-		OnEnqueue: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: httpapi.NewMetrics(opts.Registry, "oauth", opts.Tracer), Next: pages,
+		OnEnqueue: dispatcher.Wake, Log: opts.Log.WithName("oauth"), Metrics: httpapi.NewMetrics(opts.Registry, "oauth", opts.Tracer), Next: pages,
 	})
 	if err := opts.Registry.Register(issuing); err != nil {
 		return nil, err

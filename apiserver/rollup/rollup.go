@@ -156,7 +156,7 @@ func inTurn(waiting []people.WaitingEvents) []people.WaitingEvents {
 	return waiting
 }
 
-// no kind has more, or another server rolls up
+// took, so that other writers of SQLite proceed.
 // took, so that other writers of SQLite proceed.
 func (s *Worker) rollUpDay(ctx context.Context, w people.WaitingEvents, until time.Time) error {
 	for sealed := w.Sealed; s.Clock().Before(until); {
