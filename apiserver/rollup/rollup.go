@@ -156,7 +156,7 @@ func inTurn(waiting []people.WaitingEvents) []people.WaitingEvents {
 	return waiting
 }
 
-// took, so that other writers of SQLite proceed.
+// rollUpDay rolls up the waiting events of a day, up to a time. Between two steps it pauses for as long as the last one
 // took, so that other writers of SQLite proceed.
 func (s *Worker) rollUpDay(ctx context.Context, w people.WaitingEvents, until time.Time) error {
 	for sealed := w.Sealed; s.Clock().Before(until); {

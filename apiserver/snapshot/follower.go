@@ -91,7 +91,8 @@ func (f *Follower) Run(ctx context.Context) error {
 // pollTimeout bounds one read of the feed, so that a store whose host disappeared is noticed soon.
 const pollTimeout = 2 * time.Second
 
-// update brings the snapshot up to date: by the changes since its position, or completely if the feed does not reach back.
+// update brings the snapshot up to date: by the changes since its position, or completely if the feed does not reach
+// back.
 func (f *Follower) update(ctx context.Context) error {
 	if f.contact.Load() == nil {
 		return f.load(ctx)

@@ -115,7 +115,7 @@ func (emptyFeed) Load(context.Context) ([]store.Document, store.Position, error)
 func TestStalenessUsesTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	f := NewFollower(emptyFeed{}, time.Hour, time.Now, logr.Discard())
-	if err := f.poll(t.Context()); err != nil {
+	if err := f.update(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if last := f.contact.Load(); last == nil || !strings.Contains(last.String(), "m=") {

@@ -177,7 +177,8 @@ func TestAccountChangeMail(t *testing.T) {
 	}
 }
 
-// mailsOf returns every mail of this package with the same name in all places where one is shown, by the functions that write them.
+// mailsOf returns every mail of this package with the same name in all places where one is shown, by the functions that
+// write them.
 func mailsOf(name string) map[string]Mail {
 	const code = "123456"
 	return map[string]Mail{
