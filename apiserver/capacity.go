@@ -6,7 +6,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/shares"
 )
 
-// reportShares registers the counter of every share of docs/capacity.md that a deployment, a network or an address can exhaust.
+// reportShares registers the counters of the shares in docs/capacity.md that a deployment, a network or an address can
+// exhaust.
 func reportShares(registry prometheus.Registerer, exhausted map[string]func() uint64) {
 	for share, count := range exhausted {
 		shares.ReportExhausted(registry, share, count)

@@ -22,22 +22,23 @@ import (
 const (
 	// httpConnections bounds the open connections of a listener that serves HTTP.
 	httpConnections = 4096
-	// envoyConnections bounds those of the listener for Envoy, and envoyCalls its calls that have not ended.
+	// envoyConnections bounds those of the listener for Envoy, and envoyCalls its calls in progress.
 	envoyConnections = 1024
 	envoyCalls       = 1024
 	// envoyStreams bounds the calls of one connection.
 	envoyStreams = 256
-	// envoyMessage is the longest request of Envoy that is read, in bytes: headers, and a body, which is not needed here. A call's
-	// headers and its receive window are bounded by the same.
+	// envoyMessage is the longest request of Envoy that is read, in bytes: headers, and a body, which is not needed. It
+	// also bounds a call's headers and its receive window.
 	envoyMessage = 64 << 10
-	// envoyWithin is when a call ends whose message did not arrive.
+	// envoyWithin is when a call ends whose message is incomplete.
 	envoyWithin = 5 * time.Second
-	// envoyWorkers is how many goroutines stay to answer Envoy one request after another, with stacks that have grown already. A call
-	// that comes while all are busy gets one of its own.
+	// envoyWorkers is how many goroutines serve Envoy's requests one after another, so that their stacks are already
+	// large. If all are busy, a call gets its own goroutine.
 	envoyWorkers = 64
 )
 
-// places are a bounded number of things that peers hold. One peer, an IPv4 address or an IPv6 /64, holds half of them at most.
+// places is a bounded number of places for peers. One peer, an IPv4 address or an IPv6 /64, can have at most half of
+// them.
 type places struct {
 	most int
 
@@ -48,7 +49,7 @@ type places struct {
 
 func newPlaces(most int) *places { return &places{most: most, peers: map[uint64]int{}} }
 
-// take reports whether the peer got a place. The caller gives it back with free.
+// take reports whether the peer got a place. The caller returns it with free.
 func (p *places) take(peer uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +76,7 @@ func (p *places) inUse() int {
 	return p.taken
 }
 
-// peerOf is the peer of an address with a port; all addresses of another form are one peer.
+// peerOf returns the peer of an address with a port. All addresses of another form are one peer.
 func peerOf(address net.Addr) uint64 {
 	if address == nil {
 		return 0
@@ -87,7 +88,7 @@ func peerOf(address net.Addr) uint64 {
 	return engine.AddressOf(parsed.Addr())
 }
 
-// boundedListener closes connections beyond its places.
+// boundedListener closes connections above its bound.
 type boundedListener struct {
 	net.Listener
 	places  *places
@@ -109,7 +110,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// boundedConn gives its place back once.
+// boundedConn returns its place once.
 type boundedConn struct {
 	net.Conn
 	places *places
@@ -124,7 +125,7 @@ func (c *boundedConn) Close() error {
 	return err
 }
 
-// connectionMetrics are those of all listeners.
+// connectionMetrics are the connection metrics of all listeners.
 type connectionMetrics struct {
 	registry prometheus.Registerer
 	refused  *prometheus.CounterVec
@@ -132,7 +133,7 @@ type connectionMetrics struct {
 	exhausted atomic.Uint64
 }
 
-// refuse returns what counts a refusal of a listener.
+// refuse returns the function that counts a refusal of a listener.
 func (m *connectionMetrics) refuse(listener string) func() {
 	counter := m.refused.WithLabelValues(listener)
 	return func() {
@@ -160,8 +161,8 @@ func (m *connectionMetrics) bounded(listener net.Listener, name string, most int
 	return &boundedListener{Listener: listener, places: places, refused: m.refuse(name)}, func() { m.registry.Unregister(open) }
 }
 
-// envoyOptions are the bounds of the gRPC server for Envoy: a client without a credential must not be able to hold much of the
-// server's memory by messages that it does not finish.
+// envoyOptions are the bounds of the gRPC server for Envoy. A client without a credential must not be able to use much
+// of the server's memory with incomplete messages.
 func envoyOptions(calls *places, within time.Duration, refused func()) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(envoyMessage), grpc.MaxHeaderListSize(envoyMessage), grpc.MaxConcurrentStreams(envoyStreams),
@@ -178,7 +179,7 @@ func envoyOptions(calls *places, within time.Duration, refused func()) []grpc.Se
 				return ctx, status.Error(codes.ResourceExhausted, "too many calls at once: try again")
 			}
 			bounded, cancel := context.WithTimeout(ctx, within)
-			context.AfterFunc(ctx, func() { cancel(); calls.free(from) }) // the stream is over
+			context.AfterFunc(ctx, func() { cancel(); calls.free(from) }) // the stream has ended
 			return bounded, nil
 		}),
 	}

@@ -16,8 +16,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// TestOnePeerHoldsHalfOfTheConnections: what one address holds leaves the other half to others, and what it closes is free again.
-func TestOnePeerHoldsHalfOfTheConnections(t *testing.T) {
+// One address can take half of the connections, and a closed one is free again.
+func TestOnePeerGetsHalfOfTheConnections(t *testing.T) {
 	t.Parallel()
 	opened, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -73,7 +73,8 @@ func TestOnePeerHoldsHalfOfTheConnections(t *testing.T) {
 	}
 }
 
-// envoyWorld is a gRPC server with the bounds of Envoy's listener, and an HTTP/2 client that may send half of a message.
+// envoyWorld is a gRPC server with the bounds of Envoy's listener, and an HTTP/2 client that can send half of a
+// message.
 type envoyWorld struct {
 	t      *testing.T
 	client *http.Transport
@@ -95,8 +96,8 @@ func newEnvoyWorld(t *testing.T, calls int, within time.Duration) *envoyWorld {
 	return &envoyWorld{t: t, client: client, url: "http://" + listener.Addr().String() + healthpb.Health_Check_FullMethodName}
 }
 
-// call announces a message and sends part of it. It returns the call's gRPC status when the server ends it. A call whose
-// message is not complete ends with ctx.
+// call announces a message and sends part of it. It returns the call's gRPC status when the server ends the call. A
+// call with an incomplete message ends with ctx.
 func (w *envoyWorld) call(ctx context.Context, announced uint32, sent int) string {
 	body, more := io.Pipe()
 	go func() {
@@ -128,8 +129,8 @@ func (w *envoyWorld) call(ctx context.Context, announced uint32, sent int) strin
 
 const resourceExhausted, deadlineExceeded = "8", "4"
 
-// TestAMessageOfEnvoyThatDoesNotArriveEndsItsCall: neither a half-sent message nor a large one holds the server's memory.
-func TestAMessageOfEnvoyThatDoesNotArriveEndsItsCall(t *testing.T) {
+// Neither an incomplete message nor a large one keeps the server's memory.
+func TestIncompleteEnvoyMessageEndsItsCall(t *testing.T) {
 	t.Parallel()
 	w := newEnvoyWorld(t, 64, 50*time.Millisecond)
 	if code := w.call(t.Context(), 60<<10, 59<<10); code != deadlineExceeded {
@@ -140,8 +141,8 @@ func TestAMessageOfEnvoyThatDoesNotArriveEndsItsCall(t *testing.T) {
 	}
 }
 
-// TestCallsOfEnvoyThatAreNotFinishedAreBounded: beyond the bound a call is refused at once, and a call that ended makes room.
-func TestCallsOfEnvoyThatAreNotFinishedAreBounded(t *testing.T) {
+// Above the bound a call is refused immediately, and an ended call frees its place.
+func TestUnfinishedEnvoyCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newEnvoyWorld(t, 4, time.Hour)
 	held, end := context.WithCancel(t.Context())

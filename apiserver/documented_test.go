@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 )
 
-// source returns the text of this folder's programs: of those that answer with OAuth's codes, or of all others.
+// source returns the source code of this folder: the files that return OAuth error codes, or all others.
 func source(t *testing.T, oauth bool) (text string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
@@ -32,7 +32,7 @@ func source(t *testing.T, oauth bool) (text string) {
 	return text
 }
 
-// speaksOAuth reports whether a file of this folder answers with OAuth's codes.
+// speaksOAuth reports whether a file of this folder returns OAuth error codes.
 func speaksOAuth(path string) bool {
 	return strings.HasPrefix(path, filepath.Join("frontend", "oauth")) || strings.HasPrefix(path, filepath.Join("users", "consent"))
 }
@@ -46,8 +46,8 @@ func page(t *testing.T, name string) string {
 	return string(raw)
 }
 
-// TestEveryCodeHasARow: docs/errors.md has an addressable row for each code that the programs hold, with its status, and none for others.
-func TestEveryCodeHasARow(t *testing.T) {
+// docs/errors.md has an addressable row for each code of the source, with its status, and no other rows.
+func TestErrorCodesAreDocumented(t *testing.T) {
 	statuses := map[string]int{}
 	for status := 400; status < 600; status++ {
 		if name := strings.NewReplacer(" ", "", "-", "").Replace(http.StatusText(status)); name != "" {
@@ -92,8 +92,8 @@ func TestEveryCodeHasARow(t *testing.T) {
 	}
 }
 
-// TestEveryOAuthCodeHasARow: as for the other codes, which have statuses.
-func TestEveryOAuthCodeHasARow(t *testing.T) {
+// The same for OAuth codes, whose rows have no statuses.
+func TestOAuthErrorCodesAreDocumented(t *testing.T) {
 	text := source(t, true)
 	rows := regexp.MustCompile("(?m)^\\| <a id=\"([a-z_]+)\"></a>`([a-z_]+)` \\| .{10,} \\|$").FindAllStringSubmatch(page(t, "errors.md"), -1)
 	documented := map[string]bool{}
@@ -117,8 +117,8 @@ func TestEveryOAuthCodeHasARow(t *testing.T) {
 	}
 }
 
-// TestEveryReasonHasAnAddress: each reason of a condition has one place that can be linked to.
-func TestEveryReasonHasAnAddress(t *testing.T) {
+// Each reason of a condition has one place that can be linked to.
+func TestConditionReasonsAreDocumented(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "api", "v1alpha1", "conditions.go"))
 	if err != nil {
 		t.Fatal(err)

@@ -13,13 +13,13 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// warnEvery is the least time between two warnings of one listener about the same thing.
+// warnEvery is the shortest time between two warnings of one listener about the same problem.
 const warnEvery = time.Hour
 
-// guard is what every listener does for every request, whatever its API:
-//   - no cache keeps an answer and no browser guesses its type, unless the API says otherwise;
-//   - it warns where clients' addresses are lost, for then all limits count everybody as one;
-//   - it makes the request's span, where there are traces.
+// guard handles every request of a listener, whatever its API:
+//   - it sets headers against caches and type sniffing, unless the API sets others;
+//   - it warns if clients' addresses are lost, because all limits then count all clients as one;
+//   - it makes the request's span if tracing is on.
 type guard struct {
 	next      http.Handler
 	listener  string
@@ -31,7 +31,7 @@ type guard struct {
 	warned    atomic.Int64 // Unix nanoseconds of the last warning, 0 before the first
 }
 
-// newUntrusted registers the count of forwarded requests whose sender's word about the client was not taken.
+// newUntrusted registers the count of forwarded requests whose peer is not trusted.
 func newUntrusted(registry prometheus.Registerer) *prometheus.CounterVec {
 	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cardea_untrusted_forwarded_requests_total",
@@ -60,7 +60,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// serveTraced takes the trace that a trusted proxy began for the request's, as it takes its word about the client.
+// serveTraced continues the trace of a trusted proxy for the request.
 func (g *guard) serveTraced(w http.ResponseWriter, r *http.Request) {
 	traced, span := httpapi.Traced(g.tracer, r, g.listener, g.proxies.TrustPeer(r))
 	defer span.End()

@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential"
 )
 
-func TestAForwardedRequestFromAnUntrustedPeerIsWarnedOf(t *testing.T) {
+func TestForwardedRequestFromUntrustedPeerIsLogged(t *testing.T) {
 	proxies, err := credential.ParseProxies([]string{"10.0.0.0/8"})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestAForwardedRequestFromAnUntrustedPeerIsWarnedOf(t *testing.T) {
 	expect(4, 2)
 }
 
-func TestNothingIsKeptByCaches(t *testing.T) {
+func TestResponsesAreNotCached(t *testing.T) {
 	g := &guard{next: http.NotFoundHandler(), clock: time.Now}
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/users", nil))

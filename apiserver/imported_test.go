@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The regular pass leaves days of so few events for ten minutes.
+// The regular pass leaves days with so few events for ten minutes.
 func TestImportedSignInsAreRolledUpWhenTheImportEnds(t *testing.T) {
 	w := newReplicas(t, 1)
 	lines := `{"type":"user","external_id":"u1","created_at":"2024-02-29T12:00:00Z"}

@@ -28,15 +28,15 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 const acme = "apps/acme"
 
-// replicas are servers over one store.
+// replicas are servers with one store.
 type replicas struct {
 	*servertest.World
 	servers []*apiserver.Server
-	// admin may do everything.
+	// admin has every permission.
 	admin string
 }
 
-// newReplicas starts servers over a new PostgreSQL database, each with connections of its own.
+// newReplicas starts servers with a new PostgreSQL database, each with its own connections.
 func newReplicas(t *testing.T, n int) *replicas {
 	t.Helper()
 	w := &replicas{World: servertest.New(t, servertest.Postgres(t), nil)}
@@ -89,7 +89,7 @@ func (w *replicas) accepts(server int, key string) bool {
 	return status == http.StatusOK
 }
 
-// makes makes a key that every replica holds, and returns its id and its secret.
+// makes creates a key that every replica caches, and returns its id and its secret.
 func (w *replicas) makes(body string) (id, secret string) {
 	w.T.Helper()
 	status, answer := w.ask(0, w.admin, "POST", "/api-auth/apps/app/keys", body)
@@ -108,7 +108,7 @@ func (w *replicas) makes(body string) (id, secret string) {
 	return made.Key.ID, made.Secret
 }
 
-// deadWithin expects that every replica refuses a key within a time.
+// deadWithin checks that every replica refuses a key within a time.
 func (w *replicas) deadWithin(bound time.Duration, what, key string) {
 	w.T.Helper()
 	deadline := time.Now().Add(bound)
@@ -121,7 +121,7 @@ func (w *replicas) deadWithin(bound time.Duration, what, key string) {
 	}
 }
 
-func TestADeadKeyIsRefusedOnEveryReplicaWithinASecond(t *testing.T) {
+func TestRevokedKeyIsRefusedOnEveryReplicaWithinASecond(t *testing.T) {
 	t.Parallel()
 	w := newReplicas(t, 2)
 	const body = `{"name":"key","permissions":["api_auth_apps:read"]}`
@@ -144,7 +144,7 @@ func TestADeadKeyIsRefusedOnEveryReplicaWithinASecond(t *testing.T) {
 	w.deadWithin(2*time.Second, "expired", secret)
 }
 
-func TestWhenAKeyWasUsedIsWrittenWithinSeconds(t *testing.T) {
+func TestKeyUseIsWrittenWithinSeconds(t *testing.T) {
 	t.Parallel()
 	w := newReplicas(t, 2)
 	id, _ := w.makes(`{"name":"key","permissions":["api_auth_apps:read"]}`)

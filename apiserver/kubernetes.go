@@ -19,8 +19,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/keyset"
 )
 
-// NewKubernetes returns the client of management writes and token reviews. It asks the API server nothing, so that a server can start while
-// that is away.
+// NewKubernetes returns the client for management writes and token reviews. It sends no request, so that a server can
+// start while the Kubernetes API is unavailable.
 func NewKubernetes(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1alpha1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme)); err != nil {
@@ -32,8 +32,8 @@ func NewKubernetes(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 }
 
-// OwnToken returns what reads the token of a configuration, as it is now: the file is written anew before the token ends. A
-// configuration without one has "".
+// OwnToken returns a function that returns the current token of a configuration. It reads the file each time, because
+// the file is rewritten before the token expires. For a configuration without a token it returns "".
 func OwnToken(config *rest.Config) func() string {
 	return func() string {
 		if config.BearerTokenFile == "" {
@@ -47,8 +47,8 @@ func OwnToken(config *rest.Config) func() string {
 	}
 }
 
-// ClusterKeys returns what reads the keys that the cluster signs ServiceAccounts' tokens with. Kubernetes lets every ServiceAccount read them
-// (the ClusterRole system:service-account-issuer-discovery).
+// ClusterKeys returns a function that reads the keys with which the cluster signs tokens of ServiceAccounts. Every
+// ServiceAccount may read them (the ClusterRole system:service-account-issuer-discovery).
 func ClusterKeys(config *rest.Config) (func(context.Context) ([]byte, error), error) {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -65,8 +65,8 @@ func (s *Server) listenEnvoy(ctx context.Context, address string) error {
 	return nil
 }
 
-// bind opens a listener for at most so many connections, with TLS where the server has a certificate. The caller calls unbind when
-// it stopped serving.
+// bind opens a listener with a bound on its connections, with TLS if the server has a certificate. The caller calls
+// unbind after serving.
 func (s *Server) bind(ctx context.Context, name, address string, connections int) (_ net.Listener, unbind func(), _ error) {
 	opened, err := net.Listen("tcp", address)
 	if err != nil {

@@ -41,61 +41,63 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// feedPoll is how often the feed is looked at without a signal: the guarantee behind "servers follow within 1 s".
+// feedPoll is the interval of polls of the feed without a signal: the guarantee behind "servers follow within 1 s".
 const feedPoll = 250 * time.Millisecond
 
-// Options are what a server needs.
+// Options configures a server.
 type Options struct {
 	Feed store.Feed
-	// People is where users, sessions and organizations live.
+	// People stores users, sessions and organizations.
 	People people.Store
-	// Kubernetes is the client of management writes.
+	// Kubernetes is the client for management writes.
 	Kubernetes backend.Kubernetes
-	// OwnToken returns the token by which the server speaks to the Kubernetes API, "" or nil if it has none.
+	// OwnToken returns the token with which the server accesses the Kubernetes API, "" or nil if it has none.
 	OwnToken func() string
-	// ClusterKeys reads the keys that the cluster signs ServiceAccounts' tokens with, as JSON; nil: they cannot be read.
+	// ClusterKeys reads the keys with which the cluster signs tokens of ServiceAccounts, as JSON; nil means that they
+	// cannot be read.
 	ClusterKeys func(context.Context) ([]byte, error)
 	// Keyring opens what the operator sealed; it may be empty.
 	Keyring *seal.Keyring
-	// BackendAddress is where the backend API listens, host:port.
+	// BackendAddress is the address of the backend API, host:port.
 	BackendAddress string
-	// FrontendAddress is where the end-user API listens, host:port.
+	// FrontendAddress is the address of the end-user API, host:port.
 	FrontendAddress string
-	// DecisionAddress is where the decision API listens, host:port, and EnvoyAddress its gRPC for Envoy.
+	// DecisionAddress is the address of the decision API, host:port, and EnvoyAddress that of its gRPC service for Envoy.
 	DecisionAddress, EnvoyAddress string
-	// LimiterBytes bounds the memory of rate limits' counters; 0: engine.DefaultMaxBytes.
+	// LimiterBytes bounds the memory of rate-limit counters; 0 means engine.DefaultMaxBytes.
 	LimiterBytes int64
-	// RedisURL is where replicas share the counters of rate limits; "": this server counts alone. Replicas is how many there are taken to
-	// be until Redis was heard of.
+	// RedisURL is the Redis in which replicas share the counters of rate limits; "" means that this server counts alone.
+	// Replicas is the assumed number of replicas until Redis responds.
 	RedisURL string
 	Replicas int
-	// Journal takes a sample of the decisions; nil: none.
+	// Journal takes a sample of the decisions; nil takes none.
 	Journal *decision.Journal
-	// TLSCert and TLSKey are files, reloaded when they change; both empty: TLS ends at the ingress.
+	// TLSCert and TLSKey are files, reloaded when they change. If both are empty, TLS ends at the ingress.
 	TLSCert, TLSKey string
-	// TrustedProxies are the ranges whose X-Forwarded-For is believed.
+	// TrustedProxies are the ranges whose X-Forwarded-For is trusted.
 	TrustedProxies credential.Proxies
-	// EgressAllowed are address ranges that the server connects to for tenants although they are private: token issuers'
-	// keys, carriers, webhooks, mail servers.
+	// EgressAllowed are private address ranges to which the server may connect for tenants: token issuers' keys, message
+	// providers, webhooks, mail servers.
 	EgressAllowed []netip.Prefix
-	// EgressDenied are address ranges that the server does not connect to for tenants, whatever else says.
+	// EgressDenied are address ranges to which the server never connects for tenants.
 	EgressDenied []netip.Prefix
-	// MaxStaleness bounds how long authenticated requests are answered without contact to the store; 0: unlimited.
+	// MaxStaleness bounds how long authenticated requests are answered without contact to the store; 0 means no bound.
 	MaxStaleness time.Duration
-	// AnyDeployment answers decisions that name no deployment also where several deployments are served.
+	// AnyDeployment allows decisions without a deployment although several deployments are served.
 	AnyDeployment bool
-	// AuditRetention is how long audit records are kept, at least 24 hours; 0: DefaultAuditRetention.
+	// AuditRetention is how long audit records are kept, at least 24 hours; 0 means DefaultAuditRetention.
 	AuditRetention time.Duration
-	// PasswordCost is that of new password hashes; the zero Cost is password.DefaultCost. Only tests, which hash hundreds, ask for less.
+	// PasswordCost is the cost of new password hashes; the zero Cost means password.DefaultCost. Only tests, which hash
+	// hundreds, use less.
 	PasswordCost password.Cost
 	Clock        func() time.Time
 	Log          logr.Logger
 	Registry     prometheus.Registerer
-	// Tracer makes spans of requests, decisions and what is sent; nil: none.
+	// Tracer makes spans of requests, decisions and sends; nil makes none.
 	Tracer *tracing.Tracer
 }
 
-// Server serves the backend API and the end-user API, and sends what waits in the outbox.
+// Server serves the backend API and the end-user API, and sends the messages of the outbox.
 type Server struct {
 	opts       Options
 	follower   *snapshot.Follower
@@ -103,11 +105,11 @@ type Server struct {
 	frontend   http.Handler
 	dispatcher *outbox.Dispatcher
 	keys       *keycache.Cache
-	sealer     *rollup.Sealer
-	// counters are those that replicas share, nil where this server counts alone.
+	sealer     *rollup.Worker
+	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
-	// issuing tells clients of sign-ins that ended.
+	// issuing notifies clients of ended sign-ins.
 	issuing  *oauth.Server
 	decision http.Handler
 	// connections are the metrics of the listeners' connections.
@@ -131,7 +133,7 @@ func New(opts Options) (*Server, error) {
 		Store: opts.People, MaxStaleness: opts.MaxStaleness, Clock: opts.Clock, Log: opts.Log.WithName("api-keys"), Registry: opts.Registry,
 	})
 	authenticator := &credential.Authenticator{Tokens: tokens, Keys: keys, Attempts: credential.NewAttempts(), Proxies: opts.TrustedProxies, Clock: opts.Clock}
-	hasher := password.NewHasher(cmp.Or(opts.PasswordCost, password.DefaultCost)) // one for both listeners: the machine is one
+	hasher := password.NewHasher(cmp.Or(opts.PasswordCost, password.DefaultCost)) // shared by both listeners, because they share the processors
 	limiter, counters, err := newLimiter(opts, follower.Current)
 	if err != nil {
 		return nil, err
@@ -154,7 +156,7 @@ func New(opts Options) (*Server, error) {
 	})
 	frontend, err := enduser.New(enduser.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
-		Posted: dispatcher.Nudge, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry, opts.Tracer),
+		OnEnqueue: dispatcher.Wake, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry, opts.Tracer),
 	})
 	if err != nil {
 		return nil, err
@@ -169,7 +171,7 @@ func New(opts Options) (*Server, error) {
 	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	issuing := oauth.New(oauth.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Tokens: accessTokens, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
-		Posted: dispatcher.Nudge, Log: opts.Log.WithName("oauth"), Metrics: httpapi.NewMetrics(opts.Registry, "oauth", opts.Tracer), Next: pages,
+		OnEnqueue: dispatcher.Wake, Log: opts.Log.WithName("oauth"), Metrics: httpapi.NewMetrics(opts.Registry, "oauth", opts.Tracer), Next: pages,
 	})
 	if err := opts.Registry.Register(issuing); err != nil {
 		return nil, err
@@ -212,21 +214,21 @@ func (s *Server) Frontend() http.Handler { return s.frontend }
 // Decision returns the handler of the decision listener, for tests and benchmarks in process.
 func (s *Server) Decision() http.Handler { return s.decision }
 
-// Keys returns the cache of the keys that applications gave away.
+// Keys returns the cache of runtime keys.
 func (s *Server) Keys() *keycache.Cache { return s.keys }
 
-// Position returns how far the configuration is that the server goes by.
+// Position returns the position of the configuration that the server uses.
 func (s *Server) Position() store.Position { return s.follower.Current().Position() }
 
-// Follow does what needs no listener until ctx ends: it keeps the configuration current, sends what waits in the outbox, and deletes
-// what is over, and seals what analytics counts. Run does it as well.
+// Follow runs the work without listeners until ctx ends: it keeps the configuration current, sends the messages of the
+// outbox, deletes expired data, and rolls up analytics. Run includes it.
 func (s *Server) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.follower.Run(ctx) })
 	group.Go(func() error { return s.dispatcher.Run(ctx) })
 	group.Go(func() error { return s.keepUp(ctx) })
 	group.Go(func() error { return s.keys.Run(ctx) })
-	group.Go(func() error { return s.seal(ctx) })
+	group.Go(func() error { return s.rollUp(ctx) })
 	group.Go(func() error { return s.issuing.Run(ctx) })
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })
@@ -237,7 +239,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready reports whether the configuration was loaded once. It stays true when the store goes away later.
+// Ready reports whether the configuration was loaded once. It stays true when the store becomes unavailable later.
 func (s *Server) Ready() bool {
 	select {
 	case <-s.follower.Loaded():
@@ -247,7 +249,7 @@ func (s *Server) Ready() bool {
 	}
 }
 
-// Run serves until ctx ends, then finishes the requests under way.
+// Run serves until ctx ends, then finishes the requests in progress.
 func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Follow(ctx) })
@@ -274,7 +276,7 @@ func registerSnapshotMetrics(registry prometheus.Registerer, follower *snapshot.
 	)
 }
 
-// newLimiter returns what limits, and the counters that replicas share, nil without Redis.
+// newLimiter returns the limiter, and the counters that replicas share, nil without Redis.
 func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limits.Limiter, *shared.Counters, error) {
 	local, clock := engine.NewEngine(cmp.Or(opts.LimiterBytes, engine.DefaultMaxBytes)), engine.NewClock(opts.Clock)
 	if opts.RedisURL == "" {

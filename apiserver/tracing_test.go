@@ -27,7 +27,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/collector"
 )
 
-// traced is a server all of whose spans a collector has, with a key that may do everything.
+// traced is a server whose spans all go to a collector, with a key that has every permission.
 type traced struct {
 	*frontendtest.World
 	collector *collector.Collector
@@ -48,11 +48,12 @@ func newTraced(t *testing.T, options ...trace.TracerProviderOption) *traced {
 }
 
 const (
-	proxy    = "127.0.0.1:4000"    // in --trusted-proxies
-	stranger = "198.51.100.9:4000" // not
+	proxy     = "127.0.0.1:4000"    // in --trusted-proxies
+	untrusted = "198.51.100.9:4000" // not
 )
 
-// ask sends a request with the key straight to a listener, from the proxy. header are pairs of names and values; RemoteAddr is the peer.
+// ask sends a request with the key directly to a listener, from the proxy. header are pairs of names and values;
+// RemoteAddr is the peer.
 func (w *traced) ask(listener http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.RemoteAddr = proxy
@@ -72,7 +73,7 @@ func (w *traced) ask(listener http.Handler, method, path, body string, header ..
 	return answer
 }
 
-// newest waits for a span of a name and returns the one that came last.
+// newest waits for a span of a name and returns the latest one.
 func (w *traced) newest(name string) collector.Span {
 	w.T.Helper()
 	var named []collector.Span
@@ -80,12 +81,12 @@ func (w *traced) newest(name string) collector.Span {
 	return named[len(named)-1]
 }
 
-// within are the spans whose parent is a span.
+// within returns the child spans of a span.
 func (w *traced) within(of collector.Span) []collector.Span {
 	return slices.DeleteFunc(w.collector.Spans(), func(s collector.Span) bool { return s.Parent() != of.ID() })
 }
 
-func TestAWriteIsOneTraceWithItsTransactions(t *testing.T) {
+func TestWriteIsOneTraceWithItsTransactions(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
 	if answer := w.ask(w.Backend, "POST", "/users", `{"email":"ada@acme.example"}`); answer.Code != http.StatusOK {
@@ -114,7 +115,7 @@ func TestAWriteIsOneTraceWithItsTransactions(t *testing.T) {
 	}
 }
 
-func TestADecisionHasASpan(t *testing.T) {
+func TestDecisionHasSpan(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
 	check := func(key string) string {
@@ -140,17 +141,17 @@ const (
 	theirParent = "00-" + theirTrace + "-" + theirSpan + "-01"
 )
 
-func TestATrustedProxysTraceGoesOnAndAStrangersIsLinkedTo(t *testing.T) {
+func TestTrustedTraceContinuesAndUntrustedTraceIsLinked(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
 	w.ask(w.Backend, "GET", "/users", "", "traceparent", theirParent, "tracestate", "vendor=value")
 	if span := w.newest("GET /users"); span.Trace() != theirTrace || span.Parent() != theirSpan || span.TraceState != "vendor=value" || len(span.Links) != 0 {
 		t.Errorf("behind a trusted proxy: %v", span)
 	}
-	w.ask(w.Backend, "GET", "/audit", "", "RemoteAddr", stranger, "traceparent", theirParent, "tracestate", "vendor=value")
+	w.ask(w.Backend, "GET", "/audit", "", "RemoteAddr", untrusted, "traceparent", theirParent, "tracestate", "vendor=value")
 	span := w.newest("GET /audit")
 	if span.Trace() == theirTrace || span.Parent() != "" || span.TraceState != "" {
-		t.Errorf("a stranger's trace goes on: %v", span)
+		t.Errorf("the trace of an untrusted client goes on: %v", span)
 	}
 	if len(span.Links) != 1 || fmt.Sprintf("%x", span.Links[0].TraceId) != theirTrace || span.Links[0].TraceState != "" {
 		t.Errorf("links %v", span.Links)
@@ -163,12 +164,12 @@ func TestATrustedProxysTraceGoesOnAndAStrangersIsLinkedTo(t *testing.T) {
 	}
 }
 
-// Whoever is not trusted cannot have requests sampled that the sampler leaves out.
-func TestAStrangerForcesNoSampling(t *testing.T) {
+// An untrusted client cannot make the sampler sample its requests.
+func TestUntrustedClientCannotForceSampling(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t, trace.WithSampler(trace.ParentBased(trace.NeverSample())))
 	for range 3 {
-		w.ask(w.Backend, "GET", "/users", "", "RemoteAddr", stranger, "traceparent", theirParent)
+		w.ask(w.Backend, "GET", "/users", "", "RemoteAddr", untrusted, "traceparent", theirParent)
 	}
 	w.ask(w.Backend, "GET", "/users", "", "traceparent", theirParent) // the sampler follows a trusted proxy
 	w.newest("GET /users")
@@ -182,7 +183,7 @@ func TestAStrangerForcesNoSampling(t *testing.T) {
 	}
 }
 
-// visit is a browser at the end-user listener; every answer is noted.
+// visit is a browser at the end-user listener that records all responses.
 type visit struct {
 	w      *traced
 	client *http.Client
@@ -195,7 +196,7 @@ func (w *traced) visit() *visit {
 	return &visit{w: w, client: &http.Client{Jar: jar}, header: http.Header{"Content-Type": {"application/json"}}}
 }
 
-// ask sends a request and returns the session that the answer shows.
+// ask sends a request and returns the session of the response.
 func (v *visit) ask(method, path, body string) (session struct {
 	SignUpAttempts []struct{ ID string } `json:"signup_attempts"`
 }) {
@@ -214,7 +215,7 @@ func (v *visit) ask(method, path, body string) (session struct {
 	return session
 }
 
-// signUp makes an account and returns the code that its mail had.
+// signUp creates an account and returns the code of its mail.
 func (v *visit) signUp(email, password string) string {
 	v.w.T.Helper()
 	session := v.ask("POST", "/auth/signup", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password))
@@ -226,7 +227,7 @@ func (v *visit) signUp(email, password string) string {
 	return code
 }
 
-func TestASendLinksToTheRequestThatPostedIt(t *testing.T) {
+func TestSendSpanLinksToItsRequest(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
 	w.visit().signUp("ada@acme.example", "correct horse battery staple 7")
@@ -241,8 +242,8 @@ func TestASendLinksToTheRequestThatPostedIt(t *testing.T) {
 	}
 }
 
-// What is secret or personal is in no span, wherever a request carries it.
-func TestNoSpanHoldsWhatIsSecretOrPersonal(t *testing.T) {
+// No span contains secret or personal data, wherever a request carries it.
+func TestSpansContainNoSecretOrPersonalData(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
 	const (
@@ -261,7 +262,7 @@ func TestNoSpanHoldsWhatIsSecretOrPersonal(t *testing.T) {
 	v.ask("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%q,"password":"wrong %s"}`, email, password))
 	v.ask(method, "/me", "")
 	w.ask(w.Backend, "GET", "/users?search="+url.QueryEscape(email)+"&canary="+query, "", "X-Canary", header)
-	w.ask(w.Backend, "POST", "/users", fmt.Sprintf(`{"email":%q,"first_name":"canary-name"}`, email), "tracestate", "c="+state, "traceparent", theirParent, "RemoteAddr", stranger)
+	w.ask(w.Backend, "POST", "/users", fmt.Sprintf(`{"email":%q,"first_name":"canary-name"}`, email), "tracestate", "c="+state, "traceparent", theirParent, "RemoteAddr", untrusted)
 	w.ask(w.Backend, "GET", "/api-auth/apps/"+path, "")
 	w.ask(w.Decision, "POST", "/v1/authz/check?status="+query, "")
 	w.ask(w.Decision, "POST", "/v1/authz/check", fmt.Sprintf(`{"principal":{"type":"api_key","value":%q},"method":"GET","resource":"/%s?q=%s","client_ip":"203.0.113.77"}`, w.key, path, query))
@@ -287,8 +288,8 @@ func TestNoSpanHoldsWhatIsSecretOrPersonal(t *testing.T) {
 	}
 }
 
-// A line that is written for a request says which span it belongs to.
-func TestLinesCarryTheIDsOfTheirSpan(t *testing.T) {
+// A log line of a request has the ids of its span.
+func TestLogLinesHaveSpanIDs(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
 	d := w.Settings()

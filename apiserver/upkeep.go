@@ -11,16 +11,18 @@ import (
 )
 
 const (
-	// upkeepEvery is how often what is over is deleted, before jitter: several servers share the work without knowing.
+	// upkeepEvery is the interval of deletions of expired data, before jitter. Several servers share the work without
+	// coordination.
 	upkeepEvery = 5 * time.Minute
-	// upkeepBatch bounds one deletion, so that nobody waits for it.
+	// upkeepBatch bounds one deletion, so that requests need not wait for it.
 	upkeepBatch = 500
-	// DefaultAuditRetention is how long audit records are kept where nothing else is said.
+	// DefaultAuditRetention is the default retention of audit records.
 	DefaultAuditRetention = 400 * 24 * time.Hour
 )
 
-// seal seals what analytics counts until ctx ends, from when the configuration, which says how long addresses are kept, is there.
-func (s *Server) seal(ctx context.Context) error {
+// rollUp rolls up analytics until ctx ends. It starts once the configuration is loaded, which has the retention of
+// addresses.
+func (s *Server) rollUp(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -29,7 +31,8 @@ func (s *Server) seal(ctx context.Context) error {
 	}
 }
 
-// retentionIn tells how long deployments keep addresses. One that is not there now may come back and keep them longer.
+// retentionIn returns a function for the retention of a deployment's addresses. It returns false for a deployment that
+// is not in the snapshot, which may return with a longer retention.
 func retentionIn(follower *snapshot.Follower) func(deployment string) (time.Duration, bool) {
 	return func(deployment string) (time.Duration, bool) {
 		entry, found := follower.Current().Deployment(deployment)
@@ -40,7 +43,7 @@ func retentionIn(follower *snapshot.Follower) func(deployment string) (time.Dura
 	}
 }
 
-// keepUp deletes sessions, codes and messages that are over until ctx ends.
+// keepUp deletes expired sessions, codes and messages until ctx ends.
 func (s *Server) keepUp(ctx context.Context) error {
 	for {
 		timer := time.NewTimer(upkeepEvery/2 + rand.N(upkeepEvery))

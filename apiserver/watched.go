@@ -11,13 +11,13 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
 )
 
-// watched is a Kubernetes API whose outages are logged. The store needs none: the follower of its feed logs them.
+// watched is a Kubernetes API whose outages are logged. Outages of the store are logged by the follower of its feed.
 type watched struct {
 	api   backend.Kubernetes
 	watch *outage.Watch
 }
 
-// note logs an outage that a call shows. A call that ends by its caller's patience shows none.
+// note logs an outage that a call reveals. A call that ends by its caller's patience reveals none.
 func (w watched) note(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), outage.ErrPatience) {
 		return err
@@ -25,7 +25,7 @@ func (w watched) note(ctx context.Context, err error) error {
 	return w.watch.Note(answered(err), err)
 }
 
-// answered reports whether the Kubernetes API answered, even with a refusal.
+// answered reports whether the Kubernetes API responded, even with a refusal.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return err == nil || errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
 )
 
-// slowKubernetes answers no Get before its context ends.
+// slowKubernetes does not respond to Get before its context ends.
 type slowKubernetes struct{ backend.Kubernetes }
 
 func (slowKubernetes) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
@@ -20,7 +20,7 @@ func (slowKubernetes) Get(ctx context.Context, _ client.ObjectKey, _ client.Obje
 	return ctx.Err()
 }
 
-func TestACallersPatienceIsNoOutageOfTheKubernetesAPI(t *testing.T) {
+func TestCanceledCallIsNoKubernetesOutage(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		cause error
@@ -35,7 +35,7 @@ func TestACallersPatienceIsNoOutageOfTheKubernetesAPI(t *testing.T) {
 			w := watched{slowKubernetes{}, outage.New("the Kubernetes API", funcr.New(func(_, _ string) { lines++ }, funcr.Options{}))}
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 1, tc.cause)
 			defer cancel()
-			for range 2 { // one slow call is no outage either
+			for range 2 { // one slow call is not an outage either
 				if w.Get(ctx, client.ObjectKey{}, &corev1.Secret{}) == nil {
 					t.Error("a Get without an answer has no error")
 				}

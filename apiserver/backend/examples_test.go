@@ -19,7 +19,7 @@ import (
 
 // Every operation is asked as the document's examples show, and answers as they show: the bodies and the required parameters of the
 // example, in the world that the examples are of.
-func TestTheDocumentsExamplesAreTrue(t *testing.T) {
+func TestDocumentExamplesMatchResponses(t *testing.T) {
 	contract, err := openapi.Load()
 	if err != nil {
 		t.Fatal(err)

@@ -82,11 +82,11 @@ func readClientMembers(o *body.Object) (changes []func(*consent.Metadata)) {
 
 // readNewClient reads the body of a creation.
 func readNewClient(o *body.Object) document.OAuthClient {
-	said := consent.Metadata{Vouched: true}
+	said := consent.Metadata{Trusted: true}
 	for _, change := range readClientMembers(o) {
 		change(&said)
 	}
-	content, faults := said.Judge()
+	content, faults := said.Validate()
 	for _, fault := range faults {
 		if member := memberOf(fault); !o.Faulty(member) {
 			o.Fault(member, "%s", fault.Reason)
@@ -119,11 +119,11 @@ func (s *clientUpdate) apply(content document.OAuthClient) (document.OAuthClient
 	}
 	if len(s.changes) > 0 {
 		said := consent.MetadataOf(content)
-		said.Vouched, said.ApplicationType = true, "" // validated again, by its URIs
+		said.Trusted, said.ApplicationType = true, "" // validated again, by its URIs
 		for _, change := range s.changes {
 			change(&said)
 		}
-		changed, faults := said.Judge()
+		changed, faults := said.Validate()
 		if len(faults) > 0 {
 			refused := make([]apierror.Fault, len(faults))
 			for i, fault := range faults {

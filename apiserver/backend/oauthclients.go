@@ -79,7 +79,7 @@ func createOAuthClient(c *call) (reply, error) {
 	}
 	var served backendapi.OAuthClient
 	err = p.change(func(u *account.Unit) error {
-		client, err := consent.Make(u, consent.NewApp(c.snapshot, app), content)
+		client, err := consent.CreateClient(u, consent.NewApp(c.snapshot, app), content)
 		if err != nil {
 			return err
 		}

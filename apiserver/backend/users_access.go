@@ -31,7 +31,7 @@ func (p *peopleRequest) readPassword(o *body.Object, own ...string) string {
 // hash hashes a password; backends of one deployment share its turns.
 func (p *peopleRequest) hash(secret string) (string, error) {
 	client := "backend " + p.Key()
-	hash, err := p.c.api.Hasher.Hash(p.c.r.Context(), password.Client{Deployment: p.Key(), Network: client, Neighbourhood: client}, secret)
+	hash, err := p.c.api.Hasher.Hash(p.c.r.Context(), password.Client{Deployment: p.Key(), Network: client, WideNetwork: client}, secret)
 	return hash, peopleError(err)
 }
 

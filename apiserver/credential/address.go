@@ -33,7 +33,7 @@ func (p Proxies) trusts(address netip.Addr) bool {
 	return false
 }
 
-// TrustPeer reports whether the peer's word about the client is taken.
+// TrustPeer reports whether the X-Forwarded-For of a request's peer is trusted.
 func (p Proxies) TrustPeer(r *http.Request) bool {
 	if len(p) == 0 {
 		return false
@@ -42,7 +42,7 @@ func (p Proxies) TrustPeer(r *http.Request) bool {
 	return err == nil && p.Trust(peer.Addr())
 }
 
-// Trust reports whether a peer's word about the client is taken.
+// Trust reports whether the X-Forwarded-For of a peer is trusted.
 func (p Proxies) Trust(peer netip.Addr) bool { return p.trusts(peer.Unmap().WithZone("")) }
 
 // Peer returns the address of a request's peer, the zero Addr if it is unknown.
@@ -54,8 +54,8 @@ func Peer(r *http.Request) netip.Addr {
 	return peer.Addr().Unmap().WithZone("")
 }
 
-// ClientAddress returns the rightmost hop of X-Forwarded-For that is no trusted proxy, else the peer: everything left of
-// that hop may have been written by the client itself. The zero Addr means that even the peer is unknown.
+// ClientAddress returns the rightmost hop of X-Forwarded-For that is not a trusted proxy, else the peer: the client may
+// have written everything to the left of that hop. The zero Addr means that the peer is unknown too.
 func (p Proxies) ClientAddress(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p Proxies) ClientAddress(r *http.Request) netip.Addr {
 	return p.ClientBehind(peer.Addr(), r.Header.Values("X-Forwarded-For"))
 }
 
-// ClientBehind is ClientAddress for a peer and the lines of X-Forwarded-For that it sent.
+// ClientBehind is ClientAddress for a peer and its lines of X-Forwarded-For.
 func (p Proxies) ClientBehind(peer netip.Addr, forwarded []string) netip.Addr {
 	address := peer.Unmap().WithZone("")
 	if len(p) == 0 || !p.trusts(address) {

@@ -20,7 +20,7 @@ import (
 // ByPresentedKey is ByAPIKey for the client itself, whose failed attempts are throttled: the error may also be a 429.
 func (a *Authenticator) ByPresentedKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key, client netip.Addr) (*Principal, error) {
 	if _, declared := Declared(s, key); !declared && a.Keys != nil && a.Attempts.TooMany(client, client) {
-		if _, held := a.Keys.Cached(key); !held {
+		if _, cached := a.Keys.Cached(key); !cached {
 			return nil, TooManyAttempts()
 		}
 	}
@@ -31,20 +31,20 @@ func (a *Authenticator) ByPresentedKey(ctx context.Context, s *snapshot.Snapshot
 	return principal, err
 }
 
-// ByAPIKey authenticates by an API key, declared or made at run time, that a client presents. The error is a 401, or a 503 where the store
-// must be asked and does not answer.
+// ByAPIKey authenticates by an API key, declared or runtime. The error is a 401, or a 503 if the store is needed and
+// does not respond.
 func (a *Authenticator) ByAPIKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key, client netip.Addr) (*Principal, error) {
 	declared, found := Declared(s, key)
 	if !found && a.Keys != nil {
-		return a.byGivenKey(keycache.ForAsker(ctx, engine.AddressOf(client)), s, key)
+		return a.byRuntimeKey(keycache.ForAsker(ctx, engine.AddressOf(client)), s, key)
 	}
 	return byDeclaredKey(s, declared, client, a.Clock())
 }
 
-// Declared returns the declared key that a presented key is. A declared key that has only the public id of the presented one is another key,
-// and does not hide a runtime key of that id.
+// Declared returns the declared key that a presented key is. A declared key with only the same public id is another
+// key, and does not hide a runtime key with that id.
 func Declared(s *snapshot.Snapshot, key apikey.Key) (*snapshot.Key, bool) {
-	// The digest is computed for unknown ids as well: both take the same time.
+	// The digest is computed for unknown ids too, so that both take the same time.
 	digest := key.Digest()
 	known, found := s.APIKey(key.ID())
 	if !found || !known.Verifier.Digest.Equal(digest) {
@@ -53,8 +53,8 @@ func Declared(s *snapshot.Snapshot, key apikey.Key) (*snapshot.Key, bool) {
 	return known, true
 }
 
-// byGivenKey authenticates by a key that an application gave away.
-func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key) (*Principal, error) {
+// byRuntimeKey authenticates by a runtime key.
+func (a *Authenticator) byRuntimeKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key) (*Principal, error) {
 	known, err := a.Keys.Find(ctx, key)
 	if errors.Is(err, keycache.ErrUnknown) {
 		return nil, apierror.InvalidToken()
@@ -66,7 +66,7 @@ func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, ke
 		return nil, apierror.Unavailable(err, "the store is out of reach, and this API key is not known here without it: try again")
 	}
 	now := a.Clock()
-	principal, served := OfGiven(s, known)
+	principal, served := OfRuntime(s, known)
 	if !served || !known.Live(now) {
 		return nil, apierror.InvalidToken()
 	}
@@ -74,21 +74,21 @@ func (a *Authenticator) byGivenKey(ctx context.Context, s *snapshot.Snapshot, ke
 	return principal, nil
 }
 
-// OfGiven is the principal of a key that an application gave away, whether or not it is live. false: its app or deployment is not
-// served.
-func OfGiven(s *snapshot.Snapshot, known *keycache.Key) (*Principal, bool) {
+// OfRuntime returns the principal of a runtime key, whether or not it is live. It returns false if the key's app or
+// deployment is not served.
+func OfRuntime(s *snapshot.Snapshot, known *keycache.Key) (*Principal, bool) {
 	grant, served := keycache.Resolve(s, known)
 	if !served {
 		return nil, false
 	}
 	principal := &Principal{
 		Deployment: grant.Deployment, Settings: grant.Settings, KeyID: known.KeyID(), Bound: known.Bound(),
-		App: grant.App, Given: known, grant: grant,
+		App: grant.App, Runtime: known, grant: grant,
 	}
 	return principal, true
 }
 
-// byDeclaredKey authenticates by a key of a resource, nil if there is none.
+// byDeclaredKey authenticates by a declared key; it returns nil if there is none.
 func byDeclaredKey(s *snapshot.Snapshot, known *snapshot.Key, client netip.Addr, now time.Time) (*Principal, error) {
 	if known == nil {
 		return nil, apierror.InvalidToken()
@@ -106,8 +106,8 @@ func byDeclaredKey(s *snapshot.Snapshot, known *snapshot.Key, client netip.Addr,
 	return principal, nil
 }
 
-// OfDeclared is the principal of a declared key, whether or not it has expired. false: its app or deployment is not served, and
-// so it is not either.
+// OfDeclared returns the principal of a declared key, whether or not it has expired. It returns false if the key's app
+// or deployment is not served.
 func OfDeclared(s *snapshot.Snapshot, key *snapshot.Key) (*Principal, bool) {
 	entry, found := s.Get(store.Identity{Kind: v1alpha1.KindAPIAuthApp, Namespace: key.Entry.Namespace, Name: key.Content.App})
 	if !found {

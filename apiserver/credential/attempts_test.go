@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// unknownKeys finds no key, and counts.
+// unknownKeys finds no key, and counts the lookups.
 type unknownKeys struct{ asked int }
 
 func (k *unknownKeys) Find(context.Context, apikey.Key) (*keycache.Key, error) {
@@ -57,8 +57,8 @@ func TestUnknownKeysOfAClientAreThrottled(t *testing.T) {
 	}
 }
 
-// TestAPeerThatChoosesItsClientsIsThrottled: another client in each attempt does not evade the throttle.
-func TestAPeerThatChoosesItsClientsIsThrottled(t *testing.T) {
+// TestPeerThatNamesItsClientsIsThrottled: another client in each attempt does not evade the throttle.
+func TestPeerThatNamesItsClientsIsThrottled(t *testing.T) {
 	t.Parallel()
 	a, peer, other := NewAttempts(), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	client := netip.MustParseAddr("192.0.2.1")

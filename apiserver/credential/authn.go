@@ -15,50 +15,53 @@ import (
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
-// Principal is who a request acts for.
+// Principal is the identity that a request acts for.
 type Principal struct {
 	// Deployment is the credential's own deployment, and Settings its content.
 	Deployment *snapshot.Entry
 	Settings   *document.Deployment
-	// KeyID is the public id of the API key, "" for a token; of an imported key, which has none, its id.
+	// KeyID is the public id of the API key, "" for a token. An imported key has no public id and uses its id.
 	KeyID string
-	// App is the key's app, and Declared or Given the key; nil for a token.
+	// App is the key's app, and Declared or Runtime the key; nil for a token.
 	App      *snapshot.Entry
 	Declared *snapshot.Key
-	Given    *keycache.Key
-	// Bound reports that the key acts for a person, an organization or a workspace: it manages nothing.
+	Runtime  *keycache.Key
+	// Bound reports that the key acts for a user, an organization or a workspace. Such a key has no management
+	// permissions.
 	Bound bool
-	// Subject is a token's, "" for a key.
+	// Subject is the subject of a token, "" for a key.
 	Subject string
-	// Client is the client that a token was given to, and Scheme the name of the RateLimitScheme resource that limits it; "" for all others.
+	// Client is the client to which a token was issued, and Scheme the name of the RateLimitScheme resource that limits
+	// it; "" for other credentials.
 	Client, Scheme string
 
 	granted, ceiling permission.Set
-	// grant is what a key that an application gave away may do there.
+	// grant has the permissions of a runtime key.
 	grant keycache.Grant
 }
 
-// Allows reports whether the principal may do something here: what its key grants, within its app's ceiling.
+// Allows reports whether the principal has a built-in permission of the management API: granted by its key, within its
+// app's ceiling.
 func (p *Principal) Allows(name string) bool { return !p.Bound && p.Grants(name) }
 
-// Grants reports whether the principal has a permission where the application asks: within its app's ceiling, and within its role
-// if it is bound.
+// Grants reports whether the principal has a permission of an application: within its app's ceiling, and within its
+// role if it is bound.
 func (p *Principal) Grants(name string) bool {
-	if p.Given != nil {
+	if p.Runtime != nil {
 		return p.grant.Allows(name)
 	}
 	return p.granted.Allows(name) && p.ceiling.Allows(name)
 }
 
-// Permissions are the names of all that the principal has, sorted.
+// Permissions returns the names of all permissions of the principal, sorted.
 func (p *Principal) Permissions() []string {
-	if p.Given != nil {
+	if p.Runtime != nil {
 		return p.grant.Names()
 	}
 	return p.granted.Within(p.ceiling)
 }
 
-// Keys finds the keys that applications gave away.
+// Keys finds runtime keys.
 type Keys interface {
 	Find(ctx context.Context, key apikey.Key) (*keycache.Key, error)
 	Cached(key apikey.Key) (*keycache.Key, bool)
@@ -67,13 +70,13 @@ type Keys interface {
 
 // Authenticator authenticates requests by API key or token.
 type Authenticator struct {
-	// Tokens authenticates what is no API key; nil accepts API keys only.
+	// Tokens authenticates other credentials than API keys; nil accepts API keys only.
 	Tokens *Tokens
-	// Keys finds the keys that applications gave away; nil knows declared ones only.
+	// Keys finds runtime keys; nil accepts declared keys only.
 	Keys Keys
-	// Attempts throttles failed attempts; nil throttles none.
+	// Attempts throttles failed attempts; nil does not throttle.
 	Attempts *Attempts
-	// Proxies resolve the client's address.
+	// Proxies determine the client's address.
 	Proxies Proxies
 	Clock   func() time.Time
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// BenchmarkToken is what a token costs the second time, and what it would cost if it were not remembered.
+// BenchmarkToken measures a cached token, and a token without the cache.
 func BenchmarkToken(b *testing.B) {
 	keys := newKeys(b)
 	s := testSnapshot(b, keys)

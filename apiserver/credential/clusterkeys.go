@@ -17,15 +17,16 @@ const (
 	clusterKeysWithin = 2 * time.Second
 	// clusterKeysEvery is the least time between two reads: a token with an unknown key's id asks for one.
 	clusterKeysEvery = 10 * time.Second
-	// clusterKeysFor is how long keys that were read are believed. After that tokens are reviewed without a look at their signatures.
+	// clusterKeysFor is how long fetched keys are used. After that, tokens are reviewed without a check of their
+	// signatures.
 	clusterKeysFor = time.Hour
 )
 
-// clusterKeys are the keys that the cluster signs ServiceAccounts' tokens with. A token with a wrong signature is
-// refused without a question to the Kubernetes API. A correct signature does not suffice: the token may have been
-// revoked.
+// clusterKeys caches the keys with which the cluster signs tokens of ServiceAccounts. A token with a wrong signature is
+// refused without a request to the Kubernetes API. A correct signature does not suffice, because the token may have
+// been revoked.
 type clusterKeys struct {
-	// fetch reads the cluster's JSON web key set; nil: it cannot be read.
+	// fetch reads the cluster's JSON web key set; nil means that it cannot be read.
 	fetch   func(context.Context) ([]byte, error)
 	clock   func() time.Time
 	flights singleflight.Group
@@ -35,12 +36,12 @@ type clusterKeys struct {
 	read, tried time.Time
 }
 
-// forged reports whether a token's signature is none of the cluster's. While the keys are not known no token is forged.
+// forged reports whether no key of the cluster made a token's signature. It returns false while the keys are unknown.
 func (k *clusterKeys) forged(ctx context.Context, token *bearer.Token) bool {
 	if k.fetch == nil {
 		return false
 	}
-	set, due := k.held()
+	set, due := k.cached()
 	key := keyset.Find(set, token.KeyID)
 	if key == nil && due {
 		select {
@@ -48,7 +49,7 @@ func (k *clusterKeys) forged(ctx context.Context, token *bearer.Token) bool {
 		case <-ctx.Done():
 			return false
 		}
-		set, _ = k.held()
+		set, _ = k.cached()
 		key = keyset.Find(set, token.KeyID)
 	}
 	if set == nil {
@@ -61,8 +62,8 @@ func (k *clusterKeys) forged(ctx context.Context, token *bearer.Token) bool {
 	return err != nil
 }
 
-// held returns the keys that are believed, nil for none, and whether they may be read again.
-func (k *clusterKeys) held() (set *jose.JSONWebKeySet, due bool) {
+// cached returns the usable keys, nil for none, and whether they may be fetched again.
+func (k *clusterKeys) cached() (set *jose.JSONWebKeySet, due bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock()

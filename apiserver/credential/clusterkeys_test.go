@@ -13,7 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 )
 
-// forgeries returns what authenticates tokens of ServiceAccounts, a token that the cluster signed, and forged ones of the same form.
+// forgeries returns an authenticator for tokens of ServiceAccounts, a token that the cluster signed, and forged tokens
+// of the same form.
 func forgeries(t *testing.T, reviews func(*countingReviewer, issuerKeys) *Reviews) (status func(token string) int, reviewer *countingReviewer, signed string, forged func(n int) string) {
 	t.Helper()
 	keys, reviewer := newKeys(t), &countingReviewer{}
@@ -28,7 +29,7 @@ func forgeries(t *testing.T, reviews func(*countingReviewer, issuerKeys) *Review
 	}, reviewer, signed, forged
 }
 
-func TestForgedTokensAreRefusedWithoutAReview(t *testing.T) {
+func TestForgedTokensAreRefusedWithoutReview(t *testing.T) {
 	t.Parallel()
 	reads := 0
 	status, reviewer, signed, forged := forgeries(t, func(reviewer *countingReviewer, keys issuerKeys) *Reviews {
@@ -50,7 +51,7 @@ func TestForgedTokensAreRefusedWithoutAReview(t *testing.T) {
 	}
 }
 
-func TestTokensAreReviewedWhileTheClustersKeysAreNotKnown(t *testing.T) {
+func TestTokensAreReviewedWhileClusterKeysAreUnknown(t *testing.T) {
 	t.Parallel()
 	status, reviewer, signed, _ := forgeries(t, func(reviewer *countingReviewer, _ issuerKeys) *Reviews {
 		r := NewReviews(reviewer, nil, func() time.Time { return now })
@@ -63,7 +64,7 @@ func TestTokensAreReviewedWhileTheClustersKeysAreNotKnown(t *testing.T) {
 	}
 }
 
-func TestAnUnknownKeyOfTheClusterIsReadAtMostEveryTenSeconds(t *testing.T) {
+func TestClusterKeysAreReadAtMostEveryTenSeconds(t *testing.T) {
 	t.Parallel()
 	keys, reads, at := newKeys(t), 0, now
 	k := &clusterKeys{clock: func() time.Time { return at }, fetch: func(context.Context) ([]byte, error) {
@@ -84,13 +85,13 @@ func TestAnUnknownKeyOfTheClusterIsReadAtMostEveryTenSeconds(t *testing.T) {
 	}
 	at = at.Add(clusterKeysFor)
 	k.fetch = func(context.Context) ([]byte, error) { return nil, errors.New("away") }
-	if set, _ := k.held(); set != nil {
+	if set, _ := k.cached(); set != nil {
 		t.Error("keys are believed for longer than an hour")
 	}
 }
 
-// While the cluster's keys are not known, a flood of one deployment's tokens leaves another deployment its turns.
-func TestReviewsAreSharedByDeployments(t *testing.T) {
+// While the cluster's keys are unknown, a flood of one deployment's tokens does not block another deployment's reviews.
+func TestReviewsTakeTurnsByDeployment(t *testing.T) {
 	t.Parallel()
 	reviewer := &countingReviewer{takes: 10 * time.Millisecond}
 	r := NewReviews(reviewer, nil, time.Now)

@@ -7,8 +7,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// Fresh returns a 503 if the configuration was never loaded, or was not known to be current for longer than most; 0:
-// without a bound.
+// Fresh returns a 503 if the configuration was never loaded, or was not known to be current for longer than most; 0
+// means no bound.
 func Fresh(snapshots *snapshot.Follower, most time.Duration) error {
 	select {
 	case <-snapshots.Loaded():

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// FuzzToken holds that whatever is sent as a token is refused with a 401, unless it is one that was signed.
+// FuzzToken checks that any credential is refused with a 401, unless it is a signed token.
 func FuzzToken(f *testing.F) {
 	keys := newKeys(f)
 	s := testSnapshot(f, keys)
@@ -23,7 +23,7 @@ func FuzzToken(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, token string) {
 		tokens := NewTokens(nil, NewReviews(&reviewer{}, nil, clock), clock)
-		for range 2 { // verified, and remembered
+		for range 2 { // verified, and cached
 			p, err := tokens.Authenticate(context.Background(), s, token)
 			if (err == nil) != (p != nil) || err != nil && statusOf(err) != 401 {
 				t.Fatalf("%v, %v", p, err)

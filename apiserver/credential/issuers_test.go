@@ -43,7 +43,7 @@ func appDocuments(t *testing.T, keys issuerKeys, issuer, audience string) []stor
 	}
 }
 
-func TestAnOAuthAppDoesNotTakeOverAnIssuerThatAnotherDeploymentDeclares(t *testing.T) {
+func TestOAuthAppCannotTakeOverDeclaredIssuer(t *testing.T) {
 	keys, rival := newKeys(t), newKeys(t)
 	for name, audience := range map[string]string{"its own audience": "other-api", "the same audience": "cardea:ns:acme"} {
 		t.Run("for "+name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestAnOAuthAppDoesNotTakeOverAnIssuerThatAnotherDeploymentDeclares(t *testi
 			}
 			tokens := NewTokens(nil, NewReviews(&reviewer{}, nil, func() time.Time { return now }), func() time.Time { return now })
 			for _, client := range []any{nil, ids.Format(52)} {
-				for range 2 { // the second time it is remembered
+				for range 2 { // the second time from the cache
 					p, err := tokens.Authenticate(context.Background(), s, keys.token(claim("client_id", client), claim("sub", "52")))
 					if err != nil || p.Deployment.Name != "acme" || !p.Allows("ai_agents:read") {
 						t.Errorf("client %v: got %v, %v", client, p, err)
@@ -64,8 +64,8 @@ func TestAnOAuthAppDoesNotTakeOverAnIssuerThatAnotherDeploymentDeclares(t *testi
 	}
 }
 
-func TestADeclarationDoesNotTakeOverTheTokensOfAnotherDeploymentsApp(t *testing.T) {
-	rival, keys := newKeys(t), newKeys(t) // acme declares the issuer with keys of its own
+func TestDeclarationCannotTakeOverTokensOfAnApp(t *testing.T) {
+	rival, keys := newKeys(t), newKeys(t) // acme declares the issuer with its own keys
 	s := testSnapshot(t, rival, appDocuments(t, keys, "https://idp.example", "cardea:ns:acme")...)
 	tokens := NewTokens(nil, NewReviews(&reviewer{}, nil, func() time.Time { return now }), func() time.Time { return now })
 	token := keys.token(header("alg", "ES256"), header("kid", "ec"), claim("client_id", ids.Format(52)), claim("sub", ids.Format(52)), claim("permissions", []string{"ai_agents:read"}))

@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
-// errRefused stands for every reason why a token is not accepted; the answer names none.
+// errRefused stands for every reason why a token is not accepted, because the response names none.
 var errRefused = errors.New("the token is refused")
 
 // Tokens authenticates JSON web tokens.
@@ -31,28 +31,28 @@ type Tokens struct {
 	turns    turns
 }
 
-// NewTokens returns what authenticates tokens by fetched keys and by reviews of the Kubernetes API.
+// NewTokens returns an authenticator of tokens by fetched keys and by reviews of the Kubernetes API.
 func NewTokens(keys *jwks.Cache, reviews *Reviews, clock func() time.Time) *Tokens {
 	return &Tokens{keys: keys, reviews: reviews, clock: clock, verified: newMemory()}
 }
 
-// Collectors are the metrics of the memory of verified tokens.
+// Collectors returns the metrics of the cache of verified tokens.
 func (t *Tokens) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "cardea_verified_tokens", Help: "Tokens remembered as verified.",
-		}, func() float64 { tokens, _ := t.verified.held(); return float64(tokens) }),
+		}, func() float64 { tokens, _ := t.verified.size(); return float64(tokens) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "cardea_verified_token_bytes", Help: "Memory of the tokens remembered as verified, at most 16 MiB.",
-		}, func() float64 { _, bytes := t.verified.held(); return float64(bytes) }),
+		}, func() float64 { _, bytes := t.verified.size(); return float64(bytes) }),
 	}
 }
 
-// Evicted returns how many verified tokens were dropped from memory for want of room.
+// Evicted returns how many verified tokens were evicted from the cache.
 func (t *Tokens) Evicted() uint64 { return t.verified.evicted() }
 
-// Authenticate returns the principal of a token. The error is a 401, or a 503 where the Kubernetes API must be asked and does
-// not answer.
+// Authenticate returns the principal of a token. The error is a 401, or a 503 if the Kubernetes API is needed and does
+// not respond.
 func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw string) (*Principal, error) {
 	key := sha256.Sum256([]byte(raw))
 	if known, found := t.verified.get(key, s, t.clock()); found {
@@ -74,7 +74,7 @@ func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw str
 		if t.verify(ctx, issuer, token) != nil {
 			continue
 		}
-		permissions, err := t.permissions(ctx, issuer, heldNow(issuer, token.Payload))
+		permissions, err := t.permissions(ctx, issuer, currentPermissions(issuer, token.Payload))
 		if err != nil {
 			return nil, err
 		}
@@ -88,23 +88,23 @@ func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw str
 // permissionsMost is how many permissions a token may grant: keys have half as many.
 const permissionsMost = 256
 
-// permissions returns what a token grants. The error is a 401 where that is more than permissionsMost, or a 503.
+// permissions returns the permissions that a token grants. The error is a 401 for more than permissionsMost, or a 503.
 func (t *Tokens) permissions(ctx context.Context, issuer *snapshot.Issuer, payload map[string]any) ([]string, error) {
 	names, err := t.evaluate(ctx, issuer, payload)
 	if err != nil {
 		return nil, err
 	}
-	if len(names) > permissionsMost && !issuer.OwnSessions { // of its own sessions the server chose the permissions itself
+	if len(names) > permissionsMost && !issuer.OwnSessions { // the server chose the permissions of its own sessions
 		return nil, apierror.InvalidToken()
 	}
 	for i, name := range names {
-		names[i] = strings.Clone(name) // it may be a part of the whole claim
+		names[i] = strings.Clone(name) // a substring would keep the whole claim in memory
 	}
 	return names, nil
 }
 
-// evaluate returns what a token grants. Expressions are evaluated one at a time for a deployment: they are the tenant's,
-// and the memory they take is everybody's.
+// evaluate returns the permissions that a token grants. It evaluates one expression at a time per deployment, because
+// tenants write the expressions and all of them share the memory.
 func (t *Tokens) evaluate(ctx context.Context, issuer *snapshot.Issuer, payload map[string]any) ([]string, error) {
 	if issuer.Expression == nil {
 		return issuer.Permissions(payload), nil

@@ -118,7 +118,7 @@ func part(v any) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// sign makes a token of a header and a payload as they are, however wrong.
+// sign makes a token of any header and payload.
 func (k issuerKeys) sign(header map[string]any, payload any) string {
 	input := part(header) + "." + part(payload)
 	digest := sha256.Sum256([]byte(input))

@@ -20,7 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// countingReviewer refuses every token after a while, and counts.
+// countingReviewer refuses every token after a while, and counts the reviews.
 type countingReviewer struct {
 	takes                  time.Duration
 	asked, now, mostAtOnce atomic.Int64
@@ -128,7 +128,7 @@ func TestFewTokensBecomeReviews(t *testing.T) {
 	})
 }
 
-func TestTokensSayWhoseTheyAreAndEndInTime(t *testing.T) {
+func TestTokenSubjectsAndExpiry(t *testing.T) {
 	keys := newKeys(t)
 	s := testSnapshot(t, keys)
 	clock := func() time.Time { return now }
@@ -173,8 +173,8 @@ func TestTokensSayWhoseTheyAreAndEndInTime(t *testing.T) {
 	}
 }
 
-// TestVerifiedTokensAreRemembered holds for how long a token is not verified again.
-func TestVerifiedTokensAreRemembered(t *testing.T) {
+// A verified token is not verified again for a bounded time.
+func TestVerifiedTokensAreCached(t *testing.T) {
 	keys := newKeys(t)
 	s := testSnapshot(t, keys)
 	at := now
@@ -218,7 +218,7 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 	})
 }
 
-func TestTheChallengeSaysWhetherACredentialWasSent(t *testing.T) {
+func TestChallengeDependsOnCredential(t *testing.T) {
 	keys := newKeys(t)
 	s := testSnapshot(t, keys)
 	clock := func() time.Time { return now }

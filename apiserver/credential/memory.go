@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// verifiedBytes bounds the memory of verified tokens, and verifiedMost those of one deployment.
+	// verifiedBytes bounds the cache of verified tokens in bytes, and verifiedMost the number of tokens of one deployment.
 	verifiedBytes = 16 << 20
 	verifiedMost  = 1000
 )
 
-// digest is the SHA-256 of a token: the memory holds no credential.
+// digest is the SHA-256 of a token, so that the cache contains no credential.
 type digest = [sha256.Size]byte
 
-// memory remembers whose verified tokens are. A token is known
-//   - until it ends,
-//   - for as long as the same, unchanged entry of an issuer is among the snapshot's candidates for it,
-//   - while its deployment's share of the memory holds it.
+// memory caches the principals of verified tokens. A token is cached
+//   - until it expires,
+//   - as long as the same, unchanged entry of an issuer is among the snapshot's candidates for it,
+//   - and as long as it is within its deployment's share of the cache.
 type memory struct {
 	mu     sync.RWMutex
 	tokens *shares.Set[digest, *verified]
@@ -41,7 +41,7 @@ func newMemory() *memory {
 	return &memory{tokens: shares.New[digest, *verified](shares.Bounds{Bytes: verifiedBytes, DeploymentCount: verifiedMost})}
 }
 
-// get returns the principal of a token that was verified.
+// get returns the principal of a cached token.
 func (m *memory) get(key digest, s *snapshot.Snapshot, now time.Time) (*Principal, bool) {
 	m.mu.RLock()
 	known, found := m.tokens.Get(key)
@@ -60,7 +60,7 @@ func (m *memory) get(key digest, s *snapshot.Snapshot, now time.Time) (*Principa
 }
 
 func (m *memory) put(key digest, token presented, issuer *snapshot.Issuer, principal *Principal, until time.Time) {
-	if issuer.App != nil { // made for this token: only what same compares is kept of it
+	if issuer.App != nil { // made for this token: keep only the parts that same compares
 		issuer = &snapshot.Issuer{App: issuer.App, Client: issuer.Client, Deployment: issuer.Deployment}
 	}
 	made := &verified{token: token, issuer: issuer, principal: principal, until: until}
@@ -69,7 +69,7 @@ func (m *memory) put(key digest, token presented, issuer *snapshot.Issuer, princ
 	m.tokens.Put(key, made, issuer.Deployment.Deployment, made.size())
 }
 
-// size estimates what a token takes in memory, from above.
+// size returns an upper estimate of a token's memory, in bytes.
 func (v *verified) size() int64 {
 	const ofToken, ofText = 1024, 48
 	size := ofToken + len(v.token.issuer) + len(v.token.client) + len(v.principal.Subject)
@@ -82,24 +82,24 @@ func (v *verified) size() int64 {
 	return int64(size)
 }
 
-// held returns how many tokens are remembered, and their bytes.
-func (m *memory) held() (tokens int, bytes int64) {
+// size returns the number of cached tokens, and their bytes.
+func (m *memory) size() (tokens int, bytes int64) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.tokens.Len(), m.tokens.Bytes()
 }
 
-// evicted returns how many tokens were dropped for want of room.
+// evicted returns how many tokens were evicted.
 func (m *memory) evicted() uint64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.tokens.Evicted()
 }
 
-// turns let one at a time pass for each name. There are as many names as deployments.
+// turns serializes callers by name. There are as many names as deployments.
 type turns struct{ byName sync.Map }
 
-// take waits for the name's turn. The caller ends it by done.
+// take waits for the name's turn. The caller ends the turn with done.
 func (t *turns) take(ctx context.Context, name string) (done func(), err error) {
 	value, found := t.byName.Load(name)
 	if !found {

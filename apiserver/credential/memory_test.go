@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestATokenWithTooManyPermissionsIsRefused: 256 pass, one more does not, by a claim of words and by an expression.
-func TestATokenWithTooManyPermissionsIsRefused(t *testing.T) {
+// A token may have 256 permissions and no more, from a claim with a list of words and from an expression.
+func TestTokenWithTooManyPermissionsIsRefused(t *testing.T) {
 	t.Parallel()
 	keys := newKeys(t)
 	s := testSnapshot(t, keys)
@@ -38,9 +38,8 @@ func TestATokenWithTooManyPermissionsIsRefused(t *testing.T) {
 	}
 }
 
-// TestTokensOfOneDeploymentPushNoOthersOut: many fat tokens of a deployment stay within the memory's bytes and their number, and another
-// deployment's token is remembered.
-func TestTokensOfOneDeploymentPushNoOthersOut(t *testing.T) {
+// Many large tokens of a deployment stay within the bounds of the cache, and another deployment's token remains cached.
+func TestTokensOfOneDeploymentEvictNoOthers(t *testing.T) {
 	t.Parallel()
 	keys := newKeys(t)
 	s := testSnapshot(t, keys)
@@ -58,7 +57,7 @@ func TestTokensOfOneDeploymentPushNoOthersOut(t *testing.T) {
 	other := put("other", "cardea:ns:other", 0)
 	for i := range 2 * verifiedMost {
 		put(fmt.Sprint(i), "cardea:ns:acme", 3000)
-		if tokens, bytes := m.held(); tokens > verifiedMost+1 || bytes > verifiedBytes {
+		if tokens, bytes := m.size(); tokens > verifiedMost+1 || bytes > verifiedBytes {
 			t.Fatalf("%d tokens of %d bytes are remembered", tokens, bytes)
 		}
 	}
@@ -68,7 +67,7 @@ func TestTokensOfOneDeploymentPushNoOthersOut(t *testing.T) {
 	for i := range 2 * verifiedMost {
 		put(fmt.Sprint("small", i), "cardea:ns:acme", 0)
 	}
-	if tokens, _ := m.held(); tokens != verifiedMost+1 {
+	if tokens, _ := m.size(); tokens != verifiedMost+1 {
 		t.Errorf("%d tokens are remembered, want %d of one deployment and one of the other", tokens, verifiedMost)
 	}
 }

@@ -12,19 +12,21 @@ import (
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
-// presented are the claims of a token that determine which issuer it needs.
+// presented are the claims of a token that select its issuer.
 type presented struct {
 	issuer    string
 	audiences []string
-	// client is the client that an authorization server's token names, "" in other tokens.
+	// client is the client in a token of an authorization server, "" in other tokens.
 	client string
 }
 
-// candidatesOf returns the issuers whose token this may be, in the order in which their keys are tried: the OAuth app whose issuer the
-// token names, where its deployment accepts the app's tokens for the audience; the issuer that a deployment declares for the audience;
-// the Kubernetes API. The signature decides between the first two, so that neither an OAuth app with the host of an issuer that another
-// deployment declares, nor a declaration of another deployment's app, takes the other's tokens away. Several deployments that declare the
-// issuer, each for one of the audiences, are no candidates: choosing one would be a guess.
+// candidatesOf returns the possible issuers of a token, in the order in which their keys are tried:
+//  1. the OAuth app with the token's issuer, if its deployment accepts the app's tokens for the audience;
+//  2. the issuer that a deployment declares for the audience, or the Kubernetes API.
+//
+// The signature decides between 1 and 2. So an OAuth app with the host of an issuer that another deployment declares,
+// and a declaration of another deployment's app, cannot take over each other's tokens. If several deployments declare
+// the issuer, each for one of the audiences, none of them is a candidate.
 func candidatesOf(s *snapshot.Snapshot, token presented, now time.Time) []*snapshot.Issuer {
 	candidates := make([]*snapshot.Issuer, 0, 3)
 	if issuer, accepted := ownIssuer(s, token, now); accepted {
@@ -34,7 +36,7 @@ func candidatesOf(s *snapshot.Snapshot, token presented, now time.Time) []*snaps
 	if declared != nil {
 		candidates = append(candidates, declared)
 	}
-	if len(candidates) == 0 && unique { // the Kubernetes API decides about its tokens itself
+	if len(candidates) == 0 && unique { // the Kubernetes API verifies its tokens itself
 		if cluster, _ := declaredIssuer(s, "", token.audiences); cluster != nil {
 			candidates = append(candidates, cluster)
 		}
@@ -42,8 +44,8 @@ func candidatesOf(s *snapshot.Snapshot, token presented, now time.Time) []*snaps
 	return candidates
 }
 
-// ownIssuer returns the OAuth app whose issuer a token names, with the token's client, where the app's deployment accepts such tokens for one
-// of the audiences.
+// ownIssuer returns the OAuth app with a token's issuer, and the token's client, if the app's deployment accepts such
+// tokens for one of the audiences.
 func ownIssuer(s *snapshot.Snapshot, token presented, now time.Time) (*snapshot.Issuer, bool) {
 	app, own := s.AppByIssuer(token.issuer)
 	if !own {
@@ -58,8 +60,8 @@ func ownIssuer(s *snapshot.Snapshot, token presented, now time.Time) (*snapshot.
 	return issuer, true
 }
 
-// declaredIssuer returns the issuer that a deployment declares for one of the audiences ("" is the Kubernetes API), nil if none does.
-// unique is false if several deployments do.
+// declaredIssuer returns the issuer that a deployment declares for one of the audiences ("" is the Kubernetes API), nil
+// if none does. unique is false if several deployments do.
 func declaredIssuer(s *snapshot.Snapshot, name string, audiences []string) (found *snapshot.Issuer, unique bool) {
 	for _, audience := range audiences {
 		candidate, declared := s.Issuer(name, audience)
@@ -74,7 +76,7 @@ func declaredIssuer(s *snapshot.Snapshot, name string, audiences []string) (foun
 	return found, true
 }
 
-// clientOf returns an app's client that is in use.
+// clientOf returns an active client of an app.
 func clientOf(s *snapshot.Snapshot, app *snapshot.Entry, client string) (*snapshot.Entry, bool) {
 	id, err := ids.Parse(client)
 	if err != nil {
@@ -88,37 +90,38 @@ func clientOf(s *snapshot.Snapshot, app *snapshot.Entry, client string) (*snapsh
 	return entry, content.App == app.Name && content.Active
 }
 
-// claimPermissions is where a client's own token says what the client was declared for when it was given.
+// claimPermissions is the claim with the permissions that a client was declared with when its token was issued.
 const claimPermissions = "permissions"
 
-// heldNow is a token's payload with those permissions alone that its client is declared for still: what was taken from it counts no more.
-func heldNow(issuer *snapshot.Issuer, payload map[string]any) map[string]any {
+// currentPermissions returns a token's payload with only the permissions that its client is still declared with.
+func currentPermissions(issuer *snapshot.Issuer, payload map[string]any) map[string]any {
 	if issuer.Client == nil {
 		return payload
 	}
 	declared := permission.NewSet(snapshot.ContentOf[snapshot.Client](issuer.Client).MachinePermissions)
-	held := []any{}
+	current := []any{}
 	for _, name := range permission.NewSet(claimpermission.FromClaim(payload, claimPermissions)).Within(declared) {
-		held = append(held, name)
+		current = append(current, name)
 	}
 	payload = maps.Clone(payload)
-	payload[claimPermissions] = held
+	payload[claimPermissions] = current
 	return payload
 }
 
-// ofItself reports whether a token of an authorization server is a client's own: what a person lets a client do is no management.
+// ofItself reports whether a token of an authorization server is a client's own. A user's grant to a client has no
+// management permissions.
 func ofItself(issuer *snapshot.Issuer, subject, client string) bool {
 	return issuer.App == nil || subject == client
 }
 
-// same reports whether two are one unchanged entry of an issuer, and of the client whose tokens they are.
+// same reports whether both are one unchanged entry of an issuer, and of the client of the tokens.
 func same(a, b *snapshot.Issuer) bool {
 	return a == b || a.App != nil && a.App == b.App && a.Client == b.Client && a.Deployment == b.Deployment
 }
 
-// NewClientPrincipal returns a client of a deployment's authorization server, for a user ("" for none), limited by a
-// scheme of a name ("" for the deployment's). It is a principal of decisions only: its permissions are names that
-// belong to an application.
+// NewClientPrincipal returns the principal of a client of a deployment's authorization server, for a user ("" for
+// none), limited by a scheme ("" for the deployment's default). It is a principal of decisions only, because its
+// permissions are names of an application.
 func NewClientPrincipal(deployment *snapshot.Entry, settings *document.Deployment, client, user, scheme string, permissions []string) *Principal {
 	return &Principal{
 		Deployment: deployment, Settings: settings, Subject: user, Client: client, Scheme: scheme,

@@ -23,21 +23,23 @@ import (
 	"github.com/cardea-iam/cardea/internal/shares"
 )
 
-// Every client can send what looks like a ServiceAccount's token. The Kubernetes API, which management writes need as well, is
-// therefore asked about few of them: about those that the cluster signed, where its keys can be read, and in turns of the deployments.
+// Any client can send a text that looks like a ServiceAccount's token, and management writes need the Kubernetes API
+// too. So it is asked about few tokens: those that the cluster signed, if its keys can be read, and in turns of the
+// deployments.
 const (
-	// reviewAge is how long a review is believed, also one that refused.
+	// reviewAge is how long a review is cached, including a refusal.
 	reviewAge = 10 * time.Second
-	// reviewWithin bounds one question to the Kubernetes API.
+	// reviewWithin bounds one request to the Kubernetes API.
 	reviewWithin = 5 * time.Second
-	// reviewsAtOnce and reviewsPerSecond bound the questions, and reviewsOfOne those about one deployment's tokens at once.
+	// reviewsAtOnce and reviewsPerSecond bound the requests, and reviewsOfOne the concurrent requests for one deployment's
+	// tokens.
 	reviewsAtOnce    = 8
 	reviewsOfOne     = 4
 	reviewsPerSecond = 50
-	// reviewPatience is how long a token waits for its question to be asked.
+	// reviewPatience is how long a token waits for its review to start.
 	reviewPatience = time.Second
-	// reviewBytes bounds the memory of reviews: the rate fills a twentieth of it while one is believed. reviewSize is that of one beside its
-	// username.
+	// reviewBytes bounds the cache of reviews: within reviewAge, the rate fills a twentieth of it. reviewSize is the size
+	// of a review without its username.
 	reviewBytes = 4 << 20
 	reviewSize  = 400
 	// ownTokenAge is how often the server's own token is read again.
@@ -47,12 +49,12 @@ const (
 // errBusy: too many tokens are being reviewed.
 var errBusy = errors.New("too many tokens to review")
 
-// Reviewer asks the Kubernetes API whose a token is.
+// Reviewer asks the Kubernetes API for the user of a token.
 type Reviewer interface {
 	Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error
 }
 
-// Reviews remembers reviews for a short time, asks once where several wait for one answer, and bounds what it asks.
+// Reviews caches reviews for a short time, shares a request among concurrent callers, and bounds the requests.
 type Reviews struct {
 	reviewer Reviewer
 	ownToken func() string
@@ -62,22 +64,23 @@ type Reviews struct {
 	rate     *rate.Limiter
 	known    *shares.Cache[digest, review]
 	keys     clusterKeys
-	// busy counts the questions that were not asked because too many others were.
+	// busy counts the reviews that were refused because of the bounds.
 	busy atomic.Uint64
 
 	mu       sync.Mutex
-	issuers  []string // that the server's own token had, the newest last
+	issuers  []string // of the server's own tokens, newest last
 	lookedAt time.Time
 }
 
-// review is an answer: the username, "" of a token that was refused.
+// review is the result of a review: the username, "" for a refused token.
 type review struct {
 	username string
 	at       time.Time
 }
 
-// NewReviews returns a memory over a reviewer. ownToken returns the token by which the server itself speaks to the Kubernetes
-// API: others' have the same issuer. It may be nil, or return "": then the issuer is not looked at.
+// NewReviews returns Reviews of a reviewer. ownToken returns the token with which the server itself accesses the
+// Kubernetes API; other tokens of the cluster have the same issuer. If it is nil or returns "", the issuer is not
+// checked.
 func NewReviews(reviewer Reviewer, ownToken func() string, clock func() time.Time) *Reviews {
 	return &Reviews{
 		reviewer: reviewer, ownToken: ownToken, clock: clock, known: shares.NewCache[digest, review](shares.Bounds{Bytes: reviewBytes}),
@@ -86,15 +89,15 @@ func NewReviews(reviewer Reviewer, ownToken func() string, clock func() time.Tim
 	}
 }
 
-// CheckSignatures makes forged tokens be refused without a question to the Kubernetes API. keys reads the JSON web key set of the cluster.
-// It is called before the first token comes.
+// CheckSignatures enables the refusal of forged tokens without a request to the Kubernetes API. keys reads the JSON web
+// key set of the cluster. Call it before the first token.
 func (r *Reviews) CheckSignatures(keys func(context.Context) ([]byte, error)) { r.keys.fetch = keys }
 
-// Exhausted returns how many tokens were not reviewed because too many others were, and how many reviews were forgotten for want of room.
+// Exhausted returns how many reviews were refused because of the bounds, and how many cached reviews were evicted.
 func (r *Reviews) Exhausted() uint64 { return r.busy.Load() + r.known.Evicted() }
 
-// username returns who a token belongs to for an audience of a deployment, "" if the Kubernetes API does not accept it, and when that was
-// found out.
+// username returns the user of a token for an audience of a deployment, "" if the Kubernetes API does not accept the
+// token, and the time of the review.
 func (r *Reviews) username(ctx context.Context, deployment string, token *bearer.Token, audience string) (review, error) {
 	key := sha256.Sum256([]byte(audience + "\x00" + token.Raw))
 	if known, found := r.known.Get(key, r.clock()); found && r.clock().Sub(known.at) < reviewAge {
@@ -142,14 +145,14 @@ func (r *Reviews) ask(ctx context.Context, deployment, token, audience string) (
 	return asked.Status.User.Username, nil
 }
 
-// plausible reports whether a token could be the Kubernetes API's: whether it has a key's id, a signature as long as its
-// algorithm's are, and an issuer that the server's own token has or had.
+// plausible reports whether a token could be one of the Kubernetes API: it has a key id, a signature of its algorithm's
+// length, and an issuer that the server's own token has or had.
 func (r *Reviews) plausible(token *bearer.Token) bool {
 	if token.KeyID == "" {
 		return false
 	}
 	switch size := len(token.Signature.Signatures[0].Signature); token.Algorithm {
-	case "RS256", "PS256": // as long as the modulus, which has 2048 to 8192 bits
+	case "RS256", "PS256": // the length of the modulus, which has 2048 to 8192 bits
 		if size < 256 || size > 1024 {
 			return false
 		}
@@ -162,8 +165,8 @@ func (r *Reviews) plausible(token *bearer.Token) bool {
 	return len(issuers) == 0 || slices.Contains(issuers, token.Claims.Issuer)
 }
 
-// ownIssuers returns the issuers that the server's own token had since the start. A cluster that changes its issuer accepts the
-// old one for a while.
+// ownIssuers returns the issuers of the server's own tokens since the start. A cluster that changes its issuer accepts
+// the former one for a while.
 func (r *Reviews) ownIssuers() []string {
 	if r.ownToken == nil {
 		return nil
@@ -179,9 +182,9 @@ func (r *Reviews) ownIssuers() []string {
 	return r.issuers
 }
 
-// review authenticates the token of a ServiceAccount. A ServiceAccount of another namespace than the deployment's
-// gets permissions only from an expression that names it: the right to create ServiceAccounts elsewhere must not give
-// access here.
+// review authenticates the token of a ServiceAccount. A ServiceAccount of another namespace than the deployment's gets
+// permissions only from an expression that names it. Otherwise the right to create ServiceAccounts in another namespace
+// would give access here.
 func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *bearer.Token, key digest) (*Principal, error) {
 	if !t.reviews.plausible(token) {
 		return nil, apierror.InvalidToken()
@@ -212,7 +215,7 @@ func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *bea
 	return principal, nil
 }
 
-// unreviewed answers a token that could not be reviewed.
+// unreviewed returns the error for a token that could not be reviewed.
 func unreviewed(err error) error {
 	if errors.Is(err, errBusy) {
 		return apierror.Unavailable(err, "the Kubernetes API is being asked about too many tokens: try again")
@@ -220,7 +223,7 @@ func unreviewed(err error) error {
 	return apierror.Unavailable(err, "the Kubernetes API must be asked about this token and is out of reach: try again")
 }
 
-// names reports whether an expression names a subject as a quoted string.
+// names reports whether an expression contains a subject as a quoted string.
 func names(expression, username string) bool {
 	return strings.Contains(expression, "'"+username+"'") || strings.Contains(expression, `"`+username+`"`)
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// SessionToken is what a token of an end user's session says: who calls, and where they are active.
+// SessionToken is a verified token of an end user's session: the user, and the active organization and workspace.
 type SessionToken struct {
 	Principal *Principal
-	// Organization and Workspace are ids, "" where the user is active in none.
+	// Organization and Workspace are ids, "" if none is active.
 	Organization, Workspace string
 	ExpiresAt               time.Time
 }
 
-// ErrExpired is the cause of a 401 for a token whose time is over and that was not verified further. It counts as no
-// failed attempt.
+// ErrExpired is the cause of a 401 for an expired token that was not verified further. It does not count as a failed
+// attempt.
 var ErrExpired = errors.New("the token has expired")
 
-// SessionToken verifies a token that a deployment issued to a session of its own. It needs no entry among the deployment's issuers: such
-// an entry is about what tokens manage. The error is a 401, whose cause may be ErrExpired.
+// SessionToken verifies a token that a deployment issued to one of its sessions. The deployment need not declare itself
+// as an issuer: such an entry is about management by tokens. The error is a 401, whose cause may be ErrExpired.
 func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw string) (SessionToken, error) {
 	token, err := bearer.Parse(raw)
 	if err != nil {
@@ -59,14 +59,14 @@ func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw str
 	}, nil
 }
 
-// Expired is the refusal of a token whose time is over.
+// Expired returns the refusal of an expired token.
 func Expired() error {
 	refused := apierror.InvalidToken()
 	refused.Cause = ErrExpired
 	return refused
 }
 
-// sessionIssuer is a deployment as the issuer of its sessions' tokens, with the keys that it accepts at a time.
+// sessionIssuer is a deployment as the issuer of its session tokens, with the keys that it accepts at a time.
 func sessionIssuer(deployment *snapshot.Entry, now time.Time) (*snapshot.Issuer, error) {
 	settings := snapshot.ContentOf[document.Deployment](deployment)
 	issuer := &snapshot.Issuer{

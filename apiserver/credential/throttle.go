@@ -15,12 +15,12 @@ const (
 	attemptsPerMinute     = 100
 	peerAttemptsPerMinute = 3000
 	secretsPerMinute      = 20
-	// attemptsMemory and secretsMemory bound what is remembered of failures, in bytes.
+	// attemptsMemory and secretsMemory bound the memory of failed attempts, in bytes.
 	attemptsMemory = 16 << 20
 	secretsMemory  = 8 << 20
 )
 
-// failures counts failed attempts of addresses, or of pairs of a name and an address, in minutes.
+// failures counts failed attempts per minute, of addresses or of pairs of a name and an address.
 type failures struct {
 	engine *engine.Engine
 	scheme *engine.Scheme
@@ -48,14 +48,14 @@ func (f *failures) request(address netip.Addr, name string) *engine.Request {
 }
 
 // Attempts throttles failed attempts to authenticate, over all listeners:
-//   - a client, an IPv4 address or an IPv6 /64, has 100 a minute;
-//   - a peer that asks for clients of its own choice has 3,000 a minute in all.
+//   - a client, which is an IPv4 address or an IPv6 /64, may have 100 per minute;
+//   - a peer that names its clients itself may have 3,000 per minute in all.
 //
-// Beyond that, look-ups of keys and tokens that are not accepted get 429. Keys that need no look-up and accepted tokens
-// pass, so that one client behind a proxy cannot lock out another. A nil Attempts throttles nothing.
+// Above that, lookups of keys and tokens that are not accepted get 429. Keys that need no lookup and accepted tokens
+// pass, so that one client behind a proxy cannot lock out another. A nil Attempts does not throttle.
 type Attempts struct{ clients, peers failures }
 
-// NewAttempts returns a throttle that has counted nothing yet.
+// NewAttempts returns a throttle without failed attempts.
 func NewAttempts() *Attempts {
 	counters := engine.NewEngine(attemptsMemory)
 	return &Attempts{
@@ -64,7 +64,7 @@ func NewAttempts() *Attempts {
 	}
 }
 
-// Failed counts a credential that was not accepted, for its client and for the peer that asked, which may be the client.
+// Failed counts a refused credential for its client and for the peer, which may be the client.
 func (a *Attempts) Failed(client, peer netip.Addr) {
 	if a == nil {
 		return
@@ -75,7 +75,7 @@ func (a *Attempts) Failed(client, peer netip.Addr) {
 	}
 }
 
-// TooMany reports whether a client, or the peer that asks for it, had too many failed attempts.
+// TooMany reports whether a client, or its peer, had too many failed attempts.
 func (a *Attempts) TooMany(client, peer netip.Addr) bool {
 	if a == nil {
 		return false
@@ -83,18 +83,19 @@ func (a *Attempts) TooMany(client, peer netip.Addr) bool {
 	return a.clients.tooMany(client, "") || peer != client && a.peers.tooMany(peer, "")
 }
 
-// TooManyAttempts is the refusal of a credential after too many failed attempts.
+// TooManyAttempts returns the refusal after too many failed attempts.
 func TooManyAttempts() *apierror.Error {
 	refused := apierror.New(429, "too many unknown credentials came from this address: try again in a minute")
 	refused.RetryAfter = time.Minute
 	return refused
 }
 
-// SecretAttempts throttles wrong secrets of OAuth clients: 20 a minute for each pair of a client and an address, which is an
-// IPv4 address or an IPv6 /64. The client is not throttled at other addresses, nor the address at other clients.
+// SecretAttempts throttles wrong secrets of OAuth clients: 20 per minute for each pair of a client and an address,
+// which is an IPv4 address or an IPv6 /64. Other addresses of the client and other clients of the address are not
+// affected.
 type SecretAttempts struct{ secrets failures }
 
-// NewSecretAttempts returns a throttle that has counted nothing yet.
+// NewSecretAttempts returns a throttle without failed attempts.
 func NewSecretAttempts() *SecretAttempts {
 	return &SecretAttempts{newFailures(engine.NewEngine(secretsMemory), "", 1, "per_key_and_ip", secretsPerMinute)}
 }

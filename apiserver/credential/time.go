@@ -9,14 +9,14 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// skew is how far an issuer's clock may differ from ours.
+// skew is the tolerated difference between an issuer's clock and the server's.
 const skew = 60 * time.Second
 
-// lastDate is the end of the year 9999: what claims to be later is no date.
+// lastDate is the end of the year 9999. Later times are invalid.
 const lastDate = 253402300799
 
-// leeway is how long after its exp a token is accepted. Cardea's own tokens have none: they live a minute, and what they say
-// about a session must not outlive it by another.
+// leeway is how long after its exp a token is accepted. Cardea's own tokens have none: they are valid for a minute, and
+// their claims about a session must not outlive it by another.
 func leeway(issuer *snapshot.Issuer) time.Duration {
 	if issuer.OwnSessions {
 		return 0
@@ -24,7 +24,7 @@ func leeway(issuer *snapshot.Issuer) time.Duration {
 	return skew
 }
 
-// timely reports whether a token is alive, and does not claim to live longer than its issuer's tokens may.
+// timely reports whether a token is valid now, and not valid for longer than its issuer's tokens may be.
 func timely(issuer *snapshot.Issuer, claims *jwt.Claims, now time.Time) bool {
 	for _, date := range []*jwt.NumericDate{claims.Expiry, claims.NotBefore, claims.IssuedAt} {
 		if date != nil && (*date < 0 || *date > lastDate) {
@@ -45,7 +45,7 @@ func timely(issuer *snapshot.Issuer, claims *jwt.Claims, now time.Time) bool {
 	return !bounded || claims.Expiry.Time().Sub(issued) <= bound
 }
 
-// maxLifetime returns the longest time from a token's issue to its end, if there is a bound.
+// maxLifetime returns the longest time from a token's issue to its expiry, if there is a bound.
 func maxLifetime(issuer *snapshot.Issuer) (time.Duration, bool) {
 	switch {
 	case issuer.MaxLifetimeSeconds > 0:

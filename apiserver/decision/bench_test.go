@@ -26,7 +26,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// threeRules bind what is measured and refuse nothing of it.
+// threeRules bind the measured requests and refuse none of them.
 func threeRules(w *world) {
 	w.limit(
 		scheme.Rule{Unit: "second", Duration: 1, MaxRequests: 1 << 30}, scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: 1 << 30},
@@ -34,8 +34,9 @@ func threeRules(w *world) {
 	)
 }
 
-// BenchmarkKnown is how a credential that was met before is found: the key's form and checksum, its digest, and who it is.
-func BenchmarkKnown(b *testing.B) {
+// BenchmarkCachedCredential measures the lookup of a cached credential: the key's form and checksum, its digest, and
+// the cache.
+func BenchmarkCachedCredential(b *testing.B) {
 	w := newWorld(b)
 	threeRules(w)
 	q := question{credential: w.plain, method: "GET", path: "/v1/things", client: netip.MustParseAddr("192.0.2.9")}
@@ -47,13 +48,14 @@ func BenchmarkKnown(b *testing.B) {
 	}
 }
 
-// BenchmarkJudge is a whole decision by three rules, without its way in and out; with its header's values; and of 50,000 keys.
-func BenchmarkJudge(b *testing.B) {
+// BenchmarkWholeDecision measures a whole decision with three rules, without its transport; with the values of its headers;
+// and with 50,000 keys.
+func BenchmarkWholeDecision(b *testing.B) {
 	w := newWorld(b)
 	threeRules(w)
-	ctx, v := b.Context(), &verdict{}
-	judge := func(b *testing.B, q *question) {
-		if err := w.api.judge(ctx, q, v); err != nil || !v.allowed {
+	ctx, v := b.Context(), &decision{}
+	decide := func(b *testing.B, q *question) {
+		if err := w.api.decide(ctx, q, v); err != nil || !v.allowed {
 			b.Fatal(err, v.reason)
 		}
 	}
@@ -62,20 +64,20 @@ func BenchmarkJudge(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			w.Clock.Advance(100)
-			judge(b, &q)
+			decide(b, &q)
 		}
 	})
 	b.Run("one key, with its headers", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			judge(b, &q)
+			decide(b, &q)
 			limits.WriteFields(http.Header{}, &v.limits)
 		}
 	})
-	keys := manyMet(b, w, 50_000)
+	keys := fillCache(b, w, 50_000)
 	b.Run("50,000 keys", func(b *testing.B) {
-		for _, q.credential = range keys { // their counters are made
-			judge(b, &q)
+		for _, q.credential = range keys { // creates their counters
+			decide(b, &q)
 		}
 		b.ReportAllocs()
 		at := 0
@@ -83,13 +85,13 @@ func BenchmarkJudge(b *testing.B) {
 			w.Clock.Advance(100)
 			at = (at + 7919) % len(keys)
 			q.credential = keys[at]
-			judge(b, &q)
+			decide(b, &q)
 		}
 	})
 }
 
-// manyMet lets the API meet many keys: each stands for the declared one, and counts for itself.
-func manyMet(b *testing.B, w *world, count int) []string {
+// fillCache adds many keys to the cache. Each stands for the declared one, and has its own counters.
+func fillCache(b *testing.B, w *world, count int) []string {
 	b.Helper()
 	known, err := w.api.authenticate(b.Context(), w.api.Snapshots.Current(), &question{credential: w.plain})
 	w.Must(err)
@@ -98,14 +100,14 @@ func manyMet(b *testing.B, w *world, count int) []string {
 		key, err := apikey.Mint(rand.Reader, "ck")
 		w.Must(err)
 		keys[i] = key.Plain()
-		met := *known
-		met.binding.Key = uint64(i) << 20
-		w.api.subjects.put(key.Digest(), &met)
+		entry := *known
+		entry.binding.Key = uint64(i) << 20
+		w.api.cache.put(key.Digest(), &entry)
 	}
 	return keys
 }
 
-// served is a server on loopback with clients that ask it the same over and over, each on a kept connection.
+// served is a server on loopback with clients that repeat one request, each on a kept connection.
 type served struct {
 	b       *testing.B
 	conns   []*bufio.ReadWriter
@@ -130,7 +132,7 @@ func serve(b *testing.B, handler http.Handler, request string) *served {
 	return s
 }
 
-// ask sends a number of requests over each connection and reads the answers to their ends.
+// ask sends a number of requests over each connection and reads the responses completely.
 func (s *served) ask(each int) error {
 	var group errgroup.Group
 	for _, conn := range s.conns {
@@ -171,9 +173,9 @@ func askOnce(conn *bufio.ReadWriter, request string) error {
 	}
 }
 
-// beside measures rounds of ours and of the bare thing in turn, and reports the median of their ratios: what ours gets done in the
-// time in which the bare thing does one, the clients' own cost in both.
-func beside(b *testing.B, ours, bare func() error, round int) {
+// compareWith measures rounds of the API and of a bare server alternately, and reports the median of their ratios: the
+// number of requests of the API in the time of one of the bare server. Both include the cost of the clients.
+func compareWith(b *testing.B, ours, bare func() error, round int) {
 	b.Helper()
 	var ratios []float64
 	var spent [2]time.Duration
@@ -196,8 +198,8 @@ func beside(b *testing.B, ours, bare func() error, round int) {
 	}
 }
 
-// besideHTTP compares an answer of the API with a bare handler that reads the body and answers the very same bytes.
-func besideHTTP(b *testing.B, w *world, request string) {
+// compareWithHTTP compares a response of the API with a bare handler that reads the body and writes the same bytes.
+func compareWithHTTP(b *testing.B, w *world, request string) {
 	b.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(request)))
 	w.Must(err)
@@ -217,10 +219,10 @@ func besideHTTP(b *testing.B, w *world, request string) {
 	})
 	const each = 500
 	a, z := serve(b, w.api, request), serve(b, bare, request)
-	beside(b, func() error { return a.ask(each) }, func() error { return z.ask(each) }, clients*each)
+	compareWith(b, func() error { return a.ask(each) }, func() error { return z.ask(each) }, clients*each)
 }
 
-// BenchmarkForward is nginx's auth_request beside a bare net/http handler that answers the same headers.
+// BenchmarkForward compares nginx's auth_request with a bare net/http handler that writes the same headers.
 func BenchmarkForward(b *testing.B) { forwardAt(b, "") }
 
 // BenchmarkForwardNamed is BenchmarkForward of a gateway that names its deployment and the kind of credential.
@@ -233,11 +235,11 @@ func forwardAt(b *testing.B, prefix string) {
 	if prefix != "" {
 		query = "?principal=api_key"
 	}
-	besideHTTP(b, w, "GET "+prefix+"/v1/forward/nginx"+query+" HTTP/1.1\r\nHost: cardea\r\nX-Original-Method: GET\r\nX-Original-URI: /v1/things?page=2\r\n"+
+	compareWithHTTP(b, w, "GET "+prefix+"/v1/forward/nginx"+query+" HTTP/1.1\r\nHost: cardea\r\nX-Original-Method: GET\r\nX-Original-URI: /v1/things?page=2\r\n"+
 		"X-Forwarded-For: 198.51.100.7\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\nAuthorization: Bearer "+w.plain+"\r\n\r\n")
 }
 
-// BenchmarkCheck is the JSON check beside a bare net/http handler that reads the body and answers the same bytes.
+// BenchmarkCheck compares the JSON check with a bare net/http handler that reads the body and writes the same bytes.
 func BenchmarkCheck(b *testing.B) { checkAt(b, "") }
 
 // BenchmarkCheckNamed is BenchmarkCheck below the prefix of a deployment.
@@ -247,10 +249,10 @@ func checkAt(b *testing.B, prefix string) {
 	w := newWorld(b)
 	threeRules(w)
 	body := `{"principal":{"type":"api_key","value":"` + w.plain + `"},"method":"GET","resource":"/v1/things","client_ip":"198.51.100.7","required_permissions":["orders:read"]}`
-	besideHTTP(b, w, "POST "+prefix+"/v1/authz/check HTTP/1.1\r\nHost: cardea\r\nContent-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+	compareWithHTTP(b, w, "POST "+prefix+"/v1/authz/check HTTP/1.1\r\nHost: cardea\r\nContent-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
 }
 
-// echo answers every check with the same.
+// echo responds to every check with the same message.
 type echo struct {
 	authv3.UnimplementedAuthorizationServer
 	answer *authv3.CheckResponse
@@ -260,7 +262,7 @@ func (e *echo) Check(context.Context, *authv3.CheckRequest) (*authv3.CheckRespon
 	return e.answer, nil
 }
 
-// BenchmarkExtAuthz is Envoy's check beside a grpc-go server that answers the same message.
+// BenchmarkExtAuthz compares Envoy's check with a grpc-go server that returns the same message.
 func BenchmarkExtAuthz(b *testing.B) {
 	w := newWorld(b)
 	threeRules(w)
@@ -290,5 +292,5 @@ func BenchmarkExtAuthz(b *testing.B) {
 			return group.Wait()
 		}
 	}
-	beside(b, ask(w.api.EnvoyServer()), ask(bare), clients*250)
+	compareWith(b, ask(w.api.EnvoyServer()), ask(bare), clients*250)
 }

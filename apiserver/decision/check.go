@@ -43,9 +43,9 @@ func (a *API) check(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := a.verdicts.Get().(*verdict)
-	defer a.verdicts.Put(v)
-	if err := a.judge(c.r.Context(), &q, v); err != nil {
+	v := a.decisions.Get().(*decision)
+	defer a.decisions.Put(v)
+	if err := a.decide(c.r.Context(), &q, v); err != nil {
 		if refused := apierror.Of(err); refused.Status == http.StatusUnauthorized {
 			c.sendCheck(refused.Status, unauthenticated(c.ID[0], notAccepted), refused.Header)
 			return nil
@@ -64,17 +64,17 @@ func (a *API) check(c *call) error {
 	return nil
 }
 
-// atResource says that a path is refused with the member that it stands in.
+// atResource names the request member in the refusal of a path.
 func atResource(refused *apierror.Error) *apierror.Error {
 	at := *refused
 	at.Message, at.Faults = "", []apierror.Fault{{Pointer: "/resource", Message: refused.Message}}
 	return &at
 }
 
-// notAccepted is said of every credential that is not accepted.
+// notAccepted is the message for every credential that is not accepted.
 const notAccepted = "the principal's credential is not accepted: it must be known, active, not expired, and used from where it may be"
 
-// mirrorsStatus reads ?status=http, which asks for 401, 403 and 429 instead of 200.
+// mirrorsStatus reads ?status=http, which requests 401, 403 and 429 instead of 200.
 func mirrorsStatus(r *http.Request) (bool, error) {
 	if r.URL.RawQuery == "" {
 		return false, nil
@@ -92,14 +92,14 @@ func mirrorsStatus(r *http.Request) (bool, error) {
 
 // readCheck reads the body of a check.
 func readCheck(raw []byte) (question, error) {
-	if q, usual := readQuickly(raw); usual {
+	if q, usual := readFast(raw); usual {
 		return q, nil
 	}
-	return readStrictly(raw)
+	return readStrict(raw)
 }
 
-// readStrictly reads the body of a check and returns all faults in it.
-func readStrictly(raw []byte) (q question, err error) {
+// readStrict parses the body of a check and returns all its faults.
+func readStrict(raw []byte) (q question, err error) {
 	o, err := body.Parse(raw)
 	if err != nil {
 		return q, err
@@ -155,7 +155,7 @@ func readPrincipal(o *body.Object, q *question) {
 	o.Close()
 }
 
-// require reads a member that must be sent and not be empty.
+// require reads a mandatory member, which must not be empty.
 func require(o *body.Object, member string) string {
 	if !o.Require(member) {
 		return ""
@@ -167,7 +167,8 @@ func require(o *body.Object, member string) string {
 	return text
 }
 
-// validMethod reports whether a method is a token of at most 32 capital letters and dashes: those of RFC 9110 are, and WebDAV's.
+// validMethod reports whether a method is a token of at most 32 capital letters and dashes: those of RFC 9110 are, and
+// WebDAV's.
 func validMethod(method string) bool {
 	if method == "" || len(method) > 32 {
 		return false
@@ -175,15 +176,15 @@ func validMethod(method string) bool {
 	return strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
 }
 
-// unauthenticated is the answer to a credential that is not accepted: the same for every reason.
+// unauthenticated is the response to a credential that is not accepted, the same for every reason.
 func unauthenticated(requestID, message string) []byte {
 	out := appendQuoted([]byte(`{"request_id":`), requestID)
 	out = append(out, `,"allowed":false,"reason":null,"blocked_rule":null,"identity":null,"permissions":[],"metadata":{},"rate_limits":[],"retry_after":null,"headers":{},"message":`...)
 	return append(appendQuoted(out, message), '}')
 }
 
-// appendJSON writes the answer to a check.
-func (v *verdict) appendJSON(out []byte, requestID string) []byte {
+// appendJSON appends the response to a check.
+func (v *decision) appendJSON(out []byte, requestID string) []byte {
 	out = appendQuoted(append(out, `{"request_id":`...), requestID)
 	out = strconv.AppendBool(append(out, `,"allowed":`...), v.allowed)
 	out = append(out, `,"reason":`...)
@@ -216,7 +217,7 @@ func (v *verdict) appendJSON(out []byte, requestID string) []byte {
 	return append(out, '}')
 }
 
-func (v *verdict) appendLimits(out []byte) []byte {
+func (v *decision) appendLimits(out []byte) []byte {
 	for i := range v.limits.Rules {
 		state := &v.limits.Rules[i]
 		if i > 0 {
@@ -230,8 +231,8 @@ func (v *verdict) appendLimits(out []byte) []byte {
 	return out
 }
 
-// appendHeaders writes what the application may send on to its client.
-func (v *verdict) appendHeaders(out []byte) []byte {
+// appendHeaders appends the headers that the application may send to its client.
+func (v *decision) appendHeaders(out []byte) []byte {
 	if len(v.limits.Rules) == 0 {
 		return out
 	}
@@ -245,7 +246,7 @@ func (v *verdict) appendHeaders(out []byte) []byte {
 	return out
 }
 
-// appendQuoted writes text as a JSON string. The library writes any text that is not plain ASCII.
+// appendQuoted appends text as a JSON string. encoding/json writes any text that is not plain ASCII.
 func appendQuoted[T string | []byte](out []byte, text T) []byte {
 	begin := len(out)
 	out = append(out, '"')

@@ -62,7 +62,7 @@ func TestCheckOfMissingPermissionConsumesNothing(t *testing.T) {
 		}
 	}
 	if a := w.check(w.plain, "GET", "/"); a.body["allowed"] != true {
-		t.Errorf("the one request of the hour is gone: %v", a.body)
+		t.Errorf("the one request of the hour was consumed: %v", a.body)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestCheckMirrorsStatus(t *testing.T) {
 	}
 }
 
-// TestCheckRefusesCredentials: whatever is wrong with a credential, the answer is one and the same 401.
+// Every reason why a credential is not accepted gets the same 401.
 func TestCheckRefusesCredentials(t *testing.T) {
 	w := newWorld(t)
 	past := w.Clock.Now().Add(-time.Second)
@@ -114,7 +114,7 @@ func TestCheckRefusesCredentials(t *testing.T) {
 			first = a.body
 		}
 		if !reflect.DeepEqual(a.body, first) {
-			t.Errorf("%s is told apart: %v, others get %v", name, a.body, first)
+			t.Errorf("%s gets another response: %v, others get %v", name, a.body, first)
 		}
 	}
 	if a := w.check(elsewhere, "GET", "/", `,"client_ip":"203.0.113.9"`); a.body["allowed"] != true {
@@ -122,8 +122,8 @@ func TestCheckRefusesCredentials(t *testing.T) {
 	}
 }
 
-// TestCheckOfGivenKey: keys that applications gave away are decided alike, with their metadata, and die at once.
-func TestCheckOfGivenKey(t *testing.T) {
+// Runtime keys are decided alike, with their metadata, and end immediately.
+func TestCheckOfRuntimeKey(t *testing.T) {
 	w := newWorld(t)
 	var row people.APIKey
 	key := w.given(func(k *people.APIKey) { row = *k })
@@ -188,8 +188,8 @@ func TestCheckRefusesBodies(t *testing.T) {
 	}
 }
 
-// TestGuesses: a hundred bad keys a minute from an address, then its look-ups are refused, while keys that are known here pass.
-func TestGuesses(t *testing.T) {
+// After a hundred bad keys a minute from an address, lookups are refused, while keys that are cached here pass.
+func TestUnknownKeysAreThrottled(t *testing.T) {
 	w := newWorld(t)
 	known := w.given(func(*people.APIKey) {})
 	if a := w.check(known, "GET", "/", `,"client_ip":"2001:db8::1"`); a.body["allowed"] != true {
@@ -199,7 +199,7 @@ func TestGuesses(t *testing.T) {
 	guess := "ck_" + w.plain[3:20] + "x" + w.plain[21:]
 	for i := range 100 {
 		if a := w.check(guess, "GET", "/", `,"client_ip":"2001:db8::1"`); a.StatusCode != http.StatusUnauthorized {
-			t.Fatalf("guess %d: %d %v", i, a.StatusCode, a.body)
+			t.Fatalf("wrong key %d: %d %v", i, a.StatusCode, a.body)
 		}
 	}
 	for name, tc := range map[string]struct {

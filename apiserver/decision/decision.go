@@ -1,6 +1,6 @@
 // Package decision serves the decision API: may this credential make this request now? An application asks by POST
 // /v1/authz/check, a gateway by the convention that it supports (forward.go), Envoy by ext_authz (extauthz.go). All
-// of them call judge: it authenticates, then evaluates permissions, then limits. A refusal consumes no limit.
+// of them call decide: it authenticates, then evaluates permissions, then limits. A refusal consumes no limit.
 package decision
 
 import (
@@ -28,38 +28,38 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Options are what an API needs.
+// Options configures an API.
 type Options struct {
 	Snapshots     *snapshot.Follower
 	Authenticator *credential.Authenticator
 	Limiter       *limits.Limiter
-	// People finds the runtime keys that an explanation is asked about.
+	// People reads the runtime keys for explanations.
 	People people.Store
 	// Tokens reads access tokens of OAuth apps.
 	Tokens *bearer.AccessTokens
-	// MaxStaleness turns decisions into 503 when the snapshot was not known to be current for longer; 0: never.
+	// MaxStaleness turns decisions into 503 if the snapshot was not known to be current for longer; 0 means never.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
 	Log          logr.Logger
 	Metrics      *httpapi.Metrics
 	Registry     prometheus.Registerer
-	// AnyDeployment answers decisions that name no deployment also where several deployments are served.
+	// AnyDeployment allows decisions without a deployment although several deployments are served.
 	AnyDeployment bool
-	// Journal takes samples of decisions, nil: none are kept.
+	// Journal records samples of decisions; nil records none.
 	Journal *Journal
-	// Tracer makes a span of each decision; nil: none.
+	// Tracer makes a span of each decision; nil makes none.
 	Tracer *tracing.Tracer
 }
 
 // API decides.
 type API struct {
 	Options
-	subjects *subjects
-	attempts *credential.Attempts
-	outcomes *outcomes
-	verdicts sync.Pool
-	document *openapi.Document
-	pages    *reference.Pages
+	cache     *decisionCache
+	attempts  *credential.Attempts
+	outcomes  *outcomes
+	decisions sync.Pool
+	document  *openapi.Document
+	pages     *reference.Pages
 }
 
 // New returns an API.
@@ -75,35 +75,35 @@ func New(opts Options) (*API, error) {
 	for path := range handlers {
 		opts.Metrics.Expect(path)
 	}
-	remembered := newSubjects(subjectBytes)
+	remembered := newDecisionCache(maxCacheBytes)
 	opts.Registry.MustRegister(remembered)
 	attempts := opts.Authenticator.Attempts
 	if attempts == nil {
 		attempts = credential.NewAttempts()
 	}
 	return &API{
-		Options: opts, subjects: remembered, attempts: attempts, outcomes: newOutcomes(opts.Registry),
-		verdicts: sync.Pool{New: func() any { return &verdict{} }}, document: document, pages: pages,
+		Options: opts, cache: remembered, attempts: attempts, outcomes: newOutcomes(opts.Registry),
+		decisions: sync.Pool{New: func() any { return &decision{} }}, document: document, pages: pages,
 	}, nil
 }
 
-// Evicted returns how many remembered credentials were dropped for want of room.
-func (a *API) Evicted() uint64 { return a.subjects.evicted() }
+// Evicted returns how many cached credentials were evicted.
+func (a *API) Evicted() uint64 { return a.cache.evicted() }
 
-// question is what a decision is asked for.
+// question is the input of a decision.
 type question struct {
-	// credential is what was presented, of the kind; "" is none.
+	// credential is the presented credential of the kind, "" for none.
 	credential string
 	kind       kind
-	// scope says whose credentials are accepted.
+	// scope selects the accepted credentials.
 	scope scope
-	// audience is the resource that the asker is, "" where it does not say.
+	// audience is the caller's resource, "" if it does not name one.
 	audience string
 	method   string
-	// path is as the client sent it.
+	// path is the path as the client sent it.
 	path   string
 	client netip.Addr
-	// peer asks the question: it may choose the client itself.
+	// peer is the address that asks. It may choose the client's address itself.
 	peer netip.Addr
 	// permissions must all be granted.
 	permissions []string
@@ -117,18 +117,18 @@ const (
 	rateLimited      reason = "rate_limited"
 )
 
-// verdict is a decision.
-type verdict struct {
+// decision is the result of a question.
+type decision struct {
 	allowed bool
 	reason  reason
 	subject *subject
 	limits  engine.Result
-	// missing is the first permission that was asked for and is not granted.
+	// missing is the first required permission that is not granted.
 	missing string
 }
 
-// status is the HTTP status that says the same.
-func (v *verdict) status() int {
+// status returns the HTTP status of a decision.
+func (v *decision) status() int {
 	switch v.reason {
 	case permissionDenied:
 		return http.StatusForbidden
@@ -138,8 +138,8 @@ func (v *verdict) status() int {
 	return http.StatusOK
 }
 
-// message says a refusal in a sentence.
-func (v *verdict) message() string {
+// message returns a refusal as a sentence.
+func (v *decision) message() string {
 	switch v.reason {
 	case permissionDenied:
 		return "the credential lacks the permission " + v.missing + ": grant it to the key and to its app"
@@ -149,16 +149,16 @@ func (v *verdict) message() string {
 	return ""
 }
 
-// judge evaluates a question. Errors: a 400, 401, 429 (too many bad keys) or 503.
-func (a *API) judge(ctx context.Context, q *question, v *verdict) error {
+// decide evaluates a question, within a span if tracing is on. Errors: a 400, 401, 429 (too many bad keys) or 503.
+func (a *API) decide(ctx context.Context, q *question, v *decision) error {
 	if a.Tracer.On() {
-		return a.judgeTraced(ctx, q, v)
+		return a.decideTraced(ctx, q, v)
 	}
-	return a.reach(ctx, q, v)
+	return a.evaluate(ctx, q, v)
 }
 
-// reach is judge without its span.
-func (a *API) reach(ctx context.Context, q *question, v *verdict) error {
+// evaluate is decide without the span.
+func (a *API) evaluate(ctx context.Context, q *question, v *decision) error {
 	s := a.Snapshots.Current()
 	if err := credential.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
 		return err
@@ -193,10 +193,11 @@ func (a *API) reach(ctx context.Context, q *question, v *verdict) error {
 	return nil
 }
 
-// pathRefused is the code of a path that is refused: proxies turn it into what they understand.
+// pathRefused is the code of a refused path, which gateways map to a status that they support.
 const pathRefused = "PATH_REFUSED"
 
-// authenticate finds who presents a credential, by the shortest way: a key that was met under the same configuration is known.
+// authenticate returns the subject of a question's credential. A cached credential needs no other lookup under the same
+// configuration.
 func (a *API) authenticate(ctx context.Context, s *snapshot.Snapshot, q *question) (*subject, error) {
 	if q.credential == "" {
 		a.outcomes.unauthenticated.Inc()
@@ -235,7 +236,7 @@ func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*sub
 		return nil, apierror.InvalidToken()
 	}
 	now := a.Clock()
-	known := a.subjects.get(key.Digest(), s)
+	known := a.cache.get(key.Digest(), s)
 	if known != nil && known.principal.Declared != nil {
 		if !known.live(now) || !known.principal.Declared.Credential.AllowsFrom(q.client) {
 			return nil, apierror.InvalidToken()
@@ -243,7 +244,7 @@ func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*sub
 		return known, nil
 	}
 	given, held := a.Authenticator.Keys.Cached(key)
-	if known != nil && held && known.principal.Given == given {
+	if known != nil && held && known.principal.Runtime == given {
 		if !known.live(now) {
 			return nil, apierror.InvalidToken()
 		}
@@ -257,11 +258,11 @@ func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*sub
 	if err != nil {
 		return nil, err
 	}
-	return a.meet(s, key.Digest(), principal)
+	return a.remember(s, key.Digest(), principal)
 }
 
-// meet prepares a principal for its further requests.
-func (a *API) meet(s *snapshot.Snapshot, digest apikey.Digest, principal *credential.Principal) (*subject, error) {
+// remember binds a principal to its limits and caches it.
+func (a *API) remember(s *snapshot.Snapshot, digest apikey.Digest, principal *credential.Principal) (*subject, error) {
 	binding, err := a.Limiter.Bind(s, principal)
 	if missing := (*limits.MissingError)(nil); errors.As(err, &missing) {
 		return nil, apierror.Unavailable(err, "the credential's limits are not known here yet: try again")
@@ -270,6 +271,6 @@ func (a *API) meet(s *snapshot.Snapshot, digest apikey.Digest, principal *creden
 		return nil, err
 	}
 	found := newSubject(s, principal, binding)
-	a.subjects.put(digest, found)
+	a.cache.put(digest, found)
 	return found, nil
 }

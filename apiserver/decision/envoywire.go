@@ -10,16 +10,17 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Envoy sends all headers of a request, and we need three. So the message is read here, field by field, and nothing else of it is kept;
-// what is allowed is written here too. The fields are those of envoy/service/auth/v3 and envoy/config/core/v3.
+// Envoy sends all headers of a request, and a decision needs three. So this file parses the message field by field and
+// keeps nothing else; it also writes allowed responses. The fields are those of envoy/service/auth/v3 and
+// envoy/config/core/v3.
 
-// envoyHeaders are the headers that a decision reads, as Envoy writes their names.
+// envoyHeaders are the headers that a decision needs, with the names that Envoy sends.
 var envoyHeaders = [...]string{"authorization", "x-api-key", "x-forwarded-for"}
 
-// envoyRequest is what a decision needs of a CheckRequest.
+// envoyRequest is the part of a CheckRequest that a decision needs.
 type envoyRequest struct {
 	method, path string
-	// source is the address of who sent the request to Envoy, "" where that is no socket's.
+	// source is the address of Envoy's client, "" if it is not a socket address.
 	source string
 	// headers are those of envoyHeaders.
 	headers [len(envoyHeaders)]envoyHeader
@@ -27,7 +28,7 @@ type envoyRequest struct {
 	permission, deployment, app, principal string
 }
 
-// envoyHeader is a header's value in the map of headers, where it has one, and with encode_raw_headers its lines.
+// envoyHeader is a header's value from the map of headers and, with encode_raw_headers, its lines.
 type envoyHeader struct {
 	value  string
 	mapped bool
@@ -66,7 +67,7 @@ func (m *envoyRequest) readAddress(address []byte) error {
 		switch number {
 		case 1: // socket_address
 			return inside(value, 2, func(text []byte) error { return textInto(&m.source, text) })
-		case 2, 3: // another kind of address takes its place
+		case 2, 3: // another kind of address replaces it
 			m.source = ""
 		}
 		return nil
@@ -136,7 +137,7 @@ func headerNumber(key []byte) int {
 	return -1
 }
 
-// pair reads the fields 1 to 3 of an entry of a map, or of a HeaderValue.
+// pair reads the fields 1 to 3 of a map entry or of a HeaderValue.
 func pair(raw []byte) (key, value, bytes []byte, err error) {
 	err = fields(raw, func(number protowire.Number, of []byte) error {
 		switch number {
@@ -152,7 +153,7 @@ func pair(raw []byte) (key, value, bytes []byte, err error) {
 	return key, value, bytes, err
 }
 
-// inside calls do with every value of one field that has a length.
+// inside calls do with every length-delimited value of one field.
 func inside(raw []byte, field protowire.Number, do func(value []byte) error) error {
 	return fields(raw, func(number protowire.Number, value []byte) error {
 		if number != field {
@@ -162,7 +163,7 @@ func inside(raw []byte, field protowire.Number, do func(value []byte) error) err
 	})
 }
 
-// fields calls do with every field that has a length; what has none is skipped.
+// fields calls do with every length-delimited field, and skips the others.
 func fields(raw []byte, do func(number protowire.Number, value []byte) error) error {
 	for len(raw) > 0 {
 		number, kind, n := protowire.ConsumeTag(raw)
@@ -197,8 +198,8 @@ func textInto(to *string, raw []byte) error {
 	return nil
 }
 
-// appendHeaderOption appends a HeaderValueOption as a field: Envoy sets the header in place of what a client sent, also where the value
-// is empty.
+// appendHeaderOption appends a HeaderValueOption as a field. Envoy replaces the client's header with it, also by an
+// empty value.
 func appendHeaderOption[T string | []byte](out []byte, field protowire.Number, name string, value T) []byte {
 	header := protowire.SizeTag(1) + protowire.SizeBytes(len(name))
 	if len(value) > 0 {
@@ -220,10 +221,10 @@ func appendHeaderOption[T string | []byte](out []byte, field protowire.Number, n
 	return protowire.AppendVarint(out, 1)
 }
 
-// envoyAnswer is a CheckResponse as it is sent.
+// envoyAnswer is a CheckResponse in wire format.
 type envoyAnswer struct{ raw []byte }
 
-// envoyCodec reads and writes the messages of the ext_authz service, and leaves those of other services to another codec.
+// envoyCodec encodes the messages of the ext_authz service, and leaves those of other services to another codec.
 type envoyCodec struct{ encoding.CodecV2 }
 
 // Unmarshal implements encoding.CodecV2.

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// byLibrary reads of a message what envoyRequest.read does, from what the library makes of it.
+// byLibrary reads a message with the library, in the form of envoyRequest.read.
 func byLibrary(in *authv3.CheckRequest) envoyRequest {
 	http := in.GetAttributes().GetRequest().GetHttp()
 	want := envoyRequest{
@@ -28,7 +28,7 @@ func byLibrary(in *authv3.CheckRequest) envoyRequest {
 	return want
 }
 
-// envoyMessages are requests as Envoy sends them, and some that it does not.
+// envoyMessages are requests as Envoy sends them, and others.
 func envoyMessages(t testing.TB) (all [][]byte) {
 	plain := asked("POST", "/v1/orders?x=1", "203.0.113.1", map[string]string{"authorization": "Bearer k", "x-api-key": "k", ":path": "/", "x": "é"}, map[string]string{"permission": "a,b", "other": ""})
 	plain.Attributes.Request.Http.Size, plain.Attributes.Destination = -1, plain.Attributes.Source
@@ -48,7 +48,7 @@ func envoyMessages(t testing.TB) (all [][]byte) {
 	return append(all, slices.Concat(all[0], all[1]), slices.Concat(all[0], all[2]), slices.Concat(all[2], all[0]), all[0][:20])
 }
 
-// TestEnvoyRequests: messages are read as the library reads them, also where parts of them come twice.
+// Messages are read as the library reads them, also with repeated parts.
 func TestEnvoyRequests(t *testing.T) {
 	for _, raw := range envoyMessages(t) {
 		holdEnvoy(t, raw)
@@ -64,7 +64,7 @@ func TestEnvoyRequests(t *testing.T) {
 	}
 }
 
-// FuzzEnvoyRequest holds the reader of Envoy's messages against the library's.
+// FuzzEnvoyRequest compares the reader of Envoy's messages with the library.
 func FuzzEnvoyRequest(f *testing.F) {
 	for _, raw := range envoyMessages(f) {
 		f.Add(raw)
@@ -78,7 +78,7 @@ func holdEnvoy(t *testing.T, raw []byte) {
 	gotErr := got.read(raw)
 	in := &authv3.CheckRequest{}
 	if err := proto.Unmarshal(raw, in); err != nil {
-		return // ours may take it: it skips what it does not need
+		return // the reader may accept it, because it skips fields that it does not need
 	}
 	if gotErr != nil {
 		t.Fatalf("%x: %v, and the library takes it", raw, gotErr)
@@ -93,7 +93,7 @@ func holdEnvoy(t *testing.T, raw []byte) {
 	}
 }
 
-// TestHeaderOptions: headers are written as the library writes them.
+// Headers are written as the library writes them.
 func TestHeaderOptions(t *testing.T) {
 	raw, want := []byte(nil), &authv3.OkHttpResponse{}
 	for name, value := range map[string]string{"X-Cardea-App": "shop", "X-Cardea-Owner-User-Id": "", "Ratelimit": string(make([]byte, 300))} {

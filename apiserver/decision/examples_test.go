@@ -17,10 +17,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// drawn are the members whose values are drawn or derived: in answers and in examples alike they are there, and not compared.
+// drawn are the members with random or derived values. They must be present, and are not compared.
 var drawn = map[string]bool{"request_id": true, "key_id": true, "deployment_id": true, "returns_at": true}
 
-// hold compares an answer with a named example of the document, and with its schema.
+// hold compares a response with a named example of the document, and with its schema.
 func (w *world) hold(a answer, op *openapi3.Operation, status int, name string) {
 	w.T.Helper()
 	response := op.Responses.Status(a.StatusCode)
@@ -40,7 +40,7 @@ func (w *world) hold(a answer, op *openapi3.Operation, status int, name string) 
 	}
 }
 
-// compared is what of a body is compared.
+// compared returns the part of a body that is compared.
 func compared(body any) string {
 	var without func(any) any
 	without = func(value any) any {
@@ -69,8 +69,8 @@ func compared(body any) string {
 	return string(raw)
 }
 
-// The document's examples are executed: its question about a key, in a world that has the key, is answered as it shows.
-func TestTheDocumentsExamplesAreTrue(t *testing.T) {
+// The document's question about a key gets the documented response.
+func TestDocumentExamplesMatchResponses(t *testing.T) {
 	t.Parallel()
 	contract, err := openapi.LoadDecision()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // explainPermission is what an explanation needs of its credential.
 const explainPermission = "decisions:read"
 
-// explanation is how a request of a key would be decided now. It consumes nothing.
+// explanation describes how a request of a key would be decided now. It consumes nothing.
 type explanation struct {
 	KeyID       string        `json:"key_id"`
 	AppSlug     string        `json:"app_slug"`
@@ -47,7 +47,7 @@ type explainRule struct {
 	ReturnsAt *time.Time `json:"returns_at"`
 }
 
-// explain serves GET /v1/authz/explain. Its credential is one of the management API.
+// explain serves GET /v1/authz/explain. Its credential is one for the management API.
 func (a *API) explain(c *call) error {
 	s := a.Snapshots.Current()
 	if err := credential.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
@@ -149,7 +149,7 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *credential.Principal, 
 		allowed := !asked.client.IsValid() || declared.Credential.AllowsFrom(asked.client)
 		return principal, allowed && (expires == nil || a.Clock().Before(*expires)), nil
 	}
-	row, found, err := a.givenKey(c.r.Context(), asker.Deployment.Deployment, id)
+	row, found, err := a.runtimeKey(c.r.Context(), asker.Deployment.Deployment, id)
 	if err != nil {
 		return nil, false, apierror.Unavailable(err, "the store is out of reach: try again")
 	}
@@ -157,17 +157,17 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *credential.Principal, 
 		return nil, false, unknown
 	}
 	given := keycache.NewKey(row)
-	principal, served := credential.OfGiven(s, given)
+	principal, served := credential.OfRuntime(s, given)
 	if !served {
 		return nil, false, unknown
 	}
 	return principal, given.Live(a.Clock()), nil
 }
 
-// givenKey reads the current row of a runtime key.
-func (a *API) givenKey(ctx context.Context, deployment, id string) (row people.BoundKey, found bool, err error) {
+// runtimeKey reads the current row of a runtime key.
+func (a *API) runtimeKey(ctx context.Context, deployment, id string) (row people.BoundKey, found bool, err error) {
 	if _, notNumber := ids.Parse(id); notNumber != nil && !apikey.IsID(id) {
-		return row, false, nil // the store is not asked for what no key can have
+		return row, false, nil // saves the store a lookup of an impossible key
 	}
 	var key people.APIKey
 	err = a.People.View(ctx, deployment, func(tx people.Tx) (err error) {

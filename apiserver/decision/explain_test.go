@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// operator is a key that may ask for explanations.
+// operator is a key that may request explanations.
 func (w *world) operator() string {
 	w.Put(v1alpha1.KindAPIAuthApp, "ops", tenant, "ops", document.APIAuthApp{Slug: "ops", Name: "Ops", Permissions: []string{"decisions:read"}, Active: true})
 	key := w.declare("ops", func(k *document.APIKey) { k.App, k.Permissions = "ops", []string{"decisions:read"} })
@@ -67,7 +67,7 @@ func TestExplain(t *testing.T) {
 }
 
 // A key's address ranges are evaluated if the question names an address.
-func TestExplainJudgesTheClientsAddress(t *testing.T) {
+func TestExplainEvaluatesClientAddress(t *testing.T) {
 	w := newWorld(t)
 	ranged := w.declare("ranged", func(k *document.APIKey) { k.AllowedCIDRs = []string{"203.0.113.0/24"} })
 	bearer := "Authorization: Bearer " + w.operator()
@@ -82,7 +82,7 @@ func TestExplainJudgesTheClientsAddress(t *testing.T) {
 	}
 }
 
-// TestExplainOfAnotherTenant: a key of another deployment is one that does not exist.
+// A key of another deployment is treated as unknown.
 func TestExplainOfAnotherTenant(t *testing.T) {
 	w := newWorld(t)
 	bearer := "Authorization: Bearer " + w.operator()

@@ -29,12 +29,12 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// extAuthz serves Envoy's external authorization, version 3, over gRPC: what Envoy, Envoy Gateway, Istio, Contour and the Gateway
-// API's ExternalAuth ask. A policy's refusal is always an answer, with its HTTP status in it; a fault of the server's own is
-// answered as one, so that the proxy's failure mode decides.
+// extAuthz serves Envoy's external authorization, version 3, over gRPC, for Envoy, Envoy Gateway, Istio, Contour and
+// the Gateway API's ExternalAuth. A refusal by policy is a response with its HTTP status. A failure of the server is a
+// gRPC error, so that the proxy's failure mode decides.
 type extAuthz struct{ api *API }
 
-// envoyService is authv3.Authorization with messages of our own (envoywire.go).
+// envoyService is authv3.Authorization with the messages of this package (envoywire.go).
 var envoyService = grpc.ServiceDesc{
 	ServiceName: authv3.Authorization_ServiceDesc.ServiceName, HandlerType: (*any)(nil), Metadata: authv3.Authorization_ServiceDesc.Metadata,
 	Methods: []grpc.MethodDesc{{MethodName: "Check", Handler: func(service any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
@@ -46,15 +46,15 @@ var envoyService = grpc.ServiceDesc{
 	}}},
 }
 
-// EnvoyServer returns a gRPC server with the service, for others to be added.
+// EnvoyServer returns a gRPC server with the service, to which other services can be added.
 func (a *API) EnvoyServer(options ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(append(options, grpc.ForceServerCodecV2(envoyCodec{encoding.GetCodecV2(proto.Name)}))...)
 	server.RegisterService(&envoyService, &extAuthz{api: a})
 	return server
 }
 
-// The context extensions of a route: the required permissions; the deployment whose credentials are meant, by its id or as
-// namespace/name; the apps and the kinds of credential. Lists are divided by commas.
+// The context extensions of a route: the required permissions; the deployment whose credentials are accepted, by its id
+// or as namespace/name; the apps and the kinds of credential. Lists are separated by commas.
 const (
 	contextPermission = "permission"
 	contextDeployment = "deployment"
@@ -71,15 +71,15 @@ func (e *extAuthz) check(ctx context.Context, in *envoyRequest) (*envoyAnswer, e
 	return e.answer(ctx, in)
 }
 
-// answer is check without its span.
+// answer is check without the span.
 func (e *extAuthz) answer(ctx context.Context, in *envoyRequest) (*envoyAnswer, error) {
 	received := e.api.Clock()
 	id := httpapi.NewRequestID()
 	q, err := e.question(ctx, in)
 	if err == nil {
-		v := e.api.verdicts.Get().(*verdict)
-		defer e.api.verdicts.Put(v)
-		if err = e.api.judge(ctx, &q, v); err == nil {
+		v := e.api.decisions.Get().(*decision)
+		defer e.api.decisions.Put(v)
+		if err = e.api.decide(ctx, &q, v); err == nil {
 			e.api.Journal.note(received, id, &q, v)
 			return answerEnvoy(v, id)
 		}
@@ -95,7 +95,7 @@ func (e *extAuthz) answer(ctx context.Context, in *envoyRequest) (*envoyAnswer, 
 	return written(refuseEnvoy(refused, id, nil))
 }
 
-// question reads which request Envoy asks about.
+// question returns the question about Envoy's request.
 func (e *extAuthz) question(ctx context.Context, in *envoyRequest) (q question, err error) {
 	if in.path == "" || !validMethod(in.method) {
 		return q, apierror.New(http.StatusBadRequest, "the proxy must send the request's method and path")
@@ -112,7 +112,7 @@ func (e *extAuthz) question(ctx context.Context, in *envoyRequest) (q question, 
 	return q, err
 }
 
-// scope reads whose credentials the route means.
+// scope returns the scope of the route.
 func (m *envoyRequest) scope() (s scope, err error) {
 	if m.deployment != "" {
 		if s.deployment, err = parseDeployment(m.deployment); err != nil {
@@ -144,7 +144,7 @@ func (e *extAuthz) clientAddress(ctx context.Context, in *envoyRequest) netip.Ad
 	return proxies.ClientBehind(source, in.headers[2].all())
 }
 
-// peerAddress is the caller's address; the zero Addr: unknown.
+// peerAddress returns the caller's address, the zero Addr if it is unknown.
 func peerAddress(ctx context.Context) netip.Addr {
 	from, known := peer.FromContext(ctx)
 	if !known {
@@ -160,8 +160,8 @@ func peerAddress(ctx context.Context) netip.Addr {
 	return address.Addr().Unmap().WithZone("")
 }
 
-// answerEnvoy writes a decision.
-func answerEnvoy(v *verdict, id string) (*envoyAnswer, error) {
+// answerEnvoy encodes a decision.
+func answerEnvoy(v *decision, id string) (*envoyAnswer, error) {
 	if !v.allowed {
 		fields := http.Header{}
 		limits.WriteFields(fields, &v.limits)
@@ -181,7 +181,7 @@ func answerEnvoy(v *verdict, id string) (*envoyAnswer, error) {
 	return &envoyAnswer{append(protowire.AppendVarint(raw, uint64(len(ok))), ok...)}, nil
 }
 
-// written is an answer that the library writes.
+// written is a response that the library encodes.
 func written(answer *authv3.CheckResponse) (*envoyAnswer, error) {
 	raw, err := protobuf.Marshal(answer)
 	return &envoyAnswer{raw}, err
@@ -203,7 +203,7 @@ func refuseEnvoy(refused *apierror.Error, id string, fields http.Header) *authv3
 	}
 }
 
-// deniedEnvoy is what Envoy answers its client with.
+// deniedEnvoy returns the response with which Envoy refuses its client.
 func deniedEnvoy(refused *apierror.Error, id string, fields http.Header) *authv3.DeniedHttpResponse {
 	header := http.Header{"Content-Type": contentTypeJSON, "X-Request-Id": {id}}
 	for _, more := range []http.Header{refused.Header, fields} {
@@ -215,7 +215,7 @@ func deniedEnvoy(refused *apierror.Error, id string, fields http.Header) *authv3
 		header.Set("Retry-After", strconv.FormatInt(int64((refused.RetryAfter+time.Second-1)/time.Second), 10))
 	}
 	if refused.Status == http.StatusTooManyRequests {
-		header.Set("X-Envoy-Ratelimited", "true") // an outer Envoy must not try again
+		header.Set("X-Envoy-Ratelimited", "true") // keeps an outer Envoy from a retry
 	}
 	raw, _ := json.Marshal(openapi.NewError(refused, id)) // strings and integers: cannot fail
 	return &authv3.DeniedHttpResponse{
@@ -223,7 +223,7 @@ func deniedEnvoy(refused *apierror.Error, id string, fields http.Header) *authv3
 	}
 }
 
-// headersOf writes headers as Envoy sets them: in place of what a client sent, also where the value is empty.
+// headersOf returns headers that replace the client's, also by empty values.
 func headersOf(header http.Header) []*corev3.HeaderValueOption {
 	all := make([]*corev3.HeaderValueOption, 0, len(header))
 	for name, values := range header {
@@ -237,7 +237,7 @@ func headersOf(header http.Header) []*corev3.HeaderValueOption {
 	return all
 }
 
-// splitList reads a list divided by commas.
+// splitList splits a comma-separated list.
 func splitList(text string) []string {
 	var all []string
 	for _, part := range strings.Split(text, ",") {

@@ -16,10 +16,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// envoy is a client of the gRPC service, as Envoy is one.
+// envoy is a client of the gRPC service.
 func (w *world) envoy() authv3.AuthorizationClient { return w.dial(w.api.EnvoyServer()) }
 
-// dial is a client of a gRPC server, which it lets serve.
+// dial starts a gRPC server and returns a client of it.
 func (w *world) dial(server *grpc.Server) authv3.AuthorizationClient {
 	w.T.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +52,7 @@ func headerOf(options []*corev3.HeaderValueOption, name string) string {
 	return ""
 }
 
-// TestExtAuthz is every answer that Envoy can get.
+// All responses that Envoy can get.
 func TestExtAuthz(t *testing.T) {
 	loopback, err := credential.ParseProxies([]string{"127.0.0.1/32", "192.0.2.0/24"})
 	if err != nil {
@@ -114,7 +114,7 @@ func TestExtAuthz(t *testing.T) {
 	}
 }
 
-// TestExtAuthzUnavailable: a fault of the server's own is an error to Envoy, whose failure mode decides, and no denial.
+// A failure of the server is an error to Envoy, whose failure mode decides, and not a denial.
 func TestExtAuthzUnavailable(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Snapshots = snapshot.NewFollower(nil, 0, o.Clock, o.Log) })
 	out, err := w.envoy().Check(t.Context(), asked("GET", "/", "203.0.113.1", map[string]string{"x-api-key": w.plain}, nil))

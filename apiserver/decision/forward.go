@@ -15,10 +15,10 @@ import (
 // A convention is how a proxy describes the request that it asks about. Each has a path of its own: a client could
 // choose a convention that is guessed from the headers.
 type convention struct {
-	// method and uri are the headers that name the request; both must be there exactly once. Without them the proxy's request has
-	// the method itself, and the path after the convention's.
+	// method and uri are the headers that name the request; both must be present exactly once. Without them, the proxy's
+	// request itself has the method, and the path after the convention's.
 	method, uri string
-	// refused is the status of a request that the convention does not allow: nginx understands 401 and 403 alone.
+	// refused is the status of a request that the convention does not allow: nginx only supports 401 and 403.
 	refused int
 }
 
@@ -31,25 +31,25 @@ var conventions = map[string]*convention{
 	envoyPrefix:           {refused: http.StatusBadRequest},
 }
 
-// The identity headers of an allowed request. A gateway that copies them overwrites what a client sent under these names: all are
-// always answered.
+// The identity headers of an allowed request. All of them are always set, so that a gateway that copies them overwrites
+// the client's headers of these names.
 const (
 	headerKeyID       = "X-Cardea-Key-Id"
 	headerApp         = "X-Cardea-App"
 	headerDeployment  = "X-Cardea-Deployment-Id"
 	headerPermissions = "X-Cardea-Permissions"
 	headerOwner       = "X-Cardea-Owner-User-Id"
-	// headerStatus is the status that is meant, where the proxy understands fewer.
+	// headerStatus is the actual status, where the proxy supports fewer.
 	headerStatus = "X-Auth-Status"
 )
 
-// options are a gateway's own, from the query of the path that it is configured with.
+// options are the gateway's options, from the query of its configured path.
 type forwardOptions struct {
 	permissions []string
 	scope       scope
-	// deny403 answers 403 for every refusal but 401.
+	// deny403 turns every refusal except 401 into 403.
 	deny403 bool
-	// unavailable is what to do while a decision is not possible: "" is 503, or allow, or deny.
+	// unavailable is the behavior without a decision: "" for 503, or allow, or deny.
 	unavailable string
 }
 
@@ -60,20 +60,20 @@ func (a *API) forward(c *call, as *convention) error {
 		return err
 	}
 	if options.scope.deployment, err = a.oneDeployment(c.deployment, options.scope.deployment, "?deployment"); err != nil {
-		return c.notJudged(apierror.Of(err), as, options)
+		return c.undecided(apierror.Of(err), as, options)
 	}
 	q, err := as.question(c)
 	if err == nil {
 		q.permissions, q.scope, q.peer, q.client = options.permissions, options.scope, credential.Peer(c.r), a.Authenticator.Proxies.ClientAddress(c.r)
-		v := a.verdicts.Get().(*verdict)
-		defer a.verdicts.Put(v)
-		if err = a.judge(c.r.Context(), &q, v); err == nil {
+		v := a.decisions.Get().(*decision)
+		defer a.decisions.Put(v)
+		if err = a.decide(c.r.Context(), &q, v); err == nil {
 			a.Journal.note(c.Received, c.ID[0], &q, v)
-			c.sendVerdict(v, options)
+			c.sendDecision(v, options)
 			return nil
 		}
 	}
-	return c.notJudged(apierror.Of(err), as, options)
+	return c.undecided(apierror.Of(err), as, options)
 }
 
 // options reads the options in the gateway's URL. It refuses unknown ones: a misspelled option must not allow
@@ -111,7 +111,7 @@ func (as *convention) options(r *http.Request) (o forwardOptions, err error) {
 	return o, nil
 }
 
-// question reads which request is asked about, and with which credential.
+// question returns the question about the described request, with its credential.
 func (as *convention) question(c *call) (q question, err error) {
 	r := c.r
 	if as.uri == "" {
@@ -130,8 +130,8 @@ func (as *convention) question(c *call) (q question, err error) {
 	return q, err
 }
 
-// presented reads the lines of `Authorization: Bearer` or `X-API-Key`, and classifies what they hold. More than one credential is refused:
-// which of them the application would take is unknown.
+// presented reads the lines of `Authorization: Bearer` or `X-API-Key`, and classifies the credential. It refuses
+// several credentials, because which of them the application would use is unknown.
 func presented(authorization, apiKey []string) (value string, of kind, err error) {
 	switch {
 	case len(authorization)+len(apiKey) == 0:
@@ -148,8 +148,8 @@ func presented(authorization, apiKey []string) (value string, of kind, err error
 	return token, kindOf(token), nil
 }
 
-// kindOf returns the kind of a bearer credential by its form. Gateways cannot send opaque access tokens: they are refused as
-// malformed API keys.
+// kindOf returns the kind of a bearer credential by its form. Gateways cannot send opaque access tokens: they are
+// refused as malformed API keys.
 func kindOf(raw string) kind {
 	switch bearer.Classify(raw) {
 	case bearer.AccessToken:
@@ -160,8 +160,8 @@ func kindOf(raw string) kind {
 	return kindAPIKey
 }
 
-// sendVerdict answers a gateway.
-func (c *call) sendVerdict(v *verdict, o forwardOptions) {
+// sendDecision writes the response to a gateway.
+func (c *call) sendDecision(v *decision, o forwardOptions) {
 	header := c.Header()
 	limits.WriteFields(header, &v.limits)
 	if !v.allowed {
@@ -178,8 +178,8 @@ func (s *subject) writeIdentity(header http.Header) {
 	header[headerPermissions], header[headerOwner] = s.permissionValues(), s.owner
 }
 
-// notJudged answers where no decision was reached.
-func (c *call) notJudged(refused *apierror.Error, as *convention, o forwardOptions) error {
+// undecided writes the response without a decision.
+func (c *call) undecided(refused *apierror.Error, as *convention, o forwardOptions) error {
 	if refused.Status == http.StatusBadRequest {
 		refused.Status = as.refused
 	}
@@ -187,7 +187,7 @@ func (c *call) notJudged(refused *apierror.Error, as *convention, o forwardOptio
 		switch o.unavailable {
 		case "allow":
 			c.Header()[headerStatus] = []string{"503"}
-			nobody.writeIdentity(c.Header())
+			anonymous.writeIdentity(c.Header())
 			c.WriteHeader(http.StatusOK)
 			return nil
 		case "deny":
@@ -200,11 +200,11 @@ func (c *call) notJudged(refused *apierror.Error, as *convention, o forwardOptio
 	return nil
 }
 
-// nobody is the subject of a request that was let through without a credential: its identity headers are empty, so
-// that no client sets them.
-var nobody = &subject{keyID: []string{""}, app: []string{""}, deployment: []string{""}, permissionList: []string{""}, owner: []string{""}}
+// anonymous is the subject of a request that was allowed without a credential. Its identity headers are empty, so that
+// no client can set them.
+var anonymous = &subject{keyID: []string{""}, app: []string{""}, deployment: []string{""}, permissionList: []string{""}, owner: []string{""}}
 
-// deny refuses in the form of errors, with what the proxy's own words cannot say in X-Auth-Status.
+// deny writes a refusal in the errors format. X-Auth-Status has the actual status if the convention cannot express it.
 func (c *call) deny(refused *apierror.Error, o forwardOptions) {
 	if o.deny403 && refused.Status != http.StatusUnauthorized {
 		c.Header()[headerStatus] = []string{statusText(refused.Status)}

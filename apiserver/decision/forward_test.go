@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// TestForward is each convention's answers, as its proxy understands them.
+// The responses of each convention, as its proxy expects them.
 func TestForward(t *testing.T) {
 	for name, tc := range map[string]struct {
 		path            string
@@ -75,7 +75,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestForwardEnvoy: the path after the prefix is the request's, as it came.
+// The path after the prefix is the request's path, unchanged.
 func TestForwardEnvoy(t *testing.T) {
 	w := newWorld(t)
 	w.limit(scheme.Rule{Unit: "minute", Duration: 1, MaxRequests: 1, Endpoints: []string{"PUT /v1/orders"}})
@@ -93,7 +93,7 @@ func TestForwardEnvoy(t *testing.T) {
 	}
 }
 
-// TestForwardUnavailable: where no decision is possible, the path that the gateway is configured with says what happens.
+// The gateway's configured path selects the behavior without a decision.
 func TestForwardUnavailable(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Snapshots = snapshot.NewFollower(nil, time.Hour, o.Clock, o.Log) // never loads

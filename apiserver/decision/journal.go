@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
-// Journal writes a sample of the decisions as JSON Lines. It never holds a decision up: what the writer cannot follow is dropped
-// and counted.
+// Journal writes a sample of the decisions as JSON Lines. It never delays a decision: entries that the writer cannot
+// keep up with are dropped and counted.
 type Journal struct {
 	to      io.Writer
 	share   float64
@@ -24,7 +24,7 @@ type Journal struct {
 // journalRoom is how many decisions may wait for the writer.
 const journalRoom = 1024
 
-// entry is one line.
+// entry is one line of the journal.
 type entry struct {
 	Time       time.Time `json:"time"`
 	RequestID  string    `json:"request_id"`
@@ -40,13 +40,13 @@ type entry struct {
 	Dropped    uint64    `json:"dropped,omitempty"`
 }
 
-// NewJournal returns a journal that keeps a share of the decisions, 0 to 1. Run writes it.
+// NewJournal returns a journal that records a share of the decisions, 0 to 1. Run writes it.
 func NewJournal(to io.Writer, share float64) *Journal {
 	return &Journal{to: to, share: share, waiting: make(chan entry, journalRoom)}
 }
 
-// note keeps a decision, or does not. A nil journal keeps none.
-func (j *Journal) note(at time.Time, requestID string, q *question, v *verdict) {
+// note records a decision if it is in the sample. A nil journal records none.
+func (j *Journal) note(at time.Time, requestID string, q *question, v *decision) {
 	if j == nil || rand.Float64() >= j.share {
 		return
 	}
@@ -67,7 +67,7 @@ func (j *Journal) note(at time.Time, requestID string, q *question, v *verdict) 
 	}
 }
 
-// pathOnly leaves the query out: clients put secrets there.
+// pathOnly removes the query, because clients put secrets there.
 func pathOnly(path string) string {
 	for i := range len(path) {
 		if path[i] == '?' || path[i] == '#' {
@@ -77,7 +77,8 @@ func pathOnly(path string) string {
 	return path
 }
 
-// Run writes until ctx ends, then writes what waits. A journal that cannot be written ends the server: an operator
+// Run writes until ctx ends, then writes the waiting entries. A write error ends the server, because an operator who
+// enabled the journal relies on it.
 // who enabled it relies on it.
 func (j *Journal) Run(ctx context.Context) error {
 	lines := json.NewEncoder(j.to)

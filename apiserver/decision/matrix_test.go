@@ -20,17 +20,18 @@ import (
 type matrixCredential struct {
 	name, value string
 	kind        kind
-	// good is whether apps/acme accepts it.
+	// good reports whether apps/acme accepts it.
 	good bool
 }
 
-// way is one way of asking for a decision about a credential as one of a kind, at apps/acme. It returns whether the credential is accepted.
+// way is one way to request a decision at apps/acme about a credential as one of a kind. It reports whether the
+// credential is accepted.
 type way struct {
 	name string
 	ask  func(value string, as kind, client string) (accepted bool, answer string)
 }
 
-// givenElsewhere makes a runtime key of the other deployment.
+// givenElsewhere creates a runtime key of the other deployment.
 func (w *world) givenElsewhere() string {
 	key, err := apikey.Mint(rand.Reader, "ck")
 	w.Must(err)
@@ -42,7 +43,7 @@ func (w *world) givenElsewhere() string {
 	return key.Plain()
 }
 
-// credentials are one of each sort, in force or not, of apps/acme and of its neighbor.
+// credentials are one of each sort, active or not, of apps/acme and of its neighbor.
 func (w *world) credentials() []matrixCredential {
 	token := w.signing()
 	past := w.Clock.Now().Add(-time.Minute)
@@ -60,11 +61,11 @@ func (w *world) credentials() []matrixCredential {
 	}
 }
 
-// ways are all the ways of asking.
+// ways are all ways to request a decision.
 func (w *world) ways() (all []way) {
 	envoy := w.envoy()
 	status := func(a answer) (bool, string) {
-		// An accepted one may have used up its limit.
+		// An accepted credential may have used up its limit.
 		return a.StatusCode == http.StatusOK || a.StatusCode == http.StatusTooManyRequests, fmt.Sprint(a.StatusCode, a.body)
 	}
 	for name, prefix := range map[string]string{"member": "", "path": "/deployments/apps/acme"} {
@@ -83,7 +84,7 @@ func (w *world) ways() (all []way) {
 			headers := []string{
 				"Authorization: Bearer " + value, "X-Forwarded-For: " + client, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /", "X-Original-Method: GET", "X-Original-Uri: /",
 			}
-			if gateway == "envoy" { // whose path and query are the client's
+			if gateway == "envoy" { // its path and query are the client's
 				target = "/deployments/apps/acme/v1/forward/envoy/"
 			}
 			return status(w.ask(http.MethodGet, target, "", headers...))
@@ -97,8 +98,8 @@ func (w *world) ways() (all []way) {
 	}})
 }
 
-// TestTheMatrixOfDecisions asks in every way about every sort of credential as every kind, twice: what was accepted or refused once is remembered.
-func TestTheMatrixOfDecisions(t *testing.T) {
+// Every way, credential and kind is combined, twice: the second decision may use the cache.
+func TestDecisionMatrix(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.AnyDeployment = true })
 	credentials, ways, asked := w.credentials(), w.ways(), 0
 	for round := range 2 {

@@ -19,7 +19,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// evaluatedFor is how long it is believed what an access token stands for: so late may what ends it be noticed.
+// evaluatedFor is how long the evaluation of an access token is used, and so how late a change of its grant takes
+// effect.
 const evaluatedFor = 500 * time.Millisecond
 
 // byAccessToken finds the subject of an access token of a deployment's authorization server, and the permissions that
@@ -27,7 +28,7 @@ const evaluatedFor = 500 * time.Millisecond
 func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audience string, client netip.Addr) (*subject, error) {
 	digest := kindAccessToken.digest(audience + " " + raw)
 	now := a.Clock()
-	known := a.subjects.get(digest, s)
+	known := a.cache.get(digest, s)
 	if known != nil && !known.live(now) {
 		return nil, credential.Expired()
 	}
@@ -48,7 +49,7 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 		return err
 	})
 	if errors.Is(err, store.ErrUnavailable) {
-		return nil, apierror.Unavailable(err, "the store is away: try again")
+		return nil, apierror.Unavailable(err, "the store is unavailable: try again")
 	}
 	if err != nil {
 		return nil, err
@@ -61,11 +62,11 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 		return nil, err
 	}
 	found.evaluated = now
-	a.subjects.put(digest, found)
+	a.cache.put(digest, found)
 	return found, nil
 }
 
-// readAccessToken finds the app that gave a token, and reads it.
+// readAccessToken returns the app that issued a token, and the token's claims.
 func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now time.Time) (*consent.App, *account.Tenant, bearer.AccessClaims, bool) {
 	var none bearer.AccessClaims
 	entry, found := s.AppByIssuer(bearer.StatedIssuer(raw))
@@ -88,8 +89,8 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 	return app, tenant, claims, slices.ContainsFunc(own, func(name string) bool { return claims.Audience.Contains(name) })
 }
 
-// newAccessSubject is newSubject for an access token: its permissions are the scopes, and what they stand for where the person granted them. The
-// client's scheme limits it, each of its people for themselves.
+// newAccessSubject is newSubject for an access token: its permissions are the scopes, and their permissions in the
+// place where the user granted them. The client's scheme limits it, separately for each user.
 func (a *API) newAccessSubject(s *snapshot.Snapshot, app *consent.App, tenant *account.Tenant, evaluated *consent.Evaluation) (*subject, error) {
 	permissions := slices.Clone(evaluated.Scopes)
 	for _, scope := range evaluated.Scopes {

@@ -11,8 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// TestAnswersAreAsDocumented holds answers of each kind against the document's schemas, and sends its example.
-func TestAnswersAreAsDocumented(t *testing.T) {
+// Responses of each kind match the document's schemas, and the document's example is accepted.
+func TestResponsesMatchDocument(t *testing.T) {
 	document, err := openapi.LoadDecision()
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
-// kind is what a credential is. It is part of the key under which an accepted credential is remembered, so that a credential of one kind
-// is never found as one of another.
+// kind is the kind of a credential. It is part of the cache key, so that a cached credential is never found as one of
+// another kind.
 type kind uint8
 
 const (
@@ -26,16 +26,16 @@ const (
 
 var kindNames = [...]string{kindAPIKey: typeAPIKey, kindSession: typeSessionToken, kindAccessToken: typeAccessToken}
 
-// String returns the kind's name in requests and answers.
+// String returns the kind's name in requests and responses.
 func (k kind) String() string { return kindNames[k] }
 
-// digest returns the key under which a credential other than an API key is remembered. API keys are remembered by the SHA-256 of their
-// text, which holds no control character.
+// digest returns the cache key of a credential other than an API key. The cache key of an API key is the SHA-256 of its
+// text, which contains no control character.
 func (k kind) digest(text string) apikey.Digest {
 	return sha256.Sum256([]byte("\x00" + k.String() + "\x00" + text))
 }
 
-// parseKinds reads names of kinds into a set of bits; a kind that is not among them is refused.
+// parseKinds parses names of kinds into a set of bits. It refuses unknown kinds.
 func parseKinds(names []string) (set uint8, err error) {
 	for _, name := range names {
 		at := slices.Index(kindNames[:], name)
@@ -47,19 +47,20 @@ func parseKinds(names []string) (set uint8, err error) {
 	return set, nil
 }
 
-// scope says whose credentials a gateway or an application accepts. The zero scope accepts those of every deployment, app and kind.
+// scope selects the credentials that a gateway or an application accepts. The zero scope accepts all deployments, apps
+// and kinds.
 type scope struct {
 	deployment deployment
-	// apps are slugs of APIAuthApps, for API keys, and of OAuthApps, for access tokens; none: every app.
+	// apps are slugs of APIAuthApps, for API keys, and of OAuthApps, for access tokens; empty means every app.
 	apps []string
-	// kinds has the bit of each kind that is accepted; 0: every kind.
+	// kinds has the bits of the accepted kinds; 0 means every kind.
 	kinds uint8
 }
 
 // maxScopeApps is the largest number of apps that one request may name.
 const maxScopeApps = 16
 
-// admits reports whether an accepted credential is one of those that are meant.
+// admits reports whether an accepted credential is within the scope.
 func (s *scope) admits(found *subject, of kind) bool {
 	if s.kinds != 0 && s.kinds&(1<<of) == 0 {
 		return false
@@ -70,7 +71,7 @@ func (s *scope) admits(found *subject, of kind) bool {
 	return len(s.apps) == 0 || slices.Contains(s.apps, found.appSlug())
 }
 
-// appSlug returns the slug of the app that a credential belongs to, "" for a session's token, which belongs to none.
+// appSlug returns the slug of a credential's app, "" for a session token, which has none.
 func (s *subject) appSlug() string {
 	if s.principal.App != nil {
 		return s.principal.App.Key
@@ -94,7 +95,7 @@ func (d deployment) is(e *snapshot.Entry) bool {
 // maxDeploymentName is the length of the longest "namespace/name".
 const maxDeploymentName = 63 + 1 + 63
 
-// parseDeployment reads a deployment's id or "namespace/name".
+// parseDeployment parses a deployment's id or "namespace/name".
 func parseDeployment(text string) (deployment, error) {
 	if namespace, name, found := strings.Cut(text, "/"); found {
 		if validLabel(namespace) && validLabel(name) && len(text) <= maxDeploymentName {
@@ -106,15 +107,15 @@ func parseDeployment(text string) (deployment, error) {
 	return deployment{}, errors.New("must be a deployment's id, such as 4509453688918756309, or its namespace and name, such as apps/acme")
 }
 
-// validLabel reports whether text has the characters of a name of a namespace or of a resource.
+// validLabel reports whether a text only has characters of names of namespaces and resources.
 func validLabel(text string) bool {
 	return text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
 }
 
 const deploymentsPrefix = "/deployments/"
 
-// cutDeployment splits /deployments/<id> or /deployments/<namespace>/<name> off the beginning of an escaped path. A path that does not
-// begin so, or that goes on with something that is not served, is returned as it is.
+// cutDeployment splits /deployments/<id> or /deployments/<namespace>/<name> off the beginning of an escaped path. It
+// returns any other path unchanged, and one whose rest is not served.
 func cutDeployment(path string) (named deployment, prefix, rest string) {
 	after, found := strings.CutPrefix(path, deploymentsPrefix)
 	if !found {
@@ -143,8 +144,8 @@ func routed(path string) bool {
 	return found || strings.HasPrefix(path, envoyPrefix+"/") || path == documentPath || path == reference.Page || strings.HasPrefix(path, reference.Assets)
 }
 
-// oneDeployment returns the deployment that the path and a parameter name. The error is a 400 over the parameter, where both name one and
-// they differ.
+// oneDeployment returns the deployment that the path and a parameter name. The error is a 400 about the parameter if
+// both name different deployments.
 func (a *API) oneDeployment(byPath, byParameter deployment, pointer string) (deployment, error) {
 	switch {
 	case byPath.none() || byPath == byParameter:

@@ -79,7 +79,7 @@ func TestForwardAdmitsOnlyTheNamedDeployment(t *testing.T) {
 			t.Errorf("%s: %d %v, want %d", name, a.StatusCode, a.body, tc.want)
 		}
 	}
-	// The path after Envoy's prefix is the client's, whatever it looks like.
+	// The path after Envoy's prefix is the client's, in any form.
 	if a := w.ask("GET", "/deployments/apps/acme/v1/forward/envoy/deployments/rivals/rival/v1/things", "", "Authorization: Bearer "+intruder); a.StatusCode != 401 {
 		t.Errorf("foreign key by Envoy's HTTP: %d", a.StatusCode)
 	}
@@ -134,7 +134,7 @@ func TestCheckAdmitsOnlyTheNamedDeployment(t *testing.T) {
 	}
 }
 
-func TestDecisionsNameADeploymentWhereSeveralAreServed(t *testing.T) {
+func TestDecisionsRequireDeploymentWhereSeveralAreServed(t *testing.T) {
 	w := newWorld(t)
 	forward := []string{"X-Forwarded-Method: GET", "X-Forwarded-Uri: /", "Authorization: Bearer " + w.plain}
 	if a := w.check(w.plain, "GET", "/"); a.StatusCode != 200 {
@@ -187,8 +187,8 @@ func TestEnvoyAdmitsOnlyTheNamedDeployment(t *testing.T) {
 	}
 }
 
-// Every credential is accepted as what it is, and as nothing else, whether or not it was accepted before.
-func TestNoCredentialIsAcceptedAsAnotherKind(t *testing.T) {
+// A credential is only accepted as its own kind, whether or not it is cached.
+func TestCredentialIsOnlyAcceptedAsItsKind(t *testing.T) {
 	w := newWorld(t)
 	token := w.signing()
 	expires := w.Clock.Now().Add(time.Hour)
@@ -217,7 +217,7 @@ func TestNoCredentialIsAcceptedAsAnotherKind(t *testing.T) {
 	}
 }
 
-func TestARestrictedKeyStaysRestrictedAsAnyKind(t *testing.T) {
+func TestRestrictedKeyStaysRestricted(t *testing.T) {
 	w := newWorld(t)
 	bound := w.declare("bound", func(k *document.APIKey) { k.AllowedCIDRs = []string{"203.0.113.0/24"} })
 	ask := func(kind, client string) int {
@@ -253,7 +253,7 @@ func TestExplainBelowAnotherDeploymentIsUnauthenticated(t *testing.T) {
 	}
 }
 
-func TestADeclaredKeyHidesNoRuntimeKeyOfItsPublicID(t *testing.T) {
+func TestDeclaredKeyDoesNotHideRuntimeKey(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.AnyDeployment = true })
 	plain := w.given(func(*people.APIKey) {})
 	id := strings.Split(plain, "_")[1][:12]

@@ -23,9 +23,9 @@ type call struct {
 	deployment deployment
 }
 
-// handler is what serves a path.
+// handler serves one path.
 type handler struct {
-	// methods are those it takes, "" for any.
+	// methods are the accepted methods, "" for any.
 	methods string
 	serve   func(a *API, c *call) error
 }
@@ -41,7 +41,7 @@ var handlers = func() map[string]handler {
 	return all
 }()
 
-// ServeHTTP routes by the escaped path as it came: Envoy appends the path of another request to its prefix, and no
+// ServeHTTP routes by the escaped path as received: Envoy appends the path of another request to its prefix, so no
 // router may clean it.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{api: a, r: r}
@@ -78,7 +78,7 @@ const documentPath = "/openapi.json"
 
 var contentTypeJSON = []string{"application/json"}
 
-// sendCheck sends the answer to a check.
+// sendCheck writes the response to a check.
 func (c *call) sendCheck(status int, raw []byte, header http.Header) {
 	to := c.Header()
 	for name, values := range header {
@@ -86,10 +86,10 @@ func (c *call) sendCheck(status int, raw []byte, header http.Header) {
 	}
 	to["Content-Type"] = contentTypeJSON
 	c.WriteHeader(status)
-	_, _ = c.Write(raw) // the client is gone
+	_, _ = c.Write(raw) // the client is disconnected
 }
 
-// refuse answers with an error and logs what is the server's own fault.
+// refuse writes the response of an error, and logs failures of the server.
 func (c *call) Refuse(err error) {
 	refused, id := apierror.Of(err), c.ID[0]
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {

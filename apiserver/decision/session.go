@@ -12,15 +12,15 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// bySession finds the subject of a session's token. The deployment's default scheme limits each user separately.
-// A client that presents too many bad tokens gets 429. Each token is verified first: a correct signature is no guess,
-// whichever clients share that address, and a session has a new token every minute.
+// bySession returns the subject of a session token. The deployment's default scheme limits each user separately. A
+// client with too many bad tokens gets 429. Every token is verified first, because a valid signature is no failed
+// attempt, whichever clients share the address, and a session gets a new token every minute.
 func (a *API) bySession(ctx context.Context, s *snapshot.Snapshot, raw string, client netip.Addr) (*subject, error) {
 	if bearer.Classify(raw) != bearer.SessionToken {
 		return nil, apierror.InvalidToken()
 	}
 	digest := kindSession.digest(raw)
-	if known := a.subjects.get(digest, s); known != nil {
+	if known := a.cache.get(digest, s); known != nil {
 		if !known.live(a.Clock()) {
 			return nil, credential.Expired()
 		}
@@ -41,6 +41,6 @@ func (a *API) bySession(ctx context.Context, s *snapshot.Snapshot, raw string, c
 		return nil, err
 	}
 	found := newSessionSubject(s, &token, binding)
-	a.subjects.put(digest, found)
+	a.cache.put(digest, found)
 	return found, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// signing gives the deployment a signing key, and a scheme for people, and returns what signs its sessions' tokens.
+// signing declares a signing key and a default scheme for the deployment, and returns a signer of its session tokens.
 func (w *world) signing() (token func(change func(*jwt.Claims)) string) {
 	w.T.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -49,7 +49,7 @@ func (w *world) signing() (token func(change func(*jwt.Claims)) string) {
 	}
 }
 
-// TestSessionToken: people who call through a gateway are who their session's token says, within the deployment that signed it.
+// A session token is accepted only within the deployment that signed it.
 func TestSessionToken(t *testing.T) {
 	w := newWorld(t)
 	token := w.signing()
@@ -90,8 +90,8 @@ func TestSessionToken(t *testing.T) {
 	}
 }
 
-// TestForgedTokens: after a hundred bad tokens a minute, an address gets 429. Good tokens from there are still
-// accepted, and one that has expired is answered as expired, however often it comes.
+// After a hundred bad tokens a minute, an address gets 429. Valid tokens from there are still accepted, and an expired
+// one is always answered as expired.
 func TestForgedTokens(t *testing.T) {
 	w := newWorld(t)
 	token := w.signing()
@@ -108,7 +108,7 @@ func TestForgedTokens(t *testing.T) {
 		t.Fatalf("%d %v", a.StatusCode, a.body)
 	}
 	w.Clock.Advance(time.Second)
-	for i := range 150 { // these count for nothing
+	for i := range 150 { // expired tokens are not counted
 		for _, over := range []string{expired, soon} {
 			if a := ask(over, "2001:db8::1"); a.StatusCode != http.StatusUnauthorized {
 				t.Fatalf("expired, %d: %d %v", i, a.StatusCode, a.body)

@@ -12,12 +12,12 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// judgeTraced is judge within a span. The question (method, path, credential, address) is the client's data, and no
-// attribute.
-func (a *API) judgeTraced(ctx context.Context, q *question, v *verdict) error {
+// decideTraced is decide within a span. The question (method, path, credential, address) is the client's data and not
+// an attribute.
+func (a *API) decideTraced(ctx context.Context, q *question, v *decision) error {
 	ctx, span := a.Tracer.Child(ctx, "decision", trace.WithAttributes(tracing.Credential.String(q.credentialKind())))
 	defer span.End()
-	err := a.reach(ctx, q, v)
+	err := a.evaluate(ctx, q, v)
 	span.SetAttributes(tracing.Outcome.String(outcome(v, err)))
 	if err != nil {
 		if apierror.Of(err).Status >= http.StatusInternalServerError {
@@ -29,7 +29,7 @@ func (a *API) judgeTraced(ctx context.Context, q *question, v *verdict) error {
 	return nil
 }
 
-// credentialKind names the kind of credential that a question is asked with.
+// credentialKind returns the kind of a question's credential.
 func (q *question) credentialKind() string {
 	if q.credential == "" {
 		return "none"
@@ -37,8 +37,8 @@ func (q *question) credentialKind() string {
 	return q.kind.String()
 }
 
-// outcome is how a decision ended, in a word.
-func outcome(v *verdict, err error) string {
+// outcome returns the result of a decision as one word.
+func outcome(v *decision, err error) string {
 	if err == nil {
 		if v.allowed {
 			return "allowed"

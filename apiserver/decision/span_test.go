@@ -17,52 +17,53 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// judging returns a function that decides about the world's key, within a span where the API makes spans.
-func judging(t testing.TB, w *world, judge func(context.Context, *question, *verdict) error) func() {
+// deciding returns a function that decides about the world's key, within a span if the API makes spans.
+func deciding(t testing.TB, w *world, decide func(context.Context, *question, *decision) error) func() {
 	ctx, span := w.api.Tracer.Begin(context.Background(), "request")
 	t.Cleanup(func() { span.End() })
-	q, v := &question{credential: w.plain, method: "GET", path: "/v1/things", client: netip.MustParseAddr("192.0.2.9")}, &verdict{}
+	q, v := &question{credential: w.plain, method: "GET", path: "/v1/things", client: netip.MustParseAddr("192.0.2.9")}, &decision{}
 	return func() {
-		if err := judge(ctx, q, v); err != nil || !v.allowed {
+		if err := decide(ctx, q, v); err != nil || !v.allowed {
 			t.Fatal(err, v.reason)
 		}
 	}
 }
 
-// TestADecisionWithoutTracesAllocatesAsOneThatKnowsOfNone: off means off. That this can fail shows the same with traces.
-func TestADecisionWithoutTracesAllocatesAsOneThatKnowsOfNone(t *testing.T) {
+// With tracing off, a decision allocates as much as without the code. The comparison with tracing on shows that this
+// test can fail.
+func TestDisabledTracingDoesNotAllocate(t *testing.T) {
 	off := newWorld(t)
-	judge, reach := testing.AllocsPerRun(1000, judging(t, off, off.api.judge)), testing.AllocsPerRun(1000, judging(t, off, off.api.reach))
-	if judge != reach {
-		t.Errorf("%v allocations with the code of traces, %v without", judge, reach)
+	decide, evaluate := testing.AllocsPerRun(1000, deciding(t, off, off.api.decide)), testing.AllocsPerRun(1000, deciding(t, off, off.api.evaluate))
+	if decide != evaluate {
+		t.Errorf("%v allocations with the code of traces, %v without", decide, evaluate)
 	}
 	_, tracer := servertest.Collect(t)
 	on := newWorld(t, func(o *Options) { o.Tracer = tracer })
-	if traced := testing.AllocsPerRun(3, judging(t, on, on.api.judge)); traced <= reach {
+	if traced := testing.AllocsPerRun(3, deciding(t, on, on.api.decide)); traced <= evaluate {
 		t.Errorf("%v allocations with traces on: nothing was compared", traced)
 	}
 }
 
-// BenchmarkTracesOff is a decision with the code of traces, which are off, beside one without it.
+// BenchmarkTracesOff compares a decision with tracing off with one without the code.
 func BenchmarkTracesOff(b *testing.B) {
 	w := newWorld(b)
 	threeRules(w)
 	const round = 5_000
-	rounds := func(judge func()) func() error {
+	rounds := func(decide func()) func() error {
 		return func() error {
 			for range round {
-				judge()
+				decide()
 			}
 			return nil
 		}
 	}
-	beside(b, rounds(judging(b, w, w.api.judge)), rounds(judging(b, w, w.api.reach)), round)
+	compareWith(b, rounds(deciding(b, w, w.api.decide)), rounds(deciding(b, w, w.api.evaluate)), round)
 }
 
-func TestEnvoysCallHasASpan(t *testing.T) {
+func TestEnvoyCallHasSpan(t *testing.T) {
 	t.Parallel()
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-	for name, trusted := range map[string]bool{"trusted": true, "a stranger": false} {
+	for name, trusted := range map[string]bool{"trusted": true, "an untrusted client": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			collected, tracer := servertest.Collect(t)

@@ -19,25 +19,24 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// subject is a credential that was accepted under one state of the configuration, with all that its decisions need ready to be
-// sent.
+// subject is an accepted credential under one state of the configuration, with the prepared parts of its responses.
 type subject struct {
-	// under is the state of the configuration: its position alone, so that no old state is kept.
+	// under is the state of the configuration: only its position, so that no old state is kept in memory.
 	under     store.Position
 	principal *credential.Principal
 	binding   limits.Binding
 	// oauthApp is the slug of the app that issued an access token, "" for other credentials.
 	oauthApp string
-	// expires is when the credential ends, zero: never.
+	// expires is when the credential ends, zero for never.
 	expires time.Time
-	// evaluated is when an access token was evaluated; zero for other credentials, which the configuration alone decides.
+	// evaluated is when an access token was evaluated; zero for other credentials, which only depend on the configuration.
 	evaluated time.Time
-	// identity, permissions and metadata are JSON as it is answered.
+	// identity, permissions and metadata are JSON parts of the response.
 	identity, permissions, metadata []byte
-	// Of the identity headers, each in the form of a header's values.
+	// The identity headers, each as the values of a header.
 	keyID, app, deployment, permissionList, owner []string
-	// envoy are the identity headers as fields of Envoy's answer, nil where the permissions are long: then envoyFields makes them, and
-	// writeIdentity the header of the permissions.
+	// envoy are the identity headers as fields of Envoy's response. It is nil for a long list of permissions; envoyFields
+	// and writeIdentity then build it for each response.
 	envoy []byte
 
 	shares.Item[apikey.Digest]
@@ -45,7 +44,7 @@ type subject struct {
 
 func (s *subject) live(now time.Time) bool { return s.expires.IsZero() || now.Before(s.expires) }
 
-// identity is who a credential stands for, as decisions answer it. An id that does not apply is left out.
+// identity is the identity of a credential in responses. Ids that do not apply are omitted.
 type identity struct {
 	KeyID          string `json:"key_id"`
 	DeploymentID   string `json:"deployment_id"`
@@ -56,7 +55,7 @@ type identity struct {
 	WorkspaceID    string `json:"workspace_id,omitempty"`
 }
 
-// principalType is what an identity's principal is, in the metadata.
+// The values of principal_type in the metadata.
 const (
 	typeAPIKey       = "api_key"
 	typeSessionToken = "session_token"
@@ -73,11 +72,11 @@ func newSubject(s *snapshot.Snapshot, p *credential.Principal, binding limits.Bi
 		if expires := p.Declared.Verifier.ExpiresAt; expires != nil {
 			found.expires = *expires
 		}
-	case p.Given != nil:
-		who.KeyName, found.expires = p.Given.Name, p.Given.ExpiresAt
-		who.OwnerUserID, who.OrganizationID, who.WorkspaceID = idOrNone(p.Given.OwnerUserID), idOrNone(p.Given.OrganizationID), idOrNone(p.Given.WorkspaceID)
-		if p.Given.Metadata != nil {
-			metadata = p.Given.Metadata
+	case p.Runtime != nil:
+		who.KeyName, found.expires = p.Runtime.Name, p.Runtime.ExpiresAt
+		who.OwnerUserID, who.OrganizationID, who.WorkspaceID = idOrNone(p.Runtime.OwnerUserID), idOrNone(p.Runtime.OrganizationID), idOrNone(p.Runtime.WorkspaceID)
+		if p.Runtime.Metadata != nil {
+			metadata = p.Runtime.Metadata
 		}
 	}
 	found.describe(who, p.Permissions(), metadata)
@@ -94,7 +93,7 @@ func newSessionSubject(s *snapshot.Snapshot, token *credential.SessionToken, bin
 	return found
 }
 
-// describe writes the answer's lasting parts.
+// describe prepares the parts of responses that do not change.
 func (s *subject) describe(who identity, permissions []string, metadata json.RawMessage) {
 	s.identity, _ = json.Marshal(who) // strings cannot fail
 	s.permissions, _ = json.Marshal(permissions)
@@ -106,10 +105,11 @@ func (s *subject) describe(who identity, permissions []string, metadata json.Raw
 	}
 }
 
-// longPermissions is the length of a list of permissions, in bytes, beyond which it is held once, and each answer makes its form.
+// longPermissions is the length of a list of permissions, in bytes, above which it is stored once and each response
+// builds its form.
 const longPermissions = 1 << 10
 
-// permissionValues is the list of permissions as a header's values.
+// permissionValues returns the list of permissions as a header's values.
 func (s *subject) permissionValues() []string {
 	if s.permissionList != nil {
 		return s.permissionList
@@ -117,7 +117,7 @@ func (s *subject) permissionValues() []string {
 	return []string{strings.Join(s.principal.Permissions(), ",")}
 }
 
-// envoyFields are the identity headers as fields of Envoy's answer.
+// envoyFields returns the identity headers as fields of Envoy's response.
 func (s *subject) envoyFields() (fields []byte) {
 	if s.envoy != nil {
 		return s.envoy
@@ -130,7 +130,7 @@ func (s *subject) envoyFields() (fields []byte) {
 	return fields
 }
 
-// size estimates what a subject takes in memory, from above.
+// size returns an upper estimate of a subject's memory, in bytes.
 func (s *subject) size() int64 {
 	const ofSubject, ofPermission = 1024, 40
 	size := ofSubject + cap(s.identity) + cap(s.permissions) + cap(s.metadata) + cap(s.envoy)
@@ -139,7 +139,7 @@ func (s *subject) size() int64 {
 			size += len(value)
 		}
 	}
-	if s.principal.Declared == nil { // a declared key's permissions are the configuration's
+	if s.principal.Declared == nil { // a declared key shares its permissions with the configuration
 		size += len(s.permissions) + ofPermission*(1+bytes.Count(s.permissions, []byte(`,`)))
 	}
 	return int64(size)
@@ -152,48 +152,51 @@ func idOrNone(id int64) string {
 	return ids.Format(id)
 }
 
-// subjects is the decision cache: accepted credentials, in at most subjectBytes with an equal share for each
-// deployment. An entry of another state of the configuration is not used.
-type subjects struct {
-	shards [subjectShards]subjectShard
+// decisionCache caches accepted credentials, in at most maxCacheBytes with an equal share for each deployment. An entry
+// of another state of the configuration is not used.
+type decisionCache struct {
+	shards [cacheShards]cacheShard
 }
 
 const (
-	subjectShards = 64
-	// subjectBytes bounds the memory: about 55,000 keys with few permissions.
-	subjectBytes = 80 << 20
+	cacheShards = 64
+	// maxCacheBytes bounds the memory: about 55,000 keys with few permissions.
+	maxCacheBytes = 80 << 20
 )
 
-type subjectShard struct {
+type cacheShard struct {
 	sync.RWMutex
 	known *shares.Set[apikey.Digest, *subject]
 }
 
-func newSubjects(maxBytes int64) *subjects {
-	s := &subjects{}
+func newDecisionCache(maxBytes int64) *decisionCache {
+	s := &decisionCache{}
 	for i := range s.shards {
-		s.shards[i].known = shares.New[apikey.Digest, *subject](shares.Bounds{Bytes: maxBytes / subjectShards})
+		s.shards[i].known = shares.New[apikey.Digest, *subject](shares.Bounds{Bytes: maxBytes / cacheShards})
 	}
 	return s
 }
 
 // Describe implements prometheus.Collector.
-func (s *subjects) Describe(to chan<- *prometheus.Desc) { to <- subjectsHeld; to <- subjectsBytes }
+func (s *decisionCache) Describe(to chan<- *prometheus.Desc) {
+	to <- cachedCredentials
+	to <- cacheBytes
+}
 
 // Collect implements prometheus.Collector.
-func (s *subjects) Collect(to chan<- prometheus.Metric) {
-	held, bytes := s.held()
-	to <- prometheus.MustNewConstMetric(subjectsHeld, prometheus.GaugeValue, float64(held))
-	to <- prometheus.MustNewConstMetric(subjectsBytes, prometheus.GaugeValue, float64(bytes))
+func (s *decisionCache) Collect(to chan<- prometheus.Metric) {
+	count, bytes := s.size()
+	to <- prometheus.MustNewConstMetric(cachedCredentials, prometheus.GaugeValue, float64(count))
+	to <- prometheus.MustNewConstMetric(cacheBytes, prometheus.GaugeValue, float64(bytes))
 }
 
 var (
-	subjectsHeld  = prometheus.NewDesc("cardea_decision_cached", "Credentials remembered with their decisions' lasting parts.", nil, nil)
-	subjectsBytes = prometheus.NewDesc("cardea_decision_cache_bytes", "Memory of the credentials remembered for decisions.", nil, nil)
+	cachedCredentials = prometheus.NewDesc("cardea_decision_cached", "Credentials that are cached for decisions.", nil, nil)
+	cacheBytes        = prometheus.NewDesc("cardea_decision_cache_bytes", "Memory of the credentials that are cached for decisions, in bytes.", nil, nil)
 )
 
-// held returns how many credentials are remembered, and their bytes.
-func (s *subjects) held() (count int, bytes int64) {
+// size returns the number of cached credentials, and their bytes.
+func (s *decisionCache) size() (count int, bytes int64) {
 	for i := range s.shards {
 		shard := &s.shards[i]
 		shard.RLock()
@@ -204,8 +207,8 @@ func (s *subjects) held() (count int, bytes int64) {
 	return count, bytes
 }
 
-// evicted returns how many credentials were dropped for want of room.
-func (s *subjects) evicted() (sum uint64) {
+// evicted returns how many credentials were evicted.
+func (s *decisionCache) evicted() (sum uint64) {
 	for i := range s.shards {
 		shard := &s.shards[i]
 		shard.RLock()
@@ -215,9 +218,9 @@ func (s *subjects) evicted() (sum uint64) {
 	return sum
 }
 
-// get returns what is remembered of a credential under a state of the configuration, nil for nothing.
-func (s *subjects) get(digest apikey.Digest, under *snapshot.Snapshot) *subject {
-	shard := &s.shards[digest[0]%subjectShards]
+// get returns the cached credential under a state of the configuration, nil for none.
+func (s *decisionCache) get(digest apikey.Digest, under *snapshot.Snapshot) *subject {
+	shard := &s.shards[digest[0]%cacheShards]
 	shard.RLock()
 	found, _ := shard.known.Get(digest)
 	shard.RUnlock()
@@ -227,10 +230,10 @@ func (s *subjects) get(digest apikey.Digest, under *snapshot.Snapshot) *subject 
 	return found
 }
 
-// put remembers a credential. Where there is no room, another of its deployment is forgotten, if that exceeds its share.
-func (s *subjects) put(digest apikey.Digest, met *subject) {
-	shard := &s.shards[digest[0]%subjectShards]
+// put caches a credential. If the cache is full, it evicts one of the deployment that exceeds its share.
+func (s *decisionCache) put(digest apikey.Digest, entry *subject) {
+	shard := &s.shards[digest[0]%cacheShards]
 	shard.Lock()
 	defer shard.Unlock()
-	shard.known.Put(digest, met, met.principal.Deployment.Deployment, met.size())
+	shard.known.Put(digest, entry, entry.principal.Deployment.Deployment, entry.size())
 }

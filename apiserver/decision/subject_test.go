@@ -29,7 +29,8 @@ func manyPermissions(n int) (all []string) {
 	return all
 }
 
-// TestLongPermissionsAreHeldOnceAndAnsweredWhole: in the header and in Envoy's fields they are the same as short ones are.
+// TestLongPermissionsAreHeldOnceAndAnsweredWhole: in the header and in Envoy's fields they are the same as short ones
+// are.
 func TestLongPermissionsAreHeldOnceAndAnsweredWhole(t *testing.T) {
 	t.Parallel()
 	names := manyPermissions(128)
@@ -50,12 +51,12 @@ func TestLongPermissionsAreHeldOnceAndAnsweredWhole(t *testing.T) {
 	}
 }
 
-// TestSubjectsOfOneDeploymentPushNoOthersOut: credentials with as many permissions as there may be stay within the bound, and another
-// deployment's are remembered.
+// TestSubjectsOfOneDeploymentPushNoOthersOut: credentials with as many permissions as there may be stay within the
+// bound, and another deployment's are remembered.
 func TestSubjectsOfOneDeploymentPushNoOthersOut(t *testing.T) {
 	t.Parallel()
 	const most = 8 << 20
-	s, under := newSubjects(most), &snapshot.Snapshot{}
+	s, under := newDecisionCache(most), &snapshot.Snapshot{}
 	digest := func(n uint64) (d apikey.Digest) {
 		binary.LittleEndian.PutUint64(d[:], n)
 		return d
@@ -66,7 +67,7 @@ func TestSubjectsOfOneDeploymentPushNoOthersOut(t *testing.T) {
 	names := manyPermissions(128)
 	for i := range uint64(1000) {
 		s.put(digest(1000+i), clientOf("ns/large", names))
-		if _, bytes := s.held(); bytes > most {
+		if _, bytes := s.size(); bytes > most {
 			t.Fatalf("%d bytes are held, the bound is %d", bytes, most)
 		}
 	}

@@ -31,8 +31,8 @@ func NewBindings(l *Limiter) *Bindings { return &Bindings{limiter: l, known: map
 // Of is Limiter.Bind for a principal with a key, which is asked once a state of the configuration.
 func (b *Bindings) Of(s *snapshot.Snapshot, p *credential.Principal) (*Binding, error) {
 	key := boundKey{deployment: p.Deployment.Deployment, id: p.KeyID}
-	if p.Given != nil {
-		key.scheme = p.Given.Scheme
+	if p.Runtime != nil {
+		key.scheme = p.Runtime.Scheme
 	}
 	under := s.Position()
 	b.mu.RLock()

@@ -85,9 +85,9 @@ func (l *Limiter) Bind(s *snapshot.Snapshot, p *credential.Principal) (b Binding
 	case p.Declared != nil:
 		b.Key = uint64(p.Declared.Entry.ID)
 		own, err = byName(s, p.Deployment, p.Declared.Content.Scheme)
-	case p.Given != nil:
-		b.Key = uint64(p.Given.ID)
-		own, err = bySlug(s, p.Deployment, p.Given.Scheme)
+	case p.Runtime != nil:
+		b.Key = uint64(p.Runtime.ID)
+		own, err = bySlug(s, p.Deployment, p.Runtime.Scheme)
 	case p.Client != "":
 		b.Key = subjectOf(p.Client + " " + p.Subject)
 		own, err = byName(s, p.Deployment, p.Scheme)

@@ -152,7 +152,7 @@ func TestBindingsFollowTheConfiguration(t *testing.T) {
 	of := func(s *snapshot.Snapshot, key *keycache.Key) *Binding {
 		w.now = s
 		entry, _ := s.Deployment("ns/acme")
-		b, err := bindings.Of(s, &credential.Principal{Deployment: entry, Settings: snapshot.ContentOf[document.Deployment](entry), KeyID: "k", Given: key})
+		b, err := bindings.Of(s, &credential.Principal{Deployment: entry, Settings: snapshot.ContentOf[document.Deployment](entry), KeyID: "k", Runtime: key})
 		if err != nil {
 			t.Fatal(err)
 		}

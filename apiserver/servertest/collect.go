@@ -11,7 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// Collect returns a collector and a tracer whose spans it has as soon as they end. options change how spans are made.
+// Collect returns a collector and a tracer. The collector has each span as soon as the span ends. options change how
+// spans are made.
 func Collect(t testing.TB, options ...trace.TracerProviderOption) (*collector.Collector, *tracing.Tracer) {
 	t.Helper()
 	c, err := collector.Start()

@@ -10,16 +10,16 @@ import (
 	"github.com/cardea-iam/cardea/store/storetest/sqlitetest"
 )
 
-// Engines are the stores a story runs on, each by what makes one for a test.
+// Engines are the database engines of tests, each with the function that makes a store for a test.
 var Engines = map[string]func(testing.TB) string{"sqlite": SQLite, "postgres": Postgres}
 
-// Postgres returns the URL of a store on the test binary's PostgreSQL that has its tables already.
+// Postgres returns the URL of a migrated store on the test binary's PostgreSQL.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	return pgtest.Copy(t, migrate)
 }
 
-// SQLite returns the URL of a store in a folder of the test that has its tables already.
+// SQLite returns the URL of a migrated store in a folder of the test.
 func SQLite(t testing.TB) string {
 	t.Helper()
 	return sqlitetest.Copy(t, migrate)

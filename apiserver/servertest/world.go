@@ -1,5 +1,5 @@
-// Package servertest is the world that tests of the server's rooms share: a store with documents in it as the operator puts them, a snapshot
-// that follows, a root key, and a clock that tests move.
+// Package servertest is the world that the tests of the server's packages share: a store with documents as the operator
+// writes them, a snapshot that follows it, a root key, and a clock that tests move.
 package servertest
 
 import (
@@ -49,10 +49,10 @@ func (c *Clock) Now() time.Time { return time.UnixMicro(c.micros.Load()).UTC() }
 // Advance moves the clock.
 func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
-// World is a store in the hands of a test.
+// World is a store that a test controls.
 type World struct {
 	T testing.TB
-	// URL is the store's.
+	// URL is the URL of the store.
 	URL     string
 	Store   store.Store
 	Term    store.Term
@@ -61,18 +61,18 @@ type World struct {
 	// generation makes each document newer than the one before.
 	generation atomic.Int64
 	trace      func(query string, args []any)
-	// Tracer makes the spans of the store; nil: none.
+	// Tracer makes the spans of the store; nil makes none.
 	Tracer *tracing.Tracer
 }
 
-// New returns a world over an empty store of a URL; "" is SQLite in a folder of the test. trace is told of every statement on
-// people's rows; nil: nobody is.
+// New returns a world with an empty store of a URL; "" is SQLite in a folder of the test. trace, if not nil, is called
+// with every statement on users' rows.
 func New(t testing.TB, url string, trace func(query string, args []any)) *World {
 	t.Helper()
 	return newWorld(t, url, trace, nil)
 }
 
-// NewTraced returns a world over SQLite whose store's transactions have spans.
+// NewTraced returns a world with SQLite whose store's transactions have spans.
 func NewTraced(t testing.TB, tracer *tracing.Tracer) *World {
 	t.Helper()
 	return newWorld(t, "", nil, tracer)
@@ -96,7 +96,7 @@ func newWorld(t testing.TB, url string, trace func(query string, args []any), tr
 	return w
 }
 
-// OpenStore opens the store once more, as another process does; SQLite permits one at a time.
+// OpenStore opens the store a second time, as another process does; SQLite permits one at a time.
 func (w *World) OpenStore() store.Store {
 	w.T.Helper()
 	st, err := sqlstore.Open(w.T.Context(), w.URL, sqlstore.Options{Clock: w.Clock.Now, Logger: logr.Discard(), MaxConns: 8, Trace: w.trace, Tracer: w.Tracer})
@@ -105,7 +105,7 @@ func (w *World) OpenStore() store.Store {
 	return st
 }
 
-// Open opens the database beside the store; who asks closes it.
+// Open opens the store's database directly. The caller closes it.
 func (w *World) Open() *sql.DB {
 	w.T.Helper()
 	if path, isSQLite := strings.CutPrefix(w.URL, "sqlite://"); isSQLite {
@@ -122,7 +122,8 @@ func ownerOf(kind, namespace, name string) store.Owner {
 	return store.Owner{Identity: store.Identity{Kind: kind, Namespace: namespace, Name: name}, UID: "uid-" + name}
 }
 
-// Put writes a document as the operator does, and returns its id. deployment is "namespace/name"; its namespace is the document's.
+// Put writes a document as the operator does, and returns its id. deployment is "namespace/name"; its namespace is the
+// document's.
 func (w *World) Put(kind, name, deployment, key string, content any) int64 {
 	w.T.Helper()
 	namespace, _, _ := strings.Cut(deployment, "/")

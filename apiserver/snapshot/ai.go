@@ -19,7 +19,7 @@ import (
 // secretValue is served in place of a header value that comes from a Secret.
 const secretValue = "********"
 
-// Tool is the content of an AITool with its views as they are served.
+// Tool is the content of an AITool with its served views.
 type Tool struct {
 	document.AITool
 	// Plain is the view of operation 4.3, whole.
@@ -72,24 +72,24 @@ func fieldsOf(fields []schemafield.Field) []schemafield.Field {
 	return fields
 }
 
-// Agent is the content of an AIAgent with its view as it is served, around the ids of its tools: those depend on which
-// tools there are. Its prompt, of up to 64 KiB, is in the view alone.
+// Agent is the content of an AIAgent with its served view, without the ids of its tools, which depend on the existing
+// tools. Its prompt, of up to 64 KiB, is only in the view.
 type Agent struct {
 	document.AIAgent
 	before, after []byte
-	// listed are the ids of the tools, as they were last served.
+	// listed are the ids of the tools as last served.
 	listed atomic.Pointer[listedTools]
-	// resolved are the tools that exist, as they were last listed.
+	// resolved are the existing tools as last listed.
 	resolved atomic.Pointer[resolvedTools]
 }
 
-// listedTools are the ids of an agent's tools in its view, by one state of the tools.
+// listedTools are the ids of an agent's tools in its view, for one state of the tools.
 type listedTools struct {
 	tools *generation
 	ids   []byte
 }
 
-// resolvedTools are an agent's tools by one state of the tools.
+// resolvedTools are an agent's tools for one state of the tools.
 type resolvedTools struct {
 	tools   *generation
 	entries []*Entry
@@ -118,7 +118,7 @@ func (a *Agent) render(e *Entry) error {
 	if err != nil {
 		return err
 	}
-	// The last place where an empty list named tools can stand: texts before it may contain anything.
+	// The last place where an empty list named tools can be, because the texts before it may contain anything.
 	const empty = `"tools":[],"knowledge_bases":`
 	at := bytes.LastIndex(whole, []byte(empty))
 	if at < 0 {
@@ -156,8 +156,8 @@ func (s *Snapshot) appendTools(to []byte, e *Entry) []byte {
 	return to
 }
 
-// Tools returns the tools of an agent that exist, in declared order, not to be changed. They are looked up once for each state of the
-// tools.
+// Tools returns the existing tools of an agent in declared order. They are looked up once for each state of the tools.
+// Callers must not change them.
 func (s *Snapshot) Tools(e *Entry) []*Entry {
 	agent := ContentOf[Agent](e)
 	if known := agent.resolved.Load(); known != nil && known.tools == s.tools {

@@ -9,8 +9,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// An agent's view is made once, and again whenever a tool came or went; older snapshots go on with theirs.
-func TestAgentsAreServedWithTheToolsOfTheirSnapshot(t *testing.T) {
+// An agent's view is made once, and again after a tool was added or deleted. Older snapshots keep theirs.
+func TestAgentsHaveTheToolsOfTheirSnapshot(t *testing.T) {
 	start := time.Unix(1700000000, 0)
 	tool := func(name string, id int64) store.Document {
 		return doc(t, "AITool", name, id, "", start, document.AITool{Name: name, Type: "api", Method: "GET"})
@@ -59,8 +59,8 @@ func TestAgentsAreServedWithTheToolsOfTheirSnapshot(t *testing.T) {
 	}
 }
 
-// A prompt is the largest part of a deployment's resources: it is held once, in the view.
-func TestAnAgentsPromptIsHeldOnce(t *testing.T) {
+// A prompt is the largest part of a deployment's resources, so it is only stored in the view.
+func TestAgentPromptIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	prompt := strings.Repeat("x", 64<<10)
 	s, err := build([]store.Document{doc(t, "AIAgent", "agent", 1, "", time.Unix(0, 0), document.AIAgent{Name: "Agent", SystemPrompt: prompt})}, store.Position{Revision: 1})

@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// builder makes the next snapshot from one and a list of changes.
+// builder makes the next snapshot from the current one and a list of changes.
 type builder struct {
 	entries   *iradix.Txn[*Entry]
 	slugs     *iradix.Txn[*Entry]
@@ -26,11 +26,11 @@ type builder struct {
 	issuers   *iradix.Txn[*Issuer]
 	counts    *iradix.Txn[int]
 	servers   *iradix.Txn[*AuthorizationServer]
-	// touched are the OAuth apps of which a part changed.
+	// touched are the OAuth apps with a changed part.
 	touched     map[store.Identity]struct{}
 	tools       *generation
 	deployments int
-	// prepared outlives the snapshots: it is known by content.
+	// prepared is shared by successive snapshots, because it is keyed by content.
 	prepared *preparedClients
 }
 
@@ -67,7 +67,7 @@ func build(documents []store.Document, position store.Position) (*Snapshot, erro
 func (s *Snapshot) apply(changes []store.Change, position store.Position) (*Snapshot, error) {
 	b := newBuilder(s)
 	var faults []error
-	// All removals come first: a key that moved from one document to another is then never taken from its new owner.
+	// Removals come first, so that a key that moved to another document is not removed from its new owner.
 	for i := range changes {
 		b.remove(changes[i].Document.Identity)
 	}
@@ -141,7 +141,7 @@ func (b *builder) putIssuers(e *Entry, content *document.Deployment) error {
 	return errors.Join(faults...)
 }
 
-// changed notes that an entry came, went or changed.
+// changed records that an entry was added, removed or changed.
 func (b *builder) changed(e *Entry) {
 	if e.Kind == v1alpha1.KindAITool {
 		b.tools = &generation{}
@@ -198,7 +198,7 @@ func (b *builder) putIssuing(e *Entry, app *document.OAuthApp) {
 	b.issuing.Insert(key, e)
 }
 
-// issuingKey is an issuer without its scheme and port, which say nothing of whose it is.
+// issuingKey returns an issuer without its scheme and port, which do not identify its owner.
 func issuingKey(issuer string) []byte {
 	_, rest, _ := strings.Cut(issuer, "://")
 	host, path, _ := strings.Cut(rest, "/")

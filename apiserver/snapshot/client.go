@@ -17,12 +17,12 @@ import (
 // Client is the content of an OAuthClient, prepared for requests.
 type Client struct {
 	document.OAuthClient
-	// Keys are those by which the client signs, nil where they come from elsewhere, or where it does not sign.
+	// Keys are the client's signing keys, nil if they are fetched or the client does not sign.
 	Keys *jose.JSONWebKeySet
 }
 
-// prepare parses the client's keys. A set that was stored by an older version and that is out of bounds now verifies nothing: the client is still
-// listed and can be given other keys.
+// prepare parses the client's keys. A set from an older version that exceeds today's bounds verifies nothing; the
+// client is still listed and can get other keys.
 func (c *Client) prepare() {
 	if len(c.JWKS) == 0 {
 		return
@@ -37,9 +37,9 @@ func (c *Client) prepare() {
 func (c *Client) May(grant string) bool { return slices.Contains(c.GrantTypes, grant) }
 
 const (
-	// preparedBytes and preparedShare bound the memory of prepared registered clients, in all and of one deployment.
+	// preparedBytes and preparedShare bound the memory of prepared registered clients, in all and per deployment.
 	preparedBytes, preparedShare = 16 << 20, 2 << 20
-	// preparedOverhead is an estimate of what a prepared client takes beside its content and its keys.
+	// preparedOverhead is an estimate of the memory of a prepared client besides its content and its keys.
 	preparedOverhead = 1 << 10
 )
 
@@ -49,14 +49,14 @@ type preparedKey struct {
 	content    [sha256.Size]byte
 }
 
-// preparedClients remembers registered clients by the content of their rows: preparing one parses up to 32 keys.
+// preparedClients caches registered clients by the content of their rows, because preparing one parses up to 32 keys.
 type preparedClients = shares.Cache[preparedKey, *Client]
 
 func newPreparedClients() *preparedClients {
 	return shares.NewCache[preparedKey, *Client](shares.Bounds{Bytes: preparedBytes, DeploymentBytes: preparedShare})
 }
 
-// RegisteredClient returns the client of a stored row's content, prepared for requests. It is shared between requests and must not be changed.
+// RegisteredClient returns the prepared client of a stored row's content. Requests share it, so it must not be changed.
 func (s *Snapshot) RegisteredClient(deployment, content string) (*Client, error) {
 	key, now := preparedKey{deployment, sha256.Sum256([]byte(content))}, time.Now()
 	if known, found := s.prepared.Get(key, now); found {
@@ -71,10 +71,10 @@ func (s *Snapshot) RegisteredClient(deployment, content string) (*Client, error)
 	return c, nil
 }
 
-// PreparedClientsEvicted returns how many prepared clients were dropped for want of room.
+// PreparedClientsEvicted returns how many prepared clients were evicted.
 func (s *Snapshot) PreparedClientsEvicted() uint64 { return s.prepared.Evicted() }
 
-// PreparedClientBytes returns the estimated memory of the registered clients that are held prepared, and its bound.
+// PreparedClientBytes returns the estimated memory of the cached registered clients, and its bound.
 func (s *Snapshot) PreparedClientBytes() (held, most int64) {
 	_, held = s.prepared.Size()
 	return held, preparedBytes

@@ -28,7 +28,7 @@ func signingClient(t *testing.T, name string) string {
 	return string(raw)
 }
 
-func TestRegisteredClientsArePreparedOnceAndHeldByBytes(t *testing.T) {
+func TestRegisteredClientsArePreparedOnceWithinBounds(t *testing.T) {
 	t.Parallel()
 	s := empty()
 	first, err := s.RegisteredClient("ns/quiet", signingClient(t, "first"))
@@ -55,7 +55,7 @@ func TestRegisteredClientsArePreparedOnceAndHeldByBytes(t *testing.T) {
 	}
 }
 
-// TestStoredKeySetsOutOfBoundsVerifyNothing: what an older version stored keeps neither its client nor its deployment from being served.
+// A stored key set from an older version does not prevent its client or its deployment from being served.
 func TestStoredKeySetsOutOfBoundsVerifyNothing(t *testing.T) {
 	t.Parallel()
 	c, err := empty().RegisteredClient("ns/a", `{"jwks":{"keys":[{"kty":"RSA","n":"AQ","e":"Aw"}]}}`)

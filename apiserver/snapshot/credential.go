@@ -12,17 +12,17 @@ import (
 // App is the content of an APIAuthApp, prepared for requests.
 type App struct {
 	document.APIAuthApp
-	// Ceiling is the most any key of the app may do.
+	// Ceiling is the highest permissions of any key of the app.
 	Ceiling permission.Set
 }
 
-// Credential is what a key may do and from where, prepared for requests.
+// Credential is a key's permissions and address ranges, prepared for requests.
 type Credential struct {
 	Permissions permission.Set
 	allowed     []netip.Prefix
 }
 
-// AllowsFrom reports whether the key is accepted from an address. No list allows any.
+// AllowsFrom reports whether the key is accepted from an address. An empty list allows any address.
 func (c Credential) AllowsFrom(address netip.Addr) bool {
 	address = address.Unmap()
 	return len(c.allowed) == 0 || slices.ContainsFunc(c.allowed, func(p netip.Prefix) bool { return p.Contains(address) })
@@ -33,7 +33,7 @@ func newCredential(key *document.APIKey) (Credential, error) {
 	for _, text := range key.AllowedCIDRs {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			// Leaving the range out would open a key whose only range it is.
+			// Skipping the range would open a key whose only range it is.
 			return Credential{}, fmt.Errorf("allowed CIDR %q: %w", text, err)
 		}
 		c.allowed = append(c.allowed, prefix.Masked())

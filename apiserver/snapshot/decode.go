@@ -7,7 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// decode reads a document. A kind this binary does not know is nil: a newer operator wrote it for newer servers.
+// decode decodes a document. It returns nil for an unknown kind, which a newer operator wrote for newer servers.
 func decode(doc *store.Document) (*Entry, error) {
 	e := &Entry{Owner: doc.Owner, Generation: doc.Generation, Deployment: doc.Deployment, ID: doc.ID, Key: doc.Key}
 	read, known := decoders[doc.Kind]
@@ -17,7 +17,7 @@ func decode(doc *store.Document) (*Entry, error) {
 	return e, read(e, doc.Payload)
 }
 
-// decoders read the content of each kind, note what it refers to, and render what is served as it is.
+// decoders decode the content of each kind, record its references, and render the content that is served unchanged.
 var decoders = map[string]func(*Entry, []byte) error{
 	v1alpha1.KindIdentityDeployment: func(e *Entry, payload []byte) error {
 		content := &document.Deployment{}
@@ -96,7 +96,7 @@ var decoders = map[string]func(*Entry, []byte) error{
 	},
 }
 
-// read decodes a payload into a document's content; prepared is what the entry holds of it.
+// read decodes a payload into a document's content; prepared is the part of it that the entry keeps.
 func (e *Entry) read(payload []byte, content, prepared any) (err error) {
 	e.Content = prepared
 	e.Meta, err = document.Decode(payload, content)

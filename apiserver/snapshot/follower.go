@@ -18,11 +18,11 @@ type Follower struct {
 	clock   func() time.Time
 	log     logr.Logger
 	current atomic.Pointer[Snapshot]
-	contact atomic.Pointer[time.Time] // of the last successful look at the feed, with its monotonic reading; nil: there was none
+	contact atomic.Pointer[time.Time] // of the last successful poll of the feed, with its monotonic reading; nil before the first
 	loaded  chan struct{}
 }
 
-// NewFollower returns a Follower over a feed. The poll interval bounds how late a change is seen when no signal comes.
+// NewFollower returns a Follower of a feed. The poll interval bounds how late a change is seen without a signal.
 func NewFollower(feed store.Feed, poll time.Duration, clock func() time.Time, log logr.Logger) *Follower {
 	f := &Follower{feed: feed, poll: poll, clock: clock, log: log, loaded: make(chan struct{})}
 	f.current.Store(empty())
@@ -32,14 +32,14 @@ func NewFollower(feed store.Feed, poll time.Duration, clock func() time.Time, lo
 // Current returns the newest snapshot. It never blocks; before the first load it is empty.
 func (f *Follower) Current() *Snapshot { return f.current.Load() }
 
-// Loaded is closed once the first snapshot is there.
+// Loaded is closed once the first snapshot is loaded.
 func (f *Follower) Loaded() <-chan struct{} { return f.loaded }
 
 // Staleness returns the time since the snapshot was last known to be current.
 func (f *Follower) Staleness() time.Duration {
 	now := f.clock()
 	if last := f.contact.Load(); last != nil {
-		return now.Sub(*last) // by the monotonic clock: a wall clock that is set back prolongs nothing
+		return now.Sub(*last) // monotonic: setting the wall clock back does not extend anything
 	}
 	return now.Sub(time.UnixMicro(0))
 }
@@ -59,14 +59,14 @@ func (f *Follower) Wait(ctx context.Context, condition func(*Snapshot) bool) err
 	}
 }
 
-// Run follows the feed until ctx ends. While the store is away it keeps what it has and tries again.
+// Run follows the feed until ctx ends. While the store is unavailable it keeps the snapshot and tries again.
 func (f *Follower) Run(ctx context.Context) error {
 	signals := f.feed.Signals(ctx)
 	ticker := time.NewTicker(f.poll)
 	defer ticker.Stop()
 	away := false
 	for {
-		err := f.look(ctx)
+		err := f.update(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -88,16 +88,17 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// lookTimeout bounds one read of the feed, so that a store whose host vanished without a word is found out soon.
-const lookTimeout = 2 * time.Second
+// pollTimeout bounds one read of the feed, so that a store whose host disappeared is noticed soon.
+const pollTimeout = 2 * time.Second
 
-// look brings the snapshot up to date: by the changes since its position, or in full where the feed does not reach back.
-func (f *Follower) look(ctx context.Context) error {
+// update brings the snapshot up to date: by the changes since its position, or completely if the feed does not reach
+// back.
+func (f *Follower) update(ctx context.Context) error {
 	if f.contact.Load() == nil {
 		return f.load(ctx)
 	}
 	have := f.Current()
-	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	looking, cancel := context.WithTimeout(ctx, pollTimeout)
 	changes, position, err := f.feed.Changes(looking, have.Position())
 	cancel()
 	if errors.Is(err, store.ErrFeedLost) {

@@ -16,20 +16,20 @@ type Issuer struct {
 	*document.JWTIssuer
 	Deployment *Entry
 	Settings   *document.Deployment
-	// App is the OAuth app that issues, nil where it is none of the deployment's own.
+	// App is the issuing OAuth app, nil for other issuers.
 	App *Entry
-	// Client is the app's client whose token is verified, nil where App is.
+	// Client is the app's client whose token is verified, nil if App is nil.
 	Client *Entry
-	// Keys is the key set that came with the configuration, nil where keys come from elsewhere.
+	// Keys is the key set from the configuration, nil if keys are fetched.
 	Keys *jose.JSONWebKeySet
-	// Expression grants permissions, nil where a claim does.
+	// Expression grants permissions, nil if a claim grants them.
 	Expression *claimpermission.Expression
 }
 
 func newIssuer(e *Entry, settings *document.Deployment, declared *document.JWTIssuer) (issuer *Issuer, err error) {
 	issuer = &Issuer{JWTIssuer: declared, Deployment: e, Settings: settings}
 	if len(declared.JWKS) > 0 {
-		// A set that an older operator accepted and that is out of bounds now verifies nothing; the deployment is served.
+		// A set that an older operator accepted and that exceeds today's bounds verifies nothing; the deployment is served.
 		if issuer.Keys, err = keyset.Parse(declared.JWKS, keyset.MaxBytes); err != nil {
 			issuer.Keys = &jose.JSONWebKeySet{}
 		}
@@ -41,7 +41,7 @@ func newIssuer(e *Entry, settings *document.Deployment, declared *document.JWTIs
 	return issuer, err
 }
 
-// Permissions returns what a token's payload grants. An expression that fails on it grants nothing.
+// Permissions returns the permissions that a token's payload grants. An expression that fails grants nothing.
 func (i *Issuer) Permissions(claims map[string]any) []string {
 	if i.Expression == nil {
 		return claimpermission.FromClaim(claims, i.PermissionsClaim)
@@ -53,8 +53,8 @@ func (i *Issuer) Permissions(claims map[string]any) []string {
 	return names
 }
 
-// OAuthIssuer is an OAuth app as the issuer of its tokens, by the entry of its deployment that names it, with the keys that it accepts at a
-// time. False: no entry has one of the audiences, or the app is not in use.
+// OAuthIssuer returns an OAuth app as the issuer of its tokens, by the entry of its deployment that names it, with its
+// keys at a time. It returns false if no entry has one of the audiences, or the app is not active.
 func (s *Snapshot) OAuthIssuer(app *Entry, audiences []string, now time.Time) (*Issuer, bool) {
 	deployment, found := s.Deployment(app.Deployment)
 	content := ContentOf[document.OAuthApp](app)

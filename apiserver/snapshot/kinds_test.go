@@ -6,7 +6,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// A kind without decoder would be Ready and never served.
+// A kind without a decoder would be Ready and never served.
 func TestEveryKindHasADecoder(t *testing.T) {
 	for _, info := range v1alpha1.Kinds {
 		if decoders[info.Kind] == nil {

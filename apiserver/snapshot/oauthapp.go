@@ -8,15 +8,17 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// AuthorizationServer is what an OAuth app is of what refers to it. It never changes: requests share it.
+// AuthorizationServer is the data that an OAuth app collects from entries that refer to it. It never changes, so
+// requests share it.
 type AuthorizationServer struct {
-	// Scopes are those it declares, by their names; nil: none.
+	// Scopes are its declared scopes by name; nil if there are none.
 	Scopes map[string]*document.OAuthScope
-	// Origins are those whose pages may read its answers: of its active declared clients; nil: none.
+	// Origins are the origins whose pages may read its responses: those of its active declared clients; nil if there are
+	// none.
 	Origins map[string]bool
 }
 
-// AuthorizationServer returns what an OAuth app is of what refers to it.
+// AuthorizationServer returns the data of an OAuth app from entries that refer to it.
 func (s *Snapshot) AuthorizationServer(app *Entry) *AuthorizationServer {
 	if server, found := s.servers.Get(identityKey(app.Identity)); found {
 		return server
@@ -24,7 +26,7 @@ func (s *Snapshot) AuthorizationServer(app *Entry) *AuthorizationServer {
 	return &AuthorizationServer{} // the entry is of another snapshot, which had the app
 }
 
-// touch notes the app of which an entry that came, went or changed is a part.
+// touch records the app of an added, removed or changed entry.
 func (b *builder) touch(e *Entry) {
 	switch e.Kind {
 	case v1alpha1.KindOAuthApp:
@@ -38,7 +40,7 @@ func (b *builder) touch(e *Entry) {
 	}
 }
 
-// commitServers makes anew what the apps are of which a part changed.
+// commitServers rebuilds the data of the apps with a changed part.
 func (b *builder) commitServers() *iradix.Tree[*AuthorizationServer] {
 	for id := range b.touched {
 		if app, found := b.entries.Get(identityKey(id)); found {
@@ -74,7 +76,7 @@ func (b *builder) server(app *Entry) *AuthorizationServer {
 	return server
 }
 
-// scopesIn are the scopes of an app, in the order of their values.
+// scopesIn returns the scopes of an app, ordered by value.
 func scopesIn(slugs *iradix.Node[*Entry], app *Entry) (scopes []*Entry) {
 	slugs.WalkPrefix(joined(v1alpha1.KindOAuthScope, app.Deployment, document.ScopePrefix(app.Name)), func(_ []byte, e *Entry) bool {
 		scopes = append(scopes, e)
@@ -83,7 +85,7 @@ func scopesIn(slugs *iradix.Node[*Entry], app *Entry) (scopes []*Entry) {
 	return scopes
 }
 
-// referrersIn are the entries that refer to an identity.
+// referrersIn returns the entries that refer to an identity.
 func referrersIn(all *iradix.Node[*Entry], id store.Identity) (referrers []*Entry) {
 	all.WalkPrefix(append(identityKey(id), 0), func(_ []byte, e *Entry) bool {
 		referrers = append(referrers, e)

@@ -10,8 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// TestAnAuthorizationServerIsMadeAnewWhenAPartOfItChanges, and is else shared by all who ask.
-func TestAnAuthorizationServerIsMadeAnewWhenAPartOfItChanges(t *testing.T) {
+// The data is rebuilt after a change of a part, and otherwise shared.
+func TestAuthorizationServerIsRebuiltAfterChange(t *testing.T) {
 	t.Parallel()
 	app := func(name string, id int64) store.Document {
 		return doc(t, "OAuthApp", name, id, name, time.Unix(1, 0), document.OAuthApp{Slug: name, Active: true})

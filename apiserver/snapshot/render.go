@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// RenderScheme returns the served JSON of a scheme without its first member, deployment_id, which AppendObject puts in
-// front: the bytes are made once a change, not once a request, and outlive a change of the deployment.
+// RenderScheme returns the served JSON of a scheme without its first member, deployment_id, which AppendObject adds.
+// The bytes are made once per change, not once per request, and remain valid when the deployment changes.
 func RenderScheme(meta document.Meta, content *document.RateLimitScheme) ([]byte, error) {
 	rules := make([]backendapi.RateLimitRule, len(content.Rules))
 	for i, rule := range scheme.Effective(content.Rules) {
@@ -33,7 +33,7 @@ func ServedRule(rule scheme.Rule) backendapi.RateLimitRule {
 	}
 }
 
-// renderInDeployment writes an object whose first member is deployment_id, without that.
+// renderInDeployment renders an object without its first member, deployment_id.
 func renderInDeployment(object any) ([]byte, error) {
 	whole, err := json.Marshal(object)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// MembershipRole returns the role with an id in a deployment, and false if there is none on the level: a deleted role permits
-// nothing, although memberships still name it.
+// MembershipRole returns the role with an id in a deployment, and false if there is none on the level. A deleted role
+// permits nothing, although memberships still name it.
 func (s *Snapshot) MembershipRole(deployment string, level v1alpha1.RoleLevel, id int64) (*document.MembershipRole, bool) {
 	entry, found := s.ByID(v1alpha1.KindMembershipRole, deployment, id)
 	if id == 0 || !found {
@@ -16,8 +16,9 @@ func (s *Snapshot) MembershipRole(deployment string, level v1alpha1.RoleLevel, i
 	return role, role.Level == string(level)
 }
 
-// RolePermissions returns what a membership permits on a level of a deployment: the whole catalog of the level to an owner, what
-// the role with the id grants to every other member. The list is shared: callers must not change it.
+// RolePermissions returns the permissions of a membership on a level of a deployment: an owner has the whole catalog of
+// the level, every other member the permissions of the role with the id. The list is shared: callers must not change
+// it.
 func (s *Snapshot) RolePermissions(deployment *Entry, level v1alpha1.RoleLevel, owner bool, id int64) []string {
 	if owner {
 		settings := ContentOf[document.Deployment](deployment)

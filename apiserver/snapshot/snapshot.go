@@ -1,5 +1,6 @@
-// Package snapshot holds the configuration in memory, indexed as requests ask for it. A Snapshot never changes: a change
-// of the store makes a new one that shares what stayed the same, so readers never block and always see one state.
+// Package snapshot holds the configuration in memory, indexed as requests ask for it. A Snapshot never changes: a
+// change of the store makes a new one that shares what stayed the same, so readers never block and always see one
+// state.
 package snapshot
 
 import (
@@ -23,11 +24,11 @@ type Entry struct {
 	ID         int64
 	Key        string
 	Meta       document.Meta
-	// Content is a pointer to the type of package document that fits the kind, or to an App, Tool or Agent.
+	// Content is a pointer to the kind's type of package document, or to an App, Tool or Agent.
 	Content any
-	// Body is the served JSON without its first member, deployment_id; nil for kinds that are not served as they are.
+	// Body is the served JSON without its first member, deployment_id; nil for kinds that are rendered per request.
 	Body []byte
-	// refersTo are the identities the content refers to.
+	// refersTo are the identities that the content refers to.
 	refersTo []store.Identity
 }
 
@@ -36,7 +37,7 @@ type Key struct {
 	Entry    *Entry
 	Content  *document.APIKey
 	Verifier *document.Verifier
-	// Credential is what the key may do and from where.
+	// Credential is the key's permissions and address ranges.
 	Credential Credential
 }
 
@@ -58,7 +59,7 @@ type Snapshot struct {
 	deployments int
 	// tools is the state of all AI tools.
 	tools *generation
-	// prepared remembers registered clients, which are rows and no documents.
+	// prepared caches registered clients, which are rows and not documents.
 	prepared *preparedClients
 	// next is closed when a newer snapshot is current.
 	next chan struct{}
@@ -186,7 +187,7 @@ func (s *Snapshot) Referrers(id store.Identity) []*Entry {
 	return referrersIn(s.referrers.Root(), id)
 }
 
-// ContentOf returns an entry's content. The entry must be of the kind whose content has that type: where it came from says so.
+// ContentOf returns an entry's content. The entry must be of the kind with that content type.
 func ContentOf[T any](e *Entry) *T { return e.Content.(*T) }
 
 // Superseded is closed when a newer snapshot is current.

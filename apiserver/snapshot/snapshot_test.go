@@ -26,7 +26,7 @@ func doc(t *testing.T, kind, name string, id int64, key string, created time.Tim
 	}
 }
 
-func TestChangesKeepEveryIndexTrue(t *testing.T) {
+func TestChangesKeepIndexesCorrect(t *testing.T) {
 	start := time.Unix(1700000000, 0)
 	key, _ := apikey.Mint(rand.Reader, "ck")
 	moved := []document.Verifier{{ID: key.ID(), Digest: key.Digest()}}
@@ -87,7 +87,7 @@ func slugs(s *Snapshot) string {
 	return out
 }
 
-func TestAnUnreadableDocumentKeepsNoOtherFromBeingServed(t *testing.T) {
+func TestUnreadableDocumentDoesNotAffectOthers(t *testing.T) {
 	bad := doc(t, "RateLimitScheme", "bad", 1, "bad", time.Now(), document.RateLimitScheme{Slug: "bad"})
 	bad.Payload = []byte(`{"v":99}`)
 	closed := doc(t, "APIKey", "closed", 2, "", time.Now(), document.APIKey{App: "app", AllowedCIDRs: []string{"nonsense"}, Verifiers: []document.Verifier{{ID: "id"}}})
@@ -111,11 +111,11 @@ func (emptyFeed) Load(context.Context) ([]store.Document, store.Position, error)
 	return nil, store.Position{Revision: 1, Tag: "a"}, nil
 }
 
-// A wall clock that is set back prolongs nothing: the last contact keeps its monotonic reading.
-func TestStalenessIsMeasuredByTheMonotonicClock(t *testing.T) {
+// Setting the wall clock back does not extend the staleness: the last contact keeps its monotonic reading.
+func TestStalenessUsesTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	f := NewFollower(emptyFeed{}, time.Hour, time.Now, logr.Discard())
-	if err := f.look(t.Context()); err != nil {
+	if err := f.update(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if last := f.contact.Load(); last == nil || !strings.Contains(last.String(), "m=") {

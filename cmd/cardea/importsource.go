@@ -97,9 +97,9 @@ func convertExports(cmd *cobra.Command, from string, files []importFile) (import
 	return importFile{name: files[0].name, File: out, source: lines.Source}, err
 }
 
-// dryRun is the taker that judges lines and sends nothing. Files may refer to lines of earlier ones.
+// dryRun is the taker that checks lines and sends nothing. Files may refer to lines of earlier ones.
 func dryRun(cmd *cobra.Command) taker {
-	judge, now := imports.NewDry(), time.Now()
+	checker, now := imports.NewDry(), time.Now()
 	return func(ctx context.Context, file importFile) (bool, error) {
 		batches := newBatches(file.File)
 		good, rejected, done := 0, 0, int64(0)
@@ -110,7 +110,7 @@ func dryRun(cmd *cobra.Command) taker {
 			}
 			lines := imports.ReadAll(batch, now)
 			for i := range lines {
-				judge.Judge(&lines[i])
+				checker.Check(&lines[i])
 				if lines[i].Refused == nil {
 					good++
 					continue

@@ -70,13 +70,13 @@ type resolution struct {
 }
 
 // resolveConflict decides which resource has a reservation, by the first rule that applies:
-//   1. The recorded owner keeps it.
-//   2. The resource that it belongs to by name displaces a recorded owner of another namespace to which it does
-//      not.
-//   3. A recorded owner of the same kind and namespace is displaced if it no longer exists, or if it yields and the
-//      other does not.
-//   4. Any other recorded owner keeps it until it releases it. The sweep releases it for one that no longer exists.
-//   5. Without a record, the competitor that precedes puts first gets it, of whatever kind.
+//  1. The recorded owner keeps it.
+//  2. The resource that it belongs to by name displaces a recorded owner of another namespace to which it does
+//     not.
+//  3. A recorded owner of the same kind and namespace is displaced if it no longer exists, or if it yields and the
+//     other does not.
+//  4. Any other recorded owner keeps it until it releases it. The sweep releases it for one that no longer exists.
+//  5. Without a record, the competitor that precedes puts first gets it, of whatever kind.
 func resolveConflict(key string, me competitor, recorded *recordedOwner, competitors []competitor) resolution {
 	if recorded != nil {
 		switch {

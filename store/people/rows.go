@@ -216,8 +216,8 @@ type Send struct {
 	User int64
 	// Recipient is a number, or an address as addresses compare.
 	Recipient string
-	// Client is an IPv4 address or an IPv6 /64, and Neighbourhood the IPv4 /24 or IPv6 /48 it is in.
-	Client, Neighbourhood string
+	// Client is an IPv4 address or an IPv6 /64, and WideNetwork the IPv4 /24 or IPv6 /48 it is in.
+	Client, WideNetwork string
 	// Region is the country of a number.
 	Region string
 	// Known tells, of mail, that the recipient's account signed in from the client before; of a text, that the user has a verified
@@ -230,8 +230,8 @@ type Send struct {
 
 // SendFilter lets through the sends of a channel that agree with each of its members that is set.
 type SendFilter struct {
-	Channel, Purpose, Recipient, Client, Neighbourhood string
-	User                                               int64
+	Channel, Purpose, Recipient, Client, WideNetwork string
+	User                                             int64
 	// Unknown lets only those through that nobody known asked for.
 	Unknown bool
 }

@@ -118,7 +118,7 @@ var challengeStories = []story{
 		for n, adapt := range map[int64]func(*people.Send){
 			1: func(*people.Send) {}, 2: func(*people.Send) {},
 			3: func(s *people.Send) { s.User, s.Known = 2, true }, 4: func(s *people.Send) { s.Client, s.Recipient = "192.0.2.2", "+12025550002" },
-			5: func(s *people.Send) { s.Region, s.Neighbourhood = "DE", "198.51.100.0/24" }, 6: func(s *people.Send) { s.Sent = false },
+			5: func(s *people.Send) { s.Region, s.WideNetwork = "DE", "198.51.100.0/24" }, 6: func(s *people.Send) { s.Sent = false },
 			7: func(s *people.Send) {
 				s.Channel, s.Recipient, s.Purpose, s.User = people.ChannelMail, "x@example.com", people.PurposeSignIn, 0
 			},
@@ -137,7 +137,7 @@ var challengeStories = []story{
 			"a user":           {people.SendFilter{User: 2}, born, []time.Time{at(3)}},
 			"a recipient":      {people.SendFilter{Recipient: "+12025550002"}, born, []time.Time{at(4)}},
 			"a client":         {people.SendFilter{Client: "192.0.2.1"}, born, []time.Time{at(1), at(2), at(3), at(5), at(6)}},
-			"a neighbourhood":  {people.SendFilter{Neighbourhood: "198.51.100.0/24"}, born, []time.Time{at(5)}},
+			"a neighbourhood":  {people.SendFilter{WideNetwork: "198.51.100.0/24"}, born, []time.Time{at(5)}},
 			"unknown":          {people.SendFilter{Unknown: true}, at(1), []time.Time{at(2), at(4), at(5), at(6)}},
 			"a purpose":        {people.SendFilter{Purpose: people.PurposeSignIn}, born, nil},
 			"several":          {people.SendFilter{User: 1, Client: "192.0.2.1", Purpose: people.PurposePhone}, at(2), []time.Time{at(5), at(6)}},

@@ -127,7 +127,7 @@ func challenge(n, subject int64) people.Challenge {
 
 func send(n int64) people.Send {
 	return people.Send{
-		ID: n, Purpose: people.PurposePhone, Channel: people.ChannelSMS, User: 1, Recipient: "+12025550001", Client: "192.0.2.1", Neighbourhood: "192.0.2.0/24",
+		ID: n, Purpose: people.PurposePhone, Channel: people.ChannelSMS, User: 1, Recipient: "+12025550001", Client: "192.0.2.1", WideNetwork: "192.0.2.0/24",
 		Region: "US", Sent: true, At: after(time.Duration(n) * time.Second),
 	}
 }

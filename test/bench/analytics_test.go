@@ -79,7 +79,7 @@ type year struct {
 	events, users     int
 	days              int
 	store             *sqlstore.Store
-	sealer            *rollup.Sealer
+	sealer            *rollup.Worker
 	sealed            atomic.Int64
 	sealingTook       atomic.Int64
 	next              atomic.Int64

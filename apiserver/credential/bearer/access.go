@@ -34,8 +34,8 @@ type AccessClaims struct {
 	Authorization string           `json:"authorization_id,omitempty"`
 }
 
-// SealAccess returns an opaque access token, which only servers with the root key can read. The issuer stands in front,
-// so that the server knows which app it opens the token for.
+// SealAccess returns an opaque access token, which only servers with the root key can read. It begins with the issuer
+// in plain text, so that the server knows whose token it opens.
 func SealAccess(keyring *seal.Keyring, claims AccessClaims) (string, error) {
 	text, err := json.Marshal(claims)
 	if err != nil {
@@ -52,9 +52,9 @@ const (
 	verifiedOverhead = 512
 )
 
-// AccessTokens reads access tokens of OAuth apps. It caches which signatures it verified, by the digests of the tokens: a
-// client sends the same token with each call, and verifying it takes longer than everything else. Whether the token is
-// still valid is checked each time.
+// AccessTokens reads access tokens of OAuth apps. It caches which signatures it verified, by the digests of the tokens:
+// a client sends the same token with each call, and verifying it takes longer than everything else. Whether the token
+// is still valid is checked each time.
 type AccessTokens struct {
 	keyring  *seal.Keyring
 	verified *shares.Cache[[sha256.Size]byte, verified]
@@ -75,9 +75,9 @@ func NewAccessTokens(keyring *seal.Keyring) *AccessTokens {
 // Evicted returns how many verified tokens were evicted from the cache.
 func (t *AccessTokens) Evicted() uint64 { return t.verified.Evicted() }
 
-// Read verifies an access token that an OAuth app issued and that has not expired, and returns its claims. The claims are
-// shared with other callers, who must not change them. ok is false for every other text. Whether the user still grants
-// what the token says is for package consent to decide.
+// Read verifies an access token that an OAuth app issued and that has not expired, and returns its claims. The claims
+// are shared with other callers, who must not change them. ok is false for every other text. Whether the user still
+// grants what the token says is for package consent to decide.
 func (t *AccessTokens) Read(app *snapshot.Entry, raw string, now time.Time) (claims AccessClaims, ok bool) {
 	content := snapshot.ContentOf[document.OAuthApp](app)
 	if !IsJWT(raw) {
@@ -87,7 +87,7 @@ func (t *AccessTokens) Read(app *snapshot.Entry, raw string, now time.Time) (cla
 	digest := sha256.Sum256([]byte(raw))
 	known, found := t.verified.Get(digest, now)
 	if !found || !validID(content.SigningKeys, known.keyID, now) {
-		known = verified{} // what was cached is shared
+		known = verified{} // the cached value is shared
 		if known.keyID, ok = VerifySigned(raw, TypeAccessToken, content.SigningKeys, now, &known.claims); !ok {
 			return AccessClaims{}, false
 		}

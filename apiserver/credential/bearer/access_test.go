@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// TestAccessTokensRead: the cache holds signatures only; app, key and expiry are checked on each read.
+// The cache holds only signatures; app, key and expiry are checked on each read.
 func TestAccessTokensRead(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {

@@ -10,11 +10,10 @@ import (
 	"testing"
 )
 
-// splitters match code that looks for the parts of a token by hand.
+// splitters match code that splits a token.
 var splitters = regexp.MustCompile(`(strings|bytes)\.(Count|Split\w*|Cut|Index\w*|LastIndex\w*|FieldsFunc)\([^\n]*["']\.["']|"eyJ`)
 
-// TestNoOtherPackageSplitsTokens: the form of a credential is decided in this package only. The files listed split texts
-// that are no tokens.
+// Only this package decides the form of a credential. The listed files split other texts.
 func TestNoOtherPackageSplitsTokens(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")

@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// Form is what a bearer credential is, by its text alone: nothing of it is verified.
+// Form is the form of a bearer credential, by its text alone. Nothing is verified.
 type Form int
 
 const (
-	// APIKey is the form of every text that is no token. Package apikey decides whether it is well formed.
+	// APIKey is the form of every text that is not a token. Package apikey decides whether it is well formed.
 	APIKey Form = iota
-	// SessionToken is a JSON web token that is no access token: of a session here, or of a declared issuer.
+	// SessionToken is a JSON web token that is not an access token: of a session here, or of a declared issuer.
 	SessionToken
-	// AccessToken is a JSON web token whose header says at+jwt (RFC 9068 2.1).
+	// AccessToken is a JSON web token with the type at+jwt (RFC 9068 2.1).
 	AccessToken
 	// OpaqueAccessToken is an access token that only this server can read.
 	OpaqueAccessToken
 )
 
-// Dots of each form. No API key has a dot.
+// The number of dots of each form. No API key has a dot.
 const (
 	dotsOfJWT = 2
 	// dotsOfOpaque counts the dot after the issuer, and two in the sealed part.
 	dotsOfOpaque = 3
 )
 
-// Classify returns the form of a credential. It is the only place that decides this.
+// Classify returns the form of a credential. No other code decides this.
 func Classify(raw string) Form {
 	switch strings.Count(raw, ".") {
 	case dotsOfJWT:
@@ -63,7 +63,7 @@ func opaqueIssuer(raw string) (string, error) {
 	return string(issuer), err
 }
 
-// StatedIssuer returns the issuer that a token names before anything of it is verified, "" if it names none.
+// StatedIssuer returns the issuer that a token states before its verification, "" if it states none.
 func StatedIssuer(raw string) string {
 	switch strings.Count(raw, ".") {
 	case dotsOfJWT:

@@ -12,9 +12,9 @@ import (
 // issued are the algorithms that authorization servers here sign with.
 var issued = []jose.SignatureAlgorithm{jose.ES256, jose.RS256}
 
-// VerifySigned verifies the signature of a token that one of the keys of an OAuth app made, and reads its claims into
-// claims, a pointer. typ is the type that the header must name. It returns the id of the key. A key whose time is over
-// verifies nothing: others may know it. Times in the claims are not checked.
+// VerifySigned verifies the signature of a token by one of an OAuth app's keys, and decodes its claims into claims, a
+// pointer. typ is the required type in the header. It returns the id of the key. An expired key verifies nothing,
+// because it may be known to others. Times in the claims are not checked.
 func VerifySigned(raw, typ string, keys []document.SigningKey, now time.Time, claims any) (keyID string, ok bool) {
 	parsed, err := jwt.ParseSigned(raw, issued)
 	if err != nil || len(parsed.Headers) != 1 || parsed.Headers[0].ExtraHeaders[jose.HeaderType] != typ {
@@ -31,12 +31,12 @@ func VerifySigned(raw, typ string, keys []document.SigningKey, now time.Time, cl
 	return "", false
 }
 
-// valid reports whether signatures of a key are accepted at a time.
+// valid reports whether a key's signatures are accepted at a time.
 func valid(key document.SigningKey, now time.Time) bool {
 	return key.ExpiresAt == nil || now.Before(*key.ExpiresAt)
 }
 
-// validID is valid for the key with an id; a key that is not there is not valid.
+// validID is valid for the key with an id, and false if there is none.
 func validID(keys []document.SigningKey, id string, now time.Time) bool {
 	for _, key := range keys {
 		if key.ID == id {

@@ -1,5 +1,5 @@
-// Package bearer reads tokens: the form of a credential, what a token states before it is verified, and the tokens that OAuth
-// apps issue. No other package splits a token.
+// Package bearer reads tokens: the form of a credential, the claims of a token before its verification, and the tokens
+// that OAuth apps issue. No other package splits a token.
 package bearer
 
 import (
@@ -18,30 +18,31 @@ import (
 // MaxLength is the longest token, in bytes.
 const MaxLength = 16 << 10
 
-// Accepted are the algorithms any issuer may use; each declares which of them.
+// Accepted are the algorithms that issuers may use. Each issuer declares some of them.
 var Accepted = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
 
 // forbiddenHeaders would let a token bring its own key, or change what is verified.
 var forbiddenHeaders = []string{"jwk", "jku", "x5u", "x5c", "crit", "b64"}
 
-// strict decodes base64url in its canonical spelling only, so that no token has two spellings.
+// strict only decodes canonical base64url, so that no token has two spellings.
 var strict = base64.RawURLEncoding.Strict()
 
-// ErrForm stands for every reason why a text is no token of the accepted form; callers get no other.
+// ErrForm stands for every reason why a text is not a token of the accepted form.
 var ErrForm = errors.New("the token does not have the accepted form")
 
-// Token is a token that was read but not verified.
+// Token is a parsed token that was not verified.
 type Token struct {
 	Raw       string
 	Signature *jose.JSONWebSignature
-	// Algorithm and KeyID are from the header, "" where it has none.
+	// Algorithm and KeyID are from the header, "" if absent.
 	Algorithm, KeyID string
-	// Claims are the registered claims, and Payload has all of them.
+	// Claims are the registered claims; Payload has all claims.
 	Claims  jwt.Claims
 	Payload map[string]any
 }
 
-// Parse reads a token of the accepted form, with the claims that select its issuer. Every other text is ErrForm.
+// Parse parses a token of the accepted form, with the claims that select its issuer. It returns ErrForm for every other
+// text.
 func Parse(raw string) (*Token, error) {
 	if len(raw) > MaxLength || !IsJWT(raw) {
 		return nil, ErrForm
@@ -98,8 +99,8 @@ func readHeader(encoded string) (map[string]any, error) {
 	return header, nil
 }
 
-// acceptedType reports whether the header of a token names a type for access, or none. A token for another purpose, such as
-// a logout token, is refused (RFC 8725 3.11).
+// acceptedType reports whether a token has a type for access, or none. It refuses tokens for other purposes, such as
+// logout tokens (RFC 8725 3.11).
 func acceptedType(header map[string]any) bool {
 	sent, found := header["typ"]
 	if !found {
@@ -109,7 +110,7 @@ func acceptedType(header map[string]any) bool {
 	return strings.EqualFold(name, "JWT") || strings.EqualFold(name, TypeAccessToken)
 }
 
-// decodeObject reads one JSON object without duplicate members: two readers must not understand a token differently.
+// decodeObject decodes one JSON object without duplicate members, which two readers might understand differently.
 func decodeObject(raw []byte) (map[string]any, error) {
 	if err := uniqueNames(raw); err != nil {
 		return nil, ErrForm

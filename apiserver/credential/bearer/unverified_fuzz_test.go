@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzParse: what is no token of the accepted form is one and the same refusal, and what is parsed keeps the bounds.
+// FuzzParse checks that Parse only fails with ErrForm, and that parsed tokens are within the bounds.
 func FuzzParse(f *testing.F) {
 	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	for _, seed := range []string{

@@ -1,5 +1,6 @@
-// Package jwks fetches the key sets of token issuers and of clients that sign: cached, one fetch of a set at a time, never from inside the network
-// unless allowed. Memory and fetches are divided into shares of the deployments that the sets are for.
+// Package jwks fetches the key sets of token issuers and of clients that sign. It caches them, runs one fetch of a set
+// at a time, and fetches no internal address unless allowed. Memory and fetches are divided into shares of the
+// deployments.
 package jwks
 
 import (
@@ -21,34 +22,35 @@ import (
 )
 
 const (
-	// refreshAfter is the least time between two fetches of one URL: an unknown key id asks for one.
+	// refreshAfter is the shortest time between two fetches of one URL, because any unknown key id triggers one.
 	refreshAfter = 30 * time.Second
 	// keepGood is how long the last good set is used while fetches fail.
 	keepGood = 24 * time.Hour
-	// keepUnused is how long a set is held that no token or client needs, and sweepEvery how often such sets are looked for.
+	// keepUnused is how long an unused set is cached, and sweepEvery the interval of the search for unused sets.
 	keepUnused, sweepEvery = time.Hour, time.Minute
 	// fetchWithin bounds one fetch.
 	fetchWithin = 5 * time.Second
 	// maxIdle is how many connections are kept open between fetches.
 	maxIdle = 64
-	// stateBytes is an estimate of the memory that a URL takes beside its text and its keys.
+	// stateBytes is an estimate of the memory of a URL besides its text and its keys.
 	stateBytes = 512
 )
 
-// ErrUnavailable means that the keys of an issuer cannot be had now.
+// ErrUnavailable means that an issuer's keys cannot be fetched now.
 var ErrUnavailable = errors.New("the issuer's keys cannot be fetched")
 
 // Limits are the bounds of a Cache.
 type Limits struct {
 	// MaxBody is the longest key set, in bytes of JSON.
 	MaxBody int
-	// TotalBytes and DeploymentBytes bound the memory of the sets that are held, in all and of one deployment.
+	// TotalBytes and DeploymentBytes bound the memory of the cached sets, in all and per deployment.
 	TotalBytes, DeploymentBytes int64
-	// Fetches bounds what is fetched.
+	// Fetches bounds the fetches.
 	Fetches egress.Bounds
 }
 
-// Declared returns the limits for the key sets of declared issuers and clients: only the deployment's own configuration names them.
+// Declared returns the limits for the key sets of declared issuers and clients, which only the deployment's own
+// configuration names.
 func Declared() Limits {
 	return Limits{
 		MaxBody: keyset.MaxBytes, TotalBytes: 16 << 20, DeploymentBytes: 2 << 20,
@@ -56,7 +58,8 @@ func Declared() Limits {
 	}
 }
 
-// Registered returns the limits for the key sets of clients that registered themselves: every client can name one.
+// Registered returns the limits for the key sets of clients that registered themselves, where any client can name a
+// URL.
 func Registered() Limits {
 	return Limits{
 		MaxBody: keyset.MaxRegisteredBytes, TotalBytes: 8 << 20, DeploymentBytes: 1 << 20,
@@ -64,8 +67,8 @@ func Registered() Limits {
 	}
 }
 
-// Cache holds key sets by deployment and URL. It finds cached keys without waiting for a fetch: a slow issuer, or a
-// token with an unknown key id, delays no other tokens.
+// Cache caches key sets by deployment and URL. It returns cached keys without waiting for a fetch, so that a slow
+// issuer or a token with an unknown key id delays no other tokens.
 type Cache struct {
 	limits  Limits
 	client  *http.Client
@@ -77,17 +80,17 @@ type Cache struct {
 	mu    sync.Mutex // held for moments only
 	sets  *shares.Cache[setKey, *state]
 	swept time.Time
-	// fetched, failed and refused count fetches by their outcome.
+	// fetched, failed and refused count fetches by their result.
 	fetched, failed, refused uint64
 }
 
 type setKey struct{ deployment, url string }
 
-// state is what is known of a URL's key set.
+// state is the state of a URL's key set.
 type state struct {
 	set     *jose.JSONWebKeySet
 	good    time.Time // when set was fetched
-	tried   time.Time // when a fetch was last begun
+	tried   time.Time // when the last fetch began
 	lastErr error
 }
 
@@ -106,37 +109,37 @@ func New(clock func() time.Time, policy *egress.Policy, limits Limits) *Cache {
 	}
 }
 
-// Key returns the key with an id from the set at a URL, for a deployment. An unknown id makes the set be fetched again, at most every 30 s, and the
-// caller wait for it; a known one in a set that grows old makes it be fetched in the background. Key returns nil if the set has no such key,
-// ErrUnavailable if no set can be had.
+// Key returns the key with an id from the set at a URL, for a deployment. For an unknown id, it waits for another fetch
+// of the set, at most every 30 s. For a known id in an old set, it starts a fetch in the background. It returns nil if
+// the set has no such key, and ErrUnavailable if no set is available.
 func (c *Cache) Key(ctx context.Context, asker egress.Asker, url, keyID string) (*jose.JSONWebKey, error) {
-	held, due := c.look(asker, url)
-	key := keyset.Find(held.set, keyID)
+	cached, due := c.lookUp(asker, url)
+	key := keyset.Find(cached.set, keyID)
 	switch {
-	case key != nil && due && c.clock().Sub(held.good) >= keepGood/2:
+	case key != nil && due && c.clock().Sub(cached.good) >= keepGood/2:
 		c.refresh(ctx, asker, url)
 		return key, nil
 	case key != nil:
 		return key, nil
 	}
-	// Also when no fetch is due: one may be under way that finds the key.
+	// Also if no fetch is due: a running one may find the key.
 	select {
 	case result := <-c.refresh(ctx, asker, url):
 		if result.Err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, result.Err)
 		}
-		held = result.Val.(state)
+		cached = result.Val.(state)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	}
-	if held.set == nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, held.lastErr)
+	if cached.set == nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, cached.lastErr)
 	}
-	return keyset.Find(held.set, keyID), nil
+	return keyset.Find(cached.set, keyID), nil
 }
 
-// look returns what is held of a URL, and whether a fetch is due.
-func (c *Cache) look(asker egress.Asker, url string) (held state, due bool) {
+// lookUp returns the cached state of a URL, and whether a fetch is due.
+func (c *Cache) lookUp(asker egress.Asker, url string) (cached state, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock()
@@ -152,10 +155,10 @@ func (c *Cache) look(asker egress.Asker, url string) (held state, due bool) {
 	return *s, s.tried.IsZero() || now.Sub(s.tried) >= refreshAfter
 }
 
-// errNotFetched is the error of a set that was not fetched yet.
+// errNotFetched is the error of a set before its first fetch.
 var errNotFetched = errors.New("they were not fetched yet")
 
-// sweep drops the sets that were not used for keepUnused, once in sweepEvery.
+// sweep drops the sets that were not used for keepUnused, at most once per sweepEvery.
 func (c *Cache) sweep(now time.Time) {
 	if now.Sub(c.swept) >= sweepEvery {
 		c.swept = now
@@ -163,13 +166,13 @@ func (c *Cache) sweep(now time.Time) {
 	}
 }
 
-// refresh fetches a URL's set if that is due, one fetch at a time, and returns the set that is cached then. The
-// caller's network and deployment need a slot first, even if another caller waits for the same set: a network that
-// used up its fetches blocks no other.
+// refresh fetches a URL's set if that is due, one fetch at a time, and returns the cached set. The caller's network and
+// deployment first need a slot, even if another caller waits for the same set, so that a network that used up its
+// fetches cannot block others.
 func (c *Cache) refresh(ctx context.Context, asker egress.Asker, url string) <-chan singleflight.Result {
-	ctx = context.WithoutCancel(ctx) // one client's leaving must not make the others' fetch fail
+	ctx = context.WithoutCancel(ctx) // the disconnection of one client must not end the shared fetch
 	return c.waits.DoChan(asker.Deployment+" "+asker.Network+" "+url, func() (any, error) {
-		if _, due := c.look(asker, url); due {
+		if _, due := c.lookUp(asker, url); due {
 			waiting, cancel := context.WithTimeout(ctx, fetchWithin)
 			defer cancel()
 			done, err := c.slots.Begin(waiting, asker)
@@ -179,14 +182,14 @@ func (c *Cache) refresh(ctx context.Context, asker egress.Asker, url string) <-c
 			}
 			defer done()
 		}
-		held, err, _ := c.flights.Do(asker.Deployment+" "+url, func() (any, error) { return c.fetchDue(ctx, asker, url), nil })
-		return held, err
+		cached, err, _ := c.flights.Do(asker.Deployment+" "+url, func() (any, error) { return c.fetchDue(ctx, asker, url), nil })
+		return cached, err
 	})
 }
 
-// fetchDue fetches a URL's set unless another fetch ended meanwhile, and returns what is held then.
+// fetchDue fetches a URL's set unless another fetch ended meanwhile, and returns the cached state.
 func (c *Cache) fetchDue(ctx context.Context, asker egress.Asker, url string) state {
-	before, due := c.look(asker, url)
+	before, due := c.lookUp(asker, url)
 	if !due {
 		return before
 	}
@@ -216,7 +219,7 @@ func (c *Cache) count(outcome *uint64) {
 	*outcome++
 }
 
-// put holds what is known of a URL, under the lock. A state that is held is never changed.
+// put caches a URL's state. The caller holds the lock. A cached state is never changed.
 func (c *Cache) put(asker egress.Asker, url string, s *state) {
 	c.sets.Put(asker.Deployment, setKey{asker.Deployment, url}, s, int64(stateBytes+2*len(url))+keyset.Bytes(s.set), c.clock())
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 )
 
-// issuer serves a key set over TLS, and counts.
+// issuer serves a key set over TLS, and counts the requests.
 type issuer struct {
 	*httptest.Server
 	fetches atomic.Int64
@@ -59,7 +59,7 @@ func newIssuer(t *testing.T) *issuer {
 	return i
 }
 
-// newCache returns a cache that trusts the issuer's certificate, and a clock to turn.
+// newCache returns a cache that trusts the issuer's certificate, and an adjustable clock.
 func newCache(i *issuer, allowed ...netip.Prefix) (*Cache, *atomic.Int64) {
 	now := &atomic.Int64{}
 	now.Store(1_700_000_000)
@@ -108,7 +108,7 @@ func TestUnknownKeysAreFetchedAtMostEvery30Seconds(t *testing.T) {
 	}
 }
 
-func TestTheLastGoodSetIsKeptForADay(t *testing.T) {
+func TestLastGoodKeySetIsUsedForADay(t *testing.T) {
 	i := newIssuer(t)
 	i.say(keySet(t, "a"))
 	c, now := newCache(i, loopback)
@@ -123,7 +123,7 @@ func TestTheLastGoodSetIsKeptForADay(t *testing.T) {
 		}
 	}
 	now.Add(2 * 3600)
-	for { // a fetch in the background may still end with what was held when it began
+	for { // a fetch in the background may still end with the state that was cached when it began
 		_, err := c.Key(context.Background(), asker, i.URL, "a")
 		if errors.Is(err, ErrUnavailable) {
 			break
@@ -132,7 +132,7 @@ func TestTheLastGoodSetIsKeptForADay(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotFetched(t *testing.T) {
+func TestRefusedFetches(t *testing.T) {
 	i := newIssuer(t)
 	good := keySet(t, "a")
 	for name, answer := range map[string]func(http.ResponseWriter){
@@ -165,8 +165,8 @@ func TestWhatIsNotFetched(t *testing.T) {
 	}
 }
 
-// TestL8 holds that a slow fetch, which anybody causes with an unknown key's id, delays no token whose key is held.
-func TestASlowFetchHoldsUpNoKnownKey(t *testing.T) {
+// A slow fetch, which any client can cause with an unknown key id, does not delay tokens whose keys are cached.
+func TestSlowFetchDelaysNoCachedKey(t *testing.T) {
 	i := newIssuer(t)
 	i.say(keySet(t, "a"))
 	c, now := newCache(i, loopback)
@@ -199,7 +199,7 @@ func TestASlowFetchHoldsUpNoKnownKey(t *testing.T) {
 			t.Error(err)
 		}
 	case <-ctx.Done():
-		t.Error("a held key waits for a fetch")
+		t.Error("a cached key waits for a fetch")
 	}
 	close(release)
 	if err := <-unknown; err != nil {
@@ -207,7 +207,7 @@ func TestASlowFetchHoldsUpNoKnownKey(t *testing.T) {
 	}
 }
 
-// manyKeys answers with the key set of many keys, as an attacker's client names it.
+// manyKeys serves a key set with many keys, as an attacker's client may name it.
 func manyKeys(t *testing.T) func(http.ResponseWriter) {
 	t.Helper()
 	var ids []string
@@ -217,7 +217,7 @@ func manyKeys(t *testing.T) func(http.ResponseWriter) {
 	return keySet(t, ids...)
 }
 
-func TestKeySetsAreHeldByBytesWithAShareOfEachDeployment(t *testing.T) {
+func TestKeySetCacheIsSharedByDeployments(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	i.say(manyKeys(t))
@@ -236,7 +236,7 @@ func TestKeySetsAreHeldByBytesWithAShareOfEachDeployment(t *testing.T) {
 		ask("ns/noisy", fmt.Sprint("/", n))
 	}
 	if _, bytes := c.sets.Size(); bytes > 400<<10 || bytes < 200<<10 {
-		t.Errorf("%d bytes are held", bytes)
+		t.Errorf("%d bytes are cached", bytes)
 	}
 	before := i.fetches.Load()
 	ask("ns/quiet", "/own")
@@ -245,14 +245,14 @@ func TestKeySetsAreHeldByBytesWithAShareOfEachDeployment(t *testing.T) {
 		t.Error("another deployment's set, or the newest, was evicted")
 	}
 	now.Add(3601)
-	c.look(asker, "https://other.example")
+	c.lookUp(asker, "https://other.example")
 	if entries, _ := c.sets.Size(); entries != 0 {
-		t.Errorf("%d sets are held that were not used for an hour", entries)
+		t.Errorf("%d sets are cached that were not used for an hour", entries)
 	}
 }
 
-// TestFetchesForOneNetworkAreRefusedBeforeTheyBegin: registered clients may name a host that is not theirs, or one that answers slowly.
-func TestFetchesForOneNetworkAreRefusedBeforeTheyBegin(t *testing.T) {
+// Registered clients may name a host that is not theirs, or a slow one.
+func TestFetchesAreBoundedPerNetwork(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	i.say(keySet(t, "a"))
@@ -281,8 +281,8 @@ func TestFetchesForOneNetworkAreRefusedBeforeTheyBegin(t *testing.T) {
 	}
 }
 
-// TestFetchesAtOnceAreBounded: a site that gives all its answers at the same time does not decide how much memory they take.
-func TestFetchesAtOnceAreBounded(t *testing.T) {
+// A site that sends all responses at the same time cannot exceed the memory of the concurrent fetches.
+func TestConcurrentFetchesAreBounded(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	var running, most atomic.Int64

@@ -2,19 +2,21 @@ package jwks
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are the caches of a server as Prometheus collects them, by what "keys" says of each: "declared" or "registered".
+// Metrics collects the metrics of a server's caches. The key is the value of the label "keys": "declared" or
+// "registered".
 type Metrics map[string]*Cache
 
 var (
 	heldBytes = prometheus.NewDesc("cardea_key_sets_held_bytes",
-		"Estimated memory of the fetched key sets that are held, of declared issuers and clients, and of clients that registered themselves.", []string{"keys"}, nil)
+		"Estimated memory of the cached key sets, of declared issuers and clients, and of clients that registered themselves.", []string{"keys"}, nil)
 	maxBytes = prometheus.NewDesc("cardea_key_sets_max_bytes", "Bound of cardea_key_sets_held_bytes.", []string{"keys"}, nil)
 	fetches  = prometheus.NewDesc("cardea_key_set_fetches_total",
 		"Fetches of key sets by outcome: fetched, failed, or refused before they began because the network or the deployment asked for too many.",
 		[]string{"keys", "outcome"}, nil)
 )
 
-// Exhausted returns how many key sets were dropped, and how many fetches refused, because a deployment or a network was at its share.
+// Exhausted returns how many key sets were evicted and how many fetches were refused, because a deployment or a network
+// used up its share.
 func (c *Cache) Exhausted() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// benchCache is a cache whose feed is current all the time.
+// benchCache is a cache whose feed is always current.
 func benchCache(b *testing.B, keys ...apikey.Key) *Cache {
 	b.Helper()
 	store := newRows()
@@ -32,7 +32,7 @@ func benchCache(b *testing.B, keys ...apikey.Key) *Cache {
 	return c
 }
 
-// BenchmarkFind is a look-up of a held key, and what of it is the digest.
+// BenchmarkFind measures the lookup of a cached key, and the digest alone.
 func BenchmarkFind(b *testing.B) {
 	key := mint(b)
 	c := benchCache(b, key)
@@ -60,7 +60,7 @@ func BenchmarkFind(b *testing.B) {
 	})
 }
 
-// BenchmarkFindAmongMany is a look-up among 100,000 held keys.
+// BenchmarkFindAmongMany measures a lookup among 100,000 cached keys.
 func BenchmarkFindAmongMany(b *testing.B) {
 	keys := make([]apikey.Key, 100_000)
 	for i := range keys {

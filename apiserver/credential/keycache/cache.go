@@ -16,55 +16,58 @@ import (
 )
 
 const (
-	// DefaultBytes bounds the memory of the keys that are held, unless Options say otherwise: about 150,000 keys.
+	// DefaultBytes bounds the memory of the cached keys by default: about 150,000 keys.
 	DefaultBytes = 80 << 20
-	// trust is how long what was read is taken for true without word from the feed: the bound on how late a revocation is seen.
+	// trust is how long a cached key is used without a successful poll of the feed. It bounds how late a revocation takes
+	// effect.
 	trust = time.Second
-	// unknownFor is how long a digest that no key has is remembered: as late a new key is seen where it was tried too early.
+	// unknownFor is how long an unknown digest is cached. It bounds how late a new key is found that was tried too early.
 	unknownFor = time.Second
-	// readPatience bounds one read of the store; a waiting caller may give up earlier.
+	// readPatience bounds one read of the store. A waiting caller may leave earlier.
 	readPatience = 2 * time.Second
-	// maxReads bounds the reads under way: failed attempts must not take every connection.
+	// maxReads bounds the concurrent reads, so that failed attempts cannot use all connections.
 	maxReads = 8
-	// maxFlights bounds how often a key is read again because it changed meanwhile.
+	// maxFlights bounds how often a key is read again because it changed during the read.
 	maxFlights = 4
 )
 
-// ErrUnknown means that no key of the install has this digest.
+// ErrUnknown means that no key of the installation has the digest.
 var ErrUnknown = errors.New("no such API key")
 
-// Options are what a Cache needs.
+// Options configures a Cache.
 type Options struct {
 	Store people.Keys
-	// Bytes bounds the memory of the keys that are held, with an equal share for each deployment; 0: DefaultBytes.
+	// Bytes bounds the memory of the cached keys, with an equal share for each deployment; 0 means DefaultBytes.
 	Bytes int64
-	// MaxStaleness bounds for how long held keys are answered with while the store is out of reach; 0: unlimited.
+	// MaxStaleness bounds how long cached keys are used while the store is unavailable; 0 means no bound.
 	MaxStaleness time.Duration
-	// Clock must have Go's monotonic reading, as time.Now has: the wall's jumps then do not make anything fresh.
+	// Clock must have Go's monotonic reading, as time.Now has, so that jumps of the wall clock do not make stale keys
+	// fresh.
 	Clock    func() time.Time
 	Log      logr.Logger
 	Registry prometheus.Registerer
 }
 
-// Cache holds the keys in use. Its methods may be called from any number of goroutines. Without Run each look-up reads the store.
+// Cache caches the keys in use. Its methods are safe for concurrent use. Without Run, each lookup reads the store.
 type Cache struct {
 	opts   Options
 	shards [shards]*shard
 	shared sharedPermissions
 	reads  queue
-	// began is when the cache's time begins to run.
+	// began is the zero of the cache's time.
 	began time.Time
-	// contact is the cache's time, in nanoseconds, just before the last look at the feed that succeeded; never before the first.
+	// contact is the cache's time, in nanoseconds, just before the last successful poll of the feed; never before the
+	// first.
 	contact atomic.Int64
-	// away: the last look, or a read since, failed.
-	away atomic.Bool
-	// imported: keys of other forms than ours may exist.
+	// unavailable reports that the last poll, or a read since then, failed.
+	unavailable atomic.Bool
+	// imported reports that keys of other forms than Cardea's may exist.
 	imported atomic.Bool
 	uses     uses
 	outcomes *prometheus.CounterVec
 }
 
-// never is before every trust and every bound on staleness.
+// never is earlier than every trust and every bound on staleness.
 const never = -1 << 62
 
 // New returns a cache.
@@ -84,52 +87,52 @@ func New(opts Options) *Cache {
 
 func (c *Cache) register(registry prometheus.Registerer) {
 	c.outcomes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "cardea_api_key_reads_total", Help: "API keys read from the store because they were not held, or not known to be current, by what came of it.",
+		Name: "cardea_api_key_reads_total", Help: "API keys read from the store because they were not cached or not known to be current, by outcome.",
 	}, []string{"outcome"})
 	for _, outcome := range []string{"found", "unknown", "unavailable", "abandoned", "busy"} {
 		c.outcomes.WithLabelValues(outcome)
 	}
 	if registry != nil {
 		registry.MustRegister(c.outcomes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "cardea_api_keys_held", Help: "API keys that applications gave away, held in memory.",
+			Name: "cardea_api_keys_held", Help: "Runtime API keys that are cached in memory.",
 		}, func() float64 { return float64(c.Len()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "cardea_api_key_reads_waiting", Help: "Reads of API keys that wait for their turn, at most 256.",
 		}, func() float64 { return float64(c.reads.length()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "cardea_api_key_bytes", Help: "Memory of the API keys that are held.",
+			Name: "cardea_api_key_bytes", Help: "Memory of the cached API keys, in bytes.",
 		}, func() float64 { return float64(c.Bytes()) }), prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "cardea_api_keys_evicted_total", Help: "API keys that were dropped from memory for want of room.",
+			Name: "cardea_api_keys_evicted_total", Help: "API keys that were evicted from the cache.",
 		}, func() float64 { return float64(c.Evicted()) }))
 	}
 }
 
-// Len returns how many keys are held.
+// Len returns the number of cached keys.
 func (c *Cache) Len() (n int) {
 	for _, s := range c.shards {
-		keys, _, _ := s.held()
+		keys, _, _ := s.size()
 		n += keys
 	}
 	return n
 }
 
-// Bytes returns the memory of the keys that are held.
+// Bytes returns the memory of the cached keys.
 func (c *Cache) Bytes() (sum int64) {
 	for _, s := range c.shards {
-		_, bytes, _ := s.held()
+		_, bytes, _ := s.size()
 		sum += bytes
 	}
 	return sum
 }
 
-// Evicted returns how many keys were dropped for want of room.
+// Evicted returns how many keys were evicted.
 func (c *Cache) Evicted() (sum uint64) {
 	for _, s := range c.shards {
-		_, _, evicted := s.held()
+		_, _, evicted := s.size()
 		sum += evicted
 	}
 	return sum
 }
 
-// now is the cache's time, in nanoseconds.
+// now returns the cache's time, in nanoseconds.
 func (c *Cache) now() int64 { return int64(c.opts.Clock().Sub(c.began)) }
 
 func (c *Cache) shard(digest *apikey.Digest) *shard { return c.shards[digest[0]%shards] }
@@ -143,76 +146,77 @@ func (c *Cache) Find(ctx context.Context, key apikey.Key) (*Key, error) {
 		return nil, ErrUnknown
 	}
 	digest := key.Digest()
-	held := c.shard(&digest).get(&digest)
+	cached := c.shard(&digest).get(&digest)
 	now := c.now()
-	if held != nil && now-max(c.contact.Load(), held.readAt) <= int64(trust) {
-		return held, nil
+	if cached != nil && now-max(c.contact.Load(), cached.readAt) <= int64(trust) {
+		return cached, nil
 	}
-	return c.findSlowly(ctx, digest, held, now)
+	return c.findSlowly(ctx, digest, cached, now)
 }
 
-// Cached is Find for what is held, and current as far as is known without reading the store. false says nothing about the key.
+// Cached returns the key if it is cached and known to be current without a read of the store. false does not mean that
+// the key is unknown.
 func (c *Cache) Cached(key apikey.Key) (*Key, bool) {
 	if key.IsForeign() && !c.imported.Load() {
 		return nil, false
 	}
 	digest := key.Digest()
-	held := c.shard(&digest).get(&digest)
-	if held == nil {
+	cached := c.shard(&digest).get(&digest)
+	if cached == nil {
 		return nil, false
 	}
 	now := c.now()
-	if c.current(held, now) || c.away.Load() && c.bearable(held, now) {
-		return held, true
+	if c.current(cached, now) || c.unavailable.Load() && c.bearable(cached, now) {
+		return cached, true
 	}
 	return nil, false
 }
 
-// current reports whether a held key is known to be as it is in the store.
+// current reports whether a cached key is known to be as it is in the store.
 func (c *Cache) current(k *Key, now int64) bool {
 	return now-max(c.contact.Load(), k.readAt) <= int64(trust)
 }
 
-// bearable reports whether a held key is answered with while the store is out of reach.
+// bearable reports whether a cached key may be used while the store is unavailable.
 func (c *Cache) bearable(k *Key, now int64) bool {
 	return c.opts.MaxStaleness <= 0 || now-max(c.contact.Load(), k.readAt) <= int64(max(c.opts.MaxStaleness, trust))
 }
 
 var (
-	errAway  = fmt.Errorf("%w: the API key is not held, and the store does not answer", store.ErrUnavailable)
-	errStale = fmt.Errorf("%w: the API key could not be read again for too long", store.ErrUnavailable)
+	errUnavailable = fmt.Errorf("%w: the API key is not cached, and the store does not answer", store.ErrUnavailable)
+	errStale       = fmt.Errorf("%w: the API key could not be read again for too long", store.ErrUnavailable)
 )
 
-// findSlowly is Find for a key that is not held, or not known to be current.
-func (c *Cache) findSlowly(ctx context.Context, digest apikey.Digest, held *Key, now int64) (*Key, error) {
-	if held == nil {
+// findSlowly is Find for a key that is not cached, or not known to be current.
+func (c *Cache) findSlowly(ctx context.Context, digest apikey.Digest, cached *Key, now int64) (*Key, error) {
+	if cached == nil {
 		if at, found := c.shard(&digest).unknownSince(digest); found && now-at <= int64(unknownFor) {
 			return nil, ErrUnknown
 		}
 	}
-	err := errAway
-	if !c.away.Load() {
+	err := errUnavailable
+	if !c.unavailable.Load() {
 		var read *Key
-		read, err = c.read(ctx, digest, held)
+		read, err = c.read(ctx, digest, cached)
 		if err == nil || !errors.Is(err, store.ErrUnavailable) {
 			return read, err
 		}
 	}
 	switch {
-	case held == nil:
+	case cached == nil:
 		return nil, err
-	case !c.bearable(held, now):
+	case !c.bearable(cached, now):
 		return nil, errStale
 	}
-	return held, nil
+	return cached, nil
 }
 
-// read reads a key, once for all that ask at the same time and saw the same held, nil for none. The read belongs to none of them: it
-// goes on when the asker that began it leaves, and is not begun when all left.
-func (c *Cache) read(ctx context.Context, digest apikey.Digest, held *Key) (*Key, error) {
+// read reads a key once for all concurrent callers that saw the same cached key, nil for none. The read belongs to none
+// of them: it continues when the caller that began it leaves, and does not start if all have left.
+func (c *Cache) read(ctx context.Context, digest apikey.Digest, cached *Key) (*Key, error) {
 	s := c.shard(&digest)
 	for range maxFlights {
-		f, lead := s.board(digest, held)
+		f, lead := s.board(digest, cached)
 		if lead {
 			detached := context.WithoutCancel(ctx)
 			c.reads.add(askerOf(ctx), read{
@@ -248,7 +252,7 @@ func (c *Cache) drop(s *shard, digest apikey.Digest, f *flight, err error, outco
 // errAbandoned ends a read that no caller waits for. No caller sees it.
 var errAbandoned = fmt.Errorf("%w: no caller waits for the API key", store.ErrUnavailable)
 
-// fly does one read.
+// fly makes one read.
 func (c *Cache) fly(ctx context.Context, s *shard, digest apikey.Digest, f *flight) {
 	if s.abandoned(digest, f) {
 		c.drop(s, digest, f, errAbandoned, "abandoned")
@@ -263,7 +267,7 @@ func (c *Cache) fly(ctx context.Context, s *shard, digest apikey.Digest, f *flig
 	switch {
 	case err != nil:
 		f.err, outcome = err, "unavailable"
-		c.away.Store(true)
+		c.unavailable.Store(true)
 	case !found:
 		f.err, outcome = ErrUnknown, "unknown"
 	default:

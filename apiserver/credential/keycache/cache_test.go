@@ -17,19 +17,19 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// rows is a store in the hands of a test.
+// rows is a store that the test controls.
 type rows struct {
-	mu       sync.Mutex
-	keys     map[apikey.Digest]people.BoundKey
-	log      []apikey.Digest
-	imported bool
-	lost     bool
-	away     error
-	uses     []people.KeyUse
-	writes   int
+	mu          sync.Mutex
+	keys        map[apikey.Digest]people.BoundKey
+	log         []apikey.Digest
+	imported    bool
+	lost        bool
+	unavailable error
+	uses        []people.KeyUse
+	writes      int
 
 	reads, looks atomic.Int64
-	// during, if set, is called in the middle of a read: the row is read before, and answered after.
+	// during, if set, is called in the middle of a read, between reading the row and returning it.
 	during  func()
 	signals chan struct{}
 }
@@ -49,7 +49,7 @@ func (r *rows) add(keys ...apikey.Key) {
 	}
 }
 
-// revoke revokes a key and writes that to the feed.
+// revoke revokes a key and writes the change to the feed.
 func (r *rows) revoke(k apikey.Key) {
 	r.mu.Lock()
 	row := r.keys[k.Digest()]
@@ -73,7 +73,7 @@ func (r *rows) APIKeyByDigest(_ context.Context, digest apikey.Digest) (people.B
 	r.reads.Add(1)
 	r.mu.Lock()
 	row, found := r.keys[digest]
-	err, during := r.away, r.during
+	err, during := r.unavailable, r.during
 	r.mu.Unlock()
 	if during != nil {
 		during()
@@ -84,7 +84,7 @@ func (r *rows) APIKeyByDigest(_ context.Context, digest apikey.Digest) (people.B
 func (r *rows) KeyPosition(context.Context) (people.KeyPosition, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return people.KeyPosition{Revision: int64(len(r.log))}, r.away
+	return people.KeyPosition{Revision: int64(len(r.log))}, r.unavailable
 }
 
 func (r *rows) KeyChanges(_ context.Context, after people.KeyPosition) (people.KeyChanges, error) {
@@ -97,7 +97,7 @@ func (r *rows) KeyChanges(_ context.Context, after people.KeyPosition) (people.K
 	}
 	return people.KeyChanges{
 		Position: people.KeyPosition{Revision: int64(len(r.log))}, Digests: r.log[after.Revision:], Imported: r.imported,
-	}, r.away
+	}, r.unavailable
 }
 
 func (r *rows) KeySignals(context.Context) <-chan struct{} { return r.signals }
@@ -105,8 +105,8 @@ func (r *rows) KeySignals(context.Context) <-chan struct{} { return r.signals }
 func (r *rows) RecordKeyUses(_ context.Context, uses []people.KeyUse) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.away != nil {
-		return r.away
+	if r.unavailable != nil {
+		return r.unavailable
 	}
 	r.writes++
 	r.uses = append(r.uses, uses...)
@@ -127,21 +127,21 @@ type world struct {
 	at    *people.KeyPosition
 }
 
-// newWorld is a cache that looks at its feed when the test says so.
+// newWorld returns a cache that polls its feed when the test says so.
 func newWorld(t *testing.T, opts Options) *world {
 	w := &world{T: t, rows: newRows(), clock: &clock{}}
 	opts.Store, opts.Clock, opts.Log = w.rows, w.clock.now, logr.Discard()
 	w.cache = New(opts)
-	_ = w.look()
+	_ = w.pollFeed()
 	return w
 }
 
-// look looks at the feed once.
-func (w *world) look() error { return w.cache.look(w.Context(), &w.at) }
+// look polls the feed once.
+func (w *world) pollFeed() error { return w.cache.pollFeed(w.Context(), &w.at) }
 
 func (w *world) find(key apikey.Key) (*Key, error) { return w.cache.Find(w.Context(), key) }
 
-// finds expects a key, and reports whether it lives.
+// finds checks that a key is found, and reports whether it is live.
 func (w *world) finds(key apikey.Key) bool {
 	w.Helper()
 	found, err := w.find(key)
@@ -167,11 +167,11 @@ func mint(t testing.TB) apikey.Key {
 	return key
 }
 
-func TestAKeyIsReadOnceAndHeld(t *testing.T) {
+func TestKeyIsReadOnceAndCached(t *testing.T) {
 	w, key := newWorld(t, Options{}), mint(t)
 	w.rows.add(key)
-	if _, held := w.cache.Cached(key); held {
-		t.Error("a key is held that was never read")
+	if _, cached := w.cache.Cached(key); cached {
+		t.Error("a key is cached that was never read")
 	}
 	for range 3 {
 		found, err := w.find(key)
@@ -179,13 +179,13 @@ func TestAKeyIsReadOnceAndHeld(t *testing.T) {
 			t.Fatalf("found %+v, %v", found, err)
 		}
 	}
-	if _, held := w.cache.Cached(key); !held {
-		t.Error("a key that was read is not held")
+	if _, cached := w.cache.Cached(key); !cached {
+		t.Error("a key that was read is not cached")
 	}
 	w.reads(1)
 }
 
-func TestManyWhoAskAtOnceReadOnce(t *testing.T) {
+func TestConcurrentCallersShareOneRead(t *testing.T) {
 	w, key := newWorld(t, Options{}), mint(t)
 	w.rows.add(key)
 	entered, release := make(chan struct{}, 100), make(chan struct{})
@@ -204,14 +204,14 @@ func TestManyWhoAskAtOnceReadOnce(t *testing.T) {
 	w.reads(1)
 }
 
-func TestARevocationInTheFeedDropsAKey(t *testing.T) {
+func TestRevocationInFeedEvictsKey(t *testing.T) {
 	w, key, other := newWorld(t, Options{}), mint(t), mint(t)
 	w.rows.add(key, other)
 	if !w.finds(key) || !w.finds(other) {
 		t.Fatal("a key is dead")
 	}
 	w.rows.revoke(key)
-	_ = w.look()
+	_ = w.pollFeed()
 	if w.finds(key) {
 		t.Error("a revoked key lives")
 	}
@@ -221,14 +221,14 @@ func TestARevocationInTheFeedDropsAKey(t *testing.T) {
 	w.reads(3)
 }
 
-func TestAReadThatBeganBeforeARevocationLoses(t *testing.T) {
+func TestReadBeforeRevocationIsDiscarded(t *testing.T) {
 	w, key := newWorld(t, Options{}), mint(t)
 	w.rows.add(key)
 	var once sync.Once
 	w.rows.during = func() {
-		once.Do(func() { // the row is read already, and lives
+		once.Do(func() { // the row is read already, and is live
 			w.rows.revoke(key)
-			_ = w.look()
+			_ = w.pollFeed()
 		})
 	}
 	if w.finds(key) {
@@ -240,7 +240,7 @@ func TestAReadThatBeganBeforeARevocationLoses(t *testing.T) {
 	}
 }
 
-func TestReadsRacingRevocationsNeverKeepADeadKey(t *testing.T) {
+func TestReadsRacingRevocationsNeverCacheRevokedKey(t *testing.T) {
 	w := newWorld(t, Options{Bytes: 64 << 10})
 	for range 200 {
 		key := mint(t)
@@ -254,7 +254,7 @@ func TestReadsRacingRevocationsNeverKeepADeadKey(t *testing.T) {
 			})
 		}
 		w.rows.revoke(key)
-		_ = w.look()
+		_ = w.pollFeed()
 		if w.finds(key) {
 			t.Fatal("a key that the feed told to be revoked lives")
 		}
@@ -265,7 +265,7 @@ func TestReadsRacingRevocationsNeverKeepADeadKey(t *testing.T) {
 	}
 }
 
-func TestAKeyIsReadAgainWhenTheFeedIsOld(t *testing.T) {
+func TestKeyIsReadAgainWhenFeedIsStale(t *testing.T) {
 	w, key := newWorld(t, Options{}), mint(t)
 	w.rows.add(key)
 	w.finds(key)
@@ -280,35 +280,35 @@ func TestAKeyIsReadAgainWhenTheFeedIsOld(t *testing.T) {
 	w.reads(2)
 }
 
-func TestWhileTheStoreIsAwayHeldKeysGoOnAndOthersAreUnavailable(t *testing.T) {
+func TestCachedKeysRemainValidWhileStoreIsUnavailable(t *testing.T) {
 	w, key := newWorld(t, Options{MaxStaleness: time.Minute}), mint(t)
 	w.rows.add(key)
 	w.finds(key)
-	w.rows.set(func() { w.rows.away = fmt.Errorf("%w: test", store.ErrUnavailable) })
+	w.rows.set(func() { w.rows.unavailable = fmt.Errorf("%w: test", store.ErrUnavailable) })
 	w.clock.advance(30 * time.Second)
 	if !w.finds(key) { // the read fails again, and reports that the store is unavailable
-		t.Error("a held key is dead")
+		t.Error("a cached key is dead")
 	}
 	w.reads(2)
 	w.finds(key)
 	w.reads(2)
-	if _, held := w.cache.Cached(key); !held {
-		t.Error("a held key is not told as held while the store is away")
+	if _, cached := w.cache.Cached(key); !cached {
+		t.Error("a cached key is not reported as cached while the store is unavailable")
 	}
 	if _, err := w.find(mint(t)); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("a key that is not held: %v, want unavailable", err)
+		t.Errorf("a key that is not cached: %v, want unavailable", err)
 	}
 	w.reads(2)
 	w.clock.advance(30*time.Second + 1)
 	if _, err := w.find(key); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("a key held for longer than the staleness allows: %v, want unavailable", err)
+		t.Errorf("a key cached for longer than the staleness allows: %v, want unavailable", err)
 	}
-	if _, held := w.cache.Cached(key); held {
-		t.Error("a key held for longer than the staleness allows is told as held")
+	if _, cached := w.cache.Cached(key); cached {
+		t.Error("a key cached for longer than the staleness allows is reported as cached")
 	}
-	w.rows.set(func() { w.rows.away = nil })
+	w.rows.set(func() { w.rows.unavailable = nil })
 	w.rows.revoke(key)
-	if err := w.look(); err != nil {
+	if err := w.pollFeed(); err != nil {
 		t.Fatal(err)
 	}
 	if w.finds(key) {
@@ -316,7 +316,7 @@ func TestWhileTheStoreIsAwayHeldKeysGoOnAndOthersAreUnavailable(t *testing.T) {
 	}
 }
 
-func TestUnknownKeysAreRememberedBrieflyAndBounded(t *testing.T) {
+func TestUnknownKeysAreCachedBrieflyAndBounded(t *testing.T) {
 	w, late := newWorld(t, Options{}), mint(t)
 	for range 3 {
 		if _, err := w.find(late); !errors.Is(err, ErrUnknown) {
@@ -326,7 +326,7 @@ func TestUnknownKeysAreRememberedBrieflyAndBounded(t *testing.T) {
 	w.reads(1)
 	w.rows.add(late)
 	w.clock.advance(unknownFor + 1)
-	_ = w.look()
+	_ = w.pollFeed()
 	if !w.finds(late) {
 		t.Error("a new key that was tried too early stays unknown")
 	}
@@ -342,7 +342,7 @@ func TestUnknownKeysAreRememberedBrieflyAndBounded(t *testing.T) {
 	}
 }
 
-func TestEvictionKeepsTheBoundAndWhatIsInUse(t *testing.T) {
+func TestEvictionKeepsBoundAndKeysInUse(t *testing.T) {
 	const bytes = 1 << 20
 	w, hot := newWorld(t, Options{Bytes: bytes}), mint(t)
 	w.rows.add(hot)
@@ -351,18 +351,17 @@ func TestEvictionKeepsTheBoundAndWhatIsInUse(t *testing.T) {
 		key := mint(t)
 		w.rows.add(key)
 		w.finds(key)
-		if _, held := w.cache.Cached(hot); !held {
+		if _, cached := w.cache.Cached(hot); !cached {
 			t.Fatal("a key that is asked for all the time was evicted")
 		}
 	}
-	if held := w.cache.Bytes(); held > bytes || held < bytes/2 {
-		t.Errorf("%d bytes are held, the bound is %d", held, bytes)
+	if cached := w.cache.Bytes(); cached > bytes || cached < bytes/2 {
+		t.Errorf("%d bytes are cached, the bound is %d", cached, bytes)
 	}
 }
 
-// TestKeysOfOneDeploymentPushNoOthersOut: keys with as many permissions and as much metadata as there may be stay within the bound, and
-// another deployment's keys are held.
-func TestKeysOfOneDeploymentPushNoOthersOut(t *testing.T) {
+// Keys with the most permissions and metadata stay within the bound, and another deployment's keys remain cached.
+func TestKeysOfOneDeploymentEvictNoOthers(t *testing.T) {
 	t.Parallel()
 	const bytes = 8 << 20
 	w := newWorld(t, Options{Bytes: bytes})
@@ -387,12 +386,12 @@ func TestKeysOfOneDeploymentPushNoOthersOut(t *testing.T) {
 	}
 	for range 1500 {
 		large(mint(t))
-		if held := w.cache.Bytes(); held > bytes {
-			t.Fatalf("%d bytes are held, the bound is %d", held, bytes)
+		if cached := w.cache.Bytes(); cached > bytes {
+			t.Fatalf("%d bytes are cached, the bound is %d", cached, bytes)
 		}
 	}
 	for i, other := range others {
-		if _, held := w.cache.Cached(other); !held {
+		if _, cached := w.cache.Cached(other); !cached {
 			t.Errorf("key %d of the other deployment was pushed out", i)
 		}
 	}
@@ -401,20 +400,20 @@ func TestKeysOfOneDeploymentPushNoOthersOut(t *testing.T) {
 	}
 }
 
-func TestALostPlaceInTheFeedDropsEverything(t *testing.T) {
+func TestLostFeedPositionEvictsAllKeys(t *testing.T) {
 	w, key := newWorld(t, Options{}), mint(t)
 	w.rows.add(key)
 	w.finds(key)
 	w.rows.set(func() { w.rows.lost = true })
-	if err := w.look(); err != nil {
+	if err := w.pollFeed(); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.cache.Len(); n != 0 {
-		t.Errorf("%d keys are held", n)
+		t.Errorf("%d keys are cached", n)
 	}
 }
 
-func TestForeignKeysAreAskedForOnlyWhereSomeWereImported(t *testing.T) {
+func TestImportedKeysAreLookedUpOnlyAfterAnImport(t *testing.T) {
 	w := newWorld(t, Options{})
 	foreign, err := apikey.Foreign("sk_live_51H.abc")
 	if err != nil {
@@ -426,13 +425,13 @@ func TestForeignKeysAreAskedForOnlyWhereSomeWereImported(t *testing.T) {
 	}
 	w.reads(0)
 	w.rows.set(func() { w.rows.imported = true })
-	_ = w.look()
+	_ = w.pollFeed()
 	if found, err := w.find(foreign); err != nil || found.PublicID != "" {
 		t.Errorf("an imported key: %v, %v", found, err)
 	}
 }
 
-func TestUsesAreWrittenOnceAMinuteAndAtTheEnd(t *testing.T) {
+func TestUsesAreWrittenOncePerMinuteAndAtEnd(t *testing.T) {
 	w, key, other := newWorld(t, Options{}), mint(t), mint(t)
 	w.rows.add(key, other)
 	found, _ := w.find(key)
@@ -440,12 +439,12 @@ func TestUsesAreWrittenOnceAMinuteAndAtTheEnd(t *testing.T) {
 	for i := range 100 {
 		w.cache.Used(found, at.Add(time.Duration(i)*500*time.Millisecond)) // within 50 s
 	}
-	w.rows.set(func() { w.rows.away = errors.New("away") })
+	w.rows.set(func() { w.rows.unavailable = errors.New("unavailable") })
 	if err := w.cache.flush(t.Context()); err == nil {
 		t.Error("a failed write was not told")
 	}
 	w.cache.Used(found, at.Add(time.Minute)) // a minute later while the first still waits
-	w.rows.set(func() { w.rows.away = nil })
+	w.rows.set(func() { w.rows.unavailable = nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := w.cache.flushUses(ctx); err != nil {

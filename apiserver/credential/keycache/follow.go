@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// poll is how often the feed is looked at without a signal.
+	// poll is the interval of polls of the feed without a signal.
 	poll = 250 * time.Millisecond
-	// lookPatience bounds one look.
+	// lookPatience bounds one poll.
 	lookPatience = 2 * time.Second
 )
 
-// Run follows the feed of changed keys, and writes down when keys were used, until ctx ends; what was noted by then is written last.
+// Run follows the feed of changed keys and writes the uses of keys until ctx ends. It then writes the remaining uses.
 func (c *Cache) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.follow(ctx) })
@@ -25,7 +25,7 @@ func (c *Cache) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// follow drops what changed. While the store is away it keeps what it has and tries again.
+// follow evicts changed keys. While the store is unavailable it keeps the cached keys and tries again.
 func (c *Cache) follow(ctx context.Context) error {
 	signals := c.opts.Store.KeySignals(ctx)
 	ticker := time.NewTicker(poll)
@@ -33,12 +33,12 @@ func (c *Cache) follow(ctx context.Context) error {
 	var at *people.KeyPosition
 	failing := false
 	for {
-		err := c.look(ctx, &at)
+		err := c.pollFeed(ctx, &at)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing:
-			c.opts.Log.Error(err, "The feed of API keys cannot be read; the keys that are held go on")
+			c.opts.Log.Error(err, "Reading the feed of API keys failed; the cached keys remain in use")
 		case err == nil && failing:
 			c.opts.Log.Info("The feed of API keys can be read again")
 		}
@@ -57,17 +57,17 @@ func (c *Cache) follow(ctx context.Context) error {
 
 // look evicts the keys that changed since the last poll. The first poll evicts all keys, because they were read
 // before it, and so does one whose position in the feed is lost.
-func (c *Cache) look(ctx context.Context, at **people.KeyPosition) error {
+func (c *Cache) pollFeed(ctx context.Context, at **people.KeyPosition) error {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	began := c.now()
 	err := c.apply(ctx, at)
 	if err != nil {
-		c.away.Store(true)
+		c.unavailable.Store(true)
 		return err
 	}
 	c.contact.Store(began)
-	c.away.Store(false)
+	c.unavailable.Store(false)
 	return nil
 }
 
@@ -82,7 +82,7 @@ func (c *Cache) apply(ctx context.Context, at **people.KeyPosition) error {
 	}
 	changes, err := c.opts.Store.KeyChanges(ctx, **at)
 	if errors.Is(err, people.ErrKeyFeedLost) {
-		c.opts.Log.Info("The feed of API keys does not reach back; what is held of keys is dropped")
+		c.opts.Log.Info("The feed of API keys does not reach back; evicting all cached keys")
 		*at = nil
 		return c.apply(ctx, at)
 	}

@@ -1,5 +1,5 @@
-// Package keycache finds the keys that applications gave away: rows of the store, tens of millions of them, of which a server holds those
-// that are in use. What happens to a key reaches every server by a feed of the store, within a second.
+// Package keycache finds runtime keys. They are rows of the store, tens of millions of them; a server caches those in
+// use. A change of a key reaches every server through a feed of the store within a second.
 package keycache
 
 import (
@@ -16,61 +16,61 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Key is a key as it stood when it was read. It never changes; one that did is another Key.
+// Key is a key at the time it was read. It does not change; a changed key becomes another Key.
 type Key struct {
 	ID int64
-	// PublicID is "" for a key that was imported.
+	// PublicID is "" for an imported key.
 	PublicID string
-	// Deployment is the "namespace/name" of the deployment it belongs to, as snapshot.Entry.Deployment.
+	// Deployment is the key's deployment as "namespace/name", as in snapshot.Entry.Deployment.
 	Deployment string
 	// App is the slug of its APIAuthApp.
 	App  string
 	Name string
 	// Permissions are the key's own; Resolve returns the effective ones.
 	Permissions *Permissions
-	// OwnerUserID is the user that the key acts for, 0: none. OrganizationID and WorkspaceID are the membership that
-	// bounds it, 0: none.
+	// OwnerUserID is the user that the key acts for, 0 for none. OrganizationID and WorkspaceID are the membership that
+	// bounds it, 0 for none.
 	OwnerUserID, OrganizationID, WorkspaceID int64
 	// RoleID is the role of the owner in the workspace, or else the organization, 0: none. Owner reports whether the
 	// user owns it, and so has every permission there.
 	RoleID int64
 	Owner  bool
-	// Scheme is the slug of the key's own RateLimitScheme, "": its app's.
+	// Scheme is the slug of the key's own RateLimitScheme, "" for that of its app.
 	Scheme string
-	// ExpiresAt is when the key ends, by its expiry or because another replaced it; zero: never.
+	// ExpiresAt is when the key ends, by its expiry or by a rotation; zero means never.
 	ExpiresAt time.Time
-	// Revoked: dead, because it was revoked, or because its owner is disabled, gone, or no member any more.
+	// Revoked reports that the key was revoked, or that its owner was disabled or deleted, or is no longer a member.
 	Revoked bool
-	// Metadata is an object in JSON, nil: none.
+	// Metadata is a JSON object, nil for none.
 	Metadata json.RawMessage
 
 	digest apikey.Digest
-	// readAt is the cache's time just before it was read, in nanoseconds.
+	// readAt is the cache's time just before the read, in nanoseconds.
 	readAt int64
 	shares.Item[apikey.Digest]
-	// noted is the time of the last use that was noted, in microseconds.
-	noted atomic.Int64
+	// touched is the time of the last recorded use, in microseconds.
+	touched atomic.Int64
 }
 
-// Permissions are a list of permissions, shared by all keys that have the same.
+// Permissions is a list of permissions, shared by all keys that have the same list.
 type Permissions struct {
 	permission.Set
-	// Names are as they were given, and not to be changed.
+	// Names are the permissions as declared. They must not be changed.
 	Names []string
 }
 
-// Live reports whether the key is accepted at a time, if its app is.
+// Live reports whether the key is valid at a time, if its app is active.
 func (k *Key) Live(now time.Time) bool {
 	return !k.Revoked && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
-// Bound reports whether the key acts for a person, an organization or a workspace.
+// Bound reports whether the key acts for a user, an organization or a workspace.
 func (k *Key) Bound() bool { return k.OwnerUserID != 0 || k.OrganizationID != 0 || k.WorkspaceID != 0 }
 
-// NewKey makes of a row what a cache would hold of it, for who looks at one key once.
+// NewKey returns the Key of a row, for a single use without a cache.
 func NewKey(row people.BoundKey) *Key { return newKey(row, &sharedPermissions{}, 0) }
 
-// newKey makes of a row what is held of it. Texts that many keys share are held once.
+// newKey returns the Key of a row. Texts that many keys share are stored once.
 func newKey(row people.BoundKey, shared *sharedPermissions, readAt int64) *Key {
 	k := &Key{
 		ID: row.ID, PublicID: row.PublicID, Deployment: unique.Make(row.Deployment).Value(), App: unique.Make(row.App).Value(), Name: row.Name,
@@ -82,15 +82,16 @@ func newKey(row people.BoundKey, shared *sharedPermissions, readAt int64) *Key {
 		k.Metadata = row.Metadata
 	}
 	if !row.LastUsedAt.IsZero() {
-		k.noted.Store(row.LastUsedAt.UnixMicro())
+		k.touched.Store(row.LastUsedAt.UnixMicro())
 	}
 	return k
 }
 
-// KeyID returns the id by which decisions, the audit and logs name the key.
+// KeyID returns the id of the key in decisions, the audit and logs.
 func (k *Key) KeyID() string { return people.KeyID(k.PublicID, k.ID) }
 
-// size estimates what the key takes in memory, from above. Its list of permissions counts whole, though other keys may share it.
+// size returns an upper estimate of the key's memory, in bytes. Its list of permissions counts fully, though other keys
+// may share it.
 func (k *Key) size() int64 {
 	const ofKey, ofPermission = 512, 40
 	size := ofKey + len(k.Name) + len(k.PublicID) + len(k.Metadata)
@@ -100,10 +101,10 @@ func (k *Key) size() int64 {
 	return int64(size)
 }
 
-// sharedBytes bounds the lists that are held once.
+// sharedBytes bounds the memory of the shared lists.
 const sharedBytes = 8 << 20
 
-// sharedPermissions holds each list of permissions once.
+// sharedPermissions stores each list of permissions once.
 type sharedPermissions struct {
 	mu    sync.Mutex
 	lists map[string]*Permissions

@@ -17,7 +17,7 @@ var ErrBusy = fmt.Errorf("%w: too many API keys are being read", store.ErrUnavai
 
 type askerKey struct{}
 
-// ForAsker returns a context whose reads are made in the turn of an asker, such as a client's address: askers take turns.
+// ForAsker returns a context for reads of an asker, such as a client's address. Askers take turns.
 func ForAsker(ctx context.Context, asker uint64) context.Context {
 	return context.WithValue(ctx, askerKey{}, asker)
 }
@@ -27,13 +27,13 @@ func askerOf(ctx context.Context) uint64 {
 	return asker
 }
 
-// queue lets maxReads reads run at once, and maxWaiting wait. Askers take turns, however many reads of each wait; where the queue
-// is full, the asker with the most reads loses its last one.
+// queue runs at most maxReads reads at the same time, and lets maxWaiting wait. Askers take turns, independent of the
+// number of their reads. If the queue is full, the asker with the most reads loses its last one.
 type queue struct {
 	mu               sync.Mutex
 	running, waiting int
 	lines            map[uint64]*line
-	// turns are the askers with reads that wait; next is the one whose turn comes.
+	// turns are the askers with waiting reads; next is the index of the next one.
 	turns []*line
 	next  int
 }
@@ -43,9 +43,9 @@ type line struct {
 	reads []read
 }
 
-// read is a read of a key that waits.
+// read is a waiting read of a key.
 type read struct {
-	// do makes the read, if a caller still waits for it; drop ends it without.
+	// do makes the read if a caller still waits for it; drop ends it without reading.
 	do   func()
 	drop func(error)
 }
@@ -89,7 +89,7 @@ func (q *queue) put(asker uint64, r read) (dropped func(error)) {
 	return dropped
 }
 
-// work makes reads until none waits.
+// work makes reads until none is waiting.
 func (q *queue) work(r read) {
 	for {
 		r.do()
@@ -100,7 +100,7 @@ func (q *queue) work(r read) {
 	}
 }
 
-// take returns the next read; without one a place becomes free.
+// take returns the next read. If there is none, a place becomes free.
 func (q *queue) take() (read, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// blocked is a world whose reads wait until release is closed; all places are taken by reads of one asker.
+// blocked is a world whose reads wait until release is closed. The reads of one asker take all places.
 func blocked(t *testing.T) (w *world, release chan struct{}, asking *sync.WaitGroup) {
 	w, release, asking = newWorld(t, Options{}), make(chan struct{}), &sync.WaitGroup{}
 	entered := make(chan struct{}, 10*maxWaiting)
@@ -26,7 +26,7 @@ func blocked(t *testing.T) (w *world, release chan struct{}, asking *sync.WaitGr
 	return w, release, asking
 }
 
-// waits asks for a key for an asker until ctx ends, and returns when its read waits.
+// waits requests a key for an asker until ctx ends, and returns once its read is waiting.
 func (w *world) waits(ctx context.Context, asking *sync.WaitGroup, asker uint64, key apikey.Key) {
 	before := w.cache.reads.length()
 	asking.Go(func() { _, _ = w.cache.Find(ForAsker(ctx, asker), key) })
@@ -35,8 +35,8 @@ func (w *world) waits(ctx context.Context, asking *sync.WaitGroup, asker uint64,
 	}
 }
 
-// TestReadsThatWaitAreBounded: beyond the bound the asker with the most reads is refused, and others get a place.
-func TestReadsThatWaitAreBounded(t *testing.T) {
+// Above the bound, the asker with the most reads is refused, and other askers get a place.
+func TestWaitingReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	w, release, asking := blocked(t)
 	for range maxWaiting {
@@ -62,8 +62,8 @@ func TestReadsThatWaitAreBounded(t *testing.T) {
 	}
 }
 
-// TestAReadThatNobodyWaitsForIsNotMade: askers that left cost the store nothing.
-func TestAReadThatNobodyWaitsForIsNotMade(t *testing.T) {
+// Askers that have left cause no reads of the store.
+func TestAbandonedReadIsNotMade(t *testing.T) {
 	t.Parallel()
 	w, release, asking := blocked(t)
 	left, leave := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func TestAReadThatNobodyWaitsForIsNotMade(t *testing.T) {
 	w.reads(maxReads + 1)
 }
 
-// TestAskersTakeTurns: an asker with one read does not wait for all reads of another.
+// An asker with one read does not wait for all reads of another.
 func TestAskersTakeTurns(t *testing.T) {
 	t.Parallel()
 	q := &queue{running: maxReads} // no place is free

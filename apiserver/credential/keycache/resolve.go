@@ -9,9 +9,9 @@ import (
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
-// Grant is what a key may do, by its app and by what it is bound to, at one moment.
+// Grant is the permissions of a key by its app and by its binding, in one snapshot.
 type Grant struct {
-	// Deployment and App are the entries the key belongs to, Settings and Content what they say.
+	// Deployment and App are the key's entries, Settings and Content their contents.
 	Deployment *snapshot.Entry
 	Settings   *document.Deployment
 	App        *snapshot.Entry
@@ -23,8 +23,8 @@ type Grant struct {
 	role    []string
 }
 
-// Resolve finds a key's app and deployment, and what its role grants now. false: a key whose app or deployment is not served, or whose app
-// is not active, is answered like an unknown one.
+// Resolve returns a key's app and deployment, and its current role. It returns false if the key's app or deployment is
+// not served or the app is not active; such a key is treated as unknown.
 func Resolve(s *snapshot.Snapshot, k *Key) (Grant, bool) {
 	app, found := s.BySlug(v1alpha1.KindAPIAuthApp, k.Deployment, k.App)
 	if !found {
@@ -45,12 +45,12 @@ func Resolve(s *snapshot.Snapshot, k *Key) (Grant, bool) {
 	return g, true
 }
 
-// Allows reports whether the key has a permission: its own, its app's and its role's.
+// Allows reports whether the key has a permission: granted by itself, its app and its role.
 func (g *Grant) Allows(name string) bool {
 	return g.own.Allows(name) && g.Content.Ceiling.Allows(name) && (!g.bounded || slices.Contains(g.role, name))
 }
 
-// Names are the permissions the key has, sorted.
+// Names returns the permissions of the key, sorted.
 func (g *Grant) Names() []string {
 	names := []string{}
 	for _, list := range [][]string{g.own.Names, g.Content.Permissions, g.role} {

@@ -9,32 +9,33 @@ import (
 
 const (
 	shards = 64
-	// maxUnknown bounds the unknown keys that a shard remembers.
+	// maxUnknown bounds the unknown keys that a shard caches.
 	maxUnknown = 1024
 )
 
-// shard holds the keys whose digests begin alike.
+// shard caches the keys whose digests begin alike.
 type shard struct {
 	mu   sync.RWMutex
 	keys *shares.Set[apikey.Digest, *Key]
-	// unknown are digests that no key had, with the cache's time at which that was read.
+	// unknown maps the digests of unknown keys to the cache's time of the read.
 	unknown map[apikey.Digest]int64
-	// flights are the reads under way.
+	// flights are the reads in progress.
 	flights map[apikey.Digest]*flight
 }
 
-// flight is a read of one key, for all who ask meanwhile.
+// flight is a read of one key, for all concurrent callers.
 type flight struct {
 	done chan struct{}
 	key  *Key
 	err  error
-	// askers are how many wait for it. The shard's lock guards it.
+	// askers is how many callers wait for it. The shard's lock guards it.
 	askers int
-	// lost: the key changed since the read began, so that what it brings is not kept. The shard's lock guards it.
+	// lost reports that the key changed since the read began, so that the result is not cached. The shard's lock guards
+	// it.
 	lost bool
 }
 
-// newShard returns a shard whose keys take at most so many bytes.
+// newShard returns a shard whose keys take at most a number of bytes.
 func newShard(bytes int64) *shard {
 	return &shard{keys: shares.New[apikey.Digest, *Key](shares.Bounds{Bytes: bytes}), unknown: map[apikey.Digest]int64{}, flights: map[apikey.Digest]*flight{}}
 }
@@ -46,7 +47,7 @@ func (s *shard) get(digest *apikey.Digest) *Key {
 	return k
 }
 
-// unknownSince returns when a digest was last found to belong to no key.
+// unknownSince returns when a digest was last found to be unknown.
 func (s *shard) unknownSince(digest apikey.Digest) (at int64, found bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -54,15 +55,15 @@ func (s *shard) unknownSince(digest apikey.Digest) (at int64, found bool) {
 	return at, found
 }
 
-// landed is the channel of reads that are over.
+// landed is the channel of finished reads.
 var landed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// board joins the read under way, or begins one and returns lead. It joins no read whose result is outdated already.
-// If a read ended since the caller read seen (nil for none), its result is the answer.
+// board joins the read in progress, or begins one and returns lead. It joins no read whose result is already outdated.
+// If a read ended since the caller read seen (nil for none), its result is returned.
 func (s *shard) board(digest apikey.Digest, seen *Key) (f *flight, lead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k, held := s.keys.Get(digest); held && k != seen {
+	if k, cached := s.keys.Get(digest); cached && k != seen {
 		return &flight{done: landed, key: k}, false
 	}
 	if f = s.flights[digest]; f != nil && !f.lost {
@@ -74,14 +75,14 @@ func (s *shard) board(digest apikey.Digest, seen *Key) (f *flight, lead bool) {
 	return f, true
 }
 
-// leave notes that one asker waits no longer.
+// leave records that one caller no longer waits.
 func (s *shard) leave(f *flight) {
 	s.mu.Lock()
 	f.askers--
 	s.mu.Unlock()
 }
 
-// abandoned reports whether no caller waits for a read. None joins it then.
+// abandoned reports whether no caller waits for a read. No caller joins it afterwards.
 func (s *shard) abandoned(digest apikey.Digest, f *flight) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,15 +93,15 @@ func (s *shard) abandoned(digest apikey.Digest, f *flight) bool {
 	return true
 }
 
-// end lets no caller join a read any more. The caller holds the lock.
+// end prevents callers from joining a read. The caller holds the lock.
 func (s *shard) end(digest apikey.Digest, f *flight) {
 	if s.flights[digest] == f {
 		delete(s.flights, digest)
 	}
 }
 
-// land ends a read and keeps what it brought, unless the key changed meanwhile: it returns false then. remembered is for how long an
-// unknown key is, in nanoseconds.
+// land ends a read and caches its result, unless the key changed meanwhile; it then returns false. remembered is how
+// long an unknown key is cached, in nanoseconds.
 func (s *shard) land(digest apikey.Digest, f *flight, readAt, remembered int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +111,7 @@ func (s *shard) land(digest apikey.Digest, f *flight, readAt, remembered int64) 
 		return false
 	case f.key != nil:
 		s.put(f.key)
-	case f.err == ErrUnknown: //nolint:errorlint // set a few lines before
+	case f.err == ErrUnknown: //nolint:errorlint // set a few lines above
 		s.drop(digest)
 		s.forget(readAt - remembered)
 		s.unknown[digest] = readAt
@@ -118,7 +119,7 @@ func (s *shard) land(digest apikey.Digest, f *flight, readAt, remembered int64) 
 	return true
 }
 
-// forget makes room among the unknown keys: those of before a time go, and where that is not enough any.
+// forget evicts unknown keys: those older than a time and, if that is not enough, any.
 func (s *shard) forget(before int64) {
 	if len(s.unknown) < maxUnknown {
 		return
@@ -130,14 +131,14 @@ func (s *shard) forget(before int64) {
 	}
 }
 
-// put keeps a key. Where there is no room, a key that was not asked for lately is dropped: of its own deployment, if that exceeds its
-// share.
+// put caches a key. If the cache is full, it evicts a key that was not used recently, of the same deployment if that
+// exceeds its share.
 func (s *shard) put(k *Key) {
 	delete(s.unknown, k.digest)
 	s.keys.Put(k.digest, k, k.Deployment, k.size())
 }
 
-// invalidate drops a key, and makes a read of it under way lose.
+// invalidate evicts a key, and marks a read of it in progress as lost.
 func (s *shard) invalidate(digest apikey.Digest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +150,7 @@ func (s *shard) invalidate(digest apikey.Digest) {
 
 func (s *shard) drop(digest apikey.Digest) { s.keys.Delete(digest) }
 
-// clear drops every key, and makes every read under way lose.
+// clear evicts every key, and marks every read in progress as lost.
 func (s *shard) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,8 +160,8 @@ func (s *shard) clear() {
 	s.keys.Clear()
 }
 
-// held returns how many keys the shard holds, their bytes, and how many were dropped for want of room.
-func (s *shard) held() (keys int, bytes int64, evicted uint64) {
+// size returns the number of cached keys, their bytes, and how many were evicted.
+func (s *shard) size() (keys int, bytes int64, evicted uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.keys.Len(), s.keys.Bytes(), s.keys.Evicted()

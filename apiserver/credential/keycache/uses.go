@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// flushEvery is how often uses are written: the first of a key is there within 5 s.
+	// flushEvery is the interval of writes: the first use of a key is stored within 5 s.
 	flushEvery = 2 * time.Second
 	// flushBatch bounds one write.
 	flushBatch = 500
 	// flushPatience bounds the writes at the end.
 	flushPatience = 3 * time.Second
-	// maxUses bounds what waits while the store is away: later uses are forgotten then.
+	// maxUses bounds the uses that wait while the store is unavailable. Later uses are dropped.
 	maxUses = 1_000_000
 )
 
-// uses are those that wait to be written, each key at most once a minute.
+// uses are the uses that wait to be written, at most one per key and minute.
 type uses struct {
 	mu      sync.Mutex
 	waiting []people.KeyUse
 }
 
-// Used notes that a key was used. It costs next to nothing, waits for nothing, and never fails; of the uses of one minute one is written.
+// Used records the use of a key. It does not block or fail. One use per minute is written.
 func (c *Cache) Used(k *Key, at time.Time) {
-	now, noted := at.UnixMicro(), k.noted.Load()
-	if now-noted < people.KeyUseEvery.Microseconds() || !k.noted.CompareAndSwap(noted, now) {
+	now, touched := at.UnixMicro(), k.touched.Load()
+	if now-touched < people.KeyUseEvery.Microseconds() || !k.touched.CompareAndSwap(touched, now) {
 		return
 	}
 	c.uses.add(people.KeyUse{Deployment: k.Deployment, ID: k.ID, At: at})
@@ -73,7 +73,7 @@ func (c *Cache) flushUses(ctx context.Context) error {
 	}
 }
 
-// flush writes what waits. What could not be written waits on.
+// flush writes the waiting uses. Uses that could not be written wait again.
 func (c *Cache) flush(ctx context.Context) error {
 	waiting := c.uses.take()
 	for done := 0; done < len(waiting); {
@@ -87,7 +87,7 @@ func (c *Cache) flush(ctx context.Context) error {
 	return nil
 }
 
-// latest leaves each key once, with its latest use: two may wait while the store is away.
+// latest keeps the latest use of each key: two may wait while the store is unavailable.
 func latest(batch []people.KeyUse) []people.KeyUse {
 	type row struct {
 		deployment string

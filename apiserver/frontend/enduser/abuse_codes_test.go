@@ -12,13 +12,13 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// otp begins a sign-in by an emailed code and returns the answer.
+// otp begins a sign-in with an emailed code and returns the response.
 func (b *browser) otp(email string) answer {
 	b.w.T.Helper()
 	return b.do("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"email_otp","email":%s}`, quote(email)))
 }
 
-// attempt is the id of the pending sign-in.
+// attempt returns the id of the pending sign-in.
 func (b *browser) attempt() string {
 	b.w.T.Helper()
 	if len(b.last.Body.Session.SignInAttempts) == 0 {
@@ -33,25 +33,25 @@ func (b *browser) try(attempt, code string) answer {
 	return b.do("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, code))
 }
 
-// stranger is a browser whose client the account never signed in from: one of many neighbourhoods.
-func (w *world) stranger(n int) *browser {
+// unknownClient returns a browser in a network from which no user of the account signed in, one of many networks.
+func (w *world) unknownClient(n int) *browser {
 	return w.browserAt(fmt.Sprintf("100.%d.%d.7", 64+n/200, n%200))
 }
 
-func TestAStrangerEndsNoOwnersCode(t *testing.T) {
+func TestUnknownClientCannotExhaustOwnersCode(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
-		owner := w.browser() // a client the account does not know: the worst case
+		owner := w.browser() // the account does not know the client: the worst case
 		owner.otp("ada@example.com")
 		attempt, code := owner.attempt(), w.CodeFor("ada@example.com", 2)
 		w.Clock.Advance(31 * time.Second)
 		for n := range 5 {
-			stranger := w.stranger(n)
-			if a := stranger.otp("ada@example.com"); a.Status != 200 {
-				t.Fatalf("the stranger's own request: %s", a.Raw)
+			unknownClient := w.unknownClient(n)
+			if a := unknownClient.otp("ada@example.com"); a.Status != 200 {
+				t.Fatalf("the unknown client's own request: %s", a.Raw)
 			}
 			for range 5 {
-				stranger.try(stranger.attempt(), wrong(code))
+				unknownClient.try(unknownClient.attempt(), wrong(code))
 			}
 		}
 		if a := owner.try(attempt, code); a.Status != 200 {
@@ -60,31 +60,31 @@ func TestAStrangerEndsNoOwnersCode(t *testing.T) {
 	})
 }
 
-func TestStrangersKeepNoOwnerFromCodes(t *testing.T) {
+func TestUnknownClientsCannotBlockOwnersCodes(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("ada@example.com")
 		owner.ok("POST", "/session/sign-out", `{}`)
-		w.Clock.Advance(25 * time.Hour) // the code of the sign-up counts no more
-		// As many codes as strangers get in a day, and as many wrong ones as are compared for them.
+		w.Clock.Advance(25 * time.Hour) // the code of the sign-up no longer counts
+		// As many codes as unknown clients may request in a day, and as many wrong ones as are compared for them.
 		sent, compared, arrived := 0, 0, len(w.Carrier.Messages("ada@example.com"))
 		for n := range 40 {
-			stranger := w.stranger(n)
-			if a := stranger.otp("ada@example.com"); a.Status != 200 {
+			unknownClient := w.unknownClient(n)
+			if a := unknownClient.otp("ada@example.com"); a.Status != 200 {
 				continue
 			}
 			sent++
-			attempt := stranger.attempt()
+			attempt := unknownClient.attempt()
 			for range 5 {
-				if stranger.try(attempt, "000000").code() == "INVALID_CODE" {
+				if unknownClient.try(attempt, "000000").code() == "INVALID_CODE" {
 					compared++
 				}
 			}
 		}
 		if sent != 30 || compared != 100 {
-			t.Errorf("strangers got %d codes and %d comparisons in a day, want 30 and 100", sent, compared)
+			t.Errorf("unknown clients got %d codes and %d comparisons in a day, want 30 and 100", sent, compared)
 		}
 		before := arrived + sent
-		w.Eventually("the strangers' codes", func() bool { return len(w.Carrier.Messages("ada@example.com")) >= before })
+		w.Eventually("the codes of unknown clients", func() bool { return len(w.Carrier.Messages("ada@example.com")) >= before })
 		if a := owner.otp("ada@example.com"); a.Status != 200 {
 			t.Fatalf("the owner at a known client: %s", a.Raw)
 		}
@@ -97,29 +97,29 @@ func TestStrangersKeepNoOwnerFromCodes(t *testing.T) {
 	})
 }
 
-func TestWrongCodesForAnEmailLockOnlyWhoSentThem(t *testing.T) {
+func TestWrongCodesForAnEmailLockOnlyTheirClient(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
-		stranger := w.stranger(0)
+		unknownClient := w.unknownClient(0)
 		for range 4 {
 			w.Clock.Advance(3 * time.Minute)
-			if a := stranger.otp("ada@example.com"); a.Status != 200 {
+			if a := unknownClient.otp("ada@example.com"); a.Status != 200 {
 				t.Fatal(a.Raw)
 			}
-			newest := stranger.last.Body.Session.SignInAttempts[0]["id"].(string)
+			newest := unknownClient.last.Body.Session.SignInAttempts[0]["id"].(string)
 			for range 5 {
-				if a := stranger.try(newest, "000000"); a.code() != "INVALID_CODE" {
+				if a := unknownClient.try(newest, "000000"); a.code() != "INVALID_CODE" {
 					t.Fatal(a.Raw)
 				}
 			}
 		}
-		again := w.stranger(0)
+		again := w.unknownClient(0)
 		again.otp("ada@example.com") // refused or not: the lock is on codes
-		if a := stranger.try(stranger.attempt(), "000000"); a.code() != "TOO_MANY_ATTEMPTS" {
+		if a := unknownClient.try(unknownClient.attempt(), "000000"); a.code() != "TOO_MANY_ATTEMPTS" {
 			t.Errorf("after 20 wrong codes in a row: %s", a.Raw)
 		}
 		w.Clock.Advance(3 * time.Minute)
-		other := w.stranger(1)
+		other := w.unknownClient(1)
 		other.otp("ada@example.com")
 		if a := other.try(other.attempt(), "000000"); a.code() != "INVALID_CODE" {
 			t.Errorf("another client: %s", a.Raw)
@@ -127,7 +127,7 @@ func TestWrongCodesForAnEmailLockOnlyWhoSentThem(t *testing.T) {
 	})
 }
 
-func TestANeighbourhoodSpraysNoCodes(t *testing.T) {
+func TestSentCodesAreBoundedPerNetwork(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		sent := 0
 		for n := range 70 {
@@ -148,7 +148,7 @@ func TestANeighbourhoodSpraysNoCodes(t *testing.T) {
 	})
 }
 
-func TestANeighbourhoodGuessesNoCodes(t *testing.T) {
+func TestWrongCodesAreBoundedPerNetwork(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		compared, refused := 0, answer{}
 		for n := range 50 {
@@ -169,7 +169,7 @@ func TestANeighbourhoodGuessesNoCodes(t *testing.T) {
 	})
 }
 
-func TestOneAccountLeavesTheOthersTheirTexts(t *testing.T) {
+func TestTextsAreBoundedPerUser(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		d := w.Settings()
 		d.SMS.DailyBudget = 50
@@ -196,7 +196,7 @@ func TestOneAccountLeavesTheOthersTheirTexts(t *testing.T) {
 	})
 }
 
-func TestUsersWithAVerifiedPhoneKeepAFifthOfTheBudget(t *testing.T) {
+func TestFifthOfTextBudgetIsReservedForVerifiedPhones(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		veteran, _ := w.signedUp("veteran@example.com")
 		first := veteran.addPhone("+12025559999")
@@ -228,7 +228,7 @@ func TestUsersWithAVerifiedPhoneKeepAFifthOfTheBudget(t *testing.T) {
 	})
 }
 
-func TestOneCountrysFraudLeavesTheOthersTheirHalf(t *testing.T) {
+func TestOneCountryUsesAtMostHalfOfTextBudget(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		d := w.Settings()
 		d.SMS.DailyBudget, d.SMS.AllowedCountries = 10, &[]string{"US", "DE"}
@@ -253,7 +253,7 @@ func TestOneCountrysFraudLeavesTheOthersTheirHalf(t *testing.T) {
 	})
 }
 
-func TestABodyOfAnEndUserIsAtMost16KiB(t *testing.T) {
+func TestEndUserBodyIsAtMost16KiB(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b := w.browser()
 		fits := `{"strategy":"email_otp","email":"` + strings.Repeat("a", 16<<10-64) + `"}`
@@ -264,8 +264,8 @@ func TestABodyOfAnEndUserIsAtMost16KiB(t *testing.T) {
 	})
 }
 
-// The answer to two cookies takes the browser's own away, and one that a sibling host planted for a parent domain or a path.
-func TestTwoCookiesAreTakenAway(t *testing.T) {
+// The response to two cookies deletes the browser's own, and one that a sibling host set for a parent domain or a path.
+func TestTwoSessionCookiesAreDeleted(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b := w.browser()
 		b.host = "app.localhost"
@@ -286,7 +286,7 @@ func TestTwoCookiesAreTakenAway(t *testing.T) {
 	})
 }
 
-func TestSignInsAtOnceKeepToTheBound(t *testing.T) {
+func TestConcurrentSignInsKeepTheBound(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		_, user := w.signedUp("ada@example.com")
 		w.tx(func(tx people.Tx) error {
@@ -301,7 +301,7 @@ func TestSignInsAtOnceKeepToTheBound(t *testing.T) {
 			}
 			return nil
 		})
-		// Each browser begins by a code of its own, so that all complete at the same moment.
+		// Each browser begins with its own code, so that all complete at the same time.
 		const many = 8
 		type pending struct {
 			b             *browser
@@ -309,7 +309,7 @@ func TestSignInsAtOnceKeepToTheBound(t *testing.T) {
 		}
 		var all []pending
 		for n := range many {
-			b := w.stranger(n)
+			b := w.unknownClient(n)
 			b.otp("ada@example.com")
 			all = append(all, pending{b, b.attempt(), w.CodeFor("ada@example.com", n+2)})
 		}

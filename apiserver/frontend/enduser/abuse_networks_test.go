@@ -8,8 +8,9 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Few networks use up what an address may be sent for clients that its account does not know: a newcomer at another network signs up.
-func TestFewNetworksKeepNoNewcomerOut(t *testing.T) {
+// A few networks use up the codes for an address whose account does not know them: a new user in another network still
+// signs up.
+func TestFewNetworksCannotBlockSignUps(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		sent := map[int]int{}
 		for neighborhood := range 4 {
@@ -33,8 +34,8 @@ func TestFewNetworksKeepNoNewcomerOut(t *testing.T) {
 	})
 }
 
-// What others behind the same address leave pending keeps nobody out whose account knows the address.
-func TestPendingSignInsKeepNoKnownOwnerOut(t *testing.T) {
+// Pending sign-ins of other clients at an address do not affect a user whose account knows the address.
+func TestPendingSignInsDoNotBlockKnownClients(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		home := w.browserAt("100.66.0.1")
 		home.signUp("ada@example.com")
@@ -51,8 +52,8 @@ func TestPendingSignInsKeepNoKnownOwnerOut(t *testing.T) {
 	})
 }
 
-// One number is texted few times a day, however many accounts name it; who proved to hold it is not held back.
-func TestOneNumberIsTextedSeldomOverAllUsers(t *testing.T) {
+// One number gets few texts per day over all accounts; the user who verified it is not affected.
+func TestTextsToOneNumberAreBounded(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		const number = "+12025550123"
 		text := func(b *browser, id string) answer {
@@ -83,8 +84,8 @@ func TestOneNumberIsTextedSeldomOverAllUsers(t *testing.T) {
 	})
 }
 
-// A provider's whole block of addresses is bounded, over all emails.
-func TestMailsAndCodesOfABlockOfAddressesAreBounded(t *testing.T) {
+// The block of addresses of a provider is bounded over all emails.
+func TestMailsAndWrongCodesAreBoundedPerBlock(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		fill := func(scope string, count int) {
 			w.tx(func(tx people.Tx) error {

@@ -20,26 +20,26 @@ func (b *browser) password(email, typed string) answer {
 	return b.do("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%s,"password":%s}`, quote(email), quote(typed)))
 }
 
-// One account is guessed at from many networks.
-func TestStrangersAreDelayedTogetherAndTheOwnerIsTold(t *testing.T) {
+// Many networks try passwords of one account.
+func TestUnknownClientsShareAWaitAndOwnerIsNotified(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner, _ := w.signedUp("ada@example.com")
 		owner.ok("POST", "/session/sign-out", `{}`)
 		wrong, waiting := 0, answer{}
 		for n := range 103 {
-			stranger := w.browserAt(fmt.Sprintf("2001:db8:%x::%x", n, n+1))
-			switch a := stranger.password("ada@example.com", "wrong wrong wrong wrong"); a.code() {
+			unknownClient := w.browserAt(fmt.Sprintf("2001:db8:%x::%x", n, n+1))
+			switch a := unknownClient.password("ada@example.com", "wrong wrong wrong wrong"); a.code() {
 			case "INVALID_CREDENTIALS":
 				wrong++
 			default:
 				waiting = a
 			}
 		}
-		// The 101st is compared and makes the next wait; those that wait are not compared.
+		// The 101st try is compared and starts the wait. Tries during the wait are not compared.
 		if wrong != 101 || waiting.Status != 429 || waiting.code() != "RATE_LIMITED" || waiting.Header.Get("Retry-After") == "" {
-			t.Errorf("%d wrong passwords of strangers were compared in a day without a wait, want 101; then %s", wrong, waiting.Raw)
+			t.Errorf("%d wrong passwords of unknown clients were compared in a day without a wait, want 101; then %s", wrong, waiting.Raw)
 		}
-		told := func() int {
+		mailed := func() int {
 			n := 0
 			for _, m := range w.Carrier.Messages("ada@example.com") {
 				if strings.Contains(m.Subject, "sign-in") && frontendtest.CodeIn(m.Body) == "" {
@@ -48,33 +48,33 @@ func TestStrangersAreDelayedTogetherAndTheOwnerIsTold(t *testing.T) {
 			}
 			return n
 		}
-		w.Eventually("the owner is told", func() bool { return told() == 1 })
-		// The owner, at a client the account knows, does not wait.
+		w.Eventually("the owner is notified", func() bool { return mailed() == 1 })
+		// The owner, at a client that the account knows, does not wait.
 		if a := owner.password("ada@example.com", goodPassword); a.Status != 200 {
 			t.Errorf("the owner: %s", a.Raw)
 		}
-		// Nor does a stranger to another account.
+		// Nor does an unknown client of another account.
 		w.signedUp("bob@example.com")
-		if a := w.stranger(1).password("bob@example.com", goodPassword); a.Status != 200 {
+		if a := w.unknownClient(1).password("bob@example.com", goodPassword); a.Status != 200 {
 			t.Errorf("another account: %s", a.Raw)
 		}
-		// The wait ends, as that of one client's failures does.
+		// The wait ends like that of one client's failures.
 		w.Clock.Advance(2 * time.Second)
-		if a := w.stranger(2).password("ada@example.com", goodPassword); a.Status != 200 {
+		if a := w.unknownClient(2).password("ada@example.com", goodPassword); a.Status != 200 {
 			t.Errorf("after the wait: %s", a.Raw)
 		}
-		if told() != 1 {
-			t.Errorf("the owner was told %d times in a day", told())
+		if mailed() != 1 {
+			t.Errorf("the owner was notified %d times in a day", mailed())
 		}
 	})
 }
 
-// One neighbourhood tries a password at many accounts.
-func TestANeighbourhoodSpraysNoPasswords(t *testing.T) {
+// One wide network tries a password on many accounts.
+func TestWrongPasswordsAreBoundedPerNetwork(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner := w.browserAt("203.0.113.200")
 		owner.signUp("ada@example.com")
-		// All but the last two of the hour's share, as 198 tries would leave it.
+		// All but the last two of the hour's bound, as after 198 tries.
 		w.tx(func(tx people.Tx) error {
 			for range 198 {
 				if _, err := tx.Limits().Count("password-neighbourhood", "203.0.113.0/24", w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
@@ -93,10 +93,10 @@ func TestANeighbourhoodSpraysNoPasswords(t *testing.T) {
 			t.Errorf("the 201st of an hour: %s", a.Raw)
 		}
 		if a := owner.password("ada@example.com", goodPassword); a.Status != 200 {
-			t.Errorf("an owner of the neighbourhood, at a known client: %s", a.Raw)
+			t.Errorf("an owner in the network, at a known client: %s", a.Raw)
 		}
 		if a := w.browserAt("203.0.114.1").password("user1@example.com", "wrong wrong wrong wrong"); a.code() != "INVALID_CREDENTIALS" {
-			t.Errorf("another neighbourhood: %s", a.Raw)
+			t.Errorf("another network: %s", a.Raw)
 		}
 		w.Clock.Advance(time.Hour)
 		if a := w.browserAt("203.0.113.9").password("user9@example.com", "wrong wrong wrong wrong"); a.code() != "INVALID_CREDENTIALS" {
@@ -105,8 +105,8 @@ func TestANeighbourhoodSpraysNoPasswords(t *testing.T) {
 	})
 }
 
-// What was refused without a hash leaves no row.
-func TestNoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
+// A refusal without a hash leaves no row.
+func TestPasswordTryWithoutHashWritesNoRow(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.PasswordCost = password.DefaultCost // as long as in production, so that there is a queue
 		w.Server = w.serve(w.Store)
@@ -114,7 +114,7 @@ func TestNoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
 		statuses := map[int]int{}
 		var all sync.WaitGroup
 		for n := range 40 {
-			b := w.browserAt("203.0.113.1") // one client, which may have 8 hashes under way
+			b := w.browserAt("203.0.113.1") // one client, which may have 8 hashes running or waiting
 			all.Go(func() {
 				resp, err := b.raw("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"user%d@example.com","password":"wrong wrong wrong"}`, n))
 				if err != nil {
@@ -140,8 +140,8 @@ func TestNoRowIsWrittenForATryThatWasNotHashed(t *testing.T) {
 	})
 }
 
-// A right password brings nobody else a wait.
-func TestARightPasswordOfAnUnknownClientBringsNoWait(t *testing.T) {
+// A right password causes no wait for other clients.
+func TestRightPasswordOfUnknownClientCausesNoWait(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		w.tx(func(tx people.Tx) error {
@@ -152,16 +152,16 @@ func TestARightPasswordOfAnUnknownClientBringsNoWait(t *testing.T) {
 			f.Count = 100
 			return tx.Limits().PutFailure(f)
 		})
-		if a := w.stranger(1).password("ada@example.com", goodPassword); a.Status != 200 {
+		if a := w.unknownClient(1).password("ada@example.com", goodPassword); a.Status != 200 {
 			t.Fatalf("the owner at a new client: %s", a.Raw)
 		}
-		if a := w.stranger(2).password("ada@example.com", goodPassword); a.Status != 200 {
+		if a := w.unknownClient(2).password("ada@example.com", goodPassword); a.Status != 200 {
 			t.Errorf("the owner at another new client: %s", a.Raw)
 		}
 	})
 }
 
-// secondFails is a store of which the second of three changes fails while it is on, as on a disk that is nearly full.
+// secondFails is a store where the second of three changes fails while it is enabled, as on a disk that is nearly full.
 type secondFails struct {
 	store.Store
 	on      atomic.Bool
@@ -175,15 +175,15 @@ func (s *secondFails) Change(ctx context.Context, deployment string, do func(peo
 	return s.Store.Change(ctx, deployment, do)
 }
 
-// A right password is no failure where the store cannot write what it permits.
-func TestARightPasswordThatTheStoreFailsDoesNotCount(t *testing.T) {
+// A right password is no failure if the store cannot write its action.
+func TestRightPasswordDoesNotCountWhenStoreFails(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		full := &secondFails{Store: w.Store}
 		b := w.browser()
 		b.base = w.serve(full).URL
 		full.on.Store(true)
-		for range 15 { // more than are free
+		for range 15 { // more than the free failures
 			if a := b.password("ada@example.com", goodPassword); a.Status != 503 {
 				t.Fatalf("%d %s, want 503", a.Status, a.Raw)
 			}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A signed-in user's requests of one operation leave a bounded number of rows in a day.
-func TestAUsersChangesOfADayAreBounded(t *testing.T) {
+// A user's requests for one operation write a bounded number of rows per day.
+func TestUserChangesAreBoundedPerDay(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		organization := b.organization("Org")
@@ -32,8 +32,8 @@ func TestAUsersChangesOfADayAreBounded(t *testing.T) {
 	})
 }
 
-// Sign-ins are never refused for their number, and leave a bounded number of rows.
-func TestSignInsBeyondADaysNumberLeaveOneRowAnHour(t *testing.T) {
+// Sign-ins are never refused for their number, and write a bounded number of rows.
+func TestSignInsAboveDailyNumberWriteOneRowPerHour(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		for range 220 {

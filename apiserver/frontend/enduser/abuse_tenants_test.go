@@ -25,14 +25,14 @@ func (w *world) audited(action string) (n int) {
 	return n
 }
 
-func TestAUserOwnsAtMostTwentyOrganizations(t *testing.T) {
+func TestOwnedOrganizationsAreBounded(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		for n := range 20 {
 			b.organization(fmt.Sprint("Org ", n))
 		}
 		b.refused(400, "ORGANIZATION_LIMIT_REACHED", "POST", "/organizations", `{"name":"One more"}`)
-		// Two at once do not both become the twentieth.
+		// Two concurrent creations cannot both become the twentieth.
 		w.tx(func(tx people.Tx) error {
 			members, err := tx.Organizations().MembershipsOf(parseID(user))
 			if err == nil {
@@ -60,7 +60,7 @@ func TestAUserOwnsAtMostTwentyOrganizations(t *testing.T) {
 		if statuses[200] != 1 {
 			t.Errorf("of four at once %v, want one 200", statuses)
 		}
-		// The settings say otherwise.
+		// The settings raise the limit.
 		most := int64(21)
 		w.DeclareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &most})
 		w.Eventually("the bound is 21", func() bool { return b.do("POST", "/organizations", `{"name":"The last"}`).Status == 200 })
@@ -68,7 +68,7 @@ func TestAUserOwnsAtMostTwentyOrganizations(t *testing.T) {
 	})
 }
 
-func TestSwitchesAreAuditedOnceAnHourAndSession(t *testing.T) {
+func TestSwitchesAreAuditedOncePerHourAndSession(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		one, two := b.organization("One"), b.organization("Two")
@@ -133,11 +133,11 @@ func TestInvitationsAreListedAndRevoked(t *testing.T) {
 		if open := owner.list(path); len(open) != 2 || open[0]["id"] != first || open[0]["email"] != "bob@example.com" {
 			t.Errorf("open invitations %v", open)
 		}
-		stranger, _ := w.signedUp("mallory@example.com")
-		stranger.refused(404, "ORGANIZATION_NOT_FOUND", "GET", path, "")
-		stranger.refused(404, "ORGANIZATION_NOT_FOUND", "DELETE", path+"/"+first, "")
-		elsewhere := stranger.organization("Elsewhere")
-		stranger.refused(404, "INVITATION_NOT_FOUND", "DELETE", "/organizations/"+elsewhere+"/invitations/"+first, "")
+		unrelated, _ := w.signedUp("mallory@example.com")
+		unrelated.refused(404, "ORGANIZATION_NOT_FOUND", "GET", path, "")
+		unrelated.refused(404, "ORGANIZATION_NOT_FOUND", "DELETE", path+"/"+first, "")
+		elsewhere := unrelated.organization("Elsewhere")
+		unrelated.refused(404, "INVITATION_NOT_FOUND", "DELETE", "/organizations/"+elsewhere+"/invitations/"+first, "")
 		token := w.InvitationFor("bob@example.com", 1)
 		owner.ok("DELETE", path+"/"+first, "")
 		for _, id := range []string{first, "1", "x"} {
@@ -151,7 +151,7 @@ func TestInvitationsAreListedAndRevoked(t *testing.T) {
 	})
 }
 
-func TestAnInvitationEndsWithItsInviter(t *testing.T) {
+func TestInvitationEndsWithItsInviter(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, user := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -173,8 +173,8 @@ func TestAnInvitationEndsWithItsInviter(t *testing.T) {
 	})
 }
 
-// The permissions of a token are one flat list, so a name in both catalogs is granted by the organization's role alone.
-func TestAWorkspaceRoleGrantsNoPermissionOfTheOrganization(t *testing.T) {
+// The permissions of a token are one flat list, so a name in both catalogs is granted only by the organization's role.
+func TestWorkspaceRoleGrantsNoOrganizationPermission(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.sign()
 		d := w.signedDeployment()
@@ -199,7 +199,7 @@ func TestAWorkspaceRoleGrantsNoPermissionOfTheOrganization(t *testing.T) {
 	})
 }
 
-func TestARemovalAtTheSameTimeLeavesNobodyInside(t *testing.T) {
+func TestConcurrentRemovalLeavesNoMembership(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -227,8 +227,8 @@ func TestARemovalAtTheSameTimeLeavesNobodyInside(t *testing.T) {
 	})
 }
 
-// Who lists invitations reads each inviter once, not once an invitation.
-func TestListingInvitationsIsNoMoreWorkForMoreOfThem(t *testing.T) {
+// Listing invitations reads each inviter once, not once per invitation.
+func TestListingInvitationsReadsEachInviterOnce(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		organization := b.organization("Org")
@@ -252,8 +252,8 @@ func TestListingInvitationsIsNoMoreWorkForMoreOfThem(t *testing.T) {
 	})
 }
 
-// A sign-up that could not bring its organization is refused before a code is sent, not after.
-func TestASignUpBringsNoOrganizationWhereUsersOwnNone(t *testing.T) {
+// A sign-up that cannot create its organization is refused before a code is sent, not after.
+func TestSignUpWithOrganizationNeedsOwnableOrganizations(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		none := int64(0)
 		w.DeclareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &none})

@@ -9,8 +9,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Whoever planted or copied a token before a reset does not choose the password, and is out after it.
-func TestNoTokenSurvivesAReset(t *testing.T) {
+// A token that was planted or copied before a reset cannot choose the password, and ends with the reset.
+func TestPasswordResetEndsTokens(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		attacker := w.browser()
@@ -25,7 +25,7 @@ func TestNoTokenSurvivesAReset(t *testing.T) {
 		}
 		attacker.as(planted).refused(400, "INVALID_ATTEMPT", "POST", "/auth/reset-password", resetBody(attempt, "the attacker's own choice", ""))
 
-		// In a session that is signed in, and whose token somebody copied.
+		// In a session with a sign-in, whose token was copied.
 		ada := w.browser()
 		ada.signIn("ada@example.com")
 		w.Clock.Advance(time.Minute)
@@ -39,8 +39,8 @@ func TestNoTokenSurvivesAReset(t *testing.T) {
 	})
 }
 
-// A copy of a token gives itself a sibling, which does not betray itself. What puts others out puts it out too.
-func TestSiblingsOfACopyDieWithWhatEndsOtherSessions(t *testing.T) {
+// A copied token creates a sibling, which is not detected as reuse. Operations that end other sessions must end it too.
+func TestSiblingOfCopiedTokenEndsWithOtherSessions(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		for i, end := range []func(b *browser, email string){
 			func(b *browser, _ string) {
@@ -68,8 +68,8 @@ func TestSiblingsOfACopyDieWithWhatEndsOtherSessions(t *testing.T) {
 	})
 }
 
-// The address that an account was proven by is taken off it while the code is under way.
-func TestAnAddressThatWasTakenOffProvesNothing(t *testing.T) {
+// The address that verified an account is removed from it while the code is pending.
+func TestRemovedAddressVerifiesNothing(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("old@example.com")
 		second := b.addsAddress("new@example.com")
@@ -93,7 +93,7 @@ func TestAnAddressThatWasTakenOffProvesNothing(t *testing.T) {
 	})
 }
 
-// addsAddress adds an address and proves it.
+// addsAddress adds an address and verifies it.
 func (b *browser) addsAddress(address string) string {
 	b.w.T.Helper()
 	id := b.ok("POST", "/me/email-addresses", fmt.Sprintf(`{"email":%q}`, address))["id"].(string)
@@ -102,8 +102,9 @@ func (b *browser) addsAddress(address string) string {
 	return id
 }
 
-// Who knows the password but reads no mail adds an address of their own, and signs in by it: the owner is told.
-func TestTheOwnerIsToldOfAnAddressProvenByASignIn(t *testing.T) {
+// An attacker with the password but without the mailbox adds an own address, and signs in with it: the owner is
+// notified.
+func TestOwnerIsNotifiedOfAddressVerifiedBySignIn(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		thief := w.browser()
@@ -117,7 +118,7 @@ func TestTheOwnerIsToldOfAnAddressProvenByASignIn(t *testing.T) {
 	})
 }
 
-// Deleted organizations count on: nobody invites without end by making and deleting them.
+// Invitations of deleted organizations still count, so that deleting organizations does not reset the limit.
 func TestInvitationsOfDeletedOrganizationsCount(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
@@ -138,8 +139,8 @@ func TestInvitationsOfDeletedOrganizationsCount(t *testing.T) {
 	})
 }
 
-// A code to an address that somebody else's account has is a stranger's, whoever added the address.
-func TestCodesToOthersAddressesAreStrangers(t *testing.T) {
+// A code to an address that another account has counts as that of an unknown client, also if the user added the address.
+func TestCodesToAddressesOfOtherUsersCountAsUnknownClients(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("victim@example.com")
 		sent := 0
@@ -155,18 +156,18 @@ func TestCodesToOthersAddressesAreStrangers(t *testing.T) {
 				}
 			}
 		}
-		if sent != 9 { // of a neighborhood's ten: the first was that of the sign-up
+		if sent != 9 { // of ten for the network: the first was that of the sign-up
 			t.Errorf("%d codes were sent to an address from one neighborhood in a day, want 9", sent)
 		}
 	})
 }
 
-// Whoever polls an attempt of their own learns nothing from what becomes of the account.
-func TestAttemptsTellNothingOfTheAccount(t *testing.T) {
+// Polling an attempt reveals nothing about later changes of the account.
+func TestAttemptsRevealNothingAboutTheAccount(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		ada, _ := w.signedUp("ada@example.com")
-		stranger, unknown := w.browser(), w.browser()
-		a, u := stranger.forgot("ada@example.com"), unknown.forgot("nobody@example.com")
+		unrelated, unknown := w.browser(), w.browser()
+		a, u := unrelated.forgot("ada@example.com"), unknown.forgot("nobody@example.com")
 		code := w.CodeFor("ada@example.com", 2)
 		same := func(when string) {
 			t.Helper()
@@ -174,10 +175,10 @@ func TestAttemptsTellNothingOfTheAccount(t *testing.T) {
 				b.ok("GET", "/session", "")
 				return len(b.last.Body.Session.SignInAttempts)
 			}
-			if one, two := listed(stranger), listed(unknown); one != two || one != 1 {
+			if one, two := listed(unrelated), listed(unknown); one != two || one != 1 {
 				t.Errorf("%s: %d attempts are listed, of an unknown address %d", when, one, two)
 			}
-			one := stranger.do("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, a, code))
+			one := unrelated.do("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, a, code))
 			two := unknown.do("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, u, code))
 			if one.code() != two.code() || one.code() != "INVALID_CODE" {
 				t.Errorf("%s: %s, of an unknown address %s", when, one.Raw, two.Raw)
@@ -190,7 +191,7 @@ func TestAttemptsTellNothingOfTheAccount(t *testing.T) {
 	})
 }
 
-func TestNobodyOwnsMoreOrganizationsByPromotion(t *testing.T) {
+func TestPromotionKeepsTheBoundOfOwnedOrganizations(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		two := int64(2)
 		w.DeclareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &two})
@@ -206,7 +207,7 @@ func TestNobodyOwnsMoreOrganizationsByPromotion(t *testing.T) {
 	})
 }
 
-// joinsAs makes somebody who is there a member of an organization.
+// joinsAs makes an existing user a member of an organization.
 func (w *world) joinsAs(owner *browser, organization string, b *browser) (_ *browser, membership, user string) {
 	w.T.Helper()
 	me := b.ok("GET", "/me", "")
@@ -216,8 +217,8 @@ func (w *world) joinsAs(owner *browser, organization string, b *browser) (_ *bro
 	return b, accepted["membership"].(map[string]any)["id"].(string), me["id"].(string)
 }
 
-// Who manages a workspace gives no role they could not give by leaving it out.
-func TestTheAssignedRoleOfAWorkspaceIsGivenByWhoMay(t *testing.T) {
+// A manager of a workspace cannot grant a role by omitting it that they could not grant by name.
+func TestAssignedWorkspaceRoleNeedsItsPermissions(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.manageable()
 		owner, _ := w.signedUp("owner@example.com")
@@ -242,7 +243,7 @@ func TestTheAssignedRoleOfAWorkspaceIsGivenByWhoMay(t *testing.T) {
 	})
 }
 
-func TestAnAccountIsChangedAHundredTimesADay(t *testing.T) {
+func TestAccountChangesAreBoundedPerDay(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		before := w.count("SELECT COUNT(*) FROM audit")
@@ -255,7 +256,7 @@ func TestAnAccountIsChangedAHundredTimesADay(t *testing.T) {
 		if n := w.count("SELECT COUNT(*) FROM audit") - before; n != 100 {
 			t.Errorf("%d audit records", n)
 		}
-		// Whoever used that up keeps the owner from nothing else, and nobody from taking an address away.
+		// This limit affects neither other changes of the owner nor the removal of addresses.
 		second := b.addsAddress("second@example.com")
 		b.ok("POST", "/me/email-addresses/"+second+"/make-primary", `{}`)
 		for i := range 120 {
@@ -279,7 +280,7 @@ func TestAnAccountIsChangedAHundredTimesADay(t *testing.T) {
 	})
 }
 
-// Where texts were asked for from counts on when the account that asked is deleted.
+// The networks of texts still count after the account that requested them was deleted.
 func TestTextsOfDeletedAccountsCount(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
@@ -299,8 +300,8 @@ func TestTextsOfDeletedAccountsCount(t *testing.T) {
 	})
 }
 
-// A new password ends the proofs of addresses and numbers that are under way, in whatever session.
-func TestANewPasswordEndsProofsUnderWay(t *testing.T) {
+// A new password ends pending verifications of addresses and numbers in all sessions.
+func TestNewPasswordEndsPendingVerifications(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		thief := w.browser()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// atOnce sends requests at once and returns their answers.
+// atOnce sends requests concurrently and returns their responses.
 func atOnce(w *world, requests ...func() (*http.Response, error)) []string {
 	w.T.Helper()
 	answers := make([]string, len(requests))
@@ -33,7 +33,7 @@ func atOnce(w *world, requests ...func() (*http.Response, error)) []string {
 	return answers
 }
 
-// succeeded counts the answers that are successes; the others hold one of the codes.
+// succeeded counts the successful responses; the others must have one of the codes.
 func succeeded(w *world, answers []string, codes ...string) (n int) {
 	w.T.Helper()
 	for _, a := range answers {
@@ -52,7 +52,7 @@ func succeeded(w *world, answers []string, codes ...string) (n int) {
 	return n
 }
 
-func TestOfTwoOwnersWhoLeaveAtOnceOneStays(t *testing.T) {
+func TestConcurrentLeavingKeepsOneOwner(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -78,7 +78,7 @@ func TestOfTwoOwnersWhoLeaveAtOnceOneStays(t *testing.T) {
 	})
 }
 
-func TestAProvenResetWorksOnce(t *testing.T) {
+func TestProvenResetWorksOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		b := w.browser()
@@ -103,8 +103,8 @@ func TestAProvenResetWorksOnce(t *testing.T) {
 	})
 }
 
-// Two accounts that prove one address at once: one has it, and the other is told so.
-func TestAnAddressProvenTwiceAtOnceIsOnesOwn(t *testing.T) {
+// Two accounts verify one address concurrently: one gets it, and the other is refused.
+func TestConcurrentVerificationOfAnAddressSucceedsOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		var requests []func() (*http.Response, error)
 		for n, name := range []string{"ada@example.com", "eve@example.com"} {

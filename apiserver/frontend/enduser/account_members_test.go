@@ -8,7 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// joins makes somebody a member of an organization, and returns their browser, the id of their membership and that of the user.
+// joins makes a user a member of an organization, and returns the browser, the id of the membership and that of the
+// user.
 func (w *world) joins(owner *browser, organization, email string) (b *browser, membership, user string) {
 	w.T.Helper()
 	owner.ok("POST", "/organizations/"+organization+"/invitations", fmt.Sprintf(`{"email":%q}`, email))
@@ -17,7 +18,7 @@ func (w *world) joins(owner *browser, organization, email string) (b *browser, m
 	return b, accepted["membership"].(map[string]any)["id"].(string), user
 }
 
-// manageable declares permissions by which members manage organizations and workspaces.
+// manageable declares the permissions to manage organizations and workspaces.
 func (w *world) manageable() {
 	w.T.Helper()
 	d := w.Settings()
@@ -26,7 +27,7 @@ func (w *world) manageable() {
 	w.Declare(d)
 }
 
-func TestMembersAreManaged(t *testing.T) {
+func TestManageMembers(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.manageable()
 		owner, _ := w.signedUp("owner@example.com")
@@ -53,7 +54,8 @@ func TestMembersAreManaged(t *testing.T) {
 		if changed["role"].(map[string]any)["name"] != "manager" || changed["user"].(map[string]any)["email"] != "bob@example.com" || changed["owner"] != false {
 			t.Errorf("%v", changed)
 		}
-		// A role is given and taken by who has all its permissions, ownership by owners: what was given is there on the next request.
+		// A role is granted and removed by members with all its permissions, ownership by owners. Changes apply to the next
+		// request.
 		bob.refused(403, "PERMISSION_DENIED", "PATCH", path+eves, fmt.Sprintf(`{"role_id":%q}`, clerk))
 		bob.ok("PATCH", path+eves, fmt.Sprintf(`{"role_id":%q}`, manager))
 		bob.refused(403, "PERMISSION_DENIED", "PATCH", path+eves, `{"owner":true}`)
@@ -68,7 +70,7 @@ func TestMembersAreManaged(t *testing.T) {
 		bob.ok("DELETE", path+eves, "")
 		eve.refused(404, "ORGANIZATION_NOT_FOUND", "GET", "/organizations/"+organization+"/members", "")
 
-		// The last owner stays one; beside another they may go.
+		// The last owner remains one; with another owner they may leave.
 		owners := ""
 		for _, m := range bob.list("/organizations/" + organization + "/members") {
 			if m["owner"] == true {
@@ -88,7 +90,7 @@ func TestMembersAreManaged(t *testing.T) {
 	})
 }
 
-func TestMembersAreListedInPages(t *testing.T) {
+func TestListMembersInPages(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -103,14 +105,14 @@ func TestMembersAreListedInPages(t *testing.T) {
 		for _, bad := range []string{"?limit=0", "?limit=x", "?after=x"} {
 			owner.refused(400, "VALIDATION_ERROR", "GET", path+bad, "")
 		}
-		stranger, _ := w.signedUp("mallory@example.com")
+		unrelated, _ := w.signedUp("mallory@example.com")
 		for _, at := range []string{path, "/organizations/x/members", "/organizations/1/members", "/organizations/" + organization + "/workspaces"} {
-			stranger.refused(404, "ORGANIZATION_NOT_FOUND", "GET", at, "")
+			unrelated.refused(404, "ORGANIZATION_NOT_FOUND", "GET", at, "")
 		}
 	})
 }
 
-func TestAnOrganizationIsChangedAndDeleted(t *testing.T) {
+func TestChangeAndDeleteOrganization(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.manageable()
 		owner, _ := w.signedUp("owner@example.com")
@@ -146,7 +148,7 @@ func TestAnOrganizationIsChangedAndDeleted(t *testing.T) {
 	})
 }
 
-func TestPagesKeepTheirNames(t *testing.T) {
+func TestReservedSlugsAreNotAssigned(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		for _, name := range []string{"New", "Invitations"} {
@@ -158,7 +160,7 @@ func TestPagesKeepTheirNames(t *testing.T) {
 	})
 }
 
-func TestInvitationsAreLookedUpAndSentAgain(t *testing.T) {
+func TestLookUpAndResendInvitations(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -225,7 +227,7 @@ func TestWorkspacesHaveMembers(t *testing.T) {
 		owner.refused(400, "ALREADY_MEMBER", "POST", path+"/members", add(bobID, manager))
 		owner.refused(400, "VALIDATION_ERROR", "POST", path+"/members", `{"user_id":"123"}`)
 		owner.refused(400, "INVALID_ROLE", "POST", path+"/members", add(eveID, "123"))
-		// Who manages gives no more than they have.
+		// A manager cannot grant more than they have.
 		bob.refused(403, "PERMISSION_DENIED", "POST", path+"/members", add(eveID, reader))
 		eves := bob.ok("POST", path+"/members", add(eveID, manager))["id"].(string)
 		bob.ok("PATCH", path, `{"name":"Renamed"}`)
@@ -242,10 +244,10 @@ func TestWorkspacesHaveMembers(t *testing.T) {
 			t.Errorf("%v, %v", first, rest)
 		}
 		owner.refused(404, "MEMBERSHIP_NOT_FOUND", "DELETE", path+"/members/"+eves, "")
-		stranger, _ := w.signedUp("mallory@example.com")
-		stranger.organization("Elsewhere")
+		unrelated, _ := w.signedUp("mallory@example.com")
+		unrelated.organization("Elsewhere")
 		for _, method := range []string{"PATCH", "DELETE"} {
-			stranger.refused(404, "WORKSPACE_NOT_FOUND", method, path+"/members/"+bobs["id"].(string), `{"role_id":null}`)
+			unrelated.refused(404, "WORKSPACE_NOT_FOUND", method, path+"/members/"+bobs["id"].(string), `{"role_id":null}`)
 		}
 		w.DeclareB2B(document.B2BSettings{})
 		w.Eventually("B2B is off", func() bool { return owner.do("GET", path+"/members", "").code() == "ORGANIZATIONS_DISABLED" })

@@ -14,13 +14,13 @@ import (
 
 const newPassword = "a better sentence than before"
 
-// reauthenticate proves by the password who is signed in.
+// reauthenticate authenticates the user again with the password.
 func (b *browser) reauthenticate() {
 	b.w.T.Helper()
 	b.ok("POST", "/session/reauthenticate", fmt.Sprintf(`{"strategy":"password","password":%q}`, goodPassword))
 }
 
-// notices waits until so many mails to an address say something.
+// notices waits for a number of mails to an address with a text.
 func (w *world) notices(to, saying string, want int) {
 	w.T.Helper()
 	w.Eventually(fmt.Sprintf("%d mails to %s that say %q", want, to, saying), func() bool {
@@ -34,7 +34,7 @@ func (w *world) notices(to, saying string, want int) {
 	})
 }
 
-// forgot begins to choose a new password, and returns the attempt.
+// forgot begins a password reset, and returns the attempt.
 func (b *browser) forgot(email string) string {
 	b.w.T.Helper()
 	b.ok("POST", "/auth/forgot-password", fmt.Sprintf(`{"email":%q}`, email))
@@ -49,17 +49,17 @@ func resetBody(attempt, password, more string) string {
 	return fmt.Sprintf(`{"signin_attempt_id":%q,"password":%q%s}`, attempt, password, more)
 }
 
-func TestAForgottenPasswordIsChosenAnewByACode(t *testing.T) {
+func TestResetForgottenPassword(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		ada, _ := w.signedUp("ada@example.com")
 		other := w.browser()
 		other.signIn("ada@example.com")
 		b, unknown := w.browser(), w.browser()
 		attempt := b.forgot("Ada@Example.com")
-		guess := unknown.forgot("nobody@example.com")
+		attempted := unknown.forgot("nobody@example.com")
 		b.refused(400, "INVALID_ATTEMPT", "POST", "/auth/reset-password", resetBody(attempt, newPassword, ""))
 		code := w.CodeFor("ada@example.com", 2)
-		unknown.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, guess, code))
+		unknown.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempted, code))
 		w.browser().refused(400, "INVALID_ATTEMPT", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, code))
 		b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, code))
 		if a := b.last.Body.Session.SignInAttempts[0]; a["current_step"] != "new_password" || b.last.Body.Session.ActiveSignIn != nil {
@@ -71,7 +71,7 @@ func TestAForgottenPasswordIsChosenAnewByACode(t *testing.T) {
 		b.refused(400, "VALIDATION_ERROR", "POST", "/auth/reset-password", `{"password":"x"}`)
 		b.ok("POST", "/auth/reset-password", resetBody(attempt, newPassword, ""))
 		if b.alive() || ada.alive() || other.alive() {
-			t.Error("a reset signs nobody in, and ends the sessions there are")
+			t.Error("a reset must not sign in, and must end existing sessions")
 		}
 		b.refused(400, "INVALID_ATTEMPT", "POST", "/auth/reset-password", resetBody(attempt, newPassword, ""))
 		w.notices("ada@example.com", "was reset by a code", 1)
@@ -84,7 +84,7 @@ func TestAForgottenPasswordIsChosenAnewByACode(t *testing.T) {
 	})
 }
 
-func TestAResetLeavesOtherSessionsOnDemandAndEndsPendingOnes(t *testing.T) {
+func TestPasswordResetKeepsOtherSessionsOnRequest(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		ada, _ := w.signedUp("ada@example.com")
 		pending, b := w.browser(), w.browser()
@@ -98,12 +98,12 @@ func TestAResetLeavesOtherSessionsOnDemandAndEndsPendingOnes(t *testing.T) {
 		if !ada.alive() {
 			t.Error("sign_out_others: false ended a session")
 		}
-		// As for an address that is nobody's.
+		// The same response as for an address without an account.
 		pending.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, stale, staleCode))
 	})
 }
 
-func TestADisabledAccountResetsNoPassword(t *testing.T) {
+func TestDisabledAccountCannotResetPassword(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		_, id := w.signedUp("ada@example.com")
 		b := w.browser()
@@ -114,7 +114,7 @@ func TestADisabledAccountResetsNoPassword(t *testing.T) {
 	})
 }
 
-func TestADeploymentWithoutPasswordsHasNone(t *testing.T) {
+func TestDeploymentWithoutPasswords(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		ada, _ := w.signedUp("ada@example.com")
 		d := w.Settings()
@@ -131,12 +131,12 @@ func updateBody(current, chosen, more string) string {
 	return fmt.Sprintf(`{"current_password":%q,"new_password":%q%s}`, current, chosen, more)
 }
 
-func TestAStaleSessionTakesNoTurnToHashAFirstPassword(t *testing.T) {
+func TestStaleSessionTakesNoHashTurn(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		ada, _ := w.signedUp("ada@example.com")
 		ada.ok("DELETE", "/me/password", fmt.Sprintf(`{"current_password":%q}`, goodPassword))
 		w.Clock.Advance(2 * time.Hour)
-		w.PasswordCost = password.DefaultCost // as long as in production: more than 8 at once of one client would be answered 503
+		w.PasswordCost = password.DefaultCost // as long as in production: more than 8 concurrent ones of one client would get 503
 		w.Server = w.serve(w.Store)
 		statuses := make([]int, 40)
 		var all sync.WaitGroup
@@ -156,7 +156,7 @@ func TestAStaleSessionTakesNoTurnToHashAFirstPassword(t *testing.T) {
 	})
 }
 
-func TestAPasswordIsChangedByWhoKnowsIt(t *testing.T) {
+func TestChangePassword(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		other := w.browser()
@@ -182,7 +182,7 @@ func TestAPasswordIsChangedByWhoKnowsIt(t *testing.T) {
 	})
 }
 
-// A wrong current password is a failed sign-in: whoever finds an unlocked browser does not guess on.
+// A wrong current password counts as a failed sign-in, so that an unlocked browser does not permit unlimited tries.
 func TestWrongCurrentPasswordsAreFailedSignIns(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
@@ -195,7 +195,7 @@ func TestWrongCurrentPasswordsAreFailedSignIns(t *testing.T) {
 	})
 }
 
-func TestAFirstPasswordNeedsAFreshProof(t *testing.T) {
+func TestFirstPasswordNeedsRecentAuthentication(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b := w.browser()
 		b.ok("POST", "/auth/signup", `{"email":"ada@example.com"}`)
@@ -225,7 +225,7 @@ func TestAFirstPasswordNeedsAFreshProof(t *testing.T) {
 	})
 }
 
-func TestTheOnlyWayInIsNotRemoved(t *testing.T) {
+func TestOnlySignInMethodIsNotRemoved(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		d := w.Settings()
@@ -237,7 +237,7 @@ func TestTheOnlyWayInIsNotRemoved(t *testing.T) {
 	})
 }
 
-// proveByCode proves by an emailed code, the nth to the address, who is signed in.
+// proveByCode authenticates the user again with the nth emailed code to the address.
 func (b *browser) proveByCode(email string, nth int) {
 	b.w.T.Helper()
 	b.ok("POST", "/session/reauthenticate", `{"strategy":"email_otp"}`)
@@ -248,7 +248,7 @@ func (b *browser) proveByCode(email string, nth int) {
 	b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, a["id"], b.w.CodeFor(email, nth)))
 }
 
-func TestASignInIsProvenAnew(t *testing.T) {
+func TestReauthenticate(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		events := w.count("SELECT COUNT(*) FROM events")

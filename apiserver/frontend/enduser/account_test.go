@@ -26,7 +26,7 @@ func (w *world) disable(user string) {
 	})
 }
 
-func TestNamesAreChanged(t *testing.T) {
+func TestChangeNames(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		if me := b.ok("PATCH", "/me", `{"first_name":"Ada","last_name":"Lovelace"}`); me["first_name"] != "Ada" || me["last_name"] != "Lovelace" {
@@ -41,7 +41,7 @@ func TestNamesAreChanged(t *testing.T) {
 	})
 }
 
-func TestAnAddressIsAddedProvenMadePrimaryAndRemoved(t *testing.T) {
+func TestEmailAddressLifecycle(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		added := b.ok("POST", "/me/email-addresses", `{"email":"Ada@Example.org"}`)
@@ -57,10 +57,10 @@ func TestAnAddressIsAddedProvenMadePrimaryAndRemoved(t *testing.T) {
 			t.Errorf("%v", sent)
 		}
 		code := w.CodeFor("Ada@Example.org", 1)
-		stranger, _ := w.signedUp("mallory@example.com")
-		stranger.refused(404, "EMAIL_NOT_FOUND", "POST", path+"/attempt-verification", codeBody(code))
-		stranger.refused(404, "EMAIL_NOT_FOUND", "DELETE", path, "")
-		stranger.refused(404, "EMAIL_NOT_FOUND", "POST", path+"/make-primary", `{}`)
+		unrelated, _ := w.signedUp("mallory@example.com")
+		unrelated.refused(404, "EMAIL_NOT_FOUND", "POST", path+"/attempt-verification", codeBody(code))
+		unrelated.refused(404, "EMAIL_NOT_FOUND", "DELETE", path, "")
+		unrelated.refused(404, "EMAIL_NOT_FOUND", "POST", path+"/make-primary", `{}`)
 		b.refused(404, "EMAIL_NOT_FOUND", "POST", "/me/email-addresses/x/prepare-verification", `{}`)
 		b.refused(400, "INVALID_CODE", "POST", path+"/attempt-verification", codeBody(wrong(code)))
 		if done := b.ok("POST", path+"/attempt-verification", codeBody(code)); done["verified"] != true || done["email"].(map[string]any)["verified"] != true {
@@ -92,8 +92,9 @@ func TestAnAddressIsAddedProvenMadePrimaryAndRemoved(t *testing.T) {
 	})
 }
 
-// Whether an address is somebody's is told after proof only, and who proves it first has it: it leaves the accounts it merely stood in.
-func TestAnAddressBelongsToWhoProvesIt(t *testing.T) {
+// The response only shows after verification that another user has the address. The first user to verify it gets it,
+// and it is removed from accounts where it is unverified.
+func TestAddressBelongsToTheUserWhoVerifiesIt(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		ada, _ := w.signedUp("ada@example.com")
 		eve, _ := w.signedUp("eve@example.com")
@@ -111,13 +112,13 @@ func TestAnAddressBelongsToWhoProvesIt(t *testing.T) {
 		eve.ok("POST", squatted+"/prepare-verification", `{}`)
 		ada.ok("POST", own+"/prepare-verification", `{}`)
 		w.CodeFor("shared@example.com", 2)
-		// Which of the two codes is whose the mails do not tell: the wrong one costs a try.
+		// The mails do not show whose code each is: the wrong one costs a try.
 		if a := ada.do("POST", own+"/attempt-verification", codeBody(w.CodeFor("shared@example.com", 2))); a.Status != 200 {
 			ada.ok("POST", own+"/attempt-verification", codeBody(w.CodeFor("shared@example.com", 1)))
 		}
 		eve.refused(404, "EMAIL_NOT_FOUND", "POST", squatted+"/prepare-verification", `{}`)
 
-		// A squatter keeps nobody from signing up.
+		// An unverified address of another account does not prevent a sign-up.
 		add(eve, "new@example.com")
 		fresh := w.browser()
 		fresh.signUp("new@example.com")
@@ -129,7 +130,7 @@ func TestAnAddressBelongsToWhoProvesIt(t *testing.T) {
 	})
 }
 
-func TestCodesForOwnAddressesAreFew(t *testing.T) {
+func TestCodesForOwnAddressesAreBounded(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		var paths []string
@@ -139,7 +140,7 @@ func TestCodesForOwnAddressesAreFew(t *testing.T) {
 		sent := 0
 		for round := range 3 {
 			for n, path := range paths {
-				b.address = fmt.Sprintf("100.%d.%d.1", 64+round, n) // no limit on a client is met
+				b.address = fmt.Sprintf("100.%d.%d.1", 64+round, n) // so that no limit on a client is reached
 				if a := b.do("POST", path+"/prepare-verification", `{}`); a.Status == 200 {
 					sent++
 				} else if a.code() != "RATE_LIMITED" {
@@ -154,7 +155,7 @@ func TestCodesForOwnAddressesAreFew(t *testing.T) {
 	})
 }
 
-func TestOwnSignInsAreListedAndEnded(t *testing.T) {
+func TestListAndEndOwnSignIns(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		one, two, three := w.browser(), w.browser(), w.browser()
@@ -190,7 +191,7 @@ func TestOwnSignInsAreListedAndEnded(t *testing.T) {
 	})
 }
 
-func TestAnAccountIsDeleted(t *testing.T) {
+func TestDeleteAccount(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		other := w.browser()
@@ -215,11 +216,11 @@ func TestAnAccountIsDeleted(t *testing.T) {
 		b.ok("PATCH", "/organizations/"+shared+"/members/"+membership, `{"owner":true}`)
 		b.ok("DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT"}`)
 		if b.alive() || other.alive() || b.cookie() != "" {
-			t.Error("somebody is signed in to an account that is no more")
+			t.Error("a session is signed in to a deleted account")
 		}
 		w.notices("ada@example.com", "was deleted", 1)
 		if n := w.count("SELECT COUNT(*) FROM organizations WHERE id = " + alone); n != 0 {
-			t.Error("an organization of nobody is left")
+			t.Error("an organization without an owner is left")
 		}
 		if members := bob.list("/organizations/" + shared + "/members"); len(members) != 1 {
 			t.Errorf("%v", members)
@@ -233,7 +234,7 @@ func TestAnAccountIsDeleted(t *testing.T) {
 	})
 }
 
-func TestADeletedAccountLeavesTheOthersOfItsSession(t *testing.T) {
+func TestDeletedAccountKeepsOtherSignInsOfItsSession(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("eve@example.com")
 		b, _ := w.signedUp("ada@example.com")
@@ -249,8 +250,8 @@ func TestADeletedAccountLeavesTheOthersOfItsSession(t *testing.T) {
 	})
 }
 
-// ORG-07: a tab that shows one organization does nothing in another.
-func TestATabAssertsTheOrganizationItShows(t *testing.T) {
+// A tab that shows one organization does nothing in another.
+func TestActiveOrganizationAssertion(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		one := b.organization("One")
@@ -271,8 +272,8 @@ func TestATabAssertsTheOrganizationItShows(t *testing.T) {
 	})
 }
 
-// A tab that shows one account does nothing for another, to which the browser switched.
-func TestATabAssertsTheAccountItShows(t *testing.T) {
+// A tab that shows one account does nothing for another to which the browser switched.
+func TestActiveUserAssertion(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("work@example.com")
 		b, _ := w.signedUp("home@example.com")
@@ -304,8 +305,8 @@ func TestATabAssertsTheAccountItShows(t *testing.T) {
 	})
 }
 
-// OTP-16: what changes a number asks for a fresh proof, and the owner is told at a verified address.
-func TestANumberIsChangedByAFreshProofAndToldOf(t *testing.T) {
+// Changing a number needs a recent authentication, and the owner is notified at a verified address.
+func TestPhoneChangeNeedsRecentAuthenticationAndSendsMail(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		first, second := b.addPhone(number), b.addPhone("+12025550124")
@@ -341,7 +342,7 @@ func TestANumberIsChangedByAFreshProofAndToldOf(t *testing.T) {
 	})
 }
 
-func TestATestNumberHasItsOwnCode(t *testing.T) {
+func TestTestNumberHasItsOwnCode(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		d := w.Settings()
 		d.SMS.TestNumbers = []document.TestNumber{{Number: number, Code: "424242"}}
@@ -357,7 +358,7 @@ func TestATestNumberHasItsOwnCode(t *testing.T) {
 			return done
 		})
 		phone := b.list("/me/phone-numbers")[0]["id"].(string)
-		for round := range 6 { // no cool-down, no lock after 20 wrong codes: five tries a code are all
+		for round := range 6 { // no cool-down, and no lock after 20 wrong codes: five tries per code are the only limit
 			for range 5 {
 				b.refused(400, "INVALID_CODE", "POST", verifyPath(phone), codeBody("111111"))
 			}

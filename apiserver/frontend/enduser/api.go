@@ -1,6 +1,6 @@
-// Package enduser serves the end-user API: sign-up, sign-in, sessions, phone verification, organizations. One listener serves every
-// deployment; the request's host says which. Every answer is in the envelope, and every request goes through the same order of
-// checks: host, route, cookies, 415, 413, Origin, 401, body, object, state, limits.
+// Package enduser serves the end-user API: sign-up, sign-in, sessions, phone verification, organizations. One listener
+// serves all deployments; the request's host selects the deployment. Every response has the envelope. Every request
+// goes through the checks in this order: host, route, cookies, 415, 413, Origin, 401, body, object, state, limits.
 package enduser
 
 import (
@@ -24,24 +24,25 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Options are what an API needs.
+// Options configures an API.
 type Options struct {
 	Snapshots *snapshot.Follower
 	Store     people.Store
-	// Keyring opens what the operator sealed, and seals what waits in the outbox. It may be empty: nothing is sent or signed then.
+	// Keyring opens what the operator sealed, and seals messages in the outbox. If it is empty, nothing is sent or signed.
 	Keyring *seal.Keyring
 	Hasher  *password.Hasher
-	// Proxies tell the client's address.
+	// Proxies determine the client's address.
 	Proxies credential.Proxies
 	Clock   func() time.Time
-	// Random makes tokens, codes and ids; default crypto/rand.
+	// Random is the source of tokens, codes and ids; default crypto/rand.
 	Random io.Reader
-	// Languages are those of the pages, as BCP 47 writes them, the one of everybody else first.
+	// Languages are the languages of the pages as BCP 47 tags, the default language first.
 	Languages []string
-	// Posted is called after a message was put into the outbox, so that it need not wait for the dispatcher's next look.
-	Posted  func()
-	Log     logr.Logger
-	Metrics *Metrics
+	// OnEnqueue is called after a message was put into the outbox, so that it need not wait for the dispatcher's next
+	// poll.
+	OnEnqueue func()
+	Log       logr.Logger
+	Metrics   *Metrics
 }
 
 // API serves the end-user operations.
@@ -52,8 +53,8 @@ type API struct {
 	signers sync.Map // parsed signing keys by their id
 }
 
-// operations maps every operation of enduser.yaml to its function. What an operation needs of the session, whether it
-// writes, and how often a day a user may call it come from the document.
+// operations maps every operation of enduser.yaml to its function. The document declares the session that an operation
+// needs, whether it writes, and its daily limit per user.
 var operations = map[string]func(*call) (reply, error){
 	"POST /auth/signup":                                           signUp,
 	"POST /auth/signin":                                           signIn,
@@ -124,13 +125,13 @@ var operations = map[string]func(*call) (reply, error){
 	"POST /workspaces":                                            createWorkspace,
 }
 
-// public maps the operations that answer without envelope, session and cookies.
+// public maps the operations whose responses have no envelope, session or cookies.
 var public = map[string]func(*call) error{
 	"GET /.well-known/jwks.json": keySet,
 }
 
 // New returns the handler of the end-user listener. It fails if an operation of enduser.yaml has no function, or a
-// function no operation.
+// function has no operation.
 func New(opts Options) (http.Handler, error) {
 	document, err := openapi.LoadEndUser()
 	if err != nil {
@@ -139,8 +140,8 @@ func New(opts Options) (http.Handler, error) {
 	if opts.Random == nil {
 		opts.Random = rand.Reader
 	}
-	if opts.Posted == nil {
-		opts.Posted = func() {}
+	if opts.OnEnqueue == nil {
+		opts.OnEnqueue = func() {}
 	}
 	api := &API{Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}}
 	api.router = httpapi.New(api.unrouted)
@@ -156,8 +157,8 @@ func New(opts Options) (http.Handler, error) {
 	return api, nil
 }
 
-// handle registers the function of an operation. Operations without a session are those of public. A signed-in operation
-// that writes must declare its daily limit.
+// handle registers the function of an operation. Operations without a session are those of public. An operation that
+// writes for signed-in users must declare its daily limit.
 func (a *API) handle(pattern string, needs openapi.Route) error {
 	if needs.Write && needs.Session >= openapi.SignedIn && needs.DailyLimit == 0 {
 		return fmt.Errorf("%s writes: declare x-cardea-daily-limit in enduser.yaml, a number or none", pattern)

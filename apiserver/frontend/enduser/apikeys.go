@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxListedKeys bounds a list of own keys: backends may have made more for one user.
+	// maxListedKeys bounds a list of a user's keys: backends may have created more for one user.
 	maxListedKeys = 1000
-	// maxKeyPermissions is how many permissions a key lists.
+	// maxKeyPermissions bounds the permissions of a key.
 	maxKeyPermissions = 128
-	// keysADay is how many keys a user may make a day, whatever was deleted: each leaves an audit record.
+	// keysADay is how many keys a user may create per day, including deleted ones: each writes an audit record.
 	keysADay = 100
-	// keysScope counts them.
+	// keysScope is the scope of their counter.
 	keysScope = "api-keys"
 )
 
@@ -41,13 +41,13 @@ func listAPIKeys(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// keyWanted is a key as a user asks for it.
+// keyWanted is a user's request for a key.
 type keyWanted struct {
 	people.APIKey
 	app *snapshot.App
 }
 
-// addAPIKey makes a key that acts for the user, of an app that lets users make them.
+// addAPIKey creates a key that acts for the user, of an app that lets users create keys.
 func addAPIKey(c *call) (reply, error) {
 	var wanted keyWanted
 	if err := c.parse(func(o *body.Object) { wanted = readKey(c, o) }); err != nil {
@@ -70,14 +70,14 @@ func addAPIKey(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		if err := u.Notify(user.ID, "An API key that acts for you was made: "+messages.Quoted(k.Name, "without a name")+"."); err != nil {
+		if err := u.Notify(user.ID, "An API key that acts for you was created: "+messages.Quoted(k.Name, "without a name")+"."); err != nil {
 			return reply{}, err
 		}
 		return reply{data: enduserapi.OwnApiKeyWithSecret{Key: viewAPIKey(k), Secret: secret.Plain()}}, u.Audit("api_key.created", "api_key:"+format(k.ID))
 	})
 }
 
-// readKey reads the body. An unknown app, and one that lets nobody make keys, are the same.
+// readKey parses the body. An unknown app and an app that does not let users create keys are treated alike.
 func readKey(c *call, o *body.Object) (k keyWanted) {
 	k.App = required(o, "app_slug", func(o *body.Object, member string) string { slug, _ := o.String(member); return slug })
 	if name := required(o, "name", input.Name); name != nil {
@@ -96,7 +96,7 @@ func readKey(c *call, o *body.Object) (k keyWanted) {
 	for i, name := range names {
 		switch {
 		case name == permission.All || !given.Allows(name) || !k.app.Ceiling.Allows(name):
-			o.Fault("permissions/"+strconv.Itoa(i), "is none that users may give to keys of this app")
+			o.Fault("permissions/"+strconv.Itoa(i), "is not a permission that users may give to keys of this app")
 		case !slices.Contains(k.Permissions, name):
 			k.Permissions = append(k.Permissions, name)
 		}
@@ -104,7 +104,7 @@ func readKey(c *call, o *body.Object) (k keyWanted) {
 	return k
 }
 
-// mayAddKey holds a user to the limits on own keys.
+// mayAddKey checks the limits on a user's keys.
 func (u *unit) mayAddKey(user int64, app *snapshot.App) error {
 	keys, err := u.APIKeys().ListAPIKeys(people.APIKeyFilter{App: app.Slug, Owner: user}, maxListedKeys)
 	if err != nil {
@@ -121,7 +121,7 @@ func (u *unit) mayAddKey(user int64, app *snapshot.App) error {
 	return err
 }
 
-// removeAPIKey deletes a key of the user. Unknown and somebody else's are the same answer.
+// removeAPIKey deletes a key of the user. Unknown keys and keys of other users get the same response.
 func removeAPIKey(c *call) (reply, error) {
 	return transact(c, func(u *unit) (reply, error) {
 		k, found, err := people.FindAPIKey(u.APIKeys(), c.r.PathValue("id"))

@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// keyApps declares shop, which lets users make keys, and closed, which does not.
+// keyApps declares shop, which lets users create keys, and closed, which does not.
 func (w *world) keyApps(most int) {
 	w.T.Helper()
 	shop := document.APIAuthApp{
@@ -31,7 +31,7 @@ func (w *world) keyApps(most int) {
 	})
 }
 
-// makesKey makes a key and returns its id and its secret.
+// makesKey creates a key and returns its id and its secret.
 func (b *browser) makesKey(body string) (id, secret string) {
 	b.w.T.Helper()
 	made := b.ok("POST", "/me/api-keys", body)
@@ -40,7 +40,7 @@ func (b *browser) makesKey(body string) (id, secret string) {
 
 const laptop = `{"app_slug":"shop","name":"Laptop","permissions":["orders:read"]}`
 
-func TestAUserDeletesAKeyByTheIDThatDecisionsShow(t *testing.T) {
+func TestDeleteAPIKeyByDecisionID(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.keyApps(10)
 		b, _ := w.signedUp("ada@example.com")
@@ -61,7 +61,7 @@ func TestAUserDeletesAKeyByTheIDThatDecisionsShow(t *testing.T) {
 	})
 }
 
-func TestAUserMakesListsAndDeletesKeys(t *testing.T) {
+func TestAPIKeyLifecycle(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.keyApps(10)
 		b, user := w.signedUp("ada@example.com")
@@ -86,7 +86,7 @@ func TestAUserMakesListsAndDeletesKeys(t *testing.T) {
 		if keys = b.list("/me/api-keys"); len(keys) != 1 || keys[0]["id"] != second {
 			t.Errorf("after a deletion: %v", keys)
 		}
-		w.tx(func(tx people.Tx) error { // one that the application revoked is no longer theirs to see
+		w.tx(func(tx people.Tx) error { // a key that the application revoked is no longer visible to the user
 			k, _, err := tx.APIKeys().APIKey(parseID(second))
 			k.RevokedAt = w.Clock.Now()
 			if err == nil {
@@ -117,8 +117,8 @@ func TestBodiesOfOwnKeys(t *testing.T) {
 			`{"app_slug":"shop\u0000","name":"x"}`:               "INVALID_APP",
 			`{"app_slug":"shop","name":"x","owner_user_id":"1"}`: "VALIDATION_ERROR",
 			`{"app_slug":"shop","name":"x","metadata":{}}`:       "VALIDATION_ERROR",
-			`{"app_slug":"shop","name":"x","permissions":["orders:write"]}`:      "VALIDATION_ERROR", // the app has it, users may not give it
-			`{"app_slug":"shop","name":"x","permissions":["orders:delete"]}`:     "VALIDATION_ERROR", // users may give it, the app has it not
+			`{"app_slug":"shop","name":"x","permissions":["orders:write"]}`:      "VALIDATION_ERROR", // the app has it, but users may not grant it
+			`{"app_slug":"shop","name":"x","permissions":["orders:delete"]}`:     "VALIDATION_ERROR", // users may grant it, but the app lacks it
 			`{"app_slug":"shop","name":"x","permissions":["*"]}`:                 "VALIDATION_ERROR",
 			`{"app_slug":"shop","name":"x","permissions":"orders:read"}`:         "VALIDATION_ERROR",
 			`{"app_slug":"shop","name":"x","expires_at":"2000-01-01T00:00:00Z"}`: "VALIDATION_ERROR",
@@ -127,16 +127,16 @@ func TestBodiesOfOwnKeys(t *testing.T) {
 			b.refused(400, code, "POST", "/me/api-keys", body)
 		}
 		b.refused(413, "PAYLOAD_TOO_LARGE", "POST", "/me/api-keys", `{"name":"`+strings.Repeat("x", 16<<10)+`"}`)
-		stranger := w.browser()
-		stranger.refused(401, "NOT_AUTHENTICATED", "GET", "/me/api-keys", "")
-		stranger.refused(401, "NOT_AUTHENTICATED", "POST", "/me/api-keys", laptop)
-		stranger.refused(401, "NOT_AUTHENTICATED", "DELETE", "/me/api-keys/1", "")
+		unrelated := w.browser()
+		unrelated.refused(401, "NOT_AUTHENTICATED", "GET", "/me/api-keys", "")
+		unrelated.refused(401, "NOT_AUTHENTICATED", "POST", "/me/api-keys", laptop)
+		unrelated.refused(401, "NOT_AUTHENTICATED", "DELETE", "/me/api-keys/1", "")
 		b.refused(403, "ORIGIN_NOT_ALLOWED", "POST", "/me/api-keys", laptop, "Origin", "https://evil.example")
 		b.refused(404, "API_KEY_NOT_FOUND", "DELETE", "/me/api-keys/none", "")
 	})
 }
 
-func TestAPersonReachesOnlyTheirOwnKeys(t *testing.T) {
+func TestUsersAccessOnlyTheirOwnAPIKeys(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.keyApps(10)
 		ada, _ := w.signedUp("ada@example.com")
@@ -144,16 +144,16 @@ func TestAPersonReachesOnlyTheirOwnKeys(t *testing.T) {
 		id, _ := ada.makesKey(laptop)
 		eve.refused(404, "API_KEY_NOT_FOUND", "DELETE", "/me/api-keys/"+id, "")
 		if keys := eve.list("/me/api-keys"); len(keys) != 0 {
-			t.Errorf("somebody else's keys: %v", keys)
+			t.Errorf("keys of another user: %v", keys)
 		}
-		// Nor those of another tenant, whose user has the same id.
+		// Nor keys of another tenant whose user has the same id.
 		other := w.browser()
 		other.host = "other.localhost"
 		other.refused(401, "NOT_AUTHENTICATED", "GET", "/me/api-keys", "")
 		foreign := people.APIKey{ID: 99, PublicID: "foreign", App: "shop", Name: "x", Owner: 1, CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()}
 		w.Must(w.Store.Change(t.Context(), anotherName, func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(foreign) }))
 		ada.refused(404, "API_KEY_NOT_FOUND", "DELETE", "/me/api-keys/99", "")
-		// A key of the application's own is nobody's.
+		// A key of the application itself has no owner.
 		w.tx(func(tx people.Tx) error {
 			return tx.APIKeys().InsertAPIKey(people.APIKey{ID: 98, PublicID: "apps", Digest: [32]byte{1}, App: "shop", Name: "x", CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()})
 		})
@@ -183,7 +183,7 @@ func TestOwnKeysHaveLimits(t *testing.T) {
 		b.refused(400, "API_KEY_LIMIT_REACHED", "POST", "/me/api-keys", laptop)
 		b.ok("DELETE", fmt.Sprint("/me/api-keys/", keys[0]["id"]), "")
 		b.makesKey(laptop)
-		// Making and deleting goes on up to a hundred a day.
+		// Creating and deleting continues up to a hundred per day.
 		w.tx(func(tx people.Tx) error {
 			for range 100 {
 				if _, err := tx.Limits().Count("api-keys", user, w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
@@ -202,7 +202,7 @@ func TestOwnKeysHaveLimits(t *testing.T) {
 	})
 }
 
-func TestKeysDieWithTheAccount(t *testing.T) {
+func TestAPIKeysEndWithTheAccount(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.keyApps(10)
 		b, user := w.signedUp("ada@example.com")

@@ -12,10 +12,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// attemptLifetime bounds an attempt of a signed-in session; those of an anonymous one end with it.
+// attemptLifetime bounds an attempt in a session with a sign-in. Attempts of an anonymous session end with the session.
 const attemptLifetime = time.Hour
 
-// requireEmail refuses what needs mail where the deployment sends none.
+// requireEmail refuses operations that need mail if the deployment sends none.
 func (c *call) requireEmail() error {
 	if c.request.Settings.Email == nil {
 		return c.answerTo(errEmailDisabled)
@@ -23,14 +23,15 @@ func (c *call) requireEmail() error {
 	return nil
 }
 
-// beginAttempt makes sure that there is a session to own an attempt: the one that is signed in, the pending one, or a new one, whose
-// token the browser gets. presented is the cookie that came, which a pending session keeps; user is whose attempt it is, 0 for nobody's.
+// beginAttempt ensures that a session owns the attempt: the session of the request or a new one, whose token the
+// browser receives. presented is the request's cookie, which a pending session keeps. user is the user of the attempt,
+// 0 for none.
 func (u *unit) beginAttempt(presented string, user int64) error {
 	if u.session != nil {
 		u.session.Attempting = true
 		if u.session.Anonymous {
 			u.session.ExpiresAt = u.Now.Add(session.AnonymousLifetime)
-			u.cookie = presented // the browser is to keep it as long
+			u.cookie = presented // extends the lifetime of the browser's cookie
 		}
 		return u.Sessions().UpdateSession(*u.session)
 	}
@@ -46,8 +47,9 @@ func (u *unit) beginAttempt(presented string, user int64) error {
 	return u.renew()
 }
 
-// mayPend bounds the sessions that wait for a sign-up or sign-in, for each client. Whom the account knows, 0 for none, is not held back by what others
-// behind the same address left pending: what codes they are sent is bounded.
+// mayPend bounds the sessions of a client that wait for a sign-up or sign-in. The bound does not apply if the user's
+// account (0 for none) knows the client, so that other clients at the same address do not affect it; limits on codes
+// apply.
 func mayPend(u *account.Unit, user int64) error {
 	known, err := u.Known(user)
 	if err != nil {
@@ -60,14 +62,15 @@ func mayPend(u *account.Unit, user int64) error {
 	return err
 }
 
-// targetOf is what an attempt's code proves.
+// targetOf returns the verification target of an attempt.
 func targetOf(a people.Attempt) verification.Target {
 	return verification.Target{
 		Purpose: a.Kind, Channel: people.ChannelMail, Subject: a.ID, Session: a.Session, Account: a.User, Recipient: people.FoldEmail(a.Email),
 	}
 }
 
-// begin begins an attempt and sends its first code. e is the email whose account it is about, the zero Email for somebody unknown.
+// begin begins an attempt and sends its first code. e is the email of the account, the zero Email for an unknown
+// account.
 func (c *call) begin(u *unit, a people.Attempt, e people.Email) (err error) {
 	a.User = e.User
 	if err := u.beginAttempt(c.presented, a.User); err != nil {
@@ -83,8 +86,8 @@ func (c *call) begin(u *unit, a people.Attempt, e people.Email) (err error) {
 	return c.sendAttemptCode(u.Unit, a, e)
 }
 
-// sendAttemptCode sends an attempt's code. What the message says depends on whether the address is an account's, to which it goes as
-// that account has it; nothing else does.
+// sendAttemptCode sends an attempt's code. Only the message depends on whether the address belongs to an account; it is
+// then sent to the address as the account has it.
 func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, e people.Email) error {
 	m := verification.Message{Target: targetOf(a), To: a.Email, Lifetime: verification.MailLifetime}
 	if e.User != 0 {
@@ -94,18 +97,18 @@ func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, e people.Email
 	case a.Kind == people.AttemptSignUp && a.User == 0:
 		m.Write = func(code string) delivery.Content { return messages.SignUpMail(u.AppName(), code) }
 	case a.Kind == people.AttemptSignUp:
-		// The address is taken: its owner is told, and the caller learns nothing.
+		// The address is taken: its owner is notified, and the response is the same.
 		m.Decoy = true
 		m.Write = func(string) delivery.Content { return messages.AlreadyRegisteredMail(u.AppName()) }
 	default:
-		// Somebody unknown, and an address that is no longer the account's, cost the same work, and get nothing.
+		// An unknown address, or one that is no longer the account's, costs the same work, and nothing is sent.
 		m.Decoy, m.Void = e.User == 0, e.User == 0
 		m.Write = func(code string) delivery.Content { return mailOf(a.Kind)(u.AppName(), code) }
 	}
 	return c.codes.Send(u, m)
 }
 
-// mailOf is the mail that brings the code of an attempt of a kind to an account's owner.
+// mailOf returns the mail with the code for an attempt of a kind.
 func mailOf(kind string) func(app, code string) delivery.Content {
 	switch kind {
 	case people.AttemptResetPassword:
@@ -125,7 +128,7 @@ func (u *unit) ownAttempt(id int64, signUp bool) (people.Attempt, error) {
 	return a, err
 }
 
-// attemptOf returns an attempt of the session that is not over.
+// attemptOf returns an open attempt of the session.
 func (u *unit) attemptOf(id int64) (people.Attempt, error) {
 	if u.session == nil {
 		return people.Attempt{}, errInvalidAttempt
@@ -163,13 +166,13 @@ func prepareAttempt(c *call) (reply, error) {
 		}
 		e, err := account.AddressForCode(u.Unit, a.Email)
 		if a.Kind == people.AttemptReauthenticate || a.Method == people.MethodPassword && a.Kind == people.AttemptSignIn {
-			e, _, err = u.Users().Email(people.FoldEmail(a.Email)) // who is signed in, or whose password was right
+			e, _, err = u.Users().Email(people.FoldEmail(a.Email)) // the user is signed in, or entered the right password
 		}
 		if err != nil {
 			return reply{}, err
 		}
 		if e.User != a.User {
-			e = people.Email{} // since the attempt began the address became, or ceased to be, an account's
+			e = people.Email{} // the owner of the address changed since the attempt began
 		}
 		return reply{}, c.sendAttemptCode(u.Unit, a, e)
 	})
@@ -177,7 +180,8 @@ func prepareAttempt(c *call) (reply, error) {
 	return out, err
 }
 
-// attemptVerification completes a sign-up, a sign-in or a reauthentication by its code, and lets who forgot their password choose a new one.
+// attemptVerification completes a sign-up, a sign-in or a reauthentication with its code. For a password reset, it
+// permits the choice of a new password.
 func attemptVerification(c *call) (reply, error) {
 	var id int64
 	var signUp bool
@@ -204,7 +208,7 @@ func attemptVerification(c *call) (reply, error) {
 	return out, err
 }
 
-// completeAttempt does what the code of an attempt permits, once. A reset of the password goes on with the new one.
+// completeAttempt performs the action of an attempt's code, once. A password reset continues with the new password.
 func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
 	a, err := u.ownAttempt(id, signUp)
 	if err != nil {
@@ -214,7 +218,7 @@ func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
 		if err := u.Attempts().ProveAttempt(a.ID, u.Now); err != nil {
 			return reply{}, err
 		}
-		return reply{}, u.renew() // who planted or copied the token before does not choose the password
+		return reply{}, u.renew() // a planted or copied earlier token must not choose the password
 	}
 	first, err := u.Attempts().CompleteAttempt(a.ID)
 	if err != nil {
@@ -229,7 +233,7 @@ func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
 	case people.AttemptReauthenticate:
 		e, _, err := u.Users().Email(people.FoldEmail(a.Email))
 		if err == nil && e.User != a.User {
-			err = errInvalidAttempt // the address was taken off the account meanwhile
+			err = errInvalidAttempt // the address was removed from the account meanwhile
 		}
 		if err != nil {
 			return reply{}, err

@@ -13,23 +13,23 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// The decisions about an authorization.
+// The decisions on an authorization request.
 const (
 	decisionContinue = "continue"
 	decisionAllow    = "allow"
 	decisionDeny     = "deny"
 )
 
-// person is who decides about a request, nil for nobody.
+// person returns the user who decides a request, nil for none.
 func (b *browser) person(r *consent.Request) *consent.Person {
 	g := b.signedIn()
 	if g == nil {
 		return nil
 	}
-	return r.Who(b.session.ID, b.session.SignIns, g)
+	return r.Actor(b.session.ID, b.session.SignIns, g)
 }
 
-// readAuthorization tells what a client asks for, and what comes next.
+// readAuthorization returns an authorization request and its next step.
 func readAuthorization(c *call) (reply, error) {
 	var out enduserapi.Authorization
 	err := c.view(func(u *account.Unit) error {
@@ -45,7 +45,8 @@ func readAuthorization(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// decideAuthorization goes on with what a client asks for: by itself where nothing is left to be asked, or as the person decided.
+// decideAuthorization continues an authorization request: without a question if none is needed, or with the user's
+// decision.
 func decideAuthorization(c *call) (reply, error) {
 	var decision string
 	var organization, workspace, shown int64
@@ -64,11 +65,11 @@ func decideAuthorization(c *call) (reply, error) {
 		}
 		to, offer, person := "", consent.Offer{Step: consent.StepAnswer}, u.person(r)
 		if person != nil {
-			u.Actor = actorOf(person.SignIn) // who need not be the active account
+			u.Actor = actorOf(person.SignIn) // which may differ from the active account
 		}
 		switch {
 		case decision == decisionContinue:
-			if offer, to, err = r.GoOn(u.Unit, person); err == nil && to == "" {
+			if offer, to, err = r.Resolve(u.Unit, person); err == nil && to == "" {
 				err = u.showOnly(person)
 			}
 		case person != nil && shown != 0 && shown != person.User:
@@ -94,7 +95,8 @@ func decideAuthorization(c *call) (reply, error) {
 	})
 }
 
-// showOnly makes the account active that is asked, where that is another one of the session: what comes next is on the way to its decision.
+// showOnly makes the person's account active if another account of the session is: the next step is that account's
+// decision.
 func (u *unit) showOnly(person *consent.Person) error {
 	if person == nil || u.session.ActiveSignIn == person.ID {
 		return nil
@@ -131,11 +133,11 @@ func viewAuthorization(r *consent.Request, offer consent.Offer, person *consent.
 		Step: enduserapi.AuthorizationStep(offer.Step), RedirectHost: redirecturi.Host(r.RedirectURI), Scopes: viewScopes(r.App, r.Scopes), Places: []enduserapi.AuthorizationPlace{},
 		Client: enduserapi.AuthorizingClient{
 			Id: r.Client.ID, Name: r.Client.Name, AppName: r.App.Content.Name, LogoUrl: r.Client.LogoURL, ClientUri: r.Client.ClientURI, PolicyUri: r.Client.PolicyURI, TosUri: r.Client.TOSURI,
-			Verified: r.Client.VouchedFor(),
+			Verified: r.Client.Trusted(),
 		},
 		OneAccount: r.Hinted != 0,
 	}
-	if !out.Client.Verified { // a picture would say more than its name: it can be the deployment's own
+	if !out.Client.Verified { // a logo may imitate the deployment's own
 		out.Client.LogoUrl = ""
 	}
 	if person != nil {
@@ -158,7 +160,7 @@ func viewAuthorization(r *consent.Request, offer consent.Offer, person *consent.
 	return out
 }
 
-// viewScopes are scopes as they are displayed now.
+// viewScopes returns scopes with their current texts.
 func viewScopes(app *consent.App, scopes []string) []enduserapi.AskedScope {
 	out := []enduserapi.AskedScope{}
 	for _, scope := range scopes {
@@ -171,7 +173,7 @@ func viewScopes(app *consent.App, scopes []string) []enduserapi.AskedScope {
 	return out
 }
 
-// listGrants lists what the user granted apps.
+// listGrants lists the user's grants to apps.
 func listGrants(c *call) (reply, error) {
 	out := []enduserapi.OauthGrant{}
 	err := c.view(func(u *account.Unit) error {
@@ -191,7 +193,7 @@ func listGrants(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// removeGrant takes back what the user granted, with all tokens that came of it.
+// removeGrant revokes a grant of the user with all its tokens.
 func removeGrant(c *call) (reply, error) {
 	return transact(c, func(u *unit) (reply, error) {
 		id, err := ids.Parse(c.r.PathValue("id"))

@@ -7,7 +7,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
-// countOwn counts a request of the signed-in user against the operation's daily limit. Fails with a WaitError above the limit.
+// countOwn counts a request of the signed-in user against the operation's daily limit. Fails with a WaitError above the
+// limit.
 func (u *unit) countOwn(c *call) error {
 	most, g := c.needs.DailyLimit, u.signedIn()
 	if most <= 0 || g == nil {

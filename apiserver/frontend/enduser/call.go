@@ -15,40 +15,41 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// call is one request with what the checks found out.
+// call is one request with the results of its checks.
 type call struct {
 	*API
 	httpapi.Exchange
 	r *http.Request
-	// now is the one time of the request.
+	// now is the time of the request.
 	now time.Time
-	// request is what the request's transactions share: the deployment that declares its host, the client, the actor.
+	// request is the common data of the request's transactions: the deployment of its host, the client, the actor.
 	request *account.Request
 	host    string
 	policy  session.Policy
 	raw     []byte
-	// needs is what the operation's document requires.
+	// needs is the requirements that the operation's document declares.
 	needs openapi.Route
-	// fresh requires that the active sign-in proved itself within the deployment's bound.
+	// fresh requires that the active sign-in was proven within the deployment's bound.
 	fresh bool
-	// assertedUser and assertedOrganization are the account and the organization that the request says are active, nil where it says nothing.
+	// assertedUser and assertedOrganization are the account and organization that the request asserts as active, nil for
+	// no assertion.
 	assertedUser, assertedOrganization *int64
 
-	// presented is the cookie's value, and hash its hash; nil if it has not the form of a token.
+	// presented is the cookie's value, and hash its hash; both are empty for a malformed token.
 	presented string
 	hash      []byte
-	// browser is the state that the answer tells and the cookie follows. An operation's transaction replaces it whole, once it is
-	// committed.
+	// browser is the state for the response and the cookie. An operation's transaction replaces it as a whole after its
+	// commit.
 	browser
 }
 
-// browser is what a browser holds after an operation.
+// browser is the state of a browser after an operation.
 type browser struct {
-	// session is nil where there is none. Its sign-ins and token are as the store holds them.
+	// session is nil if there is none. Its sign-ins and token are as stored.
 	session *people.Session
-	// attempts are the session's that are not completed.
+	// attempts are the session's open attempts.
 	attempts []people.Attempt
-	// cookie is a new token for the browser, "" if it keeps its own; clear takes it away.
+	// cookie is a new token for the browser, "" to keep the current one. clear deletes the cookie.
 	cookie string
 	clear  bool
 }
@@ -61,9 +62,9 @@ func (b *browser) signedIn() *people.SignIn {
 	return b.session.Active()
 }
 
-// reply is an operation's outcome.
+// reply is the result of an operation.
 type reply struct {
-	// data is the envelope's.
+	// data is the data of the envelope.
 	data any
 }
 
@@ -82,7 +83,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.router.ServeHTTP(c, r)
 }
 
-// findDeployment finds the deployment by the request's host, lower-cased, without port and trailing dot.
+// findDeployment finds the deployment by the request's host in lower case, without port and trailing dot.
 func (c *call) findDeployment() error {
 	select {
 	case <-c.Snapshots.Loaded():
@@ -97,14 +98,14 @@ func (c *call) findDeployment() error {
 	}
 	c.request = &account.Request{
 		Tenant: account.NewTenant(configuration, entry), Store: c.Store, Keyring: c.Keyring, Random: c.Random, Now: c.now,
-		Client: account.NewClient(c.Proxies.ClientAddress(c.r), c.r.UserAgent()), Actor: "anonymous", Posted: c.Posted,
+		Client: account.NewClient(c.Proxies.ClientAddress(c.r), c.r.UserAgent()), Actor: "anonymous", OnEnqueue: c.OnEnqueue,
 	}
 	c.request.Base = site.Base(c.request.Settings, c.r)
 	c.policy = session.PolicyOf(c.request.Settings)
 	return nil
 }
 
-// unrouted answers 405 where another method would match, else 404; and a browser's preflight, which asks about a path.
+// unrouted responds with 405 if another method matches the path, else with 404. It also serves preflight requests.
 func (a *API) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	c := callOf(r)
 	if r.Method == http.MethodOptions && allow != "" && r.Header.Get("Access-Control-Request-Method") != "" {
@@ -136,7 +137,8 @@ func (c *call) check(needs openapi.Route) error {
 	c.needs, c.fresh = needs, needs.Session == openapi.Fresh
 	cookies := c.r.CookiesNamed(site.SessionCookie)
 	if len(cookies) > 1 {
-		// One of them was set by somebody else, and nothing tells which: all are taken away, so that the next sign-in works.
+		// One of the cookies was set by another host, and nothing shows which: all are deleted, so that the next sign-in
+		// works.
 		site.ClearPlanted(c.Header(), c.request.Settings, c.r)
 		return apierror.Coded(http.StatusUnauthorized, "NOT_AUTHENTICATED", "more than one %s cookie was sent: clear the cookies of this site and its parent domains", site.SessionCookie)
 	}
@@ -160,8 +162,8 @@ func (c *call) check(needs openapi.Route) error {
 	return c.answerTo(c.checkAssertions(c.signedIn()))
 }
 
-// activeOrganizationHeader asserts which organization is active: a tab that shows one does nothing in another, to which a tab beside it
-// switched.
+// activeOrganizationHeader asserts the active organization, so that a tab does nothing in another organization to which
+// a different tab switched.
 const activeOrganizationHeader = "X-Active-Organization"
 
 func (c *call) readAssertions() (err error) {
@@ -172,7 +174,7 @@ func (c *call) readAssertions() (err error) {
 	return err
 }
 
-// readAssertion reads a header that holds the id of something, nil where it is absent.
+// readAssertion reads a header with an id, nil if it is absent.
 func (c *call) readAssertion(header, of string) (*int64, error) {
 	asserted := c.r.Header.Get(header)
 	if asserted == "" {
@@ -180,13 +182,13 @@ func (c *call) readAssertion(header, of string) (*int64, error) {
 	}
 	id, err := ids.Parse(asserted)
 	if err != nil {
-		return nil, apierror.Bad("VALIDATION_ERROR", "the header %s must be the id of %s: send the one that the page shows, or leave it out", header, of)
+		return nil, apierror.Bad("VALIDATION_ERROR", "the header %s must be the id of %s: send the id that the page shows, or omit the header", header, of)
 	}
 	return &id, nil
 }
 
-// checkAssertions refuses a request that says another account or organization is active than is. A request for which nobody is signed in
-// is not refused here.
+// checkAssertions refuses a request that asserts another account or organization than the active ones. It does not
+// refuse a request without a sign-in.
 func (c *call) checkAssertions(g *people.SignIn) error {
 	switch {
 	case g == nil:
@@ -199,7 +201,7 @@ func (c *call) checkAssertions(g *people.SignIn) error {
 	return nil
 }
 
-// readBody reads a body where the method has one or one was sent.
+// readBody reads the body if the method has one or one was sent.
 func (c *call) readBody() error {
 	r := c.r
 	sent := r.ContentLength != 0
@@ -217,8 +219,8 @@ func (c *call) readBody() error {
 	return err
 }
 
-// parse reads the body's object by read, which notes what is wrong with members; an absent body is an empty object where nothing
-// is required.
+// parse parses the body's object with read, which records the faults of members. An absent body counts as an empty
+// object.
 func (c *call) parse(read func(*body.Object)) error {
 	raw := c.raw
 	if len(raw) == 0 {

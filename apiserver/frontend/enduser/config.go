@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
-// getConfig tells how the deployment has people sign in, and how its pages look: what a front end needs before anybody is signed in.
+// getConfig returns the deployment's sign-in methods and the settings of its pages, for a front end before the sign-in.
 func getConfig(c *call) (reply, error) {
 	t := c.request.Tenant
 	signIn, pages := t.Settings.EffectiveSignIn(), t.Settings.EffectivePages()
@@ -34,7 +34,7 @@ func getConfig(c *call) (reply, error) {
 	return reply{data: out}, nil
 }
 
-// listAccounts lists who is signed in to this browser.
+// listAccounts lists the accounts that are signed in to the session.
 func listAccounts(c *call) (reply, error) {
 	out := []enduserapi.Account{}
 	err := c.view(func(u *account.Unit) error {
@@ -52,7 +52,7 @@ func listAccounts(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// listKeyApps lists the apps of which the user can make API keys.
+// listKeyApps lists the apps for which the user can create API keys.
 func listKeyApps(c *call) (reply, error) {
 	out := []enduserapi.KeyApp{}
 	for _, app := range c.request.SelfServiceApps() {
@@ -65,7 +65,8 @@ func listKeyApps(c *call) (reply, error) {
 	return reply{data: out}, nil
 }
 
-// grantable are the permissions that users may give to keys of an app: those of its self-service that the app itself has, by name.
+// grantable returns the permissions that users may give to keys of an app, sorted: those of its self-service settings
+// within the app's ceiling.
 func grantable(app *snapshot.App) []string {
 	within := permission.NewSet(app.SelfService.Permissions).Within(app.Ceiling)
 	return slices.DeleteFunc(within, func(name string) bool { return name == permission.All })

@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// configured declares a deployment and waits until its config says what holds.
+// configured declares a deployment and waits until its config fulfills a condition.
 func (w *world) configured(d document.Deployment, holds func(map[string]any) bool) map[string]any {
 	w.T.Helper()
 	w.Declare(d)
@@ -23,7 +23,7 @@ func (w *world) configured(d document.Deployment, holds func(map[string]any) boo
 	return config
 }
 
-func TestTheConfigTellsHowPeopleSignIn(t *testing.T) {
+func TestConfigReturnsSignInMethods(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		config := w.browser().ok("GET", "/auth/config", "")
 		id := config["deployment"].(map[string]any)["id"].(string)
@@ -67,7 +67,7 @@ func TestTheConfigTellsHowPeopleSignIn(t *testing.T) {
 	})
 }
 
-// expectJSON holds an object to its JSON.
+// expectJSON compares an object with its JSON.
 func expectJSON(t *testing.T, got map[string]any, want string) {
 	t.Helper()
 	var wanted map[string]any
@@ -79,7 +79,7 @@ func expectJSON(t *testing.T, got map[string]any, want string) {
 	}
 }
 
-func TestTheAccountsOfASessionAreListedToItAlone(t *testing.T) {
+func TestListAccountsOfTheSession(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, ada := w.signedUp("ada@example.com")
 		w.Clock.Advance(time.Second)
@@ -110,18 +110,18 @@ func TestTheAccountsOfASessionAreListedToItAlone(t *testing.T) {
 	})
 }
 
-func TestTheAppsOfWhichOneCanMakeKeys(t *testing.T) {
+func TestListAPIKeyApps(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		if apps := b.list("/me/api-key-apps"); len(apps) != 0 {
-			t.Errorf("apps that nobody declared: %v", apps)
+			t.Errorf("undeclared apps: %v", apps)
 		}
 		w.keyApps(7)
 		apps := b.list("/me/api-key-apps")
 		if len(apps) != 1 {
 			t.Fatalf("apps: %v", apps)
 		}
-		// What the app itself may not do, its keys may not do either.
+		// A key cannot have permissions that the app itself lacks.
 		expectJSON(t, apps[0], `{"slug":"shop","name":"Shop","description":"","permissions":["orders:read"],"max_keys":7}`)
 		w.browser().refused(401, "NOT_AUTHENTICATED", "GET", "/me/api-key-apps", "")
 	})

@@ -7,7 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 )
 
-// setCookie gives the browser its new token, or takes a dead one away.
+// setCookie sets the browser's new token, or deletes an ended one.
 func (c *call) setCookie(header http.Header) {
 	cookie := http.Cookie{Name: site.SessionCookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: !c.plainLocalhost()}
 	switch {
@@ -22,7 +22,8 @@ func (c *call) setCookie(header http.Header) {
 	header.Add("Set-Cookie", cookie.String())
 }
 
-// plainLocalhost reports that a Staging deployment is served on localhost without TLS, where browsers drop Secure cookies.
+// plainLocalhost reports whether a Staging deployment is served on localhost without TLS, where browsers drop Secure
+// cookies.
 func (c *call) plainLocalhost() bool {
 	return c.request != nil && site.PlainLocalhost(c.request.Settings, c.r)
 }

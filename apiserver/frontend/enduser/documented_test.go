@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 )
 
-// documentedOperation is an operation of the document with the paths it serves.
+// documentedOperation is an operation of the document with the paths that it serves.
 type documentedOperation struct {
 	method string
 	path   *regexp.Regexp
@@ -21,7 +21,7 @@ type documentedOperation struct {
 
 var pathParameter = regexp.MustCompile(`\{[^}]*\}`)
 
-// documentedOperations are the end-user operations of the document.
+// documentedOperations returns the end-user operations of the document.
 var documentedOperations = sync.OnceValue(func() (all []documentedOperation) {
 	document, err := openapi.LoadEndUser()
 	if err != nil {
@@ -40,7 +40,7 @@ var documentedOperations = sync.OnceValue(func() (all []documentedOperation) {
 	return all
 })
 
-// checkDocumented holds every answer of a documented operation to the document: its status and its schema.
+// checkDocumented checks the status and the schema of a documented operation's response against the document.
 func (b *browser) checkDocumented(method, path string) {
 	b.w.T.Helper()
 	for _, d := range documentedOperations() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// dump is every row of people in the store as text, blobs also in hexadecimal: where secrets must not be.
+// dump returns all users' rows of the store as text, blobs also in hexadecimal, to search for secrets.
 func (w *world) dump() string {
 	w.T.Helper()
 	db := w.Open()

@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// emailID returns the id in the path. What is no id is no address of theirs either.
+// emailID returns the id in the path. A malformed id gets the same response as an unknown one.
 func emailID(c *call) (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
@@ -35,7 +35,7 @@ func listEmails(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// addEmail adds an address. Nothing is sent, and nobody learns whether another user has it.
+// addEmail adds an address. It sends nothing, and the response does not show whether another user has the address.
 func addEmail(c *call) (reply, error) {
 	var address string
 	if err := c.parse(func(o *body.Object) { address = required(o, "email", input.Email) }); err != nil {
@@ -51,8 +51,8 @@ func addEmail(c *call) (reply, error) {
 	})
 }
 
-// emailTarget is what an address's code proves. Whoever added the address may be a stranger to whom it belongs: the limits are judged by the
-// account that it opens, as those of a sign-in are.
+// emailTarget returns the verification target of an address. The limits are those of the account that the address can
+// sign in to, as for a sign-in, because the user may have added another person's address.
 func (u *unit) emailTarget(e people.Email) (verification.Target, error) {
 	opens, err := account.AddressForCode(u.Unit, e.Address)
 	return verification.Target{
@@ -60,7 +60,7 @@ func (u *unit) emailTarget(e people.Email) (verification.Target, error) {
 	}, err
 }
 
-// unprovenEmail returns an address of the user that waits for its proof.
+// unprovenEmail returns an unverified address of the user.
 func (u *unit) unprovenEmail(id int64) (people.Email, error) {
 	e, err := account.OwnEmail(u.Unit, u.signedIn().User, id)
 	if err == nil && !e.VerifiedAt.IsZero() {
@@ -101,7 +101,8 @@ func prepareEmail(c *call) (reply, error) {
 	})
 }
 
-// verifyEmail verifies an address by the code that was sent to it. Only here, after proof, does somebody learn that it is another user's.
+// verifyEmail verifies an address with the code that was sent to it. Only after this proof does the response show that
+// another user has the address.
 func verifyEmail(c *call) (reply, error) {
 	var code string
 	if err := c.parse(func(o *body.Object) { code = readCode(o) }); err != nil {

@@ -39,19 +39,19 @@ func TestHosts(t *testing.T) {
 func TestOrderOfChecks(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
-		stranger := w.browser()
+		unrelated := w.browser()
 		const path = "/session/switch-organization"
 		big := `{"organization_id":"` + strings.Repeat("1", 1<<20) + `"}`
-		stranger.refused(404, "NOT_FOUND", "POST", "/nothing", big, "Content-Type", "")
-		stranger.refused(404, "NOT_FOUND", "GET", "/me/", "")
-		stranger.refused(404, "NOT_FOUND", "GET", "//me", "")
-		if a := stranger.refused(405, "METHOD_NOT_ALLOWED", "DELETE", path, ""); a.Header.Get("Allow") != "POST" {
+		unrelated.refused(404, "NOT_FOUND", "POST", "/nothing", big, "Content-Type", "")
+		unrelated.refused(404, "NOT_FOUND", "GET", "/me/", "")
+		unrelated.refused(404, "NOT_FOUND", "GET", "//me", "")
+		if a := unrelated.refused(405, "METHOD_NOT_ALLOWED", "DELETE", path, ""); a.Header.Get("Allow") != "POST" {
 			t.Errorf("Allow: %q", a.Header.Get("Allow"))
 		}
-		stranger.refused(415, "UNSUPPORTED_MEDIA_TYPE", "POST", path, big, "Content-Type", "", "Content-Type", "text/plain", "Origin", "https://evil.example")
-		stranger.refused(413, "PAYLOAD_TOO_LARGE", "POST", path, big, "Origin", "https://evil.example")
-		stranger.refused(403, "ORIGIN_NOT_ALLOWED", "POST", path, `{`, "Origin", "https://evil.example")
-		stranger.refused(401, "NOT_AUTHENTICATED", "POST", path, `{`)
+		unrelated.refused(415, "UNSUPPORTED_MEDIA_TYPE", "POST", path, big, "Content-Type", "", "Content-Type", "text/plain", "Origin", "https://evil.example")
+		unrelated.refused(413, "PAYLOAD_TOO_LARGE", "POST", path, big, "Origin", "https://evil.example")
+		unrelated.refused(403, "ORIGIN_NOT_ALLOWED", "POST", path, `{`, "Origin", "https://evil.example")
+		unrelated.refused(401, "NOT_AUTHENTICATED", "POST", path, `{`)
 		b.refused(400, "VALIDATION_ERROR", "POST", path, `{`)
 		b.refused(415, "UNSUPPORTED_MEDIA_TYPE", "GET", "/me", `{}`, "Content-Type", "", "Content-Type", "text/plain")
 		b.refused(400, "VALIDATION_ERROR", "POST", "/me/phone-numbers/1/attempt-verification", `{}`)
@@ -81,9 +81,9 @@ func TestGarbageCookies(t *testing.T) {
 	})
 }
 
-func TestSignUpIsExactlyOneAccount(t *testing.T) {
+func TestSignUpCreatesExactlyOneAccount(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		// Two browsers begin with one address: each has a code of its own attempt, and one account comes of it.
+		// Two browsers begin with one address: each attempt has its own code, and one account is created.
 		one, two := w.browser(), w.browser()
 		one.ok("POST", "/auth/signup", `{"email":"ada@example.com"}`)
 		first := one.last.Body.Session.SignUpAttempts[0]["id"]
@@ -100,7 +100,7 @@ func TestSignUpIsExactlyOneAccount(t *testing.T) {
 		two.ok("POST", "/auth/attempt-verification", body(second, codes[1]))
 		two.refused(400, "INVALID_ATTEMPT", "POST", "/auth/attempt-verification", body(second, codes[1]))
 		one.refused(400, "EMAIL_EXISTS", "POST", "/auth/attempt-verification", body(first, codes[0]))
-		// An address that was taken meanwhile is told after proof only.
+		// The response only shows after verification that the address was taken meanwhile.
 		w.Clock.Advance(time.Hour)
 		three := w.browser()
 		three.ok("POST", "/auth/signup", `{"email":"bob@example.com"}`)
@@ -171,7 +171,7 @@ func TestSignInByCodeAndDisabledUsers(t *testing.T) {
 		if a := byCode(b, 2); a.Status != 200 || a.Body.Session.ActiveSignIn["user_id"] != user || len(a.Body.Session.SignInAttempts) != 0 {
 			t.Fatalf("signed in: %s", a.Raw)
 		}
-		// A second account joins the session, by a code as well.
+		// A second account joins the session, also with a code.
 		w.signedUp("bob@example.com")
 		b.signIn("bob@example.com")
 		w.Clock.Advance(time.Hour)
@@ -181,7 +181,7 @@ func TestSignInByCodeAndDisabledUsers(t *testing.T) {
 		w.tx(func(tx people.Tx) error {
 			return tx.Users().UpdateUser(people.User{ID: parseID(user), Disabled: true, UpdatedAt: w.Clock.Now()})
 		})
-		// Disabled is told after proof only.
+		// The response only shows after verification that the account is disabled.
 		w.Clock.Advance(time.Hour)
 		c := w.browser()
 		c.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", `{"strategy":"password","email":"ada@example.com","password":"a wrong password of length"}`)
@@ -195,7 +195,7 @@ func TestSignInByCodeAndDisabledUsers(t *testing.T) {
 	})
 }
 
-func TestPendingSessionsOfAnAddressAreBounded(t *testing.T) {
+func TestPendingSessionsAreBoundedPerAddress(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		address := w.browser().address
 		for i := range 20 {
@@ -205,13 +205,13 @@ func TestPendingSessionsOfAnAddressAreBounded(t *testing.T) {
 		if a.Header.Get("Retry-After") == "" {
 			t.Error("no Retry-After")
 		}
-		for range 3 { // a failed password leaves none
+		for range 3 { // a failed password leaves no pending session
 			w.browserAt(address).refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", `{"strategy":"password","email":"x@example.com","password":"a wrong password of length"}`)
 		}
 		w.Clock.Advance(time.Hour)
 		b := w.browserAt(address)
 		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"more@example.com"}`)
-		// An IPv6 client is its /64.
+		// An IPv6 client counts as its /64.
 		for i := range 20 {
 			w.browserAt(fmt.Sprintf("2001:db8::%x", i+1)).ok("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"email_otp","email":"six%d@example.com"}`, i))
 		}
@@ -220,7 +220,7 @@ func TestPendingSessionsOfAnAddressAreBounded(t *testing.T) {
 	})
 }
 
-// away is a store that can be out of reach.
+// away is a store that can be unavailable.
 type away struct {
 	store.Store
 	gone atomic.Bool
@@ -240,7 +240,7 @@ func (a *away) Change(ctx context.Context, deployment string, do func(people.Tx)
 	return a.Store.Change(ctx, deployment, do)
 }
 
-func TestStoreGoneInMidFlow(t *testing.T) {
+func TestStoreUnavailableDuringSignIn(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		st := &away{Store: w.Store}
 		server := w.serve(st)
@@ -261,7 +261,7 @@ func TestStoreGoneInMidFlow(t *testing.T) {
 				t.Errorf("%s: %s %v", request[1], a.Raw, a.Header)
 			}
 		}
-		// Without a cookie nothing of the store is needed to say who is signed in.
+		// Without a cookie, the session can be answered without the store.
 		out := w.browser()
 		out.base = server.URL
 		out.ok("GET", "/session", "")
@@ -298,7 +298,7 @@ func TestClocksAMinuteApart(t *testing.T) {
 	})
 }
 
-// TestContractMembers replays what the contract documents (2.8 to 2.10) against live answers: names, JSON types, nullability, form.
+// Live responses must match the documented contract (2.8 to 2.10): names, JSON types, nullability and form.
 func TestContractMembers(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
@@ -336,7 +336,7 @@ func TestContractMembers(t *testing.T) {
 	})
 }
 
-// expectMembers holds an object to its documented members: these and no others.
+// expectMembers checks that an object has exactly its documented members.
 func expectMembers(t *testing.T, what string, got map[string]any, want map[string]string) {
 	t.Helper()
 	for name, kind := range want {

@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// envelope is the form of every answer (data, session and errors of every operation; the document has its schema).
+// envelope is the form of every response (data, session and errors of every operation; the document has its schema).
 type envelope struct {
 	Status  int                        `json:"status"`
 	Message string                     `json:"message"`
@@ -28,7 +28,7 @@ type envelope struct {
 
 func format(id int64) string { return ids.Format(id) }
 
-// sessionSnapshot is the session as its browser may see it: its own attempts and sign-ins, nothing of other sessions.
+// sessionSnapshot returns the session for the response: its own attempts and sign-ins, and nothing of other sessions.
 func (c *call) sessionSnapshot() enduserapi.SessionSnapshot {
 	out := enduserapi.SessionSnapshot{
 		SigninAttempts: []enduserapi.SignInAttempt{}, Signins: []enduserapi.SignInEntry{}, SignupAttempts: []enduserapi.SignUpAttempt{},
@@ -36,7 +36,7 @@ func (c *call) sessionSnapshot() enduserapi.SessionSnapshot {
 	if c.session == nil {
 		return out
 	}
-	for _, a := range slices.Backward(c.attempts) { // the newest first: the one that a request just began
+	for _, a := range slices.Backward(c.attempts) { // newest first: the attempt that the request just began
 		if a.Kind == people.AttemptSignUp {
 			out.SignupAttempts = append(out.SignupAttempts, enduserapi.SignUpAttempt{Id: format(a.ID), Email: a.Email, CurrentStep: "verify_email", CreatedAt: a.CreatedAt})
 			continue
@@ -55,7 +55,7 @@ func (c *call) sessionSnapshot() enduserapi.SessionSnapshot {
 	return out
 }
 
-// stepOf is what an attempt waits for.
+// stepOf returns the step that an attempt waits for.
 func stepOf(a people.Attempt) string {
 	if a.ProvedAt.IsZero() {
 		return "verify_email_otp"
@@ -68,7 +68,7 @@ func (c *call) answer(data any) {
 	c.send(envelope{Status: http.StatusOK, Data: data, Session: c.sessionSnapshot(), Errors: []enduserapi.EndUserFault{}})
 }
 
-// refuse sends a failure. An error that is no answer is a bare 500: what it says is for the log.
+// Refuse sends a failure. An unexpected error becomes a plain 500, and its text is only logged.
 func (c *call) Refuse(err error) {
 	refused := apierror.Of(c.answerTo(err))
 	out := envelope{Status: refused.Status, Session: c.sessionSnapshot(), Errors: errorViews(refused)}
@@ -89,7 +89,7 @@ func (c *call) Refuse(err error) {
 	c.send(out)
 }
 
-// errorViews are an answer's errors, at least one. The first carries what is told once.
+// errorViews returns the errors of a response, at least one. The first has the data that is sent once.
 func errorViews(refused *apierror.Error) []enduserapi.EndUserFault {
 	code := refused.EffectiveCode()
 	views := []enduserapi.EndUserFault{}
@@ -124,13 +124,13 @@ func (c *call) send(out envelope) {
 	}
 	raw, err := json.Marshal(out)
 	if err != nil {
-		tracing.Logger(c.r.Context(), c.Log).Error(err, "An answer cannot be written as JSON", "route", c.r.Pattern, "request_id", c.ID[0])
+		tracing.Logger(c.r.Context(), c.Log).Error(err, "Encoding a response as JSON failed", "route", c.r.Pattern, "request_id", c.ID[0])
 		c.WriteHeader(http.StatusInternalServerError)
 		return
 	}
 	header.Set("Content-Length", strconv.Itoa(len(raw)))
 	c.WriteHeader(out.Status)
 	if c.r.Method != http.MethodHead {
-		_, _ = c.Write(raw) // the client is gone
+		_, _ = c.Write(raw) // the client is disconnected
 	}
 }

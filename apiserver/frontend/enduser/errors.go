@@ -16,15 +16,15 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// wordings are the answers to what the rules refuse, in the words of end users. What is refused for a while gets its wait from the
-// account.WaitError it comes in.
+// wordings are the responses to the errors of the rules, for end users. The wait of a temporary refusal comes from its
+// account.WaitError.
 var wordings = []struct {
 	refused error
 	status  int
 	code    string
 	message string
 }{
-	{account.ErrEmailTaken, http.StatusBadRequest, "EMAIL_EXISTS", "an account with this email exists already: sign in instead"},
+	{account.ErrEmailTaken, http.StatusBadRequest, "EMAIL_EXISTS", "an account with this email already exists: sign in instead"},
 	{account.ErrUserUnknown, http.StatusUnauthorized, "NOT_AUTHENTICATED", "you are not signed in: sign in, and send the session cookie"},
 	{account.ErrUserDisabled, http.StatusForbidden, "USER_DISABLED", "this account is disabled: ask the operator of the service"},
 	{account.ErrInvalidCredentials, http.StatusUnauthorized, "INVALID_CREDENTIALS", "the email or the password is wrong"},
@@ -34,68 +34,68 @@ var wordings = []struct {
 	{account.ErrTooManyOrganizations, http.StatusBadRequest, "ORGANIZATION_LIMIT_REACHED", "you own as many organizations as one user may: use one of them"},
 	{account.ErrTooManyWorkspaces, http.StatusBadRequest, "WORKSPACE_LIMIT_REACHED", "the organization has as many workspaces as it may: use one of them"},
 	{account.ErrNotMember, http.StatusForbidden, "NOT_MEMBER", "you are not a member of this organization"},
-	{errOrganizationUnknown, http.StatusNotFound, "ORGANIZATION_NOT_FOUND", "you are in no such organization: /me/organization-memberships lists yours"},
+	{errOrganizationUnknown, http.StatusNotFound, "ORGANIZATION_NOT_FOUND", "you are not in this organization: /me/organization-memberships lists yours"},
 	{account.ErrAlreadyMember, http.StatusBadRequest, "ALREADY_MEMBER", "the user is a member of this organization already"},
 	{account.ErrOwnerLeaves, http.StatusBadRequest, "OWNER_REMOVAL", "the last owner of an organization cannot leave it: make another member an owner first"},
-	{account.ErrOnlyOwner, http.StatusBadRequest, "OWNER_REMOVAL", "you are the only owner of an organization that others are in: make another member an owner, or delete it, first"},
+	{account.ErrOnlyOwner, http.StatusBadRequest, "OWNER_REMOVAL", "you are the only owner of an organization with other members: make another member an owner, or delete it, first"},
 	{account.ErrOwnersOnly, http.StatusForbidden, "PERMISSION_DENIED", "only an owner of the organization may do this"},
-	{account.ErrInvalidRole, http.StatusBadRequest, "INVALID_ROLE", "role_id is the id of no role of this level in the deployment: list the roles to see which there are"},
-	{account.ErrMembershipUnknown, http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "there is no such membership here: list the members to see which there are"},
-	{account.ErrWorkspaceUnknown, http.StatusNotFound, "WORKSPACE_NOT_FOUND", "there is no such workspace of yours: /me/workspace-memberships lists yours"},
+	{account.ErrInvalidRole, http.StatusBadRequest, "INVALID_ROLE", "role_id is not the id of a role of this level in the deployment: list the roles"},
+	{account.ErrMembershipUnknown, http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "there is no such membership here: list the members"},
+	{account.ErrWorkspaceUnknown, http.StatusNotFound, "WORKSPACE_NOT_FOUND", "you are not in this workspace: /me/workspace-memberships lists yours"},
 	{account.ErrEmailUnknown, http.StatusNotFound, "EMAIL_NOT_FOUND", "you have no such email address: /me/email-addresses lists yours"},
-	{account.ErrOwnEmail, http.StatusBadRequest, "EMAIL_EXISTS", "you have this email address already"},
-	{account.ErrEmailVerified, http.StatusBadRequest, "ALREADY_VERIFIED", "this email address is verified already"},
+	{account.ErrOwnEmail, http.StatusBadRequest, "EMAIL_EXISTS", "you already have this email address"},
+	{account.ErrEmailVerified, http.StatusBadRequest, "ALREADY_VERIFIED", "this email address is already verified"},
 	{account.ErrEmailUnverified, http.StatusBadRequest, "EMAIL_NOT_VERIFIED", "this email address is not verified yet: verify it first"},
 	{account.ErrEmailPrimary, http.StatusBadRequest, "CANNOT_REMOVE_PRIMARY_EMAIL", "this is your primary email address: make another one primary first"},
 	{account.ErrTooManyEmails, http.StatusBadRequest, "EMAIL_LIMIT_REACHED", "you have as many email addresses as one user may: remove one first"},
 	{account.ErrTooManyChanges, http.StatusTooManyRequests, "RATE_LIMITED", "your account was changed too often today: wait before you change it again"},
-	{account.ErrTooManyCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many codes were sent to your addresses today: wait before you ask for another"},
-	{errEmailTaken, http.StatusBadRequest, "EMAIL_EXISTS", "this email address is in use already"},
-	{errNotFresh, http.StatusForbidden, "REAUTHENTICATION_REQUIRED", "prove once more who you are, by POST /session/reauthenticate, and try again"},
-	{errOtherOrganization, http.StatusConflict, "ACTIVE_ORGANIZATION_CHANGED", "another organization is active by now, and nothing was done: read the session again"},
-	{errOtherAccount, http.StatusConflict, "ACTIVE_ACCOUNT_CHANGED", "another account is active by now, and nothing was done: read the session, or the authorization, again"},
+	{account.ErrTooManyCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many codes were sent to your addresses today: wait before you request another"},
+	{errEmailTaken, http.StatusBadRequest, "EMAIL_EXISTS", "this email address is already in use"},
+	{errNotFresh, http.StatusForbidden, "REAUTHENTICATION_REQUIRED", "authenticate again with POST /session/reauthenticate, and retry"},
+	{errOtherOrganization, http.StatusConflict, "ACTIVE_ORGANIZATION_CHANGED", "another organization is active now, and nothing was done: read the session again"},
+	{errOtherAccount, http.StatusConflict, "ACTIVE_ACCOUNT_CHANGED", "another account is active now, and nothing was done: read the session, or the authorization, again"},
 	{errPasswordsDisabled, http.StatusForbidden, "PASSWORDS_DISABLED", "this deployment has no passwords: sign in by an emailed code"},
 	{errWrongCurrent, http.StatusBadRequest, "INVALID_CURRENT_PASSWORD", "the current password is wrong"},
-	{errSamePassword, http.StatusBadRequest, "SAME_PASSWORD", "this is your password already: choose another"},
+	{errSamePassword, http.StatusBadRequest, "SAME_PASSWORD", "this is your current password: choose another"},
 	{errNoOtherWayIn, http.StatusBadRequest, "NO_ALTERNATIVE_AUTH", "without a password you could not sign in: this deployment has no emailed codes"},
 	{errCurrentSignIn, http.StatusBadRequest, "CURRENT_SESSION_SIGNOUT", "this is the sign-in you are using: sign out by POST /session/sign-out"},
-	{errOwnSignInUnknown, http.StatusNotFound, "SIGNIN_NOT_FOUND", "you have no such sign-in that is not over: /me/signins lists yours"},
-	{errConfirmation, http.StatusBadRequest, "INVALID_CONFIRMATION", "confirmation is not what confirms this: send exactly what is asked for"},
-	{account.ErrWorkspacesClosed, http.StatusForbidden, "WORKSPACE_CREATION_DISABLED", "this deployment lets nobody create workspaces: its B2B settings allow it"},
+	{errOwnSignInUnknown, http.StatusNotFound, "SIGNIN_NOT_FOUND", "you have no such active sign-in: /me/signins lists yours"},
+	{errConfirmation, http.StatusBadRequest, "INVALID_CONFIRMATION", "confirmation is wrong: send exactly the text that the operation documents"},
+	{account.ErrWorkspacesClosed, http.StatusForbidden, "WORKSPACE_CREATION_DISABLED", "workspace creation is disabled in this deployment: its B2B settings enable it"},
 	{account.ErrRoleUnknown, http.StatusBadRequest, "VALIDATION_ERROR", "role_id is not the id of a role of organizations in this deployment"},
-	{account.ErrInvalidInvitation, http.StatusBadRequest, "INVALID_INVITATION", "this invitation is unknown, accepted or revoked already, expired, or meant for another email"},
-	{account.ErrInvitationUnknown, http.StatusNotFound, "INVITATION_NOT_FOUND", "the organization has no such open invitation: list them to see which there are"},
+	{account.ErrInvalidInvitation, http.StatusBadRequest, "INVALID_INVITATION", "this invitation is unknown, already accepted or revoked, expired, or for another email"},
+	{account.ErrInvitationUnknown, http.StatusNotFound, "INVITATION_NOT_FOUND", "the organization has no such open invitation: list its invitations"},
 	{account.ErrTooManyInvitations, http.StatusTooManyRequests, "RATE_LIMITED", "too many invitations were sent to this email, or by you: wait before you send another"},
-	{verification.ErrExpired, http.StatusBadRequest, "EXPIRED_CODE", "there is no code that is still valid: ask for a new one"},
-	{verification.ErrTooManySends, http.StatusTooManyRequests, "RATE_LIMITED", "too many codes were asked for: wait before you ask for another"},
-	{verification.ErrTooManyTries, http.StatusTooManyRequests, "TOO_MANY_ATTEMPTS", "too many wrong codes: wait, then ask for a new code"},
+	{verification.ErrExpired, http.StatusBadRequest, "EXPIRED_CODE", "there is no valid code: request a new one"},
+	{verification.ErrTooManySends, http.StatusTooManyRequests, "RATE_LIMITED", "too many codes were requested: wait before you request another"},
+	{verification.ErrTooManyTries, http.StatusTooManyRequests, "TOO_MANY_ATTEMPTS", "too many wrong codes: wait, then request a new code"},
 	{verification.ErrBudgetSpent, http.StatusTooManyRequests, "RATE_LIMITED", "the deployment sends no more texts to this country today"},
-	{errInvalidAttempt, http.StatusBadRequest, "INVALID_ATTEMPT", "this attempt is unknown, completed, expired, or was begun in another session: begin again"},
+	{errInvalidAttempt, http.StatusBadRequest, "INVALID_ATTEMPT", "this attempt is unknown, completed, expired, or of another session: begin again"},
 	{errTooManyPending, http.StatusTooManyRequests, "RATE_LIMITED", "too many sign-ups and sign-ins are pending from your address: finish one, or wait"},
 	{errEmailDisabled, http.StatusForbidden, "EMAIL_DISABLED", "this deployment sends no mail: its owner declares spec.email"},
 	{errTextsDisabled, http.StatusForbidden, "SMS_DISABLED", "this deployment sends no texts: its owner declares spec.sms"},
 	{errPhoneUnknown, http.StatusNotFound, "PHONE_NOT_FOUND", "you have no such phone number: /me/phone-numbers lists yours"},
-	{errPhoneTaken, http.StatusBadRequest, "PHONE_EXISTS", "this phone number is in use already"},
-	{errPhoneVerified, http.StatusBadRequest, "ALREADY_VERIFIED", "this phone number is verified already"},
+	{errPhoneTaken, http.StatusBadRequest, "PHONE_EXISTS", "this phone number is already in use"},
+	{errPhoneVerified, http.StatusBadRequest, "ALREADY_VERIFIED", "this phone number is already verified"},
 	{errPhoneUnverified, http.StatusBadRequest, "PHONE_NOT_VERIFIED", "this phone number is not verified yet: verify it first"},
 	{errPhonePrimary, http.StatusBadRequest, "PRIMARY_PHONE_REMOVAL", "this is your primary phone number: make another one primary first"},
 	{errTooManyPhones, http.StatusBadRequest, "PHONE_LIMIT_REACHED", "you have as many phone numbers as one user may: remove one first"},
 	{account.ErrKeyUnknown, http.StatusNotFound, "API_KEY_NOT_FOUND", "you have no such API key: /me/api-keys lists yours"},
 	{account.ErrTooManyKeys, http.StatusBadRequest, "API_KEY_LIMIT_REACHED", "you have as many API keys of this app as one user may: delete one first"},
-	{errKeysOften, http.StatusTooManyRequests, "RATE_LIMITED", "you made too many API keys today: wait before you make another"},
-	{consent.ErrRequestUnknown, http.StatusNotFound, "AUTHORIZATION_NOT_FOUND", "this authorization is over, or was decided already: begin again at the app you came from"},
+	{errKeysOften, http.StatusTooManyRequests, "RATE_LIMITED", "you created too many API keys today: wait before you create another"},
+	{consent.ErrRequestUnknown, http.StatusNotFound, "AUTHORIZATION_NOT_FOUND", "this authorization has ended or was already decided: begin again at the app you came from"},
 	{consent.ErrPlace, http.StatusBadRequest, "INVALID_PLACE", "you cannot grant all of this there: choose an organization and a workspace where nothing is missing"},
-	{consent.ErrUserCode, http.StatusBadRequest, "INVALID_USER_CODE", "no device waits under this code: read it once more, or let the device begin again"},
+	{consent.ErrUserCode, http.StatusBadRequest, "INVALID_USER_CODE", "no device waits with this code: check the code, or begin again on the device"},
 	{consent.ErrTooManyUserCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many unknown codes came from your network: wait before you try another"},
-	{errGrantUnknown, http.StatusNotFound, "GRANT_NOT_FOUND", "you granted no such thing: /me/oauth-grants lists what you did"},
-	{errAppClosed, http.StatusBadRequest, "INVALID_APP", "there is no such app that you can make API keys of"},
-	{errSignInUnknown, http.StatusBadRequest, "INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every answer"},
-	{errNotInOrganization, http.StatusBadRequest, "INVALID_ORGANIZATION", "you are not a member of such an organization: /me/organization-memberships lists yours"},
-	{errNotInWorkspace, http.StatusBadRequest, "INVALID_WORKSPACE", "you are not a member of such a workspace in the active organization: /me/workspace-memberships lists yours"},
+	{errGrantUnknown, http.StatusNotFound, "GRANT_NOT_FOUND", "you have no such grant: /me/oauth-grants lists yours"},
+	{errAppClosed, http.StatusBadRequest, "INVALID_APP", "there is no such app for which you can create API keys"},
+	{errSignInUnknown, http.StatusBadRequest, "INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every response"},
+	{errNotInOrganization, http.StatusBadRequest, "INVALID_ORGANIZATION", "you are not a member of this organization: /me/organization-memberships lists yours"},
+	{errNotInWorkspace, http.StatusBadRequest, "INVALID_WORKSPACE", "you are not a member of this workspace in the active organization: /me/workspace-memberships lists yours"},
 	{errMembershipUnknown, http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "you have no such membership"},
 }
 
-// The end-user API's own refusals, beside those of the rules.
+// The errors of the end-user API itself, in addition to those of the rules.
 var (
 	errInvalidAttempt      = errors.New("no attempt of this session")
 	errTooManyPending      = errors.New("too many pending attempts")
@@ -107,28 +107,28 @@ var (
 	errPhoneUnverified     = errors.New("the phone number is not verified")
 	errPhonePrimary        = errors.New("the phone number is the primary one")
 	errTooManyPhones       = errors.New("too many phone numbers")
-	errKeysOften           = errors.New("the user made too many API keys today")
+	errKeysOften           = errors.New("the user created too many API keys today")
 	errGrantUnknown        = errors.New("no grant of the user's")
-	errAppClosed           = errors.New("no app whose keys users make")
+	errAppClosed           = errors.New("no app for which users create keys")
 	errSignInUnknown       = errors.New("no sign-in of the session")
 	errNotInOrganization   = errors.New("not a member of the organization to switch to")
 	errNotInWorkspace      = errors.New("not a member of the workspace to switch to")
 	errMembershipUnknown   = errors.New("no membership of the user")
 	errOrganizationUnknown = errors.New("no organization of the user")
 	errEmailTaken          = errors.New("the email is in use")
-	errNotFresh            = errors.New("the sign-in is proven too long ago")
+	errNotFresh            = errors.New("the last authentication is too long ago")
 	errOtherOrganization   = errors.New("another organization is active")
 	errOtherAccount        = errors.New("another account is active")
 	errPasswordsDisabled   = errors.New("the deployment has no passwords")
 	errWrongCurrent        = errors.New("the current password is wrong")
 	errSamePassword        = errors.New("the new password is the current one")
-	errNoOtherWayIn        = errors.New("the password is the only way in")
+	errNoOtherWayIn        = errors.New("the password is the only sign-in method")
 	errCurrentSignIn       = errors.New("the sign-in is the request's own")
 	errOwnSignInUnknown    = errors.New("no sign-in of the user")
-	errConfirmation        = errors.New("the confirmation is not right")
+	errConfirmation        = errors.New("the confirmation is wrong")
 )
 
-// answerTo returns the answer to an error: what is an answer already stays one, and what nobody foresaw stays as it is, for the log.
+// answerTo returns the response to an error. Responses stay as they are, and unexpected errors too, for the log.
 func (c *call) answerTo(err error) error {
 	if err == nil || apierror.Is(err) {
 		return err
@@ -141,7 +141,7 @@ func (c *call) answerTo(err error) error {
 		answer.AttemptsLeft = ptr.To(wrong.Left)
 		return answer
 	case errors.As(err, &permission) && permission.Granting:
-		return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role lacks %s, which the role has: who gives or takes a role has all its permissions", permission.Permission)
+		return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role lacks %s, which this role has: to grant or remove a role, you need all its permissions", permission.Permission)
 	case errors.As(err, &permission):
 		return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role in the organization lacks the permission %s", permission.Permission)
 	case errors.Is(err, password.ErrBusy):
@@ -149,10 +149,10 @@ func (c *call) answerTo(err error) error {
 		answer.RetryAfter = 2 * time.Second
 		return answer
 	case errors.Is(err, account.ErrCannotSeal), errors.Is(err, verification.ErrNoKey):
-		// Who runs the server is told what is missing, and the user that it is not their fault.
+		// The log names the missing key; the response says that the user is not at fault.
 		return apierror.Unavailable(err, "this deployment cannot send codes yet: its server has no root key")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, look first whether it did")
+		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, check first whether it did")
 	}
 	for _, wording := range wordings {
 		if errors.Is(err, wording.refused) {
@@ -171,5 +171,5 @@ func worded(err error, status int, code, message string) error {
 	return answer
 }
 
-// unexpected reports that an error is nobody's refusal.
+// unexpected reports whether an error is a failure of the server, not a refusal.
 func unexpected(err error) bool { return apierror.Of(err).Status >= http.StatusInternalServerError }

@@ -18,17 +18,17 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// scene is what an operation's example is executed in: ada is signed in, alone in her own organization's workspace.
+// scene is the setting of an operation's example: ada is signed in, alone in her organization's workspace.
 type scene struct {
 	*browser
 	email, user, organization, workspace string
-	// live are the values that stand where the example has drawn ones: of the path as {name}, of the body by member.
+	// live are the values that replace those of the example: in the path as {name}, in the body by member.
 	live map[string]string
 }
 
 func (s *scene) set(name string, value any) { s.live[name] = fmt.Sprint(value) }
 
-// member has bob join ada's organization, and returns his browser; {membership_id} is his.
+// member has bob join ada's organization, and returns his browser. {membership_id} is his.
 func (s *scene) member(n int) *browser {
 	bob, membership, user := s.w.joins(s.browser, s.organization, fmt.Sprintf("bob%d@example.com", n))
 	s.set("{membership_id}", membership)
@@ -36,14 +36,14 @@ func (s *scene) member(n int) *browser {
 	return bob
 }
 
-// invite invites somebody; {invitation_id} and token are the invitation's.
+// invite invites a user. {invitation_id} and token are the invitation's.
 func (s *scene) invite(email string) {
 	invited := s.ok("POST", "/organizations/"+s.organization+"/invitations", fmt.Sprintf(`{"email":%q}`, email))
 	s.set("{invitation_id}", invited["id"])
 	s.set("token", s.w.InvitationFor(email, 1))
 }
 
-// address adds an address and has a code sent to it; {id} is its own.
+// address adds an address and requests a code. {id} is its id.
 func (s *scene) address(email string) {
 	id := s.ok("POST", "/me/email-addresses", fmt.Sprintf(`{"email":%q}`, email))["id"]
 	s.set("{id}", id)
@@ -51,7 +51,7 @@ func (s *scene) address(email string) {
 	s.set("code", s.w.CodeFor(email, 1))
 }
 
-// phone adds a number; {id} is its own.
+// phone adds a number. {id} is its id.
 func (s *scene) phone(number string, verified bool) {
 	id := s.addPhone(number)
 	s.set("{id}", id)
@@ -62,7 +62,7 @@ func (s *scene) phone(number string, verified bool) {
 	}
 }
 
-// asks has a client ask for an authorization; {request} is its handle.
+// asks has a client request an authorization. {request} is its handle.
 func (s *scene) asks() {
 	query := url.Values{
 		"client_id": {s.live["client"]}, "redirect_uri": {"https://client.example/callback"}, "response_type": {"code"}, "scope": {"openid"}, "state": {"st"},
@@ -81,7 +81,7 @@ func (s *scene) asks() {
 	s.set("{request}", strings.TrimPrefix(to.Path, "/authorize/"))
 }
 
-// grants allows what a client asks for; {id} is the grant.
+// grants allows a client's request. {id} is the grant.
 func (s *scene) grants() {
 	s.asks()
 	s.ok("POST", "/session/authorizations/"+s.live["{request}"], `{"decision":"allow"}`)
@@ -95,7 +95,7 @@ func (s *scene) elsewhere() {
 	s.set("{id}", other.last.Body.Session.ActiveSignIn["id"])
 }
 
-// device begins a device's authorization; user_code is what it shows.
+// device begins a device's authorization. user_code is the code that it shows.
 func (s *scene) device() {
 	r, err := http.NewRequest(http.MethodPost, s.base+"/oauth/portal/device_authorization", strings.NewReader(url.Values{"client_id": {s.live["client"]}, "scope": {"openid"}}.Encode()))
 	s.w.Must(err)
@@ -111,7 +111,7 @@ func (s *scene) device() {
 	s.set("user_code", begun.UserCode)
 }
 
-// signUp begins a sign-up at another browser, which goes on with the example.
+// signUp begins a sign-up at another browser, which runs the example.
 func (s *scene) signUp() {
 	s.browser = s.w.browser()
 	s.email = "new-" + s.email
@@ -119,13 +119,13 @@ func (s *scene) signUp() {
 	s.set("signup_attempt_id", s.last.Body.Session.SignUpAttempts[0]["id"])
 }
 
-// another makes another workspace, which nobody joins by joining the organization; {id} is its own.
+// another creates another workspace, which new members of the organization do not join. {id} is its id.
 func (s *scene) another() {
 	s.workspace = s.ok("POST", "/workspaces", fmt.Sprintf(`{"name":"Another","organization_id":%q}`, s.organization))["workspace"].(map[string]any)["id"].(string)
 	s.set("{id}", s.workspace)
 }
 
-// workspaceMember has bob join another workspace; {membership_id} is his membership there.
+// workspaceMember has bob join another workspace. {membership_id} is his membership there.
 func (s *scene) workspaceMember(n int) {
 	s.member(n)
 	s.another()
@@ -133,7 +133,7 @@ func (s *scene) workspaceMember(n int) {
 	s.set("{membership_id}", joined["id"])
 }
 
-// scenes are what operations need beyond ada, her organization and her workspace.
+// scenes are the preparations of operations that need more than ada, her organization and her workspace.
 var scenes = map[string]func(s *scene, n int){
 	"endUserSignUp": func(s *scene, _ int) { s.browser = s.w.browser(); s.set("email", "new-"+s.email) },
 	"endUserSignIn": func(s *scene, _ int) {
@@ -205,17 +205,17 @@ var scenes = map[string]func(s *scene, n int){
 	"endUserMeetDevice":          func(s *scene, _ int) { s.device() },
 }
 
-// numberOf is a phone number of an operation's own.
+// numberOf returns a phone number for an operation.
 func numberOf(n int) string { return fmt.Sprintf("+1202555%04d", 100+n) }
 
-// slug is that of ada's organization.
+// slug returns the slug of ada's organization.
 func (s *scene) slug() string {
 	return s.list("/me/organization-memberships")[0]["organization"].(map[string]any)["slug"].(string)
 }
 
-// TestTheDocumentsExamplesAreTrue: each operation is asked as the document's example shows, with live ids, codes and tokens in place of those it has,
-// and answers success of the form that the example has: the same members, all the way down.
-func TestTheDocumentsExamplesAreTrue(t *testing.T) {
+// Each operation is sent as in the document's example, with live ids, codes and tokens. The response must be successful
+// and have the form of the example: the same members on all levels.
+func TestDocumentExamplesMatchResponses(t *testing.T) {
 	t.Parallel()
 	contract, err := openapi.LoadEndUser()
 	if err != nil {
@@ -256,7 +256,7 @@ func TestTheDocumentsExamplesAreTrue(t *testing.T) {
 			w.T = t
 			method, path, _ := strings.Cut(operations[name], " ")
 			op := contract.Spec().Paths.Find(path).GetOperation(method)
-			w.Clock.Advance(4 * time.Minute) // a neighbourhood is sent sixty codes an hour
+			w.Clock.Advance(4 * time.Minute) // a wide network may request sixty codes an hour
 			s := w.scene(n)
 			s.set("role_id", role)
 			s.set("workspace role", workspaceRole)
@@ -294,7 +294,7 @@ func (w *world) scene(n int) *scene {
 	return s
 }
 
-// execute sends the example and holds the answer against what the document shows.
+// execute sends the example and compares the response with the document.
 func (s *scene) execute(t *testing.T, method, path string, op *openapi3.Operation) {
 	for name, value := range s.live {
 		if strings.HasPrefix(name, "{") {
@@ -324,7 +324,8 @@ func (s *scene) execute(t *testing.T, method, path string, op *openapi3.Operatio
 	}
 }
 
-// differences tells where an answer has not the form of an example. Null and empty lists have the form of anything: the schema holds them.
+// differences returns where a response has not the form of an example. Null and empty lists match any form; the schema
+// checks them.
 func differences(at string, example, got any) (faults []string) {
 	switch example := example.(type) {
 	case map[string]any:

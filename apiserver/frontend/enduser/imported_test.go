@@ -18,7 +18,7 @@ const (
 	oldHash     = "$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
 )
 
-// importUser writes a user as an import does. Each address that ends in "!" is verified.
+// importUser writes a user as an import does. Addresses that end in "!" are verified.
 func (w *world) importUser(id int64, hash string, addresses ...string) {
 	w.T.Helper()
 	at := w.Clock.Now().UTC().Truncate(time.Microsecond)
@@ -62,12 +62,12 @@ func byPassword(email, password string) string {
 	return fmt.Sprintf(`{"strategy":"password","email":%q,"password":%q}`, email, password)
 }
 
-// sendCode answers the pending sign-in with a code.
+// sendCode completes the pending sign-in with a code.
 func (b *browser) sendCode(code string) string {
 	return fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, b.last.Body.Session.SignInAttempts[0]["id"], code)
 }
 
-func TestAnImportedPasswordSignsInAndIsHashedAnew(t *testing.T) {
+func TestImportedPasswordSignsInAndIsRehashed(t *testing.T) {
 	onEngines(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "ada@example.com!")
 		b := w.browser()
@@ -87,7 +87,7 @@ func TestAnImportedPasswordSignsInAndIsHashedAnew(t *testing.T) {
 	})
 }
 
-func TestAnAddressNobodyProvedAsksForItsCodeAfterThePassword(t *testing.T) {
+func TestUnverifiedAddressNeedsCodeAfterPassword(t *testing.T) {
 	onEngines(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "Ada@example.com")
 		b := w.browser()
@@ -110,7 +110,7 @@ func TestAnAddressNobodyProvedAsksForItsCodeAfterThePassword(t *testing.T) {
 	})
 }
 
-func TestACodeAloneDropsAPasswordThatCameWithTheAccount(t *testing.T) {
+func TestCodeAloneDropsImportedPassword(t *testing.T) {
 	onEngines(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "ada@example.com")
 		b := w.browser()
@@ -130,8 +130,8 @@ func TestACodeAloneDropsAPasswordThatCameWithTheAccount(t *testing.T) {
 	})
 }
 
-// What whoever typed the address left in the account is not theirs any more once a code alone proved it.
-func TestACodeAloneDropsWhatMayBeAnothers(t *testing.T) {
+// Data that another person may have added to the account is removed once a code alone verifies the address.
+func TestCodeAloneDropsUnprovenData(t *testing.T) {
 	onEngines(t, func(_ *testing.T, w *world) {
 		at := w.Clock.Now().UTC().Truncate(time.Microsecond)
 		w.importUser(1, oldHash, "second@example.com", "ada@example.com")
@@ -174,8 +174,8 @@ func TestACodeAloneDropsWhatMayBeAnothers(t *testing.T) {
 	})
 }
 
-// An invitation is for who proved its address, be that the primary one or not.
-func TestAnInvitationIsAcceptedByAProvenAddressAlone(t *testing.T) {
+// An invitation is for a user who verified its address, whether primary or not.
+func TestInvitationNeedsVerifiedAddress(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -194,8 +194,8 @@ func TestAnInvitationIsAcceptedByAProvenAddressAlone(t *testing.T) {
 	})
 }
 
-// Somebody else's account holds an address that nobody proved beside one that it proved: the owner signs up all the same.
-func TestASignUpTakesAnAddressThatNobodyProvedFromAnAccountItDoesNotOpen(t *testing.T) {
+// Another account has the address unverified, besides a verified one: the owner can still sign up.
+func TestSignUpTakesUnverifiedAddressFromAnotherAccount(t *testing.T) {
 	onEngines(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "thief@example.com!", "ada@example.com")
 		w.importUser(2, oldHash, "bob@example.com")
@@ -213,7 +213,7 @@ func TestASignUpTakesAnAddressThatNobodyProvedFromAnAccountItDoesNotOpen(t *test
 			}
 			return nil
 		})
-		// An account that its address opens by a code is not doubled.
+		// An account that can sign in with the address by a code is not duplicated.
 		taken := w.browser()
 		taken.ok("POST", "/auth/signup", `{"email":"bob@example.com","password":"correct horse battery staple"}`)
 		taken.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":"000000"}`, taken.last.Body.Session.SignUpAttempts[0]["id"]))
@@ -226,14 +226,14 @@ func TestASignUpTakesAnAddressThatNobodyProvedFromAnAccountItDoesNotOpen(t *test
 	})
 }
 
-// Who reads an address that nobody proved is not let into an account that has a proven one.
-func TestACodeToASecondAddressNobodyProvedSignsNobodyIn(t *testing.T) {
+// Access to the mailbox of an unverified address does not permit a sign-in to an account with a verified one.
+func TestCodeToUnverifiedSecondAddressDoesNotSignIn(t *testing.T) {
 	onEngines(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "ada@example.com!", "second@example.com")
 		b := w.browser()
 		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"second@example.com"}`)
 		b.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", b.sendCode("000000"))
-		// The password tells that it is the account's owner: the code goes to the address it is to prove.
+		// The password shows that the user owns the account: the code is sent to the unverified address.
 		owner := w.browser()
 		owner.ok("POST", "/auth/signin", byPassword("second@example.com", oldPassword))
 		code := owner.sendCode(w.CodeFor("second@example.com", 1))
@@ -244,7 +244,7 @@ func TestACodeToASecondAddressNobodyProvedSignsNobodyIn(t *testing.T) {
 		if !w.verifiedEmail("second@example.com") || w.password(1) == "" {
 			w.T.Error("the second address is not verified, or the password is gone")
 		}
-		// The first address is told, and is sent nothing that opens the account.
+		// The first address is notified, and gets no code for the account.
 		w.notices("ada@example.com", "second@example.com was added to your account", 1)
 		for _, m := range w.Carrier.Messages("ada@example.com") {
 			if frontendtest.CodeIn(m.Body) != "" {
@@ -254,8 +254,8 @@ func TestACodeToASecondAddressNobodyProvedSignsNobodyIn(t *testing.T) {
 	})
 }
 
-// A password that was taken away after it was compared signs nobody in by the code that followed.
-func TestAPasswordThatIsGoneMeanwhileDoesNotSignIn(t *testing.T) {
+// A code after a right password does not sign in if the password was removed in between.
+func TestRemovedPasswordDoesNotSignIn(t *testing.T) {
 	onEngines(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "ada@example.com")
 		b := w.browser()
@@ -271,7 +271,7 @@ func TestAPasswordThatIsGoneMeanwhileDoesNotSignIn(t *testing.T) {
 	})
 }
 
-func TestWithoutMailAnUnprovenAddressCannotSignIn(t *testing.T) {
+func TestUnverifiedAddressCannotSignInWithoutMail(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		silent := w.Settings()
 		silent.Email = nil
@@ -283,7 +283,7 @@ func TestWithoutMailAnUnprovenAddressCannotSignIn(t *testing.T) {
 	})
 }
 
-func TestADisabledUserIsToldSoOnlyAfterTheOldPassword(t *testing.T) {
+func TestDisabledUserIsShownOnlyAfterRightPassword(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.importUser(1, oldHash, "ada@example.com")
 		w.tx(func(tx people.Tx) error {

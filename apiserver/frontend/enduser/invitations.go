@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// invite asks somebody into an organization by mail. The token is in that mail alone.
+// invite invites an email into an organization. Only the mail has the token.
 func invite(c *call) (reply, error) {
 	var email string
 	var role int64
@@ -40,7 +40,7 @@ func invite(c *call) (reply, error) {
 	})
 }
 
-// listInvitations lists the invitations into an organization that can still be accepted, to those who may invite.
+// listInvitations lists the open invitations into an organization, for members with the permission to invite.
 func listInvitations(c *call) (reply, error) {
 	out := []enduserapi.OpenInvitation{}
 	return inOrganization(c, func(u *account.Unit, member people.Member) (any, error) {
@@ -48,7 +48,7 @@ func listInvitations(c *call) (reply, error) {
 		if err != nil {
 			return nil, err
 		}
-		inviters := map[int64]people.Account{} // each is read once, however many there are of theirs
+		inviters := map[int64]people.Account{} // read once each, even if an inviter has several invitations
 		for _, i := range open {
 			by, read := inviters[i.InvitedBy]
 			if !read {
@@ -70,14 +70,14 @@ func viewOpenInvitation(i people.Invitation, by people.Account) enduserapi.OpenI
 	}
 }
 
-// revokeInvitation ends an invitation that was not accepted yet.
+// revokeInvitation revokes an open invitation.
 func revokeInvitation(c *call) (reply, error) {
 	return changeInvitation(c, func(u *unit, member people.Member, id int64) (people.Invitation, error) {
 		return account.RevokeInvitationOf(u.Unit, member, id)
 	})
 }
 
-// resendInvitation invites once more whom an open invitation is for. The new one takes its place, and counts like any.
+// resendInvitation replaces an open invitation with a new one to the same email, which counts toward the limits.
 func resendInvitation(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
 		return reply{}, err
@@ -101,7 +101,7 @@ func changeInvitation(c *call, change func(*unit, people.Member, int64) (people.
 	})
 }
 
-// lookUpInvitation tells whoever holds an invitation's token what it is to.
+// lookUpInvitation returns the organization and the inviter of an invitation by its token.
 func lookUpInvitation(c *call) (reply, error) {
 	var token string
 	err := c.parse(func(o *body.Object) {

@@ -11,11 +11,11 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// meanwhile is a store in whose transactions something else happens at a step, once.
+// meanwhile is a store in whose transactions a concurrent change happens once, at a step.
 type meanwhile struct {
 	store.Store
-	// step names when: "change" before a transaction, "user" after a user was read, "credential" after a credential was read,
-	// "lock" before a user is locked. after is how many of these steps pass before.
+	// step is the point of time: "change" before a transaction, "user" after a user was read, "credential" after a
+	// credential was read, "lock" before a user is locked. after is how many of these steps pass before.
 	step  string
 	after atomic.Int64
 	do    func()
@@ -63,14 +63,14 @@ func (tx meanwhileTxUsers) LockUser(id int64) (people.User, bool, error) {
 	return tx.Tx.Users().LockUser(id)
 }
 
-// onPostgres runs a story of transactions side by side, which SQLite, with its one writer, does not have.
+// onPostgres runs a test of concurrent transactions, which SQLite with its single writer does not have.
 func onPostgres(t *testing.T, story func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
 	story(t, newWorld(t, servertest.Postgres(t)))
 }
 
-// count is the number a query returns.
+// count returns the number of a query.
 func (w *world) count(query string) (n int) {
 	w.T.Helper()
 	db := w.Open()
@@ -79,8 +79,8 @@ func (w *world) count(query string) (n int) {
 	return n
 }
 
-// Whoever takes a leaked password away signs its user out everywhere, also from where a sign-in was under way.
-func TestAPasswordTakenAwayDuringASignInSignsNobodyIn(t *testing.T) {
+// Removing a leaked password signs its user out everywhere, including a concurrent sign-in.
+func TestPasswordRemovedDuringSignInDoesNotSignIn(t *testing.T) {
 	onPostgres(t, func(t *testing.T, w *world) {
 		_, user := w.signedUp("ada@example.com")
 		m := &meanwhile{Store: w.Store, step: "credential", do: func() {
@@ -95,7 +95,7 @@ func TestAPasswordTakenAwayDuringASignInSignsNobodyIn(t *testing.T) {
 				return err
 			})
 		}}
-		m.after.Store(1) // when the try is counted it is read once
+		m.after.Store(1) // counting the try reads it once
 		thief := w.browser()
 		thief.base = w.serve(m).URL
 		if a := thief.password("ada@example.com", goodPassword); a.Status != 401 || a.code() != "INVALID_CREDENTIALS" {
@@ -110,7 +110,7 @@ func TestAPasswordTakenAwayDuringASignInSignsNobodyIn(t *testing.T) {
 	})
 }
 
-func TestAUserDisabledDuringASignInLeavesNoSession(t *testing.T) {
+func TestUserDisabledDuringSignInGetsNoSession(t *testing.T) {
 	onPostgres(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		b.ok("POST", "/session/sign-out", `{}`)
@@ -133,12 +133,12 @@ func TestAUserDisabledDuringASignInLeavesNoSession(t *testing.T) {
 			t.Fatal("nothing happened meanwhile")
 		}
 		if n := w.count(`SELECT COUNT(*) FROM sessions`); n != 0 {
-			t.Errorf("%d sessions are left that nobody has a token of", n)
+			t.Errorf("%d sessions without a token are left", n)
 		}
 	})
 }
 
-func TestAPhoneRemovedDuringItsVerificationIsNotVerified(t *testing.T) {
+func TestPhoneRemovedDuringVerificationIsNotVerified(t *testing.T) {
 	onPostgres(t, func(t *testing.T, w *world) {
 		m := &meanwhile{Store: w.Store, step: "lock"}
 		b, _ := w.signedUp("ada@example.com")
@@ -154,8 +154,8 @@ func TestAPhoneRemovedDuringItsVerificationIsNotVerified(t *testing.T) {
 	})
 }
 
-// The audit names who an operation was done for, also when another tab switched the account while it was under way.
-func TestTheAuditNamesTheAccountThatIsActiveInTheTransaction(t *testing.T) {
+// The audit has the account for which an operation was done, also if another tab switched the account concurrently.
+func TestAuditHasTheAccountActiveInTheTransaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, servertest.SQLite(t))
 	b, ada := w.signedUp("ada@example.com")

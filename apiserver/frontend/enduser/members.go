@@ -12,10 +12,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// maxMembersListed is how many members one answer lists, and how many where nothing is asked.
+// maxMembersListed is the highest and default number of members in one response.
 const maxMembersListed = 200
 
-// memberPage is which members to list: those after a membership, up to a limit.
+// memberPage selects the members to list: those after a membership, up to a limit.
 type memberPage struct {
 	after int64
 	limit int
@@ -35,7 +35,7 @@ func (c *call) memberPage() (memberPage, error) {
 	return page, q.Err()
 }
 
-// listMembers lists who is in an organization, to its members.
+// listMembers lists the members of an organization, for its members.
 func listMembers(c *call) (reply, error) {
 	page, err := c.memberPage()
 	if err != nil {
@@ -51,7 +51,7 @@ func listMembers(c *call) (reply, error) {
 	})
 }
 
-// accountOf returns a user as members see each other.
+// accountOf returns a user's account as members see each other.
 func accountOf(u *account.Unit, id int64) (people.Account, error) {
 	user, _, err := u.Users().User(id)
 	return people.Account{ID: user.ID, FirstName: user.FirstName, LastName: user.LastName, Email: user.Email}, err
@@ -65,7 +65,7 @@ func readRole(o *body.Object) int64 {
 	return input.ID(o, "role_id")
 }
 
-// changeMember changes a member's role, and whether they own the organization.
+// changeMember changes a member's role and ownership of the organization.
 func changeMember(c *call) (reply, error) {
 	var change account.MemberChange
 	err := c.parse(func(o *body.Object) {
@@ -86,7 +86,7 @@ func changeMember(c *call) (reply, error) {
 	})
 }
 
-// removeMember ends somebody's membership; an owner's only by fresh proof.
+// removeMember ends a membership. The removal of an owner needs a recent authentication.
 func removeMember(c *call) (reply, error) {
 	return changeMembership(c, func(u *unit, by people.Member, id int64) (people.Member, error) {
 		m, err := account.RemoveMember(u.Unit, by, id)
@@ -119,7 +119,7 @@ func changeMembership(c *call, change func(*unit, people.Member, int64) (people.
 	})
 }
 
-// readLevel reads of which level roles are asked for; absent: of organizations.
+// readLevel reads the level of the requested roles; absent means organization.
 func readLevel(c *call) (v1alpha1.RoleLevel, error) {
 	q := c.query()
 	if q.OneOf("level", "organization", "organization", "workspace") == "workspace" {
@@ -128,7 +128,7 @@ func readLevel(c *call) (v1alpha1.RoleLevel, error) {
 	return v1alpha1.RoleLevelOrganization, q.Err()
 }
 
-// listRoles lists the roles that members of organizations, or of workspaces, may have in this deployment.
+// listRoles lists the deployment's roles for members of organizations or workspaces.
 func listRoles(c *call) (reply, error) {
 	level, err := readLevel(c)
 	if err != nil {
@@ -143,7 +143,7 @@ func listRoles(c *call) (reply, error) {
 	})
 }
 
-// listWorkspaces lists an organization's workspaces, to its members.
+// listWorkspaces lists an organization's workspaces, for its members.
 func listWorkspaces(c *call) (reply, error) {
 	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
 		out := []enduserapi.Workspace{}

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// listOrganizationMemberships lists the user's organizations; they stay readable while B2B is off.
+// listOrganizationMemberships lists the user's organizations, also while B2B is disabled.
 func listOrganizationMemberships(c *call) (reply, error) {
 	out := []enduserapi.OrganizationMembership{}
 	err := c.view(func(u *account.Unit) error {
@@ -22,7 +22,7 @@ func listOrganizationMemberships(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// listWorkspaceMemberships lists the user's workspaces, of all organizations.
+// listWorkspaceMemberships lists the user's workspaces in all organizations.
 func listWorkspaceMemberships(c *call) (reply, error) {
 	out := []enduserapi.WorkspaceMembership{}
 	err := c.view(func(u *account.Unit) error {
@@ -36,7 +36,7 @@ func listWorkspaceMemberships(c *call) (reply, error) {
 		}
 		workspaces, err := u.Organizations().WorkspaceMembershipsOf(c.signedIn().User, 0)
 		for _, m := range workspaces {
-			// Who left the organization meanwhile is in its workspaces no more.
+			// A user who left the organization meanwhile is no longer in its workspaces.
 			if o, member := organizations[m.Workspace.Organization]; member {
 				out = append(out, viewWorkspaceMember(u.Tenant, o, m))
 			}

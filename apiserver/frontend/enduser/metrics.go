@@ -7,7 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// Metrics are what the end-user listener measures.
+// Metrics are the metrics of the end-user listener.
 type Metrics struct {
 	*httpapi.Metrics
 	compared, verified, exhausted *prometheus.CounterVec

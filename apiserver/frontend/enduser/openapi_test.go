@@ -26,7 +26,7 @@ func TestBodiesAreDocumented(t *testing.T) {
 }
 
 // An operation is refused at start if it writes for signed-in users without a daily limit, or has no function.
-func TestAnOperationWithoutLimitOrFunctionIsRefused(t *testing.T) {
+func TestOperationWithoutLimitOrFunctionIsRefused(t *testing.T) {
 	t.Parallel()
 	for pattern, needs := range map[string]openapi.Route{
 		"PATCH /me":       {Session: openapi.SignedIn, Write: true},

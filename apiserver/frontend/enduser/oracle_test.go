@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// OTP-08, SES-13: what is told apart by its answer alone is not told apart by what the store is asked either, so that time can only tell
-// by noise. `go test ./test/bench -run TestBenchTiming` looks at time itself.
-func TestStatementsTellNobodyWhatExists(t *testing.T) {
+// Cases with the same response must also run the same statements, so that their times differ by noise only. `go test
+// ./test/bench -run TestBenchTiming` measures the time itself.
+func TestStatementsDoNotRevealExistence(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner, _ := w.signedUp("ada@example.com")
 		phone := owner.addPhone(number)
 		other, _ := w.signedUp("eve@example.com")
-		fresh := func(n int) *browser { return w.stranger(n) }
+		fresh := func(n int) *browser { return w.unknownClient(n) }
 		for what, ask := range map[string]struct{ exists, unknown func() answer }{
 			"a wrong password": {
 				func() answer { return fresh(1).password("ada@example.com", "wrong wrong wrong wrong") },
@@ -56,7 +56,7 @@ func TestStatementsTellNobodyWhatExists(t *testing.T) {
 				func() answer { return other.do("POST", "/me/phone-numbers/1234567890/prepare-verification", `{}`) },
 			},
 		} {
-			w.Clock.Advance(2 * time.Minute) // the use of a session is written down before what is compared
+			w.Clock.Advance(2 * time.Minute) // the use of a session is recorded before the compared requests
 			other.ok("GET", "/me", "")
 			var of [2]answer
 			known := w.traced.of(func() { of[0] = ask.exists() })

@@ -15,11 +15,11 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// requireB2B refuses what needs organizations where the deployment has none.
+// requireB2B refuses operations on organizations if the deployment has none.
 func requireB2B(c *call) error { return c.answerTo(c.request.RequireB2B()) }
 
-// switchOrganization makes another organization the active one (operation 4.10). Membership is read in the transaction that writes
-// the session, so that a removal either comes first or is seen by the next request.
+// switchOrganization makes another organization active (operation 4.10). It reads the membership in the transaction
+// that writes the session, so that a concurrent removal either commits first or is seen by the next request.
 func switchOrganization(c *call) (reply, error) {
 	var id int64
 	if err := c.parse(func(o *body.Object) { id = required(o, "organization_id", input.ID) }); err != nil {
@@ -56,8 +56,8 @@ func switchOrganization(c *call) (reply, error) {
 	})
 }
 
-// activate makes an organization and a workspace of it active for the active sign-in, and gives the browser a new token. Its callers
-// remember where the user is first: the user's row is locked before the member's.
+// activate makes an organization and a workspace active for the active sign-in, and gives the browser a new token.
+// Callers first record the user's last organization, because the user's row must be locked before the member's.
 func (u *unit) activate(g *people.SignIn, organization, workspace int64) error {
 	if err := u.Sessions().SetActiveOrganization(g.ID, organization, workspace); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (u *unit) activate(g *people.SignIn, organization, workspace int64) error {
 	return u.rotate()
 }
 
-// auditSwitch records a switch, once an hour and session: who switches all day would fill the audit log.
+// auditSwitch audits a switch at most once per hour and session, so that frequent switches do not fill the audit log.
 func (u *unit) auditSwitch(action, object string) error {
 	n, err := u.Limits().Count("audit:"+action, format(u.session.ID), u.Now, u.Now.Add(time.Hour))
 	if err != nil || n.Count > 1 {
@@ -80,7 +80,8 @@ func (u *unit) auditSwitch(action, object string) error {
 	return u.Audit(action, object)
 }
 
-// switchWorkspace makes another workspace of the active organization the active one. The token stays: the organization does.
+// switchWorkspace makes another workspace of the active organization active. The token is not replaced, because the
+// organization is the same.
 func switchWorkspace(c *call) (reply, error) {
 	var id int64
 	if err := c.parse(func(o *body.Object) { id = required(o, "workspace_id", input.ID) }); err != nil {
@@ -155,7 +156,7 @@ func organizationID(c *call) (int64, error) {
 	return id, nil
 }
 
-// memberOf returns a user's membership. Unknown and foreign organizations are one answer.
+// memberOf returns a user's membership. Unknown and foreign organizations get the same response.
 func memberOf(u *account.Unit, organization, user int64) (people.Member, error) {
 	member, err := account.RequireMember(u, organization, user)
 	if errors.Is(err, account.ErrNotMember) {
@@ -164,7 +165,7 @@ func memberOf(u *account.Unit, organization, user int64) (people.Member, error) 
 	return member, err
 }
 
-// inOrganization reads something of the organization in the path for a member.
+// inOrganization runs read for a member of the organization in the path.
 func inOrganization(c *call, read func(*account.Unit, people.Member) (any, error)) (reply, error) {
 	if err := requireB2B(c); err != nil {
 		return reply{}, err
@@ -184,7 +185,7 @@ func inOrganization(c *call, read func(*account.Unit, people.Member) (any, error
 	return reply{data: data}, err
 }
 
-// changeOrganizationBy changes something of the organization in the path by a member.
+// changeOrganizationBy runs change for a member of the organization in the path.
 func changeOrganizationBy(c *call, change func(*unit, people.Member) (any, error)) (reply, error) {
 	if err := requireB2B(c); err != nil {
 		return reply{}, err
@@ -203,7 +204,8 @@ func changeOrganizationBy(c *call, change func(*unit, people.Member) (any, error
 	})
 }
 
-// changeOrganization changes what is sent of an organization's name, description and picture; its slug stays.
+// changeOrganization changes the sent members of an organization's name, description and picture. The slug does not
+// change.
 func changeOrganization(c *call) (reply, error) {
 	var name, description, image *string
 	err := c.parse(func(o *body.Object) {
@@ -235,7 +237,7 @@ func changeOrganization(c *call) (reply, error) {
 	})
 }
 
-// deleteOrganization deletes an organization, confirmed by its slug, and tells its members.
+// deleteOrganization deletes an organization after a confirmation by its slug, and notifies its members.
 func deleteOrganization(c *call) (reply, error) {
 	var confirmation string
 	err := c.parse(func(o *body.Object) {

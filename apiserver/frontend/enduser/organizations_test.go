@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// list is do for an answer whose data is a list.
+// list is do for a response whose data is a list.
 func (b *browser) list(path string) (out []map[string]any) {
 	b.w.T.Helper()
 	a := b.do("GET", path, "")
@@ -31,7 +31,7 @@ func (w *world) role(name, level string, permissions ...string) string {
 	return fmt.Sprint(w.Put("MembershipRole", name, deploymentName, name, document.MembershipRole{Level: level, Name: name, Permissions: permissions}))
 }
 
-func TestUnknownForeignAndFormerOrganizationsAreOneAnswer(t *testing.T) {
+func TestUnknownForeignAndFormerOrganizationsGetTheSameResponse(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		a, _ := w.signedUp("ada@example.com")
 		foreign := a.organization("Ada Org")
@@ -52,7 +52,7 @@ func TestUnknownForeignAndFormerOrganizationsAreOneAnswer(t *testing.T) {
 			answers = append(answers, b.refused(400, "INVALID_ORGANIZATION", "POST", "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, id)).Raw)
 		}
 		if answers[0] != answers[1] || answers[1] != answers[2] {
-			t.Errorf("told apart: %v", answers)
+			t.Errorf("responses differ: %v", answers)
 		}
 		for _, body := range []string{`{}`, `{"organization_id":null}`, `{"organization_id":1}`, `{"organization_id":"x"}`, `{"organization_id":"0"}`, `{"organization_id":"01"}`, `{"organization_id":"1","more":1}`, `{"organization_id":"9223372036854775808"}`} {
 			b.refused(400, "VALIDATION_ERROR", "POST", "/session/switch-organization", body)
@@ -61,7 +61,7 @@ func TestUnknownForeignAndFormerOrganizationsAreOneAnswer(t *testing.T) {
 	})
 }
 
-func TestTheSlugOfAUsersOrganizationShowsNoOtherOrganization(t *testing.T) {
+func TestOrganizationSlugRevealsNoOtherOrganization(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		numbered := regexp.MustCompile(`^harbour-[0-9a-z]{10,13}$`)
 		seen := map[string]bool{}
@@ -81,7 +81,7 @@ func TestTheSlugOfAUsersOrganizationShowsNoOtherOrganization(t *testing.T) {
 	})
 }
 
-func TestTheWorkspaceThatBecomesActive(t *testing.T) {
+func TestActiveWorkspaceAfterSwitch(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		one, two := b.organization("One"), b.organization("Two")
@@ -97,7 +97,7 @@ func TestTheWorkspaceThatBecomesActive(t *testing.T) {
 		b.switchTo(one)
 		b.ok("POST", "/session/switch-workspace", fmt.Sprintf(`{"workspace_id":%q}`, second))
 		b.switchTo(two)
-		active("Second") // the last active one
+		active("Second") // the last active workspace
 		drop := func(name string) {
 			for _, m := range b.list("/me/workspace-memberships") {
 				if m["organization"].(map[string]any)["id"] == one && m["workspace"].(map[string]any)["name"] == name {
@@ -118,7 +118,7 @@ func TestTheWorkspaceThatBecomesActive(t *testing.T) {
 	})
 }
 
-func TestASwitchRotatesAndNewTokensSayTheNewOrganization(t *testing.T) {
+func TestSwitchRotatesTokenAndChangesClaims(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.sign()
 		b, user := w.signedUp("ada@example.com")
@@ -144,7 +144,7 @@ func TestASwitchRotatesAndNewTokensSayTheNewOrganization(t *testing.T) {
 		if got := fmt.Sprint(second["permissions"]); got != "[billing:read documents:read organization:invite workspace:create]" {
 			t.Errorf("an owner may %s", got)
 		}
-		// A session token is no session, and no API key.
+		// A session token is not accepted as a session or an API key.
 		token := b.ok("POST", "/session/token", `{}`)["token"].(string)
 		thief := w.browser()
 		thief.setCookie(token)
@@ -153,7 +153,7 @@ func TestASwitchRotatesAndNewTokensSayTheNewOrganization(t *testing.T) {
 	})
 }
 
-func TestAMemberWhoIsRemovedLosesTheOrganizationOnTheNextRequest(t *testing.T) {
+func TestRemovedMemberLosesOrganizationOnNextRequest(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.sign()
 		owner, _ := w.signedUp("owner@example.com")
@@ -168,7 +168,7 @@ func TestAMemberWhoIsRemovedLosesTheOrganizationOnTheNextRequest(t *testing.T) {
 		if got := fmt.Sprint(w.verifyToken(b.ok("POST", "/session/token", `{}`)["token"].(string))["permissions"]); got != "[organization:invite]" {
 			t.Errorf("an inviter may %s", got)
 		}
-		// A role that changes, or vanishes, counts at once: the member keeps the row.
+		// A change or deletion of a role applies immediately: the member keeps the row.
 		w.role("inviter", "Organization", "billing:read")
 		w.Eventually("the role's permissions changed", func() bool {
 			return fmt.Sprint(w.verifyToken(b.ok("POST", "/session/token", `{}`)["token"].(string))["permissions"]) == "[billing:read]"
@@ -190,7 +190,7 @@ func TestAMemberWhoIsRemovedLosesTheOrganizationOnTheNextRequest(t *testing.T) {
 	})
 }
 
-func TestSwitchesAtOnceNeverMixOrganizations(t *testing.T) {
+func TestConcurrentSwitchesNeverMixOrganizations(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		homes := map[string]string{} // workspace to organization
@@ -210,7 +210,7 @@ func TestSwitchesAtOnceNeverMixOrganizations(t *testing.T) {
 			}
 			return id
 		}
-		// Each tab begins with a token of its own: the one they share gives way when many live.
+		// Each tab begins with its own token, because a shared one is evicted when there are many.
 		var tabs []*browser
 		for tab := range 4 {
 			tabs = append(tabs, b.as(b.cookie()))
@@ -240,7 +240,7 @@ func TestSwitchesAtOnceNeverMixOrganizations(t *testing.T) {
 	})
 }
 
-func TestSwitchesAreNoSignInsButAudited(t *testing.T) {
+func TestSwitchesAreAuditedButNotSignIns(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		one := b.organization("One")
@@ -258,7 +258,7 @@ func TestSwitchesAreNoSignInsButAudited(t *testing.T) {
 	})
 }
 
-func TestB2BSettingsBindAtOnce(t *testing.T) {
+func TestB2BSettingsApplyImmediately(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.sign()
 		b, _ := w.signedUp("ada@example.com")
@@ -269,7 +269,7 @@ func TestB2BSettingsBindAtOnce(t *testing.T) {
 			w.DeclareB2B(s)
 		}
 		workspace := fmt.Sprintf(`{"name":"More","organization_id":%q}`, one)
-		// Until the settings are known, a request creates one more: not where they are counted.
+		// Until the settings are known, a request creates one more organization, but not where they are counted.
 		elsewhere := fmt.Sprintf(`{"name":"More","organization_id":%q}`, b.organization("Elsewhere"))
 		set(func(s *document.B2BSettings) { s.AllowWorkspaceCreation = false })
 		w.Eventually("no workspaces are created", func() bool {
@@ -281,9 +281,9 @@ func TestB2BSettingsBindAtOnce(t *testing.T) {
 		set(func(s *document.B2BSettings) { s.DefaultWorkspaceLimit = 2 })
 		w.Eventually("workspaces are created again", func() bool { return b.do("POST", "/workspaces", workspace).Status == 200 })
 		w.Eventually("the limit binds", func() bool { return b.do("POST", "/workspaces", workspace).code() == "WORKSPACE_LIMIT_REACHED" })
-		stranger, _ := w.signedUp("bob@example.com")
-		stranger.refused(403, "NOT_MEMBER", "POST", "/workspaces", workspace)
-		stranger.refused(403, "NOT_MEMBER", "POST", "/workspaces", `{"name":"More","organization_id":"12345"}`)
+		unrelated, _ := w.signedUp("bob@example.com")
+		unrelated.refused(403, "NOT_MEMBER", "POST", "/workspaces", workspace)
+		unrelated.refused(403, "NOT_MEMBER", "POST", "/workspaces", `{"name":"More","organization_id":"12345"}`)
 
 		set(func(s *document.B2BSettings) { s.RequireOrgForSignup = true })
 		w.Eventually("sign-ups need an organization", func() bool {
@@ -339,7 +339,7 @@ func TestInvitations(t *testing.T) {
 		owner.ok("POST", path, `{"email":"Bob@Example.com"}`)
 		token := w.InvitationFor("Bob@Example.com", 1)
 
-		// Only the invited may accept, and once.
+		// Only the invited user can accept, and only once.
 		mallory, _ := w.signedUp("mallory@example.com")
 		accept := fmt.Sprintf(`{"token":%q}`, token)
 		mallory.refused(400, "INVALID_INVITATION", "POST", "/organizations/invitations/accept", accept)
@@ -348,7 +348,7 @@ func TestInvitations(t *testing.T) {
 		w.browser().refused(400, "INVALID_INVITATION", "POST", "/auth/signup", fmt.Sprintf(`{"email":"mallory2@example.com","invitation_token":%q}`, token))
 		w.browser().refused(400, "VALIDATION_ERROR", "POST", "/auth/signup", fmt.Sprintf(`{"email":"bob@example.com","invitation_token":%q,"organization_name":"X"}`, token))
 
-		// A sign-up with the invitation is a membership with the roles the settings assign.
+		// A sign-up with the invitation creates a membership with the roles of the settings.
 		bob := w.browser()
 		bob.ok("POST", "/auth/signup", fmt.Sprintf(`{"email":"bob@example.com","invitation_token":%q}`, token))
 		bob.completeSignUp("bob@example.com")
@@ -367,7 +367,7 @@ func TestInvitations(t *testing.T) {
 		bob.refused(403, "PERMISSION_DENIED", "POST", path, `{"email":"y@example.com"}`)
 		bob.refused(403, "PERMISSION_DENIED", "POST", "/workspaces", fmt.Sprintf(`{"name":"W","organization_id":%q}`, organization))
 
-		// An invitation ends after a week, and members leave, but for the owner.
+		// An invitation expires after a week, and members can leave, except for the owner.
 		owner.ok("POST", path, `{"email":"mallory@example.com"}`)
 		late := w.InvitationFor("mallory@example.com", 1)
 		w.Clock.Advance(7*24*time.Hour + time.Second)
@@ -387,7 +387,7 @@ func TestInvitations(t *testing.T) {
 	})
 }
 
-func TestOneHundredWorkspacesAtOnceKeepTheLimit(t *testing.T) {
+func TestConcurrentWorkspacesKeepTheLimit(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		organization := b.organization("Org")
@@ -407,7 +407,7 @@ func TestOneHundredWorkspacesAtOnceKeepTheLimit(t *testing.T) {
 	})
 }
 
-// verifyToken verifies a session token by the published key set, and returns its claims.
+// verifyToken verifies a session token with the published key set, and returns its claims.
 func (w *world) verifyToken(token string) map[string]any {
 	w.T.Helper()
 	var set jose.JSONWebKeySet
@@ -424,7 +424,7 @@ func (w *world) verifyToken(token string) map[string]any {
 	return claims
 }
 
-func TestAnInvitationEndsWithItsInvitersMembership(t *testing.T) {
+func TestInvitationEndsWithInvitersMembership(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")

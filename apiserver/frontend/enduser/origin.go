@@ -8,7 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 )
 
-// checkOrigin refuses what another site's page sent: the cookie comes along with such requests, the user's wish does not.
+// checkOrigin refuses requests from pages of other sites: the browser sends the cookie with them without the user's
+// intent.
 func (c *call) checkOrigin() error {
 	refused := apierror.Coded(http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "this origin may not call the deployment: declare it in allowedOrigins")
 	origins := c.r.Header.Values("Origin")
@@ -32,7 +33,7 @@ func (c *call) allowedOrigin(origin string) bool {
 	return c.request != nil && slices.Contains(c.request.Settings.AllowedOrigins, origin)
 }
 
-// allowOrigin lets pages of declared origins read the answer, with the cookie: exact origins, never a wildcard.
+// allowOrigin lets pages of declared origins read the response with the cookie: exact origins, never a wildcard.
 func (c *call) allowOrigin(header http.Header) {
 	header.Add("Vary", "Origin")
 	if origin := c.r.Header.Get("Origin"); origin != "" && c.allowedOrigin(origin) {
@@ -42,7 +43,7 @@ func (c *call) allowOrigin(header http.Header) {
 	}
 }
 
-// preflight answers a browser that asks whether a page may send a request.
+// preflight responds to a CORS preflight request.
 func (c *call) preflight(allow string) {
 	header := c.Header()
 	c.allowOrigin(header)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A copy of a session that was proven long ago makes nothing that outlives it, and its owner is told what was made.
+// A copy of an old session cannot create anything that outlives it, and its owner is notified of new keys.
 
-func TestAnAPIKeyNeedsAFreshProofAndIsToldByMail(t *testing.T) {
+func TestAPIKeyNeedsRecentAuthenticationAndSendsMail(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.keyApps(10)
 		ada, _ := w.signedUp("ada@example.com")
@@ -16,11 +16,11 @@ func TestAnAPIKeyNeedsAFreshProofAndIsToldByMail(t *testing.T) {
 		ada.refused(403, "REAUTHENTICATION_REQUIRED", "POST", "/me/api-keys", laptop)
 		ada.reauthenticate()
 		ada.makesKey(laptop)
-		w.notices("ada@example.com", "An API key that acts for you was made: “Laptop”.", 1)
+		w.notices("ada@example.com", "An API key that acts for you was created: “Laptop”.", 1)
 	})
 }
 
-func TestOwnershipNeedsAFreshProofAndIsToldByMail(t *testing.T) {
+func TestOwnershipNeedsRecentAuthenticationAndSendsMail(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -31,12 +31,12 @@ func TestOwnershipNeedsAFreshProofAndIsToldByMail(t *testing.T) {
 		}
 		w.Clock.Advance(2 * time.Hour)
 		asked(owner, own)
-		owner.ok("PATCH", path+eves, `{"role_id":null}`) // no ownership
+		owner.ok("PATCH", path+eves, `{"role_id":null}`) // no change of ownership
 		owner.reauthenticate()
 		owner.ok("PATCH", path+eves, own)
 		w.notices("eve@example.com", "You are an owner of the organization “Org” now.", 1)
 		w.notices("owner@example.com", " is an owner of the organization “Org” now.", 1)
-		owner.ok("PATCH", path+eves, own) // as it is: nothing to tell
+		owner.ok("PATCH", path+eves, own) // unchanged: no notification
 		w.notices("eve@example.com", "You are an owner", 1)
 
 		w.Clock.Advance(2 * time.Hour)
@@ -50,7 +50,7 @@ func TestOwnershipNeedsAFreshProofAndIsToldByMail(t *testing.T) {
 		w.notices("eve@example.com", "You were removed from the organization “Org”.", 1)
 		w.notices("owner@example.com", ", an owner, was removed from the organization “Org”.", 1)
 
-		// Whoever owns nothing is removed without a proof, and is told too.
+		// The removal of a member without ownership needs no recent authentication, and also sends a notification.
 		bob, bobs, _ := w.joins(owner, organization, "bob@example.com")
 		w.Clock.Advance(2 * time.Hour)
 		owner.ok("DELETE", path+bobs, `{}`)
@@ -71,7 +71,7 @@ func (b *browser) member(organization string) bool {
 	return false
 }
 
-func TestAResetEndsAPIKeysUnlessTheUserSaysOtherwise(t *testing.T) {
+func TestPasswordResetEndsAPIKeysByDefault(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.keyApps(10)
 		for i, tc := range []struct {

@@ -13,10 +13,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// maxEnded is how many sign-ins that are over are listed.
+// maxEnded is how many ended sign-ins are listed.
 const maxEnded = 100
 
-// listOwnSignIns lists where the user is signed in, and on demand where they were.
+// listOwnSignIns lists the user's active sign-ins and, on request, ended ones.
 func listOwnSignIns(c *call) (reply, error) {
 	out := []enduserapi.OwnSignIn{}
 	q := c.query()
@@ -91,7 +91,7 @@ func signOutElsewhere(c *call) (reply, error) {
 	})
 }
 
-// signOutOthers ends the user's sign-ins in all other sessions. Other accounts that are signed in there stay.
+// signOutOthers ends the user's sign-ins in all other sessions. Other accounts remain signed in there.
 func signOutOthers(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
 		return reply{}, err
@@ -101,7 +101,7 @@ func signOutOthers(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		// A copy of this session's own token is elsewhere too.
+		// A copy of this session's token must end too.
 		return reply{data: enduserapi.SignInsRevoked{Revoked: ended}}, u.renew()
 	})
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// methodResetPassword is what answers call an attempt to choose a new password.
+// methodResetPassword is the method of an attempt to reset a password, as responses name it.
 const methodResetPassword = "reset_password"
 
-// requirePasswords refuses what needs passwords where the deployment has none.
+// requirePasswords refuses password operations if the deployment has no passwords.
 func requirePasswords(c *call) error {
 	if !c.request.Settings.EffectiveSignIn().Password {
 		return c.answerTo(errPasswordsDisabled)
@@ -23,8 +23,8 @@ func requirePasswords(c *call) error {
 	return nil
 }
 
-// forgotPassword begins the choice of a new password by an emailed code. For an address that has no account everything is the same, but
-// that nothing is sent and no code is right.
+// forgotPassword begins a password reset with an emailed code. For an address without an account the response is the
+// same; nothing is sent and no code matches.
 func forgotPassword(c *call) (reply, error) {
 	var email string
 	if err := c.parse(func(o *body.Object) { email = required(o, "email", input.Email) }); err != nil {
@@ -47,7 +47,7 @@ func forgotPassword(c *call) (reply, error) {
 	return out, err
 }
 
-// provenReset returns an attempt of the session whose code was right and that waits for the new password.
+// provenReset returns an attempt of the session to reset a password whose code was entered.
 func (u *unit) provenReset(id int64) (people.Attempt, error) {
 	a, err := u.attemptOf(id)
 	if err == nil && (a.Kind != people.AttemptResetPassword || a.ProvedAt.IsZero()) {
@@ -56,7 +56,7 @@ func (u *unit) provenReset(id int64) (people.Attempt, error) {
 	return a, err
 }
 
-// resetPassword gives the account of a proven attempt a new password. It signs nobody in.
+// resetPassword sets a new password for the account of a proven attempt. It does not sign in.
 func resetPassword(c *call) (reply, error) {
 	var id int64
 	var chosen string
@@ -98,16 +98,16 @@ func resetPassword(c *call) (reply, error) {
 	return out, err
 }
 
-// resetEnds is what a reset ends beside the former password: other sign-ins, and access that needs no sign-in.
+// resetEnds selects what a reset ends besides the former password: other sign-ins, and access without a sign-in.
 type resetEnds struct{ others, access bool }
 
-// readOthers reads whether other sign-ins are to end; absent: they are.
+// readOthers reads whether other sign-ins end; absent means yes.
 func readOthers(o *body.Object) bool {
 	others, sent := o.Bool("sign_out_others")
 	return others || !sent
 }
 
-// newPassword hashes a password that somebody chose. WEAK_PASSWORD: it is not to be had.
+// newPassword validates and hashes a new password. It returns WEAK_PASSWORD for one that the rules refuse.
 func newPassword(c *call, chosen string, user people.User) (string, error) {
 	if err := validatePassword(c, chosen, user); err != nil {
 		return "", err
@@ -123,7 +123,7 @@ func validatePassword(c *call, chosen string, user people.User) error {
 	return nil
 }
 
-// reset does what a proven attempt permits, once.
+// reset performs a proven reset, once.
 func (u *unit) reset(id int64, encoded string, ends resetEnds) (reply, error) {
 	a, err := u.provenReset(id)
 	if err != nil {
@@ -161,10 +161,10 @@ func (u *unit) reset(id int64, encoded string, ends resetEnds) (reply, error) {
 	if len(u.session.SignIns) == 0 {
 		return reply{}, nil
 	}
-	return reply{}, u.renew() // a copy of the token of who is signed in is out too
+	return reply{}, u.renew() // a copy of the session's token ends too
 }
 
-// updatePassword changes the password of who is signed in, or gives a first one to who proved themselves lately.
+// updatePassword changes the user's password, or sets a first one after a recent authentication.
 func updatePassword(c *call) (reply, error) {
 	var current, chosen string
 	var hasCurrent, others bool
@@ -198,7 +198,7 @@ func updatePassword(c *call) (reply, error) {
 		return changePassword(c, user, current, chosen, others)
 	}
 	c.fresh = true
-	// Before the password is hashed, which takes a turn of others'.
+	// Check the session before the hash, which takes a turn of other users.
 	if _, err := transact(c, func(*unit) (reply, error) { return reply{}, nil }); err != nil {
 		return reply{}, err
 	}
@@ -211,13 +211,13 @@ func updatePassword(c *call) (reply, error) {
 			return reply{}, err
 		}
 		if _, had, err := u.Users().Credential(u.signedIn().User, people.CredentialPassword); err != nil || had || u.signedIn().User != user.ID {
-			return reply{}, errors.Join(err, errWrongCurrent) // it has one since
+			return reply{}, errors.Join(err, errWrongCurrent) // a password was set meanwhile
 		}
 		return u.passwordSet(encoded, "user.password_set", "A password was set for your account.")
 	})
 }
 
-// changePassword compares the current password as a sign-in does, and counts it so.
+// changePassword compares the current password as a sign-in does, with the same counters.
 func changePassword(c *call, user people.User, current, chosen string, others bool) (reply, error) {
 	if err := validatePassword(c, chosen, user); err != nil {
 		return reply{}, err
@@ -225,7 +225,7 @@ func changePassword(c *call, user people.User, current, chosen string, others bo
 	encoded := ""
 	try, err := comparePassword(c, user.Email, current, errWrongCurrent, func(turn *password.Turn, _ account.PasswordTry) (err error) {
 		if chosen == current {
-			return nil // told below, where the try is taken back
+			return nil // refused below, where the count is taken back
 		}
 		encoded, err = turn.Hash(chosen)
 		return err
@@ -250,7 +250,7 @@ func changePassword(c *call, user people.User, current, chosen string, others bo
 	})
 }
 
-// wrongCurrent words a password that is no longer the account's for who is signed in.
+// wrongCurrent returns the error for a signed-in user whose compared password is no longer the account's.
 func wrongCurrent(err error) error {
 	if errors.Is(err, account.ErrInvalidCredentials) {
 		return errWrongCurrent
@@ -266,7 +266,7 @@ func (u *unit) passwordSet(encoded, action, change string) (reply, error) {
 	return reply{data: enduserapi.PasswordUpdated{PasswordUpdated: true, UpdatedAt: u.Now}}, u.renew()
 }
 
-// removePassword takes the password away from who knows it, where codes sign in.
+// removePassword removes the password of a user who entered it, if the user can sign in with codes.
 func removePassword(c *call) (reply, error) {
 	var current string
 	err := c.parse(func(o *body.Object) {

@@ -15,10 +15,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// maxPhones is how many numbers a user may have: each may be sent codes.
+// maxPhones is how many numbers a user may have, because codes can be sent to each.
 const maxPhones = 10
 
-// phoneID returns the id in the path. What is no id is no phone of theirs either.
+// phoneID returns the id in the path. A malformed id gets the same response as an unknown one.
 func phoneID(c *call) (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
@@ -27,7 +27,7 @@ func phoneID(c *call) (int64, error) {
 	return id, nil
 }
 
-// lockOwnUser locks the signed-in user, before what is the user's.
+// lockOwnUser locks the signed-in user. It must come before locks on the user's objects.
 func (u *unit) lockOwnUser() (people.User, error) {
 	user, found, err := u.Users().LockUser(u.signedIn().User)
 	if err == nil && !found {
@@ -36,7 +36,7 @@ func (u *unit) lockOwnUser() (people.User, error) {
 	return user, err
 }
 
-// lockOwnChange is lockOwnUser for a change of the account, which is counted.
+// lockOwnChange is lockOwnUser for a counted change of the account.
 func (u *unit) lockOwnChange(kind account.OwnChange) (people.User, error) {
 	user, err := u.lockOwnUser()
 	if err == nil {
@@ -45,7 +45,7 @@ func (u *unit) lockOwnChange(kind account.OwnChange) (people.User, error) {
 	return user, err
 }
 
-// ownPhone returns a phone of the user. Unknown and somebody else's are the same answer.
+// ownPhone returns a phone of the user. Unknown phones and phones of other users get the same response.
 func (u *unit) ownPhone(id int64) (people.Phone, error) {
 	p, found, err := u.Phones().Phone(id)
 	if err == nil && (!found || p.User != u.signedIn().User) {
@@ -54,7 +54,7 @@ func (u *unit) ownPhone(id int64) (people.Phone, error) {
 	return p, err
 }
 
-// phoneTarget is what a phone's code proves.
+// phoneTarget returns the verification target of a phone.
 func (u *unit) phoneTarget(p people.Phone) verification.Target {
 	t := verification.Target{
 		Purpose: people.PurposePhone, Channel: people.ChannelSMS, Subject: p.ID, Session: u.session.ID, User: p.User, Recipient: p.Number, Region: p.Region,
@@ -77,7 +77,7 @@ func listPhones(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// allowedCountries are those the deployment sends texts to; nil: all.
+// allowedCountries returns the countries to which the deployment sends texts; nil means all.
 func allowedCountries(c *call) *[]string {
 	if c.request.Settings.SMS == nil {
 		return nil
@@ -85,7 +85,7 @@ func allowedCountries(c *call) *[]string {
 	return c.request.Settings.SMS.AllowedCountries
 }
 
-// addPhone adds a number. Nothing is sent, and nobody learns whether another user has it.
+// addPhone adds a number. It sends nothing, and the response does not show whether another user has the number.
 func addPhone(c *call) (reply, error) {
 	var number phone.Number
 	var fault error
@@ -178,7 +178,7 @@ func preparePhone(c *call) (reply, error) {
 	})
 }
 
-// verifyPhone verifies a number by the code that was sent to it (operation 4.9).
+// verifyPhone verifies a number with the code that was sent to it (operation 4.9).
 func verifyPhone(c *call) (reply, error) {
 	var code string
 	if err := c.parse(func(o *body.Object) { code = readCode(o) }); err != nil {
@@ -209,8 +209,8 @@ func verifyPhone(c *call) (reply, error) {
 	return out, err
 }
 
-// acceptPhone marks a phone as verified; the first one of its user is primary. Only here, after proof, does somebody learn that
-// the number is another user's.
+// acceptPhone marks a phone as verified. The first one of a user becomes primary. Only after this proof does the
+// response show that another user has the number.
 func (u *unit) acceptPhone(id int64) (people.Phone, reply, error) {
 	user, err := u.lockOwnUser()
 	if err != nil {
@@ -299,7 +299,7 @@ func removePhone(c *call) (reply, error) {
 	})
 }
 
-// phoneChanged tells auditors of a change of a number, and its owner of one that was proven.
+// phoneChanged audits a change of a number, and notifies the user if the number is verified.
 func (u *unit) phoneChanged(p people.Phone, action, what string) error {
 	if err := u.Audit(action, "phone:"+format(p.ID)); err != nil || p.VerifiedAt.IsZero() {
 		return err
@@ -307,7 +307,7 @@ func (u *unit) phoneChanged(p people.Phone, action, what string) error {
 	return u.Notify(p.User, "The phone number "+masked(p.Number)+" "+what)
 }
 
-// masked is a number of which a mail shows the last digits: mailboxes are read by more people than their owner.
+// masked returns a number with only its last digits, because several people may read a mailbox.
 func masked(number string) string {
 	const shown = 2
 	return strings.Repeat("•", max(len(number)-shown, 0)) + number[max(len(number)-shown, 0):]

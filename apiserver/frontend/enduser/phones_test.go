@@ -17,7 +17,7 @@ import (
 
 const number = "+12025550123"
 
-// prepare asks for a code and returns it, the nth sent to the number.
+// prepare requests a code and returns the nth that was sent to the number.
 func (b *browser) prepare(phone, number string, nth int) string {
 	b.w.T.Helper()
 	data := b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
@@ -31,7 +31,7 @@ func verifyPath(phone string) string { return "/me/phone-numbers/" + phone + "/a
 
 func codeBody(code string) string { return fmt.Sprintf(`{"code":%q}`, code) }
 
-func TestCodesAreNowhereInTheClear(t *testing.T) {
+func TestCodesAreNotStoredInPlainText(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -40,7 +40,7 @@ func TestCodesAreNowhereInTheClear(t *testing.T) {
 		expectNone := func(when string) {
 			for name, text := range map[string]string{"store": w.dump(), "log": w.Logs.String()} {
 				for _, secret := range []string{mailed, code} {
-					// Ids and times are long numbers: a code stands alone.
+					// Ids and times are long numbers: search for a code only as a separate word.
 					for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' }) {
 						if word == secret {
 							t.Errorf("%s: the code %s is in the %s", when, secret, name)
@@ -56,7 +56,7 @@ func TestCodesAreNowhereInTheClear(t *testing.T) {
 	})
 }
 
-func TestManyWrongCodesAtOnceAreFiveComparisons(t *testing.T) {
+func TestConcurrentWrongCodesAreFiveComparisons(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -94,7 +94,7 @@ func TestManyWrongCodesAtOnceAreFiveComparisons(t *testing.T) {
 	})
 }
 
-func TestManyRightCodesAtOnceAreOneSuccess(t *testing.T) {
+func TestConcurrentRightCodesSucceedOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -122,7 +122,7 @@ func TestManyRightCodesAtOnceAreOneSuccess(t *testing.T) {
 	})
 }
 
-func TestANewCodeKillsTheOld(t *testing.T) {
+func TestNewCodeReplacesTheOld(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -132,7 +132,7 @@ func TestANewCodeKillsTheOld(t *testing.T) {
 		if old != newer {
 			b.refused(400, "INVALID_CODE", "POST", verifyPath(phone), codeBody(old))
 		}
-		// The resend did not lengthen anything but its own code.
+		// The new code did not extend the lifetime of the first.
 		w.Clock.Advance(299 * time.Second)
 		b.ok("POST", verifyPath(phone), codeBody(newer))
 		w.Clock.Advance(time.Hour)
@@ -157,7 +157,7 @@ func TestCodesAreBoundToUserPhonePurposeSessionAndDeployment(t *testing.T) {
 		elsewhere := w.browser()
 		elsewhere.signIn("ada@example.com")
 		elsewhere.refused(400, "EXPIRED_CODE", "POST", verifyPath(phone), codeBody(code))
-		// Another user with the same number, and a code of another purpose.
+		// Another user with the same number, and a code for another purpose.
 		mallory, _ := w.signedUp("mallory@example.com")
 		theirs := mallory.addPhone(number)
 		mallory.refused(400, "EXPIRED_CODE", "POST", verifyPath(theirs), codeBody(code))
@@ -171,7 +171,7 @@ func TestCodesAreBoundToUserPhonePurposeSessionAndDeployment(t *testing.T) {
 	})
 }
 
-func TestForeignAndUnknownPhonesAreOneAnswer(t *testing.T) {
+func TestForeignAndUnknownPhonesGetTheSameResponse(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		a, _ := w.signedUp("ada@example.com")
 		foreign := a.addPhone(number)
@@ -185,7 +185,7 @@ func TestForeignAndUnknownPhonesAreOneAnswer(t *testing.T) {
 		}
 		for _, raw := range answers {
 			if raw != answers[0] {
-				t.Fatalf("told apart:\n%s\n%s", answers[0], raw)
+				t.Fatalf("responses differ:\n%s\n%s", answers[0], raw)
 			}
 		}
 	})
@@ -223,7 +223,7 @@ func TestLocksAndLimits(t *testing.T) {
 				b.refused(400, "INVALID_CODE", "POST", verifyPath(phone), codeBody(wrong(code)))
 			}
 		}
-		// Twenty wrong ones in a row: locked, over all the user's phones, sending included.
+		// Twenty consecutive wrong codes lock all the user's phones, including sending.
 		w.Clock.Advance(2 * time.Minute)
 		second := b.addPhone("+12025550124")
 		retry(b.refused(429, "TOO_MANY_ATTEMPTS", "POST", "/me/phone-numbers/"+second+"/prepare-verification", `{}`))
@@ -231,7 +231,7 @@ func TestLocksAndLimits(t *testing.T) {
 			t.Errorf("locked for %d s, want about an hour", got)
 		}
 		b.refused(429, "TOO_MANY_ATTEMPTS", "POST", verifyPath(phone), codeBody(code))
-		// The number's owner, another user, is not locked out.
+		// The lock does not affect another user with the number.
 		owner, _ := w.signedUp("owner@example.com")
 		own := owner.addPhone(number)
 		owner.ok("POST", verifyPath(own), codeBody(owner.prepare(own, number, 5)))
@@ -257,7 +257,7 @@ func TestSendsAreBounded(t *testing.T) {
 		}
 		w.Clock.Advance(time.Hour)
 		b.refused(429, "RATE_LIMITED", "POST", path, `{}`)
-		// Twenty an hour for an address, over users and numbers; asked for at once, too.
+		// Twenty an hour for an address, over users and numbers, also with concurrent requests.
 		w.Clock.Advance(25 * time.Hour)
 		b.signIn("ada@example.com")
 		var phones []string
@@ -296,7 +296,7 @@ func TestSendsAreBounded(t *testing.T) {
 	})
 }
 
-func TestMalformedCodesSpendNoTry(t *testing.T) {
+func TestMalformedCodesCostNoTry(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -315,7 +315,7 @@ func TestMalformedCodesSpendNoTry(t *testing.T) {
 	})
 }
 
-// failing is a store whose changes fail at their nth statement, as they do when the process dies there.
+// failing is a store whose changes fail at their nth statement, as when the process dies there.
 type failing struct {
 	store.Store
 	armed atomic.Bool
@@ -446,7 +446,8 @@ func (tx failingTxAttempts) CompleteAttempt(id int64) (ok bool, err error) {
 	return ok, err
 }
 
-// untilWhole lets an operation die at every statement in turn, until it gets through, and calls torn after each death.
+// untilWhole interrupts an operation at each statement in turn until it completes, and calls torn after each
+// interruption.
 func untilWhole(w *world, f *failing, run func() answer, torn func()) {
 	w.T.Helper()
 	for n := int64(0); ; n++ {
@@ -467,7 +468,7 @@ func untilWhole(w *world, f *failing, run func() answer, torn func()) {
 	}
 }
 
-func TestDyingBetweenStatementsIsAllOrNothing(t *testing.T) {
+func TestOperationsAreAtomic(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		f := &failing{Store: w.Store}
 		server := w.serve(f)
@@ -526,7 +527,7 @@ func TestDyingBetweenStatementsIsAllOrNothing(t *testing.T) {
 	})
 }
 
-// tries is how often the live code of a phone was tried, -1 if there is none.
+// tries returns how often the live code of a phone was tried, -1 if there is none.
 func (w *world) tries(phone string) (tries int) {
 	w.tx(func(tx people.Tx) error {
 		c, found, err := tx.Challenges().LiveChallenge(people.PurposePhone, parseID(phone))
@@ -570,7 +571,7 @@ func TestTollFraud(t *testing.T) {
 			return b.do("POST", "/me/phone-numbers/"+other+"/prepare-verification", `{}`).code() == "INVALID_PHONE"
 		})
 		b.refused(400, "INVALID_PHONE", "POST", "/me/phone-numbers", `{"phone_number":"+12025550199"}`)
-		// No texts at all.
+		// No texts are enabled.
 		d.SMS = nil
 		w.Declare(d)
 		w.Eventually("nothing is sent", func() bool {
@@ -579,7 +580,7 @@ func TestTollFraud(t *testing.T) {
 	})
 }
 
-func TestAnotherUsersNumberIsToldOnlyAfterProof(t *testing.T) {
+func TestNumberOfAnotherUserIsShownOnlyAfterVerification(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		own := owner.addPhone(number)
@@ -596,7 +597,7 @@ func TestAnotherUsersNumberIsToldOnlyAfterProof(t *testing.T) {
 	})
 }
 
-func TestTheMessageNamesTheAppAndIsOriginBound(t *testing.T) {
+func TestTextHasAppNameAndOrigin(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
@@ -631,13 +632,13 @@ func TestPhonesPrimaryAndRemoval(t *testing.T) {
 	})
 }
 
-func TestPhonesTheCarrierRefusesOrFails(t *testing.T) {
+func TestMessageGatewayRefusesOrFails(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)
 		w.Must(w.Carrier.Fail(faultServerErrors(2)))
 		b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
-		// The clock stands still: what is tried again is due when it moves.
+		// The clock stands still: a retry is due when it moves.
 		w.Eventually("the text arrives after failures", func() bool {
 			w.Clock.Advance(200 * time.Millisecond)
 			return len(w.Carrier.Messages(number)) == 1

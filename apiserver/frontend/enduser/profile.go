@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// me tells who is signed in.
+// me returns the signed-in user.
 func me(c *call) (reply, error) {
 	var out enduserapi.OwnAccount
 	err := c.view(func(u *account.Unit) (err error) {
@@ -38,7 +38,7 @@ func ownAccount(u *account.Unit, id int64) (enduserapi.OwnAccount, error) {
 	}, err
 }
 
-// renameMe changes the names that are sent.
+// renameMe changes the sent names.
 func renameMe(c *call) (reply, error) {
 	var first, last *string
 	err := c.parse(func(o *body.Object) {
@@ -68,11 +68,11 @@ func renameMe(c *call) (reply, error) {
 	})
 }
 
-// confirmDeletion is what confirms the deletion of an account.
+// confirmDeletion is the confirmation text for the deletion of an account.
 const confirmDeletion = "DELETE_MY_ACCOUNT"
 
-// deleteAccount deletes the active account, with all that is its own. Other accounts of the session stay signed in. A body that names
-// another account, by user_id or email, is refused.
+// deleteAccount deletes the active account with its own data. Other accounts of the session remain signed in. A body
+// with the user_id or email of another account is refused.
 func deleteAccount(c *call) (reply, error) {
 	var id int64
 	var email string
@@ -97,7 +97,7 @@ func deleteAccount(c *call) (reply, error) {
 	return out, err
 }
 
-// named refuses an id or a primary address that is not the user's; 0 and "" name nobody.
+// named refuses an id or a primary address of another user; 0 and "" are not checked.
 func (u *unit) named(user, id int64, email string) error {
 	if id != 0 && id != user {
 		return errOtherAccount
@@ -112,7 +112,7 @@ func (u *unit) named(user, id int64, email string) error {
 	return err
 }
 
-// confirmed reads the confirmation of what cannot be undone, and more members of the body.
+// confirmed reads the confirmation of an irreversible operation, and further members of the body.
 func (c *call) confirmed(want string, more ...func(*body.Object)) error {
 	var confirmation string
 	err := c.parse(func(o *body.Object) {
@@ -128,7 +128,7 @@ func (c *call) confirmed(want string, more ...func(*body.Object)) error {
 	return err
 }
 
-// leave takes an account that is no more out of the browser's session; where it was the only one, the session has ended with it.
+// leave removes a deleted account from the browser's session. If it was the only one, the session has ended.
 func (u *unit) leave(gone people.SignIn) error {
 	rest := u.session.SignIns[:0:0]
 	for _, g := range u.session.SignIns {

@@ -6,7 +6,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 )
 
-// required reads a member that must be there by one of the shared rules.
+// required reads a mandatory member with one of the shared rules.
 func required[T any](o *body.Object, member string, read func(*body.Object, string) T) (value T) {
 	if o.Require(member) {
 		value = read(o, member)
@@ -14,7 +14,7 @@ func required[T any](o *body.Object, member string, read func(*body.Object, stri
 	return value
 }
 
-// readAttemptID reads the one id of an attempt that a request names, and whether it is that of a sign-up.
+// readAttemptID reads the id of the attempt that a request names, and whether it is an attempt to sign up.
 func readAttemptID(o *body.Object) (id int64, signUp bool) {
 	up, in := o.Has("signup_attempt_id"), o.Has("signin_attempt_id")
 	switch {
@@ -27,7 +27,7 @@ func readAttemptID(o *body.Object) (id int64, signUp bool) {
 	return required(o, "signin_attempt_id", input.ID), false
 }
 
-// readCode reads a code as people type it. An ill-formed one spends no try.
+// readCode reads a code as entered. A malformed code does not count as a try.
 func readCode(o *body.Object) string {
 	if !o.Require("code") {
 		return ""

@@ -9,10 +9,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// methodReauthentication is what answers call an attempt to prove once more who is signed in.
+// methodReauthentication is the method of an attempt to authenticate again, as responses name it.
 const methodReauthentication = "reauthentication"
 
-// requireFresh refuses what changes a way in where whoever is signed in proved it too long ago (ASVS 7.5.1).
+// requireFresh refuses changes of sign-in methods if the last authentication is too long ago (ASVS 7.5.1).
 func (u *unit) requireFresh() error {
 	if !account.Fresh(u.Unit, u.signedIn()) {
 		return errNotFresh
@@ -20,7 +20,8 @@ func (u *unit) requireFresh() error {
 	return nil
 }
 
-// reauthenticate proves once more who is signed in, by their password or by an emailed code. It is no sign-in: nothing is counted.
+// reauthenticate authenticates the signed-in user again, with the password or an emailed code. It is not counted as a
+// sign-in.
 func reauthenticate(c *call) (reply, error) {
 	settings := c.request.Settings.EffectiveSignIn()
 	var strategy, typed string
@@ -56,7 +57,7 @@ func reauthenticate(c *call) (reply, error) {
 	return out, err
 }
 
-// primaryEmail is the signed-in user's.
+// primaryEmail returns the signed-in user's primary email.
 func (c *call) primaryEmail() (email string, err error) {
 	err = c.view(func(u *account.Unit) error {
 		user, found, err := u.Users().User(c.signedIn().User)
@@ -84,7 +85,7 @@ func reauthenticateByPassword(c *call, email, typed string) (reply, error) {
 	return out, err
 }
 
-// acceptOwnPassword is AcceptPassword for the account that is active.
+// acceptOwnPassword is AcceptPassword for the active account.
 func (u *unit) acceptOwnPassword(try account.PasswordTry) error {
 	if err := u.AcceptPassword(try); err != nil {
 		return err
@@ -95,7 +96,7 @@ func (u *unit) acceptOwnPassword(try account.PasswordTry) error {
 	return nil
 }
 
-// prove notes that whoever is signed in as a user proved it anew, and gives the session a token that nobody else knows.
+// prove records that a user authenticated again, and gives the session a new token.
 func (u *unit) prove(user int64) error {
 	at := slices.IndexFunc(u.session.SignIns, func(g people.SignIn) bool { return g.User == user })
 	if at < 0 {

@@ -12,13 +12,13 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// active is where a sign-in is active: both are nil where B2B is off or the membership ended.
+// active is where a sign-in is active. Both members are nil if B2B is disabled or the membership ended.
 type active struct {
 	member    *people.Member
 	workspace *people.WorkspaceMember
 }
 
-// activeOf reads where a sign-in is active. Memberships are read every time: what ended is not served again.
+// activeOf reads where a sign-in is active. It reads the memberships each time, so that ended ones are not served.
 func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	if g.Organization == 0 || !u.B2B.Enabled {
 		return a, nil
@@ -38,7 +38,7 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	return a, err
 }
 
-// getSession tells who is signed in, and where.
+// getSession returns the signed-in user, organization and workspace.
 func getSession(c *call) (reply, error) {
 	g := c.signedIn()
 	if g == nil {
@@ -66,7 +66,7 @@ func getSession(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// signOut takes one account out of the session, or ends it.
+// signOut removes one account from the session, or ends the session.
 func signOut(c *call) (reply, error) {
 	var id int64
 	if err := c.parse(func(o *body.Object) { id = input.ID(o, "signin_id") }); err != nil {
@@ -82,7 +82,7 @@ func signOut(c *call) (reply, error) {
 	return out, err
 }
 
-// endSession ends the session, and takes the browser's cookie away.
+// endSession ends the session, and deletes the browser's cookie.
 func (u *unit) endSession() error {
 	id := u.session.ID
 	if err := u.Sessions().EndSession(id); err != nil {
@@ -92,7 +92,7 @@ func (u *unit) endSession() error {
 	return u.Audit("session.signed_out", "session:"+format(id))
 }
 
-// removeSignIn takes one account of several out of the session.
+// removeSignIn removes one of several accounts from the session.
 func (u *unit) removeSignIn(id int64) error {
 	s := u.session
 	at := slices.IndexFunc(s.SignIns, func(g people.SignIn) bool { return g.ID == id })
@@ -116,7 +116,7 @@ func (u *unit) removeSignIn(id int64) error {
 	return u.rotate()
 }
 
-// switchSignIn makes another account of the session the active one.
+// switchSignIn makes another account of the session active.
 func switchSignIn(c *call) (reply, error) {
 	var id int64
 	if err := c.parse(func(o *body.Object) { id = required(o, "signin_id", input.ID) }); err != nil {
@@ -132,7 +132,7 @@ func switchSignIn(c *call) (reply, error) {
 	return out, err
 }
 
-// makeActive makes a sign-in of the session the active one.
+// makeActive makes a sign-in of the session active.
 func (u *unit) makeActive(id int64) error {
 	u.session.ActiveSignIn, u.session.UsedAt = id, u.Now
 	if err := u.Sessions().UpdateSession(*u.session); err != nil {

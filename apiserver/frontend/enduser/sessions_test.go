@@ -35,7 +35,7 @@ func (b *browser) switchTo(organization string) map[string]any {
 	return b.ok("POST", "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, organization))
 }
 
-// as returns a browser that presents one token and keeps what it is given.
+// as returns a browser that presents one token and stores the tokens that it receives.
 func (b *browser) as(token string) *browser {
 	other := b.w.browserAt(b.address)
 	other.setCookie(token)
@@ -99,7 +99,7 @@ func TestCookieAttributes(t *testing.T) {
 		if p.last.Header.Get("Strict-Transport-Security") == "" {
 			t.Error("in production there is no HSTS")
 		}
-		// Two cookies: one was set by somebody else.
+		// Two cookies: another host set one of them.
 		for _, path := range []string{"/session", "/me"} {
 			req, err := http.NewRequest("GET", w.Server.URL+path, nil)
 			w.Must(err)
@@ -115,7 +115,7 @@ func TestCookieAttributes(t *testing.T) {
 	})
 }
 
-func TestTokensAreInNoBodyLogOrCachedAnswer(t *testing.T) {
+func TestTokensAreNotInBodiesLogsOrCachedResponses(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		first := b.cookie()
@@ -142,7 +142,7 @@ func TestRotationGraceAndReuse(t *testing.T) {
 		if successor == old {
 			t.Fatal("a switch gave no new token")
 		}
-		// Nothing used the successor yet: the old one lives on, however long, and siblings do not kill each other.
+		// While the successor is unused, the old token stays valid, and siblings do not end each other.
 		w.Clock.Advance(time.Hour)
 		sibling := b.as(old)
 		sibling.switchTo(two)
@@ -152,7 +152,7 @@ func TestRotationGraceAndReuse(t *testing.T) {
 		if !b.alive() {
 			t.Fatal("the successor does not work")
 		}
-		// Now it dies in 10 s.
+		// Now it expires in 10 s.
 		w.Clock.Advance(9 * time.Second)
 		if !b.as(old).alive() || !sibling.alive() {
 			t.Fatal("a parallel tab lost its session within the grace, or a sibling was killed")
@@ -161,7 +161,7 @@ func TestRotationGraceAndReuse(t *testing.T) {
 		if !sibling.alive() || !b.alive() {
 			t.Fatal("successors died with the one they replaced")
 		}
-		// Used after its death, it was stolen: everybody is out.
+		// Its use after expiry means that it was copied: the session ends.
 		b.as(old).refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 		b.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 		sibling.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
@@ -171,7 +171,7 @@ func TestRotationGraceAndReuse(t *testing.T) {
 	})
 }
 
-func TestAtMostEightTokensLive(t *testing.T) {
+func TestTokensPerSessionAreBounded(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		one, two := b.organization("One"), b.organization("Two")
@@ -200,7 +200,7 @@ func TestAtMostEightTokensLive(t *testing.T) {
 		if live != session.MaxTokens-1 {
 			t.Errorf("%d successors live beside the presented token, want %d", live, session.MaxTokens-1)
 		}
-		// A token that gave way is dead, not stolen.
+		// An evicted token is invalid, but its use does not count as theft.
 		siblings[0].refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 		if !b.as(old).alive() {
 			t.Error("a token that gave way ended the session")
@@ -217,7 +217,7 @@ func (w *world) tokenExists(token string) (exists bool) {
 	return exists
 }
 
-func TestFixationTokensBeforeASignInNeverSurviveIt(t *testing.T) {
+func TestSignInReplacesTokens(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		// An attacker plants an anonymous session's token ...
 		attacker := w.browser()
@@ -232,7 +232,7 @@ func TestFixationTokensBeforeASignInNeverSurviveIt(t *testing.T) {
 		if !victim.alive() {
 			t.Fatal("the victim is not signed in")
 		}
-		// ... or the token of a session signed in to an account of their own.
+		// ... or the token of a session signed in to the attacker's own account.
 		mallory, _ := w.signedUp("mallory@example.com")
 		planted = mallory.cookie()
 		victim = mallory.as(planted)
@@ -240,7 +240,7 @@ func TestFixationTokensBeforeASignInNeverSurviveIt(t *testing.T) {
 		if mallory.as(planted).alive() {
 			t.Fatal("a planted token of a signed-in session came along")
 		}
-		// A token of no session is ignored, and never becomes one.
+		// A token without a session is ignored, and never becomes one.
 		victim = w.browser()
 		made, _, err := session.Mint(strings.NewReader(strings.Repeat("x", 32)))
 		w.Must(err)
@@ -287,7 +287,7 @@ func TestIdleAndAbsoluteBounds(t *testing.T) {
 	})
 }
 
-func TestUseIsWrittenAtMostOnceAMinuteAndResurrectsNothing(t *testing.T) {
+func TestUseIsRecordedAtMostOncePerMinute(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		used := func() (at time.Time) {
@@ -322,7 +322,7 @@ func TestUseIsWrittenAtMostOnceAMinuteAndResurrectsNothing(t *testing.T) {
 	})
 }
 
-func TestWhatEndsASessionEndsItOnEveryServer(t *testing.T) {
+func TestSessionEndsOnEveryServer(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		second := w.serve(w.Store)
 		b, user := w.signedUp("ada@example.com")
@@ -383,7 +383,7 @@ func TestBoundsOfSignInsAndSessions(t *testing.T) {
 		if len(users) != 5 || len(b.last.Body.Session.SignIns) != 5 {
 			t.Fatalf("an account is doubled: %s", b.last.Raw)
 		}
-		// A user's 21st session makes the oldest give way.
+		// A user's 21st session evicts the oldest.
 		var tabs []*browser
 		for range session.MaxPerUser + 1 {
 			w.Clock.Advance(time.Second)
@@ -437,7 +437,7 @@ func TestSnapshotsShowThisSessionOnly(t *testing.T) {
 	})
 }
 
-func TestWhatAnotherSitesPageSendsIsRefused(t *testing.T) {
+func TestCrossSiteRequestsAreRefused(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		body := `{"organization_id":"1"}`
@@ -480,7 +480,7 @@ func TestCORSForDeclaredOriginsOnly(t *testing.T) {
 	})
 }
 
-func TestFailuresTellNothingAndSlowDown(t *testing.T) {
+func TestFailedSignInsRevealNothingAndAreThrottled(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		body := `{"strategy":"password","email":%q,"password":"a wrong password of length"}`
@@ -494,17 +494,17 @@ func TestFailuresTellNothingAndSlowDown(t *testing.T) {
 				if got := *a.Body.Errors[0].RetryAfterSeconds; got != wait || a.Header.Get("Retry-After") != fmt.Sprint(wait) {
 					t.Errorf("%s: retry after %d s, want %d", email, got, wait)
 				}
-				// Within the wait, nothing is compared, not even the right password.
+				// Within the wait, no password is compared, not even the right one.
 				if email == "ada@example.com" {
 					b.refused(429, "RATE_LIMITED", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%q,"password":%q}`, email, goodPassword))
 				}
 				w.Clock.Advance(time.Duration(wait) * time.Second)
 			}
 		}
-		// Another address is not held back; a success resets.
+		// Another address does not wait, and a success resets the count.
 		other := w.browser()
 		other.signIn("ada@example.com")
-		w.Eventually("the owner is told", func() bool {
+		w.Eventually("the owner is notified", func() bool {
 			for _, m := range w.Carrier.Messages("ada@example.com") {
 				if strings.Contains(strings.ToLower(m.Subject), "sign-in") && frontendtest.CodeIn(m.Body) == "" {
 					return true
@@ -518,7 +518,7 @@ func TestFailuresTellNothingAndSlowDown(t *testing.T) {
 	})
 }
 
-func TestUnknownAccountsAreAnsweredAlike(t *testing.T) {
+func TestUnknownAccountsGetTheSameResponse(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		shape := func(a answer) string {
@@ -541,21 +541,21 @@ func TestUnknownAccountsAreAnsweredAlike(t *testing.T) {
 			var shapes []string
 			for _, email := range []string{"ada@example.com", "new@example.com"} {
 				b := w.browser()
-				w.Clock.Advance(2 * time.Hour) // what was sent before does not count
+				w.Clock.Advance(2 * time.Hour) // earlier mails do not count
 				first := shape(b.do("POST", request[0], fmt.Sprintf(request[1], email)))
 				kind, attempts := "signin_attempt_id", b.last.Body.Session.SignInAttempts
 				if len(attempts) == 0 {
 					kind, attempts = "signup_attempt_id", b.last.Body.Session.SignUpAttempts
 				}
-				guess := shape(b.do("POST", "/auth/attempt-verification", fmt.Sprintf(`{%q:%q,"code":"000000"}`, kind, attempts[0]["id"])))
+				attempted := shape(b.do("POST", "/auth/attempt-verification", fmt.Sprintf(`{%q:%q,"code":"000000"}`, kind, attempts[0]["id"])))
 				again := shape(b.do("POST", "/auth/prepare-verification", fmt.Sprintf(`{%q:%q}`, kind, attempts[0]["id"])))
-				shapes = append(shapes, first+guess+again)
+				shapes = append(shapes, first+attempted+again)
 			}
 			if shapes[0] != shapes[1] {
 				t.Errorf("%s tells accounts apart:\n%s\n%s", request[0], shapes[0], shapes[1])
 			}
 		}
-		w.Eventually("the owner of a taken address is told", func() bool {
+		w.Eventually("the owner of a taken address is notified", func() bool {
 			for _, m := range w.Carrier.Messages("ada@example.com") {
 				if strings.Contains(m.Body, "already") {
 					return true
@@ -566,7 +566,7 @@ func TestUnknownAccountsAreAnsweredAlike(t *testing.T) {
 	})
 }
 
-func TestManyGuessesAtOnceAreAllCounted(t *testing.T) {
+func TestConcurrentWrongPasswordsAreCounted(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		const tries = 40
@@ -616,7 +616,7 @@ func TestPasswords(t *testing.T) {
 	})
 }
 
-func TestTheOwnerIsToldOnceADayFromWhereverItComes(t *testing.T) {
+func TestOwnerIsNotifiedOfFailuresOncePerDay(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
 		mails := func() (n int) {
@@ -660,7 +660,7 @@ func TestAFailedSignOutKeepsTheCookie(t *testing.T) {
 	})
 }
 
-func TestASignInLeavesNothingPending(t *testing.T) {
+func TestSignInLeavesNothingPending(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		hash, _ := session.Hash(b.cookie())
@@ -674,7 +674,7 @@ func TestASignInLeavesNothingPending(t *testing.T) {
 	})
 }
 
-func TestARefusedRequestIsAUseOfItsToken(t *testing.T) {
+func TestRefusedRequestUsesItsToken(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		one := b.organization("One")
@@ -686,7 +686,7 @@ func TestARefusedRequestIsAUseOfItsToken(t *testing.T) {
 	})
 }
 
-func TestADoubleSubmitDoesNotTakeTheNewCookieAway(t *testing.T) {
+func TestDoubleSubmitKeepsNewCookie(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		b := w.browser()
 		b.ok("POST", "/auth/signup", `{"email":"ada@example.com"}`)
@@ -710,7 +710,7 @@ func TestADoubleSubmitDoesNotTakeTheNewCookieAway(t *testing.T) {
 	})
 }
 
-func TestATryThatWasNeverComparedIsNotCounted(t *testing.T) {
+func TestUncomparedPasswordTryIsNotCounted(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		address, round := w.browser().address, 0
 		w.Eventually("one client finds the queue of hashes full", func() bool {

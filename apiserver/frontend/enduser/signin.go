@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// signIn signs in by password, or begins a sign-in by an emailed code.
+// signIn signs in with a password, or begins a sign-in with an emailed code.
 func signIn(c *call) (reply, error) {
 	settings := c.request.Settings.EffectiveSignIn()
 	var strategy, email, typed string
@@ -33,7 +33,7 @@ func signIn(c *call) (reply, error) {
 	return signInByCode(c, email)
 }
 
-// readStrategy reads how somebody proves who they are, and holds the password to it.
+// readStrategy reads the authentication method, and checks the password member against it.
 func readStrategy(o *body.Object, settings document.SignInSettings) string {
 	strategy, sent := o.String("strategy")
 	switch {
@@ -60,8 +60,8 @@ func strategies(byPassword, byCode bool) string {
 	return "email_otp"
 }
 
-// signInByCode begins a sign-in. For an address that has no account everything is the same, but that nothing is sent and no code
-// is right.
+// signInByCode begins a sign-in. For an address without an account the response is the same; nothing is sent and no
+// code matches.
 func signInByCode(c *call, email string) (reply, error) {
 	if err := c.requireEmail(); err != nil {
 		return reply{}, err
@@ -77,14 +77,15 @@ func signInByCode(c *call, email string) (reply, error) {
 	return out, err
 }
 
-// comparePassword compares a password with that of the account of an email. Unknown and wrong take the same time and get the same answer:
-//  1. who has to wait is refused, without a row or a turn of the hasher;
-//  2. a turn of the hasher is waited for, so that no row is written for a try that is not hashed;
-//  3. the try is counted as wrong and committed;
-//  4. the password is compared; where that cannot be, the count is taken back;
-//  5. of a right one more is done while the turn lasts.
+// comparePassword compares a password with that of an email's account. An unknown email and a wrong password take the
+// same time and get the same response:
+//  1. A client that must wait is refused, without a row or a turn of the hasher.
+//  2. The request waits for a turn of the hasher, so that a try without a hash writes no row.
+//  3. The try is counted as wrong and committed.
+//  4. The password is compared. If that fails, the count is taken back.
+//  5. If the password is right, more runs during the turn.
 //
-// The caller takes the count of a right one back, by AcceptPassword. wrong is what a wrong one is refused with.
+// After a right password, the caller takes the count back with AcceptPassword. wrong is the error for a wrong password.
 func comparePassword(c *call, email, typed string, wrong error, more func(*password.Turn, account.PasswordTry) error) (account.PasswordTry, error) {
 	var none account.PasswordTry
 	if err := c.view(func(u *account.Unit) error { return u.CheckPasswordTry(email) }); err != nil {
@@ -111,7 +112,7 @@ func comparePassword(c *call, email, typed string, wrong error, more func(*passw
 	return try, more(turn, try)
 }
 
-// signInByPassword signs in by a password that is right; where its address is not verified, a code is sent there instead.
+// signInByPassword signs in with a right password. If its address is unverified, it sends a code there instead.
 func signInByPassword(c *call, email, typed string) (reply, error) {
 	renewed := ""
 	try, err := comparePassword(c, email, typed, account.ErrInvalidCredentials, func(turn *password.Turn, try account.PasswordTry) (err error) {
@@ -136,7 +137,7 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 		case errors.Is(err, account.ErrUserUnknown):
 			return reply{}, account.ErrInvalidCredentials
 		case err != nil:
-			return reply{}, err // disabled since: nothing is kept, not even the session that was begun
+			return reply{}, err // disabled meanwhile: nothing is kept, including a new session
 		}
 		if err := u.ConfirmPassword(try); err != nil {
 			return reply{}, err
@@ -147,7 +148,8 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 	return out, err
 }
 
-// proveAddress begins a sign-in whose password was right, and whose address nobody proved yet: the code that is sent there does.
+// proveAddress begins a sign-in with a right password and an unverified address. The code that is sent there verifies
+// it.
 func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, error) {
 	out, err := transactTry(c, try, func(u *unit) (reply, error) {
 		if err := u.AcceptPassword(try); errors.Is(err, account.ErrUserDisabled) {
@@ -181,7 +183,8 @@ func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, erro
 	return out, err
 }
 
-// transactTry is transact for what a right password permits. Where the store fails it, the try does not count, as far as the store still writes.
+// transactTry is transact for the action of a right password. If the store fails, it tries to take the count of the try
+// back.
 func transactTry(c *call, try account.PasswordTry, do func(*unit) (reply, error)) (reply, error) {
 	out, err := transact(c, do)
 	if errors.Is(err, store.ErrUnavailable) {
@@ -190,7 +193,7 @@ func transactTry(c *call, try account.PasswordTry, do func(*unit) (reply, error)
 	return out, err
 }
 
-// notCompared answers a try whose password could not be compared, which then does not count.
+// notCompared takes back the count of a try whose password was not compared, and returns the response for the reason.
 func notCompared(c *call, try account.PasswordTry, reason error) error {
 	_, err := transact(c, func(u *unit) (reply, error) { return reply{}, u.TakeBackPasswordTry(try) })
 	if err != nil {
@@ -199,7 +202,7 @@ func notCompared(c *call, try account.PasswordTry, reason error) error {
 	return c.answerTo(reason)
 }
 
-// wrongPassword answers a failure, the eleventh in a row and later ones with a wait.
+// wrongPassword returns the response to a wrong password; from the eleventh in a row, with a wait.
 func wrongPassword(c *call, try account.PasswordTry, wrong error) error {
 	if wait := try.Wait(c.now); wait > 0 {
 		return apierror.Later("RATE_LIMITED", wait, "the email or the password is wrong, too many times in a row: wait before you try again")
@@ -207,8 +210,8 @@ func wrongPassword(c *call, try account.PasswordTry, wrong error) error {
 	return c.answerTo(wrong)
 }
 
-// signInByProof signs the account of a right code in, whose address that proves. One that is disabled is refused, and told so: the code is
-// used up all the same.
+// signInByProof signs in to the account of a right code, which verifies its address. A disabled account is refused
+// after the code is consumed.
 func (u *unit) signInByProof(a people.Attempt) (reply, error) {
 	err := u.signIn(a.User, a.Method)
 	switch {

@@ -30,7 +30,7 @@ func readSignUp(c *call) (q signUpRequest, err error) {
 		}
 		switch q.password, q.hasPassword = o.String("password"); {
 		case o.Has("password") && !settings.Password:
-			o.Fault("password", "is not enabled in this deployment: leave it out, and use the emailed code")
+			o.Fault("password", "is not enabled in this deployment: omit it, and use the emailed code")
 		case !o.Has("password") && !settings.EmailCode:
 			o.Fault("password", "is required: this deployment has no emailed codes to sign in with")
 		}
@@ -44,8 +44,8 @@ func readSignUp(c *call) (q signUpRequest, err error) {
 	return q, nil
 }
 
-// signUp begins a sign-up: nobody exists before the emailed code proved the address. An address that is taken is answered as a
-// new one is, in the same time; its owner is told by mail.
+// signUp begins a sign-up. The account is created only after the emailed code is verified. Signing up with an address
+// that is already in use returns the same response in the same time, and its owner is notified by mail.
 func signUp(c *call) (reply, error) {
 	q, err := readSignUp(c)
 	if err != nil {
@@ -82,7 +82,7 @@ func signUp(c *call) (reply, error) {
 			}
 			begun.Invitation = invitation.ID
 		}
-		e, err := account.AddressForCode(u.Unit, q.email) // one that opens no account is free for who proves it
+		e, err := account.AddressForCode(u.Unit, q.email) // an address that can sign in to no account is free
 		if err != nil {
 			return reply{}, err
 		}
@@ -92,7 +92,8 @@ func signUp(c *call) (reply, error) {
 	return out, err
 }
 
-// hashFor hashes the password of a sign-up. Who is refused anyway costs no hash; the transaction judges once more.
+// hashFor hashes the password of a sign-up. It first checks for refusals, to save the hash; the transaction checks
+// again.
 func hashFor(c *call, q signUpRequest) (string, error) {
 	if err := precheck(c, q); err != nil {
 		return "", err
@@ -101,12 +102,12 @@ func hashFor(c *call, q signUpRequest) (string, error) {
 	return hash, c.answerTo(err)
 }
 
-// hashClient is who the request's hashes are for.
+// hashClient returns the client for which the request's hashes are counted.
 func hashClient(c *call) password.Client {
-	return password.Client{Deployment: c.request.Key(), Network: c.request.Client.Network, Neighbourhood: c.request.Client.Neighbourhood}
+	return password.Client{Deployment: c.request.Key(), Network: c.request.Client.Network, WideNetwork: c.request.Client.WideNetwork}
 }
 
-// precheck refuses a sign-up whose invitation, or whose client's limits, would refuse it.
+// precheck refuses a sign-up with an invalid invitation, or whose client is at a limit.
 func precheck(c *call, q signUpRequest) error {
 	return c.view(func(u *account.Unit) error {
 		if q.invitation != "" {
@@ -128,8 +129,8 @@ func precheck(c *call, q signUpRequest) error {
 	})
 }
 
-// completeSignUp creates the account, with the organization it brought or was invited to, and signs it in. The B2B settings of this
-// moment count.
+// completeSignUp creates the account with its new or inviting organization, and signs it in. It uses the current B2B
+// settings.
 func (u *unit) completeSignUp(a people.Attempt) error {
 	if err := u.RequireOrganization(a.OrganizationName != "" || a.Invitation != 0); err != nil {
 		return err
@@ -157,8 +158,8 @@ func (u *unit) completeSignUp(a people.Attempt) error {
 	return u.signIn(user.ID, a.Method)
 }
 
-// joinByInvitation accepts the invitation a sign-up came with. One that is over meanwhile matters only where an organization is
-// required: the address is proven all the same.
+// joinByInvitation accepts the invitation of a sign-up. If the invitation ended meanwhile, it only fails where an
+// organization is required, because the address is verified.
 func (u *unit) joinByInvitation(a people.Attempt, user int64) error {
 	invitation, found, err := u.Organizations().Invitation(a.Invitation)
 	if err != nil {

@@ -5,18 +5,18 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 )
 
-// submission is a code that somebody sent.
+// submission is an entered code.
 type submission struct {
 	code string
-	// find returns what the code proves.
+	// find returns the verification target of the code.
 	find func(u *unit) (verification.Target, error)
-	// accept does what a right code permits, in the transaction that uses the code up. An error undoes both; one of
-	// account.Refuse undoes neither.
+	// accept performs the action of a right code in the transaction that consumes the code. An error rolls both back; an
+	// error of account.Refuse commits both.
 	accept func(u *unit) (reply, error)
 }
 
-// submit counts a try and commits it, then compares, then uses the code up and accepts, in one transaction. Whatever dies between,
-// a try is counted before anything is learnt from it, and a code works once.
+// submit counts a try and commits it. It then compares the code, and consumes it and accepts in one transaction. Even
+// after a crash in between, the try is counted before the comparison, and a code works once.
 func submit(c *call, s submission) (reply, error) {
 	var target verification.Target
 	try, err := transact(c, func(u *unit) (verification.Try, error) {
@@ -34,7 +34,7 @@ func submit(c *call, s submission) (reply, error) {
 		return reply{}, c.answerTo(err)
 	}
 	c.Metrics.Compared(target.Purpose, "right")
-	used := false // by a transaction that an error undid
+	used := false // by a transaction that was rolled back
 	out, err := transact(c, func(u *unit) (reply, error) {
 		used = false
 		if _, err := s.find(u); err != nil {
@@ -50,7 +50,7 @@ func submit(c *call, s submission) (reply, error) {
 	if err == nil || !used || unexpected(err) {
 		return out, err
 	}
-	// The transaction was undone, and the use of the code with it: the try does not count as a failed one.
+	// The transaction and the use of the code were rolled back: the try does not count as failed.
 	_, forgiveErr := transact(c, func(u *unit) (reply, error) { return reply{}, c.codes.Forgive(u.Unit, target) })
 	if forgiveErr != nil && unexpected(forgiveErr) {
 		return reply{}, forgiveErr

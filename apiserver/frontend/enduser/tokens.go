@@ -20,10 +20,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// tokenLifetime is how long a session token is accepted: so long may what it says be out of date.
+// tokenLifetime is how long a session token is valid, and so how long its claims may be out of date.
 const tokenLifetime = 60 * time.Second
 
-// tokenClaims are what a session token says beside the registered claims.
+// tokenClaims are the claims of a session token in addition to the registered ones.
 type tokenClaims struct {
 	jwt.Claims
 	SessionID    string   `json:"sid"`
@@ -32,7 +32,8 @@ type tokenClaims struct {
 	Permissions  []string `json:"permissions"`
 }
 
-// issueToken signs a token for backends: who is signed in, where, and what they may do there.
+// issueToken signs a token for backends with the user, the active organization and workspace, and the user's
+// permissions there.
 func issueToken(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
 		return reply{}, err
@@ -68,8 +69,9 @@ func issueToken(c *call) (reply, error) {
 	return reply{data: enduserapi.SessionToken{Token: token, ExpiresAt: expires}}, nil
 }
 
-// place writes where somebody is active, and what their roles permit there. The list is flat: a name that stands in the catalog of
-// organizations too is granted by the role in the organization alone, never by one in a workspace.
+// place sets the active organization and workspace, and the permissions of the user's roles there. The list is flat: a
+// permission that is also in the catalog of organizations is granted only by the role in the organization, never by a
+// role in a workspace.
 func (claims *tokenClaims) place(tenant *account.Tenant, at active) {
 	if at.member == nil {
 		return
@@ -94,7 +96,7 @@ func (claims *tokenClaims) place(tenant *account.Tenant, at active) {
 	claims.Permissions = slices.Compact(claims.Permissions)
 }
 
-// signer returns what signs with the deployment's current key, opened once.
+// signer returns the signer with the deployment's current key, which is opened once.
 func signer(c *call) (jose.Signer, error) {
 	if len(c.request.Settings.SigningKeys) == 0 {
 		return nil, apierror.Unavailable(nil, "this deployment has no signing key yet: try again")
@@ -119,10 +121,10 @@ func signer(c *call) (jose.Signer, error) {
 	return signer, nil
 }
 
-// keySetAge is how long others may keep the key set: far shorter than a replaced key is still published.
+// keySetAge is how long caches may keep the key set: far shorter than a replaced key stays published.
 const keySetAge = 5 * time.Minute
 
-// keySet publishes the keys that session tokens are verified with: the current and the previous one.
+// keySet publishes the keys that verify session tokens: the current and the previous one.
 func keySet(c *call) error {
 	set := struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -139,10 +141,10 @@ func keySet(c *call) error {
 	header := c.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keySetAge.Seconds())))
-	header.Set("Access-Control-Allow-Origin", "*") // public keys, without the cookie
+	header.Set("Access-Control-Allow-Origin", "*") // public keys, readable without the cookie
 	c.WriteHeader(http.StatusOK)
 	if c.r.Method != http.MethodHead {
-		_, _ = c.Write(raw) // the client is gone
+		_, _ = c.Write(raw) // the client is disconnected
 	}
 	return nil
 }

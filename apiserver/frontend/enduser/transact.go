@@ -10,19 +10,19 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// unit is one run of an operation's transaction, with the browser's state as it would be after it.
+// unit is one run of an operation's transaction, with the browser's state after it.
 type unit struct {
 	*account.Unit
 	browser
 	policy session.Policy
 }
 
-// errEnded: the session was signed out, or ran out, since the request's checks saw it.
+// errEnded: the session was signed out or expired after the request's checks.
 var errEnded = errors.New("the session ended meanwhile")
 
-// transact runs do in one transaction, in which the session, if there is one, is locked and still live.
-//   - The outcome of a run is adopted only after the commit.
-//   - An error undoes everything, and the session stays as it was, unless account.Refuse made the error.
+// transact runs do in one transaction, in which the session, if there is one, is locked and live.
+//   - The result of a run is used only after the commit.
+//   - An error rolls everything back and leaves the session unchanged, unless account.Refuse made the error.
 //   - A signed-in operation acts for the account that is active in the transaction.
 //   - A session that was signed out since the request began is refused.
 func transact[T any](c *call, do func(u *unit) (T, error)) (T, error) {
@@ -64,7 +64,7 @@ func transact[T any](c *call, do func(u *unit) (T, error)) (T, error) {
 	}
 	answer := c.answerTo(err)
 	if c.session != nil && !unexpected(answer) && c.useDue(*c.session) {
-		// The use of the session is a fact all the same.
+		// The use of the session is recorded although the operation was rolled back.
 		before := c.session
 		if useErr := c.recordUse(); useErr != nil {
 			c.session = before
@@ -73,7 +73,7 @@ func transact[T any](c *call, do func(u *unit) (T, error)) (T, error) {
 	return none, answer
 }
 
-// lockSession locks the request's session, holds it to its bounds once more, and writes down that it is used.
+// lockSession locks the request's session, checks its bounds again, and records its use.
 func (u *unit) lockSession(c *call) error {
 	if c.session == nil {
 		return nil
@@ -103,8 +103,7 @@ func (u *unit) lockSession(c *call) error {
 	return u.use()
 }
 
-// use writes down that a token was used for the first time, from when the one it replaced is about to die, and that the session is in
-// use.
+// use records the first use of a token, after which the replaced token expires, and the use of the session.
 func (u *unit) use() error {
 	s := u.session
 	if s.Token.UsedAt.IsZero() {
@@ -120,7 +119,7 @@ func (u *unit) use() error {
 	return u.Sessions().UpdateSession(*s)
 }
 
-// rotate gives the session a new token beside the presented one, which lives until a successor is used.
+// rotate gives the session a new token. The presented token stays valid until a successor is used.
 func (u *unit) rotate() error {
 	token, hash, err := session.Mint(u.Random)
 	if err != nil {
@@ -134,7 +133,7 @@ func (u *unit) rotate() error {
 	return u.Sessions().TrimTokens(u.session.ID, u.session.Token.Hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
 }
 
-// renew gives the session a new token in place of all it had: nobody who knew an earlier one comes along (no fixation).
+// renew replaces all tokens of the session with a new one, so that no earlier token remains valid (no fixation).
 func (u *unit) renew() error {
 	token, hash, err := session.Mint(u.Random)
 	if err != nil {
@@ -150,7 +149,7 @@ func (u *unit) renew() error {
 	return u.Sessions().TrimTokens(u.session.ID, hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
 }
 
-// signIn adds a proven account to the session, a new one where there is none, with a token nobody else knows.
+// signIn adds a proven account to the session or a new one, with a new token.
 func (u *unit) signIn(user int64, method string) error {
 	if u.session == nil {
 		if err := u.begin(false); err != nil {
@@ -163,7 +162,7 @@ func (u *unit) signIn(user int64, method string) error {
 	return u.renew()
 }
 
-// begin records a session that nobody is signed in to yet.
+// begin records a session without a sign-in.
 func (u *unit) begin(attempting bool) error {
 	s, err := u.NewSession(u.policy, attempting)
 	if err != nil {
@@ -178,8 +177,8 @@ func (c *call) view(do func(u *account.Unit) error) error {
 	return c.answerTo(c.request.View(c.r.Context(), do))
 }
 
-// resolve finds the session of a cookie. A dead cookie is cleared, and a reused one ends its session. Use is written down here, or
-// in the transaction of an operation that has one anyway.
+// resolve finds the session of a cookie. It clears an invalid cookie, and ends the session of a reused token. It
+// records the use of the session unless the operation has a transaction that does.
 func (c *call) resolve(value string, changes bool) error {
 	hash, formed := session.Hash(value)
 	if !formed {
@@ -199,7 +198,7 @@ func (c *call) resolve(value string, changes bool) error {
 		case session.Reused:
 			reused = true
 		case session.Over:
-			// The answer of a request that was under way beside the sign-in must not take the new cookie away.
+			// The response to a request that was concurrent with the sign-in must not delete the new cookie.
 			justReplaced = s.Token.Replaced && c.now.Before(s.Token.DiesAt.Add(session.Grace))
 		}
 		if s.Attempting && c.session != nil {
@@ -220,15 +219,15 @@ func (c *call) resolve(value string, changes bool) error {
 	return nil
 }
 
-// actorOf is whom auditors are told of.
+// actorOf returns the actor in audit records.
 func actorOf(g *people.SignIn) string { return "user:" + ids.Format(g.User) }
 
-// useDue reports whether there is something to write down about the use of a session.
+// useDue reports whether the use of a session must be recorded.
 func (c *call) useDue(s people.Session) bool {
 	return s.Token.UsedAt.IsZero() || session.TouchDue(s, c.policy, c.now)
 }
 
-// recordUse writes down, in a transaction of its own, that a session is in use, or ends one whose dead token came back.
+// recordUse records the use of a session in its own transaction, or ends a session whose expired token was reused.
 func (c *call) recordUse() error {
 	var used *people.Session
 	err := c.request.Change(c.r.Context(), func(tx *account.Unit) error {

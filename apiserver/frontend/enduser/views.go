@@ -55,7 +55,7 @@ func viewWorkspace(w people.Workspace) enduserapi.Workspace {
 	return enduserapi.Workspace{Id: format(w.ID), Name: w.Name, Slug: w.Slug}
 }
 
-// viewRole is null for no role. The owner's, which is built in, has no id.
+// viewRole returns nil for no role. The built-in owner role has no id.
 func viewRole(r *account.Role) *enduserapi.MemberRole {
 	if r == nil {
 		return nil

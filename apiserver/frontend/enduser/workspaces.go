@@ -48,7 +48,7 @@ func createWorkspace(c *call) (reply, error) {
 	})
 }
 
-// workspaceID returns the id in the path. What is no id is no workspace of theirs either.
+// workspaceID returns the id in the path. A malformed id gets the same response as an unknown one.
 func workspaceID(c *call) (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
@@ -57,7 +57,7 @@ func workspaceID(c *call) (int64, error) {
 	return id, nil
 }
 
-// changeWorkspace changes something of the workspace in the path by somebody of its organization.
+// changeWorkspace runs change for a member of the organization of the workspace in the path.
 func changeWorkspace(c *call, change func(*unit, account.WorkspaceAccess) (any, error)) (reply, error) {
 	if err := requireB2B(c); err != nil {
 		return reply{}, err
@@ -67,7 +67,7 @@ func changeWorkspace(c *call, change func(*unit, account.WorkspaceAccess) (any, 
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		access, err := account.ReachWorkspace(u.Unit, id, u.signedIn().User)
+		access, err := account.WorkspaceAccessOf(u.Unit, id, u.signedIn().User)
 		if err != nil {
 			return reply{}, err
 		}
@@ -76,7 +76,7 @@ func changeWorkspace(c *call, change func(*unit, account.WorkspaceAccess) (any, 
 	})
 }
 
-// renameWorkspace changes a workspace's name; its slug stays.
+// renameWorkspace changes a workspace's name. The slug does not change.
 func renameWorkspace(c *call) (reply, error) {
 	var name string
 	if err := c.parse(func(o *body.Object) { name = ptr.Deref(required(o, "name", input.Name), "") }); err != nil {
@@ -98,7 +98,7 @@ func renameWorkspace(c *call) (reply, error) {
 	})
 }
 
-// listWorkspaceMembers lists who is in a workspace, to those who are in it or manage it.
+// listWorkspaceMembers lists the members of a workspace, for its members and managers.
 func listWorkspaceMembers(c *call) (reply, error) {
 	if err := requireB2B(c); err != nil {
 		return reply{}, err
@@ -113,7 +113,7 @@ func listWorkspaceMembers(c *call) (reply, error) {
 	}
 	out := []enduserapi.WorkspaceMember{}
 	err = c.view(func(u *account.Unit) error {
-		access, err := account.ReachWorkspace(u, id, c.signedIn().User)
+		access, err := account.WorkspaceAccessOf(u, id, c.signedIn().User)
 		if err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func listWorkspaceMembers(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// addWorkspaceMember makes a member of the organization one of the workspace.
+// addWorkspaceMember adds a member of the organization to the workspace.
 func addWorkspaceMember(c *call) (reply, error) {
 	var user, role int64
 	err := c.parse(func(o *body.Object) {
@@ -142,7 +142,7 @@ func addWorkspaceMember(c *call) (reply, error) {
 	return changeWorkspace(c, func(u *unit, access account.WorkspaceAccess) (any, error) {
 		m, err := account.AddToWorkspace(u.Unit, access, user, role)
 		if errors.Is(err, account.ErrNotMember) {
-			return nil, apierror.Bad("VALIDATION_ERROR", "user_id is the id of no member of the organization: invite them into it first")
+			return nil, apierror.Bad("VALIDATION_ERROR", "user_id is not the id of a member of the organization: invite the user first")
 		}
 		return workspaceMemberView(u, m, err)
 	})

@@ -32,13 +32,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// world is the world of end users, in which what the store is asked can be read.
+// world is the world of end users, with access to the store's statements.
 type world struct {
 	*frontendtest.World
 	traced statements
 }
 
-// statements records the texts of what the store is asked while it is on.
+// statements records the texts of the store's statements while it is enabled.
 type statements struct {
 	mu   sync.Mutex
 	on   bool
@@ -72,7 +72,7 @@ const (
 	anotherName    = "acme/other"
 )
 
-// onEngines runs a story on each engine.
+// onEngines runs a test on each database engine.
 func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
@@ -84,7 +84,7 @@ func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
 	}
 }
 
-// onSQLite runs a story whose subject is no matter of the engine.
+// onSQLite runs a test that does not depend on the engine.
 func onSQLite(t *testing.T, story func(w *world)) {
 	t.Helper()
 	t.Parallel()
@@ -101,7 +101,7 @@ func newWorld(t *testing.T, storeURL string) *world {
 	return w
 }
 
-// serve starts a server over a store.
+// serve starts a server for a store.
 func (w *world) serve(st store.Store) *httptest.Server {
 	w.T.Helper()
 	server, _ := w.Serve(st, st)
@@ -114,14 +114,14 @@ func (w *world) tx(do func(people.Tx) error) {
 	w.Must(w.Store.Change(w.T.Context(), deploymentName, do))
 }
 
-// browser is a client with a cookie jar, at an address of its own.
+// browser is a client with a cookie jar and its own address.
 type browser struct {
 	w       *world
 	base    string
 	host    string
 	address string
 	client  *http.Client
-	// last is the last answer.
+	// last is the last response.
 	last answer
 }
 
@@ -148,7 +148,7 @@ type answer struct {
 	}
 }
 
-// code is the first error's code, "" for a success.
+// code returns the first error's code, "" for a success.
 func (a answer) code() string {
 	if len(a.Body.Errors) == 0 {
 		return ""
@@ -156,7 +156,7 @@ func (a answer) code() string {
 	return a.Body.Errors[0].Code
 }
 
-// data is the answer's data as an object.
+// data returns the response's data as an object.
 func (a answer) data() map[string]any {
 	var out map[string]any
 	_ = json.Unmarshal(a.Body.Data, &out)
@@ -182,7 +182,7 @@ func (w *world) browserAt(address string) *browser {
 	return &browser{w: w, base: w.Server.URL, host: "localhost", address: address, client: &http.Client{Jar: jar, Timeout: 60 * time.Second}}
 }
 
-// do sends a request and checks that the answer is a well-formed envelope.
+// do sends a request and checks that the response is a valid envelope.
 func (b *browser) do(method, path, body string, header ...string) answer {
 	b.w.T.Helper()
 	var reader io.Reader
@@ -222,7 +222,7 @@ func (b *browser) do(method, path, body string, header ...string) answer {
 	return b.last
 }
 
-// checkEnvelope holds every answer to the contract's 2.8.
+// checkEnvelope checks a response against the contract's 2.8.
 func (b *browser) checkEnvelope() {
 	b.w.T.Helper()
 	var members map[string]json.RawMessage
@@ -248,7 +248,7 @@ func (b *browser) checkEnvelope() {
 	}
 }
 
-// raw sends a request beside others and returns the answer as it is; who calls closes it.
+// raw sends a request concurrently with others and returns the response, which the caller closes.
 func (b *browser) raw(method, path, body string) (*http.Response, error) {
 	req, err := http.NewRequest(method, b.base+path, strings.NewReader(body))
 	if err != nil {
@@ -260,7 +260,7 @@ func (b *browser) raw(method, path, body string) (*http.Response, error) {
 	return b.client.Do(req)
 }
 
-// ok is do for what must succeed; it returns the data.
+// ok is do for a request that must succeed. It returns the data.
 func (b *browser) ok(method, path, body string, header ...string) map[string]any {
 	b.w.T.Helper()
 	if a := b.do(method, path, body, header...); a.Status != 200 {
@@ -269,7 +269,7 @@ func (b *browser) ok(method, path, body string, header ...string) map[string]any
 	return b.last.data()
 }
 
-// refused is do for what must be refused.
+// refused is do for a request that must be refused.
 func (b *browser) refused(status int, code, method, path, body string, header ...string) answer {
 	b.w.T.Helper()
 	if a := b.do(method, path, body, header...); a.Status != status || a.code() != code {
@@ -278,10 +278,10 @@ func (b *browser) refused(status int, code, method, path, body string, header ..
 	return b.last
 }
 
-// site is what the jar knows the deployment's host as.
+// site returns the URL of the deployment's host for the cookie jar.
 func (b *browser) site() *url.URL { return &url.URL{Scheme: "http", Host: b.host, Path: "/"} }
 
-// cookie is the session token the browser holds, "" if none.
+// cookie returns the browser's session token, "" for none.
 func (b *browser) cookie() string {
 	for _, c := range b.client.Jar.Cookies(b.site()) {
 		if c.Name == "__session" {
@@ -291,20 +291,20 @@ func (b *browser) cookie() string {
 	return ""
 }
 
-// setCookie gives the browser a token.
+// setCookie sets the browser's session token.
 func (b *browser) setCookie(token string) {
 	b.client.Jar.SetCookies(b.site(), []*http.Cookie{{Name: "__session", Value: token, Path: "/"}})
 }
 
 const goodPassword = "correct horse battery staple"
 
-// quote writes a text as a JSON string.
+// quote returns a text as a JSON string.
 func quote(text string) string {
 	raw, _ := json.Marshal(text)
 	return string(raw)
 }
 
-// signUp signs somebody up by password and code, and returns the user's id.
+// signUp signs a user up with password and code, and returns the user's id.
 func (b *browser) signUp(email string, more ...string) string {
 	b.w.T.Helper()
 	body := fmt.Sprintf(`{"email":%s,"password":%s%s}`, quote(email), quote(goodPassword), strings.Join(more, ""))
@@ -320,7 +320,7 @@ func (b *browser) completeSignUp(email string) {
 	b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":%q}`, attempt, b.w.CodeFor(email, 1)))
 }
 
-// signIn signs in by password.
+// signIn signs in with the password.
 func (b *browser) signIn(email string) {
 	b.w.T.Helper()
 	b.ok("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%s,"password":%s}`, quote(email), quote(goodPassword)))
@@ -332,7 +332,7 @@ func (b *browser) addPhone(number string) string {
 	return b.ok("POST", "/me/phone-numbers", fmt.Sprintf(`{"phone_number":%q}`, number))["id"].(string)
 }
 
-// wrong is a code that is not the given one.
+// wrong returns a code that differs from the given one.
 func wrong(code string) string {
 	if code[0] == '9' {
 		return "0" + code[1:]
@@ -340,7 +340,7 @@ func wrong(code string) string {
 	return string(code[0]+1) + code[1:]
 }
 
-// sign gives the deployment a signing key, as the operator makes it.
+// sign gives the deployment a signing key, as the operator creates it.
 func (w *world) sign() {
 	w.T.Helper()
 	w.Declare(w.signedDeployment())

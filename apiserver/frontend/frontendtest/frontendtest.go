@@ -1,5 +1,5 @@
-// Package frontendtest is the world of tests that act as end users: a store with a Staging deployment on localhost, a server over real
-// HTTP, and the local carrier, which takes mail and texts.
+// Package frontendtest is the world of tests that act as end users: a store with a Staging deployment on localhost, a
+// server over real HTTP, and the local message gateway, which takes mails and texts.
 package frontendtest
 
 import (
@@ -46,11 +46,11 @@ type World struct {
 	Backend, Decision http.Handler
 	Logs              *Logs
 	servers           []*apiserver.Server
-	// PasswordCost is that of the servers that start from now on: little, for hundreds of passwords are hashed in tests.
+	// PasswordCost is the cost for servers that start afterwards: low, because tests hash hundreds of passwords.
 	PasswordCost password.Cost
 }
 
-// Logs is what servers logged.
+// Logs is the log of the servers.
 type Logs struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -62,26 +62,27 @@ func (l *Logs) add(prefix, args string) {
 	fmt.Fprintln(&l.text, prefix, args)
 }
 
-// String returns all that was logged.
+// String returns everything that was logged.
 func (l *Logs) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// New returns a world over SQLite. change may change the deployment before it is declared; nil: it stays as it is.
+// New returns a world with SQLite. change, if not nil, may change the deployment before it is declared.
 func New(t testing.TB, change func(*document.Deployment)) *World {
 	t.Helper()
 	return NewOver(t, "", nil, change)
 }
 
-// NewOver is New over the store of a URL, "" for SQLite. trace is told of every statement on people's rows; nil: nobody is.
+// NewOver is New with the store of a URL, "" for SQLite. trace, if not nil, is called with every statement on users'
+// rows.
 func NewOver(t testing.TB, storeURL string, trace func(query string, args []any), change func(*document.Deployment)) *World {
 	t.Helper()
 	return newWorld(t, servertest.New(t, storeURL, trace), change)
 }
 
-// NewTraced is New with spans of all that happens.
+// NewTraced is New with spans of everything.
 func NewTraced(t testing.TB, tracer *tracing.Tracer) *World {
 	t.Helper()
 	return newWorld(t, servertest.NewTraced(t, tracer), nil)
@@ -104,7 +105,7 @@ func newWorld(t testing.TB, over *servertest.World, change func(*document.Deploy
 	return w
 }
 
-// Settings is a Staging deployment that sends through the carrier.
+// Settings returns a Staging deployment that sends through the message gateway.
 func (w *World) Settings() document.Deployment {
 	token := w.Keyring.Seal(document.SealedTwilioToken, document.SecretID(Deployment, document.SealedTwilioToken), []byte(messagegateway.DefaultAuthToken))
 	return document.Deployment{
@@ -133,7 +134,7 @@ func (w *World) Withdraw(kind, namespace, name string) {
 	w.current()
 }
 
-// current waits until every server of the world has what the store holds now.
+// current waits until every server of the world has the current content of the store.
 func (w *World) current() {
 	w.T.Helper()
 	_, position, err := w.Store.Load(w.T.Context())
@@ -155,7 +156,7 @@ func (w *World) DeclareB2B(b document.B2BSettings) {
 	w.Put(v1alpha1.KindB2BSettings, "b2b", Deployment, "b2b", b)
 }
 
-// Serve starts a server that reads its configuration from feed and keeps people in st.
+// Serve starts a server that reads its configuration from feed and stores users in st.
 func (w *World) Serve(feed store.Feed, st people.Store) (*httptest.Server, http.Handler) {
 	w.T.Helper()
 	proxies, err := credential.ParseProxies([]string{"127.0.0.0/8"})
@@ -185,7 +186,8 @@ var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 // CodeIn returns the code in a message, "" if there is none.
 func CodeIn(body string) string { return sixDigits.FindString(body) }
 
-// Numbered returns the slug that a user's organization got, with its number, by the slug of its name; the name's slug where there is no such organization.
+// Numbered returns the numbered slug of a user's organization by the slug of its name; the name's slug if there is no
+// such organization.
 func (w *World) Numbered(name string) string {
 	w.T.Helper()
 	db := w.Open()
@@ -197,7 +199,7 @@ func (w *World) Numbered(name string) string {
 	return slug
 }
 
-// CodeFor waits for the newest code sent to a recipient, the nth.
+// CodeFor waits for the nth code that was sent to a recipient.
 func (w *World) CodeFor(to string, nth int) string {
 	w.T.Helper()
 	return w.sent(to, nth, CodeIn)
@@ -205,13 +207,13 @@ func (w *World) CodeFor(to string, nth int) string {
 
 var tokenLine = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-// InvitationFor waits for the nth invitation sent to somebody, and returns its token.
+// InvitationFor waits for the nth invitation to a recipient, and returns its token.
 func (w *World) InvitationFor(to string, nth int) string {
 	w.T.Helper()
 	return w.sent(to, nth, InvitationIn)
 }
 
-// InvitationIn returns the token in an invitation, "" where there is none.
+// InvitationIn returns the token in an invitation, "" if there is none.
 func InvitationIn(body string) string {
 	for line := range strings.Lines(body) {
 		if line = strings.TrimSpace(line); tokenLine.MatchString(line) {
@@ -233,7 +235,7 @@ func (w *World) sent(to string, nth int, find func(body string) string) string {
 		}
 		found = nil
 		for _, m := range w.Carrier.Messages(to) {
-			// Delivery is at least once: a message that came twice is one.
+			// Delivery is at least once: a message that was delivered twice counts once.
 			if what := find(m.Body); what != "" && !slices.Contains(found, what) {
 				found = append(found, what)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// OAuthKey makes a signing key of an OAuth app as the operator does.
+// OAuthKey returns a signing key of an OAuth app, as the operator creates it.
 func (w *World) OAuthKey(algorithm jose.SignatureAlgorithm) document.SigningKey {
 	w.T.Helper()
 	var private crypto.Signer
@@ -34,7 +34,7 @@ func (w *World) OAuthKey(algorithm jose.SignatureAlgorithm) document.SigningKey 
 	return document.SigningKey{ID: id, Public: raw, Sealed: w.Keyring.Seal(document.SealedOAuthKey, id, der)}
 }
 
-// DeclareOAuthApp declares the app "portal" under a frontend URL, with an issuer below it, and returns what it declared.
+// DeclareOAuthApp declares the app "portal" under a frontend URL, with an issuer below it, and returns its content.
 func (w *World) DeclareOAuthApp(frontend string) document.OAuthApp {
 	w.T.Helper()
 	app := document.OAuthApp{

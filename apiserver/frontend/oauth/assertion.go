@@ -18,20 +18,21 @@ import (
 )
 
 const (
-	// assertionType is how a client says that it proves itself by a signature (RFC 7523 2.2).
+	// assertionType is the value by which a client announces a signed assertion (RFC 7523 2.2).
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-	// maxAssertionAge is how far ahead an assertion may end: so long it is remembered.
+	// maxAssertionAge is how far in the future an assertion may expire. It is remembered for that long.
 	maxAssertionAge = 10 * time.Minute
-	// assertionLeeway is how much clocks may differ.
+	// assertionLeeway is the tolerated difference of clocks.
 	assertionLeeway = 30 * time.Second
-	// assertionScope counts how often each was presented.
+	// assertionScope is the scope of the counters of uses, one per assertion.
 	assertionScope = "oauth-assertion"
 )
 
-// assertionAlgorithms are those that clients sign with.
+// assertionAlgorithms are the signature algorithms that clients may use.
 var assertionAlgorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.RS256, jose.PS256, jose.EdDSA}
 
-// asserted reports whether a client proves itself by an assertion that it signed, for this app, now, and once.
+// asserted reports whether the client presented a signed assertion that is for this app, valid now, and used for the
+// first time.
 func asserted(c *call, client *consent.Client, form url.Values) (bool, error) {
 	if form.Get("client_assertion_type") != assertionType {
 		return false, nil
@@ -62,26 +63,28 @@ func asserted(c *call, client *consent.Client, form url.Values) (bool, error) {
 	return first, err
 }
 
-// asker returns for whom the keys of a client are fetched: for the deployment, and for the network of the request where the client registered itself.
+// asker returns the party for which a client's keys are fetched: the deployment, and also the request's network if the
+// client registered itself.
 func asker(c *call, client *consent.Client) egress.Asker {
 	asker := egress.Asker{Deployment: c.Deployment.Deployment}
-	if !client.VouchedFor() {
-		asker.Network = account.NewClient(c.address(), "").Neighbourhood
+	if !client.Trusted() {
+		asker.Network = account.NewClient(c.address(), "").WideNetwork
 	}
 	return asker
 }
 
-// assertionKey finds the client's key that an assertion names, nil for none. Where it names none, the client has to have one of the kind.
+// assertionKey returns the client's key that an assertion names, nil for none. Without a key id, the client must have
+// exactly one fitting key.
 func assertionKey(c *call, client *consent.Client, header jose.Header) (any, error) {
 	if client.JWKSURL != "" {
 		keys := c.Keys
-		if !client.VouchedFor() {
+		if !client.Trusted() {
 			keys = c.registeredKeys
 		}
 		key, err := keys.Key(c.r.Context(), asker(c, client), client.JWKSURL, header.KeyID)
 		if err != nil {
-			tracing.Logger(c.r.Context(), c.Log).Info("The keys of a client cannot be had", "client", client.ID, "error", err.Error())
-			return nil, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the keys at the client's jwksURL cannot be had now: try again", RetryAfter: 30 * time.Second}
+			tracing.Logger(c.r.Context(), c.Log).Info("Fetching a client's keys failed", "client", client.ID, "error", err.Error())
+			return nil, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the keys at the client's jwksURL cannot be fetched now: try again", RetryAfter: 30 * time.Second}
 		}
 		if key == nil || key.Algorithm != "" && key.Algorithm != header.Algorithm {
 			return nil, nil

@@ -18,12 +18,12 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-func TestAClientProvesItselfByASignatureOnce(t *testing.T) {
+func TestClientAssertionAuthenticatesOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.Must(err)
-	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	unrelated, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.Must(err)
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "one", Algorithm: "ES256", Use: "sig"}}})
 	w.Must(err)
@@ -54,13 +54,13 @@ func TestAClientProvesItselfByASignatureOnce(t *testing.T) {
 	}
 	for what, a := range map[string]answer{
 		"replayed":            bare(form(good)),
-		"by another key":      bare(form(assertion(stranger, same))),
+		"by another key":      bare(form(assertion(unrelated, same))),
 		"for another issuer":  bare(form(assertion(key, func(c *jwt.Claims) { c.Audience = jwt.Audience{"https://evil.example"} }))),
 		"expired":             bare(form(assertion(key, func(c *jwt.Claims) { c.Expiry = jwt.NewNumericDate(w.Clock.Now().Add(-time.Minute)) }))),
 		"without an end":      bare(form(assertion(key, func(c *jwt.Claims) { c.Expiry = nil }))),
 		"good for too long":   bare(form(assertion(key, func(c *jwt.Claims) { c.Expiry = jwt.NewNumericDate(w.Clock.Now().Add(time.Hour)) }))),
 		"without an id":       bare(form(assertion(key, func(c *jwt.Claims) { c.ID = "" }))),
-		"from somebody else":  bare(form(assertion(key, func(c *jwt.Claims) { c.Issuer = "x" }))),
+		"from another issuer": bare(form(assertion(key, func(c *jwt.Claims) { c.Issuer = "x" }))),
 		"for another client":  bare(form(assertion(key, func(c *jwt.Claims) { c.Subject = declared.id }))),
 		"of another type":     bare(func() url.Values { f := form(assertion(key, same)); f.Set("client_assertion_type", "x"); return f }()),
 		"of no algorithm":     bare(form(strings.Replace(assertion(key, same), "e", "f", 1))),
@@ -90,7 +90,7 @@ func (w *world) signing(name string, set []byte) *client {
 	})
 }
 
-func TestARequestThatWasPushedIsCompleteInItself(t *testing.T) {
+func TestPushedRequestIgnoresTheQuery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.web("reports", func(d *document.OAuthClient) { d.RequirePAR = true })

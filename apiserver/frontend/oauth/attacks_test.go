@@ -19,21 +19,21 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// scene is what attacks are played in: a web client with a person, and another of each.
+// scene is the setting of an attack: a web client and a user, and another of each.
 type scene struct {
 	*world
 	t                *testing.T
-	web, stranger    *client
+	web, unrelated   *client
 	victim, attacker *person
 }
 
-// code is what a person lets the web client have.
+// code returns a code that the user grants to the web client.
 func (s *scene) code(p *person) string {
 	s.t.Helper()
 	return p.allow(s.web.request("openid jobs:read")).Get("code")
 }
 
-// refused checks that a client gets nothing but an error.
+// refused checks that a response is an error without any other data.
 func (s *scene) refused(a answer, code string) {
 	s.t.Helper()
 	if a.status < 400 || a.text("error") != code || a.text("access_token") != "" || a.text("refresh_token") != "" {
@@ -41,14 +41,15 @@ func (s *scene) refused(a answer, code string) {
 	}
 }
 
-// active reports whether a token is good.
+// active reports whether a token is active.
 func (s *scene) active(token string) bool {
 	s.t.Helper()
 	return s.web.post("/introspect", url.Values{"token": {token}}).body["active"] == true
 }
 
-// attacks are those of RFC 9700 (OAuth 2.0 Security Best Current Practice) and RFC 6819 (Threat Model), by their sections. What is not here is
-// of flows that are not served: the implicit one (6819 4.4.2) and that of passwords (4.4.3).
+// attacks are those of RFC 9700 (OAuth 2.0 Security Best Current Practice) and RFC 6819 (Threat Model), by section. The
+// attacks on the implicit flow (6819 4.4.2) and on the password flow (4.4.3) are missing, because these flows are not
+// served.
 var attacks = map[string]func(s *scene){
 	"9700 4.1 a redirect URI that is like the registered one": func(s *scene) {
 		for _, uri := range []string{callback + ".evil.example", "https://client.example.evil.example/callback", "https://client.example@evil.example/callback", callback + "/../x", callback + "%2f"} {
@@ -71,7 +72,7 @@ var attacks = map[string]func(s *scene){
 	"9700 4.3 a code and a token in the browser's history": func(s *scene) {
 		code := s.code(s.victim)
 		token := s.web.post("/token", redeem(code)).text("access_token")
-		s.refused(s.stranger.post("/token", redeem(code)), "invalid_grant")
+		s.refused(s.unrelated.post("/token", redeem(code)), "invalid_grant")
 		if a := s.get("/oauth/portal/userinfo?access_token=" + token); a.status != 401 {
 			s.t.Errorf("a token in the query: %d %s", a.status, a.raw)
 		}
@@ -84,7 +85,7 @@ var attacks = map[string]func(s *scene){
 		if got := s.victim.authorize(query).Query().Get("iss"); got != issuer {
 			s.t.Errorf("an error names %q", got)
 		}
-		s.refused(s.stranger.post("/token", redeem(s.code(s.victim))), "invalid_grant")
+		s.refused(s.unrelated.post("/token", redeem(s.code(s.victim))), "invalid_grant")
 	},
 	"9700 4.5 a stolen code that is put into one's own session": func(s *scene) {
 		stolen := s.code(s.victim)
@@ -106,7 +107,7 @@ var attacks = map[string]func(s *scene){
 		if got := s.victim.allow(s.web.request("jobs:read")).Get("state"); got != "st" {
 			s.t.Errorf("state %q", got)
 		}
-		// The decision itself needs a form of the session: another site's post is refused.
+		// The decision itself needs a form of the session: a post from another site is refused.
 		page := s.victim.authorize(s.web.request("jobs:run"))
 		r, err := http.NewRequest("POST", s.Server.URL+"/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), strings.NewReader(`{"decision":"allow"}`))
 		s.Must(err)
@@ -139,7 +140,7 @@ var attacks = map[string]func(s *scene){
 		}
 		other := s.declare("gateway", func(c *document.OAuthClient) { c.Resources = &[]string{"https://mcp.acme.example/mcp"} })
 		if a := other.post("/introspect", url.Values{"token": {token.text("access_token")}}); a.body["active"] != false {
-			s.t.Errorf("another resource is told %s", a.raw)
+			s.t.Errorf("another resource gets %s", a.raw)
 		}
 		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token.text("refresh_token")}, "resource": {"https://mcp.acme.example/mcp"}}
 		s.refused(s.web.post("/token", form), "invalid_target")
@@ -197,8 +198,8 @@ var attacks = map[string]func(s *scene){
 		query := own.request("jobs:read")
 		query.Set("redirect_uri", evil)
 		query.Set("prompt", "none")
-		nobody := &person{w: s.world, client: &http.Client{CheckRedirect: s.victim.client.CheckRedirect}}
-		for code, p := range map[string]*person{"login_required": nobody, "consent_required": s.victim} {
+		signedOut := &person{w: s.world, client: &http.Client{CheckRedirect: s.victim.client.CheckRedirect}}
+		for code, p := range map[string]*person{"login_required": signedOut, "consent_required": s.victim} {
 			page := p.authorize(query)
 			for range 2 { // and when the page is loaded again
 				status, text := p.read(page.Path)
@@ -222,10 +223,10 @@ var attacks = map[string]func(s *scene){
 				leave[name] = values
 			}
 			path := "/oauth/portal/logout?" + leave.Encode()
-			if status, header, raw := nobody.send("GET", path, nil); status != 400 || header.Get("Location") != "" {
+			if status, header, raw := signedOut.send("GET", path, nil); status != 400 || header.Get("Location") != "" {
 				s.t.Errorf("signed out, %s: %d %s %s", what, status, header.Get("Location"), raw)
 			}
-			if status, text := nobody.read(path); status != 200 || !strings.Contains(text, `href="`+evil+`?state=st"`) || !strings.Contains(text, "not verified by Acme") {
+			if status, text := signedOut.read(path); status != 200 || !strings.Contains(text, `href="`+evil+`?state=st"`) || !strings.Contains(text, "not verified by Acme") {
 				s.t.Errorf("signed out, %s: %d %s", what, status, text)
 			}
 			if _, header, _ := s.victim.send("GET", path, nil); strings.HasPrefix(header.Get("Location"), evil) {
@@ -243,7 +244,7 @@ var attacks = map[string]func(s *scene){
 			s.t.Errorf("%d", status)
 		}
 	},
-	"9700 4.13 headers of a proxy that nobody set": func(s *scene) {
+	"9700 4.13 forged headers of a proxy": func(s *scene) {
 		r, err := http.NewRequest("GET", s.Server.URL+"/oauth/portal/.well-known/openid-configuration", nil)
 		s.Must(err)
 		r.Header.Set("X-Forwarded-Host", "evil.example")
@@ -309,7 +310,7 @@ var attacks = map[string]func(s *scene){
 	"6819 4.1.2 a refresh token without its client": func(s *scene) {
 		token := s.web.post("/token", redeem(s.code(s.victim))).text("refresh_token")
 		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
-		s.refused(s.stranger.post("/token", form), "invalid_grant")
+		s.refused(s.unrelated.post("/token", form), "invalid_grant")
 		s.refused((&client{w: s.world, id: s.web.id}).post("/token", form), "invalid_client")
 		if a := s.web.post("/token", form); a.status != 200 {
 			s.t.Errorf("the rightful client afterwards: %s", a.raw)
@@ -413,7 +414,7 @@ var attacks = map[string]func(s *scene){
 			}
 		}
 		for what, kind := range map[string]string{"an ID token": "id_token", "a refresh token of another client": "refresh_token"} {
-			a := s.stranger.post("/token", redeem(s.victim.allow(s.stranger.request("openid jobs:read")).Get("code")))
+			a := s.unrelated.post("/token", redeem(s.victim.allow(s.unrelated.request("openid jobs:read")).Get("code")))
 			if s.active(a.text(kind)) {
 				s.t.Errorf("%s passes as an access token", what)
 			}
@@ -424,7 +425,7 @@ var attacks = map[string]func(s *scene){
 func TestKnownAttacks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := scene{world: w, web: w.web("reports", nil), stranger: w.web("stranger", nil), victim: w.signUp("ada@example.com"), attacker: w.signUp("eve@example.com")}
+	s := scene{world: w, web: w.web("reports", nil), unrelated: w.web("stranger", nil), victim: w.signUp("ada@example.com"), attacker: w.signUp("eve@example.com")}
 	for what, attack := range attacks { // one after another, in any order
 		t.Run(what, func(t *testing.T) {
 			s.t = t
@@ -433,34 +434,34 @@ func TestKnownAttacks(t *testing.T) {
 	}
 }
 
-// at names the app's host in a request.
+// at sets the app's host in a request.
 func (s *scene) at(r *http.Request) *http.Request {
 	r.Host = "localhost"
 	return r
 }
 
-// redeemAt is redeem of a code that was sent to another redirect URI.
+// redeemAt is redeem for a code of another redirect URI.
 func redeemAt(uri, code string) url.Values {
 	form := redeem(code)
 	form.Set("redirect_uri", uri)
 	return form
 }
 
-// page visits a page, and returns the headers of its answer.
+// page requests a page, and returns the headers of its response.
 func (p *person) page(path string) http.Header {
 	p.w.T.Helper()
 	response, _ := p.visit(path)
 	return response.Header
 }
 
-// read visits a page, and returns what it says.
+// read requests a page, and returns its text.
 func (p *person) read(path string) (status int, text string) {
 	p.w.T.Helper()
 	response, text := p.visit(path)
 	return response.StatusCode, text
 }
 
-// visit asks for a page as browsers do.
+// visit requests a page as a browser does.
 func (p *person) visit(path string) (*http.Response, string) {
 	p.w.T.Helper()
 	address := p.w.Server.Listener.Addr().String()
@@ -492,13 +493,13 @@ func (w *world) count(query string, args ...any) (n int) {
 	return n
 }
 
-// audited counts what the audit has of an action.
+// audited counts the audit records of an action.
 func (w *world) audited(action string) int {
 	w.T.Helper()
 	return w.count("SELECT count(*) FROM audit WHERE action = $1", action)
 }
 
-// stored reports whether a text is anywhere in the store's files.
+// stored reports whether a text is in any of the store's files.
 func (w *world) stored(text string) bool {
 	w.T.Helper()
 	path := strings.TrimPrefix(w.URL, "sqlite://")

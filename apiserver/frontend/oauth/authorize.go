@@ -20,38 +20,38 @@ import (
 const (
 	// maxQuery is the longest query of an authorization request, in bytes.
 	maxQuery = 8 << 10
-	// maxOpaque is how long state and nonce are together, at most, in bytes.
+	// maxOpaque bounds state and nonce together, in bytes.
 	maxOpaque = 2 << 10
-	// maxResources is for how many resources one asks at once.
+	// maxResources bounds the resources of one request.
 	maxResources = 20
 )
 
-// challenge is the form of what a verifier hashes to (RFC 7636 4.2): 32 bytes in base64url.
+// challenge is the form of a code_challenge (RFC 7636 4.2): 32 bytes in base64url.
 var challenge = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-// prompts are those that are understood (OpenID Connect Core 3.1.2.1).
+// prompts are the supported values of prompt (OpenID Connect Core 3.1.2.1).
 var prompts = []string{"none", "login", "consent", "select_account"}
 
-// refusal is what a client is told through the browser, once it is proven where it may be told.
+// refusal is an error response that reaches the client through the browser, once the redirect URI is verified.
 type refusal struct{ Code, Description string }
 
 func (r *refusal) Error() string { return r.Code + ": " + r.Description }
 
 func refuse(code, description string) error { return &refusal{code, description} }
 
-// authorizeByForm sends a request that was posted to the one way: a browser that comes from another site brings its session along with a GET
-// alone.
+// authorizeByForm redirects a posted request to the GET request: on a navigation from another site, a browser only
+// sends its session with a GET.
 func authorizeByForm(c *call) error {
 	form, err := c.form()
 	if err != nil || len(form.Encode()) > maxQuery {
 		return page(c, "request")
 	}
-	found(c, c.Content.FrontendURL+"/oauth/"+c.Content.Slug+"/authorize?"+form.Encode())
+	redirectTo(c, c.Content.FrontendURL+"/oauth/"+c.Content.Slug+"/authorize?"+form.Encode())
 	return nil
 }
 
-// authorize takes what a client asks a person for, and leads the browser to the page that asks. Until it is proven where the client may be
-// told (RFC 9700 4.11), what is wrong is a page.
+// authorize stores a client's authorization request, and redirects the browser to the page that asks the user. Until
+// the redirect URI is verified, errors are shown on a page (RFC 9700 4.11).
 func authorize(c *call) error {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil || len(c.r.URL.RawQuery) > maxQuery || strings.ContainsRune(query.Get("client_id"), 0) {
@@ -73,11 +73,11 @@ func authorize(c *call) error {
 	}
 	asked, err := asked(c, client, query)
 	if err == nil && client.RequirePAR {
-		err = refuse("invalid_request", "the client has to push its requests (RFC 9126)")
+		err = refuse("invalid_request", "the client must push its requests (RFC 9126)")
 	}
 	var refused *refusal
 	if errors.As(err, &refused) {
-		return tell(c, client, query, refused)
+		return redirectError(c, client, query, refused)
 	}
 	if err != nil {
 		return err
@@ -101,26 +101,26 @@ func authorize(c *call) error {
 	if len(to) > 0 {
 		path += "?" + to.Encode()
 	}
-	found(c, path)
+	redirectTo(c, path)
 	return nil
 }
 
-// tell tells a client that is proven to be answered at the query's redirect URI what is wrong with its request.
-func tell(c *call, client *consent.Client, query url.Values, refused *refusal) error {
+// redirectError returns an error to a client at the query's redirect URI, which is verified.
+func redirectError(c *call, client *consent.Client, query url.Values, refused *refusal) error {
 	audit(c, refused.Code, refused.Description)
 	redirect, state := query.Get("redirect_uri"), ""
 	if len(query["state"]) == 1 && len(query.Get("state")) <= maxOpaque {
 		state = query.Get("state")
 	}
 	back := consent.Answer(redirect, c.Content.Issuer, state, "error", refused.Code, "error_description", refused.Description)
-	if !client.VouchedFor() {
+	if !client.Trusted() {
 		return refusedPage(c, client, redirect, refused, back)
 	}
-	found(c, back)
+	redirectTo(c, back)
 	return nil
 }
 
-// visitingClient finds the client that a browser names, once.
+// visitingClient returns the client that a browser's request names exactly once.
 func visitingClient(c *call, query url.Values) (*consent.Client, bool, error) {
 	if len(query["client_id"]) != 1 {
 		return nil, false, nil
@@ -134,7 +134,7 @@ func visitingClient(c *call, query url.Values) (*consent.Client, bool, error) {
 	return client, known, err
 }
 
-// pages is where people are asked: the tenant's own pages, or ours.
+// pages returns the base address of the pages that ask users: the deployment's own pages or the built-in ones.
 func pages(c *call) string {
 	if pages := c.settings().EffectivePages(); pages.URL != "" {
 		return pages.URL
@@ -142,8 +142,8 @@ func pages(c *call) string {
 	return c.Content.FrontendURL
 }
 
-// found leads the browser elsewhere, by GET.
-func found(c *call, to string) {
+// redirectTo redirects the browser with a GET.
+func redirectTo(c *call, to string) {
 	header := c.w.Header()
 	header.Set("Location", to)
 	header.Set("Cache-Control", "no-store")
@@ -151,7 +151,7 @@ func found(c *call, to string) {
 	c.w.WriteHeader(http.StatusSeeOther)
 }
 
-// page tells the person, not the client, what is wrong: "request", "client" or "redirect_uri".
+// page shows the user, not the client, what is wrong: "request", "client" or "redirect_uri".
 func page(c *call, problem string) error {
 	refused := c.problem(problem)
 	auditError(c, refused)
@@ -161,7 +161,7 @@ func page(c *call, problem string) error {
 	return refused
 }
 
-// showPage shows the page of a problem to those who want pages, and reports whether it did.
+// showPage shows the page of a problem if the request accepts pages, and reports whether it did.
 func showPage(c *call, problem string) bool {
 	if asset.WantsPage(c.r) && !c.settings().EffectivePages().Disabled {
 		shown := c.r.Clone(c.r.Context())
@@ -173,18 +173,18 @@ func showPage(c *call, problem string) bool {
 	return false
 }
 
-// problem is what is wrong in the form of the standards.
+// problem returns a problem as an OAuth error.
 func (c *call) problem(problem string) *Error {
 	switch problem {
 	case "client":
-		return &Error{Status: http.StatusBadRequest, Code: "invalid_client", Description: "client_id is missing, doubled, or names no client of this app that is in use"}
+		return &Error{Status: http.StatusBadRequest, Code: "invalid_client", Description: "client_id is missing, repeated, or not the id of an active client of this app"}
 	case "redirect_uri":
-		return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: "redirect_uri is missing, doubled, or none that the client is registered with: they have to be equal, character by character"}
+		return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: "redirect_uri is missing, repeated, or not registered for the client: it must be equal, character by character"}
 	}
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: "the request cannot be read, or is longer than 8 KiB"}
 }
 
-// refusedPage tells the person what a client asked for wrongly that nobody vouches for, and lets them go to it.
+// refusedPage shows the user the faulty request of a client that is not trusted, with a link to the client.
 func refusedPage(c *call, client *consent.Client, redirect string, refused *refusal, back string) error {
 	c.r = c.r.WithContext(consent.WithRefused(c.r.Context(), consent.Refused{
 		Client: client.Name, Host: redirecturi.Host(redirect), Reason: refused.Error(), Back: back,
@@ -195,12 +195,12 @@ func refusedPage(c *call, client *consent.Client, redirect string, refused *refu
 	return nil
 }
 
-// asked reads what a client asks for. A refusal is for the client.
+// asked reads the parameters of an authorization request. A refusal is returned to the client.
 func asked(c *call, client *consent.Client, query url.Values) (asked consent.Parameters, err error) {
 	if err := single(query); err != nil {
-		return asked, refuse("invalid_request", "a parameter is there more than once, or has a NUL")
+		return asked, refuse("invalid_request", "a parameter is repeated, or contains a NUL")
 	}
-	query = given(query)
+	query = nonEmpty(query)
 	for _, check := range []func(*consent.Client, url.Values, *consent.Parameters) error{c.askedForm, c.askedPerson, c.askedScopes, c.askedResources} {
 		if err := check(client, query, &asked); err != nil {
 			return asked, err
@@ -216,11 +216,11 @@ func (c *call) askedForm(client *consent.Client, query url.Values, asked *consen
 	case query.Has("request_uri"):
 		return refuse("request_uri_not_supported", "send the parameters themselves")
 	case query.Get("response_type") == "":
-		return refuse("invalid_request", "response_type is missing: it is code")
+		return refuse("invalid_request", "response_type is missing: use code")
 	case query.Get("response_type") != "code":
-		return refuse("unsupported_response_type", "response_type has to be code")
+		return refuse("unsupported_response_type", "response_type must be code")
 	case query.Has("response_mode") && query.Get("response_mode") != "query":
-		return refuse("invalid_request", "response_mode has to be query")
+		return refuse("invalid_request", "response_mode must be query")
 	case !client.May(string(v1alpha1.GrantTypeAuthorizationCode)):
 		return refuse("unauthorized_client", "the client may not use authorization codes: add AuthorizationCode to its grantTypes")
 	case !challenge.MatchString(query.Get("code_challenge")) || query.Get("code_challenge_method") != "S256":
@@ -237,26 +237,26 @@ func (c *call) askedPerson(client *consent.Client, query url.Values, asked *cons
 	asked.Prompts = strings.Fields(query.Get("prompt"))
 	for _, prompt := range asked.Prompts {
 		if !slices.Contains(prompts, prompt) || prompt == "none" && len(asked.Prompts) > 1 {
-			return refuse("invalid_request", "prompt has to be none alone, or some of login, consent and select_account")
+			return refuse("invalid_request", "prompt must be none alone, or some of login, consent and select_account")
 		}
 	}
 	if query.Has("max_age") {
 		age, err := strconv.ParseInt(query.Get("max_age"), 10, 32)
 		if err != nil || age < 0 {
-			return refuse("invalid_request", "max_age has to be a number of seconds")
+			return refuse("invalid_request", "max_age must be a number of seconds")
 		}
 		asked.MaxAge = &age
 	}
 	return askedHint(c, client, query.Get("id_token_hint"), asked)
 }
 
-// askedHint reads whom a client asks for alone: the person of an ID token that this client was given, though its time may be over (OpenID
-// Connect Core 3.1.2.1). What else the client hints at gives way to it.
+// askedHint reads the id_token_hint (OpenID Connect Core 3.1.2.1): only the user of the ID token may respond. The token
+// must have been issued to this client, and may have expired. It takes precedence over the login hint.
 func askedHint(c *call, client *consent.Client, raw string, asked *consent.Parameters) error {
 	if raw == "" {
 		return nil
 	}
-	refused := refuse("invalid_request", "id_token_hint has to be an ID token that this client was given here")
+	refused := refuse("invalid_request", "id_token_hint must be an ID token that was issued to this client here")
 	hint := readIDToken(c, raw)
 	if hint == nil || hint.AuthorizedParty != client.ID || !hint.Audience.Contains(client.ID) {
 		return refused
@@ -265,7 +265,7 @@ func askedHint(c *call, client *consent.Client, raw string, asked *consent.Param
 	if err != nil {
 		return refused
 	}
-	if asked.Hinted = user; hint.Email != "" { // which the client was told: no address of somebody else's is shown for an id
+	if asked.Hinted = user; hint.Email != "" { // the client knows it: the user's id alone must not show an address
 		asked.LoginHint = hint.Email
 	}
 	return nil
@@ -274,7 +274,7 @@ func askedHint(c *call, client *consent.Client, raw string, asked *consent.Param
 func (c *call) askedScopes(client *consent.Client, query url.Values, asked *consent.Parameters) error {
 	scopes, err := scopesOf(query.Get("scope"))
 	if err != nil {
-		return refuse("invalid_scope", "a scope has a character that scopes do not have")
+		return refuse("invalid_scope", "a scope has a character that is not allowed in scopes")
 	}
 	declared := query.Get("scope") == "" && client.Scopes != nil
 	if declared {
@@ -283,7 +283,8 @@ func (c *call) askedScopes(client *consent.Client, query url.Values, asked *cons
 	for _, scope := range scopes {
 		switch {
 		case scope == consent.ScopeOffline && !client.May(string(v1alpha1.GrantTypeRefreshToken)):
-			// What outlives the sign-in are refresh tokens, which the client cannot have (OpenID Connect Core 11: ignored).
+			// Access that outlives the sign-in needs refresh tokens, which the client cannot have: the scope is ignored (OpenID
+			// Connect Core 11).
 		case c.MayAsk(client, scope):
 			asked.Scopes = append(asked.Scopes, scope)
 		default:
@@ -296,7 +297,7 @@ func (c *call) askedScopes(client *consent.Client, query url.Values, asked *cons
 func (c *call) askedResources(client *consent.Client, query url.Values, asked *consent.Parameters) error {
 	asked.Resources = slices.Compact(slices.Sorted(slices.Values(query["resource"])))
 	if len(asked.Resources) > maxResources {
-		return refuse("invalid_target", "these are too many resources at once")
+		return refuse("invalid_target", "there are too many resources")
 	}
 	for _, resource := range asked.Resources {
 		if !maySeek(c, client, resource) {
@@ -306,9 +307,9 @@ func (c *call) askedResources(client *consent.Client, query url.Values, asked *c
 	return nil
 }
 
-// maySeek reports whether a client may ask for tokens for a resource.
+// maySeek reports whether a client may request tokens for a resource.
 func maySeek(c *call, client *consent.Client, resource string) bool {
-	if resource == c.Content.Issuer { // the app itself, which answers userinfo
+	if resource == c.Content.Issuer { // the app itself, which serves userinfo
 		return true
 	}
 	return slices.Contains(c.Content.Resources, resource) && (client.Resources == nil || slices.Contains(*client.Resources, resource))

@@ -15,8 +15,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// TestAClientIsToldOnlyWhereItIsProven are RFC 9700's redirections: until client and redirect URI are proven, what is wrong stays here.
-func TestAClientIsToldOnlyWhereItIsProven(t *testing.T) {
+// Until client and redirect URI are verified, errors are shown here and not sent to the client (RFC 9700).
+func TestAuthorizeShowsErrorsHereUntilRedirectURIIsVerified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.web("reports", nil)
@@ -26,25 +26,25 @@ func TestAClientIsToldOnlyWhereItIsProven(t *testing.T) {
 	off := w.web("off", func(d *document.OAuthClient) { d.Active = false })
 	p := w.signUp("ada@example.com")
 	for what, change := range map[string]func(url.Values){
-		"no client":             func(q url.Values) { q.Del("client_id") },
-		"an unknown client":     func(q url.Values) { q.Set("client_id", "1") },
-		"a client out of use":   func(q url.Values) { q.Set("client_id", off.id) },
-		"a client with a zero":  func(q url.Values) { q.Set("client_id", "0"+c.id) },
-		"two clients":           func(q url.Values) { q.Add("client_id", c.id) },
-		"no redirect URI":       func(q url.Values) { q.Del("redirect_uri") },
-		"two redirect URIs":     func(q url.Values) { q.Add("redirect_uri", callback) },
-		"another path":          func(q url.Values) { q.Set("redirect_uri", callback+"/x") },
-		"a slash more":          func(q url.Values) { q.Set("redirect_uri", callback+"/") },
-		"a query more":          func(q url.Values) { q.Set("redirect_uri", callback+"?x=1") },
-		"a fragment":            func(q url.Values) { q.Set("redirect_uri", callback+"#") },
-		"another case":          func(q url.Values) { q.Set("redirect_uri", "https://Client.example/callback") },
-		"a scheme in capitals":  func(q url.Values) { q.Set("redirect_uri", "HTTPS://client.example/callback") },
-		"without TLS":           func(q url.Values) { q.Set("redirect_uri", "http://client.example/callback") },
-		"a port":                func(q url.Values) { q.Set("redirect_uri", "https://client.example:443/callback") },
-		"somebody before an at": func(q url.Values) { q.Set("redirect_uri", "https://client.example@evil.example/callback") },
-		"a host that begins so": func(q url.Values) { q.Set("redirect_uri", "https://client.example.evil.example/callback") },
-		"steps up":              func(q url.Values) { q.Set("redirect_uri", "https://client.example/x/../callback") },
-		"another client's URI":  func(q url.Values) { q.Set("client_id", local.id) },
+		"no client":                func(q url.Values) { q.Del("client_id") },
+		"an unknown client":        func(q url.Values) { q.Set("client_id", "1") },
+		"a client out of use":      func(q url.Values) { q.Set("client_id", off.id) },
+		"a client with a zero":     func(q url.Values) { q.Set("client_id", "0"+c.id) },
+		"two clients":              func(q url.Values) { q.Add("client_id", c.id) },
+		"no redirect URI":          func(q url.Values) { q.Del("redirect_uri") },
+		"two redirect URIs":        func(q url.Values) { q.Add("redirect_uri", callback) },
+		"another path":             func(q url.Values) { q.Set("redirect_uri", callback+"/x") },
+		"a slash more":             func(q url.Values) { q.Set("redirect_uri", callback+"/") },
+		"a query more":             func(q url.Values) { q.Set("redirect_uri", callback+"?x=1") },
+		"a fragment":               func(q url.Values) { q.Set("redirect_uri", callback+"#") },
+		"another case":             func(q url.Values) { q.Set("redirect_uri", "https://Client.example/callback") },
+		"a scheme in capitals":     func(q url.Values) { q.Set("redirect_uri", "HTTPS://client.example/callback") },
+		"without TLS":              func(q url.Values) { q.Set("redirect_uri", "http://client.example/callback") },
+		"a port":                   func(q url.Values) { q.Set("redirect_uri", "https://client.example:443/callback") },
+		"a user before an at sign": func(q url.Values) { q.Set("redirect_uri", "https://client.example@evil.example/callback") },
+		"a host that begins so":    func(q url.Values) { q.Set("redirect_uri", "https://client.example.evil.example/callback") },
+		"steps up":                 func(q url.Values) { q.Set("redirect_uri", "https://client.example/x/../callback") },
+		"another client's URI":     func(q url.Values) { q.Set("client_id", local.id) },
 		"another path on the same machine": func(q url.Values) {
 			q.Set("client_id", local.id)
 			q.Set("redirect_uri", "http://127.0.0.1:8123/other")
@@ -68,7 +68,7 @@ func TestAClientIsToldOnlyWhereItIsProven(t *testing.T) {
 	}
 }
 
-func TestAClientIsToldWhatIsWrongWithItsRequest(t *testing.T) {
+func TestAuthorizeReturnsErrorsToTheClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.web("reports", func(d *document.OAuthClient) { d.Scopes = &[]string{"jobs:read", "old", "openid"} })
@@ -117,10 +117,10 @@ func TestAClientIsToldWhatIsWrongWithItsRequest(t *testing.T) {
 	}
 }
 
-func TestAPersonIsAskedAsTheClientWants(t *testing.T) {
+func TestAuthorizeFollowsPromptAndMaxAge(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c := w.web("reports", nil)
-		p, nobody := w.signUp("ada@example.com"), &person{w: w, client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+		p, signedOut := w.signUp("ada@example.com"), &person{w: w, client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 		goOn := func(p *person, pairs ...string) map[string]any {
 			query := c.request("jobs:read")
 			for ; len(pairs) > 0; pairs = pairs[2:] {
@@ -128,30 +128,30 @@ func TestAPersonIsAskedAsTheClientWants(t *testing.T) {
 			}
 			return p.decide(p.authorize(query), map[string]any{"decision": "continue"})
 		}
-		told := func(data map[string]any) string {
+		errorOf := func(data map[string]any) string {
 			to, _ := data["redirect_to"].(string)
 			u, err := url.Parse(to)
 			w.Must(err)
 			return u.Query().Get("error")
 		}
-		if got := goOn(nobody); got["step"] != "sign_in" {
-			t.Errorf("nobody: %v", got)
+		if got := goOn(signedOut); got["step"] != "sign_in" {
+			t.Errorf("signed out: %v", got)
 		}
-		if got := goOn(nobody, "prompt", "none"); told(got) != "login_required" {
-			t.Errorf("nobody, silently: %v", got)
+		if got := goOn(signedOut, "prompt", "none"); errorOf(got) != "login_required" {
+			t.Errorf("signed out, silently: %v", got)
 		}
-		if got := goOn(p, "prompt", "none"); told(got) != "consent_required" {
+		if got := goOn(p, "prompt", "none"); errorOf(got) != "consent_required" {
 			t.Errorf("silently, before anything was granted: %v", got)
 		}
 		if got := goOn(p); got["step"] != "decide" {
 			t.Errorf("first: %v", got)
 		}
-		if denied := p.decide(p.authorize(c.request("jobs:read")), map[string]any{"decision": "deny"}); told(denied) != "access_denied" {
+		if denied := p.decide(p.authorize(c.request("jobs:read")), map[string]any{"decision": "deny"}); errorOf(denied) != "access_denied" {
 			t.Errorf("denied: %v", denied)
 		}
 		p.allow(c.request("jobs:read"))
 		for _, prompt := range []string{"", "none"} {
-			if got := goOn(p, "prompt", prompt); got["step"] != "answer" || told(got) != "" {
+			if got := goOn(p, "prompt", prompt); got["step"] != "answer" || errorOf(got) != "" {
 				t.Errorf("granted before, prompt %q: %v", prompt, got)
 			}
 		}
@@ -187,7 +187,7 @@ func TestAPersonIsAskedAsTheClientWants(t *testing.T) {
 		query := c.request("jobs:read")
 		query.Set("prompt", "none")
 		query.Set("max_age", "60")
-		if got := p.decide(p.authorize(query), map[string]any{"decision": "continue"}); told(got) != "login_required" {
+		if got := p.decide(p.authorize(query), map[string]any{"decision": "continue"}); errorOf(got) != "login_required" {
 			t.Errorf("silently, too old: %v", got)
 		}
 
@@ -204,7 +204,7 @@ func TestAPersonIsAskedAsTheClientWants(t *testing.T) {
 	})
 }
 
-func TestFirstPartiesAreNotAskedForAndLocalProgramsAlways(t *testing.T) {
+func TestConsentIsSkippedForFirstPartiesButNotForLocalPrograms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	own := w.web("own", func(d *document.OAuthClient) { d.SkipsConsent = true })
@@ -228,7 +228,7 @@ func TestFirstPartiesAreNotAskedForAndLocalProgramsAlways(t *testing.T) {
 	}
 }
 
-func TestScopesOfOrganizationsAreGrantedWhereTheyAreHeld(t *testing.T) {
+func TestOrganizationScopesAreGrantedInPlacesThatPermitThem(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
 		c, boss, clerk := w.web("reports", nil), w.signUp("boss@example.com"), w.signUp("clerk@example.com")
@@ -267,16 +267,16 @@ func TestScopesOfOrganizationsAreGrantedWhereTheyAreHeld(t *testing.T) {
 		if groups, _ := claims["groups"].([]any); claims["org_id"] != own || len(groups) != 1 || groups[0] != slug+":owner" {
 			t.Errorf("%v", claims)
 		}
-		told := func() string {
+		errorOf := func() string {
 			return c.post("/introspect", url.Values{"token": {token.text("access_token")}}).text("scope")
 		}
-		if told() != "openid groups orders:read" {
-			t.Errorf("introspected: %q", told())
+		if errorOf() != "openid groups orders:read" {
+			t.Errorf("introspected: %q", errorOf())
 		}
 		clerk.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
 		clerk.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": slug})
-		if told() != "openid groups" {
-			t.Errorf("after the organization's end: %q", told())
+		if errorOf() != "openid groups" {
+			t.Errorf("after the organization's end: %q", errorOf())
 		}
 		next := c.post("/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token.text("refresh_token")}})
 		if next.text("scope") != "openid groups" {
@@ -285,8 +285,8 @@ func TestScopesOfOrganizationsAreGrantedWhereTheyAreHeld(t *testing.T) {
 	})
 }
 
-// TestNoOrganizationSpeaksForACluster: the owner of an organization whose slug is "system" is in no group such as system:masters.
-func TestNoOrganizationSpeaksForACluster(t *testing.T) {
+// The owner of an organization with the slug "system" must not be in a group such as system:masters.
+func TestOrganizationNamedSystemHasNoGroups(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("cluster", nil), w.signUp("ada@example.com")
@@ -310,8 +310,8 @@ func TestNoOrganizationSpeaksForACluster(t *testing.T) {
 	}
 }
 
-// TestADeletedOrganizationsGroupIsNobodyElses: what trusts a group by its name outlives the organization.
-func TestADeletedOrganizationsGroupIsNobodyElses(t *testing.T) {
+// A system that trusts a group by its name must not trust a later organization with the same name.
+func TestGroupOfDeletedOrganizationIsNotReused(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, owner, eve := w.web("cluster", nil), w.signUp("ada@example.com"), w.signUp("eve@example.com")
 		groups := func(p *person) (organization, slug, groups string) {
@@ -336,8 +336,8 @@ func TestADeletedOrganizationsGroupIsNobodyElses(t *testing.T) {
 	})
 }
 
-// TestWhatOutlivesTheSignInIsAskedForOnce: consent that is skipped says nothing of offline_access.
-func TestWhatOutlivesTheSignInIsAskedForOnce(t *testing.T) {
+// Skipped consent does not cover offline_access.
+func TestOfflineAccessNeedsOneConsent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	own, p := w.web("own", func(d *document.OAuthClient) { d.SkipsConsent = true }), w.signUp("ada@example.com")

@@ -15,24 +15,25 @@ import (
 )
 
 const (
-	// tellEvery is how often it is looked for sign-ins that ended, and tellAtOnce how many of a deployment one transaction takes.
-	tellEvery, tellAtOnce = time.Second, 100
-	// logoutTokenLifetime is how long a logout token is good, and tried to be handed over.
+	// logoutInterval is the interval between polls for ended sign-ins, and logoutsAtOnce the most that one transaction
+	// takes per deployment.
+	logoutInterval, logoutsAtOnce = time.Second, 100
+	// logoutTokenLifetime is how long a logout token is valid, and how long its delivery is tried.
 	logoutTokenLifetime = 2 * time.Minute
 	typeLogoutToken     = "logout+jwt"
 	logoutEvent         = "http://schemas.openid.net/event/backchannel-logout"
 )
 
-// logoutClaims are what a logout token says (OpenID Connect Back-Channel Logout 1.0, 2.4).
+// logoutClaims are the claims of a logout token (OpenID Connect Back-Channel Logout 1.0, 2.4).
 type logoutClaims struct {
 	jwt.Claims
 	SessionID string              `json:"sid"`
 	Events    map[string]struct{} `json:"events"`
 }
 
-// Run tells clients of sign-ins that ended until ctx ends: by messages of the outbox, which tries them again.
+// Run notifies clients of ended sign-ins until ctx ends. It puts messages into the outbox, which retries them.
 func (s *Server) Run(ctx context.Context) error {
-	ticker := time.NewTicker(tellEvery)
+	ticker := time.NewTicker(logoutInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -42,28 +43,28 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		waiting, err := s.Store.LogoutsWaiting(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.Log.V(1).Info("It is not known which sign-ins ended; trying again", "reason", err.Error())
+			s.Log.V(1).Info("Reading ended sign-ins failed; trying again", "reason", err.Error())
 		}
-		for _, deployment := range waiting { // each for itself: what one tenant's rows or keys lack holds up nobody else's
-			if err := s.tell(ctx, deployment); err != nil && ctx.Err() == nil {
-				s.Log.V(1).Info("Clients were not told of sign-ins that ended; trying again", "deployment", deployment, "reason", err.Error())
+		for _, deployment := range waiting { // each in its own transaction: one tenant's missing rows or keys do not delay other tenants
+			if err := s.enqueueLogouts(ctx, deployment); err != nil && ctx.Err() == nil {
+				s.Log.V(1).Info("Enqueueing logout notices failed; trying again", "deployment", deployment, "reason", err.Error())
 			}
 		}
 	}
 }
 
-// tell puts what a deployment's clients are to be told into the outbox.
-func (s *Server) tell(ctx context.Context, deployment string) error {
+// enqueueLogouts puts a deployment's logout messages into the outbox.
+func (s *Server) enqueueLogouts(ctx context.Context, deployment string) error {
 	current := s.Snapshots.Current()
 	entry, found := current.Deployment(deployment)
-	if !found { // it is gone, or not known here yet: its rows are erased, or the next look finds it
+	if !found { // deleted, or not yet in this snapshot: its rows are erased, or the next poll finds it
 		return nil
 	}
 	request := &account.Request{
-		Tenant: account.NewTenant(current, entry), Store: s.Store, Keyring: s.Keyring, Random: rand.Reader, Now: s.Clock().UTC().Truncate(time.Microsecond), Actor: "system", Posted: s.Posted,
+		Tenant: account.NewTenant(current, entry), Store: s.Store, Keyring: s.Keyring, Random: rand.Reader, Now: s.Clock().UTC().Truncate(time.Microsecond), Actor: "system", OnEnqueue: s.OnEnqueue,
 	}
 	return request.Change(ctx, func(u *account.Unit) error {
-		ended, err := u.OAuth().TakeLogouts(tellAtOnce)
+		ended, err := u.OAuth().TakeLogouts(logoutsAtOnce)
 		if err != nil {
 			return err
 		}
@@ -87,7 +88,7 @@ func (s *Server) tell(ctx context.Context, deployment string) error {
 	})
 }
 
-// postLogout posts a logout token to a client.
+// postLogout enqueues a logout token for a client.
 func (s *Server) postLogout(u *account.Unit, of *consent.App, client *consent.Client, l people.Logout) error {
 	c := &call{Server: s, app: &app{App: of}, now: u.Now, client: client}
 	signer, err := signer(c, c.idTokenAlgorithm(), typeLogoutToken)

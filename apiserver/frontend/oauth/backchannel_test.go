@@ -24,8 +24,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// TestClientsAreToldOfTheEndOfASignIn: OpenID Connect Back-Channel Logout, to a client that does not answer the first time.
-func TestClientsAreToldOfTheEndOfASignIn(t *testing.T) {
+// The client does not respond to the first delivery (OpenID Connect Back-Channel Logout).
+func TestBackchannelLogoutIsDeliveredAndRetried(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		at := newSite(t)
 		var mu sync.Mutex
@@ -43,7 +43,7 @@ func TestClientsAreToldOfTheEndOfASignIn(t *testing.T) {
 		id := claimsIn(t, w, c.post("/token", redeem(p.allow(c.request("openid")).Get("code"))).text("id_token"))
 		silent.post("/token", redeem(p.allow(silent.request("openid")).Get("code")))
 		p.ask("POST", "/session/sign-out", map[string]any{})
-		w.Eventually("the client is told, and told again", func() bool {
+		w.Eventually("the logout is delivered twice", func() bool {
 			w.Clock.Advance(50 * time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
@@ -65,7 +65,7 @@ func TestClientsAreToldOfTheEndOfASignIn(t *testing.T) {
 	})
 }
 
-// halfAway is a store of which one deployment's rows cannot be changed, and which has something to tell of two.
+// halfAway is a store with ended sign-ins of two deployments, where the rows of one cannot be changed.
 type halfAway struct {
 	people.Store
 	away, other string
@@ -87,8 +87,8 @@ func (s *halfAway) Change(_ context.Context, deployment string, _ func(people.Tx
 	return nil
 }
 
-// TestOneTenantsFailureHoldsUpNoOthersLogouts: each deployment's clients are told for themselves.
-func TestOneTenantsFailureHoldsUpNoOthersLogouts(t *testing.T) {
+// Each deployment's clients are notified independently.
+func TestOneTenantsFailureDoesNotDelayOtherLogouts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const other = "acme/other"
@@ -105,10 +105,10 @@ func TestOneTenantsFailureHoldsUpNoOthersLogouts(t *testing.T) {
 	running.Go(func() { _ = server.Run(ctx) })
 	defer running.Wait()
 	defer cancel()
-	w.Eventually("the other's clients are told", func() bool {
+	w.Eventually("the other deployment's clients are notified", func() bool {
 		select {
-		case told := <-st.asked:
-			return told == other
+		case deployment := <-st.asked:
+			return deployment == other
 		default:
 			return false
 		}

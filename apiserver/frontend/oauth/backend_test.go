@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// apiKey declares an API key of a deployment, and returns it when the backend knows it.
+// apiKey declares an API key of a deployment, and returns it when the backend accepts it.
 func (w *world) apiKey(name, deployment string, permissions ...string) string {
 	w.T.Helper()
 	minted, err := apikey.Mint(rand.Reader, "ck")
@@ -29,7 +29,7 @@ func (w *world) apiKey(name, deployment string, permissions ...string) string {
 	return minted.Plain()
 }
 
-// backend asks the management API.
+// backend sends a request to the management API.
 func (w *world) backend(key, method, path, body string) answer {
 	w.T.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -42,7 +42,7 @@ func (w *world) backend(key, method, path, body string) answer {
 	return a
 }
 
-// asks introspects a token by an API key.
+// asks introspects a token with an API key.
 func (w *world) asks(key, token string) answer {
 	w.T.Helper()
 	r, err := http.NewRequest(http.MethodPost, w.Server.URL+"/oauth/portal/introspect", strings.NewReader(url.Values{"token": {token}}.Encode()))
@@ -54,7 +54,7 @@ func (w *world) asks(key, token string) answer {
 
 const clientsPath = "/oauth/apps/portal/clients"
 
-func TestAClientOfABackendSignsPeopleInUntilItIsDeleted(t *testing.T) {
+func TestBackendClientWorksUntilItIsDeleted(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		key := w.apiKey("admin", frontendtest.Deployment, "oauth_clients:read", "oauth_clients:write")
 		made := w.backend(key, "POST", clientsPath, `{"client_name":"Reports","redirect_uris":["`+callback+`"],"grant_types":["authorization_code","refresh_token","client_credentials"]}`)
@@ -108,7 +108,7 @@ func TestAClientOfABackendSignsPeopleInUntilItIsDeleted(t *testing.T) {
 	})
 }
 
-func TestAPIKeysAskAboutTokens(t *testing.T) {
+func TestAPIKeysIntrospectTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	reader, other := w.apiKey("reader", frontendtest.Deployment, "oauth_clients:read"), w.apiKey("other", frontendtest.Deployment, "users:read")
@@ -119,24 +119,24 @@ func TestAPIKeysAskAboutTokens(t *testing.T) {
 	machine := w.declare("machine", nil)
 	own := machine.post("/token", url.Values{"grant_type": {"client_credentials"}, "scope": {"jobs:run"}})
 	for what, raw := range map[string]string{"an access token": token.text("access_token"), "a refresh token": token.text("refresh_token"), "a client's own": own.text("access_token")} {
-		told := w.asks(reader, raw)
-		if told.status != 200 || told.body["active"] != true || told.text("client_id") == "" {
-			t.Errorf("%s: %d %s", what, told.status, told.raw)
+		introspected := w.asks(reader, raw)
+		if introspected.status != 200 || introspected.body["active"] != true || introspected.text("client_id") == "" {
+			t.Errorf("%s: %d %s", what, introspected.status, introspected.raw)
 		}
-		if told := w.asks(other, raw); told.status != 200 || told.raw != `{"active":false}` {
-			t.Errorf("%s, without the permission: %d %s", what, told.status, told.raw)
+		if introspected := w.asks(other, raw); introspected.status != 200 || introspected.raw != `{"active":false}` {
+			t.Errorf("%s, without the permission: %d %s", what, introspected.status, introspected.raw)
 		}
-		for whose, key := range map[string]string{"another deployment's": foreign, "nobody's": strings.Replace(reader, "ck_", "ck_x", 1), "no key": "x", "a session's": raw} {
-			if told := w.asks(key, raw); told.status != 401 || told.text("error") != "invalid_token" || !strings.HasPrefix(told.header.Get("WWW-Authenticate"), "Bearer") {
-				t.Errorf("%s, with %s key: %d %s", what, whose, told.status, told.raw)
+		for whose, key := range map[string]string{"another deployment's": foreign, "an unknown": strings.Replace(reader, "ck_", "ck_x", 1), "no key": "x", "a session's": raw} {
+			if introspected := w.asks(key, raw); introspected.status != 401 || introspected.text("error") != "invalid_token" || !strings.HasPrefix(introspected.header.Get("WWW-Authenticate"), "Bearer") {
+				t.Errorf("%s, with %s key: %d %s", what, whose, introspected.status, introspected.raw)
 			}
 		}
 	}
-	if told := w.asks(reader, "x"); told.raw != `{"active":false}` {
-		t.Errorf("what is no token: %s", told.raw)
+	if introspected := w.asks(reader, "x"); introspected.raw != `{"active":false}` {
+		t.Errorf("what is no token: %s", introspected.raw)
 	}
-	if told := w.asks(reader, ""); told.status != 400 {
-		t.Errorf("no token: %d", told.status)
+	if introspected := w.asks(reader, ""); introspected.status != 400 {
+		t.Errorf("no token: %d", introspected.status)
 	}
 	w.switchOff("reports", c)
 	w.Eventually("a client out of use has no tokens", func() bool {
@@ -144,7 +144,7 @@ func TestAPIKeysAskAboutTokens(t *testing.T) {
 	})
 }
 
-func TestWhatKeysOfBeforeSignedIsGoodAndArchivedScopesAreNot(t *testing.T) {
+func TestFormerKeysVerifyAndArchivedScopesAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	key := w.apiKey("reader", frontendtest.Deployment, "oauth_clients:read")
@@ -169,18 +169,18 @@ func TestWhatKeysOfBeforeSignedIsGoodAndArchivedScopesAreNot(t *testing.T) {
 	if keys := w.get("/oauth/portal/jwks"); !strings.Contains(keys.raw, before[0].ID) || !strings.Contains(keys.raw, w.app.SigningKeys[0].ID) {
 		t.Errorf("the key set: %s", keys.raw)
 	}
-	if told := w.asks(key, token); told.body["active"] != true || told.text("scope") != "jobs:read jobs:run" {
-		t.Errorf("signed by a key of before: %s", told.raw)
+	if introspected := w.asks(key, token); introspected.body["active"] != true || introspected.text("scope") != "jobs:read jobs:run" {
+		t.Errorf("signed by a key of before: %s", introspected.raw)
 	}
 	w.DeclareOAuthScope("jobs-run", document.OAuthScope{Scope: "jobs:run", DisplayName: "Run", Archived: true})
-	w.Eventually("an archived scope is told no more", func() bool { return w.asks(key, token).text("scope") == "jobs:read" })
+	w.Eventually("an archived scope is no longer listed", func() bool { return w.asks(key, token).text("scope") == "jobs:read" })
 	if to := p.authorize(c.request("jobs:run")); to.Query().Get("error") != "invalid_scope" {
 		t.Errorf("an archived scope is asked for: %s", to)
 	}
 }
 
-// TestABlockedAddressStaysBlocked: a client whose metadata are fetched is not let in by fetching them again.
-func TestABlockedAddressStaysBlocked(t *testing.T) {
+// New metadata do not reactivate a client that a backend deactivated.
+func TestDeactivatedMetadataClientStaysDeactivated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -208,8 +208,8 @@ func TestABlockedAddressStaysBlocked(t *testing.T) {
 	}
 }
 
-// TestABlockedClientDoesNotUnblockItself: what a backend put out of use stays so, whatever the client says of itself afterwards.
-func TestABlockedClientDoesNotUnblockItself(t *testing.T) {
+// A new registration does not reactivate a client that a backend deactivated.
+func TestDeactivatedClientCannotReactivateItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()

@@ -13,8 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// TestADeletedClientDoesNotComeBackWithItsGrants: one that is declared again has the same id and, where its Secret was kept, the same secret.
-func TestADeletedClientDoesNotComeBackWithItsGrants(t *testing.T) {
+// A client that is declared again has the same id and, if its Secret was kept, the same secret.
+func TestRedeclaredClientHasNoFormerGrants(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		token := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code")))
@@ -47,8 +47,8 @@ func TestADeletedClientDoesNotComeBackWithItsGrants(t *testing.T) {
 	})
 }
 
-// TestUsedRegistrationsGiveWayWhenTheirTokensEnded: what is in use is not pushed out by who registers.
-func TestUsedRegistrationsGiveWayWhenTheirTokensEnded(t *testing.T) {
+// New registrations must not evict clients in use.
+func TestUsedRegistrationsAreEvictedAfterTheirTokensExpired(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -87,8 +87,8 @@ func TestUsedRegistrationsGiveWayWhenTheirTokensEnded(t *testing.T) {
 	}
 }
 
-// TestNobodyAloneHoldsAllPlaces: what one account made used gives way as its grants do.
-func TestNobodyAloneHoldsAllPlaces(t *testing.T) {
+// Clients that only one account used are evicted when its grants are.
+func TestClientsOfOneAccountAreEvictedWithItsGrants(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -109,7 +109,7 @@ func TestNobodyAloneHoldsAllPlaces(t *testing.T) {
 		return w.ask("POST", "/register", "", map[string]any{"redirect_uris": []string{callback}})
 	}
 	if a := register(); a.status != 503 {
-		t.Errorf("somebody may be about to use them: %d %s", a.status, a.raw)
+		t.Errorf("new clients are protected: %d %s", a.status, a.raw)
 	}
 	w.Clock.Advance(11 * time.Minute)
 	for range 3 {
@@ -119,8 +119,8 @@ func TestNobodyAloneHoldsAllPlaces(t *testing.T) {
 	}
 }
 
-// TestOneNetworksUsedClientsGiveWay: accounts are free, so a bound for each person is none for a network.
-func TestOneNetworksUsedClientsGiveWay(t *testing.T) {
+// Accounts are free, so a bound per user does not bound a network.
+func TestUsedClientsOfLargestNetworkAreEvicted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -153,8 +153,8 @@ func TestOneNetworksUsedClientsGiveWay(t *testing.T) {
 	}
 }
 
-// TestARegistrationIsRewrittenSoOftenADay: each change leaves a record, and what changes nothing none.
-func TestARegistrationIsRewrittenSoOftenADay(t *testing.T) {
+// Each change writes an audit record; a request without a change writes none.
+func TestRegistrationChangesAreBoundedPerDay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -187,8 +187,8 @@ func TestARegistrationIsRewrittenSoOftenADay(t *testing.T) {
 	}
 }
 
-// Every answer of simultaneous refreshes works, as of a page that refreshes in parallel.
-func TestEveryAnswerOfRefreshesAtOnceWorks(t *testing.T) {
+// Responses of concurrent refreshes all work, as of a page that refreshes in parallel.
+func TestConcurrentRefreshesAllSucceed(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		first := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("refresh_token")
@@ -206,9 +206,9 @@ func TestEveryAnswerOfRefreshesAtOnceWorks(t *testing.T) {
 	})
 }
 
-// TestOfSiblingsTheNewestGoOn: a refresh token whose answer is lost again and again gives another one each time. Of those only the newest eight,
-// and what was given within the grace, are remembered; an older one is refused, and ends nothing.
-func TestOfSiblingsTheNewestGoOn(t *testing.T) {
+// If responses are lost repeatedly, the same refresh token yields a sibling each time. Only the newest eight and those
+// within the grace are kept. An older one is refused, and does not end the token family.
+func TestNewestSiblingRefreshTokensRemainValid(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		first := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("refresh_token")

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// findClient returns a client of the app that is in use. Declared ones need no store.
+// findClient returns an active client of the app. Declared clients need no read of the store.
 func (c *call) findClient(id string) (client *consent.Client, inUse bool, err error) {
 	client, inUse, declared := consent.DeclaredClient(c.Snapshot, c.App, id)
 	if declared || !consent.MayBeRegistered(id) {
@@ -29,14 +29,15 @@ func (c *call) findClient(id string) (client *consent.Client, inUse bool, err er
 	return client, inUse, err
 }
 
-// names notes which client a request names, nil for none that is known.
+// names records the known client that a request names; nil records nothing.
 func (c *call) names(client *consent.Client) {
 	if client != nil {
 		c.named = client.ID
 	}
 }
 
-// namesBy notes the known client of a request that cannot be read: whose id is in the form, else in the header. What cannot be looked up is none.
+// namesBy records the known client of a request that cannot be parsed: the one with the id in the form, or else in the
+// header.
 func (c *call) namesBy(form url.Values) {
 	id := form.Get("client_id")
 	if user, _, basic := c.r.BasicAuth(); id == "" && basic {
@@ -47,8 +48,8 @@ func (c *call) namesBy(form url.Values) {
 	}
 }
 
-// authenticate finds out which client a request is from (RFC 6749 2.3). A client presents its secret in one way, never in two; a public one
-// names itself alone. Every failure is one answer.
+// authenticate determines the client of a request (RFC 6749 2.3). A client presents credentials in exactly one way; a
+// public client only sends its id. Every failure returns the same error.
 func (c *call) authenticate(form url.Values) error {
 	id, secret, presented, err := presentedSecret(c.r, form)
 	if err != nil {
@@ -58,7 +59,7 @@ func (c *call) authenticate(form url.Values) error {
 	asserts := form.Has("client_assertion")
 	if asserts && (presented || len(c.r.Header.Values("Authorization")) > 0) {
 		c.namesBy(form)
-		return invalidRequest("credentials are there in more than one way")
+		return invalidRequest("credentials are present in more than one way")
 	}
 	if asserts && id == "" {
 		id = assertedClient(form.Get("client_assertion"))
@@ -88,7 +89,7 @@ func (c *call) authenticate(form url.Values) error {
 	return nil
 }
 
-// assertedClient is who an assertion says that it is from, before anything of it is proven.
+// assertedClient returns the subject of an assertion before its verification.
 func assertedClient(assertion string) string {
 	parsed, err := jwt.ParseSigned(assertion, assertionAlgorithms)
 	var claims jwt.Claims
@@ -98,11 +99,11 @@ func assertedClient(assertion string) string {
 	return claims.Subject
 }
 
-// presentedSecret reads what a client presents.
+// presentedSecret reads the credentials of a request.
 func presentedSecret(r *http.Request, form url.Values) (id, secret string, presented bool, err error) {
 	header := r.Header.Values("Authorization")
 	if len(header) > 1 || len(header) == 1 && form.Has("client_secret") {
-		return "", "", false, invalidRequest("credentials are there in more than one way")
+		return "", "", false, invalidRequest("credentials are present in more than one way")
 	}
 	if len(header) == 0 {
 		return form.Get("client_id"), form.Get("client_secret"), form.Has("client_secret"), nil
@@ -113,7 +114,7 @@ func presentedSecret(r *http.Request, form url.Values) (id, secret string, prese
 	if !strings.EqualFold(kind, "Basic") || decodeErr != nil || !there {
 		return "", "", false, invalidClient()
 	}
-	// Each is form-encoded before (RFC 6749 2.3.1).
+	// Both parts are form-encoded (RFC 6749 2.3.1).
 	if id, err = url.QueryUnescape(user); err == nil {
 		secret, err = url.QueryUnescape(password)
 	}
@@ -123,7 +124,7 @@ func presentedSecret(r *http.Request, form url.Values) (id, secret string, prese
 	return id, secret, true, nil
 }
 
-// proves reports whether a client is the one it says it is.
+// proves reports whether the presented secret authenticates a client.
 func (c *call) proves(found *consent.Client, secret string, presented bool) bool {
 	switch v1alpha1.ClientAuthentication(found.Authentication) {
 	case v1alpha1.ClientAuthenticationNone:
@@ -144,5 +145,5 @@ func (c *call) proves(found *consent.Client, secret string, presented bool) bool
 	return false
 }
 
-// address is the client's, as the trusted proxies tell it.
+// address returns the client's IP address, as the trusted proxies report it.
 func (c *call) address() netip.Addr { return c.Proxies.ClientAddress(c.r) }

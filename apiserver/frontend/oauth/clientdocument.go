@@ -25,26 +25,26 @@ import (
 )
 
 const (
-	// documentWithin is how long a client's metadata may take to come, and maxDocument how long they may be, in bytes.
+	// documentWithin bounds the time of a fetch of client metadata, and maxDocument their length in bytes.
 	documentWithin, maxDocument = 5 * time.Second, 64 << 10
-	// Fetched metadata are good for as long as their headers say, within these bounds.
+	// Fetched metadata are fresh for the time in their headers, within these bounds.
 	minDocumentAge, maxDocumentAge = 5 * time.Minute, 24 * time.Hour
-	// failedFor is how long an address that answered no metadata is not asked again.
+	// failedFor is how long an address is not fetched again after a failure.
 	failedFor = time.Minute
-	// failureBytes is the memory of one failure beside its address, from above.
+	// failureBytes is an upper bound of the memory of one failure besides its address.
 	failureBytes = 256
 )
 
 var (
-	// documentFetches bounds the fetches of metadata; they are counted before they begin.
+	// documentFetches bounds the fetches of metadata. Fetches are counted before they begin.
 	documentFetches = egress.Bounds{AtOnce: 8, DeploymentAtOnce: 4, NetworkAtOnce: 1, DeploymentPerMinute: 300, NetworkPerMinute: 20}
 	// documentFailures bounds the memory of addresses that failed.
 	documentFailures = shares.Bounds{Bytes: 1 << 20, DeploymentBytes: 64 << 10}
 )
 
-// documents fetches the metadata of clients whose ids are their addresses (OAuth Client ID Metadata Document): one fetch of an address at a
-// time, never from inside the network unless allowed, and so many at once and a minute for a deployment and for a network. An address that failed is
-// asked again a minute later.
+// documents fetches the metadata of clients whose ids are addresses (OAuth Client ID Metadata Document). Only one fetch
+// per address runs at a time, never to an internal address unless allowed, and within the bounds per deployment and
+// network. After a failure, an address is not fetched for a minute.
 type documents struct {
 	client *http.Client
 	group  singleflight.Group
@@ -55,7 +55,7 @@ type documents struct {
 	refused atomic.Uint64
 }
 
-// failure is why an address has no metadata, until a time.
+// failure is a remembered failure of an address, until a time.
 type failure struct {
 	err   error
 	until time.Time
@@ -68,24 +68,26 @@ func newDocuments(policy *egress.Policy, clock func() time.Time) *documents {
 	}}
 }
 
-// errDocument: what is at an address is no metadata of the client, and stays none until it is changed there.
+// errDocument: the address does not serve metadata of the client. Only a change there can help.
 var errDocument = errors.New("there is no such client metadata")
 
-// fetched is what an address answered.
+// fetched is the result of a fetch.
 type fetched struct {
 	content *document.OAuthClient
 	age     time.Duration
 }
 
-// Exhausted returns how many fetches were refused, and how many failures forgotten, because a deployment or a network was at its share.
+// Exhausted returns the number of refused fetches and evicted failures, because a deployment or a network used up its
+// share.
 func (d *documents) Exhausted() uint64 { return d.refused.Load() + d.failed.Evicted() }
 
-// fetch reads what a client says of itself at its address, for an asker. errDocument: that is not it. egress.ErrTooManyFetches: not now.
+// fetch fetches a client's metadata for an asker. It returns errDocument for invalid metadata, and
+// egress.ErrTooManyFetches above the bounds.
 func (d *documents) fetch(ctx context.Context, of egress.Asker, id string) (fetched, error) {
 	if failed, found := d.failed.Get(id, d.clock()); found && d.clock().Before(failed.until) {
 		return fetched{}, failed.err
 	}
-	// The fetch is everybody's who asks for it: one who goes away does not end it.
+	// All requests that wait share the fetch: it goes on when one of them is canceled.
 	result := d.group.DoChan(id, func() (any, error) { return d.begin(context.WithoutCancel(ctx), of, id) })
 	select {
 	case got := <-result:
@@ -98,7 +100,7 @@ func (d *documents) fetch(ctx context.Context, of egress.Asker, id string) (fetc
 	}
 }
 
-// begin reads the metadata at an address once there is a slot, and remembers a failure.
+// begin fetches the metadata at an address once there is a slot, and remembers a failure.
 func (d *documents) begin(ctx context.Context, of egress.Asker, id string) (fetched, error) {
 	ctx, cancel := context.WithTimeout(ctx, documentWithin)
 	defer cancel()
@@ -127,7 +129,7 @@ func (d *documents) read(ctx context.Context, id string) (fetched, error) {
 	if err != nil {
 		return fetched{}, err
 	}
-	defer answer.Body.Close() //nolint:errcheck // read as far as it is needed
+	defer answer.Body.Close() //nolint:errcheck // the rest of the body is not needed
 	if answer.StatusCode >= http.StatusInternalServerError {
 		return fetched{}, fmt.Errorf("answered %s", answer.Status)
 	}
@@ -143,7 +145,7 @@ func (d *documents) read(ctx context.Context, id string) (fetched, error) {
 	return fetched{content, documentAge(answer.Header)}, err
 }
 
-// readDocument reads metadata that say the address they are at, and hold no secret: everybody reads them.
+// readDocument parses metadata, which must name their own address and contain no secret, because they are public.
 func readDocument(id string, raw []byte) (*document.OAuthClient, error) {
 	var says struct {
 		consent.Metadata
@@ -163,7 +165,7 @@ func readDocument(id string, raw []byte) (*document.OAuthClient, error) {
 	return content, nil
 }
 
-// documentAge is for how long metadata are good by their headers.
+// documentAge returns how long metadata are fresh by their headers.
 func documentAge(header http.Header) time.Duration {
 	age := minDocumentAge
 	for directive := range strings.SplitSeq(header.Get("Cache-Control"), ",") {
@@ -176,32 +178,32 @@ func documentAge(header http.Header) time.Duration {
 	return min(max(age, minDocumentAge), maxDocumentAge)
 }
 
-// documentClient finds a client by the address of its metadata, which are fetched where they are new or no longer good. What was fetched before
-// is kept for a day where the address does not answer.
+// documentClient returns a client by the address of its metadata, which it fetches if they are unknown or no longer
+// fresh. Former metadata remain in use for a day while the address does not respond.
 func (c *call) documentClient(id string) (*consent.Client, bool, error) {
 	known, inUse, err := c.findClient(id)
 	if err != nil || inUse && c.now.Before(known.Registered.FreshUntil) {
 		return known, inUse, err
 	}
-	if known != nil && !known.Active { // a backend put it out of use, whatever its address says
+	if known != nil && !known.Active { // a backend deactivated it: the metadata cannot change that
 		return nil, false, nil
 	}
-	asker := egress.Asker{Deployment: c.Deployment.Deployment, Network: account.NewClient(c.address(), "").Neighbourhood}
+	asker := egress.Asker{Deployment: c.Deployment.Deployment, Network: account.NewClient(c.address(), "").WideNetwork}
 	got, err := c.documents.fetch(c.r.Context(), asker, id)
 	switch {
 	case errors.Is(err, egress.ErrTooManyFetches):
-		return nil, false, &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many metadata were asked for from this network: try again in a minute", RetryAfter: time.Minute}
+		return nil, false, &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many client metadata were requested from this network: try again in a minute", RetryAfter: time.Minute}
 	case errors.Is(err, errDocument):
 		return nil, false, nil
 	case err != nil && inUse && c.now.Before(known.Registered.FreshUntil.Add(maxDocumentAge)):
 		return known, true, nil
 	case err != nil:
-		tracing.Logger(c.r.Context(), c.Log).Info("The metadata of a client cannot be had", "client", id, "error", err.Error())
+		tracing.Logger(c.r.Context(), c.Log).Info("Fetching a client's metadata failed", "client", id, "error", err.Error())
 		return nil, false, nil
 	}
 	err = c.change(func(u *account.Unit) (err error) {
 		known, err = consent.PutDocument(u, c.App, id, *got.content, c.now.Add(got.age))
 		return err
 	})
-	return known, err == nil && known.Active, noRoom(err)
+	return known, err == nil && known.Active, tooManyClients(err)
 }

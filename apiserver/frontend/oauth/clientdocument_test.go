@@ -20,10 +20,10 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 )
 
-// elsewhere is a certificate that this process trusts, for servers that clients have elsewhere.
+// elsewhere is a certificate that this process trusts, for servers of clients.
 var elsewhere tls.Certificate
 
-// trustElsewhere makes this process trust the certificate: roots are read once, when the first is asked for.
+// trustElsewhere makes this process trust the certificate. The roots are read once, at the first use.
 func trustElsewhere() (cleanup func(), err error) {
 	s := httptest.NewTLSServer(nil)
 	defer s.Close()
@@ -40,7 +40,7 @@ func trustElsewhere() (cleanup func(), err error) {
 	return func() { _ = os.RemoveAll(dir) }, os.Setenv("SSL_CERT_FILE", file)
 }
 
-// site is where a client has its metadata.
+// site serves a client's metadata.
 type site struct {
 	*httptest.Server
 	asked atomic.Int64
@@ -70,7 +70,7 @@ func (s *site) answers(serve http.HandlerFunc) {
 	s.serve = serve
 }
 
-// says answers with metadata, and a header of how long they are good ("" for none).
+// says responds with metadata, and a header for their freshness ("" for none).
 func (s *site) says(metadata map[string]any, cache string) {
 	raw, _ := json.Marshal(metadata)
 	s.answers(func(w http.ResponseWriter, _ *http.Request) {
@@ -82,7 +82,7 @@ func (s *site) says(metadata map[string]any, cache string) {
 	})
 }
 
-func TestAClientIsKnownByTheAddressOfItsMetadata(t *testing.T) {
+func TestClientIDMetadataDocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	at := newSite(t)
@@ -137,7 +137,7 @@ func TestAClientIsKnownByTheAddressOfItsMetadata(t *testing.T) {
 	}
 }
 
-func TestHostileMetadataAreNoClient(t *testing.T) {
+func TestHostileMetadataAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -157,7 +157,7 @@ func TestHostileMetadataAreNoClient(t *testing.T) {
 		n++
 		id := fmt.Sprintf("%s/%d", at.URL, n)
 		at.answers(serve(id))
-		// Each comes from an address of its own, so that no limit is met.
+		// Each request comes from its own address, so that no limit is reached.
 		query := (&client{w: w, id: id}).request("jobs:read")
 		r, err := http.NewRequest("GET", w.Server.URL+"/oauth/portal/authorize?"+query.Encode(), nil)
 		w.Must(err)
@@ -227,8 +227,8 @@ func TestHostileMetadataAreNoClient(t *testing.T) {
 	}
 }
 
-// TestAnIDThatIsNoTextIsNoClient: stores refuse what is no UTF-8, which is nobody's failure but the asker's.
-func TestAnIDThatIsNoTextIsNoClient(t *testing.T) {
+// Stores refuse text that is not UTF-8. The error is the client's, not the server's.
+func TestClientIDThatIsNotUTF8IsRefused(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		p := w.signUp("ada@example.com")
 		for _, id := range []string{"https://client.example/x?\xff", "https://client.example/x?\u00e4"} {
@@ -239,8 +239,9 @@ func TestAnIDThatIsNoTextIsNoClient(t *testing.T) {
 	})
 }
 
-// Fetches of one network are bounded before they begin, so that nobody aims them at a third party or holds others' up.
-func TestFetchesOfMetadataAreBoundedByNetwork(t *testing.T) {
+// Fetches of one network are bounded before they begin, so that a client cannot aim them at a third party or delay
+// others.
+func TestMetadataFetchesAreBoundedPerNetwork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()

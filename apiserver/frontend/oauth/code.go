@@ -14,8 +14,8 @@ import (
 // verifier is the form of a code_verifier (RFC 7636 4.1).
 var verifier = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
 
-// codeGrant redeems authorization codes (RFC 6749 4.1.3), each once. The attempt of another client changes nothing for the
-// client that has the code. If that client redeems the code again, the token family ends: somebody has a copy of the code.
+// codeGrant redeems authorization codes (RFC 6749 4.1.3), each once. An attempt of another client does not affect the
+// code. If its own client redeems the code again, the token family ends, because the code was copied.
 type codeGrant struct{}
 
 func (codeGrant) parse(c *call, form url.Values) (redemption, error) {
@@ -25,14 +25,14 @@ func (codeGrant) parse(c *call, form url.Values) (redemption, error) {
 		}
 	}
 	if !verifier.MatchString(form.Get("code_verifier")) {
-		return redemption{}, invalidRequest("code_verifier has to be 43 to 128 letters, digits, and - . _ ~")
+		return redemption{}, invalidRequest("code_verifier must be 43 to 128 letters, digits, and - . _ ~")
 	}
 	hash, formed := session.Hash(form.Get("code"))
 	if !formed {
 		return redemption{}, errGrant
 	}
 	request := &codeRedemption{call: c, form: form, hash: hash}
-	return redemption{redeem: request.redeem, settle: request.settle}, nil
+	return redemption{redeem: request.redeem, finish: request.finish}, nil
 }
 
 // codeRedemption is one request to redeem a code.
@@ -51,16 +51,16 @@ func (r *codeRedemption) redeem(u *account.Unit) (*issued, error) {
 	case err != nil || !known:
 		return nil, ungrantable(err, "there is no such code")
 	case code.RedirectURI != r.form.Get("redirect_uri"):
-		return nil, ungrantable(nil, "the code was given for another redirect_uri")
+		return nil, ungrantable(nil, "the code was issued for another redirect_uri")
 	case !proven(code.Challenge, r.form.Get("code_verifier")):
-		return nil, ungrantable(nil, "the code was given for another code_verifier")
+		return nil, ungrantable(nil, "the code was issued for another code_verifier")
 	}
 	family, known, err := u.OAuth().LockTokenFamily(code.Family)
 	switch {
 	case err != nil || !known:
-		return nil, ungrantable(err, "what the code is of has ended")
-	case !r.holds(family):
-		return nil, ungrantable(nil, "the code was given to another client")
+		return nil, ungrantable(err, "the authorization of the code has ended")
+	case !r.ownsFamily(family):
+		return nil, ungrantable(nil, "the code was issued to another client")
 	case !code.RedeemedAt.IsZero() && !r.redemptions.racedWith(r.hash, r.began):
 		return nil, r.end(u, family, "oauth.code_replayed")
 	}
@@ -68,7 +68,7 @@ func (r *codeRedemption) redeem(u *account.Unit) (*issued, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Of concurrent requests one succeeds. The others began while the code was valid, so they do not prove a copy.
+	// One of several concurrent requests succeeds. The others began while the code was valid, so they do not prove a copy.
 	redeemed, err := u.OAuth().RedeemAuthorizationCode(r.hash, r.now)
 	if err != nil || !redeemed {
 		return nil, ungrantable(err, "the code is expired, or was redeemed at the same time")
@@ -78,7 +78,7 @@ func (r *codeRedemption) redeem(u *account.Unit) (*issued, error) {
 	return r.issueNext(u, family, nil, asked)
 }
 
-func (r *codeRedemption) settle(committed bool) {
+func (r *codeRedemption) finish(committed bool) {
 	if r.tried {
 		r.redemptions.done(r.hash, committed && r.redeemed)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// outside is a context by which clients reach the issuer's address at the test's server.
+// outside is a context in which clients reach the issuer's address at the test's server.
 func (w *world) outside() context.Context {
 	target := w.Server.Listener.Addr().String()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -28,7 +28,7 @@ func (w *world) outside() context.Context {
 	return oidc.ClientContext(context.Background(), &http.Client{Transport: transport, Timeout: time.Minute})
 }
 
-func TestAWebApplicationSignsPeopleInByAPublishedClient(t *testing.T) {
+func TestPublishedClientLibrarySignsIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p, ctx := w.web("reports", nil), w.signUp("ada@example.com"), w.outside()
@@ -55,7 +55,7 @@ func TestAWebApplicationSignsPeopleInByAPublishedClient(t *testing.T) {
 	id, err := verifying.Verify(ctx, raw)
 	w.Must(err)
 	w.Must(id.VerifyAccessToken(token.AccessToken))
-	var told struct {
+	var claims struct {
 		Name     string   `json:"name"`
 		Email    string   `json:"email"`
 		Verified bool     `json:"email_verified"`
@@ -63,16 +63,16 @@ func TestAWebApplicationSignsPeopleInByAPublishedClient(t *testing.T) {
 		SessID   string   `json:"sid"`
 		AuthTime int64    `json:"auth_time"`
 	}
-	w.Must(id.Claims(&told))
-	if id.Subject != p.id || id.Nonce != "the nonce" || told.Name != "Ada Lovelace" || told.Email != "ada@example.com" || !told.Verified || len(told.AMR) != 1 || told.SessID == "" || told.AuthTime == 0 {
-		t.Errorf("%+v %+v", id, told)
+	w.Must(id.Claims(&claims))
+	if id.Subject != p.id || id.Nonce != "the nonce" || claims.Name != "Ada Lovelace" || claims.Email != "ada@example.com" || !claims.Verified || len(claims.AMR) != 1 || claims.SessID == "" || claims.AuthTime == 0 {
+		t.Errorf("%+v %+v", id, claims)
 	}
 	info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	w.Must(err)
 	if info.Subject != p.id || info.Email != "ada@example.com" || !info.EmailVerified {
 		t.Errorf("%+v", info)
 	}
-	// The library takes the token for over as soon as its time says so, and refreshes.
+	// The library treats the token as expired when its lifetime is over, and refreshes.
 	over := *token
 	over.Expiry = time.Unix(1, 0)
 	next, err := config.TokenSource(ctx, &over).Token()
@@ -82,7 +82,7 @@ func TestAWebApplicationSignsPeopleInByAPublishedClient(t *testing.T) {
 	}
 }
 
-func TestACodeIsGoodOnceForItsClientItsURIAndItsVerifier(t *testing.T) {
+func TestCodeIsBoundToClientURIAndVerifierAndRedeemedOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, other, p := w.web("reports", nil), w.web("stranger", nil), w.signUp("ada@example.com")
 		code := p.allow(c.request("jobs:read")).Get("code")
@@ -138,7 +138,7 @@ func TestACodeIsGoodOnceForItsClientItsURIAndItsVerifier(t *testing.T) {
 	})
 }
 
-func TestOfAHundredRedemptionsAtOnceOneSucceeds(t *testing.T) {
+func TestOneOfConcurrentRedemptionsSucceeds(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		code := p.allow(c.request("jobs:read")).Get("code")
@@ -158,7 +158,7 @@ func TestOfAHundredRedemptionsAtOnceOneSucceeds(t *testing.T) {
 	})
 }
 
-// atOnce runs do many times at once.
+// atOnce runs do concurrently many times.
 func atOnce(times int, do func() answer) []answer {
 	answers, start := make([]answer, times), make(chan struct{})
 	var group sync.WaitGroup
@@ -173,7 +173,7 @@ func atOnce(times int, do func() answer) []answer {
 	return answers
 }
 
-func TestARefreshTokenIsRotatedAndItsReturnEndsTheFamily(t *testing.T) {
+func TestRefreshTokenReuseRevokesFamily(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		refresh := func(token string, from ...string) answer {
@@ -245,7 +245,7 @@ func TestARefreshTokenIsRotatedAndItsReturnEndsTheFamily(t *testing.T) {
 	})
 }
 
-func TestWhatEndsATokenEndsItAtOnce(t *testing.T) {
+func TestTokensEndImmediately(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(w *world, c *client, p *person, token answer){
 		"signing out": func(_ *world, _ *client, p *person, _ answer) { p.ask("POST", "/session/sign-out", map[string]any{}) },

@@ -19,14 +19,14 @@ func (s *Server) Describe(to chan<- *prometheus.Desc) {
 	jwks.Metrics{}.Describe(to)
 }
 
-// KeySetsExhausted returns jwks.Cache.Exhausted of the key sets of clients that registered themselves.
+// KeySetsExhausted returns jwks.Cache.Exhausted for the key sets of clients that registered themselves.
 func (s *Server) KeySetsExhausted() uint64 { return s.registeredKeys.Exhausted() }
 
-// MetadataExhausted returns how many fetches of clients' metadata were refused, and how many failures forgotten, because a deployment or a network was
-// at its share.
+// MetadataExhausted returns the number of refused fetches of clients' metadata and of evicted failures, because a
+// deployment or a network used up its share.
 func (s *Server) MetadataExhausted() uint64 { return s.documents.Exhausted() }
 
-// Collect implements prometheus.Collector: what the caches of clients hold.
+// Collect implements prometheus.Collector with the metrics of the caches of clients.
 func (s *Server) Collect(to chan<- prometheus.Metric) {
 	held, most := s.Snapshots.Current().PreparedClientBytes()
 	to <- prometheus.MustNewConstMetric(preparedBytes, prometheus.GaugeValue, float64(held))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// credentialsGrant gives a client a token of its own (RFC 6749 4.4). It writes no row.
+// credentialsGrant issues a client a token of its own (RFC 6749 4.4). It writes no row.
 type credentialsGrant struct{}
 
 func (credentialsGrant) parse(c *call, form url.Values) (redemption, error) {
@@ -23,7 +23,8 @@ func (credentialsGrant) parse(c *call, form url.Values) (redemption, error) {
 	return redemption{own: &claims}, nil
 }
 
-// machineScopes are those a client may have of its own: of no category, within its ceiling. Without scope it gets its declared ceiling, else none.
+// machineScopes returns the scopes of a client's own token: without a category, and within the client's ceiling. If the
+// request has no scope, it returns the client's declared ceiling, or none.
 func machineScopes(c *call, form url.Values) ([]string, error) {
 	asked, err := scopesOf(form.Get("scope"))
 	if err != nil {
@@ -38,13 +39,13 @@ func machineScopes(c *call, form url.Values) ([]string, error) {
 	}
 	for _, scope := range asked {
 		if !own[scope] {
-			return nil, invalidScope("a scope is unknown, archived, not the client's, or of a category that needs a person")
+			return nil, invalidScope("a scope is unknown, archived, not the client's, or of a category that needs a user")
 		}
 	}
 	return asked, nil
 }
 
-// scopesOf splits a list of scopes (RFC 6749 3.3), each named once.
+// scopesOf splits a list of scopes (RFC 6749 3.3), without duplicates.
 func scopesOf(list string) ([]string, error) {
 	var scopes []string
 	named := map[string]bool{}
@@ -52,7 +53,7 @@ func scopesOf(list string) ([]string, error) {
 		switch {
 		case scope == "":
 		case strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }):
-			return nil, invalidScope("a scope has a character that scopes do not have")
+			return nil, invalidScope("a scope has a character that is not allowed in scopes")
 		case !named[scope]:
 			named[scope] = true
 			scopes = append(scopes, scope)
@@ -61,7 +62,7 @@ func scopesOf(list string) ([]string, error) {
 	return scopes, nil
 }
 
-// resources are those that a client asks a token of its own for (RFC 8707).
+// resources returns the requested resources of a client's own token (RFC 8707).
 func resources(c *call, asked []string) ([]string, error) {
 	for _, resource := range asked {
 		if !maySeek(c, c.client, resource) {

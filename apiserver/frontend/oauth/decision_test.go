@@ -15,8 +15,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// TestAccessTokensArePrincipalsOfDecisions: what a person let a client do is what the token may do where the application asks, as long as it is held.
-func TestAccessTokensArePrincipalsOfDecisions(t *testing.T) {
+// An access token permits what the user granted to the client, as long as the user still has it.
+func TestDecisionAcceptsAccessTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
@@ -84,7 +84,7 @@ func TestAccessTokensArePrincipalsOfDecisions(t *testing.T) {
 	if _, said := decide(bound, map[string]any{"audience": resource}); said["allowed"] != true {
 		t.Errorf("an opaque token for a resource: %v", said)
 	}
-	for what, audience := range map[string]any{"the deployment": nil, "another resource": "https://mcp.acme.example/mcp", "nobody's": "https://evil.example"} {
+	for what, audience := range map[string]any{"the deployment": nil, "another resource": "https://mcp.acme.example/mcp", "an unknown one": "https://evil.example"} {
 		more := map[string]any{}
 		if audience != nil {
 			more["audience"] = audience

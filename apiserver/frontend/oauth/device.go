@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// deviceAuthorization is the answer to a device authorization request (RFC 8628 3.2).
+// deviceAuthorization is the response to a device authorization request (RFC 8628 3.2).
 type deviceAuthorization struct {
 	DeviceCode              string `json:"device_code"`
 	UserCode                string `json:"user_code"`
@@ -42,7 +42,7 @@ func authorizeDevice(c *call) error {
 	}
 	var device, user string
 	err = c.change(func(u *account.Unit) (err error) {
-		device, user, err = consent.AwaitPerson(u, c.App, c.client, asked)
+		device, user, err = consent.AwaitUser(u, c.App, c.client, asked)
 		return err
 	})
 	if err != nil {
@@ -56,7 +56,7 @@ func authorizeDevice(c *call) error {
 	return nil
 }
 
-// deviceGrant gives a device its tokens after a user allowed it (RFC 8628 3.4).
+// deviceGrant issues a device its tokens after a user allowed it (RFC 8628 3.4).
 type deviceGrant struct{}
 
 func (deviceGrant) parse(c *call, form url.Values) (redemption, error) {
@@ -100,18 +100,18 @@ func (deviceGrant) parse(c *call, form url.Values) (redemption, error) {
 func (c *call) pollAgain(device people.Device, tooSoon bool) error {
 	switch {
 	case !c.now.Before(device.ExpiresAt):
-		return notYet("expired_token", "nobody decided in time: begin again")
+		return notYet("expired_token", "no user decided in time: begin again")
 	case device.State == people.DeviceDenied:
-		return notYet("access_denied", "the person refused")
+		return notYet("access_denied", "the user refused")
 	case tooSoon:
-		return notYet("slow_down", "wait five seconds longer from now on")
+		return notYet("slow_down", "poll five seconds less often from now on")
 	case device.State == people.DevicePending:
-		return notYet(codePending, "the person has not decided yet")
+		return notYet(codePending, "the user has not decided yet")
 	}
 	return nil
 }
 
-// codePending is the code for a device that has to wait (RFC 8628 3.5). It is no refusal.
+// codePending is the error code for a device that must wait (RFC 8628 3.5). It is not a refusal.
 const codePending = "authorization_pending"
 
 func notYet(code, description string) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-func TestADeviceWaitsForAPerson(t *testing.T) {
+func TestDeviceAuthorizationGrant(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c := w.web("terminal", func(d *document.OAuthClient) {
 			d.GrantTypes = append(d.GrantTypes, string(v1alpha1.GrantTypeDeviceCode))
@@ -82,7 +82,7 @@ func TestADeviceWaitsForAPerson(t *testing.T) {
 		if a := poll(c, denied); a.text("error") != "access_denied" {
 			t.Errorf("denied: %s", a.raw)
 		}
-		// What a person granted before is no answer to a device: the code may have been sent by somebody else.
+		// An earlier grant must not answer a device: an attacker may have sent the user code.
 		again := p.ask("POST", "/session/authorizations/"+meet(begin().text("user_code")), map[string]any{"decision": "continue"})["data"].(map[string]any)
 		if again["step"] != "decide" {
 			t.Errorf("granted before: %v", again)

@@ -11,13 +11,14 @@ import (
 // Error is a refusal in the form of RFC 6749 5.2.
 type Error struct {
 	Status int
-	// Code is one of the standards', such as invalid_grant, and Description says what to do about it. It holds no secret.
+	// Code is a standard error code, such as invalid_grant. Description says what to do about it, and contains no secret.
 	Code, Description string
-	// Reason is what auditors are told in place of Description: what the client is not told, or without what a stranger chose.
+	// Reason replaces Description in the audit: it has details that the client must not see, or leaves out text that the
+	// caller chose.
 	Reason string
-	// Audited reports that the audit has it already.
+	// Audited reports that the audit already has a record of the error.
 	Audited bool
-	// RetryAfter is when to try again, 0 where that is of no use.
+	// RetryAfter is when to try again, 0 if a retry cannot help.
 	RetryAfter time.Duration
 	// Challenge is the value of WWW-Authenticate, "" for none.
 	Challenge string
@@ -25,7 +26,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
 
-// The standards' refusals.
+// Constructors of the standard errors.
 func invalidRequest(description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: description}
 }
@@ -50,7 +51,7 @@ func unsupportedGrant(description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "unsupported_grant_type", Description: description}
 }
 
-// asRefused answers what a browser would be told of directly.
+// asRefused turns a refusal for a redirect into an error response.
 func asRefused(err error) error {
 	var refused *refusal
 	if errors.As(err, &refused) {
@@ -59,7 +60,7 @@ func asRefused(err error) error {
 	return err
 }
 
-// invalidClient refuses a client that did not prove who it is, however that failed.
+// invalidClient refuses a client that did not authenticate, for any reason.
 func invalidClient() error {
 	return &Error{
 		Status: http.StatusUnauthorized, Code: "invalid_client", Description: "the client is unknown, inactive, or its credentials are wrong", Challenge: `Basic realm="oauth"`,
@@ -80,10 +81,10 @@ func writeError(w http.ResponseWriter, e *Error) {
 	}{e.Code, e.Description})
 }
 
-// writeJSON answers what is nobody else's: never kept by a cache.
+// writeJSON writes a response that caches must not store.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	raw, err := json.Marshal(body)
-	if err != nil { // what is answered are structs of this package
+	if err != nil { // unreachable: the bodies are structs of this package
 		status, raw = http.StatusInternalServerError, []byte(`{"error":"server_error"}`)
 	}
 	header := w.Header()
@@ -92,5 +93,5 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	header.Set("Pragma", "no-cache")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(raw) // the client is gone
+	_, _ = w.Write(raw) // the client is disconnected
 }

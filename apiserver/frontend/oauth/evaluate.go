@@ -5,7 +5,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 )
 
-// judge tells what is true of an access token now.
+// evaluate returns what an access token grants now. The zero Evaluation means an invalid token.
 func (c *call) evaluate(raw string) (evaluated consent.Evaluation, err error) {
 	claims, ok := c.Tokens.Read(c.Entry, raw, c.now)
 	if !ok {

@@ -12,10 +12,10 @@ import (
 // maxForm is the longest body of a request, in bytes.
 const maxForm = 64 << 10
 
-// multiple are the parameters that may be there more than once (RFC 8707 2); all others are there once or not at all (RFC 6749 3.1, 3.2).
+// multiple are the parameters that may be repeated (RFC 8707 2). Every other parameter must not be (RFC 6749 3.1, 3.2).
 var multiple = map[string]bool{"resource": true}
 
-// form reads the parameters of a request's body. Nothing is taken from the query.
+// form reads the parameters of a request's body. It ignores the query.
 func (c *call) form() (url.Values, error) {
 	kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
@@ -33,11 +33,11 @@ func (c *call) form() (url.Values, error) {
 		c.namesBy(values)
 		return nil, err
 	}
-	return given(values), nil
+	return nonEmpty(values), nil
 }
 
-// given leaves out what is there without a value: it counts as left out (RFC 6749 3.1, 3.2).
-func given(values url.Values) url.Values {
+// nonEmpty returns the parameters that have a value: an empty parameter counts as omitted (RFC 6749 3.1, 3.2).
+func nonEmpty(values url.Values) url.Values {
 	out := url.Values{}
 	for name, list := range values {
 		if list = slices.DeleteFunc(slices.Clone(list), func(value string) bool { return value == "" }); len(list) > 0 {
@@ -47,15 +47,15 @@ func given(values url.Values) url.Values {
 	return out
 }
 
-// single refuses a parameter that is there twice. Which one would count is what attackers and servers see differently.
+// single refuses repeated parameters, because different parsers use different values.
 func single(values url.Values) error {
 	for name, list := range values {
 		if len(list) > 1 && !multiple[name] {
-			return invalidRequest("a parameter is there more than once")
+			return invalidRequest("a parameter is repeated")
 		}
 		for _, value := range list {
 			if strings.ContainsRune(value, 0) {
-				return invalidRequest("a parameter has a NUL")
+				return invalidRequest("a parameter contains a NUL")
 			}
 		}
 	}

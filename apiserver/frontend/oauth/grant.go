@@ -14,8 +14,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// grants are the grant types that the token endpoint serves, by their names. A test compares them with consent.GrantTypes,
-// which the metadata and the registration of clients read.
+// grants are the grant types that the token endpoint serves, by name. A test compares them with consent.GrantTypes,
+// which the metadata and the registration of clients use.
 var grants = map[string]grant{
 	consent.GrantCode:        codeGrant{},
 	consent.GrantRefresh:     refreshGrant{},
@@ -23,22 +23,22 @@ var grants = map[string]grant{
 	consent.GrantCredentials: credentialsGrant{},
 }
 
-// grant is a grant type. The endpoint authenticates the client, checks that it may use the grant type, runs the transaction,
-// signs the tokens and answers. A grant type adds only what is its own.
+// grant is a grant type. The endpoint authenticates the client, checks that it may use the grant type, runs the
+// transaction, signs the tokens and responds. A grant type only adds what is specific to it.
 type grant interface {
 	// parse reads and checks the form of a token request. It neither reads nor writes rows.
 	parse(c *call, form url.Values) (redemption, error)
 }
 
-// redemption is a token request that was parsed: either own or redeem is set.
+// redemption is a parsed token request: either own or redeem is set.
 type redemption struct {
-	// own are the claims of a token of the client's own, which needs no transaction.
+	// own are the claims of a client's own token, which needs no transaction.
 	own *bearer.AccessClaims
-	// redeem decides in the request's transaction what is granted. It may run several times, each time in a fresh
+	// redeem decides in the request's transaction what is granted. It may run several times, each time in a new
 	// transaction.
 	redeem func(u *account.Unit) (*issued, error)
-	// settle learns whether the transaction was committed; nil if the grant type need not know.
-	settle func(committed bool)
+	// finish is called with whether the transaction was committed; nil if the grant type does not need it.
+	finish func(committed bool)
 }
 
 // token serves the token endpoint (RFC 6749 3.2).
@@ -57,7 +57,7 @@ func token(c *call) error {
 	case name == "":
 		return invalidRequest("grant_type is missing")
 	case !known:
-		return unsupportedGrant("grant_type is none of those in the metadata")
+		return unsupportedGrant("grant_type is not supported: see grant_types_supported in the metadata")
 	case !c.client.May(string(kind.Declared)):
 		return unauthorizedClient("the client may not use " + name + ": add " + string(kind.Declared) + " to its grantTypes")
 	}
@@ -71,8 +71,8 @@ func token(c *call) error {
 	return c.issue(request)
 }
 
-// errGrant refuses a code or a refresh token, whatever is wrong with it: a more precise answer would help a thief as well.
-var errGrant = &Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "it is unknown, expired, used, revoked, or was given to another client, for another redirect_uri or code_verifier"}
+// errGrant refuses a code or a refresh token for any fault: a more precise response would also help a thief.
+var errGrant = &Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "it is unknown, expired, used, revoked, or was issued to another client, for another redirect_uri or code_verifier"}
 
 // ungrantable returns errGrant with a reason for the audit, or err if something else went wrong.
 func ungrantable(err error, reason string) error {
@@ -85,15 +85,15 @@ func ungrantable(err error, reason string) error {
 }
 
 // errNothingLeft refuses a token family without effective scopes, user or sign-in.
-var errNothingLeft = invalidGrant("nothing is left of what was granted: ask the person again")
+var errNothingLeft = invalidGrant("nothing is left of what was granted: ask the user again")
 
-// holds reports whether a token family is of the client that asks.
-func (c *call) holds(family people.TokenFamily) bool {
+// ownsFamily reports whether a token family belongs to the requesting client.
+func (c *call) ownsFamily(family people.TokenFamily) bool {
 	return family.Client == c.client.ID && family.App == c.Entry.ID
 }
 
-// end ends a token family of which somebody has a copied token, or of which nothing is left, and returns the refusal, which
-// commits. why is the action in the audit.
+// end ends a token family because one of its tokens was copied, or because nothing is left of its grant. It returns a
+// refusal that commits. why is the action in the audit.
 func (c *call) end(u *account.Unit, family people.TokenFamily, why string) error {
 	ended, err := u.OAuth().EndTokenFamily(family.ID)
 	if err == nil && ended {
@@ -114,8 +114,8 @@ type restriction struct {
 	resources []string
 }
 
-// restrict reads which part of a token family a request asks for. Resources that the app or the client lost are left out. If
-// none is left, the request is refused, because a token without a resource is for the issuer.
+// restrict reads which part of a token family a request asks for. It drops resources that the app or the client no
+// longer has. If none is left, it refuses the request, because a token without a resource is for the issuer.
 func (c *call) restrict(form url.Values, family people.TokenFamily) (asked restriction, err error) {
 	if form.Has("scope") {
 		scopes, err := scopesOf(form.Get("scope"))
@@ -131,7 +131,7 @@ func (c *call) restrict(form url.Values, family people.TokenFamily) (asked restr
 	}
 	for _, resource := range form["resource"] {
 		if !slices.Contains(family.Resources, resource) || !maySeek(c, c.client, resource) {
-			return asked, invalidTarget("a resource was not granted, or is not the client's any more")
+			return asked, invalidTarget("a resource was not granted, or is no longer the client's")
 		}
 	}
 	if form.Has("resource") {
@@ -140,13 +140,13 @@ func (c *call) restrict(form url.Values, family people.TokenFamily) (asked restr
 	}
 	asked.resources = slices.DeleteFunc(slices.Clone(family.Resources), func(resource string) bool { return !maySeek(c, c.client, resource) })
 	if len(family.Resources) > 0 && len(asked.resources) == 0 {
-		return asked, invalidTarget("none of the resources that were granted is the client's any more")
+		return asked, invalidTarget("none of the granted resources is still the client's")
 	}
 	return asked, nil
 }
 
-// issueNext grants the next tokens of a token family: its effective scopes, and a refresh token that replaces parent (nil: the
-// first one) if the client uses refresh tokens.
+// issueNext grants the next tokens of a token family: its effective scopes and, if the client uses refresh tokens, a
+// refresh token that replaces parent (nil for the first one).
 func (c *call) issueNext(u *account.Unit, family people.TokenFamily, parent *people.RefreshToken, asked restriction) (*issued, error) {
 	granted, subject, err := c.EffectiveGrant(u, c.client, family)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 )
 
-// TestEveryGrantTypeIsServed: the token endpoint serves the grant types that the metadata and registration name, and no others.
+// The token endpoint serves exactly the grant types that the metadata and the registration name.
 func TestEveryGrantTypeIsServed(t *testing.T) {
 	t.Parallel()
 	var named []string

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// alsoSignUp makes an account more in the same browser, which is the active one then, and returns its user.
+// alsoSignUp creates another account in the same browser, which becomes the active one, and returns its user.
 func (p *person) alsoSignUp(email string) string {
 	p.w.T.Helper()
 	begun := p.ask("POST", "/auth/signup", map[string]any{"email": email, "password": goodPassword})
@@ -25,7 +25,7 @@ func (p *person) alsoSignUp(email string) string {
 	return done["session"].(map[string]any)["active_signin"].(map[string]any)["user_id"].(string)
 }
 
-// active is the user whose account is active.
+// active returns the user whose account is active.
 func (p *person) active() string {
 	p.w.T.Helper()
 	user, _ := p.ask("GET", "/session", nil)["data"].(map[string]any)["user"].(map[string]any)
@@ -46,13 +46,13 @@ func (p *person) switchTo(user string) {
 	p.w.T.Fatal("the browser has no such account")
 }
 
-func (w *world) nobody() *person {
+func (w *world) signedOut() *person {
 	jar, err := cookiejar.New(nil)
 	w.Must(err)
 	return &person{w: w, client: &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// with is a request with more parameters.
+// with returns a request with more parameters.
 func with(request url.Values, pairs ...string) url.Values {
 	for ; len(pairs) > 1; pairs = pairs[2:] {
 		request.Set(pairs[0], pairs[1])
@@ -60,7 +60,7 @@ func with(request url.Values, pairs ...string) url.Values {
 	return request
 }
 
-// answered is the query that a decision led to the client with.
+// answered returns the query of the redirect after a decision.
 func (w *world) answered(data map[string]any) url.Values {
 	w.T.Helper()
 	to, err := url.Parse(fmt.Sprint(data["redirect_to"]))
@@ -68,8 +68,8 @@ func (w *world) answered(data map[string]any) url.Values {
 	return to.Query()
 }
 
-// TestAnIDTokenHintAsksForItsPersonAlone is OpenID Connect Core 3.1.2.1's id_token_hint.
-func TestAnIDTokenHintAsksForItsPersonAlone(t *testing.T) {
+// The id_token_hint of OpenID Connect Core 3.1.2.1.
+func TestIDTokenHintAcceptsOnlyItsUser(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, other := w.web("reports", nil), w.web("other", nil)
 		p, eve := w.signUp("ada@example.com"), w.signUp("eve@example.com")
@@ -92,12 +92,12 @@ func TestAnIDTokenHintAsksForItsPersonAlone(t *testing.T) {
 		silent := func(p *person) url.Values {
 			return w.answered(p.decide(p.authorize(with(c.request("openid email"), "id_token_hint", hint, "prompt", "none")), map[string]any{"decision": "continue"}))
 		}
-		if told := silent(p); told.Get("code") == "" {
-			t.Errorf("its person, silently: %v", told)
+		if response := silent(p); response.Get("code") == "" {
+			t.Errorf("its person, silently: %v", response)
 		}
-		for what, somebody := range map[string]*person{"another person": eve, "nobody": w.nobody()} {
-			if told := silent(somebody); told.Get("error") != "login_required" {
-				t.Errorf("%s, silently: %v", what, told)
+		for what, visitor := range map[string]*person{"another person": eve, "signed out": w.signedOut()} {
+			if response := silent(visitor); response.Get("error") != "login_required" {
+				t.Errorf("%s, silently: %v", what, response)
 			}
 		}
 		page := eve.authorize(with(c.request("openid email"), "id_token_hint", hint, "login_hint", "eve@example.com"))
@@ -112,14 +112,14 @@ func TestAnIDTokenHintAsksForItsPersonAlone(t *testing.T) {
 		}
 
 		second := p.alsoSignUp("lady@example.com")
-		if told := silent(p); told.Get("code") == "" || claimsIn(t, w, c.post("/token", redeem(told.Get("code"))).text("id_token"))["sub"] != p.id {
-			t.Errorf("beside another account, silently: %v", told)
+		if response := silent(p); response.Get("code") == "" || claimsIn(t, w, c.post("/token", redeem(response.Get("code"))).text("id_token"))["sub"] != p.id {
+			t.Errorf("beside another account, silently: %v", response)
 		}
 		if n := w.count("SELECT count(*) FROM audit WHERE action = 'oauth.granted' AND actor = $1", "user:"+second); n != 0 {
 			t.Error("the audit has it of the active account")
 		}
 		if got := p.active(); got != second {
-			t.Errorf("what asks nobody made %s active", got)
+			t.Errorf("the silent request made %s active", got)
 		}
 		page = p.authorize(with(c.request("openid email"), "id_token_hint", hint, "prompt", "consent"))
 		if got := p.decide(page, map[string]any{"decision": "continue"}); got["step"] != "decide" || p.active() != p.id {
@@ -132,8 +132,8 @@ func TestAnIDTokenHintAsksForItsPersonAlone(t *testing.T) {
 	})
 }
 
-// TestADecisionIsOfWhomThePageShowed: another tab makes another account active while the page is open.
-func TestADecisionIsOfWhomThePageShowed(t *testing.T) {
+// Another tab makes another account active while the page is open.
+func TestDecisionIsRefusedForAnotherAccountThanShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -158,8 +158,8 @@ func TestADecisionIsOfWhomThePageShowed(t *testing.T) {
 	}
 }
 
-// A key that was withdrawn, as one that leaked is, signs no hints any more.
-func TestAHintOfAWithdrawnKeyIsNone(t *testing.T) {
+// A withdrawn key, such as a leaked one, no longer verifies hints.
+func TestHintOfWithdrawnKeyIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -183,8 +183,8 @@ func TestAHintOfAWithdrawnKeyIsNone(t *testing.T) {
 	}
 }
 
-// A path has one form: what stands before this server may take an escaped form for another path.
-func TestAnEscapedFormOfAPathIsNotServed(t *testing.T) {
+// A path has one form: a proxy in front of this server may route an escaped form as another path.
+func TestEscapedPathIsNotServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for path, want := range map[string]int{"/oauth/portal/jwks": 200, "/oauth/portal%2fjwks": 404, "/oauth/p%6frtal/jwks": 404, "/oauth%2Fportal/jwks": 404} {

@@ -16,10 +16,11 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// permissionIntrospect lets API keys ask about tokens.
+// permissionIntrospect is the permission that API keys need to introspect tokens.
 const permissionIntrospect = "oauth_clients:read"
 
-// introspection is what is told of a token (RFC 7662 2.2). Of one that is not active, or not the asker's to know, nothing.
+// introspection is the response of introspection (RFC 7662 2.2). For an inactive token, or one that the caller may not
+// see, it has no details.
 type introspection struct {
 	Active      bool     `json:"active"`
 	Scope       string   `json:"scope,omitempty"`
@@ -34,8 +35,8 @@ type introspection struct {
 	Permissions []string `json:"permissions,omitempty"`
 }
 
-// introspect reports whether a token is good now: a confidential client of the app, of one of its own or one for a resource of its own, and an
-// API key of the deployment with the permission, of any.
+// introspect reports whether a token is valid now. A confidential client may ask about its own tokens and about tokens
+// for its resources; an API key of the deployment with the permission may ask about any token.
 func introspect(c *call) error {
 	form, err := c.form()
 	if err != nil {
@@ -58,33 +59,33 @@ func introspect(c *call) error {
 		writeJSON(c.w, http.StatusOK, introspection{})
 		return nil
 	}
-	told, err := c.evaluate(raw)
+	evaluated, err := c.evaluate(raw)
 	if err != nil {
 		return err
 	}
-	if told.Client == nil {
+	if evaluated.Client == nil {
 		answer, err := introspectRefresh(c, raw)
 		if err == nil {
 			writeJSON(c.w, http.StatusOK, answer)
 		}
 		return err
 	}
-	if c.client != nil && told.Client.ID != c.client.ID && !owns(c, told.Claims.Audience) {
+	if c.client != nil && evaluated.Client.ID != c.client.ID && !owns(c, evaluated.Claims.Audience) {
 		writeJSON(c.w, http.StatusOK, introspection{})
 		return nil
 	}
 	writeJSON(c.w, http.StatusOK, introspection{
-		Active: true, Scope: strings.Join(told.Scopes, " "), ClientID: told.Claims.ClientID, TokenType: "Bearer", ExpiresAt: told.Claims.Expiry.Time().Unix(),
-		IssuedAt: told.Claims.IssuedAt.Time().Unix(), Subject: told.Claims.Subject, Audience: told.Claims.Audience, Issuer: told.Claims.Issuer, ID: told.Claims.ID,
-		Permissions: told.Claims.Permissions,
+		Active: true, Scope: strings.Join(evaluated.Scopes, " "), ClientID: evaluated.Claims.ClientID, TokenType: "Bearer", ExpiresAt: evaluated.Claims.Expiry.Time().Unix(),
+		IssuedAt: evaluated.Claims.IssuedAt.Time().Unix(), Subject: evaluated.Claims.Subject, Audience: evaluated.Claims.Audience, Issuer: evaluated.Claims.Issuer, ID: evaluated.Claims.ID,
+		Permissions: evaluated.Claims.Permissions,
 	})
 	return nil
 }
 
-// authenticateKey authenticates an API key of the app's deployment, and reports whether it may know about tokens. Keys of others are as unknown
-// here as those that are none.
+// authenticateKey authenticates an API key of the app's deployment, and reports whether it may introspect. Keys of
+// other deployments are refused like unknown keys.
 func authenticateKey(c *call) (permitted bool, err error) {
-	refused := &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the API key is none of the deployment's that is in use", Challenge: `Bearer error="invalid_token"`}
+	refused := &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the API key is not an active key of the deployment", Challenge: `Bearer error="invalid_token"`}
 	_, presented, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	key, err := apikey.Read(presented)
 	if err != nil || len(c.r.Header.Values("Authorization")) > 1 {
@@ -92,7 +93,7 @@ func authenticateKey(c *call) (permitted bool, err error) {
 	}
 	principal, err := c.Authenticator.ByPresentedKey(c.r.Context(), c.Snapshot, key, c.address())
 	if err != nil && apierror.Of(err).Status == http.StatusServiceUnavailable {
-		return false, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the API key cannot be looked up now: try again", RetryAfter: time.Second}
+		return false, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the API key cannot be checked now: try again", RetryAfter: time.Second}
 	}
 	if err != nil || principal.Deployment.Identity != c.Deployment.Identity {
 		return false, refused
@@ -100,7 +101,7 @@ func authenticateKey(c *call) (permitted bool, err error) {
 	return principal.Allows(permissionIntrospect), nil
 }
 
-// presentedToken authenticates the client, and reads the token that it asks about.
+// presentedToken authenticates the client, and returns the token parameter.
 func presentedToken(c *call) (string, error) {
 	form, err := c.form()
 	if err != nil {
@@ -115,7 +116,7 @@ func presentedToken(c *call) (string, error) {
 	return form.Get("token"), nil
 }
 
-// introspectRefresh tells a client whether a refresh token of its own would be taken, and an API key of any of the app's.
+// introspectRefresh introspects a refresh token: for a client one of its own, for an API key any of the app.
 func introspectRefresh(c *call, raw string) (out introspection, err error) {
 	hash, formed := session.Hash(raw)
 	if !formed {
@@ -126,16 +127,16 @@ func introspectRefresh(c *call, raw string) (out introspection, err error) {
 		if err != nil || !found || !token.DiesAt.IsZero() && !c.now.Before(token.DiesAt) {
 			return err
 		}
-		client, err := mayAsk(c, u, family)
+		client, err := visibleClient(c, u, family)
 		if err != nil || client == nil || !client.May(string(v1alpha1.GrantTypeRefreshToken)) || !c.now.Before(family.UsedAt.Add(idleOf(client))) {
 			return err
 		}
-		held, subject, err := c.EffectiveGrant(u, client, family)
+		effective, subject, err := c.EffectiveGrant(u, client, family)
 		if err != nil || subject == nil {
 			return err
 		}
 		out = introspection{
-			Active: true, Scope: strings.Join(held, " "), ClientID: family.Client, ExpiresAt: family.ExpiresAt.Unix(), IssuedAt: token.CreatedAt.Unix(),
+			Active: true, Scope: strings.Join(effective, " "), ClientID: family.Client, ExpiresAt: family.ExpiresAt.Unix(), IssuedAt: token.CreatedAt.Unix(),
 			Subject: ids.Format(family.User), Issuer: c.Content.Issuer,
 		}
 		return nil
@@ -143,10 +144,10 @@ func introspectRefresh(c *call, raw string) (out introspection, err error) {
 	return out, err
 }
 
-// mayAsk returns the client of a family that who asks may know about, else nil: the client itself may, and an API key about all of the app's
-// clients in use.
-func mayAsk(c *call, u *account.Unit, family people.TokenFamily) (*consent.Client, error) {
-	if c.client != nil && c.holds(family) {
+// visibleClient returns the client of a token family if the caller may see it, else nil. A client may see itself, and
+// an API key all active clients of the app.
+func visibleClient(c *call, u *account.Unit, family people.TokenFamily) (*consent.Client, error) {
+	if c.client != nil && c.ownsFamily(family) {
 		return c.client, nil
 	}
 	if c.client != nil || family.App != c.Entry.ID {
@@ -159,7 +160,7 @@ func mayAsk(c *call, u *account.Unit, family people.TokenFamily) (*consent.Clien
 	return client, err
 }
 
-// refreshTokenOf reads a refresh token with its family.
+// refreshTokenOf reads a refresh token with its token family.
 func refreshTokenOf(u *account.Unit, hash []byte) (token people.RefreshToken, family people.TokenFamily, found bool, err error) {
 	if token, found, err = u.OAuth().RefreshToken(hash); err != nil || !found {
 		return token, family, false, err
@@ -168,13 +169,13 @@ func refreshTokenOf(u *account.Unit, hash []byte) (token people.RefreshToken, fa
 	return token, family, found, err
 }
 
-// owns reports whether a token is for a resource that the client is declared for.
+// owns reports whether a token is for one of the client's declared resources.
 func owns(c *call, audience []string) bool {
 	return c.client.Resources != nil && slices.ContainsFunc(audience, func(resource string) bool { return slices.Contains(*c.client.Resources, resource) })
 }
 
-// revoke ends a token of the client's, and with it all that came of the same authorization (RFC 7009). Of a token that is unknown, or
-// another's, nothing is told. A client's own token ends by its lifetime alone.
+// revoke ends the token family of one of the client's tokens (RFC 7009). For an unknown token or one of another client,
+// the response is the same. A client's own token cannot be revoked; it ends with its lifetime.
 func revoke(c *call) error {
 	c.allowOrigin()
 	raw, err := presentedToken(c)
@@ -187,7 +188,7 @@ func revoke(c *call) error {
 	}
 	if !found {
 		if claims, ok := c.Tokens.Read(c.Entry, raw, c.now); ok && claims.Authorization == "" && claims.ClientID == c.client.ID {
-			return &Error{Status: http.StatusBadRequest, Code: "unsupported_token_type", Description: "a token of client_credentials ends by its lifetime: it cannot be revoked"}
+			return &Error{Status: http.StatusBadRequest, Code: "unsupported_token_type", Description: "a token of client_credentials ends with its lifetime: it cannot be revoked"}
 		}
 		c.w.WriteHeader(http.StatusOK)
 		return nil
@@ -205,14 +206,14 @@ func revoke(c *call) error {
 	return err
 }
 
-// familyOf finds the family of a refresh token or an access token of the client.
+// familyOf returns the token family of a refresh token or an access token of the client.
 func familyOf(c *call, raw string) (family people.TokenFamily, found bool, err error) {
 	if hash, formed := session.Hash(raw); formed {
 		err = c.view(func(u *account.Unit) (err error) {
 			_, family, found, err = refreshTokenOf(u, hash)
 			return err
 		})
-		return family, found && c.holds(family), err
+		return family, found && c.ownsFamily(family), err
 	}
 	claims, ok := c.Tokens.Read(c.Entry, raw, c.now)
 	if !ok || claims.Authorization == "" {
@@ -226,5 +227,5 @@ func familyOf(c *call, raw string) (family people.TokenFamily, found bool, err e
 		family, found, err = u.OAuth().TokenFamily(id)
 		return err
 	})
-	return family, found && c.holds(family), err
+	return family, found && c.ownsFamily(family), err
 }

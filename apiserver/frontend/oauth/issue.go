@@ -25,7 +25,7 @@ import (
 // typeIDToken is the type of ID tokens.
 const typeIDToken = "JWT"
 
-// granted is what the token endpoint answers.
+// granted is the response of the token endpoint.
 type granted struct {
 	AccessToken  string `json:"access_token"`
 	TokenType    string `json:"token_type"`
@@ -35,7 +35,7 @@ type granted struct {
 	Scope        string `json:"scope,omitempty"`
 }
 
-// idClaims are what an ID token says beside what is said of the person (OpenID Connect Core 2).
+// idClaims are the claims of an ID token apart from the user's (OpenID Connect Core 2).
 type idClaims struct {
 	jwt.Claims
 	Nonce           string           `json:"nonce,omitempty"`
@@ -53,11 +53,11 @@ type issued struct {
 	subject           *consent.Subject
 	scopes, resources []string
 	refresh           string
-	// about is what ID tokens say of the person.
+	// about are the claims about the user in ID tokens.
 	about map[string]any
 }
 
-// request is what the transactions of a call share.
+// request returns the common data of the transactions of a call.
 func (c *call) request() *account.Request {
 	actor := "anonymous"
 	if c.client != nil {
@@ -70,23 +70,23 @@ func (c *call) request() *account.Request {
 }
 
 func (c *call) view(do func(*account.Unit) error) error {
-	return storeAway(c.request().View(c.r.Context(), do))
+	return storeUnavailable(c.request().View(c.r.Context(), do))
 }
 
 func (c *call) change(do func(*account.Unit) error) error {
-	return storeAway(c.request().Change(c.r.Context(), do))
+	return storeUnavailable(c.request().Change(c.r.Context(), do))
 }
 
-// storeAway says of a store that is away that trying again helps.
-func storeAway(err error) error {
+// storeUnavailable maps an unavailable store to a response that asks for a retry.
+func storeUnavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
-		return &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the store is away: try again", RetryAfter: time.Second}
+		return &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the store is unavailable: try again", RetryAfter: time.Second}
 	}
 	return err
 }
 
-// issue runs the transaction of a token request and answers with the tokens. Keys are opened before the transaction, and tokens
-// are signed after its commit.
+// issue runs the transaction of a token request and responds with the tokens. It opens the signing keys before the
+// transaction, and signs the tokens after its commit.
 func (c *call) issue(request redemption) error {
 	access, err := signer(c, jose.ES256, bearer.TypeAccessToken)
 	if err != nil {
@@ -103,8 +103,8 @@ func (c *call) issue(request redemption) error {
 		}
 		return err
 	})
-	if request.settle != nil {
-		request.settle(err == nil)
+	if request.finish != nil {
+		request.finish(err == nil)
 	}
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (c *call) issue(request redemption) error {
 	return c.answer(out, access, identity)
 }
 
-// issueOwn answers with a token of the client's own.
+// issueOwn responds with a client's own token.
 func (c *call) issueOwn(claims bearer.AccessClaims) error {
 	signer, err := signer(c, jose.ES256, bearer.TypeAccessToken)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *call) issueOwn(claims bearer.AccessClaims) error {
 	return nil
 }
 
-// answer signs tokens of what was granted, and answers with them.
+// answer signs the granted tokens, and responds with them.
 func (c *call) answer(out *issued, access, identity jose.Signer) (err error) {
 	lifetime := min(c.client.AccessTokenLifetime(), out.family.ExpiresAt.Sub(c.now))
 	answer := granted{TokenType: "Bearer", ExpiresIn: int64(lifetime / time.Second), RefreshToken: out.refresh, Scope: strings.Join(out.scopes, " ")}
@@ -152,7 +152,7 @@ func (c *call) answer(out *issued, access, identity jose.Signer) (err error) {
 	return nil
 }
 
-// newAccessClaims are those of every access token.
+// newAccessClaims returns the common claims of access tokens.
 func (c *call) newAccessClaims(subject string, resources, scopes []string, lifetime time.Duration) bearer.AccessClaims {
 	audience := jwt.Audience(resources)
 	if len(audience) == 0 {
@@ -167,7 +167,7 @@ func (c *call) newAccessClaims(subject string, resources, scopes []string, lifet
 	}
 }
 
-// accessToken writes claims as the client's access tokens are: signed for all to read, or sealed for us alone.
+// accessToken returns claims as an access token of the client: signed, or sealed so that only this server can read it.
 func (c *call) accessToken(signer jose.Signer, claims bearer.AccessClaims) (string, error) {
 	if c.client.OpaqueTokens {
 		return bearer.SealAccess(c.Keyring, claims)
@@ -179,7 +179,7 @@ func (c *call) accessToken(signer jose.Signer, claims bearer.AccessClaims) (stri
 	return signed, nil
 }
 
-// idTokenAlgorithm is how the client's ID tokens are signed.
+// idTokenAlgorithm returns the algorithm of the client's ID tokens.
 func (c *call) idTokenAlgorithm() jose.SignatureAlgorithm {
 	if own := c.client.IDTokenSigningAlg; own != "" {
 		return jose.SignatureAlgorithm(own)
@@ -187,7 +187,7 @@ func (c *call) idTokenAlgorithm() jose.SignatureAlgorithm {
 	return jose.SignatureAlgorithm(c.Content.EffectiveIDTokenSigningAlg())
 }
 
-// methodReference names how somebody proved who they are (RFC 8176 2).
+// methodReference returns the authentication method reference of a sign-in method (RFC 8176 2).
 func methodReference(method string) string {
 	if method == people.MethodPassword {
 		return "pwd"
@@ -195,13 +195,13 @@ func methodReference(method string) string {
 	return "otp"
 }
 
-// halfHash is what an ID token says of the access token beside it (OpenID Connect Core 3.1.3.6). Both algorithms have SHA-256.
+// halfHash returns the at_hash claim of an access token (OpenID Connect Core 3.1.3.6). Both algorithms use SHA-256.
 func halfHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(sum[:len(sum)/2])
 }
 
-// about is what is said of a person to whom they granted it (OpenID Connect Core 5.4).
+// about returns the claims about a user for the granted scopes (OpenID Connect Core 5.4).
 func (c *call) about(u *account.Unit, p *consent.Subject, scopes []string) (map[string]any, error) {
 	about := map[string]any{}
 	for _, scope := range scopes {
@@ -213,7 +213,7 @@ func (c *call) about(u *account.Unit, p *consent.Subject, scopes []string) (map[
 			about["updated_at"] = p.User.UpdatedAt.Unix()
 			name := strings.TrimSpace(p.User.FirstName + " " + p.User.LastName)
 			for claim, value := range map[string]string{"given_name": p.User.FirstName, "family_name": p.User.LastName, "name": name} {
-				if value != "" { // what is not known is left out (OpenID Connect Core 5.3.2)
+				if value != "" { // unknown claims are omitted (OpenID Connect Core 5.3.2)
 					about[claim] = value
 				}
 			}

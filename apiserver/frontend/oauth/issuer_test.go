@@ -11,8 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// TestTheIssuerOfBeforeServesUntilTheChangeTakesEffect: the app's document names the issuer that is in force, beside the hosts that are declared by now.
-func TestTheIssuerOfBeforeServesUntilTheChangeTakesEffect(t *testing.T) {
+// The app's document names the issuer in effect, besides the currently declared hosts.
+func TestFormerIssuerServesUntilTheChangeTakesEffect(t *testing.T) {
 	t.Parallel()
 	type at struct{ host, base, issuer string }
 	path, own := at{"localhost", "/oauth/portal", issuer}, at{"id.acme.example", "", "https://id.acme.example"}
@@ -21,7 +21,7 @@ func TestTheIssuerOfBeforeServesUntilTheChangeTakesEffect(t *testing.T) {
 	left := at{"left.example", "/oauth/portal", "https://left.example/oauth/portal"}
 	for what, tt := range map[string]struct {
 		before, after at
-		// fqdn and frontend are what is declared by now; asked is where people are asked until the change takes effect.
+		// fqdn and frontend are the currently declared hosts; asked is where users are asked until the change takes effect.
 		fqdn, frontend, asked string
 	}{
 		"a path becomes a host":          {path, own, own.host, "http://localhost:8081", "http://localhost:8081"},
@@ -63,8 +63,8 @@ func TestTheIssuerOfBeforeServesUntilTheChangeTakesEffect(t *testing.T) {
 			declare(tt.before.issuer, tt.asked)
 			w.Eventually("the issuer of before answers", func() bool { return metadata(tt.before).text("issuer") == tt.before.issuer })
 			given := token(tt.before)
-			if told := ask(tt.before, "/introspect", url.Values{"token": {given}}); told.body["active"] != true || told.text("iss") != tt.before.issuer {
-				t.Errorf("at the issuer of before a token is %s", told.raw)
+			if introspected := ask(tt.before, "/introspect", url.Values{"token": {given}}); introspected.body["active"] != true || introspected.text("iss") != tt.before.issuer {
+				t.Errorf("at the issuer of before a token is %s", introspected.raw)
 			}
 			if authorize := metadata(tt.before).text("authorization_endpoint"); authorize != tt.asked+"/oauth/portal/authorize" {
 				t.Errorf("people are asked at %s", authorize)
@@ -86,15 +86,15 @@ func TestTheIssuerOfBeforeServesUntilTheChangeTakesEffect(t *testing.T) {
 			if got := token(tt.before); got != "" {
 				t.Error("the issuer of before goes on")
 			}
-			if told := ask(tt.after, "/introspect", url.Values{"token": {token(tt.after)}}); told.body["active"] != true {
-				t.Errorf("at the next issuer a token is %s", told.raw)
+			if introspected := ask(tt.after, "/introspect", url.Values{"token": {token(tt.after)}}); introspected.body["active"] != true {
+				t.Errorf("at the next issuer a token is %s", introspected.raw)
 			}
 		})
 	}
 }
 
-// TestAHostThatWasLeftIsItsNextOwners: while an issuer's change is told, another tenant declares its host.
-func TestAHostThatWasLeftIsItsNextOwners(t *testing.T) {
+// While an issuer's change propagates, another tenant declares its former host.
+func TestFormerIssuerHostBelongsToItsNewOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const host = "left.example"
@@ -111,7 +111,7 @@ func TestAHostThatWasLeftIsItsNextOwners(t *testing.T) {
 	w.Eventually("the host is another tenant's", func() bool { return status() == 404 })
 }
 
-// sendTo sends a request to the host that it names.
+// sendTo sends a request to the host in its URL.
 func (w *world) sendTo(r *http.Request) answer {
 	w.T.Helper()
 	a, err := tryAt(r, r.Host)

@@ -12,10 +12,11 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// keySetAge is how long others may keep the key set and the metadata: far shorter than a replaced key is still published.
+// keySetAge is how long caches may keep the key set and the metadata: far shorter than a replaced key stays published.
 const keySetAge = 5 * time.Minute
 
-// signer returns what signs tokens of a type, such as "at+jwt", by the app's current key of an algorithm, opened once.
+// signer returns the signer of tokens of a type, such as "at+jwt", by the app's current key for an algorithm. Each key
+// is opened once.
 func signer(c *call, algorithm jose.SignatureAlgorithm, typ string) (jose.Signer, error) {
 	for _, key := range c.Content.SigningKeys {
 		if signer, known := c.signers.Load(signerName(key, algorithm, typ)); known && key.ExpiresAt == nil {
@@ -32,7 +33,7 @@ func signer(c *call, algorithm jose.SignatureAlgorithm, typ string) (jose.Signer
 	return nil, fmt.Errorf("the app has no %s key", algorithm)
 }
 
-// signerName is what a signer is kept by.
+// signerName returns the cache key of a signer.
 func signerName(key document.SigningKey, algorithm jose.SignatureAlgorithm, typ string) string {
 	return key.ID + " " + string(algorithm) + " " + typ
 }
@@ -54,7 +55,7 @@ func open(c *call, key document.SigningKey, algorithm jose.SignatureAlgorithm, t
 	return signer, err
 }
 
-// keySet publishes the keys that tokens are verified with: the current and the previous ones.
+// keySet publishes the keys that verify tokens: the current and the previous ones.
 func keySet(c *call) error {
 	set := struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -67,7 +68,7 @@ func keySet(c *call) error {
 	return public(c, set)
 }
 
-// public answers what everybody may read, from pages of any origin.
+// public writes a public response, readable from pages of any origin.
 func public(c *call, body any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -80,7 +81,7 @@ func public(c *call, body any) error {
 	header.Set("X-Content-Type-Options", "nosniff")
 	c.w.WriteHeader(http.StatusOK)
 	if c.r.Method != http.MethodHead {
-		_, _ = c.w.Write(raw) // the client is gone
+		_, _ = c.w.Write(raw) // the client is disconnected
 	}
 	return nil
 }

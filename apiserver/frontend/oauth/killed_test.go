@@ -33,14 +33,15 @@ import (
 )
 
 const (
-	// killedURLEnv makes this test binary a server over the store it names; the others say when it is, and where its root key is.
+	// killedURLEnv makes this test binary a server with the store of that URL; the others give the server's time and root
+	// key.
 	killedURLEnv, killedClockEnv, killedKeyEnv = "CARDEA_TEST_KILLED_URL", "CARDEA_TEST_KILLED_CLOCK", "CARDEA_TEST_KILLED_KEY"
-	// killAtHeader reports that server before which of its next statements it dies.
+	// killAtHeader names the statement before which that server kills itself.
 	killAtHeader = "X-Kill-At"
 )
 
-// serveUntilKilled serves a store, and kills itself as a request tells it: before a statement, or, once all have run, before the answer. It
-// prints its address, and "answered" when it dies with the answer in its hands.
+// serveUntilKilled serves a store, and kills itself at the point that a request names: before a statement or, after all
+// statements, before the response. It prints its address, and "answered" if it dies with a complete response.
 func serveUntilKilled() error {
 	micros, err := strconv.ParseInt(os.Getenv(killedClockEnv), 10, 64)
 	if err != nil {
@@ -89,7 +90,7 @@ func serveUntilKilled() error {
 	return http.Serve(listener, handler) //nolint:gosec // a test's, on loopback
 }
 
-// killable is a server in a process of its own.
+// killable is a server in its own process.
 type killable struct {
 	t       *testing.T
 	env     []string
@@ -116,7 +117,7 @@ func (k *killable) start() {
 	k.url = "http://" + k.said.Text()
 }
 
-// killed waits for its end, and reports whether it had its answer ready.
+// killed waits for the process to end, and reports whether its response was complete.
 func (k *killable) killed() (answered bool) {
 	k.t.Helper()
 	for k.said.Scan() {
@@ -129,7 +130,7 @@ func (k *killable) killed() (answered bool) {
 	return answered
 }
 
-// ask sends a form of a client to the process; killAt says before which statement it dies then, 0: it lives.
+// ask sends a client's form to the process. killAt is the statement before which the process kills itself, 0 for none.
 func (k *killable) ask(c *client, form url.Values, killAt int) (answer, error) {
 	k.t.Helper()
 	r := c.to(k.url, "/token", form)
@@ -139,7 +140,8 @@ func (k *killable) ask(c *client, form url.Values, killAt int) (answer, error) {
 	return try(r)
 }
 
-// left is what a killed process left of one request: whether the code or the refresh token is used, and how many tokens came of it.
+// left returns the state that a killed process left: whether the code or refresh token is used, and how many tokens
+// were issued.
 func (w *world) left(query, presented string) (used bool, tokens int) {
 	w.T.Helper()
 	hash, formed := session.Hash(presented)
@@ -153,9 +155,9 @@ func (w *world) left(query, presented string) (used bool, tokens int) {
 	return at != 0, tokens
 }
 
-// TestAServerKilledAtAnyStatementGaveAllOrNothing kills a server before each statement of a redemption and of a refresh, and once before the
-// answer leaves it. It leaves a code that is good, with no token, or one that is used, with its token; a client that refreshes again gets on.
-func TestAServerKilledAtAnyStatementGaveAllOrNothing(t *testing.T) {
+// The server is killed before each statement of a redemption and of a refresh, and once before the response. It leaves
+// either a valid code and no token, or a used code with its token; a client that refreshes again succeeds.
+func TestTokenRequestIsAtomicWhenServerIsKilled(t *testing.T) {
 	const most = 40 // statements, more than there are
 	onEngines(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -164,7 +166,7 @@ func TestAServerKilledAtAnyStatementGaveAllOrNothing(t *testing.T) {
 			codes = append(codes, p.allow(c.request("jobs:read")).Get("code"))
 			tokens = append(tokens, c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("refresh_token"))
 		}
-		// The process is the only one at the store.
+		// Only this process uses the store.
 		w.Server.Close()
 		w.Must(w.Store.Close())
 		key := filepath.Join(t.TempDir(), "root.key")
@@ -175,7 +177,7 @@ func TestAServerKilledAtAnyStatementGaveAllOrNothing(t *testing.T) {
 			what, query string
 			presented   []string
 			form        func(presented string) url.Values
-			// again is what the next try is answered once all was done.
+			// again is the status of the next try after all statements ran.
 			again int
 		}{
 			{

@@ -14,43 +14,45 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// logoutPath is where clients send browsers to sign people out: on the host that has their sessions.
+// logoutPath is where clients send browsers to sign users out, on the host of their sessions.
 const logoutPath = "/logout"
 
-// asksToLogOut is what a client asks for (OpenID Connect RP-Initiated Logout 1.0).
-type asksToLogOut struct {
-	// hint is what an ID token of the app says, though it may be over; nil without one that is genuine.
+// logoutRequest is a client's logout request (OpenID Connect RP-Initiated Logout 1.0).
+type logoutRequest struct {
+	// hint are the claims of an ID token of the app, which may have expired; nil without a genuine one.
 	hint *hintClaims
-	// to is where the browser goes then, with the client's state.
+	// to is the address that the browser goes to afterwards, with the client's state.
 	to string
-	// unverified is the client that to is of where it registered itself: only a click leads to it, or its own ID token of this session. Nil for any other.
+	// unverified is the client of to if it registered itself, otherwise nil. The browser then only goes there with the
+	// client's ID token of this session, or when the user follows a link.
 	unverified *consent.Client
 }
 
-// logOutByForm sends a request that was posted to the one way.
+// logOutByForm redirects a posted request to the GET request.
 func logOutByForm(c *call) error {
 	form, err := c.form()
 	if err != nil || len(form.Encode()) > maxQuery {
 		return page(c, "request")
 	}
-	found(c, c.Content.FrontendURL+"/oauth/"+c.Content.Slug+logoutPath+"?"+form.Encode())
+	redirectTo(c, c.Content.FrontendURL+"/oauth/"+c.Content.Slug+logoutPath+"?"+form.Encode())
 	return nil
 }
 
-// logOut signs the person out of the session that the client's ID token is of. Whatever else is asked for, the person is asked about.
+// logOut ends the user's sign-in in the session of the client's ID token. Without such a token, the user is asked
+// first.
 func logOut(c *call) error {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil || len(c.r.URL.RawQuery) > maxQuery || single(query) != nil || len(query["resource"]) > 0 {
 		return page(c, "request")
 	}
-	asked, problem, err := c.asksToLogOut(query)
+	asked, problem, err := c.parseLogout(query)
 	if err != nil {
 		return err
 	}
 	if problem != "" {
 		return page(c, problem)
 	}
-	if query.Has("asked") { // the person was, or a link says so: only the way back is left
+	if query.Has("asked") { // the user was asked, or a link pretends so: only the redirect is left
 		return leave(c, asked)
 	}
 	signedIn, ended := false, false
@@ -78,27 +80,27 @@ func logOut(c *call) error {
 		return err
 	}
 	if ended {
-		found(c, asked.to)
+		redirectTo(c, asked.to)
 		return nil
 	}
 	if !signedIn {
 		return leave(c, asked)
 	}
-	query.Del("id_token_hint") // it told nothing, and has no business in a history
+	query.Del("id_token_hint") // the hint was of no use, and must not be in the browser's history
 	query.Set("asked", "1")
 	back := "/oauth/" + c.Content.Slug + logoutPath + "?" + query.Encode()
-	if pages(c) != c.Content.FrontendURL { // a path alone would be one of the pages' host, which has no sessions
+	if pages(c) != c.Content.FrontendURL { // a relative path would refer to the pages' host, which has no sessions
 		back = c.Content.FrontendURL + back
 	}
-	found(c, pages(c)+"/sign-out?"+url.Values{"continue": {back}}.Encode())
+	redirectTo(c, pages(c)+"/sign-out?"+url.Values{"continue": {back}}.Encode())
 	return nil
 }
 
-// leave leads the browser where the client wants it after a sign-out. A client that registered itself gets a page with a link: its URI is
-// of its own choice, and so this host would redirect wherever a link says (RFC 9700 4.11.2).
-func leave(c *call, asked asksToLogOut) error {
+// leave redirects the browser after a sign-out. For a client that registered itself it shows a page with a link
+// instead: the client chose the URI itself, so a redirect would make this host an open redirector (RFC 9700 4.11.2).
+func leave(c *call, asked logoutRequest) error {
 	if asked.unverified == nil {
-		found(c, asked.to)
+		redirectTo(c, asked.to)
 		return nil
 	}
 	c.r = c.r.WithContext(consent.WithRefused(c.r.Context(), consent.Refused{
@@ -107,10 +109,10 @@ func leave(c *call, asked asksToLogOut) error {
 	if showPage(c, "app") {
 		return nil
 	}
-	return invalidRequest("a client that registered itself is returned to without a click only by an id_token_hint of the session that it ends")
+	return invalidRequest("a client that registered itself needs an id_token_hint of the session to get the browser back without a click")
 }
 
-// sessionOf finds the session of the browser, locked.
+// sessionOf returns the session of the browser, locked.
 func sessionOf(c *call, u *account.Unit) (s people.Session, found bool, err error) {
 	cookies := c.r.CookiesNamed(site.SessionCookie)
 	if len(cookies) != 1 {
@@ -124,8 +126,8 @@ func sessionOf(c *call, u *account.Unit) (s people.Session, found bool, err erro
 	return s, found && session.Evaluate(s, session.PolicyOf(u.Settings), c.now) == session.Live, err
 }
 
-// asksToLogOut reads a request. problem is what is wrong with it, "" for nothing.
-func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem string, err error) {
+// parseLogout parses a logout request. problem says what is wrong, "" for nothing.
+func (c *call) parseLogout(query url.Values) (asked logoutRequest, problem string, err error) {
 	id := query.Get("client_id")
 	if raw := query.Get("id_token_hint"); raw != "" {
 		if asked.hint = readIDToken(c, raw); asked.hint != nil {
@@ -150,7 +152,7 @@ func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem strin
 	if !slices.ContainsFunc(client.PostLogoutURIs, func(uri string) bool { return redirecturi.Fits(uri, back) }) {
 		return asked, "redirect_uri", nil
 	}
-	if asked.to = back; !client.VouchedFor() {
+	if asked.to = back; !client.Trusted() {
 		asked.unverified = client
 	}
 	if state := query.Get("state"); state != "" {
@@ -159,14 +161,15 @@ func (c *call) asksToLogOut(query url.Values) (asked asksToLogOut, problem strin
 	return asked, "", nil
 }
 
-// hintClaims are what an ID token says that comes back as a hint.
+// hintClaims are the claims of an ID token that is used as a hint.
 type hintClaims struct {
 	idClaims
-	// Email is there where the client was told of it.
+	// Email is present if the client received it.
 	Email string `json:"email"`
 }
 
-// readIDToken reads an ID token that the app signed, whether or not it has expired. It returns nil for every other text.
+// readIDToken returns the claims of an ID token that the app signed, even if it has expired. It returns nil for any
+// other text.
 func readIDToken(c *call, raw string) *hintClaims {
 	var claims hintClaims
 	_, signed := bearer.VerifySigned(raw, typeIDToken, c.Content.SigningKeys, c.now, &claims)

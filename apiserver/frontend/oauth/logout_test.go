@@ -9,14 +9,14 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-func TestAClientSignsPeopleOutOfTheirOwnSessionOnly(t *testing.T) {
+func TestLogoutEndsOnlyTheSessionOfTheHint(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		const back = "https://client.example/goodbye"
 		with := func(c *document.OAuthClient) { c.PostLogoutURIs = []string{back} }
 		c, other := w.web("reports", with), w.web("other", nil)
 		p, elsewhere := w.signUp("ada@example.com"), w.signUp("eve@example.com")
 		token := c.post("/token", redeem(p.allow(c.request("openid")).Get("code")))
-		stranger := c.post("/token", redeem(elsewhere.allow(c.request("openid")).Get("code")))
+		unrelated := c.post("/token", redeem(elsewhere.allow(c.request("openid")).Get("code")))
 		visit := func(p *person, query url.Values) (int, string) {
 			status, header, _ := p.send("GET", "/oauth/portal/logout?"+query.Encode(), nil)
 			return status, header.Get("Location")
@@ -35,7 +35,7 @@ func TestAClientSignsPeopleOutOfTheirOwnSessionOnly(t *testing.T) {
 			}
 		}
 		for what, hint := range map[string]string{
-			"without a hint": "", "with another session's": stranger.text("id_token"), "with an access token": token.text("access_token"), "with a torn one": token.text("id_token") + "x",
+			"without a hint": "", "with another session's": unrelated.text("id_token"), "with an access token": token.text("access_token"), "with a torn one": token.text("id_token") + "x",
 		} {
 			query := url.Values{"client_id": {c.id}, "post_logout_redirect_uri": {back}, "state": {"st"}}
 			if hint != "" {
@@ -69,8 +69,8 @@ func TestAClientSignsPeopleOutOfTheirOwnSessionOnly(t *testing.T) {
 	})
 }
 
-// TestPagesElsewhereLeadBackToTheHostWithTheSessions: a path would be one of the pages' own host.
-func TestPagesElsewhereLeadBackToTheHostWithTheSessions(t *testing.T) {
+// A relative path would refer to the pages' own host.
+func TestLogoutWithExternalPagesReturnsToTheSessionHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const back = "https://client.example/goodbye"

@@ -9,8 +9,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// TestAClientManagesItsTenantWithoutAKey: a deployment that accepts its own app as an issuer lets programs with client_credentials manage it.
-func TestAClientManagesItsTenantWithoutAKey(t *testing.T) {
+// A deployment that accepts its own app as an issuer can be managed with client_credentials.
+func TestClientCredentialsManageTheTenant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const audience = "cardea:acme:staging"
@@ -75,7 +75,7 @@ func TestAClientManagesItsTenantWithoutAKey(t *testing.T) {
 	w.Eventually("of all permissions those of now are left", func() bool { return status(all, "/organizations") == 403 && status(all, "/users") == 200 })
 	w.app.Active = false
 	w.Put("OAuthApp", "portal", "acme/staging", "portal", w.app)
-	w.Eventually("an app out of use vouches for nobody", func() bool { return status(token, "/users") == 401 })
+	w.Eventually("an inactive app issues no valid tokens", func() bool { return status(token, "/users") == 401 })
 	w.app.Active = true
 	w.Put("OAuthApp", "portal", "acme/staging", "portal", w.app)
 	w.Eventually("it does again", func() bool { return status(token, "/users") == 200 })

@@ -8,7 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
-// serverMetadata is what an authorization server says of itself (RFC 8414 2, OpenID Connect Discovery 3). What is off is not in it.
+// serverMetadata is the metadata of an authorization server (RFC 8414 2, OpenID Connect Discovery 3), without disabled
+// features.
 type serverMetadata struct {
 	Issuer                      string   `json:"issuer"`
 	AuthorizationEndpoint       string   `json:"authorization_endpoint,omitempty"`
@@ -97,21 +98,22 @@ func (m *serverMetadata) askUsers(c *call) {
 	m.ScopesSupported = append(m.ScopesSupported, consent.BuiltIn...)
 }
 
-// allowOrigin lets pages of the app's declared origins read the answer of an endpoint, before it is known who asks.
+// allowOrigin lets pages of the app's declared origins read the response, before the client is known.
 func (c *call) allowOrigin() {
 	if origin := c.origin(); origin != "" && c.Origins[origin] {
 		c.w.Header().Set("Access-Control-Allow-Origin", origin)
 	}
 }
 
-// allowOriginOf lets the pages read it that a client registered itself with.
+// allowOriginOf lets pages at the client's registered redirect origins read the response, if it is a public runtime
+// client.
 func (c *call) allowOriginOf(client *consent.Client) {
 	if origin := c.origin(); origin != "" && client.Registered != nil && client.Public() && slices.Contains(redirecturi.Origins(client.RedirectURIs), origin) {
 		c.w.Header().Set("Access-Control-Allow-Origin", origin)
 	}
 }
 
-// origin is where a page is from that asks; the answer is for it alone then. Nothing depends on what only the browser adds.
+// origin returns the Origin of a request, and makes the response depend on it. Authorization never depends on Origin.
 func (c *call) origin() string {
 	origin := c.r.Header.Get("Origin")
 	if header := c.w.Header(); origin != "" && header.Get("Vary") == "" {
@@ -120,12 +122,12 @@ func (c *call) origin() string {
 	return origin
 }
 
-// preflight answers what browsers ask before a request of another origin.
+// preflight answers CORS preflight requests.
 func preflight(c *call) error {
 	header := c.w.Header()
 	switch c.path {
 	case "/token", "/revoke", "/userinfo":
-		// Which client will ask a preflight does not tell: where clients register themselves, an origin may be one of theirs.
+		// A preflight request does not name the client: if the app allows registration, any origin may belong to a client.
 		if c.allowOrigin(); c.Content.AllowDynamicClientRegistration && c.origin() != "" {
 			header.Set("Access-Control-Allow-Origin", c.origin())
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// TestWhatChangesOnTheWay: between the request, the consent, the redemption and the refresh anything may happen.
-func TestWhatChangesOnTheWay(t *testing.T) {
+// Configuration and rows may change between the request, the consent, the redemption and the refresh.
+func TestChangesDuringAuthorization(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -23,7 +23,7 @@ func TestWhatChangesOnTheWay(t *testing.T) {
 			return to.Query().Get("code")
 		}
 
-		// The client is put out of use while the person reads, and after the person allowed.
+		// The client is deactivated before and after the user allows the request.
 		page, code := p.authorize(c.request("jobs:read")), allow()
 		w.switchOff("reports", c)
 		w.Eventually("the client is out of use", func() bool {
@@ -40,7 +40,7 @@ func TestWhatChangesOnTheWay(t *testing.T) {
 		w.Eventually("the client is in use again", func() bool {
 			return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") == "unsupported_grant_type"
 		})
-		if a := c.post("/token", redeem(code)); a.status != 200 { // nothing of it was used up
+		if a := c.post("/token", redeem(code)); a.status != 200 { // the code was not consumed
 			t.Errorf("redeemed by a client in use again: %s", a.raw)
 		}
 
@@ -54,7 +54,7 @@ func TestWhatChangesOnTheWay(t *testing.T) {
 		w.DeclareOAuthScope("jobs-read", document.OAuthScope{Scope: "jobs:read", DisplayName: "x"})
 		w.Eventually("the scope is back", func() bool { return p.authorize(c.request("jobs:read")).Query().Get("error") == "" })
 
-		// The organization is gone between consent and redemption, and its scopes with it.
+		// The organization is deleted between consent and redemption, and the scopes with it.
 		code = allow()
 		p.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
 		p.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": w.Numbered("own")})
@@ -62,7 +62,7 @@ func TestWhatChangesOnTheWay(t *testing.T) {
 			t.Errorf("after the organization's end: %s", a.raw)
 		}
 
-		// The person is gone, or signed out, between consent and redemption.
+		// The user is deleted or signed out between consent and redemption.
 		code = p.allow(c.request("jobs:read")).Get("code")
 		other := w.signUp("eve@example.com")
 		theirs := other.allow(c.request("jobs:read")).Get("code")
@@ -76,8 +76,8 @@ func TestWhatChangesOnTheWay(t *testing.T) {
 	})
 }
 
-// TestPagesOfOtherOriginsReadAnswersOfTheirOwnClients: CORS, for declared origins and for those of clients that registered themselves.
-func TestPagesOfOtherOriginsReadAnswersOfTheirOwnClients(t *testing.T) {
+// CORS for declared origins and for those of clients that registered themselves.
+func TestCORSOfClients(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	declared := w.web("page", func(c *document.OAuthClient) {

@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// redeclare puts a client as it is declared from now on.
+// redeclare replaces the declaration of a client.
 func (c *client) redeclare(name string, change func(*document.OAuthClient)) {
 	c.w.T.Helper()
 	change(&c.declared)
@@ -34,14 +34,14 @@ func (c *client) refresh(token string, more ...string) answer {
 	return c.post("/token", form)
 }
 
-// introspect asks about a token.
+// introspect introspects a token.
 func (c *client) introspect(token string) answer {
 	c.w.T.Helper()
 	return c.post("/introspect", url.Values{"token": {token}})
 }
 
-// TestWhatAClientLostItsTokensLose: the scopes, the resources and the permissions that its declaration no longer gives it.
-func TestWhatAClientLostItsTokensLose(t *testing.T) {
+// The declaration no longer has some scopes, resources and permissions.
+func TestTokensLoseWhatTheirClientLost(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		api, mcp := "https://api.acme.example", "https://mcp.acme.example/mcp"
 		c, p := w.web("reports", func(d *document.OAuthClient) { d.Scopes = &[]string{"openid", "jobs:read", "jobs:run"} }), w.signUp("ada@example.com")
@@ -75,9 +75,8 @@ func TestWhatAClientLostItsTokensLose(t *testing.T) {
 	})
 }
 
-// TestTwoWhoRotateBesideEachOtherAreFound: a thief that uses a copy before its owner does, and waits until the owner went on, is no second
-// owner.
-func TestTwoWhoRotateBesideEachOtherAreFound(t *testing.T) {
+// A thief that uses a copy before its owner, and waits until the owner has refreshed, must not be taken for the owner.
+func TestDelayedUseOfCopiedRefreshTokenRevokesFamily(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		for _, thiefFirst := range []bool{false, true} {
@@ -104,8 +103,8 @@ func TestTwoWhoRotateBesideEachOtherAreFound(t *testing.T) {
 	})
 }
 
-// TestAnIdleRefreshTokenIsNotActive: introspection says of a refresh token what its use would.
-func TestAnIdleRefreshTokenIsNotActive(t *testing.T) {
+// Introspection of a refresh token reports what its use would return.
+func TestIdleRefreshTokenIsInactive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -141,8 +140,8 @@ func TestParametersWithoutAValueAreOmitted(t *testing.T) {
 	}
 }
 
-// TestADecisionNamesNoPlaceThatThePersonLeft: what is left of a token is of the person alone.
-func TestADecisionNamesNoPlaceThatThePersonLeft(t *testing.T) {
+// A token whose user left its place only has the scopes of the user.
+func TestDecisionOmitsPlacesThatTheUserLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -175,8 +174,8 @@ func TestADecisionNamesNoPlaceThatThePersonLeft(t *testing.T) {
 	})
 }
 
-// TestNoAccessTokenOutlivesItsAuthorization: what verifies a token by itself sees the same end as who asks.
-func TestNoAccessTokenOutlivesItsAuthorization(t *testing.T) {
+// An access token that is verified offline expires no later than introspection reports.
+func TestAccessTokenDoesNotOutliveItsAuthorization(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("reports", func(d *document.OAuthClient) { d.RefreshTokenSeconds = 900 }), w.signUp("ada@example.com")
@@ -192,8 +191,8 @@ func TestNoAccessTokenOutlivesItsAuthorization(t *testing.T) {
 	}
 }
 
-// TestARedirectURIThatWasTakenAwayIsLedToNoMore: not even by a request that came before.
-func TestARedirectURIThatWasTakenAwayIsLedToNoMore(t *testing.T) {
+// The redirect URI was removed, also for earlier requests.
+func TestRemovedRedirectURIIsNotUsed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -208,8 +207,8 @@ func TestARedirectURIThatWasTakenAwayIsLedToNoMore(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotKnownOfAPersonIsNotSaid: OpenID Connect Core 5.3.2.
-func TestWhatIsNotKnownOfAPersonIsNotSaid(t *testing.T) {
+// Unknown claims are omitted (OpenID Connect Core 5.3.2).
+func TestUnknownClaimsAreOmitted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -224,8 +223,8 @@ func TestWhatIsNotKnownOfAPersonIsNotSaid(t *testing.T) {
 	}
 }
 
-// TestAPushedRequestBringsWhoItIsFor: what the client pushed is all there.
-func TestAPushedRequestBringsWhoItIsFor(t *testing.T) {
+// The login hint is taken from the pushed request.
+func TestPushedRequestKeepsLoginHint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -238,8 +237,8 @@ func TestAPushedRequestBringsWhoItIsFor(t *testing.T) {
 	}
 }
 
-// TestStrangersPushNobodysRequestsOut: in a public client's name anybody may push.
-func TestStrangersPushNobodysRequestsOut(t *testing.T) {
+// Any caller can push in the name of a public client.
+func TestPushedRequestsOfOtherNetworksAreNotEvicted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.declarePublic("page", callback), w.signUp("ada@example.com")
@@ -257,8 +256,8 @@ func TestStrangersPushNobodysRequestsOut(t *testing.T) {
 	}
 }
 
-// TestWhatLapsedStaysSo: a refresh that finds nothing left of a grant ends it; what comes back later is asked for anew.
-func TestWhatLapsedStaysSo(t *testing.T) {
+// A refresh with nothing left of a grant ends the token family. A later grant needs a new consent.
+func TestLapsedGrantDoesNotReturn(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		token := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("refresh_token")
@@ -274,13 +273,13 @@ func TestWhatLapsedStaysSo(t *testing.T) {
 			t.Errorf("what lapsed came back: %s", a.raw)
 		}
 		if a := c.refresh(kept); a.status != 200 {
-			t.Errorf("what nobody refreshed meanwhile: %s", a.raw)
+			t.Errorf("a family without a refresh in between: %s", a.raw)
 		}
 	})
 }
 
-// TestUserinfoIsAResourceOfItsOwn: a token for an application's resource does not tell that application who the person is.
-func TestUserinfoIsAResourceOfItsOwn(t *testing.T) {
+// A token for an application's resource must not reveal the user to that application.
+func TestUserinfoRefusesTokensForOtherResources(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -299,8 +298,8 @@ func TestUserinfoIsAResourceOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestWithoutPeopleThereAreMachinesAlone: an app of a deployment without frontend hosts has tokens of clients' own, and nothing that needs people.
-func TestWithoutPeopleThereAreMachinesAlone(t *testing.T) {
+// An app of a deployment without frontend hosts only serves clients' own tokens.
+func TestAppWithoutFrontendHostServesOnlyMachines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.app.FQDN, w.app.Issuer, w.app.FrontendURL, w.app.AllowDynamicClientRegistration = "machines.localhost", "https://machines.localhost", "", true

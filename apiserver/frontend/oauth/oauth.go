@@ -1,8 +1,9 @@
-// Package oauth is the authorization server of a deployment's OAuthApps: OAuth 2.1 and OpenID Connect, over configuration in memory and
-// people's rows. It answers in the forms of those standards, without Cardea's envelope, and needs neither the operator nor the Kubernetes API.
+// Package oauth is the authorization server of a deployment's OAuthApps: OAuth 2.1 and OpenID Connect, over the
+// configuration in memory and the rows of users. Its responses have the forms of those standards, without Cardea's
+// envelope. It needs neither the operator nor the Kubernetes API.
 //
-// An app is served under its issuer: a host of its own, or a path of its deployment's first frontend host (site.go). What a request is
-// authorized by is in client.go, what it gets in token.go and the files of the grants.
+// An app is served under its issuer: a host of its own, or a path of its deployment's first frontend host (site.go).
+// client.go authenticates clients; grant.go and the files of the grant types issue tokens.
 package oauth
 
 import (
@@ -26,7 +27,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Options are what an authorization server needs.
+// Options configures an authorization server.
 type Options struct {
 	Snapshots *snapshot.Follower
 	Store     people.Store
@@ -34,19 +35,19 @@ type Options struct {
 	Keyring *seal.Keyring
 	// Tokens reads access tokens.
 	Tokens *bearer.AccessTokens
-	// Keys fetches those of clients that sign and that somebody vouches for.
+	// Keys fetches the keys of trusted clients.
 	Keys *jwks.Cache
-	// Egress tells where metadata of clients may be fetched from.
+	// Egress is the policy for addresses of client metadata.
 	Egress  *egress.Policy
 	Proxies credential.Proxies
-	// Authenticator tells whose API keys ask about tokens.
+	// Authenticator authenticates API keys that introspect tokens.
 	Authenticator *credential.Authenticator
-	// Posted is called after a message was put into the outbox; nil: nobody waits.
-	Posted  func()
-	Clock   func() time.Time
-	Log     logr.Logger
-	Metrics *httpapi.Metrics
-	// Next serves what is no app's.
+	// OnEnqueue, if not nil, is called after a message was put into the outbox.
+	OnEnqueue func()
+	Clock     func() time.Time
+	Log       logr.Logger
+	Metrics   *httpapi.Metrics
+	// Next serves requests that are for no app.
 	Next http.Handler
 }
 
@@ -54,13 +55,14 @@ type Options struct {
 type Server struct {
 	Options
 	router *httpapi.Router
-	// signers are opened keys by their ids.
+	// signers caches opened keys by their ids.
 	signers        sync.Map
 	secretAttempts *credential.SecretAttempts
 	documents      *documents
 	redemptions    *redemptions
 	refusals       *refusals
-	// registeredKeys holds the keys of clients that registered themselves: they evict no declared client's keys.
+	// registeredKeys caches the keys of clients that registered themselves. It is separate so that these evict no declared
+	// client's keys.
 	registeredKeys *jwks.Cache
 }
 
@@ -102,8 +104,8 @@ func New(opts Options) *Server {
 		"OPTIONS /revoke":   preflight,
 		"OPTIONS /userinfo": preflight,
 	} {
-		if forPeople[pattern] {
-			serve = whereThereArePeople(serve)
+		if forUsers[pattern] {
+			serve = withUsers(serve)
 		}
 		s.router.HandleFunc(pattern, s.handle(serve))
 		opts.Metrics.Expect(pattern)
@@ -111,22 +113,22 @@ func New(opts Options) *Server {
 	return s
 }
 
-// forPeople are the endpoints of what people grant. An app of a deployment without frontend hosts has none of them.
-var forPeople = map[string]bool{
+// forUsers are the endpoints for grants by users. An app of a deployment without frontend hosts has none of them.
+var forUsers = map[string]bool{
 	"GET " + authorizePath: true, "POST " + authorizePath: true, "POST /par": true, "POST /device_authorization": true, "POST /register": true,
 	"GET " + logoutPath: true, "POST " + logoutPath: true, "GET /userinfo": true, "POST /userinfo": true,
 }
 
-func whereThereArePeople(serve func(*call) error) func(*call) error {
+func withUsers(serve func(*call) error) func(*call) error {
 	return func(c *call) error {
 		if c.Content.FrontendURL == "" {
-			return notHere()
+			return noEndpoint()
 		}
 		return serve(c)
 	}
 }
 
-// ServeHTTP serves requests for an app, and hands all others on.
+// ServeHTTP serves requests for an app, and passes all others to Next.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found, served := s.find(r)
 	if !served {
@@ -147,18 +149,19 @@ type call struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	now time.Time
-	// began is when the request came, as redemptions count.
+	// began is the count of redemptions when the request arrived.
 	began uint64
-	// client is who authenticated; nil: nobody.
+	// client is the authenticated client, nil for none.
 	client *consent.Client
-	// named is the id of the known client that the request names, "" for none; registers tells that it would be one.
+	// named is the id of the known client that the request names, "" for none. registers reports that the request
+	// registers a client.
 	named     string
 	registers bool
-	// audited reports that auditors were told of the refusal.
+	// audited reports that the refusal was audited.
 	audited bool
 }
 
-// handle makes a handler of what serves a call.
+// handle returns the handler of an endpoint.
 func (s *Server) handle(serve func(*call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Server: s, app: appOf(r.Context()), r: r, began: s.redemptions.begin()}
@@ -171,7 +174,7 @@ func (s *Server) handle(serve func(*call) error) http.HandlerFunc {
 	}
 }
 
-// Refuse answers an error, and logs what no rule foresees.
+// Refuse writes the response of an error, and logs unexpected errors.
 func (c *call) Refuse(err error) {
 	var refused *Error
 	if !errors.As(err, &refused) {
@@ -184,7 +187,7 @@ func (c *call) Refuse(err error) {
 	writeError(c.w, refused)
 }
 
-// settings are the deployment's.
+// settings returns the deployment's settings.
 func (a *app) settings() *document.Deployment {
 	return snapshot.ContentOf[document.Deployment](a.Deployment)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// mailed counts the mails to an address that say something, and waits until there are as many as wanted.
+// mailed counts the mails to an address with a text, and waits until there are as many as wanted.
 func (w *world) mailed(to, saying string, want int) {
 	w.T.Helper()
 	w.Eventually("the mails are sent", func() bool {
@@ -21,8 +21,8 @@ func (w *world) mailed(to, saying string, want int) {
 	})
 }
 
-// A copy of a session that was proven long ago gives no app access that outlives it, and the owner is told of the first such access.
-func TestAFirstOfflineGrantNeedsAFreshProofAndIsToldByMail(t *testing.T) {
+// A copy of an old session cannot grant access that outlives it. The first such access is notified by mail.
+func TestFirstOfflineGrantNeedsRecentProofAndSendsMail(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		step := func(scope string, decision string) any {
@@ -51,7 +51,7 @@ func TestAFirstOfflineGrantNeedsAFreshProofAndIsToldByMail(t *testing.T) {
 	})
 }
 
-func TestAResetEndsOfflineGrantsSinceTheLastProof(t *testing.T) {
+func TestPasswordResetEndsRecentOfflineGrants(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, other := w.web("reports", nil), w.web("mirror", nil)
 		for i, keep := range []bool{false, true} {

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// pushedPrefix is what the name of a pushed request begins with (RFC 9126 2.2).
+	// pushedPrefix is the prefix of the request_uri of a pushed request (RFC 9126 2.2).
 	pushedPrefix = "urn:ietf:params:oauth:request_uri:"
 	// pushedLifetime is how long a pushed request waits for its browser.
 	pushedLifetime = time.Minute
 )
 
-// push takes an authorization request from the client itself (RFC 9126). It is complete in itself.
+// push stores an authorization request that the client pushes (RFC 9126). The request is complete.
 func push(c *call) error {
 	form, err := c.form()
 	if err != nil {
@@ -28,10 +28,10 @@ func push(c *call) error {
 		return err
 	}
 	if form.Has("request_uri") {
-		return invalidRequest("a pushed request names no other: leave request_uri out")
+		return invalidRequest("a pushed request cannot refer to another: omit request_uri")
 	}
 	if !c.client.Registers(form.Get("redirect_uri")) {
-		return invalidRequest("redirect_uri is missing, or none that the client is registered with: they have to be equal, character by character")
+		return invalidRequest("redirect_uri is missing, or not registered for the client: it must be equal, character by character")
 	}
 	asked, err := asked(c, c.client, form)
 	if err != nil {
@@ -52,7 +52,7 @@ func push(c *call) error {
 	return nil
 }
 
-// authorizePushed goes on with a request that the client pushed: nothing is taken from the query beside its name.
+// authorizePushed continues with a request that the client pushed. It ignores all other parameters of the query.
 func authorizePushed(c *call, query url.Values) error {
 	client, known, err := visitingClient(c, query)
 	if err != nil {
@@ -80,6 +80,6 @@ func authorizePushed(c *call, query url.Values) error {
 	if hint != "" {
 		path += "?" + url.Values{"login_hint": {hint}}.Encode()
 	}
-	found(c, path)
+	redirectTo(c, path)
 	return nil
 }

@@ -17,10 +17,10 @@ import (
 
 const goodPassword = "correct horse battery staple"
 
-// callback is where the tests' web client is answered.
+// callback is the redirect URI of the tests' web client.
 const callback = "https://client.example/callback"
 
-// web declares a confidential client that signs people in.
+// web declares a confidential client that signs users in.
 func (w *world) web(name string, change func(*document.OAuthClient)) *client {
 	w.T.Helper()
 	return w.declare(name, func(c *document.OAuthClient) {
@@ -33,14 +33,14 @@ func (w *world) web(name string, change func(*document.OAuthClient)) *client {
 	})
 }
 
-// person is somebody with a browser.
+// person is a user with a browser.
 type person struct {
 	w      *world
 	client *http.Client
 	id     string
 }
 
-// anonymous is somebody who is not signed in.
+// anonymous returns a browser without a sign-in.
 func (w *world) anonymous() *person {
 	w.T.Helper()
 	jar, err := cookiejar.New(nil)
@@ -48,7 +48,7 @@ func (w *world) anonymous() *person {
 	return &person{w: w, client: &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// signUp makes an account, signed in.
+// signUp creates an account, which is signed in.
 func (w *world) signUp(email string) *person {
 	w.T.Helper()
 	p := w.anonymous()
@@ -82,7 +82,7 @@ func (p *person) send(method, path string, body any) (int, http.Header, []byte) 
 	return response.StatusCode, response.Header, out
 }
 
-// ask asks for an operation that succeeds.
+// ask sends a request that must succeed.
 func (p *person) ask(method, path string, body any) map[string]any {
 	p.w.T.Helper()
 	status, _, raw := p.send(method, path, body)
@@ -99,7 +99,7 @@ const (
 	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
 
-// request are the parameters of an authorization request as it should be.
+// request returns the parameters of a valid authorization request.
 func (c *client) request(scope string) url.Values {
 	return url.Values{
 		"client_id": {c.id}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {scope}, "state": {"st"}, "nonce": {"no"},
@@ -107,7 +107,7 @@ func (c *client) request(scope string) url.Values {
 	}
 }
 
-// authorize sends the browser to the app, and returns where it was led.
+// authorize sends the browser to the app, and returns where it is redirected.
 func (p *person) authorize(request url.Values) *url.URL {
 	p.w.T.Helper()
 	status, header, raw := p.send("GET", "/oauth/portal/authorize?"+request.Encode(), nil)
@@ -119,14 +119,15 @@ func (p *person) authorize(request url.Values) *url.URL {
 	return to
 }
 
-// decide decides an authorization by the end-user API.
+// decide decides an authorization request through the end-user API.
 func (p *person) decide(page *url.URL, decision map[string]any) (data map[string]any) {
 	p.w.T.Helper()
 	answer := p.ask("POST", "/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), decision)
 	return answer["data"].(map[string]any)
 }
 
-// allow goes the whole way: the browser asks, the person allows, and what comes back is the query of the client's redirect URI.
+// allow runs a whole authorization: the browser requests it, the user allows it. It returns the query of the client's
+// redirect URI.
 func (p *person) allow(request url.Values) url.Values {
 	p.w.T.Helper()
 	data := p.decide(p.authorize(request), map[string]any{"decision": "allow"})
@@ -138,7 +139,7 @@ func (p *person) allow(request url.Values) url.Values {
 	return to.Query()
 }
 
-// redeem is the form that redeems a code.
+// redeem returns the form that redeems a code.
 func redeem(code string) url.Values {
 	return url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier}}
 }

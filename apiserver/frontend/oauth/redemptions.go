@@ -7,14 +7,16 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// maxRedemptions is of how many codes it is remembered when they were redeemed: far more than are while one request waits for its turn.
+// maxRedemptions is how many redeemed codes are remembered, far more than are redeemed while a request waits for its
+// transaction.
 const maxRedemptions = 4096
 
-// redemptions tells those who come at once with one code from those who come later. Who began before the first was committed holds no proof of
-// a copy; who began after it does. Servers at one SQLite file take turns at the store, so what they read there does not tell the two apart.
+// redemptions distinguishes concurrent redemptions of a code from later ones. A request that began before the first
+// redemption was committed does not prove a copy of the code; a later one does. The rows alone do not show the
+// difference, because servers that share an SQLite file run their transactions one after the other.
 type redemptions struct {
 	mu sync.Mutex
-	// committed counts; codes are by their hashes the count at which they were, underWay until they are.
+	// committed counts commits. codes maps each code's hash to the count at its commit, or to underWay before that.
 	committed uint64
 	codes     *lru.Cache[string, uint64]
 }
@@ -24,19 +26,19 @@ const underWay = math.MaxUint64
 func newRedemptions() *redemptions {
 	codes, err := lru.New[string, uint64](maxRedemptions)
 	if err != nil {
-		panic(err) // the size is a constant above 0
+		panic(err) // unreachable: the size is a constant above 0
 	}
 	return &redemptions{codes: codes}
 }
 
-// begin is when a request begins.
+// begin returns the current count, for a request that begins.
 func (r *redemptions) begin() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.committed
 }
 
-// redeem notes that a transaction redeems a code, and done how it ended.
+// redeem records that a transaction redeems a code; done records how the transaction ended.
 func (r *redemptions) redeem(hash []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +58,7 @@ func (r *redemptions) done(hash []byte, committed bool) {
 	r.codes.Add(string(hash), r.committed)
 }
 
-// racedWith reports whether a code was redeemed here after a request began.
+// racedWith reports whether this server redeemed a code after a request began.
 func (r *redemptions) racedWith(hash []byte, began uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

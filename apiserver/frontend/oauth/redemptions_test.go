@@ -2,37 +2,37 @@ package oauth
 
 import "testing"
 
-func TestWhoBeganBeforeACodeWasRedeemedIsNoThief(t *testing.T) {
+func TestRedemptionsDistinguishConcurrentFromLater(t *testing.T) {
 	r := newRedemptions()
 	code, other := []byte("code"), []byte("other")
 	early := r.begin()
 	if r.racedWith(code, early) {
-		t.Error("nobody redeemed it")
+		t.Error("the code was not redeemed")
 	}
 	r.redeem(code)
 	if !r.racedWith(code, early) || !r.racedWith(code, r.begin()) || r.racedWith(other, early) {
-		t.Error("while it is being redeemed, everybody began before that was committed")
+		t.Error("a request during the redemption is not concurrent with it")
 	}
 	r.done(code, true)
 	if !r.racedWith(code, early) {
-		t.Error("who began before")
+		t.Error("a request that began before the commit is not concurrent")
 	}
 	late := r.begin()
 	if r.racedWith(code, late) {
-		t.Error("who began after it is a thief")
+		t.Error("a request that began after the commit is concurrent")
 	}
 	r.redeem(other)
 	r.done(other, false)
 	if r.racedWith(other, early) {
-		t.Error("a transaction that failed redeemed nothing")
+		t.Error("a failed transaction counts as a redemption")
 	}
 	r.redeem(other)
 	r.done(other, true)
 	if r.racedWith(code, late) || !r.racedWith(other, late) {
-		t.Error("each code has its own time")
+		t.Error("codes share their counts")
 	}
-	r.done(other, false) // of one who tried beside the winner
+	r.done(other, false) // of a concurrent request that failed
 	if !r.racedWith(other, late) {
-		t.Error("what failed beside takes nothing away")
+		t.Error("a failed concurrent request removed the redemption")
 	}
 }

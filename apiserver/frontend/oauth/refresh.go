@@ -16,16 +16,16 @@ import (
 const (
 	// refreshGrace is how long a refresh token stays valid after its successor was used, for concurrent requests.
 	refreshGrace = 10 * time.Second
-	// maxUsed bounds the used refresh tokens of a family that the store keeps to detect copies, and maxUnused the unused ones:
-	// the answer that arrived and seven that were lost. maxYoung bounds those of the last refreshGrace, so that each answer of
-	// concurrent refreshes works.
+	// maxUsed bounds the used refresh tokens of a token family that the store keeps to detect copies. maxUnused bounds the
+	// unused ones: that of the response that arrived and of seven that were lost. maxYoung bounds those of the last
+	// refreshGrace, so that the responses of concurrent refreshes all work.
 	maxUsed, maxUnused, maxYoung = 64, 8, 128
 )
 
-// refreshGrant exchanges a refresh token for the next tokens (RFC 6749 6); the new refresh token replaces it.
-//   - A lost answer costs nothing: until the successor was used, and for refreshGrace from the same network, the same token
-//     gives another successor.
-//   - If the token returns later, the token family ends: somebody has a copy of the token.
+// refreshGrant exchanges a refresh token for the next tokens (RFC 6749 6). The new refresh token replaces it.
+//   - A lost response does no harm: until the successor was used, and for refreshGrace from the same network, the same
+//     token yields another successor.
+//   - If the token is used later, the token family ends, because the token was copied.
 type refreshGrant struct{}
 
 func (refreshGrant) parse(c *call, form url.Values) (redemption, error) {
@@ -39,17 +39,17 @@ func (refreshGrant) parse(c *call, form url.Values) (redemption, error) {
 	return redemption{redeem: func(u *account.Unit) (*issued, error) {
 		token, found, err := u.OAuth().RefreshToken(hash)
 		if err != nil || !found {
-			return nil, ungrantable(err, "there is no such refresh token, or no more")
+			return nil, ungrantable(err, "there is no such refresh token")
 		}
 		family, found, err := u.OAuth().LockTokenFamily(token.Family)
 		if err != nil || !found {
-			return nil, ungrantable(err, "what the refresh token is of has ended")
+			return nil, ungrantable(err, "the authorization of the refresh token has ended")
 		}
-		if !c.holds(family) {
-			return nil, ungrantable(nil, "the refresh token was given to another client")
+		if !c.ownsFamily(family) {
+			return nil, ungrantable(nil, "the refresh token was issued to another client")
 		}
 		if token, found, err = u.OAuth().RefreshToken(hash); err != nil || !found { // a concurrent request may have used it before the lock
-			return nil, ungrantable(err, "there is no such refresh token, or no more")
+			return nil, ungrantable(err, "there is no such refresh token")
 		}
 		asked, err := c.restrict(form, family)
 		if err != nil {
@@ -59,7 +59,8 @@ func (refreshGrant) parse(c *call, form url.Values) (redemption, error) {
 	}}, nil
 }
 
-// rotate grants the next tokens of a locked token family for one of its refresh tokens. It ends the family if the token is a copy.
+// rotate grants the next tokens of a locked token family for one of its refresh tokens. It ends the family if the token
+// is a copy.
 func rotate(c *call, u *account.Unit, family people.TokenFamily, token people.RefreshToken, asked restriction) (*issued, error) {
 	if !c.now.Before(token.ExpiresAt) || !c.now.Before(family.UsedAt.Add(idleOf(c.client))) {
 		return nil, ungrantable(nil, "the refresh token is expired, or was not used for too long")
@@ -81,8 +82,8 @@ func rotate(c *call, u *account.Unit, family people.TokenFamily, token people.Re
 	return out, err
 }
 
-// leftover reports whether a token is first used after the token it replaced is dead: a sibling of the token is in use by then.
-// Two parties have tokens of the family, and one of them used a copy before the owner did.
+// leftover reports whether a token is used for the first time after its parent's grace has ended. A sibling of the
+// token is in use by then, so two parties have tokens of the family: one of them used a copy before the owner.
 func leftover(c *call, token people.RefreshToken) bool {
 	return token.UsedAt.IsZero() && !token.ParentDiesAt.IsZero() && !c.now.Before(token.ParentDiesAt)
 }

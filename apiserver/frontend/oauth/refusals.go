@@ -15,24 +15,27 @@ import (
 )
 
 const (
-	// actionRefused begins what auditors are told of a refusal: the standard's error code and the reason follow.
+	// actionRefused is the prefix of the audit action of a refusal. The standard's error code and the reason follow.
 	actionRefused = "oauth.refused"
-	// leftOut is what they are told once of those beyond the bounds.
+	// leftOut is the audit action that is recorded once for the refusals above a bound.
 	leftOut = actionRefused + ": more were left out, for up to a minute, or for the day"
-	// Of one client and network, of one client, and of one app so many refusals a minute are told to auditors, and of an app so many a day: whoever
-	// knows a client's id, which is no secret, can have requests refused in its name, and what is told is kept for a year and more.
+	// The bounds of audited refusals: per minute of one client from one network, of one client, and of one app; and per
+	// day of one app. A client's id is not secret, so any caller can have requests refused in its name, and audit records
+	// are kept for a year or more.
 	refusalsOfNetwork, refusalsOfClient, refusalsOfApp, refusalsOfDay = 10, 60, 300, 2000
-	// maxRefusalWindows is how many of those of networks and clients are remembered, and as many of those of apps; each takes some hundred bytes.
+	// maxRefusalWindows is how many windows of networks and clients are remembered, and as many of apps. Each takes some
+	// hundred bytes.
 	maxRefusalWindows = 10_000
-	// refusalWithin is how long a row may take: the answer waits for it.
+	// refusalWithin bounds the time to write an audit record, because the response waits for it.
 	refusalWithin = 2 * time.Second
 )
 
-// refusals bounds what auditors are told.
+// refusals bounds the audited refusals.
 type refusals struct {
 	mu      sync.Mutex
 	windows *lru.Cache[string, refusalWindow]
-	// apps are the windows of whole apps, apart: no number of networks and clients, which anybody can be, evicts them.
+	// apps are the windows of whole apps. They are separate, so that windows of networks and clients, of which there can
+	// be any number, do not evict them.
 	apps *lru.Cache[string, refusalWindow]
 }
 
@@ -50,18 +53,19 @@ func newRefusals() *refusals {
 	return &refusals{windows: windows, apps: apps}
 }
 
-// bound is how many of a name are told within a time.
+// bound is the highest number of audited refusals of a name within a time.
 type bound struct {
 	name   string
 	most   int
 	within time.Duration
-	// ofApp reports that it is a whole app's.
+	// ofApp reports that the bound is that of a whole app.
 	ofApp bool
 }
 
-// tell reports whether a refusal is told, or in its place once that more are left out. Bounds are asked from the narrowest to the widest: what one
-// leaves out counts for none after it, so that who floods from one network hides nothing of what others do; and the row that says so counts as any other.
-func (r *refusals) tell(now time.Time, bounds ...bound) (told, first bool) {
+// admit reports whether a refusal is audited or, once per bound, a record that more are left out. It checks the bounds
+// from the narrowest to the widest. A refusal above a narrow bound does not count toward wider ones, so one flooding
+// network cannot hide the others. The record of the omission counts like any other.
+func (r *refusals) admit(now time.Time, bounds ...bound) (audited, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range bounds {
@@ -83,7 +87,8 @@ func (r *refusals) tell(now time.Time, bounds ...bound) (told, first bool) {
 	return !first, first
 }
 
-// audit tells auditors that a client, or a registration, was refused. The reason says no secret, and nothing that a stranger chose.
+// audit records that a client or a registration was refused. The reason contains no secret, and no text that the caller
+// chose.
 func audit(c *call, code, reason string) {
 	object := ""
 	switch {
@@ -94,31 +99,31 @@ func audit(c *call, code, reason string) {
 	case c.registers:
 		object = "oauth_app:" + strconv.FormatInt(c.Entry.ID, 10)
 	}
-	if object == "" || c.audited { // whom nobody knows fills no store
+	if object == "" || c.audited { // refusals without a known client must not fill the store
 		return
 	}
 	c.audited = true
 	request := c.request()
 	app := strconv.FormatInt(c.Entry.ID, 10)
-	told, first := c.refusals.tell(c.now, bound{name: app + " " + object + " " + request.Client.Network, most: refusalsOfNetwork, within: time.Minute},
+	audited, first := c.refusals.admit(c.now, bound{name: app + " " + object + " " + request.Client.Network, most: refusalsOfNetwork, within: time.Minute},
 		bound{name: app + " " + object, most: refusalsOfClient, within: time.Minute}, bound{name: app, most: refusalsOfApp, within: time.Minute, ofApp: true},
 		bound{name: app + " day", most: refusalsOfDay, within: 24 * time.Hour, ofApp: true})
-	if !told && !first {
+	if !audited && !first {
 		return
 	}
 	action := actionRefused + "." + code + ": " + reason
 	if first {
 		action = leftOut
 	}
-	// Who goes away does not keep it from the auditors.
+	// The refusal is audited even if the client disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), refusalWithin)
 	defer cancel()
 	if err := request.Change(ctx, func(u *account.Unit) error { return u.Audit(action, object) }); err != nil {
-		tracing.Logger(ctx, c.Log).Info("A refusal is not in the audit", "action", action, "object", object, "error", err.Error())
+		tracing.Logger(ctx, c.Log).Info("Auditing a refusal failed", "action", action, "object", object, "error", err.Error())
 	}
 }
 
-// auditError is audit of what is answered. What is no fault of the request, and what a device is told that only waits, is none.
+// auditError audits an error response, except errors of the server and the waiting of a device.
 func auditError(c *call, e *Error) {
 	if e.Status >= http.StatusInternalServerError || e.Code == codePending || e.Audited {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// refusals are what the audit has of refusals, as "actor action object", the oldest first.
+// refusals returns the audited refusals as "actor action object", oldest first.
 func (w *world) refusals() (rows []string) {
 	w.T.Helper()
 	db := w.Open()
@@ -28,11 +28,11 @@ func (w *world) refusals() (rows []string) {
 	return rows
 }
 
-// told is the one row that the audit got by a request.
-func (w *world) told(request func()) string {
+// recorded returns the one audit record that a request caused.
+func (w *world) recorded(request func()) string {
 	w.T.Helper()
 	before := len(w.refusals())
-	w.Clock.Advance(2 * time.Minute) // the bounds begin anew, and ids go on
+	w.Clock.Advance(2 * time.Minute) // the bounds start again, and ids increase
 	request()
 	rows := w.refusals()[before:]
 	if len(rows) > 1 {
@@ -41,8 +41,8 @@ func (w *world) told(request func()) string {
 	return strings.Join(rows, "")
 }
 
-// TestRegistrationsAreAuditedSoOftenADay: a registration that is deleted leaves its place free, and needs no account.
-func TestRegistrationsAreAuditedSoOftenADay(t *testing.T) {
+// A deleted registration leaves its place free, and registration needs no account.
+func TestAuditedRegistrationsAreBoundedPerDay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -82,7 +82,7 @@ func TestRegistrationsAreAuditedSoOftenADay(t *testing.T) {
 	}
 }
 
-func TestEachRefusalOfAKnownClientIsInTheAudit(t *testing.T) {
+func TestRefusalsOfKnownClientsAreAudited(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.openToAll()
 		c, other, p := w.web("reports", nil), w.web("other", nil), w.signUp("ada@example.com")
@@ -122,10 +122,10 @@ func TestEachRefusalOfAKnownClientIsInTheAudit(t *testing.T) {
 			{"no grant type", form("/token", c, url.Values{}), own + "invalid_request: grant_type is missing"},
 			{"a grant type that is none", form("/token", c, url.Values{"grant_type": {"password"}}), own + "unsupported_grant_type: "},
 			{"one that is not its own", form("/token", c, url.Values{"grant_type": {"client_credentials"}}), own + "unauthorized_client: "},
-			{"a doubled parameter", form("/token", c, url.Values{"grant_type": {"x", "y"}}), anonymous + "invalid_request: a parameter is there more than once"},
+			{"a doubled parameter", form("/token", c, url.Values{"grant_type": {"x", "y"}}), anonymous + "invalid_request: a parameter is repeated"},
 			{"a code that is none", form("/token", c, redeem(strings.Repeat("A", 43))), own + "invalid_grant: there is no such code"},
-			{"another verifier", form("/token", c, stolen), own + "invalid_grant: the code was given for another code_verifier"},
-			{"another's code", form("/token", other, redeem(stolen.Get("code"))), "oauth_client:" + other.id + " oauth.refused.invalid_grant: the code was given to another client"},
+			{"another verifier", form("/token", c, stolen), own + "invalid_grant: the code was issued for another code_verifier"},
+			{"another's code", form("/token", other, redeem(stolen.Get("code"))), "oauth_client:" + other.id + " oauth.refused.invalid_grant: the code was issued to another client"},
 			{"a refresh token that is none", form("/token", c, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {strings.Repeat("A", 43)}}), own + "invalid_grant: there is no such refresh token"},
 			{"introspection by a public client", form("/introspect", local, url.Values{"token": {"x"}}), "oauth_client:" + local.id + " oauth.refused.invalid_client: "},
 			{"introspection of nothing", form("/introspect", c, url.Values{}), own + "invalid_request: token is missing"},
@@ -143,7 +143,7 @@ func TestEachRefusalOfAKnownClientIsInTheAudit(t *testing.T) {
 			{"a registration that is no JSON", func() { w.ask("POST", "/register", "", []string{"x"}) }, anonymous + "invalid_client_metadata: "},
 			{"a registration's wrong token", managed("x"), anonymous + "invalid_token: "},
 		} {
-			row := w.told(tt.request)
+			row := w.recorded(tt.request)
 			if !strings.HasPrefix(row, tt.want) || (row == "") != (tt.want == "") {
 				t.Errorf("%s: %q, want %q", tt.what, row, tt.want)
 			}
@@ -154,12 +154,12 @@ func TestEachRefusalOfAKnownClientIsInTheAudit(t *testing.T) {
 			"an introspected": func() { c.post("/introspect", url.Values{"token": {"x"}}) },
 			"a revocation":    func() { c.post("/revoke", url.Values{"token": {"x"}}) },
 		} {
-			if row := w.told(request); row != "" {
+			if row := w.recorded(request); row != "" {
 				t.Errorf("%s: %q", what, row)
 			}
 		}
 		for _, row := range w.refusals() {
-			for what, secret := range map[string]string{"a secret": c.secret, "a wrong one": wrong.secret, "a code": stolen.Get("code"), "what a stranger chose": "very-own"} {
+			for what, secret := range map[string]string{"a secret": c.secret, "a wrong one": wrong.secret, "a code": stolen.Get("code"), "text of the caller": "very-own"} {
 				if strings.Contains(row, secret) {
 					t.Errorf("the audit has %s: %s", what, row)
 				}
@@ -168,8 +168,8 @@ func TestEachRefusalOfAKnownClientIsInTheAudit(t *testing.T) {
 	})
 }
 
-// TestAStrangerFillsNoAudit: a client's id is no secret, so anybody has requests refused in its name.
-func TestAStrangerFillsNoAudit(t *testing.T) {
+// A client's id is not secret, so any caller can have requests refused in its name.
+func TestAuditedRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.web("reports", nil)
@@ -181,9 +181,9 @@ func TestAStrangerFillsNoAudit(t *testing.T) {
 			c.post("/token", url.Values{}, from(network))
 		}
 	}
-	w.Clock.Advance(2 * time.Minute) // since the client was declared, by asking whether it is known
+	w.Clock.Advance(2 * time.Minute) // after the client was declared, whose propagation was polled
 	before := len(w.refusals())
-	told := func(what string, want, wantOmitted int) {
+	recorded := func(what string, want, wantOmitted int) {
 		t.Helper()
 		rows := w.refusals()[before:]
 		omitted := 0
@@ -197,19 +197,19 @@ func TestAStrangerFillsNoAudit(t *testing.T) {
 		}
 	}
 	refused(40, 1)
-	told("of one network", 11, 1)
+	recorded("of one network", 11, 1)
 	refused(1, 2)
-	told("of another, which the first does not hide", 12, 1)
+	recorded("of another, which the first does not hide", 12, 1)
 	for network := range 40 {
 		refused(3, 10+network)
 	}
-	told("of many networks", 61, 2)
+	recorded("of many networks", 61, 2)
 	w.Clock.Advance(time.Minute)
 	refused(1, 1)
-	told("a minute later", 62, 2)
+	recorded("a minute later", 62, 2)
 	w.Clock.Advance(time.Minute)
 	for network := range 60 {
 		refused(11, 60+network)
 	}
-	told("of many networks that each go beyond their bound", 62+61, 2+6)
+	recorded("of many networks that each go beyond their bound", 62+61, 2+6)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// registration is what a client is told of itself (RFC 7591 3.2.1, RFC 7592 3).
+// registration is the response about a client's registration (RFC 7591 3.2.1, RFC 7592 3).
 type registration struct {
 	consent.Metadata
 	ClientID        string `json:"client_id"`
@@ -32,13 +32,13 @@ func invalidMetadata(format string, args ...any) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_client_metadata", Description: fmt.Sprintf(format, args...)}
 }
 
-// register takes a client that registers itself (RFC 7591), where the app lets them.
+// register registers a client at its own request (RFC 7591), if the app allows it.
 func register(c *call) error {
 	if !c.Content.AllowDynamicClientRegistration || !c.Content.Active {
-		return notHere()
+		return noEndpoint()
 	}
 	c.registers = true
-	c.w.Header().Set("Access-Control-Allow-Origin", "*") // programs in browsers register as well; nothing of the browser's comes along
+	c.w.Header().Set("Access-Control-Allow-Origin", "*") // programs in browsers may register; the request carries no credentials of the browser
 	says, err := readMetadata(c)
 	if err != nil {
 		return err
@@ -57,14 +57,14 @@ func register(c *call) error {
 		return err
 	})
 	if err != nil {
-		return noRoom(err)
+		return tooManyClients(err)
 	}
 	writeJSON(c.w, http.StatusCreated, registrationOf(c, made.Client, secret, made.Manager))
 	return nil
 }
 
-// noRoom says of an app that has too many clients when there may be room.
-func noRoom(err error) error {
+// tooManyClients maps a full app to a response with the time of the next try.
+func tooManyClients(err error) error {
 	var wait *account.WaitError
 	if errors.As(err, &wait) {
 		return &Error{
@@ -74,19 +74,19 @@ func noRoom(err error) error {
 	return err
 }
 
-// notHere says that there is no such endpoint, as of one that is off.
-func notHere() error {
+// noEndpoint returns the error of an endpoint that does not exist or is disabled.
+func noEndpoint() error {
 	return &Error{Status: http.StatusNotFound, Code: "invalid_request", Description: "there is no such endpoint"}
 }
 
-// saidOfItself is what a client says of itself, and who it is where it is known already (RFC 7592 2.2).
-type saidOfItself struct {
+// selfMetadata is the metadata that a client sends about itself, with its id if it is known already (RFC 7592 2.2).
+type selfMetadata struct {
 	consent.Metadata
 	ClientID string `json:"client_id"`
 }
 
-// readMetadata reads a body of JSON.
-func readMetadata(c *call) (says saidOfItself, err error) {
+// readMetadata parses a JSON body.
+func readMetadata(c *call) (says selfMetadata, err error) {
 	kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
 		return says, invalidMetadata("send the metadata as application/json")
@@ -96,14 +96,14 @@ func readMetadata(c *call) (says saidOfItself, err error) {
 		return says, &Error{Status: http.StatusRequestEntityTooLarge, Code: "invalid_client_metadata", Description: "the body cannot be read, or is longer than 64 KiB"}
 	}
 	if err := json.Unmarshal(raw, &says); err != nil {
-		return says, invalidMetadata("the body is no JSON object of client metadata, or a member is of another kind")
+		return says, invalidMetadata("the body is not a JSON object of client metadata, or a member has the wrong type")
 	}
 	return says, nil
 }
 
-// contentOf is what a client is that says so of itself, or the first thing that is wrong with what it says.
+// contentOf returns the client that metadata describe, or an error with their first fault.
 func contentOf(says consent.Metadata) (*document.OAuthClient, error) {
-	content, faults := says.JudgeUnverified()
+	content, faults := says.ValidateSelf()
 	if len(faults) == 0 {
 		return &content, nil
 	}
@@ -120,7 +120,7 @@ func contentOf(says consent.Metadata) (*document.OAuthClient, error) {
 	return nil, refused
 }
 
-// registrationOf is what a client is told of itself.
+// registrationOf returns the response about a client's registration.
 func registrationOf(c *call, client *consent.Client, secret, manager string) registration {
 	out := registration{Metadata: consent.MetadataOf(client.OAuthClient), ClientID: client.ID, Secret: secret, IssuedAt: client.Registered.CreatedAt.Unix(), ManagerToken: manager}
 	if len(client.Verifiers) > 0 {
@@ -132,15 +132,16 @@ func registrationOf(c *call, client *consent.Client, secret, manager string) reg
 	return out
 }
 
-// noSuchRegistration refuses whoever manages no client.
+// noSuchRegistration refuses a request without a valid registration access token.
 func noSuchRegistration() error {
-	return &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "there is no such client, or the registration token is not its own", Challenge: "Bearer"}
+	return &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "there is no such client, or the registration access token is not valid for it", Challenge: "Bearer"}
 }
 
-// managed finds the client whose registration token is presented (RFC 7592 2). What is wrong is one answer.
+// managed returns the client whose registration access token is presented (RFC 7592 2). Every failure returns the same
+// error.
 func managed(c *call) (client *consent.Client, token string, err error) {
 	if !c.Content.AllowDynamicClientRegistration || !c.Content.Active {
-		return nil, "", notHere()
+		return nil, "", noEndpoint()
 	}
 	kind, token, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	id := c.r.PathValue("client")
@@ -177,7 +178,7 @@ func readRegistration(c *call) error {
 	return nil
 }
 
-// rewriteRegistration replaces what a client said of itself. Its secret stays, or comes and goes with how it proves itself.
+// rewriteRegistration replaces a client's metadata. Its secret remains, unless the authentication method changes.
 func rewriteRegistration(c *call) error {
 	client, token, err := managed(c)
 	if err != nil {
@@ -188,14 +189,14 @@ func rewriteRegistration(c *call) error {
 		return err
 	}
 	if says.ClientID != "" && says.ClientID != client.ID {
-		return invalidMetadata("client_id: it is not the client's whose registration this is")
+		return invalidMetadata("client_id: it is not the id of the registered client")
 	}
 	content, err := contentOf(says.Metadata)
 	if err != nil {
 		return err
 	}
 	if content.Authentication == string(v1alpha1.ClientAuthenticationNone) {
-		return invalidMetadata("token_endpoint_auth_method: a client that is managed cannot become public: register a new one")
+		return invalidMetadata("token_endpoint_auth_method: a registered client with a secret or keys cannot become public: register a new one")
 	}
 	secret := ""
 	if content.Verifiers = client.Verifiers; len(content.Verifiers) == 0 || content.Authentication == string(v1alpha1.ClientAuthenticationPrivateKeyJWT) {
@@ -204,7 +205,7 @@ func rewriteRegistration(c *call) error {
 			return err
 		}
 	}
-	var changed *consent.Client // the transaction may run again: what it begins with stays
+	var changed *consent.Client // the transaction may run again, so it must not change its input
 	err = c.change(func(u *account.Unit) (err error) {
 		changed, err = consent.Reregister(u, client, *content)
 		return err
@@ -213,7 +214,7 @@ func rewriteRegistration(c *call) error {
 	if errors.As(err, &wait) {
 		return &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "the client changed its registration too often today: try again later", RetryAfter: wait.Wait}
 	}
-	if errors.Is(err, consent.ErrClientGone) {
+	if errors.Is(err, consent.ErrClientDeleted) {
 		return noSuchRegistration()
 	}
 	if err != nil {

@@ -25,7 +25,7 @@ func (w *world) openToAll() {
 	})
 }
 
-// ask sends a request with JSON and a registration token, "" for none.
+// ask sends a JSON request with a registration access token, "" for none.
 func (w *world) ask(method, path, token string, body any) answer {
 	w.T.Helper()
 	return w.askFrom("", method, path, token, body)
@@ -48,7 +48,7 @@ func (w *world) askFrom(from, method, path, token string, body any) answer {
 	return w.send(r)
 }
 
-func TestAClientRegistersItselfWhereItMay(t *testing.T) {
+func TestRegisterPublicClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	says := map[string]any{"client_name": "Agent", "redirect_uris": []string{"http://127.0.0.1/callback"}, "token_endpoint_auth_method": "none", "grant_types": []string{"authorization_code", "refresh_token"}}
@@ -92,7 +92,7 @@ func TestAClientRegistersItselfWhereItMay(t *testing.T) {
 	}
 }
 
-func TestAClientWithASecretManagesItsRegistration(t *testing.T) {
+func TestManageRegistration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -184,7 +184,7 @@ func TestHostileRegistrationsAreRefused(t *testing.T) {
 	}
 }
 
-// signsBy is the metadata of a client that signs by so many RSA keys of a modulus.
+// signsBy returns the metadata of a client that signs with a number of RSA keys of a modulus.
 func signsBy(keys int, modulus string) map[string]any {
 	var set []map[string]string
 	for range keys {
@@ -193,13 +193,13 @@ func signsBy(keys int, modulus string) map[string]any {
 	return map[string]any{"redirect_uris": []string{callback}, "token_endpoint_auth_method": "private_key_jwt", "jwks": map[string]any{"keys": set}}
 }
 
-// registers registers a public client of a number from an address.
+// registers registers the public client of a number from an address.
 func (w *world) registers(from string, n int) answer {
 	w.T.Helper()
 	return w.askFrom(from, "POST", "/register", "", map[string]any{"client_name": fmt.Sprint("Agent ", n), "redirect_uris": []string{"http://127.0.0.1/"}, "token_endpoint_auth_method": "none"})
 }
 
-// fillRegistrations registers 1,000 clients, 200 from each of five networks, whose addresses end by their number there.
+// fillRegistrations registers 1,000 clients, 200 from each of five networks, whose addresses end with their number.
 func (w *world) fillRegistrations() {
 	w.T.Helper()
 	for n := range 1000 {
@@ -209,7 +209,7 @@ func (w *world) fillRegistrations() {
 	}
 }
 
-func TestUnusedRegistrationsGiveWay(t *testing.T) {
+func TestUnusedRegistrationsAreEvicted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -235,8 +235,8 @@ func TestUnusedRegistrationsGiveWay(t *testing.T) {
 	}
 }
 
-// TestFewNetworksDoNotCloseRegistration: those that fill all places, and renew them for ever, give way to others' clients.
-func TestFewNetworksDoNotCloseRegistration(t *testing.T) {
+// Clients of networks that fill all places and renew them are evicted for those of other networks.
+func TestFewNetworksCannotBlockRegistration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -260,8 +260,8 @@ func TestFewNetworksDoNotCloseRegistration(t *testing.T) {
 	}
 }
 
-// TestWhereAnAnswerGoesIsNotWhatAStrangerWritesThere: an app's scheme is shown as such, whatever host it seems to have.
-func TestWhereAnAnswerGoesIsNotWhatAStrangerWritesThere(t *testing.T) {
+// An app's scheme is shown as such, whatever host the URI seems to have.
+func TestRedirectHostOfPrivateUseSchemeIsTheScheme(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -283,8 +283,8 @@ func TestWhereAnAnswerGoesIsNotWhatAStrangerWritesThere(t *testing.T) {
 	}
 }
 
-// TestRegistrationThatIsOffManagesNothing: RFC 7592 is served where RFC 7591 is.
-func TestRegistrationThatIsOffManagesNothing(t *testing.T) {
+// RFC 7592 is served only where RFC 7591 is.
+func TestDisabledRegistrationCannotBeManaged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()
@@ -306,8 +306,8 @@ func TestRegistrationThatIsOffManagesNothing(t *testing.T) {
 	}
 }
 
-// TestARegistrationThatIsSharedIsAsNewAsItsLast: who registers is not told an id that is about to give way.
-func TestARegistrationThatIsSharedIsAsNewAsItsLast(t *testing.T) {
+// A shared registration is renewed for each caller, so that no caller receives an id that is about to be evicted.
+func TestSharedRegistrationIsRenewed(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.openToAll()
 		says := map[string]any{"client_name": "Agent", "redirect_uris": []string{"http://127.0.0.1/"}, "token_endpoint_auth_method": "none"}
@@ -332,8 +332,8 @@ func TestARegistrationThatIsSharedIsAsNewAsItsLast(t *testing.T) {
 	})
 }
 
-// A picture says more than a name, and can be the deployment's own: who registered itself has none.
-func TestAClientThatRegisteredItselfHasNoPicture(t *testing.T) {
+// A picture may imitate the deployment's own, so clients that registered themselves have none.
+func TestSelfRegisteredClientHasNoLogo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openToAll()

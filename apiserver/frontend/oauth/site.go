@@ -16,30 +16,30 @@ type app struct {
 	*consent.App
 	Deployment *snapshot.Entry
 	Snapshot   *snapshot.Snapshot
-	// path is what is asked of the app, such as "/token".
+	// path is the path below the app, such as "/token".
 	path string
 }
 
-// authorizePath is where browsers are sent: always on the host that has people's sessions.
+// authorizePath is where browsers are sent, always on the host of the users' sessions.
 const authorizePath = "/authorize"
 
-// browsers are the paths that need the session of a browser.
+// browsers are the paths that need the browser's session.
 var browsers = map[string]bool{authorizePath: true, logoutPath: true}
 
-// wellKnown are the documents that stand before an issuer's path (RFC 8414 3.1), as well as behind it.
+// wellKnown are the documents that are served before an issuer's path (RFC 8414 3.1) as well as after it.
 var wellKnown = []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"}
 
-// find reports whether a request is for an app: under its issuer, or, where people are asked, on the first frontend host of its deployment.
-// While a change of the issuer is being told, the one of before is the issuer, whatever hosts are declared by now. Whether the app is active,
-// and has keys, is what it answers by.
+// find returns the app of a request, and whether the request is for an app: under the app's issuer or, for the paths of
+// browsers, on the first frontend host of its deployment. While a change of the issuer propagates, the former one
+// remains the issuer, whatever hosts are declared by then. An app without signing keys is not served.
 func (s *Server) find(r *http.Request) (*app, bool) {
-	if r.URL.RawPath != "" { // an escaped form of a path that has one form here: what stands before this server may have taken it for another
+	if r.URL.RawPath != "" { // an escaped form of a path: a proxy in front may have routed it as another path
 		return nil, false
 	}
 	current, host, path := s.Snapshots.Current(), site.Host(r), r.URL.Path
 	if entry, found := current.AppByHost(host); found {
 		a, served := newApp(current, entry, path)
-		if browsers[path] { // sessions are of the frontend host
+		if browsers[path] { // sessions are on the frontend host
 			a.path = ""
 		}
 		return a, served
@@ -79,7 +79,7 @@ func newApp(current *snapshot.Snapshot, entry *snapshot.Entry, path string) (*ap
 	return &app{App: content, Deployment: deployment, Snapshot: current, path: path}, found && content.Content.Issuer != "" && len(content.Content.SigningKeys) > 0
 }
 
-// hostOf is the host of a URL without its port.
+// hostOf returns the host of a URL without its port.
 func hostOf(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	rest, _, _ = strings.Cut(rest, "/")

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-func TestMetadataSaysWhatIsServed(t *testing.T) {
+func TestServerMetadata(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.declare("machine", nil)
@@ -51,7 +51,7 @@ func TestMetadataSaysWhatIsServed(t *testing.T) {
 	}
 }
 
-// keys reads the published key set.
+// keys returns the published key set.
 func (w *world) keys() *jose.JSONWebKeySet {
 	w.T.Helper()
 	var set jose.JSONWebKeySet
@@ -59,7 +59,7 @@ func (w *world) keys() *jose.JSONWebKeySet {
 	return &set
 }
 
-func TestAMachineGetsATokenOfItsOwn(t *testing.T) {
+func TestClientCredentialsGrant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.declare("machine", nil)
@@ -80,17 +80,17 @@ func TestAMachineGetsATokenOfItsOwn(t *testing.T) {
 		claims["scope"] != "jobs:run jobs:read" || fmt.Sprint(claims["permissions"]) != "[users:read]" || claims["exp"].(float64)-claims["iat"].(float64) != 600 || claims["jti"] == "" {
 		t.Errorf("%v", claims)
 	}
-	told := c.post("/introspect", url.Values{"token": {a.text("access_token")}})
-	if told.body["active"] != true || told.text("client_id") != c.id || told.text("scope") != "jobs:run jobs:read" || told.text("iss") != issuer {
-		t.Errorf("%s", told.raw)
+	introspected := c.post("/introspect", url.Values{"token": {a.text("access_token")}})
+	if introspected.body["active"] != true || introspected.text("client_id") != c.id || introspected.text("scope") != "jobs:run jobs:read" || introspected.text("iss") != issuer {
+		t.Errorf("%s", introspected.raw)
 	}
 	w.Clock.Advance(10 * time.Minute)
-	if told := c.post("/introspect", url.Values{"token": {a.text("access_token")}}); told.raw != `{"active":false}` {
-		t.Errorf("an hour later: %s", told.raw)
+	if introspected := c.post("/introspect", url.Values{"token": {a.text("access_token")}}); introspected.raw != `{"active":false}` {
+		t.Errorf("an hour later: %s", introspected.raw)
 	}
 }
 
-func TestWhatAMachineMayNotHave(t *testing.T) {
+func TestClientCredentialsRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.declare("machine", func(c *document.OAuthClient) {
@@ -130,7 +130,7 @@ func TestWhatAMachineMayNotHave(t *testing.T) {
 	}
 }
 
-// altered is a secret with another last character.
+// altered returns a secret with another last character.
 func altered(secret string) string {
 	last := "x"
 	if strings.HasSuffix(secret, last) {
@@ -139,7 +139,7 @@ func altered(secret string) string {
 	return secret[:len(secret)-1] + last
 }
 
-func TestAClientIsWhoItProvesToBe(t *testing.T) {
+func TestClientAuthentication(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.declare("machine", nil)
@@ -187,8 +187,8 @@ func TestAClientIsWhoItProvesToBe(t *testing.T) {
 	}
 }
 
-// Wrong secrets of one client from one address are slowed, and nobody else is.
-func TestGuessesOfASecret(t *testing.T) {
+// Wrong secrets of one client from one address are throttled; other clients and addresses are not affected.
+func TestWrongSecretsAreThrottled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, other := w.declare("machine", nil), w.declare("other", nil)
@@ -206,7 +206,7 @@ func TestGuessesOfASecret(t *testing.T) {
 		}
 	}
 	if slowed != 20 {
-		t.Errorf("%d of 40 guesses were slowed, want 20", slowed)
+		t.Errorf("%d of 40 wrong secrets were throttled, want 20", slowed)
 	}
 	if a := c.post("/token", form, from("192.0.2.2")); a.status != 200 {
 		t.Errorf("the client from elsewhere: %d %s", a.status, a.raw)
@@ -216,7 +216,7 @@ func TestGuessesOfASecret(t *testing.T) {
 	}
 }
 
-// claimsIn reads what a token of the app says, by the published keys.
+// claimsIn returns the claims of a token of the app, verified with the published keys.
 func claimsIn(t *testing.T, w *world, token string) map[string]any {
 	t.Helper()
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})

@@ -12,9 +12,9 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 )
 
-// TestATokenRequestIsOneTransaction: what is decided by rows of a grant is read where it is written, and each but once, beside what others may
-// have changed until the grant was locked.
-func TestATokenRequestIsOneTransaction(t *testing.T) {
+// A token request reads the rows that it decides by in the transaction that writes. It reads each row once, and again
+// only what others may have changed before the grant was locked.
+func TestTokenRequestRunsInOneTransaction(t *testing.T) {
 	t.Parallel()
 	for engine, open := range servertest.Engines {
 		t.Run(engine, func(t *testing.T) {

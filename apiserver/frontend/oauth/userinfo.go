@@ -12,49 +12,50 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 )
 
-// userinfo tells of the person whose access token is presented what they granted the client to know (OpenID Connect Core 5.3).
+// userinfo returns the claims about the access token's user that the user granted to the client (OpenID Connect Core
+// 5.3).
 func userinfo(c *call) error {
 	c.allowOrigin()
 	kind, raw, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") || len(c.r.Header.Values("Authorization")) > 1 {
 		return &Error{Status: http.StatusUnauthorized, Code: "invalid_request", Description: "send an access token as Authorization: Bearer ...", Challenge: "Bearer"}
 	}
-	told, err := c.evaluate(strings.TrimSpace(raw))
+	evaluated, err := c.evaluate(strings.TrimSpace(raw))
 	if err != nil {
 		return err
 	}
-	if told.Client != nil {
-		c.allowOriginOf(told.Client)
+	if evaluated.Client != nil {
+		c.allowOriginOf(evaluated.Client)
 	}
-	if told.Subject == nil || !told.Claims.Audience.Contains(c.Content.Issuer) { // one for a resource is for that resource alone
+	if evaluated.Subject == nil || !evaluated.Claims.Audience.Contains(c.Content.Issuer) { // a token for another resource is for that resource only
 		return &Error{
-			Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is no good any more, is of no person, or is for other resources alone: ask for the issuer as a resource too", Challenge: `Bearer error="invalid_token"`,
+			Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid, has no user, or is only for other resources: request the issuer as a resource too", Challenge: `Bearer error="invalid_token"`,
 		}
 	}
-	if !told.Has(consent.ScopeOpenID) {
+	if !evaluated.Has(consent.ScopeOpenID) {
 		return &Error{
-			Status: http.StatusForbidden, Code: "insufficient_scope", Description: "the access token has not the scope openid", Challenge: `Bearer error="insufficient_scope", scope="openid"`,
+			Status: http.StatusForbidden, Code: "insufficient_scope", Description: "the access token lacks the scope openid", Challenge: `Bearer error="insufficient_scope", scope="openid"`,
 		}
 	}
 	answer := map[string]any{}
 	err = c.view(func(u *account.Unit) error {
-		about, err := c.about(u, told.Subject, told.Scopes)
+		about, err := c.about(u, evaluated.Subject, evaluated.Scopes)
 		maps.Copy(answer, about)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	answer["sub"] = told.Claims.Subject
-	if told.Client.UserinfoSigningAlg == "" {
+	answer["sub"] = evaluated.Claims.Subject
+	if evaluated.Client.UserinfoSigningAlg == "" {
 		writeJSON(c.w, http.StatusOK, answer)
 		return nil
 	}
-	signer, err := signer(c, jose.SignatureAlgorithm(told.Client.UserinfoSigningAlg), typeIDToken)
+	signer, err := signer(c, jose.SignatureAlgorithm(evaluated.Client.UserinfoSigningAlg), typeIDToken)
 	if err != nil {
 		return err
 	}
-	answer["iss"], answer["aud"] = c.Content.Issuer, told.Client.ID
+	answer["iss"], answer["aud"] = c.Content.Issuer, evaluated.Client.ID
 	signed, err := jwt.Signed(signer).Claims(answer).Serialize()
 	if err != nil {
 		return err
@@ -63,6 +64,6 @@ func userinfo(c *call) error {
 	header.Set("Content-Type", "application/jwt")
 	header.Set("Cache-Control", "no-store")
 	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.w.Write([]byte(signed)) // the client is gone
+	_, _ = c.w.Write([]byte(signed)) // the client is disconnected
 	return nil
 }

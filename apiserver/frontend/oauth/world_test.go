@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// world is the world of end users with an authorization server on its first host.
+// world is the end users' world with an authorization server on its first host.
 type world struct {
 	*frontendtest.World
 	app document.OAuthApp
@@ -43,7 +43,7 @@ type world struct {
 
 const issuer = "http://localhost:8081/oauth/portal"
 
-// onEngines runs a story on each engine.
+// onEngines runs a test on each database engine.
 func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
@@ -70,21 +70,21 @@ func newWorldOver(t *testing.T, storeURL string) *world {
 	return w
 }
 
-// client is a client that a test plays.
+// client is an OAuth client in a test.
 type client struct {
 	w          *world
 	id, secret string
 	declared   document.OAuthClient
 }
 
-// switchOff puts a client out of use.
+// switchOff deactivates a client.
 func (w *world) switchOff(name string, c *client) {
 	w.T.Helper()
 	c.declared.Active = false
 	w.Put(v1alpha1.KindOAuthClient, name, frontendtest.Deployment, "", c.declared)
 }
 
-// declare puts a client, with a secret of its own unless it is public, and waits until servers know it.
+// declare declares a client, with a new secret unless it is public, and waits until servers know it.
 func (w *world) declare(name string, change func(*document.OAuthClient)) *client {
 	w.T.Helper()
 	minted, err := apikey.Mint(rand.Reader, "cs")
@@ -108,7 +108,7 @@ func (w *world) declare(name string, change func(*document.OAuthClient)) *client
 	return c
 }
 
-// answer is what an endpoint said.
+// answer is the response of an endpoint.
 type answer struct {
 	status int
 	header http.Header
@@ -138,7 +138,7 @@ func tryAt(r *http.Request, host string) (answer, error) {
 	return a, err
 }
 
-// send sends a request that is answered.
+// send sends a request that must get a response.
 func (w *world) send(r *http.Request) answer {
 	w.T.Helper()
 	a, err := try(r)
@@ -153,7 +153,7 @@ func (w *world) get(path string) answer {
 	return w.send(r)
 }
 
-// post sends a form with the client's credentials; a public client names itself.
+// post sends a form with the client's credentials; a public client sends its id.
 func (c *client) post(path string, form url.Values, change ...func(*http.Request)) answer {
 	c.w.T.Helper()
 	r := c.to(c.w.Server.URL, path, form)
@@ -163,7 +163,7 @@ func (c *client) post(path string, form url.Values, change ...func(*http.Request
 	return c.w.send(r)
 }
 
-// to is such a request to a server.
+// to is post to another server.
 func (c *client) to(server, path string, form url.Values) *http.Request {
 	c.w.T.Helper()
 	if form = maps.Clone(form); c.secret == "" && !form.Has("client_id") {

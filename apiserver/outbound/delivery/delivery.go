@@ -119,7 +119,8 @@ func NewMail(opts MailOptions, transport *Transport) (Sender, error) {
 	return nil, errors.New("exactly one way of mail must be set")
 }
 
-// Mask returns a recipient as logs and errors may name it: a number with its last two digits, an address with its domain.
+// Mask returns a recipient as logs and errors may name it: a number with its last two digits, an address with its
+// domain.
 func Mask(recipient string) string {
 	if at := strings.LastIndexByte(recipient, '@'); at >= 0 {
 		return "***" + recipient[at:]

@@ -165,7 +165,7 @@ func TestConstructorsRefuse(t *testing.T) {
 }
 
 // Addresses inside the network are unreachable, by any provider and name, until they are allowed.
-func TestPrivateAddressesAreOutOfReach(t *testing.T) {
+func TestPrivateAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	url := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was called") })
 	byName := strings.Replace(url, "127.0.0.1", "localhost", 1)
@@ -195,7 +195,7 @@ func TestPrivateAddressesAreOutOfReach(t *testing.T) {
 	}
 }
 
-func TestTheLogSenderWritesTheMessage(t *testing.T) {
+func TestLogSenderWritesMessage(t *testing.T) {
 	t.Parallel()
 	var lines []string
 	transport := NewTransport(egress.NewPolicy(nil, nil), time.Now, funcr.NewJSON(func(line string) { lines = append(lines, line) }, funcr.Options{}))

@@ -46,8 +46,8 @@ func Throttled(after time.Duration) error {
 	return &ThrottledError{After: min(max(after, time.Second), time.Minute)}
 }
 
-// TransientError says that the message may be taken another time, or was taken without our knowing: the outbox tries again
-// with its own growing pause while the message is of use.
+// TransientError says that the message may be taken another time, or was taken without our knowing: the outbox tries
+// again with its own growing pause while the message is of use.
 type TransientError struct{ Reason string }
 
 func (e *TransientError) Error() string { return "not sent: " + e.Reason }
@@ -55,8 +55,8 @@ func (e *TransientError) Error() string { return "not sent: " + e.Reason }
 // Transient returns a TransientError.
 func Transient(reason string) error { return &TransientError{Reason: reason} }
 
-// interrupted makes one of our errors from a connection's. Its text is ours: theirs may hold what was sent, or a URL with
-// a secret in it.
+// interrupted makes one of our errors from a connection's. Its text is ours: theirs may hold what was sent, or a URL
+// with a secret in it.
 func interrupted(err error) error {
 	var refused *egress.RefusedError
 	if errors.As(err, &refused) {

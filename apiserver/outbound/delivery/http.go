@@ -69,8 +69,8 @@ func (a answer) throttled(now time.Time) error {
 // code names an answer that has no code of the provider's own.
 func (a answer) code() string { return "http_" + strconv.Itoa(a.status) }
 
-// endpoint returns a URL of ours to append a path to, or an error that says what is wrong and not what the URL is: it may
-// hold a secret.
+// endpoint returns a URL of ours to append a path to, or an error that says what is wrong and not what the URL is: it
+// may hold a secret.
 func endpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

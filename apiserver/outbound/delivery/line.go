@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// line is the one connection of a mail that is being sent. It ends with its context, whatever the mail client waits for,
-// and is closed on all paths; the client forgets it on some.
+// line is the one connection of a mail that is being sent. It ends with its context, whatever the mail client waits
+// for, and is closed on all paths; the client forgets it on some.
 type line struct {
 	ctx  context.Context
 	dial func(ctx context.Context, network, address string) (net.Conn, error)

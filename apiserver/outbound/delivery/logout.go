@@ -15,7 +15,8 @@ type logout struct{ transport *Transport }
 // NewLogout returns a Sender of logout tokens: To is the client's address, and Body the token.
 func NewLogout(transport *Transport) Sender { return &logout{transport} }
 
-// logoutWithin bounds one message to a client: the addresses are of the clients' own choice, and those that hang must not keep others waiting.
+// logoutWithin bounds one message to a client: the addresses are of the clients' own choice, and those that hang must
+// not keep others waiting.
 const logoutWithin = 3 * time.Second
 
 // Send implements Sender.

@@ -24,8 +24,8 @@ const maxValidity = 36000
 type TwilioOptions struct {
 	// AccountSID names the account, AC and 32 hexadecimal digits; AuthToken is its password.
 	AccountSID, AuthToken string
-	// From is the number, short code or name that texts come from; MessagingServiceSID the pool that one is chosen from. At
-	// least one is set.
+	// From is the number, short code or name that texts come from; MessagingServiceSID the pool that one is chosen from.
+	// At least one is set.
 	From, MessagingServiceSID string
 	// BaseURL is what /2010-04-01/... is appended to; empty: Twilio's own. Plain http is for carriers inside the network.
 	BaseURL string

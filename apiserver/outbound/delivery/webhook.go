@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// WebhookOptions are a service of the tenant's that sends texts in its own way. Requests are signed as Standard Webhooks
-// says.
+// WebhookOptions are a service of the tenant's that sends texts in its own way. Requests are signed as Standard
+// Webhooks says.
 type WebhookOptions struct {
 	URL string
 	// Secret is `whsec_` and the base64 of the key, 24 to 64 bytes.

@@ -1,5 +1,6 @@
-// Package egress guards the connections that the server opens to addresses which tenants name: token issuers, carriers,
-// webhooks, mail servers. None reaches what only the server can reach, unless the operator of the service allows it.
+// Package egress guards the connections that the server opens to addresses named by tenants: token issuers, message
+// providers, webhooks, mail servers. It refuses addresses that only the server can reach, unless the operator of the
+// service allows them.
 package egress
 
 import (
@@ -17,13 +18,13 @@ import (
 // maxHeader bounds the header of an answer, in bytes.
 const maxHeader = 64 << 10
 
-// fabric are public addresses by the registries that clouds use inside.
+// fabric are addresses that are public by the registries but internal in clouds.
 var fabric = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure's WireServer
 	netip.MustParsePrefix("34.118.224.0/20"),  // the Services of GKE clusters that name no range
 }
 
-// RefusedError says that a name or an address leads to where connections are not allowed.
+// RefusedError means that a name or an address leads to an address that the policy does not allow.
 type RefusedError struct {
 	// IP is the address after name resolution.
 	IP netip.Addr
@@ -45,8 +46,8 @@ type Policy struct {
 	guard  *ssrf.Guardian
 }
 
-// NewPolicy returns a Policy with ranges that are allowed although they are private, and ranges that are denied although they are
-// public, or allowed.
+// NewPolicy returns a Policy with private ranges that are allowed, and ranges that are denied even if they are public
+// or allowed.
 func NewPolicy(allowed, denied []netip.Prefix) *Policy {
 	var v4, v6 []netip.Prefix
 	for _, prefix := range allowed {
@@ -61,11 +62,12 @@ func NewPolicy(allowed, denied []netip.Prefix) *Policy {
 	)}
 }
 
-// Dialer returns a dialer that connects where the policy allows, else fails with RefusedError. within bounds a dial.
+// Dialer returns a dialer that only connects where the policy allows; otherwise it fails with RefusedError. within
+// bounds a dial.
 func (p *Policy) Dialer(within time.Duration) *net.Dialer {
 	return &net.Dialer{
 		Timeout: within,
-		// Asked with the address that is being connected to, so a name that resolves differently the second time gains nothing.
+		// Called with the address of the connection, so a name that resolves differently the second time is checked again.
 		Control: func(_, address string, _ syscall.RawConn) error { return p.permit(address) },
 	}
 }
@@ -73,7 +75,7 @@ func (p *Policy) Dialer(within time.Duration) *net.Dialer {
 // Transport returns an HTTP transport over Dialer. within bounds the dial and the TLS handshake, each.
 func (p *Policy) Transport(within time.Duration) *http.Transport {
 	return &http.Transport{
-		// No proxy of the environment: the address that is checked must be the one that is reached.
+		// No proxy of the environment: the checked address must be that of the connection.
 		DialContext: p.Dialer(within).DialContext, TLSHandshakeTimeout: within, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: 90 * time.Second,
 	}

@@ -31,8 +31,8 @@ func TestPermit(t *testing.T) {
 	}
 }
 
-// A name is allowed by the address that it resolves to at the moment of connecting.
-func TestNamesAreJudgedByTheirAddress(t *testing.T) {
+// A name is allowed by the address to which it resolves when connecting.
+func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	url := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
@@ -58,7 +58,7 @@ func TestNamesAreJudgedByTheirAddress(t *testing.T) {
 	}
 }
 
-func TestCloudsInnerAddressesAreDenied(t *testing.T) {
+func TestInternalCloudAddressesAreDenied(t *testing.T) {
 	for _, address := range []string{"168.63.129.16:80", "34.118.224.1:443", "34.118.239.255:443", "[5f00::1]:443", "[::ffff:168.63.129.16]:80"} {
 		if NewPolicy(nil, nil).permit(address) == nil {
 			t.Errorf("%s is permitted", address)

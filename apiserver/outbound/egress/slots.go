@@ -8,28 +8,31 @@ import (
 	"time"
 )
 
-// ErrTooManyFetches is returned when a fetch is refused before it begins: its network or its deployment asked for too many in this minute.
+// ErrTooManyFetches is returned for a fetch that is refused before it begins, because its network or deployment used up
+// its fetches of this minute.
 var ErrTooManyFetches = errors.New("too many fetches were asked for; try again in a minute")
 
 // Asker is the network and deployment for which the server fetches.
 type Asker struct {
 	// Deployment is "namespace/name".
 	Deployment string
-	// Network is the IPv4 /24 or IPv6 /48 whose request needs the fetch, "" if the deployment itself declares what is fetched.
+	// Network is the IPv4 /24 or IPv6 /48 whose request needs the fetch, "" if the deployment itself declares what is
+	// fetched.
 	Network string
 }
 
 // Bounds limit fetches.
 type Bounds struct {
-	// AtOnce, DeploymentAtOnce and NetworkAtOnce are how many fetches run at the same time: in all, of one deployment, and of one network within a
-	// deployment. 0 is no bound of its own.
+	// AtOnce, DeploymentAtOnce and NetworkAtOnce bound the concurrent fetches: in all, of one deployment, and of one
+	// network within a deployment. 0 means no such bound.
 	AtOnce, DeploymentAtOnce, NetworkAtOnce int
-	// DeploymentPerMinute and NetworkPerMinute are how many begin in a minute. They are counted before the fetch. 0 is no bound.
+	// DeploymentPerMinute and NetworkPerMinute bound the fetches that begin in a minute. Fetches are counted before they
+	// begin. 0 means no bound.
 	DeploymentPerMinute, NetworkPerMinute int
 }
 
-// Slots admits fetches within Bounds. Those that have to wait get the next free slot round-robin: the deployment that was served longest ago
-// first, and within it the network that was served longest ago.
+// Slots admits fetches within Bounds. Waiting fetches get slots round-robin: from the deployment that was served
+// longest ago, and within it from the network that was served longest ago.
 type Slots struct {
 	bounds Bounds
 	clock  func() time.Time
@@ -38,7 +41,8 @@ type Slots struct {
 	running int
 	served  uint64
 	waiting []*turn
-	// parties are the deployments (with Network "") and the networks of each that have fetches running or waiting, or counted in this minute.
+	// parties are the deployments (with Network "") and their networks that have running, waiting or recently counted
+	// fetches.
 	parties map[Asker]*party
 	minute  time.Time
 }
@@ -46,7 +50,7 @@ type Slots struct {
 // party is a deployment, or a network within a deployment.
 type party struct {
 	running, waiting int
-	// begun counts the fetches of this minute, and served says when the party last got a slot, as a sequence number.
+	// begun counts the fetches of this minute. served is the sequence number of the party's last slot.
 	begun  int
 	served uint64
 }
@@ -56,13 +60,13 @@ type turn struct {
 	ready chan struct{}
 }
 
-// NewSlots returns Slots. clock is the time that minutes are counted by.
+// NewSlots returns Slots. clock defines the minutes.
 func NewSlots(bounds Bounds, clock func() time.Time) *Slots {
 	return &Slots{bounds: bounds, clock: clock, parties: map[Asker]*party{}}
 }
 
-// Begin counts a fetch and waits for its slot; the caller calls done when the fetch has ended. ErrTooManyFetches: a bound of this minute is
-// reached. ctx's error: it ended before there was a slot.
+// Begin counts a fetch and waits for its slot. The caller calls done after the fetch. Errors: ErrTooManyFetches if a
+// bound of this minute is reached; ctx's error if it ends before there is a slot.
 func (s *Slots) Begin(ctx context.Context, of Asker) (done func(), err error) {
 	t := &turn{of: of, ready: make(chan struct{})}
 	if err := s.enter(t); err != nil {
@@ -74,12 +78,12 @@ func (s *Slots) Begin(ctx context.Context, of Asker) (done func(), err error) {
 		if s.leave(t) {
 			return nil, ctx.Err()
 		}
-		// The slot came at the same moment.
+		// The slot was granted at the same time.
 	}
 	return sync.OnceFunc(func() { s.end(of) }), nil
 }
 
-// enter counts a turn and queues it. A refusal by the network's bound does not count for the deployment.
+// enter counts a turn and queues it. A refusal by the network's bound does not count toward the deployment's.
 func (s *Slots) enter(t *turn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,10 +100,10 @@ func (s *Slots) enter(t *turn) error {
 	return nil
 }
 
-// reached reports whether a party began as many fetches in this minute as it may.
+// reached reports whether a party has begun as many fetches in this minute as it may.
 func reached(p *party, most int) bool { return p != nil && most > 0 && p.begun >= most }
 
-// newMinute forgets the counts of the last minute.
+// newMinute resets the counts of the last minute.
 func (s *Slots) newMinute() {
 	now := s.clock().Truncate(time.Minute)
 	if now.Equal(s.minute) {
@@ -113,7 +117,7 @@ func (s *Slots) newMinute() {
 	}
 }
 
-// of returns the parties that an asker counts for: its deployment, and its network there if it has one.
+// of returns the parties of an asker: its deployment, and its network there if it has one.
 func (s *Slots) of(of Asker) []*party {
 	parties := []*party{s.party(Asker{Deployment: of.Deployment})}
 	if of.Network != "" {
@@ -131,7 +135,7 @@ func (s *Slots) party(of Asker) *party {
 	return p
 }
 
-// next gives free slots to the turns whose deployment, then network, was served longest ago.
+// next grants free slots to the turns whose deployment, then network, was served longest ago.
 func (s *Slots) next() {
 	for s.running < s.bounds.AtOnce {
 		best := -1
@@ -197,7 +201,7 @@ func (s *Slots) end(of Asker) {
 	s.next()
 }
 
-// Running returns how many fetches run now.
+// Running returns the number of running fetches.
 func (s *Slots) Running() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ func begin(t *testing.T, s *Slots, of Asker) func() {
 	return done
 }
 
-func TestOneDeploymentOrNetworkTakesItsShareOfTheSlots(t *testing.T) {
+func TestSlotsAreSharedByDeploymentAndNetwork(t *testing.T) {
 	t.Parallel()
 	s := NewSlots(Bounds{AtOnce: 4, DeploymentAtOnce: 2, NetworkAtOnce: 1}, time.Now)
 	first := begin(t, s, Asker{"a", "1"})
@@ -43,7 +43,7 @@ func TestOneDeploymentOrNetworkTakesItsShareOfTheSlots(t *testing.T) {
 	}
 }
 
-func TestFetchesAreCountedByNetworkAndDeploymentBeforeTheyBegin(t *testing.T) {
+func TestFetchesAreCountedBeforeTheyBegin(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	s := NewSlots(Bounds{AtOnce: 1, DeploymentPerMinute: 6, NetworkPerMinute: 3}, func() time.Time { return now })

@@ -1,5 +1,6 @@
-// Package outbox takes messages from the store to the senders. A message was written with what it is about, in one transaction; here
-// it is leased, sent, tried again while it is of use, and loses its body with its end state. Any number of servers share the work.
+// Package outbox passes messages from the store to the senders. A message is written in the transaction of its cause.
+// Here it is leased, sent, retried until it expires, and loses its body with its final state. Any number of servers
+// share the work.
 package outbox
 
 import (
@@ -25,21 +26,21 @@ import (
 )
 
 const (
-	// lease is how long a message belongs to one dispatcher: longer than a send may take.
+	// lease is how long a message belongs to one dispatcher. It is longer than a send can take.
 	lease = 15 * time.Second
-	// look is how often the outbox is looked at without a nudge.
-	look = time.Second
-	// margin is how long before its expiry a message is abandoned: the user must still read and type it.
+	// pollEvery is the interval of polls of the outbox without a wake-up.
+	pollEvery = time.Second
+	// margin is how long before its expiry a message is abandoned, because the user must still read and enter the code.
 	margin = 30 * time.Second
-	// follows is how much younger than a message the configuration must be to refuse it: servers follow the feed within it, and
-	// another one may have written the message by a newer configuration.
+	// follows is how much newer than a message the configuration must be to refuse it. Servers follow the feed within this
+	// time, and another server may have written the message by a newer configuration.
 	follows = time.Second
-	// firstRetry and maxRetry bound the growing pause between tries.
+	// firstRetry and maxRetry bound the increasing delay between tries.
 	firstRetry = 500 * time.Millisecond
 	maxRetry   = 8 * time.Second
 )
 
-// Options are what a Dispatcher needs.
+// Options configures a Dispatcher.
 type Options struct {
 	Store     people.Messages
 	Snapshots *snapshot.Follower
@@ -48,14 +49,14 @@ type Options struct {
 	Clock     func() time.Time
 	Log       logr.Logger
 	Registry  prometheus.Registerer
-	// Tracer makes a span of each send; nil: none.
+	// Tracer makes a span of each send; nil makes none.
 	Tracer *tracing.Tracer
 }
 
-// Dispatcher sends what waits in the outbox.
+// Dispatcher sends the messages of the outbox.
 type Dispatcher struct {
 	Options
-	nudge    chan struct{}
+	wake     chan struct{}
 	slots    *slots
 	senders  senders
 	breakers breakers
@@ -64,7 +65,7 @@ type Dispatcher struct {
 
 // New returns a Dispatcher. It does nothing before Run.
 func New(opts Options) *Dispatcher {
-	d := &Dispatcher{Options: opts, nudge: make(chan struct{}, 1), slots: newSlots(), ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+	d := &Dispatcher{Options: opts, wake: make(chan struct{}, 1), slots: newSlots(), ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cardea_messages_total", Help: "Messages that reached their end, by deployment, channel and state (sent, failed, expired, void).",
 	}, []string{"deployment", "channel", "state"})}
 	d.senders.open = d.openSender
@@ -72,17 +73,17 @@ func New(opts Options) *Dispatcher {
 	return d
 }
 
-// Nudge makes the dispatcher look now.
-func (d *Dispatcher) Nudge() {
+// Wake makes the dispatcher poll immediately.
+func (d *Dispatcher) Wake() {
 	select {
-	case d.nudge <- struct{}{}:
+	case d.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run sends from the moment when the configuration is loaded until ctx ends. It returns when every send under way has
-// its outcome: a message without an answer by then is due again. The lease of a message whose outcome could not be
-// written ends, and it is claimed again.
+// Run sends messages until ctx ends; it starts once the configuration is loaded. It returns when every send in progress
+// has its outcome: a message without a response by then is due again. If an outcome cannot be written, the lease of the
+// message ends and it is claimed again.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -91,7 +92,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	ticker := time.NewTicker(look)
+	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
 		claimed, err := d.claim(ctx)
@@ -102,12 +103,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			room := d.slots.enter(m)
 			sending.Go(func() {
 				if !room {
-					d.settle(ctx, m, again(m, d.Clock(), fullWait, "the deployment has too many messages under way"))
+					d.record(ctx, m, again(m, d.Clock(), fullWait, "the deployment has too many messages under way"))
 					return
 				}
 				d.handle(ctx, m)
 				if d.slots.leave(m) {
-					d.Nudge()
+					d.Wake()
 				}
 			})
 		}
@@ -117,16 +118,16 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.nudge:
+		case <-d.wake:
 		case <-ticker.C:
 		}
 	}
 }
 
-// Exhausted returns how many messages had to wait because their deployment had as many under way as it may.
+// Exhausted returns how many messages had to wait because their deployment had as many sends in progress as it may.
 func (d *Dispatcher) Exhausted() uint64 { return d.slots.exhausted.Load() }
 
-// claimTimeout bounds one claim of messages, so that a store whose host vanished without a word is found out soon.
+// claimTimeout bounds one claim of messages, so that a store whose host disappeared is noticed soon.
 const claimTimeout = 2 * time.Second
 
 func (d *Dispatcher) claim(ctx context.Context) ([]people.Message, error) {
@@ -139,13 +140,13 @@ func (d *Dispatcher) claim(ctx context.Context) ([]people.Message, error) {
 	return d.Store.LeaseMessages(ctx, d.Clock(), lease, claim)
 }
 
-// handle sends one message and settles it.
+// handle sends one message and records its outcome.
 func (d *Dispatcher) handle(ctx context.Context, m people.Message) {
 	if !d.Tracer.On() {
-		d.settle(ctx, m, d.send(ctx, m))
+		d.record(ctx, m, d.send(ctx, m))
 		return
 	}
-	// A trace of its own, with a link to the one of the request: what is tried again goes on long after that.
+	// A separate trace with a link to that of the request, because retries continue long after the request.
 	ctx, span := d.Tracer.Begin(ctx, "outbox send", append(tracing.LinkTo(m.Trace), trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(tracing.Channel.String(m.Channel), tracing.Deployment.String(m.Deployment), tracing.Tries.Int(m.Tries)))...)
 	defer span.End()
@@ -154,13 +155,13 @@ func (d *Dispatcher) handle(ctx context.Context, m people.Message) {
 	if settlement.State == people.MessageFailed || settlement.State == people.MessageExpired {
 		span.SetStatus(codes.Error, "")
 	}
-	d.settle(ctx, m, settlement)
+	d.record(ctx, m, settlement)
 }
 
-// settle writes down what is to become of a message.
-func (d *Dispatcher) settle(ctx context.Context, m people.Message, settlement people.Outcome) {
+// record writes the outcome of a message to the store.
+func (d *Dispatcher) record(ctx context.Context, m people.Message, settlement people.Outcome) {
 	log := tracing.Logger(ctx, d.Log)
-	// The outcome of a sent message must be written also while the process ends.
+	// The outcome of a sent message must be written even while the process ends.
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	kept, err := d.Store.AckMessage(settling, m, settlement)
@@ -174,7 +175,7 @@ func (d *Dispatcher) settle(ctx context.Context, m people.Message, settlement pe
 		case people.MessageFailed:
 			log.Info("A message was refused for good", "to", delivery.Mask(m.Recipient), "reason", settlement.Reason)
 		case people.MessageExpired:
-			// The recipient does not help here: a provider's refusal of one recipient ends as failed.
+			// The recipient is irrelevant here: a provider's refusal of one recipient ends as failed.
 			log.Info("A message was given up: its end came before a provider took it", "tries", m.Tries, "reason", settlement.Reason)
 		}
 	}
@@ -211,7 +212,7 @@ func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Outcome 
 	return d.outcomeOf(m, provider, receipt, err)
 }
 
-// outcomeOf returns the outcome of a message, and updates the state of its provider, by the result of its sender.
+// outcomeOf returns the outcome of a message from the result of its sender, and updates the state of its provider.
 func (d *Dispatcher) outcomeOf(m people.Message, provider string, receipt delivery.Receipt, err error) people.Outcome {
 	now := d.Clock()
 	var permanent *delivery.PermanentError
@@ -231,13 +232,13 @@ func (d *Dispatcher) outcomeOf(m people.Message, provider string, receipt delive
 	return again(m, now, pause(m.Tries), err.Error())
 }
 
-// pause grows from try to try, with a jitter that spreads those that failed together.
+// pause returns the delay before the next try. It increases, with a jitter that spreads messages that failed together.
 func pause(tries int) time.Duration {
 	wait := min(firstRetry<<min(max(tries-1, 0), 10), maxRetry)
 	return wait/2 + rand.N(wait/2)
 }
 
-// again makes a message due after a wait, or gives it up if it would come too late.
+// again returns the outcome that retries a message after a delay, or abandons it if the retry would be too late.
 func again(m people.Message, now time.Time, wait time.Duration, reason string) people.Outcome {
 	if next := now.Add(wait); next.Before(m.ExpiresAt.Add(-margin)) {
 		return people.Outcome{State: people.MessagePending, NextAt: next, Reason: reason}
@@ -257,7 +258,7 @@ func (d *Dispatcher) open(m people.Message) (delivery.Content, error) {
 	return mail, nil
 }
 
-// sender returns what sends for a message's deployment, as it is declared now.
+// sender returns the sender of a message's deployment, as it is declared now.
 func (d *Dispatcher) sender(m people.Message) (delivery.Sender, error) {
 	entry, found := d.Snapshots.Current().Deployment(m.Deployment)
 	if !found {
@@ -266,7 +267,7 @@ func (d *Dispatcher) sender(m people.Message) (delivery.Sender, error) {
 	return d.senders.of(m.Deployment, m.Channel, entry.Content.(*document.Deployment))
 }
 
-// openSender builds a sender from what a deployment declares.
+// openSender returns a sender for a deployment's declared provider.
 func (d *Dispatcher) openSender(deployment, channel string, settings *document.Deployment) (delivery.Sender, error) {
 	switch channel {
 	case people.ChannelMail:
@@ -316,7 +317,7 @@ func (d *Dispatcher) openSMS(deployment string, sms *document.SMS) (delivery.Sen
 	return delivery.NewSMS(delivery.SMSOptions{Log: sms.Provider == "Log"}, d.Transport)
 }
 
-// secret opens what the operator sealed for a deployment; "" stays "".
+// secret opens a value that the operator sealed for a deployment; "" stays "".
 func (d *Dispatcher) secret(deployment, kind, sealed string) (string, error) {
 	if sealed == "" {
 		return "", nil

@@ -15,7 +15,7 @@ import (
 
 const number = "+12025550101"
 
-func TestAMessageIsSentOnceAndForgotten(t *testing.T) {
+func TestMessageIsSentOnceAndErased(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -43,7 +43,7 @@ func TestAMessageIsSentOnceAndForgotten(t *testing.T) {
 	}
 }
 
-func TestTheWaitGrowsFromTryToTryWithAJitter(t *testing.T) {
+func TestRetryDelayIncreasesWithJitter(t *testing.T) {
 	t.Parallel()
 	for tries, want := range map[int]time.Duration{
 		0: 500 * time.Millisecond, 1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 4: 4 * time.Second, 5: 8 * time.Second, 6: 8 * time.Second, 1000: 8 * time.Second,
@@ -62,7 +62,7 @@ func TestTheWaitGrowsFromTryToTryWithAJitter(t *testing.T) {
 	}
 }
 
-func TestATransientFailureIsTriedAgainUntilHalfAMinuteBeforeTheCodesEnd(t *testing.T) {
+func TestTransientFailureIsRetriedUntilShortlyBeforeExpiry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -88,7 +88,7 @@ func TestATransientFailureIsTriedAgainUntilHalfAMinuteBeforeTheCodesEnd(t *testi
 		w.Clock.Advance(time.Microsecond)
 	}
 	w.expect(m, people.MessageExpired)
-	// The next try would have come within the last 30 s, which are left for reading and typing.
+	// The next try would be within the last 30 s, which are left for reading and typing.
 	if left := m.ExpiresAt.Sub(w.Clock.Now()); left <= margin || left > margin+maxRetry || r.Tries < 30 {
 		t.Errorf("given up %s before the end, after %d tries", left, r.Tries)
 	}
@@ -99,7 +99,7 @@ func TestATransientFailureIsTriedAgainUntilHalfAMinuteBeforeTheCodesEnd(t *testi
 	w.received(number, 0)
 }
 
-func TestAMessageThatWaitedTooLongIsGivenUpUnsent(t *testing.T) {
+func TestLateMessageIsAbandoned(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		left  time.Duration
@@ -123,7 +123,7 @@ func TestAMessageThatWaitedTooLongIsGivenUpUnsent(t *testing.T) {
 	}
 }
 
-func TestAThrottledProviderIsLeftAloneForAsLongAsItAsks(t *testing.T) {
+func TestThrottledProviderGetsNoMessagesForTheRequestedTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -142,7 +142,7 @@ func TestAThrottledProviderIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 	if n := w.turn(d); n != 0 {
 		t.Fatalf("%d claimed before the time", n)
 	}
-	// Nor are messages that are new.
+	// New messages wait too.
 	third := w.text(home, "+12025550104")
 	w.turn(d)
 	w.received(third.Recipient, 0)
@@ -154,7 +154,7 @@ func TestAThrottledProviderIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 	}
 }
 
-func TestWhatIsThrottledBeyondTheCodesEndIsGivenUpAtOnce(t *testing.T) {
+func TestMessageThrottledBeyondExpiryIsAbandoned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Must(w.carrier.Fail(messagegateway.Fault{Kind: messagegateway.FaultThrottle, RetryAfter: "60"}))
@@ -164,7 +164,7 @@ func TestWhatIsThrottledBeyondTheCodesEndIsGivenUpAtOnce(t *testing.T) {
 	w.expect(m, people.MessageExpired)
 }
 
-func TestAPermanentRefusalIsFinal(t *testing.T) {
+func TestPermanentRefusalIsFinal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -180,7 +180,7 @@ func TestAPermanentRefusalIsFinal(t *testing.T) {
 	}
 }
 
-func TestAWrongTokenFailsMessagesAtOnceUntilItIsMended(t *testing.T) {
+func TestWrongProviderTokenFailsMessagesUntilFixed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -198,7 +198,7 @@ func TestAWrongTokenFailsMessagesAtOnceUntilItIsMended(t *testing.T) {
 	w.expect(m, people.MessageSent)
 }
 
-func TestACodeThatWasReplacedIsNotSent(t *testing.T) {
+func TestReplacedCodeIsNotSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	replaced, used, last := w.text(home, number), w.text(home, "+12025550102"), w.text(home, number)
@@ -217,7 +217,7 @@ func TestACodeThatWasReplacedIsNotSent(t *testing.T) {
 	}
 }
 
-func TestWhatADeadDispatcherClaimedIsSentByAnotherAfterTheLease(t *testing.T) {
+func TestMessageOfCrashedDispatcherIsSentAfterTheLease(t *testing.T) {
 	t.Parallel()
 	for name, died := range map[string]func(w *world, d *Dispatcher, m people.Message){
 		"before it sent": func(*world, *Dispatcher, people.Message) {},
@@ -249,14 +249,14 @@ func TestWhatADeadDispatcherClaimedIsSentByAnotherAfterTheLease(t *testing.T) {
 			}
 			w.expect(m, people.MessageSent)
 			w.received(number, before+1)
-			// Who wakes up late settles nothing any more.
+			// The first dispatcher wakes up late and records nothing.
 			dead.handle(t.Context(), people.Message{Deployment: m.Deployment, ID: m.ID, Channel: m.Channel, Lease: claimed[0].Lease, ExpiresAt: m.CreatedAt})
 			w.expect(m, people.MessageSent)
 		})
 	}
 }
 
-func TestAProviderThatFailsIsGivenARestWhileOthersGoOn(t *testing.T) {
+func TestFailingProviderRestsWhileOthersContinue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -288,7 +288,7 @@ func TestAProviderThatFailsIsGivenARestWhileOthersGoOn(t *testing.T) {
 	}
 }
 
-func TestOneSuccessEndsTheCountOfFailures(t *testing.T) {
+func TestSuccessResetsTheCountOfFailures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -307,7 +307,7 @@ func TestOneSuccessEndsTheCountOfFailures(t *testing.T) {
 	}
 }
 
-func TestWhatADeploymentDoesNotSendAnyMoreFails(t *testing.T) {
+func TestMessageOfRemovedProviderFails(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(w *world)
@@ -328,7 +328,7 @@ func TestWhatADeploymentDoesNotSendAnyMoreFails(t *testing.T) {
 			tc.change(w)
 			w.turn(d)
 			w.expect(elsewhere, people.MessageSent)
-			// This server may be the one that has not heard yet.
+			// This server may not have the new configuration yet.
 			if r := w.expect(m, people.MessagePending); !strings.Contains(r.Reason, tc.reason) {
 				t.Errorf("%+v", r)
 			}
@@ -343,7 +343,7 @@ func TestWhatADeploymentDoesNotSendAnyMoreFails(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsAheadOfTheConfigurationWaitsForIt(t *testing.T) {
+func TestMessageAheadOfConfigurationWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -360,7 +360,7 @@ func TestAMessageThatIsAheadOfTheConfigurationWaitsForIt(t *testing.T) {
 	w.expect(m, people.MessageSent)
 }
 
-func TestAnUnreadableBodyFails(t *testing.T) {
+func TestUnreadableBodyFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	foreign := w.message(other, number)
@@ -375,8 +375,8 @@ func TestAnUnreadableBodyFails(t *testing.T) {
 	}
 }
 
-// Every message that was not sent in the end has a log line, whatever the reason; sent and replaced ones have none.
-func TestALineTellsOfAMessageThatWasNotSent(t *testing.T) {
+// Every abandoned or failed message has a log line; sent and replaced messages have none.
+func TestUnsentMessageIsLogged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -430,7 +430,7 @@ func TestALineTellsOfAMessageThatWasNotSent(t *testing.T) {
 	}
 }
 
-// redeclare declares a deployment anew and waits until it is known.
+// redeclare replaces the declaration of a deployment and waits until it is followed.
 func (w *world) redeclare(deployment string, d document.Deployment) {
 	w.T.Helper()
 	before := w.follower.Current().Position()

@@ -23,34 +23,34 @@ func TestNothingIsClaimedBeforeTheConfigurationIsLoaded(t *testing.T) {
 		}
 	}})
 	w.run(d)
-	d.Nudge()
+	d.Wake()
 	w.Follow(w.follower)
 	w.Eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
 
-	// Nor does a dispatcher whose configuration never comes outlive its context.
+	// A dispatcher whose configuration never loads ends with its context too.
 	idle := newWorldOver(t, servertest.SQLite(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.Must(idle.dispatcher(idle.Store).Run(ctx))
 }
 
-func TestANudgeSendsAtOnceAndManyAtOnce(t *testing.T) {
+func TestWakeSendsImmediatelyAndConcurrently(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
 	w.run(d)
 	const many = 3 * maxInFlight
-	// Most are held up for a moment, so that everything in flight is taken.
+	// Most messages are delayed for a moment, so that all slots are taken.
 	w.Must(w.carrier.Fail(messagegateway.Fault{Kind: messagegateway.FaultSlow, Delay: 50 * time.Millisecond, Count: many}))
 	var all []people.Message
 	for n := range many {
 		all = append(all, w.message(home, fmt.Sprintf("+1202555%04d", n)))
 	}
 	w.post(all...)
-	d.Nudge()
+	d.Wake()
 	w.Eventually("all are sent and settled", func() bool {
-		w.Clock.Advance(fullWait / 10) // those that found the provider busy are due again
-		d.Nudge()
+		w.Clock.Advance(fullWait / 10) // messages for the busy provider are due again
+		d.Wake()
 		return w.count(people.MessageSent) == many
 	})
 	if got := len(w.carrier.Messages("")); got != many {
@@ -58,7 +58,7 @@ func TestANudgeSendsAtOnceAndManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestItGoesOnWhenTheStoreIsBack(t *testing.T) {
+func TestDispatcherContinuesAfterStoreOutage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	st := &messages{Messages: w.Store}
@@ -66,28 +66,28 @@ func TestItGoesOnWhenTheStoreIsBack(t *testing.T) {
 	d := w.dispatcher(st)
 	w.run(d)
 	m := w.text(home, number)
-	d.Nudge()
+	d.Wake()
 	w.Eventually("the store is asked in vain", func() bool { return st.refused.Load() > 0 })
 	w.expect(m, people.MessagePending)
 	st.away.Store(false)
 	w.Eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
 
-	// The store becomes unavailable during a send: the process cannot record that it was sent, so it is sent again.
+	// The store becomes unavailable during a send: the process cannot record the success, so the message is sent again.
 	w.Must(w.carrier.Fail(messagegateway.Fault{Kind: messagegateway.FaultSlow, Delay: time.Second}))
 	m = w.text(home, "+12025550102")
-	d.Nudge()
+	d.Wake()
 	w.Eventually("the carrier has it", func() bool { return len(w.carrier.Messages(m.Recipient)) == 1 })
 	st.away.Store(true)
 	w.Eventually("it is not settled", func() bool { return st.unsettled.Load() > 0 })
 	st.away.Store(false)
 	w.expect(m, people.MessagePending)
 	w.Clock.Advance(lease)
-	d.Nudge()
+	d.Wake()
 	w.Eventually("it is settled", func() bool { return w.row(m).State == people.MessageSent })
 	w.received(m.Recipient, 2)
 }
 
-func TestAProviderThatHangsHoldsNobodyElse(t *testing.T) {
+func TestSlowProviderDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -101,7 +101,7 @@ func TestAProviderThatHangsHoldsNobodyElse(t *testing.T) {
 	w.run(d)
 	w.Eventually("the provider is full", func() bool { return len(w.carrier.Messages("")) == maxPerProvider })
 	m := w.text(other, number)
-	d.Nudge()
+	d.Wake()
 	w.Eventually("another deployment's text is sent", func() bool { return w.count(people.MessageSent) == 1 })
 	w.expect(m, people.MessageSent)
 	if got := len(w.carrier.Messages("")); got != maxPerProvider+1 {
@@ -109,7 +109,7 @@ func TestAProviderThatHangsHoldsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestItEndsPromptlyWhileTheCarrierIsSlow(t *testing.T) {
+func TestDispatcherEndsPromptlyWhileGatewayIsSlow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Must(w.carrier.Fail(messagegateway.Fault{Kind: messagegateway.FaultSlow, Delay: time.Minute}))
@@ -118,7 +118,7 @@ func TestItEndsPromptlyWhileTheCarrierIsSlow(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
 	m := w.text(home, number)
-	d.Nudge()
+	d.Wake()
 	w.Eventually("it is under way", func() bool { return len(w.carrier.Messages(number)) == 1 })
 	cancel()
 	select {
@@ -154,7 +154,7 @@ func TestTwoDispatchersOnOneDatabaseSendEachMessageOnce(t *testing.T) {
 	}
 	w.post(all...)
 	w.Eventually("all are settled", func() bool {
-		w.Clock.Advance(fullWait / 10) // those that found the provider busy are due again
+		w.Clock.Advance(fullWait / 10) // messages for the busy provider are due again
 		return w.count(people.MessageSent) == many
 	})
 	for _, m := range all {
@@ -163,7 +163,7 @@ func TestTwoDispatchersOnOneDatabaseSendEachMessageOnce(t *testing.T) {
 	}
 }
 
-// count is how many messages are in a state.
+// count returns the number of messages in a state.
 func (w *world) count(state string) (n int) {
 	w.T.Helper()
 	db := w.Open()

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// senders keeps the senders of deployments until their settings change.
+// senders caches the senders of deployments until their settings change.
 type senders struct {
 	open func(deployment, channel string, settings *document.Deployment) (delivery.Sender, error)
 
@@ -16,7 +16,8 @@ type senders struct {
 	known map[string]opened
 }
 
-// opened is a sender with the settings it was made from. A snapshot's content never changes: another pointer is other content.
+// opened is a sender with the settings that it was made from. A snapshot's content never changes, so another pointer
+// means other content.
 type opened struct {
 	settings *document.Deployment
 	sender   delivery.Sender
@@ -41,20 +42,20 @@ func (s *senders) of(deployment, channel string, settings *document.Deployment) 
 }
 
 const (
-	// maxPerProvider is how many of a deployment's messages of a channel are sent at once: a provider that hangs must not hold all
-	// that is in flight. The others wait for fullWait.
+	// maxPerProvider bounds the concurrent sends of a deployment's messages of a channel, so that a slow provider cannot
+	// take all slots. The others wait for fullWait.
 	maxPerProvider = 16
 	fullWait       = 250 * time.Millisecond
-	// failuresBeforeRest is how many failures in a row stop sending to a provider, and restFor for how long.
+	// failuresBeforeRest is the number of consecutive failures after which a provider gets no messages for restFor.
 	failuresBeforeRest = 5
 	restFor            = 3 * time.Second
-	// forgetAfter is how long a provider that nothing is sent to is remembered, and maxBreakers bounds how many are.
+	// forgetAfter is how long an unused provider is remembered, and maxBreakers bounds their number.
 	forgetAfter = time.Hour
 	maxBreakers = 10_000
 )
 
-// breakers hold back messages to providers that are busy, fail or throttle. A provider that failed several times in a row gets one message
-// at a time, until one succeeds: many providers that hang must not hold all that is in flight.
+// breakers delay messages to providers that are busy, failing or throttling. A provider with several consecutive
+// failures gets one message at a time until one succeeds, so that many slow providers cannot take all slots.
 type breakers struct {
 	mu    sync.Mutex
 	state map[string]*breaker
@@ -66,7 +67,7 @@ type breaker struct {
 	until, used        time.Time
 }
 
-// forget drops the providers that were not used for an hour, and, where there are too many, any that nothing is sent to.
+// forget drops the providers that were not used for an hour and, if there are too many, any without a send in progress.
 func (b *breakers) forget(now time.Time) {
 	if len(b.state) < maxBreakers && now.Sub(b.swept) < time.Minute {
 		return
@@ -79,7 +80,7 @@ func (b *breakers) forget(now time.Time) {
 	}
 }
 
-// enter admits a message to a provider, or returns how long it has to wait. An admitted message must leave.
+// enter admits a message to a provider, or returns how long it must wait. An admitted message must call leave.
 func (b *breakers) enter(key string, now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +104,7 @@ func (b *breakers) enter(key string, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// leave ends a send, with what becomes of the provider: it worked, it failed, or it wants to be left alone until a time.
+// leave ends a send with its result for the provider: success, failure, or a delay that the provider asked for.
 func (b *breakers) leave(key string, now time.Time, worked bool, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// maxInFlight bounds the messages that are sent at once, and maxPerDeployment those of one deployment.
+	// maxInFlight bounds the concurrent sends, and maxPerDeployment those of one deployment.
 	maxInFlight, maxPerDeployment = 128, 16
 	// maxLogouts bounds concurrent sign-out notifications to clients, and maxLogoutsPerDeployment those of one
 	// deployment: clients choose their addresses.
 	maxLogouts, maxLogoutsPerDeployment = 16, 4
-	// claimAtOnce is how many messages one claim takes: no more than one deployment may have under way.
+	// claimAtOnce is how many messages one claim takes: at most as many as one deployment may have in progress.
 	claimAtOnce = maxPerDeployment
-	// maxRound is how many deployments a round passes over before it begins anew.
+	// maxRound bounds the deployments that a round passes over.
 	maxRound = 200
 )
 
-// slots says whose messages there is room for. Deployments take turns: one whose messages were claimed is passed over until no other has any
-// that are due. It is safe for concurrent use.
+// slots selects the messages that may be claimed. Deployments take turns: after a claim, a deployment is passed over
+// until no other has due messages. It is safe for concurrent use.
 type slots struct {
-	// exhausted counts the messages that came while their deployment was at its share.
+	// exhausted counts the messages that had to wait because their deployment was at its share.
 	exhausted atomic.Uint64
 
 	mu             sync.Mutex
@@ -33,12 +33,12 @@ type slots struct {
 	round          map[string]bool
 }
 
-// share is what a deployment has under way.
+// share is the number of a deployment's sends in progress.
 type share struct{ taken, logouts int }
 
 func newSlots() *slots { return &slots{of: map[string]*share{}, round: map[string]bool{}} }
 
-// claim returns what may be claimed now; its Limit is 0 where there is no room.
+// claim returns the limits of the next claim; its Limit is 0 if there is no free slot.
 func (s *slots) claim() people.Claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *slots) claim() people.Claim {
 	return claim
 }
 
-// took notes whose messages were claimed, and reports whether another claim may find more.
+// took records the deployments whose messages were claimed, and reports whether another claim may find more.
 func (s *slots) took(claimed []people.Message) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *slots) took(claimed []people.Message) (more bool) {
 	return true
 }
 
-// enter takes a place for a message, if its deployment has one left. The caller gives it back with leave.
+// enter takes a slot for a message, if its deployment has one left. The caller returns it with leave.
 func (s *slots) enter(m people.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *slots) enter(m people.Message) bool {
 	return true
 }
 
-// leave gives a place back, and reports whether it may be the one that a message waits for.
+// leave returns a slot, and reports whether a waiting message may need it.
 func (s *slots) leave(m people.Message) (awaited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ func of(deployment, channel string) people.Message {
 	return people.Message{Deployment: deployment, Channel: channel}
 }
 
-func TestADeploymentHasOnlyItsShareUnderWay(t *testing.T) {
+func TestDeploymentHasItsShareOfSends(t *testing.T) {
 	t.Parallel()
 	s := newSlots()
 	for range maxPerDeployment {
@@ -74,8 +74,8 @@ func TestDeploymentsTakeTurns(t *testing.T) {
 	}
 }
 
-// A backlog of one deployment, whose provider is quick, does not keep another's message waiting.
-func TestABacklogOfOneDeploymentKeepsNoOtherWaiting(t *testing.T) {
+// A backlog of one deployment with a fast provider does not delay another's message.
+func TestBacklogDelaysNoOtherDeploymentsMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var backlog []people.Message
@@ -101,7 +101,7 @@ func TestABacklogOfOneDeploymentKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
-func TestAProviderThatKeepsFailingGetsOneMessageAtATime(t *testing.T) {
+func TestFailingProviderGetsOneMessageAtATime(t *testing.T) {
 	t.Parallel()
 	var b breakers
 	now := time.Unix(0, 0)
@@ -141,8 +141,8 @@ func TestProvidersAreForgottenAndBounded(t *testing.T) {
 	}
 }
 
-// Four deployments whose providers hang leave room for others.
-func TestSeveralProvidersThatHangLeaveRoom(t *testing.T) {
+// Four deployments with slow providers leave slots for others.
+func TestSlowProvidersLeaveSlots(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.dispatcher(w.Store)
@@ -161,7 +161,7 @@ func TestSeveralProvidersThatHangLeaveRoom(t *testing.T) {
 	w.run(d)
 	w.Eventually("the provider is full", func() bool { return len(w.carrier.Messages("")) == maxPerDeployment })
 	m := w.text(other, number)
-	d.Nudge()
+	d.Wake()
 	w.Eventually("another deployment's text is sent", func() bool { return w.count(people.MessageSent) == 1 })
 	w.expect(m, people.MessageSent)
 }

@@ -33,17 +33,17 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 const (
 	home  = "acme/home"
 	other = "acme/other"
-	// life is a code's.
+	// life is the lifetime of a code.
 	life = 300 * time.Second
 )
 
-// messages is the store's outbox, which a test can make unreachable.
+// messages is the store's outbox, which a test can make unavailable.
 type messages struct {
 	people.Messages
 	away atomic.Bool
-	// refused counts the calls made meanwhile, unsettled those among them that would have settled a message.
+	// refused counts the calls while it is unavailable, and unsettled those that would have recorded an outcome.
 	refused, unsettled atomic.Int64
-	// watch is called before each claim, nil: nothing is.
+	// watch, if not nil, is called before each claim.
 	watch func()
 }
 
@@ -73,16 +73,16 @@ func (m *messages) AckMessage(ctx context.Context, message people.Message, to pe
 	return m.Messages.AckMessage(ctx, message, to)
 }
 
-// world is a store with two deployments that send through the local carrier.
+// world is a store with two deployments that send through the local message gateway.
 type world struct {
 	*servertest.World
 	carrier  *messagegateway.Gateway
 	follower *snapshot.Follower
-	// last is the newest message's id.
+	// last is the id of the newest message.
 	last int64
 }
 
-// newWorld is a world over SQLite whose configuration is followed.
+// newWorld returns a world with SQLite whose configuration is followed.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorldOver(t, "")
@@ -114,7 +114,7 @@ func (w *world) deployment(name string) document.Deployment {
 	}
 }
 
-// declare puts a deployment's document as the operator does.
+// declare writes a deployment's document as the operator does.
 func (w *world) declare(deployment string, d document.Deployment) {
 	w.T.Helper()
 	_, name, _ := strings.Cut(deployment, "/")
@@ -131,7 +131,7 @@ func (w *world) withdraw(deployment string) {
 	})
 }
 
-// dispatcher returns a dispatcher that the test turns itself, or runs.
+// dispatcher returns a dispatcher that the test calls itself, or runs.
 func (w *world) dispatcher(from people.Messages) *Dispatcher {
 	return New(Options{
 		Store: from, Snapshots: w.follower, Keyring: w.Keyring, Clock: w.Clock.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
@@ -139,7 +139,7 @@ func (w *world) dispatcher(from people.Messages) *Dispatcher {
 	})
 }
 
-// turn lets a dispatcher claim and handle what is due, one after the other, and returns how many there were.
+// turn lets a dispatcher claim and handle the due messages one after another, and returns their number.
 func (w *world) turn(d *Dispatcher) int {
 	w.T.Helper()
 	claimed, err := d.claim(w.T.Context())
@@ -161,7 +161,7 @@ func (w *world) run(d *Dispatcher) {
 	})
 }
 
-// message returns a sealed text with a code for a challenge of its own id.
+// message returns a sealed text with a code for a challenge with its own id.
 func (w *world) message(deployment, to string) people.Message {
 	w.last++
 	m := people.Message{
@@ -190,16 +190,16 @@ func (w *world) post(list ...people.Message) {
 	}
 }
 
-// phoneOf is the id of the phone that a text goes to: one for a number.
+// phoneOf returns the id of the phone of a text: one per number.
 func phoneOf(m people.Message) int64 {
 	number, err := strconv.ParseInt(strings.TrimPrefix(m.Recipient, "+"), 10, 64)
 	if err != nil {
-		return m.Challenge // a mail: each has an attempt of its own
+		return m.Challenge // a mail: each has its own attempt
 	}
 	return number
 }
 
-// text posts one text.
+// text enqueues one text.
 func (w *world) text(deployment, to string) people.Message {
 	w.T.Helper()
 	m := w.message(deployment, to)
@@ -207,7 +207,7 @@ func (w *world) text(deployment, to string) people.Message {
 	return m
 }
 
-// row is a message as it lies in the store.
+// row is a message as stored.
 type row struct {
 	State, Sealed, Reason, Provider, Lease string
 	Tries                                  int
@@ -226,7 +226,7 @@ func (w *world) row(m people.Message) (r row) {
 	return r
 }
 
-// expect checks a message's state; where it is an end state, that the body is erased, and else that it is there.
+// expect checks a message's state, and that the body is erased in a final state and present otherwise.
 func (w *world) expect(m people.Message, state string) row {
 	w.T.Helper()
 	r := w.row(m)

@@ -7,17 +7,17 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// ScopeOffline is the scope of tokens that outlive the sign-in.
+// ScopeOffline is the OAuth scope of tokens that outlive the sign-in.
 const ScopeOffline = "offline_access"
 
-// Fresh reports whether whoever is signed in proved it within the deployment's bound: a copy of an old cookie makes nothing that outlives the
-// session.
+// Fresh reports whether the sign-in was last proven within the deployment's reauthentication bound. It keeps a copied
+// old cookie from creating anything that outlives the session.
 func Fresh(u *Unit, g *people.SignIn) bool {
 	return g != nil && u.Now.Sub(g.ProvenAt()) < u.Settings.EffectiveSession().ReauthenticateWithin()
 }
 
-// Suspect returns since when access of a user may have been given by whoever copied a session: since the last proof in the session that was
-// proven longest ago. Without a session it is now.
+// Suspect returns the time since which a session thief may have granted access to a user's account: the oldest last
+// proof among the user's sessions. Without a session it is now.
 func Suspect(u *Unit, user int64) (time.Time, error) {
 	since := u.Now
 	signIns, err := u.Sessions().SignInsOf(user)
@@ -29,8 +29,8 @@ func Suspect(u *Unit, user int64) (time.Time, error) {
 	return since, err
 }
 
-// EndAccess ends what acts for a user without a session: all their API keys, and what apps were granted for offline use since a time. The user
-// is locked.
+// EndAccess ends the access that acts for a user without a session: all API keys, and the offline OAuth access that was
+// granted at or after since. It locks the user.
 func EndAccess(u *Unit, user int64, since time.Time) error {
 	if err := revokeKeysOf(u, user, u.Actor, "password_reset"); err != nil {
 		return err

@@ -4,16 +4,17 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// NewAccount is what an account is created from.
+// NewAccount is the input of CreateAccount.
 type NewAccount struct {
 	Email, FirstName, LastName string
 	// PasswordHash is "" for an account without a password.
 	PasswordHash string
-	// Method is how the account came to be, as analytics tells it.
+	// Method is how the user signed up, as analytics reports it.
 	Method string
 }
 
-// CreateAccount creates an account whose email was proven, and counts a sign-up. ErrEmailTaken: there is one.
+// CreateAccount creates an account whose email was proven, and records a sign-up event. ErrEmailTaken: another account
+// has the email.
 func (u *Unit) CreateAccount(from NewAccount) (people.User, error) {
 	if err := freeAddress(u, people.FoldEmail(from.Email), 0); err != nil {
 		return people.User{}, err
@@ -34,8 +35,9 @@ func (u *Unit) CreateAccount(from NewAccount) (people.User, error) {
 	return user, u.recordEvent(people.EventSignUp, id, from.Method)
 }
 
-// SignOutEverywhere takes a user's sign-ins out of every session, locks the user, and returns how many sign-ins there were. A
-// sign-in under way comes before, and ends as well, or sees what the transaction did. ErrUserUnknown: there is no such user.
+// SignOutEverywhere ends a user's sign-ins in every session, locks the user, and returns how many sign-ins it ended. A
+// concurrent sign-in either commits first and is ended too, or sees the result of this transaction. ErrUserUnknown: the
+// user does not exist.
 func (u *Unit) SignOutEverywhere(id int64) (people.User, int64, error) {
 	before, err := u.Sessions().EndSessionsOf(id) // sessions are locked before users
 	if err != nil {

@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	// maxEmails is how many addresses a user may have.
+	// maxEmails is how many email addresses a user may have.
 	maxEmails = 10
-	// ownCodesPerDay is how many codes a day prove addresses of one account.
+	// ownCodesPerDay is how many codes an account may request per day to verify its own addresses.
 	ownCodesPerDay = 20
 	scopeOwnCodes  = "codes-own-addresses"
-	// ownChangesPerDay is how many changes of a kind a day somebody makes to their account: each leaves an audit record, and many a mail.
+	// ownChangesPerDay is how many changes of each kind a user may make to the account per day. Each writes an audit
+	// record, and many send a mail.
 	ownChangesPerDay = 100
 	scopeOwnChanges  = "changes-own-account:"
 )
 
-// OwnEmail returns an address of a user by its id. ErrEmailUnknown: there is none, or it is somebody else's.
+// OwnEmail returns an address of a user by its id. ErrEmailUnknown: it does not exist or belongs to another user.
 func OwnEmail(u *Unit, user, id int64) (people.Email, error) {
 	emails, err := u.Users().EmailsOf(user)
 	if err != nil {
@@ -31,8 +32,8 @@ func OwnEmail(u *Unit, user, id int64) (people.Email, error) {
 	return emails[at], nil
 }
 
-// AddEmail adds an address that nobody proved to a user, who is locked. Nobody learns whether another user has it. ErrOwnEmail,
-// ErrTooManyEmails.
+// AddEmail adds an unverified address to a user. The user is locked. The result does not show whether another user has
+// the address. Errors: ErrOwnEmail, ErrTooManyEmails.
 func AddEmail(u *Unit, user int64, address string) (people.Email, error) {
 	emails, err := u.Users().EmailsOf(user)
 	if err != nil {
@@ -56,7 +57,8 @@ func AddEmail(u *Unit, user int64, address string) (people.Email, error) {
 	return e, u.Audit("email.added", object("email", id))
 }
 
-// CountOwnCode counts a code that is to prove an address of a user. A WaitError with ErrTooManyCodes: there were too many today.
+// CountOwnCode counts a code that verifies an address of a user. It returns a WaitError with ErrTooManyCodes above the
+// daily limit.
 func CountOwnCode(u *Unit, user int64) error {
 	n, err := u.Limits().Count(scopeOwnCodes, object("user", user), u.Now, u.Now.Add(24*time.Hour))
 	if err == nil && n.Count > ownCodesPerDay {
@@ -65,18 +67,19 @@ func CountOwnCode(u *Unit, user int64) error {
 	return err
 }
 
-// OwnChange is a kind of change that users make to their accounts. Taking something away is none: it is bounded by what was added, and an
-// owner who takes away what a thief added is not to wait for what the thief did before.
+// OwnChange is a kind of change that users make to their accounts. Removals are not counted: additions bound them, and
+// an owner must be able to remove what a thief added although the thief used up the limit.
 type OwnChange string
 
-// The kinds of changes that are counted, each by itself.
+// The kinds of changes. Each has its own counter.
 const (
 	OwnNames    OwnChange = "names"
 	OwnAdded    OwnChange = "added"
 	OwnPromoted OwnChange = "promoted"
 )
 
-// CountOwnChange counts a change that a user makes to their account. A WaitError with ErrTooManyChanges: there were too many of its kind today.
+// CountOwnChange counts a change that a user makes to the account. It returns a WaitError with ErrTooManyChanges above
+// the daily limit of its kind.
 func CountOwnChange(u *Unit, user int64, kind OwnChange) error {
 	n, err := u.Limits().Count(scopeOwnChanges+string(kind), object("user", user), u.Now, u.Now.Add(24*time.Hour))
 	if err == nil && n.Count > ownChangesPerDay {
@@ -85,8 +88,8 @@ func CountOwnChange(u *Unit, user int64, kind OwnChange) error {
 	return err
 }
 
-// AcceptEmail marks an address as proven by its user, who is locked: it leaves every account where it stood unproven. ErrEmailTaken: it
-// is another account's.
+// AcceptEmail marks an address as verified. Its user is locked. The address is removed from other accounts where it is
+// unverified. ErrEmailTaken: it belongs to another account.
 func AcceptEmail(u *Unit, e people.Email) (people.Email, error) {
 	if err := freeAddress(u, people.FoldEmail(e.Address), e.User); err != nil {
 		return e, err
@@ -104,7 +107,7 @@ func AcceptEmail(u *Unit, e people.Email) (people.Email, error) {
 	return e, u.Notify(e.User, addressAdded(e.Address))
 }
 
-// addressAdded tells the owner of an account of an address that was proven.
+// addressAdded is the sentence that notifies an account's owner of a verified address.
 func addressAdded(address string) string {
 	return "The address " + address + " was added to your account."
 }
@@ -127,7 +130,7 @@ func PromoteEmail(u *Unit, e people.Email) (people.Email, error) {
 	return e, u.Notify(e.User, "The address "+e.Address+" is the primary one of your account now.")
 }
 
-// RemoveEmail takes an address off an account, which keeps its primary one. ErrEmailPrimary.
+// RemoveEmail removes an address from an account. ErrEmailPrimary: the primary address cannot be removed.
 func RemoveEmail(u *Unit, e people.Email) error {
 	if e.Primary {
 		return ErrEmailPrimary

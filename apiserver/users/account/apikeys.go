@@ -9,10 +9,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// MaxKeyOverlap is the longest time for which a rotated key may be accepted beside its successor.
+// MaxKeyOverlap is the longest time for which a rotated key may be accepted together with its successor.
 const MaxKeyOverlap = 30 * 24 * time.Hour
 
-// What the rules over API keys refuse.
+// Errors of the rules for API keys.
 var (
 	ErrKeyUnknown       = errors.New("there is no such API key")
 	ErrKeyEnded         = errors.New("the API key was revoked, has expired, or was rotated already")
@@ -20,8 +20,8 @@ var (
 	ErrTooManyKeys      = errors.New("the user has too many API keys")
 )
 
-// CreateKey makes an API key as the request asks for it, with a secret of its own, which is nowhere else. A key that is bound to a membership
-// needs that membership.
+// CreateKey creates the requested API key with a new secret, which is only in the returned key. A key that is bound to
+// a membership requires that membership.
 func CreateKey(u *Unit, asked people.APIKey, prefix string) (people.APIKey, apikey.Key, error) {
 	if err := BindKey(u, &asked); err != nil {
 		return people.APIKey{}, apikey.Key{}, err
@@ -29,7 +29,7 @@ func CreateKey(u *Unit, asked people.APIKey, prefix string) (people.APIKey, apik
 	return insertKey(u, asked, prefix)
 }
 
-// BindKey finds what a key is bound to, so that none of it ends unseen before the key is there.
+// BindKey checks and locks the objects that a key is bound to, so that none of them can end before the key is inserted.
 func BindKey(u *Unit, k *people.APIKey) error {
 	if k.Owner == 0 {
 		return nil
@@ -80,7 +80,7 @@ func insertKey(u *Unit, k people.APIKey, prefix string) (people.APIKey, apikey.K
 	return k, secret, u.APIKeys().InsertAPIKey(k)
 }
 
-// FindKey returns the key of an app that has a public id or a row id, or ErrKeyUnknown.
+// FindKey returns the key of an app by its public id or row id. ErrKeyUnknown: the app has no such key.
 func FindKey(u *Unit, app, id string) (people.APIKey, error) {
 	k, found, err := people.FindAPIKey(u.APIKeys(), id)
 	if err == nil && (!found || k.App != app) {
@@ -89,7 +89,7 @@ func FindKey(u *Unit, app, id string) (people.APIKey, error) {
 	return k, err
 }
 
-// LockKey is FindKey for a change: no other transaction changes the key until this one ends.
+// LockKey is FindKey with a lock: no other transaction changes the key until this one ends.
 func LockKey(u *Unit, app, id string) (people.APIKey, error) {
 	k, err := FindKey(u, app, id)
 	if err != nil {
@@ -102,7 +102,7 @@ func LockKey(u *Unit, app, id string) (people.APIKey, error) {
 	return k, err
 }
 
-// RotateKey makes a key that may do the same in the place of one, which ends after an overlap.
+// RotateKey replaces a key with a new one that has the same permissions. The old key ends after overlap.
 func RotateKey(u *Unit, old people.APIKey, prefix string, overlap time.Duration) (people.APIKey, apikey.Key, error) {
 	if !old.Active(u.Now) || !old.RetiresAt.IsZero() {
 		return people.APIKey{}, apikey.Key{}, ErrKeyEnded
@@ -122,7 +122,7 @@ func RotateKey(u *Unit, old people.APIKey, prefix string, overlap time.Duration)
 	return next, secret, u.APIKeys().UpdateAPIKey(old)
 }
 
-// RevokeKey ends a key for good. It reports whether this call did.
+// RevokeKey revokes a key permanently. It reports whether this call revoked it.
 func RevokeKey(u *Unit, k *people.APIKey, reason string) (bool, error) {
 	if !k.RevokedAt.IsZero() {
 		return false, nil
@@ -131,7 +131,8 @@ func RevokeKey(u *Unit, k *people.APIKey, reason string) (bool, error) {
 	return true, u.APIKeys().UpdateAPIKey(*k)
 }
 
-// KeyRoles are what the owner's roles in a key's organization and workspace grant now, empty for what the key is not bound to.
+// KeyRoles returns the permissions of the owner's current roles in a key's organization and workspace; empty where the
+// key is not bound.
 func KeyRoles(u *Unit, k people.APIKey) (organization, workspace []string, err error) {
 	organization, workspace = []string{}, []string{}
 	if k.Organization != 0 {

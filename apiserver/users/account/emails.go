@@ -6,14 +6,14 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// freeAddress makes room for an address that the owner of an account proved, 0: an account that is about to be made. It leaves every other
-// account where nobody proved it. ErrEmailTaken: the address is that of another account, which it opens.
+// freeAddress removes an address from every other account where it is unverified, because its owner proved it. Owner 0
+// stands for an account that is about to be created. ErrEmailTaken: another account can sign in with the address.
 func freeAddress(u *Unit, folded string, owner int64) error {
 	before, err := u.Users().EmailsAt(folded)
 	if err != nil {
 		return err
 	}
-	for _, e := range before { // a proof comes before what is read next, or finds the address gone
+	for _, e := range before { // a concurrent verification commits before the next read, or no longer finds the address
 		if e.User != owner {
 			if _, _, err := u.Users().LockUser(e.User); err != nil {
 				return err
@@ -27,15 +27,16 @@ func freeAddress(u *Unit, folded string, owner int64) error {
 		if e.User == owner {
 			continue
 		}
-		if err := giveWay(u, e); err != nil {
+		if err := removeUnproven(u, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// giveWay takes an address that nobody proved off an account that has a proven one. ErrEmailTaken: it is proven, or all the account has.
-func giveWay(u *Unit, e people.Email) error {
+// removeUnproven removes an unverified address from an account that has a verified one. ErrEmailTaken: the address is
+// verified, or the account has no verified address.
+func removeUnproven(u *Unit, e people.Email) error {
 	rest, err := u.Users().EmailsOf(e.User)
 	if err != nil {
 		return err
@@ -61,14 +62,15 @@ func ProvenAddresses(u *Unit, user int64) ([]string, error) {
 	return addresses, err
 }
 
-// AddressForCode returns the email whose account a code that is sent there may sign in, without a password; none where the address is
-// unknown. It is none either where the address is not verified and the account has one that is: whoever reads it may be somebody else.
+// AddressForCode returns the email whose account a code sent to the address may sign in, without a password. It returns
+// the zero Email if the address is unknown. It also does if the address is unverified and the account has a verified
+// one: the mailbox may belong to another person.
 func AddressForCode(u *Unit, email string) (people.Email, error) {
 	e, _, err := u.Users().Email(people.FoldEmail(email))
 	if err != nil {
 		return people.Email{}, err
 	}
-	others, err := u.Users().EmailsOf(e.User) // for somebody unknown as well: the same statements
+	others, err := u.Users().EmailsOf(e.User) // run for unknown addresses too, so that both cases execute the same statements
 	if err != nil || e.VerifiedAt.IsZero() && slices.ContainsFunc(others, isVerified) {
 		return people.Email{}, err
 	}
@@ -77,9 +79,12 @@ func AddressForCode(u *Unit, email string) (people.Email, error) {
 
 func isVerified(e people.Email) bool { return !e.VerifiedAt.IsZero() }
 
-// ProveEmail notes that the code of a sign-in proved its address, where that was not verified before. The user is locked by then. Where
-// the code alone proved it, what may be another's is dropped: who typed the address there may be somebody else. Where a password was
-// compared first, it must be the account's still. ErrInvalidCredentials: the address, or what was compared, is no longer the account's.
+// ProveEmail marks the address of a sign-in as verified after its code was entered. The user is locked.
+//   - After a password, the password must still be the account's.
+//   - If the code alone proves the account's first verified address, everything that another person may have added is
+//     dropped.
+//
+// ErrInvalidCredentials: the address or the compared password is no longer the account's.
 func ProveEmail(u *Unit, a people.Attempt) error {
 	byPassword := a.Method == people.MethodPassword
 	if byPassword {
@@ -102,7 +107,7 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 	switch {
 	case byPassword:
 	case !first:
-		return ErrInvalidCredentials // another address was proven meanwhile
+		return ErrInvalidCredentials // another address was verified meanwhile
 	default:
 		if err := dropUnproven(u, e, others); err != nil {
 			return err
@@ -125,7 +130,7 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 	return u.Notify(e.User, addressAdded(e.Address))
 }
 
-// PrimaryAmongRest gives a user who lost an address a primary one, where that was it and there are others, and tells auditors of the loss.
+// PrimaryAmongRest chooses a new primary address for a user who lost the primary one, and audits the loss.
 func PrimaryAmongRest(u *Unit, user int64) error {
 	rest, err := u.Users().EmailsOf(user)
 	if err != nil {

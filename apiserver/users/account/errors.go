@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What the rules refuse. Each listener has a table of its own words for them.
+// Errors of the rules. Each listener maps them to its own responses.
 var (
 	ErrEmailTaken            = errors.New("an account with this email exists already")
 	ErrUserUnknown           = errors.New("there is no such user")
@@ -30,21 +30,21 @@ var (
 	ErrTooManyCodes          = errors.New("too many codes for the addresses of one account")
 	ErrOnlyOwner             = errors.New("the user is the only owner among other members")
 	ErrOwnersOnly            = errors.New("only an owner may do this")
-	ErrWorkspacesClosed      = errors.New("the deployment lets nobody create workspaces")
+	ErrWorkspacesClosed      = errors.New("workspace creation is disabled in this deployment")
 	ErrInvalidInvitation     = errors.New("the invitation cannot be accepted")
 	ErrInvitationUnknown     = errors.New("there is no such open invitation")
 	ErrTooManyInvitations    = errors.New("too many invitations")
 	ErrRoleUnknown           = errors.New("there is no such role of organizations")
-	// ErrTooManyOrganizations and ErrTooManyWorkspaces come as a LimitError.
+	// ErrTooManyOrganizations and ErrTooManyWorkspaces are returned in a LimitError.
 	ErrTooManyOrganizations = errors.New("the user owns too many organizations")
 	ErrTooManyWorkspaces    = errors.New("the organization has too many workspaces")
-	// ErrCannotSeal: the server was started without a root key, which messages in the outbox are sealed with.
+	// ErrCannotSeal: the server was started without a root key, which seals the messages in the outbox.
 	ErrCannotSeal = errors.New("messages need a root key: start the server with --root-key")
 )
 
-// WaitError refuses what may succeed after a wait.
+// WaitError refuses a request that may succeed after a wait.
 type WaitError struct {
-	// Reason is what is waited for.
+	// Reason is the limit or state that the caller waits for.
 	Reason error
 	Wait   time.Duration
 }
@@ -54,10 +54,10 @@ func (e *WaitError) Error() string { return fmt.Sprintf("%v: wait %s", e.Reason,
 // Unwrap returns the reason.
 func (e *WaitError) Unwrap() error { return e.Reason }
 
-// LimitError refuses one more of what there may be so many of.
+// LimitError refuses an addition that would exceed a limit.
 type LimitError struct {
 	Reason error
-	// Have is how many there are, and Most how many there may be.
+	// Have is the current number, and Most the limit.
 	Have, Most int64
 }
 
@@ -66,11 +66,11 @@ func (e *LimitError) Error() string { return fmt.Sprintf("%v: %d of %d", e.Reaso
 // Unwrap returns the reason.
 func (e *LimitError) Unwrap() error { return e.Reason }
 
-// PermissionError refuses what a member's role does not permit.
+// PermissionError refuses an action that a member's role does not permit.
 type PermissionError struct {
-	// Permission is the one that is lacking.
+	// Permission is the missing permission.
 	Permission string
-	// Granting reports that it is lacking to be granted to somebody else.
+	// Granting reports that the member may not grant the permission to another user.
 	Granting bool
 }
 

@@ -13,16 +13,16 @@ import (
 const (
 	// InvitationLifetime is how long an invitation can be accepted.
 	InvitationLifetime = 7 * 24 * time.Hour
-	// NoticeLifetime is how long a message that carries no code is worth sending.
+	// NoticeLifetime is how long delivery of a message without a code is tried.
 	NoticeLifetime = time.Hour
 
-	// How many invitations a day go to one email, over all organizations, and from one inviter.
+	// The limits of invitations per day: to one email, over all organizations, and from one inviter.
 	invitationsPerEmail, invitationsPerInviter = 5, 100
 	invitationWindow                           = 24 * time.Hour
 )
 
-// Invite records an invitation into a member's organization and posts its mail; the token is in that mail alone. The role must be
-// one the inviter could have granted. Role 0 is none.
+// Invite records an invitation into a member's organization and enqueues its mail. Only that mail has the token. The
+// inviter must be allowed to grant the role. Role 0 means no role.
 func Invite(u *Unit, inviter people.Member, email string, role int64) (people.Invitation, error) {
 	if err := u.RequirePermission(inviter, PermissionInvite); err != nil {
 		return people.Invitation{}, err
@@ -62,7 +62,7 @@ func Invite(u *Unit, inviter people.Member, email string, role int64) (people.In
 	return i, u.Post(people.Message{Channel: people.ChannelMail, Recipient: email, ExpiresAt: u.Now.Add(NoticeLifetime)}, mail)
 }
 
-// withinInvitationLimits holds invitations to their bounds a day. The locks make those who invite at once count each other.
+// withinInvitationLimits checks the daily limits. The locks make concurrent invitations count each other.
 func withinInvitationLimits(u *Unit, inviter int64, email string) error {
 	folded := people.FoldEmail(email)
 	if err := u.Limits().Lock(object("inviter", inviter)); err != nil {
@@ -104,7 +104,7 @@ func ListInvitations(u *Unit, member people.Member) ([]people.Invitation, error)
 	if err != nil {
 		return nil, err
 	}
-	inviters := map[int64]*people.Member{} // each is read once, however many there are of theirs
+	inviters := map[int64]*people.Member{} // read once each, even if an inviter has several invitations
 	for _, i := range open {
 		if _, read := inviters[i.InvitedBy]; read {
 			continue
@@ -113,10 +113,11 @@ func ListInvitations(u *Unit, member people.Member) ([]people.Invitation, error)
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(open, func(i people.Invitation) bool { return !stands(u, inviters[i.InvitedBy], i) }), nil
+	return slices.DeleteFunc(open, func(i people.Invitation) bool { return !mayStillInvite(u, inviters[i.InvitedBy], i) }), nil
 }
 
-// RevokeInvitationOf ends an open invitation into a member's organization. ErrInvitationUnknown: there is no such one.
+// RevokeInvitationOf revokes an open invitation into a member's organization. ErrInvitationUnknown: there is no open
+// invitation with the id.
 func RevokeInvitationOf(u *Unit, member people.Member, id int64) (people.Invitation, error) {
 	if err := u.RequirePermission(member, PermissionInvite); err != nil {
 		return people.Invitation{}, err
@@ -134,8 +135,8 @@ func RevokeInvitationOf(u *Unit, member people.Member, id int64) (people.Invitat
 	return i, u.Audit("organization.invitation_revoked", object("invitation", id))
 }
 
-// OpenInvitation returns the invitation of a token that somebody may accept who proved, or is to prove, these addresses.
-// ErrInvalidInvitation: there is none.
+// OpenInvitation returns the invitation of a token if it is for one of the addresses, which the user has proven or is
+// about to prove. ErrInvalidInvitation: there is no such open invitation.
 func OpenInvitation(u *Unit, token string, addresses ...string) (people.Invitation, error) {
 	i, err := openByToken(u, token)
 	if err != nil {
@@ -148,7 +149,8 @@ func OpenInvitation(u *Unit, token string, addresses ...string) (people.Invitati
 	return i, nil
 }
 
-// openByToken returns the invitation of a token that can still be accepted. ErrInvalidInvitation: there is none.
+// openByToken returns the invitation of a token that can still be accepted. ErrInvalidInvitation: there is no such
+// invitation.
 func openByToken(u *Unit, token string) (people.Invitation, error) {
 	hash, formed := session.Hash(token)
 	if !formed || !u.B2B.Enabled {
@@ -161,20 +163,20 @@ func openByToken(u *Unit, token string) (people.Invitation, error) {
 	if !found || !i.AcceptedAt.IsZero() || !i.RevokedAt.IsZero() || !u.Now.Before(i.ExpiresAt) {
 		return i, ErrInvalidInvitation
 	}
-	if stands, err := inviterStands(u, i); err != nil || !stands {
+	if mayStillInvite, err := inviterMayInvite(u, i); err != nil || !mayStillInvite {
 		return i, firstOf(err, ErrInvalidInvitation)
 	}
 	return i, nil
 }
 
-// inviterStands reports whether an invitation is still worth something: it is worth what its inviter may do now. Who was removed,
-// disabled, or lost the permission lets nobody in.
-func inviterStands(u *Unit, i people.Invitation) (bool, error) {
+// inviterMayInvite reports whether an invitation's inviter is still allowed to invite. The invitation is invalid once
+// the inviter was removed, was disabled, or lost the permission.
+func inviterMayInvite(u *Unit, i people.Invitation) (bool, error) {
 	inviter, err := inviter(u, i)
-	return stands(u, inviter, i), err
+	return mayStillInvite(u, inviter, i), err
 }
 
-// inviter returns the membership of an invitation's inviter, nil for one who was removed or disabled.
+// inviter returns the membership of an invitation's inviter, nil if the inviter was removed or disabled.
 func inviter(u *Unit, i people.Invitation) (*people.Member, error) {
 	member, found, err := u.Organizations().Member(i.Organization, i.InvitedBy)
 	if err != nil || !found {
@@ -187,16 +189,16 @@ func inviter(u *Unit, i people.Invitation) (*people.Member, error) {
 	return &member, nil
 }
 
-// stands reports whether an invitation's inviter could invite so now.
-func stands(u *Unit, inviter *people.Member, i people.Invitation) bool {
+// mayStillInvite reports whether an invitation's inviter could send the same invitation now.
+func mayStillInvite(u *Unit, inviter *people.Member, i people.Invitation) bool {
 	return inviter != nil && u.May(*inviter, PermissionInvite) && mayGrant(u, *inviter, i.Role) == nil
 }
 
-// Accept makes a user a member by an invitation and places the user there. It reports whether this transaction accepted it; whether
-// the inviter still stands is judged here once more.
+// Accept makes a user a member by an invitation and makes the organization active for the user. It reports whether this
+// transaction accepted the invitation. It checks the inviter's permissions again.
 func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
-	stands, err := inviterStands(u, i)
-	if err != nil || !stands {
+	mayStillInvite, err := inviterMayInvite(u, i)
+	if err != nil || !mayStillInvite {
 		return false, err
 	}
 	if accepted, err := u.Organizations().AcceptInvitation(i.ID, u.Now); err != nil || !accepted {
@@ -208,7 +210,7 @@ func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
 	}
 	role := i.Role
 	if !u.HasRole(v1alpha1.RoleLevelOrganization, role) {
-		role = 0 // it vanished meanwhile: as if none had been named
+		role = 0 // the role was deleted meanwhile: the default applies
 	}
 	if _, err := Join(u, o, user, role); err != nil {
 		return false, err
@@ -219,7 +221,7 @@ func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
 	return true, u.AuditAs(object("user", user), "organization.joined", object("organization", o.ID), u.Session)
 }
 
-// firstOf returns the first of errors that is one.
+// firstOf returns the first error that is not nil.
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// keepOwner returns ErrOwnerLeaves where a membership is the last of an owner. The organization is locked: of two owners who leave at once
-// one stays.
+// keepOwner returns ErrOwnerLeaves if a membership is that of the last owner. It locks the organization, so that of two
+// owners who leave concurrently one remains.
 func keepOwner(u *Unit, m people.Member) error {
 	if !m.Owner {
 		return nil
@@ -22,15 +22,19 @@ func keepOwner(u *Unit, m people.Member) error {
 	return err
 }
 
-// MemberChange is what becomes of a membership. Nil: it stays.
+// MemberChange is a change of a membership. Nil fields stay as they are.
 type MemberChange struct {
-	// Role is 0 for none.
+	// Role 0 removes the role.
 	Role  *int64
 	Owner *bool
 }
 
-// ChangeMember changes a member's role, and whether they own the organization. A role is given and taken by who holds all its permissions,
-// ownership by owners; the last owner stays one. ErrMembershipUnknown, ErrInvalidRole, ErrOwnerLeaves or a PermissionError.
+// ChangeMember changes a member's role and ownership.
+//   - The actor must hold all permissions of the old and the new role.
+//   - Only owners change ownership, and only owners change an owner's membership.
+//   - The last owner remains an owner.
+//
+// Errors: ErrMembershipUnknown, ErrInvalidRole, ErrOwnersOnly, ErrOwnerLeaves, a LimitError or a PermissionError.
 func ChangeMember(u *Unit, by people.Member, membership int64, change MemberChange) (people.Member, error) {
 	m, err := managed(u, by, membership)
 	if err != nil {
@@ -61,7 +65,7 @@ func ChangeMember(u *Unit, by people.Member, membership int64, change MemberChan
 			return m, err
 		}
 		if *change.Owner {
-			if err := mayOwnOneMore(u, m.User); err != nil {
+			if err := mayOwnAnother(u, m.User); err != nil {
 				return m, err
 			}
 		}
@@ -78,7 +82,8 @@ func ChangeMember(u *Unit, by people.Member, membership int64, change MemberChan
 	return m, u.Audit("organization.member_changed", object("membership", m.ID))
 }
 
-// notifyOwnership tells a member by mail that they own an organization, or no longer do, and the owner in whose name that was done.
+// notifyOwnership notifies a member by mail of gained or lost ownership, and also the owner in whose name it was
+// changed.
 func notifyOwnership(u *Unit, by, m people.Member) error {
 	organization := messages.Quoted(m.Organization.Name, "an organization")
 	what := "no longer an owner of the organization " + organization + "."
@@ -91,7 +96,7 @@ func notifyOwnership(u *Unit, by, m people.Member) error {
 	return notifyOf(u, by, m, " is "+what)
 }
 
-// notifyOf tells a member by mail what was done to another in their name.
+// notifyOf notifies a member by mail of a change of another member in their name.
 func notifyOf(u *Unit, by, m people.Member, what string) error {
 	user, _, err := u.Users().User(m.User)
 	if err != nil {
@@ -100,7 +105,8 @@ func notifyOf(u *Unit, by, m people.Member, what string) error {
 	return u.Notify(by.User, messages.Quoted(user.Email, "A member")+what)
 }
 
-// RemoveMember ends a membership. An owner's is ended by owners, never the last one's; others' by who holds all permissions of their role.
+// RemoveMember ends a membership. The actor must hold all permissions of the member's role. Only owners remove owners,
+// and never the last.
 func RemoveMember(u *Unit, by people.Member, membership int64) (people.Member, error) {
 	m, err := managed(u, by, membership)
 	if err != nil {
@@ -132,7 +138,7 @@ func RemoveMember(u *Unit, by people.Member, membership int64) (people.Member, e
 	return m, u.Audit("organization.member_removed", object("membership", m.ID))
 }
 
-// managed returns a membership of an organization to a member who manages it.
+// managed returns a membership of an organization by its id, if the actor manages the organization.
 func managed(u *Unit, by people.Member, membership int64) (people.Member, error) {
 	if err := u.RequirePermission(by, PermissionManage); err != nil {
 		return people.Member{}, err
@@ -144,17 +150,17 @@ func managed(u *Unit, by people.Member, membership int64) (people.Member, error)
 	return m, err
 }
 
-// RemoveOrganization deletes an organization with all that is in it, and tells its other members by mail.
+// RemoveOrganization deletes an organization with its content, and notifies its other members by mail.
 func RemoveOrganization(u *Unit, by people.Member) error {
 	if !by.Owner {
 		return ErrOwnersOnly
 	}
-	// What is made in it at once comes before, or finds it gone.
+	// A concurrent transaction that adds to the organization commits first, or no longer finds it.
 	if _, found, err := u.Organizations().LockOrganization(by.Organization.ID); err != nil || !found {
 		return firstOf(err, ErrNotMember)
 	}
 	if u.Settings.Email != nil && !u.Keyring.Empty() {
-		if err := tellMembers(u, by); err != nil {
+		if err := notifyMembers(u, by); err != nil {
 			return err
 		}
 	}
@@ -164,10 +170,10 @@ func RemoveOrganization(u *Unit, by people.Member) error {
 	return u.Audit("organization.deleted", object("organization", by.Organization.ID))
 }
 
-// membersAtOnce is how many members are read at once.
+// membersAtOnce is how many members one query reads.
 const membersAtOnce = 200
 
-func tellMembers(u *Unit, by people.Member) error {
+func notifyMembers(u *Unit, by people.Member) error {
 	mail := messages.OrganizationDeletedMail(u.AppName(), by.Organization.Name)
 	for after := int64(0); ; {
 		members, err := u.Organizations().MembersOf(by.Organization.ID, after, membersAtOnce)
@@ -189,7 +195,7 @@ func tellMembers(u *Unit, by people.Member) error {
 	}
 }
 
-// ResendInvitation invites once more whom an open invitation is for: the new one takes its place, within the same limits.
+// ResendInvitation replaces an open invitation with a new one to the same email, within the same limits.
 func ResendInvitation(u *Unit, by people.Member, id int64) (people.Invitation, error) {
 	former, err := RevokeInvitationOf(u, by, id)
 	if err != nil {
@@ -198,13 +204,14 @@ func ResendInvitation(u *Unit, by people.Member, id int64) (people.Invitation, e
 	return Invite(u, by, former.Email, former.Role)
 }
 
-// Inviter returns who sent an invitation, as members see each other.
+// Inviter returns the account of the user who sent an invitation, as members see each other.
 func Inviter(u *Unit, i people.Invitation) (people.Account, error) {
 	user, _, err := u.Users().User(i.InvitedBy)
 	return people.Account{ID: user.ID, FirstName: user.FirstName, LastName: user.LastName, Email: user.Email}, err
 }
 
-// LookUpInvitation returns an open invitation to whoever holds its token, with its organization. ErrInvalidInvitation: there is none.
+// LookUpInvitation returns an open invitation by its token, with its organization. ErrInvalidInvitation: there is no
+// such invitation.
 func LookUpInvitation(u *Unit, token string) (people.Invitation, people.Organization, error) {
 	i, err := openByToken(u, token)
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// changeNoticeLifetime is how long it is tried to tell somebody of a change of their account.
+// changeNoticeLifetime is how long delivery of a notice about an account change is tried.
 const changeNoticeLifetime = 24 * time.Hour
 
-// Notify tells whoever has an account of a change of a way in (ASVS 6.3.7), at every verified address and those that were one until now.
-// Where the deployment sends no mail nobody is told. What changes is a sentence such as "Your password was changed.".
+// Notify mails an account's owner about a change of a sign-in method (ASVS 6.3.7), to every verified address and to
+// former ones. It does nothing if the deployment sends no mail. change is a sentence such as "Your password was
+// changed.".
 func (u *Unit) Notify(user int64, change string, former ...string) error {
 	if u.Settings.Email == nil || u.Keyring.Empty() {
 		return nil

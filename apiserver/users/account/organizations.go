@@ -7,7 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// The permissions the end-user API itself asks for.
+// The permissions that the end-user API requires.
 const (
 	PermissionInvite          = "organization:invite"
 	PermissionManage          = "organization:manage"
@@ -24,7 +24,7 @@ func (t *Tenant) May(m people.Member, permission string) bool {
 	return role != nil && slices.Contains(role.Permissions, permission)
 }
 
-// RequirePermission returns a PermissionError where a member lacks a permission.
+// RequirePermission returns a PermissionError if a member lacks a permission.
 func (t *Tenant) RequirePermission(m people.Member, permission string) error {
 	if !t.May(m, permission) {
 		return &PermissionError{Permission: permission}
@@ -32,7 +32,8 @@ func (t *Tenant) RequirePermission(m people.Member, permission string) error {
 	return nil
 }
 
-// RequireMember returns a user's membership, locked in a Change. ErrNotMember: the organization is unknown, foreign, or not the user's.
+// RequireMember returns a user's membership, locked in a Change. ErrNotMember: the organization does not exist in the
+// deployment, or the user is not a member.
 func RequireMember(u *Unit, organization, user int64) (people.Member, error) {
 	member, found, err := u.Organizations().Member(organization, user)
 	if err == nil && !found {
@@ -41,22 +42,24 @@ func RequireMember(u *Unit, organization, user int64) (people.Member, error) {
 	return member, err
 }
 
-// Created is what creating an organization made.
+// Created is the result of creating an organization.
 type Created struct {
 	Member people.Member
-	// Workspace is the default one, nil where none may be created.
+	// Workspace is the default workspace, nil if workspaces may not be created.
 	Workspace *people.WorkspaceMember
 }
 
-// CreateOrganization creates an organization for a backend, with a default workspace where workspaces may be created. Its owner is the user; user 0
-// means no owner, and Created then has the organization alone in its Member. Its slug is that of the name, with a number where that is not free.
-// Errors: ErrUserUnknown; a LimitError if the user owns as many organizations as the B2B settings allow.
+// CreateOrganization creates an organization for a backend, with a default workspace if workspaces may be created. The
+// user is its owner. User 0 means no owner; Created.Member then has only the organization. The slug is made from the
+// name, with a number if the plain slug is taken. Errors: ErrUserUnknown; a LimitError if the user owns as many
+// organizations as the B2B settings allow.
 func CreateOrganization(u *Unit, user int64, name, description string) (Created, error) {
 	return createOrganization(u, user, name, description, func() (string, error) { return freeSlug(name, "organization", u.Organizations().SlugTaken, u.NewID) })
 }
 
-// CreateOwnOrganization is CreateOrganization by the user. The slug always has a number: the answer must not show whether another customer's
-// organization has the name, and no user can choose the group that an application will trust.
+// CreateOwnOrganization is CreateOrganization by the user. The slug always has a number: the response must not show
+// whether another customer's organization has the name, and users must not be able to choose a group name that an
+// application trusts.
 func CreateOwnOrganization(u *Unit, user int64, name, description string) (Created, error) {
 	return createOrganization(u, user, name, description, func() (string, error) { return numberedSlug(name, "organization", u.NewID) })
 }
@@ -66,7 +69,7 @@ func createOrganization(u *Unit, user int64, name, description string, newSlug f
 		return Created{}, err
 	}
 	if user != 0 {
-		if err := mayOwnOneMore(u, user); err != nil {
+		if err := mayOwnAnother(u, user); err != nil {
 			return Created{}, err
 		}
 	}
@@ -103,9 +106,9 @@ func createOrganization(u *Unit, user int64, name, description string, newSlug f
 	return created, u.Organizations().SetDefaultWorkspace(o.ID, w.Workspace.ID)
 }
 
-// mayOwnOneMore holds a user, whom it locks, to the bound on owned organizations. The lock of the name makes those created at once
-// count each other; it comes before the user's, as everywhere.
-func mayOwnOneMore(u *Unit, user int64) error {
+// mayOwnAnother checks the limit on owned organizations and locks the user. The named lock makes concurrent creations
+// count each other; it is taken before the user's lock, as everywhere.
+func mayOwnAnother(u *Unit, user int64) error {
 	if err := u.Limits().Lock(object("owner", user)); err != nil {
 		return err
 	}
@@ -122,10 +125,10 @@ func mayOwnOneMore(u *Unit, user int64) error {
 	return nil
 }
 
-// CreateWorkspace creates a workspace in an organization. Its owner is the user. A LimitError: there are as many as the B2B
-// settings allow. ErrNotMember: there is no such organization.
+// CreateWorkspace creates a workspace in an organization. The user is its owner. A LimitError: the organization has as
+// many workspaces as the B2B settings allow. ErrNotMember: the organization does not exist.
 func CreateWorkspace(u *Unit, organization, user int64, name string) (people.WorkspaceMember, error) {
-	// The lock makes those who create at once count each other.
+	// The lock makes concurrent creations count each other.
 	o, found, err := u.Organizations().LockOrganization(organization)
 	if err != nil {
 		return people.WorkspaceMember{}, err
@@ -173,10 +176,10 @@ func addWorkspace(u *Unit, organization, user int64, name string, taken []string
 	return m, u.recordEvent(people.EventWorkspace, user, "")
 }
 
-// Join makes a user a member of an organization and of its default workspace. Without a role, 0, the member gets the one the
-// B2B settings assign. ErrAlreadyMember: the user is one.
+// Join makes a user a member of an organization and of its default workspace. With role 0, the member gets the role
+// that the B2B settings assign. ErrAlreadyMember: the user is a member already.
 func Join(u *Unit, organization people.Organization, user, role int64) (people.Member, error) {
-	// Of a deletion at once one comes first.
+	// The lock orders this and a concurrent deletion.
 	if _, found, err := u.Organizations().LockOrganization(organization.ID); err != nil || !found {
 		return people.Member{}, firstOf(err, ErrNotMember)
 	}
@@ -203,7 +206,8 @@ func Join(u *Unit, organization people.Organization, user, role int64) (people.M
 	return m, u.Organizations().InsertWorkspaceMember(people.WorkspaceMember{ID: id, User: user, Workspace: w, Role: u.assigned(u.B2B.WorkspaceRole), CreatedAt: u.Now})
 }
 
-// Leave ends one of a user's memberships by its id. ErrNotMember: there is none; ErrOwnerLeaves: the organization would be nobody's.
+// Leave ends a user's membership by its id. ErrNotMember: it does not exist. ErrOwnerLeaves: the user is the last
+// owner.
 func Leave(u *Unit, user, membership int64) (people.Member, error) {
 	members, err := u.Organizations().MembershipsOf(user)
 	if err != nil {
@@ -213,7 +217,7 @@ func Leave(u *Unit, user, membership int64) (people.Member, error) {
 	if at < 0 {
 		return people.Member{}, ErrNotMember
 	}
-	m, found, err := u.Organizations().Member(members[at].Organization.ID, user) // locked: it may have become an owner's since
+	m, found, err := u.Organizations().Member(members[at].Organization.ID, user) // locked: the user may have become an owner meanwhile
 	if err != nil || !found {
 		return m, firstOf(err, ErrNotMember)
 	}

@@ -33,18 +33,18 @@ func TestRoles(t *testing.T) {
 		// may is whether a member with it may invite.
 		may bool
 	}{
-		"the owner of an organization":     {organization, true, 0, "owner: organization:invite billing:read", false, true},
-		"the owner of a workspace":         {workspace, true, 0, "owner: documents:read", false, true},
-		"an owner who has a role besides":  {organization, true, roleID("bare"), "owner: organization:invite billing:read", true, true},
-		"a role":                           {organization, false, roleID("member"), "member: billing:read", true, false},
-		"a role that lets invite":          {organization, false, roleID("inviter"), "inviter: organization:invite", true, true},
-		"a role without permissions":       {organization, false, roleID("bare"), "bare: ", true, false},
-		"a role of workspaces":             {workspace, false, roleID("editor"), "editor: documents:read", true, false},
-		"a role of the other level":        {organization, false, roleID("editor"), "", false, false},
-		"a role of an organization, below": {workspace, false, roleID("inviter"), "", false, true},
-		"a role of another deployment":     {organization, false, roleID("foreign"), "", false, false},
-		"a role that vanished":             {organization, false, 4711, "", false, false},
-		"none":                             {organization, false, 0, "", false, false},
+		"the owner of an organization":              {organization, true, 0, "owner: organization:invite billing:read", false, true},
+		"the owner of a workspace":                  {workspace, true, 0, "owner: documents:read", false, true},
+		"an owner who has a role besides":           {organization, true, roleID("bare"), "owner: organization:invite billing:read", true, true},
+		"a role with a permission":                  {organization, false, roleID("member"), "member: billing:read", true, false},
+		"a role that lets invite":                   {organization, false, roleID("inviter"), "inviter: organization:invite", true, true},
+		"a role without permissions":                {organization, false, roleID("bare"), "bare: ", true, false},
+		"a role of workspaces":                      {workspace, false, roleID("editor"), "editor: documents:read", true, false},
+		"a role of the other level":                 {organization, false, roleID("editor"), "", false, false},
+		"a role of an organization, in a workspace": {workspace, false, roleID("inviter"), "", false, true},
+		"a role of another deployment":              {organization, false, roleID("foreign"), "", false, false},
+		"a role that was deleted":                   {organization, false, 4711, "", false, false},
+		"none":                                      {organization, false, 0, "", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
@@ -65,25 +65,25 @@ func TestRoles(t *testing.T) {
 			}
 		})
 	}
-	// What is served is the caller's to change.
+	// The returned permissions are a copy that callers may change.
 	d.RoleOf(organization, true, 0).Permissions[0] = "changed"
 	if again := d.RoleOf(organization, true, 0).Permissions[0]; again != "organization:invite" {
 		t.Errorf("the catalog was changed to %q", again)
 	}
 }
 
-func TestWhoJoinsGetsTheRolesOfTheSettings(t *testing.T) {
+func TestJoinAssignsTheRolesOfTheSettings(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		orgRole, workspaceRole string
 		given                  int64
 		want, wantBelow        int64
 	}{
-		"the assigned ones":             {"member", "editor", 0, roleID("member"), roleID("editor")},
-		"one that was asked for":        {"member", "editor", roleID("inviter"), roleID("inviter"), roleID("editor")},
-		"none are assigned":             {"", "", 0, 0, 0},
-		"the assigned ones vanished":    {"gone", "gone", 0, 0, 0},
-		"the assigned ones are foreign": {"foreign", "foreign", 0, 0, 0},
+		"the assigned roles":                           {"member", "editor", 0, roleID("member"), roleID("editor")},
+		"a requested role":                             {"member", "editor", roleID("inviter"), roleID("inviter"), roleID("editor")},
+		"no roles are assigned":                        {"", "", 0, 0, 0},
+		"the assigned roles do not exist":              {"gone", "gone", 0, 0, 0},
+		"the assigned roles are of another deployment": {"foreign", "foreign", 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +117,7 @@ func TestWhoJoinsGetsTheRolesOfTheSettings(t *testing.T) {
 	}
 }
 
-func TestWhoJoinsAnOrganizationWithoutAWorkspaceJoinsNone(t *testing.T) {
+func TestJoinWithoutDefaultWorkspaceJoinsNone(t *testing.T) {
 	t.Parallel()
 	b := enabled
 	b.AllowWorkspaceCreation = false
@@ -139,7 +139,7 @@ func TestWhoJoinsAnOrganizationWithoutAWorkspaceJoinsNone(t *testing.T) {
 	})
 }
 
-func TestOrganizationsNeedB2B(t *testing.T) {
+func TestOrganizationsRequireB2B(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	user := w.account("a@acme.example")
@@ -149,7 +149,7 @@ func TestOrganizationsNeedB2B(t *testing.T) {
 	})
 }
 
-func TestOrganizationsOfOneNameHaveSlugsOfTheirOwn(t *testing.T) {
+func TestOrganizationsWithTheSameNameHaveDifferentSlugs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings(enabled))
 	var slugs []string
@@ -202,7 +202,7 @@ func TestWorkspacesAreLimited(t *testing.T) {
 		}
 		return nil
 	})
-	// Another organization has a limit of its own.
+	// Each organization has its own limit.
 	other := w.organization("Other").Member
 	w.change(func(u *account.Unit) error {
 		_, err := account.CreateWorkspace(u, other.Organization.ID, other.User, "Two")
@@ -210,7 +210,7 @@ func TestWorkspacesAreLimited(t *testing.T) {
 	})
 }
 
-func TestTheFirstWorkspaceOfAnOrganizationBecomesItsDefault(t *testing.T) {
+func TestFirstWorkspaceBecomesTheDefault(t *testing.T) {
 	t.Parallel()
 	b := enabled
 	b.AllowWorkspaceCreation = false
@@ -235,7 +235,7 @@ func TestTheFirstWorkspaceOfAnOrganizationBecomesItsDefault(t *testing.T) {
 	})
 }
 
-func TestAnAccountIsCreatedOnceForAnAddress(t *testing.T) {
+func TestCreateAccountRefusesTakenAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.account("Somebody@Acme.example")
@@ -293,8 +293,9 @@ func (l lockingOrganizations) InsertOrganization(o people.Organization) error {
 	return l.Tx.Organizations().InsertOrganization(o)
 }
 
-// A backend and the owner who create organizations at once wait for each other, and never for good: both lock in one order.
-func TestCreatingAnOrganizationLocksTheNameThenTheOwner(t *testing.T) {
+// A backend and the owner may create organizations concurrently. Both lock in the same order, so they wait for each
+// other without a deadlock.
+func TestCreateOrganizationLocksNameBeforeOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings(enabled))
 	owner := w.account("owner@example.com")
@@ -308,7 +309,7 @@ func TestCreatingAnOrganizationLocksTheNameThenTheOwner(t *testing.T) {
 		t.Errorf("locked %q, want %q", order, want)
 	}
 	w.refuses(account.ErrUserUnknown, func(u *account.Unit) error {
-		_, err := account.CreateOrganization(u, owner.ID+1, "Nobody's", "")
+		_, err := account.CreateOrganization(u, owner.ID+1, "Unowned", "")
 		return err
 	})
 }
@@ -323,8 +324,9 @@ func (l lockingSessions) DeleteSignIn(id int64) error {
 	return l.Tx.Sessions().DeleteSignIn(id)
 }
 
-// Who is removed from an organization while signing in again waits, or is waited for: both lock the member, then the sign-ins.
-func TestSigningInAgainLocksTheMemberBeforeTheSignIn(t *testing.T) {
+// A removal from an organization and a concurrent new sign-in wait for each other: both lock the member, then the
+// sign-ins.
+func TestSignInAgainLocksMemberBeforeSignIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings(enabled))
 	created := w.organization("org")

@@ -4,8 +4,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// SetPassword gives a user, who is locked, a password by its hash. What waited for a code on the account ends, and with it every reset; the
-// user is told by mail. change is the sentence that tells what was done.
+// SetPassword stores the hash of a user's new password. The user is locked. Pending codes of the account end, and with
+// them every reset. The user is notified by mail; change is the sentence that describes the change.
 func (u *Unit) SetPassword(user int64, encoded, action, change string) error {
 	if err := u.Users().PutCredential(user, people.CredentialPassword, encoded, u.Now); err != nil {
 		return err
@@ -19,7 +19,7 @@ func (u *Unit) SetPassword(user int64, encoded, action, change string) error {
 	return u.Notify(user, change)
 }
 
-// endCodes ends whatever waits for a code on an account: attempts, and proofs of its addresses and numbers.
+// endCodes ends everything on an account that waits for a code: attempts, and proofs of its addresses and numbers.
 func (u *Unit) endCodes(user int64) error {
 	if err := u.Attempts().EndAttemptsOf(user); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (u *Unit) endCodes(user int64) error {
 	return nil
 }
 
-// RemovePassword takes a user's password away. It reports whether there was one.
+// RemovePassword removes a user's password. It reports whether there was one.
 func (u *Unit) RemovePassword(user int64) (bool, error) {
 	removed, err := u.Users().DeleteCredential(user, people.CredentialPassword)
 	if err != nil || !removed {
@@ -60,8 +60,9 @@ func (u *Unit) RemovePassword(user int64) (bool, error) {
 	return true, u.Notify(user, "The password of your account was removed.")
 }
 
-// SignOutOthers ends a user's sign-ins in all sessions but the unit's, locks the user, and returns how many there were. A sign-in under way
-// comes before, and ends as well, or sees what the transaction did. ErrUserUnknown: there is no such user.
+// SignOutOthers ends a user's sign-ins in all sessions except the unit's, locks the user, and returns how many sign-ins
+// it ended. A concurrent sign-in either commits first and is ended too, or sees the result of this transaction.
+// ErrUserUnknown: the user does not exist.
 func (u *Unit) SignOutOthers(id int64) (people.User, int64, error) {
 	before, err := leaveOthers(u, id, u.Actor, "session.signed_out") // sessions are locked before users
 	if err != nil {
@@ -75,7 +76,7 @@ func (u *Unit) SignOutOthers(id int64) (people.User, int64, error) {
 	return user, before + meanwhile, err
 }
 
-// LockAccount locks a user, after their other sessions where these are to end.
+// LockAccount locks a user. If signOutOthers is set, it first ends the user's other sessions.
 func (u *Unit) LockAccount(id int64, signOutOthers bool) (people.User, error) {
 	if signOutOthers {
 		user, _, err := u.SignOutOthers(id)
@@ -88,8 +89,8 @@ func (u *Unit) LockAccount(id int64, signOutOthers bool) (people.User, error) {
 	return user, err
 }
 
-// DeleteAccount deletes a user with all that is their own, and the organizations that are theirs alone. Others keep an owner: ErrOnlyOwner
-// where one would not. What analytics counted stays counted.
+// DeleteAccount deletes a user with their own data, and the organizations that have no other member. ErrOnlyOwner: the
+// user is the only owner of an organization with other members. Recorded analytics events remain.
 func (u *Unit) DeleteAccount(id int64) error {
 	if _, _, err := u.SignOutOthers(id); err != nil {
 		return err
@@ -99,7 +100,7 @@ func (u *Unit) DeleteAccount(id int64) error {
 		return err
 	}
 	for _, m := range members {
-		m, found, err := u.Organizations().Member(m.Organization.ID, id) // locked: it may have become an owner's since
+		m, found, err := u.Organizations().Member(m.Organization.ID, id) // locked: the user may have become an owner meanwhile
 		if err != nil {
 			return err
 		}
@@ -119,7 +120,8 @@ func (u *Unit) DeleteAccount(id int64) error {
 	return u.Audit("user.deleted", object("user", id))
 }
 
-// leaveOwned lets an owner go: with the organization, where nobody else is in it.
+// leaveOwned ends an owner's membership, and deletes the organization if it has no other member. ErrOnlyOwner: other
+// members would have no owner.
 func (u *Unit) leaveOwned(m people.Member) error {
 	if _, _, err := u.Organizations().LockOrganization(m.Organization.ID); err != nil {
 		return err

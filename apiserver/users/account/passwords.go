@@ -8,44 +8,45 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// The scopes of what counts wrong passwords.
+// The scopes of the counters of wrong passwords, as the store keeps them.
 const (
-	scopePassword          = "password"
-	scopePasswordStrangers = "password-strangers"
-	scopePasswordAround    = "password-neighbourhood"
-	scopeNotice            = "notice"
+	scopePassword        = "password"
+	scopePasswordUnknown = "password-strangers"
+	scopePasswordNetwork = "password-neighbourhood"
+	scopeNotice          = "notice"
 )
 
 const (
-	// strangersPerDay is how many wrong passwords a day for one account, from all clients it does not know, are answered without a
-	// wait.
-	strangersPerDay = 100
-	// passwordsAround is how many wrong passwords an hour a neighbourhood may send, over all emails.
-	passwordsAround = 200
-	// noticeEvery is how often the owner of an account is told of failed sign-ins at most, from wherever they come.
+	// unknownFailuresPerDay is how many wrong passwords per day and account are answered without a wait, over all clients
+	// that the account does not know.
+	unknownFailuresPerDay = 100
+	// networkFailuresPerHour is how many wrong passwords an hour a wide network may send, over all emails.
+	networkFailuresPerHour = 200
+	// noticeEvery is how often an account's owner is notified of failed sign-ins at most, over all clients.
 	noticeEvery = 24 * time.Hour
 )
 
-// PasswordTry is a password that is about to be compared, counted as wrong before anything is learnt from it.
+// PasswordTry is a password that is about to be compared. It is counted as wrong before the comparison.
 type PasswordTry struct {
-	// User is the account, the zero User if there is none: the same statements run then.
+	// User is the account, the zero User if there is none; the same statements run in both cases.
 	User people.User
 	// Encoded is the hash to compare with, "" if there is none.
 	Encoded string
-	// Address is the account's email that was typed. One that is not verified proves nothing: a code sent there has to come as well.
+	// Address is the account's email that was entered. If it is unverified, the sign-in also needs a code that is sent
+	// there.
 	Address people.Email
 	email   string
 	known   bool
 	failure people.Failure
-	// until is how long the client had to wait before this try.
+	// until is when the client's wait ended before this try.
 	until time.Time
-	// strangers counts the wrong passwords of clients the account does not know, and waited is when they had waited long enough
+	// unknownClients counts the wrong passwords of clients that the account does not know; waited is when their wait ended
 	// before this try.
-	strangers people.Failure
-	waited    time.Time
+	unknownClients people.Failure
+	waited         time.Time
 }
 
-// Wait is how long a try that turns out wrong makes the next one wait; 0: not at all.
+// Wait returns how long the client must wait after this try if the password is wrong; 0 means no wait.
 func (t PasswordTry) Wait(now time.Time) time.Duration {
 	if t.failure.Count <= password.FreeFailures {
 		return 0
@@ -53,8 +54,8 @@ func (t PasswordTry) Wait(now time.Time) time.Duration {
 	return t.failure.Until.Sub(now)
 }
 
-// CheckPasswordTry returns a WaitError where no password for an email may be compared now. It writes nothing: who is refused here
-// takes no turn of the hasher and leaves no row.
+// CheckPasswordTry returns a WaitError if no password may be compared for an email now. It writes nothing: a refused
+// try takes no slot of the hasher and leaves no row.
 func (u *Unit) CheckPasswordTry(email string) error {
 	t, err := u.readPasswordTry(email, func(scope, subject string) (people.Failure, error) { return u.Limits().Failure(scope, subject) })
 	if err != nil {
@@ -63,7 +64,7 @@ func (u *Unit) CheckPasswordTry(email string) error {
 	return u.checkWaits(t)
 }
 
-// CountPasswordTry counts a try as wrong, before it is compared: of many at once, each is counted before anything is learnt from it.
+// CountPasswordTry counts a try as wrong before the comparison, so that concurrent tries cannot exceed the limit.
 func (u *Unit) CountPasswordTry(email string) (PasswordTry, error) {
 	t, err := u.readPasswordTry(email, func(scope, subject string) (people.Failure, error) {
 		return u.Limits().LockFailure(scope, subject, u.Now)
@@ -80,35 +81,35 @@ func (u *Unit) CountPasswordTry(email string) (PasswordTry, error) {
 	if err := u.Limits().PutFailure(t.failure); err != nil {
 		return t, err
 	}
-	t.waited = t.strangers.Until
+	t.waited = t.unknownClients.Until
 	if !t.known {
-		t.strangers.Count++
-		t.strangers.UpdatedAt = u.Now
-		t.strangers.Until = u.Now.Add(password.Delay(t.strangers.Count - strangersPerDay + password.FreeFailures))
+		t.unknownClients.Count++
+		t.unknownClients.UpdatedAt = u.Now
+		t.unknownClients.Until = u.Now.Add(password.Delay(t.unknownClients.Count - unknownFailuresPerDay + password.FreeFailures))
 	}
-	if err := u.Limits().PutFailure(t.strangers); err != nil {
+	if err := u.Limits().PutFailure(t.unknownClients); err != nil {
 		return t, err
 	}
-	if _, err := u.Limits().Count(scopePasswordAround, u.Client.Neighbourhood, u.Now, u.Now.Add(time.Hour)); err != nil {
+	if _, err := u.Limits().Count(scopePasswordNetwork, u.Client.WideNetwork, u.Now, u.Now.Add(time.Hour)); err != nil {
 		return t, err
 	}
-	if t.failure.Count == password.FreeFailures+1 || !t.known && t.strangers.Count == strangersPerDay+1 {
+	if t.failure.Count == password.FreeFailures+1 || !t.known && t.unknownClients.Count == unknownFailuresPerDay+1 {
 		return t, u.noticeFailures(t.User, email)
 	}
 	return t, nil
 }
 
-// readPasswordTry reads an account and its counters. Somebody unknown costs the same statements.
+// readPasswordTry reads an account and its counters. An unknown email runs the same statements.
 func (u *Unit) readPasswordTry(email string, failure func(scope, subject string) (people.Failure, error)) (t PasswordTry, err error) {
 	t.email = people.FoldEmail(email)
 	if t.failure, err = failure(scopePassword, t.email+" "+u.Client.Network); err != nil {
 		return t, err
 	}
-	if t.strangers, err = failure(scopePasswordStrangers, t.email); err != nil {
+	if t.unknownClients, err = failure(scopePasswordUnknown, t.email); err != nil {
 		return t, err
 	}
-	if t.strangers.UpdatedAt.Before(u.Now.Truncate(24 * time.Hour)) {
-		t.strangers.Count = 0 // they count by the UTC day
+	if t.unknownClients.UpdatedAt.Before(u.Now.Truncate(24 * time.Hour)) {
+		t.unknownClients.Count = 0 // they count by the UTC day
 	}
 	if t.User, _, err = u.Users().UserByEmail(t.email); err != nil {
 		return t, err
@@ -123,19 +124,19 @@ func (u *Unit) readPasswordTry(email string, failure func(scope, subject string)
 	return t, err
 }
 
-// checkWaits refuses a try that has to wait:
-//   - for the failures of this client at this account;
-//   - for those of all clients the account does not know, where this is one of them;
-//   - for those of the neighbourhood over all accounts, where the account does not know the client.
+// checkWaits refuses a try that has to wait for one of these counters:
+//   - the failures of this client at this account;
+//   - the failures of all clients that the account does not know, if this client is one of them;
+//   - the failures of the client's wide network over all accounts, if the account does not know the client.
 func (u *Unit) checkWaits(t PasswordTry) error {
-	around, err := u.Limits().Counted(scopePasswordAround, u.Client.Neighbourhood, u.Now)
+	around, err := u.Limits().Counted(scopePasswordNetwork, u.Client.WideNetwork, u.Now)
 	if err != nil {
 		return err
 	}
 	until := t.failure.Until
 	if !t.known {
-		until = later(until, t.strangers.Until)
-		if around.Count >= passwordsAround {
+		until = later(until, t.unknownClients.Until)
+		if around.Count >= networkFailuresPerHour {
 			until = later(until, around.Ends)
 		}
 	}
@@ -152,13 +153,13 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// AcceptPassword takes a try back whose password was right. ErrInvalidCredentials: the account or its password changed meanwhile;
-// ErrUserDisabled: told only to those who proved who they are.
+// AcceptPassword takes back the count of a try with the right password. ErrInvalidCredentials: the account or its
+// password changed meanwhile. ErrUserDisabled is only returned after the right password.
 func (u *Unit) AcceptPassword(t PasswordTry) error {
 	if err := u.Limits().PutFailure(people.Failure{Scope: scopePassword, Subject: t.failure.Subject, UpdatedAt: u.Now}); err != nil {
 		return err
 	}
-	if err := u.uncountAmongOthers(t); err != nil {
+	if err := u.uncountShared(t); err != nil {
 		return err
 	}
 	if err := u.ConfirmPassword(t); err != nil {
@@ -174,7 +175,7 @@ func (u *Unit) AcceptPassword(t PasswordTry) error {
 	return nil
 }
 
-// TakeBackPasswordTry takes a try back whose password was not compared: it was neither right nor wrong.
+// TakeBackPasswordTry takes back the count of a try whose password was not compared.
 func (u *Unit) TakeBackPasswordTry(t PasswordTry) error {
 	failure, err := u.Limits().LockFailure(scopePassword, t.failure.Subject, u.Now)
 	if err != nil {
@@ -183,25 +184,26 @@ func (u *Unit) TakeBackPasswordTry(t PasswordTry) error {
 	if err := u.Limits().PutFailure(without(failure, t.failure.Until, t.until)); err != nil {
 		return err
 	}
-	return u.uncountAmongOthers(t)
+	return u.uncountShared(t)
 }
 
-// uncountAmongOthers takes a try back where those of others are counted with it.
-func (u *Unit) uncountAmongOthers(t PasswordTry) error {
-	strangers, err := u.Limits().LockFailure(scopePasswordStrangers, t.email, u.Now)
+// uncountShared takes a try back from the counters that several clients share.
+func (u *Unit) uncountShared(t PasswordTry) error {
+	unknownClients, err := u.Limits().LockFailure(scopePasswordUnknown, t.email, u.Now)
 	if err != nil {
 		return err
 	}
 	if !t.known {
-		strangers = without(strangers, t.strangers.Until, t.waited)
+		unknownClients = without(unknownClients, t.unknownClients.Until, t.waited)
 	}
-	if err := u.Limits().PutFailure(strangers); err != nil {
+	if err := u.Limits().PutFailure(unknownClients); err != nil {
 		return err
 	}
-	return u.Limits().Uncount(scopePasswordAround, u.Client.Neighbourhood, u.Now)
+	return u.Limits().Uncount(scopePasswordNetwork, u.Client.WideNetwork, u.Now)
 }
 
-// without is a counter less one failure, which brought a wait until a time in the place of one before. The wait that others brought meanwhile stays.
+// without returns a counter less one failure. If the failure set the wait to end at brought, it ends at before again; a
+// wait that a concurrent failure set stays.
 func without(f people.Failure, brought, before time.Time) people.Failure {
 	f.Count = max(f.Count-1, 0)
 	if f.Until.Equal(brought) {
@@ -210,9 +212,10 @@ func without(f people.Failure, brought, before time.Time) people.Failure {
 	return f
 }
 
-// ConfirmPassword returns ErrInvalidCredentials where the account's password is no longer the one that was compared. Whoever is
-// signed in by it is to be asked once more after SignIn, which locks the user: a password that was replaced or taken away before
-// signs nobody in, and one that is after ends the new session with all others.
+// ConfirmPassword returns ErrInvalidCredentials if the compared hash is no longer the account's. Callers that sign a
+// user in check again after SignIn, which locks the user:
+//   - a password change that committed before the lock refuses the sign-in;
+//   - a later one ends the new session with all others.
 func (u *Unit) ConfirmPassword(t PasswordTry) error {
 	now, _, err := u.Users().Credential(t.User.ID, people.CredentialPassword)
 	if err == nil && now != t.Encoded {
@@ -221,8 +224,8 @@ func (u *Unit) ConfirmPassword(t PasswordTry) error {
 	return err
 }
 
-// RenewPassword replaces the hash of a password that was right by one that is made as of now, "": the one it has stays. It is for after
-// ConfirmPassword.
+// RenewPassword replaces the hash of a correct password with one of the current parameters; "" keeps the hash. Call
+// ConfirmPassword first.
 func (u *Unit) RenewPassword(t PasswordTry, encoded string) error {
 	if encoded == "" {
 		return nil
@@ -230,21 +233,21 @@ func (u *Unit) RenewPassword(t PasswordTry, encoded string) error {
 	return u.Users().PutCredential(t.User.ID, people.CredentialPassword, encoded, u.Now)
 }
 
-// noticeFailures tells the owner of an account that sign-ins fail. For somebody unknown, or told already, the same is written and
-// nothing is sent: neither the answer nor its time tells which.
+// noticeFailures notifies an account's owner of failing sign-ins. For an unknown email or an owner notified
+// already, it writes the same rows and sends nothing, so that neither the response nor its time shows the difference.
 func (u *Unit) noticeFailures(user people.User, typed string) error {
 	if u.Settings.Email == nil || u.Keyring.Empty() {
 		return nil
 	}
-	told, err := u.Limits().LockFailure(scopeNotice, people.FoldEmail(typed), u.Now)
+	notified, err := u.Limits().LockFailure(scopeNotice, people.FoldEmail(typed), u.Now)
 	if err != nil {
 		return err
 	}
-	again := told.Until.After(u.Now)
+	again := notified.Until.After(u.Now)
 	if !again {
-		told.Until, told.UpdatedAt = u.Now.Add(noticeEvery), u.Now
+		notified.Until, notified.UpdatedAt = u.Now.Add(noticeEvery), u.Now
 	}
-	if err := u.Limits().PutFailure(told); err != nil {
+	if err := u.Limits().PutFailure(notified); err != nil {
 		return err
 	}
 	if err := u.AuditAs("anonymous", "signin.failing", object("user", user.ID), 0); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// counters is what is counted against a client at an address.
+// counters returns the counters of failed attempts for an email and for the client's wide network.
 func (w *world) counters(email string) (all []people.Failure, around int) {
 	w.T.Helper()
 	w.change(func(u *account.Unit) error {
@@ -23,15 +23,14 @@ func (w *world) counters(email string) (all []people.Failure, around int) {
 		if all[0].Scope > all[1].Scope {
 			all[0], all[1] = all[1], all[0]
 		}
-		counted, err := u.Limits().Counted("password-neighbourhood", u.Client.Neighbourhood, u.Now)
+		counted, err := u.Limits().Counted("password-neighbourhood", u.Client.WideNetwork, u.Now)
 		around = counted.Count
 		return err
 	})
 	return all, around
 }
 
-// A password that was never compared is neither right nor wrong.
-func TestATryThatWasTakenBackCountsNowhere(t *testing.T) {
+func TestTakenBackPasswordTryIsNotCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.account("ada@example.com")

@@ -7,7 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// NewSession records a session that nobody is signed in to yet, and returns it. It has no token before its owner gives it one.
+// NewSession records and returns a session without a sign-in. The caller gives it a token.
 func (u *Unit) NewSession(policy session.Policy, attempting bool) (*people.Session, error) {
 	id, err := u.NewID()
 	if err != nil {
@@ -23,11 +23,11 @@ func (u *Unit) NewSession(policy session.Policy, attempting bool) (*people.Sessi
 	return s, u.Sessions().InsertSession(*s)
 }
 
-// SignIn adds a proven account to a session, which is no longer anonymous then, where the user left, and makes it the active one. An
-// account that is there already is not doubled; what is over the bounds of the session and of the user gives way. The caller gives
-// the session a token that nobody else knows. ErrUserUnknown, ErrUserDisabled: nothing is done.
+// SignIn adds a proven account to a session and makes it the active one. The session is no longer anonymous, and an
+// earlier sign-in of the account in it is replaced. The oldest sign-ins above the bounds of the session and of the user
+// are evicted. The caller gives the session a new token. ErrUserUnknown, ErrUserDisabled: nothing changes.
 func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, method string) error {
-	// Sign-ins of one user wait for each other here, or those at once would not see each other and all stay.
+	// This lock serializes sign-ins of one user: concurrent ones would not see each other and could exceed the bound.
 	if err := u.Limits().Lock(object("sign-in", userID)); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, me
 	if err != nil {
 		return err
 	}
-	// Other sessions are locked before the user, as everywhere.
+	// Lock other sessions before the user, as everywhere.
 	if err := u.evictSessions(s, userID, recorded); err != nil {
 		return err
 	}
@@ -64,10 +64,11 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, me
 	return u.AuditAs(object("user", user.ID), "session.signed_in", object("session", s.ID), s.ID)
 }
 
-// signInsRecorded is how many sign-ins of a user are recorded in a day. Of more, one an hour is: they work all the same.
+// signInsRecorded is how many sign-ins of a user are recorded per day. Above it, one per hour is recorded; the sign-ins
+// still succeed.
 const signInsRecorded = 200
 
-// signInIsRecorded reports whether a sign-in leaves an event and audit rows.
+// signInIsRecorded reports whether a sign-in writes an event and audit rows.
 func (u *Unit) signInIsRecorded(user int64) (bool, error) {
 	today, err := u.Limits().Count("sign-ins", object("user", user), u.Now, u.Now.Add(24*time.Hour))
 	if err != nil || today.Count <= signInsRecorded {
@@ -77,7 +78,7 @@ func (u *Unit) signInIsRecorded(user int64) (bool, error) {
 	return hour.Count == 1, err
 }
 
-// evictSessions lets the oldest sign-ins of a user give way where there would be too many sessions.
+// evictSessions ends the oldest sign-ins of a user above the bound of sessions.
 func (u *Unit) evictSessions(s *people.Session, user int64, audited bool) error {
 	signIns, err := u.Sessions().SignInsOf(user)
 	if err != nil {
@@ -106,7 +107,7 @@ func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.U
 		return err
 	}
 	g := people.SignIn{ID: id, Session: s.ID, User: user.ID, Method: method, CreatedAt: u.Now}
-	// The member is locked before sign-ins are written, as where a member is removed.
+	// Lock the member before writing sign-ins, as the removal of a member does.
 	if g.Organization, g.Workspace, err = u.lastActive(user); err != nil {
 		return err
 	}
@@ -128,7 +129,8 @@ func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.U
 	return u.Sessions().UpdateSession(*s)
 }
 
-// evictOldest takes an account's own earlier sign-in out of a session, and the oldest others beyond its bound. It returns what is left.
+// evictOldest removes an account's earlier sign-in from a session, and the oldest others above its bound. It returns
+// the remaining ones.
 func (u *Unit) evictOldest(s *people.Session, policy session.Policy, user int64) ([]people.SignIn, error) {
 	var kept []people.SignIn
 	for _, other := range s.SignIns {
@@ -152,7 +154,7 @@ func (u *Unit) evictOldest(s *people.Session, policy session.Policy, user int64)
 	return kept, nil
 }
 
-// lastActive returns the organization and workspace a user was active in last, if still a member.
+// lastActive returns the organization and workspace in which a user was last active, if the user is still a member.
 func (u *Unit) lastActive(user people.User) (organization, workspace int64, err error) {
 	if user.Organization == 0 {
 		return 0, 0, nil

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxSlug, in bytes, leaves room for a suffix within a DNS label.
+// maxSlug, in bytes, leaves space for a suffix within a DNS label.
 const maxSlug = 48
 
-// Slug writes a name as a slug: lower-case letters and digits of ASCII, in words joined by dashes; "" if nothing is left.
+// Slug returns a name as a slug: lower-case ASCII letters and digits, in words joined by dashes; "" if none remain.
 func Slug(name string) string {
 	var b strings.Builder
 	dash := false
@@ -31,26 +31,26 @@ func Slug(name string) string {
 			break
 		}
 	}
-	// A dash and a letter are written at once: what is cut may end between them.
+	// A dash and a letter are written together, so the cut may end after a dash.
 	return strings.TrimSuffix(b.String()[:min(b.Len(), maxSlug)], "-")
 }
 
-// Reserved reports whether a slug is never given out: pages have these names.
+// Reserved reports whether a slug is never assigned because pages have these names.
 func Reserved(slug string) bool { return slug == "new" || slug == "invitations" }
 
-// freeSlug returns a slug for a name that is neither taken nor reserved: the name's own, else a numbered one. A name without letters and digits of ASCII
-// is written as otherwise.
-func freeSlug(name, otherwise string, taken func(string) (bool, error), newID func() (int64, error)) (string, error) {
-	slug := cmp.Or(Slug(name), otherwise)
+// freeSlug returns a slug for a name that is neither taken nor reserved: the plain slug, or else a numbered one.
+// fallback replaces a name without ASCII letters and digits.
+func freeSlug(name, fallback string, taken func(string) (bool, error), newID func() (int64, error)) (string, error) {
+	slug := cmp.Or(Slug(name), fallback)
 	used, err := taken(slug)
 	if err != nil || !used && !Reserved(slug) {
 		return slug, err
 	}
-	return numberedSlug(name, otherwise, newID)
+	return numberedSlug(name, fallback, newID)
 }
 
-// numberedSlug returns a slug for a name with a new id, which is unique, in base 36.
-func numberedSlug(name, otherwise string, newID func() (int64, error)) (string, error) {
+// numberedSlug returns a slug for a name with a new unique id in base 36.
+func numberedSlug(name, fallback string, newID func() (int64, error)) (string, error) {
 	id, err := newID()
-	return cmp.Or(Slug(name), otherwise) + "-" + strconv.FormatInt(id, 36), err
+	return cmp.Or(Slug(name), fallback) + "-" + strconv.FormatInt(id, 36), err
 }

@@ -52,7 +52,7 @@ func checkSlug(t interface{ Fatalf(string, ...any) }, name string) {
 	}
 }
 
-func TestASlugIsADNSLabelOrEmptyAndItsOwnSlug(t *testing.T) {
+func TestSlugIsEmptyOrDNSLabelAndIdempotent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		checkSlug(t, rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z0-9 -]{30,70}`)).Draw(t, "name"))

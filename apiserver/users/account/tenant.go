@@ -1,6 +1,6 @@
-// Package account holds the rules over a deployment's people, the same whether an end user or a backend acts: accounts, sign-ins,
-// organizations, workspaces, memberships, invitations, and what each permits. It knows nothing of HTTP: what it refuses is an
-// error value (errors.go), for which each listener has its own words.
+// Package account holds the rules for a deployment's users, which are the same for end users and backends: accounts,
+// sign-ins, organizations, workspaces, memberships, invitations, and their permissions. It does not depend on HTTP: it
+// returns error values (errors.go), which each listener maps to its own responses.
 package account
 
 import (
@@ -14,17 +14,17 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// Tenant is one deployment's configuration as it binds people, at one moment.
+// Tenant is the configuration of one deployment for its users, from one snapshot.
 type Tenant struct {
 	snapshot *snapshot.Snapshot
-	// Entry is the deployment's own, and Settings its content.
+	// Entry is the deployment's entry, and Settings its content.
 	Entry    *snapshot.Entry
 	Settings *document.Deployment
-	// B2B has effective values.
+	// B2B has the effective values.
 	B2B document.B2BSettings
 }
 
-// NewTenant returns the tenant that a deployment's entry declares.
+// NewTenant returns the tenant of a deployment's entry.
 func NewTenant(s *snapshot.Snapshot, deployment *snapshot.Entry) *Tenant {
 	t := &Tenant{snapshot: s, Entry: deployment, Settings: deployment.Content.(*document.Deployment), B2B: document.AbsentB2BSettings()}
 	if entry, found := s.BySlug(v1alpha1.KindB2BSettings, deployment.Deployment, document.B2BKey); found {
@@ -33,13 +33,13 @@ func NewTenant(s *snapshot.Snapshot, deployment *snapshot.Entry) *Tenant {
 	return t
 }
 
-// Snapshot is the whole configuration at that moment.
+// Snapshot returns the snapshot that the tenant was made from.
 func (t *Tenant) Snapshot() *snapshot.Snapshot { return t.snapshot }
 
-// Key is the deployment's "namespace/name", by which the store keeps its people.
+// Key returns the deployment's "namespace/name", which is its key in the store.
 func (t *Tenant) Key() string { return t.Entry.Deployment }
 
-// AppName is what messages call the deployment.
+// AppName returns the deployment's name in messages.
 func (t *Tenant) AppName() string {
 	if name := strings.TrimSpace(t.Settings.DisplayName); name != "" {
 		return name
@@ -47,7 +47,7 @@ func (t *Tenant) AppName() string {
 	return t.Entry.Name
 }
 
-// RequireB2B returns ErrOrganizationsDisabled where the deployment has no organizations.
+// RequireB2B returns ErrOrganizationsDisabled if the deployment has no organizations.
 func (t *Tenant) RequireB2B() error {
 	if !t.B2B.Enabled {
 		return ErrOrganizationsDisabled
@@ -55,8 +55,8 @@ func (t *Tenant) RequireB2B() error {
 	return nil
 }
 
-// RequireOwnable refuses an organization of a new user's own where nobody could own it: with ErrOrganizationsDisabled, or with a
-// LimitError where users own none.
+// RequireOwnable returns an error if a new user cannot own an organization: ErrOrganizationsDisabled, or a LimitError
+// if the limit of owned organizations is 0.
 func (t *Tenant) RequireOwnable() error {
 	if err := t.RequireB2B(); err != nil {
 		return err
@@ -67,7 +67,8 @@ func (t *Tenant) RequireOwnable() error {
 	return nil
 }
 
-// RequireOrganization returns ErrOrganizationRequired where a sign-up must bring an organization or an invitation and brings neither.
+// RequireOrganization returns ErrOrganizationRequired if a sign-up must have an organization or an invitation and has
+// neither.
 func (t *Tenant) RequireOrganization(brings bool) error {
 	if t.B2B.Enabled && t.B2B.RequireOrgForSignup && !brings {
 		return ErrOrganizationRequired
@@ -75,7 +76,7 @@ func (t *Tenant) RequireOrganization(brings bool) error {
 	return nil
 }
 
-// Role is a role as members hold it.
+// Role is a member's role with its permissions.
 type Role struct {
 	// ID is 0 for the owner.
 	ID          int64
@@ -83,10 +84,10 @@ type Role struct {
 	Permissions []string
 }
 
-// OwnerRole is the name of the role an organization's creator has.
+// OwnerRole is the name of the role of an organization's creator.
 const OwnerRole = "owner"
 
-// RoleOf returns the role of a membership, nil if the role was deleted: the membership then permits nothing.
+// RoleOf returns the role of a membership, nil if the role was deleted. A membership without a role has no permissions.
 func (t *Tenant) RoleOf(level v1alpha1.RoleLevel, owner bool, id int64) *Role {
 	role := &Role{ID: id, Name: OwnerRole}
 	if owner {
@@ -102,7 +103,7 @@ func (t *Tenant) RoleOf(level v1alpha1.RoleLevel, owner bool, id int64) *Role {
 	return role
 }
 
-// Roles returns the roles of a level that the deployment declares, by name.
+// Roles returns the deployment's roles of a level, sorted by name.
 func (t *Tenant) Roles(level v1alpha1.RoleLevel) []Role {
 	var roles []Role
 	t.snapshot.List(v1alpha1.KindMembershipRole, t.Key(), func(e *snapshot.Entry) bool {
@@ -120,7 +121,7 @@ func (t *Tenant) HasRole(level v1alpha1.RoleLevel, id int64) bool {
 	return id != 0 && t.RoleOf(level, false, id) != nil
 }
 
-// RoleNamed returns the id of the role of a level that a resource declares, 0 if there is none.
+// RoleNamed returns the id of a MembershipRole resource by its name, 0 if there is none of this level.
 func (t *Tenant) RoleNamed(level v1alpha1.RoleLevel, name string) int64 {
 	if id := t.assigned(name); t.HasRole(level, id) {
 		return id
@@ -128,7 +129,7 @@ func (t *Tenant) RoleNamed(level v1alpha1.RoleLevel, name string) int64 {
 	return 0
 }
 
-// assigned returns the id of a role that the B2B settings name, 0 if it is not there.
+// assigned returns the id of a role that the B2B settings name, 0 if it does not exist.
 func (t *Tenant) assigned(name string) int64 {
 	if name == "" {
 		return 0
@@ -140,7 +141,7 @@ func (t *Tenant) assigned(name string) int64 {
 	return entry.ID
 }
 
-// SelfServiceApp returns the app of a slug if it is active and lets users make keys of their own, else nil.
+// SelfServiceApp returns the app with a slug if it is active and lets users create their own keys, else nil.
 func (t *Tenant) SelfServiceApp(slug string) *snapshot.App {
 	entry, found := t.snapshot.BySlug(v1alpha1.KindAPIAuthApp, t.Key(), slug)
 	if !found {
@@ -149,7 +150,7 @@ func (t *Tenant) SelfServiceApp(slug string) *snapshot.App {
 	return selfService(entry)
 }
 
-// Authorizes reports whether the deployment has an active OAuth app that asks people.
+// Authorizes reports whether the deployment has an active OAuth app that asks users for consent.
 func (t *Tenant) Authorizes() (any bool) {
 	t.snapshot.List(v1alpha1.KindOAuthApp, t.Key(), func(entry *snapshot.Entry) bool {
 		app := snapshot.ContentOf[document.OAuthApp](entry)
@@ -159,7 +160,7 @@ func (t *Tenant) Authorizes() (any bool) {
 	return any
 }
 
-// SelfServiceApps returns the apps that are active and let users make keys of their own, by their slugs.
+// SelfServiceApps returns the active apps that let users create their own keys, sorted by slug.
 func (t *Tenant) SelfServiceApps() []*snapshot.App {
 	var apps []*snapshot.App
 	t.snapshot.List(v1alpha1.KindAPIAuthApp, t.Key(), func(entry *snapshot.Entry) bool {
@@ -172,7 +173,7 @@ func (t *Tenant) SelfServiceApps() []*snapshot.App {
 	return apps
 }
 
-// selfService returns an entry's app if it is active and lets users make keys of their own, else nil.
+// selfService returns an entry's app if it is active and lets users create their own keys, else nil.
 func selfService(entry *snapshot.Entry) *snapshot.App {
 	app := snapshot.ContentOf[snapshot.App](entry)
 	if !app.Active || app.SelfService == nil {

@@ -15,59 +15,60 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Client is where a request came from.
+// Client is the origin of a request.
 type Client struct {
-	// Address is the client's, "" where it is unknown, and for a backend's own.
+	// Address is the client's IP address, "" if it is unknown, and for a backend's own requests.
 	Address string
-	// Network is what limits count a client as: an IPv4 address or an IPv6 /64, of which a client can pick any address.
+	// Network is the key of limits for a client: an IPv4 address or an IPv6 /64, in which a client can use any address.
 	Network string
-	// Neighbourhood is the IPv4 /24 or IPv6 /48 around it, which one party often holds whole.
-	Neighbourhood string
-	// Block is the IPv4 /16 or IPv6 /32 around it, which providers hold: an IPv6 /32 has 65,536 neighborhoods.
+	// WideNetwork is the IPv4 /24 or IPv6 /48 around it. One party often controls all of it.
+	WideNetwork string
+	// Block is the IPv4 /16 or IPv6 /32 around it, the size that providers hold: an IPv6 /32 has 65,536 wide networks.
 	Block     string
 	UserAgent string
 }
 
-// unknownClient stands for all whose address is unknown: they count as one, and are known to nobody.
+// unknownClient stands for all clients whose address is unknown: they share their counters, and no account knows them.
 const unknownClient = "unknown"
 
 // NewClient returns the client of an address.
 func NewClient(address netip.Addr, userAgent string) Client {
 	if !address.IsValid() {
-		return Client{Network: unknownClient, Neighbourhood: unknownClient, Block: unknownClient, UserAgent: userAgent}
+		return Client{Network: unknownClient, WideNetwork: unknownClient, Block: unknownClient, UserAgent: userAgent}
 	}
 	c := Client{UserAgent: userAgent}
-	network, neighbourhood, block := 32, 24, 16
+	network, wide, block := 32, 24, 16
 	if address.Is6() {
-		network, neighbourhood, block = 64, 48, 32
+		network, wide, block = 64, 48, 32
 	}
 	around := func(bits int) string {
 		prefix, _ := address.Prefix(bits) // the number of bits fits
 		return prefix.String()
 	}
-	c.Address, c.Network, c.Neighbourhood, c.Block = address.String(), address.String(), around(neighbourhood), around(block)
+	c.Address, c.Network, c.WideNetwork, c.Block = address.String(), address.String(), around(wide), around(block)
 	if address.Is6() {
 		c.Network = around(network)
 	}
 	return c
 }
 
-// Request is what all transactions of one request share.
+// Request is the data that all transactions of one request share.
 type Request struct {
 	*Tenant
 	Store people.Store
-	// Keyring seals what waits in the outbox. It may be empty: nothing is sent then.
+	// Keyring seals the messages in the outbox. If it is empty, no messages are sent.
 	Keyring *seal.Keyring
 	Random  io.Reader
-	// Now is the one time of the request, to the microsecond, as the store keeps it.
+	// Now is the time of the request, in microseconds as the store keeps it.
 	Now    time.Time
 	Client Client
-	// Base is where links in messages lead, without a slash at its end; "": messages have none.
+	// Base is the base address of links in messages, without a trailing slash. If it is "", messages have no links.
 	Base string
-	// Actor is who auditors are told of, such as "user:1" or "key:x".
+	// Actor is the actor in audit records, such as "user:1" or "key:x".
 	Actor string
-	// Posted is called after messages were committed, so that they need not wait for the dispatcher's next look. Nil: nobody waits.
-	Posted func()
+	// OnEnqueue, if not nil, is called after messages were committed, so that they need not wait for the dispatcher's next
+	// poll.
+	OnEnqueue func()
 }
 
 // NewID returns the id of a new row.
@@ -78,23 +79,23 @@ func (r *Request) View(ctx context.Context, do func(*Unit) error) error {
 	return r.Store.View(ctx, r.Key(), func(tx people.Tx) error { return do(&Unit{Tx: tx, Request: r, Actor: r.Actor}) })
 }
 
-// Change runs do in one transaction, once or several times, each time on a fresh unit: callers adopt what do decided only after
-// Change returned nil, or an error that Committed reports. Every other error undoes the transaction.
+// Change runs do in one transaction, possibly several times, each time on a new unit. Callers use the results of do
+// only if Change returned nil or an error that Committed reports. Every other error rolls the transaction back.
 func (r *Request) Change(ctx context.Context, do func(*Unit) error) error {
-	posted := false
+	enqueued := false
 	var refused *refusal
 	err := r.Store.Change(ctx, r.Key(), func(tx people.Tx) error {
 		refused = nil
 		u := &Unit{Tx: tx, Request: r, Actor: r.Actor}
 		err := do(u)
-		posted = u.posted
+		enqueued = u.enqueued
 		if errors.As(err, &refused) {
 			return nil
 		}
 		return err
 	})
-	if err == nil && posted && r.Posted != nil {
-		r.Posted()
+	if err == nil && enqueued && r.OnEnqueue != nil {
+		r.OnEnqueue()
 	}
 	if err == nil && refused != nil {
 		return refused
@@ -107,8 +108,8 @@ type refusal struct{ error }
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// Refuse returns err as an error that commits: the request is refused, and what its transaction wrote stays, such as a failed
-// attempt that is counted. Refuse(nil) is nil.
+// Refuse wraps err so that the request is refused and its transaction is committed. Its writes remain, such as a
+// counted failed attempt. Refuse(nil) is nil.
 func Refuse(err error) error {
 	if err == nil {
 		return nil
@@ -122,18 +123,19 @@ func Committed(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// Unit is one run of a transaction over a deployment's people. Nothing of it outlives the run.
+// Unit is one run of a transaction on a deployment's users. It must not be used after the run.
 type Unit struct {
 	people.Tx
 	*Request
 	// Session is the id of the session that the request belongs to, 0: none.
+	// Session is the id of the request's session, 0 if there is none.
 	Session int64
-	// Actor is who auditors are told of: the request's, unless the transaction finds that it is somebody else by now.
-	Actor  string
-	posted bool
+	// Actor is the actor in audit records: the request's, unless the transaction finds another one.
+	Actor    string
+	enqueued bool
 }
 
-// Audit records what the actor did to an object, such as "user:1".
+// Audit records an action of the actor on an object, such as "user:1".
 func (u *Unit) Audit(action, object string) error {
 	return u.AuditAs(u.Actor, action, object, u.Session)
 }
@@ -147,7 +149,8 @@ func (u *Unit) AuditAs(actor, action, object string, session int64) error {
 	return u.Records().RecordAudit(people.Audit{ID: id, At: u.Now, Actor: actor, Action: action, Object: object, Session: session, Address: u.Client.Address})
 }
 
-// Post puts a message into the outbox, sealed, so that a copy of the store reads no code. ErrCannotSeal: there is no root key.
+// Post seals a message and puts it into the outbox, so that a copy of the store does not reveal codes. ErrCannotSeal:
+// there is no root key.
 func (u *Unit) Post(m people.Message, mail delivery.Content) error {
 	if u.Keyring.Empty() {
 		return ErrCannotSeal
@@ -162,16 +165,17 @@ func (u *Unit) Post(m people.Message, mail delivery.Content) error {
 	}
 	m.ID, m.Deployment, m.CreatedAt = id, u.Key(), u.Now
 	m.Sealed = u.Keyring.Seal(people.SealedMessage, m.SealedFor(), text)
-	u.posted = true
+	u.enqueued = true
 	return u.Challenges().InsertMessage(m)
 }
 
-// Known reports whether the request's client is known to an account: whether it signed in from there within 90 days.
+// Known reports whether an account knows the request's client: a user signed in to it from the client's network within
+// 90 days.
 func (u *Unit) Known(user int64) (bool, error) {
 	return u.Limits().KnownClient(user, u.Client.Network, u.Now.Add(-people.KnownFor))
 }
 
-// rememberClient makes the request's client known to an account.
+// rememberClient records that the account knows the request's client.
 func (u *Unit) rememberClient(user int64) error {
 	if u.Client.Network == unknownClient {
 		return nil
@@ -179,10 +183,10 @@ func (u *Unit) rememberClient(user int64) error {
 	return u.Limits().RememberClient(user, u.Client.Network, u.Now)
 }
 
-// maxUserAgent bounds what is kept of a user agent, in bytes.
+// maxUserAgent is the longest stored user agent, in bytes.
 const maxUserAgent = 512
 
-// clip returns what is kept of a user agent: valid text of a bounded length.
+// clip returns a user agent as it is stored: valid UTF-8 without NUL, of at most maxUserAgent bytes.
 func clip(userAgent string) string {
 	userAgent = strings.ToValidUTF8(strings.ReplaceAll(userAgent, "\x00", ""), "")
 	if len(userAgent) > maxUserAgent {
@@ -191,7 +195,7 @@ func clip(userAgent string) string {
 	return userAgent
 }
 
-// recordEvent records something that analytics counts.
+// recordEvent records an analytics event.
 func (u *Unit) recordEvent(kind string, user int64, method string) error {
 	id, err := u.NewID()
 	if err != nil {
@@ -202,5 +206,5 @@ func (u *Unit) recordEvent(kind string, user int64, method string) error {
 	})
 }
 
-// object names a row for auditors.
+// object returns the name of a row in audit records.
 func object(kind string, id int64) string { return kind + ":" + ids.Format(id) }

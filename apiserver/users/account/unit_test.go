@@ -22,7 +22,7 @@ func TestClip(t *testing.T) {
 	}
 }
 
-func TestAClientCountsByItsNetworkAndItsNeighbourhood(t *testing.T) {
+func TestNewClientNetworks(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string][2]string{
 		"192.0.2.77":         {"192.0.2.77", "192.0.2.0/24"},
@@ -30,12 +30,13 @@ func TestAClientCountsByItsNetworkAndItsNeighbourhood(t *testing.T) {
 		"2001:db8:1:ffff::4": {"2001:db8:1:ffff::/64", "2001:db8:1::/48"},
 	} {
 		c := NewClient(netip.MustParseAddr(address), "")
-		if c.Address != address || c.Network != want[0] || c.Neighbourhood != want[1] {
+		if c.Address != address || c.Network != want[0] || c.WideNetwork != want[1] {
 			t.Errorf("%s: %+v", address, c)
 		}
 	}
-	// All whose address is unknown are one client: an empty name would let a filter of sends through for everybody's.
-	if c := NewClient(netip.Addr{}, "agent"); c.Address != "" || c.Network == "" || c.Neighbourhood == "" || c.UserAgent != "agent" {
+	// All clients with unknown addresses share one network name. An empty name would match the send filters of every
+	// client.
+	if c := NewClient(netip.Addr{}, "agent"); c.Address != "" || c.Network == "" || c.WideNetwork == "" || c.UserAgent != "agent" {
 		t.Errorf("an unknown address: %+v", c)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// dropUnproven drops what an account has that whoever typed its address there may have left for themselves, where its first proven address
-// comes by a code alone: the password, API keys, phone numbers, other addresses, and sign-ins other than this one.
+// dropUnproven removes everything that another person may have added to an account whose first verified address was
+// proven by a code alone: the password, API keys, phone numbers, other addresses, and all other sign-ins.
 func dropUnproven(u *Unit, e people.Email, emails []people.Email) error {
 	for _, drop := range []func() error{
 		func() error { return dropPassword(u, e.User) },
@@ -29,10 +29,10 @@ func dropPassword(u *Unit, user int64) error {
 	return u.AuditAs("system", "user.password_removed", object("user", user), u.Session)
 }
 
-// keysAtOnce is how many keys are read at once.
+// keysAtOnce is how many keys one query reads.
 const keysAtOnce = 100
 
-// revokeKeysOf revokes all keys of a user, for a reason.
+// revokeKeysOf revokes all keys of a user with a reason.
 func revokeKeysOf(u *Unit, user int64, actor, reason string) error {
 	for before := int64(0); ; {
 		keys, err := u.APIKeys().ListAPIKeys(people.APIKeyFilter{Owner: user, Before: before}, keysAtOnce)
@@ -88,7 +88,7 @@ func dropEmails(u *Unit, kept people.Email, emails []people.Email) error {
 	return u.Bulk().DeleteUnproven(dropped)
 }
 
-// leaveOthers ends a user's sign-ins but that of the unit's session, tells auditors so of each, and returns how many there were.
+// leaveOthers ends a user's sign-ins except that of the unit's session, audits each, and returns how many it ended.
 func leaveOthers(u *Unit, user int64, actor, action string) (ended int64, err error) {
 	signIns, err := u.Sessions().SignInsOf(user)
 	if err != nil {

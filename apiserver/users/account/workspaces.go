@@ -7,15 +7,17 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// WorkspaceAccess is somebody's place in a workspace: as a member of its organization, and of itself if Member is not nil.
+// WorkspaceAccess is a user's access to a workspace: as a member of its organization, and of the workspace if Member is
+// not nil.
 type WorkspaceAccess struct {
 	Workspace people.Workspace
 	In        people.Member
 	Member    *people.WorkspaceMember
 }
 
-// ReachWorkspace returns a user's place in a workspace. ErrWorkspaceUnknown: there is none, or it is of an organization they are not in.
-func ReachWorkspace(u *Unit, workspace, user int64) (WorkspaceAccess, error) {
+// WorkspaceAccessOf returns a user's access to a workspace. ErrWorkspaceUnknown: it does not exist, or the user is not
+// in its organization.
+func WorkspaceAccessOf(u *Unit, workspace, user int64) (WorkspaceAccess, error) {
 	w, found, err := u.Organizations().Workspace(workspace)
 	if err != nil || !found {
 		return WorkspaceAccess{}, firstOf(err, ErrWorkspaceUnknown)
@@ -32,10 +34,10 @@ func ReachWorkspace(u *Unit, workspace, user int64) (WorkspaceAccess, error) {
 	return access, err
 }
 
-// owns reports whether somebody may do everything in a workspace.
+// owns reports whether the user has every permission in the workspace.
 func (a WorkspaceAccess) owns() bool { return a.In.Owner || a.Member != nil && a.Member.Owner }
 
-// mayInWorkspace reports whether a role in the workspace, or in its organization, has a permission.
+// mayInWorkspace reports whether the user's role in the workspace or in its organization has a permission.
 func (t *Tenant) mayInWorkspace(a WorkspaceAccess, permission string) bool {
 	if a.owns() || t.May(a.In, permission) {
 		return true
@@ -47,7 +49,7 @@ func (t *Tenant) mayInWorkspace(a WorkspaceAccess, permission string) bool {
 	return role != nil && slices.Contains(role.Permissions, permission)
 }
 
-// RequireSeen returns ErrWorkspaceUnknown for who is neither in a workspace nor manages it.
+// RequireSeen returns ErrWorkspaceUnknown if the user is neither a member of the workspace nor manages it.
 func (t *Tenant) RequireSeen(a WorkspaceAccess) error {
 	if a.Member == nil && !t.mayInWorkspace(a, PermissionManageWorkspace) {
 		return ErrWorkspaceUnknown
@@ -55,7 +57,8 @@ func (t *Tenant) RequireSeen(a WorkspaceAccess) error {
 	return nil
 }
 
-// RequireManaged returns a PermissionError where somebody does not manage a workspace, ErrWorkspaceUnknown where they do not see it.
+// RequireManaged returns a PermissionError if the user does not manage the workspace, and ErrWorkspaceUnknown if the
+// user cannot see it.
 func (t *Tenant) RequireManaged(a WorkspaceAccess) error {
 	if t.mayInWorkspace(a, PermissionManageWorkspace) {
 		return nil
@@ -66,7 +69,7 @@ func (t *Tenant) RequireManaged(a WorkspaceAccess) error {
 	return &PermissionError{Permission: PermissionManageWorkspace}
 }
 
-// mayGrantInWorkspace returns a PermissionError for a role with permissions that somebody does not have in the workspace.
+// mayGrantInWorkspace returns a PermissionError if a role has permissions that the user does not have in the workspace.
 func (t *Tenant) mayGrantInWorkspace(a WorkspaceAccess, role int64) error {
 	granted := t.RoleOf(v1alpha1.RoleLevelWorkspace, false, role)
 	if granted == nil {
@@ -80,9 +83,9 @@ func (t *Tenant) mayGrantInWorkspace(a WorkspaceAccess, role int64) error {
 	return nil
 }
 
-// AddToWorkspace makes a member of the organization one of the workspace. Role 0: the one the B2B settings assign, if
-// it could be given. ErrNotMember: the user
-// is not in the organization; ErrAlreadyMember; ErrInvalidRole; a PermissionError.
+// AddToWorkspace adds a member of the organization to the workspace. With role 0, the member gets the role that the B2B
+// settings assign, if the actor may grant it, and otherwise no role. Errors: ErrNotMember if the user is not in the
+// organization; ErrAlreadyMember; ErrInvalidRole; a PermissionError.
 func AddToWorkspace(u *Unit, a WorkspaceAccess, user, role int64) (people.WorkspaceMember, error) {
 	if err := u.RequireManaged(a); err != nil {
 		return people.WorkspaceMember{}, err
@@ -101,7 +104,7 @@ func AddToWorkspace(u *Unit, a WorkspaceAccess, user, role int64) (people.Worksp
 	}
 	if role == 0 {
 		if role = u.assigned(u.B2B.WorkspaceRole); u.mayGrantInWorkspace(a, role) != nil {
-			role = 0 // nobody gives more than they have
+			role = 0 // the actor may not grant it
 		}
 	}
 	id, err := u.NewID()
@@ -115,7 +118,8 @@ func AddToWorkspace(u *Unit, a WorkspaceAccess, user, role int64) (people.Worksp
 	return m, u.Audit("workspace.member_added", object("workspace_membership", id))
 }
 
-// workspaceMember returns a membership that somebody may change: one whose role they hold all permissions of, or own the workspace.
+// workspaceMember returns a membership that the actor may change: the actor owns the workspace or has all permissions
+// of the member's role.
 func workspaceMember(u *Unit, a WorkspaceAccess, membership int64) (people.WorkspaceMember, error) {
 	if err := u.RequireManaged(a); err != nil {
 		return people.WorkspaceMember{}, err
@@ -130,7 +134,7 @@ func workspaceMember(u *Unit, a WorkspaceAccess, membership int64) (people.Works
 	return m, u.mayGrantInWorkspace(a, m.Role)
 }
 
-// ChangeWorkspaceMember changes the role of a member of a workspace, 0: none.
+// ChangeWorkspaceMember changes the role of a workspace's member. Role 0 removes the role.
 func ChangeWorkspaceMember(u *Unit, a WorkspaceAccess, membership, role int64) (people.WorkspaceMember, error) {
 	m, err := workspaceMember(u, a, membership)
 	if err != nil {

@@ -22,13 +22,14 @@ const home = "acme/home"
 
 var now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a store and a snapshot of it.
+// world is a store with a snapshot of it.
 type world struct {
 	*servertest.World
 	follower *snapshot.Follower
 }
 
-// newWorld declares the deployments acme/home and acme/other, and what more says. It is of one moment: nothing is declared later.
+// newWorld declares the deployments acme/home and acme/other, and the declarations in more. Its snapshot does not
+// change afterwards.
 func newWorld(t *testing.T, more ...func(*world)) *world {
 	t.Helper()
 	w := &world{World: servertest.New(t, "", nil)}
@@ -57,7 +58,7 @@ func settings(b document.B2BSettings) func(*world) {
 
 func roleID(name string) int64 { return ids.Derive(v1alpha1.KindMembershipRole, "acme", name) }
 
-// tenant is that of a deployment.
+// tenant returns the tenant of a deployment.
 func (w *world) tenant(deployment string) *account.Tenant {
 	w.T.Helper()
 	s := w.follower.Current()
@@ -68,7 +69,7 @@ func (w *world) tenant(deployment string) *account.Tenant {
 	return account.NewTenant(s, entry)
 }
 
-// request is one from a client of its own.
+// request returns a request from the client 192.0.2.1.
 func (w *world) request() *account.Request {
 	return &account.Request{
 		Tenant: w.tenant(home), Store: w.Store, Random: rand.Reader, Now: now, Actor: "test",
@@ -87,7 +88,7 @@ func (w *world) try(do func(u *account.Unit) error) error {
 	return w.request().Change(w.T.Context(), do)
 }
 
-// refuses runs do, which must be refused for a reason.
+// refuses runs do, which must fail with the reason.
 func (w *world) refuses(reason error, do func(u *account.Unit) error) {
 	w.T.Helper()
 	if err := w.try(do); !errors.Is(err, reason) {

@@ -1,6 +1,6 @@
-// Package consent holds the rules by which people authorize clients of a deployment's OAuth apps: what a client asks for, what a person
-// can grant, what is remembered, and what a grant still stands for later. It knows nothing of HTTP: package oauth speaks the protocol with
-// clients, and the end-user API asks the person.
+// Package consent holds the rules by which users authorize the clients of a deployment's OAuth apps: what a client
+// requests, what a user can grant, which grants are remembered, and what a grant still permits later. It does not
+// depend on HTTP: package oauth serves the protocol to clients, and the end-user API asks the user.
 package consent
 
 import (
@@ -25,42 +25,44 @@ import (
 const (
 	// RequestLifetime is how long a user has to decide.
 	RequestLifetime = 10 * time.Minute
-	// MaxRequests bounds the requests of one client address (an IPv4 address or IPv6 /64) that wait at once. At each of these
-	// three bounds the oldest request of the same network is deleted first.
+	// MaxRequests bounds the pending requests of one client address (an IPv4 address or IPv6 /64). At each of these three
+	// bounds, the oldest request of the same network is deleted first.
 	MaxRequests = 200
-	// MaxOfNetwork bounds the requests of one network (IPv4 /24, IPv6 /48) that wait at once.
+	// MaxOfNetwork bounds the pending requests of one network (IPv4 /24, IPv6 /48).
 	MaxOfNetwork = 1000
-	// MaxOfApp bounds the requests of one app that wait at once.
+	// MaxOfApp bounds the pending requests of one app.
 	MaxOfApp = 20_000
-	// MaxPushed is how many requests that one client pushed wait at once.
+	// MaxPushed bounds the pending requests that one client pushed.
 	MaxPushed = 1000
-	// MaxFamilies is how many authorizations of one person and client live at once, in one place: one a device, and those that are forgotten.
+	// MaxFamilies bounds the authorizations of one user and client in one place that exist at the same time, such as one
+	// per device.
 	MaxFamilies = 100
-	// MaxGrants is how many grants of a person are remembered, of all clients in all places; the one that was used longest ago gives way.
+	// MaxGrants bounds the remembered grants of a user, over all clients and places. The least recently used grant is
+	// evicted.
 	MaxGrants = 500
-	// CodeLifetime is how long a code is good.
+	// CodeLifetime is how long a code is valid.
 	CodeLifetime = time.Minute
 )
 
-// What the rules refuse.
+// Errors of the rules.
 var (
-	// ErrRequestUnknown: there is no such authorization request, or no more, or its client is not in use any more.
+	// ErrRequestUnknown: the authorization request does not exist or has ended, or its client is not active.
 	ErrRequestUnknown = errors.New("there is no such authorization request")
-	// ErrPlace: the person cannot grant all of it there.
+	// ErrPlace: the user cannot grant all requested scopes in that place.
 	ErrPlace = errors.New("the authorization cannot be granted there")
-	// ErrStep: something else comes before the decision.
+	// ErrStep: another step comes before the decision.
 	ErrStep = errors.New("the authorization needs something else first")
 )
 
-// App is an OAuth app in use.
+// App is an active OAuth app.
 type App struct {
 	Entry   *snapshot.Entry
 	Content *document.OAuthApp
-	// AuthorizationServer is what is made of its scopes and declared clients when the configuration is published.
+	// AuthorizationServer is the app's prepared scopes and declared clients.
 	*snapshot.AuthorizationServer
 }
 
-// NewApp returns an app as the configuration has it.
+// NewApp returns the app of an entry.
 func NewApp(s *snapshot.Snapshot, entry *snapshot.Entry) *App {
 	return &App{Entry: entry, Content: snapshot.ContentOf[document.OAuthApp](entry), AuthorizationServer: s.AuthorizationServer(entry)}
 }
@@ -77,13 +79,14 @@ func FindApp(tenant *account.Tenant, id int64) (*App, bool) {
 // Client is a client of an app.
 type Client struct {
 	*snapshot.Client
-	// ID is what it is called in the protocol.
+	// ID is the client_id.
 	ID string
-	// Registered is the row of a client of run time, nil for a declared one.
+	// Registered is the row of a runtime client, nil for a declared client.
 	Registered *people.OAuthClient
 }
 
-// DeclaredClient returns a declared client of an app that is in use, and whose app is. declared tells that there is one of the id at all.
+// DeclaredClient returns a declared client of an app. inUse reports whether the client and the app are active; declared
+// reports whether a declared client has the id.
 func DeclaredClient(s *snapshot.Snapshot, app *App, id string) (client *Client, inUse, declared bool) {
 	number, err := ids.Parse(id)
 	if err != nil || ids.Format(number) != id {
@@ -97,7 +100,7 @@ func DeclaredClient(s *snapshot.Snapshot, app *App, id string) (client *Client, 
 	return &Client{Client: content, ID: id}, content.App == app.Entry.Name && content.Active && app.Content.Active, true
 }
 
-// FindClient returns a client of an app that is in use: a declared one, or one of run time.
+// FindClient returns an active client of an app, declared or registered at runtime.
 func FindClient(u *account.Unit, app *App, id string) (*Client, bool, error) {
 	client, inUse, declared := DeclaredClient(u.Snapshot(), app, id)
 	if declared || !MayBeRegistered(id) || IsDocumentID(id) && !app.Content.AllowDynamicClientRegistration {
@@ -111,7 +114,7 @@ func FindClient(u *account.Unit, app *App, id string) (*Client, bool, error) {
 	return client, err == nil && client.Active && app.Content.Active, err
 }
 
-// MayBeRegistered reports whether an id has the form of a client's of run time: spares the store the look-up.
+// MayBeRegistered reports whether an id has the form of a runtime client's id. It saves a lookup in the store.
 func MayBeRegistered(id string) bool {
 	number, err := ids.Parse(id)
 	return err == nil && ids.Format(number) == id || IsDocumentID(id)
@@ -126,33 +129,33 @@ func NewRegistered(tenant *account.Tenant, row people.OAuthClient) (*Client, err
 	return &Client{Client: prepared, ID: row.Client, Registered: &row}, nil
 }
 
-// VouchedFor reports that somebody answers for the client: it is declared, or a backend made it.
-func (c *Client) VouchedFor() bool { return c.Registered == nil || c.Registered.ByBackend }
+// Trusted reports whether the client is declared or was created by a backend, rather than by itself.
+func (c *Client) Trusted() bool { return c.Registered == nil || c.Registered.ByBackend }
 
-// Public reports that the client has nothing to prove itself by.
+// Public reports whether the client has no credentials.
 func (c *Client) Public() bool { return c.Authentication == string(v1alpha1.ClientAuthenticationNone) }
 
-// Parameters are what a client asks a person for, as far as the protocol found it right.
+// Parameters are the validated parameters of an authorization request.
 type Parameters struct {
 	RedirectURI string   `json:"redirect_uri"`
 	State       string   `json:"state,omitempty"`
 	Scopes      []string `json:"scopes,omitempty"`
 	Resources   []string `json:"resources,omitempty"`
-	// Challenge is what the code's verifier hashes to (PKCE S256).
+	// Challenge is the hash of the code's verifier (PKCE S256).
 	Challenge string `json:"challenge"`
 	Nonce     string `json:"nonce,omitempty"`
 	// Prompts are none, login, consent and select_account.
 	Prompts []string `json:"prompts,omitempty"`
-	// MaxAge is how old the proof of who somebody is may be, in seconds; nil: as old as the session.
+	// MaxAge is the highest age of the user's last authentication, in seconds; nil means that of the session.
 	MaxAge    *int64 `json:"max_age,omitempty"`
 	LoginHint string `json:"login_hint,omitempty"`
-	// Hinted is the user who alone may answer, 0: anybody.
+	// Hinted is the id of the only user allowed to respond, 0 for any user.
 	Hinted int64 `json:"hinted,omitempty"`
-	// Device is the hash of the device that waits for the answer, nil for a browser that is led back.
+	// Device is the hash of the device that waits for the response, nil for a browser that is redirected.
 	Device []byte `json:"device,omitempty"`
 }
 
-// Request is an authorization request that waits for a person.
+// Request is an authorization request that waits for a user.
 type Request struct {
 	people.AuthorizationRequest
 	Parameters
@@ -160,19 +163,20 @@ type Request struct {
 	Client *Client
 }
 
-// Insert keeps a request and returns its handle, which is in nobody's hands but the browser's.
+// Insert stores a request and returns its handle, which only the browser receives.
 func Insert(u *account.Unit, app *App, client *Client, asked Parameters) (handle string, err error) {
 	raw, err := json.Marshal(asked)
 	if err != nil {
 		return "", err
 	}
 	return insert(u, people.AuthorizationRequest{
-		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.Neighbourhood,
+		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.WideNetwork,
 		CreatedAt: u.Now, ExpiresAt: u.Now.Add(RequestLifetime),
 	}, MaxRequests)
 }
 
-// Push keeps a request that the client itself brought, and returns what its browser names it by, once, within a time.
+// Push stores a request that the client pushed, and returns the reference that its browser passes. It can be used once
+// within lifetime.
 func Push(u *account.Unit, app *App, client *Client, asked Parameters, lifetime time.Duration) (handle string, err error) {
 	raw, err := json.Marshal(asked)
 	if err != nil {
@@ -183,16 +187,16 @@ func Push(u *account.Unit, app *App, client *Client, asked Parameters, lifetime 
 	if client.Public() { // every caller can push in its name
 		network += " " + u.Client.Network
 	}
-	if client.Public() || !client.VouchedFor() { // and every caller can register one with a secret
-		block = u.Client.Neighbourhood
+	if client.Public() || !client.Trusted() { // every caller can register a client with a secret
+		block = u.Client.WideNetwork
 	}
 	return insert(u, people.AuthorizationRequest{
 		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Pushed: true, Network: network, NetworkBlock: block, CreatedAt: u.Now, ExpiresAt: u.Now.Add(lifetime),
 	}, MaxPushed)
 }
 
-// Pull makes a pushed request of a client one that waits for a person, and returns its handle with whom it is for. ErrRequestUnknown: there is
-// none, or no more.
+// Pull turns a pushed request of a client into one that waits for a user, and returns its handle and login hint.
+// ErrRequestUnknown: it does not exist or has ended.
 func Pull(u *account.Unit, app *App, client *Client, pushed string) (handle, loginHint string, err error) {
 	hash, formed := session.Hash(pushed)
 	if !formed {
@@ -216,7 +220,7 @@ func Pull(u *account.Unit, app *App, client *Client, pushed string) (handle, log
 	if err := json.Unmarshal([]byte(row.Parameters), &asked); err != nil {
 		return "", "", fmt.Errorf("a stored authorization request: %w", err)
 	}
-	row.Pushed, row.Network, row.NetworkBlock, row.CreatedAt, row.ExpiresAt = false, u.Client.Network, u.Client.Neighbourhood, u.Now, u.Now.Add(RequestLifetime)
+	row.Pushed, row.Network, row.NetworkBlock, row.CreatedAt, row.ExpiresAt = false, u.Client.Network, u.Client.WideNetwork, u.Now, u.Now.Add(RequestLifetime)
 	handle, err = insert(u, row, MaxRequests)
 	return handle, asked.LoginHint, err
 }
@@ -228,7 +232,8 @@ func insert(u *account.Unit, row people.AuthorizationRequest, most int) (handle 
 	return handle, u.OAuth().InsertAuthorizationRequest(row, people.WaitingBounds{Network: most, NetworkBlock: MaxOfNetwork, App: MaxOfApp})
 }
 
-// Read returns the request of a handle. ErrRequestUnknown: it is over, or its client is, or where it would be answered is the client's no more.
+// Read returns the request of a handle. ErrRequestUnknown: the request has ended, its client is not active, or its
+// redirect URI is no longer the client's.
 func Read(u *account.Unit, handle string) (*Request, error) {
 	hash, formed := session.Hash(handle)
 	if !formed {
@@ -254,12 +259,12 @@ func Read(u *account.Unit, handle string) (*Request, error) {
 	return r, err
 }
 
-// Registers reports whether the client may be answered at a URI.
+// Registers reports whether a URI is one of the client's redirect URIs.
 func (c *Client) Registers(asked string) bool {
 	return asked != "" && slices.ContainsFunc(c.RedirectURIs, func(uri string) bool { return redirecturi.Fits(uri, asked) })
 }
 
-// Has reports whether a prompt was asked for.
+// Has reports whether a prompt was requested.
 func (p *Parameters) Has(prompt string) bool {
 	for _, asked := range p.Prompts {
 		if asked == prompt {
@@ -269,7 +274,8 @@ func (p *Parameters) Has(prompt string) bool {
 	return false
 }
 
-// Answer is where the browser goes with an answer, pairs of names and values, to a client (RFC 6749 4.1.2), with the issuer (RFC 9207).
+// Answer returns the URI that redirects the browser to a client with a response (RFC 6749 4.1.2) and the issuer (RFC
+// 9207). pairs are alternating names and values.
 func Answer(redirectURI, issuer, state string, pairs ...string) string {
 	query := url.Values{"iss": {issuer}}
 	if state != "" {
@@ -281,7 +287,7 @@ func Answer(redirectURI, issuer, state string, pairs ...string) string {
 	return WithQuery(redirectURI, query)
 }
 
-// WithQuery adds to the query of a URI, which keeps what it has.
+// WithQuery adds a query to a URI and keeps the query that it has.
 func WithQuery(uri string, query url.Values) string {
 	separator := "?"
 	if strings.Contains(uri, "?") {
@@ -290,7 +296,7 @@ func WithQuery(uri string, query url.Values) string {
 	return uri + separator + query.Encode()
 }
 
-// answer is Answer to the request.
+// answer is Answer for the request.
 func (r *Request) answer(pairs ...string) string {
 	return Answer(r.RedirectURI, r.App.Content.Issuer, r.State, pairs...)
 }

@@ -12,31 +12,32 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Step is what comes next on the way to an answer.
+// Step is the next step of an authorization request.
 type Step string
 
 // The steps.
 const (
-	// StepSignIn: nobody is signed in.
+	// StepSignIn: no user is signed in.
 	StepSignIn Step = "sign_in"
-	// StepProve: whoever is signed in has to prove once more who they are.
+	// StepProve: the user must authenticate again.
 	StepProve Step = "reauthenticate"
-	// StepDecide: the person has to decide, and to choose where.
+	// StepDecide: the user must decide, and choose a place.
 	StepDecide Step = "decide"
-	// StepAnswer: nothing is left to be asked.
+	// StepAnswer: the request can be answered without asking the user.
 	StepAnswer Step = "answer"
-	// StepRefused: the client is to be refused, and only a click of the person may lead back to it.
+	// StepRefused: the client is refused. The browser may only return to it when the user follows a link.
 	StepRefused Step = "refused"
 )
 
-// Person is who decides: a sign-in of a session.
+// Person is the user who decides, by a sign-in of a session.
 type Person struct {
 	Session int64
 	*people.SignIn
 }
 
-// Who returns who of a session's sign-ins decides: the active one (nil: nobody), or the one the client asked for alone. Nil: nobody who may.
-func (r *Request) Who(session int64, signIns []people.SignIn, active *people.SignIn) *Person {
+// Actor returns the sign-in that decides: the active one or, if the client requested a certain user, that user's. It
+// returns nil if there is none.
+func (r *Request) Actor(session int64, signIns []people.SignIn, active *people.SignIn) *Person {
 	if r.Hinted != 0 {
 		at := slices.IndexFunc(signIns, func(g people.SignIn) bool { return g.User == r.Hinted })
 		if active = nil; at >= 0 {
@@ -49,17 +50,18 @@ func (r *Request) Who(session int64, signIns []people.SignIn, active *people.Sig
 	return &Person{Session: session, SignIn: active}
 }
 
-// Offer is what a person can decide.
+// Offer is the next step for a user and what the user can decide.
 type Offer struct {
 	Step Step
-	// Options are the places to choose among; Place is the chosen one where nothing is to be asked, or the one that was chosen before.
+	// Options are the places to choose from. Place is the one that applies without a question, or the one that was chosen
+	// before.
 	Options []Option
 	Place   Place
-	// Back is, with StepRefused, where a link may lead the person: to the client, with the refusal.
+	// Back is the link to the client with the refusal, for StepRefused.
 	Back string
 }
 
-// Offer tells what comes next for a person, nil: for nobody.
+// Offer returns the next step for a person; nil means that no user is signed in.
 func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 	if person == nil {
 		return Offer{Step: StepSignIn}, nil
@@ -79,7 +81,7 @@ func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 	if err != nil {
 		return offer, err
 	}
-	if err := r.settle(u, &offer, person, grants); err != nil {
+	if err := r.choosePlace(u, &offer, person, grants); err != nil {
 		return offer, err
 	}
 	if r.Has("consent") || r.Has("select_account") {
@@ -91,12 +93,12 @@ func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 	return offer, nil
 }
 
-// firstOffline reports whether the client asks for tokens that outlive the sign-in and was granted none before.
+// firstOffline reports whether the client requests its first tokens that outlive the sign-in.
 func (r *Request) firstOffline(grants []people.Grant) bool {
 	return slices.Contains(r.Scopes, ScopeOffline) && !slices.ContainsFunc(grants, func(g people.Grant) bool { return slices.Contains(g.Scopes, ScopeOffline) })
 }
 
-// proofDue reports whether the person has to prove once more who they are. What they proved since the request came counts.
+// proofDue reports whether the user must authenticate again. An authentication since the request was created is enough.
 func (r *Request) proofDue(u *account.Unit, person *Person) bool {
 	proven := person.ProvenAt()
 	if !proven.Before(r.CreatedAt) {
@@ -105,14 +107,14 @@ func (r *Request) proofDue(u *account.Unit, person *Person) bool {
 	return r.Has("login") || r.MaxAge != nil && u.Now.Sub(proven).Seconds() > float64(*r.MaxAge)
 }
 
-// granted are what the person granted the client before, what was granted last first.
+// granted returns the user's earlier grants to the client, newest first.
 func (r *Request) granted(u *account.Unit, user int64) ([]people.Grant, error) {
 	all, err := u.OAuth().GrantsOf(user)
 	return slices.DeleteFunc(all, func(g people.Grant) bool { return g.App != r.App.Entry.ID || g.Client != r.Client.ID }), err
 }
 
-// settle finds out whether something is left to be asked, and where the person acts.
-func (r *Request) settle(u *account.Unit, offer *Offer, person *Person, grants []people.Grant) error {
+// choosePlace sets the place of the offer, and sets StepAnswer if the user need not be asked.
+func (r *Request) choosePlace(u *account.Unit, offer *Offer, person *Person, grants []people.Grant) error {
 	for _, g := range grants {
 		place, err := PlaceOf(u, person.User, g.Organization, g.Workspace)
 		if err != nil {
@@ -133,13 +135,14 @@ func (r *Request) settle(u *account.Unit, offer *Offer, person *Person, grants [
 	fitting := slices.DeleteFunc(slices.Clone(offer.Options), func(o Option) bool { return len(o.Missing) > 0 })
 	active := slices.IndexFunc(fitting, func(o Option) bool { return o.Member.Organization.ID == person.Organization })
 	switch {
-	case offer.Place.Member != nil: // the choice of before
+	case offer.Place.Member != nil: // the place of an earlier grant
 	case len(fitting) == 1:
 		offer.Place = fitting[0].Place
 	case active >= 0:
 		offer.Place = fitting[active].Place
 	}
-	// What outlives the sign-in is asked for once, whomever the tenant trusts (OpenID Connect Core 11): a covering grant answered above.
+	// Access that outlives the sign-in needs one consent even for clients that skip it (OpenID Connect Core 11); above, a
+	// covering grant answers the request.
 	skips := r.Client.SkipsConsent && !slices.Contains(r.Scopes, ScopeOffline)
 	if skips && r.identified() && len(r.App.missing(u, r.Scopes, offer.Place)) == 0 {
 		offer.Step = StepAnswer
@@ -147,10 +150,11 @@ func (r *Request) settle(u *account.Unit, offer *Offer, person *Person, grants [
 	return nil
 }
 
-// identified reports whether the client is the one it says it is: it proves that itself, or its answer goes where nobody else gets it. What was
-// granted to any other is asked for each time (RFC 8252 8.6): every program of the machine can pass as it.
+// identified reports whether the client's identity is certain: the client authenticates, or only it receives the
+// response. Earlier grants to other clients do not skip the question (RFC 8252 8.6), because any program on the machine
+// can impersonate them.
 func (r *Request) identified() bool {
-	if r.Device != nil { // whoever sent the person the code may hold it
+	if r.Device != nil { // the sender of the user code may control the device
 		return false
 	}
 	form, err := redirecturi.Judge(r.RedirectURI)
@@ -161,9 +165,10 @@ func covers(all, some []string) bool {
 	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
 }
 
-// GoOn answers without asking if nothing is left to be asked, and returns where the browser goes then, "" where something is. The refusal of
-// prompt=none leads to a declared or verified client only; a client that registered itself gets StepRefused (RFC 9700 4.11.2).
-func (r *Request) GoOn(u *account.Unit, person *Person) (Offer, string, error) {
+// Resolve answers a request that needs no question, and returns the URI for the browser, "" if the user must be asked.
+// A refusal of prompt=none redirects to trusted clients only; for a client that registered itself the step is
+// StepRefused (RFC 9700 4.11.2).
+func (r *Request) Resolve(u *account.Unit, person *Person) (Offer, string, error) {
 	offer, err := r.Offer(u, person)
 	switch {
 	case err != nil:
@@ -176,8 +181,8 @@ func (r *Request) GoOn(u *account.Unit, person *Person) (Offer, string, error) {
 		if offer.Step == StepDecide {
 			code = "consent_required"
 		}
-		const description = "the person would have to be asked"
-		if !r.Client.VouchedFor() { // the request stays until it ends: the page can be loaded again
+		const description = "the user would have to be asked"
+		if !r.Client.Trusted() { // the request remains until it expires, so that the page can be loaded again
 			offer.Step, offer.Back = StepRefused, r.answer("error", code, "error_description", description)
 			return offer, "", nil
 		}
@@ -187,8 +192,8 @@ func (r *Request) GoOn(u *account.Unit, person *Person) (Offer, string, error) {
 	return offer, "", nil
 }
 
-// Allow records that a person grants the client what it asks for, in an organization and a workspace (0: in none), and returns where the
-// browser goes with the code. ErrStep: something comes before. ErrPlace: not all of it can be granted there.
+// Allow records that a user grants the request in an organization and a workspace (0 for none), and returns the URI for
+// the browser with the code. ErrStep: another step comes first. ErrPlace: not all scopes can be granted there.
 func (r *Request) Allow(u *account.Unit, person *Person, organization, workspace int64) (string, error) {
 	offer, err := r.Offer(u, person)
 	if err != nil {
@@ -207,7 +212,7 @@ func (r *Request) Allow(u *account.Unit, person *Person, organization, workspace
 	return r.allow(u, person, place)
 }
 
-// Deny ends the request, and returns where the browser goes.
+// Deny ends the request, and returns the URI for the browser.
 func (r *Request) Deny(u *account.Unit, person *Person) (string, error) {
 	if person == nil {
 		return "", ErrStep
@@ -215,7 +220,7 @@ func (r *Request) Deny(u *account.Unit, person *Person) (string, error) {
 	if err := u.Audit("oauth.denied", "oauth_client:"+r.Client.ID); err != nil {
 		return "", err
 	}
-	return r.refuse(u, "access_denied", "the person refused")
+	return r.refuse(u, "access_denied", "the user refused")
 }
 
 func (r *Request) refuse(u *account.Unit, code, description string) (string, error) {
@@ -228,12 +233,12 @@ func (r *Request) refuse(u *account.Unit, code, description string) (string, err
 	return r.answer("error", code, "error_description", description), nil
 }
 
-// noteUse remembers of a client of run time when it was used, once a day: what nobody uses any more makes room one day.
-func (r *Request) noteUse(u *account.Unit) error {
-	if r.Client.Registered == nil || u.Now.Before(r.Client.Registered.UsedAt.Add(useNoted)) {
+// touch records the use of a runtime client, at most once per touchInterval. Unused clients are evicted first.
+func (r *Request) touch(u *account.Unit) error {
+	if r.Client.Registered == nil || u.Now.Before(r.Client.Registered.UsedAt.Add(touchInterval)) {
 		return nil
 	}
-	row, found, err := u.OAuthClients().LockOAuthClient(r.Client.Registered.App, r.Client.ID) // others may be changing it
+	row, found, err := u.OAuthClients().LockOAuthClient(r.Client.Registered.App, r.Client.ID) // a concurrent request may be changing it
 	if err != nil {
 		return err
 	}
@@ -241,19 +246,19 @@ func (r *Request) noteUse(u *account.Unit) error {
 		return ErrRequestUnknown
 	}
 	if row.UsedAt.IsZero() {
-		row.Network = u.Client.Neighbourhood
+		row.Network = u.Client.WideNetwork
 	}
 	row.UsedAt = u.Now
 	return u.OAuthClients().UpdateOAuthClient(row)
 }
 
-// allow writes the grant, and a code for it.
+// allow writes the grant and a code for it.
 func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, error) {
 	deleted, err := u.OAuth().DeleteAuthorizationRequest(r.Hash)
 	if err != nil {
 		return "", err
 	}
-	if !deleted { // another tab was faster
+	if !deleted { // another tab answered the request first
 		return "", ErrRequestUnknown
 	}
 	before, err := r.granted(u, person.User)
@@ -270,7 +275,7 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 			return "", err
 		}
 	}
-	if err := r.noteUse(u); err != nil {
+	if err := r.touch(u); err != nil {
 		return "", err
 	}
 	family := people.TokenFamily{
@@ -306,7 +311,8 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	return r.answer("code", code), nil
 }
 
-// grant records what the person grants, beside what they granted the client there before.
+// grant records the scopes and resources that the user grants, merged with an earlier grant to the client in the same
+// place.
 func (r *Request) grant(u *account.Unit, person *Person, place Place, before []people.Grant) (people.Grant, error) {
 	g := people.Grant{App: r.App.Entry.ID, Client: r.Client.ID, User: person.User, Scopes: r.Scopes, Resources: r.Resources, CreatedAt: u.Now, UpdatedAt: u.Now}
 	g.Organization, g.Workspace = place.IDs()

@@ -13,36 +13,37 @@ import (
 )
 
 const (
-	// DeviceLifetime is how long a device waits for a person.
+	// DeviceLifetime is how long a device waits for a user.
 	DeviceLifetime = 10 * time.Minute
-	// DeviceInterval is how long a device waits before it asks again (RFC 8628 3.2).
+	// DeviceInterval is the initial interval between a device's polls (RFC 8628 3.2).
 	DeviceInterval = 5 * time.Second
-	// userCodeLetters are those that people type: consonants alone, which spell nothing, without those that look alike. Eight of them are 34
-	// bits, of which each try finds one in a thousand million at most (RFC 8628 6.1).
+	// userCodeLetters are the letters of user codes: consonants, which form no words, without letters that look alike.
+	// Eight of them are 34 bits: each attempt succeeds with a probability of at most one in a thousand million (RFC 8628
+	// 6.1).
 	userCodeLetters, userCodeLength = "BCDFGHJKLMNPQRSTVWXZ", 8
-	// maxUserCodeTries is how many unknown codes one network may type within maxUserCodeWindow.
+	// maxUserCodeTries is how many unknown codes one network may enter within maxUserCodeWindow.
 	maxUserCodeTries, maxUserCodeWindow = 20, 10 * time.Minute
-	// userCodeScope counts them.
+	// userCodeScope is the scope of their counter.
 	userCodeScope = "oauth-user-code"
 )
 
-// What devices and people who type codes are refused.
+// Errors of devices and user codes.
 var (
 	// ErrUserCode: no device waits under the code.
 	ErrUserCode = errors.New("no device waits under this code")
-	// ErrTooManyUserCodes: too many unknown codes were typed.
+	// ErrTooManyUserCodes: too many unknown codes were entered.
 	ErrTooManyUserCodes = errors.New("too many unknown codes of devices")
 )
 
-// AwaitPerson makes a device wait for a person, and returns its code and what the person types. Two of a code are told apart by the store:
-// the transaction runs once more then.
-func AwaitPerson(u *account.Unit, app *App, client *Client, asked Parameters) (deviceCode, userCode string, err error) {
+// AwaitUser stores a device that waits for a user, and returns its device code and user code. The store refuses a user
+// code that is in use; the transaction then runs again.
+func AwaitUser(u *account.Unit, app *App, client *Client, asked Parameters) (deviceCode, userCode string, err error) {
 	raw, err := json.Marshal(asked)
 	if err != nil {
 		return "", "", err
 	}
 	d := people.Device{
-		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.Neighbourhood, State: people.DevicePending, Interval: DeviceInterval,
+		App: app.Entry.ID, Client: client.ID, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.WideNetwork, State: people.DevicePending, Interval: DeviceInterval,
 		CreatedAt: u.Now, ExpiresAt: u.Now.Add(DeviceLifetime),
 	}
 	if deviceCode, d.Hash, err = session.Mint(u.Random); err != nil {
@@ -54,7 +55,7 @@ func AwaitPerson(u *account.Unit, app *App, client *Client, asked Parameters) (d
 	return deviceCode, d.UserCode[:4] + "-" + d.UserCode[4:], u.OAuth().InsertDevice(d, people.WaitingBounds{Network: MaxRequests, NetworkBlock: MaxOfNetwork, App: MaxOfApp})
 }
 
-// mintUserCode draws letters evenly: a byte beyond the last whole round of them is drawn again.
+// mintUserCode draws letters with equal probability: it redraws a byte above the largest multiple of their number.
 func mintUserCode(random io.Reader) (string, error) {
 	var code strings.Builder
 	for one := make([]byte, 1); code.Len() < userCodeLength; {
@@ -68,7 +69,7 @@ func mintUserCode(random io.Reader) (string, error) {
 	return code.String(), nil
 }
 
-// FoldUserCode is what a person typed as codes compare: in capitals, without what is no letter.
+// FoldUserCode returns an entered user code in the form in which codes are compared: upper-case letters only.
 func FoldUserCode(typed string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
@@ -78,8 +79,8 @@ func FoldUserCode(typed string) string {
 	}, strings.ToUpper(typed))
 }
 
-// ClaimUserCode makes the device that waits under a user code an authorization request for the user who typed the code, and
-// returns the handle of the request. Errors: ErrUserCode, which commits the failed attempt, if no device waits;
+// ClaimUserCode makes the device that waits under a user code an authorization request for the user who typed the code,
+// and returns the handle of the request. Errors: ErrUserCode, which commits the failed attempt, if no device waits;
 // ErrTooManyUserCodes, as a WaitError, after too many failed attempts.
 func ClaimUserCode(u *account.Unit, typed string) (handle string, err error) {
 	tries, err := u.Limits().Counted(userCodeScope, u.Client.Network, u.Now)
@@ -109,7 +110,7 @@ func ClaimUserCode(u *account.Unit, typed string) (handle string, err error) {
 		return "", err
 	}
 	return insert(u, people.AuthorizationRequest{
-		App: d.App, Client: d.Client, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.Neighbourhood, CreatedAt: u.Now, ExpiresAt: d.ExpiresAt,
+		App: d.App, Client: d.Client, Parameters: string(raw), Network: u.Client.Network, NetworkBlock: u.Client.WideNetwork, CreatedAt: u.Now, ExpiresAt: d.ExpiresAt,
 	}, MaxRequests)
 }
 
@@ -127,14 +128,14 @@ func (r *Request) decideDevice(u *account.Unit, state string, family int64) (str
 	return "/device?" + state, u.OAuth().UpdateDevice(d)
 }
 
-// Poll returns a device that asks whether a user decided. tooSoon reports that it asked before its interval was over; the
-// interval is longer from now on.
+// Poll returns a device that asks whether a user decided. tooSoon reports that it asked before its interval was over;
+// the interval is longer from now on.
 func Poll(u *account.Unit, hash []byte, client *Client, app *App) (d people.Device, tooSoon, found bool, err error) {
 	d, found, err = u.OAuth().LockDevice(hash)
 	if err != nil || !found || d.Client != client.ID || d.App != app.Entry.ID {
 		return d, false, false, err
 	}
-	if d.State != people.DevicePending { // it polls no more
+	if d.State != people.DevicePending { // a decided device does not poll again
 		return d, false, true, nil
 	}
 	if !d.PolledAt.IsZero() && u.Now.Before(d.PolledAt.Add(d.Interval)) {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// maxDocumentID is the longest id of a client that is the address of its metadata, in bytes.
+// maxDocumentID is the longest client id that is a metadata address, in bytes.
 const maxDocumentID = 2048
 
-// IsDocumentID reports whether a client's id is the address of its metadata: https, with a path, and nothing that would let two addresses be
-// one: no fragment, user or dot segment (OAuth Client ID Metadata Document 3).
+// IsDocumentID reports whether a client id is the address of its metadata document: an https URL with a path, in the
+// only form of that address, without a fragment, user or dot segments (OAuth Client ID Metadata Document 3).
 func IsDocumentID(id string) bool {
 	if !strings.HasPrefix(id, "https://") || len(id) > maxDocumentID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '#' || r == '\\' }) {
 		return false

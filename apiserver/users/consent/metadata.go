@@ -16,32 +16,33 @@ import (
 )
 
 const (
-	// maxRedirectURIs is how many a client of run time has at most.
+	// maxRedirectURIs is how many redirect URIs a runtime client may have.
 	maxRedirectURIs = 16
-	// The lifetimes of what clients of run time get, in seconds: those of declared ones without settings.
+	// The token lifetimes of runtime clients, in seconds: those of declared clients without settings.
 	registeredAccessSeconds, registeredRefreshSeconds, registeredIdleSeconds = 600, 30 * 24 * 3600, 7 * 24 * 3600
-	// secretPrefix is what the secrets of clients begin with, declared or not.
+	// secretPrefix is the prefix of all client secrets.
 	secretPrefix = "cs"
 )
 
-// The members of metadata that faults name.
+// The metadata members that faults name.
 const (
 	memberAuthMethod = "token_endpoint_auth_method"
 	memberGrantTypes = "grant_types"
-	// MemberRedirectURIs and MemberPostLogoutURIs are lists of URIs, of which each is judged.
+	// MemberRedirectURIs and MemberPostLogoutURIs are lists of URIs, each of which is validated.
 	MemberRedirectURIs   = "redirect_uris"
 	MemberPostLogoutURIs = "post_logout_redirect_uris"
 	memberJWKSURI        = "jwks_uri"
 	memberJWKS           = "jwks"
 )
 
-// authMethods are how clients prove themselves, by what the protocol calls it.
+// authMethods are the methods of client authentication by their protocol names.
 var authMethods = map[string]v1alpha1.ClientAuthentication{
 	"none": v1alpha1.ClientAuthenticationNone, "client_secret_basic": v1alpha1.ClientAuthenticationSecretBasic,
 	"client_secret_post": v1alpha1.ClientAuthenticationSecretPost, "private_key_jwt": v1alpha1.ClientAuthenticationPrivateKeyJWT,
 }
 
-// Metadata are what a client of run time says of itself (RFC 7591 2, OpenID Connect Registration 2), or a backend says of it.
+// Metadata is the metadata of a runtime client (RFC 7591 2, OpenID Connect Registration 2), from the client itself or
+// from a backend.
 type Metadata struct {
 	RedirectURIs         []string        `json:"redirect_uris,omitempty"`
 	AuthMethod           string          `json:"token_endpoint_auth_method,omitempty"`
@@ -60,220 +61,220 @@ type Metadata struct {
 	UserinfoSigningAlg   string          `json:"userinfo_signed_response_alg,omitempty"`
 	BackchannelLogoutURI string          `json:"backchannel_logout_uri,omitempty"`
 
-	// Vouched reports that somebody answers for the client: it may get tokens of its own.
-	Vouched bool `json:"-"`
+	// Trusted reports that a backend registers the client: it may get tokens of its own.
+	Trusted bool `json:"-"`
 }
 
-// MetadataFault is what is wrong with a member of metadata.
+// MetadataFault describes a fault of a metadata member.
 type MetadataFault struct {
 	Member string
-	// Index is the element of a list that is meant, -1: the member as a whole.
+	// Index is the position in a list, -1 for the whole member.
 	Index int
-	// Reason follows the member's name in a sentence.
+	// Reason follows the member's name in a message.
 	Reason string
 }
 
-// judgement collects what is wrong with metadata, and what they mean.
-type judgement struct {
+// validation collects the faults of metadata, and the client that they describe.
+type validation struct {
 	*Metadata
 	out    document.OAuthClient
 	faults []MetadataFault
 }
 
-func (j *judgement) fault(member, format string, args ...any) {
-	j.faults = append(j.faults, MetadataFault{Member: member, Index: -1, Reason: fmt.Sprintf(format, args...)})
+func (v *validation) fault(member, format string, args ...any) {
+	v.faults = append(v.faults, MetadataFault{Member: member, Index: -1, Reason: fmt.Sprintf(format, args...)})
 }
 
-// Judge returns the client that metadata describe, or everything that is wrong with them. Nothing of them is believed: it is shown as what the
-// client says.
-func (m Metadata) Judge() (document.OAuthClient, []MetadataFault) {
-	j := &judgement{Metadata: &m, out: document.OAuthClient{
+// Validate returns the client that the metadata describe, or all faults. The content is not verified: pages show it as
+// the client's claim.
+func (m Metadata) Validate() (document.OAuthClient, []MetadataFault) {
+	v := &validation{Metadata: &m, out: document.OAuthClient{
 		AccessTokenSeconds: registeredAccessSeconds, RefreshTokenSeconds: registeredRefreshSeconds, RefreshIdleSeconds: registeredIdleSeconds, Active: true,
 		RedirectURIs: m.RedirectURIs, PostLogoutURIs: m.PostLogoutURIs,
 	}}
-	j.authentication()
-	j.grants()
-	j.redirects()
-	j.display()
-	j.signing()
-	return j.out, j.faults
+	v.authentication()
+	v.grants()
+	v.redirects()
+	v.display()
+	v.signing()
+	return v.out, v.faults
 }
 
-// JudgeUnverified is Judge for a client that registers itself: a scheme of an app's own has to be a domain name in reverse (RFC 8252 7.1), since any
-// other can be one that a program of the machine answers to.
-func (m Metadata) JudgeUnverified() (document.OAuthClient, []MetadataFault) {
-	out, faults := m.Judge()
+// ValidateSelf is Validate for a client that registers itself. Private-use URI schemes must be reversed domain names
+// (RFC 8252 7.1), because another program on the machine may claim any other scheme.
+func (m Metadata) ValidateSelf() (document.OAuthClient, []MetadataFault) {
+	out, faults := m.Validate()
 	for member, uris := range map[string][]string{MemberRedirectURIs: m.RedirectURIs, MemberPostLogoutURIs: m.PostLogoutURIs} {
 		for i, uri := range uris {
 			if form, err := redirecturi.Judge(uri); err == nil && form == redirecturi.PrivateUse && !redirecturi.Owned(uri) {
-				faults = append(faults, MetadataFault{Member: member, Index: i, Reason: "has a scheme that is no domain name in reverse: use one such as com.example.app, or https"})
+				faults = append(faults, MetadataFault{Member: member, Index: i, Reason: "has a scheme that is not a reversed domain name: use one such as com.example.app, or https"})
 			}
 		}
 	}
 	return out, faults
 }
 
-func (j *judgement) authentication() {
-	if j.AuthMethod == "" {
-		j.AuthMethod = "client_secret_basic"
+func (v *validation) authentication() {
+	if v.AuthMethod == "" {
+		v.AuthMethod = "client_secret_basic"
 	}
-	method, known := authMethods[j.AuthMethod]
+	method, known := authMethods[v.AuthMethod]
 	if !known {
-		j.fault(memberAuthMethod, "has to be none, client_secret_basic, client_secret_post or private_key_jwt")
+		v.fault(memberAuthMethod, "must be none, client_secret_basic, client_secret_post or private_key_jwt")
 		return
 	}
-	j.out.Authentication = string(method)
+	v.out.Authentication = string(method)
 	keys := memberJWKSURI
-	if j.JWKSURI == "" {
+	if v.JWKSURI == "" {
 		keys = memberJWKS
 	}
-	has := j.JWKSURI != "" || len(j.JWKS) > 0
+	has := v.JWKSURI != "" || len(v.JWKS) > 0
 	switch {
 	case method != v1alpha1.ClientAuthenticationPrivateKeyJWT && has:
-		j.fault(keys, "is for clients that authenticate by private_key_jwt")
+		v.fault(keys, "is only for clients that authenticate by private_key_jwt")
 	case method != v1alpha1.ClientAuthenticationPrivateKeyJWT:
-	case !has || j.JWKSURI != "" && len(j.JWKS) > 0:
-		j.fault(memberAuthMethod, "private_key_jwt needs either jwks_uri or jwks")
-	case j.JWKSURI != "" && !webAddress(j.JWKSURI):
-		j.fault(memberJWKSURI, "has to be an https address of at most %d characters", redirecturi.MaxLength)
+	case !has || v.JWKSURI != "" && len(v.JWKS) > 0:
+		v.fault(memberAuthMethod, "private_key_jwt needs either jwks_uri or jwks")
+	case v.JWKSURI != "" && !webAddress(v.JWKSURI):
+		v.fault(memberJWKSURI, "must be an https address of at most %d characters", redirecturi.MaxLength)
 	default:
-		j.keys()
+		v.keys()
 	}
 }
 
-// keys keeps those by which the client signs as they were understood: private ones that are there by mistake go no further.
-func (j *judgement) keys() {
-	j.out.JWKSURL = j.JWKSURI
-	if len(j.JWKS) == 0 {
+// keys stores the client's public keys as parsed, so that private members included by mistake are dropped.
+func (v *validation) keys() {
+	v.out.JWKSURL = v.JWKSURI
+	if len(v.JWKS) == 0 {
 		return
 	}
 	most := keyset.MaxRegisteredBytes
-	if j.Vouched {
+	if v.Trusted {
 		most = keyset.MaxBytes
 	}
-	set, err := keyset.Parse(j.JWKS, most)
+	set, err := keyset.Parse(v.JWKS, most)
 	if err == nil {
-		j.out.JWKS, err = json.Marshal(set)
+		v.out.JWKS, err = json.Marshal(set)
 	}
 	if err != nil {
-		j.fault(memberJWKS, "is no set of at most %d public keys and %d KiB, RSA keys of 2048 to 4096 bits", keyset.MaxKeys, most>>10)
+		v.fault(memberJWKS, "must be a set of at most %d public keys and %d KiB, with RSA keys of 2048 to 4096 bits", keyset.MaxKeys, most>>10)
 	}
 }
 
-func (j *judgement) grants() {
-	if len(j.GrantTypes) == 0 {
-		j.GrantTypes = []string{GrantCode}
+func (v *validation) grants() {
+	if len(v.GrantTypes) == 0 {
+		v.GrantTypes = []string{GrantCode}
 	}
-	for _, asked := range j.GrantTypes {
+	for _, asked := range v.GrantTypes {
 		grant, known := GrantTypeNamed(asked)
-		if !known || !grant.ByUser && !j.Vouched {
-			j.fault(memberGrantTypes, "have to be among %s", grantTypeNames(j.Vouched))
+		if !known || !grant.ByUser && !v.Trusted {
+			v.fault(memberGrantTypes, "must be among %s", grantTypeNames(v.Trusted))
 			return
 		}
-		if !slices.Contains(j.out.GrantTypes, string(grant.Declared)) {
-			j.out.GrantTypes = append(j.out.GrantTypes, string(grant.Declared))
+		if !slices.Contains(v.out.GrantTypes, string(grant.Declared)) {
+			v.out.GrantTypes = append(v.out.GrantTypes, string(grant.Declared))
 		}
 	}
-	slices.Sort(j.out.GrantTypes)
-	if j.uses(v1alpha1.GrantTypeClientCredentials) && j.AuthMethod == "none" {
-		j.fault(memberGrantTypes, "cannot have client_credentials without an authentication: everybody could get the client's tokens")
+	slices.Sort(v.out.GrantTypes)
+	if v.uses(v1alpha1.GrantTypeClientCredentials) && v.AuthMethod == "none" {
+		v.fault(memberGrantTypes, "cannot have client_credentials without client authentication: any caller could get the client's tokens")
 	}
-	if slices.ContainsFunc(j.ResponseTypes, func(kind string) bool { return kind != "code" }) {
-		j.fault("response_types", "have to be code alone")
+	if slices.ContainsFunc(v.ResponseTypes, func(kind string) bool { return kind != "code" }) {
+		v.fault("response_types", "must be code")
 	}
 }
 
-func (j *judgement) uses(grant v1alpha1.GrantType) bool {
-	return slices.Contains(j.out.GrantTypes, string(grant))
+func (v *validation) uses(grant v1alpha1.GrantType) bool {
+	return slices.Contains(v.out.GrantTypes, string(grant))
 }
 
-func (j *judgement) redirects() {
-	if j.uses(v1alpha1.GrantTypeAuthorizationCode) && len(j.RedirectURIs) == 0 {
-		j.fault(MemberRedirectURIs, "are missing: authorization_code needs one")
+func (v *validation) redirects() {
+	if v.uses(v1alpha1.GrantTypeAuthorizationCode) && len(v.RedirectURIs) == 0 {
+		v.fault(MemberRedirectURIs, "are missing: authorization_code needs one")
 	}
-	switch j.ApplicationType {
+	switch v.ApplicationType {
 	case "web", "native", "":
 	default:
-		j.fault("application_type", "has to be web or native")
+		v.fault("application_type", "must be web or native")
 	}
 	for _, list := range []struct {
 		member string
 		uris   []string
-	}{{MemberRedirectURIs, j.RedirectURIs}, {MemberPostLogoutURIs, j.PostLogoutURIs}} {
+	}{{MemberRedirectURIs, v.RedirectURIs}, {MemberPostLogoutURIs, v.PostLogoutURIs}} {
 		if len(list.uris) > maxRedirectURIs {
-			j.fault(list.member, "are at most %d", maxRedirectURIs)
+			v.fault(list.member, "must be at most %d", maxRedirectURIs)
 			continue
 		}
 		for i, uri := range list.uris {
-			if wrong := j.redirect(uri); wrong != "" {
-				j.faults = append(j.faults, MetadataFault{Member: list.member, Index: i, Reason: wrong})
+			if wrong := v.redirect(uri); wrong != "" {
+				v.faults = append(v.faults, MetadataFault{Member: list.member, Index: i, Reason: wrong})
 			}
 		}
 	}
 }
 
-// redirect says what is wrong with a redirect URI, "" for nothing.
-func (j *judgement) redirect(uri string) string {
+// redirect returns the fault of a redirect URI, "" if it has none.
+func (v *validation) redirect(uri string) string {
 	form, err := redirecturi.Judge(uri)
 	switch {
 	case err != nil:
 		return err.Error()
-	case form == redirecturi.PrivateUse && j.AuthMethod != "none":
-		return "has a scheme of an app's own, which is for clients without authentication: other programs on the machine can claim it"
-	case form != redirecturi.HTTPS && j.ApplicationType == "web":
-		return "is on the person's machine, which is for application_type native"
+	case form == redirecturi.PrivateUse && v.AuthMethod != "none":
+		return "has a private-use scheme, which is only for clients without authentication: other programs on the machine can claim it"
+	case form != redirecturi.HTTPS && v.ApplicationType == "web":
+		return "is on the user's machine, which is only for application_type native"
 	}
 	return ""
 }
 
-func (j *judgement) display() {
-	if j.Name == "" {
-		j.Name = "An app"
-		if len(j.RedirectURIs) > 0 {
-			u, err := url.Parse(j.RedirectURIs[0])
-			if form, wrong := redirecturi.Judge(j.RedirectURIs[0]); err == nil && wrong == nil && form != redirecturi.PrivateUse {
-				j.Name = u.Host
+func (v *validation) display() {
+	if v.Name == "" {
+		v.Name = "An app"
+		if len(v.RedirectURIs) > 0 {
+			u, err := url.Parse(v.RedirectURIs[0])
+			if form, wrong := redirecturi.Judge(v.RedirectURIs[0]); err == nil && wrong == nil && form != redirecturi.PrivateUse {
+				v.Name = u.Host
 			}
 		}
 	}
-	name, err := text.Name(j.Name)
+	name, err := text.Name(v.Name)
 	if err != nil {
-		j.fault("client_name", "%v", err)
+		v.fault("client_name", "%v", err)
 	}
-	j.out.Name = name
+	v.out.Name = name
 	for _, of := range []struct {
 		member, address string
 		to              *string
 	}{
-		{"client_uri", j.ClientURI, &j.out.ClientURI}, {"logo_uri", j.LogoURI, &j.out.LogoURL}, {"policy_uri", j.PolicyURI, &j.out.PolicyURI}, {"tos_uri", j.TOSURI, &j.out.TOSURI},
-		{"backchannel_logout_uri", j.BackchannelLogoutURI, &j.out.BackchannelLogoutURI},
+		{"client_uri", v.ClientURI, &v.out.ClientURI}, {"logo_uri", v.LogoURI, &v.out.LogoURL}, {"policy_uri", v.PolicyURI, &v.out.PolicyURI}, {"tos_uri", v.TOSURI, &v.out.TOSURI},
+		{"backchannel_logout_uri", v.BackchannelLogoutURI, &v.out.BackchannelLogoutURI},
 	} {
 		if of.address != "" && !webAddress(of.address) {
-			j.fault(of.member, "has to be an https address of at most %d characters", redirecturi.MaxLength)
+			v.fault(of.member, "must be an https address of at most %d characters", redirecturi.MaxLength)
 		}
 		*of.to = of.address
 	}
 }
 
-func (j *judgement) signing() {
-	if j.IDTokenSigningAlg == "" {
-		j.IDTokenSigningAlg = "RS256" // as the standard has it for clients that say nothing
+func (v *validation) signing() {
+	if v.IDTokenSigningAlg == "" {
+		v.IDTokenSigningAlg = "RS256" // the standard's default
 	}
-	for _, of := range []struct{ member, algorithm string }{{"id_token_signed_response_alg", j.IDTokenSigningAlg}, {"userinfo_signed_response_alg", j.UserinfoSigningAlg}} {
+	for _, of := range []struct{ member, algorithm string }{{"id_token_signed_response_alg", v.IDTokenSigningAlg}, {"userinfo_signed_response_alg", v.UserinfoSigningAlg}} {
 		if of.algorithm != "" && of.algorithm != "ES256" && of.algorithm != "RS256" {
-			j.fault(of.member, "has to be ES256 or RS256")
+			v.fault(of.member, "must be ES256 or RS256")
 		}
 	}
-	j.out.IDTokenSigningAlg, j.out.UserinfoSigningAlg = j.IDTokenSigningAlg, j.UserinfoSigningAlg
+	v.out.IDTokenSigningAlg, v.out.UserinfoSigningAlg = v.IDTokenSigningAlg, v.UserinfoSigningAlg
 }
 
-// webAddress reports whether an address is of the web, and safe to show as a link.
+// webAddress reports whether an address is an https URL that is safe to show as a link.
 func webAddress(address string) bool {
 	form, err := redirecturi.Judge(address)
 	return err == nil && form == redirecturi.HTTPS
 }
 
-// MetadataOf is what a client says of itself, as it was understood, or what is declared of one.
+// MetadataOf returns the metadata of a client, registered or declared, as parsed.
 func MetadataOf(content document.OAuthClient) Metadata {
 	out := Metadata{
 		RedirectURIs: content.RedirectURIs, PostLogoutURIs: content.PostLogoutURIs, Name: content.Name, ClientURI: content.ClientURI, LogoURI: content.LogoURL,
@@ -302,13 +303,13 @@ func MetadataOf(content document.OAuthClient) Metadata {
 	return out
 }
 
-// HasSecret reports whether a client proves itself by a secret.
+// HasSecret reports whether a client authenticates with a secret.
 func HasSecret(content *document.OAuthClient) bool {
 	method := v1alpha1.ClientAuthentication(content.Authentication)
 	return method == v1alpha1.ClientAuthenticationSecretBasic || method == v1alpha1.ClientAuthenticationSecretPost
 }
 
-// GiveSecret gives a client a new secret in place of those it had, and returns it; "" where it proves itself otherwise.
+// GiveSecret replaces a client's secrets with a new one, and returns it; "" if the client authenticates in another way.
 func GiveSecret(random io.Reader, content *document.OAuthClient) (string, error) {
 	content.Verifiers = nil
 	if !HasSecret(content) {

@@ -8,23 +8,24 @@ import (
 )
 
 const (
-	// auditedOfNetwork and auditedOfApp are how many registrations, changes and deletions that clients make themselves are audited within a day: of
-	// one network (IPv4 /24, IPv6 /48) at an app, and of an app. Registering needs no account, so nothing else bounds the rows.
+	// auditedOfNetwork and auditedOfApp are how many registrations, changes and deletions by clients themselves are
+	// audited per day: of one network (IPv4 /24, IPv6 /48) at an app, and of an app. Registration needs no account, so
+	// nothing else bounds the rows.
 	auditedOfNetwork, auditedOfApp, auditedWithin = 500, 2000, 24 * time.Hour
-	// scopeAuditedNetwork and scopeAuditedApp count them.
+	// scopeAuditedNetwork and scopeAuditedApp are the scopes of their counters.
 	scopeAuditedNetwork, scopeAuditedApp = "oauth-registrations-network", "oauth-registrations-app"
-	// actionNotAudited is audited once in place of the first action beyond a bound.
+	// actionNotAudited is audited once, instead of the first action above a bound.
 	actionNotAudited = "oauth.registrations: more are not audited today"
 )
 
-// auditItself audits what a client does to its own registration, within the bounds of a day. The action is done though it is not audited. A network
-// beyond its bound does not count for the app.
-func auditItself(u *account.Unit, app int64, actor, action, object string) error {
+// auditSelf audits a client's action on its own registration, within the daily bounds. Actions above a bound are done
+// without an audit record. Actions above a network's bound do not count toward the app's bound.
+func auditSelf(u *account.Unit, app int64, actor, action, object string) error {
 	name := ids.Format(app)
 	for _, bound := range []struct {
 		scope, subject string
 		most           int
-	}{{scopeAuditedNetwork, name + " " + u.Client.Neighbourhood, auditedOfNetwork}, {scopeAuditedApp, name, auditedOfApp}} {
+	}{{scopeAuditedNetwork, name + " " + u.Client.WideNetwork, auditedOfNetwork}, {scopeAuditedApp, name, auditedOfApp}} {
 		before, err := u.Limits().Counted(bound.scope, bound.subject, u.Now)
 		if err != nil || before.Count > bound.most {
 			return err
@@ -43,8 +44,8 @@ func auditItself(u *account.Unit, app int64, actor, action, object string) error
 	return u.AuditAs(actor, action, object, 0)
 }
 
-// Unregister deletes a client that registered itself, at its own request. The deletion of a client that a user authorized is always audited: it ends
-// grants.
+// Unregister deletes a client that registered itself, at its own request. The deletion of a client that a user
+// authorized is always audited, because it ends grants.
 func Unregister(u *account.Unit, client *Client) error {
 	deleted, err := u.OAuthClients().DeleteOAuthClient(client.Registered.App, client.ID, u.Now)
 	if err != nil || !deleted {
@@ -55,5 +56,5 @@ func Unregister(u *account.Unit, client *Client) error {
 	if !client.Registered.UsedAt.IsZero() {
 		return u.AuditAs(self, action, self, 0)
 	}
-	return auditItself(u, client.Registered.App, self, action, self)
+	return auditSelf(u, client.Registered.App, self, action, self)
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// The scopes that every app has (OpenID Connect Core 5.4 and 11), unless it declares them itself; ScopeGroups is what platform tools ask for.
+// The scopes of every app (OpenID Connect Core 5.4 and 11), unless the app declares them itself. Platform tools request
+// ScopeGroups.
 const (
 	ScopeOpenID  = "openid"
 	ScopeProfile = "profile"
@@ -19,16 +20,18 @@ const (
 	ScopeOffline = account.ScopeOffline
 )
 
-// BuiltIn are the names of the scopes that every app has.
+// BuiltIn lists the names of the scopes that every app has.
 var BuiltIn = []string{ScopeOpenID, ScopeProfile, ScopeEmail, ScopePhone, ScopeGroups, ScopeOffline}
 
-// The categories of scopes: what a scope stands for is held in an organization, or in a workspace of one, or by the person alone.
+// The categories of scopes: a scope applies to an organization, to a workspace of an organization, or to the user
+// alone.
 const (
 	categoryOrganization = "organization"
 	categoryWorkspace    = "workspace"
 )
 
-// MayAsk reports whether a client may ask for a scope: one that the app has and that is not archived, within the client's ceiling.
+// MayAsk reports whether a client may request a scope: the app has it, it is not archived, and it is within the
+// client's ceiling.
 func (a *App) MayAsk(client *Client, scope string) bool {
 	if client.Scopes != nil && !slices.Contains(*client.Scopes, scope) {
 		return false
@@ -39,8 +42,8 @@ func (a *App) MayAsk(client *Client, scope string) bool {
 	return slices.Contains(BuiltIn, scope)
 }
 
-// Needs returns whether what is asked for is held in an organization, and whether in a workspace. A person's groups are those of an
-// organization, where there is one.
+// Needs reports whether the scopes need an organization, a workspace, and the user's groups. Groups are those of an
+// organization, if the user chooses one.
 func (a *App) Needs(scopes []string) (organization, workspace, groups bool) {
 	for _, scope := range scopes {
 		declared := a.Scopes[scope]
@@ -56,13 +59,13 @@ func (a *App) Needs(scopes []string) (organization, workspace, groups bool) {
 	return organization, workspace, groups
 }
 
-// Place is where a person acts: in an organization, in a workspace of it, or in neither (nil).
+// Place is where a user acts: in an organization, in a workspace of it, or in neither (nil).
 type Place struct {
 	Member    *people.Member
 	Workspace *people.WorkspaceMember
 }
 
-// IDs returns the organization's and the workspace's id, 0 where there is none.
+// IDs returns the ids of the organization and the workspace, 0 for none.
 func (p Place) IDs() (organization, workspace int64) {
 	if p.Member != nil {
 		organization = p.Member.Organization.ID
@@ -73,14 +76,14 @@ func (p Place) IDs() (organization, workspace int64) {
 	return organization, workspace
 }
 
-// Equal reports whether two are the same place.
+// Equal reports whether both are the same place.
 func (p Place) Equal(other Place) bool {
 	organization, workspace := p.IDs()
 	otherOrganization, otherWorkspace := other.IDs()
 	return organization == otherOrganization && workspace == otherWorkspace
 }
 
-// PlaceOf reads where a user is in an organization and a workspace, as far as they are still members.
+// PlaceOf returns a user's place in an organization and a workspace, as far as the user is still a member.
 func PlaceOf(u *account.Unit, user, organization, workspace int64) (p Place, err error) {
 	if organization == 0 || !u.B2B.Enabled {
 		return p, nil
@@ -100,7 +103,7 @@ func PlaceOf(u *account.Unit, user, organization, workspace int64) (p Place, err
 	return p, err
 }
 
-// Permissions are what the roles of a person permit at a place: in the organization, and in the workspace.
+// Permissions returns the permissions of the user's roles in a place: in the organization, and in the workspace.
 func (p Place) Permissions(u *account.Unit) (organization, workspace []string) {
 	if p.Member != nil {
 		if role := u.RoleOf(v1alpha1.RoleLevelOrganization, p.Member.Owner, p.Member.Role); role != nil {
@@ -115,10 +118,12 @@ func (p Place) Permissions(u *account.Unit) (organization, workspace []string) {
 	return organization, workspace
 }
 
-// clusterOwn is what the groups of clusters themselves begin with, such as system:masters: no organization speaks in its name.
+// clusterOwn is the prefix of the groups of clusters themselves, such as system:masters. An organization with this slug
+// has no groups.
 const clusterOwn = "system"
 
-// Groups are the names of a person's roles in the organization, as platform tools know them: <organization's slug>:<role>; of nobody's none.
+// Groups returns a user's roles in the organization as platform tools know them: <organization's slug>:<role>. Without
+// a membership it is empty.
 func (p Place) Groups(u *account.Unit) []string {
 	groups := []string{}
 	if p.Member == nil || p.Member.Organization.Slug == clusterOwn {
@@ -130,19 +135,20 @@ func (p Place) Groups(u *account.Unit) []string {
 	return groups
 }
 
-// Held returns those of the scopes that a person at a place still holds: not archived, and permitted there.
-func (a *App) Held(u *account.Unit, scopes []string, at Place) (held []string) {
+// Permitted returns those of the scopes that a user still has in a place: not archived, and permitted by the user's
+// roles there.
+func (a *App) Permitted(u *account.Unit, scopes []string, at Place) (permitted []string) {
 	organization, workspace := at.Permissions(u)
 	for _, scope := range scopes {
 		declared, found := a.Scopes[scope]
-		if !found && slices.Contains(BuiltIn, scope) || found && !declared.Archived && holds(declared, at, organization, workspace) {
-			held = append(held, scope)
+		if !found && slices.Contains(BuiltIn, scope) || found && !declared.Archived && permits(declared, at, organization, workspace) {
+			permitted = append(permitted, scope)
 		}
 	}
-	return held
+	return permitted
 }
 
-func holds(scope *document.OAuthScope, at Place, organization, workspace []string) bool {
+func permits(scope *document.OAuthScope, at Place, organization, workspace []string) bool {
 	switch scope.Category {
 	case categoryOrganization:
 		return at.Member != nil && (scope.OrganizationPermission == "" || slices.Contains(organization, scope.OrganizationPermission))
@@ -152,14 +158,14 @@ func holds(scope *document.OAuthScope, at Place, organization, workspace []strin
 	return true
 }
 
-// Option is a place that a person may choose, and what they cannot grant there.
+// Option is a place that a user may choose, with the scopes that the user cannot grant there.
 type Option struct {
 	Place
-	// Missing are scopes of an organization or a workspace that the person does not hold there.
+	// Missing lists the scopes that the user does not have there.
 	Missing []string
 }
 
-// options returns the places that a person may choose among for what is asked, none where it is held in no place.
+// options returns the places that a user may choose for the requested scopes; none if the scopes need no place.
 func (a *App) options(u *account.Unit, user int64, scopes []string) (all []Option, err error) {
 	organization, workspace, groups := a.Needs(scopes)
 	if !organization && !groups || !u.B2B.Enabled {
@@ -182,7 +188,7 @@ func (a *App) options(u *account.Unit, user int64, scopes []string) (all []Optio
 				places = append(places, Place{&members[i], &inside[j]})
 			}
 		}
-		if len(places) > 1 { // what is asked for is held in a workspace, and there is one
+		if len(places) > 1 { // the scopes need a workspace, and there is one
 			places = places[1:]
 		}
 		for _, place := range places {
@@ -192,11 +198,11 @@ func (a *App) options(u *account.Unit, user int64, scopes []string) (all []Optio
 	return all, nil
 }
 
-// missing are the scopes that a person does not hold at a place.
+// missing returns the scopes that a user does not have in a place.
 func (a *App) missing(u *account.Unit, scopes []string, at Place) (missing []string) {
-	held := a.Held(u, scopes, at)
+	permitted := a.Permitted(u, scopes, at)
 	for _, scope := range scopes {
-		if !slices.Contains(held, scope) {
+		if !slices.Contains(permitted, scope) {
 			missing = append(missing, scope)
 		}
 	}

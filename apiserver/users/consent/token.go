@@ -11,16 +11,16 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Subject is the user that a family's tokens are about, and the organization and workspace in which they act.
+// Subject is the user of a token family, with the organization and workspace in which its tokens act.
 type Subject struct {
 	User   people.User
 	Place  Place
 	Family people.TokenFamily
 }
 
-// EffectiveGrant returns the scopes of a token family that the user still has and the client may still ask for, and the
-// subject of its tokens. The subject is nil if the family grants nothing any more: the user, the grant or the sign-in was
-// deleted, or no scope is left.
+// EffectiveGrant returns the scopes of a token family that the user still has and the client may still request, and the
+// subject of its tokens. The subject is nil if the family no longer grants anything: the user, the grant or the sign-in
+// was deleted, or no scope is left.
 func (a *App) EffectiveGrant(u *account.Unit, client *Client, family people.TokenFamily) ([]string, *Subject, error) {
 	user, found, err := u.Users().User(family.User)
 	if err != nil || !found || user.Disabled || !u.Now.Before(family.ExpiresAt) {
@@ -39,7 +39,7 @@ func (a *App) EffectiveGrant(u *account.Unit, client *Client, family people.Toke
 	if err != nil {
 		return nil, nil, err
 	}
-	granted := slices.DeleteFunc(a.Held(u, family.Scopes, place), func(scope string) bool { return !a.MayAsk(client, scope) })
+	granted := slices.DeleteFunc(a.Permitted(u, family.Scopes, place), func(scope string) bool { return !a.MayAsk(client, scope) })
 	if len(granted) == 0 && len(family.Scopes) > 0 {
 		return nil, nil, nil
 	}

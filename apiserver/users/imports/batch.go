@@ -12,18 +12,19 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Keys judges what of a key only the deployment's configuration can tell, and what the credential may grant. A bound key acts for a user.
+// Keys checks the parts of an API key that depend on the deployment's configuration, and whether the credential may
+// grant its permissions. A bound key acts for a user.
 type Keys func(k *APIKey, bound bool) error
 
-// Result is what became of the lines of a batch.
+// Result is the result of a batch.
 type Result struct {
 	Imported, Present int64
-	// Refused are the lines that were rejected, in their order.
+	// Refused are the refused lines, in order.
 	Refused []*Line
 }
 
-// batch is one transaction over the lines of a batch. Nothing is written before all lines were judged: a statement that fails would undo the
-// whole transaction.
+// batch is one transaction over the lines of a batch. It writes nothing before all lines are evaluated, because a
+// failing statement would roll back the whole transaction.
 type batch struct {
 	*account.Unit
 	random *bufio.Reader
@@ -31,12 +32,12 @@ type batch struct {
 	rows   rows
 	keys   Keys
 	result Result
-	// lines is how many there are, and made counts the ids that were made.
+	// lines is the number of lines, and made the number of ids made.
 	lines, made int
 }
 
-// Import writes the lines that are good, once each, and tells what became of all. It judges each by what is there and by the lines before
-// it. The lines are read only: the transaction may run again.
+// Import writes each valid line once, and returns the result of all. It evaluates each line against the existing rows
+// and the lines before it. It does not change lines, because the transaction may run again.
 func Import(u *account.Unit, lines []Line, keys Keys) (Result, error) {
 	b := &batch{Unit: u, random: bufio.NewReader(u.Random), keys: keys, rows: newRows(), lines: len(lines)}
 	if err := b.load(lines); err != nil {
@@ -44,7 +45,7 @@ func Import(u *account.Unit, lines []Line, keys Keys) (Result, error) {
 	}
 	var apiKeys []pendingKey
 	for i := range lines {
-		line := lines[i] // a copy: what this run finds out is its own
+		line := lines[i] // a copy, which belongs to this run
 		if line.Refused == nil && b.present(&line) {
 			b.result.Present++
 			continue
@@ -55,10 +56,10 @@ func Import(u *account.Unit, lines []Line, keys Keys) (Result, error) {
 				return Result{}, err
 			}
 			if key, isKey := line.Content.(*APIKey); isKey {
-				apiKeys = append(apiKeys, b.judgeKey(&line, key, id))
+				apiKeys = append(apiKeys, b.evaluateKey(&line, key, id))
 				continue
 			}
-			b.judge(&line, id)
+			b.evaluate(&line, id)
 		}
 		b.done(&line)
 	}
@@ -75,7 +76,7 @@ func Import(u *account.Unit, lines []Line, keys Keys) (Result, error) {
 	return b.result, nil
 }
 
-// done counts a line that was judged.
+// done counts an evaluated line.
 func (b *batch) done(line *Line) {
 	if line.Refused != nil {
 		b.result.Refused = append(b.result.Refused, line)
@@ -84,42 +85,43 @@ func (b *batch) done(line *Line) {
 	b.result.Imported++
 }
 
-// newID makes an id of its own millisecond, in the order of the lines: of thousands in one, some would be the same.
+// newID makes an id with its own millisecond, in the order of the lines: thousands of ids in one millisecond could
+// collide.
 func (b *batch) newID() (int64, error) {
 	b.made++
 	return ids.New(b.Now.Add(time.Duration(b.made-b.lines)*time.Millisecond), b.random)
 }
 
-// accept remembers which row a line becomes.
+// accept records the row that a line becomes.
 func (b *batch) accept(line *Line, id int64) {
 	b.known.as[line.Kind][line.ExternalID] = id
 	b.rows.imported = append(b.rows.imported, people.ImportedRow{Kind: line.Kind, ExternalID: line.ExternalID, ID: id})
 }
 
-// judge decides about a line of any type but that of keys.
-func (b *batch) judge(line *Line, id int64) {
+// evaluate evaluates a line of any type except API keys.
+func (b *batch) evaluate(line *Line, id int64) {
 	switch content := line.Content.(type) {
 	case *User:
-		b.judgeUser(line, content, id)
+		b.evaluateUser(line, content, id)
 	case *Email:
-		b.judgeEmail(line, content, id)
+		b.evaluateEmail(line, content, id)
 	case *Phone:
-		b.judgePhone(line, content, id)
+		b.evaluatePhone(line, content, id)
 	case *Organization:
-		b.judgeOrganization(line, content, id)
+		b.evaluateOrganization(line, content, id)
 	case *Workspace:
-		b.judgeWorkspace(line, content, id)
+		b.evaluateWorkspace(line, content, id)
 	case *Membership:
-		b.judgeMembership(line, content, id)
+		b.evaluateMembership(line, content, id)
 	case *SignIn:
-		b.judgeSignIn(line, content, id)
+		b.evaluateSignIn(line, content, id)
 	}
 	if line.Refused == nil {
 		b.accept(line, id)
 	}
 }
 
-// at is when something was created: now, where the line does not say.
+// at returns when the object of a line was created: now, if the line does not say.
 func (b *batch) at(line *Line) time.Time {
 	if line.At.IsZero() {
 		return b.Now
@@ -127,7 +129,8 @@ func (b *batch) at(line *Line) time.Time {
 	return line.At
 }
 
-// pendingKey is a key that is judged once more when all else is written: what it is bound to is read from the rows.
+// pendingKey is a key that is evaluated again after all other rows are written, because its binding is read from the
+// rows.
 type pendingKey struct {
 	line Line
 	key  people.APIKey
@@ -154,7 +157,7 @@ func (b *batch) writeKeys(pending []pendingKey) error {
 	return nil
 }
 
-// writeKey writes a key, or refuses its line. What an earlier one of the batch has taken, DigestTaken sees.
+// writeKey writes a key, or refuses its line. DigestTaken also sees earlier keys of the batch.
 func (b *batch) writeKey(line *Line, key *people.APIKey) error {
 	refusal, err := unbound(account.BindKey(b.Unit, key))
 	if err != nil {
@@ -169,7 +172,7 @@ func (b *batch) writeKey(line *Line, key *people.APIKey) error {
 		return err
 	}
 	if taken {
-		line.Refused = apierror.Invalid(apierror.Fault{Pointer: "/sha256", Message: "is that of a key that is here already"})
+		line.Refused = apierror.Invalid(apierror.Fault{Pointer: "/sha256", Message: "is that of an existing key"})
 		return nil
 	}
 	b.rows.imported = append(b.rows.imported, people.ImportedRow{Kind: line.Kind, ExternalID: line.ExternalID, ID: key.ID})

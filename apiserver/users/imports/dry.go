@@ -4,16 +4,16 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Dry judges the lines of files by their form and by the lines before them, as far as that can be told without the deployment.
+// Dry checks the lines of files by their form and by the lines before them, without the deployment.
 type Dry struct {
-	// seen are the external ids of what other lines may refer to, by kind.
+	// seen holds the external ids of lines that other lines can refer to, by kind.
 	seen map[string]map[string]bool
-	// parents are the organizations of workspaces, and members the pairs of an organization and a user.
+	// parents holds the organizations of workspaces, and members the pairs of an organization and a user.
 	parents map[string]string
 	members map[[2]string]bool
 }
 
-// NewDry returns a Dry that has seen nothing.
+// NewDry returns a Dry without lines.
 func NewDry() *Dry {
 	return &Dry{
 		seen:    map[string]map[string]bool{people.ImportedUser: {}, people.ImportedOrganization: {}, people.ImportedWorkspace: {}},
@@ -21,14 +21,14 @@ func NewDry() *Dry {
 	}
 }
 
-// Judge notes what is wrong with a line in it.
-func (d *Dry) Judge(line *Line) {
+// Check refuses a line with a fault.
+func (d *Dry) Check(line *Line) {
 	if line.Refused != nil {
 		return
 	}
 	for _, reference := range [][2]string{{people.ImportedUser, line.User}, {people.ImportedOrganization, line.Organization}, {people.ImportedWorkspace, line.Workspace}} {
 		if kind, externalID := reference[0], reference[1]; externalID != "" && !d.seen[kind][externalID] {
-			line.fault(kind, "is the external_id of no "+kind+" in the lines before: put its line before this one, unless it was imported earlier")
+			line.fault(kind, "is the external_id of no "+kind+" in the lines before: move its line before this one, unless it was imported earlier")
 			return
 		}
 	}
@@ -40,24 +40,24 @@ func (d *Dry) Judge(line *Line) {
 		d.parents[line.ExternalID] = line.Organization
 	case *Membership:
 		if line.Workspace != "" && !d.members[[2]string{d.parents[line.Workspace], line.User}] {
-			line.fault("user", "is no member of the workspace's organization in the lines before: put that membership's line before this one")
+			line.fault("user", "is not a member of the workspace's organization in the lines before: move that membership's line before this one")
 			return
 		}
 		d.members[[2]string{line.Organization, line.User}] = true
 	}
 }
 
-// Faults are what is wrong with a line, each with its member, "" for the line as a whole.
+// Faults returns the faults of a line, each with its member, "" for the line as a whole.
 func (l *Line) Faults() [][2]string {
 	if l.Refused == nil {
 		return nil
 	}
-	var told [][2]string
+	var faults [][2]string
 	for _, fault := range l.Refused.Faults {
-		told = append(told, [2]string{fault.Pointer, fault.Message})
+		faults = append(faults, [2]string{fault.Pointer, fault.Message})
 	}
-	if len(told) == 0 {
-		told = append(told, [2]string{"", l.Refused.Text()})
+	if len(faults) == 0 {
+		faults = append(faults, [2]string{"", l.Refused.Text()})
 	}
-	return told
+	return faults
 }

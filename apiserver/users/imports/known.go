@@ -8,26 +8,27 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// known is what a batch knows of the rows that are there, and of its own as far as it came.
+// known is the state that a batch works on: the existing rows that its lines refer to, and the rows of its lines so
+// far.
 type known struct {
-	// as are the rows of earlier lines, by kind and external id.
+	// as holds the rows of imported lines, by kind and external id.
 	as map[string]map[string]int64
-	// users are those that there are, of whom the batch speaks.
+	// users holds the ids of existing users that the batch refers to.
 	users map[int64]bool
-	// emails are the rows of the addresses of the batch, and primaryEmails the users' primary ones.
+	// emails holds the rows of the addresses in the batch, and primaryEmails the users' primary addresses.
 	emails        map[string]people.Email
 	primaryEmails map[int64]people.Email
-	// phones are whose the numbers are that the batch speaks of, verified ones by number alone.
+	// phones holds the users' numbers that the batch refers to, and verified the verified ones by number.
 	phones        map[numberOf]bool
 	verified      map[string]int64
 	primaryPhones map[int64]int64
 
 	organizations map[int64]people.Organization
-	// slugs are those of organizations that are taken, and workspaceSlugs those of workspaces in an organization.
+	// slugs holds the taken slugs of organizations, and workspaceSlugs those of workspaces in an organization.
 	slugs          map[string]bool
 	workspaces     map[int64]people.Workspace
 	workspaceSlugs map[slugIn]bool
-	// members and workspaceMembers are pairs of an organization or workspace, and a user.
+	// members and workspaceMembers hold pairs of an organization or workspace, and a user.
 	members, workspaceMembers map[[2]int64]bool
 }
 
@@ -41,16 +42,17 @@ type slugIn struct {
 	slug         string
 }
 
-// wanted is what the lines of a batch speak of.
+// wanted is the set of keys that the lines of a batch refer to.
 type wanted struct {
 	external map[string]map[string]bool
-	// changed are the external ids of users of whom rows are written that go with them, and named those of others.
+	// changed holds the external ids of users with new rows that their deletion removes, and named those of the other
+	// users.
 	changed, named         map[string]bool
 	emails, numbers, slugs map[string]bool
-	// proven are the addresses of verified lines.
+	// proven holds the addresses of verified lines.
 	workspaceSlugs, proven map[string]bool
 	memberships            map[string]bool
-	// emailUsers, phoneUsers and workspaceParents are external ids.
+	// emailUsers, phoneUsers and workspaceParents hold external ids.
 	emailUsers, phoneUsers, workspaceParents map[string]bool
 }
 
@@ -64,7 +66,7 @@ func (w *wanted) reference(kind, externalID string) {
 	w.external[kind][externalID] = true
 }
 
-// wants collects what the lines speak of.
+// wants collects the keys that the lines refer to.
 func (b *batch) wants(lines []Line) *wanted {
 	w := &wanted{
 		external: map[string]map[string]bool{}, changed: map[string]bool{}, named: map[string]bool{}, emails: map[string]bool{}, numbers: map[string]bool{},
@@ -97,7 +99,7 @@ func (b *batch) wants(lines []Line) *wanted {
 			w.memberships[line.User] = true
 		case *SignIn:
 			if address, agent := b.kept(line, content); address == "" && agent == "" {
-				users = w.named // nothing personal is written
+				users = w.named // no personal data is written
 			}
 		}
 		if line.User != "" {
@@ -107,22 +109,22 @@ func (b *batch) wants(lines []Line) *wanted {
 	return w
 }
 
-// wantedSlug is the slug of a line, or else the one of its name.
-func wantedSlug(slug, name, otherwise string) string {
+// wantedSlug returns the slug of a line, or the slug of its name.
+func wantedSlug(slug, name, fallback string) string {
 	if slug == "" {
 		slug = account.Slug(name)
 	}
 	if slug == "" {
-		return otherwise
+		return fallback
 	}
 	return slug
 }
 
-// load reads what the lines speak of, in a few statements however many there are.
+// load reads the rows that the lines refer to. The number of statements does not depend on the number of lines.
 func (b *batch) load(lines []Line) error {
 	w := b.wants(lines)
 	b.known.as = map[string]map[string]int64{}
-	for _, kind := range Kinds() { // in one order, as locks are to be taken
+	for _, kind := range Kinds() { // in a fixed order, as locks must be taken
 		b.known.as[kind] = map[string]int64{}
 		if len(w.external[kind]) == 0 {
 			continue
@@ -141,7 +143,7 @@ func (b *batch) load(lines []Line) error {
 	return nil
 }
 
-// rowsOf are the rows that external ids became.
+// rowsOf returns the rows of external ids.
 func (b *batch) rowsOf(kind string, externalIDs map[string]bool) []int64 {
 	found := make([]int64, 0, len(externalIDs))
 	for externalID := range externalIDs {
@@ -152,8 +154,8 @@ func (b *batch) rowsOf(kind string, externalIDs map[string]bool) []int64 {
 	return found
 }
 
-// loadUsers finds which users there are still. Those of whom rows are written, or taken, are locked: a deletion, or a proof, comes before
-// what is read next, or sees what is written.
+// loadUsers reads which users exist. It locks the users whose rows are written or removed, so that a concurrent
+// deletion or verification either commits before the next reads or sees the written rows.
 func (b *batch) loadUsers(w *wanted) (err error) {
 	b.known.users = map[int64]bool{}
 	contested, err := b.Bulk().EmailsAmong(slices.Collect(maps.Keys(w.proven)))
@@ -227,7 +229,7 @@ func (b *batch) loadMemberships(w *wanted) (err error) {
 	return err
 }
 
-// present reports whether a line became a row already.
+// present reports whether a line was imported already.
 func (b *batch) present(line *Line) bool {
 	_, found := b.known.as[line.Kind][line.ExternalID]
 	return found

@@ -1,5 +1,5 @@
-// Package imports moves rows in from elsewhere: it reads the lines of a file, judges each by what there is already and by the lines before
-// it, and writes what is left of a batch in a few statements.
+// Package imports imports rows from other systems: it reads the lines of a file, evaluates each against the existing
+// rows and the lines before it, and writes the remaining rows of a batch in a few statements.
 package imports
 
 import (
@@ -18,27 +18,28 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// MaxLine is the longest line of a file that is imported, in bytes.
+// MaxLine is the longest imported line, in bytes.
 const MaxLine = 16 << 10
 
-// MaxLines is how many lines that are not empty a batch may have: what is remembered and told of a line may be far longer than the line.
+// MaxLines is how many non-empty lines a batch may have. It bounds the memory, because the state and the faults of a
+// line may be far longer than the line.
 const MaxLines = 10_000
 
-// maxTold bounds the faults that are told of a line.
-const maxTold = 4
+// maxFaults bounds the reported faults of a line.
+const maxFaults = 4
 
-// Line is a line of a file, as far as it can be judged by itself.
+// Line is a parsed line of a file.
 type Line struct {
-	// Number counts the lines of the batch from 1, empty ones too.
+	// Number is the line's number in the batch from 1, counting empty lines.
 	Number           int64
 	Kind, ExternalID string
-	// User, Organization and Workspace are external ids of other lines, "": none.
+	// User, Organization and Workspace are the external ids of other lines, "" for none.
 	User, Organization, Workspace string
-	// At is when it was created, or signed in, zero: not said.
+	// At is when the object was created, or when the user signed in; zero if the line does not say.
 	At time.Time
-	// Content is a *User, *Email and so on, by the kind.
+	// Content is a *User, *Email and so on, depending on the kind.
 	Content any
-	// Refused is what is wrong with it, nil: nothing so far.
+	// Refused is the refusal of the line, nil if no fault was found.
 	Refused *apierror.Error
 }
 
@@ -52,7 +53,7 @@ type User struct {
 type Email struct {
 	Address    string
 	VerifiedAt time.Time
-	// Primary is nil where the line does not say.
+	// Primary is nil if the line does not say.
 	Primary *bool
 }
 
@@ -65,7 +66,7 @@ type Phone struct {
 
 // Organization is an organization.
 type Organization struct {
-	// Slug is "" where it is to be made from the name.
+	// Slug is "" if it is to be made from the name.
 	Name, Slug, Description, ImageURL string
 }
 
@@ -75,36 +76,36 @@ type Workspace struct {
 	Default    *bool
 }
 
-// Membership is a user's, in an organization or a workspace.
+// Membership is the membership of a user in an organization or a workspace.
 type Membership struct {
 	Owner bool
-	// Role is the name of a MembershipRole, "": none.
+	// Role is the name of a MembershipRole, "" for none.
 	Role string
 }
 
 // SignIn is a sign-in of a user.
 type SignIn struct{ Method, Address, UserAgent string }
 
-// APIKey is a key, by its hash.
+// APIKey is an API key by its hash.
 type APIKey struct {
 	App, Name      string
 	Digest         apikey.Digest
 	Prefix, Suffix string
 	Permissions    []string
 	Metadata       []byte
-	// Scheme is the slug of a rate-limit scheme, "": none.
+	// Scheme is the slug of a rate-limit scheme, "" for none.
 	Scheme    string
 	ExpiresAt time.Time
 }
 
-// What a credential must have to import, by what the lines are about.
+// The permissions that a credential needs to import lines, by their objects.
 const (
 	usersWrite         = "users:write"
 	organizationsWrite = "organizations:write"
 	apiKeysWrite       = "api_keys:write"
 )
 
-// kinds are the types of lines: how each is read, and what a credential must have to import it.
+// kinds maps the types of lines to the function that reads the type and to the permission that importing it needs.
 var kinds = map[string]struct {
 	permission string
 	read       func(*reader, *Line)
@@ -119,10 +120,10 @@ var kinds = map[string]struct {
 	people.ImportedAPIKey:       {apiKeysWrite, readAPIKey},
 }
 
-// Permission is what a credential must have to import lines of a kind.
+// Permission returns the permission that a credential needs to import lines of a kind.
 func Permission(kind string) string { return kinds[kind].permission }
 
-// Count counts the lines of a batch that are not empty.
+// Count returns the number of non-empty lines of a batch.
 func Count(batch []byte) int {
 	n := 0
 	for raw := range bytes.Lines(batch) {
@@ -136,7 +137,7 @@ func Count(batch []byte) int {
 // Empty reports whether a line is skipped.
 func Empty(raw []byte) bool { return len(bytes.TrimSpace(raw)) == 0 }
 
-// Split returns the lines of a batch that are not empty, each with its number.
+// Split returns the non-empty lines of a batch with their numbers.
 func Split(batch []byte) []Raw {
 	lines := make([]Raw, 0, len(batch)/128)
 	number := int64(0)
@@ -149,13 +150,13 @@ func Split(batch []byte) []Raw {
 	return lines
 }
 
-// Raw is a line as it was sent.
+// Raw is a line before parsing.
 type Raw struct {
 	Number int64
 	Text   []byte
 }
 
-// Read reads a line: what is wrong with its form is told in it.
+// Read parses a line. Faults of its form are in Line.Refused.
 func Read(raw Raw, now time.Time) Line {
 	line := Line{Number: raw.Number}
 	if len(raw.Text) > MaxLine {
@@ -184,7 +185,7 @@ func Read(raw Raw, now time.Time) Line {
 	return line
 }
 
-// ReadAll reads the lines of a batch, on all cores.
+// ReadAll parses the lines of a batch on all cores.
 func ReadAll(batch []byte, now time.Time) []Line {
 	raw := Split(batch)
 	lines := make([]Line, len(raw))
@@ -201,7 +202,7 @@ func ReadAll(batch []byte, now time.Time) []Line {
 	return lines
 }
 
-// Kinds are the types of lines, sorted.
+// Kinds returns the types of lines, sorted.
 func Kinds() []string {
 	names := make([]string, 0, len(kinds))
 	for name := range kinds {
@@ -211,19 +212,19 @@ func Kinds() []string {
 	return names
 }
 
-// refuse notes what is wrong with a line: its first faults.
+// refuse sets the refusal of a line, with at most maxFaults faults.
 func (l *Line) refuse(err error) {
 	var refused *apierror.Error
 	if !errors.As(err, &refused) {
 		return
 	}
 	l.Refused = refused
-	if len(refused.Faults) > maxTold {
-		l.Refused = apierror.Invalid(append(slices.Clone(refused.Faults[:maxTold]), apierror.Fault{Message: "and more faults"})...)
+	if len(refused.Faults) > maxFaults {
+		l.Refused = apierror.Invalid(append(slices.Clone(refused.Faults[:maxFaults]), apierror.Fault{Message: "and more faults"})...)
 	}
 }
 
-// fault refuses a line for a member.
+// fault refuses a line with a fault of a member.
 func (l *Line) fault(member, message string) {
 	l.Refused = apierror.Invalid(apierror.Fault{Pointer: "/" + member, Message: message})
 }

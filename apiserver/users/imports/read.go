@@ -27,7 +27,7 @@ const (
 	maxUserAgent  = 512
 	maxImageURL   = 2048
 	maxMethod     = 64
-	// maxAhead is how far a time may be in the future: clocks differ.
+	// maxAhead is how far a time may be in the future, because clocks differ.
 	maxAhead = time.Minute
 )
 
@@ -42,10 +42,10 @@ type reader struct {
 	now time.Time
 }
 
-// sent reports whether a member is there and not null: null is as good as absent.
+// sent reports whether a member is present and not null. A null member counts as absent.
 func (r *reader) sent(member string) bool { return !r.IsNull(member) && r.Has(member) }
 
-// required reads a text on one line that must be there, "" if it is faulty.
+// required reads a mandatory text without line breaks, "" if it is faulty.
 func (r *reader) required(member string, most int) string {
 	if !r.Require(member) {
 		return ""
@@ -61,7 +61,7 @@ func (r *reader) required(member string, most int) string {
 	return value
 }
 
-// text reads a text on one line, "" if it is absent, null or faulty.
+// text reads a text without line breaks, "" if it is absent, null or faulty.
 func (r *reader) text(member string, most int) string {
 	if !r.sent(member) {
 		return ""
@@ -78,7 +78,7 @@ func (r *reader) text(member string, most int) string {
 	return ""
 }
 
-// personName reads a name of a person, "" if it is absent or null.
+// personName reads a user's name, "" if it is absent or null.
 func (r *reader) personName(member string) string {
 	if !r.sent(member) {
 		return ""
@@ -86,7 +86,7 @@ func (r *reader) personName(member string) string {
 	return ptr.Deref(input.PersonName(r.Object, member), "")
 }
 
-// name reads the required name of an organization and the like.
+// name reads the required name of an organization, workspace or key.
 func (r *reader) name() string {
 	if !r.Require("name") {
 		return ""
@@ -94,7 +94,7 @@ func (r *reader) name() string {
 	return ptr.Deref(input.Name(r.Object, "name"), "")
 }
 
-// flag reads a flag, nil if it is absent or null.
+// flag reads a boolean, nil if it is absent or null.
 func (r *reader) flag(member string) *bool {
 	if !r.sent(member) {
 		return nil
@@ -102,7 +102,7 @@ func (r *reader) flag(member string) *bool {
 	return input.Bool(r.Object, member)
 }
 
-// time reads a time that was, zero if it is absent or null.
+// time reads a time in the past, zero if it is absent or null.
 func (r *reader) time(member string) time.Time {
 	if !r.sent(member) {
 		return time.Time{}
@@ -114,13 +114,13 @@ func (r *reader) time(member string) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, sent)
 	switch {
 	case err != nil:
-		r.Fault(member, "must be a time as RFC 3339 writes it, with its offset, such as 2024-03-01T08:30:00+01:00")
+		r.Fault(member, "must be an RFC 3339 time with its offset, such as 2024-03-01T08:30:00+01:00")
 	case at.Unix() < 0:
 		r.Fault(member, "must be in 1970 or later")
 	case at.After(r.now.Add(maxAhead)):
 		r.Fault(member, "must not be in the future")
 	case at.UnixMicro() == 0:
-		return time.UnixMicro(1).UTC() // the first microsecond of 1970 stands for none in the store
+		return time.UnixMicro(1).UTC() // the store keeps an absent time as the first microsecond of 1970
 	default:
 		return at.UTC().Truncate(time.Microsecond)
 	}
@@ -131,7 +131,7 @@ func (r *reader) time(member string) time.Time {
 func (r *reader) slug() string {
 	slug := r.text("slug", maxExternalID)
 	if slug != "" && !slugForm.MatchString(slug) {
-		r.Fault("slug", "must be lower-case letters, digits and dashes, at most 63, neither first nor last a dash")
+		r.Fault("slug", "must be at most 63 lower-case letters, digits and dashes, without a dash at either end")
 	}
 	return slug
 }
@@ -141,7 +141,7 @@ func readUser(r *reader, line *Line) {
 	if r.sent("password_hash") {
 		user.PasswordHash, _ = r.String("password_hash")
 		if err := password.CheckImported(user.PasswordHash); err != nil && !r.Faulty("password_hash") {
-			r.Fault("password_hash", "%v: leave it out, and the user comes without a password", err)
+			r.Fault("password_hash", "%v: omit it to import the user without a password", err)
 		}
 	}
 	line.At, line.Content = r.time("created_at"), &user
@@ -168,7 +168,7 @@ func readPhone(r *reader, line *Line) {
 		number.Number, number.Region = parsed.E164, parsed.Region
 	}
 	if ptr.Deref(number.Primary, false) && number.VerifiedAt.IsZero() && !r.Faulty("verified_at") {
-		r.Fault("primary", "must not be true without verified_at: an unproven number is nobody's primary one")
+		r.Fault("primary", "must not be true without verified_at: an unverified number cannot be primary")
 	}
 	line.Content = &number
 }
@@ -235,7 +235,7 @@ func readSignIn(r *reader, line *Line) {
 	case people.MethodImport, people.MethodPassword, people.MethodEmailOTP, methodPhoneOTP:
 	default:
 		if !ssoForm.MatchString(signIn.Method) {
-			r.Fault("method", "must be import, password, email_otp, phone_otp, or sso: and a provider in lower case")
+			r.Fault("method", "must be import, password, email_otp, phone_otp, or sso: followed by a provider in lower case")
 		}
 	}
 	if sent := r.text("ip_address", maxExternalID); sent != "" {
@@ -248,7 +248,7 @@ func readSignIn(r *reader, line *Line) {
 	line.Content = &signIn
 }
 
-// methodPhoneOTP is a method of sign-ins elsewhere.
+// methodPhoneOTP is a sign-in method of other systems.
 const methodPhoneOTP = "phone_otp"
 
 func readAPIKey(r *reader, line *Line) {
@@ -269,9 +269,9 @@ func readAPIKey(r *reader, line *Line) {
 		k.Permissions, _ = input.Permissions(r.Object, "permissions")
 	}
 	k.Metadata, _ = input.Metadata(r.Object, "metadata")
-	k.ExpiresAt = input.Future(r.Object, "expires_at", time.Time{}) // one that is over is imported, and dead
+	k.ExpiresAt = input.Future(r.Object, "expires_at", time.Time{}) // an expired key is imported as expired
 	if !k.ExpiresAt.IsZero() && k.ExpiresAt.Unix() < 1 {
-		r.Fault("expires_at", "must be after 1970 began")
+		r.Fault("expires_at", "must be after 1970-01-01T00:00:00Z")
 	}
 	line.User, line.Organization, line.Workspace = r.text("user", maxExternalID), r.text("organization", maxExternalID), r.text("workspace", maxExternalID)
 	if (line.Organization != "" || line.Workspace != "") && line.User == "" && !r.Faulty("user") {

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// rows are what a batch writes.
+// rows are the rows that a batch writes.
 type rows struct {
 	users            []people.User
 	passwords        []people.Password
@@ -20,23 +20,25 @@ type rows struct {
 	workspaceMembers []people.WorkspaceMember
 	events           []people.Event
 	imported         []people.ImportedRow
-	// demotedEmails and demotedPhones are primary ones that gave way, written by this batch or before.
+	// demotedEmails and demotedPhones hold primary rows that another row replaced, of this batch or earlier.
 	demotedEmails, demotedPhones map[int64]bool
-	// displacedEmails are those that another account proved, written by this batch or before, and bereft the users who had them.
-	displacedEmails, bereft map[int64]bool
-	// freshOrganizations are the places in organizations, and defaults the default workspaces of those that were there.
+	// displacedEmails holds addresses that another account verified, of this batch or earlier, and lostEmail the users who
+	// had them.
+	displacedEmails, lostEmail map[int64]bool
+	// freshOrganizations holds the indexes of new rows in organizations, and defaults the default workspaces of existing
+	// organizations.
 	freshOrganizations map[int64]int
 	defaults           map[int64]int64
 }
 
 func newRows() rows {
 	return rows{
-		demotedEmails: map[int64]bool{}, demotedPhones: map[int64]bool{}, displacedEmails: map[int64]bool{}, bereft: map[int64]bool{},
+		demotedEmails: map[int64]bool{}, demotedPhones: map[int64]bool{}, displacedEmails: map[int64]bool{}, lostEmail: map[int64]bool{},
 		freshOrganizations: map[int64]int{}, defaults: map[int64]int64{},
 	}
 }
 
-// setDefault notes the default workspace of an organization.
+// setDefault records the default workspace of an organization.
 func (r *rows) setDefault(o people.Organization) {
 	if at, fresh := r.freshOrganizations[o.ID]; fresh {
 		r.organizations[at].Workspace = o.Workspace
@@ -45,7 +47,7 @@ func (r *rows) setDefault(o people.Organization) {
 	r.defaults[o.ID] = o.Workspace
 }
 
-// write writes all rows but those of keys, each after what it refers to.
+// write writes all rows except API keys, each after the rows that it refers to.
 func (b *batch) write() error {
 	b.rows.emails = slices.DeleteFunc(b.rows.emails, func(e people.Email) bool { return b.rows.displacedEmails[e.ID] })
 	for i := range b.rows.emails {
@@ -77,9 +79,9 @@ func (b *batch) write() error {
 	return nil
 }
 
-// promoteRest gives users who lost their primary address another, if they have one, and tells auditors.
+// promoteRest chooses a new primary address for users who lost theirs, if they have another, and audits the loss.
 func (b *batch) promoteRest() error {
-	for _, user := range slices.Sorted(maps.Keys(b.rows.bereft)) {
+	for _, user := range slices.Sorted(maps.Keys(b.rows.lostEmail)) {
 		if err := account.PrimaryAmongRest(b.Unit, user); err != nil {
 			return err
 		}

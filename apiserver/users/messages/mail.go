@@ -47,8 +47,8 @@ func AlreadyRegisteredMail(app string) delivery.Content {
 	}
 }
 
-// InvitationMail brings the token of an invitation, alone on a line. organization and inviter are names. base is where pages are, "": the
-// mail has no link.
+// InvitationMail brings the token of an invitation, alone on a line. organization and inviter are names. base is where
+// pages are, "": the mail has no link.
 func InvitationMail(app, organization, inviter, token, base string) delivery.Content {
 	app, organization, inviter = plainName(app, "the service"), plainName(organization, "an organization"), plainName(inviter, "A member")
 	accept := "To accept, sign in or sign up there with this address and give this token:\n\n" + token
@@ -133,8 +133,8 @@ func Quoted(name, instead string) string {
 // maxName is the length of a name in a mail, in characters.
 const maxName = 80
 
-// plainName returns a name on one line that looks neither like a link nor like a code, or instead if nothing is left. It is isolated: a
-// name written from right to left reorders no words of the mail.
+// plainName returns a name on one line that looks neither like a link nor like a code, or instead if nothing is left.
+// It is isolated: a name written from right to left reorders no words of the mail.
 func plainName(name, instead string) string {
 	name = harmless(strings.Map(func(r rune) rune {
 		switch {
@@ -164,8 +164,8 @@ var (
 	innerDot = regexp.MustCompile(`\.+([^\s.])`)
 )
 
-// harmless takes from a name what programs make links of, its digits if there are enough for a code, and dots at its end,
-// where the sentence has its own.
+// harmless takes from a name what programs make links of, its digits if there are enough for a code, and dots at its
+// end, where the sentence has its own.
 func harmless(name string) string {
 	name = innerDot.ReplaceAllString(linkParts.Replace(name), " $1")
 	digits := 0

@@ -100,7 +100,7 @@ func harmlessName(t *rapid.T, name string) {
 	}
 }
 
-func TestEveryMailHoldsOneCodeAndNoLink(t *testing.T) {
+func TestMailsContainOneCodeAndNoLink(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		code := rapid.StringMatching(`[0-9]{6}`).Draw(t, "code")
@@ -158,7 +158,7 @@ func TestSeptets(t *testing.T) {
 	}
 }
 
-func TestAnInvitationLinksToWherePagesAre(t *testing.T) {
+func TestInvitationLinksToPages(t *testing.T) {
 	t.Parallel()
 	mail := InvitationMail("Acme", "Org", "ada@example.com", "token", "https://app.acme.example")
 	if !strings.Contains(mail.Body, "\nhttps://app.acme.example/invitations/token\n") || !strings.Contains(mail.Body, "\ntoken\n") {
@@ -166,7 +166,7 @@ func TestAnInvitationLinksToWherePagesAre(t *testing.T) {
 	}
 }
 
-func TestAChangeOfAnAccountIsToldWithTimeAndPlaceAndWithoutALink(t *testing.T) {
+func TestAccountChangeMail(t *testing.T) {
 	t.Parallel()
 	mail := AccountChangeMail("Acme", "Your password was changed.", time.Date(2026, time.May, 2, 12, 0, 5, 0, time.UTC), "192.0.2.1")
 	for _, part := range []string{"Your password was changed.\n", "Where: Acme\n", "When: 2 May 2026, 12:00 UTC\n", "From: 192.0.2.1\n"} {
@@ -179,7 +179,8 @@ func TestAChangeOfAnAccountIsToldWithTimeAndPlaceAndWithoutALink(t *testing.T) {
 	}
 }
 
-// mailsOf returns every mail of this package with the same name in all places where one is shown, by the functions that write them.
+// mailsOf returns every mail of this package with the same name in all places where one is shown, by the functions that
+// write them.
 func mailsOf(name string) map[string]delivery.Content {
 	const code = "123456"
 	return map[string]delivery.Content{
@@ -191,7 +192,7 @@ func mailsOf(name string) map[string]delivery.Content {
 	}
 }
 
-func TestNamesWrittenFromRightToLeftReorderNoMail(t *testing.T) {
+func TestRightToLeftNamesDoNotReorderMail(t *testing.T) {
 	t.Parallel()
 	const name = "שירות 24"
 	mails := mailsOf(name)

@@ -16,9 +16,9 @@ const (
 	extensionAlphabet = "\f^{}\\[~]|€"
 )
 
-// CodeText returns the text that brings a code of six digits to a phone. Its last line binds the code to the host, so that
-// browsers offer it there only. It is one segment: the name is put into the alphabet and cut, and a host that leaves no
-// room for a name, or is none, goes without its line. host has neither scheme nor port.
+// CodeText returns the text that brings a code of six digits to a phone. Its last line binds the code to the host, so
+// that browsers offer it there only. It is one segment: the name is put into the alphabet and cut, and a host that
+// leaves no room for a name, or is none, goes without its line. host has neither scheme nor port.
 func CodeText(code, app, host string) string {
 	const opening, closing = " is your ", " code. It is valid for 5 minutes."
 	origin := ""
@@ -32,14 +32,15 @@ func CodeText(code, app, host string) string {
 	return code + opening + textName(app, room) + closing + origin
 }
 
-// unnamed stands for an app whose name cannot be written in the alphabet; shortest is the room that a name has at least.
+// unnamed stands for an app whose name cannot be written in the alphabet; shortest is the room that a name has at
+// least.
 const (
 	unnamed  = "verification"
 	shortest = len(unnamed)
 )
 
-// textName returns a name in the basic alphabet, at most room characters long, that looks neither like a link nor like a
-// code.
+// textName returns a name in the basic alphabet, at most room characters long, that looks neither like a link nor like
+// a code.
 func textName(name string, room int) string {
 	var written strings.Builder
 	letters, kept := 0, 0

@@ -8,31 +8,32 @@ import (
 )
 
 const (
-	// heavyMemory is from how many bytes on a comparison takes much memory, and maxHeavy how many of these there are at once: at most
-	// 512 MiB, on however many cores.
+	// heavyMemory is the memory, in bytes, above which a comparison is heavy, and maxHeavy how many heavy ones run at the
+	// same time: at most 512 MiB in all, on any number of cores.
 	heavyMemory = 32 << 20
 	maxHeavy    = 4
 )
 
-// CheckImported returns an error for what is no hash that can be verified here. It does not tell parts of it.
+// CheckImported returns an error for a hash that cannot be verified here. The error contains no part of the hash.
 func CheckImported(encoded string) error {
 	_, err := foreign.Parse(encoded)
 	return err
 }
 
-// Outdated reports whether a hash is not what Hash makes now: it is to be replaced at the first success.
+// Outdated reports whether a hash differs in form or cost from what Hash returns now. It is replaced at the next
+// successful sign-in.
 func (t *Turn) Outdated(encoded string) bool {
 	return !strings.HasPrefix(encoded, t.hasher.cost.head()) || checkForm(encoded) != nil
 }
 
-// verifyForeign compares a password with a hash of another system. A cheap one is not answered sooner than one of ours: the time would
-// tell that there is an account, and that it was imported.
+// verifyForeign compares a password with a hash of another system. It takes at least the time of a comparison with a
+// native hash: a shorter time would reveal that the account exists and was imported.
 func (t *Turn) verifyForeign(password, encoded string) (bool, error) {
 	h, err := foreign.Parse(encoded)
 	if err != nil {
 		return false, errForm
 	}
-	if h.Memory > heavyMemory+foreign.Beside {
+	if h.Memory > heavyMemory+foreign.ScryptOverhead {
 		if !t.hasher.enterHeavy() {
 			return false, ErrBusy
 		}
@@ -43,7 +44,8 @@ func (t *Turn) verifyForeign(password, encoded string) (bool, error) {
 	return right, t.fill(began)
 }
 
-// enterHeavy waits for room for a comparison that takes much memory, as long as for a turn, and reports whether there was some.
+// enterHeavy waits for the start of a heavy comparison, at most as long as for a turn. It reports whether the
+// comparison may start.
 func (h *Hasher) enterHeavy() bool {
 	timer := time.NewTimer(h.wait)
 	defer timer.Stop()
@@ -55,7 +57,7 @@ func (h *Hasher) enterHeavy() bool {
 	}
 }
 
-// fill waits until as much time went by as one of ours takes. Before there was any, it makes one.
+// fill waits until the usual time of a native hash has passed since began. If none was measured yet, it makes one.
 func (t *Turn) fill(began time.Time) error {
 	if t.hasher.usual.Load() == 0 {
 		_, err := t.Hash("")
@@ -65,7 +67,7 @@ func (t *Turn) fill(began time.Time) error {
 	return nil
 }
 
-// measure notes how long one of ours took: the newest counts for an eighth.
+// measure records how long a native hash took, in a moving average where the newest counts for an eighth.
 func (h *Hasher) measure(began time.Time) {
 	took := int64(time.Since(began))
 	if before := h.usual.Load(); before != 0 {

@@ -13,7 +13,7 @@ const (
 	heavyHash = "$scrypt$ln=16,r=8,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 )
 
-func TestAHashOfAnotherSystemIsVerifiedAndIsOutdated(t *testing.T) {
+func TestForeignHashVerifiesAndIsOutdated(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	turn, err := h.Acquire(t.Context(), Client{})
@@ -36,19 +36,19 @@ func TestAHashOfAnotherSystemIsVerifiedAndIsOutdated(t *testing.T) {
 			t.Errorf("%.20s: outdated %t, want %t", encoded, !want, want)
 		}
 	}
-	// Others pad the base64 of what is a hash of ours otherwise.
+	// Other systems pad the base64 of a hash that otherwise has the native form.
 	parts := strings.Split(ours, "$")
 	padded := strings.Join(parts[:4], "$") + "$" + parts[4] + "==$" + parts[5] + "="
 	if right, err := turn.Verify("U*U", padded); CheckImported(padded) != nil || !right || err != nil || !turn.Outdated(padded) {
 		t.Errorf("a padded hash at our own cost: %t, %v, outdated %t", right, err, turn.Outdated(padded))
 	}
 	if CheckImported(bcrypt) != nil || CheckImported("$1$a$b") == nil {
-		t.Error("what is imported is judged by another rule than what is verified")
+		t.Error("CheckImported and Verify accept different hashes")
 	}
 }
 
-// The time of an answer must not tell a cheap hash of another system from ours: both take at least as long.
-func TestACheapHashIsNotAnsweredSooner(t *testing.T) {
+// The time of a response must not distinguish a cheap foreign hash from a native one: both take at least as long.
+func TestVerifyCheapForeignHashTakesAsLongAsUnknownAccount(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	turn, err := h.Acquire(t.Context(), Client{})
@@ -68,19 +68,19 @@ func TestACheapHashIsNotAnsweredSooner(t *testing.T) {
 		return least
 	}
 	unknown := quickest("")
-	h.usual.Store(int64(unknown)) // a machine that is busy now makes no difference
+	h.usual.Store(int64(unknown)) // the current load of the machine makes no difference
 	if cheap := quickest(light); cheap < unknown {
 		t.Errorf("a cheap hash took %s, an unknown account %s", cheap, unknown)
 	}
 }
 
-func TestMemoryOfHashesOfOthersIsBounded(t *testing.T) {
+func TestMemoryOfForeignHashesIsBounded(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	h.wait = 10 * time.Millisecond
 	for range maxHeavy {
 		if !h.enterHeavy() {
-			t.Fatal("no room")
+			t.Fatal("a heavy comparison was refused below the bound")
 		}
 	}
 	turn, err := h.Acquire(t.Context(), Client{})
@@ -92,11 +92,11 @@ func TestMemoryOfHashesOfOthersIsBounded(t *testing.T) {
 		t.Errorf("%v, want ErrBusy", err)
 	}
 	if _, err := turn.Verify("x", oldScrypt); err != nil {
-		t.Errorf("a light one waits as well: %v", err)
+		t.Errorf("a light comparison waits: %v", err)
 	}
 	<-h.heavy
 	if _, err := turn.Verify("x", heavyHash); err != nil {
-		t.Errorf("with room again: %v", err)
+		t.Errorf("below the bound again: %v", err)
 	}
 	if len(h.heavy) != maxHeavy-1 {
 		t.Errorf("%d places are taken, want %d", len(h.heavy), maxHeavy-1)

@@ -1,4 +1,4 @@
-// Package password hashes passwords, by Argon2id and never many at once, and validates new ones.
+// Package password hashes passwords with Argon2id, a bounded number at the same time, and validates new ones.
 package password
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/alexedwards/argon2id"
 )
 
-// Cost is that of a new hash.
+// Cost is the cost of a new hash.
 type Cost struct {
-	// MemoryKiB is in KiB, Passes is how often it is gone over.
+	// MemoryKiB is the memory in KiB, and Passes the number of passes over it.
 	MemoryKiB, Passes uint32
 }
 
@@ -24,20 +24,20 @@ func (c Cost) params() *argon2id.Params {
 	return &argon2id.Params{Memory: c.MemoryKiB, Iterations: c.Passes, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 }
 
-// dummy is a hash that no password is right for, at the cost of a new one.
+// dummy returns a hash that no password matches, at the cost of a new one.
 func (c Cost) dummy() string {
 	return c.head() + strings.Repeat("A", 22) + "$" + strings.Repeat("A", 43)
 }
 
-// head begins the hashes of a cost.
+// head returns the prefix of hashes with this cost.
 func (c Cost) head() string {
 	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=1$", c.MemoryKiB, c.Passes)
 }
 
-// ErrBusy means that the queue of hashes did not move in time, or a client has too many in it.
+// ErrBusy means that no turn was free within the wait, or that the client has too many hashes in the queue.
 var ErrBusy = errors.New("too many passwords are being checked at once")
 
-var errForm = errors.New("a stored password hash has not the form this binary reads")
+var errForm = errors.New("a stored password hash has a form that this binary does not support")
 
 // Hash returns a password's hash in the PHC string format.
 func (t *Turn) Hash(password string) (string, error) {
@@ -45,8 +45,9 @@ func (t *Turn) Hash(password string) (string, error) {
 	return argon2id.CreateHash(password, t.hasher.cost.params())
 }
 
-// Verify compares a password with its hash; with "", which no password matches, in the same time. A hash of another system takes that
-// time or longer: how much longer its own costs say. ErrBusy: too many hashes that take much memory are being compared.
+// Verify compares a password with its hash. An empty hash matches no password and takes the same time. A hash of
+// another system takes that time or longer, depending on its own costs. ErrBusy: too many heavy hashes are being
+// compared.
 func (t *Turn) Verify(password, encoded string) (bool, error) {
 	known := encoded != ""
 	if !known {
@@ -58,12 +59,12 @@ func (t *Turn) Verify(password, encoded string) (bool, error) {
 	defer t.hasher.measure(time.Now())
 	right, err := argon2id.ComparePasswordAndHash(password, encoded)
 	if err != nil {
-		return false, errForm // the library's may tell parts of the hash
+		return false, errForm // the library's error may contain parts of the hash
 	}
 	return right && known, nil
 }
 
-// checkForm refuses what the library would read in part, or hash without end.
+// checkForm refuses hashes that the library would parse partially, or hash without end.
 func checkForm(encoded string) error {
 	p, _, key, err := argon2id.DecodeHash(encoded)
 	if err != nil || p.Iterations == 0 || p.Parallelism == 0 || len(key) == 0 {
@@ -76,7 +77,7 @@ func checkForm(encoded string) error {
 	return nil
 }
 
-// Hash is Turn.Hash with a turn of its own.
+// Hash is Turn.Hash, including Acquire and Release.
 func (h *Hasher) Hash(ctx context.Context, client Client, password string) (string, error) {
 	turn, err := h.Acquire(ctx, client)
 	if err != nil {

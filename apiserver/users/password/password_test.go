@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestAHashIsInPHCFormAndVerifies(t *testing.T) {
+func TestHashIsInPHCFormAndVerifies(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	first, err := h.Hash(t.Context(), Client{}, "correct horse battery staple")
@@ -40,7 +40,7 @@ func TestAHashIsInPHCFormAndVerifies(t *testing.T) {
 	}
 }
 
-// verify is Turn.Verify with a turn of its own.
+// verify is Turn.Verify, including Acquire and Release.
 func verify(ctx context.Context, h *Hasher, password, encoded string) (bool, error) {
 	turn, err := h.Acquire(ctx, Client{})
 	if err != nil {
@@ -50,7 +50,7 @@ func verify(ctx context.Context, h *Hasher, password, encoded string) (bool, err
 	return turn.Verify(password, encoded)
 }
 
-func TestHashesOfOthersAreVerifiedByTheirOwnCost(t *testing.T) {
+func TestVerifyUsesTheCostOfTheHash(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	// Test vectors of the reference implementation of Argon2.
@@ -66,27 +66,27 @@ func TestHashesOfOthersAreVerifiedByTheirOwnCost(t *testing.T) {
 	}
 }
 
-func TestWrongFormsAreErrors(t *testing.T) {
+func TestVerifyRefusesMalformedHashes(t *testing.T) {
 	t.Parallel()
 	const salt, hash = "c29tZXNhbHQ", "nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4"
 	for name, encoded := range map[string]string{
-		"text":                          "password",
-		"another variant":               "$argon2i$v=19$m=256,t=2,p=1$" + salt + "$" + hash,
-		"another version":               "$argon2id$v=16$m=256,t=2,p=1$" + salt + "$" + hash,
-		"no version":                    "$argon2id$m=256,t=2,p=1$" + salt + "$" + hash,
-		"a prefix":                      "x$argon2id$v=19$m=256,t=2,p=1$" + salt,
-		"a member more":                 "$argon2id$v=19$m=256,t=2,p=1$" + salt + "$" + hash + "$",
-		"a parameter missing":           "$argon2id$v=19$m=256,t=2$" + salt + "$" + hash,
-		"a parameter more":              "$argon2id$v=19$m=256,t=2,p=1,keyid=x$" + salt + "$" + hash,
-		"parameters out of line":        "$argon2id$v=19$t=2,m=256,p=1$" + salt + "$" + hash,
-		"a parameter that is no number": "$argon2id$v=19$m=256,t=two,p=1$" + salt + "$" + hash,
-		"a negative parameter":          "$argon2id$v=19$m=-256,t=2,p=1$" + salt + "$" + hash,
-		"a number too large":            "$argon2id$v=19$m=256,t=2,p=256$" + salt + "$" + hash,
-		"no passes":                     "$argon2id$v=19$m=256,t=0,p=1$" + salt + "$" + hash,
-		"no lanes":                      "$argon2id$v=19$m=256,t=2,p=0$" + salt + "$" + hash,
-		"a salt that is none":           "$argon2id$v=19$m=256,t=2,p=1$c29tZ!$" + hash,
-		"bits beyond the hash":          "$argon2id$v=19$m=256,t=2,p=1$" + salt + "$" + hash[:42] + "5",
-		"an empty hash":                 "$argon2id$v=19$m=256,t=2,p=1$" + salt + "$",
+		"text":                             "password",
+		"another variant":                  "$argon2i$v=19$m=256,t=2,p=1$" + salt + "$" + hash,
+		"another version":                  "$argon2id$v=16$m=256,t=2,p=1$" + salt + "$" + hash,
+		"no version":                       "$argon2id$m=256,t=2,p=1$" + salt + "$" + hash,
+		"a prefix":                         "x$argon2id$v=19$m=256,t=2,p=1$" + salt,
+		"an additional member":             "$argon2id$v=19$m=256,t=2,p=1$" + salt + "$" + hash + "$",
+		"a parameter missing":              "$argon2id$v=19$m=256,t=2$" + salt + "$" + hash,
+		"an additional parameter":          "$argon2id$v=19$m=256,t=2,p=1,keyid=x$" + salt + "$" + hash,
+		"parameters out of line":           "$argon2id$v=19$t=2,m=256,p=1$" + salt + "$" + hash,
+		"a parameter that is not a number": "$argon2id$v=19$m=256,t=two,p=1$" + salt + "$" + hash,
+		"a negative parameter":             "$argon2id$v=19$m=-256,t=2,p=1$" + salt + "$" + hash,
+		"a number too large":               "$argon2id$v=19$m=256,t=2,p=256$" + salt + "$" + hash,
+		"no passes":                        "$argon2id$v=19$m=256,t=0,p=1$" + salt + "$" + hash,
+		"no lanes":                         "$argon2id$v=19$m=256,t=2,p=0$" + salt + "$" + hash,
+		"an invalid salt":                  "$argon2id$v=19$m=256,t=2,p=1$c29tZ!$" + hash,
+		"bits beyond the hash":             "$argon2id$v=19$m=256,t=2,p=1$" + salt + "$" + hash[:42] + "5",
+		"an empty hash":                    "$argon2id$v=19$m=256,t=2,p=1$" + salt + "$",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,8 +98,8 @@ func TestWrongFormsAreErrors(t *testing.T) {
 	}
 }
 
-// What takes no account takes the same work: the dummy has the cost of every new hash, and waits for its turn like one.
-func TestAnUnknownAccountIsAsMuchWorkAsAKnownOne(t *testing.T) {
+// An unknown account costs the same work: the dummy has the cost of every new hash, and needs a turn too.
+func TestVerifyUnknownAccountCostsTheSameWork(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	p, salt, key, err := argon2id.DecodeHash(DefaultCost.dummy())
@@ -114,15 +114,15 @@ func TestAnUnknownAccountIsAsMuchWorkAsAKnownOne(t *testing.T) {
 	h.wait = time.Millisecond
 	hold(t, h)
 	if _, err := verify(t.Context(), h, "anything", ""); !errors.Is(err, ErrBusy) {
-		t.Errorf("%v: no turn was asked for", err)
+		t.Errorf("%v: no turn was requested", err)
 	}
 }
 
-// hold takes every turn.
+// hold acquires every turn.
 func hold(t *testing.T, h *Hasher) (turns []*Turn) {
 	t.Helper()
 	for range runtime.GOMAXPROCS(0) {
-		turn, err := h.Acquire(t.Context(), Client{Network: "holder", Neighbourhood: "holder"})
+		turn, err := h.Acquire(t.Context(), Client{Network: "holder", WideNetwork: "holder"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func hold(t *testing.T, h *Hasher) (turns []*Turn) {
 	return turns
 }
 
-func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
+func TestAcquireWaitsWithBound(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	if h.wait != 2*time.Second {
@@ -164,7 +164,7 @@ func TestAHashWaitsForItsTurnAndNotForever(t *testing.T) {
 		ended <- err
 	}()
 	held[0].Release()
-	held[0].Release() // twice is once
+	held[0].Release() // a second release does nothing
 	if err := <-ended; err != nil {
 		t.Errorf("it got a turn: %v", err)
 	}
@@ -207,19 +207,19 @@ func TestValidate(t *testing.T) {
 		"not UTF-8":                       {"kxq vhb wzn pfm\xff", 15, nil, "not valid UTF-8"},
 		"one of the most used":            {"password1", 8, nil, "most used"},
 		"in any case":                     {"PassWord1", 8, nil, "most used"},
-		"again and again":                 {"password1password1", 15, nil, "most used"},
-		"again and again, in any case":    {"Password1pASSWORD1", 15, nil, "most used"},
+		"a repetition":                    {"password1password1", 15, nil, "most used"},
+		"a repetition, in any case":       {"Password1pASSWORD1", 15, nil, "most used"},
 		"one character":                   {"zzzzzzzzzzzzzzzz", 15, nil, "most used"},
-		"one that is of several bytes":    {strings.Repeat("é", 16), 15, nil, "most used"},
+		"one character of several bytes":  {strings.Repeat("é", 16), 15, nil, "most used"},
 		"two":                             {"zqzqzqzqzqzqzqzq", 15, nil, "most used"},
 		"three":                           {"zqxzqxzqxzqxzqxzqx", 15, nil, "most used"},
 		"four":                            {"zqxjzqxjzqxjzqxj", 15, nil, "most used"},
-		"five are no pattern":             {"zqxjvzqxjvzqxjv", 15, nil, ""},
+		"five are not a pattern":          {"zqxjvzqxjvzqxjv", 15, nil, ""},
 		"a pattern that breaks off":       {"zqxjzqxjzqxjzqxjz", 15, nil, ""},
-		"the own address":                 {"somebody@acme.example", 15, []string{"somebody@acme.example", "Some", "Body"}, "your own"},
+		"the user's address":              {"somebody@acme.example", 15, []string{"somebody@acme.example", "Some", "Body"}, "your own"},
 		"in any case, with blanks around": {" Somebody@ACME.example ", 15, []string{"somebody@acme.example"}, "your own"},
-		"the own name":                    {"Bartholomew-Maximilian", 15, []string{"b@acme.example", "bartholomew-maximilian", ""}, "your own"},
-		"more than the own name":          {"bartholomew-maximilian 7", 15, []string{"b@acme.example", "bartholomew-maximilian"}, ""},
+		"the user's name":                 {"Bartholomew-Maximilian", 15, []string{"b@acme.example", "bartholomew-maximilian", ""}, "your own"},
+		"more than the user's name":       {"bartholomew-maximilian 7", 15, []string{"b@acme.example", "bartholomew-maximilian"}, ""},
 		"nothing is known of the owner":   {"kxq vhb wzn pfm", 15, []string{"", ""}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,13 +231,13 @@ func TestValidate(t *testing.T) {
 			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("%v, want %q", err, tc.want)
 			case err != nil && tc.password != "" && strings.Contains(err.Error(), tc.password):
-				t.Errorf("the password is told: %v", err)
+				t.Errorf("the error contains the password: %v", err)
 			}
 		})
 	}
 }
 
-func TestNoPasswordIsRefusedForItsComposition(t *testing.T) {
+func TestValidateHasNoCompositionRules(t *testing.T) {
 	t.Parallel()
 	const minLength = 15
 	kinds := []*rapid.Generator[string]{
@@ -255,10 +255,10 @@ func TestNoPasswordIsRefusedForItsComposition(t *testing.T) {
 	})
 }
 
-func TestOneClientDoesNotTakeEverybodysTurns(t *testing.T) {
+func TestEnterBoundsTurnsPerClient(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
-	greedy := Client{Network: "greedy", Neighbourhood: "around"}
+	greedy := Client{Network: "greedy", WideNetwork: "around"}
 	for range maxPerClient {
 		if _, err := h.enter(greedy); err != nil {
 			t.Fatal("refused below the bound")
@@ -267,18 +267,18 @@ func TestOneClientDoesNotTakeEverybodysTurns(t *testing.T) {
 	if _, err := h.enter(greedy); !errors.Is(err, ErrBusy) {
 		t.Errorf("one more of the greedy client: %v", err)
 	}
-	if _, err := h.enter(Client{Network: "modest", Neighbourhood: "around"}); err != nil {
+	if _, err := h.enter(Client{Network: "modest", WideNetwork: "around"}); err != nil {
 		t.Errorf("another client: %v", err)
 	}
 }
 
-// Who asks from many networks of one neighbourhood waits for themselves; others get every other turn.
-func TestTurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
+// A client that uses many addresses of one wide network only delays itself; other networks get every other turn.
+func TestTurnsAreSharedByNetworkThenByClient(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	held := hold(t, h)
-	enter := func(network, neighbourhood string) *Turn {
-		turn, err := h.enter(Client{Network: network, Neighbourhood: neighbourhood})
+	enter := func(network, wide string) *Turn {
+		turn, err := h.enter(Client{Network: network, WideNetwork: wide})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,51 +310,51 @@ func TestTurnsAreSharedByNeighbourhoodThenByClient(t *testing.T) {
 	if !slices.Equal(served[:len(want)], want) {
 		t.Errorf("served %q, want %q", served[:len(want)], want)
 	}
-	// Within the neighbourhood every client gets one before any gets a second.
+	// Within the wide network, every client gets one turn before any gets a second.
 	if at := slices.Index(served, "attacker 0.1"); at != 22 {
 		t.Errorf("a second turn of one client as number %d, want after 20 clients and 2 others", at)
 	}
 }
 
-// A client that is refused leaves nothing behind, or refused ones would fill the memory while the queue is full.
+// Refused clients must not be remembered, or they would fill the memory while the queue is full.
 func TestRefusedClientsAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
-	for n := range maxPerNeighborhood {
-		if _, err := h.enter(Client{Network: fmt.Sprint("client ", n/maxPerClient), Neighbourhood: "around"}); err != nil {
+	for n := range maxPerNetwork {
+		if _, err := h.enter(Client{Network: fmt.Sprint("client ", n/maxPerClient), WideNetwork: "around"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for n := range 100 {
-		if _, err := h.enter(Client{Network: fmt.Sprint("refused ", n), Neighbourhood: "around"}); !errors.Is(err, ErrBusy) {
-			t.Fatalf("one more of the neighbourhood: %v", err)
+		if _, err := h.enter(Client{Network: fmt.Sprint("refused ", n), WideNetwork: "around"}); !errors.Is(err, ErrBusy) {
+			t.Fatalf("one more of the network: %v", err)
 		}
 	}
-	if n := len(h.parties) - 2; n != maxPerNeighborhood/maxPerClient { // beside their deployment and neighborhood
+	if n := len(h.parties) - 2; n != maxPerNetwork/maxPerClient { // besides their deployment and network
 		t.Errorf("%d clients are remembered, want those with hashes under way or waiting", n)
 	}
 }
 
-// Guesses at one deployment's accounts, from however many networks, keep no other deployment's people waiting.
-func TestTurnsAreSharedByDeploymentsFirst(t *testing.T) {
+// Attempts on one deployment's accounts, from any number of networks, do not delay the users of other deployments.
+func TestTurnsAreSharedByDeploymentFirst(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
 	held := hold(t, h)
 	for n := range maxPerDeployment {
-		if _, err := h.enter(Client{Deployment: "flooded", Network: fmt.Sprint(n), Neighbourhood: fmt.Sprint(n)}); err != nil {
+		if _, err := h.enter(Client{Deployment: "flooded", Network: fmt.Sprint(n), WideNetwork: fmt.Sprint(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := h.enter(Client{Deployment: "flooded", Network: "more", Neighbourhood: "more"}); !errors.Is(err, ErrBusy) {
-		t.Errorf("beyond the deployment's share: %v", err)
+	if _, err := h.enter(Client{Deployment: "flooded", Network: "more", WideNetwork: "more"}); !errors.Is(err, ErrBusy) {
+		t.Errorf("above the deployment's bound: %v", err)
 	}
-	honest, err := h.enter(Client{Deployment: "honest", Network: "a", Neighbourhood: "a"})
+	honest, err := h.enter(Client{Deployment: "honest", Network: "a", WideNetwork: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	held[0].Release()
 	h.mu.Lock()
-	h.free++ // one more, on whatever many processors
+	h.free++ // one more, on any number of processors
 	h.grant()
 	h.mu.Unlock()
 	select {

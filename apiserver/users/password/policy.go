@@ -14,12 +14,12 @@ import (
 // MaxLength bounds a password, in characters.
 const MaxLength = 128
 
-// commonText holds a password a line; lines that begin with # say where the list comes from.
+// commonText has one password per line; lines that begin with # name the list's source.
 //
 //go:embed common.txt
 var commonText string
 
-// common returns the most used passwords, lower-cased.
+// common returns the most used passwords in lower case.
 var common = sync.OnceValue(func() map[string]bool {
 	set := map[string]bool{}
 	for lines := bufio.NewScanner(strings.NewReader(commonText)); lines.Scan(); {
@@ -30,7 +30,8 @@ var common = sync.OnceValue(func() map[string]bool {
 	return set
 })
 
-// Validate returns what is wrong with a new password, nil if nothing is. There are no composition rules (NIST SP 800-63B).
+// Validate returns an error that describes what is wrong with a new password, or nil. own are the user's own addresses
+// and names, which it refuses. There are no composition rules (NIST SP 800-63B).
 func Validate(password string, minLength int, own ...string) error {
 	switch n := utf8.RuneCountInString(password); {
 	case !utf8.ValidString(password):
@@ -52,7 +53,7 @@ func Validate(password string, minLength int, own ...string) error {
 	return nil
 }
 
-// repeats reports whether a password is a common one written again and again, or one short piece of up to four characters.
+// repeats reports whether a password repeats a common one, or a piece of up to four characters.
 func repeats(password string) bool {
 	for size := 1; size <= len(password)/2; size++ {
 		if len(password)%size != 0 || strings.Repeat(password[:size], len(password)/size) != password {
@@ -64,12 +65,12 @@ func repeats(password string) bool {
 }
 
 const (
-	// FreeFailures is how many wrong passwords in a row for an (email, address) are answered without a wait.
+	// FreeFailures is how many consecutive wrong passwords for an email from an address are answered without a wait.
 	FreeFailures = 10
 	maxDelay     = 900 * time.Second
 )
 
-// Delay returns the wait that a number of failures in a row brings: 1, 2, 4 ... 900 seconds from the eleventh on.
+// Delay returns the wait after a number of consecutive failures: 1, 2, 4 ... 900 seconds from the eleventh.
 func Delay(failures int) time.Duration {
 	if failures <= FreeFailures {
 		return 0

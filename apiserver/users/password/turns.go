@@ -10,36 +10,38 @@ import (
 )
 
 const (
-	// maxPerClient, maxPerNeighborhood and maxPerDeployment are how many hashes one client, one neighborhood, and one deployment may have under
-	// way or waiting.
-	maxPerClient, maxPerNeighborhood, maxPerDeployment = 8, 64, 256
+	// maxPerClient, maxPerNetwork and maxPerDeployment bound the hashes, running or waiting, of one client, one wide
+	// network and one deployment.
+	maxPerClient, maxPerNetwork, maxPerDeployment = 8, 64, 256
 	// maxWait is how long a hash waits for its turn.
 	maxWait = 2 * time.Second
 )
 
-// Client is who a hash is for.
-type Client struct{ Deployment, Network, Neighbourhood string }
+// Client identifies the client that a hash is for.
+type Client struct{ Deployment, Network, WideNetwork string }
 
-// path returns the parties that a hash is for, the largest first.
+// path returns the keys of the parties of a hash, the largest first.
 func (c Client) path() [levels]string {
-	return [levels]string{c.Deployment, c.Deployment + " " + c.Neighbourhood, c.Deployment + " " + c.Neighbourhood + " " + c.Network}
+	return [levels]string{c.Deployment, c.Deployment + " " + c.WideNetwork, c.Deployment + " " + c.WideNetwork + " " + c.Network}
 }
 
-// levels is how many parties have a turn: the deployment, its neighborhoods, and their clients.
+// levels is the number of parties of a turn: the deployment, the wide network, and the client.
 const levels = 3
 
 // most bounds the hashes of a party of each level.
-var most = [levels]int{maxPerDeployment, maxPerNeighborhood, maxPerClient}
+var most = [levels]int{maxPerDeployment, maxPerNetwork, maxPerClient}
 
-// Hasher hashes at most GOMAXPROCS passwords at once: more would only make all of them slower, and memory is theirs to fill. Those that
-// wait get their turns round-robin by deployment, within one by neighborhood, and within that by client: one that asks from many addresses
-// of one network waits for itself, and guesses at one deployment's accounts keep no other deployment's people waiting.
+// Hasher hashes at most GOMAXPROCS passwords at the same time: more would slow all of them down and take more memory.
+// Waiting hashes get their turns round-robin by deployment, within a deployment by wide network, and within that by
+// client. A client with many addresses of one network therefore only delays itself, and attempts on one deployment's
+// accounts do not delay users of other deployments.
 type Hasher struct {
 	cost Cost
 	// wait is how long a hash waits for its turn.
 	wait time.Duration
 
-	// heavy bounds the hashes of other systems that take much memory, and usual is how long one of ours took lately, in nanoseconds.
+	// heavy bounds the heavy comparisons with hashes of other systems. usual is the recent duration of a native hash, in
+	// nanoseconds.
 	heavy chan struct{}
 	usual atomic.Int64
 	// busy counts the hashes that got no turn.
@@ -47,20 +49,21 @@ type Hasher struct {
 
 	mu   sync.Mutex
 	free int
-	// parties are those with hashes under way or waiting, and ring the deployments that have some waiting, the next to be served first.
+	// parties are those with running or waiting hashes. ring lists the deployments with waiting hashes, the next to be
+	// served first.
 	parties map[string]*party
 	ring    []*party
 }
 
-// party is a deployment, a neighborhood within one, or a client within that.
+// party is a deployment, a wide network within a deployment, or a client within that.
 type party struct {
-	held int
-	// ring has the parties within that have some waiting, the next to be served first; waiting are a client's.
+	active int
+	// ring lists the parties below with waiting hashes, the next to be served first. waiting are the turns of a client.
 	ring    []*party
 	waiting []*Turn
 }
 
-// idle reports whether nothing of the party waits.
+// idle reports whether no hash of the party is waiting.
 func (p *party) idle() bool { return len(p.ring) == 0 && len(p.waiting) == 0 }
 
 // Turn is the right to hash one password.
@@ -93,7 +96,7 @@ func (h *Hasher) Acquire(ctx context.Context, of Client) (*Turn, error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if h.giveUp(turn) {
+	if h.cancel(turn) {
 		h.busy.Add(1)
 		return nil, err
 	}
@@ -103,7 +106,7 @@ func (h *Hasher) Acquire(ctx context.Context, of Client) (*Turn, error) {
 // Exhausted returns how many hashes got no turn.
 func (h *Hasher) Exhausted() uint64 { return h.busy.Load() }
 
-// enter puts a turn into the queue, where each of its parties may have one more.
+// enter queues a turn. It returns ErrBusy if one of its parties is at its bound.
 func (h *Hasher) enter(of Client) (*Turn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,16 +116,16 @@ func (h *Hasher) enter(of Client) (*Turn, error) {
 		if parties[i] = h.parties[name]; parties[i] == nil {
 			parties[i] = &party{}
 		}
-		if parties[i].held >= most[i] {
+		if parties[i].active >= most[i] {
 			return nil, ErrBusy
 		}
 	}
 	turn := &Turn{hasher: h, of: of, granted: make(chan struct{})}
-	// Only those that get in are remembered: of those that are refused there may be any number.
+	// Only queued parties are remembered: the number of refused ones has no bound.
 	for i := levels - 1; i >= 0; i-- {
 		p := parties[i]
 		h.parties[path[i]] = p
-		p.held++
+		p.active++
 		queue := &h.ring
 		if i > 0 {
 			queue = &parties[i-1].ring
@@ -137,7 +140,7 @@ func (h *Hasher) enter(of Client) (*Turn, error) {
 	return turn, nil
 }
 
-// grant hands free turns to those who wait.
+// grant hands free turns to the waiting hashes.
 func (h *Hasher) grant() {
 	for h.free > 0 && len(h.ring) > 0 {
 		turn := next(&h.ring)
@@ -146,7 +149,8 @@ func (h *Hasher) grant() {
 	}
 }
 
-// next takes the next turn out of a ring of parties, each of which has one waiting, and moves the party that it is of to the ring's end.
+// next removes the next turn from a ring of parties, each of which has one waiting. The turn's party moves to the end
+// of the ring.
 func next(ring *[]*party) (turn *Turn) {
 	p := (*ring)[0]
 	*ring = (*ring)[1:]
@@ -161,8 +165,8 @@ func next(ring *[]*party) (turn *Turn) {
 	return turn
 }
 
-// giveUp takes a turn out of the queue, and reports whether it was still there.
-func (h *Hasher) giveUp(turn *Turn) bool {
+// cancel removes a turn from the queue, and reports whether it was still waiting.
+func (h *Hasher) cancel(turn *Turn) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	path := turn.of.path()
@@ -191,17 +195,17 @@ func without[T comparable](list []T, one T) []T {
 	return slices.DeleteFunc(list, func(other T) bool { return other == one })
 }
 
-// forget counts a hash off.
+// forget ends the count of a hash.
 func (h *Hasher) forget(path [levels]string) {
 	for _, name := range path {
 		p := h.parties[name]
-		if p.held--; p.held == 0 {
+		if p.active--; p.active == 0 {
 			delete(h.parties, name)
 		}
 	}
 }
 
-// Release gives the turn to the next. Releasing twice does nothing.
+// Release passes the turn to the next hash. A second call does nothing.
 func (t *Turn) Release() {
 	t.release.Do(func() {
 		h := t.hasher

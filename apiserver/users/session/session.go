@@ -1,5 +1,5 @@
-// Package session holds the rules of end users' sessions: the cookie's tokens, how they replace each other, and when a session
-// is over. Everything here is about values; the store keeps them.
+// Package session holds the rules of end users' sessions: the tokens of the cookie, their rotation, and when a session
+// ends. It works on values; the store keeps them.
 package session
 
 import (
@@ -16,23 +16,23 @@ import (
 const (
 	// tokenBytes is the length of a token before its encoding: 256 random bits (ASVS 7.2.3 asks for 128).
 	tokenBytes = 32
-	// Grace is how long a replaced token lives on once a successor was used: for the requests of parallel tabs.
+	// Grace is how long a replaced token stays valid after its successor was used, for requests of parallel tabs.
 	Grace = 10 * time.Second
-	// MaxTokens is how many tokens of a session live at once.
+	// MaxTokens is how many tokens of a session are valid at the same time.
 	MaxTokens = 8
-	// MaxPerUser is how many sessions a user may be signed in to at once; the oldest gives way.
+	// MaxPerUser is how many sessions a user may be signed in to at the same time; the oldest is evicted.
 	MaxPerUser = 20
-	// AnonymousLifetime is how long a session that only owns attempts lives.
+	// AnonymousLifetime is the lifetime of a session that only owns attempts.
 	AnonymousLifetime = 10 * time.Minute
-	// MaxPending is how many anonymous sessions one client address may hold.
+	// MaxPending is how many anonymous sessions one client address may have.
 	MaxPending = 20
-	// RememberDead is how long the reuse of a dead token is noticed.
+	// RememberDead is how long the reuse of an expired token is detected.
 	RememberDead = 24 * time.Hour
-	// touchEvery bounds how often use is written down.
+	// touchEvery is the shortest time between two records of a session's use.
 	touchEvery = time.Minute
 )
 
-// Policy is what a deployment declares.
+// Policy is the session policy of a deployment.
 type Policy struct {
 	Idle, Lifetime time.Duration
 	MaxSignIns     int
@@ -44,7 +44,7 @@ func PolicyOf(settings *document.Deployment) Policy {
 	return Policy{Idle: declared.IdleTimeout(), Lifetime: declared.Lifetime(), MaxSignIns: declared.MaxSignIns}
 }
 
-// Mint returns a new token and the hash by which it is known.
+// Mint returns a new token and its hash, which the store keeps.
 func Mint(random io.Reader) (token string, hash []byte, err error) {
 	var raw [tokenBytes]byte
 	if _, err := io.ReadFull(random, raw[:]); err != nil {
@@ -54,12 +54,12 @@ func Mint(random io.Reader) (token string, hash []byte, err error) {
 	return token, digest(token), nil
 }
 
-// Hash returns the hash of a token, or false if it has not the form of one, which spares the store the look-up.
+// Hash returns the hash of a token. It returns false for a malformed token, which saves a lookup in the store.
 func Hash(token string) ([]byte, bool) {
 	if len(token) != base64.RawURLEncoding.EncodedLen(tokenBytes) {
 		return nil, false
 	}
-	// The decoder passes over line ends, which leave too few bytes then.
+	// The decoder skips line ends, so the decoded length may be too short.
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) != tokenBytes {
 		return nil, false
@@ -72,19 +72,22 @@ func digest(token string) []byte {
 	return sum[:]
 }
 
-// State is what a request finds its session in.
+// State is the state of a session when a request arrives.
 type State int
 
 const (
 	// Live sessions are served.
 	Live State = iota
-	// Over means that the session was idle for too long, is past the absolute bound, or that a sign-in replaced the token.
+	// Over means that the session was idle for too long, has reached its absolute bound, or that a sign-in replaced the
+	// token.
 	Over
-	// Reused means that a token was presented that a successor had replaced: somebody has a copy, so the session must be revoked.
+	// Reused means that the request presented a token after its successor replaced it. The token was copied, so the
+	// session must be revoked.
 	Reused
 )
 
-// Evaluate tells what becomes of a session found by its token. An anonymous session has no idle bound, its life is short enough.
+// Evaluate returns the state of a session that was found by its token. An anonymous session has no idle bound because
+// its lifetime is short.
 func Evaluate(s people.Session, policy Policy, now time.Time) State {
 	switch {
 	case !now.Before(s.ExpiresAt), !s.Anonymous && !now.Before(s.UsedAt.Add(policy.Idle)):
@@ -97,14 +100,15 @@ func Evaluate(s people.Session, policy Policy, now time.Time) State {
 	return Live
 }
 
-// TouchDue reports whether the use of a session is to be written down: at most once in a minute and a jitter by the session's id,
-// so that sessions that began together do not write together. Short idle bounds are refreshed four times within the bound.
+// TouchDue reports whether the use of a session must be recorded: at most once per minute plus a jitter by the
+// session's id, so that sessions that began together do not write together. With a short idle bound, use is recorded up
+// to four times within the bound.
 func TouchDue(s people.Session, policy Policy, now time.Time) bool {
 	every := touchEvery + time.Duration(uint64(s.ID)%15)*time.Second
 	return !s.Anonymous && now.Sub(s.UsedAt) >= min(every, policy.Idle/4)
 }
 
-// EndsAt returns when a session that somebody is signed in to ends without a further request.
+// EndsAt returns when a session with a sign-in ends without a further request.
 func EndsAt(s people.Session, policy Policy) time.Time {
 	if idle := s.UsedAt.Add(policy.Idle); idle.Before(s.ExpiresAt) {
 		return idle
@@ -112,10 +116,10 @@ func EndsAt(s people.Session, policy Policy) time.Time {
 	return s.ExpiresAt
 }
 
-// CookieAge returns how long the browser is to keep the cookie: until the session's absolute bound.
+// CookieAge returns how long the browser keeps the cookie: until the session's absolute bound.
 func CookieAge(s people.Session, now time.Time) time.Duration { return max(s.ExpiresAt.Sub(now), 0) }
 
-// Evicted returns the sign-ins that give way when one more joins: the oldest of the session beyond its bound.
+// Evicted returns the sign-ins to evict before one is added: the oldest above the bound.
 func Evicted(signIns []people.SignIn, most int) []people.SignIn {
 	if over := len(signIns) + 1 - most; over > 0 {
 		return signIns[:min(over, len(signIns))]
@@ -123,8 +127,11 @@ func Evicted(signIns []people.SignIn, most int) []people.SignIn {
 	return nil
 }
 
-// Workspace chooses the workspace that becomes active with an organization: the member's last active one if still a member of it,
-// else the organization's default if a member, else the oldest membership, else 0. Memberships come oldest first.
+// Workspace chooses the workspace that becomes active with an organization. memberships are sorted, oldest first. It
+// returns the first that exists of:
+//  1. the member's last active workspace, if still a member of it;
+//  2. the organization's default workspace, if a member of it;
+//  3. the oldest membership.
 func Workspace(member people.Member, memberships []people.WorkspaceMember) (people.Workspace, bool) {
 	for _, wanted := range []int64{member.Workspace, member.Organization.Workspace} {
 		for _, m := range memberships {

@@ -27,19 +27,19 @@ func TestEvaluate(t *testing.T) {
 		s    people.Session
 		want State
 	}{
-		"in use":                                      {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour)}, Live},
-		"at its absolute bound":                       {people.Session{UsedAt: start, ExpiresAt: start}, Over},
-		"a moment before it":                          {people.Session{UsedAt: start, ExpiresAt: start.Add(1)}, Live},
-		"idle for the bound":                          {people.Session{UsedAt: start.Add(-time.Hour), ExpiresAt: start.Add(time.Hour)}, Over},
-		"idle for a moment less":                      {people.Session{UsedAt: start.Add(1 - time.Hour), ExpiresAt: start.Add(time.Hour)}, Live},
-		"anonymous, which idles as it likes":          {people.Session{Anonymous: true, UsedAt: start.Add(-5 * time.Hour), ExpiresAt: start.Add(1)}, Live},
-		"anonymous, past its life":                    {people.Session{Anonymous: true, UsedAt: start, ExpiresAt: start}, Over},
-		"by a token that dies later":                  {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start.Add(1)}}, Live},
-		"by a token that dies now":                    {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start}}, Reused},
-		"by a dead token":                             {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start.Add(-time.Hour)}}, Reused},
-		"over: its dead token is no theft any more":   {people.Session{UsedAt: start, ExpiresAt: start, Token: people.Token{DiesAt: start.Add(-time.Hour)}}, Over},
-		"idle for too long: nor is it then":           {people.Session{UsedAt: start.Add(-2 * time.Hour), ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start}}, Over},
-		"anonymous by a dead token, after completion": {people.Session{Anonymous: true, UsedAt: start, ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start}}, Reused},
+		"in use":                                   {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour)}, Live},
+		"at its absolute bound":                    {people.Session{UsedAt: start, ExpiresAt: start}, Over},
+		"a moment before it":                       {people.Session{UsedAt: start, ExpiresAt: start.Add(1)}, Live},
+		"idle for the bound":                       {people.Session{UsedAt: start.Add(-time.Hour), ExpiresAt: start.Add(time.Hour)}, Over},
+		"idle for a moment less":                   {people.Session{UsedAt: start.Add(1 - time.Hour), ExpiresAt: start.Add(time.Hour)}, Live},
+		"anonymous: no idle bound":                 {people.Session{Anonymous: true, UsedAt: start.Add(-5 * time.Hour), ExpiresAt: start.Add(1)}, Live},
+		"anonymous, at its absolute bound":         {people.Session{Anonymous: true, UsedAt: start, ExpiresAt: start}, Over},
+		"token expires later":                      {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start.Add(1)}}, Live},
+		"token expires now":                        {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start}}, Reused},
+		"expired token":                            {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start.Add(-time.Hour)}}, Reused},
+		"over, with an expired token":              {people.Session{UsedAt: start, ExpiresAt: start, Token: people.Token{DiesAt: start.Add(-time.Hour)}}, Over},
+		"idle for too long, with an expired token": {people.Session{UsedAt: start.Add(-2 * time.Hour), ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start}}, Over},
+		"anonymous, with an expired token":         {people.Session{Anonymous: true, UsedAt: start, ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start}}, Reused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Evaluate(tc.s, policy, start); got != tc.want {
@@ -49,7 +49,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// drawSession returns a session and a moment within its bounds.
+// drawSession returns a session and a time within its bounds.
 func drawSession(t *rapid.T) (people.Session, time.Time) {
 	seconds := func(most time.Duration, label string) time.Duration {
 		return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, label))
@@ -60,7 +60,7 @@ func drawSession(t *rapid.T) (people.Session, time.Time) {
 	return s, now
 }
 
-func TestATokenThatDiesLaterIsLiveAndOneThatDiedIsReused(t *testing.T) {
+func TestEvaluateReportsExpiredTokenAsReused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, now := drawSession(t)
 		from := rapid.Int64Range(-int64(Grace), int64(Grace)).Draw(t, "dies")
@@ -74,7 +74,7 @@ func TestATokenThatDiesLaterIsLiveAndOneThatDiedIsReused(t *testing.T) {
 		}
 		s.Token.DiesAt = time.Time{}
 		if got := Evaluate(s, policy, now); got != Live {
-			t.Fatalf("a token without a death: %d", got)
+			t.Fatalf("a token without expiry: %d", got)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestTouchDue(t *testing.T) {
 		"after the jitter":              {people.Session{ID: 14}, time.Hour, 74 * time.Second, true},
 		"a short bound":                 {people.Session{ID: 14}, time.Minute, 15 * time.Second, true},
 		"within a short bound":          {people.Session{ID: 14}, time.Minute, 14 * time.Second, false},
-		"anonymous ones are not":        {people.Session{ID: 15, Anonymous: true}, time.Hour, time.Hour, false},
+		"anonymous":                     {people.Session{ID: 15, Anonymous: true}, time.Hour, time.Hour, false},
 		"used later, by another server": {people.Session{ID: 15}, time.Hour, -time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,11 +104,11 @@ func TestTouchDue(t *testing.T) {
 	}
 }
 
-func TestUseIsWrittenDownBeforeASessionIsIdleForTooLong(t *testing.T) {
+func TestTouchDueBeforeIdleBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		idle := time.Duration(rapid.Int64Range(int64(time.Second), int64(48*time.Hour)).Draw(t, "idle"))
 		s := people.Session{ID: rapid.Int64Range(1, 1<<62).Draw(t, "id"), UsedAt: start, ExpiresAt: start.Add(100 * time.Hour)}
-		// Whoever comes four times within the bound stays.
+		// Four requests within the bound keep the session alive.
 		if now := start.Add(idle / 4); !TouchDue(s, Policy{Idle: idle}, now) && now.Sub(start) >= 75*time.Second {
 			t.Fatalf("not due after %s of %s", now.Sub(start), idle)
 		}
@@ -124,7 +124,7 @@ func TestCookieAge(t *testing.T) {
 		t.Error(got)
 	}
 	if got := CookieAge(s, start.Add(2*time.Hour)); got != 0 {
-		t.Errorf("%s for what is over", got)
+		t.Errorf("%s for an ended session", got)
 	}
 }
 
@@ -143,11 +143,11 @@ func TestEvicted(t *testing.T) {
 		want []people.SignIn
 	}{
 		"the first":             {nil, 5, nil},
-		"there is room":         {signIns(1, 2, 3, 4), 5, nil},
+		"below the bound":       {signIns(1, 2, 3, 4), 5, nil},
 		"the oldest":            {signIns(1, 2, 3, 4, 5), 5, signIns(1)},
 		"the bound was lowered": {signIns(1, 2, 3, 4, 5), 3, signIns(1, 2, 3)},
 		"one at a time":         {signIns(7), 1, signIns(7)},
-		"never more than are":   {signIns(7), 0, signIns(7)},
+		"no more than exist":    {signIns(7), 0, signIns(7)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Evicted(tc.have, tc.most)
@@ -158,7 +158,7 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-func TestEvictionLeavesRoomForOneAndTakesNoMoreThanItMust(t *testing.T) {
+func TestEvictedLeavesExactlyOnePlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		have := make([]people.SignIn, rapid.IntRange(0, 30).Draw(t, "have"))
 		for i := range have {
@@ -168,11 +168,11 @@ func TestEvictionLeavesRoomForOneAndTakesNoMoreThanItMust(t *testing.T) {
 		gone := Evicted(have, most)
 		left := len(have) - len(gone)
 		if left+1 > most || len(gone) > 0 && left+1 != most {
-			t.Fatalf("%d of %d stay beside the new one, bound %d", left, len(have), most)
+			t.Fatalf("%d of %d remain with the new one, bound %d", left, len(have), most)
 		}
 		for i, g := range gone {
 			if g.ID != int64(i+1) {
-				t.Fatalf("%d gives way before %d", g.ID, i+1)
+				t.Fatalf("%d is evicted before %d", g.ID, i+1)
 			}
 		}
 	})
@@ -196,9 +196,9 @@ func TestWorkspace(t *testing.T) {
 		want   int64
 	}{
 		"the last active one":                     {member(3, 2), in(1, 2, 3), 3},
-		"no member of it any more: the default":   {member(4, 2), in(1, 2, 3), 2},
+		"no longer a member of it: the default":   {member(4, 2), in(1, 2, 3), 2},
 		"never active anywhere: the default":      {member(0, 2), in(1, 2, 3), 2},
-		"nor a member of the default: the oldest": {member(4, 5), in(1, 2, 3), 1},
+		"not a member of the default: the oldest": {member(4, 5), in(1, 2, 3), 1},
 		"the organization has no default":         {member(0, 0), in(8, 9), 8},
 		"a member of none":                        {member(3, 2), nil, 0},
 	} {
@@ -211,7 +211,7 @@ func TestWorkspace(t *testing.T) {
 	}
 }
 
-func TestTheWorkspaceIsOneOfTheMembershipsOrNone(t *testing.T) {
+func TestWorkspaceIsOneOfTheMemberships(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.Int64Range(0, 6)
 		memberships := in(rapid.SliceOfNDistinct(rapid.Int64Range(1, 6), 0, 6, rapid.ID).Draw(t, "memberships")...)
@@ -224,7 +224,7 @@ func TestTheWorkspaceIsOneOfTheMembershipsOrNone(t *testing.T) {
 	})
 }
 
-func TestMintedTokensAreKnownByTheirHashes(t *testing.T) {
+func TestMintReturnsUniqueTokensWithTheirHashes(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
 		token, hash, err := Mint(rand.Reader)

@@ -8,38 +8,39 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// The scopes of what counts wrong codes.
+// The scopes of the counters of wrong codes, as the store keeps them.
 const (
-	scopeInARow    = "codes:"
-	scopeStrangers = "codes-strangers"
-	scopeAround    = "codes-neighbourhood"
-	scopeBlock     = "codes-block"
+	scopeInARow         = "codes:"
+	scopeUnknownClients = "codes-strangers"
+	scopeNetwork        = "codes-neighbourhood"
+	scopeBlock          = "codes-block"
 )
 
-// Try is a code that is about to be compared, counted as wrong already.
+// Try is a code that is about to be compared. It is counted as wrong already.
 type Try struct {
 	live people.Challenge
 }
 
-// Left is how many codes may be tried after this one.
+// Left returns how many codes may be tried after this one.
 func (t Try) Left() int { return MaxTries - t.live.Tries }
 
 func subjectOf(user int64) string { return ids.Format(user) }
 
-// inARow names a target's counter of wrong codes in a row: a user's own, over all their phones, or that of a client at an address.
-func inARow(u *account.Unit, t Target) (scope, subject string) {
+// failureKey returns the key of a target's counter of consecutive wrong codes. The counter is that of a user, over all
+// their phones, or of a client and an address.
+func failureKey(u *account.Unit, t Target) (scope, subject string) {
 	if t.User != 0 {
 		return scopeInARow + t.Purpose, subjectOf(t.User)
 	}
 	return scopeInARow + t.Purpose, t.Recipient + " " + u.Client.Network
 }
 
-// Locked returns a WaitError while wrong codes in a row lock a target.
+// Locked returns a WaitError while a target is locked after consecutive wrong codes.
 func (c *Codes) Locked(u *account.Unit, t Target) error {
 	if t.Test {
 		return nil
 	}
-	scope, subject := inARow(u, t)
+	scope, subject := failureKey(u, t)
 	failure, err := u.Limits().LockFailure(scope, subject, u.Now)
 	if err != nil {
 		return err
@@ -54,11 +55,11 @@ func waitForTries(u *account.Unit, until time.Time) error {
 	return nil
 }
 
-// Begin finds a target's live challenge and counts one try on it and one wrong code, before anything is compared. Its transaction is
-// committed before the code is compared: whatever dies between, a try is counted before anything is learnt from it. ErrExpired: there
-// is no live challenge.
+// Begin finds a target's live challenge and counts a try and a wrong code on it. Its transaction is committed before
+// the code is compared, so that a crash in between cannot leave a comparison uncounted. ErrExpired: there is no live
+// challenge.
 func (c *Codes) Begin(u *account.Unit, t Target) (Try, error) {
-	scope, subject := inARow(u, t)
+	scope, subject := failureKey(u, t)
 	failure, err := u.Limits().LockFailure(scope, subject, u.Now)
 	if err != nil {
 		return Try{}, err
@@ -69,7 +70,7 @@ func (c *Codes) Begin(u *account.Unit, t Target) (Try, error) {
 	if err := waitForTries(u, failure.Until); err != nil {
 		return Try{}, err
 	}
-	if err := c.checkStrangers(u, t); err != nil {
+	if err := c.checkUnknownClients(u, t); err != nil {
 		return Try{}, err
 	}
 	live, found, err := u.Challenges().LiveChallenge(t.Purpose, t.Subject)
@@ -110,9 +111,10 @@ func nextSend(u *account.Unit, t Target) (time.Time, error) {
 	return NextSend(sends, u.Now), err
 }
 
-// checkStrangers bounds the wrong codes for an email from clients its account does not know, and those of a neighborhood and of a block of
-// addresses over all emails. Clients the account knows are not held back by others.
-func (c *Codes) checkStrangers(u *account.Unit, t Target) error {
+// checkUnknownClients bounds wrong codes from clients that the account does not know: for an email, and for a wide
+// network and a block of addresses over all emails. Other clients' failures do not delay the clients that the account
+// knows.
+func (c *Codes) checkUnknownClients(u *account.Unit, t Target) error {
 	if t.Channel != people.ChannelMail {
 		return nil
 	}
@@ -120,11 +122,11 @@ func (c *Codes) checkStrangers(u *account.Unit, t Target) error {
 	if err != nil {
 		return err
 	}
-	strangers, err := u.Limits().Counted(scopeStrangers, t.Recipient, u.Now)
+	unknownClients, err := u.Limits().Counted(scopeUnknownClients, t.Recipient, u.Now)
 	if err != nil {
 		return err
 	}
-	around, err := u.Limits().Counted(scopeAround, u.Client.Neighbourhood, u.Now)
+	around, err := u.Limits().Counted(scopeNetwork, u.Client.WideNetwork, u.Now)
 	if err != nil {
 		return err
 	}
@@ -133,10 +135,10 @@ func (c *Codes) checkStrangers(u *account.Unit, t Target) error {
 		return err
 	}
 	var until time.Time
-	if strangers.Count >= wrongByStrangersPerDay {
-		until = strangers.Ends
+	if unknownClients.Count >= wrongByUnknownPerDay {
+		until = unknownClients.Ends
 	}
-	if around.Count >= wrongByNeighbourhoodPerHr {
+	if around.Count >= wrongByNetworkPerHour {
 		until = later(until, around.Ends)
 	}
 	if block.Count >= wrongByBlockPerHour {
@@ -145,7 +147,7 @@ func (c *Codes) checkStrangers(u *account.Unit, t Target) error {
 	return waitForTries(u, until)
 }
 
-// countWrong counts a wrong code; Accept takes it back.
+// countWrong counts a wrong code. Accept takes it back.
 func (c *Codes) countWrong(u *account.Unit, t Target, failure people.Failure) error {
 	failure.Count, failure.UpdatedAt, failure.Until = failure.Count+1, u.Now, time.Time{}
 	if failure.Count >= LockAfter {
@@ -162,18 +164,18 @@ func (c *Codes) countWrong(u *account.Unit, t Target, failure people.Failure) er
 		return err
 	}
 	if !known {
-		if _, err := u.Limits().Count(scopeStrangers, t.Recipient, u.Now, u.Now.Truncate(24*time.Hour).Add(24*time.Hour)); err != nil {
+		if _, err := u.Limits().Count(scopeUnknownClients, t.Recipient, u.Now, u.Now.Truncate(24*time.Hour).Add(24*time.Hour)); err != nil {
 			return err
 		}
 	}
-	if _, err = u.Limits().Count(scopeAround, u.Client.Neighbourhood, u.Now, u.Now.Add(time.Hour)); err != nil {
+	if _, err = u.Limits().Count(scopeNetwork, u.Client.WideNetwork, u.Now, u.Now.Add(time.Hour)); err != nil {
 		return err
 	}
 	_, err = u.Limits().Count(scopeBlock, u.Client.Block, u.Now, u.Now.Add(time.Hour))
 	return err
 }
 
-// Compare returns a WrongCodeError for a code that is not the one that was sent.
+// Compare returns a WrongCodeError for a wrong code.
 func (c *Codes) Compare(t Try, code string) error {
 	if !c.Matches(t.live.ID, t.live.Salt, t.live.MAC, t.live.KeyID, code) {
 		return &WrongCodeError{Left: t.Left()}
@@ -181,8 +183,8 @@ func (c *Codes) Compare(t Try, code string) error {
 	return nil
 }
 
-// Accept uses up the code of a try that was right, in the transaction that does what it permits, and takes back what Begin counted.
-// ErrExpired: it was used, replaced, or ran out meanwhile.
+// Accept consumes the right code of a try, in the transaction that does the permitted action, and takes back the counts
+// of Begin. ErrExpired: the code was used or replaced, or it expired meanwhile.
 func (c *Codes) Accept(u *account.Unit, target Target, t Try) error {
 	used, err := u.Challenges().ConsumeChallenge(t.live.ID, u.Now)
 	if err != nil {
@@ -194,12 +196,12 @@ func (c *Codes) Accept(u *account.Unit, target Target, t Try) error {
 	return c.Forgive(u, target)
 }
 
-// Forgive takes back what Begin counted: the code was right.
+// Forgive takes back the counts of Begin after the right code.
 func (c *Codes) Forgive(u *account.Unit, t Target) error {
 	if t.Test {
 		return nil
 	}
-	scope, subject := inARow(u, t)
+	scope, subject := failureKey(u, t)
 	if err := u.Limits().PutFailure(people.Failure{Scope: scope, Subject: subject, UpdatedAt: u.Now}); err != nil || t.Channel != people.ChannelMail {
 		return err
 	}
@@ -208,11 +210,11 @@ func (c *Codes) Forgive(u *account.Unit, t Target) error {
 		return err
 	}
 	if !known {
-		if err := u.Limits().Uncount(scopeStrangers, t.Recipient, u.Now); err != nil {
+		if err := u.Limits().Uncount(scopeUnknownClients, t.Recipient, u.Now); err != nil {
 			return err
 		}
 	}
-	if err := u.Limits().Uncount(scopeAround, u.Client.Neighbourhood, u.Now); err != nil {
+	if err := u.Limits().Uncount(scopeNetwork, u.Client.WideNetwork, u.Now); err != nil {
 		return err
 	}
 	return u.Limits().Uncount(scopeBlock, u.Client.Block, u.Now)

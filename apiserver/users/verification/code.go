@@ -1,5 +1,5 @@
-// Package verification holds the rules of one-time codes: how they are made and compared, how often they are sent and tried. The
-// store keeps the counters; every number is here.
+// Package verification holds the rules of one-time codes: how they are made and compared, and how often they are sent
+// and tried. The store keeps the counters; all limits are here.
 package verification
 
 import (
@@ -18,21 +18,21 @@ import (
 const (
 	digits = 6
 	codes  = 1_000_000
-	// saltBytes: 128 bits.
+	// saltBytes is 128 bits.
 	saltBytes = 16
 	// MaxTries is how many codes are compared with one challenge.
 	MaxTries = 5
-	// PhoneLifetime is how long a code that was sent by text is valid, by the server's clock.
+	// PhoneLifetime is how long a code in a text is valid, by the server's clock.
 	PhoneLifetime = 5 * time.Minute
-	// MailLifetime is how long a code that was sent by mail is valid, by the server's clock.
+	// MailLifetime is how long a code in a mail is valid, by the server's clock.
 	MailLifetime = 10 * time.Minute
-	// keyPurpose names the subkey of the root key that codes are bound with.
+	// keyPurpose is the purpose of the subkey of the root key that binds codes.
 	keyPurpose = "cardea verification code v1"
 )
 
-// New returns a code of six digits, each of the million as likely as any other.
+// New returns a code of six digits. All codes have the same probability.
 func New(random io.Reader) (string, error) {
-	// The largest multiple of a million below 2^32; what is above would make some codes likelier.
+	// bound is the largest multiple of a million below 2^32; values above it would make some codes more likely.
 	const bound = (1 << 32) / codes * codes
 	for {
 		var raw [4]byte
@@ -45,8 +45,8 @@ func New(random io.Reader) (string, error) {
 	}
 }
 
-// Normalize returns the six ASCII digits of a code as people type it: outer blanks and one inner blank or dash are taken away. It
-// reports whether there were six digits.
+// Normalize returns the six ASCII digits of an entered code. It removes outer blanks and one inner blank or dash, and
+// reports whether six digits remain.
 func Normalize(typed string) (string, bool) {
 	code := strings.Trim(typed, " \t\r\n")
 	if at := strings.IndexAny(code, " -"); at > 0 && at < len(code)-1 {
@@ -63,7 +63,8 @@ func Normalize(typed string) (string, bool) {
 	return code, true
 }
 
-// Binder binds codes to challenges by HMAC-SHA-256 under a key of the server, which a copy of the store does not hold.
+// Binder binds codes to challenges with HMAC-SHA-256 under a key of the server, which a copy of the store does not
+// contain.
 type Binder struct{ keys []seal.Subkey }
 
 // ErrNoKey means that the server was started without a root key.
@@ -72,7 +73,7 @@ var ErrNoKey = errors.New("codes need a root key: start the server with --root-k
 // NewBinder returns a Binder of a root keyring, which may be empty.
 func NewBinder(keyring *seal.Keyring) *Binder { return &Binder{keyring.Subkeys(keyPurpose)} }
 
-// Bind returns what is stored of a code: the salt, the MAC, and which key made it.
+// Bind returns the stored form of a code: the salt, the MAC and the id of the key.
 func (b *Binder) Bind(challenge int64, code string, random io.Reader) (salt, mac []byte, keyID string, err error) {
 	if len(b.keys) == 0 {
 		return nil, nil, "", ErrNoKey
@@ -84,7 +85,7 @@ func (b *Binder) Bind(challenge int64, code string, random io.Reader) (salt, mac
 	return salt, sum(b.keys[0].Key, challenge, salt, code), b.keys[0].ID, nil
 }
 
-// Matches compares a code in constant time. A challenge of a key that is no longer in the ring matches nothing.
+// Matches compares a code in constant time. It returns false if the challenge's key is no longer in the keyring.
 func (b *Binder) Matches(challenge int64, salt, mac []byte, keyID, code string) bool {
 	for _, key := range b.keys {
 		if key.ID == keyID {

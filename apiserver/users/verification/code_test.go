@@ -35,7 +35,8 @@ func TestCodesAreUniform(t *testing.T) {
 		}
 		counts[n]++
 	}
-	// Pearson's chi-square over 1,000 bins of 1,000 codes: mean 999, standard deviation 44.7; five of them are one in millions.
+	// Pearson's chi-square over 1,000 bins of 1,000 codes: mean 999, standard deviation 44.7. A deviation of five is one
+	// in millions.
 	for name, bin := range map[string]func(int) int{"leading digits": func(n int) int { return n / 1000 }, "trailing digits": func(n int) int { return n % 1000 }} {
 		bins := make([]float64, 1000)
 		for n, c := range counts {
@@ -51,11 +52,11 @@ func TestCodesAreUniform(t *testing.T) {
 	}
 }
 
-func TestFirstAndLastCodeAreReachableAndTheTailIsRefused(t *testing.T) {
+func TestNewReachesFirstAndLastCodeAndRedrawsTheTail(t *testing.T) {
 	for want, raw := range map[string][]byte{
 		"000000": {0, 0, 0, 0},
 		"999999": {0, 0x0f, 0x42, 0x3f},
-		// 4,294,000,000 and above would make the first 967,296 codes likelier: it is drawn again.
+		// Values from 4,294,000,000 would make the first 967,296 codes more likely: they are redrawn.
 		"000007": {0xff, 0xf1, 0x3d, 0x80, 0, 0, 0, 7},
 	} {
 		if got, err := New(bytes.NewReader(raw)); err != nil || got != want {
@@ -120,13 +121,13 @@ func TestCodesAreBoundToTheirChallenge(t *testing.T) {
 		t.Error("the code does not match")
 	}
 	for name, matches := range map[string]bool{
-		"another challenge": b.Matches(8, salt, mac, key, "012345"),
-		"another code":      b.Matches(7, salt, mac, key, "012346"),
-		"another salt":      b.Matches(7, make([]byte, 16), mac, key, "012345"),
-		"another key":       other.Matches(7, salt, mac, key, "012345"),
-		"an unknown key id": b.Matches(7, salt, mac, "", "012345"),
-		"no MAC":            b.Matches(7, salt, nil, key, "012345"),
-		"a silent one":      b.Matches(7, salt, make([]byte, 32), key, "012345"),
+		"another challenge":  b.Matches(8, salt, mac, key, "012345"),
+		"another code":       b.Matches(7, salt, mac, key, "012346"),
+		"another salt":       b.Matches(7, make([]byte, 16), mac, key, "012345"),
+		"another key":        other.Matches(7, salt, mac, key, "012345"),
+		"an unknown key id":  b.Matches(7, salt, mac, "", "012345"),
+		"no MAC":             b.Matches(7, salt, nil, key, "012345"),
+		"the MAC of a decoy": b.Matches(7, salt, make([]byte, 32), key, "012345"),
 	} {
 		if matches {
 			t.Errorf("%s matches", name)
@@ -142,8 +143,8 @@ func TestCodesAreBoundToTheirChallenge(t *testing.T) {
 	}
 }
 
-// Codes are compared by their MACs, which tells nothing by its time whatever the codes have in common, and by nothing else. The time itself is
-// measured by TestBenchTiming, in random order: a measurement on a shared machine proves nothing.
+// Matches compares only MACs, by hmac.Equal, so its time does not depend on the codes. TestBenchTiming measures the
+// time in random order; a measurement here, on a shared machine, would prove nothing.
 func TestCodesAreComparedInConstantTime(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "code.go", nil, 0)
@@ -160,7 +161,7 @@ func TestCodesAreComparedInConstantTime(t *testing.T) {
 			switch n := node.(type) {
 			case *ast.BinaryExpr:
 				if left, named := n.X.(*ast.SelectorExpr); !named || left.Sel.Name != "ID" {
-					t.Error("Matches compares something beside the ids of keys")
+					t.Error("Matches compares more than the ids of keys")
 				}
 			case *ast.CallExpr:
 				called, named := n.Fun.(*ast.SelectorExpr)
@@ -195,17 +196,17 @@ func TestNextSend(t *testing.T) {
 		"over":                        {ago(30), 0},
 		"the second":                  {ago(100, 10), 50},
 		"the third":                   {ago(200, 100, 10), 110},
-		"the fourth is as the third":  {ago(300, 200, 100, 10), 110},
+		"the fourth equals the third": {ago(300, 200, 100, 10), 110},
 		"five an hour":                {ago(hour-1, 900, 800, 700, 600), 1},
-		"of which the oldest is over": {ago(hour+1, 900, 800, 700, 600), 0},
-		"ten a day":                   {ago(day-5, 80000, 70000, 60000, 50000, 40000, 30000, 20000, 15000, 10000), 5},
+		"of which the oldest is outside the hour": {ago(hour+1, 900, 800, 700, 600), 0},
+		"ten a day": {ago(day-5, 80000, 70000, 60000, 50000, 40000, 30000, 20000, 15000, 10000), 5},
 	} {
 		next := NextSend(tc.sends, now)
 		if got := int(next.Sub(now).Seconds()); tc.want > 0 && got != tc.want || tc.want == 0 && next.After(now) {
 			t.Errorf("%s: in %d s, want %d", name, got, tc.want)
 		}
 	}
-	// Whoever asks again and again as soon as it is allowed never gets more than the bounds.
+	// A client that asks as soon as it is allowed never exceeds the bounds.
 	rapid.Check(t, func(t *rapid.T) {
 		var sends []time.Time
 		at := now
@@ -243,7 +244,7 @@ func TestRegionBudget(t *testing.T) {
 	}
 }
 
-// FuzzNormalize: what people type is six ASCII digits in the end, or nothing.
+// FuzzNormalize checks that any input becomes six ASCII digits or is refused.
 func FuzzNormalize(f *testing.F) {
 	for _, seed := range []string{"123456", " 123 456 ", "123-456", "１２３４５６", "12 34 56", ""} {
 		f.Add(seed)

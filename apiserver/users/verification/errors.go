@@ -5,18 +5,18 @@ import (
 	"fmt"
 )
 
-// What the rules refuse. ErrTooManySends, ErrTooManyTries and ErrBudgetSpent come in an account.WaitError.
+// Errors of the rules. ErrTooManySends, ErrTooManyTries and ErrBudgetSpent are returned in an account.WaitError.
 var (
-	ErrExpired      = errors.New("there is no code that is still valid")
-	ErrTooManySends = errors.New("too many codes were asked for")
+	ErrExpired      = errors.New("there is no valid code")
+	ErrTooManySends = errors.New("too many codes were requested")
 	ErrTooManyTries = errors.New("too many wrong codes")
-	ErrBudgetSpent  = errors.New("the budget of texts is spent")
+	ErrBudgetSpent  = errors.New("the budget for texts is spent")
 )
 
-// WrongCodeError refuses a code that is not the one that was sent.
+// WrongCodeError refuses a wrong code.
 type WrongCodeError struct {
 	// Left is how many codes may still be tried.
 	Left int
 }
 
-func (e *WrongCodeError) Error() string { return fmt.Sprintf("a wrong code, %d tries left", e.Left) }
+func (e *WrongCodeError) Error() string { return fmt.Sprintf("wrong code, %d tries left", e.Left) }

@@ -10,48 +10,48 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Target is what a code proves: that whoever sends it holds a phone, or the address of an attempt.
+// Target is what a code proves: control of a phone number, or of the email address of an attempt.
 type Target struct {
-	// Purpose is one of people's purposes, and Channel one of its channels.
+	// Purpose is a purpose of package people, and Channel a channel of it.
 	Purpose, Channel string
 	// Subject is the phone or the attempt, and Session the session that owns it.
 	Subject, Session int64
 	// User is the phone's user; 0 for an address.
 	User int64
-	// Account is the account that an address belongs to, 0 for none: what its owner's clients may is judged by it.
+	// Account is the account that an address belongs to, 0 for none. Limits depend on whether it knows the client.
 	Account int64
-	// Recipient is what limits count: a number, or an address as addresses compare.
+	// Recipient is the key of limits: a phone number, or a folded email address.
 	Recipient string
 	// Region is the country of a number.
 	Region string
-	// Test says that it is a number to which nothing is sent: five tries of a code are the only limit.
+	// Test marks a test number, to which nothing is sent. Its only limit is five tries per code.
 	Test bool
 }
 
 // Message is a code to send.
 type Message struct {
 	Target
-	// To is where the message goes, as it was typed.
+	// To is the address or number as it was entered.
 	To string
-	// Decoy makes a challenge that no code is right for.
+	// Decoy creates a challenge that no code matches.
 	Decoy bool
-	// Void puts the message into the outbox with its end state: nothing is sent.
+	// Void puts the message into the outbox as finished: it is not sent.
 	Void bool
-	// Write writes the message around a code.
+	// Write returns the message with a code.
 	Write func(code string) delivery.Content
-	// Lifetime is how long the code lives.
+	// Lifetime is how long the code is valid.
 	Lifetime time.Duration
 }
 
 // Codes sends and checks codes.
 type Codes struct {
 	*Binder
-	// BudgetSpent is told of a text that was refused because a budget is spent. Nil: nobody is.
+	// BudgetSpent, if not nil, is called when a text is refused because a budget is spent.
 	BudgetSpent func(deployment, region string)
 }
 
-// Send makes a challenge in place of the target's earlier one and posts its message, within the limits on sending. It runs in the
-// transaction of what it is about.
+// Send replaces the target's challenge with a new one and enqueues its message, within the limits of sending. It runs
+// in the caller's transaction.
 func (c *Codes) Send(u *account.Unit, m Message) error {
 	if err := lockSends(u, m.Target); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (c *Codes) Send(u *account.Unit, m Message) error {
 		return err
 	}
 	if m.Decoy {
-		// Nobody knows the code, and no code is right.
+		// The code is unknown, and no code matches.
 		ch.MAC = make([]byte, len(ch.MAC))
 	}
 	if err := u.Challenges().InsertChallenge(ch); err != nil {
@@ -84,7 +84,7 @@ func (c *Codes) Send(u *account.Unit, m Message) error {
 	}
 	if err := u.Limits().RecordSend(people.Send{
 		ID: id, Purpose: m.Purpose, Channel: m.Channel, User: m.User, Recipient: m.Recipient, Client: u.Client.Network,
-		Neighbourhood: u.Client.Neighbourhood, Region: m.Region, Known: known, Sent: !m.Decoy, At: u.Now,
+		WideNetwork: u.Client.WideNetwork, Region: m.Region, Known: known, Sent: !m.Decoy, At: u.Now,
 	}); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (c *Codes) Send(u *account.Unit, m Message) error {
 	return u.Post(people.Message{Challenge: id, Channel: m.Channel, Recipient: m.To, ExpiresAt: ch.ExpiresAt, Void: m.Void}, m.Write(code))
 }
 
-// scopeMailsOfBlock counts the mails that clients of a block of addresses asked for whom accounts do not know.
+// scopeMailsOfBlock counts the mails requested from a block of addresses by clients that the accounts do not know.
 const scopeMailsOfBlock = "mails-block"
 
 func countMail(u *account.Unit, known bool) error {
@@ -107,7 +107,7 @@ func countMail(u *account.Unit, known bool) error {
 	return err
 }
 
-// Expect makes a challenge whose code is known, in place of the target's earlier one, and sends nothing: for test numbers.
+// Expect replaces the target's challenge with one whose code is given, and sends nothing. It is for test numbers.
 func (c *Codes) Expect(u *account.Unit, t Target, code string, lifetime time.Duration) error {
 	id, err := u.NewID()
 	if err != nil {
@@ -123,16 +123,16 @@ func (c *Codes) Expect(u *account.Unit, t Target, code string, lifetime time.Dur
 	return u.Challenges().InsertChallenge(ch)
 }
 
-// MaySend returns why a code could not be sent to a target now, nil if it could. It locks and writes nothing: Send checks again.
+// MaySend returns the error with which Send would refuse a code to a target now, or nil. It locks and writes nothing;
+// Send checks again.
 func (c *Codes) MaySend(u *account.Unit, t Target) error {
 	_, err := c.checkSend(u, t)
 	return err
 }
 
-// lockSends makes requests that come at once count each other. The locks are taken in one order: neighbourhood, recipient, user,
-// budget.
+// lockSends makes concurrent requests count each other. It locks in this order: wide network, recipient, user, budget.
 func lockSends(u *account.Unit, t Target) error {
-	names := []string{"sends:" + t.Channel + ":" + u.Client.Neighbourhood, "sends:" + t.Purpose + ":" + t.Recipient}
+	names := []string{"sends:" + t.Channel + ":" + u.Client.WideNetwork, "sends:" + t.Purpose + ":" + t.Recipient}
 	if t.Channel == people.ChannelSMS {
 		names = append(names, "sends:user:"+subjectOf(t.User), "sends:budget")
 	}
@@ -151,8 +151,8 @@ func (c *Codes) checkSend(u *account.Unit, t Target) (known bool, err error) {
 	return checkMail(u, t)
 }
 
-// checkMail holds a mail with a code to its limits, and reports whether the account knows the client. The same is read for an
-// account that is not there.
+// checkMail checks the limits of a mail with a code, and reports whether the account knows the client. It reads the
+// same rows if the account does not exist.
 func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	if known, err = u.Known(t.Account); err != nil {
 		return false, err
@@ -162,16 +162,16 @@ func checkMail(u *account.Unit, t Target) (known bool, err error) {
 		return false, err
 	}
 	filter := people.SendFilter{Channel: t.Channel, Recipient: t.Recipient, Unknown: true}
-	strangers, err := u.Limits().Sends(filter, u.Now.Add(-Window))
+	unknownClients, err := u.Limits().Sends(filter, u.Now.Add(-Window))
 	if err != nil {
 		return false, err
 	}
-	filter.Neighbourhood = u.Client.Neighbourhood
+	filter.WideNetwork = u.Client.WideNetwork
 	near, err := u.Limits().Sends(filter, u.Now.Add(-Window))
 	if err != nil {
 		return false, err
 	}
-	around, err := u.Limits().Sends(people.SendFilter{Channel: t.Channel, Neighbourhood: u.Client.Neighbourhood}, u.Now.Add(-time.Hour))
+	around, err := u.Limits().Sends(people.SendFilter{Channel: t.Channel, WideNetwork: u.Client.WideNetwork}, u.Now.Add(-time.Hour))
 	if err != nil {
 		return false, err
 	}
@@ -181,7 +181,7 @@ func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	}
 	next := NextSend(own, u.Now)
 	if !known {
-		next = later(next, later(roomForStrangers(strangers, near), room(around, neighbourhoodPerHour, time.Hour)))
+		next = later(next, later(nextForUnknownClient(unknownClients, near), nextAllowed(around, networkPerHour, time.Hour)))
 		if block.Count >= blockMailsPerHour {
 			next = later(next, block.Ends)
 		}
@@ -189,7 +189,7 @@ func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	return known, wait(u, next)
 }
 
-// checkText holds a text to its limits and to the deployment's budget, and reports whether the user has a verified phone.
+// checkText checks the limits of a text and the deployment's budget, and reports whether the user has a verified phone.
 func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 	user, _, err := u.Users().User(t.User)
 	if err != nil {
@@ -209,17 +209,17 @@ func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 		{people.SendFilter{Purpose: t.Purpose, User: t.User, Recipient: t.Recipient}, Window, func(s []time.Time) time.Time { return NextSend(s, u.Now) }},
 		{people.SendFilter{Recipient: t.Recipient}, Window, func(s []time.Time) time.Time {
 			if proven {
-				return time.Time{} // who holds the number is not held back by those who name it
+				return time.Time{} // requests of other users for the number do not delay the user who verified it
 			}
-			return room(s, numberPerDay, Window)
+			return nextAllowed(s, numberPerDay, Window)
 		}},
-		{people.SendFilter{User: t.User}, Window, func(s []time.Time) time.Time { return room(s, userPerDay, Window) }},
-		{people.SendFilter{Client: u.Client.Network}, time.Hour, func(s []time.Time) time.Time { return room(s, clientPerHour, time.Hour) }},
-		{people.SendFilter{Neighbourhood: u.Client.Neighbourhood}, time.Hour, func(s []time.Time) time.Time {
+		{people.SendFilter{User: t.User}, Window, func(s []time.Time) time.Time { return nextAllowed(s, userPerDay, Window) }},
+		{people.SendFilter{Client: u.Client.Network}, time.Hour, func(s []time.Time) time.Time { return nextAllowed(s, clientPerHour, time.Hour) }},
+		{people.SendFilter{WideNetwork: u.Client.WideNetwork}, time.Hour, func(s []time.Time) time.Time {
 			if known {
-				return time.Time{} // who proved a number is not held back by neighbours
+				return time.Time{} // other clients of the network do not delay a user with a verified number
 			}
-			return room(s, neighbourhoodPerHour, time.Hour)
+			return nextAllowed(s, networkPerHour, time.Hour)
 		}},
 	} {
 		limit.filter.Channel = people.ChannelSMS
@@ -235,7 +235,7 @@ func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 	return known, c.withinBudget(u, t.Region, known)
 }
 
-// provenNumber reports whether the user proved to hold the target's number.
+// provenNumber reports whether the user verified the target's number.
 func provenNumber(u *account.Unit, t Target) (bool, error) {
 	phones, err := u.Phones().PhonesOf(t.User)
 	return slices.ContainsFunc(phones, func(p people.Phone) bool { return p.Number == t.Recipient && !p.VerifiedAt.IsZero() }), err
@@ -248,8 +248,8 @@ func wait(u *account.Unit, next time.Time) error {
 	return nil
 }
 
-// withinBudget holds texts to the deployment's daily budget: to the share of one country, and to the share of users without a
-// verified phone.
+// withinBudget checks the deployment's daily budget for texts, its share for one country, and its share for users
+// without a verified phone.
 func (c *Codes) withinBudget(u *account.Unit, region string, known bool) error {
 	day := u.Now.Truncate(24 * time.Hour)
 	spent, err := u.Limits().SendsOn(people.ChannelSMS, region, day)
@@ -257,7 +257,7 @@ func (c *Codes) withinBudget(u *account.Unit, region string, known bool) error {
 		return err
 	}
 	if u.Settings.SMS == nil {
-		return errors.New("a deployment without spec.sms is asked for a text")
+		return errors.New("the deployment has no spec.sms: cannot send a text")
 	}
 	daily, allowed := u.Settings.SMS.DailyBudget, u.Settings.SMS.AllowedCountries
 	share := RegionBudget(daily, allowed != nil && len(*allowed) == 1)

@@ -69,13 +69,13 @@ func (tx txLimits) Counted(scope, subject string, now time.Time) (people.Counter
 func (tx txLimits) RecordSend(s people.Send) error {
 	return tx.Exec(`INSERT INTO sends (deployment, id, purpose, channel, user_id, recipient, client, neighbourhood, region, known, sent, created_at)
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		s.ID, s.Purpose, s.Channel, s.User, s.Recipient, s.Client, s.Neighbourhood, s.Region, db.Flag(s.Known), db.Flag(s.Sent), db.Micros(s.At))
+		s.ID, s.Purpose, s.Channel, s.User, s.Recipient, s.Client, s.WideNetwork, s.Region, db.Flag(s.Known), db.Flag(s.Sent), db.Micros(s.At))
 }
 
 func (tx txLimits) Sends(filter people.SendFilter, since time.Time) ([]time.Time, error) {
 	query, args := `SELECT created_at FROM sends WHERE deployment = :deployment AND channel = ? AND created_at > ?`, []any{filter.Channel, db.Micros(since)}
 	for _, member := range []struct{ column, want string }{
-		{"purpose", filter.Purpose}, {"recipient", filter.Recipient}, {"client", filter.Client}, {"neighbourhood", filter.Neighbourhood},
+		{"purpose", filter.Purpose}, {"recipient", filter.Recipient}, {"client", filter.Client}, {"neighbourhood", filter.WideNetwork},
 	} {
 		if member.want != "" {
 			query, args = query+` AND `+member.column+` = ?`, append(args, member.want)

@@ -22,7 +22,7 @@ type auth0Record struct {
 	Blocked       bool   `json:"blocked"`
 	Identities    []struct {
 		Provider string `json:"provider"`
-		// UserID is a text, of some providers a number.
+		// UserID is a text or, for some providers, a number.
 		UserID json.RawMessage `json:"user_id"`
 	} `json:"identities"`
 	Multifactor []json.RawMessage `json:"multifactor"`
@@ -30,7 +30,7 @@ type auth0Record struct {
 	AppMetadata json.RawMessage   `json:"app_metadata"`
 	Metadata    json.RawMessage   `json:"user_metadata"`
 
-	// Of the export of password hashes.
+	// The members of the export of password hashes.
 	ID struct {
 		OID string `json:"$oid"`
 	} `json:"_id"`
@@ -38,15 +38,16 @@ type auth0Record struct {
 	PasswordHash string `json:"passwordHash"`
 }
 
-// auth0Database begins the ids of users with a password.
+// auth0Database is the prefix of the ids of users with a password.
 const auth0Database = "auth0|"
 
-// auth0 reads the users export and, beside it, the export of password hashes, which Auth0's support makes: both are JSON, a user a line.
-// Password hashes are held in memory until their users come, so their file may stand before or behind the other.
+// auth0 reads the users export together with the export of password hashes, which Auth0's support makes. Both have one
+// JSON object per line. Password hashes are kept in memory until their users are read, so the order of the files does
+// not matter.
 func auth0(files []File, to *Lines) error {
 	hashes := map[string]string{}
-	for _, f := range files { // two readings: of the hashes, and of the users
-		err := jsonLines(f, to, func(string) {}, func(r *auth0Record) error { // what is left out is told by the second
+	for _, f := range files { // two passes: the hashes, then the users
+		err := jsonLines(f, to, func(string) {}, func(r *auth0Record) error { // the second pass reports what is left out
 			if r.PasswordHash != "" {
 				hashes[auth0Database+cmp.Or(r.AltID, r.ID.OID)] = r.PasswordHash
 			}
@@ -63,7 +64,7 @@ func auth0(files []File, to *Lines) error {
 	for _, f := range files {
 		err := jsonLines(f, to, to.leave, func(r *auth0Record) error {
 			if r.UserID == "" && r.ID.OID != "" {
-				return nil // a hash
+				return nil // a password hash
 			}
 			users++
 			return to.auth0User(r, to.auth0Hash(r, hashes))
@@ -73,7 +74,7 @@ func auth0(files []File, to *Lines) error {
 		}
 	}
 	if users == 0 {
-		return errors.New("the files hold no user of Auth0's users export: give that file, and the one with the password hashes beside it")
+		return errors.New("the files contain no user of Auth0's users export: pass that file, together with the one with the password hashes")
 	}
 	to.at = Source{}
 	for range hashes {
@@ -82,7 +83,7 @@ func auth0(files []File, to *Lines) error {
 	return nil
 }
 
-// auth0Hash takes a user's password hash: the one by the user's id, or else that of an account with a password that was linked to it.
+// auth0Hash returns a user's password hash: that of the user's id, or else that of a linked account with a password.
 func (l *Lines) auth0Hash(r *auth0Record, hashes map[string]string) string {
 	ids := []string{r.UserID}
 	for _, identity := range r.Identities {
@@ -113,7 +114,7 @@ func (l *Lines) auth0User(r *auth0Record, hash string) error {
 	if r.PhoneNumber != "" {
 		p.phones = []address{{r.PhoneNumber, r.PhoneVerified}}
 	}
-	p.created, _ = time.Parse(time.RFC3339Nano, r.CreatedAt) // without it the account counts as of the import
+	p.created, _ = time.Parse(time.RFC3339Nano, r.CreatedAt) // without a time, the account counts as created at the import
 	for _, identity := range r.Identities {
 		if identity.Provider != "auth0" && identity.Provider != "email" && identity.Provider != "sms" {
 			l.leaveLogin(identity.Provider)

@@ -27,7 +27,7 @@ func clerk(files []File, to *Lines) error {
 		}
 		for _, needed := range []string{"id", "primary_email_address"} {
 			if _, found := columns[needed]; !found {
-				return to.broken(errors.New("the first line names no column " + needed + ": is it Clerk's export of users?"))
+				return to.broken(errors.New("the first line has no column " + needed + ": is it Clerk's export of users?"))
 			}
 		}
 		for {
@@ -55,7 +55,7 @@ func clerk(files []File, to *Lines) error {
 	return nil
 }
 
-// noCSV is the error of a file whose next record cannot be read.
+// noCSV returns the error of a file whose next record cannot be parsed.
 func (l *Lines) noCSV(err error) error {
 	var wrong *csv.ParseError
 	if errors.As(err, &wrong) {
@@ -86,7 +86,7 @@ func clerkUser(cell func(string) string, to *Lines) error {
 	return to.person(p)
 }
 
-// clerkAddresses are the primary address, then the others, verified ones first.
+// clerkAddresses returns the primary address, then the others, verified ones first.
 func clerkAddresses(cell func(string) string, primary, verified, unverified string) []address {
 	var others []address
 	for _, column := range []struct {
@@ -104,7 +104,7 @@ func clerkAddresses(cell func(string) string, primary, verified, unverified stri
 	return eachOnce(append([]address{first}, others...))
 }
 
-// clerkTime reads a time as RFC 3339 or in milliseconds, zero where there is none.
+// clerkTime parses a time in RFC 3339 or in milliseconds; zero if there is none.
 func clerkTime(text string) time.Time {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return millis(n)

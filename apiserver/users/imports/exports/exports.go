@@ -1,5 +1,5 @@
-// Package exports makes lines that can be imported of the export files of other systems. It reads files and writes lines, nothing else; what
-// it cannot bring along it leaves out, and tells.
+// Package exports converts the export files of other systems to import lines. It only reads files and writes lines. It
+// leaves out what cannot be converted, and reports it.
 package exports
 
 import (
@@ -22,22 +22,22 @@ type File struct {
 	io.ReadSeeker
 }
 
-// Source is where in the export files a line came from.
+// Source is the position in the export files that a line was made from.
 type Source struct {
 	File string
-	// Record counts from 1: the lines of a file of lines, else the users in it.
+	// Record counts from 1: the lines of a line-based file, otherwise the users in the file.
 	Record int
 }
 
-// LeftOut is something that the lines do not bring along.
+// LeftOut describes data that the lines do not contain.
 type LeftOut struct {
 	What string
-	// Users is of how many users, and First the first of them.
+	// Users is the number of users concerned, and First the first of them.
 	Users int
 	First Source
 }
 
-// Lines are where a conversion writes to.
+// Lines is the output of a conversion.
 type Lines struct {
 	out     *bufio.Writer
 	sources sources
@@ -45,28 +45,28 @@ type Lines struct {
 	left    map[string]*LeftOut
 }
 
-// NewLines returns lines that are written to out.
+// NewLines returns a Lines that writes to out.
 func NewLines(out io.Writer) *Lines {
 	return &Lines{out: bufio.NewWriterSize(out, 1<<20), left: map[string]*LeftOut{}}
 }
 
-// Source is where the line of a number, from 1, came from, zero: there is no such line.
+// Source returns the source of a line by its number from 1, zero if there is no such line.
 func (l *Lines) Source(number int64) Source { return l.sources.of(number) }
 
-// Flush ends the writing.
+// Flush writes buffered lines.
 func (l *Lines) Flush() error { return l.out.Flush() }
 
-// LeftOut tells what the lines do not bring along, sorted.
+// LeftOut returns the data that the lines do not contain, sorted.
 func (l *Lines) LeftOut() []LeftOut {
-	told := make([]LeftOut, 0, len(l.left))
+	all := make([]LeftOut, 0, len(l.left))
 	for _, left := range l.left {
-		told = append(told, *left)
+		all = append(all, *left)
 	}
-	sort.Slice(told, func(i, j int) bool { return told[i].What < told[j].What })
-	return told
+	sort.Slice(all, func(i, j int) bool { return all[i].What < all[j].What })
+	return all
 }
 
-// leave notes that something of the present record is left out.
+// leave records that data of the current record is left out.
 func (l *Lines) leave(what string) {
 	if l.left[what] == nil {
 		l.left[what] = &LeftOut{What: what, First: l.at}
@@ -74,10 +74,10 @@ func (l *Lines) leave(what string) {
 	l.left[what].Users++
 }
 
-// converters are the systems whose exports are read: all files of one run together.
+// converters maps each system to the function that converts all export files of one run.
 var converters = map[string]func(files []File, to *Lines) error{"auth0": auth0, "clerk": clerk, "firebase": firebase, "keycloak": keycloak}
 
-// Systems are those whose exports are read, sorted.
+// Systems returns the names of the systems whose exports can be converted, sorted.
 func Systems() []string {
 	names := make([]string, 0, len(converters))
 	for name := range converters {
@@ -87,11 +87,11 @@ func Systems() []string {
 	return names
 }
 
-// Convert writes the lines that the export files of a system make.
+// Convert writes the lines of a system's export files.
 func Convert(system string, files []File, to *Lines) error {
 	convert, known := converters[system]
 	if !known {
-		return fmt.Errorf("exports of %q are not read: choose one of %s", system, strings.Join(Systems(), ", "))
+		return fmt.Errorf("exports of %q are not supported: use one of %s", system, strings.Join(Systems(), ", "))
 	}
 	if err := convert(files, to); err != nil {
 		return err
@@ -99,13 +99,13 @@ func Convert(system string, files []File, to *Lines) error {
 	return to.Flush()
 }
 
-// person is a user as every system has one.
+// person is a user, in the form that all systems share.
 type person struct {
 	id, firstName, lastName string
-	// password is an encoded hash, "": none.
+	// password is an encoded hash, "" for none.
 	password string
 	disabled bool
-	// created is zero where the export does not say.
+	// created is zero if the export does not contain it.
 	created time.Time
 	emails  []address
 	phones  []address
@@ -117,7 +117,7 @@ type address struct {
 	verified bool
 }
 
-// unknownTime stands for when an address was verified that was, at a time that the export does not tell.
+// unknownTime is the verification time of a verified address if the export does not contain the time.
 var unknownTime = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // line is a line of any type.
@@ -135,7 +135,7 @@ type line struct {
 	CreatedAt    string `json:"created_at,omitempty"`
 }
 
-// person writes a user with the addresses. A password that cannot be verified here is left out.
+// person writes a user with its addresses. It leaves out a password that cannot be verified here.
 func (l *Lines) person(p person) error {
 	if p.id == "" {
 		l.leave("users without an id")
@@ -176,7 +176,8 @@ func (l *Lines) person(p person) error {
 	return write(p.phones, func(value string) line { return line{Type: "phone", PhoneNumber: value} })
 }
 
-// proven leaves unproven emails out beside a proven one: nobody needs them to sign in, and another may own them.
+// proven leaves out unverified emails if there is a verified one: they are not needed to sign in, and may belong to
+// another person.
 func (l *Lines) proven(emails []address) []address {
 	proven := slices.DeleteFunc(slices.Clone(emails), func(a address) bool { return !a.verified })
 	if len(proven) == 0 || len(proven) == len(emails) {
@@ -186,11 +187,12 @@ func (l *Lines) proven(emails []address) []address {
 	return proven
 }
 
-// addressDigits is how much of an address's digest its external id has, in hexadecimal digits: few enough that many addresses share them,
-// because the external id stays in the store when the user is deleted.
+// addressDigits is how many hexadecimal digits of an address's digest its external id has. It is so few that many
+// addresses share them, because the external id stays in the store after the user is deleted.
 const addressDigits = 6
 
-// addressID is the external id of an address, the same in each conversion. named are those that the user has already.
+// addressID returns the external id of an address, the same in each conversion. named are the digits that the user's
+// other addresses have.
 func addressID(user, value string, named map[string]bool) string {
 	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(user+"/"+strings.ToLower(value))))
 	digits := addressDigits
@@ -213,7 +215,7 @@ func (l *Lines) write(one line) error {
 
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 
-// millis is a time in milliseconds since 1970, zero for 0.
+// millis returns a time from milliseconds since 1970, zero for 0.
 func millis(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
@@ -221,12 +223,12 @@ func millis(n int64) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// broken is the error of a file that cannot be read.
+// broken returns the error of a file that cannot be read.
 func (l *Lines) broken(err error) error {
 	return fmt.Errorf("%s: record %d: %w", l.at.File, l.at.Record, err)
 }
 
-// eachOnce drops empty addresses, and those that were there before.
+// eachOnce drops empty addresses and duplicates.
 func eachOnce(addresses []address) []address {
 	seen := map[string]bool{"": true}
 	return slices.DeleteFunc(addresses, func(a address) bool {

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// golden are the exports of each system, in testdata.
+// golden lists the exports of each system in testdata.
 var golden = map[string][]string{
 	"clerk": {"clerk.csv"}, "auth0": {"auth0-passwords.ndjson", "auth0-users.ndjson"}, "firebase": {"firebase.json", "firebase-hash.txt"}, "keycloak": {"keycloak.json"},
 }
@@ -39,7 +39,7 @@ func convert(t *testing.T, system string, names ...string) (string, *Lines) {
 	return out.String(), lines
 }
 
-// report is what a conversion made: its lines with their sources, and what it left out.
+// report returns the lines of a conversion with their sources, and what was left out.
 func report(text string, lines *Lines) string {
 	var b strings.Builder
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
@@ -52,7 +52,7 @@ func report(text string, lines *Lines) string {
 	return b.String()
 }
 
-func TestExportsBecomeTheGoldenLines(t *testing.T) {
+func TestConvertMatchesGoldenFiles(t *testing.T) {
 	t.Parallel()
 	for system, files := range golden {
 		t.Run(system, func(t *testing.T) {
@@ -70,13 +70,13 @@ func TestExportsBecomeTheGoldenLines(t *testing.T) {
 			}
 			again, _ := convert(t, system, files...)
 			if again != text {
-				t.Error("a second conversion makes other lines: an interrupted import could not go on")
+				t.Error("a second conversion makes other lines: an interrupted import could not continue")
 			}
 		})
 	}
 }
 
-func TestGoldenLinesAreGoodLines(t *testing.T) {
+func TestGoldenLinesAreValid(t *testing.T) {
 	t.Parallel()
 	for system, files := range golden {
 		text, _ := convert(t, system, files...)
@@ -88,8 +88,8 @@ func TestGoldenLinesAreGoodLines(t *testing.T) {
 	}
 }
 
-// The password that Firebase's example is of signs in after the conversion.
-func TestFirebasesParametersMakeAHashThatMatches(t *testing.T) {
+// The password of Firebase's published example signs in after the conversion.
+func TestFirebaseHashMatchesItsPassword(t *testing.T) {
 	t.Parallel()
 	text, _ := convert(t, "firebase", golden["firebase"]...)
 	line := imports.ReadAll([]byte(text), time.Now())[0]
@@ -99,7 +99,7 @@ func TestFirebasesParametersMakeAHashThatMatches(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoExportIsRefusedWithoutItsContent(t *testing.T) {
+func TestConvertErrorsDoNotContainTheFile(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ system, text string }{
 		"no CSV":           {"clerk", "id,primary_email_address\n\"secret"},

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// firebaseUser is a user as `firebase auth:export` writes one.
+// firebaseUser is a user in the format of `firebase auth:export`.
 type firebaseUser struct {
 	LocalID       string `json:"localId"`
 	Email         string `json:"email"`
@@ -29,10 +29,11 @@ type firebaseUser struct {
 	CustomAttributes string            `json:"customAttributes"`
 }
 
-// firebaseHash are a project's password hash parameters.
+// firebaseHash is the password hash parameters of a project.
 type firebaseHash struct{ signer, separator, rounds, memCost string }
 
-// firebase reads the JSON of `firebase auth:export` and, beside it, a file with the password hash parameters as the console shows them.
+// firebase reads the JSON of `firebase auth:export` together with a file of the password hash parameters as the console
+// shows them.
 func firebase(files []File, to *Lines) error {
 	var hash *firebaseHash
 	var exports []File
@@ -76,7 +77,7 @@ func readFirebaseHash(text io.Reader) (*firebaseHash, error) {
 	}
 	hash := &firebaseHash{sent["base64_signer_key"], sent["base64_salt_separator"], sent["rounds"], sent["mem_cost"]}
 	if sent["algorithm"] != "SCRYPT" || hash.signer == "" || hash.rounds == "" || hash.memCost == "" {
-		return nil, errors.New("is no hash_config with algorithm SCRYPT, base64_signer_key, base64_salt_separator, rounds and mem_cost")
+		return nil, errors.New("is not a hash_config with algorithm SCRYPT, base64_signer_key, base64_salt_separator, rounds and mem_cost")
 	}
 	return hash, nil
 }
@@ -91,7 +92,7 @@ func (l *Lines) firebaseUser(u *firebaseUser, hash *firebaseHash) error {
 		p.emails = []address{{u.Email, u.EmailVerified}}
 	}
 	if u.PhoneNumber != "" {
-		p.phones = []address{{u.PhoneNumber, true}} // Firebase has no number that was not verified
+		p.phones = []address{{u.PhoneNumber, true}} // Firebase only has verified numbers
 	}
 	switch {
 	case u.PasswordHash == "":
@@ -114,5 +115,5 @@ func (l *Lines) firebaseUser(u *firebaseUser, hash *firebaseHash) error {
 	return l.person(p)
 }
 
-// plain writes base64 for URLs as standard base64.
+// plain converts URL base64 to standard base64.
 func plain(text string) string { return strings.NewReplacer("-", "+", "_", "/").Replace(text) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// keycloakUser is a user as `kc.sh export` writes one.
+// keycloakUser is a user in the format of `kc.sh export`.
 type keycloakUser struct {
 	ID               string               `json:"id"`
 	Username         string               `json:"username"`
@@ -28,14 +28,14 @@ type keycloakUser struct {
 	Attributes json.RawMessage `json:"attributes"`
 }
 
-// keycloakCredential holds JSON in texts.
+// keycloakCredential contains JSON in strings.
 type keycloakCredential struct {
 	Type           string `json:"type"`
 	SecretData     string `json:"secretData"`
 	CredentialData string `json:"credentialData"`
 }
 
-// keycloak reads a realm's export with users: one file, or the files of users of a folder.
+// keycloak reads a realm's export with users: one file, or the user files of a folder.
 func keycloak(files []File, to *Lines) error {
 	for _, f := range files {
 		if err := users(f, to, to.keycloakUser); err != nil {
@@ -83,7 +83,7 @@ func (l *Lines) keycloakUser(u *keycloakUser) error {
 	return l.person(p)
 }
 
-// encoded is a password's hash as it is imported, "" where its form is not known.
+// encoded returns a password's hash in the import format, "" if its form is not supported.
 func (c keycloakCredential) encoded() string {
 	var secret struct{ Value, Salt string }
 	var data struct {

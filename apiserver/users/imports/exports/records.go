@@ -11,22 +11,22 @@ import (
 // maxRecord is the longest record of an export, in bytes.
 const maxRecord = 4 << 20
 
-// errLongRecord ends the reading of a file in which nobody can tell where the next record begins.
+// errLongRecord ends the reading of a file, because the start of the next record cannot be found.
 var errLongRecord = errors.New("has more than 4 MiB: is its end missing?")
 
-// What is left out of a record that cannot be read, though the next one can.
+// The reasons to leave out a record that cannot be read, when the next one can.
 const (
 	otherForm = "a whole user, because the record has another form than the system's exports"
 	tooLong   = "a whole user, because the record has more than 4 MiB"
 )
 
-// bounded fails a reader that reads more than a record may have.
+// bounded is a reader that fails when a record is too long.
 type bounded struct {
 	from io.Reader
 	left int
 }
 
-// next allows another record.
+// next starts another record.
 func (b *bounded) next() { b.left = maxRecord }
 
 func (b *bounded) Read(p []byte) (int, error) {
@@ -38,7 +38,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// formed decodes one JSON value, and reports whether it has the form that is expected. After one of another form the next can be decoded.
+// formed returns whether the error of a JSON decoding leaves a value of the expected form. After a value of another
+// form, decoding can continue.
 func formed(err error) (bool, error) {
 	var otherType *json.UnmarshalTypeError
 	if errors.As(err, &otherType) {
@@ -47,7 +48,7 @@ func formed(err error) (bool, error) {
 	return err == nil, err
 }
 
-// notJSON is the error of a file, by what its decoder says: never with a part of the file.
+// notJSON returns the error of a file without the decoder's text, which may contain part of the file.
 func (l *Lines) notJSON(err error, what string) error {
 	if errors.Is(err, errLongRecord) {
 		return l.broken(errLongRecord)
@@ -55,7 +56,7 @@ func (l *Lines) notJSON(err error, what string) error {
 	return l.broken(errors.New(what))
 }
 
-// jsonLines reads JSON a line; a bad record is noted by leave.
+// jsonLines reads one JSON object per line. It passes the reason to leave for records that it cannot read.
 func jsonLines[T any](f File, to *Lines, leave func(string), each func(*T) error) error {
 	to.at = Source{File: f.Name}
 	lines := bufio.NewReaderSize(f, maxRecord)
@@ -88,7 +89,7 @@ func jsonLine[T any](text []byte, to *Lines, leave func(string), each func(*T) e
 	good, err := formed(json.Unmarshal(text, &one))
 	switch {
 	case err != nil:
-		return to.notJSON(err, "is no JSON of a user")
+		return to.notJSON(err, "is not the JSON of a user")
 	case !good:
 		leave(otherForm)
 		return nil
@@ -102,21 +103,21 @@ func users[T any](f File, to *Lines, each func(*T) error) error {
 	input := &bounded{from: f, left: maxRecord}
 	dec := json.NewDecoder(input)
 	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
-		return to.broken(errors.New("is no JSON object"))
+		return to.broken(errors.New("is not a JSON object"))
 	}
 	for input.next(); dec.More(); input.next() {
 		name, err := dec.Token()
 		if err != nil {
-			return to.notJSON(err, "is no JSON")
+			return to.notJSON(err, "is not JSON")
 		}
 		if name != "users" {
 			if err := skip(dec, input); err != nil {
-				return to.notJSON(err, "is no JSON")
+				return to.notJSON(err, "is not JSON")
 			}
 			continue
 		}
 		if token, err := dec.Token(); err != nil || token != json.Delim('[') {
-			return to.broken(errors.New("its users are no list"))
+			return to.broken(errors.New("its users are not a list"))
 		}
 		for input.next(); dec.More(); input.next() {
 			to.at.Record++
@@ -124,7 +125,7 @@ func users[T any](f File, to *Lines, each func(*T) error) error {
 			good, err := formed(dec.Decode(&one))
 			switch {
 			case err != nil:
-				return to.notJSON(err, "is no JSON of a user")
+				return to.notJSON(err, "is not the JSON of a user")
 			case !good:
 				to.leave(otherForm)
 			default:
@@ -135,13 +136,13 @@ func users[T any](f File, to *Lines, each func(*T) error) error {
 			}
 		}
 		if _, err := dec.Token(); err != nil {
-			return to.notJSON(err, "is no JSON")
+			return to.notJSON(err, "is not JSON")
 		}
 	}
 	return nil
 }
 
-// skip passes over a value of any length.
+// skip skips a value of any length.
 func skip(dec *json.Decoder, input *bounded) error {
 	for depth := 0; ; {
 		input.next()

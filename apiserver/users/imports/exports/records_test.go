@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// exported converts texts, and returns the external ids of the lines and what was left out.
+// exported converts texts, and returns the lines and the Lines.
 func exported(t *testing.T, system string, texts ...string) (string, *Lines) {
 	t.Helper()
 	files := make([]File, len(texts))
@@ -22,7 +22,7 @@ func exported(t *testing.T, system string, texts ...string) (string, *Lines) {
 	return out.String(), lines
 }
 
-func TestARecordThatCannotBeReadIsLeftOutAlone(t *testing.T) {
+func TestUnreadableRecordDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", maxRecord)
 	for name, tc := range map[string]struct{ system, text, left string }{
@@ -38,8 +38,8 @@ func TestARecordThatCannotBeReadIsLeftOutAlone(t *testing.T) {
 	}
 }
 
-// What is not read may be longer than a record, and many records are longer than one may be.
-func TestOnlyARecordIsBounded(t *testing.T) {
+// Skipped parts may be longer than a record, and so may all records together.
+func TestOnlyRecordsAreBounded(t *testing.T) {
 	t.Parallel()
 	clients := strings.TrimSuffix(strings.Repeat(`{"id":["x"]},`, maxRecord/8), ",")
 	users := strings.TrimSuffix(strings.Repeat(`{"id":"u","attributes":{"x":"`+strings.Repeat("x", maxRecord/2)+`"}},`, 4), ",")
@@ -52,7 +52,7 @@ func TestOnlyARecordIsBounded(t *testing.T) {
 	}
 }
 
-func TestAFileIsToldWithItsRecord(t *testing.T) {
+func TestErrorNamesFileAndRecord(t *testing.T) {
 	t.Parallel()
 	for system, tc := range map[string][2]string{
 		"clerk": {"id,primary_email_address\na,\nb,\"\n", "f: record 3: "}, "auth0": {"{\"user_id\":\"a\"}\n{", "f: record 2: "},
@@ -65,7 +65,7 @@ func TestAFileIsToldWithItsRecord(t *testing.T) {
 	}
 }
 
-func TestEachLineKnowsItsSource(t *testing.T) {
+func TestSourcesReturnTheSourceOfEachLine(t *testing.T) {
 	t.Parallel()
 	var s sources
 	var want []Source
@@ -83,11 +83,11 @@ func TestEachLineKnowsItsSource(t *testing.T) {
 		}
 	}
 	if s.of(0) != (Source{}) || s.of(10_001) != (Source{}) {
-		t.Error("what is no line has a source")
+		t.Error("a number outside the lines has a source")
 	}
 }
 
-func TestExternalIDsHoldNoAddress(t *testing.T) {
+func TestExternalIDsDoNotContainAddresses(t *testing.T) {
 	t.Parallel()
 	text, _ := exported(t, "clerk", "id,primary_email_address,primary_phone_number\nu,Ada@example.com,+14155552671\n")
 	again, _ := exported(t, "clerk", "id,primary_email_address,primary_phone_number\nu,ada@example.com,+14155552671\n")

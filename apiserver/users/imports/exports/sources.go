@@ -2,23 +2,24 @@ package exports
 
 import "sort"
 
-// sources remember where each line came from, in little more than a byte a line: how many records behind the line before.
+// sources stores the source of each line in little more than a byte per line: the distance to the record of the line
+// before.
 type sources struct {
 	behind  []uint8
 	anchors []anchor
 	last    Source
 }
 
-// anchor is a line whose source is told whole.
+// anchor is a line whose source is stored completely.
 type anchor struct {
 	line int
 	Source
 }
 
-// maxSteps bounds how many lines are passed on the way from an anchor.
+// maxSteps bounds the distance of a line from its anchor.
 const maxSteps = 1024
 
-// add remembers the source of the next line.
+// add appends the source of the next line.
 func (s *sources) add(source Source) {
 	line, behind := len(s.behind), source.Record-s.last.Record
 	if n := len(s.anchors); n == 0 || s.last.File != source.File || behind < 0 || behind > 255 || line-s.anchors[n-1].line >= maxSteps {
@@ -27,7 +28,7 @@ func (s *sources) add(source Source) {
 	s.behind, s.last = append(s.behind, uint8(behind)), source
 }
 
-// of returns the source of the line of a number, from 1.
+// of returns the source of a line by its number from 1.
 func (s *sources) of(number int64) Source {
 	if number < 1 || number > int64(len(s.behind)) {
 		return Source{}

@@ -1,5 +1,5 @@
-// Package foreign reads the password hashes of other systems and compares passwords with them. Each form has bounds: what somebody
-// imported must not take a server's memory and time.
+// Package foreign reads the password hashes of other systems and compares passwords with them. Each form has bounds, so
+// that imported hashes cannot exhaust a server's memory or time.
 package foreign
 
 import (
@@ -14,29 +14,29 @@ import (
 const (
 	maxSalt          = 64
 	minHash, maxHash = 16, 64
-	// maxMemory is what one comparison may take, but for the little that Beside is.
+	// maxMemory bounds the memory of one comparison, except for ScryptOverhead.
 	maxMemory = 128 << 20
 	// maxEncoded is longer than any form within its bounds.
 	maxEncoded = 1024
 )
 
-// ErrForm means that a text is no hash of a known form, or is beyond a bound. It never contains parts of the text.
-var ErrForm = errors.New("is no password hash of a known form, or beyond its bounds")
+// ErrForm means that a text is not a hash of a supported form, or exceeds a bound. It never contains parts of the text.
+var ErrForm = errors.New("is not a supported password hash, or exceeds its bounds")
 
-// Hash is a password's hash.
+// Hash is a parsed password hash.
 type Hash struct {
-	// Memory is what a comparison takes, in bytes, as far as it is much.
+	// Memory is the memory that a comparison takes, in bytes, for forms that take much.
 	Memory int64
 	derive func(password []byte) []byte
 	want   []byte
 }
 
-// Matches reports whether a password is the one that was hashed.
+// Matches reports whether a password is the hashed one.
 func (h *Hash) Matches(password string) bool {
 	return subtle.ConstantTimeCompare(h.derive([]byte(password)), h.want) == 1
 }
 
-// Parse reads a hash. ErrForm.
+// Parse parses a hash. It returns ErrForm for any fault.
 func Parse(encoded string) (*Hash, error) {
 	if len(encoded) > maxEncoded {
 		return nil, ErrForm
@@ -63,7 +63,7 @@ func Parse(encoded string) (*Hash, error) {
 	return nil, ErrForm
 }
 
-// number reads a decimal number from 1 to a bound, without sign and leading zeros.
+// number parses a decimal number from 1 to a bound, without sign and leading zeros.
 func number(text string, most int) (int, bool) {
 	if text == "" || text[0] < '1' || text[0] > '9' {
 		return 0, false
@@ -72,13 +72,13 @@ func number(text string, most int) (int, bool) {
 	return n, err == nil && n <= most
 }
 
-// setting is a number of a form, with its bound.
+// setting is a parameter of a form, with its bound.
 type setting struct {
 	name string
 	most int
 }
 
-// settings reads "name=number" pairs in their order, joined by commas.
+// settings parses "name=number" pairs in the wanted order, joined by commas.
 func settings(text string, wanted ...setting) ([]int, bool) {
 	sent := strings.Split(text, ",")
 	if len(sent) != len(wanted) {
@@ -96,7 +96,7 @@ func settings(text string, wanted ...setting) ([]int, bool) {
 	return values, true
 }
 
-// bytesOf reads standard base64, with padding or without.
+// bytesOf decodes standard base64, with or without padding.
 func bytesOf(text string, least, most int) ([]byte, bool) {
 	if len(text) > base64.StdEncoding.EncodedLen(most) {
 		return nil, false

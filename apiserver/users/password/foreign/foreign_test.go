@@ -20,7 +20,7 @@ var known = []struct{ name, password, encoded string }{
 	{"bcrypt, 2y", "U*U", "$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"},
 	{"bcrypt of 72 bytes", strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", 1),
 		"$2a$05$abcdefghijklmnopqrstuu5s2v8.iXieOjg/.AySBTTZIIVFJeBui"},
-	{"bcrypt of more, which does not count", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789chars after 72 are ignored",
+	{"bcrypt of more than 72 bytes, where the rest does not count", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789chars after 72 are ignored",
 		"$2a$05$abcdefghijklmnopqrstuu5s2v8.iXieOjg/.AySBTTZIIVFJeBui"},
 	{"scrypt (RFC 7914, the third vector's costs)", "pleaseletmein",
 		"$scrypt$ln=14,r=8,p=1$U29kaXVtQ2hsb3JpZGU$cCO9yzr9c0hGHAbNgf046/2o+7qQT44+qbVD9lRdofLVQylVYT8Pz2LUlwUkKpr55h6F3A1lHkDfzwF7RVdYhw=="},
@@ -31,7 +31,7 @@ var known = []struct{ name, password, encoded string }{
 	{"Argon2id", "password", "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"},
 }
 
-func TestKnownHashesMatchTheirPasswordsAlone(t *testing.T) {
+func TestMatchesOnlyTheHashedPassword(t *testing.T) {
 	for _, tc := range known {
 		t.Run(tc.name, func(t *testing.T) {
 			h, err := Parse(tc.encoded)
@@ -50,7 +50,7 @@ func TestKnownHashesMatchTheirPasswordsAlone(t *testing.T) {
 	}
 }
 
-func TestEachFormHasItsBounds(t *testing.T) {
+func TestParseEnforcesBoundsOfEachForm(t *testing.T) {
 	const salt, key = "c2FsdHNhbHRzYWx0", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 	argon := func(settings string) string { return "$argon2id$v=19$" + settings + "$" + salt + "$" + key }
 	scrypt := func(settings string) string { return "$scrypt$" + settings + "$" + salt + "$" + key }
@@ -97,7 +97,7 @@ func TestEachFormHasItsBounds(t *testing.T) {
 	}
 }
 
-func TestMemoryIsTold(t *testing.T) {
+func TestParseReportsMemory(t *testing.T) {
 	for _, tc := range []struct {
 		encoded string
 		want    int64
@@ -116,11 +116,11 @@ func FuzzParse(f *testing.F) {
 		h, err := Parse(encoded)
 		if err != nil {
 			if err.Error() != ErrForm.Error() {
-				t.Error("an error tells more than that the form is wrong")
+				t.Error("the error contains more than ErrForm")
 			}
 			return
 		}
-		if h.Memory > maxMemory+Beside || len(h.want) == 0 {
+		if h.Memory > maxMemory+ScryptOverhead || len(h.want) == 0 {
 			t.Error(fmt.Sprint(h.Memory, " bytes, ", len(h.want)))
 		}
 	})

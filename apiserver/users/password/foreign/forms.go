@@ -19,7 +19,7 @@ import (
 const (
 	maxArgonMemory, maxArgonPasses, maxArgonLanes = 131072, 10, 16
 	minBcrypt, maxBcrypt                          = 4, 14
-	// bcryptCounts is how many bytes of a password bcrypt looks at.
+	// bcryptCounts is how many bytes of a password bcrypt uses.
 	bcryptCounts                   = 72
 	bcryptLength                   = 60
 	maxLogN, maxScryptLanes, maxR  = 17, 4, 64
@@ -31,7 +31,7 @@ const (
 	firebaseParts, djangoPartCount = 7, 4
 )
 
-// parseArgon2id reads $argon2id$v=19$m=,t=,p=$salt$hash.
+// parseArgon2id parses $argon2id$v=19$m=,t=,p=$salt$hash.
 func parseArgon2id(parts []string) (*Hash, error) {
 	if len(parts) != argonParts || parts[2] != argonVersion {
 		return nil, ErrForm
@@ -47,7 +47,8 @@ func parseArgon2id(parts []string) (*Hash, error) {
 	}}, nil
 }
 
-// parseBcrypt reads $2a$, $2b$ and $2y$: the cost in two digits, salt and hash in 53 letters of bcrypt's own.
+// parseBcrypt parses $2a$, $2b$ and $2y$: the cost in two digits, then salt and hash in 53 letters of bcrypt's
+// alphabet.
 func parseBcrypt(encoded string) (*Hash, error) {
 	if len(encoded) != bcryptLength || encoded[6] != '$' || strings.Trim(encoded[7:], bcryptAlphabet) != "" {
 		return nil, ErrForm
@@ -64,21 +65,22 @@ func parseBcrypt(encoded string) (*Hash, error) {
 	}}, nil
 }
 
-// scryptCosts reads ln=,r=,p=.
+// scryptCosts parses ln=,r=,p=.
 func scryptCosts(text string, maxLanes int) (logN, r, p int, ok bool) {
 	n, ok := settings(text, setting{"ln", maxLogN}, setting{"r", maxR}, setting{"p", maxLanes})
-	if !ok || scryptMemory(n[0], n[1], n[2]) > maxMemory+Beside {
+	if !ok || scryptMemory(n[0], n[1], n[2]) > maxMemory+ScryptOverhead {
 		return 0, 0, 0, false
 	}
 	return n[0], n[1], n[2], true
 }
 
-// Beside is how many bytes scrypt may take beside its table: a block for each lane, and two to work in.
-const Beside = 128 * maxR * (maxScryptLanes + 2)
+// ScryptOverhead is the most memory, in bytes, that scrypt takes besides its table: a block for each lane, and two to
+// work in.
+const ScryptOverhead = 128 * maxR * (maxScryptLanes + 2)
 
 func scryptMemory(logN, r, p int) int64 { return 128 * int64(r) * (1<<logN + int64(p) + 2) }
 
-// parseScrypt reads $scrypt$ln=,r=,p=$salt$hash.
+// parseScrypt parses $scrypt$ln=,r=,p=$salt$hash.
 func parseScrypt(parts []string) (*Hash, error) {
 	if len(parts) != scryptParts {
 		return nil, ErrForm
@@ -90,13 +92,13 @@ func parseScrypt(parts []string) (*Hash, error) {
 		return nil, ErrForm
 	}
 	return &Hash{Memory: scryptMemory(logN, r, p), want: want, derive: func(password []byte) []byte {
-		key, _ := scrypt.Key(password, salt, 1<<logN, r, p, len(want)) // the costs were checked: no error, or no match
+		key, _ := scrypt.Key(password, salt, 1<<logN, r, p, len(want)) // the costs are valid: Key returns no error
 		return key
 	}}, nil
 }
 
-// parseFirebase reads $firescrypt$ln=,r=,p=1$salt$hash$separator$signerkey: the hash is the signer key, encrypted with a key that scrypt
-// derives.
+// parseFirebase parses $firescrypt$ln=,r=,p=1$salt$hash$separator$signerkey. The hash is the signer key, encrypted with
+// a key that scrypt derives.
 func parseFirebase(parts []string) (*Hash, error) {
 	if len(parts) != firebaseParts {
 		return nil, ErrForm
@@ -122,7 +124,7 @@ func parseFirebase(parts []string) (*Hash, error) {
 	}}, nil
 }
 
-// parsePBKDF2 reads $pbkdf2-sha256$i=$salt$hash, as of sha1 and sha512.
+// parsePBKDF2 parses $pbkdf2-sha256$i=$salt$hash, also for sha1 and sha512.
 func parsePBKDF2(parts []string) (*Hash, error) {
 	if len(parts) != scryptParts {
 		return nil, ErrForm
@@ -137,7 +139,7 @@ func parsePBKDF2(parts []string) (*Hash, error) {
 	return stretched(digest, n[0], salt, want), nil
 }
 
-// parseDjango reads pbkdf2_sha256$i$salt$hash, whose salt is text.
+// parseDjango parses pbkdf2_sha256$i$salt$hash, whose salt is plain text.
 func parseDjango(parts []string) (*Hash, error) {
 	if len(parts) != djangoPartCount {
 		return nil, ErrForm
@@ -153,7 +155,7 @@ func parseDjango(parts []string) (*Hash, error) {
 
 func stretched(digest func() hash.Hash, iterations int, salt, want []byte) *Hash {
 	return &Hash{want: want, derive: func(password []byte) []byte {
-		key, _ := pbkdf2.Key(digest, string(password), salt, iterations, len(want)) // the length was checked
+		key, _ := pbkdf2.Key(digest, string(password), salt, iterations, len(want)) // the length is valid: Key returns no error
 		return key
 	}}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// checkBodies are bodies of checks, of which the first are read quickly.
+// checkBodies are bodies of checks. readFast accepts the first of them.
 var checkBodies = []string{
 	`{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/v1/things","client_ip":"198.51.100.7","required_permissions":["orders:read"]}`,
 	` { "method" : "POST" , "resource":"/","user_agent":"curl/8","required_permissions":[ ],"principal":{"value":"e.y.J","type":"session_token"}} ` + "\n",
@@ -24,22 +24,22 @@ var checkBodies = []string{
 	`{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/",}`, `{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/","required_permissions":["a"],"roles":[]}`,
 }
 
-// TestWhatIsReadQuickly: the usual bodies are, and what is refused never is.
-func TestWhatIsReadQuickly(t *testing.T) {
+// readFast accepts the usual bodies, and never a faulty one.
+func TestReadFast(t *testing.T) {
 	for i, text := range checkBodies {
-		if _, quickly := readQuickly([]byte(text)); quickly != (i < 4) {
+		if _, quickly := readFast([]byte(text)); quickly != (i < 4) {
 			t.Errorf("%s: read quickly: %v", text, quickly)
 		}
 		holdQuickly(t, []byte(text))
 	}
 	many := `{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/","required_permissions":["x"` + strings.Repeat(`,"x"`, maxPermissions) + `]}`
-	if _, quickly := readQuickly([]byte(many)); quickly {
+	if _, quickly := readFast([]byte(many)); quickly {
 		t.Errorf("%d permissions were taken", maxPermissions+1)
 	}
 }
 
-// FuzzReadQuickly holds what is read quickly against the reader of all bodies.
-func FuzzReadQuickly(f *testing.F) {
+// FuzzReadFast compares readFast with readStrict.
+func FuzzReadFast(f *testing.F) {
 	for _, text := range checkBodies {
 		f.Add([]byte(text))
 	}
@@ -48,11 +48,11 @@ func FuzzReadQuickly(f *testing.F) {
 
 func holdQuickly(t *testing.T, raw []byte) {
 	t.Helper()
-	got, quickly := readQuickly(raw)
+	got, quickly := readFast(raw)
 	if !quickly {
 		return
 	}
-	want, err := readStrictly(raw)
+	want, err := readStrict(raw)
 	if err != nil {
 		t.Fatalf("%q was taken, though: %v", raw, err)
 	}

@@ -19,10 +19,10 @@ import (
 
 var now = time.Date(2026, time.May, 2, 12, 0, 0, 0, time.UTC)
 
-// fewest is how many events make a day of which nothing is sealed worth it.
+// fewest is the number of events from which a day without rolled-up events is worth it.
 var fewest = int(people.EnoughToSeal(0))
 
-func newSealer(t *testing.T) (*Sealer, *sqlstore.Store) {
+func newSealer(t *testing.T) (*Worker, *sqlstore.Store) {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), servertest.SQLite(t), sqlstore.Options{})
 	if err == nil {
@@ -41,7 +41,7 @@ func newSealer(t *testing.T) (*Sealer, *sqlstore.Store) {
 	return New(Options{Store: s, Retention: retention, Clock: func() time.Time { return now }, Log: logr.Discard(), Registry: prometheus.NewRegistry()}), s
 }
 
-// signIns records sign-ins of user 1, so many ago each.
+// signIns records sign-ins of user 1, each a duration ago.
 func signIns(t *testing.T, s *sqlstore.Store, deployment string, ago ...time.Duration) {
 	t.Helper()
 	err := s.Change(t.Context(), deployment, func(tx people.Tx) error {
@@ -102,7 +102,7 @@ func TestFewEventsWaitForAWholePass(t *testing.T) {
 }
 
 // The first pass of Run comes after 10 s or more.
-func TestAnImportThatEndsIsSealedWithoutWaitingForTheNextPass(t *testing.T) {
+func TestEndedImportIsRolledUpImmediately(t *testing.T) {
 	t.Parallel()
 	sealer, s := newSealer(t)
 	signIns(t, s, "acme/home", time.Hour, 48*time.Hour, 96*time.Hour)
@@ -128,7 +128,7 @@ func TestAnImportThatEndsIsSealedWithoutWaitingForTheNextPass(t *testing.T) {
 	}
 }
 
-func TestAnImportOfAFewEventsDoesNotWriteALargeDayAnew(t *testing.T) {
+func TestSmallImportDoesNotRewriteLargeDay(t *testing.T) {
 	t.Parallel()
 	sealer, s := newSealer(t)
 	many := make([]time.Duration, fewest)
@@ -146,7 +146,7 @@ func TestAnImportOfAFewEventsDoesNotWriteALargeDayAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	sealer.Imported("acme/home")
-	if err := sealer.sealImported(t.Context()); err != nil {
+	if err := sealer.rollUpImported(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := waiting(t, s); n != 1 {
@@ -154,7 +154,7 @@ func TestAnImportOfAFewEventsDoesNotWriteALargeDayAnew(t *testing.T) {
 	}
 }
 
-// brokenDay fails to seal one day.
+// brokenDay fails to roll up one day.
 type brokenDay struct {
 	people.Sealing
 	day time.Time
@@ -167,7 +167,7 @@ func (b brokenDay) Seal(ctx context.Context, w people.WaitingEvents, since time.
 	return b.Sealing.Seal(ctx, w, since, limit)
 }
 
-func TestADayThatFailsKeepsNobodyElse(t *testing.T) {
+func TestFailedDayDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	sealer, s := newSealer(t)
 	signIns(t, s, "acme/home", time.Hour, 31*24*time.Hour)
@@ -190,8 +190,8 @@ func TestADayThatFailsKeepsNobodyElse(t *testing.T) {
 	}
 }
 
-// TestAPassEndsInTimeAndTheNextGoesOn: no deployment's retention waits behind a backlog.
-func TestAPassEndsInTimeAndTheNextGoesOn(t *testing.T) {
+// A backlog does not delay the retention of any deployment.
+func TestPassEndsInTimeAndNextContinues(t *testing.T) {
 	t.Parallel()
 	sealer, s := newSealer(t)
 	var ago []time.Duration
@@ -200,7 +200,7 @@ func TestAPassEndsInTimeAndTheNextGoesOn(t *testing.T) {
 	}
 	signIns(t, s, "acme/home", ago...)
 	minutes := 0
-	sealer.Clock = func() time.Time { // each look at it is a minute later
+	sealer.Clock = func() time.Time { // each call is a minute later
 		minutes++
 		return now.Add(time.Duration(minutes) * time.Minute)
 	}
@@ -216,7 +216,7 @@ func TestAPassEndsInTimeAndTheNextGoesOn(t *testing.T) {
 	}
 }
 
-func TestADayIsWrittenAnewWhenAnEighthIsNew(t *testing.T) {
+func TestDayIsRewrittenWhenAnEighthIsNew(t *testing.T) {
 	t.Parallel()
 	for sealed, want := range map[int64]int64{0: 2_000, 16_000: 2_000, 16_008: 2_001, 1_000_000: 125_000} {
 		if got := people.EnoughToSeal(sealed); got != want {
@@ -225,7 +225,7 @@ func TestADayIsWrittenAnewWhenAnEighthIsNew(t *testing.T) {
 	}
 }
 
-// steps counts what each call seals.
+// steps counts the events of each call.
 type steps struct {
 	people.Sealing
 	of []string
@@ -236,9 +236,9 @@ func (s *steps) Seal(ctx context.Context, w people.WaitingEvents, since time.Tim
 	return s.Sealing.Seal(ctx, w, since, limit)
 }
 
-// TestABacklogKeepsNobodyWaiting: the first day of every deployment is sealed before the second of any, and each to its last event, however
-// many more there are than are counted.
-func TestABacklogKeepsNobodyWaiting(t *testing.T) {
+// The first day of every deployment is rolled up before the second of any, and each completely, however many more
+// events there are than counted.
+func TestBacklogDelaysNoOtherDeployment(t *testing.T) {
 	t.Parallel()
 	sealer, s := newSealer(t)
 	const day = 24 * time.Hour
@@ -261,7 +261,7 @@ func TestABacklogKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// TestAddressesAreForgottenAfterTheRetention of each deployment, whether they were sealed before it passed or after.
+// Addresses are deleted whether their events were rolled up before the retention passed or after.
 func TestAddressesAreForgottenAfterTheRetention(t *testing.T) {
 	t.Parallel()
 	sealer, s := newSealer(t)

@@ -13,16 +13,16 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// referred finds the row of a line that another names, or refuses the other.
+// referred returns the row of the line that another line refers to, or refuses the other line.
 func (b *batch) referred(line *Line, kind, externalID string) (int64, bool) {
 	id, found := b.known.as[kind][externalID]
 	if !found {
-		line.fault(kind, "is the external_id of no "+kind+" that was imported: put its line before this one")
+		line.fault(kind, "is the external_id of no "+kind+" that was imported: move its line before this one")
 	}
 	return id, found
 }
 
-// user finds the user that a line names, or refuses the line.
+// user returns the user that a line refers to, or refuses the line.
 func (b *batch) user(line *Line) (int64, bool) {
 	id, found := b.referred(line, people.ImportedUser, line.User)
 	if found && !b.known.users[id] {
@@ -31,7 +31,7 @@ func (b *batch) user(line *Line) (int64, bool) {
 	return id, line.Refused == nil
 }
 
-func (b *batch) judgeUser(line *Line, u *User, id int64) {
+func (b *batch) evaluateUser(line *Line, u *User, id int64) {
 	at := b.at(line)
 	b.rows.users = append(b.rows.users, people.User{ID: id, FirstName: u.FirstName, LastName: u.LastName, Disabled: u.Disabled, CreatedAt: at})
 	if u.PasswordHash != "" {
@@ -41,9 +41,10 @@ func (b *batch) judgeUser(line *Line, u *User, id int64) {
 	b.known.users[id] = true
 }
 
-// judgeEmail makes the first address of an account its primary one, and later ones that say so. What nobody proved comes second to what
-// somebody did: it is not primary beside that, and gives way where it is another account's.
-func (b *batch) judgeEmail(line *Line, e *Email, id int64) {
+// evaluateEmail makes the first address of an account its primary one, and later ones that request it. A verified
+// address has precedence: an unverified one does not become primary next to it, and is removed from the other account
+// that has the same address.
+func (b *batch) evaluateEmail(line *Line, e *Email, id int64) {
 	user, ok := b.user(line)
 	if !ok {
 		return
@@ -52,7 +53,7 @@ func (b *batch) judgeEmail(line *Line, e *Email, id int64) {
 	folded := people.FoldEmail(e.Address)
 	if other, taken := b.known.emails[folded]; taken {
 		if other.User == user || !proven(row) || proven(other) {
-			line.fault("email", "is an address that an account has already")
+			line.fault("email", "is the address of another account or of this one")
 			return
 		}
 		b.displace(other)
@@ -70,33 +71,33 @@ func (b *batch) judgeEmail(line *Line, e *Email, id int64) {
 
 func proven(e people.Email) bool { return !e.VerifiedAt.IsZero() }
 
-// becomesPrimary reports whether an address takes the place of its account's primary one.
+// becomesPrimary reports whether an address replaces its account's primary one.
 func becomesPrimary(former, e people.Email, asked bool) bool {
 	return asked && proven(e) == proven(former) || proven(e) && !proven(former)
 }
 
-// displace takes an address that nobody proved from its account, for the account that proved it.
+// displace removes an unverified address from its account, for the account that verified it.
 func (b *batch) displace(e people.Email) {
 	b.rows.displacedEmails[e.ID] = true
 	if b.known.primaryEmails[e.User].ID == e.ID {
 		delete(b.known.primaryEmails, e.User)
 	}
-	b.rows.bereft[e.User] = true
+	b.rows.lostEmail[e.User] = true
 }
 
-// judgePhone makes the first verified number of an account its primary one, and later ones that say so.
-func (b *batch) judgePhone(line *Line, p *Phone, id int64) {
+// evaluatePhone makes the first verified number of an account its primary one, and later ones that request it.
+func (b *batch) evaluatePhone(line *Line, p *Phone, id int64) {
 	user, ok := b.user(line)
 	if !ok {
 		return
 	}
 	if b.known.phones[numberOf{user, p.Number}] {
-		line.fault("phone_number", "is a number that the account has already")
+		line.fault("phone_number", "is a number that the account already has")
 		return
 	}
 	verified := !p.VerifiedAt.IsZero()
 	if _, taken := b.known.verified[p.Number]; taken && verified {
-		line.fault("phone_number", "is a number that another account has verified")
+		line.fault("phone_number", "is a verified number of another account")
 		return
 	}
 	b.known.phones[numberOf{user, p.Number}] = true
@@ -116,7 +117,7 @@ func (b *batch) judgePhone(line *Line, p *Phone, id int64) {
 	})
 }
 
-// requireB2B refuses a line about organizations where the deployment has none.
+// requireB2B refuses a line about organizations if the deployment has none.
 func (b *batch) requireB2B(line *Line) bool {
 	if b.RequireB2B() != nil {
 		line.fault("type", "is about organizations, which the deployment's B2B settings do not enable")
@@ -125,7 +126,7 @@ func (b *batch) requireB2B(line *Line) bool {
 	return true
 }
 
-func (b *batch) judgeOrganization(line *Line, o *Organization, id int64) {
+func (b *batch) evaluateOrganization(line *Line, o *Organization, id int64) {
 	if !b.requireB2B(line) {
 		return
 	}
@@ -138,10 +139,10 @@ func (b *batch) judgeOrganization(line *Line, o *Organization, id int64) {
 	b.rows.events = append(b.rows.events, people.Event{ID: id, Kind: people.EventOrganization, At: row.CreatedAt})
 }
 
-// maxSlug leaves room for a suffix within a DNS label.
+// maxSlug leaves space for a suffix within a DNS label.
 const maxSlug = 48
 
-// free returns a slug, or where it is taken one with a suffix of its own.
+// free returns a slug, with a unique suffix if it is taken.
 func free(slug string, id int64, taken func(string) bool) string {
 	if !taken(slug) {
 		return slug
@@ -149,8 +150,8 @@ func free(slug string, id int64, taken func(string) bool) string {
 	return strings.TrimRight(slug[:min(len(slug), maxSlug)], "-") + "-" + strconv.FormatInt(id, 36)
 }
 
-// judgeWorkspace makes the first workspace of an organization its default one, and later ones that say so.
-func (b *batch) judgeWorkspace(line *Line, w *Workspace, id int64) {
+// evaluateWorkspace makes the first workspace of an organization its default one, and later ones that request it.
+func (b *batch) evaluateWorkspace(line *Line, w *Workspace, id int64) {
 	if !b.requireB2B(line) {
 		return
 	}
@@ -172,8 +173,8 @@ func (b *batch) judgeWorkspace(line *Line, w *Workspace, id int64) {
 	}
 }
 
-// judgeMembership gives a member without a role the one that the B2B settings assign, as everywhere.
-func (b *batch) judgeMembership(line *Line, m *Membership, id int64) {
+// evaluateMembership gives a member without a role the one that the B2B settings assign, as everywhere.
+func (b *batch) evaluateMembership(line *Line, m *Membership, id int64) {
 	if !b.requireB2B(line) {
 		return
 	}
@@ -187,7 +188,7 @@ func (b *batch) judgeMembership(line *Line, m *Membership, id int64) {
 	}
 	role := b.RoleNamed(level, m.Role)
 	if m.Role != "" && role == 0 {
-		line.fault("role", "is the name of no MembershipRole of level "+string(level)+" in the deployment")
+		line.fault("role", "is not the name of a MembershipRole of level "+string(level)+" in the deployment")
 		return
 	}
 	if m.Role == "" && !m.Owner {
@@ -202,7 +203,7 @@ func (b *batch) judgeMembership(line *Line, m *Membership, id int64) {
 		return
 	}
 	if b.known.members[[2]int64{organization, user}] {
-		line.fault("user", "is a member already")
+		line.fault("user", "is already a member")
 		return
 	}
 	b.known.members[[2]int64{organization, user}] = true
@@ -219,16 +220,16 @@ func (b *batch) joinWorkspace(line *Line, user int64, m people.WorkspaceMember) 
 	m.Workspace = b.known.workspaces[id]
 	switch {
 	case !b.known.members[[2]int64{m.Workspace.Organization, user}]:
-		line.fault("user", "is no member of the workspace's organization: put that membership's line before this one")
+		line.fault("user", "is not a member of the workspace's organization: move that membership's line before this one")
 	case b.known.workspaceMembers[[2]int64{id, user}]:
-		line.fault("user", "is a member already")
+		line.fault("user", "is already a member")
 	default:
 		b.known.workspaceMembers[[2]int64{id, user}] = true
 		b.rows.workspaceMembers = append(b.rows.workspaceMembers, m)
 	}
 }
 
-func (b *batch) judgeSignIn(line *Line, s *SignIn, id int64) {
+func (b *batch) evaluateSignIn(line *Line, s *SignIn, id int64) {
 	user, ok := b.user(line)
 	if !ok {
 		return
@@ -239,7 +240,7 @@ func (b *batch) judgeSignIn(line *Line, s *SignIn, id int64) {
 	})
 }
 
-// kept is what is stored of a sign-in's address and user agent: nothing past the retention.
+// kept returns the address and user agent of a sign-in that are stored: nothing after the retention.
 func (b *batch) kept(line *Line, s *SignIn) (address, agent string) {
 	if line.At.Before(b.Now.Add(-b.Settings.AddressRetention())) {
 		return "", ""
@@ -247,8 +248,8 @@ func (b *batch) kept(line *Line, s *SignIn) (address, agent string) {
 	return s.Address, s.UserAgent
 }
 
-// judgeKey finds what a key refers to. What it is bound to is judged when the rows are written.
-func (b *batch) judgeKey(line *Line, k *APIKey, id int64) pendingKey {
+// evaluateKey resolves what a key refers to. Its binding is checked when the rows are written.
+func (b *batch) evaluateKey(line *Line, k *APIKey, id int64) pendingKey {
 	pending := pendingKey{key: people.APIKey{
 		ID: id, App: k.App, Name: k.Name, Digest: k.Digest, Prefix: k.Prefix, Suffix: k.Suffix, Permissions: k.Permissions, Metadata: k.Metadata,
 		Scheme: k.Scheme, ExpiresAt: k.ExpiresAt, CreatedAt: b.at(line), UpdatedAt: b.Now,
@@ -271,7 +272,7 @@ func (b *batch) judgeKey(line *Line, k *APIKey, id int64) pendingKey {
 	return pending
 }
 
-// unbound tells what refuses a key from what failed.
+// unbound returns an error of BindKey as a refusal of the key, or as a failure.
 func unbound(err error) (refused *apierror.Error, failed error) {
 	fault := func(member, message string) *apierror.Error {
 		return apierror.Invalid(apierror.Fault{Pointer: "/" + member, Message: message})
@@ -280,9 +281,9 @@ func unbound(err error) (refused *apierror.Error, failed error) {
 	case errors.Is(err, account.ErrUserUnknown):
 		return fault("user", "was deleted since it was imported"), nil
 	case errors.Is(err, account.ErrNotMember):
-		return fault("user", "is no member of the organization"), nil
+		return fault("user", "is not a member of the organization"), nil
 	case errors.Is(err, account.ErrWorkspaceUnknown):
-		return fault("workspace", "is none of the organization that the user is a member of"), nil
+		return fault("workspace", "is not in an organization of the user"), nil
 	}
 	return nil, err
 }

@@ -2,10 +2,10 @@ package decision
 
 import "net/netip"
 
-// readQuickly reads the body of a check as nearly all are: well-formed, each member once, plain ASCII without escapes. It answers false
-// for everything else, also for all that is to be refused: readStrictly reads that, and says what is wrong.
-func readQuickly(raw []byte) (q question, ok bool) {
-	r := quick{text: string(raw)}
+// readFast parses the body of a usual check: well-formed, each member once, plain ASCII without escapes. It returns
+// false for everything else, including every faulty body; readStrict parses that and returns the faults.
+func readFast(raw []byte) (q question, ok bool) {
+	r := scanner{text: string(raw)}
 	seen := members(0)
 	ok = r.object(func(name string) bool {
 		switch name {
@@ -31,7 +31,7 @@ func readQuickly(raw []byte) (q question, ok bool) {
 	return q, ok && r.at == len(r.text) && q.credential != "" && q.path != "" && q.method != "" && len(q.permissions) <= maxPermissions
 }
 
-func (r *quick) principal(q *question) bool {
+func (r *scanner) principal(q *question) bool {
 	kind, seen := "", members(0)
 	ok := r.object(func(name string) bool {
 		switch name {
@@ -48,7 +48,7 @@ func (r *quick) principal(q *question) bool {
 	return ok && (kind == typeSessionToken || kind == typeAPIKey)
 }
 
-func (r *quick) deployment(to *deployment) bool {
+func (r *scanner) deployment(to *deployment) bool {
 	var text string
 	if !r.stringInto(&text) {
 		return false
@@ -58,7 +58,7 @@ func (r *quick) deployment(to *deployment) bool {
 	return err == nil
 }
 
-func (r *quick) address(to *netip.Addr) bool {
+func (r *scanner) address(to *netip.Addr) bool {
 	var text string
 	if !r.stringInto(&text) {
 		return false
@@ -68,24 +68,24 @@ func (r *quick) address(to *netip.Addr) bool {
 	return err == nil && address.Zone() == ""
 }
 
-// quick is a text that is read from left to right. Its methods answer false where the text is not what they read; nothing is read
-// afterwards.
-type quick struct {
+// scanner reads a text from left to right. Its methods return false if the text does not match; the scanner must not be
+// used afterwards.
+type scanner struct {
 	text string
 	at   int
 }
 
-// members are those that an object had already.
+// members is the set of members that an object already had.
 type members uint8
 
-// first reports whether a member comes for the first time.
+// first reports whether a member occurs for the first time.
 func (m *members) first(number int) bool {
 	before := *m
 	*m |= 1 << number
 	return *m != before
 }
 
-func (r *quick) blanks() {
+func (r *scanner) blanks() {
 	for r.at < len(r.text) {
 		switch r.text[r.at] {
 		case ' ', '\t', '\n', '\r':
@@ -96,8 +96,8 @@ func (r *quick) blanks() {
 	}
 }
 
-// next reads one sign after blanks.
-func (r *quick) next(sign byte) bool {
+// next reads one character after blanks.
+func (r *scanner) next(sign byte) bool {
 	r.blanks()
 	if r.at == len(r.text) || r.text[r.at] != sign {
 		return false
@@ -106,8 +106,8 @@ func (r *quick) next(sign byte) bool {
 	return true
 }
 
-// object reads an object with a member or more, whose values are read by value.
-func (r *quick) object(value func(name string) bool) bool {
+// object reads a non-empty object. value reads the value of a member.
+func (r *scanner) object(value func(name string) bool) bool {
 	if !r.next('{') {
 		return false
 	}
@@ -123,7 +123,7 @@ func (r *quick) object(value func(name string) bool) bool {
 }
 
 // stringInto reads a string of plain ASCII without escapes.
-func (r *quick) stringInto(to *string) bool {
+func (r *scanner) stringInto(to *string) bool {
 	if !r.next('"') {
 		return false
 	}
@@ -141,7 +141,7 @@ func (r *quick) stringInto(to *string) bool {
 }
 
 // strings reads an array of strings.
-func (r *quick) strings(to *[]string) bool {
+func (r *scanner) strings(to *[]string) bool {
 	if !r.next('[') {
 		return false
 	}

@@ -1,5 +1,6 @@
-// Package rollup keeps analytics fast and its traces short: it seals events by and by, and forgets, after the retention, whose they were
-// and from where. Every server does it; they take turns by the deployment, in the store. Nothing that is counted depends on it.
+// Package rollup rolls analytics events up into days, so that summaries stay fast, and deletes the addresses and user
+// agents of events after the retention. Every server runs it; servers take turns by deployment, in the store. The
+// counts do not depend on it.
 package rollup
 
 import (
@@ -17,9 +18,10 @@ import (
 )
 
 const (
-	// passEvery is how often events that wait are looked at, before jitter.
+	// passEvery is the interval of passes over waiting events, before jitter.
 	passEvery = 20 * time.Second
-	// wholeEvery is how often all that wait are sealed, however few: what a summary reads of today stays this short.
+	// wholeEvery is the interval of passes that roll up all waiting events, however few. It bounds what a summary reads
+	// row by row for today.
 	wholeEvery = 10 * time.Minute
 	// passFor bounds the roll-up of one pass: expired data is deleted in time even if millions of events wait.
 	passFor = 5 * time.Minute
@@ -29,39 +31,40 @@ const (
 	step, maxStep = 4_000, 50_000
 )
 
-// Options are what a Sealer needs.
+// Options configures a Worker.
 type Options struct {
 	Store people.Sealing
-	// Retention returns how long a deployment keeps addresses and user agents; false: it is not known now, and everything is kept.
+	// Retention returns how long a deployment keeps addresses and user agents; false means that it is not known now, and
+	// everything is kept.
 	Retention func(deployment string) (time.Duration, bool)
 	Clock     func() time.Time
 	Log       logr.Logger
 	Registry  prometheus.Registerer
 }
 
-// Sealer seals and forgets.
-type Sealer struct {
+// Worker rolls events up and deletes expired data.
+type Worker struct {
 	Options
 	waiting prometheus.Gauge
 
 	wake chan struct{}
 	mu   sync.Mutex
-	// imported are the deployments with an import that ended since the last pass over them.
+	// imported are the deployments with imports that ended since the last pass over them.
 	imported map[string]bool
 }
 
-// New returns a Sealer and registers how many events wait.
-func New(opts Options) *Sealer {
-	s := &Sealer{Options: opts, wake: make(chan struct{}, 1), imported: map[string]bool{}, waiting: prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "cardea_analytics_waiting_events", Help: "Events that were not sealed yet when this server looked last, of a day 2,000 or an eighth of what is sealed at most. They are counted all the same, more slowly.",
+// New returns a Worker and registers the metric of waiting events.
+func New(opts Options) *Worker {
+	s := &Worker{Options: opts, wake: make(chan struct{}, 1), imported: map[string]bool{}, waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "cardea_analytics_waiting_events", Help: "Events that were not rolled up at the last pass of this server, at most 2,000 or an eighth of the rolled-up ones per day. They are counted too, more slowly.",
 	})}
 	opts.Registry.MustRegister(s.waiting)
 	return s
 }
 
-// Imported wakes Run to seal the events of a deployment, where an import ended, without waiting for the next pass: until then each summary
-// reads them row by row.
-func (s *Sealer) Imported(deployment string) {
+// Imported wakes Run to roll up the events of a deployment after an import, without waiting for the next pass. Until
+// then each summary reads them row by row.
+func (s *Worker) Imported(deployment string) {
 	s.mu.Lock()
 	s.imported[deployment] = true
 	s.mu.Unlock()
@@ -72,17 +75,17 @@ func (s *Sealer) Imported(deployment string) {
 }
 
 // Run works until ctx ends.
-func (s *Sealer) Run(ctx context.Context) error {
-	last := s.Clock() // a server that was just started has others to answer first
+func (s *Worker) Run(ctx context.Context) error {
+	last := s.Clock() // a server that has just started has requests to answer first
 	timer := time.NewTimer(passEvery/2 + rand.N(passEvery))
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.wake: // the timer goes on: imports that end all the time do not keep passes away
-			if err := s.sealImported(ctx); err != nil && ctx.Err() == nil {
-				s.Log.Error(err, "imported events were not sealed; the next pass tries again")
+		case <-s.wake: // the timer continues: frequent imports must not delay passes
+			if err := s.rollUpImported(ctx); err != nil && ctx.Err() == nil {
+				s.Log.Error(err, "Rolling up imported events failed; the next pass tries again")
 			}
 			continue
 		case <-timer.C:
@@ -93,7 +96,7 @@ func (s *Sealer) Run(ctx context.Context) error {
 			last = now
 		}
 		if err := s.Pass(ctx, whole); err != nil && ctx.Err() == nil {
-			s.Log.Error(err, "Events were not sealed; they are counted all the same, and trying goes on")
+			s.Log.Error(err, "Rolling up events failed; they are counted anyway, and the next pass tries again")
 		}
 		timer.Reset(passEvery/2 + rand.N(passEvery))
 	}
@@ -101,27 +104,28 @@ func (s *Sealer) Run(ctx context.Context) error {
 
 // Pass rolls up the days that have enough events, or all that wait if whole is true, within passFor. A whole pass
 // first deletes data past its retention. A failure for one day or deployment does not stop the others.
-func (s *Sealer) Pass(ctx context.Context, whole bool) error {
+func (s *Worker) Pass(ctx context.Context, whole bool) error {
 	var failed []error
 	if whole {
 		failed = append(failed, s.forget(ctx))
 	}
-	failed = append(failed, s.sealWhere(ctx, func(w people.WaitingEvents) bool { return whole || w.Events >= people.EnoughToSeal(w.Sealed) }))
+	failed = append(failed, s.rollUpWhere(ctx, func(w people.WaitingEvents) bool { return whole || w.Events >= people.EnoughToSeal(w.Sealed) }))
 	return errors.Join(failed...)
 }
 
-// sealImported seals the deployments where imports ended. An import spreads over many days, few events each, so that no number of events is
-// too small; where far more are sealed, the day waits as others do, so that imports of single lines do not write large days anew.
-func (s *Sealer) sealImported(ctx context.Context) error {
+// rollUpImported rolls up the deployments with ended imports. An import spreads over many days with few events each, so
+// no number of events is too small. A day with far more rolled-up events waits as usual, so that imports of single
+// lines do not rewrite large days.
+func (s *Worker) rollUpImported(ctx context.Context) error {
 	s.mu.Lock()
 	imported := s.imported
 	s.imported = map[string]bool{}
 	s.mu.Unlock()
-	return s.sealWhere(ctx, func(w people.WaitingEvents) bool { return imported[w.Deployment] && w.Events >= w.Sealed/8 })
+	return s.rollUpWhere(ctx, func(w people.WaitingEvents) bool { return imported[w.Deployment] && w.Events >= w.Sealed/8 })
 }
 
-// sealWhere seals the days that are worth it, as far as it comes in passFor.
-func (s *Sealer) sealWhere(ctx context.Context, worthIt func(people.WaitingEvents) bool) error {
+// rollUpWhere rolls up the days that worthIt selects, within passFor.
+func (s *Worker) rollUpWhere(ctx context.Context, worthIt func(people.WaitingEvents) bool) error {
 	until := s.Clock().Add(passFor)
 	waiting, err := s.Store.Waiting(ctx)
 	failed := []error{err}
@@ -134,7 +138,7 @@ func (s *Sealer) sealWhere(ctx context.Context, worthIt func(people.WaitingEvent
 	}
 	for _, w := range inTurn(waiting) {
 		if ctx.Err() == nil && worthIt(w) {
-			failed = append(failed, s.sealDay(ctx, w, until))
+			failed = append(failed, s.rollUpDay(ctx, w, until))
 		}
 	}
 	return errors.Join(failed...)
@@ -152,15 +156,15 @@ func inTurn(waiting []people.WaitingEvents) []people.WaitingEvents {
 	return waiting
 }
 
-// sealDay rolls up the waiting events of a day, up to a time. Between two steps it pauses for as long as the last one
+// rollUpDay rolls up the waiting events of a day, up to a time. Between two steps it pauses for as long as the last one
 // took, so that other writers of SQLite proceed.
-func (s *Sealer) sealDay(ctx context.Context, w people.WaitingEvents, until time.Time) error {
+func (s *Worker) rollUpDay(ctx context.Context, w people.WaitingEvents, until time.Time) error {
 	for sealed := w.Sealed; s.Clock().Before(until); {
 		began := time.Now()
 		since, _ := s.keptSince(w.Deployment)
 		limit := min(max(step, sealed/8), maxStep)
 		n, err := s.Store.Seal(ctx, w, since, int(limit))
-		if err != nil || n < limit { // of no kind is there more, or another seals
+		if err != nil || n < limit { // no kind has more, or another server rolls up
 			return err
 		}
 		sealed += n
@@ -171,8 +175,8 @@ func (s *Sealer) sealDay(ctx context.Context, w people.WaitingEvents, until time
 	return nil
 }
 
-// forget forgets in all deployments what is past the retention.
-func (s *Sealer) forget(ctx context.Context) error {
+// forget deletes expired data in all deployments.
+func (s *Worker) forget(ctx context.Context) error {
 	linked, err := s.Store.Linked(ctx)
 	if err != nil {
 		return err
@@ -184,7 +188,7 @@ func (s *Sealer) forget(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-func (s *Sealer) forgetIn(ctx context.Context, deployment string) error {
+func (s *Worker) forgetIn(ctx context.Context, deployment string) error {
 	for {
 		since, known := s.keptSince(deployment)
 		if !known {
@@ -198,8 +202,8 @@ func (s *Sealer) forgetIn(ctx context.Context, deployment string) error {
 	}
 }
 
-// keptSince returns since when addresses are kept; 1970 where it is not known.
-func (s *Sealer) keptSince(deployment string) (time.Time, bool) {
+// keptSince returns the time since which addresses are kept; 1970 if it is not known.
+func (s *Worker) keptSince(deployment string) (time.Time, bool) {
 	retention, known := s.Retention(deployment)
 	if !known {
 		return time.UnixMicro(0), false
@@ -207,7 +211,7 @@ func (s *Sealer) keptSince(deployment string) (time.Time, bool) {
 	return s.Clock().Add(-retention), true
 }
 
-// rest waits, or for the end of the context, which it returns.
+// rest waits for the delay, or for the end of the context, whose error it returns.
 func rest(ctx context.Context, delay time.Duration) error {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
