@@ -34,9 +34,10 @@ var mends = map[cause]string{
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSuperseded}: "delete this one, the declared one is in force: kubectl delete {resource} {name} -n {namespace}",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonTooMany}: "delete resources of the deployment that nobody needs, or let a cluster admin raise the operator's " +
 		"--max-deployment-documents or --max-deployment-bytes; the operator tries again each minute",
-	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}: "set spec.secretTemplate.name to another name, by which nothing is lost; the Secret with the signing key of an IdentityDeployment " +
-		"or OAuthApp has one name alone: copy what is in the way into a Secret of another name, let who uses it name that one, and delete it then. " +
-		"Without that, deleting that Secret loses for good what it holds, so first find out who uses it",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}: "set spec.secretTemplate.name to another name; this loses nothing. " +
+		"The Secret with the signing key of an IdentityDeployment or OAuthApp has a fixed name: " +
+		"copy the existing Secret to another name, let the programs that use it use the copy, and then delete the original. " +
+		"Deleting it without a copy permanently loses its contents, so first find out which programs use it",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidKey}: "put a key of Cardea's form into the Secret (cardea key new --prefix PREFIX); " +
 		"a client's secret has 32 to 512 visible ASCII characters",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonPending}: "nothing here: it is judged once the other conditions are well",
@@ -59,9 +60,11 @@ var mends = map[cause]string{
 	{v1alpha1.ConditionDeleting, v1alpha1.ReasonProgressing}:      "wait; if it stays, look at the operator's log",
 	{v1alpha1.ConditionDeleting, v1alpha1.ReasonBeingDeleted}:     "wait; if it stays, see whether the operator runs: kubectl cardea doctor",
 
-	{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}: "if these people are meant to be here, nothing is lost by saying so: kubectl annotate {resource} {name} -n {namespace} " +
-		v1alpha1.AnnotationFormerPeopleAccepted + "=true; else set spec.deletionPolicy: Delete, delete the deployment and create it again, which loses for good all of its people, " +
-		"their sessions, organizations and consents, and serves nothing of it meanwhile: run cardea backup before",
+	{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}: "if these users belong to the new deployment, accept them; nothing is lost: " +
+		"kubectl annotate {resource} {name} -n {namespace} " + v1alpha1.AnnotationFormerPeopleAccepted + "=true. " +
+		"Otherwise set spec.deletionPolicy: Delete, delete the deployment and create it again: " +
+		"this permanently loses all of its users, their sessions, organizations and consents, " +
+		"and the deployment is not served meanwhile. Run cardea backup before",
 	{v1alpha1.ConditionIssuerChanged, v1alpha1.ReasonHostsChanged}: "tell the app's clients the new issuer, or put the hosts back as they were within the minute",
 
 	{v1alpha1.ConditionNamedAsPermission, v1alpha1.ReasonInCatalog}: "name the scope or the permission otherwise, or let gateways accept principal=api_key or session_token alone where the permission is required",

@@ -188,8 +188,8 @@ func TestASecretOfAnotherDeploymentIsNotTakenFromIt(t *testing.T) {
 // What loses something is said to, and comes after what does not; a command names nobody that may not be there.
 func TestMendsSayWhatTheyLose(t *testing.T) {
 	for reason, want := range map[cause][]string{
-		{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}:         {"nothing is lost", "kubectl annotate identitydeployment main", "deletionPolicy: Delete", "loses for good", "cardea backup"},
-		{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}:          {"another name", "deleting that Secret", "loses for good"},
+		{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}:         {"nothing is lost", "kubectl annotate identitydeployment main", "deletionPolicy: Delete", "permanently loses", "cardea backup"},
+		{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}:          {"another name", "Deleting it", "permanently loses"},
 		{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretForbidden}: {"-n acme --clusterrole=cardea-operator-secrets --serviceaccount=<namespace of Cardea>:<cardea-operator or cardea-standalone>"},
 	} {
 		rest := mend(in(&v1alpha1.IdentityDeployment{}, "main"), "IdentityDeployment", reason.condition, reason.reason)
