@@ -61,13 +61,13 @@ func (f *apiFlags) open(ctx context.Context, to *connection, around surroundings
 		server, _ = around.lookup(f.serverEnv)
 	}
 	if server == "" {
-		return nil, usagef("no server is named: give --server or %s. Inside the cluster it is a port of Service cardea-server; from outside "+
-			"let kubectl -n cardea-system port-forward service/cardea-server 8080 8082 run beside, and name http://127.0.0.1:8080 (8082 for decide)", f.serverEnv)
+		return nil, usagef("no server is named: set --server or %s. Inside the cluster it is a port of Service cardea-server; from outside "+
+			"run kubectl -n cardea-system port-forward service/cardea-server 8080 8082 in another terminal, and use http://127.0.0.1:8080 (8082 for decide)", f.serverEnv)
 	}
 	base, err := url.Parse(server)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil {
 		// A URL may hold a password, so it is not repeated.
-		return nil, usagef("--server is no URL such as https://cardea.example without user and password: correct it")
+		return nil, usagef("--server must be a URL such as https://cardea.example, without user and password")
 	}
 	key, err := f.credential(ctx, to, around)
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *apiFlags) credential(ctx context.Context, to *connection, around surrou
 	}
 	value, found := around.lookup(envAPIKey)
 	if !found || value == "" {
-		return "", usagef("no credential is given: set %s, or give --api-key-file or --use-key APIKEY; a ServiceAccount's token does as well where the deployment accepts it", envAPIKey)
+		return "", usagef("no credential is set: set %s, --api-key-file or --use-key APIKEY; a ServiceAccount's token also works if the deployment accepts it", envAPIKey)
 	}
 	return oneLine(envAPIKey, value)
 }
@@ -140,27 +140,27 @@ func (a *api) get(ctx context.Context, path string, query url.Values, into any) 
 	resp, err := a.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("asking the server at %s was interrupted: %w", a.base.Host, ctx.Err())
+			return fmt.Errorf("the request to the server at %s was interrupted: %w", a.base.Host, ctx.Err())
 		}
 		var failed *url.Error
 		if errors.As(err, &failed) {
 			err = failed.Err
 		}
-		return &accessError{err: err, message: fmt.Sprintf("the server at %s is out of reach: %v: see whether it runs and the URL is the right one", a.base.Host, err)}
+		return &accessError{err: err, message: fmt.Sprintf("the server at %s is unreachable: %v: check whether it runs, and the URL", a.base.Host, err)}
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
 	if err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("asking the server at %s was interrupted: %w", a.base.Host, ctx.Err())
+			return fmt.Errorf("the request to the server at %s was interrupted: %w", a.base.Host, ctx.Err())
 		}
-		return &accessError{err: err, message: fmt.Sprintf("the server at %s broke off its answer: %v: try again", a.base.Host, err)}
+		return &accessError{err: err, message: fmt.Sprintf("the response of the server at %s was cut off: %v: try again", a.base.Host, err)}
 	}
 	if resp.StatusCode != http.StatusOK {
 		return a.refusal(resp.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("what answers at %s is no Cardea server of this listener: %w: correct --server", a.base.Host, err)
+		return fmt.Errorf("%s is not the right listener of a Cardea server: %w: correct --server", a.base.Host, err)
 	}
 	return nil
 }
@@ -177,13 +177,13 @@ func (a *api) refusal(status int, body []byte) error {
 	}
 	switch status {
 	case http.StatusUnauthorized:
-		return &accessError{message: fmt.Sprintf("the server at %s does not accept the credential: give one of this deployment that is not revoked", a.base.Host)}
+		return &accessError{message: fmt.Sprintf("the server at %s does not accept the credential: use a credential of this deployment that is not revoked", a.base.Host)}
 	case http.StatusForbidden:
-		return &accessError{message: fmt.Sprintf("the server at %s refuses the credential this: %s", a.base.Host, message)}
+		return &accessError{message: fmt.Sprintf("the server at %s refuses this for the credential: %s", a.base.Host, message)}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return &accessError{message: fmt.Sprintf("the server at %s cannot answer now (%d): %s: try again in a moment, and look at its log and its store", a.base.Host, status, message)}
+		return &accessError{message: fmt.Sprintf("the server at %s is unavailable (%d): %s: try again in a moment, and check its log and its store", a.base.Host, status, message)}
 	}
-	return fmt.Errorf("the server at %s answers %d: %s", a.base.Host, status, message)
+	return fmt.Errorf("the server at %s responded %d: %s", a.base.Host, status, message)
 }
 
 // day writes a time for people.

@@ -87,7 +87,7 @@ func (c *connection) load() (*rest.Config, string, error) {
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, "", &accessError{err: err, message: fmt.Sprintf("the kubeconfig names no namespace that can be used: %v: give one with -n", err)}
+		return nil, "", &accessError{err: err, message: fmt.Sprintf("the kubeconfig has no usable namespace: %v: set one with -n", err)}
 	}
 	config.Timeout, config.UserAgent, config.QPS = c.timeout, "kubectl-cardea/"+version, -1
 	// What the API server warns of is for who writes, and this reads.
@@ -171,9 +171,9 @@ func (c *cluster) explain(err error, verb, what, namespace string) error {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no %s%s: correct the name or the namespace (-n)", what, where)
 	case overloaded(err):
-		return &accessError{err: err, message: fmt.Sprintf("the API server at %s cannot answer now: %v: try again in a moment, and see whether the cluster is well", c.config.Host, err)}
+		return &accessError{err: err, message: fmt.Sprintf("the API server at %s is unavailable: %v: try again in a moment, and check the cluster", c.config.Host, err)}
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-		return &accessError{err: err, message: fmt.Sprintf("the API server at %s is out of reach: %v: see whether it runs and --context is the right one", c.config.Host, err)}
+		return &accessError{err: err, message: fmt.Sprintf("the API server at %s is unreachable: %v: check whether it runs, and --context", c.config.Host, err)}
 	}
 	return fmt.Errorf("%s %s%s: %w", verb, what, where, err)
 }
@@ -212,14 +212,14 @@ func (c *cluster) kind(name string) (v1alpha1.KindInfo, error) {
 			}
 		}
 	}
-	return v1alpha1.KindInfo{}, usagef("%q is no kind of Cardea's: see `kubectl api-resources --api-group=%s`", name, v1alpha1.GroupVersion.Group)
+	return v1alpha1.KindInfo{}, usagef("%q is not a kind of Cardea: see `kubectl api-resources --api-group=%s`", name, v1alpha1.GroupVersion.Group)
 }
 
 // Resource implements cause.Reader.
 func (c *cluster) Resource(ctx context.Context, kind, namespace, name string) (v1alpha1.Resource, error) {
 	info, known := v1alpha1.InfoOf(kind)
 	if !known {
-		return nil, fmt.Errorf("%s is no kind of Cardea's", kind)
+		return nil, fmt.Errorf("%s is not a kind of Cardea", kind)
 	}
 	obj := info.New()
 	return obj, c.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj.(client.Object))

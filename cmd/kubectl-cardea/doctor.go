@@ -30,8 +30,8 @@ type check struct {
 	Name    string `json:"name"`
 	Level   level  `json:"level"`
 	Message string `json:"message"`
-	// Mend says what to do, "" if nothing.
-	Mend string `json:"mend,omitempty"`
+	// Fix says what to do, "" if nothing.
+	Fix string `json:"fix,omitempty"`
 }
 
 func ok(name, format string, args ...any) check {
@@ -54,8 +54,8 @@ func doctorCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check versions, kinds, your rights, the operator's lease, clocks, store, root key and servers",
-		Long: "Check an install, as far as your rights go. Each line is OK, WARN or FAIL, with what to do. The store and the root key are judged by what\n" +
-			"the operator says in conditions of the namespace; the servers by their metrics, where --metrics-url names them.",
+		Long: "Check an install, as far as your rights go. Each line is OK, WARN or FAIL, with a fix. The state of the store and the root key is taken from\n" +
+			"conditions of resources in the namespace, and that of servers from their metrics, if --metrics-url names them.",
 		Example: `  kubectl cardea doctor -n acme
   kubectl cardea doctor -n acme --metrics-url http://127.0.0.1:8090`,
 		Args: cobra.NoArgs,
@@ -77,7 +77,7 @@ func doctorCommand(to *connection, around surroundings) *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &format, formatTable, formatJSON, formatYAML)
-	cmd.Flags().StringVar(&system, "system-namespace", "cardea-system", "namespace that Cardea runs in")
+	cmd.Flags().StringVar(&system, "system-namespace", "cardea-system", "namespace of Cardea")
 	cmd.Flags().StringArrayVar(&metrics, "metrics-url", nil, "URL of a server's or operator's metrics listener, port 8090; may be repeated")
 	return cmd
 }
@@ -138,7 +138,7 @@ func (d *doctor) checkKinds(ctx context.Context) check {
 		return check{name, levelWarn, "the CRDs could not be compared: " + d.explain(err, "read", "the API server's OpenAPI document", "").Error(), "ask a cluster admin"}
 	case len(found.Absent) > 0:
 		return check{name, levelFail, "the CRDs are older than this plugin: they lack " + some(found.Absent),
-			"let a cluster admin install those of this version: " + install}
+			"let a cluster admin install the CRDs of this version: " + install}
 	case len(found.New) > 0:
 		return check{name, levelWarn, "the CRDs are newer than this plugin, which does not know " + some(found.New), "install the plugin of their version"}
 	}
@@ -161,8 +161,8 @@ func writeChecks(w io.Writer, style terminal.Style, checks []check) error {
 	for _, c := range checks {
 		colour := map[level]func(string) string{levelOK: style.Good, levelWarn: style.Note, levelFail: style.Bad}[c.Level]
 		fmt.Fprintf(&b, "%s  %-*s  %s\n", colour(fmt.Sprintf("%-4s", c.Level)), width, terminal.Clean(c.Name), terminal.Clean(c.Message))
-		if c.Mend != "" {
-			fmt.Fprintf(&b, "%s→ %s\n", strings.Repeat(" ", width+8), terminal.Clean(c.Mend))
+		if c.Fix != "" {
+			fmt.Fprintf(&b, "%s→ %s\n", strings.Repeat(" ", width+8), terminal.Clean(c.Fix))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

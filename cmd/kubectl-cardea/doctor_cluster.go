@@ -61,23 +61,23 @@ func (d *doctor) checkAPIServer(ctx context.Context) ([]check, error) {
 	}
 	_ = json.Unmarshal(body, &told)
 	served := ok(name, "%s, Kubernetes %s", d.config.Host, orNone(told.GitVersion))
-	return []check{served, judgeClock("clock", resp.Header.Get("Date"), before, after)}, nil
+	return []check{served, checkClock("clock", resp.Header.Get("Date"), before, after)}, nil
 }
 
-// judgeClock compares the date of an answer with when it was asked for and came.
-func judgeClock(name, date string, before, after time.Time) check {
+// checkClock compares the date of an answer with when it was asked for and came.
+func checkClock(name, date string, before, after time.Time) check {
 	theirs, err := http.ParseTime(date)
 	if err != nil {
-		return check{name, levelWarn, "the API server does not say what time it is", "compare the clocks by hand"}
+		return check{name, levelWarn, "the API server sends no date", "compare the clocks by hand"}
 	}
 	// The date is cut to its second, and made between asking and answering.
 	drift := max(before.Sub(theirs)-time.Second, theirs.Sub(after), 0)
-	const mend = "let both keep time by NTP: tokens, rotations and limits go by clocks"
+	const fix = "synchronize both with NTP: tokens, rotations and limits depend on clocks"
 	switch {
 	case drift > clockFault:
-		return check{name, levelFail, fmt.Sprintf("this clock and the API server's are %s apart", drift.Round(time.Second)), mend}
+		return check{name, levelFail, fmt.Sprintf("this clock and the API server's are %s apart", drift.Round(time.Second)), fix}
 	case drift > clockDrift:
-		return check{name, levelWarn, fmt.Sprintf("this clock and the API server's are %s apart", drift.Round(time.Second)), mend}
+		return check{name, levelWarn, fmt.Sprintf("this clock and the API server's are %s apart", drift.Round(time.Second)), fix}
 	}
 	return ok(name, "this clock and the API server's agree within %s", clockDrift)
 }
@@ -134,23 +134,23 @@ func (d *doctor) checkInstall(ctx context.Context) (installed, []check) {
 	running, err := d.find(ctx)
 	switch {
 	case err != nil:
-		return running, []check{{name, levelWarn, "whether it runs, and its version, are not known: " + err.Error(), "let a cluster admin look"}}
+		return running, []check{{name, levelWarn, "its state and version are not known: " + err.Error(), "ask a cluster admin"}}
 	case running.name == "":
 		return running, []check{{name, levelWarn, "neither Deployment cardea-operator nor StatefulSet cardea-standalone is in namespace " + d.system,
-			"name the namespace with --system-namespace; where Cardea runs outside of the cluster there is none"}}
+			"name the namespace with --system-namespace; if Cardea runs outside of the cluster, there is no such workload"}}
 	}
-	image := judgeImage(name, running.template, version)
+	image := checkImage(name, running.template, version)
 	if !running.ready {
-		return running, []check{{name, levelFail, fmt.Sprintf("%s %s in namespace %s has no ready replica: nothing that is declared comes into force", running.kind, running.name, d.system),
-			fmt.Sprintf("see why its Pods are not ready: kubectl describe %s %s -n %s, and their logs", strings.ToLower(running.kind), running.name, d.system)}, image}
+		return running, []check{{name, levelFail, fmt.Sprintf("%s %s in namespace %s has no ready replica: declared changes do not become active", running.kind, running.name, d.system),
+			fmt.Sprintf("find out why its Pods are not ready: kubectl describe %s %s -n %s, and their logs", strings.ToLower(running.kind), running.name, d.system)}, image}
 	}
 	return running, []check{image}
 }
 
-// judgeImage compares the tag of the image with the plugin's version.
-func judgeImage(name string, template corev1.PodTemplateSpec, mine string) check {
+// checkImage compares the tag of the image with the plugin's version.
+func checkImage(name string, template corev1.PodTemplateSpec, mine string) check {
 	if len(template.Spec.Containers) == 0 {
-		return check{name, levelWarn, "its Pod has no container", "see whether the manifests were applied whole"}
+		return check{name, levelWarn, "its Pod has no container", "check whether all manifests were applied"}
 	}
 	image := template.Spec.Containers[0].Image
 	tag := ""
@@ -160,7 +160,7 @@ func judgeImage(name string, template corev1.PodTemplateSpec, mine string) check
 	if tag == mine {
 		return ok(name, "image %s, of this plugin's version", image)
 	}
-	return check{name, levelWarn, fmt.Sprintf("image %s, this plugin is %s", image, mine), "use the plugin of the operator's version, if the tag tells it"}
+	return check{name, levelWarn, fmt.Sprintf("image %s, this plugin is %s", image, mine), "use the plugin of the operator's version, if the tag is a version"}
 }
 
 // checkLease tells how long ago the leader was alive. Standalone has no Lease, and one that is left of an operator before says nothing of it.
@@ -174,26 +174,26 @@ func (d *doctor) checkLease(ctx context.Context, running installed) []check {
 	switch {
 	case apierrors.IsNotFound(err):
 		return []check{{name, levelWarn, "there is no Lease cardea-operator in namespace " + d.system,
-			"nothing, where cardea standalone runs; else see whether the operator runs, and name its namespace with --system-namespace"}}
+			"nothing, if cardea standalone runs; otherwise check whether the operator runs, and name its namespace with --system-namespace"}}
 	case apierrors.IsForbidden(err):
-		return []check{{name, levelWarn, "whether an operator leads is not known: you may not get Lease cardea-operator in namespace " + d.system,
-			"let a cluster admin look, or bind you a Role for it, which ClusterRole view does not have: kubectl create role cardea-lease-reader -n " + d.system +
+		return []check{{name, levelWarn, "the leader is not known: you may not get Lease cardea-operator in namespace " + d.system,
+			"ask a cluster admin to check it, or to bind you a Role for it, because ClusterRole view does not include it: kubectl create role cardea-lease-reader -n " + d.system +
 				" --verb=get --resource=leases.coordination.k8s.io --resource-name=cardea-operator"}}
 	case err != nil:
-		return []check{{name, levelWarn, "whether an operator leads is not known: " + d.explain(err, "get", "leases", d.system).Error(), "let a cluster admin look"}}
+		return []check{{name, levelWarn, "the leader is not known: " + d.explain(err, "get", "leases", d.system).Error(), "ask a cluster admin"}}
 	}
-	return []check{judgeLease(name, lease, d.now())}
+	return []check{evaluateLease(name, lease, d.now())}
 }
 
-func judgeLease(name string, lease coordinationv1.Lease, now time.Time) check {
-	const mend = "see the operator's Pods and their logs; without a leader nothing that is declared comes into force"
+func evaluateLease(name string, lease coordinationv1.Lease, now time.Time) check {
+	const fix = "check the operator's Pods and their logs; without a leader, declared changes do not become active"
 	holder, renewed := lease.Spec.HolderIdentity, lease.Spec.RenewTime
 	if holder == nil || *holder == "" || renewed == nil {
-		return check{name, levelFail, "no operator leads: the last one let go of the Lease", mend}
+		return check{name, levelFail, "no operator leads: the last one released the Lease", fix}
 	}
 	age := max(now.Sub(renewed.Time), 0).Round(time.Second)
 	if age > leaseAge {
-		return check{name, levelFail, fmt.Sprintf("no operator leads: %s renewed the Lease %s ago", *holder, age), mend}
+		return check{name, levelFail, fmt.Sprintf("no operator leads: %s renewed the Lease %s ago", *holder, age), fix}
 	}
 	return ok(name, "%s leads, and renewed its Lease %s ago", *holder, age)
 }
@@ -219,7 +219,7 @@ func (d *doctor) checkRights(ctx context.Context) []check {
 	for _, info := range v1alpha1.Kinds {
 		allowed, err := d.may(ctx, right{verb: "list", group: v1alpha1.GroupVersion.Group, resource: info.Resource})
 		if err != nil {
-			return []check{{name, levelWarn, d.explain(err, "ask", "what you may do", "").Error(), "let a cluster admin look"}}
+			return []check{{name, levelWarn, d.explain(err, "ask", "what you may do", "").Error(), "ask a cluster admin"}}
 		}
 		if !allowed {
 			denied = append(denied, info.Resource)
@@ -233,7 +233,7 @@ func (d *doctor) checkRights(ctx context.Context) []check {
 	for _, r := range rights {
 		allowed, err := d.may(ctx, r)
 		if err == nil && !allowed {
-			checks = append(checks, check{name, levelWarn, fmt.Sprintf("you may not %s %s, so there is no %s for you", r.verb, r.resource, r.lets),
+			checks = append(checks, check{name, levelWarn, fmt.Sprintf("you may not %s %s, so you cannot use %s", r.verb, r.resource, r.lets),
 				"ask for ClusterRole edit in that namespace, if you need it"})
 		}
 	}

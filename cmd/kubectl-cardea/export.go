@@ -21,11 +21,11 @@ func exportCommand(to *connection, around surroundings) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "export [DEPLOYMENT]",
-		Short: "Write a tenant as YAML that applies cleanly; without a name, every one of the namespace",
-		Long: "Write a tenant as YAML that applies cleanly, resources that HTTP made included. Ids derive from namespace and name, so that the same\n" +
-			"ones are served wherever it is applied. Secrets are named in a comment, and never read. What programs and people make at run time is in the\n" +
-			"store, and not in an export: people, API keys and OAuth clients made over HTTP, OAuth clients that registered themselves.\n" +
-			"`cardea backup` writes that.",
+		Short: "Write a tenant as YAML that applies cleanly; without a name, all tenants of the namespace",
+		Long: "Write a tenant as YAML that applies cleanly, including resources that were created over HTTP. Ids derive from namespace and name, so the same\n" +
+			"ids are served in every cluster. Secrets are named in a comment, and never read. Runtime data is only in the store, and not in an export:\n" +
+			"users, API keys and OAuth clients that were created over HTTP, and OAuth clients that registered themselves.\n" +
+			"`cardea backup` writes them.",
 		Example: `  kubectl cardea export acme -n acme >acme.yaml
   kubectl cardea export -n acme | kubectl diff -f -`,
 		Args:              cobra.MaximumNArgs(1),
@@ -46,7 +46,7 @@ func exportCommand(to *connection, around surroundings) *cobra.Command {
 				}
 			}
 			if len(resources) == 0 {
-				return fmt.Errorf("there is nothing of Cardea in namespace %s: correct the namespace (-n)", cluster.namespace)
+				return fmt.Errorf("there are no resources of Cardea in namespace %s: correct the namespace (-n)", cluster.namespace)
 			}
 			manifest.Sort(resources)
 			if format == formatJSON {
@@ -126,11 +126,11 @@ func writeExport(w io.Writer, namespace string, resources []*unstructured.Unstru
 
 // writePreamble says what an export needs and has not, each line after a mark. Names of Kubernetes objects cannot end a comment.
 func writePreamble(b *strings.Builder, mark, namespace string, kept, leaving []*unstructured.Unstructured) {
-	fmt.Fprintf(b, "%sCardea's resources of namespace %s. Not in here:\n", mark, namespace)
-	fmt.Fprintf(b, "%s- Namespace %s, with its annotation %s where hosts are granted\n", mark, namespace, v1alpha1.AnnotationAllowedHosts)
-	b.WriteString(mark + "- what programs and people make at run time, which the store alone has: people, API keys and OAuth clients that were made over HTTP,\n" +
-		mark + "  OAuth clients that registered themselves. cardea backup writes it\n")
-	b.WriteString(mark + "- RoleBinding cardea-operator-secrets, by which the operator may keep and read Secrets there\n")
+	fmt.Fprintf(b, "%sCardea's resources of namespace %s. Not included:\n", mark, namespace)
+	fmt.Fprintf(b, "%s- Namespace %s, with its annotation %s if hosts are granted\n", mark, namespace, v1alpha1.AnnotationAllowedHosts)
+	b.WriteString(mark + "- runtime data, which is only in the store: users, API keys and OAuth clients that were created over HTTP,\n" +
+		mark + "  OAuth clients that registered themselves. cardea backup writes them\n")
+	b.WriteString(mark + "- RoleBinding cardea-operator-secrets, which lets the operator write and read Secrets there\n")
 	secrets, configMaps := manifest.Needs(kept)
 	for _, needed := range []struct {
 		kind  string

@@ -27,7 +27,7 @@ func TestAnExportSaysWhatItLeavesOut(t *testing.T) {
 	}
 	preamble, _, _ := strings.Cut(text.String(), "---\n")
 	for _, part := range []string{
-		"API keys and OAuth clients that were made over HTTP", "OAuth clients that registered themselves", "cardea backup", "- the Secret of APIKey/web", "- RoleBinding cardea-operator-secrets",
+		"API keys and OAuth clients that were created over HTTP", "OAuth clients that registered themselves", "cardea backup", "- the Secret of APIKey/web", "- RoleBinding cardea-operator-secrets",
 	} {
 		if !strings.Contains(preamble, part) || !strings.Contains(beside.String(), part) {
 			t.Errorf("%q is not told: %s%s", part, preamble, beside.String())

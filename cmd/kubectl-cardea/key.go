@@ -26,9 +26,9 @@ func keyCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
 		Short: "Rotate, reveal or revoke an API key; rotate or reveal the secret of an OAuth client",
-		Long: "Rotate, reveal or revoke what an APIKey delivers. For rotate and reveal oclient/NAME means the secret of an OAuthClient instead;\n" +
-			"an OAuthClient is not revoked here, because with it go the consents of its users.",
-		RunE: func(*cobra.Command, []string) error { return usagef("say what to do: rotate, reveal or revoke") },
+		Long: "Rotate, reveal or revoke the key of an APIKey. For rotate and reveal, oclient/NAME selects the secret of an OAuthClient instead;\n" +
+			"an OAuthClient cannot be revoked here, because that would end the consents of its users.",
+		RunE: func(*cobra.Command, []string) error { return usagef("a subcommand is required: rotate, reveal or revoke") },
 	}
 	cmd.AddCommand(rotateCommand(to, around), revealCommand(to, around), revokeCommand(to, around))
 	return cmd
@@ -83,7 +83,7 @@ func (c *cluster) credentialName(argument string) (info v1alpha1.KindInfo, name 
 		return info, "", err
 	}
 	if info.Kind != v1alpha1.KindAPIKey && info.Kind != v1alpha1.KindOAuthClient || name == "" {
-		return info, "", usagef("%q names neither an APIKey nor an OAuthClient: write NAME or oclient/NAME", argument)
+		return info, "", usagef("%q is neither an APIKey nor an OAuthClient: write NAME or oclient/NAME", argument)
 	}
 	return info, name, nil
 }
@@ -129,13 +129,13 @@ func revealCommand(to *connection, around surroundings) *cobra.Command {
 	return credentialCommand(to, &cobra.Command{
 		Use:   "reveal NAME",
 		Short: "Print the key from its Secret, in the clear",
-		Long:  "Print the key from its Secret, in the clear: on a screen others see it, and logs keep it. A line on the standard error says whose it is.",
+		Long:  "Print the key from its Secret, in the clear: other users may see it on your screen, and logs may store it. A line on standard error names its resource.",
 	}, func(ctx context.Context, c *credential) error {
 		value, secret, err := c.read(ctx)
 		if err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(around.err, "This is what Secret %s holds for %s. Whoever has it acts as its holder: keep it from screens and logs.\n", secret, c)
+		_, _ = fmt.Fprintf(around.err, "This is the value of Secret %s for %s. Every program with this value can act as its owner: keep it out of screens and logs.\n", secret, c)
 		_, err = fmt.Fprintln(around.out, value)
 		return err
 	})

@@ -49,9 +49,9 @@ func newRoot(around surroundings) *cobra.Command {
 	to := &connection{}
 	root := &cobra.Command{
 		Use:   "kubectl-cardea",
-		Short: "Look into Cardea: why something is not in force, tenants as YAML, keys, people and numbers",
-		Long: "Look into Cardea with your own rights: why something is not in force, tenants as YAML, keys, people and numbers.\n\n" +
-			"Exit codes: 0 it is well; 1 something is not ready, not allowed or not there; 2 wrong usage; 3 out of reach, or you lack a right.",
+		Short: "Inspect Cardea: why a resource is not active, tenants as YAML, keys, users and numbers",
+		Long: "Inspect Cardea with your own rights: why a resource is not active, tenants as YAML, keys, users and numbers.\n\n" +
+			"Exit codes: 0 success; 1 not ready, not allowed or not found; 2 wrong usage; 3 unreachable, or you lack a right.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cardea"},
 		SilenceUsage:  true,
 		SilenceErrors: true,

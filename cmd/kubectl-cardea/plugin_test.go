@@ -162,7 +162,7 @@ func TestArguments(t *testing.T) {
 
 func TestATreeIsDrawn(t *testing.T) {
 	leaf := &cause.Node{Field: "spec.appRef", Kind: "APIAuthApp", Name: "shop", State: cause.NotReady, Findings: []cause.Finding{
-		{Condition: "Accepted", Status: "False", Reason: "Conflict", Message: "slug is held\nby \x1b[31manother", Mend: "choose another"},
+		{Condition: "Accepted", Status: "False", Reason: "Conflict", Message: "slug is held\nby \x1b[31manother", Fix: "choose another"},
 	}, DependsOn: []*cause.Node{{Field: "spec.deploymentRef", Kind: "IdentityDeployment", Name: "acme", State: cause.Missing}}}
 	other := &cause.Node{Field: "spec.rateLimitSchemeRef", Kind: "RateLimitScheme", Name: "free", State: cause.NotReady, Above: true}
 	root := &cause.Node{Kind: "APIKey", Name: "web", State: cause.Ready, DependsOn: []*cause.Node{leaf, other}}
@@ -170,7 +170,7 @@ func TestATreeIsDrawn(t *testing.T) {
 	if err := (diagnosis{Resources: []*cause.Node{root}, Looked: 1}).write(&b, terminal.Style{}, "acme"); err != nil {
 		t.Fatal(err)
 	}
-	want := `APIKey/web  in force itself, but what it depends on is not
+	want := `APIKey/web  active, but a resource that it depends on is not
 ├─ spec.appRef: APIAuthApp/shop  not ready
 │  │  Accepted=False Conflict: slug is held by \u001b[31manother
 │  │    → choose another
@@ -185,7 +185,7 @@ func TestATreeIsDrawn(t *testing.T) {
 // Where no address is given, what the key's address ranges say is not part of the answer.
 func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 	server, asked := answering(t, http.StatusOK, `{"key_id":"k","app_slug":"shop","is_active":true,"permissions":[],"resource":"/","method":"GET","allowed":true,"rules":[]}`)
-	const told = "not judged: give --client-ip"
+	const told = "not checked: set --client-ip"
 	for _, address := range []string{"", "192.0.2.7"} {
 		args := []string{"decide", "--key-id", "k", "GET", "/", "--server", server}
 		if address != "" {
@@ -196,7 +196,7 @@ func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 			t.Errorf("address %q: %d %s%s", address, code, out, problems)
 		}
 		out, _, _ = run(t, map[string]string{envAPIKey: "the-key"}, append(args, "-o", "json")...)
-		if !strings.Contains(out, fmt.Sprintf(`"address_judged": %t`, address != "")) {
+		if !strings.Contains(out, fmt.Sprintf(`"address_checked": %t`, address != "")) {
 			t.Errorf("address %q: %s", address, out)
 		}
 	}
@@ -205,8 +205,8 @@ func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 func TestARefusedKeyMayBeOneOfAnotherAddress(t *testing.T) {
 	for _, judged := range []bool{false, true} {
 		var b strings.Builder
-		v := judge(explanation{Allowed: true}, nil)
-		v.AddressJudged = judged
+		v := evaluate(explanation{Allowed: true}, nil)
+		v.AddressChecked = judged
 		if err := v.write(&b, terminal.Style{}); err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestJudge(t *testing.T) {
 		{"refused whatever it may", inactive, []string{"orders:write"}, 401},
 		{"all", explanation{IsActive: true, Allowed: true, Permissions: []string{"*"}}, []string{"x:y"}, 200},
 	} {
-		if got := judge(tc.told, tc.required); got.Status != tc.status {
+		if got := evaluate(tc.told, tc.required); got.Status != tc.status {
 			t.Errorf("%s: %d %s", tc.name, got.Status, got.Reason)
 		}
 	}

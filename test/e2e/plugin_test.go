@@ -252,7 +252,7 @@ func documentedReasons() []string {
 // told are the reasons that a diagnosis gives, each with its mend.
 func told(output string) map[string]string {
 	type node struct {
-		Findings  []struct{ Reason, Mend string }
+		Findings  []struct{ Reason, Fix string }
 		DependsOn []json.RawMessage
 	}
 	var whole struct{ Resources []json.RawMessage }
@@ -264,7 +264,7 @@ func told(output string) map[string]string {
 			return
 		}
 		for _, finding := range n.Findings {
-			reasons[finding.Reason] = finding.Mend
+			reasons[finding.Reason] = finding.Fix
 		}
 		for _, child := range n.DependsOn {
 			visit(child)
@@ -335,7 +335,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 		Expect(told(admin(ctx, "why", "rls/doomed", "-n", namespace, "-o", "json").Out)).To(And(HaveLen(1), HaveKey("InUse")))
 	})
 
-	It("follows references to the cause, and what it says mends it", func(ctx context.Context) {
+	It("follows references to the cause, and what it says fixes it", func(ctx context.Context) {
 		found := admin(ctx, "why", "akey/mailer-key", "-n", namespace)
 		Expect(found.Code).To(Equal(1), found.Problems)
 		mend := fmt.Sprintf("kubectl label secret mail -n %s iam.cardea.dev/deployment=mailing", namespace)

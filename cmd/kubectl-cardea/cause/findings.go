@@ -17,8 +17,8 @@ type Finding struct {
 	Status  string `json:"status,omitempty"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Mend says what to do.
-	Mend string `json:"mend"`
+	// Fix says what to do.
+	Fix string `json:"fix"`
 	// Harmless tells a finding that holds nothing back.
 	Harmless bool `json:"harmless,omitempty"`
 }
@@ -31,7 +31,7 @@ func find(obj v1alpha1.Resource, kind string) []Finding {
 	status := obj.CommonStatus()
 	var found []Finding
 	for _, c := range status.Conditions {
-		if counts, harmless := judge(c); counts {
+		if counts, harmless := evaluate(c); counts {
 			finding := told(obj, kind, c)
 			finding.Harmless = harmless
 			found = append(found, finding)
@@ -39,7 +39,7 @@ func find(obj v1alpha1.Resource, kind string) []Finding {
 	}
 	found = withoutSummary(found)
 	if status.ObservedGeneration < obj.GetGeneration() || len(status.Conditions) == 0 {
-		found = append(found, own(obj, kind, ReasonNotSeen, "the operator has not looked at what is declared now"))
+		found = append(found, own(obj, kind, ReasonNotSeen, "the operator has not seen the present generation"))
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return rank(a) - rank(b) })
 	return found
@@ -51,13 +51,13 @@ func find(obj v1alpha1.Resource, kind string) []Finding {
 func findDeletion(obj v1alpha1.Resource, kind string) []Finding {
 	begun := Finding{
 		Condition: v1alpha1.ConditionDeleting, Reason: v1alpha1.ReasonBeingDeleted, Message: "it is being deleted",
-		Mend: mend(obj, kind, v1alpha1.ConditionDeleting, v1alpha1.ReasonBeingDeleted),
+		Fix: fixOf(obj, kind, v1alpha1.ConditionDeleting, v1alpha1.ReasonBeingDeleted),
 	}
 	finalizers := obj.GetFinalizers()
 	if !slices.Contains(finalizers, v1alpha1.Finalizer) {
 		if len(finalizers) > 0 {
-			begun.Message = "it is being deleted, and Cardea is done with it; it goes once these finalizers are gone: " + strings.Join(finalizers, ", ")
-			begun.Mend = "wait for who set those finalizers; if they stay, see whether that one still runs"
+			begun.Message = "it is being deleted, and Cardea has finished; it is deleted when these finalizers are removed: " + strings.Join(finalizers, ", ")
+			begun.Fix = "wait for the programs that set these finalizers; if they stay, check whether the programs still run"
 		}
 		return []Finding{begun}
 	}
@@ -68,21 +68,21 @@ func findDeletion(obj v1alpha1.Resource, kind string) []Finding {
 			return []Finding{begun}
 		}
 	}
-	return []Finding{begun, own(obj, kind, ReasonNotSeen, "the operator has not looked at the deletion")}
+	return []Finding{begun, own(obj, kind, ReasonNotSeen, "the operator has not seen the deletion")}
 }
 
 // told is what a condition tells.
 func told(obj metav1.Object, kind string, c metav1.Condition) Finding {
-	return Finding{Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Mend: mend(obj, kind, c.Type, c.Reason)}
+	return Finding{Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Fix: fixOf(obj, kind, c.Type, c.Reason)}
 }
 
 // own is a finding that no condition tells.
 func own(obj metav1.Object, kind, reason, message string) Finding {
-	return Finding{Condition: v1alpha1.ConditionReady, Reason: reason, Message: message, Mend: mend(obj, kind, v1alpha1.ConditionReady, reason)}
+	return Finding{Condition: v1alpha1.ConditionReady, Reason: reason, Message: message, Fix: fixOf(obj, kind, v1alpha1.ConditionReady, reason)}
 }
 
 // judge reports whether a condition tells of a fault, and whether the fault holds nothing back. Reconciling and Stalled repeat others.
-func judge(c metav1.Condition) (counts, harmless bool) {
+func evaluate(c metav1.Condition) (counts, harmless bool) {
 	switch c.Type {
 	case v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled:
 		return false, false

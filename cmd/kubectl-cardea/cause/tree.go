@@ -58,25 +58,25 @@ func (n *Node) Silent() bool {
 	return n.State == Ready && len(n.Findings) == 0 && len(n.DependsOn) == 0
 }
 
-// Inquiry diagnoses objects one after another and tells of each once.
-type Inquiry struct {
+// Diagnosis diagnoses objects one after another and tells of each once.
+type Diagnosis struct {
 	reader Reader
 	told   map[string]*Node
 	// under are the objects whose references are being followed, for some refer in a circle.
 	under map[string]bool
 }
 
-// NewInquiry returns an inquiry that has told of nothing.
-func NewInquiry(reader Reader) *Inquiry {
-	return &Inquiry{reader: reader, told: map[string]*Node{}, under: map[string]bool{}}
+// NewDiagnosis returns an inquiry that has told of nothing.
+func NewDiagnosis(reader Reader) *Diagnosis {
+	return &Diagnosis{reader: reader, told: map[string]*Node{}, under: map[string]bool{}}
 }
 
 // Diagnose returns the tree of a resource. Its error is one of reading: of what is referred to, neither absence nor a lack of rights.
-func (q *Inquiry) Diagnose(ctx context.Context, obj v1alpha1.Resource, kind string) (*Node, error) {
+func (q *Diagnosis) Diagnose(ctx context.Context, obj v1alpha1.Resource, kind string) (*Node, error) {
 	return q.diagnose(ctx, obj, Reference{Kind: kind, Name: obj.GetName()})
 }
 
-func (q *Inquiry) diagnose(ctx context.Context, obj v1alpha1.Resource, ref Reference) (*Node, error) {
+func (q *Diagnosis) diagnose(ctx context.Context, obj v1alpha1.Resource, ref Reference) (*Node, error) {
 	key := ref.Kind + "/" + obj.GetNamespace() + "/" + ref.Name
 	if before := q.told[key]; before != nil {
 		return &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: ref.Name, State: stateOf(before), Above: !before.Silent()}, nil
@@ -101,7 +101,7 @@ func stateOf(n *Node) State {
 }
 
 // follow adds the referents that are not well.
-func (q *Inquiry) follow(ctx context.Context, obj v1alpha1.Resource, node *Node) error {
+func (q *Diagnosis) follow(ctx context.Context, obj v1alpha1.Resource, node *Node) error {
 	seen := map[Reference]bool{}
 	for _, ref := range References(obj) {
 		referent := Reference{Kind: ref.Kind, Name: ref.Name}
@@ -121,7 +121,7 @@ func (q *Inquiry) follow(ctx context.Context, obj v1alpha1.Resource, node *Node)
 }
 
 // referent diagnoses what a reference names; nil if it is of no interest.
-func (q *Inquiry) referent(ctx context.Context, obj v1alpha1.Resource, node *Node, ref Reference) (*Node, error) {
+func (q *Diagnosis) referent(ctx context.Context, obj v1alpha1.Resource, node *Node, ref Reference) (*Node, error) {
 	child := &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: ref.Name}
 	foreign := ref.Kind == KindSecret || ref.Kind == KindConfigMap
 	// Most people may not read Secrets, and need not while the operator is content.
@@ -132,7 +132,7 @@ func (q *Inquiry) referent(ctx context.Context, obj v1alpha1.Resource, node *Nod
 	if foreign {
 		var found *metav1.PartialObjectMetadata
 		if found, err = q.reader.Metadata(ctx, ref.Kind, obj.GetNamespace(), ref.Name); err == nil {
-			return child.judgeShared(obj, found, node), nil
+			return child.checkShared(obj, found, node), nil
 		}
 	} else {
 		var found v1alpha1.Resource
@@ -144,10 +144,10 @@ func (q *Inquiry) referent(ctx context.Context, obj v1alpha1.Resource, node *Nod
 	switch {
 	case apierrors.IsNotFound(err):
 		child.State = Missing
-		child.Findings = []Finding{own(named, ref.Kind, ReasonMissing, "there is none of this name in namespace "+obj.GetNamespace())}
+		child.Findings = []Finding{own(named, ref.Kind, ReasonMissing, "it does not exist in namespace "+obj.GetNamespace())}
 	case apierrors.IsForbidden(err):
 		child.State = Unreadable
-		child.Findings = []Finding{own(named, ref.Kind, ReasonUnreadable, "you may not read it, so this is not followed further")}
+		child.Findings = []Finding{own(named, ref.Kind, ReasonUnreadable, "you may not read it, so its references are not followed")}
 	default:
 		return nil, err
 	}
@@ -167,8 +167,8 @@ func (n *Node) lacks(kind string) bool {
 	})
 }
 
-// judgeShared says of a Secret that is there whether a deployment may have it; nil where the metadata tells of no fault.
-func (n *Node) judgeShared(referrer v1alpha1.Resource, secret *metav1.PartialObjectMetadata, parent *Node) *Node {
+// checkShared says of a Secret that is there whether a deployment may have it; nil where the metadata tells of no fault.
+func (n *Node) checkShared(referrer v1alpha1.Resource, secret *metav1.PartialObjectMetadata, parent *Node) *Node {
 	if parent.Kind != v1alpha1.KindIdentityDeployment || n.Kind != KindSecret ||
 		secret.Labels[v1alpha1.LabelDeployment] == referrer.GetName() || secret.Annotations[v1alpha1.LabelDeployment] == "*" {
 		return nil
@@ -176,18 +176,18 @@ func (n *Node) judgeShared(referrer v1alpha1.Resource, secret *metav1.PartialObj
 	n.State = NotReady
 	n.Findings = []Finding{{
 		Condition: v1alpha1.ConditionCredentialsReady, Reason: v1alpha1.ReasonSecretNotShared,
-		Message: "it has no label that lets " + parent.Kind + "/" + parent.Name + " have it",
-		Mend:    "kubectl label secret " + n.Name + " -n " + n.Namespace + " " + v1alpha1.LabelDeployment + "=" + referrer.GetName(),
+		Message: "it has no label that shares it with " + parent.Kind + "/" + parent.Name,
+		Fix:    "kubectl label secret " + n.Name + " -n " + n.Namespace + " " + v1alpha1.LabelDeployment + "=" + referrer.GetName(),
 	}}
 	if other := secret.Labels[v1alpha1.LabelDeployment]; other != "" {
 		// Another value of the label would take the Secret from who has it now.
 		n.Findings[0].Message = "its label shares it with " + parent.Kind + "/" + other + ", and not with " + parent.Kind + "/" + parent.Name
-		n.Findings[0].Mend = "create a Secret of its own for " + parent.Name + " and name that in " + n.Field +
+		n.Findings[0].Fix = "create a separate Secret for " + parent.Name + " and name it in " + n.Field +
 			"; or, if every deployment of the namespace may have this one: kubectl annotate secret " + n.Name + " -n " + n.Namespace + " '" + v1alpha1.LabelDeployment + "=*'"
 	}
 	if secret.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByOperator {
-		n.Findings[0].Message = "Cardea generated it, and it is not for this"
-		n.Findings[0].Mend = "name a Secret of your own, of type " + string(corev1.SecretTypeOpaque)
+		n.Findings[0].Message = "Cardea generated it for another purpose"
+		n.Findings[0].Fix = "use your own Secret, of type " + string(corev1.SecretTypeOpaque)
 	}
 	return n
 }

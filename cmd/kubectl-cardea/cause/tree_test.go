@@ -150,7 +150,7 @@ func TestDiagnose(t *testing.T) {
 			"IdentityDeployment/acme:NotReady[Suspended]", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			node, err := NewInquiry(tc.world).Diagnose(t.Context(), tc.obj, tc.kind)
+			node, err := NewDiagnosis(tc.world).Diagnose(t.Context(), tc.obj, tc.kind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,11 +175,11 @@ func TestASecretOfAnotherDeploymentIsNotTakenFromIt(t *testing.T) {
 		"Cardea made it":  {map[string]string{v1alpha1.LabelDeployment: "globex", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}, "a Secret of your own", "kubectl"},
 	} {
 		secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "mail", Namespace: "acme", Labels: tc.labels}}
-		node, err := NewInquiry(world{"Secret/mail": secret}).Diagnose(t.Context(), mailing("acme", notShared), "IdentityDeployment")
+		node, err := NewDiagnosis(world{"Secret/mail": secret}).Diagnose(t.Context(), mailing("acme", notShared), "IdentityDeployment")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := node.DependsOn[0].Findings[0].Mend; !strings.Contains(got, tc.has) || strings.Contains(got, tc.not) {
+		if got := node.DependsOn[0].Findings[0].Fix; !strings.Contains(got, tc.has) || strings.Contains(got, tc.not) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -192,7 +192,7 @@ func TestMendsSayWhatTheyLose(t *testing.T) {
 		{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}:          {"another name", "Deleting it", "permanently loses"},
 		{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretForbidden}: {"-n acme --clusterrole=cardea-operator-secrets --serviceaccount=<namespace of Cardea>:<cardea-operator or cardea-standalone>"},
 	} {
-		rest := mend(in(&v1alpha1.IdentityDeployment{}, "main"), "IdentityDeployment", reason.condition, reason.reason)
+		rest := fixOf(in(&v1alpha1.IdentityDeployment{}, "main"), "IdentityDeployment", reason.condition, reason.reason)
 		for _, part := range want {
 			_, after, found := strings.Cut(rest, part)
 			if !found {
@@ -201,7 +201,7 @@ func TestMendsSayWhatTheyLose(t *testing.T) {
 			rest = after
 		}
 	}
-	for reason, text := range mends {
+	for reason, text := range fixes {
 		if strings.Contains(text, "cardea-system") || strings.Contains(text, "--serviceaccount=cardea") {
 			t.Errorf("%s names an install that may be another: %s", reason.reason, text)
 		}
@@ -222,7 +222,7 @@ func TestThePageSaysTheSameMendWhereOneLosesSomething(t *testing.T) {
 		row, _, _ = strings.Cut(row, "\n")
 		cells := strings.Split(strings.ReplaceAll(row, "`", ""), " | ")
 		got := strings.TrimSuffix(cells[len(cells)-1], " |")
-		if want := mend(in(&v1alpha1.IdentityDeployment{}, "NAME"), "IdentityDeployment", cause.condition, cause.reason); got != want {
+		if want := fixOf(in(&v1alpha1.IdentityDeployment{}, "NAME"), "IdentityDeployment", cause.condition, cause.reason); got != want {
 			t.Errorf("%s\nthe page:   %s\nthe plugin: %s", cause.reason, got, want)
 		}
 	}
@@ -267,7 +267,7 @@ func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
 			for _, f := range found {
 				reasons = append(reasons, f.Reason)
 			}
-			if !slices.Equal(reasons, tc.want) || !strings.Contains(found[0].Mend, tc.says) {
+			if !slices.Equal(reasons, tc.want) || !strings.Contains(found[0].Fix, tc.says) {
 				t.Errorf("got %+v, want %v", found, tc.want)
 			}
 			if slices.Equal(tc.finalizers, other) && !strings.Contains(found[0].Message, other[0]) {
@@ -279,7 +279,7 @@ func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
 
 func TestAnInquiryTellsOfEachOnce(t *testing.T) {
 	w := world{"APIAuthApp/shop": app("acme", "shop", "ReferencesResolved=False/NotFound")}
-	inquiry := NewInquiry(w)
+	inquiry := NewDiagnosis(w)
 	for _, want := range []string{
 		"APIKey/a:Ready(APIAuthApp/shop:NotReady[NotFound](IdentityDeployment/acme:Missing[Missing]))",
 		"APIKey/b:Ready(APIAuthApp/shop:NotReady:above)",
@@ -296,7 +296,7 @@ func TestAnInquiryTellsOfEachOnce(t *testing.T) {
 }
 
 func TestAnErrorOfReadingIsNoAbsence(t *testing.T) {
-	_, err := NewInquiry(world{"APIAuthApp/shop": errors.New("no answer")}).Diagnose(t.Context(), key("shop", "a"), "APIKey")
+	_, err := NewDiagnosis(world{"APIAuthApp/shop": errors.New("no answer")}).Diagnose(t.Context(), key("shop", "a"), "APIKey")
 	if err == nil {
 		t.Error("a tree was made of a cluster that does not answer")
 	}
@@ -309,19 +309,19 @@ func TestEveryCauseOfTheDocumentationHasAMend(t *testing.T) {
 		t.Fatalf("%d causes were found in the table: it is read wrongly", len(causes))
 	}
 	for _, c := range causes {
-		if _, known := mends[c.cause]; !known {
+		if _, known := fixes[c.cause]; !known {
 			t.Errorf("%s=%s %s has no mend", c.condition, c.status, c.reason)
 			continue
 		}
 		deployment := in(&v1alpha1.IdentityDeployment{}, "acme", c.condition+"="+c.status+"/"+c.reason)
-		node, err := NewInquiry(world{}).Diagnose(t.Context(), deployment, "IdentityDeployment")
+		node, err := NewDiagnosis(world{}).Diagnose(t.Context(), deployment, "IdentityDeployment")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(node.Findings) == 0 || node.Findings[0].Reason != c.reason {
 			t.Fatalf("%s=%s %s is not told: %s", c.condition, c.status, c.reason, sketch(node))
 		}
-		if text := node.Findings[0].Mend; text == "" || text == unknown || strings.ContainsAny(text, "{}") && !strings.Contains(text, `'[{`) {
+		if text := node.Findings[0].Fix; text == "" || text == unknown || strings.ContainsAny(text, "{}") && !strings.Contains(text, `'[{`) {
 			t.Errorf("%s: mend %q", c.reason, text)
 		}
 	}
