@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
-// mostAnswer bounds what is read of a server's answer, in bytes.
+// mostAnswer is the maximum size of a response that is read, in bytes.
 const mostAnswer = 16 << 20
 
 // environment variables that stand for flags, as `make run` exports them.
@@ -29,14 +29,14 @@ const (
 	envAPIKey         = "CARDEA_API_KEY"
 )
 
-// apiFlags say which server is meant and with what to sign in there.
+// apiFlags select the server and the credential.
 type apiFlags struct {
 	server, keyFile, keyOf, authority string
 	// serverEnv stands for the server's flag.
 	serverEnv string
 }
 
-// register adds the flags. port is that of the listener in question, for the sentence that says how to reach it.
+// register adds the flags. port names the listener in the help text.
 func (f *apiFlags) register(cmd *cobra.Command, to *connection, serverEnv, listener string) {
 	f.serverEnv = serverEnv
 	flags := cmd.Flags()
@@ -84,12 +84,12 @@ func (f *apiFlags) open(ctx context.Context, to *connection, around surroundings
 	}
 	return &api{base: base, key: key, http: &http.Client{
 		Timeout: to.timeout, Transport: transport,
-		// Somewhere else the key has no business.
+		// The key must not go to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// credential returns what proves to the server who asks.
+// credential returns the caller's credential.
 func (f *apiFlags) credential(ctx context.Context, to *connection, around surroundings) (string, error) {
 	switch {
 	case f.keyOf != "":
@@ -117,7 +117,7 @@ func (f *apiFlags) credential(ctx context.Context, to *connection, around surrou
 	return oneLine(envAPIKey, value)
 }
 
-// oneLine refuses what cannot be sent in a header, and does not repeat it.
+// oneLine refuses a value that cannot be sent in a header. The error does not repeat the value.
 func oneLine(from, value string) (string, error) {
 	value = strings.TrimSpace(value)
 	if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -165,13 +165,13 @@ func (a *api) get(ctx context.Context, path string, query url.Values, into any) 
 	return nil
 }
 
-// refusal is an answer that is none of 200.
+// refusal returns the error for a response other than 200.
 func (a *api) refusal(status int, body []byte) error {
-	var told struct {
+	var answer struct {
 		Message string `json:"message"`
 	}
-	_ = json.Unmarshal(body, &told)
-	message := terminal.Clean(told.Message)
+	_ = json.Unmarshal(body, &answer)
+	message := terminal.Clean(answer.Message)
 	if message == "" {
 		message = http.StatusText(status)
 	}
@@ -186,5 +186,5 @@ func (a *api) refusal(status int, body []byte) error {
 	return fmt.Errorf("the server at %s responded %d: %s", a.base.Host, status, message)
 }
 
-// day writes a time for people.
+// day formats a time for the output.
 func day(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }

@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
-// explanation is the answer of GET /v1/authz/explain (AuthzExplanation).
+// explanation is the response of GET /v1/authz/explain (AuthzExplanation).
 type explanation struct {
 	KeyID       string   `json:"key_id"`
 	AppSlug     string   `json:"app_slug"`
@@ -43,20 +43,20 @@ type rule struct {
 	ReturnsAt *string `json:"returns_at"`
 }
 
-// decision is what decide prints.
+// decision is the output of decide.
 type decision struct {
-	// Status is that of the answer that a gateway would give: 200, 401, 403 or 429.
+	// Status is the status that a gateway would return: 200, 401, 403 or 429.
 	Status int `json:"status"`
 	// Reason is allowed, unauthenticated, permission_denied or rate_limited.
 	Reason string `json:"reason"`
-	// Missing are the permissions that the key has not.
+	// Missing are the permissions that the key lacks.
 	Missing []string `json:"missing_permissions,omitempty"`
-	// AddressChecked reports that an address was given, so that the key's address ranges were judged.
+	// AddressChecked is true if an address was given, so that the key's address ranges were checked.
 	AddressChecked bool        `json:"address_checked"`
-	Explanation   explanation `json:"explanation"`
+	Explanation    explanation `json:"explanation"`
 }
 
-// judge is the order in which a decision is made: the key, its permissions, its limits.
+// evaluate applies the order of a decision: the key, its permissions, its limits.
 func evaluate(e explanation, required []string) decision {
 	v := decision{Status: http.StatusOK, Reason: "allowed", Explanation: e}
 	have := permission.NewSet(e.Permissions)
@@ -110,11 +110,11 @@ func decideCommand(to *connection, around surroundings) *cobra.Command {
 			if address != "" {
 				query.Set("client_ip", address)
 			}
-			var told explanation
-			if err := server.get(cmd.Context(), "v1/authz/explain", query, &told); err != nil {
+			var explained explanation
+			if err := server.get(cmd.Context(), "v1/authz/explain", query, &explained); err != nil {
 				return err
 			}
-			v := evaluate(told, required)
+			v := evaluate(explained, required)
 			v.AddressChecked = address != ""
 			err = around.print(format, v, func(w io.Writer) error { return v.write(w, around.style()) })
 			if err == nil && v.Status != http.StatusOK {
@@ -131,7 +131,7 @@ func decideCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-// publicID is the id under which an APIKey's key is known.
+// publicID returns the public id of an APIKey's key.
 func publicID(ctx context.Context, to *connection, name string) (string, error) {
 	opened, err := to.open(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func publicID(ctx context.Context, to *connection, name string) (string, error) 
 	return id, nil
 }
 
-// write tells people.
+// write writes the decision as text.
 func (v decision) write(w io.Writer, style terminal.Style) error {
 	e := v.Explanation
 	said := style.Bad(fmt.Sprintf("%d %s", v.Status, v.Reason))
@@ -209,7 +209,7 @@ func (v decision) rules() [][]string {
 		}
 		rows = append(rows, []string{r.Rule, r.Mode, strconv.FormatInt(r.Remaining, 10), strconv.FormatInt(r.Limit, 10), returns, denies})
 	}
-	// What refuses is what people look for.
+	// Rules that refuse come first.
 	slices.SortStableFunc(rows, func(a, b []string) int { return strings.Compare(b[5], a[5]) })
 	return rows
 }

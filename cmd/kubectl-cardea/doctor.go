@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
-// level is how a check ended.
+// level is the result of a check.
 type level string
 
 const (
@@ -30,7 +30,7 @@ type check struct {
 	Name    string `json:"name"`
 	Level   level  `json:"level"`
 	Message string `json:"message"`
-	// Fix says what to do, "" if nothing.
+	// Fix says what to do, or is "".
 	Fix string `json:"fix,omitempty"`
 }
 
@@ -38,10 +38,10 @@ func ok(name, format string, args ...any) check {
 	return check{Name: name, Level: levelOK, Message: fmt.Sprintf(format, args...)}
 }
 
-// doctor looks at an install.
+// doctor examines an install.
 type doctor struct {
 	*cluster
-	// system is the namespace that Cardea runs in.
+	// system is the namespace of Cardea.
 	system  string
 	metrics []string
 	timeout time.Duration
@@ -82,7 +82,7 @@ func doctorCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-// examine is the one list of checks. Its error is a cluster that is out of reach.
+// examine runs all checks. It returns an error if the cluster is unreachable.
 func (d *doctor) examine(ctx context.Context) ([]check, error) {
 	checks := []check{ok("plugin", "version %s", version)}
 	apiServer, err := d.checkAPIServer(ctx)
@@ -100,8 +100,8 @@ func (d *doctor) examine(ctx context.Context) ([]check, error) {
 	return append(checks, servers...), nil
 }
 
-// signOfLife says what tells that somebody who needs the store runs, "" for nothing. Conditions alone do not: nobody renews them once the
-// operator is gone.
+// signOfLife returns the evidence that a process that uses the store runs, "" for none. Conditions are no evidence,
+// because they stay as they are when no operator runs.
 func signOfLife(running installed, leader, servers []check) string {
 	switch {
 	case running.ready:
@@ -117,7 +117,7 @@ func signOfLife(running installed, leader, servers []check) string {
 	return ""
 }
 
-// shown is how many fields a line names.
+// shown is how many fields a line lists.
 const shown = 3
 
 // checkKinds compares the CRDs with the kinds of this version, field by field.

@@ -22,11 +22,13 @@ import (
 )
 
 const (
-	// clockDrift is from when clocks are told apart: an HTTP date is to the second.
+	// clockDrift is the difference from which clocks count as different, because an HTTP date has the precision of a
+	// second.
 	clockDrift = 5 * time.Second
-	// clockFault is what the server allows between its clock and that of who issues a token.
+	// clockFault is the difference that the server allows between its clock and that of a token's issuer.
 	clockFault = 60 * time.Second
-	// leaseAge is the age from when nobody leads: a leader renews every second, and is followed within 12.
+	// leaseAge is the age of a Lease from which no operator leads: a leader renews every second, and another leads within
+	// 12 s.
 	leaseAge = 15 * time.Second
 )
 
@@ -56,21 +58,21 @@ func (d *doctor) checkAPIServer(ctx context.Context) ([]check, error) {
 	if err != nil {
 		return nil, d.explain(err, "ask", "for the version", "")
 	}
-	var told struct {
+	var answer struct {
 		GitVersion string `json:"gitVersion"`
 	}
-	_ = json.Unmarshal(body, &told)
-	served := ok(name, "%s, Kubernetes %s", d.config.Host, orNone(told.GitVersion))
+	_ = json.Unmarshal(body, &answer)
+	served := ok(name, "%s, Kubernetes %s", d.config.Host, orNone(answer.GitVersion))
 	return []check{served, checkClock("clock", resp.Header.Get("Date"), before, after)}, nil
 }
 
-// checkClock compares the date of an answer with when it was asked for and came.
+// checkClock compares the date of a response with the times of request and response.
 func checkClock(name, date string, before, after time.Time) check {
 	theirs, err := http.ParseTime(date)
 	if err != nil {
 		return check{name, levelWarn, "the API server sends no date", "compare the clocks by hand"}
 	}
-	// The date is cut to its second, and made between asking and answering.
+	// The date is cut to the second, and was set between request and response.
 	drift := max(before.Sub(theirs)-time.Second, theirs.Sub(after), 0)
 	const fix = "synchronize both with NTP: tokens, rotations and limits depend on clocks"
 	switch {
@@ -82,22 +84,24 @@ func checkClock(name, date string, before, after time.Time) check {
 	return ok(name, "this clock and the API server's agree within %s", clockDrift)
 }
 
-// names of the workloads, as manifests and chart have them.
+// Names of the workloads in the manifests and the chart.
 const (
 	operatorName   = "cardea-operator"
 	standaloneName = "cardea-standalone"
 )
 
-// installed is the workload that reconciles: the operator's, or that of standalone. The zero value is one that is not known.
+// installed is the workload that reconciles: the operator's, or that of standalone. The zero value is an unknown
+// workload.
 type installed struct {
 	// kind is Deployment or StatefulSet, name its name.
 	kind, name string
-	// ready reports that it has a ready replica.
+	// ready is true if it has a ready replica.
 	ready    bool
 	template corev1.PodTemplateSpec
 }
 
-// find returns the workload, the one that runs if both are there: after a change of the form the other may be left behind.
+// find returns the workload. If both exist, it returns the running one: after a change between the two forms, the other
+// can be left behind.
 func (d *doctor) find(ctx context.Context) (installed, error) {
 	var deployment appsv1.Deployment
 	var set appsv1.StatefulSet
@@ -128,7 +132,7 @@ func (d *doctor) find(ctx context.Context) (installed, error) {
 	return append(found, installed{})[0], nil
 }
 
-// checkInstall looks whether the operator runs, and reads its version from its image.
+// checkInstall checks whether the operator runs, and reads its version from its image.
 func (d *doctor) checkInstall(ctx context.Context) (installed, []check) {
 	const name = "operator"
 	running, err := d.find(ctx)
@@ -163,7 +167,8 @@ func checkImage(name string, template corev1.PodTemplateSpec, mine string) check
 	return check{name, levelWarn, fmt.Sprintf("image %s, this plugin is %s", image, mine), "use the plugin of the operator's version, if the tag is a version"}
 }
 
-// checkLease tells how long ago the leader was alive. Standalone has no Lease, and one that is left of an operator before says nothing of it.
+// checkLease reports how long ago the leader renewed its Lease. Standalone has no Lease, and the Lease of a previous
+// operator does not count.
 func (d *doctor) checkLease(ctx context.Context, running installed) []check {
 	const name = "leader"
 	if running.name == standaloneName {
@@ -198,14 +203,14 @@ func evaluateLease(name string, lease coordinationv1.Lease, now time.Time) check
 	return ok(name, "%s leads, and renewed its Lease %s ago", *holder, age)
 }
 
-// right is what a command of this plugin needs.
+// right is a right that a command of this plugin needs.
 type right struct {
 	verb, group, resource string
-	// lets says what it is for.
+	// lets names the commands that need it.
 	lets string
 }
 
-// rights are those beside reading every kind.
+// rights are needed in addition to reading every kind.
 var rights = []right{
 	{"get", "", "secrets", "key reveal and --use-key"},
 	{"patch", v1alpha1.GroupVersion.Group, "apikeys", "key rotate"},

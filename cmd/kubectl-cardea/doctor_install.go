@@ -14,7 +14,8 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// checkConditions judges the store, the root key and the operator by what it says of the namespace's resources.
+// checkConditions derives the state of the store, the root key and the operator from the conditions of the namespace's
+// resources.
 func (d *doctor) checkConditions(ctx context.Context, life string) []check {
 	var all []v1alpha1.Resource
 	for _, info := range v1alpha1.Kinds {
@@ -73,16 +74,16 @@ func evaluateConditions(namespace string, all []v1alpha1.Resource, life string) 
 	return checks
 }
 
-// gauges are the metrics that are judged.
+// Gauges that are evaluated.
 const (
 	gaugeStaleness = "cardea_snapshot_staleness_seconds"
 	gaugeDegraded  = "cardea_ratelimit_shared_degraded"
 	gaugeWaiting   = "cardea_analytics_waiting_events"
-	// stale is from when the feed lags: it is followed within a second.
+	// stale is the lag from which the feed counts as stale, in seconds: a server normally follows within a second.
 	stale = 5.0
 )
 
-// checkServers asks the metrics listeners that were named.
+// checkServers reads the metrics listeners in --metrics-url.
 func (d *doctor) checkServers(ctx context.Context, running installed) []check {
 	if len(d.metrics) == 0 {
 		return []check{{"servers", levelWarn, "not checked: no server is named",
@@ -143,7 +144,7 @@ func fetch(ctx context.Context, asker *http.Client, address string) (status int,
 	return resp.StatusCode, string(body), err
 }
 
-// readGauges reads the metrics without labels that are judged, from Prometheus' text format.
+// readGauges reads the evaluated metrics without labels from Prometheus' text format.
 func readGauges(text string) map[string]float64 {
 	found := map[string]float64{}
 	lines := bufio.NewScanner(strings.NewReader(text))

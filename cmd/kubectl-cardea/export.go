@@ -59,7 +59,8 @@ func exportCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-// raw returns every resource of the namespace as the API server has it, so that fields that are newer than this plugin stay.
+// raw returns every resource of the namespace as the API server returns it, so that fields that this plugin does not
+// know are kept.
 func (c *cluster) raw(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	for _, info := range v1alpha1.Kinds {
@@ -75,7 +76,7 @@ func (c *cluster) raw(ctx context.Context) ([]*unstructured.Unstructured, error)
 	return all, nil
 }
 
-// staying are the resources without those that are being deleted, cleaned.
+// staying returns the cleaned resources that are not being deleted.
 func staying(resources []*unstructured.Unstructured) (kept, leaving []*unstructured.Unstructured) {
 	for _, obj := range resources {
 		if obj.GetDeletionTimestamp() != nil {
@@ -87,7 +88,7 @@ func staying(resources []*unstructured.Unstructured) (kept, leaving []*unstructu
 	return kept, leaving
 }
 
-// printJSON writes a List. JSON has no comments, so what is left out is told beside it.
+// printJSON writes a List. JSON has no comments, so the omissions go to standard error.
 func printJSON(around surroundings, namespace string, resources []*unstructured.Unstructured) error {
 	if err := around.print(formatJSON, asList(resources), nil); err != nil {
 		return err
@@ -124,7 +125,8 @@ func writeExport(w io.Writer, namespace string, resources []*unstructured.Unstru
 	return err
 }
 
-// writePreamble says what an export needs and has not, each line after a mark. Names of Kubernetes objects cannot end a comment.
+// writePreamble lists what an export needs but does not contain, each line after a mark. Names of Kubernetes objects
+// cannot end a comment.
 func writePreamble(b *strings.Builder, mark, namespace string, kept, leaving []*unstructured.Unstructured) {
 	fmt.Fprintf(b, "%sCardea's resources of namespace %s. Not included:\n", mark, namespace)
 	fmt.Fprintf(b, "%s- Namespace %s, with its annotation %s if hosts are granted\n", mark, namespace, v1alpha1.AnnotationAllowedHosts)

@@ -40,7 +40,8 @@ func revokeCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-// checkRevocable refuses an OAuthClient: the consents of its users end with the resource, and a new one of its name does not bring them back.
+// checkRevocable refuses an OAuthClient: the consents of its users end with the resource, and a new client of the same
+// name does not restore them.
 func (c *credential) checkRevocable() error {
 	if c.info.Kind == v1alpha1.KindAPIKey {
 		return nil
@@ -51,7 +52,7 @@ func (c *credential) checkRevocable() error {
 		c.obj.GetName(), c.obj.GetNamespace())
 }
 
-// confirm lets a person at a terminal type the name.
+// confirm asks the user at a terminal to type the name.
 func (c *credential) confirm(around surroundings) error {
 	if !isTerminal(around.in) {
 		return usagef("%s would be permanently deleted: add --yes to confirm, because there is no terminal for a question", c)
@@ -64,7 +65,7 @@ func (c *credential) confirm(around surroundings) error {
 	return nil
 }
 
-// revoke deletes the resource that was looked at, and no later one of its name, and waits until the store has forgotten it.
+// revoke deletes the resource that was read, not a later one with its name, and waits until the store has deleted it.
 func (c *credential) revoke(ctx context.Context, timeout time.Duration) error {
 	uid := c.obj.GetUID()
 	err := c.client.Delete(ctx, c.obj.(client.Object), client.Preconditions{UID: &uid})

@@ -38,7 +38,8 @@ func rotateCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-// rotate annotates the resource and waits until the operator has issued anew. yes gives up a key whose overlap lasts.
+// rotate annotates the resource and waits until the operator has issued a new key. yes ends the overlap of the previous
+// key.
 func (c *credential) rotate(ctx context.Context, timeout time.Duration, yes bool) error {
 	secret, _, before, generated := c.delivered()
 	switch {
@@ -70,12 +71,13 @@ func (c *credential) rotate(ctx context.Context, timeout time.Duration, yes bool
 	})
 }
 
-// checkOverlap refuses while the key before the present one is accepted: a Secret holds one previous key, so a rotation ends that one's.
+// checkOverlap refuses a rotation while the previous key is accepted: a Secret has one previous key, so a rotation ends
+// the overlap of that key.
 func (c *credential) checkOverlap(ctx context.Context, secret string, now time.Time) error {
 	found, err := c.Metadata(ctx, cause.KindSecret, c.obj.GetNamespace(), secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil // the operator issues it anew, and knows of no previous one
+		return nil // the operator issues a new key, without a previous one
 	case apierrors.IsForbidden(err):
 		return &accessError{err: err, message: fmt.Sprintf("you may not get Secret %q in namespace %s, which shows whether the previous key is still accepted: "+
 			"ask for ClusterRole edit there, or add --yes if no program uses that key any more", secret, c.obj.GetNamespace())}
@@ -90,24 +92,24 @@ func (c *credential) checkOverlap(ctx context.Context, secret string, now time.T
 		"Wait until then, or add --yes if no program uses it any more", c, until.UTC().Format(time.RFC3339))
 }
 
-// rotateAt is what the annotation says: the second after the last issue, which is known to the second. It is later than the issue and, but
-// within that second, past by the operator's clock. This machine's clock has no say: a wrong one would delay the rotation, and whoever
-// asks twice about one key asks the same.
+// rotateAt returns the value of the annotation: the second after the last issue, whose precision is a second. It is
+// later than the issue and, except within that second, in the past by the operator's clock. This machine's clock is not
+// used: a wrong clock would delay the rotation, and two requests about one key have the same value.
 func rotateAt(issued time.Time) string {
 	return issued.UTC().Truncate(time.Second).Add(time.Second).Format(time.RFC3339)
 }
 
-// await reads the resource until done reports that it is as wanted, for at most the timeout. done gets the error of the read. An error that
-// it returns ends the wait where another read does not help; otherwise the last one is part of the error after the timeout.
+// await reads the resource until done returns true, for at most the timeout. done gets the error of the read. A
+// permanent error that it returns ends the wait; otherwise the last one is part of the error after the timeout.
 func (c *credential) await(ctx context.Context, timeout time.Duration, what string, done func(error) (bool, error)) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, askAgain, timeout, true, func(ctx context.Context) (bool, error) {
 		well, err := done(c.client.Get(ctx, client.ObjectKeyFromObject(c.obj.(client.Object)), c.obj.(client.Object)))
-		if err == nil || lasting(err) {
+		if err == nil || permanent(err) {
 			return well, err
 		}
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
-			last = err // also where the time ran out meanwhile: the error is the connection's, not the timeout's
+			last = err // also after the timeout: report the connection's error
 		}
 		return false, nil
 	})
@@ -123,7 +125,7 @@ func (c *credential) await(ctx context.Context, timeout time.Duration, what stri
 	return c.explain(err, "get", c.String(), c.obj.GetNamespace())
 }
 
-// lasting reports whether an error of a read stays on the next one.
-func lasting(err error) bool {
+// permanent reports whether another read would return the same error.
+func permanent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }

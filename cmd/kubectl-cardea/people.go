@@ -73,7 +73,7 @@ func writeUsers(w io.Writer, list openapi.UserList) error {
 	return err
 }
 
-// chartWidth is how many columns a bar may take.
+// chartWidth is the maximum width of a bar, in columns.
 const chartWidth = 40
 
 func analyticsCommand(to *connection, around surroundings) *cobra.Command {
@@ -112,7 +112,7 @@ func analyticsCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-// period is what is asked for: whole UTC days that end with today, or what is given.
+// period returns the requested period: whole UTC days that end with today, or --from and --to.
 func period(now time.Time, days int, from, until string) (begin, end string, err error) {
 	tomorrow := now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
 	finish := tomorrow
@@ -164,7 +164,7 @@ func writeAnalytics(w io.Writer, begin, end string, s openapi.AnalyticsSummary) 
 	return terminal.Table(w, []string{"DAY (UTC)", "SIGN-UPS", "SIGNED IN", ""}, chart)
 }
 
-// change writes a change in percent; there is none where the period before had nothing.
+// change formats a change in percent, or "-" if the previous period had none.
 func change(percent *float64) string {
 	if percent == nil {
 		return "-"

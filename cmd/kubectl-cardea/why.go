@@ -14,13 +14,13 @@ import (
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
-// diagnosis is what why prints.
+// diagnosis is the output of why.
 type diagnosis struct {
-	// Well reports that everything that was asked for is in force.
+	// Well is true if all requested resources are active.
 	Well bool `json:"well"`
-	// Resources are those with something to say.
+	// Resources are the resources with findings.
 	Resources []*cause.Node `json:"resources"`
-	// Looked is how many resources were looked at.
+	// Looked is how many resources were checked.
 	Looked int `json:"looked"`
 }
 
@@ -96,11 +96,11 @@ func (c *cluster) why(ctx context.Context, kind, name string) (diagnosis, error)
 	return diagnosis{Well: node.Well(), Resources: []*cause.Node{node}, Looked: 1}, nil
 }
 
-// whyAll looks at every resource of the namespace, what is referred to before what refers to it.
+// whyAll checks every resource of the namespace. A kind comes before the kinds that refer to it.
 func (c *cluster) whyAll(ctx context.Context) (diagnosis, error) {
 	listed := &listing{cluster: c, found: map[string]v1alpha1.Resource{}}
 	found := diagnosis{Well: true, Resources: []*cause.Node{}}
-	inquiry := cause.NewDiagnosis(listed)
+	all := cause.NewDiagnosis(listed)
 	for _, info := range v1alpha1.Kinds {
 		resources, err := c.list(ctx, info)
 		if err != nil {
@@ -112,7 +112,7 @@ func (c *cluster) whyAll(ctx context.Context) (diagnosis, error) {
 	}
 	for _, info := range v1alpha1.Kinds {
 		for _, obj := range listed.of(info.Kind) {
-			node, err := inquiry.Diagnose(ctx, obj, info.Kind)
+			node, err := all.Diagnose(ctx, obj, info.Kind)
 			if err != nil {
 				return found, c.explain(err, "read", "what "+info.Kind+" "+obj.GetName()+" refers to", c.namespace)
 			}
@@ -126,7 +126,7 @@ func (c *cluster) whyAll(ctx context.Context) (diagnosis, error) {
 	return found, nil
 }
 
-// write tells people.
+// write writes the diagnosis as text.
 func (d diagnosis) write(w io.Writer, style terminal.Style, namespace string) error {
 	var b strings.Builder
 	for _, node := range d.Resources {
@@ -146,12 +146,12 @@ func (d diagnosis) write(w io.Writer, style terminal.Style, namespace string) er
 	return err
 }
 
-// words say a state to people.
+// words are the names of states in the output.
 var words = map[cause.State]string{
 	cause.Ready: "active", cause.NotReady: "not ready", cause.Missing: "missing", cause.Unreadable: "not readable",
 }
 
-// writeNode writes a tree. first goes before the node's own line, rest before all that belong to it.
+// writeNode writes a tree. first is the prefix of the node's own line, and rest the prefix of the lines below it.
 func writeNode(b *strings.Builder, style terminal.Style, node *cause.Node, first, rest string) {
 	state := style.Bad(words[node.State])
 	switch {
@@ -188,7 +188,7 @@ func writeNode(b *strings.Builder, style terminal.Style, node *cause.Node, first
 	}
 }
 
-// listing reads what was listed, and the rest from the cluster.
+// listing reads listed resources from memory, and others from the cluster.
 type listing struct {
 	*cluster
 	found map[string]v1alpha1.Resource

@@ -8,13 +8,13 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Reasons of this package, for what no condition tells.
+// Reasons of findings without a condition.
 const (
-	// ReasonNotSeen: the operator has not looked at this generation yet.
+	// ReasonNotSeen: the operator has not reconciled this generation yet.
 	ReasonNotSeen = "NotSeen"
-	// ReasonMissing: what is referred to does not exist.
+	// ReasonMissing: the referenced object does not exist.
 	ReasonMissing = "Missing"
-	// ReasonUnreadable: the caller may not read what is referred to.
+	// ReasonUnreadable: the caller may not read the referenced object.
 	ReasonUnreadable = "Unreadable"
 )
 
@@ -76,10 +76,10 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionReady, ReasonUnreadable}: "ask for the right to read it (ClusterRole view, for Secrets edit), or ask a user with that right",
 }
 
-// unknown is the mend of what a newer operator says.
+// unknown is the fix for reasons of a newer operator.
 const unknown = "do what the message says; this reason is newer than this kubectl cardea"
 
-// mend returns what to do about a condition of an object.
+// fixOf returns what to do about a condition of an object.
 func fixOf(obj metav1.Object, kind, condition, reason string) string {
 	text, known := fixes[cause{condition, reason}]
 	if !known {

@@ -172,7 +172,7 @@ func TestASecretOfAnotherDeploymentIsNotTakenFromIt(t *testing.T) {
 	}{
 		"no label":        {nil, "kubectl label secret mail -n acme " + v1alpha1.LabelDeployment + "=acme", "annotate"},
 		"another's label": {map[string]string{v1alpha1.LabelDeployment: "globex"}, "kubectl annotate secret mail -n acme '" + v1alpha1.LabelDeployment + "=*'", "kubectl label"},
-		"Cardea made it":  {map[string]string{v1alpha1.LabelDeployment: "globex", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}, "a Secret of your own", "kubectl"},
+		"Cardea made it":  {map[string]string{v1alpha1.LabelDeployment: "globex", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}, "your own Secret", "kubectl"},
 	} {
 		secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "mail", Namespace: "acme", Labels: tc.labels}}
 		node, err := NewDiagnosis(world{"Secret/mail": secret}).Diagnose(t.Context(), mailing("acme", notShared), "IdentityDeployment")
@@ -186,7 +186,7 @@ func TestASecretOfAnotherDeploymentIsNotTakenFromIt(t *testing.T) {
 }
 
 // What loses something is said to, and comes after what does not; a command names nobody that may not be there.
-func TestMendsSayWhatTheyLose(t *testing.T) {
+func TestFixesSayWhatTheyLose(t *testing.T) {
 	for reason, want := range map[cause][]string{
 		{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}:         {"nothing is lost", "kubectl annotate identitydeployment main", "deletionPolicy: Delete", "permanently loses", "cardea backup"},
 		{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}:          {"another name", "Deleting it", "permanently loses"},
@@ -211,8 +211,8 @@ func TestMendsSayWhatTheyLose(t *testing.T) {
 	}
 }
 
-// Where a mend may lose something, the page gives the same one, in full.
-func TestThePageSaysTheSameMendWhereOneLosesSomething(t *testing.T) {
+// Where a fix can lose data, docs/operations.md has the same text.
+func TestThePageHasTheSameFixesWhereDataIsLost(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -228,8 +228,9 @@ func TestThePageSaysTheSameMendWhereOneLosesSomething(t *testing.T) {
 	}
 }
 
-// The start of a deletion is a generation, which the status as a whole never observes: only the condition Deleting tells of it.
-func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
+// The start of a deletion is a generation, which the status as a whole never observes: only the condition Deleting
+// tells of it.
+func TestADeletionReportsOnlyWhatItWaitsFor(t *testing.T) {
 	ours, other := []string{v1alpha1.Finalizer}, []string{"example.com/backup"}
 	for name, tc := range map[string]struct {
 		conditions []string
@@ -239,15 +240,15 @@ func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
 		want []string
 		says string
 	}{
-		"it is in use":                       {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, ours, 0, []string{"InUse"}, "refer to something else"},
-		"the store is away":                  {[]string{"Ready=True/Ready", "Deleting=True/StoreUnavailable"}, ours, 0, []string{"StoreUnavailable"}, "store"},
-		"what was wrong before is over":      {[]string{"Accepted=False/Invalid", "Deleting=True/InUse", "Ready=False/Invalid"}, ours, 0, []string{"InUse"}, "refer to something else"},
-		"edited while it waits":              {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, ours, 1, []string{"InUse", "NotSeen"}, "refer to something else"},
+		"it is in use":                       {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, ours, 0, []string{"InUse"}, "change the references"},
+		"the store is unavailable":           {[]string{"Ready=True/Ready", "Deleting=True/StoreUnavailable"}, ours, 0, []string{"StoreUnavailable"}, "store"},
+		"what was wrong before is over":      {[]string{"Accepted=False/Invalid", "Deleting=True/InUse", "Ready=False/Invalid"}, ours, 0, []string{"InUse"}, "change the references"},
+		"edited while it waits":              {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, ours, 1, []string{"InUse", "NotSeen"}, "change the references"},
 		"the operator has not looked":        {[]string{"Ready=True/Ready"}, ours, 0, []string{"BeingDeleted", "NotSeen"}, "kubectl cardea doctor"},
 		"nor did before":                     {[]string{}, ours, 0, []string{"BeingDeleted", "NotSeen"}, "kubectl cardea doctor"},
-		"somebody else's finalizer is left":  {[]string{"Ready=True/Ready"}, other, 0, []string{"BeingDeleted"}, "who set those finalizers"},
-		"so it is, and it had waited before": {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, other, 0, []string{"BeingDeleted"}, "who set those finalizers"},
-		"another's finalizer beside ours":    {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, append(other, ours...), 0, []string{"InUse"}, "refer to something else"},
+		"a foreign finalizer is left":        {[]string{"Ready=True/Ready"}, other, 0, []string{"BeingDeleted"}, "programs that set these finalizers"},
+		"so it is, and it had waited before": {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, other, 0, []string{"BeingDeleted"}, "programs that set these finalizers"},
+		"another's finalizer beside ours":    {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, append(other, ours...), 0, []string{"InUse"}, "change the references"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := in(&v1alpha1.RateLimitScheme{}, "doomed", tc.conditions...)
@@ -279,13 +280,13 @@ func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
 
 func TestAnInquiryTellsOfEachOnce(t *testing.T) {
 	w := world{"APIAuthApp/shop": app("acme", "shop", "ReferencesResolved=False/NotFound")}
-	inquiry := NewDiagnosis(w)
+	all := NewDiagnosis(w)
 	for _, want := range []string{
 		"APIKey/a:Ready(APIAuthApp/shop:NotReady[NotFound](IdentityDeployment/acme:Missing[Missing]))",
 		"APIKey/b:Ready(APIAuthApp/shop:NotReady:above)",
 	} {
 		name := want[len("APIKey/"):][:1]
-		node, err := inquiry.Diagnose(t.Context(), key("shop", name), "APIKey")
+		node, err := all.Diagnose(t.Context(), key("shop", name), "APIKey")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,14 +304,14 @@ func TestAnErrorOfReadingIsNoAbsence(t *testing.T) {
 }
 
 // The page for operators is what people read; whatever it names must be named here too, with what to do.
-func TestEveryCauseOfTheDocumentationHasAMend(t *testing.T) {
+func TestEveryDocumentedCauseHasAFix(t *testing.T) {
 	causes := documented(t)
 	if len(causes) < 20 {
 		t.Fatalf("%d causes were found in the table: it is read wrongly", len(causes))
 	}
 	for _, c := range causes {
 		if _, known := fixes[c.cause]; !known {
-			t.Errorf("%s=%s %s has no mend", c.condition, c.status, c.reason)
+			t.Errorf("%s=%s %s has no fix", c.condition, c.status, c.reason)
 			continue
 		}
 		deployment := in(&v1alpha1.IdentityDeployment{}, "acme", c.condition+"="+c.status+"/"+c.reason)
@@ -319,10 +320,10 @@ func TestEveryCauseOfTheDocumentationHasAMend(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(node.Findings) == 0 || node.Findings[0].Reason != c.reason {
-			t.Fatalf("%s=%s %s is not told: %s", c.condition, c.status, c.reason, sketch(node))
+			t.Fatalf("%s=%s %s is not reported: %s", c.condition, c.status, c.reason, sketch(node))
 		}
 		if text := node.Findings[0].Fix; text == "" || text == unknown || strings.ContainsAny(text, "{}") && !strings.Contains(text, `'[{`) {
-			t.Errorf("%s: mend %q", c.reason, text)
+			t.Errorf("%s: fix %q", c.reason, text)
 		}
 	}
 }
@@ -332,7 +333,8 @@ type documentedCause struct {
 	status string
 }
 
-// documented reads the table of conditions in docs/operations.md: all but the rows that say that all is well, or repeat another.
+// documented reads the table of conditions in docs/operations.md: all but the rows that say that all is well, or repeat
+// another.
 func documented(t *testing.T) []documentedCause {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
