@@ -28,7 +28,7 @@ func (d *doctor) checkConditions(ctx context.Context, life string) []check {
 	return evaluateConditions(d.namespace, all, life)
 }
 
-// evaluateConditions takes for the store what a sign of life says, "" for none.
+// evaluateConditions uses a sign of life for the store, "" for none.
 func evaluateConditions(namespace string, all []v1alpha1.Resource, life string) []check {
 	if len(all) == 0 {
 		return []check{{"store", levelWarn, "not known: no resource of Cardea is in namespace " + namespace, "name a tenant's namespace with -n"}}

@@ -82,7 +82,7 @@ func TestDoctorsJudgements(t *testing.T) {
 	}
 }
 
-// What reconciles is judged by its ready replicas, and standalone by no Lease that an operator left behind.
+// The state of the operator is that of its ready replicas, and standalone ignores a Lease that an operator left behind.
 func TestDoctorLooksAtWhatRuns(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "cardea-system"} }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What runs is more than what is declared: an export says so, as YAML in comments and as JSON beside it.
+// An export lists what it does not contain: in YAML as comments, for JSON on standard error.
 func TestAnExportSaysWhatItLeavesOut(t *testing.T) {
 	key := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "iam.cardea.dev/v1alpha1", "kind": "APIKey", "metadata": map[string]any{"name": "web", "namespace": "acme"},

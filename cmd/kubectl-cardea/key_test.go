@@ -43,7 +43,8 @@ func inMemory(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	return &cluster{config: &rest.Config{Host: "https://cluster.example"}, client: made, namespace: "acme", served: served}
 }
 
-// issuedKey is an APIKey whose key was generated, and its Secret; until is the annotation of the previous key's end, "" for none.
+// issuedKey is an APIKey whose key was generated, and its Secret; until is the annotation of the previous key's end, ""
+// for none.
 func issuedKey(until string) []client.Object {
 	key := &v1alpha1.APIKey{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "acme"}}
 	key.Spec.SecretTemplate = &v1alpha1.SecretTemplate{}
@@ -199,7 +200,7 @@ func TestAWaitSaysHowItEnded(t *testing.T) {
 	}
 }
 
-// What is asked for is a matter of the last issue alone, not of this machine's clock.
+// The requested time depends only on the last issue, not on this machine's clock.
 func TestRotateAtIsTheSecondAfterTheIssue(t *testing.T) {
 	for at, want := range map[time.Time]string{
 		issued:                              "2026-05-04T12:00:01Z",

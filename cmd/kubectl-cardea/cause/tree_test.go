@@ -185,7 +185,8 @@ func TestASecretOfAnotherDeploymentIsNotTakenFromIt(t *testing.T) {
 	}
 }
 
-// What loses something is said to, and comes after what does not; a command names nobody that may not be there.
+// A fix that loses data says so, and comes after the fix that does not. A command names no ServiceAccount that may not
+// exist.
 func TestFixesSayWhatTheyLose(t *testing.T) {
 	for reason, want := range map[cause][]string{
 		{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}:         {"nothing is lost", "kubectl annotate identitydeployment main", "deletionPolicy: Delete", "permanently loses", "cardea backup"},
@@ -229,7 +230,7 @@ func TestThePageHasTheSameFixesWhereDataIsLost(t *testing.T) {
 }
 
 // The start of a deletion is a generation, which the status as a whole never observes: only the condition Deleting
-// tells of it.
+// observes it.
 func TestADeletionReportsOnlyWhatItWaitsFor(t *testing.T) {
 	ours, other := []string{v1alpha1.Finalizer}, []string{"example.com/backup"}
 	for name, tc := range map[string]struct {
@@ -362,7 +363,7 @@ func documented(t *testing.T) []documentedCause {
 	return causes
 }
 
-// A reference that nobody follows would end a tree too early: every type of the API that names another object is known.
+// A reference that is not followed would end a tree too early: every reference type of the API must be known.
 func TestEveryTypeOfReferenceIsFollowed(t *testing.T) {
 	named := map[string]bool{}
 	var visit func(reflect.Type)
