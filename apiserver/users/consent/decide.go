@@ -153,7 +153,7 @@ func (r *Request) identified() bool {
 	if r.Device != nil { // whoever sent the person the code may hold it
 		return false
 	}
-	form, err := redirecturi.Judge(r.RedirectURI)
+	form, err := redirecturi.Classify(r.RedirectURI)
 	return !r.Client.Public() || err == nil && form == redirecturi.HTTPS
 }
 

@@ -105,7 +105,7 @@ func (m Metadata) JudgeUnverified() (document.OAuthClient, []MetadataFault) {
 	out, faults := m.Judge()
 	for member, uris := range map[string][]string{MemberRedirectURIs: m.RedirectURIs, MemberPostLogoutURIs: m.PostLogoutURIs} {
 		for i, uri := range uris {
-			if form, err := redirecturi.Judge(uri); err == nil && form == redirecturi.PrivateUse && !redirecturi.Owned(uri) {
+			if form, err := redirecturi.Classify(uri); err == nil && form == redirecturi.PrivateUse && !redirecturi.Owned(uri) {
 				faults = append(faults, MetadataFault{Member: member, Index: i, Reason: "has a scheme that is no domain name in reverse: use one such as com.example.app, or https"})
 			}
 		}
@@ -214,7 +214,7 @@ func (j *judgement) redirects() {
 
 // redirect says what is wrong with a redirect URI, "" for nothing.
 func (j *judgement) redirect(uri string) string {
-	form, err := redirecturi.Judge(uri)
+	form, err := redirecturi.Classify(uri)
 	switch {
 	case err != nil:
 		return err.Error()
@@ -231,7 +231,7 @@ func (j *judgement) display() {
 		j.Name = "An app"
 		if len(j.RedirectURIs) > 0 {
 			u, err := url.Parse(j.RedirectURIs[0])
-			if form, wrong := redirecturi.Judge(j.RedirectURIs[0]); err == nil && wrong == nil && form != redirecturi.PrivateUse {
+			if form, wrong := redirecturi.Classify(j.RedirectURIs[0]); err == nil && wrong == nil && form != redirecturi.PrivateUse {
 				j.Name = u.Host
 			}
 		}
@@ -269,7 +269,7 @@ func (j *judgement) signing() {
 
 // webAddress reports whether an address is of the web, and safe to show as a link.
 func webAddress(address string) bool {
-	form, err := redirecturi.Judge(address)
+	form, err := redirecturi.Classify(address)
 	return err == nil && form == redirecturi.HTTPS
 }
 
@@ -295,7 +295,7 @@ func MetadataOf(content document.OAuthClient) Metadata {
 		out.ResponseTypes = []string{"code"}
 	}
 	for _, uri := range content.RedirectURIs {
-		if form, err := redirecturi.Judge(uri); err == nil && form == redirecturi.HTTPS {
+		if form, err := redirecturi.Classify(uri); err == nil && form == redirecturi.HTTPS {
 			out.ApplicationType = "web"
 		}
 	}
